@@ -1,0 +1,87 @@
+package millrace
+
+import (
+	"errors"
+	"fmt"
+)
+
+// ErrFull means that Redis has reached its maxmemory and refused a write that
+// needs more. Nothing was written.
+var ErrFull = &Error{
+	Code:    "full",
+	Message: "redis is out of memory and refuses writes that need more",
+	Hint:    "What drains still works: let consumers catch up, or raise maxmemory.",
+}
+
+// Error is an error that people and programs can both act on. Packages declare
+// their sentinels as Errors and derive what they return from them with
+// [Error.With] and [Error.Saying]; errors.Is finds the sentinel again.
+type Error struct {
+	Code    string // stable, lower case with underscores: "stale", "not_found"
+	Message string // one sentence without a final stop, for a log
+	Hint    string // what to do next, a whole sentence; empty when there is nothing to add
+	Err     error  // the cause; nil when the Error is the whole story
+
+	origin *Error // the sentinel this was derived from; nil for a sentinel
+}
+
+// Error returns the message and the cause.
+func (e *Error) Error() string {
+	if e.Err == nil {
+		return e.Message
+	}
+	return e.Message + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether e was derived from the sentinel target.
+func (e *Error) Is(target error) bool { return e.origin != nil && e.origin == target }
+
+// With returns an error derived from e that has err as its cause.
+func (e *Error) With(err error) *Error {
+	d := e.derive()
+	d.Err = err
+	return d
+}
+
+// Saying returns an error derived from e with a message of its own, made as by
+// fmt.Sprintf; code and hint stay.
+func (e *Error) Saying(format string, args ...any) *Error {
+	d := e.derive()
+	d.Message = fmt.Sprintf(format, args...)
+	return d
+}
+
+func (e *Error) derive() *Error {
+	d := *e
+	if d.origin == nil {
+		d.origin = e
+	}
+	return &d
+}
+
+// Code returns the code of the first [Error] in err's chain, and "" when there
+// is none.
+func Code(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Code
+	}
+	return ""
+}
+
+// Hint returns the hint of the first [Error] in err's chain that has one, and
+// "" when none has.
+func Hint(err error) string {
+	for {
+		e, ok := errors.AsType[*Error](err)
+		if !ok {
+			return ""
+		}
+		if e.Hint != "" {
+			return e.Hint
+		}
+		err = e.Err
+	}
+}

@@ -1,0 +1,42 @@
+package millrace
+
+import (
+	"context"
+	"time"
+)
+
+// Hook watches what structures do. It is any value; structures call those of
+// the one-method interfaces below that it has, so that a new interface breaks
+// no hook. Hooks are called on the hot path and must be quick and safe for
+// concurrent use.
+type Hook any
+
+// CallHook is told about each script call that goes to Redis.
+type CallHook interface {
+	// OnCall is called before the call. The context it returns is used for the
+	// call, and the function, if not nil, is called when it has ended.
+	OnCall(ctx context.Context, call Call) (context.Context, func(error))
+}
+
+// Call is one script call.
+type Call struct {
+	Script string // the script's name: "ick.add"
+	Key    string // the structure's base key
+	Try    int    // 1 for the first try, more when the library repeats the call
+}
+
+// HandleHook is told about each time that a handler of the program runs.
+type HandleHook interface {
+	// OnHandle is called before the handler. The context it returns is handed
+	// to the handler, and the function, if not nil, is called with the
+	// handler's error when it has returned.
+	OnHandle(ctx context.Context, work Handling) (context.Context, func(error))
+}
+
+// Handling is one run of a handler.
+type Handling struct {
+	Structure string        // the kind of structure: "ick"
+	Key       string        // its base key
+	Size      int           // how many members or messages the handler was given
+	Age       time.Duration // how long the oldest of them has waited; 0 when unknown
+}

@@ -1,0 +1,9 @@
+package redisproc
+
+import "syscall"
+
+// attributes ties the server's life to the starting thread, and keeps a Ctrl-C
+// in the terminal from reaching the server before this process has drained.
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+}

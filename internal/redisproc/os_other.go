@@ -1,0 +1,15 @@
+//go:build !unix
+
+package redisproc
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+func attributes() *syscall.SysProcAttr { return nil }
+
+func pause(*os.Process) error       { return errors.ErrUnsupported }
+func resume(*os.Process) error      { return errors.ErrUnsupported }
+func terminate(p *os.Process) error { return p.Kill() }

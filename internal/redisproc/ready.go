@@ -1,0 +1,73 @@
+package redisproc
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// pollEvery is how often a starting server is asked whether it is ready.
+const pollEvery = time.Millisecond
+
+// awaitReady returns nil when the server answers or when its process has
+// ended, and an error when ctx ends first.
+func (p *Proc) awaitReady(ctx context.Context, r *run) error {
+	network, addr := p.place.addr()
+	tick := time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for {
+		if ready(ctx, network, addr, r.proc.Pid) {
+			return nil
+		}
+		select {
+		case <-r.done:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("redisproc: %s does not answer at %s: %w", p.cfg.Binary, addr, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// ready reports whether the process pid answers at the address and has loaded
+// its data. The process id matters on TCP: a stranger may have won the port.
+func ready(ctx context.Context, network, addr string, pid int) bool {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, network, addr)
+	if err != nil {
+		return false
+	}
+	defer conn.Close()
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\n"); err != nil {
+		return false
+	}
+
+	in := bufio.NewReader(conn)
+	pong, err := in.ReadString('\n')
+	if err != nil || strings.HasPrefix(pong, "-LOADING") {
+		return false
+	}
+	if strings.HasPrefix(pong, "-NOAUTH") {
+		return true // it has a password, so it is not for us to look further
+	}
+	header, err := in.ReadString('\n')
+	if err != nil || !strings.HasPrefix(header, "$") {
+		return false
+	}
+	size, err := strconv.Atoi(strings.TrimSpace(header[1:]))
+	if err != nil {
+		return false
+	}
+	info := make([]byte, size)
+	if _, err := io.ReadFull(in, info); err != nil {
+		return false
+	}
+	return strings.Contains(string(info), "process_id:"+strconv.Itoa(pid)+"\r\n")
+}

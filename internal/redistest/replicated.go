@@ -1,0 +1,69 @@
+package redistest
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redisproc"
+)
+
+// Replication is a master and its replicas.
+type Replication struct {
+	Master   *Server
+	Replicas []*Server
+}
+
+// Replicated runs a master with n replicas on TCP and returns when all
+// replication links are up.
+func Replicated(t testing.TB, n int) *Replication {
+	t.Helper()
+	binary := Binary(t)
+	r := &Replication{Master: Start(t, Options{TCP: true, Args: quickSync()})}
+	r.Replicas = startAll(t, n, func(int) redisproc.Config {
+		return redisproc.Config{Binary: binary, TCP: true, Args: append(quickSync(), replicaOf(r.Master)...)}
+	})
+	r.AwaitLinks(t)
+	return r
+}
+
+// AwaitLinks waits until all replicas have a link to a master and hold its
+// data.
+func (r *Replication) AwaitLinks(t testing.TB) {
+	t.Helper()
+	for _, replica := range r.Replicas {
+		Eventually(t, "replica "+replica.Addr()+" is linked to its master", replica.linked)
+	}
+}
+
+// linked reports whether the server is a replica whose link is up.
+func (s *Server) linked() bool {
+	text, err := s.do("INFO", "replication")
+	return err == nil && parseInfo(text)["master_link_status"] == "up"
+}
+
+// quickSync makes a master serve a new replica at once, instead of waiting
+// five seconds for others to come.
+func quickSync() []string { return []string{"--repl-diskless-sync-delay", "0"} }
+
+func replicaOf(master *Server) []string {
+	host, port := master.hostPort()
+	return []string{"--replicaof", host, port}
+}
+
+// startAll starts n servers at once.
+func startAll(t testing.TB, n int, config func(i int) redisproc.Config) []*Server {
+	t.Helper()
+	servers := make([]*Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = launch(t, config(i)) })
+	}
+	wg.Wait()
+	for _, err := range errs {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return servers
+}

@@ -1,0 +1,128 @@
+package redistest
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redisproc"
+)
+
+const (
+	// masterSet is the name under which the sentinels know the master.
+	masterSet = "main"
+
+	// sentinels is how many watch, and quorum how many must agree.
+	sentinels = 3
+	quorum    = 2
+)
+
+// SentinelServers is a replicated master watched by three sentinels.
+type SentinelServers struct {
+	t         testing.TB
+	Data      []*Server // the first was the master at the start
+	Sentinels []*Server
+}
+
+// Sentinels runs a master with n replicas and three sentinels, two of which
+// must agree, and returns when the sentinels know each other and the replicas.
+// They give a master up after 300 ms of silence.
+func Sentinels(t testing.TB, n int) *SentinelServers {
+	t.Helper()
+	binary := Binary(t)
+	r := Replicated(t, n)
+	s := &SentinelServers{t: t, Data: append([]*Server{r.Master}, r.Replicas...)}
+	host, port := r.Master.hostPort()
+	s.Sentinels = startAll(t, sentinels, func(int) redisproc.Config {
+		return redisproc.Config{Binary: binary, Sentinel: strings.Join([]string{
+			fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
+			"sentinel down-after-milliseconds " + masterSet + " 300",
+			"sentinel failover-timeout " + masterSet + " 3000",
+		}, "\n")}
+	})
+	for _, sentinel := range s.Sentinels {
+		// Without this, which came with Redis 7.0, sentinels tell each other
+		// of themselves every two seconds, and ask the data servers how they
+		// are every ten: older ones are slower, no more.
+		_, _ = sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100", "PING-PERIOD", "100", "ASK-PERIOD", "100")
+	}
+	s.awaitQuorum(n)
+	return s
+}
+
+// awaitQuorum waits until each sentinel knows the others and n replicas.
+func (s *SentinelServers) awaitQuorum(n int) {
+	s.t.Helper()
+	want := fmt.Sprintf("slaves=%d,sentinels=%d", n, sentinels)
+	for _, sentinel := range s.Sentinels {
+		Eventually(s.t, "sentinel "+sentinel.Addr()+" knows "+want, func() bool {
+			text, err := sentinel.do("INFO", "sentinel")
+			return err == nil && strings.Contains(text, "status=ok") && strings.Contains(text, want)
+		})
+	}
+}
+
+// Client returns a client that finds the master through the sentinels, closed
+// when the test ends.
+func (s *SentinelServers) Client(t testing.TB, changes ...func(*rueidis.ClientOption)) rueidis.Client {
+	t.Helper()
+	client := newClient(t, rueidis.MustParseURL(s.URL()), changes)
+	t.Cleanup(func() {
+		for _, server := range slices.Concat(s.Data, s.Sentinels) {
+			server.proc.Resume() // a client's Close waits for what it has sent
+		}
+		client.Close()
+	})
+	return client
+}
+
+// URL returns the sentinels' addresses in rueidis.ParseURL's syntax.
+func (s *SentinelServers) URL() string {
+	return seeds(s.Sentinels, map[string]string{"master_set": masterSet})
+}
+
+// Master returns the server that all living sentinels take for the master, or
+// nil while they differ.
+func (s *SentinelServers) Master() *Server {
+	s.t.Helper()
+	var agreed *Server
+	for _, sentinel := range s.Sentinels {
+		if !sentinel.alive() {
+			continue
+		}
+		reply, err := sentinel.do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", masterSet)
+		if err != nil {
+			s.t.Errorf("sentinel %s: %v", sentinel.Addr(), err)
+			return nil
+		}
+		i := slices.IndexFunc(s.Data, func(d *Server) bool {
+			_, port := d.hostPort()
+			return strings.Contains(reply, "\r\n"+port+"\r\n")
+		})
+		if i < 0 || agreed != nil && agreed != s.Data[i] {
+			return nil
+		}
+		agreed = s.Data[i]
+	}
+	return agreed
+}
+
+// Failover kills the master, waits until the sentinels agree on another one
+// that takes writes, and returns that.
+func (s *SentinelServers) Failover() *Server {
+	s.t.Helper()
+	old := s.Master()
+	if old == nil {
+		s.t.Fatal("the sentinels do not agree on a master to kill")
+	}
+	old.Kill()
+	var now *Server
+	Eventually(s.t, "the sentinels agree on a new master", func() bool {
+		now = s.Master()
+		return now != nil && now != old && now.Info("replication")["role"] == "master"
+	})
+	return now
+}

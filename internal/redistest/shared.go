@@ -1,0 +1,83 @@
+package redistest
+
+import (
+	"crypto/rand"
+	"strings"
+	"sync"
+	"testing"
+
+	"go.uber.org/goleak"
+
+	"github.com/millrace/millrace/internal/redisproc"
+)
+
+// theShared is the test binary's shared server. It is the one package-level
+// variable of the project: tests of one binary have nothing else in common
+// that could hold it, and TestMain runs too early to know whether any test
+// will want a server.
+var theShared struct {
+	mu   sync.Mutex
+	proc *redisproc.Proc
+}
+
+// Main runs the tests of a package, ends the shared server and fails the
+// package if goroutines are left over. Use it as
+//
+//	func TestMain(m *testing.M) { redistest.Main(m) }
+func Main(m *testing.M, opts ...goleak.Option) {
+	// A cluster client closes the connections to nodes that have gone five
+	// seconds later, whether or not it was closed meanwhile.
+	late := goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2")
+	goleak.VerifyTestMain(mainWithServer{m}, append(opts, late)...)
+}
+
+// mainWithServer ends the shared server between the tests and the look for
+// leaked goroutines.
+type mainWithServer struct{ m *testing.M }
+
+func (w mainWithServer) Run() int {
+	code := w.m.Run()
+	theShared.mu.Lock()
+	defer theShared.mu.Unlock()
+	if theShared.proc != nil {
+		theShared.proc.Kill()
+		theShared.proc.Stop()
+	}
+	return code
+}
+
+// Shared returns the server that all tests of the binary share, started on
+// first use and ended by Main. Tests keep apart by Name; a test that kills,
+// pauses, flushes or fills its server takes one from Start instead.
+func Shared(t testing.TB) *Server {
+	t.Helper()
+	binary := Binary(t)
+	theShared.mu.Lock()
+	defer theShared.mu.Unlock()
+	if theShared.proc == nil {
+		proc, err := startProc(redisproc.Config{Binary: binary})
+		if err != nil {
+			t.Fatal(err)
+		}
+		theShared.proc = proc
+	}
+	return &Server{t: t, proc: theShared.proc, shared: true}
+}
+
+// maxNamePrefix is how many bytes of the test's name a Name keeps.
+const maxNamePrefix = 60
+
+// Name returns a new name on each call, below 100 bytes, made of the test's
+// name and random letters. It holds ASCII letters, digits, '-' and '_' only,
+// so it is safe as the name of a structure and inside a hash tag.
+func Name(t testing.TB) string {
+	safe := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', r == '-', r == '_':
+			return r
+		default:
+			return '-'
+		}
+	}, t.Name())
+	return safe[:min(len(safe), maxNamePrefix)] + "-" + rand.Text()[:12]
+}

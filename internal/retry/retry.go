@@ -1,0 +1,126 @@
+package retry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Policy says how patiently a call is repeated. The zero value works.
+type Policy struct {
+	// Base is the pause before the second try; it doubles with each further
+	// one. Defaults to 5 ms.
+	Base time.Duration
+
+	// Max is the longest pause between two tries. Defaults to 500 ms.
+	Max time.Duration
+
+	// Patience is the time after which no further try begins, counted from the
+	// first. A shorter deadline of the context wins. Defaults to 5 s.
+	Patience time.Duration
+}
+
+// Do calls try until it succeeds, fails for good, the patience is over or ctx
+// ends. The number it hands to try is 1 for the first. The error is that of the
+// last try, joined by ctx's own if that ended it.
+func (p Policy) Do(ctx context.Context, try func(number int) error) error {
+	patience := p.Patience
+	if patience == 0 {
+		patience = 5 * time.Second
+	}
+	var start time.Time
+	for number := 1; ; number++ {
+		err := try(number)
+		if err == nil || !Transient(err) {
+			return err
+		}
+		pause := p.Pause(number)
+		if number == 1 {
+			start = time.Now()
+		}
+		if time.Since(start)+pause > patience {
+			return err
+		}
+		if !Sleep(ctx, pause) {
+			return fmt.Errorf("%w (last error: %w)", context.Cause(ctx), err)
+		}
+	}
+}
+
+// Pause returns how long to wait after the failed try with that number: between
+// a half and the whole of the doubling pause, so that callers that failed
+// together do not return together.
+func (p Policy) Pause(number int) time.Duration {
+	base, most := p.Base, p.Max
+	if base == 0 {
+		base = 5 * time.Millisecond
+	}
+	if most == 0 {
+		most = 500 * time.Millisecond
+	}
+	pause := most
+	if shift := number - 1; shift < 30 && base<<shift < most {
+		pause = base << shift
+	}
+	return pause/2 + rand.N(pause/2+1)
+}
+
+// Sleep waits for d and reports whether it did so to the end; it returns at
+// once when ctx ends.
+func Sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// trouble lists the error codes of a server that will serve again, or of one
+// that is no longer the one to ask.
+var trouble = []string{
+	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY",
+	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "NOSCRIPT",
+}
+
+// Transient reports whether err is worth another try: the server is in trouble
+// that passes, or the connection was lost and nobody knows what became of the
+// call.
+func Transient(err error) bool {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, rueidis.ErrClosing) {
+		return false
+	}
+	if _, ok := rueidis.IsRedisErr(err); ok {
+		for _, code := range trouble {
+			if Code(err, code) {
+				return true
+			}
+		}
+		return false
+	}
+	return !rueidis.IsParseErr(err)
+}
+
+// Code reports whether err is a Redis error with that code. Servers before 7.0
+// wrap the error of a command inside a script into one about the script; there
+// the code is looked for inside.
+func Code(err error, code string) bool {
+	reply, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return false
+	}
+	text := strings.TrimPrefix(reply.Error(), "ERR ")
+	if strings.HasPrefix(text, code+" ") || text == code {
+		return true
+	}
+	return strings.HasPrefix(text, "Error running script") &&
+		(strings.Contains(text, " "+code+" ") || strings.Contains(text, "-"+code+" "))
+}

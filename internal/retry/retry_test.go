@@ -1,0 +1,114 @@
+package retry_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.uber.org/goleak"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestDoRepeatsWhilePatient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		start := time.Now()
+		var numbers []int
+		err := retry.Policy{Patience: time.Second}.Do(t.Context(), func(number int) error {
+			numbers = append(numbers, number)
+			return io.EOF
+		})
+		if !errors.Is(err, io.EOF) {
+			t.Errorf("error = %v, want the last try's", err)
+		}
+		if elapsed := time.Since(start); elapsed > time.Second || elapsed < 500*time.Millisecond {
+			t.Errorf("gave up after %v, want to use most of the second and no more", elapsed)
+		}
+		for i, number := range numbers {
+			if number != i+1 {
+				t.Errorf("numbers = %v, want 1, 2, 3, ...", numbers)
+				break
+			}
+		}
+		if len(numbers) < 7 {
+			t.Errorf("tries = %d, want the pauses to begin short", len(numbers))
+		}
+	})
+}
+
+func TestDoEndsWithSuccessAnswerOrContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		if err := (retry.Policy{}).Do(t.Context(), func(int) error {
+			if tries++; tries == 3 {
+				return nil
+			}
+			return io.EOF
+		}); err != nil || tries != 3 {
+			t.Errorf("Do = %v after %d tries, want success at the third", err, tries)
+		}
+
+		ctx, cancel := context.WithCancel(t.Context())
+		err := retry.Policy{Base: time.Hour, Max: time.Hour, Patience: 5 * time.Hour}.Do(ctx, func(int) error {
+			time.AfterFunc(time.Second, cancel)
+			return io.EOF
+		})
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, io.EOF) {
+			t.Errorf("error = %v, want both the cancel and the last try's", err)
+		}
+	})
+}
+
+func TestPauseDoublesUpToMax(t *testing.T) {
+	t.Parallel()
+	p := retry.Policy{Base: 8 * time.Millisecond, Max: 50 * time.Millisecond}
+	for number, whole := range map[int]time.Duration{1: 8, 2: 16, 3: 32, 4: 50, 5: 50, 1000: 50} {
+		whole *= time.Millisecond
+		for range 20 {
+			if got := p.Pause(number); got < whole/2 || got > whole {
+				t.Errorf("Pause(%d) = %v, want between %v and %v", number, got, whole/2, whole)
+			}
+		}
+	}
+}
+
+// TestTransientKnowsTheServersWords asks a real server, directly and from within
+// a script, as servers before 7.0 wrap the words of a script's errors.
+func TestTransientKnowsTheServersWords(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	reply := func(text string) error {
+		return client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(text).Build()).Error()
+	}
+	for text, want := range map[string]bool{
+		"LOADING Redis is loading the dataset in memory":        true,
+		"READONLY You can't write against a read only replica.": true,
+		"CLUSTERDOWN Hash slot not served":                      true,
+		"BUSY Redis is busy running a script.":                  true,
+		"UNBLOCKED force unblock from blocking operation":       true,
+		"ERR Error running script (call to f_0123): @user_script:12: -READONLY You can't write against a read only replica.": true,
+		"WRONGTYPE Operation against a key":       false,
+		"OOM command not allowed":                 false,
+		"ERR syntax error":                        false,
+		"ERR no such key LOADING":                 false,
+		"BUSYKEY Target key name already exists.": false,
+	} {
+		if got := retry.Transient(reply(text)); got != want {
+			t.Errorf("Transient(%q) = %v, want %v", text, got, want)
+		}
+	}
+	for err, want := range map[error]bool{
+		nil: false, io.EOF: true, context.Canceled: false, context.DeadlineExceeded: false, rueidis.ErrClosing: false,
+	} {
+		if got := retry.Transient(err); got != want {
+			t.Errorf("Transient(%v) = %v, want %v", err, got, want)
+		}
+	}
+}

@@ -1,0 +1,51 @@
+package script
+
+import (
+	"context"
+	"iter"
+
+	"github.com/redis/rueidis"
+)
+
+// scanCount is how many keys a server looks at in one step of a scan.
+const scanCount = 1000
+
+// Scan goes through the keys that match a glob pattern, on every master. A key
+// may come twice.
+func Scan(ctx context.Context, client rueidis.Client, match string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for _, node := range client.Nodes() {
+			if !scanNode(ctx, node, match, yield) {
+				return
+			}
+		}
+	}
+}
+
+// scanNode scans one node, unless it is a replica, and reports whether to go on.
+// A server that does not know its role, like miniredis, is alone and a master.
+func scanNode(ctx context.Context, node rueidis.Client, match string, yield func(string, error) bool) bool {
+	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
+	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+		return yield("", err)
+	}
+	if len(role) > 0 {
+		if text, _ := role[0].ToString(); text != "master" {
+			return true
+		}
+	}
+	for cursor := uint64(0); ; {
+		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(match).Count(scanCount).Build()).AsScanEntry()
+		if err != nil {
+			return yield("", err)
+		}
+		for _, key := range page.Elements {
+			if !yield(key, nil) {
+				return false
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 {
+			return true
+		}
+	}
+}

@@ -1,0 +1,94 @@
+package script_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+var incr = script.New("test.incr", "return redis.call('INCRBY', name, ARGV[1])", "local name = KEYS[1] .. ':n'")
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	proxy := redistest.NewProxy(t, server.Addr())
+	client := proxy.Client(t)
+	hook := &tries{}
+	run := script.Runner{Client: client, Hooks: []millrace.Hook{hook, 7}}
+	value := func() int64 {
+		t.Helper()
+		reply, err := run.Run(t.Context(), incr, "k", "5")
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := reply.ToInt64()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if got := value(); got != 5 {
+		t.Errorf("first run = %d, want 5: the server does not know the script yet", got)
+	}
+	if err := client.Do(t.Context(), client.B().ScriptFlush().Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if got := value(); got != 10 {
+		t.Errorf("run after SCRIPT FLUSH = %d, want 10", got)
+	}
+	lost := proxy.DropReply(redistest.Named("EVALSHA"))
+	if got := value(); got != 20 || lost.Count() != 1 {
+		t.Errorf("run whose reply was lost = %d, want 20: it was repeated", got)
+	}
+	if want := []int{1, 1, 1, 2}; !slices.Equal(hook.numbers, want) {
+		t.Errorf("tries = %v, want %v", hook.numbers, want)
+	}
+}
+
+func TestRunGivesAnswersAsTheyAre(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	hook := &tries{}
+	run := script.Runner{Client: client, Hooks: []millrace.Hook{hook}}
+	reply, err := run.Run(t.Context(), script.New("test.nil", "return false"), "k")
+	if err != nil || !reply.IsNil() {
+		t.Errorf("nil = %v, %v, want a nil message and no error", reply, err)
+	}
+	_, err = run.Run(t.Context(), script.New("test.error", "return redis.error_reply('ODD thing')"), "k")
+	if _, ok := rueidis.IsRedisErr(err); !ok || err.Error() != "ODD thing" {
+		t.Errorf("error = %v, want the script's", err)
+	}
+	if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err = run.Run(t.Context(), incr, "k", "1"); !errors.Is(err, millrace.ErrFull) {
+		t.Errorf("error of a full server = %v, want ErrFull", err)
+	}
+	if want := []int{1, 1, 1}; !slices.Equal(hook.numbers, want) {
+		t.Errorf("tries = %v, want one each: answers are not repeated", hook.numbers)
+	}
+}
+
+// tries writes down the number of each try.
+type tries struct {
+	mu      sync.Mutex
+	numbers []int
+}
+
+func (h *tries) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.numbers = append(h.numbers, call.Try)
+	return ctx, nil
+}

@@ -1,0 +1,62 @@
+package wake_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/wake"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func TestWait(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	push := func() {
+		t.Helper()
+		if err := client.Do(t.Context(), client.B().Lpush().Key("wake").Element("1").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	blocked := func() bool { return server.Info("clients")["blocked_clients"] == "1" }
+	type outcome struct {
+		woken bool
+		err   error
+	}
+	wait := func(ctx context.Context, most time.Duration) <-chan outcome {
+		done := make(chan outcome, 1)
+		go func() {
+			woken, err := wake.Wait(ctx, client, "wake", most)
+			done <- outcome{woken, err}
+		}()
+		return done
+	}
+
+	push() // a token that lies there already is not missed
+	if got := <-wait(t.Context(), time.Hour); !got.woken || got.err != nil {
+		t.Errorf("wait with a token there = %+v, want woken", got)
+	}
+	sleeping := wait(t.Context(), time.Hour)
+	redistest.Eventually(t, "it sleeps", blocked)
+	push()
+	if got := <-sleeping; !got.woken || got.err != nil {
+		t.Errorf("wait when a token comes = %+v, want woken", got)
+	}
+	for _, most := range []time.Duration{-time.Second, 0, time.Microsecond, 20 * time.Millisecond} {
+		if got := <-wait(t.Context(), most); got.woken || got.err != nil {
+			t.Errorf("wait of %v without a token = %+v, want that the time is over", most, got)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+	sleeping = wait(ctx, time.Hour)
+	redistest.Eventually(t, "it sleeps", blocked)
+	cancel()
+	if got := <-sleeping; !errors.Is(got.err, context.Canceled) {
+		t.Errorf("wait when the context ends = %+v, want context.Canceled", got)
+	}
+	redistest.Eventually(t, "nobody sleeps any more", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
+}
