@@ -1,0 +1,152 @@
+package ick
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// errAdderClosed is the cause of an add on a closed Adder.
+var errAdderClosed = errors.New("the adder is closed")
+
+// adderPatience bounds a shared call, which no single caller's context may end.
+const adderPatience = 10 * time.Second
+
+// Adder folds the adds that goroutines of one process make at the same time into
+// shared script calls. While one call is under way, the marks that arrive wait
+// for the next, at most 1,000 together; so an add waits for at most one call
+// before its own, and a lonely one waits for none. Every caller still gets its
+// own answer, as if it had called alone. Safe for concurrent use.
+type Adder struct {
+	ick *Ick
+
+	mu      sync.Mutex
+	queue   []*folding // not sent yet; the last one is open for more
+	sending bool
+	closed  bool
+	idle    sync.WaitGroup
+}
+
+// folding is one shared call.
+type folding struct {
+	marks []mark
+	sizes []int // how many of the marks each caller brought
+	done  chan struct{}
+
+	// Written before done is closed.
+	added []Added
+	err   error
+}
+
+// Adder returns an adder for the Ick. Close it when done.
+func (k *Ick) Adder() *Adder { return &Adder{ick: k} }
+
+// Add is [Ick.Add] through a shared call. More than 1,000 marks go alone. A call
+// whose context ends returns at once; its marks may be added all the same.
+func (a *Adder) Add(ctx context.Context, marks ...Entry) (Added, error) {
+	if len(marks) > chunk {
+		return a.ick.Add(ctx, marks...)
+	}
+	list := make([]mark, len(marks))
+	for i, m := range marks {
+		list[i] = mark{member: m.Member, score: m.Score}
+	}
+	return a.add(ctx, list)
+}
+
+// AddNow is [Ick.AddNow] through a shared call, like Add.
+func (a *Adder) AddNow(ctx context.Context, members ...string) (Added, error) {
+	if len(members) > chunk {
+		return a.ick.AddNow(ctx, members...)
+	}
+	list := make([]mark, len(members))
+	for i, m := range members {
+		list[i] = mark{member: m, now: true}
+	}
+	return a.add(ctx, list)
+}
+
+// Close waits for the marks under way. Later adds fail.
+func (a *Adder) Close() {
+	a.mu.Lock()
+	a.closed = true
+	a.mu.Unlock()
+	a.idle.Wait()
+}
+
+func (a *Adder) add(ctx context.Context, marks []mark) (Added, error) {
+	if err := ctx.Err(); err != nil {
+		return Added{}, err
+	}
+	if err := a.ick.check(marks); err != nil {
+		return Added{}, err
+	}
+	f, caller, err := a.enqueue(marks)
+	if err != nil {
+		return Added{}, err
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		return Added{}, context.Cause(ctx)
+	}
+	if f.err != nil {
+		return Added{}, f.err
+	}
+	return f.added[caller], nil
+}
+
+// enqueue puts marks into the open call and returns it with the caller's place.
+func (a *Adder) enqueue(marks []mark) (*folding, int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.closed {
+		return nil, 0, errAdderClosed
+	}
+	if last := len(a.queue) - 1; last < 0 || len(a.queue[last].marks)+len(marks) > chunk {
+		a.queue = append(a.queue, &folding{done: make(chan struct{})})
+	}
+	f := a.queue[len(a.queue)-1]
+	f.marks = append(f.marks, marks...)
+	f.sizes = append(f.sizes, len(marks))
+	if !a.sending {
+		a.sending = true
+		a.idle.Go(a.send)
+	}
+	return f, len(f.sizes) - 1, nil
+}
+
+// send makes the queued calls, one after the other, until there are none.
+func (a *Adder) send() {
+	for {
+		a.mu.Lock()
+		if len(a.queue) == 0 {
+			a.sending = false
+			a.mu.Unlock()
+			return
+		}
+		f := a.queue[0]
+		a.queue = a.queue[1:]
+		a.mu.Unlock()
+
+		f.send(a.ick)
+	}
+}
+
+func (f *folding) send(k *Ick) {
+	defer close(f.done)
+	ctx, cancel := context.WithTimeout(context.Background(), adderPatience)
+	defer cancel()
+	before, err := k.fold(ctx, f.marks)
+	if err != nil {
+		f.err = err
+		return
+	}
+	f.added = make([]Added, len(f.sizes))
+	first := 0
+	for i, size := range f.sizes {
+		f.added[i] = before.replay(f.marks[first : first+size])
+		first += size
+	}
+}

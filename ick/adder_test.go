@@ -1,0 +1,150 @@
+package ick
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestAdderGivesEveryCallerItsOwnAnswer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	hook := &recorder{}
+	k := openOn(t, server.Client(t), "x", Config{Hooks: []millrace.Hook{hook}})
+	adder := k.Adder()
+
+	// While the server is stopped, one call is under way and all others wait
+	// for the next.
+	server.Pause()
+	const callers = 50
+	var all sync.WaitGroup
+	answers := make([]Added, callers)
+	start := func(i int) {
+		all.Go(func() {
+			var err error
+			// Everybody marks "hot", and two by two share another member.
+			answers[i], err = adder.Add(t.Context(),
+				Entry{"hot", float64(1000 - i)}, Entry{"pair" + strconv.Itoa(i/2), float64(i)})
+			if err != nil {
+				t.Errorf("caller %d: %v", i, err)
+			}
+		})
+	}
+	start(0)
+	redistest.Eventually(t, "the first call is under way", func() bool {
+		adder.mu.Lock()
+		defer adder.mu.Unlock()
+		return adder.sending && len(adder.queue) == 0
+	})
+	for i := 1; i < callers; i++ {
+		start(i)
+	}
+	redistest.Eventually(t, "all others wait", func() bool {
+		adder.mu.Lock()
+		defer adder.mu.Unlock()
+		return len(adder.queue) == 1 && len(adder.queue[0].sizes) == callers-1
+	})
+	server.Resume()
+	all.Wait()
+	adder.Close()
+
+	if got := len(hook.calls); got != 2 {
+		t.Errorf("script calls = %d, want 2 for %d callers", got, callers)
+	}
+	var sum Added
+	for i, a := range answers {
+		if a.New > 2 || a.New+a.Lowered > 2 {
+			t.Errorf("caller %d was told %+v of its two marks", i, a)
+		}
+		sum.New += a.New
+		sum.Lowered += a.Lowered
+	}
+	if got, want := sum.New, 1+callers/2; got != want {
+		t.Errorf("new over all callers = %d, want %d: each member is new to one caller", got, want)
+	}
+	if answers[0] != (Added{New: 2}) {
+		t.Errorf("the first caller was told %+v, want 2 new", answers[0])
+	}
+	s, err := k.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := s.Counters.New+s.Counters.Folded, int64(2*callers); got != want {
+		t.Errorf("marks counted = %d, want %d", got, want)
+	}
+	if s.Pset.Range.Newest != 1000-(callers-1) {
+		t.Errorf("score of hot = %v, want the lowest that anybody gave", s.Pset.Range.Newest)
+	}
+}
+
+func TestAdderAnswersAsIfCalledAlone(t *testing.T) {
+	t.Parallel()
+	k := open(t, Config{})
+	adder := k.Adder()
+	defer adder.Close()
+	for _, step := range []struct {
+		marks        string
+		isNew, lower int
+	}{{"a10", 1, 0}, {"a20 b20", 1, 0}, {"a5 c30", 1, 1}, {"a5", 0, 0}, {"d9 d8 d10 d7", 1, 2}} {
+		got, err := adder.Add(t.Context(), marks(t, step.marks)...)
+		want(t, "add "+step.marks, got, Added{New: step.isNew, Lowered: step.lower}, err)
+	}
+	got, err := adder.AddNow(t.Context(), "a", "e", "e")
+	want(t, "add now", got, Added{New: 1}, err)
+	list := make([]Entry, 2500)
+	for i := range list {
+		list[i] = Entry{Member: fmt.Sprint("big", i), Score: 1}
+	}
+	got, err = adder.Add(t.Context(), list...)
+	want(t, "add 2500", got, Added{New: 2500}, err)
+}
+
+func TestAdderWithLostReplies(t *testing.T) {
+	t.Parallel()
+	k, proxy := proxied(t, Config{})
+	adder := k.Adder()
+	defer adder.Close()
+	lost := proxy.DropReply(evalsha)
+	var all sync.WaitGroup
+	for i := range 20 {
+		all.Go(func() {
+			if _, err := adder.AddNow(t.Context(), "m"+strconv.Itoa(i)); err != nil {
+				t.Errorf("add: %v", err)
+			}
+		})
+	}
+	all.Wait()
+	if lost.Count() != 1 {
+		t.Fatalf("replies lost = %d, want 1", lost.Count())
+	}
+	if s, err := k.Stats(t.Context()); err != nil || s.Pset.Size != 20 {
+		t.Errorf("waiting = %+v, %v, want all 20 marks", s.Pset, err)
+	}
+}
+
+func TestAdderErrors(t *testing.T) {
+	t.Parallel()
+	k := open(t, Config{})
+	adder := k.Adder()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := adder.AddNow(ctx, "a"); !errors.Is(err, context.Canceled) {
+		t.Errorf("add with an ended context: %v, want context.Canceled", err)
+	}
+	if err := do(t, k.run.Client, "SET", k.name, "ick.v9").Error(); err != nil {
+		t.Fatal(err)
+	}
+	_, err := adder.AddNow(t.Context(), "a")
+	wantError(t, err, ErrVersion)
+	adder.Close()
+	adder.Close()
+	if _, err := adder.AddNow(t.Context(), "a"); !errors.Is(err, errAdderClosed) {
+		t.Errorf("add on a closed adder: %v, want %v", err, errAdderClosed)
+	}
+}

@@ -1,0 +1,219 @@
+-- ick.exchange(K) n first settle backwash token id [member ...] -> {...}
+--
+-- Commits, then reserves, in one step; either half may be empty.
+--
+-- The commit removes members from the consumer set, but only those that were not
+-- folded into it again since the reservation that the token names: such a member
+-- was dirtied anew, and perhaps after the consumer looked at it. The hash folds
+-- knows for each member the number of the reservation that last folded it. A
+-- member it does not know counts as newer than any token.
+--
+-- The reserve moves the oldest marks from the producer set into the consumer set
+-- until that holds n, and answers with its oldest n. What is not committed comes
+-- again with the next reserve. Reservations are numbered by the server's clock
+-- in microseconds, pushed to grow, so a number is never given twice, not even
+-- after an Ick was deleted or a failover lost the newest writes.
+--
+-- KEYS[1]  K
+-- ARGV[1]  n: how many the consumer set should hold; 0 reserves nothing
+-- ARGV[2]  first: the rank of the first entry to answer with; pages of 1,000
+-- ARGV[3]  settle: marks younger than this many microseconds stay; 0 for none
+-- ARGV[4]  backwash: '1' to let older marks displace reserved ones
+-- ARGV[5]  token: the reservation that the members were handed out under
+-- ARGV[6]  id: of the request, under which the commit's outcome is remembered
+-- ARGV     members to commit, at most 1,000
+-- Reply    {token, the server's clock in microseconds, microseconds until more
+--          is due or -1, 1 if the consumer set is not filled yet and the call
+--          should be made again, committed, kept, {member, score, ...}}
+-- Cost     O(log N) a member; at most 1,000 are committed, moved and answered
+-- Repeat   harmless: the commit's outcome is replayed by id, and a reserve
+--          answers with the same members until they are committed
+local n, first, settle = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
+local backwash, token, id = ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6]
+local page = 1000
+
+if not exists then
+  return {'', '0', -1, 0, 0, 0, {}}
+end
+
+local clock = redis.call('TIME')
+local now = clock[1] * 1e6 + clock[2]
+
+-- Lua has no number for the infinities that Redis writes as words.
+local function score_of(text)
+  return tonumber(text) or (text == 'inf' and math.huge) or -math.huge
+end
+
+-- A full server refuses a script whose first write may take memory. This one
+-- takes none, and lets the others pass.
+local function begin()
+  redis.call('HDEL', meta, '')
+end
+
+local function count(field, by)
+  if by > 0 then
+    redis.pcall('HINCRBY', meta, field, by)
+  end
+end
+
+local function commit(members)
+  local going, kept = members, 0
+  if token ~= seq or known ~= reserved or failing > 0 then
+    going = {}
+    local scores = redis.call('ZMSCORE', cset, unpack(members))
+    for i, number in ipairs(redis.call('HMGET', folds, unpack(members))) do
+      if scores[i] and number and tonumber(number) <= token then
+        going[#going + 1] = members[i]
+      elseif scores[i] then
+        kept = kept + 1
+      end
+    end
+  end
+  if #going == 0 then
+    return 0, kept
+  end
+  local committed = redis.call('ZREM', cset, unpack(going))
+  known = known - redis.call('HDEL', folds, unpack(going))
+  if failing > 0 then
+    redis.call('HDEL', fails, unpack(going))
+    resting = resting - redis.call('ZREM', parked, unpack(going))
+  end
+  return committed, kept
+end
+
+local committed, kept = 0, 0
+if #ARGV > 6 then
+  local before = reqid_recall(id)
+  if before then
+    committed, kept = string.match(before, '(%d+) (%d+)')
+    committed, kept = tonumber(committed), tonumber(kept)
+  else
+    begin()
+    committed, kept = commit({unpack(ARGV, 7)})
+    reserved = reserved - committed
+    reqid_remember(id, committed .. ' ' .. kept, now)
+    count('committed', committed)
+    count('kept', kept)
+  end
+end
+
+if n == 0 then
+  return {'', string.format('%.0f', now), -1, 0, committed, kept, {}}
+end
+
+-- The first write of a reservation draws its number.
+local number
+local function draw()
+  if not number then
+    begin()
+    number = string.format('%.0f', math.max(seq + 1, now))
+    redis.call('HSET', meta, 'seq', number)
+  end
+end
+
+-- Parked members whose time has come go back to where they were.
+if resting > 0 then
+  local due = redis.call('ZRANGEBYSCORE', parked, '-inf', now / 1000, 'LIMIT', 0, 100)
+  for _, member in ipairs(due) do
+    draw()
+    local score = string.match(redis.call('HGET', fails, member) or '0 0', '^%d+ (%S+)')
+    redis.call('ZREM', parked, member)
+    redis.call('ZADD', pset, 'LT', score, member)
+  end
+  waiting, resting = waiting + #due, resting - #due
+  count('retried', #due)
+end
+
+local horizon = '+inf'
+if settle > 0 then
+  horizon = string.format('%.6f', (now - settle) / 1e6)
+end
+
+local moved = 0
+local function fold(popped)
+  local marks, numbers = {}, {}
+  for i = 1, #popped, 2 do
+    marks[i], marks[i + 1] = popped[i + 1], popped[i]
+    numbers[i], numbers[i + 1] = popped[i], number
+  end
+  reserved = reserved + redis.call('ZADD', cset, 'LT', unpack(marks))
+  known = known + redis.call('HSET', folds, unpack(numbers))
+  moved = moved + #popped / 2
+end
+
+local budget, due = page, waiting
+if settle > 0 then
+  due = redis.call('ZCOUNT', pset, '-inf', horizon)
+end
+while reserved < n and due > 0 and budget > 0 do
+  draw()
+  local take = math.min(n - reserved, due, budget)
+  fold(redis.call('ZPOPMIN', pset, take))
+  due, budget = due - take, budget - take
+end
+
+-- Backwash: while a waiting mark is older than the youngest reserved one, they
+-- change places. A smaller n than before sends the youngest back, too.
+local function send_back()
+  local member, score = unpack(redis.call('ZPOPMAX', cset))
+  known = known - redis.call('HDEL', folds, member)
+  reserved = reserved - 1
+  redis.call('ZADD', pset, 'LT', score, member)
+end
+while backwash and budget > 0 do
+  if reserved > n then
+    draw()
+    send_back()
+  else
+    local oldest = redis.call('ZRANGEBYSCORE', pset, '-inf', horizon, 'WITHSCORES', 'LIMIT', 0, 1)
+    local youngest = redis.call('ZREVRANGE', cset, 0, 0, 'WITHSCORES')
+    if reserved < n or not oldest[1] or score_of(oldest[2]) >= score_of(youngest[2]) then
+      break
+    end
+    draw()
+    redis.call('ZREM', pset, oldest[1])
+    fold(oldest)
+  end
+  budget = budget - 1
+end
+count('reserved', moved)
+
+local more = budget == 0 and (reserved < n and due > 0 or backwash)
+local entries = {}
+if not more and reserved > first then
+  entries = redis.call('ZRANGE', cset, first, math.min(n, first + page) - 1, 'WITHSCORES')
+end
+
+-- Members that folds does not know are handed out from now on under this number.
+if #entries > 0 and known ~= reserved then
+  local members = {}
+  for i = 1, #entries, 2 do
+    members[#members + 1] = entries[i]
+  end
+  for i, fold_number in ipairs(redis.call('HMGET', folds, unpack(members))) do
+    if not fold_number then
+      draw()
+      redis.call('HSET', folds, members[i], number)
+    end
+  end
+end
+
+local pause = -1
+if #entries == 0 and not more then
+  local marks = settle > 0 and redis.call('ZRANGE', pset, 0, 0, 'WITHSCORES') or {}
+  if marks[2] then
+    pause = score_of(marks[2]) * 1e6 + settle - now
+  end
+  local rest = resting > 0 and redis.call('ZRANGE', parked, 0, 0, 'WITHSCORES') or {}
+  if rest[2] and (not marks[2] or score_of(rest[2]) * 1000 - now < pause) then
+    pause = score_of(rest[2]) * 1000 - now
+  end
+  if marks[2] or rest[2] then
+    pause = math.max(0, math.min(pause, 3600e6))
+  end
+end
+
+return {
+  number or string.format('%.0f', seq), string.format('%.0f', now), pause, more and 1 or 0,
+  committed, kept, entries,
+}

@@ -1,0 +1,107 @@
+package ick
+
+import (
+	"context"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Ick is a dirty list. It holds no state of its own and is safe for concurrent
+// use.
+type Ick struct {
+	name    string
+	cfg     Config
+	run     script.Runner
+	scripts *scripts
+}
+
+// Config is how an Ick is used by this process. The zero value works.
+type Config struct {
+	// Settle is how long a mark rests after the first time it was made before
+	// it may be reserved, so that a burst of changes costs one run. No mark
+	// waits longer than Settle and a batch. Needs scores in Unix seconds. In
+	// microseconds at the finest. Defaults to 0, no rest.
+	Settle time.Duration
+
+	// Backwash lets older marks displace reserved ones at each reserve, so that
+	// a batch is always the oldest of all, at the price of work done again.
+	// Defaults to off.
+	Backwash bool
+
+	// Opaque says that scores are not Unix seconds but any order the program
+	// likes. Switches ages, Settle and AddNow off. Defaults to off.
+	Opaque bool
+
+	// Enlister is told when a reserve finds nothing. Defaults to none.
+	Enlister millrace.Enlister
+
+	// Hooks watch the Ick's calls and handlers. Defaults to none.
+	Hooks []millrace.Hook
+}
+
+// Entry is a member with its score.
+type Entry struct {
+	Member string
+	Score  float64 // Unix seconds unless the Ick is opaque; the time of the first mark
+}
+
+// New returns the Ick of that name. It does not ask Redis: an Ick begins with
+// its first add.
+//
+// The name is the Ick's version key as in the gem, and may hold a {tag} that
+// chooses its cluster slot. Errors are derived from [ErrName] and [ErrConfig].
+func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	if cfg.Settle < 0 {
+		return nil, ErrConfig.Saying("Settle is negative: %s", cfg.Settle)
+	}
+	if cfg.Opaque && cfg.Settle > 0 {
+		return nil, ErrConfig.Saying("Settle needs scores that are Unix seconds, and Opaque says they are not")
+	}
+	return &Ick{
+		name:    name,
+		cfg:     cfg,
+		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
+		scripts: standardScripts,
+	}, nil
+}
+
+// Name returns the Ick's name.
+func (k *Ick) Name() string { return k.name }
+
+// call runs a script on the Ick and names the errors that scripts answer with.
+func (k *Ick) call(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
+	reply, err := k.run.Run(ctx, s, k.name, args...)
+	switch {
+	case err == nil:
+		return reply, nil
+	case retry.Code(err, "ICKVERSION"):
+		return reply, ErrVersion.With(err)
+	case retry.Code(err, "ICKBROKEN"), retry.Code(err, "WRONGTYPE"):
+		return reply, ErrBroken.With(err)
+	}
+	return reply, err
+}
+
+// formatScore writes a score so that the server reads the same number back.
+func formatScore(score float64) string { return strconv.FormatFloat(score, 'g', -1, 64) }
+
+// ParseScore reads a score: a decimal number, inf or -inf. The error is derived
+// from [ErrScore].
+func ParseScore(text string) (float64, error) {
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(score) || strings.ContainsAny(text, "xXpP_") {
+		return 0, ErrScore.Saying("not a score: %q", text)
+	}
+	return score, nil
+}

@@ -1,0 +1,133 @@
+package ick
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace"
+)
+
+// maxName is the longest name of an Ick in bytes.
+const maxName = 512
+
+// Keys of an Ick. The version key is the Ick's name itself, as in the gem; all
+// others are made from it, and all lie in one Redis Cluster slot.
+const (
+	keyPset      = "pset"       // sorted set, the gem's: marks by the time of the first
+	keyCset      = "cset"       // sorted set, the gem's: reserved marks
+	keyFolds     = "folds"      // hash: reserved member -> number of the reservation that last folded it
+	keyMeta      = "meta"       // hash: the newest reservation's number, and counters
+	keyWake      = "wake"       // list: a token for a consumer that waits
+	keyParked    = "parked"     // sorted set: parked member -> when it comes back, in milliseconds
+	keyFails     = "fails"      // hash: failing member -> attempts, score, when, why
+	keyReq       = "req"        // hash: answers by request id, see package reqid
+	keyReqBefore = "req_before" // hash: the same, the ones before
+)
+
+func key(name, part string) string { return name + "/ick/{" + name + "}/" + part }
+
+// parts are all keys but the version key.
+var parts = []string{
+	keyPset, keyCset, keyFolds, keyMeta, keyWake, keyParked, keyFails, keyReq, keyReqBefore,
+}
+
+// keys returns all keys of the Ick of that name, the version key first.
+func keys(name string) []string {
+	all := []string{name}
+	for _, part := range parts {
+		all = append(all, key(name, part))
+	}
+	return all
+}
+
+// nameOf returns the name of the Ick that a key other than a version key belongs
+// to, and whether it is such a key.
+func nameOf(found string) (string, bool) {
+	const between, end = "/ick/{", "}/"
+	cut := strings.LastIndex(found, end)
+	if cut < 0 || !slices.Contains(parts, found[cut+len(end):]) {
+		return "", false
+	}
+	twice := cut - len(between) // the name stands on both sides of between
+	if twice < 2 || twice%2 != 0 {
+		return "", false
+	}
+	name := found[:twice/2]
+	return name, key(name, found[cut+len(end):]) == found
+}
+
+// checkName refuses names that Redis should not be asked about.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return ErrName.Saying("the name of an Ick is empty")
+	case len(name) > maxName:
+		return ErrName.Saying("the name of an Ick is %d bytes long, more than %d", len(name), maxName)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return ErrName.Saying("the name of an Ick has a control character: %q", name)
+	case tag(name) != tag(key(name, keyPset)):
+		return ErrName.Saying("the braces in %q would put an Ick's keys into different cluster slots", name)
+	}
+	return nil
+}
+
+// tag returns the part of a key that Redis Cluster hashes: what is between the
+// first '{' and the next '}' if that is not empty, else the whole key.
+func tag(key string) string {
+	if _, after, ok := strings.Cut(key, "{"); ok {
+		if inner, _, ok := strings.Cut(after, "}"); ok && inner != "" {
+			return inner
+		}
+	}
+	return key
+}
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrName means that a name cannot be an Ick's. Redis was not asked.
+	ErrName = &millrace.Error{
+		Code: "bad_name",
+		Hint: "Use 1 to 512 bytes without control characters; braces only as one {tag}.",
+	}
+
+	// ErrScore means that a score is not a number. Redis was not asked.
+	ErrScore = &millrace.Error{
+		Code: "bad_score",
+		Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
+	}
+
+	// ErrConfig means that a setting or an argument cannot be had. Redis was not
+	// asked.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrStale means that none of the members could be committed: each was
+	// folded again since the reservation, or is not reserved. Nothing changed.
+	ErrStale = &millrace.Error{
+		Code:    "stale",
+		Message: "none of the members could be committed under this token",
+		Hint:    "Reserve again: what is still dirty comes back with a new token.",
+	}
+
+	// ErrNotFound means that there is no Ick of that name.
+	ErrNotFound = &millrace.Error{
+		Code:    "not_found",
+		Message: "there is no such Ick",
+		Hint:    "An Ick begins with its first add; see which there are with: millrace ick ls",
+	}
+
+	// ErrBroken means that a key of the Ick is missing or of a wrong type.
+	// Nothing was changed.
+	ErrBroken = &millrace.Error{
+		Code:    "broken",
+		Message: "the Ick is broken",
+		Hint:    "Look at its keys; to remove them whatever they hold: millrace ick delete --force NAME",
+	}
+
+	// ErrVersion means that the Ick was written in a version that this one does
+	// not know. Nothing was changed.
+	ErrVersion = &millrace.Error{
+		Code:    "unknown_version",
+		Message: "the Ick's version is not ick.v1",
+		Hint:    "Use the Millrace that wrote it, or check that the key is an Ick's.",
+	}
+)

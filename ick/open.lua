@@ -1,0 +1,29 @@
+-- fragment open: the keys of an Ick, and its state before anything is written
+--
+-- Refuses an Ick that is not whole. Every key is read, so that one of a wrong
+-- type ends the script here, before its first write.
+--
+-- Needs  nothing
+-- Gives  K, pset, cset, folds, meta, parked, fails, wake, req, req_before: keys
+--        exists: whether there is an Ick
+--        waiting, reserved, known, failing, resting: sizes of pset, cset,
+--        folds, fails and parked
+--        seq: the number of the newest reservation, or 0
+local K = KEYS[1]
+local base = K .. '/ick/{' .. K .. '}/'
+local pset, cset, folds = base .. 'pset', base .. 'cset', base .. 'folds'
+local meta, wake = base .. 'meta', base .. 'wake'
+local parked, fails = base .. 'parked', base .. 'fails'
+local req, req_before = base .. 'req', base .. 'req_before'
+
+local version = redis.call('GET', K)
+local waiting, reserved = redis.call('ZCARD', pset), redis.call('ZCARD', cset)
+local known, failing = redis.call('HLEN', folds), redis.call('HLEN', fails)
+local resting = redis.call('ZCARD', parked)
+local seq = tonumber(redis.call('HGET', meta, 'seq') or 0) or 0
+local exists = version == 'ick.v1'
+if version and not exists then
+  return redis.error_reply('ICKVERSION ' .. version)
+elseif not version and waiting + reserved > 0 then
+  return redis.error_reply('ICKBROKEN the version key is missing')
+end

@@ -1,0 +1,49 @@
+-- ick.park(K) token attempts base most reason member [member ...] -> {parked, kept}
+--
+-- Takes members that could not be processed out of the consumer set, so that
+-- they block nobody, and lets them rest. Each failure doubles the rest; the last
+-- attempt allowed makes it endless, and only a new mark or a hand brings the
+-- member back. The attempts are forgotten when the member is committed.
+--
+-- KEYS[1]  K
+-- ARGV[1]  token: the reservation that the members were handed out under
+-- ARGV[2]  attempts: after this many failures the rest is endless
+-- ARGV[3]  base: the first rest in milliseconds
+-- ARGV[4]  most: the longest rest in milliseconds
+-- ARGV[5]  reason: why they failed, for people
+-- ARGV     members, at most 1,000
+-- Reply    {members parked, members kept because they were folded again since}
+-- Cost     O(log N) a member
+-- Repeat   harmless: a member that is parked is not in the consumer set
+if not exists then
+  return {0, 0}
+end
+local token, attempts, reason = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+redis.call('HDEL', meta, '') -- a first write that a full server does not refuse
+local count, kept = 0, 0
+for i = 6, #ARGV do
+  local member = ARGV[i]
+  local score = redis.call('ZSCORE', cset, member)
+  local number = redis.call('HGET', folds, member)
+  if score and number and tonumber(number) <= token then
+    local tries = string.match(redis.call('HGET', fails, member) or '0', '^%d+') + 1
+    local until_ = '+inf'
+    if tries < attempts then
+      until_ = now + math.min(ARGV[3] * 2 ^ (tries - 1), tonumber(ARGV[4]))
+    end
+    redis.call('ZREM', cset, member)
+    redis.call('HDEL', folds, member)
+    redis.call('ZADD', parked, until_, member)
+    redis.call('HSET', fails, member, string.format('%d %s %.0f %s', tries, score, now, reason))
+    count = count + 1
+  elseif score then
+    kept = kept + 1
+  end
+end
+if count > 0 then
+  redis.pcall('HINCRBY', meta, 'parked', count)
+end
+return {count, kept}

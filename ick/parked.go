@@ -1,0 +1,212 @@
+package ick
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// FailedError names members that a handler could not process. [Failed] makes it.
+type FailedError struct {
+	Members []string
+}
+
+// Error says how many members failed.
+func (e *FailedError) Error() string {
+	if len(e.Members) == 1 {
+		return "1 member failed"
+	}
+	return fmt.Sprintf("%d members failed", len(e.Members))
+}
+
+// Failed tells Consume that these members of the batch failed and the others
+// succeeded. It is nil without members, so that a handler may end with it. To
+// say why, wrap it; to give several reasons, join several:
+//
+//	errors.Join(fmt.Errorf("too large: %w", ick.Failed("a", "b")), ...)
+func Failed(members ...string) error {
+	if len(members) == 0 {
+		return nil
+	}
+	return &FailedError{Members: members}
+}
+
+// failures returns the members of the batch that err says failed, with the
+// reason: the text of the outermost error that speaks of them alone.
+func failures(err error, batch []Entry) map[string]string {
+	named := make(map[string]string)
+	var walk func(err error, reason string)
+	walk = func(err error, reason string) {
+		switch e := err.(type) { //nolint:errorlint // it walks the tree itself
+		case *FailedError:
+			for _, m := range e.Members {
+				named[m] = reason
+			}
+		case interface{ Unwrap() []error }:
+			for _, inner := range e.Unwrap() {
+				walk(inner, inner.Error())
+			}
+		case interface{ Unwrap() error }:
+			walk(e.Unwrap(), reason)
+		}
+	}
+	if err != nil {
+		walk(err, err.Error())
+	}
+	failed := make(map[string]string, len(named))
+	for _, e := range batch {
+		if reason, ok := named[e.Member]; ok {
+			failed[e.Member] = reason
+		}
+	}
+	return failed
+}
+
+func byReason(failed map[string]string) map[string][]string {
+	groups := make(map[string][]string)
+	for member, reason := range failed {
+		groups[reason] = append(groups[reason], member)
+	}
+	return groups
+}
+
+// maxReason is how much of a reason is kept, in bytes.
+const maxReason = 512
+
+// park takes members out of the consumer set, lets them rest, and returns how
+// many it parked.
+func (k *Ick) park(ctx context.Context, token string, cfg ConsumeConfig, reason string, members []string) (int, error) {
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	var parked int
+	for first := 0; first < len(members); first += chunk {
+		args := []string{
+			token, strconv.Itoa(cfg.MaxAttempts), strconv.FormatInt(cfg.Rest.Milliseconds(), 10),
+			strconv.FormatInt(MaxRest.Milliseconds(), 10), reason,
+		}
+		reply, err := k.call(ctx, k.scripts.park, append(args, members[first:min(first+chunk, len(members))]...)...)
+		if err != nil {
+			return parked, err
+		}
+		values, err := reply.ToArray()
+		if err != nil {
+			return parked, err
+		}
+		r := reader{values: values}
+		parked += int(r.integer())
+		if r.err != nil {
+			return parked, r.err
+		}
+	}
+	return parked, nil
+}
+
+// Parked is a member that rests because it failed.
+type Parked struct {
+	Entry
+
+	Attempts int       // how often it failed
+	At       time.Time // when it was parked
+	Until    time.Time // when it is tried again; zero when only by a new mark or by hand
+	Reason   string    // why it failed last
+}
+
+// Parked goes through the parked members, those that are tried again soonest
+// first. Members that are parked or taken up meanwhile may be missed or come
+// twice. Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+func (k *Ick) Parked(ctx context.Context) iter.Seq2[Parked, error] {
+	return func(yield func(Parked, error) bool) {
+		for first := 0; ; first += chunk {
+			page, err := k.parkedPage(ctx, first)
+			if err != nil {
+				yield(Parked{}, err)
+				return
+			}
+			for _, p := range page {
+				if !yield(p, nil) {
+					return
+				}
+			}
+			if len(page) < chunk {
+				return
+			}
+		}
+	}
+}
+
+func (k *Ick) parkedPage(ctx context.Context, first int) ([]Parked, error) {
+	reply, err := k.call(ctx, k.scripts.parked, strconv.Itoa(first), strconv.Itoa(chunk))
+	if err != nil {
+		return nil, err
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return nil, err
+	}
+	r := reader{values: values}
+	if r.integer() == 0 && r.err == nil {
+		return nil, ErrNotFound
+	}
+	var page []Parked
+	for len(r.values) > 0 && r.err == nil {
+		page = append(page, r.parked())
+	}
+	return page, r.err
+}
+
+// parked reads one parked member.
+func (r *reader) parked() Parked {
+	p := Parked{Entry: Entry{Member: r.text()}}
+	if until, _ := r.score(); !math.IsInf(until, 1) {
+		p.Until = time.UnixMilli(int64(until))
+	}
+	failure := strings.SplitN(r.text(), " ", 4)
+	if r.err != nil {
+		return p
+	}
+	if len(failure) < 4 {
+		r.err = fmt.Errorf("what is known of parked %q is garbled: %q", p.Member, failure)
+		return p
+	}
+	var errs [3]error
+	var at int64
+	p.Attempts, errs[0] = strconv.Atoi(failure[0])
+	p.Score, errs[1] = strconv.ParseFloat(failure[1], 64)
+	at, errs[2] = strconv.ParseInt(failure[2], 10, 64)
+	p.At, p.Reason = time.UnixMilli(at), failure[3]
+	r.err = errors.Join(errs[:]...)
+	return p
+}
+
+// Retry ends the rest of parked members: each is tried once more as an old mark,
+// its attempts kept. It returns how many of them were parked.
+func (k *Ick) Retry(ctx context.Context, members ...string) (int, error) {
+	return k.unpark(ctx, "retry", members)
+}
+
+// Drop forgets parked members for good, unless they are marked otherwise. It
+// returns how many of them were parked.
+func (k *Ick) Drop(ctx context.Context, members ...string) (int, error) {
+	return k.unpark(ctx, "drop", members)
+}
+
+func (k *Ick) unpark(ctx context.Context, how string, members []string) (int, error) {
+	var sum int
+	for first := 0; first < len(members); first += chunk {
+		args := append([]string{how}, members[first:min(first+chunk, len(members))]...)
+		reply, err := k.call(ctx, k.scripts.unpark, args...)
+		if err != nil {
+			return sum, err
+		}
+		n, err := reply.ToInt64()
+		if err != nil {
+			return sum, err
+		}
+		sum += int(n)
+	}
+	return sum, nil
+}

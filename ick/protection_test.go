@@ -1,0 +1,469 @@
+package ick
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// A history plays one way in which a mark could be forgotten, and returns an
+// error if it was.
+type history struct {
+	name string
+	play func(h *hand) error
+}
+
+// hand plays histories: it knows which version of each document is the last one
+// and which was processed, and never lets the library help it.
+type hand struct {
+	t         *testing.T
+	k         *Ick
+	version   map[string]int
+	processed map[string]int
+}
+
+// batch is what one consumer holds: a token, and the version of each document
+// that it saw right after it reserved.
+type batch struct {
+	token string
+	saw   map[string]int
+}
+
+func (h *hand) dirty(members ...string) {
+	h.t.Helper()
+	for _, m := range members {
+		h.version[m]++
+		if _, err := h.k.Add(h.t.Context(), Entry{m, float64(h.version[m])}); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+func (h *hand) see(r Reservation) batch {
+	b := batch{token: r.Token, saw: map[string]int{}}
+	for _, e := range r.Entries {
+		b.saw[e.Member] = h.version[e.Member]
+	}
+	return b
+}
+
+func (h *hand) reserve(n int) batch {
+	h.t.Helper()
+	r, err := h.k.Reserve(h.t.Context(), n)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return h.see(r)
+}
+
+// work does what a handler does: it brings the copy in line with what it saw.
+func (h *hand) work(b batch, members ...string) {
+	for _, m := range members {
+		h.processed[m] = max(h.processed[m], b.saw[m])
+	}
+}
+
+func (h *hand) commit(b batch, members ...string) Committed {
+	h.t.Helper()
+	c, err := h.k.Commit(h.t.Context(), b.token, members...)
+	if err != nil && !errors.Is(err, ErrStale) {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// finish works off what is left and says which documents' last version nobody
+// processed.
+func (h *hand) finish() error {
+	h.t.Helper()
+	for range 20 {
+		b := h.reserve(10)
+		if len(b.saw) == 0 {
+			break
+		}
+		for m := range b.saw {
+			h.work(b, m)
+			h.commit(b, m)
+		}
+	}
+	var forgotten []string
+	for m, version := range h.version {
+		if h.processed[m] < version {
+			forgotten = append(forgotten, fmt.Sprintf("%s at %d of %d", m, h.processed[m], version))
+		}
+	}
+	slices.Sort(forgotten)
+	if len(forgotten) > 0 {
+		return fmt.Errorf("forgotten: %s", strings.Join(forgotten, ", "))
+	}
+	if s, err := h.k.Stats(h.t.Context()); err != nil || s.Total > 0 {
+		return fmt.Errorf("left over: %+v, %w", s, err)
+	}
+	return nil
+}
+
+var histories = []history{
+	{"second reserve before commit", func(h *hand) error {
+		h.dirty("a", "b")
+		first := h.reserve(1)
+		h.work(first, "a")
+		h.dirty("a")
+		h.reserve(3) // folds the new mark for a into the consumer set
+		h.commit(first, "a")
+		return h.finish()
+	}},
+	{"two consumers", func(h *hand) error {
+		h.dirty("a")
+		one := h.reserve(1)
+		h.work(one, "a")
+		h.dirty("a", "b")
+		two := h.reserve(3) // folds the new mark for a, too
+		h.commit(one, "a")
+		h.work(two, "b")
+		h.commit(two, "b")
+		return h.finish()
+	}},
+	{"zombie", func(h *hand) error {
+		h.dirty("a")
+		zombie := h.reserve(1)
+		h.work(zombie, "a")
+		alive := h.reserve(1)
+		h.work(alive, "a")
+		h.commit(alive, "a")
+		h.dirty("a")
+		h.reserve(1) // by a third, who dies
+		h.commit(zombie, "a")
+		return h.finish()
+	}},
+	{"zombie of an Ick that was deleted", func(h *hand) error {
+		h.dirty("a", "b", "c")
+		zombie := h.reserve(3)
+		for range 5 { // a high number
+			h.dirty("a")
+			zombie = h.reserve(9)
+		}
+		h.work(zombie, "a")
+		if _, err := h.k.Delete(h.t.Context()); err != nil {
+			h.t.Fatal(err)
+		}
+		h.processed["b"], h.processed["c"] = h.version["b"], h.version["c"] // deleted on purpose
+		h.dirty("a")
+		h.reserve(1)
+		h.commit(zombie, "a")
+		return h.finish()
+	}},
+	{"a foreign consumer's reservation", func(h *hand) error {
+		h.dirty("a")
+		ours := h.reserve(1)
+		h.dirty("b")
+		// A gem's reserve moves b, and knows nothing of folds.
+		for _, command := range [][]string{
+			{"ZREM", key(h.k.name, keyPset), "b"},
+			{"ZADD", key(h.k.name, keyCset), "1", "b"},
+		} {
+			if err := do(h.t, h.k.run.Client, command...).Error(); err != nil {
+				h.t.Fatal(err)
+			}
+		}
+		if c := h.commit(ours, "b"); c.Committed != 0 || c.Kept != 1 {
+			return fmt.Errorf("commit of a member that was never handed out here = %+v, want it kept", c)
+		}
+		return h.finish() // which hands b out, and then it can go
+	}},
+	{"parked with an old token", func(h *hand) error {
+		h.dirty("a")
+		first := h.reserve(1)
+		h.dirty("a")
+		h.reserve(2)
+		n, err := h.k.park(h.t.Context(), first.token, ConsumeConfig{MaxAttempts: 1}, "why", []string{"a"})
+		if err != nil || n != 0 {
+			return fmt.Errorf("park under an old token = %d, %v, want 0: the member was folded since", n, err)
+		}
+		return h.finish()
+	}},
+	{"dirtied in flight again and again", func(h *hand) error {
+		h.dirty("a", "b", "c")
+		for range 5 {
+			b := h.reserve(2)
+			h.dirty("a", "b")
+			for m := range b.saw {
+				h.work(b, m)
+			}
+			for m := range b.saw {
+				h.commit(b, m)
+			}
+		}
+		return h.finish()
+	}},
+	{"the oldest mark leads", func(h *hand) error {
+		// The hot document is dirtied before every batch. With the time of the
+		// last mark as its score it would never be the oldest.
+		h.dirty("hot")
+		for i := range 30 {
+			h.version[fmt.Sprint("cold", i)] = 2 + i/2
+			h.dirty(fmt.Sprint("cold", i))
+		}
+		for range 5 {
+			for range 10 {
+				h.dirty("hot")
+			}
+			b := h.reserve(1)
+			if _, ok := b.saw["hot"]; ok {
+				h.work(b, "hot")
+				h.commit(b, "hot")
+				return h.finish2()
+			}
+			for m := range b.saw {
+				h.work(b, m)
+				h.commit(b, m)
+			}
+		}
+		return errors.New("starved: the hot document was not among the first five batches")
+	}},
+}
+
+// finish2 is finish for more documents than one reserve of it takes.
+func (h *hand) finish2() error {
+	for range 10 {
+		b := h.reserve(10)
+		for m := range b.saw {
+			h.work(b, m)
+			h.commit(b, m)
+		}
+	}
+	return h.finish()
+}
+
+// sabotage returns the scripts with one protection taken out.
+func sabotage(t *testing.T, old, replacement string) *scripts {
+	t.Helper()
+	found := false
+	cut := func(source string) string {
+		if strings.Contains(source, old) {
+			found = true
+		}
+		return strings.ReplaceAll(source, old, replacement)
+	}
+	s := *standardScripts
+	s.add = script.New("ick.add", cut(addSource))
+	s.exchange = script.New("ick.exchange", cut(exchangeSource), cut(openFragment), reqid.Fragment)
+	s.park = script.New("ick.park", cut(parkSource), cut(openFragment))
+	s.unpark = script.New("ick.unpark", cut(unparkSource), cut(openFragment))
+	if !found {
+		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
+	}
+	return &s
+}
+
+// protections are what keeps the histories from forgetting, and how to take it
+// out.
+var protections = []struct {
+	name, old, replacement string
+	histories              []string // those that must catch it
+}{
+	{
+		"commit compares the token with the last fold", "if scores[i] and number and tonumber(number) <= token then", "if scores[i] then",
+		[]string{"second reserve before commit", "two consumers", "zombie", "zombie of an Ick that was deleted", "a foreign consumer's reservation"},
+	},
+	{
+		"the newest token is the only short cut", "if token ~= seq or known ~= reserved or failing > 0 then", "if false then",
+		[]string{"second reserve before commit", "two consumers", "zombie"},
+	},
+	{
+		"the short cut is for known members only", "token ~= seq or known ~= reserved", "token ~= seq",
+		[]string{"a foreign consumer's reservation"},
+	},
+	{
+		"unknown members are adopted when handed out", "if #entries > 0 and known ~= reserved then", "if false then",
+		[]string{"a foreign consumer's reservation"},
+	},
+	{
+		"reservation numbers come from the clock", "math.max(seq + 1, now)", "seq + 1",
+		[]string{"zombie of an Ick that was deleted"},
+	},
+	{
+		"a fold writes down its number", "known = known + redis.call('HSET', folds, unpack(numbers))", "",
+		[]string{"second reserve before commit"},
+	},
+	{
+		"park compares the token with the last fold", "if score and number and tonumber(number) <= token then", "if score then",
+		[]string{"parked with an old token"},
+	},
+	{
+		"producers leave the consumer set alone", "redis.call('ZADD', pset, 'LT', unpack(marks))",
+		"redis.call('ZADD', redis.call('ZSCORE', cset, members[1]) and cset or pset, 'LT', unpack(marks))",
+		[]string{"dirtied in flight again and again"},
+	},
+	{
+		"the lower score wins", "redis.call('ZADD', pset, 'LT', unpack(marks))", "redis.call('ZADD', pset, unpack(marks))",
+		[]string{"the oldest mark leads"},
+	},
+}
+
+func play(t *testing.T, h history, s *scripts) error {
+	t.Helper()
+	k := open(t, Config{})
+	k.scripts = s
+	return h.play(&hand{t: t, k: k, version: map[string]int{}, processed: map[string]int{}})
+}
+
+// TestNeverForgets plays the ways in which the gem forgets marks or starves them
+// (I9 in docs/DEFECTS.md), and some of our own.
+func TestNeverForgets(t *testing.T) {
+	t.Parallel()
+	for _, h := range histories {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			if err := play(t, h, standardScripts); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestEveryProtectionIsNeeded takes each protection out and expects the
+// histories to notice.
+func TestEveryProtectionIsNeeded(t *testing.T) {
+	t.Parallel()
+	for _, p := range protections {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			for _, name := range p.histories {
+				i := slices.IndexFunc(histories, func(h history) bool { return h.name == name })
+				if err := play(t, histories[i], sabotage(t, p.old, p.replacement)); err == nil {
+					t.Errorf("history %q holds without the protection", name)
+				}
+			}
+		})
+	}
+}
+
+// evalsha matches the script calls of an Ick.
+func evalsha(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") }
+
+// proxied returns an Ick behind a fault proxy, its scripts loaded.
+func proxied(t *testing.T, cfg Config) (*Ick, *redistest.Proxy) {
+	t.Helper()
+	server := redistest.Shared(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	k := openOn(t, proxy.Client(t), redistest.Name(t), cfg)
+	loadScripts(t, k.run.Client, k.scripts)
+	return k, proxy
+}
+
+// loadScripts makes the server know the scripts, so that no EVALSHA is answered
+// with NOSCRIPT.
+func loadScripts(t *testing.T, client rueidis.Client, s *scripts) {
+	t.Helper()
+	for _, one := range []*script.Script{s.add, s.exchange, s.park, s.parked, s.unpark, s.stats, s.delete} {
+		if err := client.Do(t.Context(), client.B().ScriptLoad().Script(one.Source()).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestLostRepliesAreMadeGood loses the reply of each operation after the server
+// did the work. The library sends it again: nothing is forgotten, and the answer
+// is the one that was lost.
+func TestLostRepliesAreMadeGood(t *testing.T) {
+	t.Parallel()
+	k, proxy := proxied(t, Config{})
+	ctx := t.Context()
+	lose := func() {
+		t.Helper()
+		proxy.DropReply(evalsha)
+	}
+	lost := 0
+	check := func() {
+		t.Helper()
+		if lost++; proxy.Dropped() != lost {
+			t.Fatalf("replies lost = %d, want %d", proxy.Dropped(), lost)
+		}
+	}
+
+	lose()
+	wantAdd(t, k, "a1 b2 c3", 0, 0) // the lost reply counted them
+	check()
+	lose()
+	token := wantReserve(t, k, 2, "a1 b2")
+	check()
+	wantAdd(t, k, "a9", 1, 0)
+	lose()
+	token = wantExchange(t, k, token, "a b", 2, 2, 0, "c3 a9")
+	check()
+	wantAdd(t, k, "a5", 1, 0)
+	wantReserve(t, k, 3, "c3 a5")
+	lose()
+	wantCommit(t, k, token, "a c", 1, 1) // a was folded again
+	check()
+	wantAdd(t, k, "d7", 1, 0)
+	token = wantReserve(t, k, 2, "a5 d7")
+	lose()
+	if n, err := k.park(ctx, token, ConsumeConfig{MaxAttempts: 1}, "why", []string{"d"}); err != nil || n != 0 {
+		t.Fatalf("park = %d, %v, want the second run to find nothing", n, err)
+	}
+	check()
+	lose()
+	if n, err := k.Retry(ctx, "d"); err != nil || n != 0 {
+		t.Fatalf("retry = %d, %v, want the second run to find nothing", n, err)
+	}
+	check()
+	token = wantReserve(t, k, 2, "a5 d7")
+	lose()
+	wantCommit(t, k, token, "a d", 2, 0)
+	check()
+	lose()
+	if n, err := k.Delete(ctx); err != nil || n != 0 {
+		t.Fatalf("delete = %d, %v, want the second run to find nothing", n, err)
+	}
+	check()
+}
+
+// TestLostReplyWithoutRequestID shows what the request id is for: without it a
+// repeated commit claims that nothing could go.
+func TestLostReplyWithoutRequestID(t *testing.T) {
+	t.Parallel()
+	k, proxy := proxied(t, Config{})
+	k.scripts = sabotage(t, "local before = reqid_recall(id)", "local before")
+	loadScripts(t, k.run.Client, k.scripts)
+	wantAdd(t, k, "a1", 1, 0)
+	token := wantReserve(t, k, 1, "a1")
+	proxy.DropReply(evalsha)
+	wantCommit(t, k, token, "a", 0, 0) // a lie, that the id prevents
+}
+
+// TestExchangeExecutedTwice is the gem's worst case: the reply of an exchange is
+// lost, and with it the new batch. Whoever repeats it must not commit what
+// nobody received.
+func TestExchangeExecutedTwice(t *testing.T) {
+	t.Parallel()
+	play := func(s *scripts) error {
+		k := open(t, Config{})
+		k.scripts = s
+		h := &hand{t: t, k: k, version: map[string]int{}, processed: map[string]int{}}
+		h.dirty("a")
+		b := h.reserve(1)
+		h.work(b, "a")
+		h.dirty("a")
+		for range 2 { // not the library's repeat but a caller's, with another id
+			if _, _, err := k.Exchange(t.Context(), b.token, []string{"a"}, 1); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return h.finish()
+	}
+	if err := play(standardScripts); err != nil {
+		t.Error(err)
+	}
+	if err := play(sabotage(t, "if token ~= seq or known ~= reserved or failing > 0 then", "if false then")); err == nil {
+		t.Error("nothing is forgotten without the tokens: the test shows nothing")
+	}
+}

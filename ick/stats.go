@@ -1,0 +1,178 @@
+package ick
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
+)
+
+// overlapPage is how many reserved members one script call compares with the
+// waiting ones.
+const overlapPage = 10_000
+
+// Stats is what an Ick holds at one moment.
+type Stats struct {
+	Name    string
+	Version string
+	At      time.Time // the server's time
+
+	Pset SetStats // marks that wait
+	Cset SetStats // marks that are reserved
+
+	Total    int    // of both sets, a member in both counted twice, as the gem does
+	Distinct int    // members in either set
+	Parked   int    // members that rest because they failed
+	Range    *Range // of both sets; nil when both are empty
+
+	// OldestAge is how long the oldest mark has waited; 0 when there is none or
+	// its score does not tell.
+	OldestAge time.Duration
+
+	Counters Counters
+}
+
+// SetStats is one of the two sets.
+type SetStats struct {
+	Key   string
+	Size  int
+	Range *Range // nil when the set is empty
+}
+
+// Range is the lowest and the highest score.
+type Range struct{ Oldest, Newest float64 }
+
+// Counters count since the Ick began, over all Millrace processes. A full
+// server may lose counts.
+type Counters struct {
+	New       int64 // marks for members that did not wait
+	Folded    int64 // marks that fell on one that waited
+	Reserved  int64 // marks moved into the consumer set
+	Committed int64 // members committed
+	Kept      int64 // members whose commit came too late
+	Parked    int64 // failures parked
+	Retried   int64 // parked members tried again, in time or by hand
+	Dropped   int64 // parked members dropped by hand
+}
+
+// Stats looks at the Ick and changes nothing. With more than 10,000 reserved
+// members it takes several calls, and Distinct may be off by what changed
+// between them. Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+func (k *Ick) Stats(ctx context.Context) (Stats, error) {
+	s, both, err := k.stats(ctx, 0)
+	for first := overlapPage; err == nil && first < s.Cset.Size; first += overlapPage {
+		var more int
+		_, more, err = k.stats(ctx, first)
+		both += more
+	}
+	s.Distinct = s.Total - both
+	return s, err
+}
+
+// stats makes one call; both is how many of the reserved members from rank first
+// on wait too.
+func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err error) {
+	reply, err := k.call(ctx, k.scripts.stats, strconv.Itoa(first))
+	if err != nil {
+		return s, 0, err
+	}
+	if reply.IsNil() {
+		return s, 0, ErrNotFound
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return s, 0, err
+	}
+	r := reader{values: values}
+	s = Stats{Name: k.name, Version: r.text(), At: r.time()}
+	s.Pset = SetStats{Key: key(k.name, keyPset), Size: int(r.integer())}
+	s.Cset = SetStats{Key: key(k.name, keyCset), Size: int(r.integer())}
+	s.Parked = int(r.integer())
+	both = int(r.integer())
+	s.Pset.Range, s.Cset.Range = r.bounds(), r.bounds()
+	s.Counters = readCounters(r.list())
+	s.Total = s.Pset.Size + s.Cset.Size
+	if s.Range = s.Pset.Range.union(s.Cset.Range); s.Range != nil {
+		s.OldestAge = k.age(s.Range.Oldest, s.At)
+	}
+	return s, both, r.err
+}
+
+func (r *reader) bounds() *Range {
+	low, ok := r.score()
+	high, _ := r.score()
+	if !ok {
+		return nil
+	}
+	return &Range{Oldest: low, Newest: high}
+}
+
+func (a *Range) union(b *Range) *Range {
+	switch {
+	case a == nil:
+		return b
+	case b == nil:
+		return a
+	}
+	return &Range{Oldest: min(a.Oldest, b.Oldest), Newest: max(a.Newest, b.Newest)}
+}
+
+// readCounters reads the meta hash. A field that is no number counts as 0: the
+// counters are best effort and must not stand in anybody's way.
+func readCounters(fields []rueidis.RedisMessage) (c Counters) {
+	into := map[string]*int64{
+		"new": &c.New, "folded": &c.Folded, "reserved": &c.Reserved, "committed": &c.Committed,
+		"kept": &c.Kept, "parked": &c.Parked, "retried": &c.Retried, "dropped": &c.Dropped,
+	}
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].ToString()
+		if n, err := fields[i+1].AsInt64(); err == nil && into[name] != nil {
+			*into[name] = n
+		}
+	}
+	return c
+}
+
+// Delete removes the Ick whole and returns how many of the gem's three keys
+// there were. Marks in it are lost. Errors: [ErrBroken], [ErrVersion].
+func (k *Ick) Delete(ctx context.Context) (int, error) { return k.remove(ctx, "whole") }
+
+// ForceDelete is Delete for an Ick that is broken: it removes the Ick's keys
+// whatever they hold.
+func (k *Ick) ForceDelete(ctx context.Context) (int, error) { return k.remove(ctx, "force") }
+
+func (k *Ick) remove(ctx context.Context, how string) (int, error) {
+	reply, err := k.call(ctx, k.scripts.delete, how)
+	if err != nil {
+		return 0, err
+	}
+	n, err := reply.ToInt64()
+	return int(n), err
+}
+
+// List goes through the names of the Icks on all masters, in no order. It takes
+// as long as a SCAN of all keys. An Ick that a gem made and that is
+// empty has no key but its name, and is not found.
+func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		seen := make(map[string]bool)
+		for found, err := range script.Scan(ctx, client, "*/ick/{*") {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			name, ok := nameOf(found)
+			if !ok || seen[name] {
+				continue
+			}
+			seen[name] = true
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
