@@ -97,6 +97,9 @@ func (k *Ick) fold(ctx context.Context, marks []mark) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
+	if len(marks) == 1 {
+		return pastOfOne(reply)
+	}
 	return newPast(sent, reply)
 }
 
@@ -126,26 +129,41 @@ func distinct(marks []mark) []mark {
 // past is what an Ick held of some members before marks were folded in, and
 // goes forward as they are replayed.
 type past struct {
+	alone  Added // what a mark that was sent alone did
 	now    float64
-	scores map[string]float64 // of the members that waited; the others are absent
+	scores map[string]float64 // of the members that waited; nil for one mark alone
 }
 
-func newPast(marks []mark, reply rueidis.RedisMessage) (*past, error) {
+// pastOfOne reads the reply to one mark alone, which tells what it did.
+func pastOfOne(reply rueidis.RedisMessage) (*past, error) {
+	outcome, err := reply.ToInt64()
+	p := &past{}
+	switch outcome {
+	case 1:
+		p.alone.New = 1
+	case 2:
+		p.alone.Lowered = 1
+	}
+	return p, err
+}
+
+func newPast(sent []mark, reply rueidis.RedisMessage) (*past, error) {
+	p := &past{scores: make(map[string]float64, len(sent))}
+	if len(sent) == 0 {
+		return p, nil
+	}
 	values, err := reply.ToArray()
 	if err != nil {
 		return nil, err
 	}
-	p := &past{scores: make(map[string]float64, len(marks))}
-	if now, err := values[0].ToString(); err == nil && now != "" {
-		if p.now, err = strconv.ParseFloat(now, 64); err != nil {
-			return nil, err
-		}
+	if p.now, err = values[0].AsFloat64(); err != nil {
+		return nil, err
 	}
 	for i, value := range values[1:] {
 		if value.IsNil() {
 			continue
 		}
-		if p.scores[marks[i].member], err = value.AsFloat64(); err != nil {
+		if p.scores[sent[i].member], err = value.AsFloat64(); err != nil {
 			return nil, err
 		}
 	}
@@ -154,6 +172,9 @@ func newPast(marks []mark, reply rueidis.RedisMessage) (*past, error) {
 
 // replay tells what marks did, as if they had been added one after the other.
 func (p *past) replay(marks []mark) Added {
+	if p.scores == nil {
+		return p.alone
+	}
 	var added Added
 	for _, m := range marks {
 		score := m.score

@@ -20,10 +20,9 @@ import (
 // consuming runs a consumer for the length of a test and hands over what its
 // handler is given.
 type consuming struct {
-	batches chan []string   // the members of each batch, as the handler got them
-	answers chan error      // what the handler answers, one for each batch
-	stop    func() error    // ends the consumer and returns what Consume returned
-	ctx     context.Context // the handler's
+	batches chan []string // the members of each batch, as the handler got them
+	answers chan error    // what the handler answers, one for each batch
+	stop    func() error  // ends the consumer and returns what Consume returned
 }
 
 func consume(t *testing.T, k *Ick, cfg ConsumeConfig) *consuming {

@@ -51,7 +51,7 @@ local function begin()
 end
 
 local function count(field, by)
-  if by > 0 then
+  if by ~= 0 then
     redis.pcall('HINCRBY', meta, field, by)
   end
 end
@@ -111,16 +111,18 @@ local function draw()
   end
 end
 
--- Parked members whose time has come go back to where they were.
+-- Parked members whose time has come go back to where they were. How many members
+-- left the producer set for good tells, with those in it, how many were new.
+local moved, returned = 0, 0
 if resting > 0 then
   local due = redis.call('ZRANGEBYSCORE', parked, '-inf', now / 1000, 'LIMIT', 0, 100)
   for _, member in ipairs(due) do
     draw()
     local score = string.match(redis.call('HGET', fails, member) or '0 0', '^%d+ (%S+)')
     redis.call('ZREM', parked, member)
-    redis.call('ZADD', pset, 'LT', score, member)
+    returned = returned + redis.call('ZADD', pset, 'LT', score, member)
   end
-  waiting, resting = waiting + #due, resting - #due
+  waiting, resting = waiting + returned, resting - #due
   count('retried', #due)
 end
 
@@ -129,7 +131,6 @@ if settle > 0 then
   horizon = string.format('%.6f', (now - settle) / 1e6)
 end
 
-local moved = 0
 local function fold(popped)
   local marks, numbers = {}, {}
   for i = 1, #popped, 2 do
@@ -158,7 +159,7 @@ local function send_back()
   local member, score = unpack(redis.call('ZPOPMAX', cset))
   known = known - redis.call('HDEL', folds, member)
   reserved = reserved - 1
-  redis.call('ZADD', pset, 'LT', score, member)
+  returned = returned + redis.call('ZADD', pset, 'LT', score, member)
 end
 while backwash and budget > 0 do
   if reserved > n then
@@ -177,6 +178,7 @@ while backwash and budget > 0 do
   budget = budget - 1
 end
 count('reserved', moved)
+count('left', moved - returned)
 
 local more = budget == 0 and (reserved < n and due > 0 or backwash)
 local entries = {}

@@ -5,7 +5,7 @@
 --
 -- Needs  nothing
 -- Gives  K, pset, cset, folds, meta, parked, fails, wake, req, req_before: keys
---        exists: whether there is an Ick
+--        version, exists: whether there is an Ick
 --        waiting, reserved, known, failing, resting: sizes of pset, cset,
 --        folds, fails and parked
 --        seq: the number of the newest reservation, or 0

@@ -298,12 +298,13 @@ var protections = []struct {
 		[]string{"parked with an old token"},
 	},
 	{
-		"producers leave the consumer set alone", "redis.call('ZADD', pset, 'LT', unpack(marks))",
-		"redis.call('ZADD', redis.call('ZSCORE', cset, members[1]) and cset or pset, 'LT', unpack(marks))",
+		"producers leave the consumer set alone", "local before = redis.call('ZSCORE', pset, member)",
+		"if redis.call('ZSCORE', K .. '/ick/{' .. K .. '}/cset', member) then pset = K .. '/ick/{' .. K .. '}/cset' end\n" +
+			"local before = redis.call('ZSCORE', pset, member)",
 		[]string{"dirtied in flight again and again"},
 	},
 	{
-		"the lower score wins", "redis.call('ZADD', pset, 'LT', unpack(marks))", "redis.call('ZADD', pset, unpack(marks))",
+		"the lower score wins", "elseif not (old and young and old <= young) then", "else redis.call('ZADD', pset, score, member)",
 		[]string{"the oldest mark leads"},
 	},
 }

@@ -46,8 +46,8 @@ type SetStats struct {
 // Range is the lowest and the highest score.
 type Range struct{ Oldest, Newest float64 }
 
-// Counters count since the Ick began, over all Millrace processes. A full
-// server may lose counts.
+// Counters count since the Ick began, over all Millrace processes; New counts the
+// marks of others, too. A full server may lose counts.
 type Counters struct {
 	New       int64 // marks for members that did not wait
 	Folded    int64 // marks that fell on one that waited
@@ -94,7 +94,7 @@ func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err erro
 	s.Parked = int(r.integer())
 	both = int(r.integer())
 	s.Pset.Range, s.Cset.Range = r.bounds(), r.bounds()
-	s.Counters = readCounters(r.list())
+	s.Counters = readCounters(r.list(), s.Pset.Size)
 	s.Total = s.Pset.Size + s.Cset.Size
 	if s.Range = s.Pset.Range.union(s.Cset.Range); s.Range != nil {
 		s.OldestAge = k.age(s.Range.Oldest, s.At)
@@ -122,10 +122,13 @@ func (a *Range) union(b *Range) *Range {
 }
 
 // readCounters reads the meta hash. A field that is no number counts as 0: the
-// counters are best effort and must not stand in anybody's way.
-func readCounters(fields []rueidis.RedisMessage) (c Counters) {
+// counters are best effort and must not stand in anybody's way. Members that
+// were new are those that wait and those that left, which saves the add, the path
+// that must be short, a count.
+func readCounters(fields []rueidis.RedisMessage, waiting int) (c Counters) {
+	var left int64
 	into := map[string]*int64{
-		"new": &c.New, "folded": &c.Folded, "reserved": &c.Reserved, "committed": &c.Committed,
+		"left": &left, "folded": &c.Folded, "reserved": &c.Reserved, "committed": &c.Committed,
 		"kept": &c.Kept, "parked": &c.Parked, "retried": &c.Retried, "dropped": &c.Dropped,
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
@@ -134,6 +137,7 @@ func readCounters(fields []rueidis.RedisMessage) (c Counters) {
 			*into[name] = n
 		}
 	}
+	c.New = left + int64(waiting)
 	return c
 }
 

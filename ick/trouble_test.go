@@ -188,7 +188,7 @@ func TestFullServer(t *testing.T) {
 		wantAdd(t, k, fmt.Sprintf("m%d.5 n%d.5", i, i), map[bool]int{true: 2, false: 0}[i == 0], 0)
 	}
 	wantAdd(t, k, "a1 b2 c3 d4 e5", 5, 0)
-	token := wantReserve(t, k, 1, "m0.5")
+	wantReserve(t, k, 1, "m0.5")
 
 	limit("1")
 	before := dump(t, k)
@@ -206,7 +206,7 @@ func TestFullServer(t *testing.T) {
 		t.Errorf("a refused first add left keys: %v", got)
 	}
 
-	token = wantReserve(t, k, 2, "m0.5 n0.5")
+	token := wantReserve(t, k, 2, "m0.5 n0.5")
 	wantCommit(t, k, token, "m", 1, 0)
 	token = wantExchange(t, k, token, "n", 3, 1, 0, "a1 b2 c3")
 	if n, err := k.park(ctx, token, ConsumeConfig{MaxAttempts: 1}, "why", []string{"b", "c"}); n != 2 || err != nil {

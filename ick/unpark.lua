@@ -12,14 +12,14 @@
 if not exists then
   return 0
 end
-local count = 0
+local count, returned = 0, 0
 for i = 2, #ARGV do
   local member = ARGV[i]
   if redis.call('ZREM', parked, member) == 1 then
     count = count + 1
     if ARGV[1] == 'retry' then
       local score = string.match(redis.call('HGET', fails, member) or '0 0', '^%d+ (%S+)')
-      redis.call('ZADD', pset, 'LT', score, member)
+      returned = returned + redis.call('ZADD', pset, 'LT', score, member)
     else
       redis.call('HDEL', fails, member)
     end
@@ -27,6 +27,7 @@ for i = 2, #ARGV do
 end
 if count > 0 then
   redis.pcall('HINCRBY', meta, ARGV[1] == 'retry' and 'retried' or 'dropped', count)
+  redis.pcall('HINCRBY', meta, 'left', -returned)
   if ARGV[1] == 'retry' and redis.call('EXISTS', wake) == 0 then
     redis.pcall('LPUSH', wake, '1')
   end
