@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+const contractPage = "../../docs/CLI.md"
+
+// example is one command on the page and what it is said to print.
+type example struct {
+	heading string
+	command string
+	echo    bool // whether the exit code is the last line
+	output  string
+}
+
+// TestContract runs every example of docs/CLI.md in order and compares.
+func TestContract(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(contractPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := readExamples(string(page))
+	if got, least := len(examples), 30; got < least {
+		t.Fatalf("%s has %d examples, want at least %d", contractPage, got, least)
+	}
+
+	s := shell{t, redistest.Start(t, redistest.Options{}).URL()}
+	c := contract{shell: s, tokens: make(map[string]string)}
+	heading := ""
+	for _, e := range examples {
+		if e.heading != heading {
+			heading = e.heading
+			c.prepare(heading)
+		}
+		c.check(e)
+	}
+}
+
+// TestContractHasEveryCommand looks for a section about each noun and verb.
+func TestContractHasEveryCommand(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile(contractPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, node := range leaves(t) {
+		command := strings.TrimPrefix(node.FullPath(), "millrace ")
+		if command == "ick parked ls" {
+			command = "ick parked [ls]"
+		}
+		if !strings.Contains(string(page), "# "+command) {
+			t.Errorf("%s has no section about %q", contractPage, command)
+		}
+	}
+}
+
+// readExamples finds the commands in the page's console blocks.
+func readExamples(page string) []example {
+	var examples []example
+	heading, inBlock := "", false
+	for line := range strings.Lines(page) {
+		command, isCommand := strings.CutPrefix(line, "$ ")
+		switch {
+		case strings.HasPrefix(line, "```"):
+			inBlock = strings.HasPrefix(line, "```console")
+		case !inBlock && strings.HasPrefix(line, "#"):
+			heading = strings.TrimSpace(line)
+		case inBlock && isCommand:
+			command, echo := strings.CutSuffix(strings.TrimSpace(command), "; echo $?")
+			examples = append(examples, example{heading: heading, command: command, echo: echo})
+		case inBlock:
+			examples[len(examples)-1].output += line
+		}
+	}
+	return examples
+}
+
+// words splits a command as a shell does, which knows single quotes here.
+func words(command string) []string {
+	var words []string
+	for i, part := range strings.Split(command, "'") {
+		if i%2 == 0 {
+			words = append(words, strings.Fields(part)...)
+		} else {
+			words = append(words, part)
+		}
+	}
+	return words
+}
+
+// contract compares the page with what happens.
+type contract struct {
+	shell
+	tokens map[string]string // as on the page -> as drawn
+}
+
+// prepare does what no command can, and a section's examples need.
+func (c *contract) prepare(heading string) {
+	if strings.HasPrefix(heading, "### ick parked [ls]") {
+		c.park("search", "no parser", ick.ConsumeConfig{MaxAttempts: 1})
+		c.park("search", "too large", ick.ConsumeConfig{Rest: time.Hour})
+	}
+}
+
+func (c *contract) check(e example) {
+	c.t.Helper()
+	args := words(e.command)[1:]
+	for i, arg := range args {
+		if token, ok := c.tokens[arg]; ok {
+			args[i] = token
+		}
+	}
+	var stdout, stderr strings.Builder
+	a := &app{env: c.env, stdout: &stdout, stderr: &stderr, play: playBriefly}
+	code := a.run(c.t.Context(), args)
+
+	output := stdout.String()
+	if !strings.HasPrefix(e.command, "millrace demo") { // whose progress is there
+		output += stderr.String()
+	}
+	if e.echo {
+		output += fmt.Sprintln(code)
+	} else if code != 0 {
+		c.t.Errorf("%s: exits with %d, and the page does not say so", e.command, code)
+	}
+	if strings.Count(stdout.String(), "\n") > 1 {
+		c.t.Errorf("%s: prints more than one line:\n%s", e.command, stdout.String())
+	}
+	want, got := values(c.t, e.output), values(c.t, output)
+	loose := slices.Contains([]string{"doctor", "demo", "version"}, args[0])
+	if diff := c.compare("", want, got, loose); diff != "" {
+		c.t.Errorf("%s: %s\npage: %sreal: %s", e.command, diff, e.output, output)
+	}
+}
+
+// playBriefly is demo.Run with a shorter load.
+func playBriefly(ctx context.Context, cfg demo.Config) (demo.Report, error) {
+	cfg.Duration = 700 * time.Millisecond
+	return demo.Run(ctx, cfg)
+}
+
+// values reads the JSON values of an output, which may be spread over lines.
+func values(t *testing.T, output string) []any {
+	t.Helper()
+	var list []any
+	for d := json.NewDecoder(strings.NewReader(output)); d.More(); {
+		d.UseNumber()
+		var v any
+		if err := d.Decode(&v); err != nil {
+			t.Fatalf("not JSON: %v:\n%s", err, output)
+		}
+		list = append(list, v)
+	}
+	return list
+}
+
+// compare says how got differs from want: in names and types always, and in
+// values unless the page cannot know them.
+func (c *contract) compare(path string, want, got any, loose bool) string {
+	switch want := want.(type) {
+	case map[string]any:
+		got, ok := got.(map[string]any)
+		if names := slices.Sorted(maps.Keys(want)); !ok || !slices.Equal(names, slices.Sorted(maps.Keys(got))) {
+			return fmt.Sprintf("%s has not the fields %v", path, names)
+		}
+		for name := range want {
+			loose := loose || name == "oldest_age_s"
+			if diff := c.compare(path+"."+name, want[name], got[name], loose); diff != "" {
+				return diff
+			}
+		}
+		return ""
+	case []any:
+		got, ok := got.([]any)
+		if !ok || len(got) != len(want) {
+			return fmt.Sprintf("%s is not a list of %d", path, len(want))
+		}
+		for i := range want {
+			if diff := c.compare(fmt.Sprintf("%s[%d]", path, i), want[i], got[i], loose); diff != "" {
+				return diff
+			}
+		}
+		return ""
+	}
+	if wantType, gotType := fmt.Sprintf("%T", want), fmt.Sprintf("%T", got); wantType != gotType {
+		return fmt.Sprintf("%s is a %s, not a %s", path, gotType, wantType)
+	}
+	if shown, ok := want.(string); ok && strings.HasSuffix(path, ".token") && shown != "" {
+		c.tokens[shown], _ = got.(string)
+	}
+	if !loose && !ofTheMoment(want) && want != got {
+		return fmt.Sprintf("%s is %v, not %v", path, got, want)
+	}
+	return ""
+}
+
+// ofTheMoment reports whether a value on the page stands for one of the time
+// when it was written.
+func ofTheMoment(v any) bool {
+	text := fmt.Sprint(v)
+	return strings.HasPrefix(text, "1795226400") || strings.HasPrefix(text, "2026-11-21T")
+}

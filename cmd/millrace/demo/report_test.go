@@ -1,0 +1,142 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// sample is a report with something of everything.
+func sample() Report {
+	good := Scene{Name: "first", Shows: "all is well", OK: true}
+	good.count("things", 1234567, "things", "")
+	good.time("age_ms", 42*time.Millisecond, "greatest age of a thing", "when it was seen")
+	good.time("took_ms", 8250*time.Millisecond, "took", "")
+	good.check("nothing_lost", true, "nothing was lost: %d of %d", 3, 3)
+
+	bad := Scene{Name: "second", Shows: "all is not well"}
+	bad.count("things", 2, "things", "")
+	bad.check("nothing_lost", false, "nothing was lost: %d of %d", 1, 2)
+	bad.fail("thing %d was lost", 7)
+	return Report{Server: "a server", Scenes: []Scene{good, bad}}
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	want := `Server: a server
+
+first: all is well
+
+  things                   1,234,567
+  greatest age of a thing      42 ms  when it was seen
+  took                         8.2 s
+
+  ok      nothing was lost: 3 of 3
+
+second: all is not well
+
+  things  2
+
+  FAILED  nothing was lost: 1 of 2
+          - thing 7 was lost
+
+NOT EVERYTHING HELD: see what is marked FAILED above.
+`
+	var got strings.Builder
+	if err := sample().Table(&got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("table (-want +got):\n%s", diff)
+	}
+}
+
+func TestReportAsJSON(t *testing.T) {
+	t.Parallel()
+	want := `{"ok":false,"server":"a server","scenes":[` +
+		`{"name":"first","shows":"all is well","ok":true,"things":1234567,"age_ms":42,"took_ms":8250,` +
+		`"checks":[{"name":"nothing_lost","ok":true,"sentence":"nothing was lost: 3 of 3"}],"failures":[]},` +
+		`{"name":"second","shows":"all is not well","ok":false,"things":2,` +
+		`"checks":[{"name":"nothing_lost","ok":false,"sentence":"nothing was lost: 1 of 2"}],"failures":["thing 7 was lost"]}]}`
+	got, err := json.Marshal(sample())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, string(got)); diff != "" {
+		t.Errorf("JSON (-want +got):\n%s", diff)
+	}
+}
+
+func TestOnlyTheFirstFailuresAreNamed(t *testing.T) {
+	t.Parallel()
+	var s Scene
+	for i := range 3 * maxFailures {
+		s.fail("failure %d", i)
+	}
+	if got, want := len(s.Failures), maxFailures; got != want {
+		t.Errorf("%d failures are named, want %d", got, want)
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("grouped(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func at(second int) frame {
+	return frame{
+		title: "first", done: time.Duration(second) * time.Second, whole: 10 * time.Second,
+		rows: [][]string{{fmt.Sprintf("%d things", second), "50% good"}, {"3 waiting"}},
+	}
+}
+
+func TestProgressIsRedrawnOnATerminal(t *testing.T) {
+	t.Parallel()
+	bar := func(filled int) string { return strings.Repeat("█", filled) + strings.Repeat("░", barWidth-filled) }
+	want := "\r\x1b[K  first  " + bar(6) + "  2.0 s of 10.0 s\n" +
+		"\r\x1b[K  2 things                50% good\n" +
+		"\r\x1b[K  3 waiting\n" +
+		"\x1b[3A" +
+		"\r\x1b[K  first  " + bar(30) + "  10.0 s of 10.0 s\n" +
+		"\r\x1b[K  10 things               50% good\n" +
+		"\r\x1b[K  3 waiting\n" +
+		"\x1b[3A\r\x1b[J" +
+		"done\n"
+	var got strings.Builder
+	s := &screen{w: &got, live: true}
+	s.begin()
+	s.show(at(2))
+	s.show(at(10))
+	s.say("done")
+	s.wipe()
+	if diff := cmp.Diff(want, got.String()); diff != "" {
+		t.Errorf("screen (-want +got):\n%s", diff)
+	}
+}
+
+func TestProgressIsALineNowAndThenElsewhere(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var got strings.Builder
+		s := &screen{w: &got}
+		s.begin()
+		for second := range 6 {
+			s.show(at(second))
+			time.Sleep(time.Second)
+		}
+		want := "  2.0 s of 10.0 s: 2 things, 50% good, 3 waiting\n" +
+			"  4.0 s of 10.0 s: 4 things, 50% good, 3 waiting\n"
+		if diff := cmp.Diff(want, got.String()); diff != "" {
+			t.Errorf("progress (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+)
+
+var (
+	// errUsage means that the command line is wrong. Redis was not asked.
+	errUsage = &millrace.Error{Code: "bad_usage"}
+
+	// errSaid means that the result on standard output tells of the failure.
+	errSaid = errors.New("the result tells what failed")
+)
+
+// wrongUsage makes what kong says of a command line an error of ours, unless it
+// passes on one that is.
+func wrongUsage(err error) error {
+	if millrace.Code(err) != "" {
+		return err
+	}
+	wrong := errUsage.Saying("%s", err)
+	if strings.HasPrefix(wrong.Message, "unknown flag") {
+		wrong.Hint = "An argument that begins with two hyphens goes behind a bare --, the end of flags."
+	}
+	return wrong
+}
+
+// failure is an error as JSON.
+type failure struct {
+	Error string `json:"error"`
+	Code  string `json:"code"`
+	Hint  string `json:"hint"`
+}
+
+// fail reports an error of a command and returns the exit code.
+func (a *app) fail(err error, command string) int {
+	f := describe(err)
+	exit := 1
+	if strings.HasPrefix(f.Code, "bad_") {
+		exit = 2
+		if f.Hint == "" {
+			f.Hint = command + " --help"
+		}
+	}
+	if a.json {
+		encode(a.stderr, f) //nolint:errcheck // there is nowhere left to report it
+		return exit
+	}
+	fmt.Fprintf(a.stderr, "millrace: %s\n", f.Error)
+	if f.Hint != "" {
+		fmt.Fprintf(a.stderr, "Try: %s\n", f.Hint)
+	}
+	return exit
+}
+
+// describe finds code and hint for an error.
+func describe(err error) failure {
+	f := failure{Error: err.Error(), Code: millrace.Code(err), Hint: millrace.Hint(err)}
+	reply, isReply := errors.AsType[*rueidis.RedisError](err)
+	_, isNet := errors.AsType[*net.OpError](err)
+	switch {
+	case f.Code != "":
+	case errors.Is(err, context.Canceled):
+		f.Error, f.Code = "interrupted", "interrupted"
+	case isReply && strings.HasPrefix(reply.Error(), "NOPERM"):
+		f.Code, f.Hint = "no_permission", "Let the Redis user run scripts and use the structure's keys (ACL SETUSER)."
+	case isReply:
+		f.Code = "redis"
+	case isNet, errors.Is(err, io.EOF):
+		f.Code, f.Hint = "unreachable", "Check that the server runs, then repeat: no command does harm when it runs twice."
+	default:
+		f.Code = "failed"
+	}
+	return f
+}

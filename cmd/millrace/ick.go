@@ -1,0 +1,356 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/ick"
+)
+
+// ickCommands is the noun ick.
+type ickCommands struct {
+	Add      ickAdd      `cmd:"" help:"Mark members as dirty."`
+	Reserve  ickReserve  `cmd:"" help:"Take the oldest marks as a batch to work on."`
+	Commit   ickCommit   `cmd:"" help:"Remove members that were worked on."`
+	Exchange ickExchange `cmd:"" help:"Commit, then reserve, in one round trip."`
+	Stats    ickStats    `cmd:"" help:"Show sizes, ages and counters."`
+	Ls       ickLs       `cmd:"" help:"List the Icks by name."`
+	Parked   ickParked   `cmd:"" help:"List, retry or drop members that rest because they failed."`
+	Delete   ickDelete   `cmd:"" help:"Delete an Ick with all its marks."`
+}
+
+// Help shows examples.
+func (*ickCommands) Help() string {
+	return `A member is marked as dirty any number of times, handed out in batches, and removed once it was worked on; marked again meanwhile, it comes again.
+
+    add ──▶ waiting ──▶ reserve ──▶ reserved ──▶ commit ──▶ gone
+               ▲                        │ failed
+               └── in time, or retry ── parked ──▶ drop ──▶ gone
+
+Examples:
+
+    millrace ick add search now doc:17 now doc:18
+    millrace ick reserve search 100
+    millrace ick commit search TOKEN doc:17 doc:18
+    millrace ick stats search`
+}
+
+// ickName is the argument that names an Ick.
+type ickName struct {
+	Name text `arg:"" help:"The Ick's name, which is its version key in Redis."`
+}
+
+// with opens the Ick for do.
+func (n ickName) with(ctx context.Context, a *app, cfg ick.Config, do func(*ick.Ick) error) error {
+	if _, err := ick.New(nil, string(n.Name), cfg); err != nil {
+		return err // before there is a connection
+	}
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	k, err := ick.New(client, string(n.Name), cfg)
+	if err != nil {
+		return err
+	}
+	return do(k)
+}
+
+type ickAdd struct {
+	ickName
+	Score  text   `arg:"" help:"Unix seconds since when the member is dirty, inf, -inf, or the word now: the server's clock."`
+	Member text   `arg:"" help:"What is dirty."`
+	More   []text `arg:"" optional:"" help:"More pairs of score and member."`
+}
+
+// Help shows examples.
+func (*ickAdd) Help() string {
+	return `A member that waits already keeps the lower score. The word now cannot be mixed with numbers in one call.
+
+Examples:
+
+    millrace ick add search now doc:17
+    millrace ick add search 1700000000 doc:17 1700000003.5 doc:18 -inf doc:19
+    millrace ick add search now -- --a-member-with-hyphens`
+}
+
+// Run adds.
+func (c *ickAdd) Run(ctx context.Context, a *app) error {
+	add, err := c.pairs()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+		added, err := add(ctx, k)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			New     int `json:"new"`
+			Lowered int `json:"lowered"`
+		}{added.New, added.Lowered}
+		return a.print(doc, func(w io.Writer) {
+			fmt.Fprintf(w, "%d new, %d lowered\n", doc.New, doc.Lowered)
+		})
+	})
+}
+
+type addFunc func(context.Context, *ick.Ick) (ick.Added, error)
+
+// pairs checks all pairs and returns the call that adds them.
+func (c *ickAdd) pairs() (addFunc, error) {
+	words := append([]text{c.Score, c.Member}, c.More...)
+	if len(words)%2 != 0 {
+		return nil, errUsage.Saying("scores and members come in pairs, and %s has no member", words[len(words)-1])
+	}
+	var marks []ick.Entry
+	var now []string
+	for pair := range slices.Chunk(words, 2) {
+		at, member := string(pair[0]), string(pair[1])
+		if at == "now" {
+			now = append(now, member)
+			continue
+		}
+		score, err := ick.ParseScore(at)
+		if err != nil {
+			wrong := ick.ErrScore.Saying("%s", err)
+			wrong.Hint += " The word now is the server's clock."
+			return nil, wrong
+		}
+		marks = append(marks, ick.Entry{Member: member, Score: score})
+	}
+	switch {
+	case len(now) == 0:
+		return func(ctx context.Context, k *ick.Ick) (ick.Added, error) { return k.Add(ctx, marks...) }, nil
+	case len(marks) == 0:
+		return func(ctx context.Context, k *ick.Ick) (ick.Added, error) { return k.AddNow(ctx, now...) }, nil
+	}
+	mixed := errUsage.Saying("now and numbers cannot be mixed in one call")
+	mixed.Hint = "Make two calls, one with the members that are dirty since now."
+	return nil, mixed
+}
+
+// entry is a member with its score in a document.
+type entry struct {
+	Member text  `json:"member"`
+	Score  score `json:"score"`
+}
+
+func entries(list []ick.Entry) []entry {
+	out := make([]entry, len(list))
+	for i, e := range list {
+		out[i] = entry{text(e.Member), score(e.Score)}
+	}
+	return out
+}
+
+// reserveFlags are the settings of a reserve.
+type reserveFlags struct {
+	Settle   time.Duration `placeholder:"DURATION" help:"Leave marks that are younger than this, such as 500ms or 2m."`
+	Backwash bool          `help:"Let older marks take the place of reserved ones."`
+}
+
+func (f reserveFlags) config() ick.Config {
+	return ick.Config{Settle: f.Settle, Backwash: f.Backwash}
+}
+
+type ickReserve struct {
+	ickName
+	N int `arg:"" help:"How many members at most."`
+	reserveFlags
+}
+
+// Help shows examples.
+func (*ickReserve) Help() string {
+	return `What is reserved comes again with every reserve until it is committed.
+
+Examples:
+
+    millrace ick reserve search 100
+    millrace ick reserve search 100 --settle 5s --json`
+}
+
+// Run reserves.
+func (c *ickReserve) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, c.config(), func(k *ick.Ick) error {
+		r, err := k.Reserve(ctx, c.N)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Token   string  `json:"token"`
+			Entries []entry `json:"entries"`
+		}{r.Token, entries(r.Entries)}
+		return a.print(doc, func(w io.Writer) { tableOfBatch(w, r) })
+	})
+}
+
+func tableOfBatch(w io.Writer, r ick.Reservation) {
+	if len(r.Entries) == 0 {
+		fmt.Fprintln(w, "nothing to reserve")
+		return
+	}
+	fmt.Fprintf(w, "%s under token %s\n\n", count(len(r.Entries), "member"), r.Token)
+	fmt.Fprintln(w, "MEMBER\tSCORE\tAGE")
+	for _, e := range entries(r.Entries) {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Member, e.Score, e.Score.age(r.At))
+	}
+}
+
+type ickCommit struct {
+	ickName
+	Token   string `arg:"" help:"The token of the reserve that handed the members out."`
+	Members []text `arg:"" name:"member" help:"The members that were worked on."`
+}
+
+// Help shows examples.
+func (*ickCommit) Help() string {
+	return `Members that were marked and reserved again since are kept, and come again. When none could go, the command fails with the code "stale".
+
+Examples:
+
+    millrace ick commit search 1795226400123456 doc:17 doc:18`
+}
+
+// Run commits.
+func (c *ickCommit) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+		done, err := k.Commit(ctx, c.Token, plain(c.Members)...)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Committed int `json:"committed"`
+			Kept      int `json:"kept"`
+		}{done.Committed, done.Kept}
+		return a.print(doc, func(w io.Writer) { tableOfCommit(w, done) })
+	})
+}
+
+func tableOfCommit(w io.Writer, done ick.Committed) {
+	fmt.Fprintf(w, "%d committed, %d kept\n", done.Committed, done.Kept)
+}
+
+type ickExchange struct {
+	ickName
+	N      int    `arg:"" help:"How many members to reserve at most; 0 only commits."`
+	Token  string `placeholder:"TOKEN" help:"The token of the reserve that handed out what is committed."`
+	Commit []text `sep:"none" placeholder:"MEMBER" help:"A member to commit; may be repeated."`
+	reserveFlags
+}
+
+// Help shows examples.
+func (*ickExchange) Help() string {
+	return `Unlike commit it does not fail when nothing could be committed: the counts say so.
+
+Examples:
+
+    millrace ick exchange search 100 --token 1795226400123456 --commit doc:17 --commit doc:18`
+}
+
+// Run exchanges.
+func (c *ickExchange) Run(ctx context.Context, a *app) error {
+	if len(c.Commit) > 0 && c.Token == "" {
+		return errUsage.Saying("--commit needs the --token under which the members were reserved")
+	}
+	return c.with(ctx, a, c.config(), func(k *ick.Ick) error {
+		r, done, err := k.Exchange(ctx, c.Token, plain(c.Commit), c.N)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Token     string  `json:"token"`
+			Entries   []entry `json:"entries"`
+			Committed int     `json:"committed"`
+			Kept      int     `json:"kept"`
+		}{r.Token, entries(r.Entries), done.Committed, done.Kept}
+		return a.print(doc, func(w io.Writer) {
+			tableOfCommit(w, done)
+			if c.N > 0 {
+				tableOfBatch(w, r)
+			}
+		})
+	})
+}
+
+type ickLs struct{}
+
+// Help shows examples.
+func (*ickLs) Help() string {
+	return `Scans all keys of every master. An Ick that the gem made and that is empty has no key to be found by.
+
+Examples:
+
+    millrace ick ls
+    millrace ick ls --json`
+}
+
+// Run lists.
+func (*ickLs) Run(ctx context.Context, a *app) error {
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var names []string
+	for name, err := range ick.List(ctx, client) {
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	doc := struct {
+		Icks []text `json:"icks"`
+	}{texts(names)}
+	return a.print(doc, func(w io.Writer) {
+		if len(names) == 0 {
+			fmt.Fprintln(w, "there are no Icks")
+		}
+		for _, name := range doc.Icks {
+			fmt.Fprintln(w, name)
+		}
+	})
+}
+
+type ickDelete struct {
+	ickName
+	Force bool `help:"Delete a broken Ick, too: whatever its keys hold."`
+}
+
+// Help shows examples.
+func (*ickDelete) Help() string {
+	return `All marks are lost, waiting, reserved and parked. The count is that of the keys an Ick has in the gem, at most 3; an Ick that is not there counts 0.
+
+Examples:
+
+    millrace ick delete search`
+}
+
+// Run deletes.
+func (c *ickDelete) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+		remove := k.Delete
+		if c.Force {
+			remove = k.ForceDelete
+		}
+		deleted, err := remove(ctx)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Deleted int `json:"deleted"`
+		}{deleted}
+		return a.print(doc, func(w io.Writer) {
+			if deleted == 0 {
+				fmt.Fprintln(w, "there was nothing to delete")
+				return
+			}
+			fmt.Fprintln(w, count(deleted, "key")+" deleted")
+		})
+	})
+}

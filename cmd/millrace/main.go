@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/millrace/millrace/cmd/millrace/demo"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if code, ok := demo.Child(ctx, os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+// commands is the command line.
+type commands struct {
+	Redis string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME. Defaults to $$MILLRACE_REDIS_URL."`
+	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
+
+	Ick     ickCommands    `cmd:"" help:"Dirty lists: marks that fold, batches that are never forgotten."`
+	Doctor  doctorCommand  `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
+	Demo    demoCommand    `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
+	Version versionCommand `cmd:"" help:"Print the version."`
+}
+
+// Help shows examples.
+func (commands) Help() string {
+	return `Exits with 0, with 1 when Redis or the structure refused, with 2 when the command line is wrong.
+
+Examples:
+
+    millrace demo
+    export MILLRACE_REDIS_URL=redis://127.0.0.1:6379
+    millrace doctor
+    millrace ick add search now doc:17
+    millrace ick reserve search 100 --json`
+}
+
+// run is the command without its process: it returns the exit code.
+func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
+	a := &app{env: env, stdout: stdout, stderr: stderr, play: demo.Run}
+	return a.run(ctx, args)
+}
+
+func (a *app) run(ctx context.Context, args []string) int {
+	var root commands
+	helped := false
+	parser, err := newParser(ctx, &root, a, func(int) { helped = true })
+	if err != nil {
+		return a.fail(err, "millrace")
+	}
+
+	line, err := arrange(parser.Model, args)
+	a.json = line.json
+	if err != nil {
+		return a.fail(err, line.command.FullPath())
+	}
+	parsed, err := parser.Parse(line.args)
+	switch {
+	case helped:
+		return 0
+	case err != nil:
+		return a.fail(wrongUsage(err), line.command.FullPath())
+	}
+	a.redis, a.json = root.Redis, root.JSON
+
+	err = parsed.Run(a)
+	switch {
+	case err == nil:
+		return 0
+	case errors.Is(err, errSaid):
+		return 1
+	default:
+		return a.fail(err, line.command.FullPath())
+	}
+}
+
+// newParser returns kong for the command line. Kong calls exit only after it
+// printed help, and then parses on.
+func newParser(ctx context.Context, root *commands, a *app, exit func(int)) (*kong.Kong, error) {
+	return kong.New(root,
+		kong.Name("millrace"),
+		kong.Description("Work distribution on the Redis you already run."),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.Writers(a.stdout, a.stderr),
+		kong.Exit(exit),
+		kong.BindTo(ctx, (*context.Context)(nil)),
+	)
+}

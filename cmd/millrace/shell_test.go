@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if code, ok := demo.Child(context.Background(), os.Args[1:]); ok {
+		os.Exit(code)
+	}
+	redistest.Main(m)
+}
+
+// shell runs commands on one server, in this process.
+type shell struct {
+	t   *testing.T
+	url string // MILLRACE_REDIS_URL
+}
+
+// outcome is what one command did.
+type outcome struct {
+	code           int
+	stdout, stderr string
+}
+
+func sharedShell(t *testing.T) shell {
+	t.Helper()
+	return shell{t, redistest.Shared(t).URL()}
+}
+
+func (s shell) run(args ...string) outcome {
+	s.t.Helper()
+	var stdout, stderr bytes.Buffer
+	code := run(s.t.Context(), args, s.env, &stdout, &stderr)
+	return outcome{code, stdout.String(), stderr.String()}
+}
+
+func (s shell) env(name string) string {
+	if name == "MILLRACE_REDIS_URL" {
+		return s.url
+	}
+	return ""
+}
+
+// want runs a command that must succeed with this on stdout alone.
+func (s shell) want(stdout string, args ...string) {
+	s.t.Helper()
+	if got, want := s.run(args...), (outcome{stdout: stdout}); got != want {
+		s.t.Errorf("millrace %s = %+v, want %+v", strings.Join(args, " "), got, want)
+	}
+}
+
+// refused runs a command with --json that must fail, checks that it says so as
+// the contract has it, and returns what it said.
+func (s shell) refused(exit int, code string, args ...string) failure {
+	s.t.Helper()
+	command := "millrace " + strings.Join(args, " ")
+	got := s.run(append([]string{"--json"}, args...)...)
+	if got.code != exit || got.stdout != "" {
+		s.t.Errorf("%s exits with %d and prints %q, want %d and nothing", command, got.code, got.stdout, exit)
+	}
+	var f failure
+	if err := json.Unmarshal([]byte(got.stderr), &f); err != nil {
+		s.t.Fatalf("%s says %q, which is not JSON: %v", command, got.stderr, err)
+	}
+	if n := strings.Count(got.stderr, "\n"); n != 1 {
+		s.t.Errorf("%s says %q, want one line", command, got.stderr)
+	}
+	if f.Code != code {
+		s.t.Errorf("%s fails with code %q (%s), want %q", command, f.Code, f.Error, code)
+	}
+	return f
+}
+
+// document runs a command with --json that must succeed, and reads its document.
+func document[T any](s shell, args ...string) T {
+	s.t.Helper()
+	got := s.run(append([]string{"--json"}, args...)...)
+	var doc T
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.code != 0 || got.stderr != "" {
+		s.t.Fatalf("millrace %s = %+v, want a document (%v)", strings.Join(args, " "), got, err)
+	}
+	return doc
+}
+
+// batch is the document of reserve and exchange.
+type batch struct {
+	Token   string
+	Entries []struct {
+		Member json.RawMessage
+		Score  json.RawMessage
+	}
+	Committed, Kept int
+}
+
+// show writes a batch as "member score, member score".
+func (b batch) show() string {
+	words := make([]string, len(b.Entries))
+	for i, e := range b.Entries {
+		words[i] = string(e.Member) + " " + string(e.Score)
+	}
+	return strings.Join(words, ", ")
+}
+
+// park has a consumer take the oldest mark and fail on it.
+func (s shell) park(name, reason string, cfg ick.ConsumeConfig) {
+	s.t.Helper()
+	a := &app{redis: s.url, env: s.env}
+	client, err := a.open(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer client.Close()
+	k, err := ick.New(client, name, ick.Config{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	cfg.Batch = 1
+	err = k.Consume(ctx, cfg, func(_ context.Context, batch []ick.Entry) error {
+		cancel()
+		return fmt.Errorf("%s: %w", reason, ick.Failed(batch[0].Member))
+	})
+	if !errors.Is(err, context.Canceled) {
+		s.t.Fatalf("Consume = %v, want the end of its context", err)
+	}
+}
