@@ -16,6 +16,7 @@ type Job struct {
 // Progress is what one slice of a [Job] found to do.
 type Progress int
 
+// What a slice may have found.
 const (
 	Idle   Progress = iota // nothing was due
 	Worked                 // something was due and is done

@@ -62,6 +62,11 @@
 // idempotent: do not apply a change, but look at what is true now and bring the
 // copy in line. And commit only after that is durable.
 //
+// The token protects the mark, not the downstream copy. A consumer that was thought
+// dead may write what it saw long after another one wrote something newer and
+// committed. Let the copy refuse what is older than what it has: an external
+// version in a search index, a condition in an UPDATE.
+//
 // A score only orders. One in the future is handed out like any other, unless
 // the Ick has a [Config.Settle] time. A producer whose clock runs ahead puts its
 // members behind those of others; AddNow uses the server's clock.

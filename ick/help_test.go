@@ -32,7 +32,7 @@ func openOn(t *testing.T, client rueidis.Client, name string, cfg Config) *Ick {
 func marks(t *testing.T, text string) []Entry {
 	t.Helper()
 	var list []Entry
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		cut := strings.IndexAny(word, "-0123456789")
 		score, err := strconv.ParseFloat(word[cut:], 64)
 		if err != nil {

@@ -96,7 +96,7 @@ func (c *Config) settle() (pl place, err error) {
 	temp := func() (string, error) {
 		dir, err := os.MkdirTemp("", "mr-")
 		if err == nil && len(dir) > maxSocketPath-2 {
-			os.Remove(dir)
+			_ = os.Remove(dir)
 			dir, err = os.MkdirTemp("/tmp", "mr-")
 		}
 		if err == nil {
@@ -106,7 +106,7 @@ func (c *Config) settle() (pl place, err error) {
 	}
 	defer func() {
 		if err != nil {
-			pl.remove()
+			err = errors.Join(err, pl.remove())
 		}
 	}()
 
@@ -219,7 +219,7 @@ func freePort(bus bool) (int, error) {
 		if err != nil {
 			return 0, fmt.Errorf("redisproc: free port: %w", err)
 		}
-		port := l.Addr().(*net.TCPAddr).Port
+		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
 		ok := !bus || portFree(port+busOffset)
 		l.Close()
 		if ok {

@@ -42,7 +42,7 @@ func (r *request) read(in *bufio.Reader) error {
 		return err
 	}
 	if len(line) == 0 || line[0] != '*' {
-		for _, word := range bytes.Fields(line) {
+		for word := range bytes.FieldsSeq(line) {
 			start := bytes.Index(r.raw[r.end():], word) + r.end()
 			r.args = append(r.args, [2]int{start, start + len(word)})
 		}

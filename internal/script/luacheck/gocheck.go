@@ -163,7 +163,7 @@ func (g *goFile) follow(e ast.Expr) (built, bool) {
 
 // step returns the command after one more method. It does not touch b.
 func (g *goFile) step(b built, name string, e *ast.CallExpr) (built, bool) {
-	line := g.fset.Position(e.Fun.(*ast.SelectorExpr).Sel.Pos()).Line
+	line := g.fset.Position(e.Fun.(*ast.SelectorExpr).Sel.Pos()).Line //nolint:forcetypeassert // what makes e a method call
 	next := built{words: slices.Clip(b.words), checked: b.checked}
 	fixed := false
 	switch {

@@ -45,11 +45,11 @@ func (l *linter) checkHeader(source string) header {
 		labels = fragmentLabels
 	}
 	i := 1
-	call := lines[0]
+	call := lines[:1:1]
 	for ; i < len(lines) && continuation.MatchString(lines[i]); i++ {
-		call += " " + continuation.FindStringSubmatch(lines[i])[1]
+		call = append(call, continuation.FindStringSubmatch(lines[i])[1])
 	}
-	l.checkCallForm(call, head.fragment)
+	l.checkCallForm(strings.Join(call, " "), head.fragment)
 
 	prose := false
 	for ; i < len(lines); i++ {

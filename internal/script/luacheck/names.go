@@ -391,7 +391,7 @@ func (w *walker) call(e *ast.FuncCallExpr) {
 	case *ast.AttrGetExpr:
 		key, _ := f.Key.(*ast.StringExpr)
 		if w.global(f.Object) == "redis" && key != nil && (key.Value == "call" || key.Value == "pcall") {
-			w.linter.calls = append(w.linter.calls, e)
+			w.calls = append(w.calls, e)
 			return
 		}
 		w.attribute(f)
