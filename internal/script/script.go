@@ -5,7 +5,6 @@ import (
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"encoding/hex"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -44,11 +43,12 @@ type Runner struct {
 // Run runs s on key and repeats it as the policy says. The message is nil when
 // the script answered nil. A refusal for want of memory is [millrace.ErrFull].
 func (r *Runner) Run(ctx context.Context, s *Script, key string, args ...string) (rueidis.RedisMessage, error) {
-	var reply rueidis.RedisMessage
-	err := r.Retry.Do(ctx, func(number int) error {
-		var err error
-		reply, err = r.try(ctx, s, key, args, number)
-		return err
+	reply, err := Prompt(ctx, func(ctx context.Context) (reply rueidis.RedisMessage, err error) {
+		err = r.Retry.Do(ctx, func(number int) (err error) {
+			reply, err = r.try(ctx, s, key, args, number)
+			return err
+		})
+		return reply, err
 	})
 	if retry.Code(err, "OOM") {
 		err = millrace.ErrFull.With(err)
@@ -65,7 +65,6 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 			}
 		}
 	}
-	ctx = Prompt(ctx)
 	c := r.Client
 	reply, err = c.Do(ctx, c.B().Evalsha().Sha1(s.sha).Numkeys(1).Key(key).Arg(args...).Build()).ToMessage()
 	if retry.Code(err, "NOSCRIPT") {
@@ -76,18 +75,3 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 	}
 	return reply, err
 }
-
-// Prompt returns a context that ends when ctx does but shows no deadline. On an
-// idle connection the client turns a deadline into one of the connection and
-// then waits for that, deaf to an earlier cancel; without a deadline it listens
-// to the context alone.
-func Prompt(ctx context.Context) context.Context {
-	if _, ok := ctx.Deadline(); !ok {
-		return ctx
-	}
-	return prompt{ctx}
-}
-
-type prompt struct{ context.Context }
-
-func (prompt) Deadline() (time.Time, bool) { return time.Time{}, false }

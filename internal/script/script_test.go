@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -91,4 +92,35 @@ func (h *tries) OnCall(ctx context.Context, call millrace.Call) (context.Context
 	defer h.mu.Unlock()
 	h.numbers = append(h.numbers, call.Try)
 	return ctx, nil
+}
+
+// TestPromptBeforeTheConnectionStands cancels calls of a client whose every
+// connection is new, to a server that accepts connections and says nothing. The
+// best of several must return within 50 ms: a busy machine may delay some.
+func TestPromptBeforeTheConnectionStands(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t, func(o *rueidis.ClientOption) {
+		o.DisableAutoPipelining = true
+		o.Dialer.Timeout = time.Second
+	})
+	run := script.Runner{Client: client}
+	server.Pause()
+	defer server.Resume()
+	best := time.Hour
+	for range 5 {
+		ctx, cancel := context.WithCancel(t.Context())
+		var cancelled time.Time
+		time.AfterFunc(5*time.Millisecond, func() {
+			cancelled = time.Now()
+			cancel()
+		})
+		if _, err := run.Run(ctx, incr, "k", "1"); !errors.Is(err, context.Canceled) {
+			t.Errorf("error = %v, want context.Canceled", err)
+		}
+		best = min(best, time.Since(cancelled))
+	}
+	if best > 50*time.Millisecond {
+		t.Errorf("a call returns %v after its cancel, more than 50 ms", best)
+	}
 }

@@ -17,10 +17,11 @@ const shortest = 10 * time.Millisecond
 // passed. It reports whether it took one. It returns at once when ctx ends.
 func Wait(ctx context.Context, client rueidis.Client, key string, most time.Duration) (bool, error) {
 	most = max(most, shortest)
-	cmd := client.B().Blpop().Key(key).Timeout(most.Seconds()).Build().UnblockOnCancel()
-	err := client.Do(script.Prompt(ctx), cmd).Error()
-	if rueidis.IsRedisNil(err) {
-		return false, nil
-	}
-	return err == nil, err
+	return script.Prompt(ctx, func(ctx context.Context) (bool, error) {
+		err := client.Do(ctx, client.B().Blpop().Key(key).Timeout(most.Seconds()).Build().UnblockOnCancel()).Error()
+		if rueidis.IsRedisNil(err) {
+			return false, nil
+		}
+		return err == nil, err
+	})
 }

@@ -1,0 +1,41 @@
+package script
+
+import (
+	"context"
+	"time"
+)
+
+// Prompt makes a call to Redis return as soon as ctx ends. Left alone, the
+// client is deaf to that twice: on an idle connection it turns the context's
+// deadline into one of the connection, and waits for that even if the context
+// is cancelled before; and while it opens a connection, it waits for as long as
+// a dial may take.
+//
+// So the call is given a context that shows no deadline, and runs in a goroutine
+// of its own, which is left to end by itself when ctx has ended before it.
+func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	if ctx.Done() == nil {
+		return call(ctx)
+	}
+	type answer struct {
+		value T
+		err   error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		value, err := call(endless{ctx})
+		answers <- answer{value, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.value, a.err
+	case <-ctx.Done():
+		var none T
+		return none, context.Cause(ctx)
+	}
+}
+
+// endless is a context that shows no deadline, but ends when it is reached.
+type endless struct{ context.Context }
+
+func (endless) Deadline() (time.Time, bool) { return time.Time{}, false }
