@@ -2,6 +2,7 @@ package ick
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
 
@@ -84,8 +85,10 @@ func (k *Ick) add(ctx context.Context, marks []mark) (Added, error) {
 // fold sends at most chunk marks and returns what the Ick held before.
 func (k *Ick) fold(ctx context.Context, marks []mark) (*past, error) {
 	sent := distinct(marks)
-	args := make([]string, 1, 1+2*len(sent))
-	args[0] = strconv.Itoa(len(marks))
+	args := make([]string, 0, 1+2*len(sent))
+	if len(marks) != 1 {
+		args = append(args, strconv.Itoa(len(marks)))
+	}
 	for _, m := range sent {
 		if m.now {
 			args = append(args, "now", m.member)
@@ -156,18 +159,19 @@ func newPast(sent []mark, reply rueidis.RedisMessage) (*past, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.now, err = values[0].AsFloat64(); err != nil {
-		return nil, err
+	if len(values) != len(sent)+1 {
+		return nil, fmt.Errorf("ick.add answered %d scores for %d marks", len(values)-1, len(sent))
 	}
-	for i, value := range values[1:] {
-		if value.IsNil() {
+	for i, m := range sent {
+		if values[i].IsNil() {
 			continue
 		}
-		if p.scores[sent[i].member], err = value.AsFloat64(); err != nil {
+		if p.scores[m.member], err = values[i].AsFloat64(); err != nil {
 			return nil, err
 		}
 	}
-	return p, nil
+	p.now, err = values[len(sent)].AsFloat64()
+	return p, err
 }
 
 // replay tells what marks did, as if they had been added one after the other.

@@ -1,4 +1,4 @@
--- ick.add(K) count score member [score member ...] -> 0, 1, 2 or {score before, ...}
+-- ick.add(K) [count] score member [score member ...] -> 0, 1, 2 or {score before, ..., now}
 --
 -- Folds marks into the producer set. A member that is there already keeps the
 -- lower of its scores, so a mark says since when its member is dirty, however
@@ -9,12 +9,12 @@
 -- caller that shares the call what its own marks did.
 --
 -- KEYS[1]  K
--- ARGV[1]  count: of the marks that the pairs stand for; callers fold, too
--- ARGV     score member pairs, at most 1,000; the score 'now' is the server's
---          clock; none at all creates an empty Ick
+-- ARGV     of one mark: score, member; else count, the number of marks that the
+--          pairs stand for, since callers fold, too, and at most 1,000 pairs; the
+--          score 'now' is the server's clock; no pairs create an empty Ick
 -- Reply    of one mark: 1 if the member was new, 2 if its score was lowered,
---          else 0; of several: {the score that 'now' stood for, each member's
---          score before the call or nil}
+--          else 0; of several: {each member's score before the call or nil,
+--          the score that 'now' stood for}
 -- Cost     O(log N) a member
 -- Repeat   harmless: marks fold; a repeat's reply tells of the marks that the
 --          first run made
@@ -33,15 +33,17 @@ if version ~= 'ick.v1' then
   end
 end
 
-local now
-if ARGV[2] == 'now' or ARGV[1] ~= '1' then
-  local clock = redis.call('TIME')
-  now = string.format('%s.%06d', clock[1], tonumber(clock[2]))
+local function clock()
+  local time = redis.call('TIME')
+  return string.format('%s.%06d', time[1], tonumber(time[2]))
 end
 
-local new, reply = 0, 0
-if ARGV[1] == '1' then
-  local score, member = now or ARGV[2], ARGV[3]
+local count, new, reply = 1, 0, 0
+if #ARGV == 2 then
+  local score, member = ARGV[1], ARGV[2]
+  if score == 'now' then
+    score = clock()
+  end
   local before = redis.call('ZSCORE', pset, member)
   local old, young = before and tonumber(before), tonumber(score)
   if not before then
@@ -49,17 +51,19 @@ if ARGV[1] == '1' then
   elseif not (old and young and old <= young) then -- not every Lua reads infinities; ZADD does
     reply = 2 * redis.call('ZADD', pset, 'LT', 'CH', score, member)
   end
-elseif #ARGV > 1 then
-  local marks, members = {}, {}
+else
+  count = tonumber(ARGV[1])
+  local now, members = clock(), {}
   for i = 2, #ARGV, 2 do
-    marks[i - 1], marks[i] = ARGV[i] == 'now' and now or ARGV[i], ARGV[i + 1]
+    if ARGV[i] == 'now' then
+      ARGV[i] = now
+    end
     members[i / 2] = ARGV[i + 1]
   end
-  local before = redis.call('ZMSCORE', pset, unpack(members))
-  new = redis.call('ZADD', pset, 'LT', unpack(marks))
-  reply = {now}
-  for i = 1, #members do
-    reply[i + 1] = before[i]
+  if #members > 0 then
+    reply = redis.call('ZMSCORE', pset, unpack(members))
+    reply[#members + 1] = now
+    new = redis.call('ZADD', pset, 'LT', unpack(ARGV, 2))
   end
 end
 
@@ -72,8 +76,7 @@ if new > 0 and redis.call('ZCARD', pset) == new then
     redis.pcall('LPUSH', wake, '1')
   end
 end
-local folded = ARGV[1] - new
-if folded > 0 then
-  redis.pcall('HINCRBY', K .. '/ick/{' .. K .. '}/meta', 'folded', folded)
+if count > new then
+  redis.pcall('HINCRBY', K .. '/ick/{' .. K .. '}/meta', 'folded', count - new)
 end
 return reply

@@ -23,7 +23,7 @@ func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := call(endless{ctx})
+		value, err := call(endless(ctx))
 		answers <- answer{value, err}
 	}()
 	select {
@@ -35,7 +35,14 @@ func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	}
 }
 
-// endless is a context that shows no deadline, but ends when it is reached.
-type endless struct{ context.Context }
+// endless returns a context that ends when ctx does, but shows no deadline.
+func endless(ctx context.Context) context.Context {
+	if _, ok := ctx.Deadline(); !ok {
+		return ctx
+	}
+	return withoutDeadline{ctx}
+}
 
-func (endless) Deadline() (time.Time, bool) { return time.Time{}, false }
+type withoutDeadline struct{ context.Context }
+
+func (withoutDeadline) Deadline() (time.Time, bool) { return time.Time{}, false }
