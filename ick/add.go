@@ -5,8 +5,9 @@ import (
 	"fmt"
 	"math"
 	"strconv"
-
-	"github.com/redis/rueidis"
+	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Added tells what an add did. Marks that changed nothing, because their member
@@ -27,21 +28,19 @@ type Added struct {
 // Errors: [ErrScore], before anything was added; [ErrBroken], [ErrVersion],
 // millrace.ErrFull, each before the call's own marks were added.
 func (k *Ick) Add(ctx context.Context, marks ...Entry) (Added, error) {
-	list := make([]mark, len(marks))
-	for i, m := range marks {
-		list[i] = mark{member: m.Member, score: m.Score}
+	if len(marks) == 1 {
+		return k.addOne(ctx, mark{member: marks[0].Member, score: marks[0].Score})
 	}
-	return k.add(ctx, list)
+	return k.addMany(ctx, marked(marks))
 }
 
 // AddNow marks members as dirty since now, by the server's clock. It is Add in
 // all else.
 func (k *Ick) AddNow(ctx context.Context, members ...string) (Added, error) {
-	list := make([]mark, len(members))
-	for i, m := range members {
-		list[i] = mark{member: m, now: true}
+	if len(members) == 1 {
+		return k.addOne(ctx, mark{member: members[0], now: true})
 	}
-	return k.add(ctx, list)
+	return k.addMany(ctx, markedNow(members))
 }
 
 // mark is a member that is being added, with a score or as of the server's now.
@@ -51,8 +50,32 @@ type mark struct {
 	now    bool
 }
 
+func marked(entries []Entry) []mark {
+	marks := make([]mark, len(entries))
+	for i, e := range entries {
+		marks[i] = mark{member: e.Member, score: e.Score}
+	}
+	return marks
+}
+
+func markedNow(members []string) []mark {
+	marks := make([]mark, len(members))
+	for i, m := range members {
+		marks[i] = mark{member: m, now: true}
+	}
+	return marks
+}
+
+// text is the score as scripts take it.
+func (m mark) text() string {
+	if m.now {
+		return "now"
+	}
+	return formatScore(m.score)
+}
+
 // check refuses marks that Redis should not be asked about.
-func (k *Ick) check(marks []mark) error {
+func (k *Ick) check(marks ...mark) error {
 	for _, m := range marks {
 		if math.IsNaN(m.score) {
 			return ErrScore.Saying("the score of %q is not a number", m.member)
@@ -64,137 +87,82 @@ func (k *Ick) check(marks []mark) error {
 	return nil
 }
 
-func (k *Ick) add(ctx context.Context, marks []mark) (Added, error) {
-	if err := k.check(marks); err != nil {
+// addOne is the path that must be short.
+func (k *Ick) addOne(ctx context.Context, m mark) (Added, error) {
+	if err := k.check(m); err != nil {
+		return Added{}, err
+	}
+	earlier, due := k.folds.take()
+	count := ""
+	if due {
+		count = strconv.FormatInt(earlier, 10)
+	}
+	outcomes, err := k.send(ctx, count, m)
+	if err != nil {
+		k.folds.pending.Add(earlier)
+		return Added{}, err
+	}
+	added := tally(outcomes)
+	if !due && added.New == 0 {
+		k.folds.pending.Add(1)
+	}
+	return added, nil
+}
+
+// foldCount holds back the folds of single adds, which write nothing, so that
+// they need not write a counter either. They go along with an add ten times a
+// second; so what is not counted are those of the last moments of a producer.
+type foldCount struct {
+	pending atomic.Int64
+	taken   atomic.Int64 // when they last went along, in Unix milliseconds
+}
+
+// take returns the folds that go along with a call now, and whether it counts.
+func (f *foldCount) take() (folds int64, due bool) {
+	now, taken := time.Now().UnixMilli(), f.taken.Load()
+	if now-taken < 100 || !f.taken.CompareAndSwap(taken, now) {
+		return 0, false
+	}
+	return f.pending.Swap(0), true
+}
+
+func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
+	if err := k.check(marks...); err != nil {
 		return Added{}, err
 	}
 	var sum Added
 	for first := 0; first == 0 || first < len(marks); first += chunk {
-		part := marks[first:min(first+chunk, len(marks))]
-		before, err := k.fold(ctx, part)
+		outcomes, err := k.send(ctx, "0", marks[first:min(first+chunk, len(marks))]...)
 		if err != nil {
 			return sum, err
 		}
-		added := before.replay(part)
+		added := tally(outcomes)
 		sum.New += added.New
 		sum.Lowered += added.Lowered
 	}
 	return sum, nil
 }
 
-// fold sends at most chunk marks and returns what the Ick held before.
-func (k *Ick) fold(ctx context.Context, marks []mark) (*past, error) {
-	sent := distinct(marks)
-	args := make([]string, 0, 1+2*len(sent))
-	if len(marks) != 1 {
-		args = append(args, strconv.Itoa(len(marks)))
-	}
-	for _, m := range sent {
-		if m.now {
-			args = append(args, "now", m.member)
-		} else {
-			args = append(args, formatScore(m.score), m.member)
-		}
+// send makes one script call for at most chunk marks and returns what each did:
+// a letter, see add.lua.
+func (k *Ick) send(ctx context.Context, count string, marks ...mark) (string, error) {
+	args := make([]string, 1, 1+2*len(marks))
+	args[0] = count
+	for _, m := range marks {
+		args = append(args, m.text(), m.member)
 	}
 	reply, err := k.call(ctx, k.scripts.add, args...)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	if len(marks) == 1 {
-		return pastOfOne(reply)
+	outcomes, err := reply.ToString()
+	if err == nil && len(outcomes) != len(marks) {
+		err = fmt.Errorf("ick.add answered %d outcomes for %d marks", len(outcomes), len(marks))
 	}
-	return newPast(sent, reply)
+	return outcomes, err
 }
 
-// distinct folds marks for the same member, except that now and a score, which
-// only the server can compare, stay two.
-func distinct(marks []mark) []mark {
-	if len(marks) < 2 {
-		return marks
-	}
-	type kind struct {
-		member string
-		now    bool
-	}
-	places := make(map[kind]int, len(marks))
-	folded := make([]mark, 0, len(marks))
-	for _, m := range marks {
-		if i, ok := places[kind{m.member, m.now}]; ok {
-			folded[i].score = min(folded[i].score, m.score)
-			continue
-		}
-		places[kind{m.member, m.now}] = len(folded)
-		folded = append(folded, m)
-	}
-	return folded
-}
-
-// past is what an Ick held of some members before marks were folded in, and
-// goes forward as they are replayed.
-type past struct {
-	alone  Added // what a mark that was sent alone did
-	now    float64
-	scores map[string]float64 // of the members that waited; nil for one mark alone
-}
-
-// pastOfOne reads the reply to one mark alone, which tells what it did.
-func pastOfOne(reply rueidis.RedisMessage) (*past, error) {
-	outcome, err := reply.ToInt64()
-	p := &past{}
-	switch outcome {
-	case 1:
-		p.alone.New = 1
-	case 2:
-		p.alone.Lowered = 1
-	}
-	return p, err
-}
-
-func newPast(sent []mark, reply rueidis.RedisMessage) (*past, error) {
-	p := &past{scores: make(map[string]float64, len(sent))}
-	if len(sent) == 0 {
-		return p, nil
-	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return nil, err
-	}
-	if len(values) != len(sent)+1 {
-		return nil, fmt.Errorf("ick.add answered %d scores for %d marks", len(values)-1, len(sent))
-	}
-	for i, m := range sent {
-		if values[i].IsNil() {
-			continue
-		}
-		if p.scores[m.member], err = values[i].AsFloat64(); err != nil {
-			return nil, err
-		}
-	}
-	p.now, err = values[len(sent)].AsFloat64()
-	return p, err
-}
-
-// replay tells what marks did, as if they had been added one after the other.
-func (p *past) replay(marks []mark) Added {
-	if p.scores == nil {
-		return p.alone
-	}
-	var added Added
-	for _, m := range marks {
-		score := m.score
-		if m.now {
-			score = p.now
-		}
-		before, marked := p.scores[m.member]
-		switch {
-		case !marked:
-			added.New++
-		case score < before:
-			added.Lowered++
-		default:
-			continue
-		}
-		p.scores[m.member] = score
-	}
-	return added
+// tally counts outcomes.
+func tally(outcomes string) Added {
+	return Added{New: strings.Count(outcomes, "n"), Lowered: strings.Count(outcomes, "l")}
 }

@@ -1,82 +1,80 @@
--- ick.add(K) [count] score member [score member ...] -> 0, 1, 2 or {score before, ..., now}
+-- ick.add(K) folded score member [score member ...] -> a letter for each mark
 --
--- Folds marks into the producer set. A member that is there already keeps the
--- lower of its scores, so a mark says since when its member is dirty, however
--- often it is dirtied. The consumer set is not touched: a member in both sets
--- was dirtied again while a consumer had it.
+-- Folds marks into the producer set, one after the other. A member that is there
+-- already keeps the lower of its scores, so a mark says since when its member is
+-- dirty, however often it is dirtied. The consumer set is not touched: a member
+-- in both sets was dirtied again while a consumer had it.
 --
--- One mark alone takes a short way. Of several the scores from before tell every
--- caller that shares the call what its own marks did.
+-- A mark that folds writes nothing, not even a counter unless the caller asks:
+-- callers count folds for a moment and hand them in with a later call.
 --
 -- KEYS[1]  K
--- ARGV     of one mark: score, member; else count, the number of marks that the
---          pairs stand for, since callers fold, too, and at most 1,000 pairs; the
---          score 'now' is the server's clock; no pairs create an empty Ick
--- Reply    of one mark: 1 if the member was new, 2 if its score was lowered,
---          else 0; of several: {each member's score before the call or nil,
---          the score that 'now' stood for}
+-- ARGV[1]  folded: folds of earlier calls to count together with those of this
+--          one; '' counts none
+-- ARGV     score member pairs, at most 1,000; the score 'now' is the server's
+--          clock; none at all creates an empty Ick
+-- Reply    for each pair 'n' if its member was new, 'l' if its score was lowered,
+--          '.' if it folded
 -- Cost     O(log N) a member
--- Repeat   harmless: marks fold; a repeat's reply tells of the marks that the
---          first run made
+-- Repeat   harmless: marks fold; a repeat tells of the marks that the first run
+--          made
 local K = KEYS[1]
 local pset = K .. '/ick/{' .. K .. '}/pset'
 
--- The common case reads only what it must. A key of a wrong type ends the script
--- here, before its first write.
+-- This path must be short and reads only what it must. A key of a wrong type ends
+-- the script here, before its first write.
 local version = redis.call('GET', K)
+local waiting = redis.call('ZCARD', pset)
 local reserved = redis.call('ZCARD', K .. '/ick/{' .. K .. '}/cset')
 if version ~= 'ick.v1' then
   if version then
     return redis.error_reply('ICKVERSION ' .. version)
-  elseif reserved + redis.call('ZCARD', pset) > 0 then
+  elseif waiting + reserved > 0 then
     return redis.error_reply('ICKBROKEN the version key is missing')
   end
 end
 
-local function clock()
-  local time = redis.call('TIME')
-  return string.format('%s.%06d', time[1], tonumber(time[2]))
+-- Scores are checked before the first is written, as all else is.
+local now
+for i = 2, #ARGV, 2 do
+  local score = ARGV[i]
+  local number = tonumber(score)
+  if score == 'now' and not now then
+    local clock = redis.call('TIME')
+    now = string.format('%s.%06d', clock[1], tonumber(clock[2]))
+  elseif not (number and number == number) and score ~= 'now' and score ~= 'inf' and score ~= '-inf' then
+    return redis.error_reply('ERR not a score: ' .. score)
+  end
 end
 
-local count, new, reply = 1, 0, 0
-if #ARGV == 2 then
-  local score, member = ARGV[1], ARGV[2]
+local outcomes, new = {}, 0
+for i = 2, #ARGV, 2 do
+  local score, outcome = ARGV[i], '.'
   if score == 'now' then
-    score = clock()
+    score = now
   end
-  local before = redis.call('ZSCORE', pset, member)
-  local old, young = before and tonumber(before), tonumber(score)
-  if not before then
-    new, reply = redis.call('ZADD', pset, score, member), 1
-  elseif not (old and young and old <= young) then -- not every Lua reads infinities; ZADD does
-    reply = 2 * redis.call('ZADD', pset, 'LT', 'CH', score, member)
-  end
-else
-  count = tonumber(ARGV[1])
-  local now, members = clock(), {}
-  for i = 2, #ARGV, 2 do
-    if ARGV[i] == 'now' then
-      ARGV[i] = now
+  if redis.call('ZADD', pset, 'LT', 'CH', score, ARGV[i + 1]) == 1 then
+    local grown = redis.call('ZCARD', pset)
+    if grown > waiting then
+      outcome, new, waiting = 'n', new + 1, grown
+    else
+      outcome = 'l'
     end
-    members[i / 2] = ARGV[i + 1]
   end
-  if #members > 0 then
-    reply = redis.call('ZMSCORE', pset, unpack(members))
-    reply[#members + 1] = now
-    new = redis.call('ZADD', pset, 'LT', unpack(ARGV, 2))
-  end
+  outcomes[i / 2] = outcome
 end
 
 if not version then
   redis.call('SET', K, 'ick.v1')
 end
-if new > 0 and redis.call('ZCARD', pset) == new then
+if new > 0 and new == waiting then
   local wake = K .. '/ick/{' .. K .. '}/wake'
   if redis.call('EXISTS', wake) == 0 then
     redis.pcall('LPUSH', wake, '1')
   end
 end
-if count > new then
-  redis.pcall('HINCRBY', K .. '/ick/{' .. K .. '}/meta', 'folded', count - new)
+local folded = ARGV[1] ~= '' and ARGV[1] + #outcomes - new or 0
+if folded > 0 then
+  redis.pcall('HINCRBY', K .. '/ick/{' .. K .. '}/meta', 'folded', folded)
 end
-return reply
+return table.concat(outcomes)

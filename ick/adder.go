@@ -10,11 +10,15 @@ import (
 // errAdderClosed is the cause of an add on a closed Adder.
 var errAdderClosed = errors.New("the adder is closed")
 
+// callsAtOnce is how many shared calls are under way at once: while the server
+// works on one, the next fills up and travels.
+const callsAtOnce = 2
+
 // adderPatience bounds a shared call, which no single caller's context may end.
 const adderPatience = 10 * time.Second
 
 // Adder folds the adds that goroutines of one process make at the same time into
-// shared script calls. While one call is under way, the marks that arrive wait
+// shared script calls. While two calls are under way, the marks that arrive wait
 // for the next, at most 1,000 together; so an add waits for at most one call
 // before its own, and a lonely one waits for none. Every caller still gets its
 // own answer, as if it had called alone. Safe for concurrent use.
@@ -23,7 +27,7 @@ type Adder struct {
 
 	mu      sync.Mutex
 	queue   []*folding // not sent yet; the last one is open for more
-	sending bool
+	sending int
 	closed  bool
 	idle    sync.WaitGroup
 }
@@ -31,12 +35,11 @@ type Adder struct {
 // folding is one shared call.
 type folding struct {
 	marks []mark
-	sizes []int // how many of the marks each caller brought
 	done  chan struct{}
 
 	// Written before done is closed.
-	added []Added
-	err   error
+	outcomes string
+	err      error
 }
 
 // Adder returns an adder for the Ick. Close it when done.
@@ -48,11 +51,7 @@ func (a *Adder) Add(ctx context.Context, marks ...Entry) (Added, error) {
 	if len(marks) > chunk {
 		return a.ick.Add(ctx, marks...)
 	}
-	list := make([]mark, len(marks))
-	for i, m := range marks {
-		list[i] = mark{member: m.Member, score: m.Score}
-	}
-	return a.add(ctx, list)
+	return a.add(ctx, marked(marks))
 }
 
 // AddNow is [Ick.AddNow] through a shared call, like Add.
@@ -60,11 +59,7 @@ func (a *Adder) AddNow(ctx context.Context, members ...string) (Added, error) {
 	if len(members) > chunk {
 		return a.ick.AddNow(ctx, members...)
 	}
-	list := make([]mark, len(members))
-	for i, m := range members {
-		list[i] = mark{member: m, now: true}
-	}
-	return a.add(ctx, list)
+	return a.add(ctx, markedNow(members))
 }
 
 // Close waits for the marks under way. Later adds fail.
@@ -79,10 +74,10 @@ func (a *Adder) add(ctx context.Context, marks []mark) (Added, error) {
 	if err := ctx.Err(); err != nil {
 		return Added{}, err
 	}
-	if err := a.ick.check(marks); err != nil {
+	if err := a.ick.check(marks...); err != nil {
 		return Added{}, err
 	}
-	f, caller, err := a.enqueue(marks)
+	f, first, err := a.enqueue(marks)
 	if err != nil {
 		return Added{}, err
 	}
@@ -94,10 +89,11 @@ func (a *Adder) add(ctx context.Context, marks []mark) (Added, error) {
 	if f.err != nil {
 		return Added{}, f.err
 	}
-	return f.added[caller], nil
+	return tally(f.outcomes[first : first+len(marks)]), nil
 }
 
-// enqueue puts marks into the open call and returns it with the caller's place.
+// enqueue puts marks into the open call and returns it with the place of the
+// first of them.
 func (a *Adder) enqueue(marks []mark) (*folding, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -108,13 +104,13 @@ func (a *Adder) enqueue(marks []mark) (*folding, int, error) {
 		a.queue = append(a.queue, &folding{done: make(chan struct{})})
 	}
 	f := a.queue[len(a.queue)-1]
+	first := len(f.marks)
 	f.marks = append(f.marks, marks...)
-	f.sizes = append(f.sizes, len(marks))
-	if !a.sending {
-		a.sending = true
+	if a.sending < callsAtOnce {
+		a.sending++
 		a.idle.Go(a.send)
 	}
-	return f, len(f.sizes) - 1, nil
+	return f, first, nil
 }
 
 // send makes the queued calls, one after the other, until there are none.
@@ -122,7 +118,7 @@ func (a *Adder) send() {
 	for {
 		a.mu.Lock()
 		if len(a.queue) == 0 {
-			a.sending = false
+			a.sending--
 			a.mu.Unlock()
 			return
 		}
@@ -138,15 +134,5 @@ func (f *folding) send(k *Ick) {
 	defer close(f.done)
 	ctx, cancel := context.WithTimeout(context.Background(), adderPatience)
 	defer cancel()
-	before, err := k.fold(ctx, f.marks)
-	if err != nil {
-		f.err = err
-		return
-	}
-	f.added = make([]Added, len(f.sizes))
-	first := 0
-	for i, size := range f.sizes {
-		f.added[i] = before.replay(f.marks[first : first+size])
-		first += size
-	}
+	f.outcomes, f.err = k.send(ctx, "0", f.marks...)
 }

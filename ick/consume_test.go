@@ -361,8 +361,10 @@ func TestSettledMarksComeInTime(t *testing.T) {
 	const rest = 80 * time.Millisecond
 	k := open(t, Config{Settle: rest})
 	c := consume(t, k, ConsumeConfig{poll: time.Hour}) // only the pause can bring it back
+	adder := k.Adder()
+	defer adder.Close()
 	for range 5 {
-		if _, err := k.AddNow(t.Context(), "a"); err != nil {
+		if _, err := adder.AddNow(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -14,13 +14,14 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Ick is a dirty list. It holds no state of its own and is safe for concurrent
-// use.
+// Ick is a dirty list. All of it lies in Redis; an Ick is safe for concurrent
+// use, and several on one name are one list.
 type Ick struct {
 	name    string
 	cfg     Config
 	run     script.Runner
 	scripts *scripts
+	folds   foldCount
 }
 
 // Config is how an Ick is used by this process. The zero value works.
@@ -94,7 +95,15 @@ func (k *Ick) call(ctx context.Context, s *script.Script, args ...string) (rueid
 }
 
 // formatScore writes a score so that the server reads the same number back.
-func formatScore(score float64) string { return strconv.FormatFloat(score, 'g', -1, 64) }
+func formatScore(score float64) string {
+	switch {
+	case math.IsInf(score, 1):
+		return "inf"
+	case math.IsInf(score, -1):
+		return "-inf"
+	}
+	return strconv.FormatFloat(score, 'g', -1, 64)
+}
 
 // ParseScore reads a score: a decimal number, inf or -inf. The error is derived
 // from [ErrScore].

@@ -1,0 +1,16 @@
+module github.com/millrace/millrace/bench
+
+go 1.26
+
+require (
+	github.com/millrace/millrace v0.0.0
+	github.com/redis/rueidis v1.0.79
+)
+
+require (
+	github.com/alicebob/miniredis/v2 v2.40.0 // indirect
+	github.com/yuin/gopher-lua v1.1.2 // indirect
+	golang.org/x/sys v0.47.0 // indirect
+)
+
+replace github.com/millrace/millrace => ../
