@@ -151,7 +151,13 @@ func newPatient(ctx context.Context, client rueidis.Client) *patient {
 func (p *patient) ask(ctx context.Context, question rueidis.Completed) rueidis.RedisResult {
 	ctx, cancel := context.WithTimeout(ctx, doctorPatience)
 	defer cancel()
-	return p.client.Do(script.Prompt(ctx), question)
+	answer, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.RedisResult, error) {
+		return p.client.Do(ctx, question), nil
+	})
+	if err != nil {
+		return rueidis.NewResult(rueidis.RedisMessage{}, err)
+	}
+	return answer
 }
 
 // parseInfo reads a section of INFO; nil when it says nothing.

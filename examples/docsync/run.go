@@ -53,7 +53,7 @@ func (j job) run(ctx context.Context, stderr io.Writer) (o outcome, err error) {
 	if err != nil {
 		return o, err
 	}
-	defer docs.close()
+	defer func() { err = errors.Join(err, docs.close()) }()
 	if err := createIndex(j.data); err != nil {
 		return o, err
 	}
