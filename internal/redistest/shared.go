@@ -25,10 +25,13 @@ var theShared struct {
 //
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M, opts ...goleak.Option) {
-	// A cluster client closes the connections to nodes that have gone five
-	// seconds later, whether or not it was closed meanwhile.
-	late := goleak.IgnoreAnyFunction("github.com/redis/rueidis.(*clusterClient)._refresh.func2")
-	goleak.VerifyTestMain(mainWithServer{m}, append(opts, late)...)
+	// A cluster client sleeps before it asks for the topology again, and closes
+	// the connections to nodes that have gone five seconds later, whether or not
+	// it was closed meanwhile.
+	for _, late := range []string{"(*call).DelayDo.func1", "(*clusterClient)._refresh.func2"} {
+		opts = append(opts, goleak.IgnoreAnyFunction("github.com/redis/rueidis."+late))
+	}
+	goleak.VerifyTestMain(mainWithServer{m}, opts...)
 }
 
 // mainWithServer ends the shared server between the tests and the look for
