@@ -47,7 +47,8 @@ type SetStats struct {
 type Range struct{ Oldest, Newest float64 }
 
 // Counters count since the Ick began, over all Millrace processes; New counts the
-// marks of others, too. A full server may lose counts.
+// marks of others, too. A full server may lose counts, and Folded lacks the last
+// tenth of a second of a producer that ends in the middle of a burst.
 type Counters struct {
 	New       int64 // marks for members that did not wait
 	Folded    int64 // marks that fell on one that waited

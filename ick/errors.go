@@ -1,0 +1,53 @@
+package ick
+
+import "github.com/millrace/millrace"
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrName means that a name cannot be an Ick's. Redis was not asked.
+	ErrName = &millrace.Error{
+		Code: "bad_name",
+		Hint: "Use 1 to 512 bytes without control characters; braces only as one {tag}.",
+	}
+
+	// ErrScore means that a score is not a number. Redis was not asked.
+	ErrScore = &millrace.Error{
+		Code: "bad_score",
+		Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
+	}
+
+	// ErrConfig means that a setting or an argument cannot be had. Redis was not
+	// asked.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrStale means that none of the members could be committed: each was
+	// folded again since the reservation, or is not reserved. Nothing changed.
+	ErrStale = &millrace.Error{
+		Code:    "stale",
+		Message: "none of the members could be committed under this token",
+		Hint:    "Reserve again: what is still dirty comes back with a new token.",
+	}
+
+	// ErrNotFound means that there is no Ick of that name.
+	ErrNotFound = &millrace.Error{
+		Code:    "not_found",
+		Message: "there is no such Ick",
+		Hint:    "An Ick begins with its first add; see which there are with: millrace ick ls",
+	}
+
+	// ErrBroken means that a key of the Ick is missing or of a wrong type.
+	// Nothing was changed.
+	ErrBroken = &millrace.Error{
+		Code:    "broken",
+		Message: "the Ick is broken",
+		Hint:    "Look at its keys; to remove them whatever they hold: millrace ick delete --force NAME",
+	}
+
+	// ErrVersion means that the Ick was written in a version that this one does
+	// not know. Nothing was changed.
+	ErrVersion = &millrace.Error{
+		Code:    "unknown_version",
+		Message: "the Ick's version is not ick.v1",
+		Hint:    "Use the Millrace that wrote it, or check that the key is an Ick's.",
+	}
+)
