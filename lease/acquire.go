@@ -1,0 +1,223 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/wake"
+)
+
+const (
+	// maxMetadata is the longest metadata in bytes.
+	maxMetadata = 4096
+
+	// longestWait is for how long one who waits sleeps at most before looking
+	// again: a wake-up is best effort.
+	longestWait = time.Second
+)
+
+// Options are how one lease is acquired. The zero value tries once and never
+// renews.
+type Options struct {
+	// Wait is for how long to wait for a lease that somebody holds. A negative one
+	// waits until the context ends. Defaults to 0, not at all.
+	Wait time.Duration
+
+	// MaxHold renews the lease in the background, a third of its TTL after the
+	// last time, until it has been held this long. Defaults to 0, no renewal.
+	MaxHold time.Duration
+
+	// Metadata is shown to those who find the lease held: a host, a process. At
+	// most 4,096 bytes. Defaults to none.
+	Metadata string
+
+	// Token names the holder, 1 to 64 bytes, and is as good as the lease itself: who
+	// has it may refresh and release it, and acquiring again with it adopts the
+	// lease. For programs that hand a lease on; two holders must never share one.
+	// Defaults to 128 random bits.
+	Token string
+}
+
+// HeldError says who holds a lease. It wraps [ErrHeld].
+type HeldError struct {
+	Name      string
+	Remaining time.Duration // until the holder's deadline
+	Metadata  string        // the holder's
+	Fence     int64         // the holder's
+}
+
+// Error says for how long the lease is held, and the holder's metadata.
+func (e *HeldError) Error() string {
+	text := fmt.Sprintf("the lease %q is held for another %s", e.Name, e.Remaining)
+	if e.Metadata != "" {
+		text += fmt.Sprintf(" by %q", e.Metadata)
+	}
+	return text
+}
+
+// Unwrap returns [ErrHeld].
+func (e *HeldError) Unwrap() error { return ErrHeld }
+
+// Acquire takes the lease of that name for ttl, from [MinTTL] to [MaxTTL], in
+// whole milliseconds. The context bounds the acquiring, not the holding: for
+// that see [Lease.Context], which keeps ctx's values.
+//
+// After a lost reply the library asks again and adopts what it got. When the
+// outcome stays unknown, the lease is given back in the background; should that
+// fail, too, it expires. Unless Options has a Token: then the caller may acquire
+// again with it.
+//
+// A caller that waits uses one connection while it does.
+//
+// Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [ErrName], [ErrConfig],
+// [ErrBroken], [ErrVersion], [ErrExpired] when the answer came too late, and
+// millrace.ErrFull.
+func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts Options) (*Lease, error) {
+	token := opts.Token
+	if token == "" {
+		token = newToken()
+	}
+	if err := cmp.Or(check(name, token), checkTTL(ttl)); err != nil {
+		return nil, err
+	}
+	if opts.MaxHold < 0 {
+		return nil, ErrConfig.Saying("MaxHold is negative: %s", opts.MaxHold)
+	}
+	if len(opts.Metadata) > maxMetadata {
+		return nil, ErrConfig.Saying("the metadata is %d bytes long, more than %d", len(opts.Metadata), maxMetadata)
+	}
+	if err := l.checkPolicy(ctx); err != nil {
+		return nil, err
+	}
+	got, err := l.obtain(ctx, name, token, ttl, opts)
+	if err != nil {
+		var held *HeldError
+		switch {
+		case errors.As(err, &held):
+			if l.cfg.Enlister != nil && ctx.Err() == nil {
+				l.cfg.Enlister.Enlist(ctx)
+			}
+		case opts.Token == "" && uncertain(err):
+			go l.giveBack(ctx, name, token)
+		}
+		return nil, err
+	}
+	lease := newLease(ctx, l, name, token, got)
+	if lease.ctx.Err() != nil {
+		go l.giveBack(ctx, name, token)
+		return nil, ErrExpired.Saying("the lease expired before the answer came")
+	}
+	if opts.MaxHold > 0 {
+		lease.watch(ttl, got.asked.Add(opts.MaxHold))
+	}
+	return lease, nil
+}
+
+// grant is an answer of the server.
+type grant struct {
+	asked     time.Time // before the question was sent
+	fence     int64
+	remaining time.Duration // until the deadline, at most, counted from asked
+}
+
+// obtain asks until the lease is free, or until it has waited enough.
+func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Duration, opts Options) (grant, error) {
+	base := baseKey(name)
+	began := time.Now()
+	for {
+		g, held, err := l.ask(ctx, base, token, ttl, opts.Metadata)
+		if err != nil || held == nil {
+			return g, err
+		}
+		held.Name = name
+		pause := min(longestWait, held.Remaining)
+		if opts.Wait >= 0 {
+			left := opts.Wait - time.Since(began)
+			if left <= 0 {
+				return g, held
+			}
+			pause = min(pause, left)
+		}
+		if _, err := wake.Wait(ctx, l.run.Client, wakeKey(base), pause); err != nil {
+			retry.Sleep(ctx, pause) // asking again tells what the trouble is
+		}
+		if ctx.Err() != nil {
+			return g, fmt.Errorf("%w (%w)", context.Cause(ctx), held)
+		}
+	}
+}
+
+// ask asks for the lease once.
+func (l *Locker) ask(ctx context.Context, base, token string, ttl time.Duration, metadata string) (grant, *HeldError, error) {
+	g := grant{asked: time.Now()}
+	reply, err := l.call(ctx, l.scripts.acquire, base, token, millis(ttl), metadata)
+	if err != nil {
+		return g, nil, err
+	}
+	answer, err := readAnswer(reply, 4)
+	if err != nil {
+		return g, nil, err
+	}
+	g.fence, g.remaining = answer.integer(1), answer.millis(2)
+	if answer.integer(0) == 1 {
+		return g, nil, answer.err
+	}
+	return g, &HeldError{Remaining: g.remaining, Metadata: answer.text(3), Fence: g.fence}, answer.err
+}
+
+// uncertain reports whether a call may have been executed all the same.
+func uncertain(err error) bool {
+	reply, answered := errors.AsType[*rueidis.RedisError](err)
+	return !answered || retry.Transient(reply)
+}
+
+// giveBack releases what nobody will know that it holds, if it does.
+func (l *Locker) giveBack(ctx context.Context, name, token string) {
+	_ = l.Release(context.WithoutCancel(ctx), name, token) // it expires, if it must
+}
+
+// newToken returns 128 random bits in hexadecimal.
+func newToken() string {
+	var bits [16]byte
+	_, _ = rand.Read(bits[:]) // never fails
+	return hex.EncodeToString(bits[:])
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
+// answer reads the values of a script's reply and keeps the first error.
+type answer struct {
+	values []rueidis.RedisMessage
+	err    error
+}
+
+func readAnswer(reply rueidis.RedisMessage, length int) (*answer, error) {
+	values, err := reply.ToArray()
+	if err == nil && len(values) != length {
+		err = fmt.Errorf("a script of a lease answered %d values, want %d", len(values), length)
+	}
+	return &answer{values: values}, err
+}
+
+func (a *answer) integer(i int) int64 {
+	n, err := a.values[i].ToInt64()
+	a.err = errors.Join(a.err, err)
+	return n
+}
+
+func (a *answer) millis(i int) time.Duration { return time.Duration(a.integer(i)) * time.Millisecond }
+
+func (a *answer) text(i int) string {
+	text, err := a.values[i].ToString()
+	a.err = errors.Join(a.err, err)
+	return text
+}

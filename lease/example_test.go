@@ -1,0 +1,107 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/lease"
+)
+
+// connect stands for the client that a program has anyway.
+func connect() (rueidis.Client, func()) {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		log.Fatal(err)
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		server.Close()
+	}
+}
+
+func open(client rueidis.Client) *lease.Locker {
+	locker, err := lease.New(client, lease.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return locker
+}
+
+func ExampleLocker_Do() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker := open(client)
+
+	err := locker.Do(context.Background(), "nightly-report", 30*time.Second, func(ctx context.Context, fence int64) error {
+		// Work under ctx, and hand the fence to what is written to.
+		fmt.Println("working, with a fence:", fence > 0, ctx.Err())
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// working, with a fence: true <nil>
+	// <nil>
+}
+
+func ExampleLocker_Acquire() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker := open(client)
+	ctx := context.Background()
+
+	first, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{Metadata: "host a"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = locker.Acquire(ctx, "import", time.Minute, lease.Options{})
+	if held, ok := errors.AsType[*lease.HeldError](err); ok {
+		fmt.Println("held by", held.Metadata)
+	}
+	if err := first.Release(ctx); err != nil {
+		log.Fatal(err)
+	}
+	second, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println("the fence grew:", second.Fence() > first.Fence())
+	fmt.Println("the first is lost:", errors.Is(first.Refresh(ctx, time.Minute), lease.ErrLost))
+	// Output:
+	// held by host a
+	// the fence grew: true
+	// the first is lost: true
+}
+
+func ExampleLocker_Show() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker := open(client)
+	ctx := context.Background()
+
+	if _, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{Token: "job-7"}); err != nil {
+		log.Fatal(err)
+	}
+	// Another process, which was handed the token, goes on with the lease.
+	if _, err := locker.Refresh(ctx, "import", "job-7", 2*time.Minute); err != nil {
+		log.Fatal(err)
+	}
+	info, err := locker.Show(ctx, "import")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(info.Held, info.Token, info.Remaining > time.Minute)
+	fmt.Println(locker.Release(ctx, "import", "job-7"))
+	// Output:
+	// true job-7 true
+	// <nil>
+}

@@ -1,0 +1,115 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+const (
+	// long is a time that does not pass during a test.
+	long = time.Minute
+
+	// short is a time that a test waits for.
+	short = 100 * time.Millisecond
+)
+
+func open(t *testing.T, cfg Config) *Locker {
+	t.Helper()
+	return openOn(t, redistest.Shared(t).Client(t), cfg)
+}
+
+func openOn(t *testing.T, client rueidis.Client, cfg Config) *Locker {
+	t.Helper()
+	l, err := New(client, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// acquire takes a lease that must be free.
+func acquire(t *testing.T, l *Locker, name string, ttl time.Duration) *Lease {
+	t.Helper()
+	return acquireWith(t, l, name, ttl, Options{})
+}
+
+func acquireWith(t *testing.T, l *Locker, name string, ttl time.Duration, opts Options) *Lease {
+	t.Helper()
+	lease, err := l.Acquire(t.Context(), name, ttl, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { lease.cancel(nil) })
+	return lease
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error = %v, want %v", err, want)
+	}
+}
+
+// wantEnd waits until a lease has ended and checks why.
+func wantEnd(t *testing.T, lease *Lease, want error) {
+	t.Helper()
+	select {
+	case <-lease.Context().Done():
+		wantError(t, context.Cause(lease.Context()), want)
+	case <-time.After(20 * time.Second):
+		t.Fatal("the lease does not end")
+	}
+}
+
+// do runs a command that the package itself has no use for.
+func do(t *testing.T, client rueidis.Client, args ...string) rueidis.RedisResult {
+	t.Helper()
+	return client.Do(context.Background(), client.B().Arbitrary(args...).Build())
+}
+
+func must(t *testing.T, client rueidis.Client, args ...string) {
+	t.Helper()
+	if err := do(t, client, args...).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// integer runs a command that answers with a number.
+func integer(t *testing.T, client rueidis.Client, args ...string) int64 {
+	t.Helper()
+	n, err := do(t, client, args...).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func exists(t *testing.T, l *Locker, name string) bool {
+	t.Helper()
+	return integer(t, l.run.Client, "EXISTS", baseKey(name)) == 1
+}
+
+// set changes a field of a lease behind everybody's back.
+func set(t *testing.T, l *Locker, name, field string, value int64) {
+	t.Helper()
+	must(t, l.run.Client, "HSET", baseKey(name), field, strconv.FormatInt(value, 10))
+}
+
+// pass makes a lease's deadline pass on the server.
+func pass(t *testing.T, l *Locker, name string) {
+	t.Helper()
+	set(t, l, name, "deadline_ms", time.Now().Add(-time.Millisecond).UnixMilli())
+}
+
+// abandon makes a lease's deadline pass so long ago that it may be reaped.
+func abandon(t *testing.T, l *Locker, name string) {
+	t.Helper()
+	set(t, l, name, "deadline_ms", time.Now().Add(-time.Hour-time.Millisecond).UnixMilli())
+}

@@ -1,0 +1,66 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// childEnv makes the test binary a process that holds a lease: "URL name".
+const childEnv = "MILLRACE_TEST_LEASE_HOLDER"
+
+// accept is a resource that keeps the largest fence it has seen and refuses
+// smaller ones.
+const accept = `
+local seen = tonumber(redis.call('GET', KEYS[1]) or 0)
+if tonumber(ARGV[1]) < seen then return 0 end
+redis.call('SET', KEYS[1], ARGV[1])
+return 1`
+
+func write(ctx context.Context, client rueidis.Client, resource string, fence int64) (bool, error) {
+	n, err := client.Do(ctx, client.B().Eval().Script(accept).Numkeys(1).Key(resource).Arg(strconv.FormatInt(fence, 10)).Build()).AsInt64()
+	return n == 1, err
+}
+
+// beHolder acquires the lease, writes, says so, waits for the end of the lease,
+// and writes again as a holder would that did not look.
+func beHolder(spec string) error {
+	var url, name string
+	if _, err := fmt.Sscan(spec, &url, &name); err != nil {
+		return err
+	}
+	options, err := rueidis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	options.DisableCache = true
+	client, err := rueidis.NewClient(options)
+	if err != nil {
+		return err
+	}
+	l, err := New(client, Config{})
+	if err != nil {
+		return err
+	}
+	ctx := context.Background()
+	held, err := l.Acquire(ctx, name, 500*time.Millisecond, Options{MaxHold: time.Minute})
+	if err != nil {
+		return err
+	}
+	accepted, err := write(ctx, client, name, held.Fence())
+	fmt.Println("held", accepted, err)
+	select {
+	case <-held.Context().Done():
+	case <-time.After(20 * time.Second):
+		return errors.New("the lease does not end")
+	}
+	cause := context.Cause(held.Context())
+	ended := errors.Is(cause, ErrExpired) || errors.Is(cause, ErrLost)
+	accepted, err = write(ctx, client, name, held.Fence())
+	fmt.Println("ended", ended, accepted, err, errors.Is(held.Release(ctx), ErrLost))
+	return nil
+}

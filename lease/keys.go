@@ -1,0 +1,111 @@
+package lease
+
+import (
+	"strings"
+
+	"github.com/millrace/millrace"
+)
+
+// maxName is the longest name of a lease in bytes.
+const maxName = 512
+
+// Every key of a lease is made from its name, in braces, so that all lie in one
+// Redis Cluster slot.
+const keyPrefix = "mr:lease:{"
+
+// baseKey is the hash that is the lease: version, token, fence, deadline_ms,
+// metadata; released after a release.
+func baseKey(name string) string { return keyPrefix + name + "}" }
+
+// wakeKey is a list: a token for one who waits.
+func wakeKey(base string) string { return base + ":wake" }
+
+// keys returns all keys of the lease with that base key.
+func keys(base string) []string { return []string{base, wakeKey(base)} }
+
+// isBaseKey reports whether a key is the base key of a lease.
+func isBaseKey(key string) bool {
+	name, ok := strings.CutPrefix(key, keyPrefix)
+	if !ok {
+		return false
+	}
+	name, ok = strings.CutSuffix(name, "}")
+	return ok && checkName(name) == nil
+}
+
+// checkName refuses names that Redis should not be asked about.
+func checkName(name string) error {
+	switch {
+	case name == "":
+		return ErrName.Saying("the name of a lease is empty")
+	case len(name) > maxName:
+		return ErrName.Saying("the name of a lease is %d bytes long, more than %d", len(name), maxName)
+	case strings.ContainsFunc(name, isControl):
+		return ErrName.Saying("the name of a lease has a control character: %q", name)
+	case strings.ContainsAny(name, "{}"):
+		return ErrName.Saying("the name of a lease has a brace: %q", name)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrName means that a name cannot be a lease's. Redis was not asked.
+	ErrName = &millrace.Error{
+		Code: "bad_name",
+		Hint: "Use 1 to 512 bytes without braces and control characters.",
+	}
+
+	// ErrConfig means that a setting or an argument cannot be had. Redis was not
+	// asked.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrHeld means that somebody else holds the lease. The error in whose chain
+	// it is found is a [*HeldError], which says for how long.
+	ErrHeld = &millrace.Error{
+		Code:    "held",
+		Message: "the lease is held by somebody else",
+		Hint:    "Try again when it is released or expires, or acquire it with a Wait.",
+	}
+
+	// ErrLost means that the lease is not the caller's any more: it expired, or it
+	// was released. Somebody else may hold it.
+	ErrLost = &millrace.Error{
+		Code:    "lost",
+		Message: "the lease is lost",
+		Hint:    "Stop what it protects and acquire it again; hold it longer if the work takes longer.",
+	}
+
+	// ErrExpired means that the lease's deadline came, as this process counts.
+	ErrExpired = &millrace.Error{
+		Code:    "expired",
+		Message: "the lease has expired",
+		Hint:    "Stop what it protects and acquire it again; hold it longer if the work takes longer.",
+	}
+
+	// ErrEvictable means that the server may evict any key when its memory is
+	// full, and so a lease. Nothing was acquired.
+	ErrEvictable = &millrace.Error{
+		Code:    "evictable",
+		Message: "the server may evict a lease before its time",
+		Hint:    "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.",
+	}
+
+	// ErrBroken means that the lease's key holds something else. Nothing was
+	// changed.
+	ErrBroken = &millrace.Error{
+		Code:    "broken",
+		Message: "the key of the lease holds something else",
+		Hint:    "Look at what is stored there, and delete it or choose another name.",
+	}
+
+	// ErrVersion means that the lease was written in a version that this one does
+	// not know. Nothing was changed.
+	ErrVersion = &millrace.Error{
+		Code:    "unknown_version",
+		Message: "the lease's version is not 1",
+		Hint:    "Use the Millrace that wrote it.",
+	}
+)

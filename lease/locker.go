@@ -1,0 +1,103 @@
+package lease
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Shortest and longest time that a lease may be asked for.
+const (
+	MinTTL = 10 * time.Millisecond
+	MaxTTL = 366 * 24 * time.Hour
+)
+
+// Locker acquires leases on one Redis. It is safe for concurrent use.
+type Locker struct {
+	cfg     Config
+	run     script.Runner
+	scripts *scripts
+	policy  *policy
+}
+
+// Config is how leases are used by this process. The zero value works.
+type Config struct {
+	// MaxHold is for how long [Locker.Do] holds a lease at most, so that a handler
+	// that is stuck does not hold it for ever. Defaults to an hour.
+	MaxHold time.Duration
+
+	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key,
+	// for locks that only save work. Defaults to off: acquiring is refused.
+	AllowEvictable bool
+
+	// Logger is told when the server does not say what it may evict, or may evict
+	// leases and AllowEvictable accepts it. Defaults to discarding.
+	Logger *slog.Logger
+
+	// Enlister is told when a lease is held by somebody else. Defaults to none.
+	Enlister millrace.Enlister
+
+	// Hooks watch the calls. Defaults to none.
+	Hooks []millrace.Hook
+}
+
+// New returns a locker. It does not ask Redis. Errors are derived from
+// [ErrConfig].
+func New(client rueidis.Client, cfg Config) (*Locker, error) {
+	if cfg.MaxHold < 0 {
+		return nil, ErrConfig.Saying("MaxHold is negative: %s", cfg.MaxHold)
+	}
+	if cfg.MaxHold == 0 {
+		cfg.MaxHold = time.Hour
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Locker{
+		cfg:     cfg,
+		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
+		scripts: standardScripts,
+		policy:  newPolicy(),
+	}, nil
+}
+
+// call runs a script on a lease and names the errors that scripts answer with.
+func (l *Locker) call(ctx context.Context, s *script.Script, base string, args ...string) (rueidis.RedisMessage, error) {
+	reply, err := l.run.Run(ctx, s, base, args...)
+	switch {
+	case err == nil:
+		return reply, nil
+	case retry.Code(err, "LEASEVERSION"):
+		return reply, ErrVersion.With(err)
+	case retry.Code(err, "LEASEBROKEN"), retry.Code(err, "WRONGTYPE"):
+		return reply, ErrBroken.With(err)
+	}
+	return reply, err
+}
+
+// maxToken is the longest token in bytes.
+const maxToken = 64
+
+// check refuses names and tokens that Redis should not be asked about.
+func check(name, token string) error {
+	if err := checkName(name); err != nil {
+		return err
+	}
+	if len(token) == 0 || len(token) > maxToken {
+		return ErrConfig.Saying("a token is 1 to %d bytes long, not %d", maxToken, len(token))
+	}
+	return nil
+}
+
+func checkTTL(ttl time.Duration) error {
+	if ttl < MinTTL || ttl > MaxTTL {
+		return ErrConfig.Saying("a lease lasts from %s to %s, not %s", MinTTL, MaxTTL, ttl)
+	}
+	return nil
+}

@@ -1,0 +1,20 @@
+-- lease.refresh(K) token ttl -> milliseconds until the deadline
+--
+-- Moves the deadline of a lease that its holder still holds. One that has
+-- expired is lost, even if nobody else took it: in between it was anybody's. The
+-- deadline never moves nearer, so a holder whose reply was lost is never wrong
+-- about how long it is safe.
+--
+-- KEYS[1]  K
+-- ARGV[1]  token: who holds it
+-- ARGV[2]  ttl: in milliseconds, from now
+-- Reply    how long the lease lasts from now; 0 when it is lost
+-- Cost     O(1)
+-- Repeat   harmless: the deadline is counted from the last run
+if not held or owner ~= ARGV[1] then
+  return 0
+end
+deadline = math.max(deadline, now + tonumber(ARGV[2]))
+redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+redis.call('HSET', K, 'deadline_ms', string.format('%.0f', deadline))
+return deadline - now

@@ -1,0 +1,77 @@
+package lease
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/luacheck"
+)
+
+// TestScriptsKeepTheRules holds the scripts to the rules of package luacheck and
+// their keys to those of keys.go.
+func TestScriptsKeepTheRules(t *testing.T) {
+	t.Parallel()
+	for name, source := range map[string]string{
+		"lease.acquire": acquireSource,
+		"lease.refresh": refreshSource,
+		"lease.release": releaseSource,
+		"lease.show":    showSource,
+		"lease.reap":    reapSource,
+	} {
+		for _, p := range luacheck.Check(name, source, luacheck.Options{Prelude: []string{openFragment}, Keys: keys}) {
+			t.Error(p)
+		}
+	}
+}
+
+// TestOnACluster runs a lease through its life on several masters, and reaps on
+// all of them.
+func TestOnACluster(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Cluster(t, 3, 0)
+	l := openOn(t, cluster.Client(t), Config{})
+	for _, name := range []string{"plain", "with:colons", "with spaces", "x", "ünï", "a*b"} {
+		lease := acquire(t, l, name, long)
+		if err := lease.Refresh(t.Context(), long); err != nil {
+			t.Errorf("Refresh of %q: %v", name, err)
+		}
+		if err := lease.Release(t.Context()); err != nil {
+			t.Errorf("Release of %q: %v", name, err)
+		}
+		acquire(t, l, name, long)
+		abandon(t, l, name)
+	}
+	job := l.ReapJob()
+	redistest.Eventually(t, "all are reaped", func() bool {
+		if _, err := job.Slice(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for name := range map[string]bool{"plain": true, "with:colons": true, "with spaces": true, "x": true, "ünï": true, "a*b": true} {
+			if exists(t, l, name) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	l := open(t, Config{})
+	for _, name := range []string{"", "a{b", "a}", "\x00", "a\nb", "\x7f", strings.Repeat("n", 513)} {
+		_, err := l.Acquire(t.Context(), name, long, Options{})
+		wantError(t, err, ErrName)
+		_, err = l.Show(t.Context(), name)
+		wantError(t, err, ErrName)
+		wantError(t, l.Release(t.Context(), name, "t"), ErrName)
+	}
+	for key, want := range map[string]bool{
+		"mr:lease:{a}": true, "mr:lease:{a:b}": true, "mr:lease:{a}:wake": false, "mr:lease:{}": false,
+		"mr:lease:{a{}": false, "mr:lease:a": false, "x": false,
+	} {
+		if got := isBaseKey(key); got != want {
+			t.Errorf("isBaseKey(%q) = %v, want %v", key, got, want)
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package lease
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+)
+
+// releasePatience is for how long a release tries, whatever becomes of the
+// caller's context.
+const releasePatience = time.Second
+
+// Info is what there is of a lease at one moment.
+type Info struct {
+	Name      string
+	Held      bool
+	Token     string        // the holder's; empty when nobody holds it
+	Fence     int64         // that of the last acquisition; 0 when none is known
+	Remaining time.Duration // until the deadline; 0 when nobody holds it
+	Metadata  string        // the holder's
+}
+
+// Refresh is [Lease.Refresh] for a program that has only the token. It returns
+// how long the lease lasts, counted by the server from when it was refreshed; a
+// careful caller counts from before it called.
+func (l *Locker) Refresh(ctx context.Context, name, token string, ttl time.Duration) (time.Duration, error) {
+	if err := cmp.Or(check(name, token), checkTTL(ttl)); err != nil {
+		return 0, err
+	}
+	reply, err := l.call(ctx, l.scripts.refresh, baseKey(name), token, millis(ttl))
+	if err != nil {
+		return 0, err
+	}
+	left, err := reply.ToInt64()
+	if err != nil {
+		return 0, fmt.Errorf("lease.refresh: %w", err)
+	}
+	if left == 0 {
+		return 0, ErrLost
+	}
+	return time.Duration(left) * time.Millisecond, nil
+}
+
+// Release is [Lease.Release] for a program that has only the token. The last
+// token that released a lease is known for an hour, and may release it again;
+// one before it is told [ErrLost].
+func (l *Locker) Release(ctx context.Context, name, token string) error {
+	if err := check(name, token); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
+	defer cancel()
+	reply, err := l.call(ctx, l.scripts.release, baseKey(name), token)
+	if err != nil {
+		return err
+	}
+	switch done, err := reply.ToInt64(); {
+	case err != nil:
+		return fmt.Errorf("lease.release: %w", err)
+	case done == 0:
+		return ErrLost
+	}
+	return nil
+}
+
+// Show tells what there is of the lease of that name; a lease that nobody ever
+// held is not held. Errors: [ErrName], [ErrBroken], [ErrVersion].
+func (l *Locker) Show(ctx context.Context, name string) (Info, error) {
+	if err := checkName(name); err != nil {
+		return Info{}, err
+	}
+	reply, err := l.call(ctx, l.scripts.show, baseKey(name))
+	if err != nil {
+		return Info{}, err
+	}
+	a, err := readAnswer(reply, 5)
+	if err != nil {
+		return Info{}, err
+	}
+	return Info{
+		Name: name, Held: a.integer(0) == 1, Token: a.text(1), Fence: a.integer(2),
+		Remaining: a.millis(3), Metadata: a.text(4),
+	}, a.err
+}

@@ -1,0 +1,247 @@
+package steal
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"testing"
+
+	"github.com/millrace/millrace"
+)
+
+func TestEveryJobGetsItsShare(t *testing.T) {
+	t.Parallel()
+	const enlistments = 1_000_000
+	rates := map[string]float64{"twentieth": 0.05, "hundredth": 0.01, "never": 0, "thousandth": 0.001, "usual": 0.003}
+	r := New(Config{})
+	r.random = seeded(1)
+	for name, rate := range rates {
+		install(t, r, rate, answers(name, millrace.Worked, nil))
+	}
+	for range enlistments {
+		r.Enlist(t.Context())
+	}
+	s := r.Stats()
+	balanced(t, s)
+	if got := float64(s.Enlisted); math.Abs(got/enlistments-1) > 0.04 {
+		t.Errorf("enlisted = %.0f, want about %d", got, enlistments)
+	}
+	for _, j := range s.Jobs {
+		mean := enlistments * rates[j.Name]
+		deviation := math.Sqrt(mean * (1 - rates[j.Name]))
+		if off := math.Abs(float64(j.Worked) - mean); off > 4*deviation {
+			t.Errorf("job %s worked %d times, want %.0f +- %.0f", j.Name, j.Worked, mean, 4*deviation)
+		}
+	}
+}
+
+func TestDrawIsHalfOpen(t *testing.T) {
+	t.Parallel()
+	const step = 1.0 / (1 << 53)
+	tests := []struct {
+		name  string
+		rates []float64
+		u     float64
+		want  int // index of the job that is drawn; -1 for none
+	}{
+		{"rate 0 at u 0", []float64{0}, 0, -1},
+		{"rate 0 first, at u 0", []float64{0, 0.5}, 0, 1},
+		{"below the bound", []float64{0.25, 0.25}, 0.25 - step, 0},
+		{"at the bound", []float64{0.25, 0.25}, 0.25, 1},
+		{"rate 0 between, below the bound", []float64{0.25, 0, 0.25}, 0.25 - step, 0},
+		{"rate 0 between, at the bound", []float64{0.25, 0, 0.25}, 0.25, 2},
+		{"below the last bound", []float64{0.25, 0.25}, 0.5 - step, 1},
+		{"at the last bound", []float64{0.25, 0.25}, 0.5, -1},
+		{"rate 0 last, at the last bound", []float64{0.5, 0}, 0.5, -1},
+		{"rate 1 at the largest u", []float64{1}, 1 - step, 0},
+		{"no job at u 0", nil, 0, -1},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := New(Config{})
+			for i, rate := range test.rates {
+				install(t, r, rate, answers(string(rune('a'+i)), millrace.Worked, nil))
+			}
+			r.random = drawing(test.u)
+			r.Enlist(t.Context())
+			got := -1
+			for i, j := range r.Stats().Jobs {
+				if j.Drawn > 0 {
+					got = i
+				}
+			}
+			if got != test.want {
+				t.Errorf("u = %v drew job %d, want %d", test.u, got, test.want)
+			}
+		})
+	}
+}
+
+func TestEnlistNIsOneDrawWithTheChanceOfN(t *testing.T) {
+	t.Parallel()
+	const rounds, n = 20_000, 20
+	r := New(Config{})
+	r.random = seeded(2)
+	install(t, r, 0.03, answers("more", millrace.Worked, nil))
+	install(t, r, 0.01, answers("less", millrace.Worked, nil))
+	for range rounds {
+		r.EnlistN(t.Context(), n)
+	}
+	r.EnlistN(t.Context(), 0)
+	r.EnlistN(t.Context(), -1)
+	any := 1 - math.Pow(1-0.04, n)
+	for name, chance := range map[string]float64{"more": any * 3 / 4, "less": any / 4} {
+		mean := rounds * chance
+		got := float64(jobStats(t, r, name).Worked)
+		if off, most := math.Abs(got-mean), 4*math.Sqrt(mean*(1-chance)); off > most {
+			t.Errorf("job %s worked %.0f times, want %.0f +- %.0f", name, got, mean, most)
+		}
+	}
+	if got := float64(r.Stats().Enlisted); math.Abs(got/(rounds*n)-1) > 0.1 {
+		t.Errorf("enlisted = %.0f, want about %d", got, rounds*n)
+	}
+}
+
+func TestEnlistNOfACertainJobIsCertain(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	install(t, r, 1, answers("x", millrace.Worked, nil))
+	r.random = drawing(1 - 1.0/(1<<53))
+	r.EnlistN(t.Context(), 3)
+	if got, want := jobStats(t, r, "x").Worked, uint64(1); got != want {
+		t.Errorf("worked = %d, want %d", got, want)
+	}
+}
+
+func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name string
+		job  Job
+		rate float64
+		want *millrace.Error
+	}{
+		{"no name", answers("", millrace.Idle, nil), 0, ErrJob},
+		{"no slice", Job{Name: "x"}, 0, ErrJob},
+		{"negative", answers("x", millrace.Idle, nil), -0.1, ErrRate},
+		{"not a number", answers("x", millrace.Idle, nil), math.NaN(), ErrRate},
+		{"infinite", answers("x", millrace.Idle, nil), math.Inf(1), ErrRate},
+		{"above 1", answers("x", millrace.Idle, nil), 1.1, ErrRate},
+		{"above 1 together", answers("x", millrace.Idle, nil), 0.31, ErrRate},
+		{"the same name", answers("first", millrace.Idle, nil), 0, ErrInstalled},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			r := New(Config{})
+			install(t, r, 0.7, answers("first", millrace.Idle, nil))
+			err := r.Install(test.job, test.rate)
+			if !errors.Is(err, test.want) {
+				t.Errorf("error = %v, want one of code %s", err, test.want.Code)
+			}
+			if millrace.Hint(err) == "" {
+				t.Errorf("%v: has no hint", err)
+			}
+			if got, want := len(r.Stats().Jobs), 1; got != want {
+				t.Errorf("jobs = %d, want %d", got, want)
+			}
+		})
+	}
+}
+
+func TestRatesMayBeRoundedBeyond1(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	for i := range 10 { // ten times 0.1 is not 1 in binary
+		install(t, r, 0.1+1e-11, answers(string(rune('a'+i)), millrace.Idle, nil))
+	}
+}
+
+func TestInstallDuringTraffic(t *testing.T) {
+	t.Parallel()
+	r := New(Config{PerProcess: 1000})
+	r.Enlist(t.Context()) // no job yet
+	stop := make(chan struct{})
+	var traffic sync.WaitGroup
+	for range 4 {
+		traffic.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					r.Enlist(t.Context())
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		install(t, r, 0.01, answers(string(rune('A'+i)), millrace.Worked, nil))
+		balanced(t, r.Stats())
+	}
+	close(stop)
+	traffic.Wait()
+	if got, want := len(r.Stats().Jobs), 100; got != want {
+		t.Errorf("jobs = %d, want %d", got, want)
+	}
+}
+
+func TestDismissedEnlistAllocatesNothing(t *testing.T) {
+	r := New(Config{})
+	install(t, r, 0, answers("x", millrace.Worked, nil))
+	ctx := t.Context()
+	if got := testing.AllocsPerRun(1000, func() { r.Enlist(ctx) }); got != 0 {
+		t.Errorf("allocations = %v, want 0", got)
+	}
+}
+
+func benchmarkRecruiter(b *testing.B) *Recruiter {
+	r := New(Config{})
+	for _, name := range []string{"a", "b", "c"} {
+		install(b, r, 0, answers(name, millrace.Worked, nil))
+	}
+	return r
+}
+
+func BenchmarkEnlistDismissed(b *testing.B) {
+	r, ctx := benchmarkRecruiter(b), context.Background()
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Enlist(ctx)
+	}
+}
+
+func BenchmarkEnlistDismissedParallel(b *testing.B) {
+	r := benchmarkRecruiter(b)
+	b.ReportAllocs()
+	b.RunParallel(func(p *testing.PB) {
+		ctx := context.Background()
+		for p.Next() {
+			r.Enlist(ctx)
+		}
+	})
+}
+
+// A request's context lies some values deep.
+func BenchmarkEnlistDismissedDeep(b *testing.B) {
+	type key int
+	r, ctx := benchmarkRecruiter(b), context.Background()
+	for i := range 5 {
+		ctx = context.WithValue(ctx, key(i), i)
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Enlist(ctx)
+	}
+}
+
+func BenchmarkRecruit(b *testing.B) {
+	r, ctx := New(Config{}), context.Background()
+	install(b, r, 1, answers("x", millrace.Worked, nil))
+	b.ReportAllocs()
+	for b.Loop() {
+		r.Enlist(ctx)
+	}
+}

@@ -1,0 +1,88 @@
+package steal
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+)
+
+func TestClientDoesNotWaitForUpkeep(t *testing.T) {
+	t.Parallel()
+	type key struct{}
+	r := New(Config{Budget: time.Minute})
+	received, seen := make(chan struct{}), make(chan any, 1)
+	install(t, r, 1, Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
+		<-received
+		seen <- ctx.Value(key{})
+		return millrace.Worked, ctx.Err()
+	}})
+	body := strings.Repeat("a long answer ", 10_000)
+	pages := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		for range 1000 {
+			r.Enlist(req.Context())
+		}
+		io.WriteString(w, body)
+	})
+	around := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx := context.WithValue(req.Context(), key{}, "a value")
+		Middleware(r)(Middleware(r)(pages)).ServeHTTP(w, req.WithContext(ctx))
+	})
+	server := httptest.NewServer(around)
+	defer server.Close()
+
+	response, err := server.Client().Get(server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(response.Body)
+	response.Body.Close()
+	if err != nil || string(got) != body {
+		t.Errorf("the client read %d bytes and %v, want %d and no error", len(got), err, len(body))
+	}
+	if got, want := jobStats(t, r, "x").Running, 1; got != want {
+		t.Errorf("slices under way when the client has the response = %d, want %d", got, want)
+	}
+	close(received)
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := <-seen, "a value"; got != want {
+		t.Errorf("the slice's context has the value %v, want %v", got, want)
+	}
+	s := jobStats(t, r, "x")
+	if s.Worked != 1 || s.Recruited() != 1 {
+		t.Errorf("stats = %+v, want one recruit that worked, from 1000 enlistments", s)
+	}
+}
+
+func TestMiddlewareRecruitsOnlyForMoments(t *testing.T) {
+	t.Parallel()
+	r := New(Config{})
+	install(t, r, 1, answers("x", millrace.Worked, nil))
+	serve := func(handler http.HandlerFunc) {
+		defer func() {
+			if p := recover(); p != nil && !errors.Is(p.(error), http.ErrAbortHandler) {
+				panic(p)
+			}
+		}()
+		Middleware(r)(handler).ServeHTTP(httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "/", nil))
+	}
+	serve(func(http.ResponseWriter, *http.Request) {})
+	serve(func(_ http.ResponseWriter, req *http.Request) {
+		r.Enlist(req.Context())
+		panic(http.ErrAbortHandler)
+	})
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := jobStats(t, r, "x").Recruited(); got != 0 {
+		t.Errorf("recruited = %d, want 0", got)
+	}
+}
