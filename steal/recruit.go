@@ -84,13 +84,13 @@ func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress,
 			return Failed, n, err
 		case err != nil && n > 1:
 			// The rounds before had enough to do to use up the time.
-			return Worked, n, nil //nolint:nilerr // the error says only that time was up
+			return Worked, n, nil
 		case err != nil:
 			return TimedOut, n, err
 		case progress == millrace.Idle && n == 1:
 			return Idle, n, nil
 		case progress != millrace.Full || n == maxRounds || ctx.Err() != nil:
-			return Worked, n, nil
+			return Worked, n, nil //nolint:nilerr // that time is up ends the rounds, and is no failure
 		}
 	}
 }
