@@ -243,18 +243,18 @@ func TestFailuresAreLoggedOnceAnInterval(t *testing.T) {
 func TestEveryRecruitHasOneOutcome(t *testing.T) {
 	t.Parallel()
 	r := New(Config{PerJob: 2, PerProcess: 3, Budget: time.Millisecond})
-	var n atomic.Int64
 	for _, name := range []string{"a", "b", "c"} {
+		var n atomic.Int64 // the first slice works, and so does one after each that fails
 		install(t, r, 0.3, Job{Name: name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 			switch n.Add(1) % 11 {
-			case 0:
+			case 2:
 				panic("at the mill")
-			case 1, 2:
+			case 4, 6:
 				return millrace.Idle, errTrouble
-			case 3:
+			case 8:
 				<-ctx.Done()
 				return millrace.Idle, ctx.Err()
-			case 4:
+			case 10:
 				return millrace.Full, nil
 			default:
 				runtime.Gosched()
