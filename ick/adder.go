@@ -2,13 +2,9 @@ package ick
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
 )
-
-// errAdderClosed is the cause of an add on a closed Adder.
-var errAdderClosed = errors.New("the adder is closed")
 
 // callsAtOnce is how many shared calls are under way at once: while the server
 // works on one, the next fills up and travels.
@@ -62,7 +58,7 @@ func (a *Adder) AddNow(ctx context.Context, members ...string) (Added, error) {
 	return a.add(ctx, markedNow(members))
 }
 
-// Close waits for the marks under way. Later adds fail.
+// Close waits for the marks under way. Later adds fail with [ErrClosed].
 func (a *Adder) Close() {
 	a.mu.Lock()
 	a.closed = true
@@ -98,7 +94,7 @@ func (a *Adder) enqueue(marks []mark) (*folding, int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.closed {
-		return nil, 0, errAdderClosed
+		return nil, 0, ErrClosed
 	}
 	if last := len(a.queue) - 1; last < 0 || len(a.queue[last].marks)+len(marks) > chunk {
 		a.queue = append(a.queue, &folding{done: make(chan struct{})})

@@ -143,7 +143,7 @@ func TestAdderErrors(t *testing.T) {
 	wantError(t, err, ErrVersion)
 	adder.Close()
 	adder.Close()
-	if _, err := adder.AddNow(t.Context(), "a"); !errors.Is(err, errAdderClosed) {
-		t.Errorf("add on a closed adder: %v, want %v", err, errAdderClosed)
+	if _, err := adder.AddNow(t.Context(), "a"); !errors.Is(err, ErrClosed) {
+		t.Errorf("add on a closed adder: %v, want %v", err, ErrClosed)
 	}
 }

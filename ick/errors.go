@@ -20,6 +20,13 @@ var (
 	// asked.
 	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
+	// ErrClosed means that the Adder was closed before the add. Nothing was added.
+	ErrClosed = &millrace.Error{
+		Code:    "closed",
+		Message: "the adder is closed",
+		Hint:    "Close an Adder when nobody adds any more, or add through the Ick itself.",
+	}
+
 	// ErrStale means that none of the members could be committed: each was
 	// folded again since the reservation, or is not reserved. Nothing changed.
 	ErrStale = &millrace.Error{

@@ -29,9 +29,6 @@ func New(name, source string, fragments ...string) *Script {
 	return &Script{name: name, source: whole, sha: hex.EncodeToString(sum[:])}
 }
 
-// Name returns the script's name: "ick.add".
-func (s *Script) Name() string { return s.name }
-
 // Source returns what the server compiles, fragments included.
 func (s *Script) Source() string { return s.source }
 
