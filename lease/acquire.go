@@ -86,7 +86,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 	if token == "" {
 		token = newToken()
 	}
-	if err := cmp.Or(check(name, token), checkTTL(ttl)); err != nil {
+	if err := cmp.Or(CheckName(name), CheckToken(token), CheckTTL(ttl)); err != nil {
 		return nil, err
 	}
 	if opts.MaxHold < 0 {
@@ -127,6 +127,7 @@ type grant struct {
 	asked     time.Time // before the question was sent
 	fence     int64
 	remaining time.Duration // until the deadline, at most, counted from asked
+	until     time.Time     // the deadline by the server's clock
 }
 
 // obtain asks until the lease is free, or until it has waited enough.
@@ -163,15 +164,15 @@ func (l *Locker) ask(ctx context.Context, base, token string, ttl time.Duration,
 	if err != nil {
 		return g, nil, err
 	}
-	answer, err := readAnswer(reply, 4)
+	answer, err := readAnswer(reply, 5)
 	if err != nil {
 		return g, nil, err
 	}
-	g.fence, g.remaining = answer.integer(1), answer.millis(2)
+	g.fence, g.remaining, g.until = answer.integer(1), answer.millis(2), answer.moment(3)
 	if answer.integer(0) == 1 {
 		return g, nil, answer.err
 	}
-	return g, &HeldError{Remaining: g.remaining, Metadata: answer.text(3), Fence: g.fence}, answer.err
+	return g, &HeldError{Remaining: g.remaining, Metadata: answer.text(4), Fence: g.fence}, answer.err
 }
 
 // uncertain reports whether a call may have been executed all the same.
@@ -215,6 +216,14 @@ func (a *answer) integer(i int) int64 {
 }
 
 func (a *answer) millis(i int) time.Duration { return time.Duration(a.integer(i)) * time.Millisecond }
+
+// moment reads Unix milliseconds; 0 is no moment.
+func (a *answer) moment(i int) time.Time {
+	if ms := a.integer(i); ms != 0 {
+		return time.UnixMilli(ms)
+	}
+	return time.Time{}
+}
 
 func (a *answer) text(i int) string {
 	text, err := a.values[i].ToString()

@@ -1,4 +1,4 @@
--- lease.acquire(K) token ttl metadata -> {outcome, fence, remaining, metadata}
+-- lease.acquire(K) token ttl metadata -> {outcome, fence, remaining, deadline, metadata}
 --
 -- Takes a lease that nobody holds, or whose deadline has come. The fence of an
 -- acquisition is larger than every one before it: it comes from the clock, and
@@ -12,18 +12,20 @@
 -- ARGV[1]  token: who acquires, 1 to 64 bytes
 -- ARGV[2]  ttl: in milliseconds, from now
 -- ARGV[3]  metadata: for people, at most 4,096 bytes
--- Reply    {1, fence, milliseconds until the deadline, metadata} for the holder;
---          {0, the same of whoever holds it} when it is held
+-- Reply    {1, fence, milliseconds until the deadline, the deadline in Unix
+--          milliseconds, metadata} for the holder; {0, the same of whoever holds
+--          it} when it is held
 -- Cost     O(1)
 -- Repeat   harmless: the second run adopts what the first acquired
 if held then
   local outcome = owner == ARGV[1] and 1 or 0
-  return {outcome, fence, deadline - now, metadata or ''}
+  return {outcome, fence, deadline - now, deadline, metadata or ''}
 end
 local ttl = tonumber(ARGV[2])
 fence = math.max(fence + 1, now_us)
+deadline = now + ttl
 redis.call('HSET', K, 'version', '1', 'token', ARGV[1], 'fence', string.format('%.0f', fence),
-  'deadline_ms', string.format('%.0f', now + ttl), 'metadata', ARGV[3])
+  'deadline_ms', string.format('%.0f', deadline), 'metadata', ARGV[3])
 redis.call('PERSIST', K)
 redis.call('DEL', wake)
-return {1, fence, ttl, ARGV[3]}
+return {1, fence, ttl, deadline, ARGV[3]}

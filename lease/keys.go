@@ -30,11 +30,13 @@ func isBaseKey(key string) bool {
 		return false
 	}
 	name, ok = strings.CutSuffix(name, "}")
-	return ok && checkName(name) == nil
+	return ok && CheckName(name) == nil
 }
 
-// checkName refuses names that Redis should not be asked about.
-func checkName(name string) error {
+// CheckName returns the [ErrName] with which every call refuses that name, and
+// nil for one that can be a lease's. It is for programs that look at what they
+// were given before they connect.
+func CheckName(name string) error {
 	switch {
 	case name == "":
 		return ErrName.Saying("the name of a lease is empty")

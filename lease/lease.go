@@ -23,14 +23,15 @@ type Lease struct {
 	renews sync.WaitGroup
 
 	mu       sync.Mutex
-	deadline time.Time
+	deadline time.Time // as this process counts
+	until    time.Time // as the server does
 
 	releasing sync.Mutex
 	released  bool
 }
 
 func newLease(ctx context.Context, l *Locker, name, token string, g grant) *Lease {
-	lease := &Lease{locker: l, name: name, token: token, fence: g.fence, deadline: g.deadline()}
+	lease := &Lease{locker: l, name: name, token: token, fence: g.fence, deadline: g.deadline(), until: g.until}
 	lease.ctx, lease.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	lease.mu.Lock() // the timer may fire at once
 	defer lease.mu.Unlock()
@@ -70,6 +71,15 @@ func (l *Lease) Deadline() time.Time {
 	return l.deadline
 }
 
+// ServerDeadline returns the deadline by the server's clock, to the millisecond:
+// the very number that Redis holds. It is for people and other programs; what
+// this process may rely on is [Lease.Deadline].
+func (l *Lease) ServerDeadline() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.until
+}
+
 // Context returns a context that ends with the lease. Its cause is [ErrExpired]
 // at the deadline, [ErrLost] when the server says that the lease is lost, and
 // context.Canceled after a release.
@@ -95,16 +105,20 @@ func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	if l.ctx.Err() != nil {
 		return lostBy(context.Cause(l.ctx))
 	}
-	g := grant{asked: time.Now()}
-	var err error
-	if g.remaining, err = l.locker.Refresh(ctx, l.name, l.token, ttl); err != nil {
+	asked := time.Now()
+	info, err := l.locker.Refresh(ctx, l.name, l.token, ttl)
+	if err != nil {
 		if errors.Is(err, ErrLost) {
 			l.cancel(ErrLost)
 		}
 		return err
 	}
+	g := grant{asked: asked, remaining: info.Remaining}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if info.Deadline.After(l.until) {
+		l.until = info.Deadline
+	}
 	if deadline := g.deadline(); deadline.After(l.deadline) {
 		l.deadline = deadline
 		l.timer.Reset(time.Until(deadline))

@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/steal"
 )
 
 func TestLife(t *testing.T) {
@@ -90,6 +92,11 @@ func TestArguments(t *testing.T) {
 		wantError(t, err, ErrConfig)
 	}
 	wantError(t, l.Release(t.Context(), name, ""), ErrConfig)
+	wantError(t, CheckToken(""), ErrConfig)
+	wantError(t, CheckTTL(MinTTL-1), ErrConfig)
+	if err := errors.Join(CheckToken("t"), CheckTTL(MinTTL), CheckTTL(MaxTTL)); err != nil {
+		t.Errorf("checks of what is good = %v", err)
+	}
 	if _, err := New(nil, Config{MaxHold: -1}); !errors.Is(err, ErrConfig) {
 		t.Errorf("New = %v, want ErrConfig", err)
 	}
@@ -162,6 +169,57 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestServerDeadline compares what everybody is told with the number in Redis.
+func TestServerDeadline(t *testing.T) {
+	t.Parallel()
+	l := open(t, Config{})
+	name := redistest.Name(t)
+	stored := func() time.Time {
+		return time.UnixMilli(integer(t, l.run.Client, "HGET", baseKey(name), "deadline_ms"))
+	}
+	shown := func() time.Time {
+		t.Helper()
+		info, err := l.Show(t.Context(), name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Deadline
+	}
+	check := func(what string, deadlines ...time.Time) {
+		t.Helper()
+		for _, got := range deadlines {
+			if want := stored(); !got.Equal(want) {
+				t.Errorf("deadline %s = %v, want %v", what, got, want)
+			}
+		}
+	}
+	lease := acquireWith(t, l, name, long, Options{Token: "mine"})
+	adopted := acquireWith(t, l, name, 2*long, Options{Token: "mine"})
+	check("when acquired", lease.ServerDeadline(), adopted.ServerDeadline(), shown())
+	first := stored()
+	if !lease.Deadline().Before(first) {
+		t.Errorf("Deadline = %v, want it before the server's, %v", lease.Deadline(), first)
+	}
+	if err := lease.Refresh(t.Context(), 2*long); err != nil {
+		t.Fatal(err)
+	}
+	check("when refreshed", lease.ServerDeadline(), shown())
+	if got := stored(); !got.After(first) {
+		t.Errorf("deadline when refreshed = %v, want it after %v", got, first)
+	}
+	info, err := l.Refresh(t.Context(), name, "mine", 3*long)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check("when refreshed by the token", info.Deadline, shown())
+	if err := lease.Release(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := shown(); !got.IsZero() {
+		t.Errorf("deadline of a free lease = %v, want none", got)
+	}
+}
+
 // TestExpiredIsLost: a lease that expired is lost even if nobody else took it.
 func TestExpiredIsLost(t *testing.T) {
 	t.Parallel()
@@ -230,8 +288,9 @@ func TestAdopt(t *testing.T) {
 	if one.Fence() != two.Fence() || two.Deadline().After(time.Now().Add(long)) {
 		t.Errorf("adopted fence %d, deadline in %v; want fence %d and the first deadline", two.Fence(), time.Until(two.Deadline()), one.Fence())
 	}
-	if left, err := l.Refresh(t.Context(), name, "mine", 2*long); err != nil || left <= long || left > 2*long {
-		t.Errorf("Refresh by token = %v, %v", left, err)
+	if info, err := l.Refresh(t.Context(), name, "mine", 2*long); err != nil || info.Remaining <= long || info.Remaining > 2*long ||
+		info.Token != "mine" || info.Fence != one.Fence() {
+		t.Errorf("Refresh by token = %+v, %v", info, err)
 	}
 	if err := l.Release(t.Context(), name, "mine"); err != nil {
 		t.Errorf("Release by token = %v", err)
@@ -257,6 +316,83 @@ func TestWatchdog(t *testing.T) {
 	must(t, l.run.Client, "DEL", baseKey(name))
 	wantEnd(t, lost, ErrLost)
 	lost.renews.Wait()
+}
+
+// TestContextOfAcquireIsNotTheLease: the context bounds the acquiring. Whoever
+// wants it to end the holding as well uses Do.
+func TestContextOfAcquireIsNotTheLease(t *testing.T) {
+	t.Parallel()
+	l := open(t, Config{})
+	name := redistest.Name(t)
+	const ttl = 300 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	lease, err := l.Acquire(ctx, name, ttl, Options{MaxHold: long})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	before := lease.Deadline()
+	redistest.Eventually(t, "the lease is renewed", func() bool { return lease.Deadline().After(before) })
+	if err := lease.Context().Err(); err != nil {
+		t.Errorf("the lease ended with the context of its acquire: %v", err)
+	}
+	if err := lease.Release(ctx); err != nil {
+		t.Errorf("Release = %v", err)
+	}
+}
+
+// TestJobUnderALease has several processes recruit for a job that must be alone.
+// Those that miss the lease report an idle slice and wait for nobody. Without a
+// lease all of them would do the same slice at once (W10 in docs/DEFECTS.md).
+func TestJobUnderALease(t *testing.T) {
+	t.Parallel()
+	name := redistest.Name(t)
+	var inside, worked, missed atomic.Int64
+	var once sync.Once
+	first := make(chan struct{}) // closed when the first one has missed it
+	var processes sync.WaitGroup
+	for range 4 {
+		l := open(t, Config{})
+		r := steal.New(steal.Config{Budget: 5 * time.Second})
+		err := r.Install(steal.Job{Name: "alone", Slice: func(ctx context.Context) (millrace.Progress, error) {
+			held, err := l.Acquire(ctx, name, long, Options{})
+			if errors.Is(err, ErrHeld) {
+				missed.Add(1)
+				once.Do(func() { close(first) })
+				return millrace.Idle, nil
+			}
+			if err != nil {
+				return millrace.Idle, err
+			}
+			if n := inside.Add(1); n != 1 {
+				t.Errorf("%d slices at once", n)
+			}
+			worked.Add(1)
+			select {
+			case <-first: // so somebody meets the lease held
+			case <-ctx.Done():
+				t.Error("nobody misses the lease")
+				once.Do(func() { close(first) })
+			}
+			inside.Add(-1)
+			return millrace.Worked, held.Release(ctx)
+		}}, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		processes.Go(func() {
+			for range 20 {
+				r.Enlist(t.Context())
+			}
+			if got := r.Stats().Jobs[0]; got.Aborted.Sum() != 0 || got.Recruited() != 20 {
+				t.Errorf("stats = %+v, want 20 recruits and no abort", got)
+			}
+		})
+	}
+	processes.Wait()
+	if missed.Load()+worked.Load() != 80 {
+		t.Errorf("%d worked and %d missed, want 80 in all", worked.Load(), missed.Load())
+	}
 }
 
 func TestDo(t *testing.T) {

@@ -84,18 +84,18 @@ func (l *Locker) call(ctx context.Context, s *script.Script, base string, args .
 // maxToken is the longest token in bytes.
 const maxToken = 64
 
-// check refuses names and tokens that Redis should not be asked about.
-func check(name, token string) error {
-	if err := checkName(name); err != nil {
-		return err
-	}
+// CheckToken returns the [ErrConfig] with which every call refuses that token,
+// and nil for one of 1 to 64 bytes.
+func CheckToken(token string) error {
 	if len(token) == 0 || len(token) > maxToken {
 		return ErrConfig.Saying("a token is 1 to %d bytes long, not %d", maxToken, len(token))
 	}
 	return nil
 }
 
-func checkTTL(ttl time.Duration) error {
+// CheckTTL returns the [ErrConfig] with which every call refuses that TTL, and
+// nil for one from [MinTTL] to [MaxTTL].
+func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
 		return ErrConfig.Saying("a lease lasts from %s to %s, not %s", MinTTL, MaxTTL, ttl)
 	}

@@ -125,8 +125,8 @@ var histories = []history{
 	}},
 	{"shorter refresh", func(t *testing.T, l *Locker, name string) error {
 		hold(t, l, name, "a")
-		if left, err := l.Refresh(t.Context(), name, "a", time.Second); err != nil || left < long/2 {
-			return fmt.Errorf("the deadline moved nearer: %v, %w", left, err)
+		if info, err := l.Refresh(t.Context(), name, "a", time.Second); err != nil || info.Remaining < long/2 {
+			return fmt.Errorf("the deadline moved nearer: %v, %w", info.Remaining, err)
 		}
 		return nil
 	}},

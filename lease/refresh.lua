@@ -1,4 +1,4 @@
--- lease.refresh(K) token ttl -> milliseconds until the deadline
+-- lease.refresh(K) token ttl -> {held, token, fence, remaining, deadline, metadata}
 --
 -- Moves the deadline of a lease that its holder still holds. One that has
 -- expired is lost, even if nobody else took it: in between it was anybody's. The
@@ -8,13 +8,14 @@
 -- KEYS[1]  K
 -- ARGV[1]  token: who holds it
 -- ARGV[2]  ttl: in milliseconds, from now
--- Reply    how long the lease lasts from now; 0 when it is lost
+-- Reply    what lease.show says of the lease from now on; {0, '', 0, 0, 0, ''} when
+--          it is lost
 -- Cost     O(1)
 -- Repeat   harmless: the deadline is counted from the last run
 if not held or owner ~= ARGV[1] then
-  return 0
+  return {0, '', 0, 0, 0, ''}
 end
 deadline = math.max(deadline, now + tonumber(ARGV[2]))
 redis.call('HDEL', K, '') -- a first write that a full server does not refuse
 redis.call('HSET', K, 'deadline_ms', string.format('%.0f', deadline))
-return deadline - now
+return {1, owner, fence, deadline - now, deadline, metadata or ''}

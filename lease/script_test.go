@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -56,6 +57,18 @@ func TestOnACluster(t *testing.T) {
 	})
 }
 
+// TestOneEvictingMasterIsEnough: a lease may come to lie on any master.
+func TestOneEvictingMasterIsEnough(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Cluster(t, 3, 0)
+	must(t, cluster.MasterOf("any").Client(t), "CONFIG", "SET", "maxmemory", "8mb", "maxmemory-policy", "allkeys-lru")
+	l := openOn(t, cluster.Client(t), Config{})
+	for i := range 10 { // on all of them
+		_, err := l.Acquire(t.Context(), fmt.Sprint(i), long, Options{})
+		wantError(t, err, ErrEvictable)
+	}
+}
+
 func TestNames(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
@@ -65,6 +78,7 @@ func TestNames(t *testing.T) {
 		_, err = l.Show(t.Context(), name)
 		wantError(t, err, ErrName)
 		wantError(t, l.Release(t.Context(), name, "t"), ErrName)
+		wantError(t, CheckName(name), ErrName)
 	}
 	for key, want := range map[string]bool{
 		"mr:lease:{a}": true, "mr:lease:{a:b}": true, "mr:lease:{a}:wake": false, "mr:lease:{}": false,

@@ -1,15 +1,16 @@
--- lease.show(K) -> {held, token, fence, remaining, metadata}
+-- lease.show(K) -> {held, token, fence, remaining, deadline, metadata}
 --
 -- Tells what there is of a lease. It writes nothing.
 --
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    {1 or 0, token, fence, milliseconds until the deadline, metadata}; the
---          fence is that of the last acquisition, 0 when none is known; the others
---          are empty, or 0, unless the lease is held
+-- Reply    {1 or 0, token, fence, milliseconds until the deadline, the deadline in
+--          Unix milliseconds, metadata}; the fence is that of the last acquisition,
+--          0 when none is known; the others are empty, or 0, unless the lease is
+--          held
 -- Cost     O(1)
 -- Repeat   harmless: it only reads
 if not held then
-  return {0, '', fence, 0, ''}
+  return {0, '', fence, 0, 0, ''}
 end
-return {1, owner, fence, deadline - now, metadata or ''}
+return {1, owner, fence, deadline - now, deadline, metadata or ''}

@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // releasePatience is for how long a release tries, whatever becomes of the
@@ -18,35 +20,33 @@ type Info struct {
 	Token     string        // the holder's; empty when nobody holds it
 	Fence     int64         // that of the last acquisition; 0 when none is known
 	Remaining time.Duration // until the deadline; 0 when nobody holds it
+	Deadline  time.Time     // by the server's clock; zero when nobody holds it
 	Metadata  string        // the holder's
 }
 
 // Refresh is [Lease.Refresh] for a program that has only the token. It returns
-// how long the lease lasts, counted by the server from when it was refreshed; a
-// careful caller counts from before it called.
-func (l *Locker) Refresh(ctx context.Context, name, token string, ttl time.Duration) (time.Duration, error) {
-	if err := cmp.Or(check(name, token), checkTTL(ttl)); err != nil {
-		return 0, err
+// what there is of the lease from then on. What remains is counted by the server
+// from when it refreshed; a careful caller counts from before it called.
+func (l *Locker) Refresh(ctx context.Context, name, token string, ttl time.Duration) (Info, error) {
+	if err := cmp.Or(CheckName(name), CheckToken(token), CheckTTL(ttl)); err != nil {
+		return Info{}, err
 	}
 	reply, err := l.call(ctx, l.scripts.refresh, baseKey(name), token, millis(ttl))
 	if err != nil {
-		return 0, err
+		return Info{}, err
 	}
-	left, err := reply.ToInt64()
-	if err != nil {
-		return 0, fmt.Errorf("lease.refresh: %w", err)
+	info, err := readInfo(name, reply)
+	if err == nil && !info.Held {
+		return Info{}, ErrLost
 	}
-	if left == 0 {
-		return 0, ErrLost
-	}
-	return time.Duration(left) * time.Millisecond, nil
+	return info, err
 }
 
 // Release is [Lease.Release] for a program that has only the token. The last
 // token that released a lease is known for an hour, and may release it again;
 // one before it is told [ErrLost].
 func (l *Locker) Release(ctx context.Context, name, token string) error {
-	if err := check(name, token); err != nil {
+	if err := cmp.Or(CheckName(name), CheckToken(token)); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
@@ -67,19 +67,23 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 // Show tells what there is of the lease of that name; a lease that nobody ever
 // held is not held. Errors: [ErrName], [ErrBroken], [ErrVersion].
 func (l *Locker) Show(ctx context.Context, name string) (Info, error) {
-	if err := checkName(name); err != nil {
+	if err := CheckName(name); err != nil {
 		return Info{}, err
 	}
 	reply, err := l.call(ctx, l.scripts.show, baseKey(name))
 	if err != nil {
 		return Info{}, err
 	}
-	a, err := readAnswer(reply, 5)
+	return readInfo(name, reply)
+}
+
+func readInfo(name string, reply rueidis.RedisMessage) (Info, error) {
+	a, err := readAnswer(reply, 6)
 	if err != nil {
 		return Info{}, err
 	}
 	return Info{
 		Name: name, Held: a.integer(0) == 1, Token: a.text(1), Fence: a.integer(2),
-		Remaining: a.millis(3), Metadata: a.text(4),
+		Remaining: a.millis(3), Deadline: a.moment(4), Metadata: a.text(5),
 	}, a.err
 }

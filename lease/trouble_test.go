@@ -308,6 +308,22 @@ func TestPolicyByInfo(t *testing.T) {
 	acquire(t, l, "unlimited", long)
 }
 
+// TestPolicyIsLookedAtAgain: the policy may change while a program runs.
+func TestPolicyIsLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"})
+	l := openOn(t, server.Client(t), Config{})
+	later := func() { l.policy.last.Store(&verdict{at: time.Now().Add(-recheck), err: l.policy.last.Load().err}) }
+	acquire(t, l, "before", long)
+	must(t, l.run.Client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	later()
+	_, err := l.Acquire(t.Context(), "x", long, Options{})
+	wantError(t, err, ErrEvictable)
+	must(t, l.run.Client, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
+	later()
+	acquire(t, l, "x", long)
+}
+
 // TestCancelledCallsReturn pauses the server, so that only the context can end a
 // call. The best of several tries must return within 50 ms of the cancel: a
 // busy machine may delay some, but not all.

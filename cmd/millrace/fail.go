@@ -75,7 +75,7 @@ func describe(err error) failure {
 		f.Code, f.Hint = "no_permission", "Let the Redis user run scripts and use the structure's keys (ACL SETUSER)."
 	case isReply:
 		f.Code = "redis"
-	case isNet, errors.Is(err, io.EOF):
+	case isNet, errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
 		f.Code, f.Hint = "unreachable", "Check that the server runs, then repeat: no command does harm when it runs twice."
 	default:
 		f.Code = "failed"

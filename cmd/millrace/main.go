@@ -28,6 +28,7 @@ type commands struct {
 	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
 	Ick     ickCommands    `cmd:"" help:"Dirty lists: marks that fold, batches that are never forgotten."`
+	Lease   leaseCommands  `cmd:"" help:"Locks that stay until their deadline, with fences."`
 	Doctor  doctorCommand  `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
 	Demo    demoCommand    `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
 	Version versionCommand `cmd:"" help:"Print the version."`
@@ -43,7 +44,8 @@ Examples:
     export MILLRACE_REDIS_URL=redis://127.0.0.1:6379
     millrace doctor
     millrace ick add search now doc:17
-    millrace ick reserve search 100 --json`
+    millrace ick reserve search 100 --json
+    millrace lease acquire nightly --ttl 10m`
 }
 
 // run is the command without its process: it returns the exit code.

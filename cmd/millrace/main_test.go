@@ -14,7 +14,7 @@ import (
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	commands := [][]string{nil, {"ick"}, {"ick", "parked"}}
+	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}}
 	for _, node := range leaves(t) {
 		commands = append(commands, strings.Fields(node.FullPath())[1:])
 	}
@@ -72,8 +72,14 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "1", "a")
 		case "retry", "drop":
 			args = append(args, "K", "--all")
-		case "stats", "delete":
+		case "stats", "delete", "show":
 			args = append(args, "K")
+		case "acquire":
+			args = append(args, "K", "--ttl", "1s")
+		case "refresh":
+			args = append(args, "K", "--token", "t", "--ttl", "1s")
+		case "release":
+			args = append(args, "K", "--token", "t")
 		case "ls":
 			if args[1] == "parked" {
 				args = append(args, "K")

@@ -23,16 +23,13 @@ func Scan(ctx context.Context, client rueidis.Client, match string) iter.Seq2[st
 }
 
 // scanNode scans one node, unless it is a replica, and reports whether to go on.
-// A server that does not know its role, like miniredis, is alone and a master.
 func scanNode(ctx context.Context, node rueidis.Client, match string, yield func(string, error) bool) bool {
-	role, err := node.Do(ctx, node.B().Role().Build()).ToArray()
-	if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+	master, err := isMaster(ctx, node)
+	if err != nil {
 		return yield("", err)
 	}
-	if len(role) > 0 {
-		if text, _ := role[0].ToString(); text != "master" {
-			return true
-		}
+	if !master {
+		return true
 	}
 	for cursor := uint64(0); ; {
 		page, err := node.Do(ctx, node.B().Scan().Cursor(cursor).Match(match).Count(scanCount).Build()).AsScanEntry()

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -12,10 +13,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/redisproc"
 )
-
-// DurationDefault is how long a scene makes load.
-const DurationDefault = 8 * time.Second
 
 // Config is how a demo runs. The zero value works.
 type Config struct {
@@ -31,10 +30,11 @@ type Config struct {
 	// place. Defaults to a line every two seconds.
 	Live bool
 
-	// Duration is how long a scene makes load; starting and draining come on
-	// top. Defaults to [DurationDefault].
+	// Duration is how long each scene makes load; starting and draining come on
+	// top. Defaults to each scene's own, two to eight seconds.
 	Duration time.Duration
 
+	scenes   []scene                // the tests play some
 	child    []string               // starts a child, its scene is appended; the tests have their own
 	embedded connect.EmbeddedConfig // the tests choose what is found
 }
@@ -43,8 +43,11 @@ func (cfg Config) withDefaults() (Config, error) {
 	if cfg.Progress == nil {
 		cfg.Progress = io.Discard
 	}
-	if cfg.Duration == 0 {
-		cfg.Duration = DurationDefault
+	if cfg.scenes == nil {
+		cfg.scenes = scenes()
+	}
+	if cfg.embedded.Find == nil {
+		cfg.embedded.Find = redisproc.Find
 	}
 	if cfg.child == nil {
 		self, err := os.Executable()
@@ -57,9 +60,10 @@ func (cfg Config) withDefaults() (Config, error) {
 }
 
 // Run plays all scenes and reports what they saw. Scenes whose checks do not
-// hold are in the report, which is then not OK, and are no error. An error
-// means that the demo could not be played to its end: no server, a server that
-// refuses, a context that ended. The report then has the scenes before.
+// hold are in the report, which is then not OK, and are no error; neither are
+// scenes that need what is not there, which are skipped. An error means that the
+// demo could not be played to its end: no server, a server that refuses, a
+// context that ended. The report then has the scenes before.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
 		return report, err
@@ -72,13 +76,14 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	defer func() { err = errors.Join(err, server.close()) }()
 
 	report = Report{OK: true, Server: server.says, Scenes: []Scene{}}
-	for _, s := range scenes() {
+	for _, s := range cfg.scenes {
 		seen, err := s.run(ctx, &stage{
 			client:   server.client,
 			redis:    server.redis,
 			name:     "demo-" + strings.ToLower(rand.Text()[:10]),
-			duration: cfg.Duration,
+			duration: cmp.Or(cfg.Duration, s.load),
 			screen:   screen,
+			find:     cfg.embedded.Find,
 			child:    append(slices.Clip(cfg.child), s.name),
 		})
 		if err != nil {

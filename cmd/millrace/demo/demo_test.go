@@ -19,19 +19,32 @@ import (
 // short is long enough for one kill at least.
 const short = 2 * killBefore
 
-// testConfig is a short demo with children that are the test binary.
-func testConfig(redis string) Config {
-	return Config{Redis: redis, Duration: short, child: self(childArgument)}
+// nothingFound is a machine without a Redis server.
+var nothingFound = connect.EmbeddedConfig{Find: func() (string, error) { return "", redisproc.ErrNotFound }}
+
+// found is a machine with the server that the tests run.
+func found(t *testing.T) connect.EmbeddedConfig {
+	t.Helper()
+	binary := redistest.Binary(t)
+	return connect.EmbeddedConfig{Find: func() (string, error) { return binary, nil }}
+}
+
+// testConfig is a short demo with children that are the test binary. With
+// scenes it plays only these.
+func testConfig(redis string, only ...scene) Config {
+	return Config{Redis: redis, Duration: short, scenes: only, child: self(childArgument)}
 }
 
 func TestRunOnAGivenServerHoldsAndCleansUp(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	report, err := Run(t.Context(), testConfig(server.URL()))
+	cfg := testConfig(server.URL())
+	cfg.embedded = found(t)
+	report, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, report)
+	wantHeld(t, report, false)
 	if got, want := report.Server, server.URL(); got != want {
 		t.Errorf("server = %q, want %q", got, want)
 	}
@@ -41,15 +54,15 @@ func TestRunOnAGivenServerHoldsAndCleansUp(t *testing.T) {
 func TestRunOnMiniredisHolds(t *testing.T) {
 	t.Parallel()
 	cfg := testConfig("")
-	cfg.embedded = connect.EmbeddedConfig{Find: func() (string, error) { return "", redisproc.ErrNotFound }}
+	cfg.embedded = nothingFound
 	var progress strings.Builder
 	cfg.Progress = &progress
 	report, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, report)
-	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES"} {
+	wantHeld(t, report, true)
+	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it fills the memory"} {
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, progress.String())
 		}
@@ -58,16 +71,17 @@ func TestRunOnMiniredisHolds(t *testing.T) {
 
 func TestRunOnItsOwnServerHolds(t *testing.T) {
 	t.Parallel()
-	binary := redistest.Binary(t)
-	cfg := testConfig("")
-	cfg.embedded = connect.EmbeddedConfig{Find: func() (string, error) { return binary, nil }}
+	cfg := testConfig("", ickScene())
+	cfg.embedded = found(t)
 	var progress strings.Builder
 	cfg.Progress = &progress
 	report, err := Run(t.Context(), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wantHeld(t, report)
+	if !report.OK || len(report.Scenes) != 1 {
+		t.Errorf("report = %+v, want one scene that holds", report)
+	}
 	for _, want := range []string{"Started a private", "NOTHING SURVIVES"} {
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, progress.String())
@@ -88,7 +102,7 @@ func TestForgottenDocumentsAreFound(t *testing.T) {
 		t.Run(test.consumer, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{})
-			cfg := testConfig(server.URL())
+			cfg := testConfig(server.URL(), ickScene())
 			cfg.child = self(test.consumer)
 			report, err := Run(t.Context(), cfg)
 			if err != nil {
@@ -113,23 +127,42 @@ func TestForgottenDocumentsAreFound(t *testing.T) {
 
 func TestCancelEndsTheDemoAndCleansUp(t *testing.T) {
 	t.Parallel()
-	server := redistest.Start(t, redistest.Options{})
-	client := server.Client(t)
+	for _, test := range []struct {
+		scene scene
+		key   string // is there when the scene is under way
+	}{
+		{ickScene(), "{demo-*}:processed"},
+		{stealScene(), "{demo-*}:signs"},
+	} {
+		t.Run(test.scene.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Options{})
+			client := server.Client(t)
+			wantEnd(t, testConfig(server.URL(), test.scene), func() bool {
+				return len(keys(t, client, test.key)) > 0
+			})
+			wantEmpty(t, client)
+		})
+	}
+}
+
+// wantEnd plays a long demo, cancels it when it is under way, and fails the test
+// unless it then ends.
+func wantEnd(t *testing.T, cfg Config, underWay func() bool) {
+	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("enough")
-	cfg := testConfig(server.URL())
 	cfg.Duration = time.Hour
-
 	ended := make(chan error, 1)
 	go func() {
 		_, err := Run(ctx, cfg)
 		ended <- err
 	}()
-	redistest.Eventually(t, "a document is processed", func() bool {
+	redistest.Eventually(t, "the scene is under way", func() bool {
 		if len(ended) > 0 {
 			t.Fatalf("Run ended early: %v", <-ended)
 		}
-		return len(keys(t, client, "{demo-*}:processed")) > 0
+		return underWay()
 	})
 	cancel(stop)
 	begin := time.Now()
@@ -139,20 +172,23 @@ func TestCancelEndsTheDemoAndCleansUp(t *testing.T) {
 	if took := time.Since(begin); took > 2*dismissal {
 		t.Errorf("Run went on for %s after the cancel", took)
 	}
-	wantEmpty(t, client)
 }
 
 func TestAChildThatEndsByItselfEndsTheDemo(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	cfg := testConfig(server.URL())
-	cfg.child = self(fail)
-	report, err := Run(t.Context(), cfg)
-	if err == nil || !strings.Contains(err.Error(), "out of paper") {
-		t.Errorf("Run = %v, want the child's last words", err)
-	}
-	if report.OK {
-		t.Error("report is OK")
+	for _, s := range scenes() {
+		cfg := testConfig(server.URL(), s)
+		cfg.Duration = 10 * time.Millisecond
+		cfg.child = self(fail)
+		cfg.embedded = found(t)
+		report, err := Run(t.Context(), cfg)
+		if err == nil || !strings.Contains(err.Error(), "out of paper") {
+			t.Errorf("%s: Run = %v, want the child's last words", s.name, err)
+		}
+		if report.OK {
+			t.Errorf("%s: report is OK", s.name)
+		}
 	}
 	wantEmpty(t, server.Client(t))
 }
@@ -174,8 +210,8 @@ func TestPublicHidesSecrets(t *testing.T) {
 }
 
 // wantHeld fails the test unless every check holds, and the figures are of a
-// demo that took place.
-func wantHeld(t *testing.T, report Report) {
+// demo that took place, but for a lease scene that was skipped.
+func wantHeld(t *testing.T, report Report, leaseSkipped bool) {
 	t.Helper()
 	if !report.OK {
 		var table strings.Builder
@@ -190,8 +226,12 @@ func wantHeld(t *testing.T, report Report) {
 	}
 	var seen struct {
 		Scenes []struct {
-			Name      string
-			OK        bool
+			Name     string
+			OK       bool
+			Skipped  string
+			Checks   []Check
+			Failures []string
+
 			Documents int
 			Changes   int
 			New       int
@@ -200,20 +240,46 @@ func wantHeld(t *testing.T, report Report) {
 			Processed int
 			Kills     int
 			Age       int `json:"greatest_age_ms"`
-			Failures  []string
+
+			Requests  int
+			Hits      int
+			Recruited int
+			Worked    int
+			Idle      int
+			Aborted   int
+			Sessions  int
+			Collected int
+			Time      int `json:"request_p99_us"`
+
+			Evicted     int
+			LocksLeft   int `json:"locks_left"`
+			LocksTwice  int `json:"locks_taken_twice"`
+			LeasesLeft  int `json:"leases_left"`
+			LeasesTwice int `json:"leases_taken_twice"`
 		}
 	}
 	if err := json.Unmarshal(text, &seen); err != nil {
 		t.Fatal(err)
 	}
-	if len(seen.Scenes) != 1 {
-		t.Fatalf("%d scenes, want 1: %s", len(seen.Scenes), text)
+	if got, want := len(seen.Scenes), len(scenes()); got != want {
+		t.Fatalf("%d scenes, want %d: %s", got, want, text)
 	}
-	s := seen.Scenes[0]
-	if s.Name != "ick" || !s.OK || s.Failures == nil ||
-		s.Documents == 0 || s.Batches == 0 || s.Processed < s.Documents || s.Kills == 0 || s.Age == 0 ||
-		s.New+s.Folded != s.Changes {
-		t.Errorf("the figures cannot be true: %s", text)
+	for i, s := range seen.Scenes {
+		sound := s.Name == scenes()[i].name && s.OK && s.Checks != nil && s.Failures != nil
+		switch s.Name {
+		case "ick":
+			sound = sound && s.Documents > 0 && s.Batches > 0 && s.Processed >= s.Documents && s.Kills > 0 && s.Age > 0 &&
+				s.New+s.Folded == s.Changes
+		case "steal":
+			sound = sound && s.Requests > s.Hits && s.Hits > 0 && s.Recruited > 0 && s.Time > 0 &&
+				s.Recruited == s.Worked+s.Idle+s.Aborted && s.Sessions > 0 && s.Collected == s.Sessions
+		case "lease":
+			sound = sound && leaseSkipped == (s.Skipped != "") &&
+				(leaseSkipped || s.Evicted > 0 && s.LocksLeft+s.LocksTwice >= holdings && s.LeasesLeft == holdings && s.LeasesTwice == 0)
+		}
+		if !sound {
+			t.Errorf("the figures of scene %s cannot be true: %s", s.Name, text)
+		}
 	}
 }
 

@@ -3,14 +3,19 @@
 // the end that it kept its promise.
 //
 // A [Run] gets a server, plays its scenes one after the other, and reports. A
-// scene is one structure's story: producers in this process, workers in child
-// processes that are really killed, figures, and checks that compare what the
-// structure says with what the scene itself knows.
+// scene is one structure's story: load from this process, workers in child
+// processes, the accident that it is there for, figures, and checks that compare
+// what the structure says with what the scene itself knows.
 //
 //	Run ──▶ server ──▶ scene: load, kills ──▶ drain ──▶ checks ──▶ clean up ──▶ Report
 //	                     │  ▲
 //	              task   ▼  │ reports, one line of JSON each
 //	                   child processes, the same binary
+//
+//	scene   children           accident             what is shown
+//	ick     consumers          they are killed      no change is forgotten
+//	steal   web servers        nobody does upkeep   their requests do
+//	lease   a second holder    memory is full       it gets no lease
 //
 // # Children
 //
@@ -35,10 +40,13 @@
 // cancelled or fails. A program that is killed cannot delete: such a prefix
 // stays, and the start of each scene's progress names it.
 //
-// A demo never harms a server that it did not start.
+// A demo never harms a server that it did not start: it fills no memory there,
+// changes no setting, and removes nothing that it did not write. So the lease
+// scene starts a server of its own in any case, and is skipped where there is no
+// binary to start.
 //
 // # Another scene
 //
-// Each scene has a file that ends in a function returning a scene value; the
-// list in scene.go has them in the order they are played.
+// Each scene has a file with a function that returns a scene value; the list in
+// scene.go has them in the order they are played. All together may take 45 s.
 package demo

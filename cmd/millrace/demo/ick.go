@@ -34,9 +34,6 @@ const (
 	// drainPatience is how long the Ick may take to be empty when nothing
 	// changes any more.
 	drainPatience = 8 * time.Second
-
-	// cleanUpPatience bounds the clean-up, which a cancel does not end.
-	cleanUpPatience = 3 * time.Second
 )
 
 // ickScene shows that an Ick forgets no mark. Documents change in a database,
@@ -46,6 +43,7 @@ func ickScene() scene {
 	return scene{
 		name:  "ick",
 		shows: "documents keep changing, their consumers are killed, and no change is forgotten",
+		load:  8 * time.Second,
 		play:  playIck,
 		child: consumeDocuments,
 	}
@@ -83,7 +81,7 @@ func playIck(ctx context.Context, st *stage) (seen Scene, err error) {
 	if err != nil {
 		return seen, err
 	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx)) }()
+	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.remove)) }()
 	if err := p.perform(ctx); err != nil {
 		return seen, err
 	}
@@ -268,27 +266,12 @@ func (p *ickPlay) look(ctx context.Context, start time.Time) (err error) {
 	return nil
 }
 
-// cleanUp deletes what the scene wrote. A consumer that was killed may have
-// left a command on its way, so it looks again until nothing is there.
-func (p *ickPlay) cleanUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpPatience)
-	defer cancel()
-	for {
-		keys := p.client.B().Unlink().Key(databaseKey(p.name), processedKey(p.name)).Build()
-		others, err := p.client.Do(ctx, keys).AsInt64()
-		if err != nil {
-			return p.leftover(err)
-		}
-		own, err := p.ick.ForceDelete(ctx)
-		if err != nil {
-			return p.leftover(err)
-		}
-		if own == 0 && others == 0 {
-			return nil
-		}
+// remove deletes what the scene wrote.
+func (p *ickPlay) remove(ctx context.Context) (int64, error) {
+	others, err := p.unlink(ctx, databaseKey(p.name), processedKey(p.name))
+	if err != nil {
+		return 0, err
 	}
-}
-
-func (p *ickPlay) leftover(err error) error {
-	return fmt.Errorf("keys under %s could not be deleted and are left: %w", p.name, err)
+	own, err := p.ick.ForceDelete(ctx)
+	return others + int64(own), err
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -15,6 +16,9 @@ const (
 	// A consumer that leaves out one document, or all, but commits them.
 	skipOne = "skip-one"
 	skipAll = "skip-all"
+
+	// A site whose recruits find nothing to collect.
+	lazy = "lazy"
 
 	// A child that ends by itself, and one that ends only by a signal.
 	fail = "fail"
@@ -38,6 +42,8 @@ func TestMain(m *testing.M) {
 			os.Exit(playChild(context.Background(), sabotaged(func(id string) bool { return id == skipped })))
 		case skipAll:
 			os.Exit(playChild(context.Background(), sabotaged(func(string) bool { return true })))
+		case lazy:
+			os.Exit(playChild(context.Background(), serveLazily))
 		case fail:
 			fmt.Fprintln(os.Stderr, "out of paper")
 			os.Exit(3)
@@ -60,6 +66,11 @@ func sabotaged(leaveOut func(id string) bool) func(context.Context, part) error 
 			return process(ctx, p, ids)
 		})
 	}
+}
+
+// serveLazily is the steal scene's site, but for the work.
+func serveLazily(ctx context.Context, p part) error {
+	return newSite(p).play(ctx, p, func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil })
 }
 
 func beParent() {

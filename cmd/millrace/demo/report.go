@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -14,7 +16,7 @@ import (
 //
 //	{"ok":true,"server":"...","scenes":[{"name":"ick","ok":true,...}]}
 type Report struct {
-	OK     bool    `json:"ok"`     // every check of every scene holds
+	OK     bool    `json:"ok"`     // every check of every scene that was played holds
 	Server string  `json:"server"` // what it ran on, for people
 	Scenes []Scene `json:"scenes"`
 }
@@ -23,10 +25,12 @@ type Report struct {
 // others:
 //
 //	{"name":"ick","shows":"...","ok":true,"documents":2000,...,"checks":[...],"failures":[]}
+//	{"name":"lease","shows":"...","ok":true,"skipped":"...","checks":[],"failures":[]}
 type Scene struct {
 	Name     string   // the structure's: "ick"
 	Shows    string   // what there was to see, one sentence without a final stop
-	OK       bool     // every check holds
+	Skipped  string   // why it was not played, one sentence without a final stop; then there is nothing else
+	OK       bool     // every check holds, or it was skipped
 	Figures  []Figure // in the order to show
 	Checks   []Check
 	Failures []string // what exactly broke a check, the first few
@@ -75,9 +79,23 @@ func (s *Scene) time(key string, d time.Duration, label, note string) {
 	s.Figures = append(s.Figures, Figure{Key: key, Value: d.Milliseconds(), Label: label, Text: text, Note: note})
 }
 
+// share is a part of a whole, in per cent.
+func (s *Scene) share(key string, part float64, label, note string) {
+	percent := math.Round(part*1e5) / 1e3
+	s.Figures = append(s.Figures, Figure{Key: key, Value: percent, Label: label, Text: fmt.Sprintf("%.2f%%", 100*part), Note: note})
+}
+
+// micros is time for what takes less than a second.
+func (s *Scene) micros(key string, d time.Duration, label, note string) {
+	s.Figures = append(s.Figures, Figure{Key: key, Value: d.Microseconds(), Label: label, Text: milliseconds(d), Note: note})
+}
+
 // MarshalJSON writes the figures as fields of their own.
 func (s Scene) MarshalJSON() ([]byte, error) {
-	failures := s.Failures
+	checks, failures := s.Checks, s.Failures
+	if checks == nil {
+		checks = []Check{}
+	}
 	if failures == nil {
 		failures = []string{}
 	}
@@ -100,8 +118,11 @@ func (s Scene) MarshalJSON() ([]byte, error) {
 		return nil
 	}
 	fields := []Figure{{Key: "name", Value: s.Name}, {Key: "shows", Value: s.Shows}, {Key: "ok", Value: s.OK}}
+	if s.Skipped != "" {
+		fields = append(fields, Figure{Key: "skipped", Value: s.Skipped})
+	}
 	fields = append(fields, s.Figures...)
-	fields = append(fields, Figure{Key: "checks", Value: s.Checks}, Figure{Key: "failures", Value: failures})
+	fields = append(fields, Figure{Key: "checks", Value: checks}, Figure{Key: "failures", Value: failures})
 	out.WriteByte('{')
 	for _, f := range fields {
 		if err := field(f.Key, f.Value); err != nil {
@@ -119,7 +140,10 @@ func (r Report) Table(w io.Writer) error {
 	for _, s := range r.Scenes {
 		s.table(&text)
 	}
+	skipped := slices.ContainsFunc(r.Scenes, func(s Scene) bool { return s.Skipped != "" })
 	switch {
+	case r.OK && skipped:
+		text.WriteString("\nEverything that was played held.\n")
 	case r.OK:
 		text.WriteString("\nEverything held.\n")
 	default:
@@ -131,6 +155,10 @@ func (r Report) Table(w io.Writer) error {
 
 func (s Scene) table(text *strings.Builder) {
 	fmt.Fprintf(text, "\n%s: %s\n\n", s.Name, s.Shows)
+	if s.Skipped != "" {
+		fmt.Fprintf(text, "  skipped: %s\n", s.Skipped)
+		return
+	}
 	var label, value int
 	for _, f := range s.Figures {
 		label = max(label, utf8.RuneCountInString(f.Label))

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -13,9 +14,12 @@ type scene struct {
 	name  string // the structure's
 	shows string // what there is to see, one sentence without a final stop
 
+	load    time.Duration // how long it makes load, unless the demo is told otherwise
+	private bool          // it leaves the demo's server alone: it starts one of its own
+
 	// play makes the load, waits until it is worked off, checks, and deletes
 	// what it wrote, whatever happens. Its result has figures, checks and
-	// failures; an error means that there is none.
+	// failures, or why it was skipped; an error means that there is none.
 	play func(context.Context, *stage) (Scene, error)
 
 	// child is what the scene's child processes do until their context ends.
@@ -24,15 +28,21 @@ type scene struct {
 
 // scenes returns all scenes in the order in which they are played.
 func scenes() []scene {
-	return []scene{ickScene()}
+	return []scene{ickScene(), stealScene(), leaseScene()}
 }
 
 // run plays the scene, with progress on the screen.
 func (s scene) run(ctx context.Context, st *stage) (Scene, error) {
-	st.screen.say("\n%s: %s\n  (under the name %s)", s.name, s.shows, st.name)
+	st.screen.say("\n%s: %s", s.name, s.shows)
+	if !s.private {
+		st.screen.say("  (under the name %s)", st.name)
+	}
 	st.screen.begin()
 	defer st.screen.wipe()
 	seen, err := s.play(ctx, st)
+	if seen.Skipped != "" {
+		st.screen.say("  skipped: %s", seen.Skipped)
+	}
 	seen.Name, seen.Shows = s.name, s.shows
 	seen.OK = !slices.ContainsFunc(seen.Checks, func(c Check) bool { return !c.OK })
 	return seen, err
@@ -45,7 +55,8 @@ type stage struct {
 	name     string        // random, for the structure and the keys around it
 	duration time.Duration // of the load
 	screen   *screen
-	child    []string // the command that starts a child
+	child    []string               // the command that starts a child
+	find     func() (string, error) // the server binary, or redisproc.ErrNotFound
 }
 
 // crew returns a crew without members.
@@ -56,4 +67,29 @@ func (st *stage) crew(heard func(line []byte), lost func(error)) *crew {
 		heard:   heard,
 		lost:    lost,
 	}
+}
+
+// cleanUpPatience bounds the clean-up, which a cancel does not end.
+const cleanUpPatience = 3 * time.Second
+
+// cleanUp deletes what the scene wrote: remove says how many keys it deleted. A
+// child that was killed may have left a command on its way, so it is called
+// again until nothing is there.
+func (st *stage) cleanUp(ctx context.Context, remove func(context.Context) (int64, error)) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpPatience)
+	defer cancel()
+	for {
+		n, err := remove(ctx)
+		if err != nil {
+			return fmt.Errorf("keys under %s could not be deleted and are left: %w", st.name, err)
+		}
+		if n == 0 {
+			return nil
+		}
+	}
+}
+
+// unlink deletes keys, which share a hash tag, and returns how many there were.
+func (st *stage) unlink(ctx context.Context, keys ...string) (int64, error) {
+	return st.client.Do(ctx, st.client.B().Unlink().Key(keys...).Build()).AsInt64()
 }

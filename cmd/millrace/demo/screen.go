@@ -106,6 +106,11 @@ func (f frame) lines() []string {
 // seconds writes a duration as people read it here.
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
+// milliseconds writes a duration far below a second.
+func milliseconds(d time.Duration) string {
+	return fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000)
+}
+
 // grouped writes a number with a comma at each thousand.
 func grouped[N int | int64](n N) string {
 	digits := fmt.Sprint(n)

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/lease"
+)
+
+// leaseCommands is the noun lease.
+type leaseCommands struct {
+	Acquire leaseAcquire `cmd:"" help:"Take a lease, or wait for it, and print its token."`
+	Refresh leaseRefresh `cmd:"" help:"Hold a lease longer."`
+	Release leaseRelease `cmd:"" help:"End a lease before its deadline."`
+	Show    leaseShow    `cmd:"" help:"Show who holds a lease, and for how long."`
+}
+
+// Help shows examples.
+func (*leaseCommands) Help() string {
+	return `A lease has at most one holder, until its deadline by the server's clock or until it is released. It outlives the command that acquired it; whoever has its token may refresh and release it. Its fence grows with each acquisition, so that what the lease protects can refuse a holder that came late.
+
+    free ──▶ acquire ──▶ held ──▶ release, or the deadline ──▶ free
+                         ▲  │
+                         └──┘ refresh
+
+Examples:
+
+    millrace lease acquire nightly --ttl 10m --metadata "$HOSTNAME"
+    millrace lease refresh nightly --token TOKEN --ttl 10m
+    millrace lease release nightly --token TOKEN
+    millrace lease show nightly`
+}
+
+// leaseName is the argument that names a lease.
+type leaseName struct {
+	Name text `arg:"" help:"The lease's name."`
+}
+
+// with opens a locker for do.
+func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l *lease.Locker, name string) error) error {
+	if err := lease.CheckName(string(n.Name)); err != nil {
+		return err // before there is a connection
+	}
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	l, err := lease.New(client, cfg)
+	if err != nil {
+		return err
+	}
+	return do(l, string(n.Name))
+}
+
+// leaseHeld is a lease and the token that shows who holds it.
+type leaseHeld struct {
+	leaseName
+	Token text `required:"" placeholder:"TOKEN" help:"The token that acquire printed."`
+}
+
+func (h leaseHeld) with(ctx context.Context, a *app, do func(l *lease.Locker, name, token string) error) error {
+	if err := lease.CheckToken(string(h.Token)); err != nil {
+		return err
+	}
+	return h.leaseName.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) error {
+		return do(l, name, string(h.Token))
+	})
+}
+
+type leaseAcquire struct {
+	leaseName
+	TTL            time.Duration `name:"ttl" required:"" placeholder:"DURATION" help:"For how long to hold it, such as 30s or 10m."`
+	Wait           time.Duration `placeholder:"DURATION" help:"For how long to wait while somebody else holds it. Defaults to not at all."`
+	Metadata       text          `placeholder:"TEXT" help:"Who holds it, for those who find it held; at most 4,096 bytes."`
+	AllowEvictable bool          `help:"Accept a server that may evict the lease when its memory is full: for leases that only save work."`
+}
+
+// Help shows examples.
+func (*leaseAcquire) Help() string {
+	return `The lease stays when the command has ended, until its deadline: nothing renews it but refresh. When somebody else holds it, the command fails with the code "held". Waiters are not served in order.
+
+Examples:
+
+    millrace lease acquire nightly --ttl 10m
+    millrace lease acquire nightly --ttl 10m --wait 1m --metadata "$HOSTNAME"
+    token=$(millrace lease acquire nightly --ttl 10m --json | jq -r .token)`
+}
+
+// Run acquires.
+func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
+	if c.Wait < 0 {
+		return lease.ErrConfig.Saying("cannot wait for %s", c.Wait)
+	}
+	if err := lease.CheckTTL(c.TTL); err != nil {
+		return err
+	}
+	return c.with(ctx, a, lease.Config{AllowEvictable: c.AllowEvictable}, func(l *lease.Locker, name string) error {
+		token := rand.Text()
+		held, err := l.Acquire(ctx, name, c.TTL, lease.Options{Wait: c.Wait, Metadata: string(c.Metadata), Token: token})
+		if err == nil {
+			err = c.print(a, held)
+		}
+		if err == nil {
+			return nil
+		}
+		if millrace.Code(err) == "" { // perhaps it is held all the same, and nobody will know its token
+			_ = l.Release(ctx, name, token) // it expires, if it must
+		}
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return spokenInFlags(err)
+	})
+}
+
+func (c *leaseAcquire) print(a *app, held *lease.Lease) error {
+	doc := struct {
+		Token    string `json:"token"`
+		Fence    int64  `json:"fence"`
+		Deadline int64  `json:"deadline_ms"`
+	}{held.Token(), held.Fence(), held.ServerDeadline().UnixMilli()}
+	return a.print(doc, func(w io.Writer) {
+		fmt.Fprintf(w, "held for %s, %s\n\n", duration(c.TTL), until(held.ServerDeadline()))
+		fmt.Fprintln(w, "TOKEN\tFENCE")
+		fmt.Fprintf(w, "%s\t%d\n", doc.Token, doc.Fence)
+	})
+}
+
+// until writes a deadline for people.
+func until(deadline time.Time) string {
+	return "until " + deadline.Local().Format(time.DateTime)
+}
+
+// spokenInFlags has hints that name Go options name the flags instead.
+func spokenInFlags(err error) error {
+	var said *millrace.Error
+	switch {
+	case errors.Is(err, lease.ErrHeld):
+		said = lease.ErrHeld.Saying("%s", err)
+		said.Hint = "Wait with --wait until it is released or expires, or come back later."
+	case errors.Is(err, lease.ErrEvictable):
+		said = lease.ErrEvictable.Saying("%s", err)
+		said.Hint = "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with --allow-evictable."
+	default:
+		return err
+	}
+	return said
+}
+
+type leaseRefresh struct {
+	leaseHeld
+	TTL time.Duration `name:"ttl" required:"" placeholder:"DURATION" help:"For how long to hold it from now on."`
+}
+
+// Help shows examples.
+func (*leaseRefresh) Help() string {
+	return `A deadline that is later already stays. A lease that expired even once cannot be refreshed, even if nobody else took it: the command then fails with the code "lost".
+
+Examples:
+
+    millrace lease refresh nightly --token TOKEN --ttl 10m`
+}
+
+// Run refreshes.
+func (c *leaseRefresh) Run(ctx context.Context, a *app) error {
+	if err := lease.CheckTTL(c.TTL); err != nil {
+		return err
+	}
+	return c.with(ctx, a, func(l *lease.Locker, name, token string) error {
+		info, err := l.Refresh(ctx, name, token, c.TTL)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Fence    int64 `json:"fence"`
+			Deadline int64 `json:"deadline_ms"`
+		}{info.Fence, info.Deadline.UnixMilli()}
+		return a.print(doc, func(w io.Writer) {
+			fmt.Fprintf(w, "held for %s, %s\n", duration(info.Remaining), until(info.Deadline))
+		})
+	})
+}
+
+type leaseRelease struct {
+	leaseHeld
+}
+
+// Help shows examples.
+func (*leaseRelease) Help() string {
+	return `Releasing again is no error for an hour, unless somebody else has released since. A lease that had expired before fails with the code "lost": somebody else may have held it meanwhile.
+
+Examples:
+
+    millrace lease release nightly --token TOKEN`
+}
+
+// Run releases.
+func (c *leaseRelease) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(l *lease.Locker, name, token string) error {
+		if err := l.Release(ctx, name, token); err != nil {
+			return err
+		}
+		doc := struct {
+			Released bool `json:"released"`
+		}{true}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "released") })
+	})
+}
+
+type leaseShow struct {
+	leaseName
+}
+
+// Help shows examples.
+func (*leaseShow) Help() string {
+	return `The token is as good as the lease itself: with it you may release one whose holder will not come back.
+
+Examples:
+
+    millrace lease show nightly
+    millrace lease show nightly --json`
+}
+
+// leaseDoc is what there is of a lease as a document.
+type leaseDoc struct {
+	Held       bool  `json:"held"`
+	Fence      int64 `json:"fence"`
+	*holderDoc       // absent when nobody holds it
+}
+
+type holderDoc struct {
+	Token     text  `json:"token"`
+	Deadline  int64 `json:"deadline_ms"`
+	Remaining int64 `json:"remaining_ms"`
+	Metadata  text  `json:"metadata"`
+}
+
+// Run shows.
+func (c *leaseShow) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) error {
+		info, err := l.Show(ctx, name)
+		if err != nil {
+			return err
+		}
+		doc := leaseDoc{Held: info.Held, Fence: info.Fence}
+		if info.Held {
+			doc.holderDoc = &holderDoc{
+				text(info.Token), info.Deadline.UnixMilli(), info.Remaining.Milliseconds(), text(info.Metadata),
+			}
+		}
+		return a.print(doc, func(w io.Writer) { tableOfLease(w, info) })
+	})
+}
+
+func tableOfLease(w io.Writer, info lease.Info) {
+	switch {
+	case info.Held:
+		fmt.Fprintf(w, "held for %s, %s\n\n", duration(info.Remaining), until(info.Deadline))
+		fmt.Fprintln(w, "TOKEN\tFENCE\tMETADATA")
+		fmt.Fprintf(w, "%s\t%d\t%s\n", text(info.Token), info.Fence, cmp.Or(text(info.Metadata), "-"))
+	case info.Fence > 0:
+		fmt.Fprintf(w, "free; the last fence was %d\n", info.Fence)
+	default:
+		fmt.Fprintln(w, "free; no fence is known")
+	}
+}
