@@ -75,12 +75,12 @@ func (m mark) text() string {
 }
 
 // check refuses marks that Redis should not be asked about.
-func (k *Ick) check(marks ...mark) error {
+func (c Config) check(marks ...mark) error {
 	for _, m := range marks {
 		if math.IsNaN(m.score) {
 			return ErrScore.Saying("the score of %q is not a number", m.member)
 		}
-		if m.now && k.cfg.Opaque {
+		if m.now && c.Opaque {
 			return ErrConfig.Saying("an Ick with opaque scores has no now")
 		}
 	}
@@ -89,7 +89,7 @@ func (k *Ick) check(marks ...mark) error {
 
 // addOne is the path that must be short.
 func (k *Ick) addOne(ctx context.Context, m mark) (Added, error) {
-	if err := k.check(m); err != nil {
+	if err := k.cfg.check(m); err != nil {
 		return Added{}, err
 	}
 	earlier, due := k.folds.take()
@@ -127,7 +127,7 @@ func (f *foldCount) take() (folds int64, due bool) {
 }
 
 func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
-	if err := k.check(marks...); err != nil {
+	if err := k.cfg.check(marks...); err != nil {
 		return Added{}, err
 	}
 	var sum Added

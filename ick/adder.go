@@ -70,7 +70,7 @@ func (a *Adder) add(ctx context.Context, marks []mark) (Added, error) {
 	if err := ctx.Err(); err != nil {
 		return Added{}, err
 	}
-	if err := a.ick.check(marks...); err != nil {
+	if err := a.ick.cfg.check(marks...); err != nil {
 		return Added{}, err
 	}
 	f, first, err := a.enqueue(marks)

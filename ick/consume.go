@@ -118,21 +118,14 @@ func (k *Ick) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) e
 	if err != nil {
 		return err
 	}
-	c := &consumer{ick: k, cfg: cfg, handler: handler}
-	err = loop.Run(ctx, loop.Config{
-		Step:      c.step,
-		Wait:      c.wait,
-		Permanent: permanent,
-		Backoff:   retry.Policy{Base: 50 * time.Millisecond, Max: 10 * time.Second},
-		Logger:    cfg.Logger.With("ick", k.name),
-	})
-	c.finish(ctx)
-	return err
+	c := &consumer{ick: k, cfg: cfg, handler: handler, permanent: permanent}
+	return c.run(ctx, ctx)
 }
 
 // permanent reports whether no repeat can mend an error.
 func permanent(err error) bool {
-	return errors.Is(err, ErrBroken) || errors.Is(err, ErrVersion) || errors.Is(err, rueidis.ErrClosing)
+	return errors.Is(err, ErrBroken) || errors.Is(err, ErrVersion) || errors.Is(err, ErrRetired) ||
+		errors.Is(err, rueidis.ErrClosing)
 }
 
 // consumer is one run of Consume.
@@ -141,14 +134,42 @@ type consumer struct {
 	cfg     ConsumeConfig
 	handler Handler
 
+	// permanent reports whether an error ends the consumer.
+	permanent func(error) bool
+
+	// idle is called when there is nothing to do, before the consumer sleeps. Nil
+	// for none.
+	idle func(context.Context) error
+
+	// pace is the least time between two looks for the marks of silent producers.
+	// Nil for none.
+	pace func() time.Duration
+
 	token string        // of the batch before
 	done  []string      // its members that the next exchange commits
 	pause time.Duration // until more is due; negative when nobody knows
 }
 
+// run consumes until ctx ends or an error is permanent. The handler's context is
+// work, which may outlast ctx: then the batch in hand is finished first.
+func (c *consumer) run(ctx, work context.Context) error {
+	err := loop.Run(ctx, loop.Config{
+		Step:      func(ctx context.Context) (bool, error) { return c.step(ctx, work) },
+		Wait:      c.wait,
+		Permanent: c.permanent,
+		Backoff:   retry.Policy{Base: 50 * time.Millisecond, Max: 10 * time.Second},
+		Logger:    c.cfg.Logger.With("ick", c.ick.name),
+	})
+	c.finish(ctx)
+	return err
+}
+
 // step commits the batch before, reserves the next one and has it handled.
-func (c *consumer) step(ctx context.Context) (bool, error) {
+func (c *consumer) step(ctx, work context.Context) (bool, error) {
 	r, _, err := c.ick.Exchange(ctx, c.token, c.done, c.cfg.Batch)
+	if errors.Is(err, ErrRetired) && c.idle != nil {
+		return false, nil // it is empty, and its channel may open it again
+	}
 	if err != nil {
 		return false, err
 	}
@@ -156,7 +177,7 @@ func (c *consumer) step(ctx context.Context) (bool, error) {
 	if len(r.Entries) == 0 {
 		return false, nil
 	}
-	return true, c.handle(ctx, r)
+	return true, c.handle(work, r)
 }
 
 func (c *consumer) handle(ctx context.Context, r Reservation) error {
@@ -201,7 +222,15 @@ func (c *consumer) observed(ctx context.Context, h millrace.Handling, run func(c
 // wait sleeps until a producer wakes it, something is due, or it is time to look
 // for the marks of silent producers.
 func (c *consumer) wait(ctx context.Context) error {
+	if c.idle != nil {
+		if err := c.idle(ctx); err != nil {
+			return err
+		}
+	}
 	most := c.cfg.poll
+	if c.pace != nil {
+		most = max(most, c.pace())
+	}
 	if c.pause >= 0 {
 		most = min(most, c.pause)
 	}

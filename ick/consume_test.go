@@ -306,25 +306,29 @@ func TestIdleConsumerIsQuiet(t *testing.T) {
 	wantAdd(t, k, "a1", 1, 0)
 	c := consume(t, k, ConsumeConfig{})
 	c.batch(t, "a", nil)
-	count := func() (total int) {
-		for name, line := range server.Info("commandstats") {
-			var n int
-			if _, err := fmt.Sscanf(line, "calls=%d,", &n); err != nil {
-				t.Fatal(err)
-			}
-			switch strings.TrimPrefix(name, "cmdstat_") {
-			case "evalsha", "blpop": // what a script calls inside is no command on the wire
-				total += n
-			}
-		}
-		return total
-	}
-	rounds := count()
+	rounds := commands(t, server)
 	start := time.Now()
-	redistest.Eventually(t, "three idle rounds", func() bool { return count() >= rounds+6 })
+	redistest.Eventually(t, "three idle rounds", func() bool { return commands(t, server) >= rounds+6 })
 	if perSecond := 6 / time.Since(start).Seconds(); perSecond > 20 {
 		t.Errorf("an idle consumer sends %.0f commands a second, more than 20", perSecond)
 	}
+}
+
+// commands counts what consumers have sent to a server: what a script calls
+// inside is no command on the wire.
+func commands(t *testing.T, server *redistest.Server) (total int) {
+	t.Helper()
+	for name, line := range server.Info("commandstats") {
+		var n int
+		if _, err := fmt.Sscanf(line, "calls=%d,", &n); err != nil {
+			t.Fatal(err)
+		}
+		switch strings.TrimPrefix(name, "cmdstat_") {
+		case "evalsha", "blpop":
+			total += n
+		}
+	}
+	return total
 }
 
 func TestSettle(t *testing.T) {

@@ -43,6 +43,33 @@
 // commit removes only members that were not folded again since its token; it
 // keeps the others and says so. When nothing could go, it is [ErrStale].
 //
+// # A channel: more than one consumer
+//
+// Two consumers of one Ick do much of the work twice. A [Channel] is several Icks
+// behind one name: a hash of the member picks its Ick, and each Ick has one
+// consumer at a time. The consumers say each second that they live, in a table
+// beside the Icks, and the same call shares the Icks out evenly among those who
+// do. The table saves double work and no more; what forgets nothing is the token.
+//
+// The number of Icks may be changed at any time, and no mark is moved. A larger
+// number is used at once. After a smaller one, the Icks at the end are served
+// until they are empty, and then retired:
+//
+//	                 Resize to fewer                 empty
+//	in use, served ──────────────────▶ served only ───────▶ retired
+//	      ▲ ▲              Resize to more    │                 │
+//	      │ └────────────────────────────────┘                 │
+//	      └────────────────────────────────────────────────────┘
+//	                   Resize to more, and a first mark
+//
+// A producer may know an old number for as long as it likes. What it marks in an
+// Ick that is served is worked off there. A retired Ick refuses it, since its
+// version key is not what it was, upon which it asks for the new number. Each
+// resize has a larger epoch than the one before, an Ick is retired under an
+// epoch, and only a producer that knows a later one opens it again: so no mark
+// gets into an Ick that nobody looks at, however late a producer or a consumer
+// acts on what it knew.
+//
 // # What is guaranteed
 //
 //   - A mark that was added leaves only by a commit of a reservation that was
@@ -54,6 +81,9 @@
 //   - With two consumers at work, commits still make progress.
 //   - When Redis is full, adds fail and change nothing; everything else works.
 //   - One script call handles at most 1,000 members.
+//   - All of it holds for a channel while its consumers crash, come and go and its
+//     size changes. At rest, each Ick has one consumer, and no consumer has two
+//     more than another.
 //
 // # The wrinkle
 //
@@ -67,6 +97,10 @@
 // committed. Let the copy refuse what is older than what it has: an external
 // version in a search index, a condition in an UPDATE.
 //
+// While a channel's size changes, a member may be marked in its old and in its new
+// Ick, and two consumers may work on it at the same time. The same happens, for
+// good, between producers that hash differently.
+//
 // A score only orders. One in the future is handed out like any other, unless
 // the Ick has a [Config.Settle] time. A producer whose clock runs ahead puts its
 // members behind those of others; AddNow uses the server's clock.
@@ -74,10 +108,12 @@
 // # When not to use it
 //
 // When every event counts: an Ick keeps the set of members that changed, and
-// forgets how often and how. For messages use a queue. And an Ick has one
-// consumer at its best: several forget nothing, but repeat each other's work.
+// forgets how often and how. For messages use a queue. And use a channel only
+// when one consumer is not enough: one that handles a batch with several
+// goroutines often is.
 //
 // The design is that of ProsperWorks' Redis::Ick, whose sets and version key
-// this package shares: Ruby producers and statisticians work on the same Ick.
+// this package shares: Ruby producers and statisticians work on the same Ick. The
+// channel is what its users there built on top, with a fixed number of Icks.
 // docs/WIRE.md says what they may do; docs/DEFECTS.md says what was mended.
 package ick

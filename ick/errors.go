@@ -57,4 +57,12 @@ var (
 		Message: "the Ick's version is not ick.v1",
 		Hint:    "Use the Millrace that wrote it, or check that the key is an Ick's.",
 	}
+
+	// ErrRetired means that the Ick belonged to a channel that has become smaller.
+	// It is empty, and nothing was added.
+	ErrRetired = &millrace.Error{
+		Code:    "retired",
+		Message: "the Ick is retired: its channel has fewer Icks now",
+		Hint:    "Add through the channel, which knows how many there are.",
+	}
 )

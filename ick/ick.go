@@ -86,6 +86,8 @@ func (k *Ick) call(ctx context.Context, s *script.Script, args ...string) (rueid
 	switch {
 	case err == nil:
 		return reply, nil
+	case retry.Code(err, "ICKVERSION") && strings.Contains(err.Error(), retired):
+		return reply, ErrRetired.With(err)
 	case retry.Code(err, "ICKVERSION"):
 		return reply, ErrVersion.With(err)
 	case retry.Code(err, "ICKBROKEN"), retry.Code(err, "WRONGTYPE"):

@@ -38,6 +38,24 @@ func keys(name string) []string {
 	return all
 }
 
+// retired begins the version of an Ick that its channel retired; the channel's
+// epoch follows.
+const retired = "ick.retired:"
+
+// maxChannelName is the longest name of a channel in bytes, so that those of its
+// Icks are short enough.
+const maxChannelName = maxName - len("/1023")
+
+// channelKey is the hash that a channel is beside its Icks: version, size, span,
+// peak, epoch.
+func channelKey(name string) string { return channelPrefix + name + "}" }
+
+const channelPrefix = "mr:channel:{"
+
+// channelKeys returns the keys of a channel from that hash's: a sorted set of its
+// consumers by when their time is over, and a hash of who owns which Ick.
+func channelKeys(base string) []string { return []string{base, base + ":members", base + ":owners"} }
+
 // nameOf returns the name of the Ick that a key other than a version key belongs
 // to, and whether it is such a key.
 func nameOf(found string) (string, bool) {
@@ -67,6 +85,19 @@ func checkName(name string) error {
 		return ErrName.Saying("the braces in %q would put an Ick's keys into different cluster slots", name)
 	}
 	return nil
+}
+
+// checkChannelName refuses names that Redis should not be asked about.
+func checkChannelName(name string) error {
+	switch {
+	case name == "":
+		return ErrName.Saying("the name of a channel is empty")
+	case len(name) > maxChannelName:
+		return ErrName.Saying("the name of a channel is %d bytes long, more than %d", len(name), maxChannelName)
+	case strings.ContainsAny(name, "{}"):
+		return ErrName.Saying("the name of a channel has a brace: %q", name)
+	}
+	return checkName(name)
 }
 
 // tag returns the part of a key that Redis Cluster hashes: what is between the

@@ -7,9 +7,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
-	"strconv"
+	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -17,14 +16,15 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// childEnv makes the test binary a consumer process: "URL name db done".
+// childEnv makes the test binary a consumer process: "URL kind name db done", the
+// kind being ick or channel.
 const childEnv = "MILLRACE_TEST_ICK_CONSUMER"
 
 // beConsumer consumes until it is killed, and says on its standard output when
 // it begins to process a batch.
 func beConsumer(spec string) error {
-	var url, name, db, done string
-	if _, err := fmt.Sscan(spec, &url, &name, &db, &done); err != nil {
+	var url, kind, name, db, done string
+	if _, err := fmt.Sscan(spec, &url, &kind, &name, &db, &done); err != nil {
 		return err
 	}
 	options, err := rueidis.ParseURL(url)
@@ -40,12 +40,20 @@ func beConsumer(spec string) error {
 	if err != nil {
 		return err
 	}
+	consume := k.Consume
+	if kind == "channel" {
+		c, err := NewChannel(client, name, ChannelConfig{})
+		if err != nil {
+			return err
+		}
+		consume = c.Consume
+	}
 	work := process(client, db, done)
 	go func() { // its parent's end is its own
 		_, _ = bufio.NewReader(os.Stdin).ReadByte()
 		os.Exit(0)
 	}()
-	return k.Consume(context.Background(), ConsumeConfig{Batch: 50}, func(ctx context.Context, batch []Entry) error {
+	return consume(context.Background(), ConsumeConfig{Batch: 50}, func(ctx context.Context, batch []Entry) error {
 		fmt.Println("batch")
 		return work(ctx, batch)
 	})
@@ -62,36 +70,23 @@ func TestConsumersAreKilled(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	k := openOn(t, server.Client(t), "x", Config{})
 	l := newLoad(k)
-	producing, stop := context.WithCancel(t.Context())
-	var producers sync.WaitGroup
-	var changes atomic.Int64
-	for range 4 {
-		producers.Go(func() {
-			for producing.Err() == nil {
-				if err := l.change(t.Context(), "doc"+strconv.Itoa(rand.IntN(500))); err != nil {
-					t.Errorf("change: %v", err)
-					return
-				}
-				changes.Add(1)
-			}
-		})
-	}
-	spec := fmt.Sprint(server.URL(), " x ", l.db, " ", l.done)
+	changes, stop := l.produce(t, 4, 500)
+	spec := fmt.Sprint(server.URL(), " ick x ", l.db, " ", l.done)
 	for round := range rounds {
 		one, two := startConsumer(t, spec), startConsumer(t, spec)
 		one.batches(1 + rand.IntN(5))
 		two.batches(1)
 		one.kill()
-		after(t, &changes, 20)
+		after(t, changes, 20)
 		two.kill()
 		if t.Failed() {
 			t.Fatalf("round %d", round)
 		}
 	}
 	stop()
-	producers.Wait()
 	last := startConsumer(t, spec)
 	go last.batches(1 << 30)
+	drained(t, k)
 	l.check(t)
 	last.kill()
 	s, err := k.Stats(t.Context())
@@ -99,6 +94,66 @@ func TestConsumersAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d rounds, %d changes, counters %+v", rounds, changes.Load(), s.Counters)
+}
+
+// TestChannelConsumersAreKilled kills consumer processes and starts others at
+// random while producers run and the channel's size changes: nothing is
+// forgotten, and at rest each Ick has one owner. MILLRACE_SOAK makes it 200
+// rounds.
+func TestChannelConsumersAreKilled(t *testing.T) {
+	t.Parallel()
+	rounds := 12
+	if os.Getenv("MILLRACE_SOAK") != "" {
+		rounds = 200
+	}
+	server := redistest.Start(t, redistest.Options{})
+	c := openChannel(t, server.Client(t), "x", ChannelConfig{})
+	l := newChannelLoad(c)
+	changes, stop := l.produce(t, 4, 500)
+	spec := fmt.Sprint(server.URL(), " channel x ", l.db, " ", l.done)
+	start := func() *consumerProcess {
+		p := startConsumer(t, spec)
+		go p.batches(1 << 30) // it must not block on a full pipe
+		return p
+	}
+	alive := []*consumerProcess{start(), start()}
+	size := SizeDefault
+	for round := range rounds {
+		if len(alive) < 4 && (len(alive) == 0 || rand.IntN(2) == 0) {
+			alive = append(alive, start())
+		} else {
+			i := rand.IntN(len(alive))
+			alive[i].kill()
+			alive = slices.Delete(alive, i, i+1)
+		}
+		if round%3 == 1 {
+			size = 1 + rand.IntN(8)
+			if err := c.Resize(t.Context(), size); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after(t, changes, 100)
+		if round%6 == 5 && len(alive) > 0 {
+			redistest.Eventually(t, "each Ick has an owner under load", func() bool {
+				s, err := c.served(t.Context())
+				return err == nil && !slices.ContainsFunc(s.Icks, func(one ChannelIck) bool { return one.Owner == "" })
+			})
+		}
+		if t.Failed() {
+			t.Fatalf("round %d", round)
+		}
+	}
+	stop()
+	for len(alive) < 2 {
+		alive = append(alive, start())
+	}
+	settles(t, c, size, len(alive))
+	l.check(t)
+	s, err := c.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%d rounds, %d changes, %d Icks, counters %+v", rounds, changes.Load(), size, s.Counters)
 }
 
 type consumerProcess struct {

@@ -197,16 +197,20 @@ func (k *Ick) Drop(ctx context.Context, members ...string) (int, error) {
 func (k *Ick) unpark(ctx context.Context, how string, members []string) (int, error) {
 	var sum int
 	for first := 0; first < len(members); first += chunk {
-		args := append([]string{how}, members[first:min(first+chunk, len(members))]...)
-		reply, err := k.call(ctx, k.scripts.unpark, args...)
+		n, err := k.unparkChunk(ctx, how, members[first:min(first+chunk, len(members))])
 		if err != nil {
 			return sum, err
 		}
-		n, err := reply.ToInt64()
-		if err != nil {
-			return sum, err
-		}
-		sum += int(n)
+		sum += n
 	}
 	return sum, nil
+}
+
+func (k *Ick) unparkChunk(ctx context.Context, how string, members []string) (int, error) {
+	reply, err := k.call(ctx, k.scripts.unpark, append([]string{how}, members...)...)
+	if err != nil {
+		return 0, err
+	}
+	n, err := reply.ToInt64()
+	return int(n), err
 }

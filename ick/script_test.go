@@ -23,8 +23,30 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		{"ick.unpark", unparkSource, []string{openFragment}},
 		{"ick.stats", statsSource, []string{openFragment}},
 		{"ick.delete", deleteSource, nil},
+		{"ick.retire", retireSource, nil},
+		{"ick.reopen", reopenSource, nil},
 	} {
 		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: keys}) {
+			t.Error(p)
+		}
+	}
+}
+
+// TestChannelScriptsKeepTheRules does the same for those that run on the keys
+// that a channel has beside its Icks.
+func TestChannelScriptsKeepTheRules(t *testing.T) {
+	t.Parallel()
+	for _, s := range []struct {
+		name, source string
+		fragments    []string
+	}{
+		{"ick.channel", channelSource, []string{rollFragment}},
+		{"ick.attend", attendSource, []string{rollFragment}},
+		{"ick.leave", leaveSource, []string{rollFragment}},
+		{"ick.resize", resizeSource, []string{rollFragment}},
+		{"ick.disband", disbandSource, nil},
+	} {
+		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: channelKeys}) {
 			t.Error(p)
 		}
 	}

@@ -21,15 +21,22 @@ import (
 // in a hash on the server, where consumers read them; what consumers processed
 // lies in a sorted set with the version as the score, which only rises.
 type load struct {
-	k        *Ick
+	client   rueidis.Client
 	db, done string // keys
+	mark     func(ctx context.Context, member string) error
 
 	mu      sync.Mutex
 	version map[string]int
 }
 
 func newLoad(k *Ick) *load {
-	return &load{k: k, db: k.name + ":db", done: k.name + ":done", version: map[string]int{}}
+	return &load{
+		client: k.run.Client, db: k.name + ":db", done: k.name + ":done", version: map[string]int{},
+		mark: func(ctx context.Context, member string) error {
+			_, err := k.AddNow(ctx, member)
+			return err
+		},
+	}
 }
 
 // change writes a new version of a document and marks it. It is done again
@@ -39,18 +46,44 @@ func (l *load) change(ctx context.Context, member string) error {
 	l.version[member]++
 	version := l.version[member]
 	l.mu.Unlock()
-	client := l.k.run.Client
+	client := l.client
 	for ctx.Err() == nil {
 		// Two producers may write a document in either order, so the higher version stays.
 		err := client.Do(ctx, client.B().Zadd().Key(l.db).Gt().ScoreMember().ScoreMember(float64(version), member).Build()).Error()
 		if err != nil {
 			continue
 		}
-		if _, err = l.k.AddNow(ctx, member); err == nil {
+		if err = l.mark(ctx, member); err == nil {
 			return nil
 		}
 	}
 	return ctx.Err()
+}
+
+// produce changes documents from several goroutines, each with a channel of its
+// own, until stop is called.
+func (l *load) produce(t *testing.T, producers, documents int) (changes *atomic.Int64, stop func()) {
+	t.Helper()
+	changes = new(atomic.Int64)
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	for range producers {
+		running.Go(func() {
+			for ctx.Err() == nil {
+				if err := l.change(t.Context(), fmt.Sprint("doc", rand.IntN(documents))); err != nil {
+					t.Errorf("change: %v", err)
+					return
+				}
+				changes.Add(1)
+			}
+		})
+	}
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return changes, stop
 }
 
 // process is a handler: it brings the copy in line with the documents.
@@ -68,12 +101,11 @@ func process(client rueidis.Client, db, done string) Handler {
 	}
 }
 
-// check waits until the Ick is empty and says which documents' last version was
-// not processed.
+// check says which documents' last version was not processed, though no mark is
+// left.
 func (l *load) check(t *testing.T) {
 	t.Helper()
-	drained(t, l.k)
-	client := l.k.run.Client
+	client := l.client
 	zs, err := client.Do(t.Context(), client.B().Zrange().Key(l.done).Min("0").Max("-1").Withscores().Build()).AsZScores()
 	if err != nil {
 		t.Fatal(err)
@@ -98,28 +130,16 @@ func underLoad(t *testing.T, client rueidis.Client, name string, trouble func(ch
 	l := newLoad(k)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	var producers, consumers sync.WaitGroup
+	var consumers sync.WaitGroup
 	consumers.Go(func() {
 		if err := k.Consume(ctx, ConsumeConfig{Batch: 20}, process(client, l.db, l.done)); !errors.Is(err, context.Canceled) {
 			t.Errorf("Consume = %v, want it to go on until it is told to end", err)
 		}
 	})
-	var changes atomic.Int64
-	producing, stop := context.WithCancel(ctx)
-	for range 4 {
-		producers.Go(func() {
-			for producing.Err() == nil {
-				if err := l.change(ctx, "doc"+strconv.Itoa(rand.IntN(200))); err != nil {
-					t.Errorf("change: %v", err)
-					return
-				}
-				changes.Add(1)
-			}
-		})
-	}
-	trouble(&changes)
+	changes, stop := l.produce(t, 4, 200)
+	trouble(changes)
 	stop()
-	producers.Wait()
+	drained(t, k)
 	l.check(t)
 	cancel()
 	consumers.Wait()

@@ -1,0 +1,100 @@
+-- ick.attend(K) member ttl size span epoch released [index ...] [index ...] -> {...}
+--
+-- A consumer says that it is alive, tells which Icks it has let go of and which
+-- it has retired, and is told which Icks are its own.
+--
+-- The Icks are shared out evenly: each consumer's part is the whole one of
+-- their quotient, and one more for as many as the remainder says, those first
+-- that have most. One with too few takes what nobody has; one with too many is
+-- told which to let go of when the batch in hand is done, and says so with its
+-- next call. Consumers that were not heard of for their time own nothing.
+--
+-- KEYS[1]  K
+-- ARGV[1]  member: who attends
+-- ARGV[2]  ttl: for how long, in milliseconds, if nothing more is heard
+-- ARGV[3]  size as the consumer knows it
+-- ARGV[4]  span as the consumer knows it
+-- ARGV[5]  epoch as the consumer knows it, 0 for none; the one under which the
+--          Icks were retired
+-- ARGV[6]  released: how many Icks were let go of
+-- ARGV     their indices, and then those of Icks that were retired
+-- Reply    {size, span, epoch, {index of an Ick to serve, ...}, {index of an Ick
+--          to let go of, ...}}
+-- Cost     O(Icks + consumers), at most 1,024 Icks
+-- Repeat   harmless: it states what is so
+local member, known = ARGV[1], tonumber(ARGV[5])
+
+redis.call('ZREMRANGEBYSCORE', members, '-inf', now) -- a first write that a full server does not refuse
+teach(tonumber(ARGV[3]), tonumber(ARGV[4]), known)
+redis.call('ZADD', members, now + tonumber(ARGV[2]), member)
+if not live[member] then
+  live[member], count = true, count + 1
+end
+if #gone > 0 then
+  redis.call('HDEL', owners, unpack(gone))
+end
+
+local function give(index, to)
+  owner[index] = to
+  if to then
+    redis.call('HSET', owners, index, to)
+  else
+    redis.call('HDEL', owners, index)
+  end
+end
+
+for i = 7, #ARGV do
+  local index = tonumber(ARGV[i])
+  if owner[index] == member then
+    if i < 7 + tonumber(ARGV[6]) then
+      give(index, nil)
+    elseif known == epoch and index >= size then
+      give(index, '')
+    end
+  end
+end
+local before = span
+while span > size and owner[span - 1] == '' do
+  span = span - 1
+  give(span, nil)
+end
+if span < before then
+  redis.call('HSET', K, 'span', span)
+end
+
+-- This consumer's part, from how many Icks each one has now.
+local load, icks = {[member] = 0}, 0
+for index = 0, span - 1 do
+  local who = owner[index]
+  if who ~= '' then
+    icks = icks + 1
+  end
+  if who and who ~= '' then
+    load[who] = (load[who] or 0) + 1
+  end
+end
+local rank = 0
+for who, has in pairs(load) do
+  if has > load[member] or has == load[member] and who < member then
+    rank = rank + 1
+  end
+end
+local part = math.floor(icks / count)
+if rank < icks % count then
+  part = part + 1
+end
+
+local serve, surplus = {}, {}
+for index = 0, span - 1 do
+  if not owner[index] and load[member] < part then
+    give(index, member)
+    load[member] = load[member] + 1
+  end
+  if owner[index] == member then
+    serve[#serve + 1] = index
+    if #serve > part then
+      surplus[#surplus + 1] = index
+    end
+  end
+end
+return {size, span, string.format('%.0f', epoch), serve, surplus}

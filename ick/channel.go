@@ -1,0 +1,294 @@
+package ick
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+const (
+	// SizeDefault is how many Icks a new channel has.
+	SizeDefault = 4
+
+	// MaxSize is how many Icks a channel has at most.
+	MaxSize = 1024
+
+	// maxConsumer is the longest name of a consumer in bytes.
+	maxConsumer = 64
+
+	// glance is for how long a producer relies on what it knows of a channel
+	// before it looks again. It need not look at all to be safe.
+	glance = time.Second
+
+	// glancePatience is how long such a look may take.
+	glancePatience = 250 * time.Millisecond
+)
+
+// Channel is a dirty list for many consumers: several Icks behind one name. A
+// hash of the member picks the Ick, so each member's marks fold as in a single
+// one, and each Ick has one consumer at a time.
+//
+// The Icks of a channel NAME are NAME/0, NAME/1 and so on, Icks like any other.
+// How many there are is stored beside them and changed by [Channel.Resize].
+// A Channel is safe for concurrent use.
+type Channel struct {
+	name    string
+	cfg     ChannelConfig
+	run     script.Runner
+	scripts *channelScripts
+
+	mu     sync.Mutex
+	icks   []*Ick // by index; as many as were used
+	roll   roll   // as last seen
+	looked time.Time
+}
+
+// ChannelConfig is how a channel is used by this process. The zero value works.
+type ChannelConfig struct {
+	// Ick is how each of the channel's Icks is used.
+	Ick Config
+
+	// Size is how many Icks the channel has if it does not exist yet, from 1 to
+	// [MaxSize]; one that exists keeps its own. Defaults to [SizeDefault].
+	Size int
+
+	// Shard returns the index of the Ick for a member, from 0 to size - 1. All
+	// producers should agree: two that do not mark the same member in two Icks,
+	// where it is not forgotten, but worked on twice. Defaults to [Shard].
+	Shard func(member string, size int) int
+
+	// Consumer names this process among the channel's consumers, 1 to 64 bytes,
+	// as a host name does: one that died and starts again under the same name has
+	// its Icks back at once, instead of after five seconds. Two that run at the
+	// same time must not share one: they would do each other's work again.
+	// Defaults to a random text for each Consume.
+	Consumer string
+}
+
+// Shard is the CRC-32 checksum of the member, as in zip files and Ethernet,
+// modulo size. Most languages have it at hand: in Ruby it is
+// Zlib.crc32(member) % size. testdata/shard.json has vectors.
+func Shard(member string, size int) int {
+	return int(crc32.ChecksumIEEE([]byte(member)) % uint32(size))
+}
+
+// roll is what is stored of a channel beside its Icks.
+type roll struct {
+	size  int   // Icks that producers use
+	span  int   // Icks that are served: those that are being emptied, too
+	epoch int64 // of the last resize; only grows
+}
+
+// NewChannel returns the channel of that name. It does not ask Redis: a channel
+// begins with its first add, its first consumer or its first resize.
+//
+// Errors are derived from [ErrName] and [ErrConfig].
+func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel, error) {
+	if err := checkChannelName(name); err != nil {
+		return nil, err
+	}
+	if cfg.Size == 0 {
+		cfg.Size = SizeDefault
+	}
+	if err := checkSize(cfg.Size); err != nil {
+		return nil, err
+	}
+	if cfg.Shard == nil {
+		cfg.Shard = Shard
+	}
+	if len(cfg.Consumer) > maxConsumer {
+		return nil, ErrConfig.Saying("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
+	}
+	c := &Channel{
+		name:    name,
+		cfg:     cfg,
+		run:     script.Runner{Client: client, Hooks: cfg.Ick.Hooks},
+		scripts: standardChannelScripts,
+	}
+	_, err := c.ick(0) // its settings are those of all
+	return c, err
+}
+
+func checkSize(size int) error {
+	if size < 1 || size > MaxSize {
+		return ErrConfig.Saying("a channel has 1 to %d Icks, not %d", MaxSize, size)
+	}
+	return nil
+}
+
+// Name returns the channel's name.
+func (c *Channel) Name() string { return c.name }
+
+// Ick returns the Ick of that index, from 0 on, for looking at it and at what is
+// parked in it. Marks belong into the channel: one that is added to an Ick that
+// the channel does not use is not worked on.
+func (c *Channel) Ick(index int) (*Ick, error) {
+	if index < 0 || index >= MaxSize {
+		return nil, ErrConfig.Saying("a channel has no Ick %d", index)
+	}
+	return c.ick(index)
+}
+
+func (c *Channel) ick(index int) (*Ick, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := len(c.icks); i <= index; i++ {
+		k, err := New(c.run.Client, c.name+"/"+strconv.Itoa(i), c.cfg.Ick)
+		if err != nil {
+			return nil, err
+		}
+		c.icks = append(c.icks, k)
+	}
+	return c.icks[index], nil
+}
+
+// Resize changes how many Icks the channel has, from 1 to [MaxSize], and creates
+// a channel that does not exist. Growing and shrinking are done when it returns,
+// and no mark is moved: producers learn of it within a second, and consumers
+// serve what is in Icks that are no longer used until those are empty.
+//
+// A member that waits when its Ick changes may be marked again in the other one,
+// and is then worked on twice.
+//
+// Errors: [ErrConfig], [ErrBroken], [ErrVersion], millrace.ErrFull.
+func (c *Channel) Resize(ctx context.Context, size int) error {
+	if err := checkSize(size); err != nil {
+		return err
+	}
+	reply, err := c.call(ctx, c.scripts.resize, strconv.Itoa(size))
+	if err != nil {
+		return err
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return err
+	}
+	r := reader{values: values}
+	c.learn(r.roll())
+	return r.err
+}
+
+// Delete removes the channel with all its Icks, marks and all. Stop producers
+// and consumers first: those that go on create it anew. It returns how many
+// marks were lost, parked ones included. Repeating finishes what was begun.
+func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
+	s, err := c.Stats(ctx)
+	if errors.Is(err, ErrNotFound) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	for index := range s.peak {
+		k, err := c.ick(index)
+		if err != nil {
+			return lost, err
+		}
+		if _, err := k.ForceDelete(ctx); err != nil {
+			return lost, err
+		}
+	}
+	_, err = c.call(ctx, c.scripts.disband)
+	c.mu.Lock()
+	c.looked, c.roll = time.Time{}, roll{}
+	c.mu.Unlock()
+	return s.Total + s.Parked, err
+}
+
+// look returns what is known of the channel, asking again if that is old. What
+// is old is still good: an Ick that is no longer used refuses marks.
+func (c *Channel) look(ctx context.Context) (roll, error) {
+	c.mu.Lock()
+	known, due := c.roll, time.Since(c.looked) >= glance
+	if due && known.size > 0 {
+		c.looked = time.Now() // one caller looks
+	}
+	c.mu.Unlock()
+	switch {
+	case !due:
+		return known, nil
+	case known.size == 0:
+		return c.reload(ctx)
+	}
+	within, cancel := context.WithTimeout(ctx, glancePatience)
+	defer cancel()
+	if fresh, err := c.reload(within); err == nil {
+		return fresh, nil
+	}
+	return known, nil
+}
+
+// reload asks for the channel's roll, and creates a channel that is not there.
+func (c *Channel) reload(ctx context.Context) (roll, error) {
+	reply, err := c.call(ctx, c.scripts.channel, c.known().args()...)
+	if err != nil {
+		return roll{}, err
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return roll{}, err
+	}
+	r := reader{values: values}
+	fresh := r.roll()
+	if r.err != nil {
+		return roll{}, r.err
+	}
+	return c.learn(fresh), nil
+}
+
+// known returns what to teach the server, should it know less.
+func (c *Channel) known() roll {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.roll.size == 0 {
+		return roll{size: c.cfg.Size, span: c.cfg.Size}
+	}
+	return c.roll
+}
+
+func (r roll) args() []string {
+	return []string{strconv.Itoa(r.size), strconv.Itoa(r.span), strconv.FormatInt(r.epoch, 10)}
+}
+
+// learn keeps what was seen of the channel and returns the newest that is known.
+func (c *Channel) learn(seen roll) roll {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if seen.size > 0 && seen.epoch >= c.roll.epoch {
+		c.roll, c.looked = seen, time.Now()
+	}
+	return c.roll
+}
+
+// roll reads what every script on a channel answers first.
+func (r *reader) roll() roll {
+	seen := roll{size: int(r.integer()), span: int(r.integer())}
+	text := r.text()
+	if r.err == nil {
+		seen.epoch, r.err = strconv.ParseInt(text, 10, 64)
+	}
+	return seen
+}
+
+// call runs a script on the channel and names the errors that scripts answer
+// with.
+func (c *Channel) call(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
+	reply, err := c.run.Run(ctx, s, channelKey(c.name), args...)
+	switch {
+	case err == nil:
+		return reply, nil
+	case retry.Code(err, "CHANNELVERSION"):
+		return reply, ErrVersion.Saying("the version of channel %q is unknown", c.name).With(err)
+	case retry.Code(err, "CHANNELBROKEN"), retry.Code(err, "WRONGTYPE"):
+		return reply, ErrBroken.Saying("the channel %q is broken", c.name).With(err)
+	}
+	return reply, err
+}

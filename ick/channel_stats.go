@@ -1,0 +1,108 @@
+package ick
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// ChannelStats is what a channel holds. Its Icks were looked at one after the
+// other, so the sums are of no single moment.
+type ChannelStats struct {
+	Name      string
+	Size      int           // Icks that producers use
+	Icks      []ChannelIck  // all that are served, by index; those that are being emptied last
+	Consumers int           // that are alive
+	Waiting   int           // marks that wait, of all Icks
+	Reserved  int           // marks that are reserved, of all Icks
+	Total     int           // of all Icks, as in Stats
+	Distinct  int           // of all Icks; a member in two counts twice
+	Parked    int           // of all Icks
+	OldestAge time.Duration // of all Icks
+	Counters  Counters      // of all Icks that are served; those of retired ones are gone
+
+	peak int // Icks that there ever were
+}
+
+// ChannelIck is one Ick of a channel. An Ick that was not used yet, or not since
+// it was retired, has a name only.
+type ChannelIck struct {
+	Stats
+
+	Owner string // the consumer that serves it, by its name or a random text; empty for none
+}
+
+// Stats looks at the channel and at each of its Icks and changes nothing.
+// Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
+	s, err := c.served(ctx)
+	if err != nil {
+		return s, err
+	}
+	errs := make([]error, len(s.Icks))
+	var calls sync.WaitGroup
+	for index := range s.Icks {
+		calls.Go(func() {
+			k, err := c.ick(index)
+			if err == nil {
+				s.Icks[index].Stats, err = k.Stats(ctx)
+				s.Icks[index].Name = k.Name()
+			}
+			if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrRetired) {
+				errs[index] = err
+			}
+		})
+	}
+	calls.Wait()
+	for _, one := range s.Icks {
+		s.Waiting += one.Pset.Size
+		s.Reserved += one.Cset.Size
+		s.Total += one.Total
+		s.Distinct += one.Distinct
+		s.Parked += one.Parked
+		s.OldestAge = max(s.OldestAge, one.OldestAge)
+		s.Counters.add(one.Counters)
+	}
+	return s, errors.Join(errs...)
+}
+
+// served asks who serves what.
+func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
+	s := ChannelStats{Name: c.name}
+	reply, err := c.call(ctx, c.scripts.channel, roll{}.args()...)
+	if err != nil {
+		return s, err
+	}
+	values, err := reply.ToArray()
+	if err != nil {
+		return s, err
+	}
+	r := reader{values: values}
+	seen := r.roll()
+	s.peak = int(r.integer())
+	s.Size, s.Icks = seen.size, make([]ChannelIck, seen.span)
+	s.Consumers = len(r.list()) / 2
+	owners := reader{values: r.list(), err: r.err}
+	for len(owners.values) > 0 && owners.err == nil {
+		index, owner := owners.integer(), owners.text()
+		if index >= 0 && index < int64(seen.span) {
+			s.Icks[index].Owner = owner
+		}
+	}
+	if owners.err == nil && seen.size == 0 {
+		return s, ErrNotFound.Saying("there is no channel %q", c.name)
+	}
+	return s, owners.err
+}
+
+func (c *Counters) add(o Counters) {
+	c.New += o.New
+	c.Folded += o.Folded
+	c.Reserved += o.Reserved
+	c.Committed += o.Committed
+	c.Kept += o.Kept
+	c.Parked += o.Parked
+	c.Retried += o.Retried
+	c.Dropped += o.Dropped
+}

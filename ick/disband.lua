@@ -1,0 +1,11 @@
+-- ick.disband(K) -> number of keys
+--
+-- Removes what a channel is apart from its Icks.
+--
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    how many keys there were
+-- Cost     O(1); the memory is freed in the background
+-- Repeat   harmless: the second run finds nothing and counts 0
+local K = KEYS[1]
+return redis.call('UNLINK', K, K .. ':members', K .. ':owners')
