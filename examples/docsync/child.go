@@ -16,7 +16,7 @@ type work struct{ documents, batches, overtaken int }
 
 // keeper runs the indexer's process: this program again, with other arguments.
 type keeper struct {
-	args []string                // URL of Redis, name of the Ick, folder with database and index
+	args []string                // URL of Redis, name of the channel, folder with database and index
 	fail context.CancelCauseFunc // told when an indexer ends by itself
 
 	work work // complete when no indexer runs

@@ -16,13 +16,13 @@ type edits struct{ rewritten, deleted, created int }
 // demand, most are hardly touched.
 type editor struct {
 	store *store
-	dirty *ick.Ick
+	dirty *ick.Channel
 	ids   []string // the most edited first
 	rank  *rand.Zipf
 	words int
 }
 
-func newEditor(docs *store, dirty *ick.Ick, ids []string) *editor {
+func newEditor(docs *store, dirty *ick.Channel, ids []string) *editor {
 	rand.Shuffle(len(ids), func(i, j int) { ids[i], ids[j] = ids[j], ids[i] })
 	random := rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64()))
 	return &editor{store: docs, dirty: dirty, ids: ids, rank: rand.NewZipf(random, 1.1, 10, uint64(len(ids)-1))}
@@ -57,7 +57,7 @@ func (e *editor) edit(ctx context.Context, done *edits) error {
 // After, never before: a mark made first may be worked off before the change is
 // there to be seen. A producer that dies between the two leaves a change without
 // a mark; where that matters, write the id to a table in the change's own
-// transaction, and let a loop of yours move the rows of that table to the Ick.
+// transaction, and let a loop of yours move the rows of that table to the channel.
 func (e *editor) save(ctx context.Context, id string, written error) error {
 	if written != nil {
 		return written

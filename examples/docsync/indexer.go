@@ -16,8 +16,8 @@ import (
 // indexerCommand is the argument that makes this program the indexer.
 const indexerCommand = "indexer"
 
-// indexer consumes the Ick. Consume hands it batches of ids and commits them
-// when handle returned without an error.
+// indexer consumes the channel. Consume hands it batches of ids, one from each
+// Ick at the same time, and commits each when handle returned without an error.
 type indexer struct {
 	store  *store
 	index  *index
@@ -100,7 +100,7 @@ func consume(ctx context.Context, args []string) (err error) {
 		return err
 	}
 	defer client.Close()
-	dirty, err := ick.New(client, name, ick.Config{})
+	dirty, err := openChannel(client, name)
 	if err != nil {
 		return err
 	}

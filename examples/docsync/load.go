@@ -28,7 +28,7 @@ type loaded struct{ loaded, binary, large, unreadable int }
 
 // load makes a document of each text file below root, marks it, and returns the
 // ids.
-func (l *loaded) load(ctx context.Context, root string, docs *store, dirty *ick.Ick, stderr io.Writer) ([]string, error) {
+func (l *loaded) load(ctx context.Context, root string, docs *store, dirty *ick.Channel, stderr io.Writer) ([]string, error) {
 	paths, err := l.walk(root)
 	if err != nil {
 		return nil, err

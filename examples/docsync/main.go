@@ -1,11 +1,12 @@
 // Docsync keeps a full-text index in step with a database: documents in SQLite,
-// a Bleve index, and an Ick between them that knows which documents changed.
+// a Bleve index, and a channel of Icks between them that knows which documents
+// changed.
 //
 //	files ── load ──┐
 //	                ├─▶ SQLite ◀── read the row as it is now ──┐
 //	chance ─ edit ──┘                                          │
 //	           │                                            indexer ─▶ Bleve
-//	           └─ then ─▶ Ick ── reserve: a batch of ids ──▶   │    write, sync
+//	           └─ then ─▶ channel ── reserve: batches of ids ▶ │    write, sync
 //	                       ▲                                   │
 //	                       └────────── commit, only then ──────┘
 //

@@ -37,7 +37,17 @@ type outcome struct {
 	took        time.Duration
 }
 
-// run loads, edits and kills, and returns when the Ick is empty and the indexer
+// icks is how many Icks the channel has: the indexer works on as many batches at
+// once.
+const icks = 4
+
+// openChannel returns the channel of dirty documents. The indexer gives its name,
+// so that it has its Icks back at once when it starts again after a kill.
+func openChannel(client rueidis.Client, name string) (*ick.Channel, error) {
+	return ick.NewChannel(client, name, ick.ChannelConfig{Size: icks, Consumer: "indexer"})
+}
+
+// run loads, edits and kills, and returns when the channel is empty and the indexer
 // has ended. By then index and database must agree.
 func (j job) run(ctx context.Context, stderr io.Writer) (o outcome, err error) {
 	start := time.Now()
@@ -62,7 +72,7 @@ func (j job) run(ctx context.Context, stderr io.Writer) (o outcome, err error) {
 		return o, err
 	}
 	defer redis.close()
-	dirty, err := ick.New(redis.client, "docsync:"+rand.Text(), ick.Config{})
+	dirty, err := openChannel(redis.client, "docsync:"+rand.Text())
 	if err != nil {
 		return o, err
 	}
@@ -111,7 +121,7 @@ func (j job) disturb(ctx context.Context, o *outcome, e *editor, indexer *keeper
 				return err
 			}
 			o.kills++
-			if left.Cset.Size > 0 {
+			if left.Reserved > 0 {
 				o.interrupted++
 			}
 			if err := indexer.start(); err != nil {
@@ -127,8 +137,8 @@ func (j job) disturb(ctx context.Context, o *outcome, e *editor, indexer *keeper
 	return nil
 }
 
-// drain waits until no mark is left, and returns the counters of the Ick.
-func drain(ctx context.Context, dirty *ick.Ick, stderr io.Writer) (ick.Counters, error) {
+// drain waits until no mark is left, and returns the counters of the channel.
+func drain(ctx context.Context, dirty *ick.Channel, stderr io.Writer) (ick.Counters, error) {
 	first, err := dirty.Stats(ctx)
 	if err != nil {
 		return ick.Counters{}, err

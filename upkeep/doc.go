@@ -1,0 +1,32 @@
+// Package upkeep installs the upkeep of every structure of Millrace in a
+// recruiter, with one call.
+//
+//	recruiter := steal.New(steal.Config{})
+//	if err := upkeep.Install(recruiter, client); err != nil { ... }
+//	go recruiter.Run(ctx)
+//
+// Structures need no upkeep to be correct: a call does what is due in its own
+// structure. Upkeep makes it timely where nobody calls, and takes away what
+// nobody will ask for again.
+//
+// # The rates
+//
+// A rate is a chance at each moment that the program gives away; see package
+// steal for the arithmetic. Those here suit a program with a hundred to ten
+// thousand such moments a second, all processes together: at a thousand, one
+// slice in half a second goes round the keys for parked members, and one in a
+// second for each of the others. A slice looks at about 200 keys, which costs the
+// server a tenth of a millisecond. Quieter programs have the recruiter's floor,
+// which runs each job every ten seconds in every process. A program that wants
+// other rates installs the jobs by itself:
+//
+//	ick.RetryJob(client)   0.002   parked members whose rest is over
+//	ick.TidyJob(client)    0.001   consumers of channels that died
+//	locker.ReapJob()       0.001   leases that were abandoned
+//
+// # When not to use it
+//
+// These jobs look at all keys of a Redis, a slice at a time, because what they
+// look after has no index. On one that is shared with a hundred million keys of
+// others, a round takes long; let it, or leave the upkeep to the calls.
+package upkeep

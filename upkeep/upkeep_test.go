@@ -1,0 +1,94 @@
+package upkeep_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"testing"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/steal"
+	"github.com/millrace/millrace/upkeep"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+func Example() {
+	server := miniredis.NewMiniRedis() // a program has a Redis anyway
+	if err := server.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	recruiter := steal.New(steal.Config{})
+	if err := upkeep.Install(recruiter, client); err != nil {
+		log.Fatal(err)
+	}
+	// Structures give their idle moments away...
+	dirty, err := ick.New(client, "documents", ick.Config{Enlister: recruiter})
+	if err != nil {
+		log.Fatal(err)
+	}
+	_, err = dirty.Reserve(context.Background(), 10)
+	// ...and recruiter.Run(ctx), in a goroutine, is the floor when there are none.
+
+	for _, job := range recruiter.Stats().Jobs {
+		fmt.Println(job.Name)
+	}
+	fmt.Println(err)
+	// Output:
+	// ick.retry
+	// ick.tidy
+	// lease.reap
+	// <nil>
+}
+
+// TestFloorRunsAllJobs: without a single moment given away, each job runs and
+// finds its way round a real server.
+func TestFloorRunsAllJobs(t *testing.T) {
+	t.Parallel()
+	recruiter := steal.New(steal.Config{Floor: 1})
+	if err := upkeep.Install(recruiter, redistest.Shared(t).Client(t)); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- recruiter.Run(ctx) }()
+	redistest.Eventually(t, "each job has run without an error", func() bool {
+		for _, job := range recruiter.Stats().Jobs {
+			if job.Idle+job.Worked == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Run = %v", err)
+	}
+	if err := recruiter.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestInstallTwiceIsRefused(t *testing.T) {
+	t.Parallel()
+	recruiter := steal.New(steal.Config{})
+	client := redistest.Shared(t).Client(t)
+	if err := upkeep.Install(recruiter, client); err != nil {
+		t.Fatal(err)
+	}
+	if err := upkeep.Install(recruiter, client); !errors.Is(err, steal.ErrInstalled) {
+		t.Errorf("Install again = %v, want ErrInstalled", err)
+	}
+}
