@@ -43,10 +43,12 @@ type row struct {
 
 // side is one way to do the row's work.
 type side struct {
-	name  string
-	goal  float64 // the ratio of the measured side to this one that is to be reached
-	speed func(context.Context, setup) (float64, error)
+	name   string
+	goal   string // what is to be reached: the ratio to this side, or a figure with its unit
+	figure func(context.Context, setup) (float64, error)
 }
+
+func rows() []row { return slices.Concat(ickRows(), leaseRows(), stealRows()) }
 
 func run(ctx context.Context) error {
 	url := flag.String("redis", "", "URL of a server to measure on; it is written to. Defaults to a private one.")
@@ -67,16 +69,16 @@ func run(ctx context.Context) error {
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
-	fmt.Fprintln(table, "what\tmeasured\tagainst\tratio\tat least\t")
-	for _, r := range ickRows() {
+	fmt.Fprintln(table, "what\tmeasured\tagainst\tratio\tgoal\t")
+	for _, r := range rows() {
 		if !strings.Contains(r.name, *only) {
 			continue
 		}
-		speeds, err := measure(ctx, setup{client: client, time: *length}, r, *rounds)
+		figures, err := measure(ctx, setup{client: client, time: *length}, r, *rounds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
-		write(table, r, speeds)
+		write(table, r, figures)
 	}
 	return nil
 }
@@ -99,31 +101,35 @@ func open(ctx context.Context, url string) (client rueidis.Client, where string,
 	return server.Client, server.Kind, func() { _ = server.Close() }, nil
 }
 
-// measure returns the speed of each side in each round.
+// measure returns the figure of each side in each round.
 func measure(ctx context.Context, s setup, r row, rounds int) ([][]float64, error) {
-	speeds := make([][]float64, len(r.sides))
+	figures := make([][]float64, len(r.sides))
 	for round := range rounds {
 		for i, side := range r.sides {
 			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("%s: round %d of %d, %s", r.name, round+1, rounds, side.name))
-			speed, err := side.speed(ctx, s)
+			figure, err := side.figure(ctx, s)
 			if err != nil {
 				return nil, fmt.Errorf("%s: %w", side.name, err)
 			}
-			speeds[i] = append(speeds[i], speed)
+			figures[i] = append(figures[i], figure)
 		}
 	}
 	fmt.Fprintf(os.Stderr, "\r%-60s\r", "")
-	return speeds, nil
+	return figures, nil
 }
 
-func write(table *tabwriter.Writer, r row, speeds [][]float64) {
+func write(table *tabwriter.Writer, r row, figures [][]float64) {
 	for i := 1; i < len(r.sides); i++ {
-		var ratios []float64
-		for round, speed := range speeds[0] {
-			ratios = append(ratios, speed/speeds[i][round])
+		ratio := "-" // of nothing to nothing
+		if median(figures[i]) > 0 {
+			var ratios []float64
+			for round, figure := range figures[0] {
+				ratios = append(ratios, figure/figures[i][round])
+			}
+			ratio = fmt.Sprintf("%.2f", median(ratios))
 		}
-		fmt.Fprintf(table, "%s\t%s %s\t%s: %s\t%.2f\t%.1f\t\n", r.name,
-			figure(median(speeds[0])), r.unit, r.sides[i].name, figure(median(speeds[i])), median(ratios), r.sides[i].goal)
+		fmt.Fprintf(table, "%s\t%s %s\t%s: %s\t%s\t%s\t\n", r.name,
+			short(median(figures[0])), r.unit, r.sides[i].name, short(median(figures[i])), ratio, r.sides[i].goal)
 	}
 	table.Flush()
 }
@@ -133,9 +139,9 @@ func median(values []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
-func figure(speed float64) string {
-	if speed >= 1000 {
-		return fmt.Sprintf("%.1fk", speed/1000)
+func short(figure float64) string {
+	if figure >= 1000 {
+		return fmt.Sprintf("%.1fk", figure/1000)
 	}
-	return fmt.Sprintf("%.1f", speed)
+	return fmt.Sprintf("%.1f", figure)
 }

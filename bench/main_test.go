@@ -16,14 +16,14 @@ func TestEverySideRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer closeAll()
-	for _, r := range ickRows() {
-		speeds, err := measure(t.Context(), setup{client: client, time: 10 * time.Millisecond}, r, 1)
+	for _, r := range rows() {
+		figures, err := measure(t.Context(), setup{client: client, time: 10 * time.Millisecond}, r, 1)
 		if err != nil {
 			t.Fatalf("%s: %v", r.name, err)
 		}
-		for i, speed := range speeds {
-			if speed[0] <= 0 {
-				t.Errorf("%s, %s: speed = %v, want more than nothing", r.name, r.sides[i].name, speed[0])
+		for i, figure := range figures {
+			if none := figure[0] <= 0; none != (r.unit == allocations) {
+				t.Errorf("%s, %s: %v %s, want allocations alone to be none", r.name, r.sides[i].name, figure[0], r.unit)
 			}
 		}
 	}

@@ -124,7 +124,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 
 // grant is an answer of the server.
 type grant struct {
-	asked     time.Time // before the question was sent
+	asked     time.Time // before the question that was answered was sent
 	fence     int64
 	remaining time.Duration // until the deadline, at most, counted from asked
 	until     time.Time     // the deadline by the server's clock
@@ -135,7 +135,7 @@ func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Durati
 	base := baseKey(name)
 	began := time.Now()
 	for {
-		g, held, err := l.ask(ctx, base, token, ttl, opts.Metadata)
+		g, held, err := l.ask(ctx, base, token, ttl, opts)
 		if err != nil || held == nil {
 			return g, err
 		}
@@ -158,9 +158,13 @@ func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Durati
 }
 
 // ask asks for the lease once.
-func (l *Locker) ask(ctx context.Context, base, token string, ttl time.Duration, metadata string) (grant, *HeldError, error) {
-	g := grant{asked: time.Now()}
-	reply, err := l.call(ctx, l.scripts.acquire, base, token, millis(ttl), metadata)
+func (l *Locker) ask(ctx context.Context, base, token string, ttl time.Duration, opts Options) (grant, *HeldError, error) {
+	waits := "0"
+	if opts.Wait != 0 {
+		waits = "1"
+	}
+	reply, began, err := l.callSince(ctx, l.scripts.acquire, base, token, millis(ttl), opts.Metadata, waits)
+	g := grant{asked: began}
 	if err != nil {
 		return g, nil, err
 	}

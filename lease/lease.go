@@ -105,8 +105,7 @@ func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	if l.ctx.Err() != nil {
 		return lostBy(context.Cause(l.ctx))
 	}
-	asked := time.Now()
-	info, err := l.locker.Refresh(ctx, l.name, l.token, ttl)
+	info, asked, err := l.locker.refresh(ctx, l.name, l.token, ttl)
 	if err != nil {
 		if errors.Is(err, ErrLost) {
 			l.cancel(ErrLost)

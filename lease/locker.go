@@ -69,16 +69,21 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 
 // call runs a script on a lease and names the errors that scripts answer with.
 func (l *Locker) call(ctx context.Context, s *script.Script, base string, args ...string) (rueidis.RedisMessage, error) {
-	reply, err := l.run.Run(ctx, s, base, args...)
-	switch {
-	case err == nil:
-		return reply, nil
-	case retry.Code(err, "LEASEVERSION"):
-		return reply, ErrVersion.With(err)
-	case retry.Code(err, "LEASEBROKEN"), retry.Code(err, "WRONGTYPE"):
-		return reply, ErrBroken.With(err)
-	}
+	reply, _, err := l.callSince(ctx, s, base, args...)
 	return reply, err
+}
+
+// callSince is call, and tells when the last try began: a deadline that is
+// counted from then is never late, and not early by the time of an outage.
+func (l *Locker) callSince(ctx context.Context, s *script.Script, base string, args ...string) (rueidis.RedisMessage, time.Time, error) {
+	reply, began, err := l.run.RunSince(ctx, s, base, args...)
+	switch {
+	case retry.Code(err, "LEASEVERSION"):
+		err = ErrVersion.With(err)
+	case retry.Code(err, "LEASEBROKEN"), retry.Code(err, "WRONGTYPE"):
+		err = ErrBroken.With(err)
+	}
+	return reply, began, err
 }
 
 // maxToken is the longest token in bytes.

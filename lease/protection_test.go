@@ -23,7 +23,7 @@ type history struct {
 // hold acquires and reports the fence, 0 when the lease is held.
 func hold(t *testing.T, l *Locker, name, token string) int64 {
 	t.Helper()
-	g, held, err := l.ask(t.Context(), baseKey(name), token, long, "")
+	g, held, err := l.ask(t.Context(), baseKey(name), token, long, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ var fullHistories = []history{
 	}},
 	{"acquire on a full server", func(t *testing.T, l *Locker, name string) error {
 		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
-		if _, _, err := l.ask(t.Context(), baseKey(name), "a", long, ""); !errors.Is(err, millrace.ErrFull) {
+		if _, _, err := l.ask(t.Context(), baseKey(name), "a", long, Options{}); !errors.Is(err, millrace.ErrFull) {
 			return fmt.Errorf("acquire = %w, want ErrFull", err)
 		}
 		return nil

@@ -16,7 +16,7 @@ end
 redis.call('HDEL', K, 'token', 'deadline_ms', 'metadata') -- a full server does not refuse it
 redis.call('HSET', K, 'released', ARGV[1])
 redis.call('PEXPIRE', K, keep)
-if redis.call('EXISTS', wake) == 0 then
+if waited and redis.call('EXISTS', wake) == 0 then
   redis.pcall('LPUSH', wake, '1')
   redis.call('PEXPIRE', wake, 10000)
 end

@@ -28,18 +28,24 @@ type Info struct {
 // what there is of the lease from then on. What remains is counted by the server
 // from when it refreshed; a careful caller counts from before it called.
 func (l *Locker) Refresh(ctx context.Context, name, token string, ttl time.Duration) (Info, error) {
+	info, _, err := l.refresh(ctx, name, token, ttl)
+	return info, err
+}
+
+// refresh is Refresh, and tells from when what remains may be counted.
+func (l *Locker) refresh(ctx context.Context, name, token string, ttl time.Duration) (Info, time.Time, error) {
 	if err := cmp.Or(CheckName(name), CheckToken(token), CheckTTL(ttl)); err != nil {
-		return Info{}, err
+		return Info{}, time.Time{}, err
 	}
-	reply, err := l.call(ctx, l.scripts.refresh, baseKey(name), token, millis(ttl))
+	reply, asked, err := l.callSince(ctx, l.scripts.refresh, baseKey(name), token, millis(ttl))
 	if err != nil {
-		return Info{}, err
+		return Info{}, asked, err
 	}
 	info, err := readInfo(name, reply)
 	if err == nil && !info.Held {
-		return Info{}, ErrLost
+		return Info{}, asked, ErrLost
 	}
-	return info, err
+	return info, asked, err
 }
 
 // Release is [Lease.Release] for a program that has only the token. The last

@@ -210,6 +210,9 @@ func TestFullServer(t *testing.T) {
 	if progress, err := l.ReapJob().Slice(t.Context()); err != nil || progress != millrace.Worked || exists(t, l, "left") {
 		t.Errorf("reap = %v, %v, want the abandoned one gone", progress, err)
 	}
+	if _, err := l.Acquire(t.Context(), "x", long, Options{Wait: time.Millisecond}); !errors.Is(err, ErrHeld) {
+		t.Errorf("Acquire of one who waits = %v, want ErrHeld", err)
+	}
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v", err)
 	}
@@ -218,6 +221,26 @@ func TestFullServer(t *testing.T) {
 	}
 	full("0")
 	acquire(t, l, "x", long)
+}
+
+// TestOutageLongerThanTheLease: who waits through an outage gets a lease that
+// lasts its time, counted from the try that was answered and not from the first.
+func TestOutageLongerThanTheLease(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{AOF: true})
+	l := openOn(t, server.Client(t), Config{})
+	acquire(t, l, "x", long)
+	const ttl = 300 * time.Millisecond
+	server.Kill()
+	timer := time.AfterFunc(2*ttl, server.Restart)
+	defer timer.Stop()
+	lease, err := l.Acquire(t.Context(), "y", ttl, Options{Wait: -1})
+	if err != nil {
+		t.Fatalf("Acquire through an outage = %v, want a lease", err)
+	}
+	if err := lease.Release(t.Context()); err != nil {
+		t.Errorf("Release = %v", err)
+	}
 }
 
 // TestEviction holds 1,000 leases while cache entries fill the memory, under

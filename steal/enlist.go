@@ -3,6 +3,7 @@ package steal
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"sync/atomic"
 )
 
@@ -25,36 +26,61 @@ func (m *moment) seize() {
 // one slice before Enlist returns, within the budget. Call it when the caller's
 // own work is done. Within a slice it does nothing; within a [Middleware] the
 // draw is made after the response.
-func (r *Recruiter) Enlist(ctx context.Context) { r.EnlistN(ctx, 1) }
+func (r *Recruiter) Enlist(ctx context.Context) {
+	if m := r.moment(ctx); m != nil {
+		m.seize()
+		return
+	}
+	// This is EnlistN of 1, without the price of one more call.
+	if j := r.table.Load().at(r.draw(1)); j != nil && r.admit(ctx, j, ViaDraw) {
+		r.work(ctx, j, ViaDraw)
+	}
+}
 
 // EnlistN offers n moments at once, as after a batch of n reads. It makes one
 // draw, with the chance that at least one of n would have recruited, so it runs
 // at most one slice.
 func (r *Recruiter) EnlistN(ctx context.Context, n int) {
-	if m, ok := ctx.Value(r).(*moment); ok {
+	if n <= 0 {
+		return
+	}
+	if m := r.moment(ctx); m != nil {
 		m.seize()
 		return
 	}
-	if j := r.draw(n); j != nil && r.admit(ctx, j, ViaDraw) {
-		r.work(ctx, j, ViaDraw)
-	}
-}
-
-// draw returns the job that n moments recruit for, nil for none.
-func (r *Recruiter) draw(n int) *job {
-	if n <= 0 {
-		return nil
-	}
-	x := r.random()
-	if x%sample == 0 {
-		r.enlisted.Add(sample * uint64(n))
-	}
-	u, t := unit(x), r.table.Load()
+	u, t := r.draw(n), r.table.Load()
 	if n > 1 && t.total > 0 {
 		// The chance that any of n moments recruits is shared by the jobs as
 		// that of one moment is.
 		u *= t.total / -math.Expm1(float64(n)*math.Log1p(-min(t.total, 1)))
 	}
+	if j := t.at(u); j != nil && r.admit(ctx, j, ViaDraw) {
+		r.work(ctx, j, ViaDraw)
+	}
+}
+
+// moment returns the moment that enlistments under ctx are part of, nil for none.
+func (r *Recruiter) moment(ctx context.Context) *moment {
+	m, _ := ctx.Value(r).(*moment)
+	return m
+}
+
+// draw returns a random number in [0, 1), for n moments.
+func (r *Recruiter) draw(n int) float64 {
+	var x uint64
+	if r.random != nil {
+		x = r.random()
+	} else {
+		x = rand.Uint64() // called directly, because each enlistment pays for it
+	}
+	if x%sample == 0 {
+		r.enlisted.Add(sample * uint64(n))
+	}
+	return unit(x)
+}
+
+// at returns the job whose interval u lies in, nil for none.
+func (t *table) at(u float64) *job {
 	if u >= t.total {
 		return nil
 	}
@@ -65,8 +91,8 @@ func (r *Recruiter) draw(n int) *job {
 	return t.jobs[i]
 }
 
-// uniform returns a random number in [0, 1).
-func (r *Recruiter) uniform() float64 { return unit(r.random()) }
+// uniform returns a random number in [0, 1) that is for no moment.
+func (r *Recruiter) uniform() float64 { return r.draw(0) }
 
 // unit turns the upper 53 bits of x into a number in [0, 1).
 func unit(x uint64) float64 { return float64(int64(x>>11)) / (1 << 53) }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"math"
+	"net/http"
+	"net/http/httptest"
 	"sync"
 	"testing"
 
@@ -36,6 +38,8 @@ func TestEveryJobGetsItsShare(t *testing.T) {
 	}
 }
 
+// A job of rate 0 is never drawn, and no number is left over (W8 in
+// docs/DEFECTS.md).
 func TestDrawIsHalfOpen(t *testing.T) {
 	t.Parallel()
 	const step = 1.0 / (1 << 53)
@@ -104,6 +108,38 @@ func TestEnlistNIsOneDrawWithTheChanceOfN(t *testing.T) {
 	}
 }
 
+// TestAMomentIsOneDraw: nothing is drawn again, not even for a slice that failed.
+func TestAMomentIsOneDraw(t *testing.T) {
+	t.Parallel()
+	r := New(Config{PerJob: 3, PerProcess: 3})
+	install(t, r, 1, answers("x", millrace.Idle, errTrouble))
+	draws := 0
+	r.random = func() uint64 { draws++; return 0 }
+	request := httptest.NewRequest(http.MethodGet, "/", nil)
+	for name, offer := range map[string]func(){
+		"Enlist":  func() { r.Enlist(t.Context()) },
+		"EnlistN": func() { r.EnlistN(t.Context(), 1000) },
+		"a request": func() {
+			Middleware(r)(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+				for range 1000 {
+					r.Enlist(req.Context())
+				}
+			})).ServeHTTP(httptest.NewRecorder(), request)
+		},
+	} {
+		draws = 0
+		if offer(); draws != 1 {
+			t.Errorf("%s draws %d times, want once", name, draws)
+		}
+	}
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := jobStats(t, r, "x"); got.Rounds != 3 || got.Aborted.Error != 3 {
+		t.Errorf("stats = %+v, want each of 3 moments to run one slice", got)
+	}
+}
+
 func TestEnlistNOfACertainJobIsCertain(t *testing.T) {
 	t.Parallel()
 	r := New(Config{})
@@ -115,6 +151,7 @@ func TestEnlistNOfACertainJobIsCertain(t *testing.T) {
 	}
 }
 
+// A rate that is no chance is refused (W9 in docs/DEFECTS.md).
 func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -151,11 +188,18 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
+// Rates that sum up to 1 are not refused for what binary rounds off (W9 in
+// docs/DEFECTS.md): twenty times 0.05 is more than 1.
 func TestRatesMayBeRoundedBeyond1(t *testing.T) {
 	t.Parallel()
-	r := New(Config{})
-	for i := range 10 { // ten times 0.1 is not 1 in binary
-		install(t, r, 0.1+1e-11, answers(string(rune('a'+i)), millrace.Idle, nil))
+	for n, rate := range map[int]float64{20: 0.05, 10: 0.1 + 1e-11} {
+		r := New(Config{})
+		for i := range n {
+			install(t, r, rate, answers(string(rune('a'+i)), millrace.Idle, nil))
+		}
+		if total := r.table.Load().total; total <= 1 {
+			t.Errorf("%d times %v = %v, want more than 1, or this shows nothing", n, rate, total)
+		}
 	}
 }
 

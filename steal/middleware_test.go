@@ -13,6 +13,8 @@ import (
 	"github.com/millrace/millrace"
 )
 
+// The one unlucky client of the originals waits for the upkeep of all (W10 in
+// docs/DEFECTS.md).
 func TestClientDoesNotWaitForUpkeep(t *testing.T) {
 	t.Parallel()
 	type key struct{}
@@ -59,6 +61,46 @@ func TestClientDoesNotWaitForUpkeep(t *testing.T) {
 	s := jobStats(t, r, "x")
 	if s.Worked != 1 || s.Recruited() != 1 {
 		t.Errorf("stats = %+v, want one recruit that worked, from 1000 enlistments", s)
+	}
+}
+
+// TestFailuresStayOutOfTheResponse: whatever a slice does, the worker goes on and
+// the response is as it was (W2 and W10 in docs/DEFECTS.md).
+func TestFailuresStayOutOfTheResponse(t *testing.T) {
+	t.Parallel()
+	for name, slice := range map[string]func(context.Context) (millrace.Progress, error){
+		"error": answers("", millrace.Idle, errTrouble).Slice,
+		"panic": func(context.Context) (millrace.Progress, error) { panic("at the mill") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := New(Config{})
+			install(t, r, 1, Job{Name: "x", Slice: slice})
+			page := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+				r.Enlist(context.Background()) // there and then
+				io.WriteString(w, "the page")
+				r.Enlist(req.Context()) // afterwards
+			})
+			server := httptest.NewServer(Middleware(r)(page))
+			defer server.Close()
+			for range 2 {
+				response, err := server.Client().Get(server.URL)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, err := io.ReadAll(response.Body)
+				response.Body.Close()
+				if err != nil || string(body) != "the page" || response.StatusCode != http.StatusOK {
+					t.Errorf("response = %q, %s, %v, want the page alone", body, response.Status, err)
+				}
+			}
+			if err := r.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := jobStats(t, r, "x").Aborted.Sum(); got < 2 {
+				t.Errorf("aborted = %d, want a slice to fail for each request", got)
+			}
+		})
 	}
 }
 

@@ -20,6 +20,8 @@ import (
 
 var errTrouble = errors.New("trouble")
 
+// A slice has a budget, nothing is tried again, and finding nothing is not taken
+// for work or for a failure (W2 and W10 in docs/DEFECTS.md).
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	calls := 0
@@ -119,6 +121,7 @@ func TestCallerWhoseTimeIsOver(t *testing.T) {
 	})
 }
 
+// So many slices at once and no more (W10 in docs/DEFECTS.md).
 func TestSlots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Config{Budget: time.Hour})
@@ -205,6 +208,7 @@ func TestBreaker(t *testing.T) {
 	})
 }
 
+// The trace goes to the log and not to the response (W10 in docs/DEFECTS.md).
 func TestFailuresAreLoggedOnceAnInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer
@@ -240,6 +244,7 @@ func TestFailuresAreLoggedOnceAnInterval(t *testing.T) {
 	})
 }
 
+// What recruits do can be counted (W10 in docs/DEFECTS.md).
 func TestEveryRecruitHasOneOutcome(t *testing.T) {
 	t.Parallel()
 	r := New(Config{PerJob: 2, PerProcess: 3, Budget: time.Millisecond})

@@ -2,7 +2,6 @@ package steal
 
 import (
 	"log/slog"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -102,7 +101,7 @@ func (c Config) withDefaults() Config {
 // use. It is a [millrace.Enlister].
 type Recruiter struct {
 	cfg      Config
-	random   func() uint64 // only tests change it
+	random   func() uint64 // for tests; nil draws from math/rand
 	table    atomic.Pointer[table]
 	enlisted atomic.Uint64 // an estimate; see sample
 
@@ -141,7 +140,6 @@ type job struct {
 func New(cfg Config) *Recruiter {
 	r := &Recruiter{
 		cfg:     cfg.withDefaults(),
-		random:  rand.Uint64,
 		quit:    make(chan struct{}),
 		drained: make(chan struct{}),
 	}

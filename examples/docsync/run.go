@@ -177,7 +177,8 @@ type redis struct {
 }
 
 // openRedis connects to the Redis at a URL, or starts one. A program of your own
-// needs none of this: it passes the rueidis.Client that it has to ick.New.
+// needs none of this: it passes the rueidis.Client that it has to
+// ick.NewChannel.
 func openRedis(ctx context.Context, url string, stderr io.Writer) (redis, error) {
 	if url != "" {
 		client, err := connect.Open(url)

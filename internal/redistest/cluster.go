@@ -171,6 +171,36 @@ func (c *ClusterServers) Failover(key string) *Server {
 	return c.MasterOf(key)
 }
 
+// AwaitSynced waits until every living replica of the master of a key holds all
+// that the master has acknowledged so far, so that a Failover now would lose
+// none of it.
+func (c *ClusterServers) AwaitSynced(key string) {
+	c.t.Helper()
+	master := c.MasterOf(key)
+	_, port := master.hostPort()
+	awaitSynced(c.t, master, slices.DeleteFunc(slices.Clone(c.Nodes), func(node *Server) bool {
+		return !node.alive() || node.Info("replication")["master_port"] != port
+	}))
+}
+
+// Rejoin starts the nodes that were killed again, and returns when each is a
+// replica whose link is up. It is for nodes whose slots another one has taken
+// over.
+func (c *ClusterServers) Rejoin() {
+	c.t.Helper()
+	var back []*Server
+	for _, node := range c.Nodes {
+		if !node.alive() {
+			node.Restart()
+			back = append(back, node)
+		}
+	}
+	c.AwaitOK()
+	for _, node := range back {
+		Eventually(c.t, "cluster node "+node.Addr()+" is a replica again", node.linked)
+	}
+}
+
 // clusterNode is one line of CLUSTER NODES.
 type clusterNode struct {
 	id     string

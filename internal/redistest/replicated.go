@@ -1,6 +1,7 @@
 package redistest
 
 import (
+	"strconv"
 	"sync"
 	"testing"
 
@@ -39,6 +40,28 @@ func (r *Replication) AwaitLinks(t testing.TB) {
 func (s *Server) linked() bool {
 	text, err := s.do("INFO", "replication")
 	return err == nil && parseInfo(text)["master_link_status"] == "up"
+}
+
+// awaitSynced waits until replicas hold all that their master has acknowledged
+// so far, so that none of it is lost if one of them takes over.
+func awaitSynced(t testing.TB, master *Server, replicas []*Server) {
+	t.Helper()
+	acknowledged := offset(master.Info("replication")["master_repl_offset"])
+	for _, replica := range replicas {
+		Eventually(t, "replica "+replica.Addr()+" holds what its master acknowledged", func() bool {
+			text, err := replica.do("INFO", "replication")
+			return err == nil && offset(parseInfo(text)["slave_repl_offset"]) >= acknowledged
+		})
+	}
+}
+
+// offset reads a place in the stream of replication; -1 when there is none.
+func offset(text string) int64 {
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
 }
 
 // quickSync makes a master serve a new replica at once, instead of waiting

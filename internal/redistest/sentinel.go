@@ -49,18 +49,19 @@ func Sentinels(t testing.TB, n int) *SentinelServers {
 		// are every ten: older ones are slower, no more.
 		_, _ = sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100", "PING-PERIOD", "100", "ASK-PERIOD", "100")
 	}
-	s.awaitQuorum(n)
+	s.awaitQuorum(r.Master)
 	return s
 }
 
-// awaitQuorum waits until each sentinel knows the others and n replicas.
-func (s *SentinelServers) awaitQuorum(n int) {
+// awaitQuorum waits until each sentinel watches that master, with no failover
+// under way, and knows the other sentinels and the replicas.
+func (s *SentinelServers) awaitQuorum(master *Server) {
 	s.t.Helper()
-	want := fmt.Sprintf("slaves=%d,sentinels=%d", n, sentinels)
+	want := fmt.Sprintf("status=ok,address=%s,slaves=%d,sentinels=%d", master.Addr(), len(s.Data)-1, sentinels)
 	for _, sentinel := range s.Sentinels {
 		Eventually(s.t, "sentinel "+sentinel.Addr()+" knows "+want, func() bool {
 			text, err := sentinel.do("INFO", "sentinel")
-			return err == nil && strings.Contains(text, "status=ok") && strings.Contains(text, want)
+			return err == nil && strings.Contains(text, want)
 		})
 	}
 }
@@ -110,14 +111,21 @@ func (s *SentinelServers) Master() *Server {
 	return agreed
 }
 
+// agreed waits until the sentinels agree on a master and returns it.
+func (s *SentinelServers) agreed() (master *Server) {
+	s.t.Helper()
+	Eventually(s.t, "the sentinels agree on a master", func() bool {
+		master = s.Master()
+		return master != nil
+	})
+	return master
+}
+
 // Failover kills the master, waits until the sentinels agree on another one
 // that takes writes, and returns that.
 func (s *SentinelServers) Failover() *Server {
 	s.t.Helper()
-	old := s.Master()
-	if old == nil {
-		s.t.Fatal("the sentinels do not agree on a master to kill")
-	}
+	old := s.agreed()
 	old.Kill()
 	var now *Server
 	Eventually(s.t, "the sentinels agree on a new master", func() bool {
@@ -125,4 +133,35 @@ func (s *SentinelServers) Failover() *Server {
 		return now != nil && now != old && now.Info("replication")["role"] == "master"
 	})
 	return now
+}
+
+// AwaitSynced waits until every living replica holds all that the master has
+// acknowledged so far, so that a Failover now would lose none of it.
+func (s *SentinelServers) AwaitSynced() {
+	s.t.Helper()
+	master := s.agreed()
+	awaitSynced(s.t, master, s.others(master))
+}
+
+// Rejoin starts the data servers that were killed again, and returns when every
+// one but the master is a replica whose link is up and the sentinels are done
+// with the failover, which before that would keep them from another one. They
+// make a replica of a master that comes back.
+func (s *SentinelServers) Rejoin() {
+	s.t.Helper()
+	for _, server := range s.Data {
+		if !server.alive() {
+			server.Restart()
+		}
+	}
+	master := s.agreed()
+	for _, replica := range s.others(master) {
+		Eventually(s.t, "data server "+replica.Addr()+" is a replica again", replica.linked)
+	}
+	s.awaitQuorum(master)
+}
+
+// others returns the living data servers without the master.
+func (s *SentinelServers) others(master *Server) []*Server {
+	return slices.DeleteFunc(slices.Clone(s.Data), func(d *Server) bool { return d == master || !d.alive() })
 }

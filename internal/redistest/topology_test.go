@@ -48,12 +48,23 @@ func TestClusterServesAndFailsOver(t *testing.T) {
 	Eventually(t, "the client finds the new master", func() bool {
 		return c.Do(t.Context(), c.B().Set().Key("a").Value("w").Build()).Error() == nil
 	})
-	if got, want := get(t, now.Client(t, func(opt *rueidis.ClientOption) { opt.ForceSingleClient = true }), "a"), "w"; got != want {
+	if got, want := get(t, now.Client(t, single), "a"), "w"; got != want {
 		t.Errorf("GET a at the new master = %q, want %q", got, want)
 	}
-	old.Restart()
-	cluster.AwaitOK()
+
+	cluster.Rejoin()
+	set(t, c, "a", "x")
+	cluster.AwaitSynced("a")
+	if got, want := cluster.Failover("a"), old; got != want {
+		t.Errorf("second Failover = %s, want the node that rejoined, %s", got.Addr(), want.Addr())
+	}
+	if got, want := get(t, old.Client(t, single), "a"), "x"; got != want {
+		t.Errorf("GET a at the node that rejoined = %q, want %q", got, want)
+	}
 }
+
+// single has a client talk to the one server it was given.
+func single(opt *rueidis.ClientOption) { opt.ForceSingleClient = true }
 
 func TestSentinelsFailOver(t *testing.T) {
 	t.Parallel()
@@ -72,5 +83,16 @@ func TestSentinelsFailOver(t *testing.T) {
 	})
 	if got, want := get(t, now.Client(t), "k"), "w"; got != want {
 		t.Errorf("GET k at the new master = %q, want %q", got, want)
+	}
+
+	s.Rejoin()
+	set(t, c, "k", "x")
+	s.AwaitSynced()
+	third := s.Failover()
+	if third == now {
+		t.Error("the second Failover returned the dead master")
+	}
+	if got, want := get(t, third.Client(t), "k"), "x"; got != want {
+		t.Errorf("GET k at the third master = %q, want %q", got, want)
 	}
 }

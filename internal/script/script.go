@@ -44,15 +44,24 @@ type Runner struct {
 // Run runs s on key and repeats it as the policy says. The message is nil when
 // the script answered nil. A refusal for want of memory is [millrace.ErrFull].
 func (r *Runner) Run(ctx context.Context, s *Script, key string, args ...string) (rueidis.RedisMessage, error) {
+	reply, _, err := r.RunSince(ctx, s, key, args...)
+	return reply, err
+}
+
+// RunSince is Run, and tells when the last try began: what its answer says came
+// about after that.
+func (r *Runner) RunSince(ctx context.Context, s *Script, key string, args ...string) (rueidis.RedisMessage, time.Time, error) {
 	var reply rueidis.RedisMessage
+	var began time.Time
 	err := r.Retry.Do(ctx, func(number int) (err error) {
+		began = time.Now()
 		reply, err = r.try(ctx, s, key, args, number)
 		return err
 	})
 	if retry.Code(err, "OOM") {
 		err = millrace.ErrFull.With(err)
 	}
-	return reply, err
+	return reply, began, err
 }
 
 func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, number int) (reply rueidis.RedisMessage, err error) {
