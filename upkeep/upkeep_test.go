@@ -81,6 +81,44 @@ func TestFloorRunsAllJobs(t *testing.T) {
 	}
 }
 
+// TestRedisDownAndBack: while the server is gone, recruits fail and are then left
+// alone; when it is back, so is the upkeep. Nobody is told anything else.
+func TestRedisDownAndBack(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{AOF: true})
+	recruiter := steal.New(steal.Config{})
+	if err := upkeep.Install(recruiter, server.Client(t)); err != nil {
+		t.Fatal(err)
+	}
+	sum := func() (ended, aborted, left uint64) {
+		for _, job := range recruiter.Stats().Jobs {
+			ended += job.Idle + job.Worked
+			aborted += job.Aborted.Sum()
+			left += job.Aborted.Breaker
+			if job.Recruited() != job.Idle+job.Worked+job.Aborted.Sum() {
+				t.Errorf("%+v does not add up", job)
+			}
+		}
+		return ended, aborted, left
+	}
+	offer := func(what string, until func() bool) {
+		t.Helper()
+		redistest.Eventually(t, what, func() bool {
+			recruiter.EnlistN(t.Context(), 1000)
+			return until()
+		})
+	}
+	offer("jobs run", func() bool { ended, _, _ := sum(); return ended > 0 })
+	server.Kill()
+	offer("jobs fail and are left alone", func() bool { _, aborted, left := sum(); return aborted > left && left > 0 })
+	server.Restart()
+	before, _, _ := sum()
+	offer("jobs run again", func() bool { ended, _, _ := sum(); return ended > before })
+	if err := recruiter.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestInstallTwiceIsRefused(t *testing.T) {
 	t.Parallel()
 	recruiter := steal.New(steal.Config{})
