@@ -8,12 +8,13 @@
 //
 //	ick    dirty lists: repeated writes fold into one mark, marks are handed
 //	       out in batches, and a mark that is renewed while its batch is being
-//	       worked on is never forgotten
+//	       worked on is never forgotten; a channel of them is for many consumers
 //	lease  locks that stay until their time, even when Redis evicts, and whose
 //	       holder knows when it is over
 //
 // Package steal, which knows nothing of Redis, has the idle moments of workers
-// do the upkeep that structures offer.
+// do the upkeep that structures offer, and package upkeep installs all of it with
+// one call.
 //
 // This package holds only the few words that all rooms share: [Error] with its
 // code and hint, [Job] and [Enlister] for upkeep, and the hooks through which
