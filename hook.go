@@ -39,4 +39,15 @@ type Handling struct {
 	Key       string        // its base key
 	Size      int           // how many members or messages the handler was given
 	Age       time.Duration // how long the oldest of them has waited; 0 when unknown
+
+	// Of a single message, where the structure has them; else zero.
+	Attempt int               // the number of this delivery, from 1 on
+	Headers map[string]string // what a CarryHook put there, among others; not to be changed
+}
+
+// CarryHook is told about each message that is written, so that something may
+// travel with it from the writer to the handler, such as the context of a trace.
+type CarryHook interface {
+	// OnWrite is called before the message goes to Redis and may add headers.
+	OnWrite(ctx context.Context, headers map[string]string)
 }
