@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"encoding/hex"
+	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -16,9 +18,10 @@ import (
 
 // Script is one Lua script. It never changes and is safe for concurrent use.
 type Script struct {
-	name   string
-	source string
-	sha    string
+	name     string
+	source   string
+	sha      string
+	numbered bool
 }
 
 // New returns the script of that name whose source is that of the fragments, in
@@ -27,6 +30,14 @@ func New(name, source string, fragments ...string) *Script {
 	whole := strings.Join(append(fragments, source), "\n")
 	sum := sha1.Sum([]byte(whole)) //nolint:gosec // see the import
 	return &Script{name: name, source: whole, sha: hex.EncodeToString(sum[:])}
+}
+
+// Numbered returns the same script with the number of the try, 1 for the first,
+// behind its arguments: a first try has no answer to look up.
+func (s *Script) Numbered() *Script {
+	n := *s
+	n.numbered = true
+	return &n
 }
 
 // Source returns what the server compiles, fragments included.
@@ -72,6 +83,9 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 				defer func() { done(err) }()
 			}
 		}
+	}
+	if s.numbered {
+		args = append(slices.Clip(args), strconv.Itoa(number))
 	}
 	// A server that answered a moment ago has its connections open, and a call
 	// needs no guard. That is the common case, and this the path that must be short.

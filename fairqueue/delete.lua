@@ -1,0 +1,18 @@
+-- queue.delete(K) span -> number of keys
+--
+-- Removes a queue whole: what waits, what is in flight, what is dead.
+--
+-- KEYS[1]  K
+-- ARGV[1]  span: up to which stream to look at least, for a queue whose own
+--          record is gone
+-- Reply    how many keys there were
+-- Cost     O(streams), at most 1,024; the memory is freed in the background
+-- Repeat   harmless: the second run finds nothing and counts 0
+local K = KEYS[1]
+local span = math.max(tonumber(redis.call('HGET', K, 'span') or 0), tonumber(ARGV[1]))
+local deleted = redis.call('UNLINK', K, K .. ':ready', K .. ':waits', K .. ':due', K .. ':delayed', K .. ':later',
+  K .. ':places', K .. ':dead', K .. ':dedupe', K .. ':dedupes', K .. ':wake', K .. ':req', K .. ':req_before')
+for i = 0, span - 1 do
+  deleted = deleted + redis.call('UNLINK', K .. ':s:' .. i)
+end
+return deleted

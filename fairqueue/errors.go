@@ -1,0 +1,70 @@
+package fairqueue
+
+import "github.com/millrace/millrace"
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrName means that a name cannot be a queue's. Redis was not asked.
+	ErrName = &millrace.Error{
+		Code: "bad_name",
+		Hint: "Use 1 to 512 bytes without braces and control characters.",
+	}
+
+	// ErrConfig means that a setting or an argument cannot be had. Redis was not
+	// asked.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrEmpty means that there was no message within the time of the read.
+	ErrEmpty = &millrace.Error{
+		Code:    "empty",
+		Message: "no message is waiting",
+		Hint:    "Read with a Block to wait for one.",
+	}
+
+	// ErrPaused means that reading is off.
+	ErrPaused = &millrace.Error{
+		Code:    "paused",
+		Message: "the queue is paused",
+		Hint:    "Switch reading on again with Resume.",
+	}
+
+	// ErrStale means that the receipt is not good any more: its message was
+	// acknowledged or cancelled, or became visible again and was given to another
+	// reader. Nothing was changed for it.
+	ErrStale = &millrace.Error{
+		Code:    "stale",
+		Message: "the receipt is stale",
+		Hint:    "Stop work on the message; if it is not done, it comes again with another receipt.",
+	}
+
+	// ErrCancelled ends the context of a handler whose message was cancelled, or
+	// that another reader has by now.
+	ErrCancelled = &millrace.Error{
+		Code:    "cancelled",
+		Message: "the message was cancelled, or another reader has it",
+		Hint:    "Stop work on the message.",
+	}
+
+	// ErrNotFound means that there is no such queue or message.
+	ErrNotFound = &millrace.Error{
+		Code:    "not_found",
+		Message: "there is no such queue",
+		Hint:    "A queue begins with its first write; see which there are with: millrace queue ls",
+	}
+
+	// ErrBroken means that a key of the queue is missing or of a wrong type.
+	// Nothing was changed.
+	ErrBroken = &millrace.Error{
+		Code:    "broken",
+		Message: "the queue is broken",
+		Hint:    "Look at its keys; Delete removes them whatever they hold.",
+	}
+
+	// ErrVersion means that the queue was written in a version that this one does
+	// not know. Nothing was changed.
+	ErrVersion = &millrace.Error{
+		Code:    "unknown_version",
+		Message: "the queue's version is not 1",
+		Hint:    "Use the Millrace that wrote it.",
+	}
+)

@@ -1,0 +1,190 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+const (
+	// StreamsDefault and PerTenantDefault are the shape of a new queue. Two
+	// tenants share all their streams once in 635,376 pairs.
+	StreamsDefault   = 64
+	PerTenantDefault = 4
+
+	// MaxStreams is how many streams a queue has at most.
+	MaxStreams = 1024
+
+	// MaxAttemptsDefault is after how many deliveries a message is dead.
+	MaxAttemptsDefault = 5
+
+	// DedupeWindowDefault is for how long a dedupe id counts.
+	DedupeWindowDefault = 5 * time.Minute
+
+	// GroupDefault is the consumer group of a new queue's streams.
+	GroupDefault = "millrace"
+
+	// chunk is how many messages or receipts one script call takes at most.
+	chunk = 1000
+)
+
+// Queue is a multi-tenant queue. All of it lies in Redis; a Queue is safe for
+// concurrent use, and several on one name are one queue.
+type Queue struct {
+	name    string
+	cfg     Config
+	run     script.Runner
+	scripts *scripts
+	desk    *desk
+
+	mu    sync.Mutex
+	shape shape // as last seen
+}
+
+// Config is how a queue is used by this process. The zero value works.
+type Config struct {
+	// Streams is how many streams the queue has if it does not exist yet, from 1
+	// to [MaxStreams]; one that exists keeps its own until [Queue.Resize].
+	// Defaults to [StreamsDefault].
+	Streams int
+
+	// PerTenant is how many of them a tenant has, in a queue that does not exist
+	// yet. More than Streams are as many as Streams. Defaults to
+	// [PerTenantDefault].
+	PerTenant int
+
+	// Group is the name of the consumer group in a queue that does not exist yet.
+	// Defaults to [GroupDefault].
+	Group string
+
+	// Consumer names this process in the group's pending lists, for people who
+	// look there. Defaults to the host's name and the process's number.
+	Consumer string
+
+	// MaxAttempts is after how many deliveries that were not acknowledged a
+	// message is dead. Defaults to [MaxAttemptsDefault].
+	MaxAttempts int
+
+	// DedupeWindow is for how long a dedupe id counts after the write that brought
+	// it; in milliseconds at the finest. Defaults to [DedupeWindowDefault].
+	DedupeWindow time.Duration
+
+	// Gzip compresses bodies of at least so many bytes, if that makes them
+	// smaller. Readers need no setting. Defaults to 0, never.
+	Gzip int
+
+	// Logger is told of trouble with the server and of handlers that panic.
+	// Defaults to discarding.
+	Logger *slog.Logger
+
+	// Enlister is told when a read finds nothing. Defaults to none.
+	Enlister millrace.Enlister
+
+	// Hooks watch the calls and handlers, and may add headers to what is
+	// written. Defaults to none.
+	Hooks []millrace.Hook
+}
+
+func (c Config) withDefaults() (Config, error) {
+	switch {
+	case c.Streams < 0 || c.Streams > MaxStreams:
+		return c, ErrConfig.Saying("a queue has 1 to %d streams, not %d", MaxStreams, c.Streams)
+	case c.PerTenant < 0:
+		return c, ErrConfig.Saying("PerTenant is negative: %d", c.PerTenant)
+	case c.MaxAttempts < 0:
+		return c, ErrConfig.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
+	case c.DedupeWindow < 0:
+		return c, ErrConfig.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
+	case c.Gzip < 0:
+		return c, ErrConfig.Saying("Gzip is negative: %d", c.Gzip)
+	}
+	if c.Streams == 0 {
+		c.Streams = StreamsDefault
+	}
+	if c.PerTenant == 0 {
+		c.PerTenant = PerTenantDefault
+	}
+	c.PerTenant = min(c.PerTenant, c.Streams)
+	if c.Group == "" {
+		c.Group = GroupDefault
+	}
+	if c.Consumer == "" {
+		host, _ := os.Hostname() // without a name it is the number alone
+		c.Consumer = fmt.Sprintf("%s:%d", host, os.Getpid())
+	}
+	if c.MaxAttempts == 0 {
+		c.MaxAttempts = MaxAttemptsDefault
+	}
+	if c.DedupeWindow == 0 {
+		c.DedupeWindow = DedupeWindowDefault
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c, nil
+}
+
+// shape is how many streams writers use, and how many of them a tenant has.
+type shape struct{ streams, perTenant int }
+
+// New returns the queue of that name. It does not ask Redis: a queue begins with
+// its first write. Errors are derived from [ErrName] and [ErrConfig].
+func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	q := &Queue{
+		name:    name,
+		cfg:     cfg,
+		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
+		scripts: standardScripts,
+		shape:   shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
+	}
+	q.desk = newDesk(q)
+	return q, nil
+}
+
+// Name returns the queue's name.
+func (q *Queue) Name() string { return q.name }
+
+// call runs a script on the queue and names the errors that scripts answer with.
+func (q *Queue) call(ctx context.Context, s *script.Script, args ...string) ([]rueidis.RedisMessage, error) {
+	reply, err := q.run.Run(ctx, s, baseKey(q.name), args...)
+	switch {
+	case retry.Code(err, "QUEUEVERSION"):
+		return nil, ErrVersion.With(err)
+	case retry.Code(err, "QUEUEBROKEN"), retry.Code(err, "WRONGTYPE"):
+		return nil, ErrBroken.With(err)
+	case err != nil:
+		return nil, err
+	case reply.IsNil():
+		return nil, nil
+	}
+	return reply.ToArray()
+}
+
+// shaped returns what is known of the queue's shape.
+func (q *Queue) shaped() shape {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.shape
+}
+
+func (q *Queue) reshape(s shape) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.shape = s
+}

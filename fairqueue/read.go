@@ -1,0 +1,142 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/reqid"
+)
+
+const (
+	// VisibilityDefault is for how long a message that was delivered is
+	// invisible.
+	VisibilityDefault = 30 * time.Second
+
+	// MinVisibility and MaxVisibility bound that.
+	MinVisibility = 10 * time.Millisecond
+	MaxVisibility = 12 * time.Hour
+)
+
+// ReadConfig is how messages are read. The zero value reads one message if there
+// is one.
+type ReadConfig struct {
+	// Max is how many messages are taken at most, up to 1,000. Defaults to 1.
+	Max int
+
+	// Block is for how long to wait for the first message. Negative waits until
+	// the context ends. Defaults to 0, not at all.
+	Block time.Duration
+
+	// Visibility is after how long a message that was neither acknowledged nor
+	// extended comes again, from [MinVisibility] to [MaxVisibility], in whole
+	// milliseconds. Defaults to [VisibilityDefault].
+	Visibility time.Duration
+
+	// Prefer is a stream to take a message from first, if one waits there: the
+	// index of the last message's, for a worker that has something of its tenant
+	// at hand. Only Prefer 1 + the index counts, so that 0 is none. Using it
+	// without a limit starves the others. Defaults to 0, none.
+	Prefer int
+}
+
+func (c ReadConfig) withDefaults() (ReadConfig, error) {
+	if c.Max == 0 {
+		c.Max = 1
+	}
+	if c.Visibility == 0 {
+		c.Visibility = VisibilityDefault
+	}
+	switch {
+	case c.Max < 0 || c.Max > chunk:
+		return c, ErrConfig.Saying("a read takes 1 to %d messages, not %d", chunk, c.Max)
+	case c.Prefer < 0 || c.Prefer > MaxStreams:
+		return c, ErrConfig.Saying("there is no stream %d to prefer", c.Prefer-1)
+	}
+	return c, checkVisibility(c.Visibility)
+}
+
+func checkVisibility(d time.Duration) error {
+	if d < MinVisibility || d > MaxVisibility {
+		return ErrConfig.Saying("a visibility is from %s to %s, not %s", MinVisibility, MaxVisibility, d)
+	}
+	return nil
+}
+
+// Read takes messages, one from each stream in turn, and returns at least one or
+// an error. They are invisible to others until they were not acknowledged for
+// [ReadConfig.Visibility].
+//
+// A call whose context ends returns at once. What was taken for it meanwhile is
+// handed back, which counts as no attempt.
+//
+// Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused] instead
+// while reading is off; [ErrConfig], [ErrBroken], [ErrVersion].
+func (q *Queue) Read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	messages, err := q.desk.ask(ctx, cfg)
+	if err != nil && q.cfg.Enlister != nil && ctx.Err() == nil {
+		q.cfg.Enlister.Enlist(ctx)
+	}
+	return messages, err
+}
+
+// taken is the answer of one read.
+type taken struct {
+	entries []entry
+	at      time.Time     // by the server's clock
+	pause   time.Duration // until something is due; negative when nobody knows
+	paused  bool
+}
+
+// take makes one script call.
+func (q *Queue) take(ctx context.Context, visibility time.Duration, most int, prefer []int) (taken, error) {
+	args := []string{reqid.New(), q.cfg.Consumer, millis(visibility), strconv.Itoa(most), strconv.Itoa(q.cfg.MaxAttempts)}
+	for _, stream := range prefer {
+		args = append(args, strconv.Itoa(stream))
+	}
+	values, err := q.call(ctx, q.scripts.read, args...)
+	if err != nil {
+		return taken{}, err
+	}
+	if len(values) < 3 {
+		return taken{}, fmt.Errorf("queue.read answered %d values", len(values))
+	}
+	var t taken
+	paused, err := text(values[0])
+	if err != nil {
+		return t, err
+	}
+	pause, err := values[1].ToInt64()
+	if err != nil {
+		return t, err
+	}
+	clock, err := values[2].AsInt64()
+	if err != nil {
+		return t, err
+	}
+	t.paused, t.pause, t.at = paused == "1", time.Duration(pause)*time.Millisecond, time.UnixMilli(clock)
+	for _, v := range values[3:] {
+		e, err := readEntry(v)
+		if err != nil {
+			return t, err
+		}
+		t.entries = append(t.entries, e)
+	}
+	return t, nil
+}
+
+// text reads a string or an integer as text.
+func text(v rueidis.RedisMessage) (string, error) {
+	if v.IsInt64() {
+		n, err := v.ToInt64()
+		return strconv.FormatInt(n, 10), err
+	}
+	return v.ToString()
+}

@@ -1,0 +1,273 @@
+-- queue.read(K) id consumer visibility max attempts [stream ...] -> {...}
+--
+-- Takes messages, going round the streams in which some wait, one message a
+-- stream a turn. First it does what is due: brings back messages whose time has
+-- come or whose reader did not finish in time.
+--
+-- A delivered entry is in its group's pending list, with a time of delivery that
+-- is set so far back that it has been idle for a day exactly when it becomes
+-- visible again. That list is the only record of what is in flight; the key due
+-- only says when to look into it.
+--
+-- KEYS[1]  K
+-- ARGV[1]  id: of the request
+-- ARGV[2]  consumer: the reader's name in the group
+-- ARGV[3]  visibility: after how many milliseconds messages come again
+-- ARGV[4]  max: how many, at most 1,000
+-- ARGV[5]  attempts: after this many deliveries a message is dead
+-- ARGV     streams to take one message each from before all others
+-- ARGV     last, the number of the try
+-- Reply    {'1' if paused, milliseconds until something is due or -1, the
+--          server's clock, {stream, entry, {field, value, ...}} ...}
+-- Cost     O(log N) a message; looks at 1,000 entries in flight and moves 200 at
+--          most
+-- Repeat   harmless: the answer is replayed by id
+local id, consumer = ARGV[1], ARGV[2]
+local visibility, max, attempts = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local try = ARGV[#ARGV]
+local day = 86400000
+
+if streams == 0 then
+  return {'0', -1, string.format('%.0f', now)}
+end
+local reply = {paused and '1' or '0', -1, string.format('%.0f', now)}
+
+if try ~= '1' then
+  local before = reqid_recall(id)
+  if before then
+    for i, entry in string.gmatch(before, '(%d+) (%S+)') do
+      local found_entry = redis.call('XRANGE', stream_key(i), entry, entry)[1]
+      if found_entry then
+        reply[#reply + 1] = {tonumber(i), entry, found_entry[2]}
+      end
+    end
+    return reply
+  end
+end
+if paused then
+  return reply
+end
+redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+
+-- What is due.
+local budget, brought = 200, 0
+
+local function bring_back()
+  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, budget)) do
+    local aside = redis.call('XRANGE', later, entry, entry)[1]
+    redis.call('ZREM', delayed, entry)
+    redis.call('XDEL', later, entry)
+    if aside then
+      local fields = aside[2]
+      local message = field_of(fields, 'i') or entry .. '.d'
+      local i = tonumber(field_of(fields, 's')) % streams
+      local back = put(i, again(message, field_of(fields, 'n') or 0, fields))
+      redis.call('HSET', places, message, i .. ' ' .. back)
+      brought = brought + 1
+    end
+    budget = budget - 1
+  end
+  local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+  redis.call('ZREM', due, 'd')
+  if head[2] then
+    call_at('d', tonumber(head[2]))
+  end
+end
+
+-- A message whose reader did not finish in time waits again, or is dead.
+local function give_back(i, entry)
+  local lost = redis.call('XRANGE', stream_key(i), entry, entry)[1]
+  if not finish(i, entry) or not lost then
+    return
+  end
+  local fields = lost[2]
+  local message = field_of(fields, 'i') or entry .. '.' .. i
+  local made = tonumber(field_of(fields, 'n') or 0) + 1
+  if made >= attempts then
+    bury(fields, message, made, 'its reader did not finish in time, ' .. made .. ' times')
+  else
+    if not field_of(fields, 'w') then
+      fields[#fields + 1] = 'w'
+      fields[#fields + 1] = string.match(entry, '^%d+')
+    end
+    local to = i % streams
+    local back = put(to, again(message, made, fields))
+    redis.call('HSET', places, message, to .. ' ' .. back)
+    brought = brought + 1
+  end
+  count('reclaimed', 1)
+  budget = budget - 1
+end
+
+local function reclaim(i)
+  local from, soonest, looked = redis.call('HGET', K, 'from:' .. i) or '-', nil, 0
+  local least = tonumber(redis.call('HGET', K, 'least:' .. i) or 0)
+  if from ~= '-' then
+    soonest = least
+  end
+  while looked < 1000 and budget > 0 do
+    local page = redis.pcall('XPENDING', stream_key(i), group, from, '+', 100)
+    if page.err then -- somebody deleted the stream
+      page = {}
+    end
+    for _, one in ipairs(page) do
+      local left = day - one[3]
+      if left <= 0 then
+        give_back(i, one[1])
+      elseif not soonest or now + left < soonest then
+        soonest = now + left
+      end
+      from = '(' .. one[1]
+      looked = looked + 1
+    end
+    if #page < 100 then
+      redis.call('HDEL', K, 'from:' .. i, 'least:' .. i)
+      redis.call('ZREM', due, i)
+      if soonest then
+        call_at(i, soonest)
+      end
+      return
+    end
+  end
+  redis.call('HSET', K, 'from:' .. i, from, 'least:' .. i, string.format('%.0f', soonest or now + day))
+end
+
+for _, what in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 4)) do
+  if what == 'd' then
+    bring_back()
+  else
+    reclaim(tonumber(what))
+  end
+end
+
+count('in', brought)
+count('moved', brought)
+
+-- Whose turn it is.
+local got = {}
+
+local function deliver(i, n)
+  local key = stream_key(i)
+  local answer = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', n, 'STREAMS', key, '>')
+  if answer and answer.err then
+    redis.call('XGROUP', 'CREATE', key, group, '0', 'MKSTREAM')
+    answer = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', n, 'STREAMS', key, '>')
+  end
+  local list = answer and answer[1] and answer[1][2] or {}
+  if #list < n then
+    take(i, tonumber(redis.call('HGET', waits, i) or 0)) -- fewer than were counted: somebody deleted them
+  else
+    take(i, n)
+  end
+  local entries, alive = {}, {}
+  for _, one in ipairs(list) do
+    local deadline = one[2] and tonumber(field_of(one[2], 'd') or 0) or 0
+    if deadline > 0 and deadline <= now then
+      finish(i, one[1])
+      forget(field_of(one[2], 'i') or one[1] .. '.' .. i)
+      count('expired', 1)
+    else
+      entries[#entries + 1] = one[1]
+      alive[#alive + 1] = {i, one[1], one[2]}
+    end
+  end
+  if #entries > 0 then
+    local claim = {unpack(entries)}
+    claim[#claim + 1] = 'TIME'
+    claim[#claim + 1] = string.format('%.0f', now + visibility - day)
+    claim[#claim + 1] = 'JUSTID'
+    redis.call('XCLAIM', key, group, consumer, 0, unpack(claim))
+    call_at(i, now + visibility)
+  end
+  return alive
+end
+
+local taken = 0
+for arg = 6, #ARGV - 1 do
+  local i = tonumber(ARGV[arg])
+  if taken < max and redis.call('HEXISTS', waits, i) == 1 then
+    for _, one in ipairs(deliver(i, 1)) do
+      got[#got + 1], taken = one, taken + 1
+    end
+  end
+end
+
+-- A round goes over the streams from the cursor on; a stream with little left
+-- drops out, and the next round is over the others.
+local tries = 0
+while taken < max and tries < 3 do
+  tries = tries + 1
+  local round = redis.call('ZRANGEBYSCORE', ready, cursor, '+inf', 'LIMIT', 0, max - taken)
+  if #round < max - taken and cursor > 0 then
+    for _, i in ipairs(redis.call('ZRANGEBYSCORE', ready, '-inf', '(' .. cursor, 'LIMIT', 0, max - taken - #round)) do
+      round[#round + 1] = i
+    end
+  end
+  if #round == 0 then
+    break
+  end
+  local left = redis.call('HMGET', waits, unpack(round))
+  local share, open, last = {}, max - taken, 0
+  local more = true
+  while open > 0 and more do
+    more = false
+    for j = 1, #round do
+      local has = tonumber(left[j] or 0) - (share[j] or 0)
+      if has > 0 and open > 0 then
+        share[j], open, last, more = (share[j] or 0) + 1, open - 1, j, true
+      end
+    end
+  end
+  if last == 0 then
+    break
+  end
+  local lists, longest = {}, 0
+  for j = 1, #round do
+    lists[j] = share[j] and deliver(tonumber(round[j]), share[j]) or {}
+    longest = math.max(longest, #lists[j])
+  end
+  for turn = 1, longest do
+    for j = 1, #round do
+      if lists[j][turn] then
+        got[#got + 1], taken = lists[j][turn], taken + 1
+      end
+    end
+  end
+  cursor = tonumber(round[last]) + 1
+end
+if taken > 0 then
+  redis.call('HSET', K, 'cursor', cursor)
+end
+
+-- Streams that writers no longer use are dropped when they are empty: what was
+-- acknowledged is deleted, so a length of 0 says that nothing is in flight either.
+local dropped = span
+while dropped > streams and span - dropped < 8 and redis.call('XLEN', stream_key(dropped - 1)) == 0 do
+  dropped = dropped - 1
+  redis.call('DEL', stream_key(dropped))
+  redis.call('ZREM', due, dropped)
+end
+if dropped < span then
+  redis.call('HSET', K, 'span', dropped)
+end
+
+if #got > 0 then
+  local list = {}
+  for j, one in ipairs(got) do
+    list[j] = one[1] .. ' ' .. one[2]
+    reply[#reply + 1] = one
+  end
+  count('delivered', #got)
+  reqid_remember(id, table.concat(list, ' '), now_us)
+  local tokens = math.min(brought - #got, 64) - redis.call('LLEN', wake)
+  for _ = 1, tokens do
+    redis.call('LPUSH', wake, '1')
+  end
+else
+  redis.call('DEL', wake) -- nobody need wake for what is gone
+  local soonest = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
+  if soonest[2] then
+    reply[2] = math.max(0, tonumber(soonest[2]) - now)
+  end
+end
+return reply

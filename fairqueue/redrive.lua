@@ -1,0 +1,56 @@
+-- queue.redrive(K) id message [message ...] -> {1 or 0, ...}
+--
+-- Has dead messages tried again, as if they had never been delivered.
+--
+-- KEYS[1]  K
+-- ARGV[1]  id: of the request
+-- ARGV     ids of messages, at most 1,000
+-- ARGV     last, the number of the try
+-- Reply    for each message 1, or 0 if it is not dead
+-- Cost     O(log N) a message
+-- Repeat   harmless: the answer is replayed by id
+local reply, id = {}, ARGV[1]
+if ARGV[#ARGV] ~= '1' then
+  local before = streams > 0 and reqid_recall(id)
+  if before then
+    for one in string.gmatch(before, '%d') do
+      reply[#reply + 1] = tonumber(one)
+    end
+    return reply
+  end
+end
+
+local function redrive(message)
+  local entry = string.match(redis.call('HGET', places, message) or '', '^x (%S+)$')
+  local lost = entry and redis.call('XRANGE', dead, entry, entry)[1]
+  if not lost then
+    return 0
+  end
+  local fields = {}
+  for j = 1, #lost[2], 2 do
+    if lost[2][j] ~= 'r' and lost[2][j] ~= 'd' then -- neither the reason nor a deadline that has come
+      fields[#fields + 1] = lost[2][j]
+      fields[#fields + 1] = lost[2][j + 1]
+    end
+  end
+  redis.call('XDEL', dead, entry)
+  local i = tonumber(string.match(message, '%.(%d+)$') or 0) % streams
+  redis.call('HSET', places, message, i .. ' ' .. put(i, again(message, 0, fields)))
+  return 1
+end
+
+local back = 0
+for j = 2, #ARGV - 1 do
+  reply[j - 1] = streams > 0 and redrive(ARGV[j]) or 0
+  back = back + reply[j - 1]
+end
+count('in', back)
+count('moved', back)
+count('redriven', back)
+if back > 0 then
+  reqid_remember(id, table.concat(reply), now_us)
+  for _ = 1, math.min(back, 64) - redis.call('LLEN', wake) do
+    redis.call('LPUSH', wake, '1')
+  end
+end
+return reply

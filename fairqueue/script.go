@@ -1,0 +1,72 @@
+package fairqueue
+
+import (
+	_ "embed"
+
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
+)
+
+//go:embed open.lua
+var openFragment string
+
+//go:embed move.lua
+var moveFragment string
+
+//go:embed write.lua
+var writeSource string
+
+//go:embed read.lua
+var readSource string
+
+//go:embed ack.lua
+var ackSource string
+
+//go:embed nack.lua
+var nackSource string
+
+//go:embed extend.lua
+var extendSource string
+
+//go:embed cancel.lua
+var cancelSource string
+
+//go:embed resize.lua
+var resizeSource string
+
+//go:embed pause.lua
+var pauseSource string
+
+//go:embed stats.lua
+var statsSource string
+
+//go:embed redrive.lua
+var redriveSource string
+
+//go:embed purge.lua
+var purgeSource string
+
+//go:embed delete.lua
+var deleteSource string
+
+// scripts are all the scripts that a queue runs.
+type scripts struct {
+	write, read, ack, nack, extend, cancel *script.Script
+	resize, pause, stats                   *script.Script
+	redrive, purge, delete                 *script.Script
+}
+
+var standardScripts = &scripts{
+	write:   script.New("queue.write", writeSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	read:    script.New("queue.read", readSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	ack:     script.New("queue.ack", ackSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	nack:    script.New("queue.nack", nackSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	extend:  script.New("queue.extend", extendSource, openFragment),
+	cancel:  script.New("queue.cancel", cancelSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	resize:  script.New("queue.resize", resizeSource, openFragment),
+	pause:   script.New("queue.pause", pauseSource, openFragment),
+	stats:   script.New("queue.stats", statsSource, openFragment),
+	redrive: script.New("queue.redrive", redriveSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	purge:   script.New("queue.purge", purgeSource, openFragment),
+	delete:  script.New("queue.delete", deleteSource),
+}

@@ -1,0 +1,181 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Ack says that messages were handled: they are gone, with their memory. It
+// returns how many, and [ErrStale] if any of the receipts was stale; the others
+// count all the same.
+//
+// Errors: [ErrStale]; [ErrConfig] for what is no receipt, before Redis was asked.
+func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
+	done, err := q.settle(ctx, q.scripts.ack, nil, receipts)
+	return countOf(done, receipts, err)
+}
+
+// NackConfig is how a message is given back. The zero value has it come again at
+// once.
+type NackConfig struct {
+	// Delay is after how long the message comes again, in whole milliseconds.
+	// Defaults to 0, at once.
+	Delay time.Duration
+
+	// Reason says why, for people who look at it when it is dead. At most 512
+	// bytes are kept. Defaults to none.
+	Reason string
+
+	// Dead has the message die at once instead of coming again. Defaults to off.
+	Dead bool
+}
+
+// maxReason is how much of a reason is kept, in bytes.
+const maxReason = 512
+
+// Nack gives a message back that could not be handled. It comes again after the
+// delay, at the end of its stream, or is dead when it was delivered
+// [Config.MaxAttempts] times. Errors: [ErrStale], [ErrConfig].
+func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error {
+	if cfg.Delay < 0 {
+		return ErrConfig.Saying("the delay is negative: %s", cfg.Delay)
+	}
+	how := "failed"
+	if cfg.Dead {
+		how = "dead"
+	}
+	_, err := countOf(q.nack(ctx, how, cfg.Delay, cfg.Reason, receipt))
+	return err
+}
+
+// nack returns what became of each receipt: 2 for dead, 1 for back, 0 for stale.
+func (q *Queue) nack(ctx context.Context, how string, delay time.Duration, reason string, receipts ...string) (done []int64, all []string, err error) {
+	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+	done, err = q.settle(ctx, q.scripts.nack, []string{how, millis(delay), strconv.Itoa(q.cfg.MaxAttempts), reason}, receipts)
+	return done, receipts, err
+}
+
+// Extend keeps messages invisible for d from now on, from [MinVisibility] to
+// [MaxVisibility]. It returns for each receipt whether that is so: false means
+// that it is stale, because the message was cancelled or another reader has it.
+func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string) ([]bool, error) {
+	if err := checkVisibility(d); err != nil {
+		return nil, err
+	}
+	if err := checkReceipts(receipts); err != nil {
+		return nil, err
+	}
+	good := make([]bool, 0, len(receipts))
+	for first := 0; first < len(receipts); first += chunk {
+		args := append([]string{q.cfg.Consumer, millis(d)}, receipts[first:min(first+chunk, len(receipts))]...)
+		values, err := q.call(ctx, q.scripts.extend, args...)
+		if err != nil {
+			return good, err
+		}
+		done, err := integers(values)
+		if err != nil {
+			return good, err
+		}
+		for _, n := range done {
+			good = append(good, n == 1)
+		}
+	}
+	return good, nil
+}
+
+// settle runs a script that takes an id, some arguments and receipts.
+func (q *Queue) settle(ctx context.Context, s *script.Script, args, receipts []string) ([]int64, error) {
+	if err := checkReceipts(receipts); err != nil {
+		return nil, err
+	}
+	var all []int64
+	for first := 0; first < len(receipts); first += chunk {
+		call := append(append([]string{reqid.New()}, args...), receipts[first:min(first+chunk, len(receipts))]...)
+		values, err := q.call(ctx, s, call...)
+		if err != nil {
+			return all, err
+		}
+		done, err := integers(values)
+		if err != nil {
+			return all, err
+		}
+		all = append(all, done...)
+	}
+	return all, nil
+}
+
+// countOf counts what was done, and says which receipts were stale.
+func countOf(done []int64, receipts []string, err error) (int, error) {
+	var n int
+	var stale []string
+	for i, one := range done {
+		if one > 0 {
+			n++
+		} else {
+			stale = append(stale, receipts[i])
+		}
+	}
+	if err == nil && len(stale) > 0 {
+		err = ErrStale
+		if len(receipts) > 1 {
+			err = ErrStale.Saying("%d of %d receipts are stale: %s", len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
+		}
+	}
+	return n, err
+}
+
+// Place is where a message was when it was cancelled.
+type Place string
+
+// The places.
+const (
+	Nowhere  Place = ""          // there is no such message any more, or it is dead
+	Delayed  Place = "delayed"   // it was set aside
+	Waiting  Place = "waiting"   // it had not been delivered
+	InFlight Place = "in_flight" // a reader has it, and learns of it when it extends its time
+)
+
+// Cancel removes messages that are not done yet, by their ids, and returns where
+// each one was. The context of a handler that has one in hand ends within a
+// third of its visibility. Errors: [ErrConfig] for what is no id, before Redis
+// was asked.
+func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
+	if err := checkIDs(ids); err != nil {
+		return nil, err
+	}
+	names := map[string]Place{"d": Delayed, "w": Waiting, "f": InFlight, "-": Nowhere}
+	places := make([]Place, 0, len(ids))
+	for first := 0; first < len(ids); first += chunk {
+		values, err := q.call(ctx, q.scripts.cancel, append([]string{reqid.New()}, ids[first:min(first+chunk, len(ids))]...)...)
+		if err != nil {
+			return places, err
+		}
+		for _, v := range values {
+			word, err := v.ToString()
+			if err != nil {
+				return places, err
+			}
+			places = append(places, names[word])
+		}
+	}
+	return places, nil
+}
+
+func integers(values []rueidis.RedisMessage) ([]int64, error) {
+	list := make([]int64, len(values))
+	for i, v := range values {
+		var err error
+		if list[i], err = v.AsInt64(); err != nil {
+			return nil, fmt.Errorf("a script of a queue answered %v", v)
+		}
+	}
+	return list, nil
+}

@@ -1,0 +1,142 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Stats is what a queue holds at one moment.
+type Stats struct {
+	Name string
+	At   time.Time // the server's time
+
+	Waiting  int // messages that may be read
+	InFlight int // messages that a reader has
+	Delayed  int // messages that are set aside until their time
+	Dead     int
+
+	OldestAge time.Duration // of the messages that wait, since they were written; 0 for none
+	Paused    bool
+	Group     string
+
+	StreamCount int           // streams that writers use
+	PerTenant   int           // how many of them a tenant has
+	Streams     []StreamStats // those that hold messages, by index; also of those that are no longer used
+
+	Counters Counters
+}
+
+// StreamStats is one stream.
+type StreamStats struct {
+	Index     int
+	Waiting   int
+	InFlight  int
+	OldestAge time.Duration // of those that wait; 0 for none
+}
+
+// Counters count since the queue began, over all processes. A full server may
+// lose none of them: each is written with what it counts.
+type Counters struct {
+	Written   int64 // messages written, also those with a delay
+	Delivered int64 // deliveries
+	Acked     int64 // messages acknowledged
+	Nacked    int64 // deliveries given back because they failed
+	Reclaimed int64 // deliveries whose reader did not finish in time
+	Expired   int64 // messages whose deadline came before their turn
+	Cancelled int64
+	Buried    int64 // messages that died
+	Redriven  int64 // dead messages that were given another try
+	Purged    int64 // dead messages that were forgotten
+}
+
+// Len returns how many messages wait, in O(1), for autoscalers; 0 for a queue
+// that does not exist.
+func (q *Queue) Len(ctx context.Context) (int, error) {
+	c := q.run.Client
+	counts, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisMessage, error) {
+		return c.Do(ctx, c.B().Hmget().Key(baseKey(q.name)).Field("in", "out").Build()).ToArray()
+	})
+	if err != nil {
+		return 0, err
+	}
+	var n [2]int64
+	for i := range n {
+		if counts[i].IsNil() {
+			continue
+		}
+		if n[i], err = counts[i].AsInt64(); err != nil {
+			return 0, ErrBroken.With(err)
+		}
+	}
+	return int(max(0, n[0]-n[1])), nil
+}
+
+// Stats looks at the queue and changes nothing. It takes as long as the queue has
+// streams. Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	values, err := q.call(ctx, q.scripts.stats)
+	if err != nil {
+		return Stats{}, err
+	}
+	if len(values) == 0 {
+		return Stats{}, ErrNotFound
+	}
+	s := Stats{Name: q.name}
+	head, err := integers(values[:3])
+	if err != nil {
+		return s, err
+	}
+	s.At, s.Delayed, s.Dead = time.UnixMilli(head[0]), int(head[1]), int(head[2])
+	record, err := values[3].AsStrMap()
+	if err != nil {
+		return s, err
+	}
+	number := func(field string) int64 {
+		n, _ := strconv.ParseInt(record[field], 10, 64) // absent is 0
+		return n
+	}
+	s.StreamCount, s.PerTenant = int(number("streams")), int(number("per_tenant"))
+	s.Paused, s.Group = record["paused"] == "1", record["group"]
+	s.Counters = Counters{
+		Written:   number("in") - number("moved") + number("later"),
+		Delivered: number("delivered"), Acked: number("acked"), Nacked: number("nacked"),
+		Reclaimed: number("reclaimed"), Expired: number("expired"), Cancelled: number("cancelled"),
+		Buried: number("buried"), Redriven: number("redriven"), Purged: number("purged"),
+	}
+	for _, v := range values[4:] {
+		one, err := s.stream(v)
+		if err != nil {
+			return s, err
+		}
+		s.Waiting += one.Waiting
+		s.InFlight += one.InFlight
+		s.OldestAge = max(s.OldestAge, one.OldestAge)
+		s.Streams = append(s.Streams, one)
+	}
+	return s, nil
+}
+
+func (s Stats) stream(v rueidis.RedisMessage) (StreamStats, error) {
+	values, err := v.ToArray()
+	if err != nil || len(values) != 4 {
+		return StreamStats{}, fmt.Errorf("queue.stats answered %d values for a stream: %w", len(values), err)
+	}
+	n, err := integers(values[:3])
+	if err != nil {
+		return StreamStats{}, err
+	}
+	one := StreamStats{Index: int(n[0]), Waiting: int(n[1]), InFlight: int(n[2])}
+	oldest, err := values[3].ToString()
+	if err != nil || oldest == "" {
+		return one, err
+	}
+	ms, err := strconv.ParseInt(oldest, 10, 64)
+	one.OldestAge = max(0, s.At.Sub(time.UnixMilli(ms)))
+	return one, err
+}

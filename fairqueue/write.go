@@ -1,0 +1,161 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/shuffleshard"
+)
+
+// maxLabel is the longest tenant and dedupe id in bytes.
+const maxLabel = 512
+
+// Written is what became of a draft.
+type Written struct {
+	ID        string // of the message
+	Duplicate bool   // it was written before, under the same dedupe id
+}
+
+// Write writes one message and returns its id. After a lost reply the library
+// writes again and gets the first one's answer.
+//
+// Errors: [ErrConfig] for a draft that cannot be, before Redis was asked;
+// [ErrBroken], [ErrVersion], millrace.ErrFull, and then nothing was written.
+func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
+	written, err := q.WriteBatch(ctx, d)
+	if err != nil {
+		return "", err
+	}
+	return written[0].ID, nil
+}
+
+// WriteBatch writes several messages in one call for each 1,000 of them, which is
+// applied whole. All drafts are checked before the first is written. It returns
+// what became of each, in their order; with an error, of those that are written.
+func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, error) {
+	texts := make([][]string, len(drafts))
+	for i, d := range drafts {
+		if err := d.check(); err != nil {
+			return nil, err
+		}
+		d.Headers = q.carried(ctx, d.Headers)
+		var err error
+		if texts[i], err = q.fields(d); err != nil {
+			return nil, err
+		}
+	}
+	written := make([]Written, 0, len(drafts))
+	for first := 0; first < len(drafts); first += chunk {
+		last := min(first+chunk, len(drafts))
+		some, err := q.write(ctx, drafts[first:last], texts[first:last])
+		if err != nil {
+			return written, err
+		}
+		written = append(written, some...)
+	}
+	return written, nil
+}
+
+func (d Draft) check() error {
+	switch {
+	case d.Tenant == "":
+		return ErrConfig.Saying("a message has no tenant")
+	case len(d.Tenant) > maxLabel:
+		return ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
+	case len(d.DedupeID) > maxLabel:
+		return ErrConfig.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+	case d.Delay < 0:
+		return ErrConfig.Saying("the delay is negative: %s", d.Delay)
+	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
+		return ErrConfig.Saying("the deadline is not a millisecond away: %s", d.Deadline)
+	}
+	return nil
+}
+
+// carried returns headers with what hooks add to them.
+func (q *Queue) carried(ctx context.Context, headers map[string]string) map[string]string {
+	copied := false
+	for _, hook := range q.cfg.Hooks {
+		carrier, ok := hook.(millrace.CarryHook)
+		if !ok {
+			continue
+		}
+		if !copied {
+			headers, copied = maps.Clone(headers), true
+			if headers == nil {
+				headers = make(map[string]string)
+			}
+		}
+		carrier.OnWrite(ctx, headers)
+	}
+	return headers
+}
+
+// write makes one script call, and another one when the queue has another shape
+// than was known.
+func (q *Queue) write(ctx context.Context, drafts []Draft, texts [][]string) ([]Written, error) {
+	id := reqid.New()
+	for {
+		known := q.shaped()
+		args := []string{
+			id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group,
+			millis(q.cfg.DedupeWindow), strconv.Itoa(len(drafts)),
+		}
+		for i, d := range drafts {
+			args = append(args, known.shard(d.Tenant), millis(d.Delay), millis(d.Deadline), d.DedupeID, strconv.Itoa(len(texts[i])))
+			args = append(args, texts[i]...)
+		}
+		values, err := q.call(ctx, q.scripts.write, args...)
+		if err != nil {
+			return nil, err
+		}
+		words := make([]string, len(values))
+		for i, v := range values {
+			if words[i], err = text(v); err != nil {
+				return nil, err
+			}
+		}
+		if len(words) == 3 && words[0] == "resized" {
+			streams, err1 := strconv.Atoi(words[1])
+			per, err2 := strconv.Atoi(words[2])
+			if err1 != nil || err2 != nil || streams < 1 || per < 1 {
+				return nil, fmt.Errorf("queue.write answered the shape %v", words)
+			}
+			q.reshape(shape{streams: streams, perTenant: per})
+			continue
+		}
+		if len(words) != 1+len(drafts) {
+			return nil, fmt.Errorf("queue.write answered %d ids for %d messages", len(words)-1, len(drafts))
+		}
+		written := make([]Written, len(drafts))
+		for i, word := range words[1:] {
+			name, duplicate := strings.CutPrefix(word, "=")
+			written[i] = Written{ID: name, Duplicate: duplicate}
+		}
+		return written, nil
+	}
+}
+
+// shard returns a tenant's streams as scripts take them.
+func (s shape) shard(tenant string) string {
+	indices := shuffleshard.Get(s.streams, s.perTenant, tenant)
+	list := make([]byte, 0, 4*len(indices))
+	for i, index := range indices {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendInt(list, int64(index), 10)
+	}
+	return string(list)
+}
+
+// millis rounds up, so that nothing comes too early and no time becomes none.
+func millis(d time.Duration) string {
+	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+}
