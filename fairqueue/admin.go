@@ -28,7 +28,8 @@ func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 	if perTenant < 0 || perTenant > streams {
 		return ErrConfig.Saying("a tenant has 1 to %d streams, not %d", streams, perTenant)
 	}
-	values, err := q.call(ctx, q.scripts.resize, strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group)
+	values, err := q.call(ctx, q.scripts.resize, strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group,
+		strconv.Itoa(q.cfg.PerTenant), strconv.Itoa(q.cfg.MaxAttempts))
 	if err != nil {
 		return err
 	}

@@ -81,7 +81,7 @@ func (d *desk) ask(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 	d.leave(r)
 	select {
 	case a := <-r.done: // it came at the same moment
-		go d.q.handBack(a.messages)
+		go d.q.handBack(ctx, a.messages)
 	default:
 	}
 	return nil, context.Cause(ctx)
@@ -162,6 +162,9 @@ func (d *desk) read(turn []*reader) {
 	ctx, cancel := context.WithTimeout(context.Background(), callPatience)
 	defer cancel()
 	t, err := d.q.take(ctx, turn[0].cfg.Visibility, most, prefer)
+	if missing := most - len(t.entries); err == nil && missing > 0 && !t.paused {
+		err = d.adopt(ctx, turn[0].cfg.Visibility, missing, &t)
+	}
 	messages := make([]Message, 0, len(t.entries))
 	for _, e := range t.entries {
 		m, garbled := e.message(t.at)
@@ -176,13 +179,13 @@ func (d *desk) read(turn []*reader) {
 	defer d.mu.Unlock()
 	shares, left := divide(turn, messages)
 	if len(left) > 0 {
-		go d.q.handBack(left)
+		go d.q.handBack(ctx, left)
 	}
 	now := time.Now()
 	for i, r := range turn {
 		switch {
 		case r.gone && len(shares[i]) > 0:
-			go d.q.handBack(shares[i])
+			go d.q.handBack(ctx, shares[i])
 		case r.gone:
 		case len(shares[i]) > 0:
 			r.done <- answer{messages: shares[i]}
@@ -205,6 +208,24 @@ func (d *desk) read(turn []*reader) {
 		d.asleep = true
 		go d.sleep()
 	}
+}
+
+// adopt moves messages of the legacy stream into the queue and takes them. What
+// was taken before counts even if that fails.
+func (d *desk) adopt(ctx context.Context, visibility time.Duration, missing int, t *taken) error {
+	moved, err := d.q.adopt(ctx, missing)
+	if err == nil && moved > 0 {
+		var more taken
+		if more, err = d.q.take(ctx, visibility, moved, nil); err == nil {
+			more.entries = append(t.entries, more.entries...)
+			*t = more
+		}
+	}
+	if err != nil && len(t.entries) > 0 {
+		d.q.cfg.Logger.WarnContext(ctx, "messages of the legacy stream could not be moved", "queue", d.q.name, "error", err)
+		return nil
+	}
+	return err
 }
 
 // divide deals messages out, one to each reader in turn: those who prefer a
@@ -276,7 +297,7 @@ func (d *desk) sleep() {
 }
 
 // handBack returns messages for which nobody is there any more.
-func (q *Queue) handBack(messages []Message) {
+func (q *Queue) handBack(ctx context.Context, messages []Message) {
 	if len(messages) == 0 {
 		return
 	}
@@ -284,7 +305,7 @@ func (q *Queue) handBack(messages []Message) {
 	for i, m := range messages {
 		receipts[i] = m.Receipt
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), handBackPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handBackPatience)
 	defer cancel()
 	if _, _, err := q.nack(ctx, "unread", 0, "", receipts...); err != nil {
 		q.cfg.Logger.WarnContext(ctx, "messages could not be handed back and come again when they are visible",

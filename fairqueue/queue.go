@@ -16,9 +16,11 @@ import (
 )
 
 const (
-	// StreamsDefault and PerTenantDefault are the shape of a new queue. Two
-	// tenants share all their streams once in 635,376 pairs.
-	StreamsDefault   = 64
+	// StreamsDefault is how many streams a new queue has.
+	StreamsDefault = 64
+
+	// PerTenantDefault is how many of them a tenant has. Two tenants share all of
+	// them once in 635,376 pairs.
 	PerTenantDefault = 4
 
 	// MaxStreams is how many streams a queue has at most.
@@ -46,8 +48,9 @@ type Queue struct {
 	scripts *scripts
 	desk    *desk
 
-	mu    sync.Mutex
-	shape shape // as last seen
+	mu          sync.Mutex
+	shape       shape     // as last seen
+	legacyEmpty time.Time // when the legacy stream was last found empty
 }
 
 // Config is how a queue is used by this process. The zero value works.
@@ -78,6 +81,18 @@ type Config struct {
 	// it; in milliseconds at the finest. Defaults to [DedupeWindowDefault].
 	DedupeWindow time.Duration
 
+	// IdleExpiry is after how long without a write or a read an empty queue goes
+	// whole, all keys together: one in which nothing waits, is in flight, set
+	// aside or dead. [TendJob] does it. Stored with each write; in milliseconds at
+	// the finest. Defaults to 0, never.
+	IdleExpiry time.Duration
+
+	// ExpireFull lets it go with all that is in it. Defaults to off.
+	ExpireFull bool
+
+	// Legacy is a stream that the queue replaces. Defaults to none.
+	Legacy Legacy
+
 	// Gzip compresses bodies of at least so many bytes, if that makes them
 	// smaller. Readers need no setting. Defaults to 0, never.
 	Gzip int
@@ -104,6 +119,12 @@ func (c Config) withDefaults() (Config, error) {
 		return c, ErrConfig.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
 	case c.DedupeWindow < 0:
 		return c, ErrConfig.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
+	case c.IdleExpiry < 0:
+		return c, ErrConfig.Saying("IdleExpiry is negative: %s", c.IdleExpiry)
+	case c.ExpireFull && c.IdleExpiry == 0:
+		return c, ErrConfig.Saying("ExpireFull says how a queue goes, but IdleExpiry does not say when")
+	case c.Legacy.Stream != "" && c.Legacy.Group == "":
+		return c, ErrConfig.Saying("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
 	case c.Gzip < 0:
 		return c, ErrConfig.Saying("Gzip is negative: %d", c.Gzip)
 	}
@@ -131,6 +152,14 @@ func (c Config) withDefaults() (Config, error) {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	return c, nil
+}
+
+// expiry is IdleExpiry as scripts take it.
+func (c Config) expiry() string {
+	if c.ExpireFull {
+		return millis(c.IdleExpiry) + "!"
+	}
+	return millis(c.IdleExpiry)
 }
 
 // shape is how many streams writers use, and how many of them a tenant has.

@@ -16,8 +16,10 @@ const (
 	// invisible.
 	VisibilityDefault = 30 * time.Second
 
-	// MinVisibility and MaxVisibility bound that.
+	// MinVisibility is the shortest that may be asked for.
 	MinVisibility = 10 * time.Millisecond
+
+	// MaxVisibility is the longest.
 	MaxVisibility = 12 * time.Hour
 )
 

@@ -25,7 +25,6 @@
 local id, consumer = ARGV[1], ARGV[2]
 local visibility, max, attempts = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local try = ARGV[#ARGV]
-local day = 86400000
 
 if streams == 0 then
   return {'0', -1, string.format('%.0f', now)}
@@ -49,99 +48,7 @@ if paused then
 end
 redis.call('HDEL', K, '') -- a first write that a full server does not refuse
 
--- What is due.
-local budget, brought = 200, 0
-
-local function bring_back()
-  for _, entry in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, budget)) do
-    local aside = redis.call('XRANGE', later, entry, entry)[1]
-    redis.call('ZREM', delayed, entry)
-    redis.call('XDEL', later, entry)
-    if aside then
-      local fields = aside[2]
-      local message = field_of(fields, 'i') or entry .. '.d'
-      local i = tonumber(field_of(fields, 's')) % streams
-      local back = put(i, again(message, field_of(fields, 'n') or 0, fields))
-      redis.call('HSET', places, message, i .. ' ' .. back)
-      brought = brought + 1
-    end
-    budget = budget - 1
-  end
-  local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-  redis.call('ZREM', due, 'd')
-  if head[2] then
-    call_at('d', tonumber(head[2]))
-  end
-end
-
--- A message whose reader did not finish in time waits again, or is dead.
-local function give_back(i, entry)
-  local lost = redis.call('XRANGE', stream_key(i), entry, entry)[1]
-  if not finish(i, entry) or not lost then
-    return
-  end
-  local fields = lost[2]
-  local message = field_of(fields, 'i') or entry .. '.' .. i
-  local made = tonumber(field_of(fields, 'n') or 0) + 1
-  if made >= attempts then
-    bury(fields, message, made, 'its reader did not finish in time, ' .. made .. ' times')
-  else
-    if not field_of(fields, 'w') then
-      fields[#fields + 1] = 'w'
-      fields[#fields + 1] = string.match(entry, '^%d+')
-    end
-    local to = i % streams
-    local back = put(to, again(message, made, fields))
-    redis.call('HSET', places, message, to .. ' ' .. back)
-    brought = brought + 1
-  end
-  count('reclaimed', 1)
-  budget = budget - 1
-end
-
-local function reclaim(i)
-  local from, soonest, looked = redis.call('HGET', K, 'from:' .. i) or '-', nil, 0
-  local least = tonumber(redis.call('HGET', K, 'least:' .. i) or 0)
-  if from ~= '-' then
-    soonest = least
-  end
-  while looked < 1000 and budget > 0 do
-    local page = redis.pcall('XPENDING', stream_key(i), group, from, '+', 100)
-    if page.err then -- somebody deleted the stream
-      page = {}
-    end
-    for _, one in ipairs(page) do
-      local left = day - one[3]
-      if left <= 0 then
-        give_back(i, one[1])
-      elseif not soonest or now + left < soonest then
-        soonest = now + left
-      end
-      from = '(' .. one[1]
-      looked = looked + 1
-    end
-    if #page < 100 then
-      redis.call('HDEL', K, 'from:' .. i, 'least:' .. i)
-      redis.call('ZREM', due, i)
-      if soonest then
-        call_at(i, soonest)
-      end
-      return
-    end
-  end
-  redis.call('HSET', K, 'from:' .. i, from, 'least:' .. i, string.format('%.0f', soonest or now + day))
-end
-
-for _, what in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 4)) do
-  if what == 'd' then
-    bring_back()
-  else
-    reclaim(tonumber(what))
-  end
-end
-
-count('in', brought)
-count('moved', brought)
+local brought = tend_due(attempts)
 
 -- Whose turn it is.
 local got = {}
@@ -236,20 +143,10 @@ while taken < max and tries < 3 do
   cursor = tonumber(round[last]) + 1
 end
 if taken > 0 then
-  redis.call('HSET', K, 'cursor', cursor)
+  redis.call('HSET', K, 'cursor', cursor, 'touched', string.format('%.0f', now))
 end
 
--- Streams that writers no longer use are dropped when they are empty: what was
--- acknowledged is deleted, so a length of 0 says that nothing is in flight either.
-local dropped = span
-while dropped > streams and span - dropped < 8 and redis.call('XLEN', stream_key(dropped - 1)) == 0 do
-  dropped = dropped - 1
-  redis.call('DEL', stream_key(dropped))
-  redis.call('ZREM', due, dropped)
-end
-if dropped < span then
-  redis.call('HSET', K, 'span', dropped)
-end
+drop_streams()
 
 if #got > 0 then
   local list = {}

@@ -13,6 +13,9 @@ var openFragment string
 //go:embed move.lua
 var moveFragment string
 
+//go:embed due.lua
+var dueFragment string
+
 //go:embed write.lua
 var writeSource string
 
@@ -49,16 +52,19 @@ var purgeSource string
 //go:embed delete.lua
 var deleteSource string
 
+//go:embed tend.lua
+var tendSource string
+
 // scripts are all the scripts that a queue runs.
 type scripts struct {
 	write, read, ack, nack, extend, cancel *script.Script
 	resize, pause, stats                   *script.Script
-	redrive, purge, delete                 *script.Script
+	redrive, purge, delete, tend           *script.Script
 }
 
 var standardScripts = &scripts{
 	write:   script.New("queue.write", writeSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
-	read:    script.New("queue.read", readSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
+	read:    script.New("queue.read", readSource, openFragment, moveFragment, dueFragment, reqid.Fragment).Numbered(),
 	ack:     script.New("queue.ack", ackSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
 	nack:    script.New("queue.nack", nackSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
 	extend:  script.New("queue.extend", extendSource, openFragment),
@@ -69,4 +75,5 @@ var standardScripts = &scripts{
 	redrive: script.New("queue.redrive", redriveSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
 	purge:   script.New("queue.purge", purgeSource, openFragment),
 	delete:  script.New("queue.delete", deleteSource),
+	tend:    script.New("queue.tend", tendSource, openFragment, moveFragment, dueFragment),
 }

@@ -17,7 +17,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		fragments    []string
 	}{
 		{"queue.write", writeSource, moving},
-		{"queue.read", readSource, moving},
+		{"queue.read", readSource, append(moving[:2:2], dueFragment, reqid.Fragment)},
 		{"queue.ack", ackSource, moving},
 		{"queue.nack", nackSource, moving},
 		{"queue.extend", extendSource, []string{openFragment}},
@@ -28,6 +28,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		{"queue.redrive", redriveSource, moving},
 		{"queue.purge", purgeSource, []string{openFragment}},
 		{"queue.delete", deleteSource, nil},
+		{"queue.tend", tendSource, []string{openFragment, moveFragment, dueFragment}},
 	} {
 		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: keys}) {
 			t.Error(p)

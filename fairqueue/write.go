@@ -104,8 +104,8 @@ func (q *Queue) write(ctx context.Context, drafts []Draft, texts [][]string) ([]
 	for {
 		known := q.shaped()
 		args := []string{
-			id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group,
-			millis(q.cfg.DedupeWindow), strconv.Itoa(len(drafts)),
+			id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
+			millis(q.cfg.DedupeWindow), q.cfg.expiry(), strconv.Itoa(len(drafts)),
 		}
 		for i, d := range drafts {
 			args = append(args, known.shard(d.Tenant), millis(d.Delay), millis(d.Deadline), d.DedupeID, strconv.Itoa(len(texts[i])))

@@ -1,4 +1,4 @@
--- queue.write(K) try id streams per group count {shards delay ttl dedupe window size field value ...} ... -> {...}
+-- queue.write(K) id streams per group attempts window expiry count {shards delay ttl dedupe window size field value ...} ... -> {...}
 --
 -- Writes messages, each to the one of its tenant's streams in which the fewest
 -- wait. A message with a delay is set aside until then.
@@ -12,8 +12,11 @@
 --          new queue
 -- ARGV[3]  per: the same for how many a tenant has
 -- ARGV[4]  group: of a new queue
--- ARGV[5]  window: for how many milliseconds a dedupe id counts
--- ARGV[6]  count: of messages, at most 1,000
+-- ARGV[5]  attempts: of a new queue, for upkeep that no reader does
+-- ARGV[6]  window: for how many milliseconds a dedupe id counts
+-- ARGV[7]  expiry: after how many milliseconds without a write or a read an empty
+--          queue may go; 0 for never; with a '!' behind, a full one may, too
+-- ARGV[8]  count: of messages, at most 1,000
 -- ARGV     for each message: its tenant's streams, separated by commas, those
 --          preferred first; delay and ttl in milliseconds, 0 for none; its dedupe
 --          id or ''; how many texts follow; field, value, ...
@@ -39,7 +42,11 @@ if try ~= '1' then
 end
 if streams == 0 then
   streams, per, span, group = known, known_per, known, ARGV[4]
-  redis.call('HSET', K, 'version', '1', 'streams', streams, 'per_tenant', per, 'span', span, 'group', group)
+  redis.call('HSET', K, 'version', '1', 'streams', streams, 'per_tenant', per, 'span', span, 'group', group,
+    'attempts', ARGV[5])
+end
+if ARGV[7] ~= '0' then
+  redis.call('HSET', K, 'expiry', ARGV[7], 'touched', string.format('%.0f', now))
 end
 
 local function emptiest(shards)
@@ -73,8 +80,8 @@ local function written_before(name)
   return until_ > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, added, aside, arg = {}, 0, 0, 7
-for _ = 1, tonumber(ARGV[6]) do
+local ids, added, aside, arg = {}, 0, 0, 9
+for _ = 1, tonumber(ARGV[8]) do
   local shards, delay, ttl = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
   local name, size = ARGV[arg + 3], tonumber(ARGV[arg + 4])
   local fields = {unpack(ARGV, arg + 5, arg + 4 + size)}
@@ -103,7 +110,7 @@ for _ = 1, tonumber(ARGV[6]) do
     ids[#ids + 1] = message
     if name ~= '' then
       redis.call('HSET', dedupe, name, message)
-      redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[5])), name)
+      redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[6])), name)
     end
   end
 end

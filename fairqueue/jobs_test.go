@@ -1,0 +1,154 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestTendJob does what is due in queues that nobody reads.
+func TestTendJob(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	job := TendJob(client)
+	until := func(what string, cond func() bool) {
+		t.Helper()
+		redistest.Eventually(t, what, func() bool {
+			if _, err := job.Slice(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			return cond()
+		})
+	}
+	if err := do(t, client, "SET", baseKey("foreign"), "x").Error(); err != nil {
+		t.Fatal(err)
+	}
+	q := openOn(t, client, "x", Config{Streams: 8, MaxAttempts: 2})
+	write(t, q, "a:1 b:2 c:3")
+	if _, err := q.Read(t.Context(), ReadConfig{Max: 3, Visibility: MinVisibility}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Write(t.Context(), Draft{Tenant: "d", Delay: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	until("what is due comes back", func() bool { s := stats(t, q); return s.Waiting == 4 && s.InFlight == 0 && s.Delayed == 0 })
+	if _, err := q.Read(t.Context(), ReadConfig{Max: 4, Visibility: MinVisibility}); err != nil {
+		t.Fatal(err)
+	}
+	until("messages die of their second reader", func() bool { s := stats(t, q); return s.Dead == 3 && s.Waiting == 1 })
+	ack(t, q, read(t, q, 1)...)
+
+	for i := range 20 {
+		if _, err := q.Write(t.Context(), Draft{Tenant: fmt.Sprint(i), Deadline: time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := q.Resize(t.Context(), 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	until("waiting messages expire and the streams are dropped", func() bool {
+		span, err := do(t, client, "HGET", baseKey("x"), "span").AsInt64()
+		return err == nil && span == 2 && stats(t, q).Counters.Expired == 20
+	})
+	wantSizes(t, q, 0, 0, 0, 3)
+
+	for range 10 {
+		if progress, err := job.Slice(t.Context()); err != nil || progress != millrace.Idle {
+			t.Errorf("slice when nothing is due = %v, %v, want idle", progress, err)
+		}
+	}
+}
+
+// TestGoneConsumersAreForgotten, but not those who have something in hand.
+func TestGoneConsumersAreForgotten(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	q := openOn(t, client, "x", Config{Streams: 1, Consumer: "here"})
+	stream := baseKey("x") + ":s:0"
+	write(t, q, "a:1")
+	read(t, q, 1)
+	write(t, q, "a:2")
+	gone := openOn(t, client, "x", Config{Consumer: "gone"})
+	ack(t, q, read(t, gone, 1)...)
+	consumers := func() int {
+		list, err := do(t, client, "XINFO", "CONSUMERS", stream, "millrace").ToArray()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(list)
+	}
+	if got := consumers(); got != 2 {
+		t.Fatalf("consumers = %d, want 2", got)
+	}
+	job := TendJob(client)
+	if _, err := job.Slice(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := consumers(); got != 2 {
+		t.Errorf("consumers = %d, want none forgotten within the hour", got)
+	}
+	// The same with an hour that is a millisecond.
+	short := withTend(t, "> 3600000", "> 1")
+	redistest.Eventually(t, "the one who is gone is forgotten", func() bool {
+		if _, err := q.run.Run(t.Context(), short, baseKey("x")); err != nil {
+			t.Fatal(err)
+		}
+		return consumers() == 1
+	})
+	wantSizes(t, q, 0, 1, 0, 0)
+}
+
+// TestIdleExpiry: a queue that nobody touches goes whole when it is empty, and a
+// full one only if that was asked for.
+func TestIdleExpiry(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	const expiry = 50 * time.Millisecond
+	empty := openOn(t, client, "empty", Config{IdleExpiry: expiry})
+	write(t, empty, "a:1")
+	ack(t, empty, read(t, empty, 1)...)
+	full := openOn(t, client, "full", Config{IdleExpiry: expiry})
+	write(t, full, "a:1")
+	flying := openOn(t, client, "flying", Config{IdleExpiry: expiry})
+	write(t, flying, "a:1")
+	read(t, flying, 1)
+	forced := openOn(t, client, "forced", Config{IdleExpiry: expiry, ExpireFull: true})
+	write(t, forced, "a:1")
+	lasting := openOn(t, client, "lasting", Config{})
+	write(t, lasting, "a:1")
+	ack(t, lasting, read(t, lasting, 1)...)
+
+	job := TendJob(client)
+	gone := func(name string) bool {
+		keys, err := do(t, client, "KEYS", baseKey(name)+"*").AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(keys) == 0
+	}
+	redistest.Eventually(t, "the empty and the forced one are gone", func() bool {
+		if _, err := job.Slice(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return gone("empty") && gone("forced")
+	})
+	for range 5 {
+		if _, err := job.Slice(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"full", "flying", "lasting"} {
+		if gone(name) {
+			t.Errorf("the queue %q is gone", name)
+		}
+	}
+	write(t, empty, "a:again")
+	wantSizes(t, empty, 1, 0, 0, 0)
+}

@@ -1,0 +1,153 @@
+package fairqueue
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// legacyRest is how long a reader leaves the legacy stream alone after it was
+// found empty.
+const legacyRest = 5 * time.Second
+
+// Legacy is a plain stream that a queue replaces. While readers of the queue have
+// too little to do, they move its messages into the queue, in their order, and
+// from then on they are messages like any other. So all that was written to the
+// stream is handled, writers may change over one by one, and readers of the old
+// kind may go on in the same group until they are gone.
+type Legacy struct {
+	// Stream is the key of the stream. It may lie in any cluster slot.
+	Stream string
+
+	// Group is the consumer group that its readers used. One that does not exist
+	// is created at the stream's beginning.
+	Group string
+
+	// Draft makes a draft of an entry's fields. One that returns an error is
+	// written as the default would. Defaults to the tenant "legacy" and the
+	// fields as a JSON object in the body.
+	Draft func(fields map[string]string) (Draft, error)
+}
+
+// draft makes the draft of a legacy entry. Its dedupe id keeps a message that was
+// moved and not yet removed, because its mover died in between, from being
+// moved twice.
+func (l Legacy) draft(id string, fields map[string]string) (Draft, error) {
+	d, err := Draft{}, error(nil)
+	if l.Draft != nil {
+		if d, err = l.Draft(fields); err == nil {
+			err = d.check()
+		}
+	}
+	if l.Draft == nil || err != nil {
+		body, err := json.Marshal(fields)
+		if err != nil {
+			return d, err
+		}
+		d = Draft{Tenant: "legacy", Body: body}
+	}
+	d.DedupeID = "legacy:" + id
+	return d, nil
+}
+
+// adopt moves up to n messages of the legacy stream into the queue, and returns
+// how many.
+func (q *Queue) adopt(ctx context.Context, n int) (int, error) {
+	l := q.cfg.Legacy
+	if l.Stream == "" {
+		return 0, nil
+	}
+	q.mu.Lock()
+	resting := time.Since(q.legacyEmpty) < legacyRest
+	q.mu.Unlock()
+	if resting {
+		return 0, nil
+	}
+	entries, err := q.legacyEntries(ctx, n)
+	if err != nil {
+		return 0, err
+	}
+	if len(entries) == 0 {
+		q.mu.Lock()
+		q.legacyEmpty = time.Now()
+		q.mu.Unlock()
+		return 0, nil
+	}
+	drafts, ids := make([]Draft, len(entries)), make([]string, len(entries))
+	for i, e := range entries {
+		ids[i] = e.ID
+		if drafts[i], err = l.draft(e.ID, e.FieldValues); err != nil {
+			return 0, err
+		}
+	}
+	if _, err := q.WriteBatch(ctx, drafts...); err != nil {
+		return 0, err
+	}
+	c := q.run.Client
+	_, err = script.Prompt(ctx, func(ctx context.Context) (int64, error) {
+		for _, reply := range c.DoMulti(ctx,
+			c.B().Xack().Key(l.Stream).Group(l.Group).Id(ids...).Build(),
+			c.B().Xdel().Key(l.Stream).Id(ids...).Build(),
+		) {
+			if err := reply.Error(); err != nil {
+				return 0, err
+			}
+		}
+		return 0, nil
+	})
+	return len(entries), err
+}
+
+// legacyEntries takes entries of the stream: those whose reader died first, and
+// then new ones.
+func (q *Queue) legacyEntries(ctx context.Context, n int) ([]rueidis.XRangeEntry, error) {
+	c, l := q.run.Client, q.cfg.Legacy
+	entries, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.XRangeEntry, error) {
+		claimed, err := c.Do(ctx, c.B().Xautoclaim().Key(l.Stream).Group(l.Group).Consumer(q.cfg.Consumer).
+			MinIdleTime(strconv.FormatInt(VisibilityDefault.Milliseconds(), 10)).Start("0").Count(int64(n)).Build()).ToArray()
+		if err != nil {
+			return nil, err
+		}
+		entries, err := claimed[1].AsXRange()
+		if err != nil || len(entries) > 0 {
+			return entries, err
+		}
+		fresh, err := c.Do(ctx, c.B().Xreadgroup().Group(l.Group, q.cfg.Consumer).Count(int64(n)).Streams().Key(l.Stream).Id(">").Build()).AsXRead()
+		if rueidis.IsRedisNil(err) {
+			return nil, nil
+		}
+		return fresh[l.Stream], err
+	})
+	if !retry.Code(err, "NOGROUP") {
+		return entries, err
+	}
+	if made, err := q.legacyGroup(ctx); err != nil || !made {
+		return nil, err
+	}
+	return q.legacyEntries(ctx, n)
+}
+
+// legacyGroup creates the group at the stream's beginning, if there is a stream,
+// and reports whether there is.
+func (q *Queue) legacyGroup(ctx context.Context) (bool, error) {
+	c, l := q.run.Client, q.cfg.Legacy
+	there, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
+		return c.Do(ctx, c.B().Exists().Key(l.Stream).Build()).AsInt64()
+	})
+	if err != nil || there == 0 {
+		return false, err
+	}
+	_, err = script.Prompt(ctx, func(ctx context.Context) (string, error) {
+		return c.Do(ctx, c.B().XgroupCreate().Key(l.Stream).Group(l.Group).Id("0").Build()).ToString()
+	})
+	if retry.Code(err, "BUSYGROUP") {
+		err = nil
+	}
+	return err == nil, err
+}

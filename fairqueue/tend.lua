@@ -1,0 +1,90 @@
+-- queue.tend(K) -> 1 or 0, or 2
+--
+-- Does what is due in a queue that nobody reads at the moment: brings back what
+-- has to come again, drops streams that are no longer used, removes waiting
+-- messages whose deadline has come, forgets consumers that have been gone for an
+-- hour, and removes the queue whole when it was not touched for the time that it
+-- asked for.
+--
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    0 when nothing was due, 1 when something was, 2 when there is probably
+--          more
+-- Cost     as a read; looks at 100 waiting messages and the consumers of each of 4
+--          streams, and goes on from there the next time
+-- Repeat   harmless: the second run finds less to do
+if streams == 0 then
+  return 0
+end
+local record = redis.call('HMGET', K, 'attempts', 'tended', 'expiry', 'touched', 'in', 'out')
+local attempts, from = tonumber(record[1] or 5), tonumber(record[2] or 0)
+redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+
+local brought = tend_due(attempts)
+local done = brought + drop_streams()
+
+local function expire(i)
+  local key = stream_key(i)
+  local last
+  for _, one in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+    if field_of(one, 'name') == group then
+      last = field_of(one, 'last-delivered-id')
+    end
+  end
+  local expired = 0
+  for _, one in ipairs(redis.call('XRANGE', key, last and '(' .. last or '-', '+', 'COUNT', 100)) do
+    local deadline = tonumber(field_of(one[2], 'd') or 0)
+    if deadline > 0 and deadline <= now then
+      redis.call('XDEL', key, one[1])
+      forget(field_of(one[2], 'i') or one[1] .. '.' .. i)
+      expired = expired + 1
+    end
+  end
+  if expired > 0 then
+    take(i, expired)
+    count('expired', expired)
+  end
+  return expired
+end
+
+local function dismiss(i)
+  local key, gone = stream_key(i), 0
+  for _, group_found in ipairs(redis.call('XINFO', 'GROUPS', key)) do
+    if field_of(group_found, 'name') == group then
+      for _, one in ipairs(redis.call('XINFO', 'CONSUMERS', key, group)) do
+        if field_of(one, 'pending') == 0 and field_of(one, 'idle') > 3600000 then
+          redis.call('XGROUP', 'DELCONSUMER', key, group, field_of(one, 'name'))
+          gone = gone + 1
+        end
+      end
+    end
+  end
+  return gone
+end
+
+for step = 0, math.min(4, span) - 1 do
+  local i = (from + step) % span
+  if redis.call('EXISTS', stream_key(i)) == 1 then
+    done = done + expire(i) + dismiss(i)
+  end
+end
+redis.call('HSET', K, 'tended', (from + 4) % span)
+
+local expiry, force = string.match(record[3] or '', '^(%d+)(!?)$')
+if expiry and now - tonumber(record[4] or now) > tonumber(expiry) then
+  local flying = 0
+  for i = 0, span - 1 do
+    flying = flying + redis.call('XLEN', stream_key(i))
+  end
+  if force == '!' or flying + redis.call('ZCARD', delayed) + redis.call('XLEN', dead) == 0 then
+    for i = 0, span - 1 do
+      redis.call('UNLINK', stream_key(i))
+    end
+    redis.call('UNLINK', K, ready, waits, due, delayed, later, places, dead, dedupe, dedupes, wake, req, req_before)
+    return 1
+  end
+end
+if brought > 0 and redis.call('LLEN', wake) == 0 then
+  redis.call('LPUSH', wake, '1')
+end
+return brought >= 200 and 2 or done > 0 and 1 or 0
