@@ -11,7 +11,7 @@ TESTFLAGS ?= -race -shuffle=on -count=1 -timeout=20m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler
+deps: ## Install what the tests need: a Redis server, a C compiler, node
 	@scripts/test-deps
 
 test: deps ## Run all tests, with real Redis servers

@@ -9,6 +9,9 @@
 //	ick    dirty lists: repeated writes fold into one mark, marks are handed
 //	       out in batches, and a mark that is renewed while its batch is being
 //	       worked on is never forgotten; a channel of them is for many consumers
+//	fairqueue
+//	       queues for many tenants, in which one that floods does not delay the
+//	       others
 //	lease  locks that stay until their time, even when Redis evicts, and whose
 //	       holder knows when it is over
 //

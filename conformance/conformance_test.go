@@ -38,6 +38,7 @@ var engines = []engine{serverEngine, sentinelEngine, clusterEngine}
 var structures = []structure{
 	{"ick", ickBehaviours},
 	{"channel", channelBehaviours},
+	{"queue", queueBehaviours},
 	{"lease", leaseBehaviours},
 }
 

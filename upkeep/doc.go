@@ -14,15 +14,16 @@
 // A rate is a chance at each moment that the program gives away; see package
 // steal for the arithmetic. Those here suit a program with a hundred to ten
 // thousand such moments a second, all processes together: at a thousand, one
-// slice in half a second goes round the keys for parked members, and one in a
-// second for each of the others. A slice looks at about 200 keys, which costs the
-// server a tenth of a millisecond. Quieter programs have the recruiter's floor,
-// which runs each job every ten seconds in every process. A program that wants
-// other rates installs the jobs by itself:
+// slice in half a second goes round the keys for parked members and one for
+// queues, and one in a second for each of the others. A slice looks at about 200
+// keys, which costs the server a tenth of a millisecond. Quieter programs have
+// the recruiter's floor, which runs each job every ten seconds in every process. A
+// program that wants other rates installs the jobs by itself:
 //
-//	ick.RetryJob(client)   0.002   parked members whose rest is over
-//	ick.TidyJob(client)    0.001   consumers of channels that died
-//	locker.ReapJob()       0.001   leases that were abandoned
+//	ick.RetryJob(client)       0.002   parked members whose rest is over
+//	ick.TidyJob(client)        0.001   consumers of channels that died
+//	locker.ReapJob()           0.001   leases that were abandoned
+//	fairqueue.TendJob(client)  0.002   messages whose time or whose reader's time is over
 //
 // # When not to use it
 //

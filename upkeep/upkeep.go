@@ -4,13 +4,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/steal"
 )
 
 // Install gives the recruiter the jobs of all structures on that Redis, at the
-// rates of the package's documentation, which sum up to 0.004. Errors are those
+// rates of the package's documentation, which sum up to 0.006. Errors are those
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 	locker, err := lease.New(client, lease.Config{})
@@ -24,6 +25,7 @@ func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 		{ick.RetryJob(client), 0.002},
 		{ick.TidyJob(client), 0.001},
 		{locker.ReapJob(), 0.001},
+		{fairqueue.TendJob(client), 0.002},
 	} {
 		if err := recruiter.Install(entry.job, entry.rate); err != nil {
 			return err

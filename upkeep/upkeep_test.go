@@ -50,6 +50,7 @@ func Example() {
 	// ick.retry
 	// ick.tidy
 	// lease.reap
+	// queue.tend
 	// <nil>
 }
 

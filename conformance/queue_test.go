@@ -1,0 +1,307 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+)
+
+var queueBehaviours = []behaviour{
+	{"write, read, acknowledge", queueLife},
+	{"a flood does not delay the others", queueFairness},
+	{"failed messages come again and die", queueFailures},
+	{"a message of a dead reader comes again", queueReclaim},
+	{"cancelled messages do not come", queueCancel},
+	{"writes and delays wake readers", queueWakes},
+	{"a resize strands no message", queueResize},
+	{"list and upkeep go round all masters", queueTend},
+	{"delete leaves no key behind", queueDelete},
+	{"a storm loses no message", queueStorm},
+}
+
+func openQueue(t *testing.T, client rueidis.Client, name string) *fairqueue.Queue {
+	t.Helper()
+	q, err := fairqueue.New(client, name, fairqueue.Config{Streams: 16})
+	must(t, "fairqueue.New", err)
+	return q
+}
+
+func newQueue(t *testing.T, on running) *fairqueue.Queue {
+	t.Helper()
+	return openQueue(t, on.client(t), redistest.Name(t))
+}
+
+// enqueue writes n messages of a tenant and returns their ids.
+func enqueue(t *testing.T, q *fairqueue.Queue, tenant string, n int) []string {
+	t.Helper()
+	drafts := make([]fairqueue.Draft, n)
+	for i := range drafts {
+		drafts[i] = fairqueue.Draft{Tenant: tenant, Body: fmt.Append(nil, tenant, i)}
+	}
+	written, err := q.WriteBatch(t.Context(), drafts...)
+	must(t, "WriteBatch", err)
+	ids := make([]string, n)
+	for i, w := range written {
+		ids[i] = w.ID
+	}
+	return ids
+}
+
+// dequeue reads up to n messages, and waits for the first.
+func dequeue(t *testing.T, q *fairqueue.Queue, n int) []fairqueue.Message {
+	t.Helper()
+	messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Max: n, Block: 20 * time.Second})
+	must(t, "Read", err)
+	return messages
+}
+
+func acknowledge(t *testing.T, q *fairqueue.Queue, messages ...fairqueue.Message) {
+	t.Helper()
+	for _, m := range messages {
+		_, err := q.Ack(t.Context(), m.Receipt)
+		must(t, "Ack", err)
+	}
+}
+
+// wantQueue checks how many messages wait, are in flight, set aside and dead.
+func wantQueue(t *testing.T, q *fairqueue.Queue, sizes [4]int) {
+	t.Helper()
+	s, err := q.Stats(t.Context())
+	want(t, "sizes", [4]int{s.Waiting, s.InFlight, s.Delayed, s.Dead}, sizes, err)
+	n, err := q.Len(t.Context())
+	want(t, "Len", n, sizes[0], err)
+}
+
+func queueLife(t *testing.T, on running) {
+	q, other := newQueue(t, on), on.client(t)
+	ids := enqueue(t, q, "a", 3)
+	wantQueue(t, q, [4]int{3, 0, 0, 0})
+	messages := dequeue(t, openQueue(t, other, q.Name()), 10)
+	for _, m := range messages {
+		if !slices.Contains(ids, m.ID) {
+			t.Errorf("read %+v, want one of %v", m, ids)
+		}
+	}
+	wantQueue(t, q, [4]int{0, 3, 0, 0})
+	acknowledge(t, q, messages...)
+	_, err := q.Ack(t.Context(), messages[0].Receipt)
+	wantError(t, "Ack again", err, fairqueue.ErrStale)
+	wantQueue(t, q, [4]int{})
+}
+
+func queueFairness(t *testing.T, on running) {
+	q := newQueue(t, on)
+	enqueue(t, q, "noisy", 500)
+	for i := range 10 {
+		enqueue(t, q, fmt.Sprint("quiet", i), 1)
+	}
+	quiet := 0
+	for range 40 {
+		if m := dequeue(t, q, 1)[0]; m.Tenant != "noisy" {
+			quiet++
+		}
+	}
+	if quiet < 9 { // one in 1,820 pairs of tenants shares all streams
+		t.Errorf("%d of 10 quiet tenants were served by the 40th read", quiet)
+	}
+}
+
+func queueFailures(t *testing.T, on running) {
+	q := newQueue(t, on)
+	id := enqueue(t, q, "a", 1)[0]
+	for attempt := 1; attempt <= fairqueue.MaxAttemptsDefault; attempt++ {
+		m := dequeue(t, q, 1)[0]
+		want(t, "attempt", m.Attempt, attempt, nil)
+		delay := time.Duration(attempt%2) * 20 * time.Millisecond
+		must(t, "Nack", q.Nack(t.Context(), m.Receipt, fairqueue.NackConfig{Delay: delay, Reason: "no luck"}))
+	}
+	wantQueue(t, q, [4]int{0, 0, 0, 1})
+	n, err := q.Redrive(t.Context(), id)
+	want(t, "Redrive", n, 1, err)
+	m := dequeue(t, q, 1)[0]
+	want(t, "id", m.ID, id, nil)
+	acknowledge(t, q, m)
+}
+
+func queueReclaim(t *testing.T, on running) {
+	q, other := newQueue(t, on), on.client(t)
+	enqueue(t, q, "a", 1)
+	dead, err := openQueue(t, other, q.Name()).Read(t.Context(), fairqueue.ReadConfig{Visibility: 100 * time.Millisecond})
+	must(t, "Read", err)
+	m := dequeue(t, q, 1)[0]
+	want(t, "attempt", m.Attempt, 2, nil)
+	_, err = q.Ack(t.Context(), dead[0].Receipt)
+	wantError(t, "Ack of the first reader", err, fairqueue.ErrStale)
+	acknowledge(t, q, m)
+}
+
+func queueCancel(t *testing.T, on running) {
+	q := newQueue(t, on)
+	ids := enqueue(t, q, "a", 2)
+	m := dequeue(t, q, 1)[0]
+	delayed, err := q.Write(t.Context(), fairqueue.Draft{Tenant: "a", Delay: time.Hour})
+	must(t, "Write", err)
+	waiting := ids[0]
+	if waiting == m.ID {
+		waiting = ids[1]
+	}
+	places, err := q.Cancel(t.Context(), waiting, m.ID, delayed, waiting)
+	want(t, "Cancel", places, []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed, fairqueue.Nowhere}, err)
+	wantQueue(t, q, [4]int{})
+}
+
+// queueWakes reads before there is anything. A reader that is not woken looks
+// after a second, so the quickest of several waits tells.
+func queueWakes(t *testing.T, on running) {
+	q := newQueue(t, on)
+	writer := openQueue(t, on.client(t), q.Name())
+	for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
+		best := time.Hour
+		for range 3 {
+			got := make(chan fairqueue.Message)
+			go func() { got <- dequeue(t, q, 1)[0] }()
+			began := time.Now()
+			_, err := writer.Write(t.Context(), fairqueue.Draft{Tenant: "a", Delay: delay})
+			must(t, "Write", err)
+			acknowledge(t, q, <-got)
+			best = min(best, time.Since(began))
+		}
+		if best > delay+500*time.Millisecond {
+			t.Errorf("the quickest pickup of a message with a delay of %v took %v", delay, best)
+		}
+	}
+}
+
+func queueResize(t *testing.T, on running) {
+	q, stale := newQueue(t, on), on.client(t)
+	writer := openQueue(t, stale, q.Name())
+	written := 0
+	for _, streams := range []int{16, 3, 24} {
+		must(t, "Resize", q.Resize(t.Context(), streams, 0))
+		for i := range 20 {
+			enqueue(t, writer, fmt.Sprint("tenant", i), 2)
+			written += 2
+		}
+	}
+	wantQueue(t, q, [4]int{written, 0, 0, 0})
+	for read := 0; read < written; {
+		messages := dequeue(t, q, 50)
+		read += len(messages)
+		acknowledge(t, q, messages...)
+	}
+	wantQueue(t, q, [4]int{})
+}
+
+func queueTend(t *testing.T, on running) {
+	client := on.client(t)
+	names := spread(t, on, 1)
+	for _, name := range names {
+		q := openQueue(t, client, name)
+		enqueue(t, q, "a", 1)
+		_, err := q.Read(t.Context(), fairqueue.ReadConfig{Visibility: fairqueue.MinVisibility})
+		must(t, "Read", err)
+	}
+	job := fairqueue.TendJob(client)
+	redistest.Eventually(t, "upkeep has brought back the messages on all servers", func() bool {
+		_, err := job.Slice(t.Context())
+		must(t, "slice", err)
+		return !slices.ContainsFunc(names, func(name string) bool {
+			s, err := openQueue(t, client, name).Stats(t.Context())
+			return err != nil || s.Waiting != 1
+		})
+	})
+	listed := map[string]bool{}
+	for name, err := range fairqueue.List(t.Context(), client) {
+		must(t, "List", err)
+		listed[name] = true
+	}
+	for _, name := range names {
+		if !listed[name] {
+			t.Errorf("List does not find %q", name)
+		}
+	}
+}
+
+func queueDelete(t *testing.T, on running) {
+	client := on.client(t)
+	q := openQueue(t, client, redistest.Name(t))
+	enqueue(t, q, "a", 10)
+	for i, m := range dequeue(t, q, 3) {
+		must(t, "Nack", q.Nack(t.Context(), m.Receipt, fairqueue.NackConfig{Dead: i == 0, Delay: time.Hour}))
+	}
+	_, err := q.Delete(t.Context())
+	must(t, "Delete", err)
+	for key, err := range script.Scan(t.Context(), client, "*"+q.Name()+"*") {
+		must(t, "Scan", err)
+		t.Errorf("Delete left %q", key)
+	}
+}
+
+// outboxed is a queue under the load of a dirty list's storm: messages are written
+// under dedupe ids, so that writing what is in the outbox again doubles nothing
+// that is still there.
+type outboxed struct{ queue *fairqueue.Queue }
+
+func (o outboxed) AddNow(ctx context.Context, members ...string) (ick.Added, error) {
+	drafts := make([]fairqueue.Draft, len(members))
+	for i, m := range members {
+		drafts[i] = fairqueue.Draft{Tenant: m[len(m)-1:], Body: []byte(m), DedupeID: m}
+	}
+	_, err := o.queue.WriteBatch(ctx, drafts...)
+	return ick.Added{}, err
+}
+
+func (o outboxed) Consume(ctx context.Context, _ ick.ConsumeConfig, handler ick.Handler) error {
+	cfg := fairqueue.ConsumeConfig{Concurrency: 1, Drain: time.Millisecond}
+	return o.queue.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
+		return handler(ctx, []ick.Entry{{Member: string(m.Body)}})
+	})
+}
+
+// queueStorm takes a queue's server away while messages are written, one is in a
+// handler's hands and others wait. Every message that was acknowledged to its
+// writer is handled.
+func queueStorm(t *testing.T, on running) {
+	q := newQueue(t, on)
+	t.Cleanup(on.mend) // should the test end before it does so itself
+	recovered := make(chan struct{})
+	producing, stop := context.WithCancel(t.Context())
+	var working sync.WaitGroup
+	t.Cleanup(working.Wait)
+	t.Cleanup(stop)
+	s := newStream(t, outboxed{openQueue(t, on.client(t), q.Name())})
+	consume(t, outboxed{openQueue(t, on.client(t), q.Name())}, ick.ConsumeConfig{}, s.consume)
+	working.Go(func() { s.produce(producing, recovered) })
+
+	s.flows("before the disturbance")
+	release := make(chan struct{})
+	s.holdBatch(release)
+	s.backsUp()
+	s.seal()
+	home := "mr:queue:{" + q.Name() + "}"
+	on.secure(home)
+	on.disturb(home)
+	close(release)
+	close(recovered)
+	s.flows("after the disturbance")
+	on.mend()
+	s.flows("after all servers are back")
+	stop()
+	working.Wait()
+	redistest.Eventually(t, "the queue is empty", func() bool {
+		s, err := q.Stats(t.Context())
+		return err == nil && s.Waiting+s.InFlight+s.Delayed == 0
+	})
+	s.check()
+	wantQueue(t, q, [4]int{})
+}
