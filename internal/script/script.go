@@ -50,6 +50,7 @@ type Runner struct {
 	Retry  retry.Policy
 
 	answered atomic.Int64 // when the server last answered, in Unix milliseconds
+	underWay atomic.Int64 // calls that are
 }
 
 // Run runs s on key and repeats it as the policy says. The message is nil when
@@ -87,9 +88,12 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 	if s.numbered {
 		args = append(slices.Clip(args), strconv.Itoa(number))
 	}
-	// A server that answered a moment ago has its connections open, and a call
-	// needs no guard. That is the common case, and this the path that must be short.
-	if now := time.Now().UnixMilli(); number == 1 && now-r.answered.Load() < trust {
+	// Where many calls are under way, to a server that answered a moment ago, the
+	// connections are open and shared, and the client heeds the context by itself.
+	// That is where a call must be cheap; a lonely one can afford the guard.
+	defer r.underWay.Add(-1)
+	busy := r.underWay.Add(1) > crowd
+	if now := time.Now().UnixMilli(); busy && number == 1 && now-r.answered.Load() < trust {
 		reply, err = r.eval(endless(ctx), s, key, args)
 	} else if reply, err = Prompt(ctx, func(ctx context.Context) (rueidis.RedisMessage, error) {
 		return r.eval(ctx, s, key, args)
@@ -98,6 +102,10 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 	}
 	return reply, err
 }
+
+// crowd is how many calls under way show that connections are shared: more than
+// the client has to one server.
+const crowd = 8
 
 // trust is for how long an answer says that connections are open, in
 // milliseconds.

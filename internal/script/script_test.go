@@ -124,3 +124,25 @@ func TestPromptBeforeTheConnectionStands(t *testing.T) {
 		t.Errorf("a call returns %v after its cancel, more than 50 ms", best)
 	}
 }
+
+// TestFrozenServer: a server that answered a moment ago and then freezes does not
+// keep a caller beyond its context.
+func TestFrozenServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	run := script.Runner{Client: server.Client(t)}
+	one := script.New("test.one", "return 1")
+	for range 3 {
+		if _, err := run.Run(t.Context(), one, "k"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	server.Pause()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := run.Run(ctx, one, "k")
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
+		t.Errorf("Run = %v after %v, want the deadline of 50 ms", err, took)
+	}
+}

@@ -1,0 +1,117 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// QueueCollector returns a collector of the metrics millrace_queue_ for a queue.
+// The label queue holds its name, so it is for queues of which a program has a
+// few; tenants are no label. Register it once a registry and name; see the
+// package's documentation for several processes.
+func QueueCollector(q *fairqueue.Queue) prometheus.Collector {
+	all := seriesOf("queue", q.Name(), queueFigures)
+	return collector[fairqueue.Stats]{
+		stats:    q.Stats,
+		missing:  fairqueue.ErrNotFound,
+		up:       upOf("queue", q.Name()),
+		describe: all.describe,
+		send:     func(ch chan<- prometheus.Metric, s fairqueue.Stats) { all.send(ch, s) },
+	}
+}
+
+const messagesHelp = "Messages by state."
+
+var queueFigures = []figure[fairqueue.Stats]{
+	{
+		name: "messages", state: "waiting", kind: prometheus.GaugeValue,
+		help:  messagesHelp,
+		value: func(s fairqueue.Stats) float64 { return float64(s.Waiting) },
+	},
+	{
+		name: "messages", state: "in_flight", kind: prometheus.GaugeValue,
+		help:  messagesHelp,
+		value: func(s fairqueue.Stats) float64 { return float64(s.InFlight) },
+	},
+	{
+		name: "messages", state: "delayed", kind: prometheus.GaugeValue,
+		help:  messagesHelp,
+		value: func(s fairqueue.Stats) float64 { return float64(s.Delayed) },
+	},
+	{
+		name: "messages", state: "dead", kind: prometheus.GaugeValue,
+		help:  messagesHelp,
+		value: func(s fairqueue.Stats) float64 { return float64(s.Dead) },
+	},
+	{
+		name: "oldest_age_seconds", kind: prometheus.GaugeValue,
+		help:  "How long ago the oldest message that waits was written; 0 when none waits.",
+		value: func(s fairqueue.Stats) float64 { return s.OldestAge.Seconds() },
+	},
+	{
+		name: "streams", kind: prometheus.GaugeValue,
+		help:  "Streams that writers use.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.StreamCount) },
+	},
+	{
+		name: "paused", kind: prometheus.GaugeValue,
+		help: "Whether reading is off.",
+		value: func(s fairqueue.Stats) float64 {
+			if s.Paused {
+				return 1
+			}
+			return 0
+		},
+	},
+	{
+		name: "written_total", kind: prometheus.CounterValue,
+		help:  "Messages that were written.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Written) },
+	},
+	{
+		name: "delivered_total", kind: prometheus.CounterValue,
+		help:  "Deliveries.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Delivered) },
+	},
+	{
+		name: "acked_total", kind: prometheus.CounterValue,
+		help:  "Messages that were acknowledged.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Acked) },
+	},
+	{
+		name: "nacked_total", kind: prometheus.CounterValue,
+		help:  "Deliveries that failed and were given back.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Nacked) },
+	},
+	{
+		name: "reclaimed_total", kind: prometheus.CounterValue,
+		help:  "Deliveries whose reader did not finish in time.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Reclaimed) },
+	},
+	{
+		name: "expired_total", kind: prometheus.CounterValue,
+		help:  "Messages whose deadline came before their turn.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Expired) },
+	},
+	{
+		name: "cancelled_total", kind: prometheus.CounterValue,
+		help:  "Messages that were cancelled.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Cancelled) },
+	},
+	{
+		name: "buried_total", kind: prometheus.CounterValue,
+		help:  "Messages that died.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Buried) },
+	},
+	{
+		name: "redriven_total", kind: prometheus.CounterValue,
+		help:  "Dead messages that were given another try.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Redriven) },
+	},
+	{
+		name: "purged_total", kind: prometheus.CounterValue,
+		help:  "Dead messages that were forgotten.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Purged) },
+	},
+}

@@ -1,0 +1,143 @@
+package metrics
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/steal"
+)
+
+// Hook counts what this process does. Put one into the Config.Hooks of all
+// structures and of the recruiter. New makes it; it is safe for concurrent use.
+type Hook struct {
+	calls       *prometheus.CounterVec
+	retries     *prometheus.CounterVec
+	callSeconds *prometheus.HistogramVec
+
+	handled       *prometheus.CounterVec
+	handleSeconds *prometheus.HistogramVec
+	pickupDelay   *prometheus.HistogramVec
+
+	recruited      *prometheus.CounterVec
+	rounds         *prometheus.CounterVec
+	recruitSeconds *prometheus.HistogramVec
+
+	outcomes outcomes
+}
+
+var (
+	_ millrace.CallHook   = (*Hook)(nil)
+	_ millrace.HandleHook = (*Hook)(nil)
+	_ steal.RecruitHook   = (*Hook)(nil)
+)
+
+// New returns a hook whose metrics are registered with reg. A registry takes one,
+// which all structures share: the error is that of reg, to which nothing was added
+// then.
+func New(reg prometheus.Registerer) (*Hook, error) {
+	h := &Hook{
+		calls:       counters("calls_total", "Script calls to Redis by outcome, each try for itself.", "script", "outcome"),
+		retries:     counters("call_retries_total", "Script calls that repeated one whose outcome was unknown or passing trouble.", "script"),
+		callSeconds: histograms("call_seconds", "Time that script calls took, each try for itself.", quick(), "script"),
+
+		handled:       counters("handled_total", "Runs of handlers by outcome.", "structure", "outcome"),
+		handleSeconds: histograms("handle_seconds", "Time that handlers took.", quick(), "structure"),
+		pickupDelay: histograms("pickup_delay_seconds", "Time that the oldest of what a handler was given had waited.",
+			patient(), "structure"),
+
+		recruited:      counters("steal_recruited_total", "Recruits for upkeep by what they came from and how they ended.", "job", "via", "outcome"),
+		rounds:         counters("steal_rounds_total", "Slices of upkeep that recruits ran.", "job"),
+		recruitSeconds: histograms("steal_recruit_seconds", "Time that recruits took, all slices together, without those for which none ran.", quick(), "job"),
+	}
+	err := reg.Register(together{
+		h.calls, h.retries, h.callSeconds,
+		h.handled, h.handleSeconds, h.pickupDelay,
+		h.recruited, h.rounds, h.recruitSeconds,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return h, nil
+}
+
+// OnCall counts a script call.
+func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	if call.Try > 1 {
+		h.retries.WithLabelValues(call.Script).Inc()
+	}
+	began := time.Now()
+	return ctx, func(err error) {
+		h.callSeconds.WithLabelValues(call.Script).Observe(time.Since(began).Seconds())
+		h.calls.WithLabelValues(call.Script, h.outcomes.of(err)).Inc()
+	}
+}
+
+// OnHandle counts a run of a handler.
+func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
+	if work.Age > 0 {
+		h.pickupDelay.WithLabelValues(work.Structure).Observe(work.Age.Seconds())
+	}
+	began := time.Now()
+	return ctx, func(err error) {
+		h.handleSeconds.WithLabelValues(work.Structure).Observe(time.Since(began).Seconds())
+		h.handled.WithLabelValues(work.Structure, h.outcomes.of(err)).Inc()
+	}
+}
+
+// OnRecruit counts a recruit.
+func (h *Hook) OnRecruit(_ context.Context, end steal.Recruited) {
+	job := label(end.Job)
+	h.recruited.WithLabelValues(job, end.Via.String(), end.Outcome.String()).Inc()
+	h.rounds.WithLabelValues(job).Add(float64(end.Rounds))
+	if end.Rounds > 0 {
+		h.recruitSeconds.WithLabelValues(job).Observe(end.Took.Seconds())
+	}
+}
+
+// label makes a program's name fit for a label, which takes UTF-8 only.
+func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
+
+// quick are the upper bounds, in seconds, for what should take no time: 0.1 ms
+// is a call to a Redis nearby, 10 s more than any patience.
+func quick() []float64 {
+	return []float64{
+		0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+	}
+}
+
+// patient are the upper bounds, in seconds, for a wait in a backlog, which may
+// take the night.
+func patient() []float64 {
+	return []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3600, 6 * 3600}
+}
+
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
+}
+
+func histograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+	return prometheus.NewHistogramVec(
+		prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// namespace is in front of every metric.
+const namespace = "millrace"
+
+// together registers several collectors, all or none.
+type together []prometheus.Collector
+
+func (t together) Describe(ch chan<- *prometheus.Desc) {
+	for _, c := range t {
+		c.Describe(ch)
+	}
+}
+
+func (t together) Collect(ch chan<- prometheus.Metric) {
+	for _, c := range t {
+		c.Collect(ch)
+	}
+}

@@ -1,0 +1,76 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+const (
+	// maxCodes is how many codes of errors become outcomes. The library has some
+	// thirty; the rest is room for a program's own.
+	maxCodes = 64
+
+	// maxCode is the longest code in bytes.
+	maxCode = 40
+)
+
+// outcomes turns errors into values of a label, and sees to it that they stay
+// few, whatever codes a program's handlers come up with.
+type outcomes struct {
+	mu    sync.Mutex
+	known map[string]bool
+}
+
+// of returns the outcome for an error.
+func (o *outcomes) of(err error) string {
+	if err == nil {
+		return "ok"
+	}
+	if code := millrace.Code(err); code != "" {
+		return o.bounded(code)
+	}
+	reply, answered := rueidis.IsRedisErr(err)
+	switch {
+	case errors.As(err, new(*loop.PanicError)):
+		return "panic"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case retry.Code(err, "OOM"):
+		return millrace.ErrFull.Code
+	case answered:
+		word, _, _ := strings.Cut(reply.Error(), " ")
+		return o.bounded(strings.ToLower(word))
+	}
+	return "error"
+}
+
+// bounded returns the code itself if it looks like one and there are not too many
+// already, else error.
+func (o *outcomes) bounded(code string) string {
+	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_"
+	if len(code) > maxCode || strings.Trim(code, letters) != "" {
+		return "error"
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.known[code] {
+		if len(o.known) >= maxCodes {
+			return "error"
+		}
+		if o.known == nil {
+			o.known = make(map[string]bool)
+		}
+		o.known[code] = true
+	}
+	return code
+}

@@ -1,0 +1,391 @@
+package metrics
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/steal"
+)
+
+// of fills an Ick's or another's samples up with zeros.
+func of(labels string, nonzero map[string]float64) map[string]float64 {
+	samples := map[string]float64{}
+	for _, name := range []string{
+		"members", "oldest_age_seconds", "new_total", "folded_total", "reserved_total",
+		"committed_total", "kept_total", "parked_total", "retried_total", "dropped_total",
+	} {
+		samples[fmt.Sprintf(name+"{%s}", labels)] = nonzero[name]
+	}
+	for _, state := range []string{"waiting", "reserved", "parked"} {
+		samples[fmt.Sprintf("marks{%s,state=%s}", labels, state)] = nonzero[state]
+	}
+	return samples
+}
+
+// prefixed puts a prefix before each name.
+func prefixed(prefix string, parts ...map[string]float64) map[string]float64 {
+	samples := map[string]float64{}
+	for _, part := range parts {
+		for name, value := range part {
+			samples[prefix+name] = value
+		}
+	}
+	return samples
+}
+
+func TestIckCollector(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	client := redistest.Shared(t).Client(t)
+	k, err := ick.New(client, redistest.Name(t), ick.Config{Hooks: []millrace.Hook{hook}, Opaque: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, reg, IckCollector(k))
+	name := "ick=" + k.Name()
+	up := map[string]float64{"up{" + name + "}": 1}
+	wantSamples(t, reg, "ick_", prefixed("ick_", up, of(name, nil))) // it does not exist yet
+
+	ctx := t.Context()
+	marks := []ick.Entry{{Member: "a", Score: 1}, {Member: "b", Score: 2}, {Member: "c", Score: 3}}
+	for range 2 {
+		if _, err := k.Add(ctx, marks...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := k.Reserve(ctx, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.Add(ctx, marks[1]); err != nil { // reserved, and waits again
+		t.Fatal(err)
+	}
+	if _, err := k.Commit(ctx, r.Token, "a"); err != nil {
+		t.Fatal(err)
+	}
+	wantSamples(t, reg, "ick_", prefixed("ick_", up, of(name, map[string]float64{
+		"waiting": 2, "reserved": 1, "members": 2,
+		"new_total": 4, "folded_total": 3, "reserved_total": 2, "committed_total": 1,
+	})))
+	// Scrapes are calls, too: two here.
+	if got, want := scrape(t, reg, "calls_total")["calls_total{outcome=ok,script=ick.stats}"], 2.0; got < want {
+		t.Errorf("calls of ick.stats = %v, want at least %v", got, want)
+	}
+}
+
+func TestIckCollectorOfParkedMembersAndAge(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	k := newIck(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
+	register(t, reg, IckCollector(k))
+	if _, err := k.AddNow(t.Context(), "a", "b"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	err := k.Consume(ctx, ick.ConsumeConfig{Rest: time.Hour}, func(context.Context, []ick.Entry) error {
+		cancel()
+		return ick.Failed("a")
+	})
+	if !errors.Is(err, context.Canceled) {
+		t.Fatalf("Consume = %v", err)
+	}
+	if _, err := k.Drop(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	name := "ick=" + k.Name()
+	wantSamples(t, reg, "ick_", prefixed("ick_", map[string]float64{"up{" + name + "}": 1}, of(name, map[string]float64{
+		"new_total": 2, "reserved_total": 2, "committed_total": 1, "parked_total": 1, "dropped_total": 1,
+	})))
+
+	hourAgo := float64(time.Now().Add(-time.Hour).Unix())
+	if _, err := k.Add(t.Context(), ick.Entry{Member: "c", Score: hourAgo}); err != nil {
+		t.Fatal(err)
+	}
+	age := scrape(t, reg, "ick_oldest")["ick_oldest_age_seconds{"+name+"}"]
+	if age < 3599 || age > 3700 {
+		t.Errorf("oldest age = %v s, want an hour", age)
+	}
+}
+
+func TestChannelCollector(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	c := newChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
+	register(t, reg, ChannelCollector(c))
+	name := "channel=" + c.Name()
+	whole := func(consumers, used, served, unowned float64) map[string]float64 {
+		return map[string]float64{
+			"up{" + name + "}":           1,
+			"consumers{" + name + "}":    consumers,
+			"used_icks{" + name + "}":    used,
+			"served_icks{" + name + "}":  served,
+			"unowned_icks{" + name + "}": unowned,
+		}
+	}
+	wantSamples(t, reg, "channel_", prefixed("channel_", whole(0, 0, 0, 0)))
+
+	ctx := t.Context()
+	future := func(member string) ick.Entry { return ick.Entry{Member: member, Score: 1e12} } // of age 0
+	if _, err := c.Add(ctx, future("a1"), future("a2"), future("b1")); err != nil {
+		t.Fatal(err)
+	}
+	wantSamples(t, reg, "channel_", prefixed("channel_", whole(0, 2, 2, 2),
+		of(name+",ick=0", map[string]float64{"waiting": 2, "members": 2, "new_total": 2}),
+		of(name+",ick=1", map[string]float64{"waiting": 1, "members": 1, "new_total": 1})))
+
+	consuming, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		done <- c.Consume(consuming, ick.ConsumeConfig{}, func(context.Context, []ick.Entry) error { return nil })
+	}()
+	want := prefixed("channel_", whole(1, 2, 2, 0),
+		of(name+",ick=0", map[string]float64{"new_total": 2, "reserved_total": 2, "committed_total": 2}),
+		of(name+",ick=1", map[string]float64{"new_total": 1, "reserved_total": 1, "committed_total": 1}))
+	redistest.Eventually(t, "all is committed and says so", func() bool { return maps.Equal(scrape(t, reg, "channel_"), want) })
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("Consume = %v", err)
+	}
+}
+
+// TestScrapeOutlivesRedis: servers that are gone, or that do not answer, take
+// nothing from the scrape but their own series.
+func TestScrapeOutlivesRedis(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	dead, silent := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
+	deadIck := newIck(t, dead.Client(t), "dead", hook)
+	silentIck := newIck(t, silent.Client(t), "silent", hook)
+	silentChannel := newChannel(t, silent.Client(t), "silent", hook)
+	well := newIck(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
+	register(t, reg, IckCollector(deadIck), IckCollector(silentIck), IckCollector(well), ChannelCollector(silentChannel))
+	recovering := prometheus.NewRegistry() // which does not wait for the dead
+	register(t, recovering, IckCollector(silentIck))
+	for _, k := range []*ick.Ick{deadIck, silentIck} {
+		if _, err := k.AddNow(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dead.Kill()
+	silent.Pause()
+	began := time.Now()
+	samples := scrape(t, reg, "")
+	if took := time.Since(began); took > 2*patience {
+		t.Errorf("the scrape took %s, want about %s", took, patience)
+	}
+	silent.Resume()
+	for name, want := range map[string]float64{
+		"ick_up{ick=dead}":                       0,
+		"ick_up{ick=silent}":                     0,
+		"channel_up{channel=silent}":             0,
+		"ick_up{ick=" + well.Name() + "}":        1,
+		"calls_total{outcome=ok,script=ick.add}": 2,
+	} {
+		if got, ok := samples[name]; !ok || got != want {
+			t.Errorf("%s = %v (%t), want %v", name, got, ok, want)
+		}
+	}
+	for name := range samples {
+		if strings.HasPrefix(name, "ick_") && !strings.HasPrefix(name, "ick_up") && !strings.Contains(name, well.Name()) {
+			t.Errorf("%s has a sample although nobody could read it", name)
+		}
+	}
+	redistest.Eventually(t, "the one that answers again is up", func() bool {
+		return scrape(t, recovering, "ick_up")["ick_up{ick=silent}"] == 1
+	})
+}
+
+func TestQueueCollector(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	q, err := fairqueue.New(redistest.Shared(t).Client(t), redistest.Name(t), fairqueue.Config{Streams: 8, PerTenant: 2, Hooks: []millrace.Hook{hook}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, reg, QueueCollector(q))
+	name := "queue=" + q.Name()
+	samples := func(values map[string]float64) map[string]float64 {
+		all := map[string]float64{"queue_up{" + name + "}": 1}
+		for _, state := range []string{"waiting", "in_flight", "delayed", "dead"} {
+			all["queue_messages{"+name+",state="+state+"}"] = values[state]
+		}
+		for _, figure := range []string{
+			"oldest_age_seconds", "streams", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
+			"reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",
+		} {
+			all["queue_"+figure+"{"+name+"}"] = values[figure]
+		}
+		return all
+	}
+	wantSamples(t, reg, "queue_", samples(nil)) // it does not exist yet
+
+	ctx := t.Context()
+	drafts := make([]fairqueue.Draft, 5)
+	for i := range drafts {
+		drafts[i].Tenant = "a"
+	}
+	drafts[4].Delay = time.Hour
+	written, err := q.WriteBatch(ctx, drafts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Ack(ctx, messages[0].Receipt); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Nack(ctx, messages[1].Receipt, fairqueue.NackConfig{Dead: true}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Cancel(ctx, written[4].ID, messages[2].ID); err != nil {
+		t.Fatal(err)
+	}
+	wantSamples(t, reg, "queue_", samples(map[string]float64{
+		"in_flight": 1, "dead": 1, "streams": 8, "written_total": 5, "delivered_total": 4, "acked_total": 1,
+		"nacked_total": 1, "cancelled_total": 2, "buried_total": 1,
+	}))
+}
+
+// TestNamesAndLint holds all metrics that there are to Prometheus' conventions,
+// and their names to this list, which dashboards rely on.
+func TestNamesAndLint(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	client := redistest.Shared(t).Client(t)
+	k, c := newIck(t, client, redistest.Name(t), hook), newChannel(t, client, redistest.Name(t), hook)
+	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
+	install(t, recruiter, 1, steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+		return millrace.Worked, nil
+	}})
+	q, err := fairqueue.New(client, redistest.Name(t), fairqueue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	register(t, reg, IckCollector(k), ChannelCollector(c), QueueCollector(q), RecruiterCollector(recruiter))
+	if _, err := c.AddNow(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	recruiter.Enlist(t.Context())
+	for _, call := range []millrace.Call{{Script: "ick.add", Try: 1}, {Script: "ick.add", Try: 2}} {
+		_, done := hook.OnCall(t.Context(), call)
+		done(nil)
+	}
+	_, done := hook.OnHandle(t.Context(), millrace.Handling{Structure: "ick", Age: 1})
+	done(nil)
+
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+	var got []string
+	for _, family := range families {
+		if !strings.HasSuffix(family.GetHelp(), ".") {
+			t.Errorf("the help of %s is no sentence: %q", family.GetName(), family.GetHelp())
+		}
+		labels := map[string]bool{}
+		for _, m := range family.GetMetric() {
+			for _, pair := range m.GetLabel() {
+				labels[pair.GetName()] = true
+			}
+		}
+		got = append(got, fmt.Sprintf("%s %s %s", strings.ToLower(family.GetType().String()),
+			family.GetName(), strings.Join(slices.Sorted(maps.Keys(labels)), ",")))
+	}
+	want := strings.Split(strings.TrimSpace(`
+histogram millrace_call_seconds script
+counter millrace_call_retries_total script
+counter millrace_calls_total outcome,script
+gauge millrace_channel_consumers channel
+gauge millrace_channel_served_icks channel
+gauge millrace_channel_unowned_icks channel
+gauge millrace_channel_up channel
+gauge millrace_channel_used_icks channel
+counter millrace_channel_committed_total channel,ick
+counter millrace_channel_dropped_total channel,ick
+counter millrace_channel_folded_total channel,ick
+counter millrace_channel_kept_total channel,ick
+gauge millrace_channel_marks channel,ick,state
+gauge millrace_channel_members channel,ick
+counter millrace_channel_new_total channel,ick
+gauge millrace_channel_oldest_age_seconds channel,ick
+counter millrace_channel_parked_total channel,ick
+counter millrace_channel_reserved_total channel,ick
+counter millrace_channel_retried_total channel,ick
+histogram millrace_handle_seconds structure
+counter millrace_handled_total outcome,structure
+counter millrace_ick_committed_total ick
+counter millrace_ick_dropped_total ick
+counter millrace_ick_folded_total ick
+counter millrace_ick_kept_total ick
+gauge millrace_ick_marks ick,state
+gauge millrace_ick_members ick
+counter millrace_ick_new_total ick
+gauge millrace_ick_oldest_age_seconds ick
+counter millrace_ick_parked_total ick
+counter millrace_ick_reserved_total ick
+counter millrace_ick_retried_total ick
+gauge millrace_ick_up ick
+histogram millrace_pickup_delay_seconds structure
+gauge millrace_queue_messages queue,state
+gauge millrace_queue_oldest_age_seconds queue
+gauge millrace_queue_paused queue
+gauge millrace_queue_streams queue
+gauge millrace_queue_up queue
+counter millrace_queue_acked_total queue
+counter millrace_queue_buried_total queue
+counter millrace_queue_cancelled_total queue
+counter millrace_queue_delivered_total queue
+counter millrace_queue_expired_total queue
+counter millrace_queue_nacked_total queue
+counter millrace_queue_purged_total queue
+counter millrace_queue_reclaimed_total queue
+counter millrace_queue_redriven_total queue
+counter millrace_queue_written_total queue
+counter millrace_steal_enlisted_total 
+gauge millrace_steal_last_worked_timestamp_seconds job
+gauge millrace_steal_rate job
+counter millrace_steal_recruited_total job,outcome,via
+histogram millrace_steal_recruit_seconds job
+counter millrace_steal_rounds_total job
+gauge millrace_steal_running job
+`), "\n")
+	slices.Sort(want)
+	slices.Sort(got)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("metrics (-want +got):\n%s", diff)
+	}
+}
+
+func TestCollectorsOfOneNameAreRefused(t *testing.T) {
+	t.Parallel()
+	reg := prometheus.NewRegistry()
+	_, hook := fresh(t)
+	client := redistest.Shared(t).Client(t)
+	register(t, reg, IckCollector(newIck(t, client, "documents", hook)), IckCollector(newIck(t, client, "images", hook)))
+	if err := reg.Register(IckCollector(newIck(t, client, "documents", hook))); err == nil {
+		t.Error("a second collector of the same name was registered")
+	}
+}

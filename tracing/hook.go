@@ -1,0 +1,188 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/steal"
+)
+
+// scope names this package to OpenTelemetry.
+const scope = "github.com/millrace/millrace/tracing"
+
+// Config is what a Hook works with. The zero value works: it takes the globals of
+// OpenTelemetry, as instrumentation does by convention, and a program may set them
+// before or after.
+type Config struct {
+	// TracerProvider makes the spans. Defaults to otel.GetTracerProvider.
+	TracerProvider trace.TracerProvider
+
+	// Propagator writes the headers of messages and reads them. Defaults to
+	// otel.GetTextMapPropagator, which does nothing unless the program sets one.
+	Propagator propagation.TextMapPropagator
+}
+
+// Hook makes spans. Put one into the Config.Hooks of all structures and of the
+// recruiter. New makes it; it is safe for concurrent use.
+type Hook struct {
+	tracer     trace.Tracer
+	propagator propagation.TextMapPropagator
+
+	// What is the same for all spans of a kind is made once, so that a span that is
+	// not recorded costs little.
+	callOptions   []trace.SpanStartOption
+	handleOptions []trace.SpanStartOption
+}
+
+var (
+	_ millrace.CallHook   = (*Hook)(nil)
+	_ millrace.HandleHook = (*Hook)(nil)
+	_ millrace.CarryHook  = (*Hook)(nil)
+	_ steal.RecruitHook   = (*Hook)(nil)
+)
+
+// New returns a hook.
+func New(cfg Config) *Hook {
+	if cfg.TracerProvider == nil {
+		cfg.TracerProvider = otel.GetTracerProvider()
+	}
+	if cfg.Propagator == nil {
+		cfg.Propagator = otel.GetTextMapPropagator()
+	}
+	return &Hook{
+		tracer:     cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
+		propagator: cfg.Propagator,
+		callOptions: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindClient),
+			trace.WithAttributes(semconv.DBSystemNameRedis, semconv.DBOperationName("EVALSHA")),
+		},
+		handleOptions: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindConsumer),
+			trace.WithAttributes(
+				semconv.MessagingSystemKey.String("millrace"),
+				semconv.MessagingOperationName("handle"),
+				semconv.MessagingOperationTypeProcess,
+			),
+		},
+	}
+}
+
+// OnCall makes the span of a script call.
+func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	ctx, span := h.tracer.Start(ctx, call.Script, h.callOptions...)
+	if !span.IsRecording() {
+		return ctx, nil
+	}
+	span.SetAttributes(
+		semconv.DBStoredProcedureName(call.Script),
+		attribute.String("millrace.key", call.Key),
+		attribute.Int("millrace.try", call.Try),
+	)
+	return ctx, func(err error) {
+		if word := refusal(err); word != "" {
+			span.SetAttributes(semconv.DBResponseStatusCode(word))
+		}
+		note(span, err)
+		span.End()
+	}
+}
+
+// OnHandle makes the span of a run of a handler, under the span of the writer if
+// the message carries one.
+func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
+	if len(work.Headers) > 0 {
+		ctx = h.propagator.Extract(ctx, propagation.MapCarrier(work.Headers))
+	}
+	ctx, span := h.tracer.Start(ctx, "handle "+work.Structure, h.handleOptions...)
+	if !span.IsRecording() {
+		return ctx, nil
+	}
+	span.SetAttributes(
+		attribute.String("millrace.structure", work.Structure),
+		attribute.String("millrace.key", work.Key),
+		attribute.Int("millrace.size", work.Size),
+	)
+	if work.Age > 0 {
+		span.SetAttributes(attribute.Int64("millrace.pickup_delay_ms", work.Age.Milliseconds()))
+	}
+	if work.Attempt > 0 {
+		span.SetAttributes(attribute.Int("millrace.attempt", work.Attempt))
+	}
+	return ctx, func(err error) {
+		note(span, err)
+		span.End()
+	}
+}
+
+// OnWrite adds the context of the writer's trace to a message's headers.
+func (h *Hook) OnWrite(ctx context.Context, headers map[string]string) {
+	h.propagator.Inject(ctx, propagation.MapCarrier(headers))
+}
+
+// OnRecruit makes the span of a recruit that ran slices, if its caller has one that
+// has not ended.
+func (h *Hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
+	if recruit.Rounds == 0 || !trace.SpanFromContext(ctx).IsRecording() {
+		return
+	}
+	now := time.Now()
+	_, span := h.tracer.Start(ctx, "steal "+recruit.Job, trace.WithTimestamp(now.Add(-recruit.Took)))
+	defer span.End(trace.WithTimestamp(now))
+	span.SetAttributes(
+		attribute.String("millrace.job", recruit.Job),
+		attribute.String("millrace.via", recruit.Via.String()),
+		attribute.String("millrace.outcome", recruit.Outcome.String()),
+		attribute.Int("millrace.rounds", recruit.Rounds),
+	)
+	note(span, recruit.Err)
+}
+
+// note says in a span what went wrong, if something did.
+func note(span trace.Span, err error) {
+	if err != nil {
+		span.SetStatus(codes.Error, err.Error())
+		span.SetAttributes(semconv.ErrorTypeKey.String(kind(err)))
+	}
+}
+
+// kind names the kind of an error.
+func kind(err error) string {
+	if code := millrace.Code(err); code != "" {
+		return code
+	}
+	if word := refusal(err); word != "" {
+		return word
+	}
+	switch {
+	case errors.As(err, new(*loop.PanicError)):
+		return "panic"
+	case errors.Is(err, context.Canceled):
+		return "interrupted"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	}
+	return semconv.ErrorTypeOther.Value.AsString()
+}
+
+// refusal returns the first word of what Redis refused a call with, such as
+// LOADING; empty when it did not.
+func refusal(err error) string {
+	reply, ok := rueidis.IsRedisErr(err)
+	if !ok {
+		return ""
+	}
+	word, _, _ := strings.Cut(reply.Error(), " ")
+	return word
+}
