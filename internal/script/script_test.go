@@ -126,11 +126,11 @@ func TestPromptBeforeTheConnectionStands(t *testing.T) {
 }
 
 // TestFrozenServer: a server that answered a moment ago and then freezes does not
-// keep a caller beyond its context.
+// keep a caller beyond its context, even if each call has a connection of its own.
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	run := script.Runner{Client: server.Client(t)}
+	run := script.Runner{Client: server.Client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
 	one := script.New("test.one", "return 1")
 	for range 3 {
 		if _, err := run.Run(t.Context(), one, "k"); err != nil {
