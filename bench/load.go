@@ -17,6 +17,23 @@ func empty(ctx context.Context, s setup) error {
 	return s.client.Do(ctx, s.client.B().Flushdb().Build()).Error()
 }
 
+// each calls do once in each of the goroutines and returns the first error.
+func each(do func() error) error {
+	var all sync.WaitGroup
+	errs := make(chan error, goroutines)
+	for range goroutines {
+		all.Go(func() { errs <- do() })
+	}
+	all.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // concurrently calls do from all goroutines, with the goroutine's number, until
 // the time is over, and returns calls a second.
 func concurrently(s setup, do func(goroutine int) error) (float64, error) {

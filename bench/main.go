@@ -31,6 +31,7 @@ func main() {
 // setup is what every side is given.
 type setup struct {
 	client rueidis.Client
+	url    string        // of the server, for those who bring a client of their own
 	time   time.Duration // how long a side runs
 }
 
@@ -48,7 +49,7 @@ type side struct {
 	figure func(context.Context, setup) (float64, error)
 }
 
-func rows() []row { return slices.Concat(ickRows(), leaseRows(), stealRows()) }
+func rows() []row { return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows()) }
 
 func run(ctx context.Context) error {
 	url := flag.String("redis", "", "URL of a server to measure on; it is written to. Defaults to a private one.")
@@ -60,11 +61,12 @@ func run(ctx context.Context) error {
 		return errors.New("--rounds and --time must be positive")
 	}
 
-	client, where, closeAll, err := open(ctx, *url)
+	s, where, closeAll, err := open(ctx, *url)
 	if err != nil {
 		return err
 	}
 	defer closeAll()
+	s.time = *length
 	fmt.Printf("%s, %s, %d CPUs, medians of %d rounds of %v\n\n", where, runtime.Version(), runtime.NumCPU(), *rounds, *length)
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
@@ -74,7 +76,7 @@ func run(ctx context.Context) error {
 		if !strings.Contains(r.name, *only) {
 			continue
 		}
-		figures, err := measure(ctx, setup{client: client, time: *length}, r, *rounds)
+		figures, err := measure(ctx, s, r, *rounds)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
@@ -83,22 +85,22 @@ func run(ctx context.Context) error {
 	return nil
 }
 
-func open(ctx context.Context, url string) (client rueidis.Client, where string, closeAll func(), err error) {
+func open(ctx context.Context, url string) (s setup, where string, closeAll func(), err error) {
 	if url != "" {
-		client, err = connect.Open(url)
+		client, err := connect.Open(url)
 		if err != nil {
-			return nil, "", nil, err
+			return s, "", nil, err
 		}
-		return client, "the server of --redis", client.Close, nil
+		return setup{client: client, url: url}, "the server of --redis", client.Close, nil
 	}
 	server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 	if err != nil {
-		return nil, "", nil, err
+		return s, "", nil, err
 	}
 	if !server.Real {
-		return nil, "", nil, errors.Join(server.Close(), errors.New("there is no redis-server on PATH, and miniredis would say nothing about speed"))
+		return s, "", nil, errors.Join(server.Close(), errors.New("there is no redis-server on PATH, and miniredis would say nothing about speed"))
 	}
-	return server.Client, server.Kind, func() { _ = server.Close() }, nil
+	return setup{client: server.Client, url: server.URL}, server.Kind, func() { _ = server.Close() }, nil
 }
 
 // measure returns the figure of each side in each round.

@@ -8,16 +8,19 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
+func TestMain(m *testing.M) { redistest.Main(m) }
+
 // TestEverySideRuns keeps the benchmarks from rotting. It measures nothing.
 func TestEverySideRuns(t *testing.T) {
 	redistest.Binary(t)
-	client, _, closeAll, err := open(context.Background(), "")
+	s, _, closeAll, err := open(context.Background(), "")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer closeAll()
+	s.time = 10 * time.Millisecond
 	for _, r := range rows() {
-		figures, err := measure(t.Context(), setup{client: client, time: 10 * time.Millisecond}, r, 1)
+		figures, err := measure(t.Context(), s, r, 1)
 		if err != nil {
 			t.Fatalf("%s: %v", r.name, err)
 		}

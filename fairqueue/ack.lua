@@ -1,4 +1,4 @@
--- queue.ack(K) id receipt [receipt ...] -> {1 or 0, ...}
+-- fairqueue.ack(K) id receipt [receipt ...] -> {1 or 0, ...}
 --
 -- Removes messages that were handled, memory and all. A receipt whose message
 -- became visible again and was taken up, or that was acknowledged already, is
@@ -29,6 +29,7 @@ if ARGV[#ARGV] ~= '1' then
     return reply
   end
 end
+redis.call('HLEN', places)
 local reply, acked = {}, 0
 for j = 2, #ARGV - 1 do
   local i, entry, message = string.match(ARGV[j], '^(%d+):([%d%-]+):?(.*)$')

@@ -18,7 +18,9 @@ import (
 //
 // A larger number is used at once. After a smaller one, the streams at the end
 // are read until they are empty, and then dropped. Writers that know the old
-// number are told by their next write and compute again; no message is moved.
+// number are told by their next write and compute again; no message is moved. So
+// a tenant with messages in old and in new streams has turns in both for a while,
+// and its own messages come out of order.
 //
 // Errors: [ErrConfig], [ErrBroken], [ErrVersion], millrace.ErrFull.
 func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
@@ -29,7 +31,7 @@ func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 		return ErrConfig.Saying("a tenant has 1 to %d streams, not %d", streams, perTenant)
 	}
 	values, err := q.call(ctx, q.scripts.resize, strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group,
-		strconv.Itoa(q.cfg.PerTenant), strconv.Itoa(q.cfg.MaxAttempts))
+		strconv.Itoa(q.cfg.PerTenant))
 	if err != nil {
 		return err
 	}
@@ -50,33 +52,18 @@ func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, "1") }
 func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, "0") }
 
 func (q *Queue) pause(ctx context.Context, on string) error {
-	reply, err := q.run.Run(ctx, q.scripts.pause, baseKey(q.name), on)
-	if err != nil {
-		return err
+	n, err := q.count(ctx, q.scripts.pause, on)
+	if err == nil && n == 0 {
+		err = ErrNotFound
 	}
-	if n, err := reply.ToInt64(); err != nil || n == 0 {
-		return errOr(err, ErrNotFound)
-	}
-	return nil
-}
-
-func errOr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
+	return err
 }
 
 // Delete removes the queue whole, whatever its keys hold: what waits, what is in
 // flight, what is dead. Stop writers and readers first. It returns how many keys
 // there were.
 func (q *Queue) Delete(ctx context.Context) (int, error) {
-	reply, err := q.run.Run(ctx, q.scripts.delete, baseKey(q.name), strconv.Itoa(MaxStreams))
-	if err != nil {
-		return 0, err
-	}
-	n, err := reply.ToInt64()
-	return int(n), err
+	return q.count(ctx, q.scripts.delete, strconv.Itoa(MaxStreams))
 }
 
 // DeadMessage is a message that was delivered too often, or that its handler gave
@@ -119,7 +106,7 @@ func (q *Queue) deadPage(ctx context.Context, from string) (page []DeadMessage, 
 		return c.Do(ctx, c.B().Xrange().Key(baseKey(q.name)+":dead").Start(from).End("+").Count(deadPageSize).Build()).AsXRange()
 	})
 	if err != nil {
-		return nil, "", err
+		return nil, "", named(err)
 	}
 	for _, one := range entries {
 		died, err := timeOf(one.ID)
@@ -159,12 +146,7 @@ func (q *Queue) Redrive(ctx context.Context, ids ...string) (int, error) {
 // Purge forgets dead messages for good, and returns how many of them were dead.
 func (q *Queue) Purge(ctx context.Context, ids ...string) (int, error) {
 	return q.eachDead(ctx, ids, func(some []string) (int, error) {
-		reply, err := q.run.Run(ctx, q.scripts.purge, baseKey(q.name), some...)
-		if err != nil {
-			return 0, err
-		}
-		n, err := reply.ToInt64()
-		return int(n), err
+		return q.count(ctx, q.scripts.purge, some...)
 	})
 }
 

@@ -1,4 +1,4 @@
--- queue.cancel(K) id message [message ...] -> {where, ...}
+-- fairqueue.cancel(K) id message [message ...] -> {where, ...}
 --
 -- Removes messages that are not done yet, wherever they are: set aside, waiting
 -- or in flight. The reader of one in flight learns of it when it extends its
@@ -23,6 +23,8 @@ if ARGV[#ARGV] ~= '1' then
   end
 end
 
+sound()
+
 local function cancel(message)
   local where, entry = string.match(redis.call('HGET', places, message) or '', '^(%S+) (%S+)$')
   if not where then
@@ -36,6 +38,7 @@ local function cancel(message)
   elseif tonumber(where) then
     local i = tonumber(where)
     if finish(i, entry) then
+      count('recalled', 1)
       return 'f'
     elseif redis.call('XDEL', stream_key(i), entry) == 1 then
       take(i, 1)
@@ -54,6 +57,7 @@ for j = 2, #ARGV - 1 do
     cancelled = cancelled + 1
   end
 end
+book()
 if cancelled > 0 then
   count('cancelled', cancelled)
   reqid_remember(id, table.concat(reply), now_us)

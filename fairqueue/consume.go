@@ -56,7 +56,8 @@ type ConsumeConfig struct {
 	Backoff func(attempt int) time.Duration
 
 	// Drain is how long handlers may go on after Consume was told to end, before
-	// their contexts end, too. Defaults to [DrainDefault].
+	// their contexts end, too. A message whose handler fails after that is handed
+	// back, and it counts as no attempt. Defaults to [DrainDefault].
 	Drain time.Duration
 
 	// Affinity is how many messages in a row a worker may take from the stream of
@@ -233,6 +234,10 @@ func (c *consumer) handle(m Message) error {
 func (c *consumer) settle(ctx context.Context, m Message, failed error) error {
 	if failed == nil {
 		_, err := c.q.Ack(ctx, m.Receipt)
+		return err
+	}
+	if c.work.Err() != nil { // cut off by the end of the drain, which is nobody's fault
+		_, err := countOf(c.q.nack(ctx, "unread", 0, "", m.Receipt))
 		return err
 	}
 	var panicked *loop.PanicError

@@ -185,8 +185,8 @@ func TestDrain(t *testing.T) {
 			if name == "in time" && (s.Counters.Acked != 1 || s.Waiting != 1) {
 				t.Errorf("stats = %+v, want the message in hand done and the other waiting", s)
 			}
-			if name == "too long" && (!errors.Is(cause, errStop) || s.Delayed != 1 || s.Waiting != 1) {
-				t.Errorf("cause %v, stats = %+v, want the message in hand given back", cause, s)
+			if name == "too long" && (!errors.Is(cause, errStop) || s.Waiting != 2 || s.Counters.Returned != 1) {
+				t.Errorf("cause %v, stats = %+v, want the message in hand handed back, as no attempt", cause, s)
 			}
 		})
 	}
@@ -273,7 +273,7 @@ func TestHooksAndEnlister(t *testing.T) {
 	before := e.moments.Load()
 	_, err := q.Read(t.Context(), ReadConfig{})
 	wantError(t, err, ErrEmpty)
-	if e.moments.Load() != before+1 || w.calls["queue.write"] != 1 {
+	if e.moments.Load() != before+1 || w.calls["fairqueue.write"] != 1 {
 		t.Errorf("moments = %d, calls = %v", e.moments.Load()-before, w.calls)
 	}
 }

@@ -1,4 +1,4 @@
--- queue.delete(K) span -> number of keys
+-- fairqueue.delete(K) span -> number of keys
 --
 -- Removes a queue whole: what waits, what is in flight, what is dead.
 --
@@ -9,7 +9,8 @@
 -- Cost     O(streams), at most 1,024; the memory is freed in the background
 -- Repeat   harmless: the second run finds nothing and counts 0
 local K = KEYS[1]
-local span = math.max(tonumber(redis.call('HGET', K, 'span') or 0), tonumber(ARGV[1]))
+local known = redis.pcall('HGET', K, 'span') -- whatever lies there
+local span = math.max(type(known) == 'string' and tonumber(known) or 0, tonumber(ARGV[1]))
 local deleted = redis.call('UNLINK', K, K .. ':ready', K .. ':waits', K .. ':due', K .. ':delayed', K .. ':later',
   K .. ':places', K .. ':dead', K .. ':dedupe', K .. ':dedupes', K .. ':wake', K .. ':req', K .. ':req_before')
 for i = 0, span - 1 do

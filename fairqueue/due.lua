@@ -1,10 +1,17 @@
 -- fragment due: what has to be done when its time has come
 --
--- Needs  open, move
+-- A read does it for its own queue, and upkeep for those that nobody reads.
+--
+-- Needs  K, ready, waits, due, delayed, later, places: keys
+--        stream_key, streams, span, group, now, count, field_of, sound: as in open
+--        put, again, finish, bury, call_at: as in move
 -- Gives  tend_due(attempts): brings back messages whose time has come or whose
 --        reader did not finish in time; a message with so many deliveries is
 --        dead. Returns how many wait again. Looks at 4,000 entries in flight and
 --        moves about 200 at most
+--        mend_index(n): if n messages wait though none is found, or others are
+--        there that the keys due and delayed do not lead to, mends those keys;
+--        returns whether it did
 --        drop_streams(): drops up to 8 streams that are no longer used and empty;
 --        returns how many
 local day = 86400000
@@ -43,7 +50,7 @@ local function give_back(i, entry, attempts)
   local message = field_of(fields, 'i') or entry .. '.' .. i
   local made = tonumber(field_of(fields, 'n') or 0) + 1
   if made >= attempts then
-    bury(fields, message, made, 'its reader did not finish in time, ' .. made .. ' times')
+    bury(fields, message, made, i, 'its reader did not finish in time, ' .. made .. ' times')
     return 0
   end
   if not field_of(fields, 'w') then
@@ -67,8 +74,10 @@ local function reclaim(i, budget, attempts)
   local brought, looked = 0, 0
   while looked < 1000 and brought < budget do
     local page = redis.pcall('XPENDING', stream_key(i), group, from, '+', 100)
-    if page.err then -- somebody deleted the stream
+    if page.err and string.find(page.err, 'NOGROUP', 1, true) then -- somebody deleted the stream
       page = {}
+    elseif page.err then
+      page = redis.call('XPENDING', stream_key(i), group, from, '+', 100)
     end
     for _, one in ipairs(page) do
       local left = day - one[3]
@@ -95,15 +104,69 @@ end
 
 local function tend_due(attempts)
   local brought = 0
-  for _, what in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 4)) do
+  for at, what in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 4)) do
+    if at == 1 then
+      sound()
+      redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+    end
     if brought < 200 then
       brought = brought + (what == 'd' and bring_back(200 - brought) or
         what ~= 'd' and reclaim(tonumber(what), 200 - brought, attempts) or 0)
     end
   end
-  count('in', brought)
-  count('moved', brought)
   return brought
+end
+
+-- Somebody may delete a key that indexes messages. Whoever finds nothing to read
+-- compares with what the record counts, which costs a read, and mends the index
+-- from the streams if that says otherwise.
+local function mend_index(waits_still)
+  if waits_still > 0 then
+    redis.call('DEL', ready, waits)
+    local sum = 0
+    for i = 0, span - 1 do
+      local n = redis.call('XLEN', stream_key(i))
+      if n > 0 then
+        for _, one in ipairs(redis.call('XINFO', 'GROUPS', stream_key(i))) do
+          if field_of(one, 'name') == group then
+            n = n - field_of(one, 'pending')
+          end
+        end
+      end
+      if n > 0 then
+        redis.call('HSET', waits, i, n)
+        redis.call('ZADD', ready, i, i)
+        sum = sum + n
+      end
+    end
+    redis.call('HINCRBY', K, 'out', waits_still - sum)
+    return sum > 0
+  end
+  local mended = false
+  if redis.call('XLEN', later) > redis.call('ZCARD', delayed) then
+    for _, one in ipairs(redis.call('XRANGE', later, '-', '+', 'COUNT', 1000)) do
+      redis.call('ZADD', delayed, 'NX', field_of(one[2], 'u') or now, one[1])
+    end
+  end
+  local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+  if head[2] and not redis.call('ZSCORE', due, 'd') then
+    call_at('d', tonumber(head[2]))
+    mended = true
+  end
+  if redis.call('EXISTS', due) == 0 then
+    local n = redis.call('HMGET', K, 'delivered', 'acked', 'nacked', 'unread', 'reclaimed', 'recalled')
+    local flying = tonumber(n[1] or 0)
+    for j = 2, 6 do
+      flying = flying - tonumber(n[j] or 0)
+    end
+    for i = 0, flying > 0 and span - 1 or -1 do
+      if redis.call('XLEN', stream_key(i)) > 0 then
+        call_at(i, now)
+        mended = true
+      end
+    end
+  end
+  return mended
 end
 
 -- What was acknowledged is deleted, so a length of 0 says that nothing is in

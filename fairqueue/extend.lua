@@ -1,4 +1,4 @@
--- queue.extend(K) consumer visibility receipt [receipt ...] -> {1 or 0, ...}
+-- fairqueue.extend(K) consumer visibility receipt [receipt ...] -> {1 or 0, ...}
 --
 -- Keeps messages invisible for longer, counted from now. It may be shorter than
 -- what was left.
@@ -10,12 +10,17 @@
 -- Reply    for each receipt 1, or 0 if it is stale
 -- Cost     O(log N) a receipt
 -- Repeat   harmless: the time is counted from the last run
+redis.call('ZCARD', due)
 local reply = {}
 for j = 3, #ARGV do
   local i, entry = string.match(ARGV[j], '^(%d+):([%d%-]+)')
   local key = stream_key(i)
+  local pending = streams > 0 and redis.pcall('XPENDING', key, group, entry, entry, 1) or {}
+  if pending.err and not string.find(pending.err, 'NOGROUP', 1, true) then
+    return pending
+  end
   reply[#reply + 1] = 0
-  if streams > 0 and redis.call('EXISTS', key) == 1 and #redis.call('XPENDING', key, group, entry, entry, 1) == 1 then
+  if #pending == 1 then
     local at = now + tonumber(ARGV[2])
     redis.call('XCLAIM', key, group, ARGV[1], 0, entry, 'TIME', string.format('%.0f', at - 86400000), 'JUSTID')
     redis.call('ZADD', due, 'LT', string.format('%.0f', at), i)

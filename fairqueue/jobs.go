@@ -32,12 +32,8 @@ func TendJob(client rueidis.Client) millrace.Job {
 		if err != nil {
 			return false, err
 		}
-		reply, err := q.run.Run(ctx, q.scripts.tend, key)
-		if err != nil {
-			return false, err
-		}
-		n, err := reply.ToInt64()
+		n, err := q.count(ctx, q.scripts.tend)
 		return n > 0, err
 	}
-	return millrace.Job{Name: "queue.tend", Slice: rounds.Slice}
+	return millrace.Job{Name: "fairqueue.tend", Slice: rounds.Slice}
 }

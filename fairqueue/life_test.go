@@ -387,3 +387,79 @@ func TestPrefer(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestAttemptsAreTheQueues: a process that says nothing of attempts, as the
+// command does, leaves it at what the queue was made for.
+func TestAttemptsAreTheQueues(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{MaxAttempts: 7})
+	write(t, q, "a:x")
+	stranger := openOn(t, q.run.Client, q.name, Config{})
+	write(t, stranger, "a:y")
+	for range 7 {
+		for _, m := range read(t, stranger, 2) {
+			if err := stranger.Nack(t.Context(), m.Receipt, NackConfig{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if c := stats(t, q).Counters; c.Nacked != 14 || c.Buried != 2 {
+		t.Errorf("counters = %+v, want two messages dead after seven attempts", c)
+	}
+}
+
+func TestDeleteRemovesWhateverIsThere(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for _, key := range []string{baseKey(q.name), baseKey(q.name) + ":s:3"} {
+		if err := do(t, q.run.Client, "SET", key, "x").Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := q.Delete(t.Context())
+	want(t, "delete", n, 2, err)
+}
+
+func TestHeadersAreText(t *testing.T) {
+	t.Parallel()
+	_, err := openOn(t, nil, "x", Config{}).Write(t.Context(), Draft{Tenant: "a", Headers: map[string]string{"k": "\xff"}})
+	wantError(t, err, ErrConfig)
+}
+
+// TestDedupeIDsAreTheTenants: two tenants with the same id do not swallow each
+// other's messages, however they are named.
+func TestDedupeIDsAreTheTenants(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	written, err := q.WriteBatch(t.Context(),
+		Draft{Tenant: "a", DedupeID: "1"}, Draft{Tenant: "b", DedupeID: "1"}, Draft{Tenant: "a:1", DedupeID: "1"}, Draft{Tenant: "a", DedupeID: "1:1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range written {
+		if w.Duplicate {
+			t.Errorf("write %d is a duplicate", i)
+		}
+	}
+}
+
+// TestAnyWriteTouches: a writer that knows nothing of the expiry keeps the queue
+// alive, too.
+func TestAnyWriteTouches(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{IdleExpiry: time.Hour})
+	write(t, q, "a:x")
+	touched := func() string {
+		text, err := do(t, q.run.Client, "HGET", baseKey(q.name), "touched").ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	before := touched()
+	other := openOn(t, q.run.Client, q.name, Config{})
+	redistest.Eventually(t, "a later write is noted", func() bool {
+		write(t, other, "a:y")
+		return touched() != before
+	})
+}

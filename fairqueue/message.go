@@ -23,7 +23,7 @@ type Draft struct {
 	// Body is what the message says. Any bytes.
 	Body []byte
 
-	// Headers travel with the body. Defaults to none.
+	// Headers travel with the body, as UTF-8 text. Defaults to none.
 	Headers map[string]string
 
 	// Delay is for how long the message is set aside before it may be read; in
@@ -35,7 +35,7 @@ type Draft struct {
 	// Defaults to 0, for ever.
 	Deadline time.Duration
 
-	// DedupeID makes a second write under the same id within
+	// DedupeID makes a second write of the tenant under the same id within
 	// [Config.DedupeWindow] return the first one's message. At most 512 bytes.
 	// Defaults to none.
 	DedupeID string

@@ -4,15 +4,22 @@
 -- is a new entry at the end of a stream. So each delivery has an entry of its own,
 -- and a receipt that names the entry is good for that delivery only.
 --
--- Needs  open
+-- Needs  waits, ready, due, delayed, later, places, dead, wake: keys
+--        stream_key, count, group, waiting: as in open
 -- Gives  put(i, fields): an entry at the end of stream i, which then waits
 --        take(i, n): n entries of stream i wait no longer
+--        book(): counts what put and take did; once, at the end
 --        again(id, attempts, fields): the fields of a message's next entry
---        finish(i, entry, id): an entry of stream i that was delivered is gone
+--        finish(i, entry): an entry of stream i that was delivered is gone;
+--        whether it was in flight
 --        forget(id): where a message is need not be known any more
---        bury(fields, id, attempts, reason): a message is dead
---        set_aside(fields, id, attempts, at, i): a message waits for its time
+--        bury(fields, id, attempts, i, reason): a message of stream i is dead
+--        set_aside(fields, id, attempts, at, i): a message waits for its time, and
+--        then goes into stream i
 --        call_at(what, at): there is something to do for what, no later than at
+--        ring(n): tokens for n readers, as many as messages wait, 64 at most
+local came, left = 0, 0
+
 local function call_at(what, at)
   redis.call('ZADD', due, 'LT', string.format('%.0f', at), what)
 end
@@ -22,6 +29,7 @@ local function put(i, fields)
   if redis.call('HINCRBY', waits, i, 1) == 1 then
     redis.call('ZADD', ready, i, i)
   end
+  came = came + 1
   return entry
 end
 
@@ -30,14 +38,19 @@ local function take(i, n)
     redis.call('HDEL', waits, i)
     redis.call('ZREM', ready, i)
   end
-  count('out', n)
+  left = left + n
+end
+
+local function book()
+  count('in', came)
+  count('out', left)
 end
 
 local function again(id, attempts, fields)
   local next_fields = {'i', id, 'n', attempts}
   for j = 1, #fields, 2 do
     local name = fields[j]
-    if name ~= 'i' and name ~= 'n' and name ~= 's' then
+    if name ~= 'i' and name ~= 'n' and name ~= 's' and name ~= 'u' then
       next_fields[#next_fields + 1] = name
       next_fields[#next_fields + 1] = fields[j + 1]
     end
@@ -51,28 +64,39 @@ end
 
 local function finish(i, entry)
   local key = stream_key(i)
-  if redis.call('XACK', key, group, entry) == 0 then
+  if not group or redis.call('XACK', key, group, entry) == 0 then
     return false
   end
   redis.call('XDEL', key, entry)
   return true
 end
 
-local function bury(fields, id, attempts, reason)
+local function bury(fields, id, attempts, i, reason)
   local last = again(id, attempts, fields)
-  last[#last + 1] = 'r'
-  last[#last + 1] = reason
-  local entry = redis.call('XADD', dead, '*', unpack(last))
-  redis.call('HSET', places, id, 'x ' .. entry)
+  for _, word in ipairs({'s', i, 'r', reason}) do
+    last[#last + 1] = word
+  end
+  redis.call('HSET', places, id, 'x ' .. redis.call('XADD', dead, '*', unpack(last)))
   count('buried', 1)
 end
 
 local function set_aside(fields, id, attempts, at, i)
   local aside = again(id, attempts, fields)
-  aside[#aside + 1] = 's'
-  aside[#aside + 1] = i
+  local due_at = string.format('%.0f', at)
+  for _, word in ipairs({'s', i, 'u', due_at}) do
+    aside[#aside + 1] = word
+  end
   local entry = redis.call('XADD', later, '*', unpack(aside))
-  redis.call('ZADD', delayed, string.format('%.0f', at), entry)
+  redis.call('ZADD', delayed, due_at, entry)
   redis.call('HSET', places, id, 'd ' .. entry)
   call_at('d', at)
+end
+
+local function ring(n)
+  if n > 0 then
+    local has = redis.pcall('LLEN', wake)
+    for _ = 1, type(has) == 'number' and math.min(n, 64 - has, waiting + came - left - has) or 0 do
+      redis.pcall('LPUSH', wake, '1')
+    end
+  end
 end

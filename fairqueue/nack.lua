@@ -1,4 +1,4 @@
--- queue.nack(K) id how delay attempts reason receipt [receipt ...] -> {1 or 0, ...}
+-- fairqueue.nack(K) id how delay attempts reason receipt [receipt ...] -> {1 or 0, ...}
 --
 -- Hands messages back: because they failed, or because nobody is there any more
 -- to whom they could be handed. A failed one comes again after the delay, or is
@@ -9,7 +9,8 @@
 -- ARGV[2]  how: 'failed'; 'dead' for one that is not worth another try; 'unread',
 --          which counts no attempt
 -- ARGV[3]  delay: in milliseconds
--- ARGV[4]  attempts: after this many deliveries a message is dead
+-- ARGV[4]  attempts: after this many deliveries a message is dead; 0 for what is
+--          stored
 -- ARGV[5]  reason: for people
 -- ARGV     receipts, 'stream:entry' or 'stream:entry:message', at most 1,000
 -- ARGV     last, the number of the try
@@ -33,7 +34,8 @@ if ARGV[#ARGV] ~= '1' then
     return reply
   end
 end
-local how, delay, attempts, reason = ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
+sound()
+local how, delay, attempts, reason = ARGV[2], tonumber(ARGV[3]), limit(ARGV[4]), ARGV[5]
 local back = 0
 for j = 6, #ARGV - 1 do
   local index, entry = string.match(ARGV[j], '^(%d+):([%d%-]+)')
@@ -52,7 +54,7 @@ for j = 6, #ARGV - 1 do
       fields[#fields + 1] = string.match(entry, '^%d+')
     end
     if how == 'dead' or how == 'failed' and made >= attempts then
-      bury(fields, message, made, reason)
+      bury(fields, message, made, i, reason)
       reply[#reply] = 2
     elseif delay > 0 then
       set_aside(fields, message, made, now + delay, i % streams)
@@ -65,13 +67,14 @@ for j = 6, #ARGV - 1 do
     count(how == 'unread' and 'unread' or 'nacked', 1)
   end
 end
-count('in', back)
+book()
 count('moved', back)
 if #reply > 0 then
   reqid_remember(id, table.concat(reply), now_us)
 end
-local tokens = math.min(delay > 0 and 1 or back, 64) - redis.call('LLEN', wake)
-for _ = 1, tokens do
-  redis.call('LPUSH', wake, '1')
+if delay > 0 then
+  redis.pcall('LPUSH', wake, '1')
+  redis.pcall('LTRIM', wake, 0, 63)
 end
+ring(back)
 return reply

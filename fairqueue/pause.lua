@@ -1,4 +1,4 @@
--- queue.pause(K) on -> 1 or 0
+-- fairqueue.pause(K) on -> 1 or 0
 --
 -- Switches reading off or on. Messages in flight may be finished meanwhile, and
 -- writing goes on.
@@ -11,11 +11,12 @@
 if streams == 0 then
   return 0
 end
+local has = redis.call('LLEN', wake)
 redis.call('HDEL', K, 'paused') -- a first write that a full server does not refuse
 if ARGV[1] == '1' then
   redis.call('HSET', K, 'paused', '1')
 else
-  for _ = 1, 64 - redis.call('LLEN', wake) do
+  for _ = 1, 64 - has do
     redis.call('LPUSH', wake, '1')
   end
 end

@@ -1,4 +1,4 @@
--- queue.purge(K) message [message ...] -> number of messages
+-- fairqueue.purge(K) message [message ...] -> number of messages
 --
 -- Forgets dead messages for good.
 --
@@ -7,6 +7,7 @@
 -- Reply    how many of them were dead
 -- Cost     O(log N) a message
 -- Repeat   harmless: the second run finds nothing and counts 0
+redis.call('XLEN', dead)
 local purged = 0
 for _, message in ipairs(ARGV) do
   local entry = string.match(redis.call('HGET', places, message) or '', '^x (%S+)$')

@@ -26,7 +26,8 @@ const (
 	// MaxStreams is how many streams a queue has at most.
 	MaxStreams = 1024
 
-	// MaxAttemptsDefault is after how many deliveries a message is dead.
+	// MaxAttemptsDefault is after how many deliveries a message is dead in a queue
+	// that does not say.
 	MaxAttemptsDefault = 5
 
 	// DedupeWindowDefault is for how long a dedupe id counts.
@@ -47,6 +48,8 @@ type Queue struct {
 	run     script.Runner
 	scripts *scripts
 	desk    *desk
+	writes  joint[draft, Written]
+	acks    joint[string, int64]
 
 	mu          sync.Mutex
 	shape       shape     // as last seen
@@ -74,7 +77,8 @@ type Config struct {
 	Consumer string
 
 	// MaxAttempts is after how many deliveries that were not acknowledged a
-	// message is dead. Defaults to [MaxAttemptsDefault].
+	// message is dead. A writer stores it in the queue, for those that do not say.
+	// Defaults to what is stored, and to [MaxAttemptsDefault] in a new queue.
 	MaxAttempts int
 
 	// DedupeWindow is for how long a dedupe id counts after the write that brought
@@ -142,9 +146,6 @@ func (c Config) withDefaults() (Config, error) {
 		host, _ := os.Hostname() // without a name it is the number alone
 		c.Consumer = fmt.Sprintf("%s:%d", host, os.Getpid())
 	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = MaxAttemptsDefault
-	}
 	if c.DedupeWindow == 0 {
 		c.DedupeWindow = DedupeWindowDefault
 	}
@@ -183,6 +184,10 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 		shape:   shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
 	}
 	q.desk = newDesk(q)
+	q.writes.call = q.write
+	q.acks.call = func(ctx context.Context, receipts []string) ([]int64, error) {
+		return q.settle(ctx, q.scripts.ack, nil, receipts)
+	}
 	return q, nil
 }
 
@@ -192,17 +197,31 @@ func (q *Queue) Name() string { return q.name }
 // call runs a script on the queue and names the errors that scripts answer with.
 func (q *Queue) call(ctx context.Context, s *script.Script, args ...string) ([]rueidis.RedisMessage, error) {
 	reply, err := q.run.Run(ctx, s, baseKey(q.name), args...)
-	switch {
-	case retry.Code(err, "QUEUEVERSION"):
-		return nil, ErrVersion.With(err)
-	case retry.Code(err, "QUEUEBROKEN"), retry.Code(err, "WRONGTYPE"):
-		return nil, ErrBroken.With(err)
-	case err != nil:
-		return nil, err
-	case reply.IsNil():
-		return nil, nil
+	if err != nil || reply.IsNil() {
+		return nil, named(err)
 	}
 	return reply.ToArray()
+}
+
+// count is call for a script that answers a number.
+func (q *Queue) count(ctx context.Context, s *script.Script, args ...string) (int, error) {
+	reply, err := q.run.Run(ctx, s, baseKey(q.name), args...)
+	if err != nil {
+		return 0, named(err)
+	}
+	n, err := reply.ToInt64()
+	return int(n), err
+}
+
+// named gives the errors that Redis answers with the names of this package.
+func named(err error) error {
+	switch {
+	case retry.Code(err, "QUEUEVERSION"):
+		return ErrVersion.With(err)
+	case retry.Code(err, "QUEUEBROKEN"), retry.Code(err, "WRONGTYPE"):
+		return ErrBroken.With(err)
+	}
+	return err
 }
 
 // shaped returns what is known of the queue's shape.

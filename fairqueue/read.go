@@ -108,7 +108,7 @@ func (q *Queue) take(ctx context.Context, visibility time.Duration, most int, pr
 		return taken{}, err
 	}
 	if len(values) < 3 {
-		return taken{}, fmt.Errorf("queue.read answered %d values", len(values))
+		return taken{}, fmt.Errorf("fairqueue.read answered %d values", len(values))
 	}
 	var t taken
 	paused, err := text(values[0])

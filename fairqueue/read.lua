@@ -1,4 +1,4 @@
--- queue.read(K) id consumer visibility max attempts [stream ...] -> {...}
+-- fairqueue.read(K) id consumer visibility max attempts [stream ...] -> {...}
 --
 -- Takes messages, going round the streams in which some wait, one message a
 -- stream a turn. First it does what is due: brings back messages whose time has
@@ -14,7 +14,8 @@
 -- ARGV[2]  consumer: the reader's name in the group
 -- ARGV[3]  visibility: after how many milliseconds messages come again
 -- ARGV[4]  max: how many, at most 1,000
--- ARGV[5]  attempts: after this many deliveries a message is dead
+-- ARGV[5]  attempts: after this many deliveries a message is dead; 0 for what is
+--          stored
 -- ARGV     streams to take one message each from before all others
 -- ARGV     last, the number of the try
 -- Reply    {'1' if paused, milliseconds until something is due or -1, the
@@ -23,7 +24,7 @@
 --          most
 -- Repeat   harmless: the answer is replayed by id
 local id, consumer = ARGV[1], ARGV[2]
-local visibility, max, attempts = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local visibility, max, attempts = tonumber(ARGV[3]), tonumber(ARGV[4]), limit(ARGV[5])
 local try = ARGV[#ARGV]
 
 if streams == 0 then
@@ -46,19 +47,27 @@ end
 if paused then
   return reply
 end
-redis.call('HDEL', K, '') -- a first write that a full server does not refuse
 
 local brought = tend_due(attempts)
 
 -- Whose turn it is.
-local got = {}
+local got, taken = {}, 0
 
 local function deliver(i, n)
   local key = stream_key(i)
   local answer = redis.pcall('XREADGROUP', 'GROUP', group, consumer, 'COUNT', n, 'STREAMS', key, '>')
-  if answer and answer.err then
+  if answer and answer.err and string.find(answer.err, 'NOGROUP', 1, true) then
+    -- A new stream, or one whose group somebody removed: then all of it waits.
     redis.call('XGROUP', 'CREATE', key, group, '0', 'MKSTREAM')
+    local all, known = redis.call('XLEN', key), tonumber(redis.call('HGET', waits, i) or 0)
+    if all > known then
+      redis.call('HSET', waits, i, all)
+      came = came + all - known
+      count('recalled', all - known)
+    end
     answer = redis.call('XREADGROUP', 'GROUP', group, consumer, 'COUNT', n, 'STREAMS', key, '>')
+  elseif answer and answer.err then
+    return answer
   end
   local list = answer and answer[1] and answer[1][2] or {}
   if #list < n then
@@ -89,48 +98,54 @@ local function deliver(i, n)
   return alive
 end
 
-local taken = 0
 for arg = 6, #ARGV - 1 do
   local i = tonumber(ARGV[arg])
   if taken < max and redis.call('HEXISTS', waits, i) == 1 then
-    for _, one in ipairs(deliver(i, 1)) do
+    local list = deliver(i, 1)
+    if list.err then
+      return list
+    end
+    for _, one in ipairs(list) do
       got[#got + 1], taken = one, taken + 1
     end
   end
 end
 
--- A round goes over the streams from the cursor on; a stream with little left
--- drops out, and the next round is over the others.
-local tries = 0
-while taken < max and tries < 3 do
-  tries = tries + 1
-  local round = redis.call('ZRANGEBYSCORE', ready, cursor, '+inf', 'LIMIT', 0, max - taken)
-  if #round < max - taken and cursor > 0 then
-    for _, i in ipairs(redis.call('ZRANGEBYSCORE', ready, '-inf', '(' .. cursor, 'LIMIT', 0, max - taken - #round)) do
+-- A round goes over the streams from the cursor on, as far as there are messages
+-- to take. Expired messages make another round necessary; there is an end to that,
+-- and the caller comes again.
+local looked = 0
+while taken < max and looked < max + 1000 do
+  local open = max - taken
+  local round = redis.call('ZRANGEBYSCORE', ready, cursor, '+inf', 'LIMIT', 0, open)
+  if #round < open and cursor > 0 then
+    for _, i in ipairs(redis.call('ZRANGEBYSCORE', ready, '-inf', '(' .. cursor, 'LIMIT', 0, open - #round)) do
       round[#round + 1] = i
     end
   end
   if #round == 0 then
     break
   end
-  local left = redis.call('HMGET', waits, unpack(round))
-  local share, open, last = {}, max - taken, 0
-  local more = true
+  local has, share, last, more = redis.call('HMGET', waits, unpack(round)), {}, 0, true
   while open > 0 and more do
     more = false
     for j = 1, #round do
-      local has = tonumber(left[j] or 0) - (share[j] or 0)
-      if has > 0 and open > 0 then
+      if open > 0 and tonumber(has[j] or 0) > (share[j] or 0) then
         share[j], open, last, more = (share[j] or 0) + 1, open - 1, j, true
       end
     end
   end
-  if last == 0 then
+  if last == 0 then -- nothing is known of what waits there
+    redis.call('ZREM', ready, unpack(round))
     break
   end
+  looked = looked + (max - taken - open)
   local lists, longest = {}, 0
   for j = 1, #round do
     lists[j] = share[j] and deliver(tonumber(round[j]), share[j]) or {}
+    if lists[j].err then
+      return lists[j]
+    end
     longest = math.max(longest, #lists[j])
   end
   for turn = 1, longest do
@@ -142,12 +157,10 @@ while taken < max and tries < 3 do
   end
   cursor = tonumber(round[last]) + 1
 end
-if taken > 0 then
-  redis.call('HSET', K, 'cursor', cursor, 'touched', string.format('%.0f', now))
-end
 
 drop_streams()
-
+book()
+count('moved', brought)
 if #got > 0 then
   local list = {}
   for j, one in ipairs(got) do
@@ -155,16 +168,24 @@ if #got > 0 then
     reply[#reply + 1] = one
   end
   count('delivered', #got)
+  redis.call('HSET', K, 'cursor', cursor, 'touched', string.format('%.0f', now))
   reqid_remember(id, table.concat(list, ' '), now_us)
-  local tokens = math.min(brought - #got, 64) - redis.call('LLEN', wake)
-  for _ = 1, tokens do
-    redis.call('LPUSH', wake, '1')
-  end
-else
+end
+
+local waits_still = waiting + came - left
+if waits_still <= 0 then
   redis.call('DEL', wake) -- nobody need wake for what is gone
-  local soonest = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
-  if soonest[2] then
-    reply[2] = math.max(0, tonumber(soonest[2]) - now)
+elseif brought > 0 then
+  ring(brought)
+end
+if #got == 0 then
+  if mend_index(waits_still) then
+    reply[2] = 0 -- come again at once
+  else
+    local soonest = redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')
+    if soonest[2] then
+      reply[2] = math.max(0, tonumber(soonest[2]) - now)
+    end
   end
 end
 return reply

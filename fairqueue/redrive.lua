@@ -1,4 +1,4 @@
--- queue.redrive(K) id message [message ...] -> {1 or 0, ...}
+-- fairqueue.redrive(K) id message [message ...] -> {1 or 0, ...}
 --
 -- Has dead messages tried again, as if they had never been delivered.
 --
@@ -20,6 +20,8 @@ if ARGV[#ARGV] ~= '1' then
   end
 end
 
+sound()
+
 local function redrive(message)
   local entry = string.match(redis.call('HGET', places, message) or '', '^x (%S+)$')
   local lost = entry and redis.call('XRANGE', dead, entry, entry)[1]
@@ -33,8 +35,9 @@ local function redrive(message)
       fields[#fields + 1] = lost[2][j + 1]
     end
   end
+  local i = tonumber(field_of(lost[2], 's') or 0) % streams
+  redis.call('XLEN', stream_key(i))
   redis.call('XDEL', dead, entry)
-  local i = tonumber(string.match(message, '%.(%d+)$') or 0) % streams
   redis.call('HSET', places, message, i .. ' ' .. put(i, again(message, 0, fields)))
   return 1
 end
@@ -44,13 +47,11 @@ for j = 2, #ARGV - 1 do
   reply[j - 1] = streams > 0 and redrive(ARGV[j]) or 0
   back = back + reply[j - 1]
 end
-count('in', back)
+book()
 count('moved', back)
 count('redriven', back)
 if back > 0 then
   reqid_remember(id, table.concat(reply), now_us)
-  for _ = 1, math.min(back, 64) - redis.call('LLEN', wake) do
-    redis.call('LPUSH', wake, '1')
-  end
+  ring(back)
 end
 return reply

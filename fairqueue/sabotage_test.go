@@ -24,13 +24,13 @@ func withScript(t *testing.T, old, replacement string) *scripts {
 		return script.New(name, cut(source), append(all, reqid.Fragment)...).Numbered()
 	}
 	s := *standardScripts
-	s.write = numbered("queue.write", writeSource)
-	s.read = numbered("queue.read", readSource, dueFragment)
-	s.ack = numbered("queue.ack", ackSource)
-	s.nack = numbered("queue.nack", nackSource)
-	s.cancel = numbered("queue.cancel", cancelSource)
-	s.redrive = numbered("queue.redrive", redriveSource)
-	s.extend = script.New("queue.extend", cut(extendSource), cut(openFragment))
+	s.write = numbered("fairqueue.write", writeSource)
+	s.read = numbered("fairqueue.read", readSource, dueFragment)
+	s.ack = numbered("fairqueue.ack", ackSource)
+	s.nack = numbered("fairqueue.nack", nackSource)
+	s.cancel = numbered("fairqueue.cancel", cancelSource)
+	s.redrive = numbered("fairqueue.redrive", redriveSource)
+	s.extend = script.New("fairqueue.extend", cut(extendSource), cut(openFragment))
 	if !found {
 		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
 	}
@@ -43,5 +43,5 @@ func withTend(t *testing.T, old, replacement string) *script.Script {
 	if !strings.Contains(tendSource, old) {
 		t.Fatalf("tend has no %q", old)
 	}
-	return script.New("queue.tend", strings.ReplaceAll(tendSource, old, replacement), openFragment, moveFragment, dueFragment)
+	return script.New("fairqueue.tend", strings.ReplaceAll(tendSource, old, replacement), openFragment, moveFragment, dueFragment)
 }

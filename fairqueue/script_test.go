@@ -16,19 +16,19 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		name, source string
 		fragments    []string
 	}{
-		{"queue.write", writeSource, moving},
-		{"queue.read", readSource, append(moving[:2:2], dueFragment, reqid.Fragment)},
-		{"queue.ack", ackSource, moving},
-		{"queue.nack", nackSource, moving},
-		{"queue.extend", extendSource, []string{openFragment}},
-		{"queue.cancel", cancelSource, moving},
-		{"queue.resize", resizeSource, []string{openFragment}},
-		{"queue.pause", pauseSource, []string{openFragment}},
-		{"queue.stats", statsSource, []string{openFragment}},
-		{"queue.redrive", redriveSource, moving},
-		{"queue.purge", purgeSource, []string{openFragment}},
-		{"queue.delete", deleteSource, nil},
-		{"queue.tend", tendSource, []string{openFragment, moveFragment, dueFragment}},
+		{"fairqueue.write", writeSource, moving},
+		{"fairqueue.read", readSource, append(moving[:2:2], dueFragment, reqid.Fragment)},
+		{"fairqueue.ack", ackSource, moving},
+		{"fairqueue.nack", nackSource, moving},
+		{"fairqueue.extend", extendSource, []string{openFragment}},
+		{"fairqueue.cancel", cancelSource, moving},
+		{"fairqueue.resize", resizeSource, []string{openFragment}},
+		{"fairqueue.pause", pauseSource, []string{openFragment}},
+		{"fairqueue.stats", statsSource, []string{openFragment}},
+		{"fairqueue.redrive", redriveSource, moving},
+		{"fairqueue.purge", purgeSource, []string{openFragment}},
+		{"fairqueue.delete", deleteSource, nil},
+		{"fairqueue.tend", tendSource, []string{openFragment, moveFragment, dueFragment}},
 	} {
 		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: keys}) {
 			t.Error(p)

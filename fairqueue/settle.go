@@ -13,14 +13,24 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Ack says that messages were handled: they are gone, with their memory. It
-// returns how many, and [ErrStale] if any of the receipts was stale; the others
+// Ack says that messages were handled: they are gone, with their memory. Goroutines
+// that do so at the same time share calls. It returns how many, and [ErrStale] if any of the receipts was stale; the others
 // count all the same.
 //
 // Errors: [ErrStale]; [ErrConfig] for what is no receipt, before Redis was asked.
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
-	done, err := q.settle(ctx, q.scripts.ack, nil, receipts)
-	return countOf(done, receipts, err)
+	if err := checkReceipts(receipts); err != nil {
+		return 0, err
+	}
+	var done []int64
+	for first := 0; first < len(receipts); first += chunk {
+		some, err := q.acks.do(ctx, receipts[first:min(first+chunk, len(receipts))])
+		if err != nil {
+			return countOf(done, receipts, err)
+		}
+		done = append(done, some...)
+	}
+	return countOf(done, receipts, nil)
 }
 
 // NackConfig is how a message is given back. The zero value has it come again at

@@ -47,6 +47,7 @@ type Counters struct {
 	Delivered int64 // deliveries
 	Acked     int64 // messages acknowledged
 	Nacked    int64 // deliveries given back because they failed
+	Returned  int64 // deliveries handed back because nobody was there any more
 	Reclaimed int64 // deliveries whose reader did not finish in time
 	Expired   int64 // messages whose deadline came before their turn
 	Cancelled int64
@@ -63,7 +64,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 		return c.Do(ctx, c.B().Hmget().Key(baseKey(q.name)).Field("in", "out").Build()).ToArray()
 	})
 	if err != nil {
-		return 0, err
+		return 0, named(err)
 	}
 	var n [2]int64
 	for i := range n {
@@ -106,6 +107,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s.Counters = Counters{
 		Written:   number("in") - number("moved") + number("later"),
 		Delivered: number("delivered"), Acked: number("acked"), Nacked: number("nacked"),
+		Returned:  number("unread"),
 		Reclaimed: number("reclaimed"), Expired: number("expired"), Cancelled: number("cancelled"),
 		Buried: number("buried"), Redriven: number("redriven"), Purged: number("purged"),
 	}
@@ -125,7 +127,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 func (s Stats) stream(v rueidis.RedisMessage) (StreamStats, error) {
 	values, err := v.ToArray()
 	if err != nil || len(values) != 4 {
-		return StreamStats{}, fmt.Errorf("queue.stats answered %d values for a stream: %w", len(values), err)
+		return StreamStats{}, fmt.Errorf("fairqueue.stats answered %d values for a stream: %w", len(values), err)
 	}
 	n, err := integers(values[:3])
 	if err != nil {

@@ -1,4 +1,4 @@
--- queue.stats(K) -> {...} or nil
+-- fairqueue.stats(K) -> {...} or nil
 --
 -- Looks and changes nothing.
 --

@@ -1,4 +1,4 @@
--- queue.tend(K) -> 1 or 0, or 2
+-- fairqueue.tend(K) -> 1 or 0, or 2
 --
 -- Does what is due in a queue that nobody reads at the moment: brings back what
 -- has to come again, drops streams that are no longer used, removes waiting
@@ -16,12 +16,18 @@
 if streams == 0 then
   return 0
 end
-local record = redis.call('HMGET', K, 'attempts', 'tended', 'expiry', 'touched', 'in', 'out')
-local attempts, from = tonumber(record[1] or 5), tonumber(record[2] or 0)
+sound()
+local record = redis.call('HMGET', K, 'tended', 'touched')
+local attempts, from = limit('0'), tonumber(record[1] or 0)
 redis.call('HDEL', K, '') -- a first write that a full server does not refuse
 
 local brought = tend_due(attempts)
 local done = brought + drop_streams()
+
+local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
+if head[2] then
+  call_at('d', tonumber(head[2]))
+end
 
 local function expire(i)
   local key = stream_key(i)
@@ -62,16 +68,30 @@ local function dismiss(i)
   return gone
 end
 
+-- A stream with entries in flight of which nobody knows when to look after it:
+-- somebody deleted the key that says so.
+local function look_after(i)
+  for _, one in ipairs(redis.call('XINFO', 'GROUPS', stream_key(i))) do
+    if field_of(one, 'name') == group and field_of(one, 'pending') > 0 and not redis.call('ZSCORE', due, i) then
+      call_at(i, now)
+      return 1
+    end
+  end
+  return 0
+end
+
 for step = 0, math.min(4, span) - 1 do
   local i = (from + step) % span
   if redis.call('EXISTS', stream_key(i)) == 1 then
-    done = done + expire(i) + dismiss(i)
+    done = done + expire(i) + dismiss(i) + look_after(i)
   end
 end
 redis.call('HSET', K, 'tended', (from + 4) % span)
+book()
+count('moved', brought)
 
-local expiry, force = string.match(record[3] or '', '^(%d+)(!?)$')
-if expiry and now - tonumber(record[4] or now) > tonumber(expiry) then
+local after, force = string.match(expiry or '', '^(%d+)(!?)$')
+if after and now - tonumber(record[2] or now) > tonumber(after) then
   local flying = 0
   for i = 0, span - 1 do
     flying = flying + redis.call('XLEN', stream_key(i))
@@ -84,7 +104,5 @@ if expiry and now - tonumber(record[4] or now) > tonumber(expiry) then
     return 1
   end
 end
-if brought > 0 and redis.call('LLEN', wake) == 0 then
-  redis.call('LPUSH', wake, '1')
-end
+ring(brought)
 return brought >= 200 and 2 or done > 0 and 1 or 0

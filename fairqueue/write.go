@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/reqid"
@@ -35,25 +36,32 @@ func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	return written[0].ID, nil
 }
 
+// draft is a Draft with the fields of its entry.
+type draft struct {
+	Draft
+
+	fields []string
+}
+
 // WriteBatch writes several messages in one call for each 1,000 of them, which is
-// applied whole. All drafts are checked before the first is written. It returns
+// applied whole. Goroutines that write at the same time share calls. All drafts are checked before the first is written. It returns
 // what became of each, in their order; with an error, of those that are written.
 func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, error) {
-	texts := make([][]string, len(drafts))
+	all := make([]draft, len(drafts))
 	for i, d := range drafts {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
 		d.Headers = q.carried(ctx, d.Headers)
-		var err error
-		if texts[i], err = q.fields(d); err != nil {
+		fields, err := q.fields(d)
+		if err != nil {
 			return nil, err
 		}
+		all[i] = draft{Draft: d, fields: fields}
 	}
 	written := make([]Written, 0, len(drafts))
-	for first := 0; first < len(drafts); first += chunk {
-		last := min(first+chunk, len(drafts))
-		some, err := q.write(ctx, drafts[first:last], texts[first:last])
+	for first := 0; first < len(all); first += chunk {
+		some, err := q.writes.do(ctx, all[first:min(first+chunk, len(all))])
 		if err != nil {
 			return written, err
 		}
@@ -70,12 +78,31 @@ func (d Draft) check() error {
 		return ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
 		return ErrConfig.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+	case !textual(d.Headers):
+		return ErrConfig.Saying("a header is not UTF-8 text: put bytes into the body")
 	case d.Delay < 0:
 		return ErrConfig.Saying("the delay is negative: %s", d.Delay)
 	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
 		return ErrConfig.Saying("the deadline is not a millisecond away: %s", d.Deadline)
 	}
 	return nil
+}
+
+// dedupe is the dedupe id as scripts take it: each tenant has its own.
+func (d Draft) dedupe() string {
+	if d.DedupeID == "" {
+		return ""
+	}
+	return strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID
+}
+
+func textual(headers map[string]string) bool {
+	for name, value := range headers {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			return false
+		}
+	}
+	return true
 }
 
 // carried returns headers with what hooks add to them.
@@ -99,7 +126,7 @@ func (q *Queue) carried(ctx context.Context, headers map[string]string) map[stri
 
 // write makes one script call, and another one when the queue has another shape
 // than was known.
-func (q *Queue) write(ctx context.Context, drafts []Draft, texts [][]string) ([]Written, error) {
+func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
 	id := reqid.New()
 	for {
 		known := q.shaped()
@@ -107,9 +134,9 @@ func (q *Queue) write(ctx context.Context, drafts []Draft, texts [][]string) ([]
 			id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
 			millis(q.cfg.DedupeWindow), q.cfg.expiry(), strconv.Itoa(len(drafts)),
 		}
-		for i, d := range drafts {
-			args = append(args, known.shard(d.Tenant), millis(d.Delay), millis(d.Deadline), d.DedupeID, strconv.Itoa(len(texts[i])))
-			args = append(args, texts[i]...)
+		for _, d := range drafts {
+			args = append(args, known.shard(d.Tenant), millis(d.Delay), millis(d.Deadline), d.dedupe(), strconv.Itoa(len(d.fields)))
+			args = append(args, d.fields...)
 		}
 		values, err := q.call(ctx, q.scripts.write, args...)
 		if err != nil {
@@ -125,13 +152,13 @@ func (q *Queue) write(ctx context.Context, drafts []Draft, texts [][]string) ([]
 			streams, err1 := strconv.Atoi(words[1])
 			per, err2 := strconv.Atoi(words[2])
 			if err1 != nil || err2 != nil || streams < 1 || per < 1 {
-				return nil, fmt.Errorf("queue.write answered the shape %v", words)
+				return nil, fmt.Errorf("fairqueue.write answered the shape %v", words)
 			}
 			q.reshape(shape{streams: streams, perTenant: per})
 			continue
 		}
 		if len(words) != 1+len(drafts) {
-			return nil, fmt.Errorf("queue.write answered %d ids for %d messages", len(words)-1, len(drafts))
+			return nil, fmt.Errorf("fairqueue.write answered %d ids for %d messages", len(words)-1, len(drafts))
 		}
 		written := make([]Written, len(drafts))
 		for i, word := range words[1:] {

@@ -1,4 +1,4 @@
--- queue.write(K) id streams per group attempts window expiry count {shards delay ttl dedupe window size field value ...} ... -> {...}
+-- fairqueue.write(K) id streams per group attempts window expiry count {shards delay ttl dedupe window size field value ...} ... -> {...}
 --
 -- Writes messages, each to the one of its tenant's streams in which the fewest
 -- wait. A message with a delay is set aside until then.
@@ -12,7 +12,7 @@
 --          new queue
 -- ARGV[3]  per: the same for how many a tenant has
 -- ARGV[4]  group: of a new queue
--- ARGV[5]  attempts: of a new queue, for upkeep that no reader does
+-- ARGV[5]  attempts: to store, how many deliveries a message has; 0 for no change
 -- ARGV[6]  window: for how many milliseconds a dedupe id counts
 -- ARGV[7]  expiry: after how many milliseconds without a write or a read an empty
 --          queue may go; 0 for never; with a '!' behind, a full one may, too
@@ -26,11 +26,8 @@
 -- Cost     O(streams of a tenant) a message
 -- Repeat   harmless: the answer is replayed by id
 local id, try = ARGV[1], ARGV[#ARGV]
-local known, known_per = tonumber(ARGV[2]), tonumber(ARGV[3])
-if streams > 0 and (streams ~= known or per ~= known_per) then
-  return {'resized', streams, per}
-end
-if try ~= '1' then
+local known, known_per, total = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[8])
+if try ~= '1' then -- also across a resize: what was written is not written again
   local before = reqid_recall(id)
   if before then
     local reply = {'written'}
@@ -40,31 +37,60 @@ if try ~= '1' then
     return reply
   end
 end
-if streams == 0 then
-  streams, per, span, group = known, known_per, known, ARGV[4]
-  redis.call('HSET', K, 'version', '1', 'streams', streams, 'per_tenant', per, 'span', span, 'group', group,
-    'attempts', ARGV[5])
-end
-if ARGV[7] ~= '0' then
-  redis.call('HSET', K, 'expiry', ARGV[7], 'touched', string.format('%.0f', now))
+if streams > 0 and (streams ~= known or per ~= known_per) then
+  return {'resized', streams, per}
 end
 
+-- How many wait in a stream is asked once; what this call adds counts, too.
+local waiting_in = {}
 local function emptiest(shards)
-  local indices = {}
+  local indices, unknown = {}, {}
   for i in string.gmatch(shards, '%d+') do
     indices[#indices + 1] = i
-  end
-  local best, least
-  for j, n in ipairs(redis.call('HMGET', waits, unpack(indices))) do
-    n = tonumber(n or 0)
-    if not least or n < least then
-      best, least = indices[j], n
+    if not waiting_in[i] then
+      unknown[#unknown + 1] = i
     end
-    if n == 0 then
-      break
+  end
+  if #unknown > 0 then
+    for j, n in ipairs(redis.call('HMGET', waits, unpack(unknown))) do
+      waiting_in[unknown[j]] = tonumber(n or 0)
+    end
+  end
+  local best = indices[1]
+  for _, i in ipairs(indices) do
+    if waiting_in[i] < waiting_in[best] then
+      best = i
     end
   end
   return best
+end
+
+local messages, arg, careful = {}, 9, total > 1
+for j = 1, total do
+  local size = tonumber(ARGV[arg + 4])
+  local one = {
+    shards = ARGV[arg], delay = tonumber(ARGV[arg + 1]), ttl = tonumber(ARGV[arg + 2]), name = ARGV[arg + 3],
+    fields = {unpack(ARGV, arg + 5, arg + 4 + size)},
+  }
+  messages[j], arg = one, arg + 5 + size
+  careful = careful or one.delay > 0 or one.name ~= ''
+end
+
+-- Everything is looked at before the first write. For a single message that is
+-- what its own first write does.
+redis.call('ZCARD', ready)
+if careful then
+  sound()
+  redis.call('HLEN', dedupe)
+  redis.call('ZCARD', dedupes)
+  local looked_at = {}
+  for _, one in ipairs(messages) do
+    for i in string.gmatch(one.shards, '%d+') do
+      if not looked_at[i] then
+        looked_at[i] = redis.call('XLEN', stream_key(i))
+      end
+    end
+  end
 end
 
 -- The outcome of an earlier write under the same dedupe id, or false.
@@ -72,56 +98,64 @@ local function written_before(name)
   if name == '' then
     return false
   end
-  for _, old in ipairs(redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, 10)) do
-    redis.call('ZREM', dedupes, old)
-    redis.call('HDEL', dedupe, old)
-  end
   local until_ = tonumber(redis.call('ZSCORE', dedupes, name) or 0)
   return until_ > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, added, aside, arg = {}, 0, 0, 9
-for _ = 1, tonumber(ARGV[8]) do
-  local shards, delay, ttl = ARGV[arg], tonumber(ARGV[arg + 1]), tonumber(ARGV[arg + 2])
-  local name, size = ARGV[arg + 3], tonumber(ARGV[arg + 4])
-  local fields = {unpack(ARGV, arg + 5, arg + 4 + size)}
-  arg = arg + 5 + size
-  local message = written_before(name)
+local ids, aside = {}, 0
+for j, one in ipairs(messages) do
+  local message, fields = written_before(one.name), one.fields
   if message then
-    ids[#ids + 1] = '=' .. message
+    ids[j] = '=' .. message
   else
-    if ttl > 0 then
+    if one.ttl > 0 then
       fields[#fields + 1] = 'd'
-      fields[#fields + 1] = string.format('%.0f', now + ttl)
+      fields[#fields + 1] = string.format('%.0f', now + one.ttl)
     end
-    local i = emptiest(shards)
-    if delay > 0 then
-      fields[#fields + 1] = 'w'
-      fields[#fields + 1] = string.format('%.0f', now)
-      fields[#fields + 1] = 's'
-      fields[#fields + 1] = i
+    local i = emptiest(one.shards)
+    if one.delay > 0 then
+      local at = string.format('%.0f', now + one.delay)
+      for _, word in ipairs({'w', string.format('%.0f', now), 's', i, 'u', at}) do
+        fields[#fields + 1] = word
+      end
       local entry = redis.call('XADD', later, '*', unpack(fields))
-      redis.call('ZADD', delayed, string.format('%.0f', now + delay), entry)
-      call_at('d', now + delay)
+      redis.call('ZADD', delayed, at, entry)
+      call_at('d', now + one.delay)
       message, aside = entry .. '.d', aside + 1
     else
-      message, added = put(i, fields) .. '.' .. i, added + 1
+      message = put(i, fields) .. '.' .. i
+      waiting_in[i] = waiting_in[i] + 1
     end
-    ids[#ids + 1] = message
-    if name ~= '' then
-      redis.call('HSET', dedupe, name, message)
-      redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[6])), name)
+    ids[j] = message
+    if one.name ~= '' then
+      redis.call('HSET', dedupe, one.name, message)
+      redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[6])), one.name)
+      for _, old in ipairs(redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, 10)) do
+        redis.call('ZREM', dedupes, old)
+        redis.call('HDEL', dedupe, old)
+      end
     end
   end
 end
-count('in', added)
+if streams == 0 then
+  redis.call('HSET', K, 'version', '1', 'streams', known, 'per_tenant', known_per, 'span', known, 'group', ARGV[4])
+end
+if ARGV[5] ~= '0' and ARGV[5] ~= found[10] then
+  redis.call('HSET', K, 'attempts', ARGV[5])
+end
+if ARGV[7] ~= '0' or expiry then
+  redis.call('HSET', K, 'expiry', ARGV[7] ~= '0' and ARGV[7] or expiry, 'touched', string.format('%.0f', now))
+end
+book()
 count('later', aside)
 reqid_remember(id, table.concat(ids, ' '), now_us)
 
--- One token a message, for as many readers as may wait; a reader whose wait ends
--- without one looks within a second.
-local tokens = math.min(added + math.min(aside, 1), 64) - redis.call('LLEN', wake)
-for _ = 1, tokens do
-  redis.call('LPUSH', wake, '1')
+-- A token for each message that waits, for readers that sleep: also for those that
+-- found nothing before and have not gone to sleep yet. One more for what was set
+-- aside, so that somebody sleeps no longer than that.
+if aside > 0 then
+  redis.pcall('LPUSH', wake, '1')
+  redis.pcall('LTRIM', wake, 0, 63)
 end
+ring(came)
 return {'written', unpack(ids)}

@@ -85,6 +85,11 @@ var queueFigures = []figure[fairqueue.Stats]{
 		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Nacked) },
 	},
 	{
+		name: "returned_total", kind: prometheus.CounterValue,
+		help:  "Deliveries that were handed back because nobody was there any more.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Returned) },
+	},
+	{
 		name: "reclaimed_total", kind: prometheus.CounterValue,
 		help:  "Deliveries whose reader did not finish in time.",
 		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Reclaimed) },

@@ -225,7 +225,7 @@ func TestQueueCollector(t *testing.T) {
 		}
 		for _, figure := range []string{
 			"oldest_age_seconds", "streams", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
-			"reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",
+			"returned_total", "reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",
 		} {
 			all["queue_"+figure+"{"+name+"}"] = values[figure]
 		}
@@ -363,6 +363,7 @@ counter millrace_queue_nacked_total queue
 counter millrace_queue_purged_total queue
 counter millrace_queue_reclaimed_total queue
 counter millrace_queue_redriven_total queue
+counter millrace_queue_returned_total queue
 counter millrace_queue_written_total queue
 counter millrace_steal_enlisted_total 
 gauge millrace_steal_last_worked_timestamp_seconds job

@@ -50,7 +50,7 @@ func Example() {
 	// ick.retry
 	// ick.tidy
 	// lease.reap
-	// queue.tend
+	// fairqueue.tend
 	// <nil>
 }
 

@@ -17,6 +17,7 @@ type app struct {
 	redis  string // the --redis flag
 	json   bool   // the --json flag
 	env    func(string) string
+	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 
@@ -55,6 +56,25 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 				o.client.Close()
 			}
 		}()
+		return nil, context.Cause(ctx)
+	}
+}
+
+// input reads standard input to its end.
+func (a *app) input(ctx context.Context) ([]byte, error) {
+	type read struct {
+		bytes []byte
+		err   error
+	}
+	done := make(chan read, 1)
+	go func() {
+		b, err := io.ReadAll(a.stdin)
+		done <- read{b, err}
+	}()
+	select {
+	case r := <-done:
+		return r.bytes, r.err
+	case <-ctx.Done(): // nobody may ever write there
 		return nil, context.Cause(ctx)
 	}
 }

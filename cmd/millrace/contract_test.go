@@ -60,8 +60,8 @@ func TestContractHasEveryCommand(t *testing.T) {
 	}
 	for _, node := range leaves(t) {
 		command := strings.TrimPrefix(node.FullPath(), "millrace ")
-		if command == "ick parked ls" {
-			command = "ick parked [ls]"
+		if command == "ick parked ls" || command == "queue dead ls" {
+			command = strings.Replace(command, "ls", "[ls]", 1)
 		}
 		if !strings.Contains(string(page), "# "+command) {
 			t.Errorf("%s has no section about %q", contractPage, command)
@@ -103,10 +103,20 @@ func words(command string) []string {
 	return words
 }
 
+// piped returns what a command is fed with, if it has printf '%s\n' in front, and
+// the command alone.
+func piped(command string) (stdin, alone string) {
+	feed, fed, ok := strings.Cut(command, " | millrace ")
+	if !ok {
+		return "", command
+	}
+	return strings.Join(words(feed)[2:], "\n") + "\n", "millrace " + fed
+}
+
 // contract compares the page with what happens.
 type contract struct {
 	shell
-	tokens map[string]string // as on the page -> as drawn
+	tokens map[string]string // and ids and receipts, as on the page -> as drawn
 }
 
 // prepare does what no command can, and a section's examples need.
@@ -119,14 +129,15 @@ func (c *contract) prepare(heading string) {
 
 func (c *contract) check(e example) {
 	c.t.Helper()
-	args := words(e.command)[1:]
+	stdin, command := piped(e.command)
+	args := words(command)[1:]
 	for i, arg := range args {
 		if token, ok := c.tokens[arg]; ok {
 			args[i] = token
 		}
 	}
 	var stdout, stderr strings.Builder
-	a := &app{env: c.env, stdout: &stdout, stderr: &stderr, play: playBriefly}
+	a := &app{env: c.env, stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, play: playBriefly}
 	code := a.run(c.t.Context(), args)
 
 	output := stdout.String()
@@ -179,7 +190,7 @@ func (c *contract) compare(path string, want, got any, loose bool) string {
 			return fmt.Sprintf("%s has not the fields %v", path, names)
 		}
 		for name := range want {
-			loose := loose || name == "oldest_age_s" || name == "remaining_ms"
+			loose := loose || slices.Contains([]string{"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms"}, name)
 			if diff := c.compare(path+"."+name, want[name], got[name], loose); diff != "" {
 				return diff
 			}
@@ -200,7 +211,7 @@ func (c *contract) compare(path string, want, got any, loose bool) string {
 	if wantType, gotType := fmt.Sprintf("%T", want), fmt.Sprintf("%T", got); wantType != gotType {
 		return fmt.Sprintf("%s is a %s, not a %s", path, gotType, wantType)
 	}
-	if shown, ok := want.(string); ok && strings.HasSuffix(path, ".token") && shown != "" {
+	if shown, ok := want.(string); ok && drawn.MatchString(path) && shown != "" {
 		return c.learn(shown, fmt.Sprint(got))
 	}
 	if !loose && !ofTheMoment(want) && steady(want) != steady(got) {
@@ -209,12 +220,15 @@ func (c *contract) compare(path string, want, got any, loose bool) string {
 	return ""
 }
 
-// learn takes in which token the one on the page stands for.
-func (c *contract) learn(shown, drawn string) string {
-	if known, ok := c.tokens[shown]; drawn == "" || ok && drawn != known {
-		return fmt.Sprintf("the token %s is %q, and was %q", shown, drawn, known)
+// drawn is where values are that are others each time, and that commands take.
+var drawn = regexp.MustCompile(`\.(token|id|ids\[\d+\]|receipt)$`)
+
+// learn takes in which token, id or receipt the one on the page stands for.
+func (c *contract) learn(shown, got string) string {
+	if known, ok := c.tokens[shown]; got == "" || ok && got != known {
+		return fmt.Sprintf("%s is %q, and was %q", shown, got, known)
 	}
-	c.tokens[shown] = drawn
+	c.tokens[shown] = got
 	return ""
 }
 

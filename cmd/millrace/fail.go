@@ -76,7 +76,7 @@ func describe(err error) failure {
 	case isReply:
 		f.Code = "redis"
 	case isNet, errors.Is(err, io.EOF), errors.Is(err, context.DeadlineExceeded):
-		f.Code, f.Hint = "unreachable", "Check that the server runs, then repeat: no command does harm when it runs twice."
+		f.Code, f.Hint = "unreachable", "Check that the server runs, then repeat the command."
 	default:
 		f.Code = "failed"
 	}

@@ -233,7 +233,7 @@ func TestLeaseBadInput(t *testing.T) {
 func (s shell) interrupted(ctx context.Context, args ...string) {
 	s.t.Helper()
 	var stdout, stderr strings.Builder
-	code := run(ctx, append([]string{"--json"}, args...), s.env, &stdout, &stderr)
+	code := run(ctx, append([]string{"--json"}, args...), s.env, strings.NewReader(""), &stdout, &stderr)
 	want := outcome{1, "", `{"error":"interrupted","code":"interrupted","hint":""}` + "\n"}
 	if got := (outcome{code, stdout.String(), stderr.String()}); got != want {
 		s.t.Errorf("millrace %s = %+v, want %+v", strings.Join(args, " "), got, want)

@@ -19,7 +19,7 @@ func main() {
 	if code, ok := demo.Child(ctx, os.Args[1:]); ok {
 		os.Exit(code)
 	}
-	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
 }
 
 // commands is the command line.
@@ -29,6 +29,7 @@ type commands struct {
 
 	Ick     ickCommands    `cmd:"" help:"Dirty lists: marks that fold, batches that are never forgotten."`
 	Lease   leaseCommands  `cmd:"" help:"Locks that stay until their deadline, with fences."`
+	Queue   queueCommands  `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
 	Doctor  doctorCommand  `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
 	Demo    demoCommand    `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
 	Version versionCommand `cmd:"" help:"Print the version."`
@@ -45,12 +46,13 @@ Examples:
     millrace doctor
     millrace ick add search now doc:17
     millrace ick reserve search 100 --json
-    millrace lease acquire nightly --ttl 10m`
+    millrace lease acquire nightly --ttl 10m
+    millrace queue write orders --tenant acme --body hello`
 }
 
 // run is the command without its process: it returns the exit code.
-func run(ctx context.Context, args []string, env func(string) string, stdout, stderr io.Writer) int {
-	a := &app{env: env, stdout: stdout, stderr: stderr, play: demo.Run}
+func run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	a := &app{env: env, stdin: stdin, stdout: stdout, stderr: stderr, play: demo.Run}
 	return a.run(ctx, args)
 }
 

@@ -14,7 +14,7 @@ import (
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}}
+	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}, {"queue"}, {"queue", "dead"}}
 	for _, node := range leaves(t) {
 		commands = append(commands, strings.Fields(node.FullPath())[1:])
 	}
@@ -70,10 +70,22 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "1")
 		case "commit":
 			args = append(args, "K", "1", "a")
-		case "retry", "drop":
+		case "retry", "drop", "redrive", "purge":
 			args = append(args, "K", "--all")
-		case "stats", "delete", "show":
+		case "stats", "delete", "show", "pause", "resume":
 			args = append(args, "K")
+		case "write":
+			args = append(args, "K", "--tenant", "t")
+		case "read":
+			args = append(args, "K", "--consumer", "c")
+		case "ack", "nack":
+			args = append(args, "K", "1:1-1")
+		case "extend":
+			args = append(args, "K", "1:1-1", "1s")
+		case "cancel":
+			args = append(args, "K", "1-1.1")
+		case "resize":
+			args = append(args, "K", "1")
 		case "acquire":
 			args = append(args, "K", "--ttl", "1s")
 		case "refresh":
@@ -81,7 +93,7 @@ func TestNoServer(t *testing.T) {
 		case "release":
 			args = append(args, "K", "--token", "t")
 		case "ls":
-			if args[1] == "parked" {
+			if len(args) == 3 { // of something with a name
 				args = append(args, "K")
 			}
 		}

@@ -42,8 +42,14 @@ func sharedShell(t *testing.T) shell {
 
 func (s shell) run(args ...string) outcome {
 	s.t.Helper()
+	return s.feed("", args...)
+}
+
+// feed runs a command with this on its standard input.
+func (s shell) feed(stdin string, args ...string) outcome {
+	s.t.Helper()
 	var stdout, stderr bytes.Buffer
-	code := run(s.t.Context(), args, s.env, &stdout, &stderr)
+	code := run(s.t.Context(), args, s.env, strings.NewReader(stdin), &stdout, &stderr)
 	return outcome{code, stdout.String(), stderr.String()}
 }
 
@@ -66,8 +72,14 @@ func (s shell) want(stdout string, args ...string) {
 // the contract has it, and returns what it said.
 func (s shell) refused(exit int, code string, args ...string) failure {
 	s.t.Helper()
+	return s.refusedFed("", exit, code, args...)
+}
+
+// refusedFed is refused with this on standard input.
+func (s shell) refusedFed(stdin string, exit int, code string, args ...string) failure {
+	s.t.Helper()
 	command := "millrace " + strings.Join(args, " ")
-	got := s.run(append([]string{"--json"}, args...)...)
+	got := s.feed(stdin, append([]string{"--json"}, args...)...)
 	if got.code != exit || got.stdout != "" {
 		s.t.Errorf("%s exits with %d and prints %q, want %d and nothing", command, got.code, got.stdout, exit)
 	}

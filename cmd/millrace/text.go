@@ -43,22 +43,38 @@ func base64Form(s string) (encoded string, ok bool) {
 // Decode reads an argument; kong calls it.
 func (t *text) Decode(ctx *kong.DecodeContext) error {
 	arg, _ := ctx.Scan.Pop().Value.(string)
+	var err error
+	*t, err = argument(arg)
+	return err
+}
+
+// argument returns the bytes that an argument, or a part of one, stands for.
+func argument(arg string) (text, error) {
 	encoded, ok := base64Form(arg)
 	if !ok {
-		*t = text(arg)
-		return nil
+		return text(arg), nil
 	}
 	decoded, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return errNotBase64.Saying("%q is not base64", encoded)
+		return "", errNotBase64.Saying("%q is not base64", encoded)
 	}
-	*t = text(decoded)
-	return nil
+	return text(decoded), nil
 }
 
 var errNotBase64 = &millrace.Error{
 	Code: "bad_argument",
 	Hint: `An argument of the form {"base64":"..."} stands for bytes: encode them by RFC 4648 with padding.`,
+}
+
+// UnmarshalJSON reads a value of a document: a string as it is, and bytes from
+// their base64 form.
+func (t *text) UnmarshalJSON(b []byte) error {
+	if _, ok := base64Form(string(b)); !ok {
+		return json.Unmarshal(b, (*string)(t))
+	}
+	var err error
+	*t, err = argument(string(b))
+	return err
 }
 
 // MarshalJSON writes a value of a document.

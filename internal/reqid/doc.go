@@ -22,12 +22,12 @@
 //
 // When the current hash holds 10,000 answers or is a minute old, it becomes the
 // previous one. So an answer is remembered for at least a minute or until 10,000
-// later ones, whichever comes first, and never more than 20,000 are kept. The
+// later ones, whichever comes first, and hardly more than 20,000 are kept. The
 // library's own repeats end after seconds, well inside of that.
 //
 // # When not to use it
 //
 // Not for scripts that are idempotent by nature: each answer costs a hash field
-// and five commands. Not as a user's dedupe window: the window is too short and
+// and a command or two, and looking one up two more. Not as a user's dedupe window: the window is too short and
 // is not a promise to users.
 package reqid

@@ -12,12 +12,13 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// once remembers "done ID" for each of the ids ARGV[2]..ARGV[3] at the time
-// ARGV[1] in microseconds; recall answers with what is remembered for one.
+// remember keeps "done ID" for each of the ids ARGV[2]..ARGV[3] at the time
+// ARGV[1] in microseconds; recall answers with what is remembered for one. The ids
+// begin with a letter that has each of them look whether it is time to turn.
 const (
 	prelude  = "local req, req_before = KEYS[1] .. ':req', KEYS[1] .. ':req_before'"
-	remember = "for id = ARGV[2], ARGV[3] do reqid_remember(string.format('%d', id), 'done ' .. id, tonumber(ARGV[1])) end"
-	recall   = "return reqid_recall(ARGV[1])"
+	remember = "for id = ARGV[2], ARGV[3] do reqid_remember(string.format('A%d', id), 'done ' .. id, tonumber(ARGV[1])) end"
+	recall   = "return reqid_recall('A' .. ARGV[1])"
 )
 
 func TestAnswersAreKeptForAWindow(t *testing.T) {
@@ -43,8 +44,9 @@ func TestAnswersAreKeptForAWindow(t *testing.T) {
 		{"after two minutes", func(put func(int64, int, int)) {
 			put(base, 1, 1)
 			put(base+minute+second, 2, 2)
-			put(base+2*minute+2*second, 3, 3)
-		}, []int{2, 3}, []int{1}},
+			put(base+minute+2*second, 3, 3)
+			put(base+2*minute+3*second, 4, 4)
+		}, []int{3, 4}, []int{1, 2}},
 		{"after 10,000 others", func(put func(int64, int, int)) { put(base, 1, 10_001) }, []int{1, 5000, 10_001}, nil},
 		{"after 20,000 others", func(put func(int64, int, int)) {
 			put(base, 1, 10_000)

@@ -80,6 +80,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		seen, err := s.run(ctx, &stage{
 			client:   server.client,
 			redis:    server.redis,
+			mimic:    server.mimic,
 			name:     "demo-" + strings.ToLower(rand.Text()[:10]),
 			duration: cmp.Or(cfg.Duration, s.load),
 			screen:   screen,

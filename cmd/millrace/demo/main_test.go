@@ -20,6 +20,9 @@ const (
 	// A site whose recruits find nothing to collect.
 	lazy = "lazy"
 
+	// A worker that leaves out a message, but acknowledges it.
+	forgetful = "forgetful"
+
 	// A child that ends by itself, and one that ends only by a signal.
 	fail = "fail"
 	hang = "hang"
@@ -44,6 +47,8 @@ func TestMain(m *testing.M) {
 			os.Exit(playChild(context.Background(), sabotaged(func(string) bool { return true })))
 		case lazy:
 			os.Exit(playChild(context.Background(), serveLazily))
+		case forgetful:
+			os.Exit(playChild(context.Background(), workForgetfully))
 		case fail:
 			fmt.Fprintln(os.Stderr, "out of paper")
 			os.Exit(3)
@@ -71,6 +76,20 @@ func sabotaged(leaveOut func(id string) bool) func(context.Context, part) error 
 // serveLazily is the steal scene's site, but for the work.
 func serveLazily(ctx context.Context, p part) error {
 	return newSite(p).play(ctx, p, func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil })
+}
+
+// forgotten is the message that workForgetfully leaves out.
+const forgotten = 7
+
+// workForgetfully is the queue scene's worker, but for one message.
+func workForgetfully(ctx context.Context, p part) error {
+	w := &queueWorker{part: p}
+	return w.serve(ctx, func(ctx context.Context, news queueNews) error {
+		if news.Number == forgotten {
+			return nil
+		}
+		return w.handle(ctx, news)
+	})
 }
 
 func beParent() {

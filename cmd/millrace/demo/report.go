@@ -72,11 +72,7 @@ func (s *Scene) count(key string, n int64, label, note string) {
 }
 
 func (s *Scene) time(key string, d time.Duration, label, note string) {
-	text := fmt.Sprintf("%d ms", d.Milliseconds())
-	if d >= time.Second {
-		text = seconds(d)
-	}
-	s.Figures = append(s.Figures, Figure{Key: key, Value: d.Milliseconds(), Label: label, Text: text, Note: note})
+	s.Figures = append(s.Figures, Figure{Key: key, Value: d.Milliseconds(), Label: label, Text: briefly(d), Note: note})
 }
 
 // share is a part of a whole, in per cent.

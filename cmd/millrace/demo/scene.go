@@ -28,7 +28,7 @@ type scene struct {
 
 // scenes returns all scenes in the order in which they are played.
 func scenes() []scene {
-	return []scene{ickScene(), stealScene(), leaseScene()}
+	return []scene{ickScene(), stealScene(), leaseScene(), queueScene()}
 }
 
 // run plays the scene, with progress on the screen.
@@ -52,6 +52,7 @@ func (s scene) run(ctx context.Context, st *stage) (Scene, error) {
 type stage struct {
 	client   rueidis.Client
 	redis    string        // the server's address, for children
+	mimic    bool          // the server is an imitation
 	name     string        // random, for the structure and the keys around it
 	duration time.Duration // of the load
 	screen   *screen

@@ -15,6 +15,7 @@ type server struct {
 	client rueidis.Client
 	redis  string // its address, for children
 	says   string // what it is, for people
+	mimic  bool   // an imitation of a server
 	close  func() error
 }
 
@@ -36,7 +37,7 @@ func (cfg *Config) open(ctx context.Context, screen *screen) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{client: own.Client, redis: own.URL, close: own.Close}
+	s := &server{client: own.Client, redis: own.URL, mimic: !own.Real, close: own.Close}
 	if own.Real {
 		s.says = own.Kind + " (embedded, unix socket)"
 		screen.say("Started a private %s on a unix socket.", own.Kind)

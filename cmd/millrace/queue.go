@@ -1,0 +1,264 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// queueCommands is the noun queue.
+type queueCommands struct {
+	Write  queueWrite  `cmd:"" help:"Write a message, or one for each line of standard input."`
+	Read   queueRead   `cmd:"" help:"Take messages to work on."`
+	Ack    queueAck    `cmd:"" help:"Say that messages were handled: they are gone."`
+	Nack   queueNack   `cmd:"" help:"Give a message back that could not be handled."`
+	Extend queueExtend `cmd:"" help:"Keep a message invisible to other readers for longer."`
+	Cancel queueCancel `cmd:"" help:"Remove messages that are not done yet."`
+	Stats  queueStats  `cmd:"" help:"Show sizes, ages, streams and counters."`
+	Ls     queueLs     `cmd:"" help:"List the queues by name."`
+	Resize queueResize `cmd:"" help:"Change how many streams a queue has."`
+	Pause  queuePause  `cmd:"" help:"Switch reading off."`
+	Resume queueResume `cmd:"" help:"Switch reading on again."`
+	Dead   queueDead   `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
+	Delete queueDelete `cmd:"" help:"Delete a queue with all its messages."`
+}
+
+// Help shows examples.
+func (*queueCommands) Help() string {
+	return `Each message belongs to a tenant, and the tenants take turns. A message is delivered again and again until it is acknowledged, cancelled, expired or dead. Its id stays the same; each delivery has a receipt of its own, with which it is settled.
+
+    write ──▶ waiting ──▶ read ──▶ in flight ──┬─ ack ──▶ gone
+      │ --delay  ▲  ▲                │         ├─ cancel ──▶ gone
+      ▼          │  └────────────────┘         ├─ nack ──▶ delayed, or waiting
+    delayed ─────┘    its visibility ends      └─ too often, or --dead ──▶ dead
+
+    waiting or delayed ──▶ cancel, or the deadline ──▶ gone
+    dead ──▶ redrive ──▶ waiting
+         └─▶ purge ──▶ gone
+
+Examples:
+
+    millrace queue write orders --tenant acme --body hello
+    millrace queue read orders --consumer worker-1 --max 10 --block 30s
+    millrace queue ack orders RECEIPT
+    millrace queue stats orders`
+}
+
+// queueName is the argument that names a queue.
+type queueName struct {
+	Name text `arg:"" help:"The queue's name."`
+}
+
+// with opens the queue for do.
+func (n queueName) with(ctx context.Context, a *app, cfg fairqueue.Config, do func(*fairqueue.Queue) error) error {
+	if _, err := fairqueue.New(nil, string(n.Name), cfg); err != nil {
+		return err // before there is a connection
+	}
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	q, err := fairqueue.New(client, string(n.Name), cfg)
+	if err != nil {
+		return err
+	}
+	return spokenInNouns(do(q))
+}
+
+// spokenInNouns has hints that name Go methods name commands instead.
+func spokenInNouns(err error) error {
+	if !errors.Is(err, fairqueue.ErrBroken) {
+		return err
+	}
+	said := fairqueue.ErrBroken.Saying("%s", err)
+	said.Hint = "Look at its keys; they are removed, whatever they hold, with: millrace queue delete"
+	return said
+}
+
+type queueLs struct{}
+
+// Help shows examples.
+func (*queueLs) Help() string {
+	return `Scans all keys of every master.
+
+Examples:
+
+    millrace queue ls
+    millrace queue ls --json`
+}
+
+// Run lists.
+func (*queueLs) Run(ctx context.Context, a *app) error {
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	var names []string
+	for name, err := range fairqueue.List(ctx, client) {
+		if err != nil {
+			return err
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	doc := struct {
+		Queues []text `json:"queues"`
+	}{texts(names)}
+	return a.print(doc, func(w io.Writer) {
+		if len(names) == 0 {
+			fmt.Fprintln(w, "there are no queues")
+		}
+		for _, name := range doc.Queues {
+			fmt.Fprintln(w, name)
+		}
+	})
+}
+
+type queueResize struct {
+	queueName
+	Streams   int `arg:"" name:"n" help:"How many streams, from 1 to 1,024."`
+	PerTenant int `placeholder:"K" help:"How many of them a tenant has. Defaults to as many as before."`
+}
+
+// Help shows examples.
+func (*queueResize) Help() string {
+	return `A larger number is used at once. After a smaller one, the streams at the end are read until they are empty. No message is moved, and writers need not be told.
+
+Examples:
+
+    millrace queue resize orders 128
+    millrace queue resize orders 32 --per-tenant 2`
+}
+
+// shapeDoc is how many streams writers use, and how many of them a tenant has.
+type shapeDoc struct {
+	Streams   int `json:"streams"`
+	PerTenant int `json:"per_tenant"`
+}
+
+func shapeOf(s fairqueue.Stats) shapeDoc { return shapeDoc{s.StreamCount, s.PerTenant} }
+
+// String returns the shape as people read it.
+func (s shapeDoc) String() string {
+	return fmt.Sprintf("%s, %d a tenant", count(s.Streams, "stream"), s.PerTenant)
+}
+
+// Run resizes.
+func (c *queueResize) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.Streams < 1 || c.Streams > fairqueue.MaxStreams:
+		return fairqueue.ErrConfig.Saying("a queue has 1 to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
+	case c.PerTenant < 0 || c.PerTenant > c.Streams:
+		return fairqueue.ErrConfig.Saying("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		before, err := q.Stats(ctx) // also because a name that was mistyped is not to become a queue
+		if err != nil {
+			return err
+		}
+		if err := q.Resize(ctx, c.Streams, c.PerTenant); err != nil {
+			return err
+		}
+		after, err := q.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			shapeDoc
+
+			Before shapeDoc `json:"before"`
+		}{shapeOf(after), shapeOf(before)}
+		return a.print(doc, func(w io.Writer) {
+			fmt.Fprintf(w, "%s; before: %s\n", doc.shapeDoc, doc.Before)
+		})
+	})
+}
+
+type queuePause struct {
+	queueName
+}
+
+// Help shows examples.
+func (*queuePause) Help() string {
+	return `For all readers. Messages in flight may be finished, and writing goes on.
+
+Examples:
+
+    millrace queue pause orders`
+}
+
+// Run pauses.
+func (c *queuePause) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		if err := q.Pause(ctx); err != nil {
+			return err
+		}
+		return a.print(pausedDoc{true}, func(w io.Writer) { fmt.Fprintln(w, "paused") })
+	})
+}
+
+type queueResume struct {
+	queueName
+}
+
+// Help shows examples.
+func (*queueResume) Help() string {
+	return `Readers that wait are woken.
+
+Examples:
+
+    millrace queue resume orders`
+}
+
+// Run resumes.
+func (c *queueResume) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		if err := q.Resume(ctx); err != nil {
+			return err
+		}
+		return a.print(pausedDoc{false}, func(w io.Writer) { fmt.Fprintln(w, "resumed") })
+	})
+}
+
+type pausedDoc struct {
+	Paused bool `json:"paused"`
+}
+
+type queueDelete struct {
+	queueName
+}
+
+// Help shows examples.
+func (*queueDelete) Help() string {
+	return `All messages are lost: what waits, what is in flight, what is delayed, what is dead. Stop writers and readers first. The count is that of the queue's keys; a queue that is not there counts 0.
+
+Examples:
+
+    millrace queue delete orders`
+}
+
+// Run deletes.
+func (c *queueDelete) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		deleted, err := q.Delete(ctx)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Deleted int `json:"deleted"`
+		}{deleted}
+		return a.print(doc, func(w io.Writer) {
+			if deleted == 0 {
+				fmt.Fprintln(w, "there was nothing to delete")
+				return
+			}
+			fmt.Fprintln(w, count(deleted, "key")+" deleted")
+		})
+	})
+}

@@ -1,0 +1,178 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// queueDead is the noun below queue for messages that were delivered too often.
+type queueDead struct {
+	Ls      deadLs      `cmd:"" default:"withargs" help:"List dead messages, the oldest death first."`
+	Redrive deadRedrive `cmd:"" help:"Have dead messages tried again."`
+	Purge   deadPurge   `cmd:"" help:"Forget dead messages for good."`
+}
+
+// Help shows examples.
+func (*queueDead) Help() string {
+	return `A message that was delivered too often, or that its reader gave up, is kept with the reason until somebody looks at it.
+
+Examples:
+
+    millrace queue dead orders
+    millrace queue dead redrive orders 1795226400123-0.17
+    millrace queue dead purge orders --all`
+}
+
+type deadLs struct {
+	queueName
+}
+
+// Help shows examples.
+func (*deadLs) Help() string {
+	return `The word ls may be left out.
+
+Examples:
+
+    millrace queue dead ls orders
+    millrace queue dead orders --json`
+}
+
+// deadDoc is a dead message in a document.
+type deadDoc struct {
+	ID        string          `json:"id"`
+	Tenant    text            `json:"tenant"`
+	Body      text            `json:"body"`
+	Attempts  int             `json:"attempts"`
+	WrittenAt time.Time       `json:"written_at"`
+	Reason    text            `json:"reason"`
+	Headers   map[string]text `json:"headers"`
+}
+
+// Run lists.
+func (c *deadLs) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		list := []deadDoc{}
+		err := eachDead(ctx, q, func(m fairqueue.DeadMessage) {
+			list = append(list, deadDoc{
+				m.ID, text(m.Tenant), text(m.Body), m.Attempt, m.Written.UTC(), text(m.Reason), headersOf(m.Message),
+			})
+		})
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Dead []deadDoc `json:"dead"`
+		}{list}
+		return a.print(doc, func(w io.Writer) { tableOfDead(w, list) })
+	})
+}
+
+// eachDead calls do with the dead messages of a queue, which must exist.
+func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.DeadMessage)) error {
+	if _, err := q.Stats(ctx); err != nil {
+		return err
+	}
+	for m, err := range q.Dead(ctx) {
+		if err != nil {
+			return err
+		}
+		do(m)
+	}
+	return nil
+}
+
+func tableOfDead(w io.Writer, list []deadDoc) {
+	if len(list) == 0 {
+		fmt.Fprintln(w, "nothing is dead")
+		return
+	}
+	fmt.Fprintln(w, "ID\tTENANT\tATTEMPTS\tWRITTEN\tREASON\tBODY")
+	for _, m := range list {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n",
+			m.ID, m.Tenant, m.Attempts, m.WrittenAt.Local().Format(time.DateTime), m.Reason, excerpt(m.Body))
+	}
+}
+
+// deadChoice names the dead messages that a command is about.
+type deadChoice struct {
+	queueName
+	IDs []string `arg:"" optional:"" name:"id" help:"Ids of dead messages."`
+	All bool     `help:"All that are dead."`
+}
+
+// each calls do with the chosen messages.
+func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, []string) error) error {
+	if c.All == (len(c.IDs) > 0) {
+		return errUsage.Saying("name messages by their ids, or say --all")
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		ids := c.IDs
+		if c.All {
+			err := eachDead(ctx, q, func(m fairqueue.DeadMessage) { ids = append(ids, m.ID) })
+			if err != nil {
+				return err
+			}
+		}
+		return do(q, ids)
+	})
+}
+
+type deadRedrive struct {
+	deadChoice
+}
+
+// Help shows examples.
+func (*deadRedrive) Help() string {
+	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are passed over.
+
+Examples:
+
+    millrace queue dead redrive orders 1795226400123-0.17
+    millrace queue dead redrive orders --all`
+}
+
+// Run redrives.
+func (c *deadRedrive) Run(ctx context.Context, a *app) error {
+	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) error {
+		n, err := q.Redrive(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Redriven int `json:"redriven"`
+		}{n}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(n, "message")+" will be tried again") })
+	})
+}
+
+type deadPurge struct {
+	deadChoice
+}
+
+// Help shows examples.
+func (*deadPurge) Help() string {
+	return `Messages that are not dead are passed over.
+
+Examples:
+
+    millrace queue dead purge orders 1795226400123-0.17
+    millrace queue dead purge orders --all`
+}
+
+// Run purges.
+func (c *deadPurge) Run(ctx context.Context, a *app) error {
+	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) error {
+		n, err := q.Purge(ctx, ids...)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Purged int `json:"purged"`
+		}{n}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(n, "message")+" purged") })
+	})
+}

@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+type queueRead struct {
+	queueName
+	Consumer   text          `required:"" placeholder:"C" help:"Who reads, for people who look at what is in flight."`
+	Max        int           `placeholder:"N" default:"1" help:"How many messages at most, up to 1,000. Defaults to ${default}."`
+	Block      time.Duration `placeholder:"DURATION" help:"For how long to wait for the first one. Defaults to not at all."`
+	Visibility time.Duration `placeholder:"DURATION" default:"30s" help:"After how long they come again unless they are settled or extended, from 10ms to 12h. Defaults to ${default}."`
+}
+
+// Help shows examples.
+func (*queueRead) Help() string {
+	return `Takes one message from each stream in turn. Each comes again, with another receipt, unless it is acknowledged, given back or extended within its visibility. Nothing to read is no error, and neither is a queue that is paused or does not exist.
+
+Examples:
+
+    millrace queue read orders --consumer worker-1
+    millrace queue read orders --consumer worker-1 --max 100 --block 30s --visibility 5m --json`
+}
+
+// messageDoc is a message that was delivered.
+type messageDoc struct {
+	ID          string          `json:"id"`
+	Receipt     string          `json:"receipt"`
+	Tenant      text            `json:"tenant"`
+	Body        text            `json:"body"`
+	Attempt     int             `json:"attempt"`
+	PickupDelay int64           `json:"pickup_delay_ms"`
+	Headers     map[string]text `json:"headers"`
+}
+
+func headersOf(m fairqueue.Message) map[string]text {
+	headers := make(map[string]text, len(m.Headers))
+	for name, value := range m.Headers {
+		headers[name] = text(value)
+	}
+	return headers
+}
+
+// readDoc is what a read brought.
+type readDoc struct {
+	Messages []messageDoc `json:"messages"`
+	Paused   bool         `json:"paused,omitempty"`
+}
+
+// Run reads.
+func (c *queueRead) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.Consumer == "":
+		return fairqueue.ErrConfig.Saying("the consumer has no name")
+	case c.Max < 1 || c.Max > 1000:
+		return fairqueue.ErrConfig.Saying("a read takes 1 to 1000 messages, not %d", c.Max)
+	case c.Block < 0:
+		return fairqueue.ErrConfig.Saying("cannot wait for %s", c.Block)
+	}
+	if err := checkVisibility(c.Visibility); err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{Consumer: string(c.Consumer)}, func(q *fairqueue.Queue) error {
+		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: c.Max, Block: c.Block, Visibility: c.Visibility})
+		doc := readDoc{Messages: make([]messageDoc, len(messages)), Paused: errors.Is(err, fairqueue.ErrPaused)}
+		if err != nil && !doc.Paused && !errors.Is(err, fairqueue.ErrEmpty) {
+			return err
+		}
+		receipts := make([]string, len(messages))
+		for i, m := range messages {
+			receipts[i] = m.Receipt
+			doc.Messages[i] = messageDoc{
+				m.ID, m.Receipt, text(m.Tenant), text(m.Body), m.Attempt, m.PickupDelay.Milliseconds(), headersOf(m),
+			}
+		}
+		err = a.print(doc, doc.table)
+		if err != nil { // nobody knows the receipts
+			_, _ = q.Extend(ctx, fairqueue.MinVisibility, receipts...) // else they come when they are visible
+		}
+		return err
+	})
+}
+
+func checkVisibility(d time.Duration) error {
+	if d < fairqueue.MinVisibility || d > fairqueue.MaxVisibility {
+		return fairqueue.ErrConfig.Saying("a visibility is from %s to %s, not %s",
+			fairqueue.MinVisibility, fairqueue.MaxVisibility, d)
+	}
+	return nil
+}
+
+func (doc readDoc) table(w io.Writer) {
+	switch {
+	case doc.Paused:
+		fmt.Fprintln(w, "nothing to read: the queue is paused")
+		return
+	case len(doc.Messages) == 0:
+		fmt.Fprintln(w, "nothing to read")
+		return
+	}
+	fmt.Fprintln(w, "RECEIPT\tTENANT\tATTEMPT\tPICKED UP AFTER\tBODY")
+	for _, m := range doc.Messages {
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n",
+			m.Receipt, m.Tenant, m.Attempt, duration(time.Duration(m.PickupDelay)*time.Millisecond), excerpt(m.Body))
+	}
+}
+
+// excerpt returns the beginning of a body, as a table shows it: on one line.
+func excerpt(body text) string {
+	const most = 60
+	shown := []rune(text(strings.Join(strings.Fields(string(body)), " ")).String())
+	if len(shown) <= most {
+		return string(shown)
+	}
+	return string(shown[:most]) + "... (" + count(len(body), "byte") + ")"
+}
+
+type queueAck struct {
+	queueName
+	Receipts []string `arg:"" name:"receipt" help:"Receipts of messages that were handled."`
+}
+
+// Help shows examples.
+func (*queueAck) Help() string {
+	return `When a receipt is stale, because its message was given to another reader by now, was cancelled or is acknowledged already, the command fails with the code "stale"; the others count all the same.
+
+Examples:
+
+    millrace queue ack orders 17:1795226400123-0`
+}
+
+// Run acknowledges.
+func (c *queueAck) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		acked, err := q.Ack(ctx, c.Receipts...)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Acked int `json:"acked"`
+		}{acked}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(acked, "message")+" acknowledged") })
+	})
+}
+
+type queueNack struct {
+	queueName
+	Receipt string        `arg:"" help:"The receipt of a message that could not be handled."`
+	Delay   time.Duration `placeholder:"DURATION" help:"After how long it comes again. Defaults to at once."`
+	Reason  text          `placeholder:"TEXT" help:"Why, for people who find it dead; 512 bytes of it are kept."`
+	Dead    bool          `help:"It is not worth another try: let it be dead."`
+}
+
+// Help shows examples.
+func (*queueNack) Help() string {
+	return `The message comes again at the end of its stream, unless it was delivered too often and is dead.
+
+Examples:
+
+    millrace queue nack orders 17:1795226400123-0 --delay 1m --reason "the shop does not answer"
+    millrace queue nack orders 17:1795226400123-0 --dead --reason "no such article"`
+}
+
+// Run gives back.
+func (c *queueNack) Run(ctx context.Context, a *app) error {
+	switch {
+	case c.Delay < 0:
+		return fairqueue.ErrConfig.Saying("the delay is negative: %s", c.Delay)
+	case c.Dead && c.Delay > 0:
+		return errUsage.Saying("a message that is dead does not come again after a delay: --dead or --delay")
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		how := fairqueue.NackConfig{Delay: c.Delay, Reason: string(c.Reason), Dead: c.Dead}
+		if err := q.Nack(ctx, c.Receipt, how); err != nil {
+			return err
+		}
+		doc := struct {
+			Nacked bool `json:"nacked"`
+		}{true}
+		return a.print(doc, func(w io.Writer) {
+			if c.Dead {
+				fmt.Fprintln(w, "dead")
+				return
+			}
+			fmt.Fprintln(w, "given back")
+		})
+	})
+}
+
+type queueExtend struct {
+	queueName
+	Receipt    string        `arg:"" help:"The receipt of a message that takes longer."`
+	Visibility time.Duration `arg:"" name:"duration" help:"For how long it stays invisible from now on, from 10ms to 12h."`
+}
+
+// Help shows examples.
+func (*queueExtend) Help() string {
+	return `Counted from now on, so that it may also come sooner. When the receipt is stale, the command fails with the code "stale".
+
+Examples:
+
+    millrace queue extend orders 17:1795226400123-0 5m`
+}
+
+// Run extends.
+func (c *queueExtend) Run(ctx context.Context, a *app) error {
+	if err := checkVisibility(c.Visibility); err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		good, err := q.Extend(ctx, c.Visibility, c.Receipt)
+		switch {
+		case err != nil:
+			return err
+		case !good[0]:
+			return fairqueue.ErrStale
+		}
+		doc := struct {
+			Extended bool `json:"extended"`
+		}{true}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "invisible for "+duration(c.Visibility)) })
+	})
+}
+
+type queueCancel struct {
+	queueName
+	IDs []string `arg:"" name:"id" help:"Ids of messages, which write and read print."`
+}
+
+// Help shows examples.
+func (*queueCancel) Help() string {
+	return `The reader of a message in flight learns of it when it extends its time; its receipt is stale. When none of the messages is there any more, the command fails with the code "not_found".
+
+Examples:
+
+    millrace queue cancel orders 1795226400123-0.17`
+}
+
+// cancelledDoc is a message that was to be cancelled.
+type cancelledDoc struct {
+	ID  string `json:"id"`
+	Was string `json:"was"`
+}
+
+// nowhere is where a message was that is done, or dead.
+const nowhere = "nowhere"
+
+// Run cancels.
+func (c *queueCancel) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		places, err := q.Cancel(ctx, c.IDs...)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Cancelled int            `json:"cancelled"`
+			Messages  []cancelledDoc `json:"messages"`
+		}{Messages: make([]cancelledDoc, len(places))}
+		for i, place := range places {
+			doc.Messages[i] = cancelledDoc{c.IDs[i], nowhere}
+			if place != fairqueue.Nowhere {
+				doc.Messages[i].Was = string(place)
+				doc.Cancelled++
+			}
+		}
+		if doc.Cancelled == 0 {
+			return noMessage()
+		}
+		return a.print(doc, func(w io.Writer) {
+			fmt.Fprintln(w, "ID\tWAS")
+			for _, m := range doc.Messages {
+				fmt.Fprintf(w, "%s\t%s\n", m.ID, m.Was)
+			}
+		})
+	})
+}
+
+// noMessage is the error when none of the messages can be cancelled.
+func noMessage() error {
+	err := fairqueue.ErrNotFound.Saying("no such message waits, is delayed or in flight")
+	err.Hint = "It is done, or dead; see the dead ones with: millrace queue dead ls"
+	return err
+}

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+type queueWrite struct {
+	queueName
+	Tenant    text          `placeholder:"T" help:"Whose message it is."`
+	Body      optionalText  `placeholder:"TEXT" help:"What the message says. Defaults to standard input, byte for byte."`
+	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
+	Deadline  time.Duration `placeholder:"DURATION" help:"For how long it is worth anything, from now on. Defaults to for ever."`
+	Dedupe    text          `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
+	Header    []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
+	Batch     bool          `help:"Write one message for each line of standard input, which is a JSON object."`
+	Streams   int           `placeholder:"N" help:"How many streams the queue has if it is new. Defaults to 64."`
+	PerTenant int           `placeholder:"K" help:"How many of them a tenant has if it is new. Defaults to 4."`
+}
+
+// optionalText is a flag's value that may be empty, and may be absent.
+type optionalText struct {
+	text
+
+	given bool
+}
+
+// Decode reads a flag; kong calls it.
+func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
+	o.given = true
+	return o.text.Decode(ctx)
+}
+
+// Help shows examples.
+func (*queueWrite) Help() string {
+	return `With --batch each line is an object with the fields tenant, body, headers, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Lines that are blank are passed over.
+
+Run again after a lost answer, it may write a message twice, unless that has a dedupe id.
+
+Examples:
+
+    millrace queue write orders --tenant acme --body hello
+    millrace queue write orders --tenant acme --delay 10m --dedupe order-17 < order.json
+    millrace queue write orders --batch < orders.jsonl
+
+    {"tenant":"acme","body":"hello","headers":{"kind":"greeting"},"delay":"10m","dedupe":"order-17"}
+    {"tenant":"acme","body":{"base64":"/wA="},"deadline":"1h"}`
+}
+
+// Run writes.
+func (c *queueWrite) Run(ctx context.Context, a *app) error {
+	if _, err := fairqueue.New(nil, string(c.Name), c.config()); err != nil {
+		return err // before anybody types a body
+	}
+	if c.Batch {
+		return c.batch(ctx, a)
+	}
+	draft, err := c.draft(ctx, a)
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) error {
+		written, err := q.WriteBatch(ctx, draft)
+		if err != nil {
+			return inDoubt(err, []fairqueue.Draft{draft}, 0)
+		}
+		doc := struct {
+			ID        string `json:"id"`
+			Duplicate bool   `json:"duplicate,omitempty"`
+		}{written[0].ID, written[0].Duplicate}
+		return a.print(doc, func(w io.Writer) {
+			if doc.Duplicate {
+				fmt.Fprintf(w, "%s was written before\n", doc.ID)
+				return
+			}
+			fmt.Fprintf(w, "%s written\n", doc.ID)
+		})
+	})
+}
+
+func (c *queueWrite) config() fairqueue.Config {
+	return fairqueue.Config{Streams: c.Streams, PerTenant: c.PerTenant}
+}
+
+// draft returns the message that the flags describe.
+func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error) {
+	d := fairqueue.Draft{
+		Tenant: string(c.Tenant), Body: []byte(c.Body.text),
+		Delay: c.Delay, Deadline: c.Deadline, DedupeID: string(c.Dedupe),
+	}
+	if d.Tenant == "" {
+		missing := errUsage.Saying("the message has no tenant")
+		missing.Hint = "Say whose it is with --tenant, or write many with --batch."
+		return d, missing
+	}
+	for _, header := range c.Header {
+		name, value, ok := strings.Cut(header, "=")
+		if !ok || name == "" {
+			return d, errUsage.Saying("a header is NAME=VALUE, not %q", header)
+		}
+		if _, twice := d.Headers[name]; twice {
+			return d, errUsage.Saying("the header %q is given twice", name)
+		}
+		decoded, err := argument(value)
+		if err != nil {
+			return d, err
+		}
+		if d.Headers == nil {
+			d.Headers = make(map[string]string)
+		}
+		d.Headers[name] = string(decoded)
+	}
+	if err := checkDraft(d); err != nil || c.Body.given {
+		return d, err
+	}
+	var err error
+	d.Body, err = a.input(ctx)
+	return d, err
+}
+
+// maxLabel is the longest tenant and dedupe id in bytes.
+const maxLabel = 512
+
+// checkDraft refuses what cannot be written.
+func checkDraft(d fairqueue.Draft) error {
+	switch {
+	case d.Tenant == "":
+		return fairqueue.ErrConfig.Saying("the message has no tenant")
+	case len(d.Tenant) > maxLabel:
+		return fairqueue.ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
+	case len(d.DedupeID) > maxLabel:
+		return fairqueue.ErrConfig.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+	case d.Delay < 0:
+		return fairqueue.ErrConfig.Saying("the delay is negative: %s", d.Delay)
+	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
+		return fairqueue.ErrConfig.Saying("the deadline is not a millisecond away: %s", d.Deadline)
+	}
+	for name, value := range d.Headers {
+		if !utf8.ValidString(name) || !utf8.ValidString(value) {
+			notText := fairqueue.ErrConfig.Saying("the header %q is not UTF-8", name)
+			notText.Hint = "Headers are text; put bytes into the body."
+			return notText
+		}
+	}
+	return nil
+}
+
+// batch writes one message for each line of standard input.
+func (c *queueWrite) batch(ctx context.Context, a *app) error {
+	if c.Tenant != "" || c.Body.given || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || len(c.Header) > 0 {
+		both := errUsage.Saying("with --batch each line describes its message, and flags cannot")
+		both.Hint = `Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`
+		return both
+	}
+	input, err := a.input(ctx)
+	if err != nil {
+		return err
+	}
+	drafts, err := readLines(input)
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) error {
+		written, err := q.WriteBatch(ctx, drafts...)
+		if err != nil {
+			return inDoubt(err, drafts, len(written))
+		}
+		doc := struct {
+			IDs        []string `json:"ids"`
+			Duplicates int      `json:"duplicates,omitempty"`
+		}{IDs: make([]string, len(written))}
+		for i, one := range written {
+			doc.IDs[i] = one.ID
+			if one.Duplicate {
+				doc.Duplicates++
+			}
+		}
+		return a.print(doc, func(w io.Writer) {
+			fmt.Fprint(w, count(len(written)-doc.Duplicates, "message")+" written")
+			if doc.Duplicates > 0 {
+				fmt.Fprintf(w, ", %d written before", doc.Duplicates)
+			}
+			fmt.Fprintln(w)
+		})
+	})
+}
+
+// errLine means that a line of standard input describes no message. Redis was not
+// asked.
+var errLine = &millrace.Error{
+	Code: "bad_line",
+	Hint: `Nothing was written. Each line is one object, such as {"tenant":"acme","body":"hello"}: see millrace queue write --help`,
+}
+
+// readLines reads and checks the messages that lines describe.
+func readLines(input []byte) ([]fairqueue.Draft, error) {
+	var drafts []fairqueue.Draft
+	number := 0
+	for line := range bytes.Lines(input) {
+		number++
+		if len(bytes.TrimSpace(line)) == 0 {
+			continue
+		}
+		d, err := readLine(line)
+		if err != nil {
+			return nil, errLine.Saying("line %d: %s", number, err)
+		}
+		drafts = append(drafts, d)
+	}
+	return drafts, nil
+}
+
+// lineDoc is a message that a line describes.
+type lineDoc struct {
+	Tenant   text            `json:"tenant"`
+	Body     text            `json:"body"`
+	Headers  map[string]text `json:"headers"`
+	Delay    span            `json:"delay"`
+	Deadline span            `json:"deadline"`
+	Dedupe   text            `json:"dedupe"`
+}
+
+// span is a duration in a line: "500ms", "10m".
+type span time.Duration
+
+// UnmarshalText reads a value of a line.
+func (s *span) UnmarshalText(b []byte) error {
+	d, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%q is no duration such as 500ms or 10m", b)
+	}
+	*s = span(d)
+	return nil
+}
+
+func readLine(line []byte) (fairqueue.Draft, error) {
+	if !utf8.Valid(line) {
+		return fairqueue.Draft{}, errors.New(`it is not UTF-8; bytes are given as {"base64":"..."}`)
+	}
+	var doc lineDoc
+	decoder := json.NewDecoder(bytes.NewReader(line))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&doc); err != nil {
+		return fairqueue.Draft{}, sayInJSON(err)
+	}
+	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
+		return fairqueue.Draft{}, errors.New("something follows the object")
+	}
+	d := fairqueue.Draft{
+		Tenant: string(doc.Tenant), Body: []byte(doc.Body), Headers: make(map[string]string),
+		Delay: time.Duration(doc.Delay), Deadline: time.Duration(doc.Deadline), DedupeID: string(doc.Dedupe),
+	}
+	for name, value := range doc.Headers {
+		d.Headers[name] = string(value)
+	}
+	return d, checkDraft(d)
+}
+
+// sayInJSON has errors about Go types say what was expected instead.
+func sayInJSON(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the object does not end")
+	case !ok:
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
+	case wrong.Field == "":
+		return fmt.Errorf("it is a JSON %s and no object", wrong.Value)
+	case strings.HasPrefix(wrong.Field, "headers"):
+		return errors.New("headers are an object of strings")
+	case wrong.Field == "delay", wrong.Field == "deadline":
+		return fmt.Errorf(`%s is a duration in quotes, such as "10m", and not a JSON %s`, wrong.Field, wrong.Value)
+	}
+	return fmt.Errorf(`%s is a string or {"base64":"..."}, and not a JSON %s`, wrong.Field, wrong.Value)
+}
+
+// inDoubt adds to the error of a write how many messages are written, and whether
+// more may be because an answer was lost. An error that says that none is written
+// stays as it is.
+func inDoubt(err error, drafts []fairqueue.Draft, written int) error {
+	code := describe(err).Code
+	lost := code == "unreachable" || code == "interrupted" || code == "failed"
+	if !lost && written == 0 {
+		return err
+	}
+	said := &millrace.Error{Code: code, Err: err}
+	switch {
+	case len(drafts) == 1:
+		said.Message = "the message may be written"
+	case lost:
+		said.Message = fmt.Sprintf("%d of %d messages are written, and perhaps the next ones up to 1,000", written, len(drafts))
+	default:
+		said.Message = fmt.Sprintf("%d of %d messages are written", written, len(drafts))
+	}
+	switch {
+	case !lost:
+		said.Hint = "Write the others when the cause is mended."
+	case deduped(drafts):
+		said.Hint = "Write again within 5 minutes: what is written already has its dedupe id, and is not written twice."
+	default:
+		said.Hint = "Look with millrace queue stats; with dedupe ids it could be written again without harm."
+	}
+	return said
+}
+
+// deduped reports whether all drafts have a dedupe id.
+func deduped(drafts []fairqueue.Draft) bool {
+	return !slices.ContainsFunc(drafts, func(d fairqueue.Draft) bool { return d.DedupeID == "" })
+}
