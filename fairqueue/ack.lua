@@ -30,16 +30,21 @@ if ARGV[#ARGV] ~= '1' then
   end
 end
 redis.call('HLEN', places)
-local reply, acked = {}, 0
+local reply, acked, gone = {}, 0, {}
 for j = 2, #ARGV - 1 do
   local i, entry, message = string.match(ARGV[j], '^(%d+):([%d%-]+):?(.*)$')
-  reply[#reply + 1] = 0
-  if finish(i, entry) then
-    reply[#reply], acked = 1, acked + 1
+  reply[#reply + 1] = group and redis.call('XACK', stream_key(i), group, entry) or 0
+  if reply[#reply] == 1 then
+    acked = acked + 1
+    gone[i] = gone[i] or {}
+    gone[i][#gone[i] + 1] = entry
     if message ~= '' then
       forget(message)
     end
   end
+end
+for i, entries in pairs(gone) do
+  redis.call('XDEL', stream_key(i), unpack(entries))
 end
 if acked > 0 then
   count('acked', acked)

@@ -263,7 +263,7 @@ func TestHooksAndEnlister(t *testing.T) {
 	stop := consume(t, q, ConsumeConfig{}, func(context.Context, Message) error { return nil })
 	redistest.Eventually(t, "it is done", func() bool { return stats(t, q).Counters.Acked == 1 })
 	stop()
-	if len(w.works) != 1 || w.works[0].Age <= 0 {
+	if len(w.works) != 1 || w.works[0].Age < 0 {
 		t.Fatalf("handled = %+v", w.works)
 	}
 	w.works[0].Age = 0

@@ -36,9 +36,9 @@
 // that is late cannot settle what another one has by now.
 //
 // What is in flight is known in one place only, the pending lists of the streams'
-// consumer group. The time of delivery there is set back so that an entry has been
-// idle for a day exactly when it becomes visible again. A message that comes again
-// is a new entry at the end of its stream, so it does not go before others.
+// consumer group. The name of the consumer there ends with the visibility: an entry
+// that has been idle for so long is visible again. A message that comes again is a
+// new entry at the end of its stream, so it does not go before others.
 //
 // # What is guaranteed
 //
@@ -73,6 +73,9 @@
 // name can choose its streams: put something secret before such names.
 // Fairness counts messages, not time: a tenant with few and slow messages can keep
 // all handlers busy.
+//
+// Each process leaves a consumer's name in each stream's group that it read from.
+// [TendJob] removes those that are gone.
 //
 // The end of the visibility is noticed by a read, or by [TendJob]. A queue whose
 // readers are all gone notices when one comes.

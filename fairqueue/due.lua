@@ -14,8 +14,6 @@
 --        returns whether it did
 --        drop_streams(): drops up to 8 streams that are no longer used and empty;
 --        returns how many
-local day = 86400000
-
 local function bring_back(budget)
   local brought = 0
   for _, entry in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, budget)) do
@@ -80,7 +78,7 @@ local function reclaim(i, budget, attempts)
       page = redis.call('XPENDING', stream_key(i), group, from, '+', 100)
     end
     for _, one in ipairs(page) do
-      local left = day - one[3]
+      local left = tonumber(string.match(one[2], '/(%d+)$') or 0) - one[3]
       if left <= 0 then
         brought = brought + give_back(i, one[1], attempts)
       elseif not soonest or now + left < soonest then
@@ -98,7 +96,7 @@ local function reclaim(i, budget, attempts)
       return brought
     end
   end
-  redis.call('HSET', K, 'look:' .. i, from .. ' ' .. string.format('%.0f', soonest or now + day))
+  redis.call('HSET', K, 'look:' .. i, from .. ' ' .. string.format('%.0f', soonest or now))
   return brought
 end
 
@@ -143,9 +141,15 @@ local function mend_index(waits_still)
     return sum > 0
   end
   local mended = false
-  if redis.call('XLEN', later) > redis.call('ZCARD', delayed) then
-    for _, one in ipairs(redis.call('XRANGE', later, '-', '+', 'COUNT', 1000)) do
-      redis.call('ZADD', delayed, 'NX', field_of(one[2], 'u') or now, one[1])
+  local lost, from = redis.call('XLEN', later) - redis.call('ZCARD', delayed), '-'
+  while lost > 0 do
+    local page = redis.call('XRANGE', later, from, '+', 'COUNT', 1000)
+    for _, one in ipairs(page) do
+      lost = lost - redis.call('ZADD', delayed, 'NX', field_of(one[2], 'u') or now, one[1])
+      from = '(' .. one[1]
+    end
+    if #page < 1000 then
+      break
     end
   end
   local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')

@@ -4,7 +4,7 @@
 -- what was left.
 --
 -- KEYS[1]  K
--- ARGV[1]  consumer: the reader's name in the group
+-- ARGV[1]  consumer: the reader's name
 -- ARGV[2]  visibility: in milliseconds
 -- ARGV     receipts, 'stream:entry' or 'stream:entry:message', at most 1,000
 -- Reply    for each receipt 1, or 0 if it is stale
@@ -22,7 +22,7 @@ for j = 3, #ARGV do
   reply[#reply + 1] = 0
   if #pending == 1 then
     local at = now + tonumber(ARGV[2])
-    redis.call('XCLAIM', key, group, ARGV[1], 0, entry, 'TIME', string.format('%.0f', at - 86400000), 'JUSTID')
+    redis.call('XCLAIM', key, group, ARGV[1] .. '/' .. ARGV[2], 0, entry, 'JUSTID')
     redis.call('ZADD', due, 'LT', string.format('%.0f', at), i)
     reply[#reply] = 1
   end

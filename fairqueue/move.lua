@@ -6,7 +6,8 @@
 --
 -- Needs  waits, ready, due, delayed, later, places, dead, wake: keys
 --        stream_key, count, group, waiting: as in open
--- Gives  put(i, fields): an entry at the end of stream i, which then waits
+-- Gives  put(i, fields): an entry at the end of stream i
+--        note(): the streams that put added to have so many more that wait
 --        take(i, n): n entries of stream i wait no longer
 --        book(): counts what put and take did; once, at the end
 --        again(id, attempts, fields): the fields of a message's next entry
@@ -18,7 +19,7 @@
 --        then goes into stream i
 --        call_at(what, at): there is something to do for what, no later than at
 --        ring(n): tokens for n readers, as many as messages wait, 64 at most
-local came, left = 0, 0
+local came, left, gained = 0, 0, {}
 
 local function call_at(what, at)
   redis.call('ZADD', due, 'LT', string.format('%.0f', at), what)
@@ -26,11 +27,19 @@ end
 
 local function put(i, fields)
   local entry = redis.call('XADD', stream_key(i), '*', unpack(fields))
-  if redis.call('HINCRBY', waits, i, 1) == 1 then
-    redis.call('ZADD', ready, i, i)
-  end
+  i = tonumber(i)
+  gained[i] = (gained[i] or 0) + 1
   came = came + 1
   return entry
+end
+
+local function note()
+  for i, n in pairs(gained) do
+    if redis.call('HINCRBY', waits, i, n) == n then
+      redis.call('ZADD', ready, i, i)
+    end
+  end
+  gained = {}
 end
 
 local function take(i, n)
@@ -42,6 +51,7 @@ local function take(i, n)
 end
 
 local function book()
+  note()
   count('in', came)
   count('out', left)
 end

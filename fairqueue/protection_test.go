@@ -494,14 +494,19 @@ var protections = []struct {
 	},
 	{
 		"a receipt is for an entry in flight", "redis.call('XACK', key, group, entry) == 0", "redis.call('XACK', key, group, entry) < 0",
-		[]string{"a stale receipt", "what waits is counted"},
+		[]string{"what waits is counted"},
+	},
+	{
+		"an acknowledgement is for an entry in flight", "group and redis.call('XACK', stream_key(i), group, entry) or 0",
+		"group and math.max(1, redis.call('XACK', stream_key(i), group, entry)) or 0",
+		[]string{"a stale receipt"},
 	},
 	{
 		"extending is for an entry in flight", "if #pending == 1 then", "if true then",
 		[]string{"a stale receipt"},
 	},
 	{
-		"what was delivered is deleted", "redis.call('XDEL', key, entry)\n  return true", "return true",
+		"what was acknowledged is deleted", "redis.call('XDEL', stream_key(i), unpack(entries))", "",
 		[]string{"old streams are read after a shrink"},
 	},
 	{
@@ -513,11 +518,11 @@ var protections = []struct {
 		[]string{"a message that came again is in one place"},
 	},
 	{
-		"the visibility is set", "string.format('%.0f', now + visibility - day)", "string.format('%.0f', now)",
+		"the visibility is written down", "local id, consumer = ARGV[1], ARGV[2] .. '/' .. ARGV[3]", "local id, consumer = ARGV[1], ARGV[2] .. '/86400000'",
 		[]string{"a reader dies"},
 	},
 	{
-		"somebody looks when a visibility ends", "call_at(i, now + visibility)", "",
+		"somebody looks when a visibility ends", "redis.call('ZADD', due, 'LT', unpack(look))", "",
 		[]string{"a reader dies"},
 	},
 	{

@@ -4,14 +4,14 @@
 -- stream a turn. First it does what is due: brings back messages whose time has
 -- come or whose reader did not finish in time.
 --
--- A delivered entry is in its group's pending list, with a time of delivery that
--- is set so far back that it has been idle for a day exactly when it becomes
--- visible again. That list is the only record of what is in flight; the key due
--- only says when to look into it.
+-- A delivered entry is in its group's pending list, under a consumer whose name
+-- ends with the visibility, and becomes visible when it has been idle for so long.
+-- That list is the only record of what is in flight; the key due only says when to
+-- look into it.
 --
 -- KEYS[1]  K
 -- ARGV[1]  id: of the request
--- ARGV[2]  consumer: the reader's name in the group
+-- ARGV[2]  consumer: the reader's name
 -- ARGV[3]  visibility: after how many milliseconds messages come again
 -- ARGV[4]  max: how many, at most 1,000
 -- ARGV[5]  attempts: after this many deliveries a message is dead; 0 for what is
@@ -23,7 +23,7 @@
 -- Cost     O(log N) a message; looks at 1,000 entries in flight and moves 200 at
 --          most
 -- Repeat   harmless: the answer is replayed by id
-local id, consumer = ARGV[1], ARGV[2]
+local id, consumer = ARGV[1], ARGV[2] .. '/' .. ARGV[3]
 local visibility, max, attempts = tonumber(ARGV[3]), tonumber(ARGV[4]), limit(ARGV[5])
 local try = ARGV[#ARGV]
 
@@ -49,9 +49,12 @@ if paused then
 end
 
 local brought = tend_due(attempts)
+note()
 
 -- Whose turn it is.
 local got, taken = {}, 0
+local wrong
+local look, over = {}, string.format('%.0f', now + visibility)
 
 local function deliver(i, n)
   local key = stream_key(i)
@@ -75,7 +78,7 @@ local function deliver(i, n)
   else
     take(i, n)
   end
-  local entries, alive = {}, {}
+  local alive = {}
   for _, one in ipairs(list) do
     local deadline = one[2] and tonumber(field_of(one[2], 'd') or 0) or 0
     if deadline > 0 and deadline <= now then
@@ -83,17 +86,12 @@ local function deliver(i, n)
       forget(field_of(one[2], 'i') or one[1] .. '.' .. i)
       count('expired', 1)
     else
-      entries[#entries + 1] = one[1]
       alive[#alive + 1] = {i, one[1], one[2]}
     end
   end
-  if #entries > 0 then
-    local claim = {unpack(entries)}
-    claim[#claim + 1] = 'TIME'
-    claim[#claim + 1] = string.format('%.0f', now + visibility - day)
-    claim[#claim + 1] = 'JUSTID'
-    redis.call('XCLAIM', key, group, consumer, 0, unpack(claim))
-    call_at(i, now + visibility)
+  if #alive > 0 then
+    look[#look + 1] = over
+    look[#look + 1] = i
   end
   return alive
 end
@@ -103,7 +101,7 @@ for arg = 6, #ARGV - 1 do
   if taken < max and redis.call('HEXISTS', waits, i) == 1 then
     local list = deliver(i, 1)
     if list.err then
-      return list
+      wrong, list = list, {}
     end
     for _, one in ipairs(list) do
       got[#got + 1], taken = one, taken + 1
@@ -115,7 +113,7 @@ end
 -- to take. Expired messages make another round necessary; there is an end to that,
 -- and the caller comes again.
 local looked = 0
-while taken < max and looked < max + 1000 do
+while taken < max and looked < max + 1000 and not wrong do
   local open = max - taken
   local round = redis.call('ZRANGEBYSCORE', ready, cursor, '+inf', 'LIMIT', 0, open)
   if #round < open and cursor > 0 then
@@ -143,8 +141,8 @@ while taken < max and looked < max + 1000 do
   local lists, longest = {}, 0
   for j = 1, #round do
     lists[j] = share[j] and deliver(tonumber(round[j]), share[j]) or {}
-    if lists[j].err then
-      return lists[j]
+    if lists[j].err then -- of a wrong type; what others had counts
+      wrong, lists[j] = lists[j], {}
     end
     longest = math.max(longest, #lists[j])
   end
@@ -158,8 +156,14 @@ while taken < max and looked < max + 1000 do
   cursor = tonumber(round[last]) + 1
 end
 
+if #look > 0 then
+  redis.call('ZADD', due, 'LT', unpack(look))
+end
 drop_streams()
 book()
+if wrong and #got == 0 then
+  return wrong
+end
 count('moved', brought)
 if #got > 0 then
   local list = {}
