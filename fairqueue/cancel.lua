@@ -41,7 +41,7 @@ local function cancel(message)
       count('recalled', 1)
       return 'f'
     elseif redis.call('XDEL', stream_key(i), entry) == 1 then
-      take(i, 1)
+      take({[i] = 1})
       return 'w'
     end
   end

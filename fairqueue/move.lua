@@ -8,7 +8,7 @@
 --        stream_key, count, group, waiting: as in open
 -- Gives  put(i, fields): an entry at the end of stream i
 --        note(): the streams that put added to have so many more that wait
---        take(i, n): n entries of stream i wait no longer
+--        take(lost): lost[i] entries of stream i wait no longer, for each i
 --        book(): counts what put and take did; once, at the end
 --        again(id, attempts, fields): the fields of a message's next entry
 --        finish(i, entry): an entry of stream i that was delivered is gone;
@@ -27,27 +27,56 @@ end
 
 local function put(i, fields)
   local entry = redis.call('XADD', stream_key(i), '*', unpack(fields))
-  i = tonumber(i)
+  i = tostring(i)
   gained[i] = (gained[i] or 0) + 1
   came = came + 1
   return entry
 end
 
 local function note()
-  for i, n in pairs(gained) do
-    if redis.call('HINCRBY', waits, i, n) == n then
-      redis.call('ZADD', ready, i, i)
-    end
+  local indices = {}
+  for i in pairs(gained) do
+    indices[#indices + 1] = i
   end
+  if #indices == 0 then
+    return
+  end
+  local sizes, members = {}, {}
+  for j, had in ipairs(redis.call('HMGET', waits, unpack(indices))) do
+    local i = indices[j]
+    sizes[2 * j - 1], sizes[2 * j] = i, tonumber(had or 0) + gained[i]
+    members[2 * j - 1], members[2 * j] = i, i
+  end
+  redis.call('HSET', waits, unpack(sizes))
+  redis.call('ZADD', ready, unpack(members))
   gained = {}
 end
 
-local function take(i, n)
-  if redis.call('HINCRBY', waits, i, -n) <= 0 then
-    redis.call('HDEL', waits, i)
-    redis.call('ZREM', ready, i)
+local function take(lost)
+  local indices, sizes, emptied = {}, {}, {}
+  for i in pairs(lost) do
+    indices[#indices + 1] = i
   end
-  left = left + n
+  if #indices == 0 then
+    return
+  end
+  for j, had in ipairs(redis.call('HMGET', waits, unpack(indices))) do
+    local i, n = indices[j], lost[indices[j]]
+    left = left + n
+    if tonumber(had or 0) > n then
+      sizes[#sizes + 1] = i
+      sizes[#sizes + 1] = tonumber(had) - n
+    else
+      emptied[#emptied + 1] = i
+    end
+  end
+  if #sizes > 0 then
+    redis.call('HSET', waits, unpack(sizes))
+  end
+  if #emptied > 0 then
+    redis.call('HDEL', waits, unpack(emptied))
+    redis.call('ZREM', ready, unpack(emptied))
+  end
 end
 
 local function book()
@@ -105,8 +134,12 @@ end
 local function ring(n)
   if n > 0 then
     local has = redis.pcall('LLEN', wake)
-    for _ = 1, type(has) == 'number' and math.min(n, 64 - has, waiting + came - left - has) or 0 do
-      redis.pcall('LPUSH', wake, '1')
+    local tokens = {}
+    for j = 1, type(has) == 'number' and math.min(n, 64 - has, waiting + came - left - has) or 0 do
+      tokens[j] = '1'
+    end
+    if #tokens > 0 then
+      redis.pcall('LPUSH', wake, unpack(tokens))
     end
   end
 end

@@ -550,11 +550,11 @@ var protections = []struct {
 		[]string{"nobody is there for a message"},
 	},
 	{
-		"a cancelled message waits no longer", "      take(i, 1)\n", "",
+		"a cancelled message waits no longer", "      take({[i] = 1})\n", "",
 		[]string{"what waits is counted"},
 	},
 	{
-		"a delivered message waits no longer", "if redis.call('HINCRBY', waits, i, -n) <= 0 then", "if false then",
+		"a delivered message waits no longer", "  lost[i] = n\n", "  lost[i] = 0\n",
 		[]string{"what is in flight does not count as waiting"},
 	},
 	{
@@ -562,7 +562,7 @@ var protections = []struct {
 		[]string{"what waits is counted"},
 	},
 	{
-		"the emptiest stream is taken", "if waiting_in[i] < waiting_in[best] then", "if false then",
+		"the emptiest stream is taken", "if not best or waiting_in[i] < waiting_in[best] then", "if not best then",
 		[]string{"a tenant's messages spread"},
 	},
 	{
@@ -586,7 +586,7 @@ var protections = []struct {
 		[]string{"readers take turns"},
 	},
 	{
-		"a token wakes a reader", "redis.pcall('LPUSH', wake, '1')", "",
+		"a token wakes a reader", "redis.pcall('LPUSH', wake, unpack(tokens))", "",
 		[]string{"a sleeping reader", "a sleeping reader and a message that is given back"},
 	},
 	{

@@ -53,7 +53,7 @@ note()
 
 -- Whose turn it is.
 local got, taken = {}, 0
-local wrong
+local wrong, lost
 local look, over = {}, string.format('%.0f', now + visibility)
 
 local function deliver(i, n)
@@ -73,10 +73,9 @@ local function deliver(i, n)
     return answer
   end
   local list = answer and answer[1] and answer[1][2] or {}
+  lost[i] = n
   if #list < n then
-    take(i, tonumber(redis.call('HGET', waits, i) or 0)) -- fewer than were counted: somebody deleted them
-  else
-    take(i, n)
+    lost[i] = tonumber(redis.call('HGET', waits, i) or 0) -- fewer than were counted: somebody deleted them
   end
   local alive = {}
   for _, one in ipairs(list) do
@@ -99,7 +98,9 @@ end
 for arg = 6, #ARGV - 1 do
   local i = tonumber(ARGV[arg])
   if taken < max and redis.call('HEXISTS', waits, i) == 1 then
+    lost = {}
     local list = deliver(i, 1)
+    take(lost)
     if list.err then
       wrong, list = list, {}
     end
@@ -138,6 +139,7 @@ while taken < max and looked < max + 1000 and not wrong do
     break
   end
   looked = looked + (max - taken - open)
+  lost = {}
   local lists, longest = {}, 0
   for j = 1, #round do
     lists[j] = share[j] and deliver(tonumber(round[j]), share[j]) or {}
@@ -146,6 +148,7 @@ while taken < max and looked < max + 1000 and not wrong do
     end
     longest = math.max(longest, #lists[j])
   end
+  take(lost)
   for turn = 1, longest do
     for j = 1, #round do
       if lists[j][turn] then

@@ -47,7 +47,7 @@ local function expire(i)
     end
   end
   if expired > 0 then
-    take(i, expired)
+    take({[i] = expired})
     count('expired', expired)
   end
   return expired

@@ -105,7 +105,7 @@ func TestDeadWokenReader(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	q := openOn(t, server.Client(t), "x", Config{})
-	q.scripts = withScript(t, "redis.pcall('LPUSH', wake, '1')", "")
+	q.scripts = withScript(t, "redis.pcall('LPUSH', wake, unpack(tokens))", "")
 	got := make(chan Message)
 	go func() { got <- eventually(t, q) }()
 	blockedReaders(t, server, 1)

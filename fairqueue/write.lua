@@ -41,56 +41,42 @@ if streams > 0 and (streams ~= known or per ~= known_per) then
   return {'resized', streams, per}
 end
 
--- How many wait in a stream is asked once; what this call adds counts, too.
-local waiting_in = {}
-local function emptiest(shards)
-  local indices, unknown = {}, {}
-  for i in string.gmatch(shards, '%d+') do
-    indices[#indices + 1] = i
-    if not waiting_in[i] then
-      unknown[#unknown + 1] = i
-    end
-  end
-  if #unknown > 0 then
-    for j, n in ipairs(redis.call('HMGET', waits, unpack(unknown))) do
-      waiting_in[unknown[j]] = tonumber(n or 0)
-    end
-  end
-  local best = indices[1]
-  for _, i in ipairs(indices) do
-    if waiting_in[i] < waiting_in[best] then
-      best = i
-    end
-  end
-  return best
-end
-
-local messages, arg, careful = {}, 9, total > 1
+local messages, arg, careful, shard_list, waiting_in = {}, 9, false, {}, {}
 for j = 1, total do
   local size = tonumber(ARGV[arg + 4])
   local one = {
     shards = ARGV[arg], delay = tonumber(ARGV[arg + 1]), ttl = tonumber(ARGV[arg + 2]), name = ARGV[arg + 3],
     fields = {unpack(ARGV, arg + 5, arg + 4 + size)},
   }
+  for i in string.gmatch(one.shards, '%d+') do
+    if not waiting_in[i] then
+      waiting_in[i], shard_list[#shard_list + 1] = 0, i
+    end
+  end
   messages[j], arg = one, arg + 5 + size
   careful = careful or one.delay > 0 or one.name ~= ''
 end
 
--- Everything is looked at before the first write. For a single message that is
--- what its own first write does.
+-- Everything is looked at before the first write. What streams are is found out
+-- by writing to them: that comes first, and is taken back if one of them fails.
 redis.call('ZCARD', ready)
 if careful then
   sound()
   redis.call('HLEN', dedupe)
   redis.call('ZCARD', dedupes)
-  local looked_at = {}
-  for _, one in ipairs(messages) do
-    for i in string.gmatch(one.shards, '%d+') do
-      if not looked_at[i] then
-        looked_at[i] = redis.call('XLEN', stream_key(i))
-      end
+end
+for j, n in ipairs(redis.call('HMGET', waits, unpack(shard_list))) do
+  waiting_in[shard_list[j]] = tonumber(n or 0)
+end
+
+local function emptiest(shards)
+  local best
+  for i in string.gmatch(shards, '%d+') do
+    if not best or waiting_in[i] < waiting_in[best] then
+      best = i
     end
   end
+  return best
 end
 
 -- The outcome of an earlier write under the same dedupe id, or false.
@@ -102,9 +88,9 @@ local function written_before(name)
   return until_ > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, aside = {}, 0
+local ids, aside, names, added = {}, 0, {}, {}
 for j, one in ipairs(messages) do
-  local message, fields = written_before(one.name), one.fields
+  local message, fields = names[one.name] or written_before(one.name), one.fields
   if message then
     ids[j] = '=' .. message
   else
@@ -112,29 +98,46 @@ for j, one in ipairs(messages) do
       fields[#fields + 1] = 'd'
       fields[#fields + 1] = string.format('%.0f', now + one.ttl)
     end
-    local i = emptiest(one.shards)
+    local i, at = emptiest(one.shards), string.format('%.0f', now + one.delay)
+    local key, place = stream_key(i), i
     if one.delay > 0 then
-      local at = string.format('%.0f', now + one.delay)
       for _, word in ipairs({'w', string.format('%.0f', now), 's', i, 'u', at}) do
         fields[#fields + 1] = word
       end
-      local entry = redis.call('XADD', later, '*', unpack(fields))
-      redis.call('ZADD', delayed, at, entry)
-      call_at('d', now + one.delay)
-      message, aside = entry .. '.d', aside + 1
+      key, place = later, 'd'
+    end
+    local entry = redis.pcall('XADD', key, '*', unpack(fields))
+    if entry.err then
+      for _, done in ipairs(added) do
+        redis.call('XDEL', done.stream and stream_key(done.stream) or later, done.entry)
+      end
+      return entry
+    end
+    added[#added + 1], message = {stream = place ~= 'd' and i, entry = entry}, entry .. '.' .. place
+    if one.delay > 0 then
+      one.entry, one.at, aside = entry, at, aside + 1
     else
-      message = put(i, fields) .. '.' .. i
-      waiting_in[i] = waiting_in[i] + 1
+      gained[i] = (gained[i] or 0) + 1
+      waiting_in[i], came = waiting_in[i] + 1, came + 1
     end
     ids[j] = message
     if one.name ~= '' then
-      redis.call('HSET', dedupe, one.name, message)
-      redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[6])), one.name)
-      for _, old in ipairs(redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, 10)) do
-        redis.call('ZREM', dedupes, old)
-        redis.call('HDEL', dedupe, old)
-      end
+      names[one.name] = message
     end
+  end
+end
+for _, one in ipairs(messages) do
+  if one.entry then
+    redis.call('ZADD', delayed, one.at, one.entry)
+    call_at('d', tonumber(one.at))
+  end
+end
+for name, message in pairs(names) do
+  redis.call('HSET', dedupe, name, message)
+  redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[6])), name)
+  for _, old in ipairs(redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, 10)) do
+    redis.call('ZREM', dedupes, old)
+    redis.call('HDEL', dedupe, old)
   end
 end
 if streams == 0 then
