@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"sync"
@@ -104,12 +103,12 @@ func TestWorkersAreKilled(t *testing.T) {
 
 	killed := map[int]bool{}
 	for start := time.Now(); time.Since(start) < lasts; {
-		one, two := startWorker(t, spec), startWorker(t, spec)
-		one.messages(1 + rand.IntN(100))
-		two.messages(1 + rand.IntN(10))
-		for _, p := range []*worker{one, two} {
-			p.kill()
-			killed[p.cmd.Process.Pid] = true
+		one, two := redistest.StartChild(t, workerEnv+"="+spec), redistest.StartChild(t, workerEnv+"="+spec)
+		one.Lines(1 + rand.IntN(100))
+		two.Lines(1 + rand.IntN(10))
+		for _, p := range []*redistest.Child{one, two} {
+			p.Kill()
+			killed[p.PID()] = true
 		}
 		if t.Failed() {
 			return
@@ -117,11 +116,11 @@ func TestWorkersAreKilled(t *testing.T) {
 	}
 	stop()
 	writers.Wait()
-	last := startWorker(t, spec)
-	go last.messages(1 << 30) // it must not block on a full pipe
+	last := redistest.StartChild(t, workerEnv+"="+spec)
+	go last.Lines(1 << 30) // it must not block on a full pipe
 	drained(t, q)
 	checkStarts(t, q, int(written.Load()), killed)
-	last.kill()
+	last.Kill()
 	wantSizes(t, q, 0, 0, 0, 0)
 }
 
@@ -164,54 +163,4 @@ func checkStarts(t *testing.T, q *Queue, written int, killed map[int]bool) {
 		t.Errorf("counters = %+v, want %d acknowledged", c, written)
 	}
 	t.Logf("%d messages, %d workers killed, %d messages handled again, counters %+v", written, len(killed), again, c)
-}
-
-type worker struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	output *bufio.Scanner
-	once   sync.Once
-}
-
-func startWorker(t *testing.T, spec string) *worker {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &worker{t: t, cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), workerEnv+"="+spec)
-	p.cmd.Stderr = os.Stderr
-	if _, err := p.cmd.StdinPipe(); err != nil { // it ends when the pipe does
-		t.Fatal(err)
-	}
-	output, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.output = bufio.NewScanner(output)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	return p
-}
-
-// messages waits until the worker has begun with n messages.
-func (p *worker) messages(n int) {
-	for range n {
-		if !p.output.Scan() {
-			return
-		}
-	}
-}
-
-// kill ends the worker with SIGKILL.
-func (p *worker) kill() {
-	p.once.Do(func() {
-		if err := p.cmd.Process.Kill(); err != nil {
-			p.t.Errorf("kill: %v", err)
-		}
-		_ = p.cmd.Wait()
-	})
 }

@@ -20,8 +20,8 @@
 -- ARGV     last, the number of the try
 -- Reply    {'1' if paused, milliseconds until something is due or -1, the
 --          server's clock, {stream, entry, {field, value, ...}} ...}
--- Cost     O(log N) a message; looks at 1,000 entries in flight and moves 200 at
---          most
+-- Cost     O(log N) a message; looks at 4,000 entries in flight and moves about
+--          200 at most, and at 1,000 expired ones
 -- Repeat   harmless: the answer is replayed by id
 local id, consumer = ARGV[1], ARGV[2] .. '/' .. ARGV[3]
 local visibility, max, attempts = tonumber(ARGV[3]), tonumber(ARGV[4]), limit(ARGV[5])

@@ -1,4 +1,4 @@
--- fairqueue.write(K) id streams per group attempts window expiry count {shards delay ttl dedupe window size field value ...} ... -> {...}
+-- fairqueue.write(K) id streams per group attempts window expiry count {shards delay ttl dedupe size field value ...} ... -> {...}
 --
 -- Writes messages, each to the one of its tenant's streams in which the fewest
 -- wait. A message with a delay is set aside until then.

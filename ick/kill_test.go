@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"slices"
-	"sync"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -73,22 +71,22 @@ func TestConsumersAreKilled(t *testing.T) {
 	changes, stop := l.produce(t, 4, 500)
 	spec := fmt.Sprint(server.URL(), " ick x ", l.db, " ", l.done)
 	for round := range rounds {
-		one, two := startConsumer(t, spec), startConsumer(t, spec)
-		one.batches(1 + rand.IntN(5))
-		two.batches(1)
-		one.kill()
+		one, two := redistest.StartChild(t, childEnv+"="+spec), redistest.StartChild(t, childEnv+"="+spec)
+		one.Lines(1 + rand.IntN(5))
+		two.Lines(1)
+		one.Kill()
 		after(t, changes, 20)
-		two.kill()
+		two.Kill()
 		if t.Failed() {
 			t.Fatalf("round %d", round)
 		}
 	}
 	stop()
-	last := startConsumer(t, spec)
-	go last.batches(1 << 30)
+	last := redistest.StartChild(t, childEnv+"="+spec)
+	go last.Lines(1 << 30)
 	drained(t, k)
 	l.check(t)
-	last.kill()
+	last.Kill()
 	s, err := k.Stats(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -111,19 +109,19 @@ func TestChannelConsumersAreKilled(t *testing.T) {
 	l := newChannelLoad(c)
 	changes, stop := l.produce(t, 4, 500)
 	spec := fmt.Sprint(server.URL(), " channel x ", l.db, " ", l.done)
-	start := func() *consumerProcess {
-		p := startConsumer(t, spec)
-		go p.batches(1 << 30) // it must not block on a full pipe
+	start := func() *redistest.Child {
+		p := redistest.StartChild(t, childEnv+"="+spec)
+		go p.Lines(1 << 30) // it must not block on a full pipe
 		return p
 	}
-	alive := []*consumerProcess{start(), start()}
+	alive := []*redistest.Child{start(), start()}
 	size := SizeDefault
 	for round := range rounds {
 		if len(alive) < 4 && (len(alive) == 0 || rand.IntN(2) == 0) {
 			alive = append(alive, start())
 		} else {
 			i := rand.IntN(len(alive))
-			alive[i].kill()
+			alive[i].Kill()
 			alive = slices.Delete(alive, i, i+1)
 		}
 		if round%3 == 1 {
@@ -154,54 +152,4 @@ func TestChannelConsumersAreKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("%d rounds, %d changes, %d Icks, counters %+v", rounds, changes.Load(), size, s.Counters)
-}
-
-type consumerProcess struct {
-	t      *testing.T
-	cmd    *exec.Cmd
-	output *bufio.Scanner
-	once   sync.Once
-}
-
-func startConsumer(t *testing.T, spec string) *consumerProcess {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &consumerProcess{t: t, cmd: exec.Command(self)}
-	p.cmd.Env = append(os.Environ(), childEnv+"="+spec)
-	p.cmd.Stderr = os.Stderr
-	if _, err := p.cmd.StdinPipe(); err != nil { // it ends when the pipe does
-		t.Fatal(err)
-	}
-	output, err := p.cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.output = bufio.NewScanner(output)
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.kill)
-	return p
-}
-
-// batches waits until the process has begun n batches.
-func (p *consumerProcess) batches(n int) {
-	for range n {
-		if !p.output.Scan() {
-			return
-		}
-	}
-}
-
-// kill ends the process with SIGKILL.
-func (p *consumerProcess) kill() {
-	p.once.Do(func() {
-		if err := p.cmd.Process.Kill(); err != nil {
-			p.t.Errorf("kill: %v", err)
-		}
-		_ = p.cmd.Wait()
-	})
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"iter"
+	"slices"
 	"text/tabwriter"
 
 	"github.com/redis/rueidis"
@@ -77,6 +79,24 @@ func (a *app) input(ctx context.Context) ([]byte, error) {
 	case <-ctx.Done(): // nobody may ever write there
 		return nil, context.Cause(ctx)
 	}
+}
+
+// names returns what a package lists on the Redis at hand, sorted.
+func (a *app) names(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error]) ([]text, error) {
+	client, err := a.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	var names []string
+	for name, err := range list(ctx, client) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return texts(names), nil
 }
 
 // print writes a result: doc as one line of JSON, or what table writes, with

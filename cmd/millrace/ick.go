@@ -291,22 +291,13 @@ Examples:
 
 // Run lists.
 func (*ickLs) Run(ctx context.Context, a *app) error {
-	client, err := a.open(ctx)
+	names, err := a.names(ctx, ick.List)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	var names []string
-	for name, err := range ick.List(ctx, client) {
-		if err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	doc := struct {
 		Icks []text `json:"icks"`
-	}{texts(names)}
+	}{names}
 	return a.print(doc, func(w io.Writer) {
 		if len(names) == 0 {
 			fmt.Fprintln(w, "there are no Icks")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/millrace/millrace/fairqueue"
 )
@@ -94,22 +93,13 @@ Examples:
 
 // Run lists.
 func (*queueLs) Run(ctx context.Context, a *app) error {
-	client, err := a.open(ctx)
+	names, err := a.names(ctx, fairqueue.List)
 	if err != nil {
 		return err
 	}
-	defer client.Close()
-	var names []string
-	for name, err := range fairqueue.List(ctx, client) {
-		if err != nil {
-			return err
-		}
-		names = append(names, name)
-	}
-	slices.Sort(names)
 	doc := struct {
 		Queues []text `json:"queues"`
-	}{texts(names)}
+	}{names}
 	return a.print(doc, func(w io.Writer) {
 		if len(names) == 0 {
 			fmt.Fprintln(w, "there are no queues")
