@@ -1,53 +1,82 @@
--- fairqueue.ack(K) id receipt [receipt ...] -> {1 or 0, ...}
+-- fairqueue.ack(K) id {stream message count entry ...} ... -> {number, ...}
 --
--- Removes messages that were handled, memory and all. A receipt whose message
+-- Removes messages that were handled, memory and all. An entry whose message
 -- became visible again and was taken up, or that was acknowledged already, is
 -- stale and changes nothing.
 --
 -- KEYS[1]  K
 -- ARGV[1]  id: of the request
--- ARGV     receipts, 'stream:entry' or 'stream:entry:message', at most 1,000
+-- ARGV     groups, each one of a stream: its index; the id of the message, in a
+--          group of one entry whose message moved, or ''; how many entries; the
+--          entries. At most 1,000 entries in all, 100 in a group
 -- ARGV     last, the number of the try
--- Reply    for each receipt 1 if its message is gone by it, 0 if it is stale
--- Cost     O(1) a receipt
+-- Reply    which entries are stale, by their number in the call from 1 on
+-- Cost     O(1) an entry
 -- Repeat   harmless: the answer is replayed by id
-if streams == 0 then
-  local none = {}
-  for j = 2, #ARGV - 1 do
-    none[j - 1] = 0
-  end
-  return none
-end
 local id = ARGV[1]
+local found = redis.call('HMGET', K, 'version', 'group')
+local group, no = found[2], refused(found[1])
+if no then
+  return no
+end
 if ARGV[#ARGV] ~= '1' then
   local before = reqid_recall(id)
   if before then
-    local reply = {}
-    for one in string.gmatch(before, '%d') do
-      reply[#reply + 1] = tonumber(one)
+    local stale = {}
+    for number in string.gmatch(before, '%d+') do
+      stale[#stale + 1] = tonumber(number)
     end
-    return reply
+    return stale
   end
 end
-redis.call('HLEN', places)
-local reply, acked, gone = {}, 0, {}
-for j = 2, #ARGV - 1 do
-  local i, entry, message = string.match(ARGV[j], '^(%d+):([%d%-]+):?(.*)$')
-  reply[#reply + 1] = group and redis.call('XACK', stream_key(i), group, entry) or 0
-  if reply[#reply] == 1 then
-    acked = acked + 1
-    gone[i] = gone[i] or {}
-    gone[i][#gone[i] + 1] = entry
-    if message ~= '' then
-      forget(message)
+
+-- Which of a stream's entries were just acknowledged, when not all of them were.
+-- Each delivery has an entry of its own, which goes with it: so those that are
+-- there were, unless they were not delivered yet.
+local function acknowledged(key, entries)
+  local delivered
+  for _, one in ipairs(redis.call('EXISTS', key) == 1 and redis.call('XINFO', 'GROUPS', key) or {}) do
+    for j = 1, #one, 2 do
+      if one[j] == 'last-delivered-id' and one[2] == group then
+        delivered = one[j + 1]
+      end
     end
   end
+  local were, seen = {}, {}
+  for j, entry in ipairs(entries) do
+    local head = delivered and not seen[entry] and redis.call('XRANGE', key, entry, delivered, 'COUNT', 1)[1]
+    were[j] = head and head[1] == entry
+    seen[entry] = true
+  end
+  return were
 end
-for i, entries in pairs(gone) do
-  redis.call('XDEL', stream_key(i), unpack(entries))
+
+redis.call('HLEN', K .. ':places')
+local stale, acked, number, at = {}, 0, 0, 2
+while at < #ARGV do
+  local message, first, last = ARGV[at + 1], at + 3, at + 2 + tonumber(ARGV[at + 2])
+  local key, wanted = K .. ':s:' .. ARGV[at], last - at - 2
+  local done = group and redis.call('XACK', key, group, unpack(ARGV, first, last)) or 0
+  if done == wanted then
+    redis.call('XDEL', key, unpack(ARGV, first, last))
+  else
+    local entries = {unpack(ARGV, first, last)}
+    local were = done > 0 and acknowledged(key, entries) or {}
+    for j, entry in ipairs(entries) do
+      if were[j] then
+        redis.call('XDEL', key, entry)
+      else
+        stale[#stale + 1] = number + j
+      end
+    end
+  end
+  if done > 0 and message ~= '' then
+    redis.call('HDEL', K .. ':places', message)
+  end
+  acked, number, at = acked + done, number + wanted, last + 1
 end
 if acked > 0 then
-  count('acked', acked)
-  reqid_remember(id, table.concat(reply), now_us)
+  redis.call('HINCRBY', K, 'acked', acked)
+  reqid_remember(id, table.concat(stale, ' '))
 end
-return reply
+return stale

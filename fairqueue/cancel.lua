@@ -41,7 +41,7 @@ local function cancel(message)
       count('recalled', 1)
       return 'f'
     elseif redis.call('XDEL', stream_key(i), entry) == 1 then
-      take({[i] = 1})
+      go(i, 1)
       return 'w'
     end
   end
@@ -60,6 +60,6 @@ end
 book()
 if cancelled > 0 then
   count('cancelled', cancelled)
-  reqid_remember(id, table.concat(reply), now_us)
+  reqid_remember(id, table.concat(reply))
 end
 return reply

@@ -11,7 +11,7 @@
 local K = KEYS[1]
 local known = redis.pcall('HGET', K, 'span') -- whatever lies there
 local span = math.max(type(known) == 'string' and tonumber(known) or 0, tonumber(ARGV[1]))
-local deleted = redis.call('UNLINK', K, K .. ':ready', K .. ':waits', K .. ':due', K .. ':delayed', K .. ':later',
+local deleted = redis.call('UNLINK', K, K .. ':waits', K .. ':due', K .. ':delayed', K .. ':later',
   K .. ':places', K .. ':dead', K .. ':dedupe', K .. ':dedupes', K .. ':wake', K .. ':req', K .. ':req_before')
 for i = 0, span - 1 do
   deleted = deleted + redis.call('UNLINK', K .. ':s:' .. i)

@@ -1,17 +1,19 @@
 -- fragment due: what has to be done when its time has come
 --
--- A read does it for its own queue, and upkeep for those that nobody reads.
+-- Readers have it done for their own queue, and upkeep for those that nobody
+-- reads.
 --
--- Needs  K, ready, waits, due, delayed, later, places: keys
---        stream_key, streams, span, group, now, count, field_of, sound: as in open
+-- Needs  K, due, delayed, later, places: keys
+--        stream_key, streams, span, group, now, count, in_flight, field_of: as
+--        in open
+--        waits_in, come, go, waiting: as in waits
 --        put, again, finish, bury, call_at: as in move
 -- Gives  tend_due(attempts): brings back messages whose time has come or whose
 --        reader did not finish in time; a message with so many deliveries is
 --        dead. Returns how many wait again. Looks at 4,000 entries in flight and
 --        moves about 200 at most
---        mend_index(n): if n messages wait though none is found, or others are
---        there that the keys due and delayed do not lead to, mends those keys;
---        returns whether it did
+--        mend_index(): counts what waits from the streams, and finds messages
+--        that the keys due and delayed do not lead to
 --        drop_streams(): drops up to 8 streams that are no longer used and empty;
 --        returns how many
 local function bring_back(budget)
@@ -102,11 +104,7 @@ end
 
 local function tend_due(attempts)
   local brought = 0
-  for at, what in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 4)) do
-    if at == 1 then
-      sound()
-      redis.call('HDEL', K, '') -- a first write that a full server does not refuse
-    end
+  for _, what in ipairs(redis.call('ZRANGEBYSCORE', due, '-inf', now, 'LIMIT', 0, 4)) do
     if brought < 200 then
       brought = brought + (what == 'd' and bring_back(200 - brought) or
         what ~= 'd' and reclaim(tonumber(what), 200 - brought, attempts) or 0)
@@ -115,32 +113,32 @@ local function tend_due(attempts)
   return brought
 end
 
--- Somebody may delete a key that indexes messages. Whoever finds nothing to read
--- compares with what the record counts, which costs a read, and mends the index
--- from the streams if that says otherwise.
-local function mend_index(waits_still)
-  if waits_still > 0 then
-    redis.call('DEL', ready, waits)
-    local sum = 0
-    for i = 0, span - 1 do
-      local n = redis.call('XLEN', stream_key(i))
-      if n > 0 then
-        for _, one in ipairs(redis.call('XINFO', 'GROUPS', stream_key(i))) do
-          if field_of(one, 'name') == group then
-            n = n - field_of(one, 'pending')
-          end
-        end
-      end
-      if n > 0 then
-        redis.call('HSET', waits, i, n)
-        redis.call('ZADD', ready, i, i)
-        sum = sum + n
+-- Somebody may delete a key that indexes messages. What waits in a stream is what
+-- its group has not delivered: its length, less what is pending.
+local function mend_index()
+  for i = 0, span - 1 do
+    local n = redis.call('XLEN', stream_key(i))
+    for _, one in ipairs(n > 0 and redis.call('XINFO', 'GROUPS', stream_key(i)) or {}) do
+      if field_of(one, 'name') == group then
+        n = n - field_of(one, 'pending')
       end
     end
-    redis.call('HINCRBY', K, 'out', waits_still - sum)
-    return sum > 0
+    local counted = waits_in(i)
+    if n > counted then
+      come(i, n - counted)
+      count('moved', n - counted)
+    elseif n < counted then
+      go(i, counted - n)
+    end
   end
-  local mended = false
+  local sum = 0
+  for i = 0, span - 1 do
+    sum = sum + waits_in(i)
+  end
+  if waiting() ~= sum then -- the record says more than the streams
+    redis.call('HINCRBY', K, 'out', waiting() - sum)
+  end
+
   local lost, from = redis.call('XLEN', later) - redis.call('ZCARD', delayed), '-'
   while lost > 0 do
     local page = redis.call('XRANGE', later, from, '+', 'COUNT', 1000)
@@ -153,37 +151,29 @@ local function mend_index(waits_still)
     end
   end
   local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
-  if head[2] and not redis.call('ZSCORE', due, 'd') then
+  if head[2] then
     call_at('d', tonumber(head[2]))
-    mended = true
   end
-  if redis.call('EXISTS', due) == 0 then
-    local n = redis.call('HMGET', K, 'delivered', 'acked', 'nacked', 'unread', 'reclaimed', 'recalled')
-    local flying = tonumber(n[1] or 0)
-    for j = 2, 6 do
-      flying = flying - tonumber(n[j] or 0)
-    end
-    for i = 0, flying > 0 and span - 1 or -1 do
+  if redis.call('EXISTS', due) == 0 and in_flight() > 0 then
+    for i = 0, span - 1 do
       if redis.call('XLEN', stream_key(i)) > 0 then
         call_at(i, now)
-        mended = true
       end
     end
   end
-  return mended
 end
 
 -- What was acknowledged is deleted, so a length of 0 says that nothing is in
 -- flight either.
 local function drop_streams()
-  local left = span
-  while left > streams and span - left < 8 and redis.call('XLEN', stream_key(left - 1)) == 0 do
-    left = left - 1
-    redis.call('DEL', stream_key(left))
-    redis.call('ZREM', due, left)
+  local dropped = 0
+  while span > streams and dropped < 8 and redis.call('XLEN', stream_key(span - 1)) == 0 do
+    span, dropped = span - 1, dropped + 1
+    redis.call('DEL', stream_key(span))
+    redis.call('ZREM', due, span)
   end
-  if left < span then
-    redis.call('HSET', K, 'span', left)
+  if dropped > 0 then
+    redis.call('HSET', K, 'span', span)
   end
-  return span - left
+  return dropped
 end

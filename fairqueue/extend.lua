@@ -10,6 +10,7 @@
 -- Reply    for each receipt 1, or 0 if it is stale
 -- Cost     O(log N) a receipt
 -- Repeat   harmless: the time is counted from the last run
+local due = K .. ':due'
 redis.call('ZCARD', due)
 local reply = {}
 for j = 3, #ARGV do

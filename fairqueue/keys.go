@@ -21,8 +21,7 @@ func keys(base string) []string {
 	return []string{
 		base,
 		base + ":s:*",        // streams: the messages that wait or are in flight
-		base + ":ready",      // sorted set: streams in which messages wait, by their index
-		base + ":waits",      // hash: stream -> how many wait in it
+		base + ":waits",      // string: how many wait in each stream, four bytes each
 		base + ":due",        // sorted set: stream, or d for those set aside -> when to look after it
 		base + ":delayed",    // sorted set: entry of later -> when it is due
 		base + ":later",      // stream: messages that are set aside

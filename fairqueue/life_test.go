@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/shuffleshard"
 )
 
 func TestLife(t *testing.T) {
@@ -306,7 +307,7 @@ func TestRoundRobin(t *testing.T) {
 			tenants := [4]string{} // one for each stream
 			for i, found := 0, 0; found < 4; i++ {
 				name := fmt.Sprint("tenant", i)
-				index := (shape{4, 1}).shard(name)[0] - '0'
+				index := shuffleshard.Get(4, 1, name)[0]
 				if tenants[index] == "" {
 					tenants[index], found = name, found+1
 				}

@@ -2,11 +2,11 @@ package fairqueue
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -107,32 +107,51 @@ func unpack(body []byte) ([]byte, error) {
 	return io.ReadAll(r)
 }
 
-// entry is one entry of a stream as a script answers it.
+// entry is one entry of a stream.
 type entry struct {
 	stream int
 	id     string
 	fields map[string]string
 }
 
-// readEntry reads {stream, entry, {field, value, ...}}.
-func readEntry(reply rueidis.RedisMessage) (entry, error) {
-	values, err := reply.ToArray()
+// readRound reads {{stream, {{entry, {field, value, ...}}, ...}}, ...} and returns
+// one entry of each stream in turn, as they were taken.
+func readRound(reply rueidis.RedisMessage) ([]entry, error) {
+	round, err := reply.ToArray()
 	if err != nil {
-		return entry{}, err
+		return nil, err
 	}
-	if len(values) != 3 {
-		return entry{}, fmt.Errorf("an entry of a queue has %d values, want 3", len(values))
+	streams, all := make([][]entry, len(round)), 0
+	for i, one := range round {
+		values, err := one.ToArray()
+		if err != nil {
+			return nil, err
+		}
+		if len(values) != 2 {
+			return nil, fmt.Errorf("a queue answered %d values for a stream, want 2", len(values))
+		}
+		index, err := values[0].AsInt64()
+		if err != nil {
+			return nil, err
+		}
+		list, err := values[1].AsXRange()
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range list {
+			streams[i] = append(streams[i], entry{stream: int(index), id: e.ID, fields: e.FieldValues})
+		}
+		all += len(list)
 	}
-	index, err := values[0].AsInt64()
-	if err != nil {
-		return entry{}, err
+	entries := make([]entry, 0, all)
+	for turn := 0; len(entries) < all; turn++ {
+		for _, s := range streams {
+			if turn < len(s) {
+				entries = append(entries, s[turn])
+			}
+		}
 	}
-	e := entry{stream: int(index)}
-	if e.id, err = values[1].ToString(); err != nil {
-		return e, err
-	}
-	e.fields, err = values[2].AsStrMap()
-	return e, err
+	return entries, nil
 }
 
 // message returns the message of an entry that was delivered at now.
@@ -163,14 +182,8 @@ func (e entry) message(now time.Time) (Message, error) {
 	}
 	m.PickupDelay = max(0, now.Sub(came))
 	m.Written = came
-	for field, into := range map[string]*time.Time{fieldWritten: &m.Written, fieldDeadline: &m.Deadline} {
-		if text := e.fields[field]; text != "" {
-			ms, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
-				return m, fmt.Errorf("message %s: %w", m.ID, err)
-			}
-			*into = time.UnixMilli(ms)
-		}
+	if err := cmp.Or(e.moment(fieldWritten, &m.Written), e.moment(fieldDeadline, &m.Deadline)); err != nil {
+		return m, fmt.Errorf("message %s: %w", m.ID, err)
 	}
 	if text := e.fields[fieldHeaders]; text != "" {
 		if err := json.Unmarshal([]byte(text), &m.Headers); err != nil {
@@ -189,6 +202,17 @@ func (e entry) message(now time.Time) (Message, error) {
 	return m, nil
 }
 
+// moment reads a field with a time, if there is one.
+func (e entry) moment(field string, into *time.Time) error {
+	text := e.fields[field]
+	if text == "" {
+		return nil
+	}
+	ms, err := strconv.ParseInt(text, 10, 64)
+	*into = time.UnixMilli(ms)
+	return err
+}
+
 // timeOf returns when an entry was made.
 func timeOf(id string) (time.Time, error) {
 	text, _, _ := strings.Cut(id, "-")
@@ -197,29 +221,4 @@ func timeOf(id string) (time.Time, error) {
 		return time.Time{}, fmt.Errorf("entry %q: %w", id, err)
 	}
 	return time.UnixMilli(ms), nil
-}
-
-var (
-	receiptShape = regexp.MustCompile(`^\d{1,4}:\d{1,19}-\d{1,19}(:\d{1,19}-\d{1,19}\.(d|\d{1,4}))?$`)
-	idShape      = regexp.MustCompile(`^\d{1,19}-\d{1,19}\.(d|\d{1,4})$`)
-)
-
-// checkReceipts refuses what cannot be receipts.
-func checkReceipts(receipts []string) error {
-	for _, r := range receipts {
-		if !receiptShape.MatchString(r) {
-			return ErrConfig.Saying("not a receipt: %q", r)
-		}
-	}
-	return nil
-}
-
-// checkIDs refuses what cannot be ids of messages.
-func checkIDs(ids []string) error {
-	for _, id := range ids {
-		if !idShape.MatchString(id) {
-			return ErrConfig.Saying("not the id of a message: %q", id)
-		}
-	}
-	return nil
 }

@@ -4,12 +4,11 @@
 -- is a new entry at the end of a stream. So each delivery has an entry of its own,
 -- and a receipt that names the entry is good for that delivery only.
 --
--- Needs  waits, ready, due, delayed, later, places, dead, wake: keys
---        stream_key, count, group, waiting: as in open
--- Gives  put(i, fields): an entry at the end of stream i
---        note(): the streams that put added to have so many more that wait
---        take(lost): lost[i] entries of stream i wait no longer, for each i
---        book(): counts what put and take did; once, at the end
+-- Needs  K: key
+--        stream_key, count, group: as in open
+--        come: as in waits
+-- Gives  due, delayed, later, places, dead: keys
+--        put(i, fields): an entry at the end of stream i
 --        again(id, attempts, fields): the fields of a message's next entry
 --        finish(i, entry): an entry of stream i that was delivered is gone;
 --        whether it was in flight
@@ -18,71 +17,16 @@
 --        set_aside(fields, id, attempts, at, i): a message waits for its time, and
 --        then goes into stream i
 --        call_at(what, at): there is something to do for what, no later than at
---        ring(n): tokens for n readers, as many as messages wait, 64 at most
-local came, left, gained = 0, 0, {}
+local due, delayed, later = K .. ':due', K .. ':delayed', K .. ':later'
+local places, dead = K .. ':places', K .. ':dead'
 
 local function call_at(what, at)
   redis.call('ZADD', due, 'LT', string.format('%.0f', at), what)
 end
 
 local function put(i, fields)
-  local entry = redis.call('XADD', stream_key(i), '*', unpack(fields))
-  i = tostring(i)
-  gained[i] = (gained[i] or 0) + 1
-  came = came + 1
-  return entry
-end
-
-local function note()
-  local indices = {}
-  for i in pairs(gained) do
-    indices[#indices + 1] = i
-  end
-  if #indices == 0 then
-    return
-  end
-  local sizes, members = {}, {}
-  for j, had in ipairs(redis.call('HMGET', waits, unpack(indices))) do
-    local i = indices[j]
-    sizes[2 * j - 1], sizes[2 * j] = i, tonumber(had or 0) + gained[i]
-    members[2 * j - 1], members[2 * j] = i, i
-  end
-  redis.call('HSET', waits, unpack(sizes))
-  redis.call('ZADD', ready, unpack(members))
-  gained = {}
-end
-
-local function take(lost)
-  local indices, sizes, emptied = {}, {}, {}
-  for i in pairs(lost) do
-    indices[#indices + 1] = i
-  end
-  if #indices == 0 then
-    return
-  end
-  for j, had in ipairs(redis.call('HMGET', waits, unpack(indices))) do
-    local i, n = indices[j], lost[indices[j]]
-    left = left + n
-    if tonumber(had or 0) > n then
-      sizes[#sizes + 1] = i
-      sizes[#sizes + 1] = tonumber(had) - n
-    else
-      emptied[#emptied + 1] = i
-    end
-  end
-  if #sizes > 0 then
-    redis.call('HSET', waits, unpack(sizes))
-  end
-  if #emptied > 0 then
-    redis.call('HDEL', waits, unpack(emptied))
-    redis.call('ZREM', ready, unpack(emptied))
-  end
-end
-
-local function book()
-  note()
-  count('in', came)
-  count('out', left)
+  come(i, 1)
+  return redis.call('XADD', stream_key(i), '*', unpack(fields))
 end
 
 local function again(id, attempts, fields)
@@ -129,17 +73,4 @@ local function set_aside(fields, id, attempts, at, i)
   redis.call('ZADD', delayed, due_at, entry)
   redis.call('HSET', places, id, 'd ' .. entry)
   call_at('d', at)
-end
-
-local function ring(n)
-  if n > 0 then
-    local has = redis.pcall('LLEN', wake)
-    local tokens = {}
-    for j = 1, type(has) == 'number' and math.min(n, 64 - has, waiting + came - left - has) or 0 do
-      tokens[j] = '1'
-    end
-    if #tokens > 0 then
-      redis.pcall('LPUSH', wake, unpack(tokens))
-    end
-  end
 end

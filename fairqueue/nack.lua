@@ -70,11 +70,11 @@ end
 book()
 count('moved', back)
 if #reply > 0 then
-  reqid_remember(id, table.concat(reply), now_us)
+  reqid_remember(id, table.concat(reply))
 end
 if delay > 0 then
-  redis.pcall('LPUSH', wake, '1')
-  redis.pcall('LTRIM', wake, 0, 63)
+  redis.pcall('LPUSH', K .. ':wake', '1')
+  redis.pcall('LTRIM', K .. ':wake', 0, 63)
 end
 ring(back)
 return reply

@@ -1,47 +1,42 @@
--- fragment open: a queue's keys and its state, before anything is written
+-- fragment open: a queue's state, before anything is written
 --
 -- Refuses what is not a queue of this version. The record is read first, so that
 -- one of a wrong type ends the script here.
 --
--- Needs  nothing
--- Gives  K, ready, waits, due, delayed, later, places, dead, dedupe, dedupes,
---        wake, req, req_before: keys; stream_key(i): that of stream i
+-- Needs  K: key
+--        refused: as in version
+-- Gives  stream_key(i): the key of stream i
 --        streams, per, span: how many streams writers use, how many a tenant has,
 --        how many may hold messages; 0 when there is no queue
 --        group, cursor, paused: the consumer group, the stream whose turn is
 --        next, whether reading is off
---        waiting: how many messages wait
+--        counted_in, counted_out: how many messages came to wait, and went
+--        mortal: whether a message ever had a deadline
 --        limit(text): how many deliveries a message has, 0 for what is stored
 --        expiry: after how long the queue may go, or false
---        now, now_us: the server's clock in milliseconds and in microseconds
+--        now: the server's clock in milliseconds
 --        count(field, by), field_of(fields, name): helpers
+--        in_flight(): how many messages are, by what was counted
 --        sound(): reads every key that indexes messages, so that one of a wrong
 --        type ends the script before its first write
-local K = KEYS[1]
-local ready, waits, due = K .. ':ready', K .. ':waits', K .. ':due'
-local delayed, later, places, dead = K .. ':delayed', K .. ':later', K .. ':places', K .. ':dead'
-local dedupe, dedupes, wake = K .. ':dedupe', K .. ':dedupes', K .. ':wake'
-local req, req_before = K .. ':req', K .. ':req_before'
 local function stream_key(i)
   return K .. ':s:' .. i
 end
 
-local found = redis.call('HMGET', K, 'version', 'streams', 'per_tenant', 'span', 'group', 'cursor', 'paused', 'in', 'out',
-  'attempts', 'expiry')
+local found = redis.call('HMGET', K, 'version', 'streams', 'per_tenant', 'span', 'group', 'cursor', 'in', 'out', 'paused',
+  'attempts', 'expiry', 'mortal')
 local streams, per, span = tonumber(found[2] or 0), tonumber(found[3] or 0), tonumber(found[4] or 0)
-local group, cursor, paused = found[5], tonumber(found[6] or 0), found[7] == '1'
-local waiting = tonumber(found[8] or 0) - tonumber(found[9] or 0)
-if found[1] and found[1] ~= '1' then
-  return redis.error_reply('QUEUEVERSION ' .. found[1])
-elseif not found[1] and redis.call('EXISTS', K, ready, waits, due, later, places, dead) > 0 then
-  return redis.error_reply('QUEUEBROKEN the version is missing')
+local group, cursor, paused = found[5], tonumber(found[6] or 0), found[9] == '1'
+local counted_in, counted_out = tonumber(found[7] or 0), tonumber(found[8] or 0)
+local expiry, mortal = found[11], found[12]
+local no = refused(found[1])
+if no then
+  return no
 end
 
 local clock = redis.call('TIME')
-local now_us = clock[1] * 1000000 + clock[2]
-local now = math.floor(now_us / 1000)
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
-local expiry = found[11]
 local function limit(text)
   return text ~= '0' and tonumber(text) or tonumber(found[10] or 5)
 end
@@ -50,6 +45,15 @@ local function count(field, by)
   if by ~= 0 then
     redis.call('HINCRBY', K, field, by)
   end
+end
+
+local function in_flight()
+  local n = redis.call('HMGET', K, 'delivered', 'acked', 'nacked', 'unread', 'reclaimed', 'recalled')
+  local flying = tonumber(n[1] or 0)
+  for j = 2, 6 do
+    flying = flying - tonumber(n[j] or 0)
+  end
+  return flying
 end
 
 local function field_of(fields, name)
@@ -61,11 +65,10 @@ local function field_of(fields, name)
 end
 
 local function sound()
-  redis.call('ZCARD', ready)
-  redis.call('HLEN', waits)
-  redis.call('ZCARD', due)
-  redis.call('ZCARD', delayed)
-  redis.call('XLEN', later)
-  redis.call('HLEN', places)
-  redis.call('XLEN', dead)
+  redis.call('STRLEN', K .. ':waits')
+  redis.call('ZCARD', K .. ':due')
+  redis.call('ZCARD', K .. ':delayed')
+  redis.call('XLEN', K .. ':later')
+  redis.call('HLEN', K .. ':places')
+  redis.call('XLEN', K .. ':dead')
 end

@@ -11,6 +11,7 @@
 if streams == 0 then
   return 0
 end
+local wake = K .. ':wake'
 local has = redis.call('LLEN', wake)
 redis.call('HDEL', K, 'paused') -- a first write that a full server does not refuse
 if ARGV[1] == '1' then

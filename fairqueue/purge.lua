@@ -7,6 +7,7 @@
 -- Reply    how many of them were dead
 -- Cost     O(log N) a message
 -- Repeat   harmless: the second run finds nothing and counts 0
+local dead, places = K .. ':dead', K .. ':places'
 redis.call('XLEN', dead)
 local purged = 0
 for _, message in ipairs(ARGV) do

@@ -185,9 +185,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 	}
 	q.desk = newDesk(q)
 	q.writes.call = q.write
-	q.acks.call = func(ctx context.Context, receipts []string) ([]int64, error) {
-		return q.settle(ctx, q.scripts.ack, nil, receipts)
-	}
+	q.acks.call = q.ack
 	return q, nil
 }
 

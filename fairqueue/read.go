@@ -97,41 +97,59 @@ type taken struct {
 	paused  bool
 }
 
-// take makes one script call.
+// What a read says of the queue.
+const (
+	readPaused  = "1" // reading is off
+	readDue     = "2" // something is due, and nothing was taken
+	readDamaged = "3" // nothing was found though something should be there
+)
+
+// take takes messages. What a read finds to be due is done first.
 func (q *Queue) take(ctx context.Context, visibility time.Duration, most int, prefer []int) (taken, error) {
-	args := []string{reqid.New(), q.cfg.Consumer, millis(visibility), strconv.Itoa(most), strconv.Itoa(q.cfg.MaxAttempts)}
+	t, state, err := q.takeOnce(ctx, visibility, most, prefer, "0")
+	if err != nil || state != readDue && state != readDamaged {
+		return t, err
+	}
+	mend := "0"
+	if state == readDamaged {
+		mend = "1"
+	}
+	if _, err := q.count(ctx, q.scripts.catchup, strconv.Itoa(q.cfg.MaxAttempts), mend); err != nil {
+		return t, err
+	}
+	t, _, err = q.takeOnce(ctx, visibility, most, prefer, "1")
+	return t, err
+}
+
+// takeOnce makes one script call.
+func (q *Queue) takeOnce(ctx context.Context, visibility time.Duration, most int, prefer []int, tended string) (t taken, state string, err error) {
+	args := []string{reqid.New(), q.cfg.Consumer, millis(visibility), strconv.Itoa(most), tended}
 	for _, stream := range prefer {
 		args = append(args, strconv.Itoa(stream))
 	}
 	values, err := q.call(ctx, q.scripts.read, args...)
 	if err != nil {
-		return taken{}, err
+		return t, "", err
 	}
 	if len(values) < 3 {
-		return taken{}, fmt.Errorf("fairqueue.read answered %d values", len(values))
+		return t, "", fmt.Errorf("fairqueue.read answered %d values", len(values))
 	}
-	var t taken
-	paused, err := text(values[0])
+	if state, err = text(values[0]); err != nil {
+		return t, "", err
+	}
+	numbers, err := integers(values[1:3])
 	if err != nil {
-		return t, err
+		return t, "", err
 	}
-	pause, err := values[1].ToInt64()
-	if err != nil {
-		return t, err
-	}
-	clock, err := values[2].AsInt64()
-	if err != nil {
-		return t, err
-	}
-	t.paused, t.pause, t.at = paused == "1", time.Duration(pause)*time.Millisecond, time.UnixMilli(clock)
-	for _, v := range values[3:] {
-		e, err := readEntry(v)
+	t.paused, t.pause, t.at = state == readPaused, time.Duration(numbers[0])*time.Millisecond, time.UnixMilli(numbers[1])
+	for _, round := range values[3:] {
+		entries, err := readRound(round)
 		if err != nil {
-			return t, err
+			return t, "", err
 		}
-		t.entries = append(t.entries, e)
+		t.entries = append(t.entries, entries...)
 	}
-	return t, nil
+	return t, state, nil
 }
 
 // text reads a string or an integer as text.

@@ -51,7 +51,7 @@ book()
 count('moved', back)
 count('redriven', back)
 if back > 0 then
-  reqid_remember(id, table.concat(reply), now_us)
+  reqid_remember(id, table.concat(reply))
   ring(back)
 end
 return reply

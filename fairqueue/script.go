@@ -10,6 +10,12 @@ import (
 //go:embed open.lua
 var openFragment string
 
+//go:embed version.lua
+var versionFragment string
+
+//go:embed waits.lua
+var waitsFragment string
+
 //go:embed move.lua
 var moveFragment string
 
@@ -21,6 +27,9 @@ var writeSource string
 
 //go:embed read.lua
 var readSource string
+
+//go:embed catchup.lua
+var catchupSource string
 
 //go:embed ack.lua
 var ackSource string
@@ -57,23 +66,37 @@ var tendSource string
 
 // scripts are all the scripts that a queue runs.
 type scripts struct {
-	write, read, ack, nack, extend, cancel *script.Script
-	resize, pause, stats                   *script.Script
-	redrive, purge, delete, tend           *script.Script
+	write, read, catchup, ack, nack, extend, cancel *script.Script
+	resize, pause, stats                            *script.Script
+	redrive, purge, delete, tend                    *script.Script
 }
 
-var standardScripts = &scripts{
-	write:   script.New("fairqueue.write", writeSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
-	read:    script.New("fairqueue.read", readSource, openFragment, moveFragment, dueFragment, reqid.Fragment).Numbered(),
-	ack:     script.New("fairqueue.ack", ackSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
-	nack:    script.New("fairqueue.nack", nackSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
-	extend:  script.New("fairqueue.extend", extendSource, openFragment),
-	cancel:  script.New("fairqueue.cancel", cancelSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
-	resize:  script.New("fairqueue.resize", resizeSource, openFragment),
-	pause:   script.New("fairqueue.pause", pauseSource, openFragment),
-	stats:   script.New("fairqueue.stats", statsSource, openFragment),
-	redrive: script.New("fairqueue.redrive", redriveSource, openFragment, moveFragment, reqid.Fragment).Numbered(),
-	purge:   script.New("fairqueue.purge", purgeSource, openFragment),
-	delete:  script.New("fairqueue.delete", deleteSource),
-	tend:    script.New("fairqueue.tend", tendSource, openFragment, moveFragment, dueFragment),
+var standardScripts = assemble(script.New)
+
+// assemble makes the scripts, each by a call with its name, its source and the
+// fragments in front of it.
+func assemble(build func(name, source string, fragments ...string) *script.Script) *scripts {
+	opened := []string{versionFragment, openFragment}
+	counted := append(opened[:2:2], waitsFragment)
+	moving := append(counted[:3:3], moveFragment)
+	due := append(moving[:4:4], dueFragment)
+	again := func(fragments []string) []string {
+		return append(fragments[:len(fragments):len(fragments)], reqid.Fragment)
+	}
+	return &scripts{
+		write:   build("fairqueue.write", writeSource, again(counted)...).Numbered(),
+		read:    build("fairqueue.read", readSource, again(counted)...).Numbered(),
+		catchup: build("fairqueue.catchup", catchupSource, due...),
+		ack:     build("fairqueue.ack", ackSource, again(opened[:1])...).Numbered(),
+		nack:    build("fairqueue.nack", nackSource, again(moving)...).Numbered(),
+		extend:  build("fairqueue.extend", extendSource, opened...),
+		cancel:  build("fairqueue.cancel", cancelSource, again(moving)...).Numbered(),
+		resize:  build("fairqueue.resize", resizeSource, opened...),
+		pause:   build("fairqueue.pause", pauseSource, opened...),
+		stats:   build("fairqueue.stats", statsSource, counted...),
+		redrive: build("fairqueue.redrive", redriveSource, again(moving)...).Numbered(),
+		purge:   build("fairqueue.purge", purgeSource, opened...),
+		delete:  build("fairqueue.delete", deleteSource),
+		tend:    build("fairqueue.tend", tendSource, due...),
+	}
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Ack says that messages were handled: they are gone, with their memory. Goroutines
-// that do so at the same time share calls. It returns how many, and [ErrStale] if any of the receipts was stale; the others
-// count all the same.
+// that do so at the same time share calls. It returns how many, and [ErrStale] if
+// any of the receipts was stale; the others count all the same.
 //
 // Errors: [ErrStale]; [ErrConfig] for what is no receipt, before Redis was asked.
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
@@ -31,6 +31,31 @@ func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
 		done = append(done, some...)
 	}
 	return countOf(done, receipts, nil)
+}
+
+// ack makes one script call. It answers 1 for each receipt whose message is gone
+// by it, and 0 for a stale one.
+func (q *Queue) ack(ctx context.Context, receipts []string) ([]int64, error) {
+	args, order := grouped(receipts)
+	values, err := q.call(ctx, q.scripts.ack, append([]string{reqid.New()}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	stale, err := integers(values)
+	if err != nil {
+		return nil, err
+	}
+	done := make([]int64, len(receipts))
+	for i := range done {
+		done[i] = 1
+	}
+	for _, number := range stale {
+		if number < 1 || int(number) > len(order) {
+			return nil, fmt.Errorf("fairqueue.ack answered that entry %d of %d is stale", number, len(order))
+		}
+		done[order[number-1]] = 0
+	}
+	return done, nil
 }
 
 // NackConfig is how a message is given back. The zero value has it come again at

@@ -14,12 +14,12 @@ if streams == 0 then
   return false
 end
 local reply = {
-  string.format('%.0f', now), redis.call('ZCARD', delayed), redis.call('XLEN', dead), redis.call('HGETALL', K),
+  string.format('%.0f', now), redis.call('ZCARD', K .. ':delayed'), redis.call('XLEN', K .. ':dead'), redis.call('HGETALL', K),
 }
 for i = 0, span - 1 do
   local key = stream_key(i)
   if redis.call('EXISTS', key) == 1 and redis.call('XLEN', key) > 0 then
-    local waiting = tonumber(redis.call('HGET', waits, i) or 0)
+    local waiting = waits_in(i)
     local flying, oldest = 0, ''
     local from = '-'
     for _, one in ipairs(redis.call('XINFO', 'GROUPS', key)) do

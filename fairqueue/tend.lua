@@ -47,7 +47,7 @@ local function expire(i)
     end
   end
   if expired > 0 then
-    take({[i] = expired})
+    go(i, expired)
     count('expired', expired)
   end
   return expired
@@ -100,7 +100,8 @@ if after and now - tonumber(record[2] or now) > tonumber(after) then
     for i = 0, span - 1 do
       redis.call('UNLINK', stream_key(i))
     end
-    redis.call('UNLINK', K, ready, waits, due, delayed, later, places, dead, dedupe, dedupes, wake, req, req_before)
+    redis.call('UNLINK', K, K .. ':waits', due, delayed, later, places, dead, K .. ':dedupe', K .. ':dedupes', K .. ':wake', req,
+      req .. '_before')
     return 1
   end
 end

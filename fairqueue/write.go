@@ -44,8 +44,9 @@ type draft struct {
 }
 
 // WriteBatch writes several messages in one call for each 1,000 of them, which is
-// applied whole. Goroutines that write at the same time share calls. All drafts are checked before the first is written. It returns
-// what became of each, in their order; with an error, of those that are written.
+// applied whole. Goroutines that write at the same time share calls. All drafts
+// are checked before the first is written. It returns what became of each, in
+// their order; with an error, of those that are written.
 func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, error) {
 	all := make([]draft, len(drafts))
 	for i, d := range drafts {
@@ -88,12 +89,17 @@ func (d Draft) check() error {
 	return nil
 }
 
-// dedupe is the dedupe id as scripts take it: each tenant has its own.
-func (d Draft) dedupe() string {
-	if d.DedupeID == "" {
+// options are a draft's delay, deadline and dedupe id as the script takes them.
+// Each tenant has dedupe ids of its own.
+func (d Draft) options() string {
+	if d.Delay == 0 && d.Deadline == 0 && d.DedupeID == "" {
 		return ""
 	}
-	return strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID
+	name := ""
+	if d.DedupeID != "" {
+		name = strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID
+	}
+	return millis(d.Delay) + " " + millis(d.Deadline) + " " + name
 }
 
 func textual(headers map[string]string) bool {
@@ -130,15 +136,7 @@ func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
 	id := reqid.New()
 	for {
 		known := q.shaped()
-		args := []string{
-			id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
-			millis(q.cfg.DedupeWindow), q.cfg.expiry(), strconv.Itoa(len(drafts)),
-		}
-		for _, d := range drafts {
-			args = append(args, known.shard(d.Tenant), millis(d.Delay), millis(d.Deadline), d.dedupe(), strconv.Itoa(len(d.fields)))
-			args = append(args, d.fields...)
-		}
-		values, err := q.call(ctx, q.scripts.write, args...)
+		values, err := q.call(ctx, q.scripts.write, q.writeArgs(id, known, drafts)...)
 		if err != nil {
 			return nil, err
 		}
@@ -157,29 +155,60 @@ func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
 			q.reshape(shape{streams: streams, perTenant: per})
 			continue
 		}
-		if len(words) != 1+len(drafts) {
-			return nil, fmt.Errorf("fairqueue.write answered %d ids for %d messages", len(words)-1, len(drafts))
-		}
-		written := make([]Written, len(drafts))
-		for i, word := range words[1:] {
-			name, duplicate := strings.CutPrefix(word, "=")
-			written[i] = Written{ID: name, Duplicate: duplicate}
-		}
-		return written, nil
+		return readWritten(words, len(drafts))
 	}
 }
 
-// shard returns a tenant's streams as scripts take them.
-func (s shape) shard(tenant string) string {
-	indices := shuffleshard.Get(s.streams, s.perTenant, tenant)
-	list := make([]byte, 0, 4*len(indices))
-	for i, index := range indices {
-		if i > 0 {
-			list = append(list, ',')
+// writeArgs are the arguments of the script for so many drafts. Drafts of one
+// tenant share the list of its streams.
+func (q *Queue) writeArgs(id string, known shape, drafts []draft) []string {
+	numbers := make(map[string]string, len(drafts)) // of the tenants, from 1 on
+	var shards []string
+	messages := make([]string, 0, 8*len(drafts))
+	careful := "0"
+	for _, d := range drafts {
+		number, ok := numbers[d.Tenant]
+		if !ok {
+			number = strconv.Itoa(len(numbers) + 1)
+			numbers[d.Tenant] = number
+			shards = known.appendShard(shards, d.Tenant)
 		}
-		list = strconv.AppendInt(list, int64(index), 10)
+		options := d.options()
+		if options != "" {
+			careful = "1"
+		}
+		messages = append(messages, number, options, strconv.Itoa(len(d.fields)))
+		messages = append(messages, d.fields...)
 	}
-	return string(list)
+	args := make([]string, 0, 9+len(shards)+len(messages))
+	args = append(args, id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
+		millis(q.cfg.DedupeWindow), q.cfg.expiry(), careful, strconv.Itoa(len(numbers)))
+	return append(append(args, shards...), messages...)
+}
+
+// readWritten reads what the script answers for n drafts.
+func readWritten(words []string, n int) ([]Written, error) {
+	if len(words) != 2 || words[0] != "written" {
+		return nil, fmt.Errorf("fairqueue.write answered %q", words)
+	}
+	ids := strings.Fields(words[1])
+	if len(ids) != n {
+		return nil, fmt.Errorf("fairqueue.write answered %d ids for %d messages", len(ids), n)
+	}
+	written := make([]Written, n)
+	for i, id := range ids {
+		name, duplicate := strings.CutPrefix(id, "=")
+		written[i] = Written{ID: name, Duplicate: duplicate}
+	}
+	return written, nil
+}
+
+// appendShard appends a tenant's streams as the script takes them.
+func (s shape) appendShard(list []string, tenant string) []string {
+	for _, index := range shuffleshard.Get(s.streams, s.perTenant, tenant) {
+		list = append(list, strconv.Itoa(index))
+	}
+	return list
 }
 
 // millis rounds up, so that nothing comes too early and no time becomes none.

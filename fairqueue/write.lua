@@ -1,4 +1,4 @@
--- fairqueue.write(K) id streams per group attempts window expiry count {shards delay ttl dedupe size field value ...} ... -> {...}
+-- fairqueue.write(K) id streams per group attempts window expiry careful shards {stream ...} {shard options size field value ...} ... -> {...}
 --
 -- Writes messages, each to the one of its tenant's streams in which the fewest
 -- wait. A message with a delay is set aside until then.
@@ -16,64 +16,56 @@
 -- ARGV[6]  window: for how many milliseconds a dedupe id counts
 -- ARGV[7]  expiry: after how many milliseconds without a write or a read an empty
 --          queue may go; 0 for never; with a '!' behind, a full one may, too
--- ARGV[8]  count: of messages, at most 1,000
--- ARGV     for each message: its tenant's streams, separated by commas, those
---          preferred first; delay and ttl in milliseconds, 0 for none; its dedupe
---          id or ''; how many texts follow; field, value, ...
+-- ARGV[8]  careful: '1' if a message has options
+-- ARGV[9]  shards: how many tenants' streams follow
+-- ARGV     for each tenant, its streams, per of them, those preferred first
+-- ARGV     for each message, at most 1,000: which of those shards is its own, from
+--          1 on; '' or its options, 'DELAY TTL NAME', the first two in milliseconds
+--          and 0 for none, and the dedupe id or nothing; how many texts follow;
+--          field, value, ...
 -- ARGV     last, the number of the try
--- Reply    {'resized', streams, per} or {'written', message id, ...}; the id of
---          one that was written before under its dedupe id has a '=' in front
+-- Reply    {'resized', streams, per} or {'written', message ids with spaces in
+--          between}; the id of one that was written before under its dedupe id has
+--          a '=' in front
 -- Cost     O(streams of a tenant) a message
 -- Repeat   harmless: the answer is replayed by id
-local id, try = ARGV[1], ARGV[#ARGV]
-local known, known_per, total = tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[8])
-if try ~= '1' then -- also across a resize: what was written is not written again
+local id, known, known_per = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
+if ARGV[#ARGV] ~= '1' then -- also across a resize: what was written is not written again
   local before = reqid_recall(id)
   if before then
-    local reply = {'written'}
-    for one in string.gmatch(before, '%S+') do
-      reply[#reply + 1] = one
-    end
-    return reply
+    return {'written', before}
   end
 end
 if streams > 0 and (streams ~= known or per ~= known_per) then
   return {'resized', streams, per}
 end
 
-local messages, arg, careful, shard_list, waiting_in = {}, 9, false, {}, {}
-for j = 1, total do
-  local size = tonumber(ARGV[arg + 4])
-  local one = {
-    shards = ARGV[arg], delay = tonumber(ARGV[arg + 1]), ttl = tonumber(ARGV[arg + 2]), name = ARGV[arg + 3],
-    fields = {unpack(ARGV, arg + 5, arg + 4 + size)},
-  }
-  for i in string.gmatch(one.shards, '%d+') do
-    if not waiting_in[i] then
-      waiting_in[i], shard_list[#shard_list + 1] = 0, i
-    end
-  end
-  messages[j], arg = one, arg + 5 + size
-  careful = careful or one.delay > 0 or one.name ~= ''
-end
-
 -- Everything is looked at before the first write. What streams are is found out
 -- by writing to them: that comes first, and is taken back if one of them fails.
-redis.call('ZCARD', ready)
-if careful then
+local later, delayed, dedupe, dedupes = K .. ':later', K .. ':delayed', K .. ':dedupe', K .. ':dedupes'
+if ARGV[8] == '1' then
   sound()
   redis.call('HLEN', dedupe)
   redis.call('ZCARD', dedupes)
 end
-for j, n in ipairs(redis.call('HMGET', waits, unpack(shard_list))) do
-  waiting_in[shard_list[j]] = tonumber(n or 0)
+
+local arg, shards = 10, {}
+for s = 1, tonumber(ARGV[9]) do
+  local shard = {}
+  for j = 1, known_per do
+    shard[j] = tonumber(ARGV[arg])
+    arg = arg + 1
+  end
+  shards[s] = shard
 end
 
-local function emptiest(shards)
-  local best
-  for i in string.gmatch(shards, '%d+') do
-    if not best or waiting_in[i] < waiting_in[best] then
-      best = i
+local function emptiest(shard)
+  local best = shard[1]
+  local fewest = waits_in(best)
+  for j = 2, #shard do
+    local n = waits_in(shard[j])
+    if n < fewest then
+      best, fewest = shard[j], n
     end
   end
   return best
@@ -81,56 +73,70 @@ end
 
 -- The outcome of an earlier write under the same dedupe id, or false.
 local function written_before(name)
-  if name == '' then
-    return false
-  end
   local until_ = tonumber(redis.call('ZSCORE', dedupes, name) or 0)
   return until_ > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, aside, names, added = {}, 0, {}, {}
-for j, one in ipairs(messages) do
-  local message, fields = names[one.name] or written_before(one.name), one.fields
-  if message then
-    ids[j] = '=' .. message
+local ids, fresh, aside, names, dying = {}, {}, {}, {}, false
+local texts = #ARGV - 1
+while arg <= texts do
+  local i, options, last = emptiest(shards[tonumber(ARGV[arg])]), ARGV[arg + 1], arg + 2 + tonumber(ARGV[arg + 2])
+  local key, place, message, entry, name = stream_key(i), i, false, nil, ''
+  if options == '' then
+    entry = redis.pcall('XADD', key, '*', unpack(ARGV, arg + 3, last))
   else
-    if one.ttl > 0 then
-      fields[#fields + 1] = 'd'
-      fields[#fields + 1] = string.format('%.0f', now + one.ttl)
-    end
-    local i, at = emptiest(one.shards), string.format('%.0f', now + one.delay)
-    local key, place = stream_key(i), i
-    if one.delay > 0 then
-      for _, word in ipairs({'w', string.format('%.0f', now), 's', i, 'u', at}) do
-        fields[#fields + 1] = word
+    local delay, ttl
+    delay, ttl, name = string.match(options, '^(%d+) (%d+) (.*)$')
+    delay, ttl = tonumber(delay), tonumber(ttl)
+    message = name ~= '' and (names[name] or written_before(name))
+    if not message then
+      local fields = {unpack(ARGV, arg + 3, last)}
+      if ttl > 0 then
+        fields[#fields + 1] = 'd'
+        fields[#fields + 1] = string.format('%.0f', now + ttl)
+        dying = true
       end
-      key, place = later, 'd'
-    end
-    local entry = redis.pcall('XADD', key, '*', unpack(fields))
-    if entry.err then
-      for _, done in ipairs(added) do
-        redis.call('XDEL', done.stream and stream_key(done.stream) or later, done.entry)
+      if delay > 0 then
+        local at = string.format('%.0f', now + delay)
+        for _, word in ipairs({'w', string.format('%.0f', now), 's', i, 'u', at}) do
+          fields[#fields + 1] = word
+        end
+        key, place = later, 'd'
+        aside[#aside + 1] = at
       end
-      return entry
+      entry = redis.pcall('XADD', key, '*', unpack(fields))
     end
-    added[#added + 1], message = {stream = place ~= 'd' and i, entry = entry}, entry .. '.' .. place
-    if one.delay > 0 then
-      one.entry, one.at, aside = entry, at, aside + 1
+  end
+  if message then
+    ids[#ids + 1] = '=' .. message
+  elseif entry.err then
+    for _, done in ipairs(fresh) do
+      local added, where = string.match(done, '^(.*)%.(.*)$')
+      redis.call('XDEL', where == 'd' and later or stream_key(where), added)
+    end
+    return entry
+  else
+    if place == 'd' then
+      aside[#aside + 1] = entry
     else
-      gained[i] = (gained[i] or 0) + 1
-      waiting_in[i], came = waiting_in[i] + 1, came + 1
+      come(i, 1)
     end
-    ids[j] = message
-    if one.name ~= '' then
-      names[one.name] = message
+    message = entry .. '.' .. place
+    ids[#ids + 1], fresh[#fresh + 1] = message, message
+    if name ~= '' then
+      names[name] = message
     end
   end
+  arg = last + 1
 end
-for _, one in ipairs(messages) do
-  if one.entry then
-    redis.call('ZADD', delayed, one.at, one.entry)
-    call_at('d', tonumber(one.at))
+
+if #aside > 0 then
+  local soonest = aside[1]
+  for j = 1, #aside, 2 do
+    redis.call('ZADD', delayed, aside[j], aside[j + 1])
+    soonest = math.min(soonest, aside[j])
   end
+  redis.call('ZADD', K .. ':due', 'LT', string.format('%.0f', soonest), 'd')
 end
 for name, message in pairs(names) do
   redis.call('HSET', dedupe, name, message)
@@ -141,24 +147,29 @@ for name, message in pairs(names) do
   end
 end
 if streams == 0 then
-  redis.call('HSET', K, 'version', '1', 'streams', known, 'per_tenant', known_per, 'span', known, 'group', ARGV[4])
+  redis.call('HSET', K, 'version', '1', 'streams', known, 'per_tenant', known_per, 'span', known, 'group', ARGV[4], 'cursor', '0',
+    'in', '0', 'out', '0')
 end
 if ARGV[5] ~= '0' and ARGV[5] ~= found[10] then
   redis.call('HSET', K, 'attempts', ARGV[5])
+end
+if dying and not mortal then
+  redis.call('HSET', K, 'mortal', '1')
 end
 if ARGV[7] ~= '0' or expiry then
   redis.call('HSET', K, 'expiry', ARGV[7] ~= '0' and ARGV[7] or expiry, 'touched', string.format('%.0f', now))
 end
 book()
-count('later', aside)
-reqid_remember(id, table.concat(ids, ' '), now_us)
+count('later', #aside / 2)
+local answer = table.concat(ids, ' ')
+reqid_remember(id, answer)
 
 -- A token for each message that waits, for readers that sleep: also for those that
 -- found nothing before and have not gone to sleep yet. One more for what was set
 -- aside, so that somebody sleeps no longer than that.
-if aside > 0 then
-  redis.pcall('LPUSH', wake, '1')
-  redis.pcall('LTRIM', wake, 0, 63)
+if #aside > 0 then
+  redis.pcall('LPUSH', K .. ':wake', '1')
+  redis.pcall('LTRIM', K .. ':wake', 0, 63)
 end
 ring(came)
-return {'written', unpack(ids)}
+return {'written', answer}

@@ -91,7 +91,7 @@ if #ARGV > 6 then
     begin()
     committed, kept = commit({unpack(ARGV, 7)})
     reserved = reserved - committed
-    reqid_remember(id, committed .. ' ' .. kept, now)
+    reqid_remember(id, committed .. ' ' .. kept)
     count('committed', committed)
     count('kept', kept)
   end

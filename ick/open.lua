@@ -4,7 +4,7 @@
 -- type ends the script here, before its first write.
 --
 -- Needs  nothing
--- Gives  K, pset, cset, folds, meta, parked, fails, wake, req, req_before: keys
+-- Gives  K, pset, cset, folds, meta, parked, fails, wake, req: keys
 --        version, exists: whether there is an Ick
 --        waiting, reserved, known, failing, resting: sizes of pset, cset,
 --        folds, fails and parked
@@ -14,7 +14,7 @@ local base = K .. '/ick/{' .. K .. '}/'
 local pset, cset, folds = base .. 'pset', base .. 'cset', base .. 'folds'
 local meta, wake = base .. 'meta', base .. 'wake'
 local parked, fails = base .. 'parked', base .. 'fails'
-local req, req_before = base .. 'req', base .. 'req_before'
+local req = base .. 'req'
 
 local version = redis.call('GET', K)
 local waiting, reserved = redis.call('ZCARD', pset), redis.call('ZCARD', cset)

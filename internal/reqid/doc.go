@@ -20,10 +20,10 @@
 //	  current ───────────────▶ previous ───────────────▶ gone
 //	  (written)   renamed      (read only)   replaced
 //
-// When the current hash holds 10,000 answers or is a minute old, it becomes the
-// previous one. So an answer is remembered for at least a minute or until 10,000
-// later ones, whichever comes first, and hardly more than 20,000 are kept. The
-// library's own repeats end after seconds, well inside of that.
+// When the current hash holds 10,000 answers, or 8 MB of long ones, or is a minute
+// old, it becomes the previous one. So an answer is remembered for a minute, or
+// until 10,000 or 8 MB later ones, whichever comes first, and hardly more than
+// 20,000 or 16 MB are kept. The library's own repeats end after seconds.
 //
 // # When not to use it
 //

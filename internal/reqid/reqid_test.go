@@ -12,13 +12,15 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// remember keeps "done ID" for each of the ids ARGV[2]..ARGV[3] at the time
-// ARGV[1] in microseconds; recall answers with what is remembered for one. The ids
-// begin with a letter that has each of them look whether it is time to turn.
+// remember keeps "done ID" for each of the ids ARGV[1]..ARGV[2], with as many
+// bytes behind as ARGV[3] says; recall answers with what is remembered for one;
+// age makes the current hash as much older, in microseconds. The ids begin with a
+// letter that has each of them look whether it is time to turn.
 const (
-	prelude  = "local req, req_before = KEYS[1] .. ':req', KEYS[1] .. ':req_before'"
-	remember = "for id = ARGV[2], ARGV[3] do reqid_remember(string.format('A%d', id), 'done ' .. id, tonumber(ARGV[1])) end"
+	prelude  = "local req = KEYS[1] .. ':req'"
+	remember = "for id = ARGV[1], ARGV[2] do reqid_remember(string.format('A%d', id), 'done ' .. id .. string.rep('.', ARGV[3])) end"
 	recall   = "return reqid_recall('A' .. ARGV[1])"
+	age      = "redis.call('HINCRBY', KEYS[1] .. ':req', 'since', -ARGV[1])"
 )
 
 func TestAnswersAreKeptForAWindow(t *testing.T) {
@@ -27,40 +29,38 @@ func TestAnswersAreKeptForAWindow(t *testing.T) {
 	run := script.Runner{Client: client}
 	write := script.New("test.remember", remember, prelude, reqid.Fragment)
 	read := script.New("test.recall", recall, prelude, reqid.Fragment)
+	older := script.New("test.age", age)
 
-	const second, minute = int64(1e6), int64(60e6)
-	base := int64(1_700_000_000_000_000)
+	type step struct{ first, last, minutes, size int }
 	for _, tt := range []struct {
 		name      string
-		write     func(put func(at int64, first, last int))
+		steps     []step
 		known     []int
 		forgotten []int
 	}{
-		{"the same moment", func(put func(int64, int, int)) { put(base, 1, 3) }, []int{1, 2, 3}, []int{4}},
-		{"after a minute", func(put func(int64, int, int)) {
-			put(base, 1, 1)
-			put(base+minute+second, 2, 2)
-		}, []int{1, 2}, nil},
-		{"after two minutes", func(put func(int64, int, int)) {
-			put(base, 1, 1)
-			put(base+minute+second, 2, 2)
-			put(base+minute+2*second, 3, 3)
-			put(base+2*minute+3*second, 4, 4)
+		{"the same moment", []step{{first: 1, last: 3}}, []int{1, 2, 3}, []int{4}},
+		{"after a minute", []step{{first: 1, last: 1, minutes: 1}, {first: 2, last: 2}}, []int{1, 2}, nil},
+		{"after two minutes", []step{
+			{first: 1, last: 1, minutes: 1}, {first: 2, last: 2}, {first: 3, last: 3, minutes: 1}, {first: 4, last: 4},
 		}, []int{3, 4}, []int{1, 2}},
-		{"after 10,000 others", func(put func(int64, int, int)) { put(base, 1, 10_001) }, []int{1, 5000, 10_001}, nil},
-		{"after 20,000 others", func(put func(int64, int, int)) {
-			put(base, 1, 10_000)
-			put(base, 10_001, 20_001)
-		}, []int{10_001, 20_001}, []int{1, 10_000}},
+		{"after 10,000 others", []step{{first: 1, last: 10_001}}, []int{1, 5000, 10_001}, nil},
+		{"after 20,000 others", []step{{first: 1, last: 10_000}, {first: 10_001, last: 20_002}}, []int{10_001, 20_002}, []int{1, 10_000}},
+		{"after 8 MB", []step{{first: 1, last: 9, size: 1_000_000}, {first: 10, last: 10}}, []int{10}, nil},
+		{"after 16 MB", []step{{first: 1, last: 1}, {first: 2, last: 19, size: 1_000_000}, {first: 20, last: 20}}, []int{20}, []int{1, 2}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
 			key := "{" + redistest.Name(t) + "}"
-			tt.write(func(at int64, first, last int) {
-				if _, err := run.Run(t.Context(), write, key, fmt.Sprint(at), strconv.Itoa(first), strconv.Itoa(last)); err != nil {
+			for _, s := range tt.steps {
+				if _, err := run.Run(t.Context(), write, key, strconv.Itoa(s.first), strconv.Itoa(s.last), strconv.Itoa(s.size)); err != nil {
 					t.Fatal(err)
 				}
-			})
+				if s.minutes > 0 {
+					if _, err := run.Run(t.Context(), older, key, fmt.Sprint(int64(s.minutes)*60e6+1e6)); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			get := func(id int) string {
 				reply, err := run.Run(t.Context(), read, key, strconv.Itoa(id))
 				if err != nil {

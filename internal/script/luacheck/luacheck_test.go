@@ -364,6 +364,13 @@ walk(KEYS[1], 3)`, []string{
 		{"keys in front of an open end", "redis.call('XREAD', 'STREAMS', KEYS[1], unpack(ARGV))", []string{
 			"1: XREAD: its keys are counted from the end, so all arguments must be written out; a call as the last one stands in brackets",
 		}},
+		{"a list of keys and ids", "local list = {}\nlist[1], list[2] = KEYS[1] .. ':a', '>'\nredis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', unpack(list))", nil},
+		{"a list of wrong keys and ids", "local list = {}\nlist[1], list[2] = ARGV[1], '>'\nredis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', unpack(list))", []string{
+			"3: this key of XREADGROUP cannot be followed to KEYS[1] and literals",
+		}},
+		{"a list out of nothing", "redis.call('XREADGROUP', 'GROUP', 'g', 'c', 'STREAMS', unpack(ARGV))", []string{
+			"1: this key of XREADGROUP cannot be followed to KEYS[1] and literals",
+		}},
 		{"a call in brackets", "redis.call('XREAD', 'STREAMS', KEYS[1], (tostring(0)))", nil},
 		{"an optional word", "redis.call('GEORADIUS', KEYS[1], 0, 0, 1, 'm')\nredis.call('GEORADIUS', KEYS[1], 0, 0, 1, 'm', 'STORE', 'fixed')", []string{
 			`2: key "fixed" of GEORADIUS is not built from KEYS[1]`,

@@ -43,8 +43,9 @@ type local struct {
 	read     bool
 	external bool // defined by a fragment that is not at hand
 
-	values  []ast.Expr // what it is ever set to
-	unknown bool       // it is also set to what cannot be followed
+	values   []ast.Expr // what it is ever set to
+	elements []ast.Expr // what is ever put into it, if it is a list
+	unknown  bool       // it is also set to what cannot be followed
 
 	owner *function // of a parameter
 	index int       // of a parameter
@@ -243,6 +244,7 @@ func (w *walker) assign(s *ast.AssignStmt) {
 	for i, left := range s.Lhs {
 		if name, ok := left.(*ast.IdentExpr); !ok {
 			w.expr(left)
+			w.element(left, s.Rhs, i)
 		} else if v := w.target(name); v != nil {
 			w.set(v, s.Rhs, i)
 		}
@@ -266,6 +268,19 @@ func (w *walker) set(v *local, exprs []ast.Expr, i int) {
 		v.values = append(v.values, exprs[i])
 	case endsOpen(exprs):
 		v.unknown = true
+	}
+}
+
+// element notes what is put into a list.
+func (w *walker) element(left ast.Expr, exprs []ast.Expr, i int) {
+	attr, ok := left.(*ast.AttrGetExpr)
+	if !ok {
+		return
+	}
+	if name, ok := attr.Object.(*ast.IdentExpr); ok && i < len(exprs) {
+		if v := w.names[name]; v != nil {
+			v.elements = append(v.elements, exprs[i])
+		}
 	}
 }
 

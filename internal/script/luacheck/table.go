@@ -112,6 +112,9 @@ func (c command) keyPositions(words []string, open bool) (keys []int, problem st
 				last = end + 1 + spec.Last
 			}
 		}
+		if open && spec.Share > 0 && first == end {
+			return append(keys, end), "" // a list of keys, and of what is asked of each
+		}
 		if open && (spec.Last < -1 || spec.Share > 0) {
 			return keys, "its keys are counted from the end, so all arguments must be written out; a call as the last one stands in brackets"
 		}

@@ -110,6 +110,8 @@ func (r *resolver) expr(e ast.Expr) value {
 	case *ast.FuncCallExpr:
 		if name, ok := e.Func.(*ast.IdentExpr); ok && r.names[name] != nil {
 			return r.result(r.names[name])
+		} else if ok && name.Value == "unpack" && len(e.Args) == 1 {
+			return r.elements(e.Args[0])
 		}
 	}
 	return value{unknown: true}
@@ -129,6 +131,23 @@ func (r *resolver) local(v *local) value {
 	}
 	if v.owner != nil {
 		all = all.or(r.argument(v.owner, v.index))
+	}
+	return all
+}
+
+// elements returns what may be in a list that is made empty and then filled.
+func (r *resolver) elements(e ast.Expr) value {
+	name, ok := e.(*ast.IdentExpr)
+	if !ok || r.names[name] == nil || len(r.names[name].elements) == 0 || len(r.names[name].values) != 1 {
+		return value{unknown: true}
+	}
+	list := r.names[name]
+	if table, ok := list.values[0].(*ast.TableExpr); !ok || len(table.Fields) > 0 {
+		return value{unknown: true}
+	}
+	all := value{}
+	for _, e := range list.elements {
+		all = all.or(r.expr(e))
 	}
 	return all
 }
