@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	_ "embed"
+	"slices"
 
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
@@ -77,12 +78,10 @@ var standardScripts = assemble(script.New)
 // fragments in front of it.
 func assemble(build func(name, source string, fragments ...string) *script.Script) *scripts {
 	opened := []string{versionFragment, openFragment}
-	counted := append(opened[:2:2], waitsFragment)
-	moving := append(counted[:3:3], moveFragment)
-	due := append(moving[:4:4], dueFragment)
-	again := func(fragments []string) []string {
-		return append(fragments[:len(fragments):len(fragments)], reqid.Fragment)
-	}
+	counted := slices.Concat(opened, []string{waitsFragment})
+	moving := slices.Concat(counted, []string{moveFragment})
+	due := slices.Concat(moving, []string{dueFragment})
+	again := func(fragments []string) []string { return slices.Concat(fragments, []string{reqid.Fragment}) }
 	return &scripts{
 		write:   build("fairqueue.write", writeSource, again(counted)...).Numbered(),
 		read:    build("fairqueue.read", readSource, again(counted)...).Numbered(),
