@@ -95,7 +95,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 	if len(opts.Metadata) > maxMetadata {
 		return nil, ErrConfig.Saying("the metadata is %d bytes long, more than %d", len(opts.Metadata), maxMetadata)
 	}
-	if err := l.checkPolicy(ctx); err != nil {
+	if err := l.policy.Check(ctx); err != nil {
 		return nil, err
 	}
 	got, err := l.obtain(ctx, name, token, ttl, opts)

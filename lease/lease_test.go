@@ -417,7 +417,7 @@ func TestDo(t *testing.T) {
 	}
 	free()
 
-	err = l.Do(ctx, name, 300*time.Millisecond, func(ctx context.Context, _ int64) error {
+	err = l.Do(ctx, name, 2*time.Second, func(ctx context.Context, _ int64) error {
 		must(t, l.run.Client, "DEL", baseKey(name))
 		<-ctx.Done()
 		wantError(t, context.Cause(ctx), ErrLost)

@@ -8,6 +8,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/policy"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -23,7 +24,7 @@ type Locker struct {
 	cfg     Config
 	run     script.Runner
 	scripts *scripts
-	policy  *policy
+	policy  *policy.Watch
 }
 
 // Config is how leases are used by this process. The zero value works.
@@ -37,7 +38,8 @@ type Config struct {
 	AllowEvictable bool
 
 	// Logger is told when the server does not say what it may evict, or may evict
-	// leases and AllowEvictable accepts it. Defaults to discarding.
+	// leases and AllowEvictable accepts it, and when that changes while the program
+	// runs. Defaults to discarding.
 	Logger *slog.Logger
 
 	// Enlister is told when a lease is held by somebody else. Defaults to none.
@@ -63,7 +65,9 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		cfg:     cfg,
 		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
 		scripts: standardScripts,
-		policy:  newPolicy(),
+		policy: policy.New(client, policy.Config{
+			Refusal: ErrEvictable, One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
+		}),
 	}, nil
 }
 

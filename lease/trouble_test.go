@@ -101,7 +101,7 @@ func TestUnknownOutcomeIsGivenBack(t *testing.T) {
 	l := openOn(t, proxy.Client(t), Config{})
 	loadScripts(t, l)
 	name := redistest.Name(t)
-	if err := l.checkPolicy(t.Context()); err != nil {
+	if err := l.policy.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -128,7 +128,7 @@ func TestDeadlineCountsFromTheRequest(t *testing.T) {
 	loadScripts(t, l)
 	name := redistest.Name(t)
 	const ttl, delay = 10 * time.Second, 300 * time.Millisecond
-	if err := l.checkPolicy(t.Context()); err != nil {
+	if err := l.policy.Check(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	proxy.Delay(delay)
@@ -297,54 +297,6 @@ func TestEviction(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestPolicyByInfo: a user who may not use CONFIG learns the policy all the same,
-// and one who may not use INFO is warned once and served.
-func TestPolicyByInfo(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})
-	admin := server.Client(t)
-	for user, denied := range map[string]string{"noconfig": "-config", "noinfo": "-info"} {
-		must(t, admin, "ACL", "SETUSER", user, "on", ">pw", "~*", "&*", "+@all", denied)
-	}
-	as := func(user string, cfg Config) *Locker {
-		return openOn(t, server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = user, "pw" }), cfg)
-	}
-	l := as("noconfig", Config{})
-	if err := do(t, l.run.Client, "CONFIG", "GET", "maxmemory-policy").Error(); err == nil {
-		t.Fatal("CONFIG is not denied")
-	}
-	_, err := l.Acquire(t.Context(), "x", long, Options{})
-	wantError(t, err, ErrEvictable)
-
-	var logged bytes.Buffer
-	l = as("noinfo", Config{Logger: slog.New(slog.NewTextHandler(&logged, nil))})
-	acquire(t, l, "x", long)
-	acquire(t, l, "y", long)
-	if got := strings.Count(logged.String(), "level=WARN"); got != 1 {
-		t.Errorf("log = %q, want one warning", logged.String())
-	}
-
-	must(t, admin, "CONFIG", "SET", "maxmemory", "0")
-	l = as("noconfig", Config{})
-	acquire(t, l, "unlimited", long)
-}
-
-// TestPolicyIsLookedAtAgain: the policy may change while a program runs.
-func TestPolicyIsLookedAtAgain(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"})
-	l := openOn(t, server.Client(t), Config{})
-	later := func() { l.policy.last.Store(&verdict{at: time.Now().Add(-recheck), err: l.policy.last.Load().err}) }
-	acquire(t, l, "before", long)
-	must(t, l.run.Client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	later()
-	_, err := l.Acquire(t.Context(), "x", long, Options{})
-	wantError(t, err, ErrEvictable)
-	must(t, l.run.Client, "CONFIG", "SET", "maxmemory-policy", "volatile-ttl")
-	later()
-	acquire(t, l, "x", long)
 }
 
 // TestCancelledCallsReturn pauses the server, so that only the context can end a
