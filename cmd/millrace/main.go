@@ -28,6 +28,7 @@ type commands struct {
 	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
 	Ick     ickCommands    `cmd:"" help:"Dirty lists: marks that fold, batches that are never forgotten."`
+	Hash    hashCommands   `cmd:"" help:"Hashes whose fields expire one by one, at their time."`
 	Lease   leaseCommands  `cmd:"" help:"Locks that stay until their deadline, with fences."`
 	Queue   queueCommands  `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
 	Doctor  doctorCommand  `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
@@ -46,6 +47,7 @@ Examples:
     millrace doctor
     millrace ick add search now doc:17
     millrace ick reserve search 100 --json
+    millrace hash set sessions user:17 token 3f9a --ttl 30m
     millrace lease acquire nightly --ttl 10m
     millrace queue write orders --tenant acme --body hello`
 }

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/expiry"
+)
+
+// hashCommands is the noun hash.
+type hashCommands struct {
+	Set    hashSet    `cmd:"" help:"Set a field, for a time or for good."`
+	Get    hashGet    `cmd:"" help:"Print a field."`
+	Ls     hashLs     `cmd:"" help:"List the fields of a hash."`
+	TTL    hashTTL    `cmd:"" name:"ttl" help:"Show how long fields have, or give them another time."`
+	Delete hashDelete `cmd:"" help:"Delete fields, or a hash whole."`
+}
+
+// Help shows examples.
+func (*hashCommands) Help() string {
+	return `The fields of these hashes expire one by one, at their time by the server's clock. Until then they stay; after it nobody reads them, whether their memory has been taken back yet or not. A namespace is created by its first field.
+
+    set --ttl 10m ──▶ there ──▶ its time is over: gone to all, reaped soon after
+                      │  ▲
+                      ▼  │ ttl --set, ttl --persist, set
+                      another time
+
+Examples:
+
+    millrace hash set sessions user:17 token 3f9a --ttl 30m
+    millrace hash get sessions user:17 token
+    millrace hash ls sessions user:17
+    millrace hash ttl sessions user:17 token --set 1h
+    millrace hash delete sessions user:17 token`
+}
+
+// hashName is the arguments that name a hash.
+type hashName struct {
+	Namespace text `arg:"" name:"ns" help:"The namespace."`
+	Hash      text `arg:"" help:"The hash's name."`
+}
+
+// with opens the namespace for do.
+func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, hash string) error) error {
+	if err := expiry.CheckNamespace(string(n.Namespace)); err != nil {
+		return err // before there is a connection
+	}
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	h, err := expiry.OpenHashes(ctx, client, string(n.Namespace), expiry.HashesConfig{})
+	if err != nil {
+		return err
+	}
+	return do(h, string(n.Hash))
+}
+
+type hashSet struct {
+	hashName
+	Field   text          `arg:"" help:"The field."`
+	Value   text          `arg:"" help:"Its value."`
+	TTL     time.Duration `name:"ttl" placeholder:"DURATION" xor:"time" help:"After how long the field is gone, such as 90s or 24h. Defaults to never."`
+	KeepTTL bool          `name:"keep-ttl" xor:"time" help:"Leave the time that the field has."`
+}
+
+// Help shows examples.
+func (*hashSet) Help() string {
+	return `Without --ttl and --keep-ttl the field loses the time that it had. Whether there was such a field before is printed: one whose time was over counts as none.
+
+Examples:
+
+    millrace hash set sessions user:17 token 3f9a --ttl 30m
+    millrace hash set sessions user:17 theme dark
+    millrace hash set sessions user:17 token 77c0 --keep-ttl`
+}
+
+// Run sets.
+func (c *hashSet) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+		result, err := h.Set(ctx, hash, string(c.Field), []byte(c.Value), expiry.SetConfig{TTL: c.TTL, KeepTTL: c.KeepTTL})
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Created bool `json:"created"`
+		}{result.Created > 0}
+		return a.print(doc, func(w io.Writer) {
+			if doc.Created {
+				fmt.Fprintln(w, "created")
+			} else {
+				fmt.Fprintln(w, "replaced")
+			}
+		})
+	})
+}
+
+type hashGet struct {
+	hashName
+	Field text `arg:"" help:"The field."`
+}
+
+// Help shows examples.
+func (*hashGet) Help() string {
+	return `A field that is not there, or whose time is over, fails with the code "not_found". "ttl_ms" is -1 for a field without a time.
+
+Examples:
+
+    millrace hash get sessions user:17 token
+    millrace hash get sessions user:17 token --json`
+}
+
+// Run gets.
+func (c *hashGet) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+		value, ttl, err := h.Get(ctx, hash, string(c.Field))
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Value text  `json:"value"`
+			TTL   int64 `json:"ttl_ms"`
+		}{text(value), ttlMillis(ttl)}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "%s\n\n%s\n", text(value), remaining(ttl)) })
+	})
+}
+
+// ttlMillis is a remaining time in a document: -1 for none, -2 for no field.
+func ttlMillis(ttl time.Duration) int64 {
+	if ttl < 0 {
+		return int64(ttl)
+	}
+	return ttl.Milliseconds()
+}
+
+// remaining is a remaining time for people.
+func remaining(ttl time.Duration) string {
+	switch ttl {
+	case expiry.NoTTL:
+		return "stays for good"
+	case expiry.NoField:
+		return "not there"
+	}
+	return "gone in " + duration(ttl)
+}
+
+type hashLs struct {
+	hashName
+}
+
+// Help shows examples.
+func (*hashLs) Help() string {
+	return `Fields whose time is over are not listed.
+
+Examples:
+
+    millrace hash ls sessions user:17
+    millrace hash ls sessions user:17 --json | jq -r '.fields[].field'`
+}
+
+// fieldDoc is a field of a hash in a document.
+type fieldDoc struct {
+	Field text  `json:"field"`
+	Value text  `json:"value"`
+	TTL   int64 `json:"ttl_ms"`
+
+	ttl time.Duration
+}
+
+// Run lists.
+func (c *hashLs) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+		doc := struct {
+			Fields []fieldDoc `json:"fields"`
+		}{[]fieldDoc{}}
+		for f, err := range h.Scan(ctx, hash) {
+			if err != nil {
+				return err
+			}
+			doc.Fields = append(doc.Fields, fieldDoc{Field: text(f.Name), Value: text(f.Value), TTL: ttlMillis(f.TTL), ttl: f.TTL})
+		}
+		slices.SortFunc(doc.Fields, func(a, b fieldDoc) int { return cmp.Compare(a.Field, b.Field) })
+		return a.print(doc, func(w io.Writer) {
+			if len(doc.Fields) == 0 {
+				fmt.Fprintln(w, "no fields")
+				return
+			}
+			fmt.Fprintln(w, "FIELD\tVALUE\tTIME")
+			for _, f := range doc.Fields {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Field, f.Value, remaining(f.ttl))
+			}
+		})
+	})
+}
+
+type hashTTL struct {
+	hashName
+	Fields  []text        `arg:"" name:"field" help:"The fields."`
+	Set     time.Duration `placeholder:"DURATION" xor:"change" help:"Give them this time from now on."`
+	Persist bool          `xor:"change" help:"Have them stay for good."`
+}
+
+// Help shows examples.
+func (*hashTTL) Help() string {
+	return `Shows for each field how long it has: "ttl_ms" is -1 for one that stays for good and -2 for one that is not there.
+
+Examples:
+
+    millrace hash ttl sessions user:17 token theme
+    millrace hash ttl sessions user:17 token --set 1h
+    millrace hash ttl sessions user:17 token --persist`
+}
+
+// Run shows, after a change if there is one.
+func (c *hashTTL) Run(ctx context.Context, a *app) error {
+	if c.Set < 0 {
+		return expiry.ErrConfig.Saying("the time is negative: %s", c.Set)
+	}
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+		fields := plain(c.Fields)
+		if c.Set > 0 {
+			if _, err := h.Expire(ctx, hash, c.Set, expiry.ExpireConfig{}, fields...); err != nil {
+				return err
+			}
+		}
+		if c.Persist {
+			if _, err := h.Persist(ctx, hash, fields...); err != nil {
+				return err
+			}
+		}
+		ttls, err := h.TTL(ctx, hash, fields...)
+		if err != nil {
+			return err
+		}
+		type field struct {
+			Field text  `json:"field"`
+			TTL   int64 `json:"ttl_ms"`
+		}
+		doc := struct {
+			Fields []field `json:"fields"`
+		}{[]field{}}
+		for i, ttl := range ttls {
+			doc.Fields = append(doc.Fields, field{c.Fields[i], ttlMillis(ttl)})
+		}
+		return a.print(doc, func(w io.Writer) {
+			fmt.Fprintln(w, "FIELD\tTIME")
+			for i, ttl := range ttls {
+				fmt.Fprintf(w, "%s\t%s\n", c.Fields[i], remaining(ttl))
+			}
+		})
+	})
+}
+
+type hashDelete struct {
+	hashName
+	Fields []text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
+}
+
+// Help shows examples.
+func (*hashDelete) Help() string {
+	return `Prints how many fields there were. One whose time was over counts as none.
+
+Examples:
+
+    millrace hash delete sessions user:17 token
+    millrace hash delete sessions user:17`
+}
+
+// Run deletes.
+func (c *hashDelete) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+		n, err := c.delete(ctx, h, hash)
+		if err != nil {
+			return err
+		}
+		doc := struct {
+			Deleted int `json:"deleted"`
+		}{n}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "deleted %s\n", count(n, "field")) })
+	})
+}
+
+func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) (int, error) {
+	if len(c.Fields) > 0 {
+		return h.Delete(ctx, hash, plain(c.Fields)...)
+	}
+	n, err := h.Len(ctx, hash)
+	if err != nil {
+		return 0, err
+	}
+	_, err = h.DeleteHash(ctx, hash)
+	return n, err
+}

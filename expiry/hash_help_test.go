@@ -1,0 +1,206 @@
+package expiry
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+const (
+	// hashLong is a time that does not pass during a test.
+	hashLong = time.Hour
+
+	// inHash is the hash that most tests work on.
+	inHash = "h"
+)
+
+// openHashes returns a namespace of the test's own on the shared server.
+func openHashes(t *testing.T, cfg HashesConfig) *Hashes {
+	t.Helper()
+	return openHashesOn(t, redistest.Shared(t).Client(t), redistest.Name(t), cfg)
+}
+
+func openHashesOn(t *testing.T, client rueidis.Client, namespace string, cfg HashesConfig) *Hashes {
+	t.Helper()
+	h, err := OpenHashes(t.Context(), client, namespace, cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// put sets a field that is to be set.
+func put(t *testing.T, h *Hashes, hash, field, value string, ttl time.Duration) {
+	t.Helper()
+	if got, err := h.Set(t.Context(), hash, field, []byte(value), SetConfig{TTL: ttl}); err != nil || !got.Set {
+		t.Fatalf("Set of %q = %+v, %v", field, got, err)
+	}
+}
+
+// putMany sets fields f0, f1, ... to their number.
+func putMany(t *testing.T, h *Hashes, hash string, n int, ttl time.Duration) {
+	t.Helper()
+	for from := 0; from < n; from += MaxFields {
+		fields := make(map[string][]byte, MaxFields)
+		for i := from; i < min(n, from+MaxFields); i++ {
+			fields["f"+strconv.Itoa(i)] = []byte(strconv.Itoa(i))
+		}
+		if got, err := h.SetMany(t.Context(), hash, fields, SetConfig{TTL: ttl}); err != nil || !got.Set {
+			t.Fatalf("SetMany = %+v, %v", got, err)
+		}
+	}
+}
+
+// value returns what a field holds, and "-" for one that is not there.
+func value(t *testing.T, h *Hashes, hash, field string) string {
+	t.Helper()
+	got, _, err := h.Get(t.Context(), hash, field)
+	if errors.Is(err, ErrNotFound) {
+		return "-"
+	}
+	if err != nil {
+		t.Fatalf("Get of %q: %v", field, err)
+	}
+	return string(got)
+}
+
+func ttlOf(t *testing.T, h *Hashes, hash, field string) time.Duration {
+	t.Helper()
+	ttls, err := h.TTL(t.Context(), hash, field)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ttls[0]
+}
+
+func lenOf(t *testing.T, h *Hashes, hash string) int {
+	t.Helper()
+	n, err := h.Len(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func hashStats(t *testing.T, h *Hashes) HashesStats {
+	t.Helper()
+	s, err := h.Stats(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// scanned returns all fields of a scan.
+func scanned(t *testing.T, h *Hashes, hash string) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for f, err := range h.Scan(t.Context(), hash) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Name] = string(f.Value)
+	}
+	return all
+}
+
+// all returns what GetAll brings, as text.
+func all(t *testing.T, h *Hashes, hash string) map[string]string {
+	t.Helper()
+	got, err := h.GetAll(t.Context(), hash)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := map[string]string{}
+	for field, v := range got {
+		text[field] = string(v)
+	}
+	return text
+}
+
+// baseOf returns the base key of the shard of a hash, in a namespace that exists.
+func baseOf(t *testing.T, h *Hashes, hash string) string {
+	t.Helper()
+	base, _, err := h.space.shardOf(t.Context(), hash, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base
+}
+
+// expire lets the deadline of fields come, all of them if none is named. It is
+// what the server's clock does, without the wait.
+func expire(t *testing.T, h *Hashes, hash string, fields ...string) {
+	t.Helper()
+	base := baseOf(t, h, hash)
+	const script = `
+local past = redis.call('TIME')[1] * 1000 - 1000
+local name, fields = table.remove(ARGV, 1), ARGV
+if #fields == 0 then fields = redis.call('ZRANGE', KEYS[1], 0, -1) end
+for _, f in ipairs(fields) do redis.call('ZADD', KEYS[1], 'XX', past, f) end
+redis.call('ZADD', KEYS[2], 'LT', past, name)
+return #fields`
+	args := append([]string{"EVAL", script, "2", deadlinesKey(base, hash), base + ":due", hash}, fields...)
+	must(t, h.space.run.Client, args...)
+}
+
+// do runs a command past the library.
+func do(client rueidis.Client, args ...string) rueidis.RedisResult {
+	return client.Do(context.Background(), client.B().Arbitrary(args...).Build())
+}
+
+func must(t *testing.T, client rueidis.Client, args ...string) {
+	t.Helper()
+	if err := do(client, args...).Error(); err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatalf("%q: %v", args[0], err)
+	}
+}
+
+// integer runs a command that answers with a number.
+func integer(t *testing.T, client rueidis.Client, args ...string) int64 {
+	t.Helper()
+	n, err := do(client, args...).AsInt64()
+	if err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	return n
+}
+
+// stored returns how many fields of a hash take memory, and how many deadlines.
+func stored(t *testing.T, h *Hashes, hash string) (values, deadlines int64) {
+	t.Helper()
+	base, c := baseOf(t, h, hash), h.space.run.Client
+	return integer(t, c, "HLEN", valuesKey(base, hash)), integer(t, c, "ZCARD", deadlinesKey(base, hash))
+}
+
+// indexed returns the time at which the index looks after a hash, 0 for never.
+func indexed(t *testing.T, h *Hashes, hash string) int64 {
+	t.Helper()
+	n, err := do(h.space.run.Client, "ZSCORE", baseOf(t, h, hash)+":due", hash).AsFloat64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatal(err)
+	}
+	return int64(n)
+}
+
+func wantHashError(t *testing.T, what string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s = %v, want %v", what, err, want)
+	}
+}
+
+func text(fields map[string]string) map[string][]byte {
+	all := make(map[string][]byte, len(fields))
+	for f, v := range maps.All(fields) {
+		all[f] = []byte(v)
+	}
+	return all
+}

@@ -1,0 +1,52 @@
+package expiry
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
+)
+
+// ListHashes returns the names of all namespaces of hashes, sorted. It goes through
+// all keys of all servers.
+func ListHashes(ctx context.Context, client rueidis.Client) ([]string, error) {
+	prefix := strings.TrimSuffix(kindHashes.recordKey(""), "}")
+	var names []string
+	for key, err := range script.Scan(ctx, client, prefix+"*") {
+		if err != nil {
+			return nil, err
+		}
+		name, ok := strings.CutSuffix(strings.TrimPrefix(key, prefix), "}")
+		if ok && CheckNamespace(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
+}
+
+// Names goes through the names of the namespace's hashes, in no order; one may come
+// twice, and so may one whose fields are all expired. It goes through all keys of
+// all servers, and ends with the first error.
+func (h *Hashes) Names(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for key, err := range script.Scan(ctx, h.space.run.Client, string(kindHashes)+"*}"+valuesPart) {
+			if err != nil {
+				yield("", err)
+				return
+			}
+			namespace, shard, ok := kindHashes.shardOf(key)
+			if !ok || namespace != h.space.name {
+				continue
+			}
+			hash, ok := hashOf(kindHashes.shardKey(namespace, shard), key)
+			if ok && !yield(hash, nil) {
+				return
+			}
+		}
+	}
+}

@@ -1,0 +1,149 @@
+package expiry
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// TestHashJobs drains many hashes in slices, and looks at what the namespace says
+// of itself meanwhile.
+func TestHashJobs(t *testing.T) {
+	t.Parallel()
+	h := openHashes(t, HashesConfig{Shards: 2})
+	const hashes, fields = 60, 10
+	for i := range hashes {
+		putMany(t, h, strconv.Itoa(i), fields, hashLong)
+		expire(t, h, strconv.Itoa(i))
+	}
+	put(t, h, "alive", "a", "1", hashLong)
+	put(t, h, "for good", "a", "1", 0)
+	s := hashStats(t, h)
+	if s.Shards != 2 || s.Hashes != hashes+1 || s.Overdue != hashes || s.OldestOverdue < time.Second || s.Counters.Set != hashes*fields+2 {
+		t.Errorf("Stats = %+v", s)
+	}
+	sample := h.SampleJob()
+	redistest.Eventually(t, "a sample finds something", func() bool {
+		before := hashStats(t, h).Counters.Reaped
+		progress, err := sample.Slice(t.Context())
+		got := hashStats(t, h).Counters.Reaped - before
+		if err != nil || got > sampleBudget || (got == sampleBudget) != (progress == millrace.Full) {
+			t.Fatalf("a sample reaped %d and says %v, %v", got, progress, err)
+		}
+		return got > 0
+	})
+	job, full := h.ReapJob(), 0
+	for progress := millrace.Full; progress == millrace.Full; {
+		before := hashStats(t, h).Counters.Reaped
+		var err error
+		if progress, err = job.Slice(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := hashStats(t, h).Counters.Reaped - before; got > 2*hashReapBudget {
+			t.Errorf("a slice reaped %d, more than %d", got, 2*hashReapBudget)
+		}
+		full++
+	}
+	if full < 3 {
+		t.Errorf("%d slices were enough, want several", full)
+	}
+	s = hashStats(t, h)
+	if s.Hashes != 1 || s.Overdue != 0 || s.OldestOverdue != 0 || s.Counters.Reaped != hashes*fields {
+		t.Errorf("Stats = %+v, want all reaped but for one hash", s)
+	}
+	if progress, err := job.Slice(t.Context()); err != nil || progress != millrace.Idle {
+		t.Errorf("a slice with nothing left = %v, %v", progress, err)
+	}
+	if lenOf(t, h, "alive")+lenOf(t, h, "for good") != 2 {
+		t.Error("a slice reaped too much")
+	}
+}
+
+// TestRepairOfALargeHash looks at a hash with more deadlines than one visit does.
+func TestRepairOfALargeHash(t *testing.T) {
+	t.Parallel()
+	h := openHashes(t, HashesConfig{Shards: 1})
+	const n = 2 * repairPage * repairPages
+	putMany(t, h, inHash, n, hashLong)
+	client, base := h.space.run.Client, baseOf(t, h, inHash)
+	for i := range 10 {
+		must(t, client, "HDEL", valuesKey(base, inHash), "f"+strconv.Itoa(i*n/10))
+	}
+	r := &hashRepair{run: script.Runner{Client: client}, repair: h.scripts.repair}
+	visits := 0
+	redistest.Eventually(t, "all is mended", func() bool {
+		visits++
+		if _, err := r.visit(t.Context(), valuesKey(base, inHash)); err != nil {
+			t.Fatal(err)
+		}
+		_, deadlines := stored(t, h, inHash)
+		return deadlines == n-10
+	})
+	if lenOf(t, h, inHash) != n-10 || hashStats(t, h).Counters.Repaired != 10 {
+		t.Errorf("Len = %d, %+v, want 10 mended", lenOf(t, h, inHash), hashStats(t, h))
+	}
+	t.Logf("%d visits", visits)
+}
+
+// TestRepairLeavesOthersAlone visits keys that are none of a hash.
+func TestRepairLeavesOthersAlone(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	for _, key := range []string{"mr:hash:{", "mr:hash:{a}", "mr:hash:{a/x}:h:h", "mr:hash:{a/0}:h:", "mr:hash:{a/0}:due", "mr:hash:{a/0}:h:{", "mr:hash:{a/0}:t:odd"} {
+		must(t, client, "SET", key, "x", "EX", "1000")
+	}
+	job := RepairHashesJob(client)
+	for range 3 {
+		if progress, err := job.Slice(t.Context()); err != nil || progress != millrace.Idle {
+			t.Errorf("slice = %v, %v", progress, err)
+		}
+	}
+	if n := integer(t, client, "DBSIZE"); n != 7 {
+		t.Errorf("%d keys, want all 7", n)
+	}
+}
+
+// TestHashHitsEnlist: a hit is a moment in which a worker has time.
+func TestHashHitsEnlist(t *testing.T) {
+	t.Parallel()
+	e := &enlisted{}
+	h := openHashes(t, HashesConfig{Enlister: e})
+	put(t, h, inHash, "a", "1", 0)
+	value(t, h, inHash, "none")
+	if got := e.n.Load(); got != 0 {
+		t.Errorf("enlisted %d times without a hit", got)
+	}
+	value(t, h, inHash, "a")
+	if _, err := h.GetMany(t.Context(), inHash, "a", "none"); err != nil {
+		t.Fatal(err)
+	}
+	if got := e.n.Load(); got != 2 {
+		t.Errorf("enlisted %d times, want one for each call that found something", got)
+	}
+}
+
+// TestShardsStay: a namespace keeps the number of shards that it began with.
+func TestShardsStay(t *testing.T) {
+	t.Parallel()
+	client, name := redistest.Shared(t).Client(t), redistest.Name(t)
+	first := openHashesOn(t, client, name, HashesConfig{Shards: 3})
+	for i := range 20 {
+		put(t, first, strconv.Itoa(i), "a", "1", 0)
+	}
+	second := openHashesOn(t, client, name, HashesConfig{Shards: 7})
+	for i := range 20 {
+		if got := value(t, second, strconv.Itoa(i), "a"); got != "1" {
+			t.Errorf("value of hash %d = %q", i, got)
+		}
+	}
+	if s := hashStats(t, second); s.Shards != 3 {
+		t.Errorf("Shards = %d, want 3", s.Shards)
+	}
+	must(t, client, "HSET", kindHashes.recordKey(name), "version", "2")
+	_, err := OpenHashes(t.Context(), client, name, HashesConfig{})
+	wantHashError(t, "OpenHashes", err, ErrVersion)
+}
