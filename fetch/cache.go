@@ -1,0 +1,198 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/lease"
+)
+
+const (
+	// maxName and maxKey are the longest names in bytes: the lease's name holds both.
+	maxName = 200
+	maxKey  = 300
+
+	// prefix is what the names of namespaces and leases begin with.
+	prefix = "fetch/"
+
+	// hold is for how long a lease is taken and renewed: as long as others wait for
+	// a holder that died.
+	hold = 5 * time.Second
+
+	// patience is for how long one question to Redis may take before it is one that
+	// is not answered.
+	patience = time.Second
+)
+
+// Cache is one set of values. It is safe for concurrent use, and needs no closing.
+type Cache struct {
+	name   string
+	cfg    Config
+	keys   *expiry.Keys
+	leases *lease.Locker
+	holder string // who this process is, for people who look at leases
+
+	hold, patience time.Duration
+
+	outage outage
+	full   atomic.Bool   // whether Redis refuses values for want of memory, as last heard
+	slots  chan struct{} // one for each computation that runs while Redis does not answer
+
+	mu      sync.Mutex
+	flights map[string]*flight // by key: who comes now joins
+
+	outcomes [outcomes]atomic.Uint64
+	loads    atomic.Uint64
+}
+
+// Config is how a cache behaves. The zero value works.
+type Config struct {
+	// TTL is for how long a value is fresh, by the server's clock, in whole
+	// milliseconds. Defaults to 5 minutes.
+	TTL time.Duration
+
+	// Stale is for how long after that the old value is given, while somebody
+	// computes a new one or when that fails. Defaults to 0, not at all.
+	Stale time.Duration
+
+	// Negative is for how long it is remembered that a load returned [ErrNone].
+	// Defaults to 0, not at all.
+	Negative time.Duration
+
+	// Timeout ends the context of a load. Defaults to 30 s.
+	Timeout time.Duration
+
+	// Concurrency is how many computations run at once in this process while Redis
+	// does not answer; other callers wait for their turn. What a load fetches in
+	// turn from the same cache needs no place of its own. Defaults to 16.
+	Concurrency int
+
+	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key:
+	// values may then go before their time, and be computed twice. Defaults to off:
+	// opening fails with expiry.ErrEvictable.
+	AllowEvictable bool
+
+	// Logger is told when old values are given because loads fail, of panics, and
+	// once of each time that Redis does not answer or is full. Defaults to
+	// discarding.
+	Logger *slog.Logger
+
+	// Enlister is told about each [Hit] and [Negative], once the value is there.
+	// Defaults to none.
+	Enlister millrace.Enlister
+
+	// Hooks watch the calls to Redis, and each load as the run of a handler of the
+	// structure "fetch". Defaults to none.
+	Hooks []millrace.Hook
+}
+
+func (c Config) withDefaults() Config {
+	c.TTL = cmp.Or(c.TTL, 5*time.Minute)
+	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
+	c.Concurrency = cmp.Or(c.Concurrency, 16)
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+func (c Config) check() error {
+	switch {
+	case c.TTL < time.Millisecond:
+		return ErrConfig.Saying("TTL is %s, less than a millisecond", c.TTL)
+	case c.Stale < 0:
+		return ErrConfig.Saying("Stale is negative: %s", c.Stale)
+	case c.Negative != 0 && c.Negative < time.Millisecond:
+		return ErrConfig.Saying("Negative is %s, less than a millisecond", c.Negative)
+	case c.Timeout < 0:
+		return ErrConfig.Saying("Timeout is negative: %s", c.Timeout)
+	case c.Concurrency < 0:
+		return ErrConfig.Saying("Concurrency is negative: %d", c.Concurrency)
+	}
+	return nil
+}
+
+// Open returns the cache of that name; see [CheckName]. It asks Redis what it may
+// evict. That Redis does not answer is no error. Errors: [ErrName], [ErrConfig], and
+// expiry.ErrEvictable.
+func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (*Cache, error) {
+	cfg = cfg.withDefaults()
+	if err := cmp.Or(CheckName(name), cfg.check()); err != nil {
+		return nil, err
+	}
+	cfg.Logger = cfg.Logger.With("cache", name)
+	keys, err := expiry.OpenKeys(ctx, client, prefix+name, expiry.KeysConfig{
+		AllowEvictable: cfg.AllowEvictable, Logger: cfg.Logger, Hooks: cfg.Hooks,
+	})
+	if err != nil {
+		return nil, err
+	}
+	leases, err := lease.New(client, lease.Config{
+		AllowEvictable: cfg.AllowEvictable, Logger: cfg.Logger, Hooks: cfg.Hooks,
+	})
+	if err != nil {
+		return nil, err
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown host"
+	}
+	return &Cache{
+		name: name, cfg: cfg, keys: keys, leases: leases,
+		holder: fmt.Sprintf("%s, process %d", host, os.Getpid()),
+		hold:   hold, patience: patience,
+		outage:  outage{epoch: time.Now()},
+		slots:   make(chan struct{}, cfg.Concurrency),
+		flights: make(map[string]*flight),
+	}, nil
+}
+
+// Name returns the cache's name.
+func (c *Cache) Name() string { return c.name }
+
+// ReapJob returns the job that removes values whose time is over. They are gone
+// without it, and each value that is stored makes room; it is for caches in which
+// less and less is asked for.
+func (c *Cache) ReapJob() millrace.Job { return c.keys.ReapJob() }
+
+// leaseName names the lease for the computation of a key. A cache's name has no
+// slash, so no two caches share one.
+func (c *Cache) leaseName(key string) string { return prefix + c.name + "/" + key }
+
+// CheckName returns the [ErrName] with which [Open] refuses that name, and nil for
+// one of 1 to 200 bytes without braces, slashes and control characters.
+func CheckName(name string) error {
+	if strings.Contains(name, "/") {
+		return ErrName.Saying("the name of a cache has a slash: %q", name)
+	}
+	return check("name of a cache", name, maxName)
+}
+
+// CheckKey returns the [ErrName] with which every call refuses that key, and nil
+// for one of 1 to 300 bytes without braces and control characters.
+func CheckKey(key string) error { return check("key", key, maxKey) }
+
+func check(what, name string, most int) error {
+	switch {
+	case name == "":
+		return ErrName.Saying("the %s is empty", what)
+	case len(name) > most:
+		return ErrName.Saying("the %s is %d bytes long, more than %d", what, len(name), most)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
+		return ErrName.Saying("the %s has a control character: %q", what, name)
+	case strings.ContainsAny(name, "{}"):
+		return ErrName.Saying("the %s has a brace: %q", what, name)
+	}
+	return nil
+}

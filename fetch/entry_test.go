@@ -1,0 +1,121 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+)
+
+func TestEntryIsStored(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		millis := rapid.Map(rapid.Int64Range(0, 1e12), func(n int64) time.Duration { return time.Duration(n) * time.Millisecond })
+		want := entry{
+			none: rapid.Bool().Draw(t, "none"), ttl: millis.Draw(t, "ttl"), stale: millis.Draw(t, "stale"),
+			payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"), left: millis.Draw(t, "left"),
+		}
+		got, err := unseal(want.seal(), want.left)
+		if diff := cmp.Diff(want, got, cmp.AllowUnexported(entry{})); err != nil || diff != "" {
+			t.Errorf("unseal: %v (-want +got):\n%s", err, diff)
+		}
+	})
+}
+
+func TestEntryLayout(t *testing.T) {
+	t.Parallel()
+	e := entry{payload: []byte(`{"a":1}`), ttl: 5 * time.Minute, stale: time.Minute}
+	if got, want := string(e.seal()), "1 value 300000 60000\n{\"a\":1}"; got != want {
+		t.Errorf("seal = %q, want %q", got, want)
+	}
+	for _, stored := range []string{"", "\n", "2 value 1 1\n", "1 other 1 1\n", "1 value 1\n", "1 value x 1\n", "1 value 1 x\n", `{"a":1}`} {
+		if e, err := unseal([]byte(stored), time.Second); err == nil {
+			t.Errorf("unseal(%q) = %+v, want an error", stored, e)
+		}
+	}
+}
+
+type page struct {
+	Title string
+	Tags  map[string]int
+}
+
+// TestTypes: what is fetched is the same whether it was computed or stored.
+func TestTypes(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	roundTrip(t, c, "string", "as\x00it\xffis")
+	roundTrip(t, c, "bytes", []byte{0, 255, 'x'})
+	roundTrip(t, c, "empty", "")
+	roundTrip(t, c, "no bytes", []byte{})
+	roundTrip(t, c, "int", math.MaxInt64)
+	roundTrip(t, c, "struct", page{Title: "T", Tags: map[string]int{"a": 1}})
+	roundTrip(t, c, "pointer", &page{Title: "T"})
+	roundTrip(t, c, "nil", (*page)(nil))
+	roundTrip(t, c, "slice", []string{"a", "b"})
+	if stored, _, err := c.keys.Get(t.Context(), "string"); err != nil || string(stored) != "1 value 300000 0\nas\x00it\xffis" {
+		t.Errorf("stored = %q, %v, want the string as it is", stored, err)
+	}
+}
+
+func roundTrip[T any](t *testing.T, c *Cache, key string, value T) {
+	t.Helper()
+	for _, outcome := range []Outcome{Miss, Hit} {
+		r, err := Get(t.Context(), c, key, func(context.Context) (T, error) { return value, nil })
+		if diff := cmp.Diff(value, r.Value); diff != "" || err != nil || r.Outcome != outcome {
+			t.Errorf("Get of %s = %v, %v, want %v (-want +got):\n%s", key, r.Outcome, err, outcome, diff)
+		}
+	}
+}
+
+// TestNothingIsShared: a caller may change what it got.
+func TestNothingIsShared(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	own := map[string]int{"a": 1}
+	for range 3 {
+		got, err := Fetch(t.Context(), c, "k", func(context.Context) (map[string]int, error) { return own, nil })
+		if diff := cmp.Diff(map[string]int{"a": 1}, got); diff != "" || err != nil {
+			t.Errorf("Fetch: %v (-want +got):\n%s", err, diff)
+		}
+		got["a"]++
+	}
+}
+
+// TestUnreadable: what a program cannot read it computes again.
+func TestUnreadable(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	want(t, c, "k", &source{value: "no JSON"}, "no JSON", Miss, nil)
+	roundTrip(t, c, "k", page{Title: "T"})
+	if _, err := c.keys.Set(t.Context(), "raw", []byte("what is this"), time.Minute, setAny); err != nil {
+		t.Fatal(err)
+	}
+	roundTrip(t, c, "raw", 7)
+}
+
+func TestCannotBeEncoded(t *testing.T) {
+	t.Parallel()
+	c := open(t, Config{})
+	if _, err := Fetch(t.Context(), c, "k", func(context.Context) (float64, error) { return math.NaN(), nil }); !errors.Is(err, ErrEncoding) {
+		t.Errorf("Fetch of NaN = %v, want ErrEncoding", err)
+	}
+	s, release := blocked(t, "no JSON")
+	first := start(t.Context(), c, "k", s)
+	<-s.begun
+	second := make(chan error, 1)
+	go func() {
+		_, err := Fetch(t.Context(), c, "k", func(context.Context) (page, error) { return page{}, nil })
+		second <- err
+	}()
+	awaitCallers(t, c, 2)
+	release()
+	wantFrom(t, first, "no JSON", Miss, nil)
+	if err := <-second; !errors.Is(err, ErrEncoding) {
+		t.Errorf("Fetch of another type at the same time = %v, want ErrEncoding", err)
+	}
+}

@@ -1,0 +1,44 @@
+package fetch
+
+import "github.com/millrace/millrace"
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrNone is what a load returns, wrapped or not, when there is no value for the
+	// key. [Fetch] returns it, too, from then on for [Config].Negative without asking.
+	ErrNone = &millrace.Error{
+		Code:    "not_found",
+		Message: "there is no value for the key",
+	}
+
+	// ErrName means that a name cannot be a cache's, or a key not a value's. Redis
+	// was not asked.
+	ErrName = &millrace.Error{
+		Code: "bad_name",
+		Hint: "Use 1 to 200 bytes for a cache and 1 to 300 for a key, without braces and control characters; a cache's name has no slash. Hash what is longer.",
+	}
+
+	// ErrConfig means that a setting cannot be had. Redis was not asked.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrTimeout means that a load gave up because [Config].Timeout was over.
+	ErrTimeout = &millrace.Error{
+		Code:    "timeout",
+		Message: "the computation took too long",
+		Hint:    "Raise Timeout, or make what is computed smaller.",
+	}
+
+	// ErrPanicked means that a load panicked. The stack is in the log.
+	ErrPanicked = &millrace.Error{
+		Code:    "panicked",
+		Message: "the computation panicked",
+		Hint:    "Look for its stack in the log.",
+	}
+
+	// ErrEncoding means that a value cannot be written as JSON, or that two callers
+	// fetch one key as different types.
+	ErrEncoding = &millrace.Error{
+		Code: "bad_encoding",
+		Hint: "Use one type for each key, and one that JSON can hold, []byte or string.",
+	}
+)

@@ -1,0 +1,167 @@
+package fetch
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"time"
+
+	"github.com/millrace/millrace/expiry"
+)
+
+// Fetch returns the value of a key, see [CheckKey], and has load compute it when
+// there is none that is fresh. It is [Get] for those who do not count.
+func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (T, error) {
+	r, err := Get(ctx, c, key, load)
+	return r.Value, err
+}
+
+// Get returns the value of a key, see [CheckKey], and how it came by it. Values of
+// type []byte and string are stored as they are, all others as JSON; what is
+// returned is decoded from that, even for the one who computed it.
+//
+// The context of load has ctx's values, ends after [Config].Timeout and not with
+// ctx: others may wait for the value. A load should heed it. What load returns
+// besides a value:
+//
+//   - [ErrNone], wrapped or not: there is no value. It is remembered for
+//     [Config].Negative.
+//   - Any other error goes to all who wait for this load in this process, unless
+//     there is an old value.
+//
+// Errors: load's own, [ErrNone], the cause of ctx's end, [ErrTimeout],
+// [ErrPanicked], [ErrEncoding], [ErrName]. That Redis does not answer or is full is
+// no error.
+func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (Result[T], error) {
+	var value T
+	a := c.get(ctx, request{
+		key: key,
+		load: func(ctx context.Context) ([]byte, error) {
+			v, err := load(ctx)
+			if err != nil {
+				return nil, err
+			}
+			return encode(v)
+		},
+		check: func(payload []byte) error {
+			_, err := decode[T](payload)
+			return err
+		},
+	}, func(payload []byte) (err error) {
+		value, err = decode[T](payload)
+		return err
+	})
+	c.outcomes[a.outcome].Add(1)
+	if c.cfg.Enlister != nil && (a.outcome == Hit || a.outcome == Negative) {
+		c.cfg.Enlister.Enlist(ctx)
+	}
+	if a.err != nil {
+		return Result[T]{Outcome: a.outcome, Age: a.age}, a.err
+	}
+	return Result[T]{Value: value, Outcome: a.outcome, Age: a.age}, nil
+}
+
+// request is what a caller wants, whatever its type.
+type request struct {
+	key   string
+	load  func(ctx context.Context) ([]byte, error) // computes a payload
+	check func(payload []byte) error                // whether a payload is the type's
+}
+
+// answer is what comes of a call or a flight. Without an error, or with ErrNone,
+// the outcome is not Failed.
+type answer struct {
+	outcome Outcome
+	payload []byte
+	age     time.Duration
+	err     error
+}
+
+func failed(err error) answer { return answer{err: err} }
+
+// get answers one call. A payload goes to into.
+func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) error) answer {
+	if err := CheckKey(r.key); err != nil {
+		return failed(err)
+	}
+	found, err := c.look(ctx, r.key, into)
+	switch {
+	case ctx.Err() != nil:
+		return failed(context.Cause(ctx))
+	case found.fresh() && found.none:
+		return found.answer(Negative)
+	case found.fresh():
+		return found.answer(Hit)
+	}
+	f, first := c.join(ctx, r, found, err != nil)
+	if f == nil {
+		return found.answer(Stale)
+	}
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+		c.leave(f)
+		return failed(context.Cause(ctx))
+	}
+	a := f.answer
+	switch {
+	case !first && a.outcome == Stale: // this caller found nothing: the old value's time is over
+		return c.get(ctx, r, into)
+	case !first && a.outcome == Miss:
+		a.outcome = Waited
+	}
+	if a.err == nil {
+		if err := into(a.payload); err != nil {
+			return failed(err)
+		}
+	}
+	return a
+}
+
+// look returns what is stored for a key. What accept refuses is not there. The
+// error says that Redis did not answer, or not what it should.
+func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
+	if !c.outage.asks() {
+		return entry{}, errSkipped
+	}
+	asking, cancel := context.WithTimeout(ctx, c.patience)
+	defer cancel()
+	stored, left, err := c.keys.Get(asking, key)
+	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
+		if ctx.Err() == nil {
+			c.trouble(ctx, err)
+		}
+		return entry{}, err
+	}
+	c.answered(ctx)
+	if err != nil {
+		return entry{}, nil
+	}
+	e, err := unseal(stored, left)
+	if err == nil && !e.none {
+		err = accept(e.payload)
+	}
+	if err != nil {
+		c.cfg.Logger.WarnContext(ctx, "a value cannot be read and is computed again", "key", key, "error", err)
+		return entry{}, nil
+	}
+	return e, nil
+}
+
+// Forget has the value of a key, or that there is none, be computed again by the
+// next who asks. Whoever computes it now does so from what may be out of date: its
+// value is given to those who wait for it already, and is not kept.
+//
+// Errors: [ErrName], those of lease.Locker and of expiry.Keys; after one, forget
+// again.
+func (c *Cache) Forget(ctx context.Context, key string) error {
+	if err := CheckKey(key); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	delete(c.flights, key) // who comes from now on starts another
+	c.mu.Unlock()
+	deposed := c.depose(ctx, key)
+	_, err := c.keys.Delete(ctx, key)
+	return cmp.Or(deposed, err)
+}

@@ -1,0 +1,247 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/lease"
+)
+
+// round is for how long a flight waits for a lease before it looks whether the
+// value is there.
+const round = time.Second
+
+// flight finds or computes the value of one key for all callers in this process
+// that want it now.
+type flight struct {
+	cache *Cache
+	request
+	old   entry // what its first caller found: nothing, or what is old
+	alone bool  // Redis does not answer
+
+	ctx     context.Context // the first caller's, without its end
+	waiting context.Context // ends when nobody waits and nothing is computed
+	quit    context.CancelFunc
+
+	// Guarded by the cache's mutex.
+	callers   int
+	computing bool
+
+	done   chan struct{}
+	answer answer // once done is closed
+}
+
+// join has a caller wait for the flight of its key, which begins if there is none.
+// It returns no flight to one that should take the old value that it found, because
+// somebody computes a new one already.
+func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *flight, first bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f := c.flights[r.key]; f != nil {
+		if old.found() {
+			return nil, false
+		}
+		f.callers++
+		return f, false
+	}
+	f = &flight{cache: c, request: r, old: old, alone: alone, callers: 1, done: make(chan struct{})}
+	f.ctx = context.WithoutCancel(ctx)
+	f.waiting, f.quit = context.WithCancel(f.ctx)
+	c.flights[r.key] = f
+	go f.run()
+	return f, true
+}
+
+// leave takes a caller that has gone from a flight. Without callers there is
+// nothing to wait for; what is being computed is of use all the same.
+func (c *Cache) leave(f *flight) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.callers--; f.callers == 0 && !f.computing {
+		f.quit()
+		c.land(f)
+	}
+}
+
+// land has those who come from now on start another flight. The mutex is held.
+func (c *Cache) land(f *flight) {
+	if c.flights[f.key] == f { // it may be another's after Forget
+		delete(c.flights, f.key)
+	}
+}
+
+func (f *flight) run() {
+	defer f.quit()
+	switch {
+	case f.alone:
+		f.answer = f.bypass()
+	case f.old.found():
+		f.answer = f.renew()
+	default:
+		f.answer = f.fill()
+	}
+	f.cache.mu.Lock()
+	f.cache.land(f)
+	f.cache.mu.Unlock()
+	close(f.done)
+}
+
+// renew computes a new value unless somebody does so already. There is an old one,
+// so it waits for nobody, and trouble with Redis is no reason to compute either.
+func (f *flight) renew() answer {
+	held, err := f.cache.hire(f.waiting, f.key, 0)
+	if err != nil {
+		return f.old.answer(Stale)
+	}
+	return f.lead(held, Hit)
+}
+
+// fill computes the value, or waits while somebody else does.
+func (f *flight) fill() answer {
+	for {
+		held, err := f.cache.hire(f.waiting, f.key, round)
+		switch {
+		case err == nil:
+			return f.lead(held, Waited)
+		case f.waiting.Err() != nil:
+			return f.deserted()
+		case !errors.Is(err, lease.ErrHeld):
+			return f.bypass()
+		}
+		switch a, ok, err := f.lookAgain(Waited); {
+		case err != nil:
+			return f.bypass()
+		case ok:
+			return a
+		}
+	}
+}
+
+// lead is for the flight that holds the lease: it computes, unless somebody did so
+// before it got the lease, which is the outcome found.
+func (f *flight) lead(held *lease.Lease, found Outcome) answer {
+	stored := false
+	defer func() { f.cache.retire(f.ctx, f.key, held, stored) }()
+	switch a, ok, err := f.lookAgain(found); {
+	case err != nil && f.old.found():
+		return f.old.answer(Stale)
+	case err != nil:
+		return f.bypass()
+	case ok:
+		return a
+	case !f.begin():
+		return f.deserted()
+	}
+	payload, err := f.compute()
+	switch {
+	case err == nil:
+		stored = f.cache.store(f.ctx, f.key, held, entry{payload: payload, ttl: f.cache.cfg.TTL, stale: f.cache.cfg.Stale})
+	case errors.Is(err, ErrNone):
+		stored = f.cache.store(f.ctx, f.key, held, entry{none: true, ttl: f.cache.cfg.Negative})
+	case f.old.found():
+		if e, lookErr := f.cache.look(f.ctx, f.key, f.check); lookErr == nil && e.found() {
+			f.cache.cfg.Logger.WarnContext(f.ctx, "a load failed and an old value is given", "key", f.key, "error", err)
+			return e.answer(Stale)
+		}
+	}
+	return computed(Miss, payload, err)
+}
+
+// bypass computes without Redis, when it is the flight's turn, and keeps nothing.
+func (f *flight) bypass() answer {
+	c := f.cache
+	if f.ctx.Value(slot{c}) == nil { // else it is part of a computation that has a slot
+		select {
+		case c.slots <- struct{}{}:
+			defer func() { <-c.slots }()
+		case <-f.waiting.Done():
+			return f.deserted()
+		}
+		f.ctx = context.WithValue(f.ctx, slot{c}, true)
+	}
+	if !f.begin() {
+		return f.deserted()
+	}
+	payload, err := f.compute()
+	return computed(Bypass, payload, err)
+}
+
+// slot is the key in the contexts of computations that have one of the cache's
+// slots.
+type slot struct{ *Cache }
+
+func computed(o Outcome, payload []byte, err error) answer {
+	if err != nil && !errors.Is(err, ErrNone) {
+		o = Failed
+	}
+	return answer{outcome: o, payload: payload, err: err}
+}
+
+// lookAgain looks for a fresh value, which somebody may have stored meanwhile.
+func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
+	e, err := f.cache.look(f.waiting, f.key, f.check)
+	if err != nil || !e.fresh() {
+		return answer{}, false, err
+	}
+	if e.none && found == Hit {
+		found = Negative
+	}
+	return e.answer(found), true, nil
+}
+
+// begin reports whether anybody still waits. From here on the computation is for
+// whoever asks next, too, and goes on without callers.
+func (f *flight) begin() bool {
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
+	f.computing = f.waiting.Err() == nil
+	return f.computing
+}
+
+// deserted is the answer that nobody waits for.
+func (f *flight) deserted() answer { return failed(context.Cause(f.waiting)) }
+
+// compute runs the load.
+func (f *flight) compute() ([]byte, error) {
+	c := f.cache
+	c.loads.Add(1)
+	ctx, cancel := context.WithTimeout(f.ctx, c.cfg.Timeout)
+	defer cancel()
+	payload, err := f.observed(ctx)
+	var panicked *loop.PanicError
+	switch {
+	case errors.As(err, &panicked):
+		c.cfg.Logger.ErrorContext(ctx, "a load panicked", "key", f.key, "panic", panicked.Value, "stack", string(panicked.Stack))
+		err = ErrPanicked.Saying("the computation panicked: %v", panicked.Value)
+	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
+		err = ErrTimeout.Saying("the computation took longer than %s", c.cfg.Timeout).With(err)
+	}
+	return payload, err
+}
+
+// observed runs the load between the hooks. It has a goroutine of its own, so that
+// one which ends its goroutine does not leave its callers waiting.
+func (f *flight) observed(ctx context.Context) (payload []byte, err error) {
+	for _, hook := range f.cache.cfg.Hooks {
+		if observer, ok := hook.(millrace.HandleHook); ok {
+			var done func(error)
+			if ctx, done = observer.OnHandle(ctx, millrace.Handling{Structure: "fetch", Key: f.cache.name, Size: 1}); done != nil {
+				defer func() { done(err) }()
+			}
+		}
+	}
+	ended := make(chan struct{})
+	err = ErrPanicked.Saying("the computation ended its goroutine")
+	go func() {
+		defer close(ended)
+		err = loop.Protect(func() (err error) {
+			payload, err = f.load(ctx)
+			return err
+		})
+	}()
+	<-ended
+	return payload, err
+}

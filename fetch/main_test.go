@@ -1,0 +1,17 @@
+package fetch
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(childEnv); spec != "" {
+		fmt.Fprintln(os.Stderr, beChild(spec))
+		os.Exit(1)
+	}
+	redistest.Main(m)
+}

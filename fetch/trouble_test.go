@@ -1,0 +1,260 @@
+package fetch
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+var setAny = expiry.SetKeyConfig{}
+
+// journal is a log that several goroutines write.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) count(text string) int {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return strings.Count(j.text.String(), text)
+}
+
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+// TestOutage: while Redis is down each key is computed once a process at a time,
+// and only so many at once; when it is back, values are kept.
+func TestOutage(t *testing.T) {
+	t.Parallel()
+	for name, hurt := range map[string]struct{ down, up func(*redistest.Server) }{
+		"killed": {(*redistest.Server).Kill, (*redistest.Server).Restart},
+		"paused": {(*redistest.Server).Pause, (*redistest.Server).Resume},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const keys, each, most = 12, 5, 4
+			server := redistest.Start(t, redistest.Options{})
+			var log journal
+			c := openOn(t, server.Client(t), "c", Config{Concurrency: most, Logger: log.logger()})
+			want(t, c, "before", &source{value: "v"}, "v", Miss, nil)
+			c.patience = 50 * time.Millisecond
+			hurt.down(server)
+			s, release := blocked(t, "v")
+			var answers []<-chan got
+			for i := range keys * each {
+				answers = append(answers, start(t.Context(), c, strconv.Itoa(i%keys), s))
+			}
+			awaitCallers(t, c, keys*each)
+			for range most { // all slots are taken
+				<-s.begun
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			gone := start(ctx, c, "waits for its turn", s)
+			awaitCallers(t, c, keys*each+1)
+			cancel()
+			wantFrom(t, gone, "", Failed, context.Canceled)
+			release()
+			for _, a := range answers {
+				wantFrom(t, a, "v", Bypass, nil)
+			}
+			if loads, atOnce := s.counts(); loads != keys || atOnce != most {
+				t.Errorf("%d loads, %d at once, want %d, %d", loads, atOnce, keys, most)
+			}
+			want(t, c, "fails", &source{err: errLoad}, "", Failed, errLoad)
+			want(t, c, "none", &source{err: ErrNone}, "", Bypass, ErrNone)
+			if got := log.count("redis does not answer"); got != 1 {
+				t.Errorf("logged %d times, want once", got)
+			}
+			hurt.up(server)
+			c.patience = patient
+			redistest.Eventually(t, "values are kept again", func() bool {
+				r, err := Get(t.Context(), c, "after", s.load)
+				if err != nil {
+					t.Fatalf("Get = %v", err)
+				}
+				return r.Outcome == Hit
+			})
+			if got := log.count("redis answers again"); got != 1 {
+				t.Errorf("the end is logged %d times, want once", got)
+			}
+		})
+	}
+}
+
+// TestOutageWhileWaiting: who waits for another process when Redis goes away
+// computes for itself.
+func TestOutageWhileWaiting(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	holder := openOn(t, server.Client(t), "c", Config{})
+	c := openOn(t, server.Client(t), "c", Config{})
+	holder.patience, c.patience = time.Second/2, time.Second/2
+	s, release := blocked(t, "holder's")
+	held := start(t.Context(), holder, "k", s)
+	<-s.begun
+	answers := start(t.Context(), c, "k", &source{value: "own"})
+	awaitCallers(t, c, 1)
+	server.Pause()
+	wantFrom(t, answers, "own", Bypass, nil)
+	release()
+	wantFrom(t, held, "holder's", Miss, nil) // stored or not
+	server.Resume()
+}
+
+// TestNestedInAnOutage: a load that fetches in turn needs no second slot.
+func TestNestedInAnOutage(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	c := openOn(t, server.Client(t), "c", Config{Concurrency: 1})
+	c.patience = 50 * time.Millisecond
+	server.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), patient)
+	defer cancel()
+	got, err := Fetch(ctx, c, "outer", func(ctx context.Context) (string, error) {
+		return Fetch(ctx, c, "inner", func(context.Context) (string, error) { return "v", nil })
+	})
+	if got != "v" || err != nil {
+		t.Errorf("Fetch = %q, %v, want v", got, err)
+	}
+}
+
+// TestFullServer: what does not fit is computed and not kept; what is there is
+// found.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	var log journal
+	c := openOn(t, client, "c", Config{Stale: time.Minute, Logger: log.logger()})
+	for _, key := range []string{"fresh", "old", "forgotten"} {
+		want(t, c, key, &source{value: "v"}, "v", Miss, nil)
+	}
+	age(t, c, "old", time.Second*30)
+	for range 2 {
+		must(t, client, "CONFIG", "SET", "maxmemory", "1")
+		for range 2 {
+			want(t, c, "k", &source{value: "v"}, "v", Bypass, nil)
+		}
+		want(t, c, "fresh", &source{}, "v", Hit, nil)
+		want(t, c, "old", &source{}, "v", Stale, nil)
+		if err := c.Forget(t.Context(), "forgotten"); err != nil {
+			t.Errorf("Forget = %v", err)
+		}
+		want(t, c, "forgotten", &source{value: "v"}, "v", Bypass, nil)
+		must(t, client, "CONFIG", "SET", "maxmemory", "0")
+		want(t, c, "k", &source{value: "v"}, "v", Miss, nil)
+		want(t, c, "k", &source{}, "v", Hit, nil)
+		if err := c.Forget(t.Context(), "k"); err != nil {
+			t.Errorf("Forget = %v", err)
+		}
+	}
+	if got := log.count("redis is full"); got != 2 {
+		t.Errorf("logged %d times, want once each time", got)
+	}
+}
+
+// TestFullBeforeItIsStored: memory ran out while the value was computed.
+func TestFullBeforeItIsStored(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	c := openOn(t, client, "c", Config{})
+	got, err := Fetch(t.Context(), c, "k", func(context.Context) (string, error) {
+		return "v", do(client, "CONFIG", "SET", "maxmemory", "1").Error()
+	})
+	if got != "v" || err != nil || !c.full.Load() {
+		t.Errorf("Fetch = %q, %v, want the value though Redis is full", got, err)
+	}
+}
+
+// TestMemoryPressure: values stay until their time while others evict each other.
+func TestMemoryPressure(t *testing.T) {
+	t.Parallel()
+	const fill = "for i = 1, 500 do redis.call('SET', 'cache:' .. ARGV[1] .. ':' .. i, string.rep('x', 200), 'PX', 3600000) end"
+	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"})
+	client := server.Client(t)
+	c := openOn(t, client, "c", Config{})
+	const values = 200
+	for i := range values {
+		want(t, c, strconv.Itoa(i), &source{value: "v"}, "v", Miss, nil)
+	}
+	for i := range 200 { // twice what fits, and more
+		if err := do(client, "EVAL", fill, "0", strconv.Itoa(i)).Error(); err != nil && !rueidis.IsRedisNil(err) {
+			t.Fatal(err)
+		}
+	}
+	if server.Info("stats")["evicted_keys"] == "0" {
+		t.Error("the memory was never full")
+	}
+	for i := range values {
+		want(t, c, strconv.Itoa(i), &source{err: errLoad}, "v", Hit, nil)
+	}
+}
+
+func TestEvictable(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"}).Client(t)
+	if _, err := Open(t.Context(), client, "c", Config{}); !errors.Is(err, expiry.ErrEvictable) {
+		t.Errorf("Open = %v, want ErrEvictable", err)
+	}
+	c := openOn(t, client, "c", Config{AllowEvictable: true})
+	want(t, c, "k", &source{value: "v"}, "v", Miss, nil)
+	want(t, c, "k", &source{}, "v", Hit, nil)
+}
+
+// TestLostReplies loses the reply of each call of a fetch in turn.
+func TestLostReplies(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())
+	c := openOn(t, proxy.Client(t), redistest.Name(t), Config{})
+	want(t, c, "first", &source{value: "v"}, "v", Miss, nil)
+	want(t, c, "first", &source{}, "v", Hit, nil) // now the server knows all scripts
+	const calls = 5                               // look, lease, look again, store, release
+	for i := range calls {
+		seen := 0
+		fault := proxy.DropReply(func(cmd []string) bool {
+			if strings.EqualFold(cmd[0], "EVALSHA") {
+				seen++
+				return seen == i+1
+			}
+			return false
+		})
+		s := &source{value: "v"}
+		key := fmt.Sprint("k", i)
+		want(t, c, key, s, "v", Miss, nil)
+		if fault.Count() != 1 {
+			t.Errorf("call %d: %d replies lost, want 1", i, fault.Count())
+		}
+		want(t, c, key, s, "v", Hit, nil)
+		wantLoads(t, s, 1)
+	}
+}
+
+// TestForeignKeys: a cache whose keys hold something else costs no answer.
+func TestForeignKeys(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	c := openOn(t, client, redistest.Name(t), Config{})
+	must(t, client, "SET", "mr:lease:{"+c.leaseName("k")+"}", "text")
+	s := &source{value: "v"}
+	for range 2 {
+		want(t, c, "k", s, "v", Bypass, nil)
+	}
+	want(t, c, "other", s, "v", Miss, nil)
+}
