@@ -1,7 +1,7 @@
 # Every target with a ## comment is listed by `make help`.
 
-# Nested modules hold what only examples and benchmarks need.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod))
+# Nested modules hold what only examples, benchmarks and tests with drivers need.
+MODULES := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod))
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 TESTFLAGS ?= -race -shuffle=on -count=1 -timeout=20m
 
@@ -11,7 +11,7 @@ TESTFLAGS ?= -race -shuffle=on -count=1 -timeout=20m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler, node
+deps: ## Install what the tests need: a Redis server, a C compiler, node, PostgreSQL
 	@scripts/test-deps
 
 test: deps ## Run all tests, with real Redis servers

@@ -1,0 +1,21 @@
+-- tracker.add(K) id [id ...] -> number of new identifiers
+--
+-- Notes that identifiers have work queued, as of now. The stamp is set and not
+-- only raised: scripts run one after the other, so this is the latest word even
+-- if the clock was set back, and a verification that looked before finds the
+-- stamp changed.
+--
+-- KEYS[1]  K
+-- ARGV     id: 1 to 512 bytes each, at most 1,000
+-- Reply    how many of them were not tracked
+-- Cost     O(log N) an identifier
+-- Repeat   harmless: the second run finds them tracked, and stamps them later
+local new = 0
+for i = 1, #ARGV do
+  new = new + redis.call('ZADD', ids, now, ARGV[i])
+end
+make_whole()
+if new > 0 then
+  redis.call('HINCRBY', K, 'added', new)
+end
+return new

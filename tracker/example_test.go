@@ -1,0 +1,124 @@
+package tracker_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"slices"
+	"strconv"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/steal"
+	"github.com/millrace/millrace/tracker"
+)
+
+// connect stands for the client that a program has anyway.
+func connect() (rueidis.Client, func()) {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		log.Fatal(err)
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		server.Close()
+	}
+}
+
+// tasks stands for a table of tasks: each is the identifier that it is for, and
+// its place is its key. One that is done is empty.
+type tasks []string
+
+func (t tasks) Rows(_ context.Context, after tracker.Cursor, limit int) ([]tracker.Row, error) {
+	key := 0
+	if after != "" {
+		last, err := strconv.Atoi(string(after))
+		if err != nil {
+			return nil, err
+		}
+		key = last + 1
+	}
+	var rows []tracker.Row
+	for ; key < len(t) && len(rows) < limit; key++ {
+		if t[key] != "" {
+			rows = append(rows, tracker.Row{ID: t[key], Cursor: tracker.Cursor(strconv.Itoa(key))})
+		}
+	}
+	return rows, nil
+}
+
+func (t tasks) Pending(_ context.Context, ids []string) ([]string, error) {
+	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !slices.Contains(t, id) }), nil
+}
+
+func open(client rueidis.Client, source tracker.Source) *tracker.Tracker {
+	t, err := tracker.New(client, "items", tracker.Config{Source: source})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return t
+}
+
+func show(t *tracker.Tracker, id string) {
+	answer, err := t.Queued(context.Background(), id)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s: %s\n", id, answer.State)
+}
+
+func ExampleTracker_Queued() {
+	client, closeAll := connect()
+	defer closeAll()
+	table := tasks{"book", "film", "book"}
+	items := open(client, &table)
+	ctx := context.Background()
+
+	show(items, "song") // nobody has looked into the table yet
+	if err := items.Fill(ctx, nil); err != nil {
+		log.Fatal(err)
+	}
+	show(items, "song")
+
+	table = append(table, "song") // a producer: the commit, and then
+	if err := items.Add(ctx, "song"); err != nil {
+		log.Fatal(err)
+	}
+	show(items, "song")
+	show(items, "book")
+	// Output:
+	// song: unknown
+	// song: not queued
+	// song: queued
+	// book: queued
+}
+
+// The two jobs keep the tracker in step with the table, in idle moments of the
+// programs that use it.
+func ExampleTracker_AddJob() {
+	client, closeAll := connect()
+	defer closeAll()
+	items := open(client, &tasks{"book", "film"})
+
+	recruiter := steal.New(steal.Config{})
+	if err := recruiter.Install(items.AddJob(), 1); err != nil { // 0.003 where there are many moments
+		log.Fatal(err)
+	}
+	if err := recruiter.Install(items.VerifyJob(), 0); err != nil {
+		log.Fatal(err)
+	}
+	recruiter.Enlist(context.Background()) // such as behind a cache hit
+	if err := recruiter.Close(context.Background()); err != nil {
+		log.Fatal(err)
+	}
+	show(items, "film")
+	show(items, "song")
+	// Output:
+	// film: queued
+	// song: not queued
+}

@@ -1,0 +1,94 @@
+package tracker
+
+import (
+	"strings"
+
+	"github.com/millrace/millrace"
+)
+
+// maxBytes is the longest name and the longest identifier.
+const maxBytes = 512
+
+// baseKey is the hash that is the tracker's record: version, life, passes,
+// cursor, pass_started_ms, full_started_ms, full_ended_ms, moved_ms, added,
+// confirmed, removed. All keys are made from the name, in braces, so that they lie in one
+// Redis Cluster slot.
+func baseKey(name string) string { return "mr:tracker:{" + name + "}" }
+
+// idsKey is a sorted set: the identifiers, scored by when each was last seen to
+// have work queued, in Unix milliseconds, and the empty one as a mark, at
+// infinity.
+func idsKey(base string) string { return base + ":ids" }
+
+// keys returns all keys of the tracker with that base key.
+func keys(base string) []string { return []string{base, idsKey(base)} }
+
+// CheckName returns the [ErrName] with which [New] refuses that name, and nil for
+// one that can be a tracker's. It is for programs that look at what they were
+// given before they connect.
+func CheckName(name string) error {
+	switch {
+	case name == "":
+		return ErrName.Saying("the name of a tracker is empty")
+	case len(name) > maxBytes:
+		return ErrName.Saying("the name of a tracker is %d bytes long, more than %d", len(name), maxBytes)
+	case strings.ContainsFunc(name, isControl):
+		return ErrName.Saying("the name of a tracker has a control character: %q", name)
+	case strings.ContainsAny(name, "{}"):
+		return ErrName.Saying("the name of a tracker has a brace: %q", name)
+	}
+	return nil
+}
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
+
+// CheckID returns the [ErrID] with which every call refuses that identifier, and
+// nil for one of 1 to 512 bytes.
+func CheckID(id string) error {
+	if id == "" || len(id) > maxBytes {
+		return ErrID.Saying("an identifier is 1 to %d bytes long, not %d", maxBytes, len(id))
+	}
+	return nil
+}
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrName means that a name cannot be a tracker's. Redis was not asked.
+	ErrName = &millrace.Error{
+		Code: "bad_name",
+		Hint: "Use 1 to 512 bytes without braces and control characters.",
+	}
+
+	// ErrID means that an identifier cannot be tracked. Redis was not asked.
+	ErrID = &millrace.Error{
+		Code: "bad_id",
+		Hint: "Use 1 to 512 bytes; track a hash of what is longer.",
+	}
+
+	// ErrConfig means that a setting cannot be had, or that a call needs one that is
+	// missing. Redis was not asked.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrSource means that the source answered what the [Source] interface does not
+	// allow. Nothing was changed.
+	ErrSource = &millrace.Error{
+		Code: "bad_source",
+		Hint: "Mend the Source: see what its interface asks for.",
+	}
+
+	// ErrBroken means that a key of the tracker holds something else. Nothing was
+	// changed.
+	ErrBroken = &millrace.Error{
+		Code:    "broken",
+		Message: "a key of the tracker holds something else",
+		Hint:    "Look at what is stored there, and delete it or choose another name.",
+	}
+
+	// ErrVersion means that the tracker was written in a version that this one does
+	// not know. Nothing was changed.
+	ErrVersion = &millrace.Error{
+		Code:    "unknown_version",
+		Message: "the tracker's version is not 1",
+		Hint:    "Use the Millrace that wrote it.",
+	}
+)

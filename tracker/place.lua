@@ -1,0 +1,12 @@
+-- tracker.place(K) -> {now, life, passes, cursor}
+--
+-- Tells an add slice where to go on. It writes nothing.
+--
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    {the server's clock in Unix milliseconds, when the record began or ''
+--          without one, full passes, the cursor of the last row that was seen in
+--          this pass or '' at its beginning}
+-- Cost     O(1)
+-- Repeat   harmless: it only reads
+return {now, life, passes, cursor}

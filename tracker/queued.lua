@@ -1,0 +1,16 @@
+-- tracker.queued(K) id [id ...] -> {now, passes, full_started, stamp ...}
+--
+-- Tells what is known about identifiers. It writes nothing.
+--
+-- KEYS[1]  K
+-- ARGV     id: at most 1,000
+-- Reply    {the server's clock, full passes, when the last of them began or '', for
+--          each identifier when it was last seen to have work, '' when it is not
+--          tracked}, times in Unix milliseconds
+-- Cost     O(1) an identifier
+-- Repeat   harmless: it only reads
+local reply = {now, passes, whole and redis.call('HGET', K, 'full_started_ms') or ''}
+for i = 1, #ARGV do
+  reply[i + 3] = redis.call('ZSCORE', ids, ARGV[i]) or ''
+end
+return reply

@@ -1,0 +1,387 @@
+package sqltest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/tracker"
+)
+
+// contract is what a source in a database must do. Each test makes tables of its
+// own.
+var contract = []struct {
+	name string
+	test func(t *testing.T, db database)
+}{
+	{"walks in the order of whole numbers", testIntegerKeys},
+	{"walks in the order of texts", testTextKeys},
+	{"sees what the condition says", testCondition},
+	{"knows who has work", testPending},
+	{"knows whole numbers as identifiers", testIntegerIDs},
+	{"answers about identifiers that no column holds", testOddIdentifiers},
+	{"quotes names", testNames},
+	{"refuses columns that are not there", testMisspelt},
+	{"refuses a cursor of another table", testForeignCursor},
+	{"ends with its context", testContext},
+	{"does not see what is not committed", testUncommitted},
+	{"keeps a tracker in step", testInStep},
+}
+
+func TestContract(t *testing.T) {
+	t.Parallel()
+	for _, d := range databases {
+		t.Run(d.name, func(t *testing.T) {
+			t.Parallel()
+			db := d.open(t)
+			for _, c := range contract {
+				t.Run(c.name, func(t *testing.T) { c.test(t, db) })
+			}
+		})
+	}
+}
+
+// walk reads all rows, limit at a time.
+func walk(t *testing.T, source tracker.Source, limit int) []string {
+	t.Helper()
+	ids := []string{}
+	for after := tracker.Cursor(""); ; {
+		rows, err := source.Rows(t.Context(), after, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			ids = append(ids, row.ID)
+		}
+		if len(rows) < limit {
+			return ids
+		}
+		after = rows[len(rows)-1].Cursor
+	}
+}
+
+func wantWalk(t *testing.T, source tracker.Source, want ...string) {
+	t.Helper()
+	for _, limit := range []int{1, 2, len(want), 1000} {
+		if diff := cmp.Diff(want, walk(t, source, max(1, limit))); diff != "" {
+			t.Errorf("rows, %d at a time (-want +got):\n%s", limit, diff)
+		}
+	}
+}
+
+func wantPending(t *testing.T, source tracker.Source, ids []string, want ...string) {
+	t.Helper()
+	got, err := source.Pending(t.Context(), ids)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("Pending(%q) = %q, want %q", ids, got, want)
+	}
+}
+
+func testIntegerKeys(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE by_number (n bigint PRIMARY KEY, item text)`)
+	source := db.source(t, tracker.SQLConfig{Table: "by_number", Key: "n", ID: "item"})
+	if rows, err := source.Rows(t.Context(), "", 10); err != nil || len(rows) != 0 {
+		t.Errorf("Rows of an empty table = %v, %v, want none", rows, err)
+	}
+	for _, n := range []int64{10, 9, 0, -1, math.MinInt64, math.MaxInt64, 100} {
+		db.exec(t, `INSERT INTO by_number VALUES (?, ?)`, n, fmt.Sprint("item ", n))
+	}
+	db.exec(t, `INSERT INTO by_number VALUES (50, NULL)`)
+	wantWalk(t, source, fmt.Sprint("item ", math.MinInt64), "item -1", "item 0", "item 9", "item 10", "item 100", fmt.Sprint("item ", math.MaxInt64))
+}
+
+func testTextKeys(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE by_text (k text, item text)`)
+	source := db.source(t, tracker.SQLConfig{Table: "by_text", Key: "k", ID: "item", TextKey: true})
+	for _, k := range []string{"b", "", "10", "9", "=", "a", "it's", "ü"} {
+		db.exec(t, `INSERT INTO by_text VALUES (?, ?)`, k, "item "+k)
+	}
+	db.exec(t, `INSERT INTO by_text VALUES (NULL, 'x')`)
+	wantWalk(t, source, "item ", "item 10", "item 9", "item =", "item a", "item b", "item it's", "item ü")
+}
+
+func testCondition(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE tasks (n bigint PRIMARY KEY, item text, status text)`)
+	for i, status := range []string{"queued", "done", "running", "queued", "failed"} {
+		db.exec(t, `INSERT INTO tasks VALUES (?, ?, ?)`, i, fmt.Sprint("item ", i%3), status)
+	}
+	source := db.source(t, tracker.SQLConfig{
+		Table: "tasks", Key: "n", ID: "item", Where: "status = 'queued' OR status = 'running'",
+	})
+	wantWalk(t, source, "item 0", "item 2", "item 0")
+	wantPending(t, source, []string{"item 0", "item 1", "item 2", "item 3"}, "item 0", "item 2")
+}
+
+func testPending(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE pending (n bigint PRIMARY KEY, item text)`)
+	source := db.source(t, tracker.SQLConfig{Table: "pending", Key: "n", ID: "item"})
+	wantPending(t, source, nil)
+	var asked, want []string
+	for i := range tracker.MaxRows { // as many as are ever asked about
+		id := fmt.Sprintf("%04d", i)
+		asked = append(asked, id)
+		if i%400 == 0 {
+			want = append(want, id)
+			db.exec(t, `INSERT INTO pending VALUES (?, ?)`, 2*i, id)
+			db.exec(t, `INSERT INTO pending VALUES (?, ?)`, 2*i+1, id)
+		}
+	}
+	wantPending(t, source, asked, want...)
+	wantPending(t, source, []string{"0001"})
+}
+
+func testIntegerIDs(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE numbered (n bigint PRIMARY KEY, item integer)`)
+	for i, item := range []int{7, -7, 0} {
+		db.exec(t, `INSERT INTO numbered VALUES (?, ?)`, i, item)
+	}
+	source := db.source(t, tracker.SQLConfig{Table: "numbered", Key: "n", ID: "item", IntegerID: true})
+	wantWalk(t, source, "7", "-7", "0")
+	odd := []string{"07", "+7", " 7", "7.0", "seven", "", strconv.FormatInt(math.MaxInt64, 10), "99999999999999999999"}
+	wantPending(t, source, odd)
+	wantPending(t, source, append(odd, "7", "-7", "8"), "-7", "7")
+}
+
+func testOddIdentifiers(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE odd (n bigint PRIMARY KEY, item varchar(40))`)
+	fine := []string{"'; DROP TABLE odd; --", `"`, `\`, "%", "$1", "?", "a\nb", "ü"}
+	slices.Sort(fine)
+	for i, id := range fine {
+		db.exec(t, `INSERT INTO odd VALUES (?, ?)`, i, id)
+	}
+	source := db.source(t, tracker.SQLConfig{Table: "odd", Key: "n", ID: "item"})
+	wantWalk(t, source, fine...)
+	odd := []string{"\x00", "a\x00b", "\xff", "caf\xe9", strings.Repeat("x", 512)}
+	wantPending(t, source, odd)
+	wantPending(t, source, append(odd, fine...), fine...)
+}
+
+func testNames(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE "Order ""1""" ("group" bigint PRIMARY KEY, "select" text)`)
+	db.exec(t, `INSERT INTO "Order ""1""" VALUES (1, 'x')`)
+	wantWalk(t, db.source(t, tracker.SQLConfig{Table: `Order "1"`, Key: "group", ID: "select"}), "x")
+	schema := map[tracker.Dialect]string{tracker.SQLite: "main", tracker.PostgreSQL: "public"}[db.dialect]
+	wantWalk(t, db.source(t, tracker.SQLConfig{Table: schema + `.Order "1"`, Key: "group", ID: "select"}), "x")
+}
+
+// testMisspelt: SQLite takes a name in double quotes that it does not know for a
+// text, and would find one in every row.
+func testMisspelt(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE spelled (n bigint PRIMARY KEY, item text)`)
+	db.exec(t, `INSERT INTO spelled VALUES (1, 'x')`)
+	for _, cfg := range []tracker.SQLConfig{
+		{Table: "spelled", Key: "n", ID: "itme"}, {Table: "spelled", Key: "m", ID: "item"}, {Table: "speled", Key: "n", ID: "item"},
+	} {
+		if rows, err := db.source(t, cfg).Rows(t.Context(), "", 10); err == nil {
+			t.Errorf("Rows of %+v = %v, want an error", cfg, rows)
+		}
+	}
+	if ids, err := db.source(t, tracker.SQLConfig{Table: "spelled", Key: "n", ID: "itme"}).Pending(t.Context(), []string{"itme"}); err == nil {
+		t.Errorf("Pending = %q, want an error", ids)
+	}
+}
+
+func testForeignCursor(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE one (n bigint PRIMARY KEY, item text)`)
+	for cursor, cfg := range map[tracker.Cursor]tracker.SQLConfig{
+		"=text": {Table: "one", Key: "n", ID: "item"},
+		"1.5":   {Table: "one", Key: "n", ID: "item"},
+		"7":     {Table: "one", Key: "item", ID: "item", TextKey: true},
+	} {
+		if _, err := db.source(t, cfg).Rows(t.Context(), cursor, 10); !errors.Is(err, tracker.ErrSource) {
+			t.Errorf("Rows behind %q = %v, want %v", cursor, err, tracker.ErrSource)
+		}
+	}
+}
+
+func testContext(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE brief (n bigint PRIMARY KEY, item text)`)
+	source := db.source(t, tracker.SQLConfig{Table: "brief", Key: "n", ID: "item"})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := source.Rows(ctx, "", 10); !errors.Is(err, context.Canceled) {
+		t.Errorf("Rows = %v, want context.Canceled", err)
+	}
+	if _, err := source.Pending(ctx, []string{"x"}); !errors.Is(err, context.Canceled) {
+		t.Errorf("Pending = %v, want context.Canceled", err)
+	}
+}
+
+// open returns a tracker of a source.
+func open(t *testing.T, source tracker.Source, grace time.Duration) *tracker.Tracker {
+	t.Helper()
+	tr, err := tracker.New(redistest.Shared(t).Client(t), redistest.Name(t),
+		tracker.Config{Source: source, AddRows: 7, VerifyIDs: 7, Grace: grace})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tr
+}
+
+func wantState(t *testing.T, tr *tracker.Tracker, id string, want tracker.State) {
+	t.Helper()
+	if got, err := tr.Queued(t.Context(), id); err != nil || got.State != want {
+		t.Errorf("Queued(%q) = %v, %v, want %v", id, got.State, err, want)
+	}
+}
+
+// slice runs one slice of a job.
+func slice(t *testing.T, job millrace.Job) {
+	t.Helper()
+	if _, err := job.Slice(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testUncommitted adds an identifier before the transaction that queues its work
+// commits: the wrong order. The grace holds the identifier, and without it a
+// verification removes it until a pass finds the row.
+func testUncommitted(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE late (n bigint PRIMARY KEY, item text)`)
+	db.exec(t, `INSERT INTO late VALUES (1, 'other')`)
+	source := db.source(t, tracker.SQLConfig{Table: "late", Key: "n", ID: "item"})
+	patient, hasty := open(t, source, tracker.GraceDefault), open(t, source, time.Millisecond)
+	trackers := []*tracker.Tracker{patient, hasty}
+	for _, tr := range trackers {
+		if err := tr.Fill(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	tx, err := db.BeginTx(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tx.Rollback()
+	if _, err := tx.ExecContext(t.Context(), `INSERT INTO late VALUES (0, 'x')`); err != nil {
+		t.Fatal(err)
+	}
+	for _, tr := range trackers {
+		if err := tr.Add(t.Context(), "x"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redistest.Eventually(t, "the hasty one has removed it", func() bool {
+		slice(t, patient.VerifyJob())
+		slice(t, hasty.VerifyJob())
+		a, err := hasty.Queued(t.Context(), "x")
+		return err == nil && a.State == tracker.NotQueued
+	})
+	if err := tx.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, patient, "x", tracker.Queued)
+	slice(t, hasty.AddJob()) // a whole pass
+	wantState(t, hasty, "x", tracker.Queued)
+	wantState(t, hasty, "other", tracker.Queued)
+}
+
+// testInStep runs slices from two sides while work begins and ends.
+func testInStep(t *testing.T, db database) {
+	db.exec(t, `CREATE TABLE work (n bigint PRIMARY KEY, item text, status text)`)
+	db.exec(t, `CREATE INDEX work_item ON work (item)`)
+	source := db.source(t, tracker.SQLConfig{Table: "work", Key: "n", ID: "item", Where: "status <> 'done'"})
+	tr := open(t, source, time.Millisecond)
+	wantState(t, tr, "item 1", tracker.Unknown)
+
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 2)
+	for range cap(ended) {
+		go func() {
+			var err error
+			for err == nil {
+				if _, err = tr.AddJob().Slice(ctx); err == nil {
+					_, err = tr.VerifyJob().Slice(ctx)
+				}
+			}
+			ended <- err
+		}()
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	live := map[string]bool{} // has work, and was added
+	for n := range 400 {
+		id := fmt.Sprint("item ", random.IntN(30))
+		if n%2 == 0 {
+			db.exec(t, `UPDATE work SET status = 'done' WHERE item = ?`, id)
+			delete(live, id)
+		} else {
+			db.exec(t, `INSERT INTO work VALUES (?, ?, 'queued')`, n, id)
+			if n%3 == 0 {
+				continue // its producer dies before it adds
+			}
+			if err := tr.Add(t.Context(), id); err != nil {
+				t.Fatal(err)
+			}
+			live[id] = true
+		}
+		ids := slices.Collect(maps.Keys(live))
+		answers, err := tr.QueuedMany(t.Context(), ids...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, a := range answers {
+			if a.State != tracker.Queued {
+				t.Fatalf("%q was added and has work, and is %v", ids[i], a.State)
+			}
+		}
+	}
+	rows := walk(t, source, 1000)
+	redistest.Eventually(t, "the tracker knows exactly what has work", func() bool {
+		for i := range 30 {
+			id := fmt.Sprint("item ", i)
+			want := tracker.NotQueued
+			if slices.Contains(rows, id) {
+				want = tracker.Queued
+			}
+			if a, err := tr.Queued(t.Context(), id); err != nil || a.State != want {
+				return false
+			}
+		}
+		return true
+	})
+	stop()
+	for range cap(ended) {
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("a slice failed: %v", err)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	t.Parallel()
+	good := tracker.SQLConfig{Table: "t", Key: "k", ID: "i"}
+	for what, change := range map[string]func(*tracker.SQLConfig){
+		"no table":        func(c *tracker.SQLConfig) { c.Table = "" },
+		"half a schema":   func(c *tracker.SQLConfig) { c.Table = "s." },
+		"no key":          func(c *tracker.SQLConfig) { c.Key = "" },
+		"no id":           func(c *tracker.SQLConfig) { c.ID = "" },
+		"a zero byte":     func(c *tracker.SQLConfig) { c.ID = "a\x00" },
+		"no text":         func(c *tracker.SQLConfig) { c.Key = "\xff" },
+		"unknown dialect": func(c *tracker.SQLConfig) { c.Dialect = 7 },
+	} {
+		cfg := good
+		change(&cfg)
+		if _, err := tracker.SQL(nil, cfg); !errors.Is(err, tracker.ErrConfig) {
+			t.Errorf("SQL with %s = %v, want %v", what, err, tracker.ErrConfig)
+		}
+	}
+	if _, err := tracker.SQL(nil, good); err != nil {
+		t.Errorf("SQL = %v", err)
+	}
+}

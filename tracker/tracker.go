@@ -1,0 +1,196 @@
+package tracker
+
+import (
+	"context"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+const (
+	// RowsDefault is how many rows or identifiers a slice handles.
+	RowsDefault = 50
+
+	// MaxRows is how many it handles at most.
+	MaxRows = 1000
+
+	// GraceDefault is for how long an identifier is left alone after it was seen.
+	GraceDefault = 10 * time.Second
+)
+
+// Tracker knows which identifiers have work queued. It is safe for concurrent
+// use.
+type Tracker struct {
+	name    string
+	cfg     Config
+	run     script.Runner
+	slices  script.Runner // what is stolen is not repeated
+	scripts *scripts
+}
+
+// Config is how this process uses a tracker. The zero value works for a program
+// that adds and asks.
+type Config struct {
+	// Source is the table that the two jobs keep the tracker in step with, see
+	// [SQL]. Defaults to none: then [Tracker.Fill] and the jobs fail.
+	Source Source
+
+	// AddRows is how many rows an add slice reads at most, up to [MaxRows].
+	// Defaults to [RowsDefault].
+	AddRows int
+
+	// VerifyIDs is how many identifiers a verify slice asks about at most, up to
+	// [MaxRows]. Defaults to [RowsDefault].
+	VerifyIDs int
+
+	// Grace is for how long an identifier is not verified after it was added or
+	// confirmed; at least a millisecond. It must be longer than it takes until the
+	// source shows a row whose identifier was added: the lag of a replica, or the
+	// rest of a transaction. Defaults to [GraceDefault].
+	Grace time.Duration
+
+	// Enlister is told after each answer of [Tracker.Queued] and
+	// [Tracker.QueuedMany]. Defaults to none.
+	Enlister millrace.Enlister
+
+	// Hooks watch the calls. Defaults to none.
+	Hooks []millrace.Hook
+
+	// Logger is told about rows whose identifiers cannot be tracked. Defaults to
+	// discarding.
+	Logger *slog.Logger
+}
+
+// New returns the tracker of that name. It does not ask Redis. Errors: [ErrName],
+// [ErrConfig].
+func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	for _, n := range []*int{&cfg.AddRows, &cfg.VerifyIDs} {
+		if *n == 0 {
+			*n = RowsDefault
+		}
+		if *n < 0 || *n > MaxRows {
+			return nil, ErrConfig.Saying("a slice handles from 1 to %d rows or identifiers, not %d", MaxRows, *n)
+		}
+	}
+	if cfg.Grace == 0 {
+		cfg.Grace = GraceDefault
+	}
+	if cfg.Grace < time.Millisecond {
+		return nil, ErrConfig.Saying("the grace is a millisecond or longer, not %s", cfg.Grace)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Tracker{
+		name: name,
+		cfg:  cfg,
+		run:  script.Runner{Client: client, Hooks: cfg.Hooks},
+		slices: script.Runner{
+			Client: client, Hooks: cfg.Hooks,
+			Retry: retry.Policy{Patience: time.Nanosecond},
+		},
+		scripts: standardScripts,
+	}, nil
+}
+
+// Name returns the tracker's name.
+func (t *Tracker) Name() string { return t.name }
+
+// Add notes that identifiers have work queued, as of now. Producers call it after
+// the transaction that queued the work was committed; package documentation says
+// why not before. More than 1,000 identifiers take several calls to Redis; when
+// one of them fails, the earlier ones stand. Errors: [ErrID], [ErrBroken],
+// [ErrVersion], and millrace.ErrFull.
+func (t *Tracker) Add(ctx context.Context, ids ...string) error {
+	return t.each(ids, func(part []string) error {
+		_, err := t.call(ctx, &t.run, t.scripts.add, part...)
+		return err
+	})
+}
+
+// Delete removes the tracker whole. Until the next first pass is over, the answer
+// is [Unknown]. It returns how many keys there were.
+func (t *Tracker) Delete(ctx context.Context) (int, error) {
+	reply, err := t.call(ctx, &t.run, t.scripts.delete)
+	if err != nil {
+		return 0, err
+	}
+	n, err := reply.AsInt64()
+	return int(n), err
+}
+
+// each checks identifiers and hands them to call in parts.
+func (t *Tracker) each(ids []string, call func(part []string) error) error {
+	for _, id := range ids {
+		if err := CheckID(id); err != nil {
+			return err
+		}
+	}
+	for len(ids) > 0 {
+		n := min(len(ids), MaxRows)
+		if err := call(ids[:n]); err != nil {
+			return err
+		}
+		ids = ids[n:]
+	}
+	return nil
+}
+
+// call runs a script on the tracker and names the errors that scripts answer
+// with.
+func (t *Tracker) call(ctx context.Context, run *script.Runner, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
+	reply, err := run.Run(ctx, s, baseKey(t.name), args...)
+	switch {
+	case retry.Code(err, "TRACKERVERSION"):
+		err = ErrVersion.With(err)
+	case retry.Code(err, "TRACKERBROKEN"), retry.Code(err, "WRONGTYPE"):
+		err = ErrBroken.With(err)
+	}
+	return reply, err
+}
+
+// texts runs a script that answers with at least n values.
+func (t *Tracker) texts(ctx context.Context, run *script.Runner, n int, s *script.Script, args ...string) ([]string, error) {
+	reply, err := t.call(ctx, run, s, args...)
+	if err != nil {
+		return nil, err
+	}
+	values, err := reply.ToArray()
+	if err == nil && len(values) < n {
+		err = ErrBroken.Saying("a script answered %d values, not %d", len(values), n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	list := make([]string, len(values))
+	for i := range values {
+		if values[i].IsInt64() {
+			number, _ := values[i].ToInt64() // it is one
+			list[i] = strconv.FormatInt(number, 10)
+		} else if list[i], err = values[i].ToString(); err != nil {
+			return nil, err
+		}
+	}
+	return list, nil
+}
+
+// number reads a number that Redis keeps as a text; absent is 0.
+func number(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	f, err := strconv.ParseFloat(text, 64) // a score may be written as 1.7e+12
+	if err != nil {
+		return 0, ErrBroken.With(err)
+	}
+	return int64(f), nil
+}
