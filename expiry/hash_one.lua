@@ -1,6 +1,6 @@
 -- fragment hash_one: the one hash that a write is about
 --
--- ARGV[1] is its name.
+-- Its name is the first argument.
 --
 -- Needs  K, now, sweep, rescore: as in hash_shard
 -- Gives  name: of the hash
