@@ -51,7 +51,12 @@
 //
 //	millrace_ick_...{ick}              of IckCollector
 //	millrace_channel_...{channel}      of ChannelCollector; {channel,ick} of each Ick
-//	millrace_steal_...                 of RecruiterCollector, which asks no Redis
+//	millrace_queue_...{queue}          of QueueCollector
+//	millrace_hashes_...{hashes}        of HashesCollector
+//	millrace_keys_...{keys}            of KeysCollector
+//	millrace_tracker_...{tracker}      of TrackerCollector
+//	millrace_fetch_...{cache}          of CacheCollector, which asks no Redis
+//	millrace_steal_...                 of RecruiterCollector, which asks none either
 //
 // A collector waits for Redis two seconds at most. When a structure cannot be read
 // the scrape still succeeds: the structure's _up is 0, and its other series are
@@ -60,20 +65,25 @@
 // # What is guaranteed
 //
 //   - No label holds a member, a tenant, a key or an id, so the number of series
-//     does not grow with what the program works on. The labels ick, channel and
-//     job hold names that the program gives to a few structures and jobs; ick of a
-//     channel holds an index below the channel's size; script and structure are
-//     words of the library. Of codes of errors at most 64 become an outcome, the
+//     does not grow with what the program works on. The labels ick, channel,
+//     queue, hashes, keys, tracker, cache and job hold names that the program gives
+//     to a few structures and jobs; ick of a channel holds an index below the
+//     channel's size; script and structure are words of the library, and so are the
+//     outcomes of a cache. Of codes of errors at most 64 become an outcome, the
 //     others are error.
 //   - There are no globals: two Hooks on two registries know nothing of each
 //     other.
 //
 // # The wrinkle
 //
-// What a collector reads is the same whichever process reads it. Register it in
-// one process, or take the max and not the sum over instances:
+// What a collector reads from Redis is the same whichever process reads it.
+// Register it in one process, or take the max and not the sum over instances:
 //
 //	max by (ick) (rate(millrace_ick_committed_total[5m]))
+//
+// What a cache did is another's in each process, and there the sum is right:
+//
+//	sum by (cache, outcome) (rate(millrace_fetch_calls_total[5m]))
 //
 // A scrape is a call, too, and shows up as one of the script ick.stats.
 //

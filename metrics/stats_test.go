@@ -277,7 +277,10 @@ func TestNamesAndLint(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	register(t, reg, IckCollector(k), ChannelCollector(c), QueueCollector(q), RecruiterCollector(recruiter))
+	name := redistest.Name(t)
+	register(t, reg, IckCollector(k), ChannelCollector(c), QueueCollector(q), RecruiterCollector(recruiter),
+		HashesCollector(name, newHashes(t, client, name, hook)), KeysCollector(name, newKeys(t, client, name, hook)),
+		TrackerCollector(newTracker(t, client, name, hook)), CacheCollector(newCache(t, client, name, hook)))
 	if _, err := c.AddNow(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
@@ -334,8 +337,19 @@ gauge millrace_channel_oldest_age_seconds channel,ick
 counter millrace_channel_parked_total channel,ick
 counter millrace_channel_reserved_total channel,ick
 counter millrace_channel_retried_total channel,ick
+counter millrace_fetch_calls_total cache,outcome
+counter millrace_fetch_loads_total cache
 histogram millrace_handle_seconds structure
 counter millrace_handled_total outcome,structure
+gauge millrace_hashes_oldest_overdue_seconds hashes
+gauge millrace_hashes_overdue hashes
+gauge millrace_hashes_shards hashes
+gauge millrace_hashes_up hashes
+gauge millrace_hashes_with_deadlines hashes
+counter millrace_hashes_deleted_total hashes
+counter millrace_hashes_reaped_total hashes
+counter millrace_hashes_repaired_total hashes
+counter millrace_hashes_set_total hashes
 counter millrace_ick_committed_total ick
 counter millrace_ick_dropped_total ick
 counter millrace_ick_folded_total ick
@@ -348,6 +362,13 @@ counter millrace_ick_parked_total ick
 counter millrace_ick_reserved_total ick
 counter millrace_ick_retried_total ick
 gauge millrace_ick_up ick
+gauge millrace_keys_oldest_overdue_seconds keys
+gauge millrace_keys_shards keys
+gauge millrace_keys_up keys
+gauge millrace_keys_values keys,state
+counter millrace_keys_deleted_total keys
+counter millrace_keys_reaped_total keys
+counter millrace_keys_set_total keys
 histogram millrace_pickup_delay_seconds structure
 gauge millrace_queue_messages queue,state
 gauge millrace_queue_oldest_age_seconds queue
@@ -372,6 +393,16 @@ counter millrace_steal_recruited_total job,outcome,via
 histogram millrace_steal_recruit_seconds job
 counter millrace_steal_rounds_total job
 gauge millrace_steal_running job
+gauge millrace_tracker_cursor_age_seconds tracker
+gauge millrace_tracker_identifiers tracker
+gauge millrace_tracker_oldest_check_seconds tracker
+gauge millrace_tracker_pass_age_seconds tracker
+gauge millrace_tracker_pass_seconds tracker
+gauge millrace_tracker_up tracker
+counter millrace_tracker_added_total tracker
+counter millrace_tracker_confirmed_total tracker
+counter millrace_tracker_passes_total tracker
+counter millrace_tracker_removed_total tracker
 `), "\n")
 	slices.Sort(want)
 	slices.Sort(got)

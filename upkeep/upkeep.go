@@ -4,14 +4,15 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/steal"
 )
 
-// Install gives the recruiter the jobs of all structures on that Redis, at the
-// rates of the package's documentation, which sum up to 0.006. Errors are those
+// Install gives the recruiter the jobs that go round all structures on that Redis,
+// at the rates of the package's documentation, which sum up to 0.008. Errors are those
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 	locker, err := lease.New(client, lease.Config{})
@@ -26,6 +27,8 @@ func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 		{ick.TidyJob(client), 0.001},
 		{locker.ReapJob(), 0.001},
 		{fairqueue.TendJob(client), 0.002},
+		{expiry.RepairHashesJob(client), 0.001},
+		{expiry.RepairKeysJob(client), 0.001},
 	} {
 		if err := recruiter.Install(entry.job, entry.rate); err != nil {
 			return err

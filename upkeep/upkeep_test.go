@@ -51,6 +51,8 @@ func Example() {
 	// ick.tidy
 	// lease.reap
 	// fairqueue.tend
+	// expiry.hash_repair
+	// expiry.keys_repair
 	// <nil>
 }
 
