@@ -49,7 +49,9 @@ type side struct {
 	figure func(context.Context, setup) (float64, error)
 }
 
-func rows() []row { return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows()) }
+func rows() []row {
+	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows())
+}
 
 func run(ctx context.Context) error {
 	url := flag.String("redis", "", "URL of a server to measure on; it is written to. Defaults to a private one.")

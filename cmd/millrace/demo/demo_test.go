@@ -62,7 +62,7 @@ func TestRunOnMiniredisHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHeld(t, report, true)
-	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it fills the memory", "skipped: it compares waits"} {
+	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it makes 5,000 reads", "skipped: it fills the memory", "skipped: it compares waits"} {
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, progress.String())
 		}
@@ -133,6 +133,7 @@ func TestCancelEndsTheDemoAndCleansUp(t *testing.T) {
 	}{
 		{ickScene(), "{demo-*}:processed"},
 		{stealScene(), "{demo-*}:signs"},
+		{expiryScene(), "mr:hash:{demo-*/0}:t:*"},
 		{queueScene(), "mr:queue:{demo-*}:places"}, // something was delivered again
 	} {
 		t.Run(test.scene.name, func(t *testing.T) {
@@ -252,6 +253,12 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 			Collected int
 			Time      int `json:"request_p99_us"`
 
+			Reads   int
+			Over    int `json:"reads_after_deadline"`
+			Expired int
+			Reaped  int
+			Stay    int `json:"overdue_p99_ms"`
+
 			Evicted     int
 			LocksLeft   int `json:"locks_left"`
 			LocksTwice  int `json:"locks_taken_twice"`
@@ -281,6 +288,10 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 		case "steal":
 			sound = sound && s.Requests > s.Hits && s.Hits > 0 && s.Recruited > 0 && s.Time > 0 &&
 				s.Recruited == s.Worked+s.Idle+s.Aborted && s.Sessions > 0 && s.Collected == s.Sessions
+		case "expiry":
+			sound = sound && mimic == (s.Skipped != "") &&
+				(mimic || s.Reads > s.Hits && s.Hits > 0 && s.Over > 0 && s.Expired >= s.Reaped && s.Reaped > 0 && s.Stay > 0 &&
+					s.Recruited == s.Worked+s.Idle+s.Aborted)
 		case "lease":
 			sound = sound && mimic == (s.Skipped != "") &&
 				(mimic || s.Evicted > 0 && s.LocksLeft+s.LocksTwice >= holdings && s.LeasesLeft == holdings && s.LeasesTwice == 0)

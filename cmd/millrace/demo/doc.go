@@ -15,6 +15,8 @@
 //	scene   children           accident             what is shown
 //	ick     consumers          they are killed      no change is forgotten
 //	steal   web servers        nobody does upkeep   their requests do
+//	expiry  web servers        fields expire        none is read after its time,
+//	                                                and those who read remove them
 //	lease   a second holder    memory is full       it gets no lease
 //	queue   workers            they are killed,     no tenant waits behind another,
 //	                           streams come and go  and nothing is stranded
@@ -38,14 +40,16 @@
 //
 // Without Config.Redis the demo has a server of its own, which ends with it,
 // and nothing survives. With Config.Redis it works under a random name ("demo-...",
-// "{demo-...}:..." and "mr:queue:{demo-...}...") and deletes what it wrote, also
-// when it is cancelled or fails. A program that is killed cannot delete: such keys
-// stay, and the start of each scene's progress tells the name.
+// "{demo-...}:...", "mr:queue:{demo-...}..." and "mr:hash:{demo-.../0}...") and
+// deletes what it wrote, also when it is cancelled or fails. A program that is
+// killed cannot delete: such keys stay, and the start of each scene's progress
+// tells the name.
 //
 // A demo never harms a server that it did not start: it fills no memory there,
 // changes no setting, and removes nothing that it did not write. So the lease
 // scene starts a server of its own in any case, and is skipped where there is no
-// binary to start. The queue scene is skipped on an imitation of a server.
+// binary to start. The queue scene and the expiry scene are skipped on an imitation
+// of a server.
 //
 // # Another scene
 //

@@ -20,6 +20,12 @@ const (
 	// A site whose recruits find nothing to collect.
 	lazy = "lazy"
 
+	// Hosts whose recruits find nothing to reap, who look past deadlines, and who
+	// take fields for gone before their time.
+	hoarding = "hoarding"
+	blind    = "blind"
+	hasty    = "hasty"
+
 	// A worker that leaves out a message, but acknowledges it.
 	forgetful = "forgetful"
 
@@ -47,6 +53,12 @@ func TestMain(m *testing.M) {
 			os.Exit(playChild(context.Background(), sabotaged(func(string) bool { return true })))
 		case lazy:
 			os.Exit(playChild(context.Background(), serveLazily))
+		case hoarding:
+			os.Exit(playChild(context.Background(), hostBadly(hoard)))
+		case blind:
+			os.Exit(playChild(context.Background(), hostBadly(lookPastDeadlines)))
+		case hasty:
+			os.Exit(playChild(context.Background(), hostBadly(giveUpEarly)))
 		case forgetful:
 			os.Exit(playChild(context.Background(), workForgetfully))
 		case fail:

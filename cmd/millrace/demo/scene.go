@@ -28,7 +28,7 @@ type scene struct {
 
 // scenes returns all scenes in the order in which they are played.
 func scenes() []scene {
-	return []scene{ickScene(), stealScene(), leaseScene(), queueScene()}
+	return []scene{ickScene(), stealScene(), expiryScene(), leaseScene(), queueScene()}
 }
 
 // run plays the scene, with progress on the screen.

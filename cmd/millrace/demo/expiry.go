@@ -1,0 +1,241 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/expiry"
+)
+
+const (
+	// hosts is how many children serve visitors at a time.
+	hosts = 2
+
+	// visitors is how many there are in all; each has a hash of its own.
+	visitors = 10_000
+
+	// sessionsEnding is how many sessions come to their end in a second, those
+	// that are renewed then included: all of them in 25 s.
+	sessionsEnding = 400
+
+	// renewEvery is one session in so many that is renewed just before its end, so
+	// that 300 in a second expire.
+	renewEvery = 4
+)
+
+// expiryScene shows that fields of hashes live exactly as long as they should, and
+// that those who read them remove what is over. Visitors of a web site have a
+// hash each, with fields that stay and a session that expires. Reads that find
+// their field have a moment to spare, and a few of those moments are enough.
+func expiryScene() scene {
+	return scene{
+		name:  "expiry",
+		shows: "10,000 hashes whose fields expire one by one, to the millisecond, and what is over is removed by those who read",
+		load:  3500 * time.Millisecond,
+		play:  playExpiry,
+		child: hostVisitors,
+	}
+}
+
+const (
+	nameField    = "name" // it stays
+	cityField    = "city" // it stays
+	sessionField = "session"
+)
+
+func visitorHash(number int) string { return "visitor:" + strconv.Itoa(number) }
+
+// hostsKey counts the children, so that each knows which visitors are its own.
+func hostsKey(name string) string { return "{" + name + "}:hosts" }
+
+// What lies in Redis, as docs/WIRE.md has it: the demo asks each shard's server for
+// its time, and removes the namespace.
+func recordKey(name string) string           { return "mr:hashes:{" + name + "}" }
+func shardKey(name string, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}", name, shard) }
+func shardOf(hash string) int                { return int(crc32.ChecksumIEEE([]byte(hash)) % expiry.ShardsDefault) }
+
+// expiryPlay is one performance of the scene.
+type expiryPlay struct {
+	*stage
+	hashes *expiry.Hashes
+	clock  *serverClock
+	ledger *sessionLedger
+	looks  []expiryLook // the last one when there were no visits any more
+
+	loading time.Duration
+	serving time.Duration
+}
+
+// expiryLook is what an operator sees.
+type expiryLook struct {
+	expiry.HashesStats
+
+	before, after time.Time // it was taken between these, by the server's clock
+}
+
+// removed is how many fields have gone at or after their deadline.
+func (l expiryLook) removed() int64 { return l.Counters.Reaped + l.Counters.Deleted }
+
+func playExpiry(ctx context.Context, st *stage) (seen Scene, err error) {
+	if st.mimic {
+		seen.Skipped = "it makes 5,000 reads a second, for which an imitation of Redis is too slow"
+		return seen, nil
+	}
+	p := &expiryPlay{stage: st, clock: newServerClock(st.client, st.name), ledger: newSessionLedger()}
+	p.hashes, err = expiry.OpenHashes(ctx, st.client, st.name, expiry.HashesConfig{Shards: expiry.ShardsDefault})
+	if err != nil {
+		return seen, err
+	}
+	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.remove)) }()
+	if err := p.perform(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return seen, err
+	}
+	return p.judge(), nil
+}
+
+// perform has the visitors served, and looks once more when they have gone.
+func (p *expiryPlay) perform(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	crew := p.crew(p.ledger.hear, cancel)
+	defer crew.dismiss()
+	begin := time.Now()
+	for range hosts {
+		if err := crew.hire(); err != nil {
+			return err
+		}
+	}
+	if err := p.clock.ask(ctx); err != nil {
+		return causeOf(ctx, err)
+	}
+	for range hosts {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-p.ledger.loaded:
+		}
+	}
+	p.loading = time.Since(begin)
+	if err := p.watch(ctx); err != nil {
+		return causeOf(ctx, err)
+	}
+	crew.dismiss()
+	return p.look(ctx)
+}
+
+// causeOf returns why a context ended, which says more than what failed for it.
+func causeOf(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// watch looks at the hashes and shows progress while there are visits.
+func (p *expiryPlay) watch(ctx context.Context) error {
+	tick := time.NewTicker(watchEvery / 4)
+	defer tick.Stop()
+	defer func(begin time.Time) { p.serving = time.Since(begin) }(time.Now())
+	for begin := time.Now(); ; {
+		if err := p.look(ctx); err != nil {
+			return err
+		}
+		elapsed := time.Since(begin)
+		p.show(min(elapsed, p.duration))
+		if elapsed >= p.duration {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-tick.C:
+		}
+	}
+}
+
+// look asks the namespace how it is.
+func (p *expiryPlay) look(ctx context.Context) (err error) {
+	if err := p.clock.tick(ctx); err != nil {
+		return err
+	}
+	var l expiryLook
+	l.before, _ = p.clock.span(time.Now())
+	if l.HashesStats, err = p.hashes.Stats(ctx); err != nil {
+		return err
+	}
+	_, l.after = p.clock.span(time.Now())
+	p.looks = append(p.looks, l)
+	return nil
+}
+
+func (p *expiryPlay) show(elapsed time.Duration) {
+	last := p.looks[len(p.looks)-1]
+	sum := p.ledger.sum()
+	p.screen.show(frame{
+		title: "expiry",
+		done:  elapsed,
+		whole: p.duration,
+		rows: [][]string{
+			{
+				grouped(sum.Reads) + " reads",
+				grouped(perSecond(sum.Hits, elapsed)) + " hits/s",
+				grouped(int64(sum.reaping.Recruited())) + " recruited",
+			},
+			{
+				grouped(last.Counters.Reaped) + " reaped",
+				grouped(last.Overdue) + " overdue",
+				p.garbage(),
+			},
+		},
+	})
+}
+
+// garbage draws how many fields were overdue over time.
+func (p *expiryPlay) garbage() string {
+	overdue := make([]int, len(p.looks))
+	for i, l := range p.looks {
+		overdue[i] = l.Overdue
+	}
+	return spark(overdue, sparkWidth)
+}
+
+// remove deletes what the scene wrote, a command for each shard.
+func (p *expiryPlay) remove(ctx context.Context) (int64, error) {
+	keys := map[int][]string{}
+	for shard := range expiry.ShardsDefault {
+		base := shardKey(p.name, shard)
+		keys[shard] = []string{base, base + ":due", base + ":req", base + ":req_before"}
+	}
+	for number := range visitors {
+		hash := visitorHash(number)
+		base := shardKey(p.name, shardOf(hash))
+		keys[shardOf(hash)] = append(keys[shardOf(hash)], base+":h:"+hash, base+":t:"+hash)
+	}
+	commands := rueidis.Commands{
+		p.client.B().Unlink().Key(recordKey(p.name)).Build(),
+		p.client.B().Unlink().Key(hostsKey(p.name)).Build(),
+	}
+	for _, shard := range slices.Sorted(maps.Keys(keys)) {
+		commands = append(commands, p.client.B().Unlink().Key(keys[shard]...).Build())
+	}
+	all := int64(0)
+	for _, reply := range p.client.DoMulti(ctx, commands...) {
+		n, err := reply.AsInt64()
+		if err != nil {
+			return 0, err
+		}
+		all += n
+	}
+	return all, nil
+}
