@@ -35,7 +35,10 @@ const (
 // recordKey is the hash that is a namespace: version and shards. Its kind is a
 // word of its own, so that no namespace's record is another one's shard.
 func (k kind) recordKey(name string) string {
-	return strings.TrimSuffix(string(k), ":{") + "s:{" + name + "}"
+	if k == kindKeys {
+		return "mr:keys:{" + name + "}"
+	}
+	return "mr:hashes:{" + name + "}"
 }
 
 // shardKey is the base key of a shard, from which its other keys are made: a hash
