@@ -140,10 +140,10 @@ func ttlMillis(ttl time.Duration) int64 {
 
 // remaining is a remaining time for people.
 func remaining(ttl time.Duration) string {
-	switch ttl {
-	case expiry.NoTTL:
+	if ttl == expiry.NoTTL {
 		return "stays for good"
-	case expiry.NoField:
+	}
+	if ttl == expiry.NoField {
 		return "not there"
 	}
 	return "gone in " + duration(ttl)
