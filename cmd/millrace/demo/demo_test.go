@@ -171,7 +171,7 @@ func wantEnd(t *testing.T, cfg Config, underWay func() bool) {
 	if err := <-ended; !errors.Is(err, stop) {
 		t.Errorf("Run = %v, want %v", err, stop)
 	}
-	if took := time.Since(begin); took > 2*dismissal {
+	if took := time.Since(begin); took > 5*dismissal { // the hour that it had would take longer
 		t.Errorf("Run went on for %s after the cancel", took)
 	}
 }
