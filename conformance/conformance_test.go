@@ -40,6 +40,11 @@ var structures = []structure{
 	{"channel", channelBehaviours},
 	{"queue", queueBehaviours},
 	{"lease", leaseBehaviours},
+	{"hashes", hashesBehaviours},
+	{"keys", keysBehaviours},
+	{"fetch", fetchBehaviours},
+	{"tracker", trackerBehaviours},
+	{"kept", keptBehaviours},
 }
 
 // engine is a way to run Redis.

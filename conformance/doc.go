@@ -62,6 +62,12 @@
 //   - A holder of a lease that was acquired in between may be one of two. Every
 //     other is alone until its deadline; and at all times fences are given out
 //     once, and grow.
+//   - What was set in between to live for a time may be gone before it. Nothing
+//     that was ever set is there after its time.
+//   - Who fetches a value that is computed is given it, always. What is computed
+//     by one at a time is that whose lease was not taken in between.
+//   - An identifier that was added to a tracker in between may be missing until a
+//     pass has seen its row.
 //
 // With the append-only file of the server engine nothing may be lost at all, and
 // the storms ask no more of it: they are the same.

@@ -114,7 +114,7 @@ func (s *HashesStats) add(parts []rueidis.RedisMessage) error {
 // hashes as that takes, those first that have been overdue for longest, and from
 // all shards at the same time.
 func (h *Hashes) ReapJob() millrace.Job {
-	return millrace.Job{Name: "expiry.hash_reap", Slice: func(ctx context.Context) (millrace.Progress, error) {
+	return millrace.Job{Name: "expiry.hash_reap:" + h.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		bases, err := h.space.bases(ctx)
 		if err != nil {
 			return millrace.Idle, err
@@ -137,7 +137,7 @@ func (h *Hashes) ReapJob() millrace.Job {
 // some hashes expire more than others it falls behind, while ReapJob does not: it
 // is there to compare the two.
 func (h *Hashes) SampleJob() millrace.Job {
-	return millrace.Job{Name: "expiry.hash_sample", Slice: func(ctx context.Context) (millrace.Progress, error) {
+	return millrace.Job{Name: "expiry.hash_sample:" + h.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		bases, err := h.space.bases(ctx)
 		if err != nil || len(bases) == 0 {
 			return millrace.Idle, err

@@ -80,6 +80,9 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 	}, nil
 }
 
+// Name returns the namespace's name.
+func (h *Hashes) Name() string { return h.space.name }
+
 // CheckHash returns the [ErrName] with which every call refuses that name of a
 // hash, and nil for one that can be had. Fields may be any bytes.
 func CheckHash(name string) error { return checkName("hash", name) }

@@ -119,6 +119,9 @@ func (c SetKeyConfig) condition() (string, error) {
 	return "", nil
 }
 
+// Name returns the namespace's name.
+func (k *Keys) Name() string { return k.space.name }
+
 // Set stores a value that stays for ttl, at least a millisecond, and is gone then.
 // It reports whether it did: without a condition, it always does. A ttl is
 // rounded up to whole milliseconds.

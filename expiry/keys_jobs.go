@@ -29,7 +29,7 @@ const (
 // anyway; it is for their memory. A slice removes up to 100 of each shard, those
 // first that have been overdue for longest, from all shards at the same time.
 func (k *Keys) ReapJob() millrace.Job {
-	return millrace.Job{Name: "expiry.keys_reap", Slice: func(ctx context.Context) (millrace.Progress, error) {
+	return millrace.Job{Name: "expiry.keys_reap:" + k.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		bases, err := k.space.bases(ctx)
 		if err != nil {
 			return millrace.Idle, err
@@ -66,7 +66,7 @@ func (k *Keys) reap(ctx context.Context, base string) (int, error) {
 // it is an allkeys-* policy, Set fails with [ErrEvictable], or only warns with
 // AllowEvictable. It is well again when the policy is.
 func (k *Keys) PolicyJob() millrace.Job {
-	return millrace.Job{Name: "expiry.keys_policy", Slice: func(ctx context.Context) (millrace.Progress, error) {
+	return millrace.Job{Name: "expiry.keys_policy:" + k.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		changed, err := k.policy.Look(ctx, time.Second)
 		if err != nil && !errors.Is(err, ErrEvictable) {
 			return millrace.Idle, err

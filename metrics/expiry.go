@@ -10,11 +10,11 @@ import (
 // namespace of hashes. The label hashes holds the namespace's name; hashes and
 // fields are no labels. Register it once a registry and namespace; see the
 // package's documentation for several processes.
-func HashesCollector(name string, h *expiry.Hashes) prometheus.Collector {
-	all := seriesOf("hashes", name, hashesFigures)
+func HashesCollector(h *expiry.Hashes) prometheus.Collector {
+	all := seriesOf("hashes", h.Name(), hashesFigures)
 	return collector[expiry.HashesStats]{
 		stats:    h.Stats,
-		up:       upOf("hashes", name),
+		up:       upOf("hashes", h.Name()),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s expiry.HashesStats) { all.send(ch, s) },
 	}
@@ -24,11 +24,11 @@ func HashesCollector(name string, h *expiry.Hashes) prometheus.Collector {
 // of deterministic values. The label keys holds the namespace's name; keys are no
 // labels. Register it once a registry and namespace; see the package's
 // documentation for several processes.
-func KeysCollector(name string, k *expiry.Keys) prometheus.Collector {
-	all := seriesOf("keys", name, keysFigures)
+func KeysCollector(k *expiry.Keys) prometheus.Collector {
+	all := seriesOf("keys", k.Name(), keysFigures)
 	return collector[expiry.KeysStats]{
 		stats:    k.Stats,
-		up:       upOf("keys", name),
+		up:       upOf("keys", k.Name()),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s expiry.KeysStats) { all.send(ch, s) },
 	}

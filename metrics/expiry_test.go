@@ -43,7 +43,7 @@ func TestHashesCollector(t *testing.T) {
 	reg, hook := fresh(t)
 	name := redistest.Name(t)
 	h := newHashes(t, redistest.Shared(t).Client(t), name, hook)
-	register(t, reg, HashesCollector(name, h))
+	register(t, reg, HashesCollector(h))
 	want := func(nonzero map[string]float64) {
 		t.Helper()
 		wantSamples(t, reg, "hashes_", unlabelled("hashes_", "hashes="+name, []string{
@@ -80,7 +80,7 @@ func TestKeysCollector(t *testing.T) {
 	reg, hook := fresh(t)
 	name := redistest.Name(t)
 	k := newKeys(t, redistest.Shared(t).Client(t), name, hook)
-	register(t, reg, KeysCollector(name, k))
+	register(t, reg, KeysCollector(k))
 	want := func(there float64, nonzero map[string]float64) {
 		t.Helper()
 		samples := unlabelled("keys_", "keys="+name, []string{
@@ -93,14 +93,18 @@ func TestKeysCollector(t *testing.T) {
 	want(0, nil) // it does not exist yet
 
 	ctx := t.Context()
-	for key, ttl := range map[string]time.Duration{"a": time.Hour, "b": time.Hour, "c": time.Millisecond} {
+	set := func(key string, ttl time.Duration) {
+		t.Helper()
 		if _, err := k.Set(ctx, key, nil, ttl, expiry.SetKeyConfig{}); err != nil {
 			t.Fatal(err)
 		}
 	}
+	set("a", time.Hour)
+	set("b", time.Hour)
 	if _, err := k.Delete(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
+	set("c", time.Millisecond) // the last: a later write would take it away
 	state := func(state string) float64 {
 		return scrape(t, reg, "keys_values")["keys_values{keys="+name+",state="+state+"}"]
 	}

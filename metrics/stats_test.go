@@ -279,7 +279,7 @@ func TestNamesAndLint(t *testing.T) {
 	}
 	name := redistest.Name(t)
 	register(t, reg, IckCollector(k), ChannelCollector(c), QueueCollector(q), RecruiterCollector(recruiter),
-		HashesCollector(name, newHashes(t, client, name, hook)), KeysCollector(name, newKeys(t, client, name, hook)),
+		HashesCollector(newHashes(t, client, name, hook)), KeysCollector(newKeys(t, client, name, hook)),
 		TrackerCollector(newTracker(t, client, name, hook)), CacheCollector(newCache(t, client, name, hook)))
 	if _, err := c.AddNow(t.Context(), "a"); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,185 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+var keysBehaviours = []behaviour{
+	{"a value is there until its time and gone after it", keysLife},
+	{"conditions are met or nothing changes", keysConditions},
+	{"deadlines move and values are deleted", keysDeadlines},
+	{"all of a shard is in one slot, and shards are everywhere", keysShards},
+	{"overdue values are reaped on all masters", keysReap},
+	{"what others spoilt is repaired on all masters", keysRepair},
+	{"one server that evicts is enough to be refused", keysPolicy},
+}
+
+func openKeys(t *testing.T, client rueidis.Client, namespace string) *expiry.Keys {
+	t.Helper()
+	k, err := expiry.OpenKeys(t.Context(), client, namespace, expiry.KeysConfig{})
+	must(t, "expiry.OpenKeys", err)
+	return k
+}
+
+func newKeys(t *testing.T, on running) *expiry.Keys {
+	t.Helper()
+	return openKeys(t, on.client(t), redistest.Name(t))
+}
+
+func wantSet(t *testing.T, k *expiry.Keys, key, value string, ttl time.Duration, cfg expiry.SetKeyConfig, stored bool) {
+	t.Helper()
+	got, err := k.Set(t.Context(), key, []byte(value), ttl, cfg)
+	want(t, "Set "+key, got, stored, err)
+}
+
+// wantValues checks what is there of many values, given as "a=1 b=2".
+func wantValues(t *testing.T, k *expiry.Keys, keys []string, text string) {
+	t.Helper()
+	values := map[string]string{}
+	for pair := range strings.FieldsSeq(text) {
+		key, value, _ := strings.Cut(pair, "=")
+		values[key] = value
+	}
+	found, err := k.GetMany(t.Context(), keys...)
+	must(t, "GetMany", err)
+	got := map[string]string{}
+	for key, value := range found {
+		got[key] = string(value)
+	}
+	want(t, "GetMany", got, values, nil)
+	n, err := k.Len(t.Context())
+	want(t, "Len", n, len(values), err)
+}
+
+func keysLife(t *testing.T, on running) {
+	namespace := redistest.Name(t)
+	one, two := openKeys(t, on.client(t), namespace), openKeys(t, on.client(t), namespace)
+	keys := []string{"brief", "long"}
+	wantValues(t, two, keys, "")
+	wantSet(t, one, "long", "2", long, expiry.SetKeyConfig{}, true)
+	began := time.Now()
+	wantSet(t, one, "brief", "1", brief, expiry.SetKeyConfig{}, true)
+	wantBrief(t, began, time.Now(), func() error {
+		value, ttl, err := two.Get(t.Context(), "brief")
+		if err == nil && (string(value) != "1" || ttl <= 0 || ttl > brief) {
+			t.Errorf("Get = %q for %v, want 1 for at most %v", value, ttl, brief)
+		}
+		return err
+	})
+	wantValues(t, two, keys, "long=2")
+}
+
+func keysConditions(t *testing.T, on running) {
+	k := newKeys(t, on)
+	wantSet(t, k, "a", "1", long, expiry.SetKeyConfig{IfExist: true}, false)
+	wantSet(t, k, "a", "2", long, expiry.SetKeyConfig{IfNone: true}, true)
+	wantSet(t, k, "a", "3", long, expiry.SetKeyConfig{IfNone: true}, false)
+	wantSet(t, k, "a", "4", long, expiry.SetKeyConfig{IfExist: true}, true)
+	wantValues(t, k, []string{"a"}, "a=4")
+}
+
+func keysDeadlines(t *testing.T, on running) {
+	k := newKeys(t, on)
+	names := members(50)
+	for _, name := range names {
+		wantSet(t, k, name, "1", long, expiry.SetKeyConfig{}, true)
+	}
+	moved, err := k.Expire(t.Context(), names[0], 3*long)
+	want(t, "Expire", moved, true, err)
+	ttl, err := k.TTL(t.Context(), names[0])
+	if err != nil || ttl <= 2*long || ttl > 3*long {
+		t.Errorf("TTL = %v, %v, want three minutes", ttl, err)
+	}
+	n, err := k.Delete(t.Context(), names[1:]...)
+	want(t, "Delete", n, len(names)-1, err)
+	wantValues(t, k, names, names[0]+"=1")
+	moved, err = k.Expire(t.Context(), names[1], long)
+	want(t, "Expire of nothing", moved, false, err)
+}
+
+// manyKeys stores values enough for every shard to have some, and returns their
+// keys.
+func manyKeys(t *testing.T, k *expiry.Keys, ttl time.Duration) []string {
+	t.Helper()
+	keys := make([]string, 4*expiry.ShardsDefault)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("key%02d", i)
+		wantSet(t, k, keys[i], "1", ttl, expiry.SetKeyConfig{}, true)
+	}
+	return keys
+}
+
+func keysShards(t *testing.T, on running) {
+	namespace := redistest.Name(t)
+	manyKeys(t, openKeys(t, on.client(t), namespace), long)
+	wantShards(t, on, "key", namespace)
+}
+
+func keysReap(t *testing.T, on running) {
+	namespace := redistest.Name(t)
+	one, two := openKeys(t, on.client(t), namespace), openKeys(t, on.client(t), namespace)
+	keys := manyKeys(t, one, brief)
+	runUntil(t, two.ReapJob(), "all that is overdue is removed", func() bool {
+		return !slices.ContainsFunc(stored(t, on, namespace), func(key string) bool {
+			return strings.Contains(key, ":v:") || strings.HasSuffix(key, ":due")
+		})
+	})
+	s, err := one.Stats(t.Context())
+	want(t, "counters", s.Counters, expiry.KeysCounters{Set: int64(len(keys)), Reaped: int64(len(keys))}, err)
+}
+
+// keysRepair has another program give every value a Redis TTL and remove every
+// index.
+func keysRepair(t *testing.T, on running) {
+	client, namespace := on.client(t), redistest.Name(t)
+	k := openKeys(t, client, namespace)
+	names := manyKeys(t, k, long)
+	for _, base := range shardKeys("key", namespace) {
+		must(t, "DEL", client.Do(t.Context(), client.B().Del().Key(base+":due").Build()).Error())
+	}
+	keys := stored(t, on, namespace)
+	keys = slices.DeleteFunc(keys, func(key string) bool { return !strings.Contains(key, ":v:") })
+	spoil(t, client, keys...)
+	runUntil(t, expiry.RepairKeysJob(client), "no value has a Redis TTL and each is in its index", func() bool {
+		n, err := k.Len(t.Context())
+		must(t, "Len", err)
+		return n == len(names) && !spoilt(t, client, keys...)
+	})
+}
+
+// keysPolicy lets one of the servers evict whatever it likes, for a while.
+func keysPolicy(t *testing.T, on running) {
+	client := on.client(t)
+	k := newKeys(t, on)
+	wantSet(t, k, "a", "1", long, expiry.SetKeyConfig{}, true)
+	for _, node := range client.Nodes() {
+		configure := func(memory, policy string) error {
+			return node.Do(t.Context(), node.B().ConfigSet().ParameterValue().
+				ParameterValue("maxmemory", memory).ParameterValue("maxmemory-policy", policy).Build()).Error()
+		}
+		must(t, "CONFIG SET", configure("1gb", "allkeys-lru"))
+		defer func() { must(t, "CONFIG SET", configure("0", "noeviction")) }()
+		break
+	}
+	_, err := expiry.OpenKeys(t.Context(), client, redistest.Name(t), expiry.KeysConfig{})
+	wantError(t, "OpenKeys", err, expiry.ErrEvictable)
+	job := k.PolicyJob()
+	redistest.Eventually(t, "the job sees that the policy has changed", func() bool {
+		progress, err := job.Slice(t.Context())
+		must(t, "slice", err)
+		return progress == millrace.Worked
+	})
+	_, err = k.Set(t.Context(), "a", []byte("2"), long, expiry.SetKeyConfig{})
+	wantError(t, "Set", err, expiry.ErrEvictable)
+	wantValues(t, k, []string{"a"}, "a=1")
+}
