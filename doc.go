@@ -12,6 +12,11 @@
 //	fairqueue
 //	       queues for many tenants, in which one that floods does not delay the
 //	       others
+//	expiry hashes whose fields expire one by one, at their time, and values that a
+//	       full server does not evict before theirs
+//	fetch  an expensive value, computed once and not by a herd
+//	tracker
+//	       which identifiers have work queued in a database, answered from memory
 //	lease  locks that stay until their time, even when Redis evicts, and whose
 //	       holder knows when it is over
 //
