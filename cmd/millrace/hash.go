@@ -46,7 +46,7 @@ type hashName struct {
 
 // with opens the namespace for do.
 func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, hash string) error) error {
-	if err := expiry.CheckNamespace(string(n.Namespace)); err != nil {
+	if err := cmp.Or(expiry.CheckNamespace(string(n.Namespace)), expiry.CheckHash(string(n.Hash))); err != nil {
 		return err // before there is a connection
 	}
 	client, err := a.open(ctx)

@@ -63,6 +63,15 @@ func TestNoServer(t *testing.T) {
 		if args[0] == "demo" || args[0] == "version" {
 			continue
 		}
+		if args[0] == "hash" {
+			args = append(args, "NS", "K")
+		}
+		switch strings.TrimSuffix(strings.Join(args, " "), " NS K") {
+		case "hash set":
+			args = append(args, "f", "v")
+		case "hash get", "hash ttl":
+			args = append(args, "f")
+		}
 		switch args[len(args)-1] {
 		case "add":
 			args = append(args, "K", "1", "a")
