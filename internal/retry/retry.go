@@ -36,7 +36,10 @@ func (p Policy) Do(ctx context.Context, try func(number int) error) error {
 	var start time.Time
 	for number := 1; ; number++ {
 		err := try(number)
-		if err == nil || !Transient(err) {
+		// A call whose context ends may take its connection along, and others on it
+		// are told that they were cancelled.
+		foreign := errors.Is(err, context.Canceled) && ctx.Err() == nil
+		if err == nil || !Transient(err) && !foreign {
 			return err
 		}
 		pause := p.Pause(number)

@@ -66,6 +66,22 @@ func TestDoEndsWithSuccessAnswerOrContext(t *testing.T) {
 	})
 }
 
+// TestAnothersCancellation: a call that is told that it was cancelled, though its
+// own context goes on, is repeated.
+func TestAnothersCancellation(t *testing.T) {
+	t.Parallel()
+	tries := 0
+	err := retry.Policy{}.Do(t.Context(), func(int) error {
+		if tries++; tries == 1 {
+			return context.Canceled
+		}
+		return nil
+	})
+	if err != nil || tries != 2 {
+		t.Errorf("Do = %v after %d tries, want success at the second", err, tries)
+	}
+}
+
 func TestPauseDoublesUpToMax(t *testing.T) {
 	t.Parallel()
 	p := retry.Policy{Base: 8 * time.Millisecond, Max: 50 * time.Millisecond}
