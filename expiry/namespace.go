@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -149,17 +150,5 @@ func CheckNamespace(name string) error { return checkName("namespace", name) }
 
 // checkName refuses what cannot be the name of a namespace, a hash or a key.
 func checkName(what, name string) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the name of a %s is empty", what)
-	case len(name) > maxName:
-		return ErrName.Saying("the name of a %s is %d bytes long, more than %d", what, len(name), maxName)
-	case strings.ContainsFunc(name, isControl):
-		return ErrName.Saying("the name of a %s has a control character: %q", what, name)
-	case strings.ContainsAny(name, "{}"):
-		return ErrName.Saying("the name of a %s has a brace: %q", what, name)
-	}
-	return nil
+	return names.Check(ErrName, "name of a "+what, name, maxName)
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }

@@ -6,7 +6,7 @@
 -- Needs  K, due, delayed, later, places: keys
 --        stream_key, streams, span, group, now, count, in_flight, field_of: as
 --        in open
---        waits_in, come, go, waiting: as in waits
+--        waits_in, come, go, left, waiting: as in waits
 --        put, again, finish, bury, call_at: as in move
 -- Gives  tend_due(attempts): brings back messages whose time has come or whose
 --        reader did not finish in time; a message with so many deliveries is
@@ -135,9 +135,7 @@ local function mend_index()
   for i = 0, span - 1 do
     sum = sum + waits_in(i)
   end
-  if waiting() ~= sum then -- the record says more than the streams
-    redis.call('HINCRBY', K, 'out', waiting() - sum)
-  end
+  left = left + waiting() - sum -- the record says what the streams do
 
   local lost, from = redis.call('XLEN', later) - redis.call('ZCARD', delayed), '-'
   while lost > 0 do

@@ -2,6 +2,8 @@ package fairqueue
 
 import (
 	"strings"
+
+	"github.com/millrace/millrace/internal/names"
 )
 
 // maxName is the longest name of a queue in bytes.
@@ -46,17 +48,5 @@ func nameOf(key string) (string, bool) {
 // one that can be a queue's. It is for programs that look at what they were given
 // before they connect.
 func CheckName(name string) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the name of a queue is empty")
-	case len(name) > maxName:
-		return ErrName.Saying("the name of a queue is %d bytes long, more than %d", len(name), maxName)
-	case strings.ContainsFunc(name, isControl):
-		return ErrName.Saying("the name of a queue has a control character: %q", name)
-	case strings.ContainsAny(name, "{}"):
-		return ErrName.Saying("the name of a queue has a brace: %q", name)
-	}
-	return nil
+	return names.Check(ErrName, "name of a queue", name, maxName)
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }

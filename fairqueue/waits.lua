@@ -9,6 +9,7 @@
 -- Gives  packed: the string as it was
 --        waits_in(i): how many wait in stream i
 --        come(i, n), go(i, n): n more, or fewer, wait in it
+--        came, left: how many did, of all streams
 --        waiting(): how many wait in all
 --        book(): writes down what come and go did; once, at the end
 --        ring(n): tokens for n readers, as many as messages wait, 64 at most

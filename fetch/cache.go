@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -176,23 +177,9 @@ func CheckName(name string) error {
 	if strings.Contains(name, "/") {
 		return ErrName.Saying("the name of a cache has a slash: %q", name)
 	}
-	return check("name of a cache", name, maxName)
+	return names.Check(ErrName, "name of a cache", name, maxName)
 }
 
 // CheckKey returns the [ErrName] with which every call refuses that key, and nil
 // for one of 1 to 300 bytes without braces and control characters.
-func CheckKey(key string) error { return check("key", key, maxKey) }
-
-func check(what, name string, most int) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the %s is empty", what)
-	case len(name) > most:
-		return ErrName.Saying("the %s is %d bytes long, more than %d", what, len(name), most)
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return ErrName.Saying("the %s has a control character: %q", what, name)
-	case strings.ContainsAny(name, "{}"):
-		return ErrName.Saying("the %s has a brace: %q", what, name)
-	}
-	return nil
-}
+func CheckKey(key string) error { return names.Check(ErrName, "key", key, maxKey) }

@@ -3,6 +3,8 @@ package ick
 import (
 	"slices"
 	"strings"
+
+	"github.com/millrace/millrace/internal/names"
 )
 
 // maxName is the longest name of an Ick in bytes.
@@ -74,14 +76,10 @@ func nameOf(found string) (string, bool) {
 
 // checkName refuses names that Redis should not be asked about.
 func checkName(name string) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the name of an Ick is empty")
-	case len(name) > maxName:
-		return ErrName.Saying("the name of an Ick is %d bytes long, more than %d", len(name), maxName)
-	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f }):
-		return ErrName.Saying("the name of an Ick has a control character: %q", name)
-	case tag(name) != tag(key(name, keyPset)):
+	if err := names.CheckText(ErrName, "name of an Ick", name, maxName); err != nil {
+		return err
+	}
+	if tag(name) != tag(key(name, keyPset)) {
 		return ErrName.Saying("the braces in %q would put an Ick's keys into different cluster slots", name)
 	}
 	return nil
@@ -89,15 +87,7 @@ func checkName(name string) error {
 
 // checkChannelName refuses names that Redis should not be asked about.
 func checkChannelName(name string) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the name of a channel is empty")
-	case len(name) > maxChannelName:
-		return ErrName.Saying("the name of a channel is %d bytes long, more than %d", len(name), maxChannelName)
-	case strings.ContainsAny(name, "{}"):
-		return ErrName.Saying("the name of a channel has a brace: %q", name)
-	}
-	return checkName(name)
+	return names.Check(ErrName, "name of a channel", name, maxChannelName)
 }
 
 // tag returns the part of a key that Redis Cluster hashes: what is between the

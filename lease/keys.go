@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 )
 
 // maxName is the longest name of a lease in bytes.
@@ -37,20 +38,8 @@ func isBaseKey(key string) bool {
 // nil for one that can be a lease's. It is for programs that look at what they
 // were given before they connect.
 func CheckName(name string) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the name of a lease is empty")
-	case len(name) > maxName:
-		return ErrName.Saying("the name of a lease is %d bytes long, more than %d", len(name), maxName)
-	case strings.ContainsFunc(name, isControl):
-		return ErrName.Saying("the name of a lease has a control character: %q", name)
-	case strings.ContainsAny(name, "{}"):
-		return ErrName.Saying("the name of a lease has a brace: %q", name)
-	}
-	return nil
+	return names.Check(ErrName, "name of a lease", name, maxName)
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // Errors of this package. What is returned is derived from them and says more.
 var (

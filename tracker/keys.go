@@ -1,9 +1,8 @@
 package tracker
 
 import (
-	"strings"
-
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 )
 
 // maxBytes is the longest name and the longest identifier.
@@ -27,20 +26,8 @@ func keys(base string) []string { return []string{base, idsKey(base)} }
 // one that can be a tracker's. It is for programs that look at what they were
 // given before they connect.
 func CheckName(name string) error {
-	switch {
-	case name == "":
-		return ErrName.Saying("the name of a tracker is empty")
-	case len(name) > maxBytes:
-		return ErrName.Saying("the name of a tracker is %d bytes long, more than %d", len(name), maxBytes)
-	case strings.ContainsFunc(name, isControl):
-		return ErrName.Saying("the name of a tracker has a control character: %q", name)
-	case strings.ContainsAny(name, "{}"):
-		return ErrName.Saying("the name of a tracker has a brace: %q", name)
-	}
-	return nil
+	return names.Check(ErrName, "name of a tracker", name, maxBytes)
 }
-
-func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // CheckID returns the [ErrID] with which every call refuses that identifier, and
 // nil for one of 1 to 512 bytes.

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/names"
 )
 
 // Dialect is how a database wants its statements.
@@ -99,7 +101,7 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 func quote(field string, parts ...string) (string, error) {
 	quoted := make([]string, len(parts))
 	for i, part := range parts {
-		if part == "" || !utf8.ValidString(part) || strings.ContainsFunc(part, isControl) {
+		if part == "" || !utf8.ValidString(part) || strings.ContainsFunc(part, names.IsControl) {
 			return "", ErrConfig.Saying("%s is not a name: %q", field, strings.Join(parts, "."))
 		}
 		quoted[i] = `"` + strings.ReplaceAll(part, `"`, `""`) + `"`

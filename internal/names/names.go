@@ -1,0 +1,40 @@
+// Package names says which names Redis may be asked about. A structure's keys are
+// made from its name, in braces, so that all lie in one Redis Cluster slot: a name
+// with a brace would put them into others. One with a control character would
+// spoil every log and terminal that shows it.
+package names
+
+import (
+	"strings"
+
+	"github.com/millrace/millrace"
+)
+
+// Check refuses, with an error derived from base, a name that is empty, is longer
+// than most bytes, or has a control character or a brace. What says what is named:
+// "name of a queue".
+func Check(base *millrace.Error, what, name string, most int) error {
+	if err := CheckText(base, what, name, most); err != nil {
+		return err
+	}
+	if strings.ContainsAny(name, "{}") {
+		return base.Saying("the %s has a brace: %q", what, name)
+	}
+	return nil
+}
+
+// CheckText is Check for names that may have braces.
+func CheckText(base *millrace.Error, what, name string, most int) error {
+	switch {
+	case name == "":
+		return base.Saying("the %s is empty", what)
+	case len(name) > most:
+		return base.Saying("the %s is %d bytes long, more than %d", what, len(name), most)
+	case strings.ContainsFunc(name, IsControl):
+		return base.Saying("the %s has a control character: %q", what, name)
+	}
+	return nil
+}
+
+// IsControl reports whether a rune is a control character of ASCII.
+func IsControl(r rune) bool { return r < ' ' || r == 0x7f }
