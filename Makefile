@@ -19,7 +19,9 @@ test: deps ## Run all tests, with real Redis servers
 		echo "== $$module"; (cd $$module && go vet ./... && go test $(TESTFLAGS) ./...); done
 
 soak: deps ## Run the long versions of the tests
-	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model' ./ick -rapid.checks=2000
+	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad' \
+		./ick ./fairqueue ./expiry ./tracker -rapid.checks=2000
+	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed' ./fetch
 
 bench: deps ## Measure, each figure against its baseline
 	cd bench && go run .
