@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
+
+	"github.com/millrace/millrace/internal/commands"
 )
 
 // optionForm is how options are written, and values are not.
@@ -26,21 +28,21 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 		l.report(e.Line(), "the command's name is not a string literal")
 		return
 	}
-	name, cmd, ok := l.table.find(words)
+	name, cmd := find(l.table, words)
 	switch {
-	case !ok && l.table.container(words[0]) && (len(words) < 2 || words[1] == ""):
+	case cmd == nil && l.table.HasSubcommands(words[0]) && (len(words) < 2 || words[1] == ""):
 		l.report(e.Line(), "the subcommand of %s is not a string literal", words[0])
 		return
-	case !ok:
+	case cmd == nil:
 		l.report(e.Line(), "%s is not a command of Redis 6.2", name)
 		return
-	case cmd.is("noscript"):
+	case cmd.Is("noscript"):
 		l.report(e.Line(), "%s may not be called from a script", name)
 		return
 	}
 
 	// The arguments behind the name, as Redis counts them.
-	keys, problem := cmd.keyPositions(words, endsOpen(e.Args))
+	keys, problem := keyPositions(cmd, words, endsOpen(e.Args))
 	if problem != "" {
 		l.report(e.Line(), "%s: %s", name, problem)
 	}
@@ -60,6 +62,51 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 	if what := newerUse(name, texts[wordsIn(name):]); what != "" {
 		l.report(e.Line(), "%s", what)
 	}
+}
+
+// find returns the command of Redis 6.2 that the words begin with, nil if there is
+// none, and its name even then. The words that are not literals are empty.
+func find(t *commands.Table, words []string) (name string, cmd *commands.Command) {
+	name = strings.ToUpper(words[0])
+	if len(words) > 1 && t.HasSubcommands(name) {
+		name += " " + strings.ToUpper(words[1])
+	}
+	return name, t.Find(words)
+}
+
+// wordsIn returns the number of words in a command's name.
+func wordsIn(name string) int { return strings.Count(name, " ") + 1 }
+
+// keyPositions returns which of a call's words are keys. The words that are not
+// literals are empty; open says that more may follow the last one. The problem
+// says why keys cannot be told, if so.
+func keyPositions(cmd *commands.Command, words []string, open bool) (keys []int, problem string) {
+	end := len(words) - 1
+	for _, spec := range cmd.Keys {
+		first, last, ok := spec.Span(words)
+		switch {
+		case spec.Elsewhere:
+			return keys, "where its keys are cannot be told from its arguments"
+		case !ok && spec.Counted:
+			return keys, "the number of keys must be a literal"
+		case !ok && (open || !spec.Optional()):
+			return keys, spec.After + " must be a string literal among the arguments, and all arguments be written out"
+		case !ok:
+			continue
+		case open && spec.Share > 0 && first == end:
+			return append(keys, end), "" // a list of keys, and of what is asked of each
+		case open && (spec.Last < -1 || spec.Share > 0):
+			return keys, "its keys are counted from the end, so all arguments must be written out; a call as the last one stands in brackets"
+		case !open && last > end:
+			return keys, "it has too few arguments"
+		}
+		// The keys that are behind the end come out of the last argument.
+		for i := first; i <= min(last, end); i += max(spec.Step, 1) {
+			keys = append(keys, i)
+		}
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys), ""
 }
 
 // checkKey checks one argument that is a key.

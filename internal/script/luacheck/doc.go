@@ -44,10 +44,7 @@
 //
 // # What Redis 6.2 has
 //
-// redis62.json is made from COMMAND DOCS and COMMAND INFO of a Redis 7 server,
-// which say since when each command and option is there:
-//
-//	go test ./internal/script/luacheck -run TestTable -update
+// Package commands knows: the commands, their options, and where their keys are.
 //
 // # What it does not see
 //

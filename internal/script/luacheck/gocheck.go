@@ -8,6 +8,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/millrace/millrace/internal/commands"
 )
 
 // CheckGo returns the places in a module's Go files where a command is built
@@ -25,7 +27,7 @@ func CheckGo(root string) []Problem {
 }
 
 func checkGo(root string, b builders) []Problem {
-	table, err := redis62()
+	table, err := commands.Redis62()
 	if err != nil {
 		return []Problem{{File: root, Line: 1, Message: err.Error()}}
 	}
@@ -57,7 +59,7 @@ func checkGo(root string, b builders) []Problem {
 type goFile struct {
 	name     string
 	fset     *token.FileSet
-	table    table
+	table    *commands.Table
 	builders builders
 	problems []Problem
 
@@ -223,8 +225,8 @@ func (g *goFile) checkBuilt(b built) {
 			args[i] = []string{w.text}
 		}
 	}
-	name, cmd, ok := g.table.find(texts)
-	if !ok {
+	name, cmd := find(g.table, texts)
+	if cmd == nil {
 		if b.checked == 0 && !strings.HasSuffix(name, " ") {
 			g.report(b.words[0].line, "%s is not a command of Redis 6.2", name)
 		}

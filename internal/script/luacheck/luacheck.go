@@ -8,6 +8,8 @@ import (
 
 	"github.com/yuin/gopher-lua/ast"
 	"github.com/yuin/gopher-lua/parse"
+
+	"github.com/millrace/millrace/internal/commands"
 )
 
 // Problem is one place where a rule is broken.
@@ -45,7 +47,7 @@ func Check(name, source string, opts Options) []Problem {
 // check is Check for a script that also uses the given names, defined by
 // fragments that are not at hand.
 func check(name, source string, opts Options, given []string) []Problem {
-	table, err := redis62()
+	table, err := commands.Redis62()
 	if err != nil {
 		return []Problem{{File: name, Line: 1, Message: err.Error()}}
 	}
@@ -71,7 +73,7 @@ func check(name, source string, opts Options, given []string) []Problem {
 // are on the server; chunks tells the lines apart again.
 type linter struct {
 	file     string
-	table    table
+	table    *commands.Table
 	keys     []string // all keys of the base baseName, or nil if unknown
 	text     string
 	chunks   []chunk
@@ -89,7 +91,7 @@ type chunk struct {
 	fragment    string // the fragment's name; empty for the source under check
 }
 
-func newLinter(name, source string, opts Options, t table) *linter {
+func newLinter(name, source string, opts Options, t *commands.Table) *linter {
 	l := &linter{
 		file:      name,
 		table:     t,

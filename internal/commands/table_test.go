@@ -1,4 +1,4 @@
-package luacheck
+package commands
 
 import (
 	"bytes"
@@ -19,9 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-var update = flag.Bool("update", false, "write redis62.json as the server on PATH, of version 7.0 or later, tells it")
-
-func TestMain(m *testing.M) { redistest.Main(m) }
+var update = flag.Bool("update", false, "write redis62.json and redis70.json as the server on PATH, of version 7.0 or later, tells it")
 
 // sentinelConfig makes a Sentinel that watches nothing: it is asked for the
 // commands that only a Sentinel has.
@@ -43,9 +41,9 @@ var proseOnly = map[string][]string{
 	"GEOSEARCHSTORE":    {"M", "KM", "FT", "MI"},
 }
 
-// TestTable compares the embedded table with what a live server says. A server
-// of the series that the table was made from must say the same; a later one must
-// agree that all of it is in 6.2.
+// TestTable compares the embedded files with what a live server says. A server
+// of the series that they were made from must say the same; a later one must
+// agree that it has all of it, and 6.2 its part.
 func TestTable(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
@@ -53,36 +51,51 @@ func TestTable(t *testing.T) {
 	if compareVersions(t, version, "7.0.0") < 0 {
 		t.Skipf("server %s has no COMMAND DOCS", version)
 	}
-	live := readTable(t, client)
-	for name, cmd := range readTable(t, sentinelClient(t)) {
+	live, newer := readTables(t, client)
+	sentinels, _ := readTables(t, sentinelClient(t))
+	for name, c := range sentinels {
 		if strings.HasPrefix(name, "SENTINEL ") {
-			live[name] = cmd
+			live[name] = c
 		}
 	}
 	if *update {
-		if err := os.WriteFile("redis62.json", format(t, live), 0o644); err != nil {
-			t.Fatal(err)
+		for file, all := range map[string]map[string]Command{"redis62.json": live, "redis70.json": newer} {
+			if err := os.WriteFile(file, format(t, all), 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 		return
 	}
-	embedded, err := redis62()
+	old, err := decode("redis62.json", redis62JSON)
+	if err != nil {
+		t.Fatal(err)
+	}
+	since, err := decode("redis70.json", redis70JSON)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if strings.HasPrefix(version, "7.0.") {
-		if diff := cmp.Diff(live, embedded); diff != "" {
+		if diff := cmp.Diff(live, old); diff != "" {
 			t.Errorf("redis62.json is not what the server says (-server +file); run this test with -update:\n%s", diff)
+		}
+		if diff := cmp.Diff(newer, since); diff != "" {
+			t.Errorf("redis70.json is not what the server says (-server +file); run this test with -update:\n%s", diff)
 		}
 		return
 	}
-	for name, cmd := range embedded {
+	for name, c := range old {
 		if _, ok := live[name]; !ok {
 			t.Errorf("server %s does not say that 6.2 has %s", version, name)
 		}
-		for _, token := range cmd.Tokens {
+		for _, token := range c.Tokens {
 			if !slices.Contains(live[name].Tokens, token) {
 				t.Errorf("server %s does not say that 6.2 has %s of %s", version, token, name)
 			}
+		}
+	}
+	for name := range since {
+		if _, ok := newer[name]; !ok {
+			t.Errorf("server %s does not have %s", version, name)
 		}
 	}
 }
@@ -90,7 +103,7 @@ func TestTable(t *testing.T) {
 // TestTableKnows looks at entries that were looked up by hand.
 func TestTableKnows(t *testing.T) {
 	t.Parallel()
-	table, err := redis62()
+	table, err := Redis62()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,24 +119,78 @@ func TestTableKnows(t *testing.T) {
 		{"XGROUP CREATE", []string{"MKSTREAM"}, []string{"ENTRIESREAD"}},
 		{"BITCOUNT", nil, []string{"BYTE", "BIT"}},
 	} {
-		cmd, ok := table[tc.name]
-		if !ok {
+		c := table.Find(strings.Fields(tc.name))
+		if c == nil {
 			t.Errorf("no %s in the table", tc.name)
+			continue
 		}
 		for _, token := range tc.has {
-			if !slices.Contains(cmd.Tokens, token) {
-				t.Errorf("tokens of %s = %v, without %s", tc.name, cmd.Tokens, token)
+			if !slices.Contains(c.Tokens, token) {
+				t.Errorf("tokens of %s = %v, without %s", tc.name, c.Tokens, token)
 			}
 		}
 		for _, token := range tc.not {
-			if slices.Contains(cmd.Tokens, token) {
-				t.Errorf("tokens of %s = %v, with %s, which came later", tc.name, cmd.Tokens, token)
+			if slices.Contains(c.Tokens, token) {
+				t.Errorf("tokens of %s = %v, with %s, which came later", tc.name, c.Tokens, token)
 			}
 		}
 	}
-	for _, later := range []string{"LMPOP", "FUNCTION LOAD", "EVAL_RO", "SINTERCARD", "EXPIRETIME", "XGROUP"} {
-		if _, ok := table[later]; ok {
-			t.Errorf("%s is in the table", later)
+	for _, later := range []string{"LMPOP", "FUNCTION LOAD", "EVAL_RO", "SINTERCARD", "EXPIRETIME", "HEXPIRE"} {
+		if c := table.Find(strings.Fields(later)); c != nil {
+			t.Errorf("%s is in the table of 6.2", later)
+		}
+		if c := everything().Find(strings.Fields(later)); c == nil {
+			t.Errorf("%s is not in the table of everything", later)
+		}
+	}
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	table, err := Redis62()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct{ words, want string }{
+		{"GET k", "GET"},
+		{"get", "GET"},
+		{"xGroup creaTe k", "XGROUP CREATE"},
+		{"COMMAND", "COMMAND"},
+		{"COMMAND COUNT", "COMMAND COUNT"},
+		{"COMMAND DOCS", ""}, // of 7.0
+		{"XGROUP", ""},
+		{"XGROUP NEW k", ""},
+		{"FUNCTION LOAD", ""},
+		{"GETT k", ""},
+		{"", ""},
+		{strings.Repeat("G", longestWord+1), ""},
+	} {
+		var got string
+		if c := table.Find(strings.Fields(tc.words)); c != nil {
+			got = c.Name
+		}
+		if got != tc.want {
+			t.Errorf("Find(%q) = %q, want %q", tc.words, got, tc.want)
+		}
+	}
+	for name, want := range map[string]bool{"XGROUP": true, "xgroup": true, "COMMAND": true, "GET": false, "FUNCTION": false, "": false} {
+		if got := table.HasSubcommands(name); got != want {
+			t.Errorf("HasSubcommands(%q) = %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestWordsFit sees that no word of a name is longer than Find looks at.
+func TestWordsFit(t *testing.T) {
+	t.Parallel()
+	for first, e := range everything().entries {
+		for second := range e.subcommands {
+			if len(second) > longestWord {
+				t.Errorf("%s is longer than longestWord", second)
+			}
+		}
+		if len(first) > longestWord {
+			t.Errorf("%s is longer than longestWord", first)
 		}
 	}
 }
@@ -205,34 +272,32 @@ func (r reply) number(t *testing.T, name string) int {
 	return int(n)
 }
 
-// readTable asks a server for its commands and leaves out what came after 6.2.
-func readTable(t *testing.T, client rueidis.Client) table {
+// readTables asks a server for its commands: those of 6.2 without what came to
+// them later, and of those that are newer themselves their keys.
+func readTables(t *testing.T, client rueidis.Client) (old, newer map[string]Command) {
 	t.Helper()
-	docs, err := client.Do(t.Context(), client.B().Arbitrary("COMMAND", "DOCS").Build()).ToMessage()
+	all, err := client.Do(t.Context(), client.B().Arbitrary("COMMAND", "DOCS").Build()).ToMessage()
 	if err != nil {
 		t.Fatal(err)
 	}
-	old := map[string]reply{}
+	docs := map[string]reply{}
 	var collect func(m rueidis.RedisMessage)
 	collect = func(m rueidis.RedisMessage) {
 		for name, doc := range mapOf(t, m) {
 			d := mapOf(t, doc)
-			if later(t, d.text("since")) {
-				continue
-			}
-			old[commandName(name)] = d
+			docs[commandName(name)] = d
 			if subcommands, ok := d["subcommands"]; ok {
 				collect(subcommands)
 			}
 		}
 	}
-	collect(docs)
+	collect(all)
 
 	infos, err := client.Do(t.Context(), client.B().Command().Build()).ToArray()
 	if err != nil {
 		t.Fatal(err)
 	}
-	made := table{}
+	old, newer = map[string]Command{}, map[string]Command{}
 	var add func(info []rueidis.RedisMessage)
 	add = func(info []rueidis.RedisMessage) {
 		lower, err := info[0].ToString()
@@ -244,7 +309,7 @@ func readTable(t *testing.T, client rueidis.Client) table {
 			t.Fatal(err)
 		}
 		name, subcommands := commandName(lower), arrayOf(t, info[9])
-		doc, ok := old[name]
+		doc, ok := docs[name]
 		if !ok {
 			return
 		}
@@ -254,16 +319,21 @@ func readTable(t *testing.T, client rueidis.Client) table {
 		if len(subcommands) > 0 && arity != -1 {
 			return // it means nothing without a subcommand
 		}
-		made[name] = command{
+		keys := keySpecs(t, arrayOf(t, info[8]))
+		if later(t, doc.text("since")) {
+			newer[name] = Command{Keys: keys}
+			return
+		}
+		old[name] = Command{
 			Tokens: tokens(t, name, doc["arguments"]),
-			Keys:   keySpecs(t, arrayOf(t, info[8])),
+			Keys:   keys,
 			Flags:  flags(t, arrayOf(t, info[2])),
 		}
 	}
 	for _, info := range infos {
 		add(arrayOf(t, info))
 	}
-	return made
+	return old, newer
 }
 
 func commandName(name string) string {
@@ -331,15 +401,18 @@ func flags(t *testing.T, all []rueidis.RedisMessage) []string {
 	return kept
 }
 
-func keySpecs(t *testing.T, all []rueidis.RedisMessage) []keySpec {
+func keySpecs(t *testing.T, all []rueidis.RedisMessage) []KeySpec {
 	t.Helper()
-	var specs []keySpec
+	var specs []KeySpec
 	for _, m := range all {
+		if slices.ContainsFunc(arrayOf(t, mapOf(t, m)["flags"]), isNotKey) {
+			continue
+		}
 		begin := mapOf(t, mapOf(t, m)["begin_search"])
 		find := mapOf(t, mapOf(t, m)["find_keys"])
 		where, how := mapOf(t, begin["spec"]), mapOf(t, find["spec"])
 
-		var spec keySpec
+		var spec KeySpec
 		switch kind := begin.text("type"); kind {
 		case "index":
 			spec.First = where.number(t, "index")
@@ -367,7 +440,7 @@ func keySpecs(t *testing.T, all []rueidis.RedisMessage) []keySpec {
 			t.Fatalf("find_keys of type %q", kind)
 		}
 		if spec.Elsewhere || spec.First < 0 {
-			spec = keySpec{Elsewhere: true}
+			spec = KeySpec{Elsewhere: true}
 		}
 		if !slices.Contains(specs, spec) {
 			specs = append(specs, spec)
@@ -376,8 +449,15 @@ func keySpecs(t *testing.T, all []rueidis.RedisMessage) []keySpec {
 	return specs
 }
 
+// isNotKey reports whether a flag says that what the specification finds is no
+// key. It is a channel.
+func isNotKey(flag rueidis.RedisMessage) bool {
+	s, _ := flag.ToString()
+	return s == "not_key"
+}
+
 // format writes a table with one command a line.
-func format(t *testing.T, all table) []byte {
+func format(t *testing.T, all map[string]Command) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	for i, name := range slices.Sorted(maps.Keys(all)) {

@@ -1,0 +1,45 @@
+// Package commands knows, of Redis' commands, where their keys are, how long they
+// may wait, and which of them Redis 6.2 has.
+//
+// # The problem
+//
+// Who routes commands to one of many servers must find the keys of each of them,
+// also of those that the program's author wrote out by hand, in much less time
+// than it takes to send them. Who holds scripts to the rules of the house must
+// know which of their arguments are keys, and which options are too new. Both
+// need the same facts, and a server that could be asked is not at hand.
+//
+// # Where the facts come from
+//
+//	redis62.json   what Redis 6.2 has: commands, options, keys
+//	redis70.json   the commands that came since, up to 7.0, and their keys
+//	table.go       the commands of 7.4 and 8.0 on the fields of hashes
+//
+// The two files are made from COMMAND DOCS and COMMAND INFO of a Redis 7.0
+// server, which say since when each command and option is there, and where keys
+// stand. A test compares them with the server that it finds, and writes them:
+//
+//	go test ./internal/commands -run 'TestTable$' -update
+//
+// [Redis62] gives the first file alone. [EachKey] knows all three, and agrees with
+// the server's COMMAND GETKEYS.
+//
+// # How keys are found
+//
+// A [KeySpec] is one of few shapes, and most commands have one:
+//
+//	GET k                          First 1
+//	DEL k k k                      First 1, Last -1
+//	MSET k v k v                   First 1, Last -1, Step 2
+//	EVALSHA sha 2 k k arg          First 2, Counted
+//	XREAD COUNT 9 STREAMS k k 0 0  First 1, After STREAMS, Last -1, Share 2
+//	XGROUP CREATE k g $            First 2
+//
+// For SORT and MIGRATE no shape fits, and code reads their arguments.
+//
+// # The wrinkle
+//
+// A command that the package does not know may have keys, so EachKey reports that
+// it does not know them, and never that there are none. A channel is no key, not
+// even that of SPUBLISH.
+package commands
