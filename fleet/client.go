@@ -1,0 +1,223 @@
+package fleet
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// client is a rueidis.Client whose commands go to the partitions that by says.
+type client struct {
+	f      *Fleet
+	by     route
+	close  func()
+	spread bool // whether a write waits a moment for a replica to have it
+}
+
+// route says where commands go.
+type route interface {
+	// tag returns the tag of a command.
+	tag(words []string) (string, error)
+
+	// locate returns where what has the tag is done.
+	locate(ctx context.Context, tag string, write bool) (target, error)
+}
+
+// byTag routes by the tag of a command's keys.
+type byTag struct{ f *Fleet }
+
+func (r byTag) tag(words []string) (string, error) { return tagOf(words) }
+
+func (r byTag) locate(ctx context.Context, tag string, write bool) (target, error) {
+	return r.f.locate(ctx, tag, write)
+}
+
+// byOneTag does the same for one tag alone.
+type byOneTag struct {
+	byTag
+	only string
+}
+
+func (r byOneTag) tag(words []string) (string, error) {
+	tag, err := tagOf(words)
+	if err == nil && tag != r.only {
+		return "", ErrMixedTags.Saying("this client is for another tag than that of the keys of %s", words[0])
+	}
+	return tag, err
+}
+
+// byPartition sends everything to one partition.
+type byPartition struct {
+	f  *Fleet
+	id int
+}
+
+func (r byPartition) tag([]string) (string, error) { return "", nil }
+
+func (r byPartition) locate(ctx context.Context, _ string, write bool) (target, error) {
+	if !write {
+		return target{p: r.f.view.Load().partitions[r.id]}, nil
+	}
+	v, began, err := r.f.confirmed(ctx)
+	if err != nil {
+		return target{}, err
+	}
+	return target{p: v.partitions[r.id], began: began}, nil
+}
+
+// B returns a builder of commands.
+func (c *client) B() rueidis.Builder { return c.f.builder }
+
+// Do sends a command where its tag is. A write is sent once; a read that fails is
+// tried on another member.
+func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	tag, err := c.by.tag(cmd.Commands())
+	if err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	write := writes(cmd)
+	t, err := c.by.locate(ctx, tag, write)
+	if err != nil {
+		return rueidis.NewErrorResult(err)
+	}
+	if write {
+		return t.write(ctx, c.spread, cmd)[0]
+	}
+	return t.read(ctx, cmd)[0]
+}
+
+// DoMulti sends commands to the partitions where their tags are, to all at the
+// same time, and to each in one pipeline in their order. A transaction, MULTI to
+// EXEC, is for one tag, and goes as a whole; WAIT goes with the command before it.
+// If one of the commands cannot be routed, none is sent.
+func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	tags, err := c.tags(multi)
+	if err != nil {
+		return all(len(multi), err)
+	}
+	groups := map[int]*group{}
+	for i, tag := range tags {
+		t, err := c.by.locate(ctx, tag, writes(multi[i]))
+		if err != nil {
+			return all(len(multi), err)
+		}
+		g := groups[t.p.id]
+		if g == nil {
+			g = &group{target: t}
+			groups[t.p.id] = g
+		}
+		g.add(t, i, multi[i])
+	}
+	results := make([]rueidis.RedisResult, len(multi))
+	var working sync.WaitGroup
+	for _, g := range groups {
+		if len(groups) == 1 {
+			g.do(ctx, c.spread, results)
+			break
+		}
+		working.Go(func() { g.do(ctx, c.spread, results) })
+	}
+	working.Wait()
+	return results
+}
+
+// group is what goes to one partition.
+type group struct {
+	target
+	write bool
+	at    []int // where among all the commands they are
+	cmds  []rueidis.Completed
+}
+
+func (g *group) add(t target, at int, cmd rueidis.Completed) {
+	if writes(cmd) {
+		// What was allowed first counts for all.
+		if !g.write || t.began < g.began {
+			g.target = t
+		}
+		g.write = true
+	}
+	g.at = append(g.at, at)
+	g.cmds = append(g.cmds, cmd)
+}
+
+func (g *group) do(ctx context.Context, spread bool, results []rueidis.RedisResult) {
+	var replies []rueidis.RedisResult
+	if g.write {
+		replies = g.target.write(ctx, spread, g.cmds...)
+	} else {
+		replies = g.read(ctx, g.cmds...)
+	}
+	for i, at := range g.at {
+		results[at] = replies[i]
+	}
+}
+
+// tags returns the tag of each command. What has no key of its own belongs to its
+// transaction, or to the command before it.
+func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
+	tags := make([]string, len(multi))
+	begun, known := -1, false // where a transaction began, and whether its tag is known
+	for i := range multi {
+		words := multi[i].Commands()
+		name := strings.ToUpper(words[0])
+		switch {
+		case name == "MULTI":
+			begun, known = i, false
+			continue
+		case name == "EXEC" || name == "DISCARD":
+			if begun < 0 || !known {
+				if tag, err := c.by.tag(words); err == nil {
+					tags[i] = tag
+					continue
+				}
+				return nil, ErrNoTag.Saying("%s ends no transaction with a key", name)
+			}
+			tags[i] = tags[begun]
+			begun = -1
+			continue
+		case name == "WAIT" && i > 0:
+			tags[i] = tags[i-1]
+			continue
+		}
+		tag, err := c.by.tag(words)
+		if err != nil {
+			return nil, err
+		}
+		tags[i] = tag
+		switch {
+		case begun < 0:
+		case !known:
+			for j := begun; j < i; j++ {
+				tags[j] = tag
+			}
+			known = true
+		case tag != tags[begun]:
+			return nil, ErrMixedTags.Saying("a transaction has keys of several tags")
+		}
+	}
+	if begun >= 0 && !known {
+		if tag, err := c.by.tag([]string{"MULTI"}); err == nil {
+			tags[begun] = tag
+			return tags, nil
+		}
+		return nil, ErrNoTag.Saying("a transaction has no key")
+	}
+	return tags, nil
+}
+
+// writes reports whether a command may change anything. What begins and ends a
+// transaction does not by itself: it is a read if all in it is.
+func writes(cmd rueidis.Completed) bool {
+	if cmd.IsReadOnly() {
+		return false
+	}
+	switch words := cmd.Commands(); words[0] {
+	case "MULTI", "EXEC", "DISCARD", "PING", "ECHO", "INFO", "ROLE", "TIME", "DBSIZE", "SCAN":
+		return false
+	default:
+		return true
+	}
+}

@@ -1,0 +1,133 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/redis/rueidis"
+)
+
+// Dedicated lends fn a connection of its own, see Dedicate.
+func (c *client) Dedicated(fn func(rueidis.DedicatedClient) error) error {
+	d, cancel := c.Dedicate()
+	defer cancel()
+	return fn(d)
+}
+
+// Dedicate lends a connection of its own to the master of the tag of the first
+// command. All commands must be for the same tag; those without a key, such as
+// MULTI, go with it. When the partition gets another master, the connection is of
+// no use any more.
+func (c *client) Dedicate() (rueidis.DedicatedClient, func()) {
+	d := &dedicated{c: c}
+	return d, d.Close
+}
+
+// dedicated is a connection that is chosen by its first command.
+type dedicated struct {
+	c *client
+
+	mu     sync.Mutex
+	tag    string
+	bound  target
+	inner  rueidis.DedicatedClient // nil before the first command
+	give   func()
+	closed bool
+}
+
+func (d *dedicated) B() rueidis.Builder { return d.c.B() }
+
+func (d *dedicated) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	return d.DoMulti(ctx, cmd)[0]
+}
+
+func (d *dedicated) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+	if len(multi) == 0 {
+		return nil
+	}
+	inner, t, err := d.bind(ctx, multi)
+	if err != nil {
+		return all(len(multi), err)
+	}
+	results := inner.DoMulti(ctx, multi...)
+	late := t.p.f.now()-t.began > t.p.v.replyLimit
+	for i := range results {
+		results[i] = t.p.judge(ctx, results[i], late)
+	}
+	return results
+}
+
+// bind returns the connection, which it chooses by the first command, and a target
+// from which the time of the commands counts.
+func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidis.DedicatedClient, target, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, target{}, rueidis.ErrDedicatedClientRecycled
+	}
+	tag, known := d.tag, d.inner != nil
+	for i := range multi {
+		next, err := d.c.by.tag(multi[i].Commands())
+		switch {
+		case errors.Is(err, ErrNoTag):
+			// What has no key goes with the rest.
+		case err != nil:
+			return nil, target{}, err
+		case known && next != tag:
+			return nil, target{}, ErrMixedTags.Saying("a dedicated connection is for one tag")
+		default:
+			tag, known = next, true
+		}
+	}
+	if !known {
+		return nil, target{}, ErrNoTag.Saying("the first command on a dedicated connection has no key")
+	}
+	t, err := d.c.by.locate(ctx, tag, true)
+	if err != nil {
+		return nil, target{}, err
+	}
+	if t.p.readOnly {
+		return nil, target{}, ErrReadOnly.Saying("partition %d takes no writes now", t.p.id)
+	}
+	if d.inner == nil {
+		c, err := t.p.master().open(ctx)
+		if err != nil {
+			return nil, target{}, t.p.lost(ctx, t.p.master(), err)
+		}
+		d.inner, d.give = c.Dedicate()
+		d.bound, d.tag = t, tag
+	}
+	if t.p.id != d.bound.p.id || t.p.epoch != d.bound.p.epoch {
+		return nil, target{}, ErrUnavailable.Saying("the connection was to a master that has been replaced")
+	}
+	return d.inner, t, nil
+}
+
+// Receive is for the clients of partitions.
+func (d *dedicated) Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error {
+	return d.c.Receive(ctx, subscribe, fn)
+}
+
+// SetPubSubHooks is refused: a fleet has no channels.
+func (d *dedicated) SetPubSubHooks(rueidis.PubSubHooks) <-chan error { return refused() }
+
+// SetOnInvalidations is refused: what a fleet moves is not tracked.
+func (d *dedicated) SetOnInvalidations(func([]rueidis.RedisMessage)) <-chan error { return refused() }
+
+func refused() <-chan error {
+	told := make(chan error, 1)
+	told <- ErrUnsupported.Saying("a fleet has no channels and tracks nothing")
+	close(told)
+	return told
+}
+
+// Close gives the connection back.
+func (d *dedicated) Close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if !d.closed && d.give != nil {
+		d.give()
+	}
+	d.closed = true
+}

@@ -1,0 +1,12 @@
+-- directory.hints(K) -> {hint...}
+--
+-- Lists what clients cannot reach.
+--
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    the hints, 'ADDR REPORTER', of which ten thousand are kept
+-- Cost     O(log N + M) for M of N hints that are not yet to be forgotten
+-- Repeat   harmless: nothing is written
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+return redis.call('ZRANGEBYSCORE', KEYS[1] .. ':hints', string.format('(%.0f', now), '+inf')

@@ -1,0 +1,67 @@
+package fleet
+
+import "github.com/millrace/millrace"
+
+// Errors of this package. What is returned is derived from them and says more.
+var (
+	// ErrNoTag means that a command has no key by which it could be routed, or one
+	// that only some future Redis has. It was not sent.
+	ErrNoTag = &millrace.Error{
+		Code: "no_tag",
+		Hint: "Commands without a key go to one partition: take it from Partitions.",
+	}
+
+	// ErrMixedTags means that a command, or a transaction, has keys of several tags,
+	// or another one than the client is for. It was not sent.
+	ErrMixedTags = &millrace.Error{
+		Code: "mixed_tags",
+		Hint: "Give all keys that belong together the same tag in braces: {user:7}:name, {user:7}:mail.",
+	}
+
+	// ErrUnsupported means that a client for a whole fleet cannot do this.
+	ErrUnsupported = &millrace.Error{
+		Code: "unsupported",
+		Hint: "Take the client of one partition, from Partitions.",
+	}
+
+	// ErrUnavailable means that a partition cannot be asked, and without it nobody
+	// can say where the tag is, or have it. Nothing was written.
+	ErrUnavailable = &millrace.Error{
+		Code:    "unavailable",
+		Message: "a partition cannot be asked",
+		Hint:    "Look at millrace fleet show; the call may be repeated.",
+	}
+
+	// ErrReadOnly means that the fleet, or a partition, takes no writes now: the
+	// directory did not confirm the map in time, or a master is being replaced.
+	// Nothing was written.
+	ErrReadOnly = &millrace.Error{
+		Code:    "read_only",
+		Message: "the fleet takes no writes now",
+		Hint:    "Reads go on. Look at the directory and at millrace fleet show; the call may be repeated.",
+	}
+
+	// ErrUncertain means that a write was sent and nobody can say whether it lasts:
+	// its reply was lost, or came so late that the master may have been replaced, or
+	// too few replicas have it.
+	ErrUncertain = &millrace.Error{
+		Code:    "uncertain",
+		Message: "nobody can say whether the write lasts",
+		Hint:    "Repeat it if that is harmless, or read what is there.",
+	}
+
+	// ErrStranger means that a server is not the member of the fleet that the
+	// directory says: it was restarted without its data, or another one listens at
+	// its address. It was not written to.
+	ErrStranger = &millrace.Error{
+		Code:    "stranger",
+		Message: "a server is not the member that the directory says",
+		Hint:    "Look at millrace fleet show, and restore the server's data or take it out of the fleet.",
+	}
+
+	// ErrConfig means that a setting or an argument cannot be had.
+	ErrConfig = &millrace.Error{Code: "bad_argument"}
+
+	// ErrClosed means that the fleet was closed.
+	ErrClosed = &millrace.Error{Code: "closed", Message: "the fleet's client was closed"}
+)

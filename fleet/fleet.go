@@ -1,0 +1,194 @@
+package fleet
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+)
+
+// Reads says which members serve commands that only read.
+type Reads int
+
+const (
+	// FromMasters reads from masters, and from a replica only while its master
+	// cannot be reached.
+	FromMasters Reads = iota
+
+	// FromReplicas spreads reads over masters and replicas that are in step. All of
+	// a tag go to the same one while it serves, so that its data stays in the
+	// caches of one machine. A replica may be a little behind.
+	FromReplicas
+)
+
+// Config says how to use a fleet. The zero value works.
+type Config struct {
+	// Reads says which members serve commands that only read. Scripts count as
+	// writes. Defaults to FromMasters.
+	Reads Reads
+
+	// ReadYourWrites has a tag that this process wrote for read from its master
+	// until the replica is known to have the write. Defaults to false.
+	ReadYourWrites bool
+
+	// WaitReplicas is how many replicas must have a write before it is a success;
+	// with fewer it is ErrUncertain. Each write then costs a connection of its own
+	// while it waits. Defaults to 0.
+	WaitReplicas int
+
+	// Placements is of how many tags to remember where they are, about 150 bytes
+	// each. Defaults to 100,000.
+	Placements int
+
+	// Option has what is needed to connect to members: user, password, TLS,
+	// timeouts. Addresses are the fleet's. Defaults to none of them.
+	Option rueidis.ClientOption
+
+	// Logger is told when the map cannot be confirmed, and when it can be again.
+	// Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// Fleet is many Redis servers as one. It is safe for concurrent use.
+type Fleet struct {
+	dir    directory.Directory
+	cfg    Config
+	name   string    // who reports to the directory
+	start  time.Time // what now counts from
+	view   atomic.Pointer[view]
+	places *cache
+
+	builder rueidis.Builder
+
+	mu        sync.Mutex
+	flight    *flight // the question to the directory that is under way
+	members   map[string]*member
+	closed    bool
+	lastTold  bool // whether the log was last told that the map is confirmed
+	release   func()
+	stop      context.CancelFunc
+	ended     context.Context // ends with Close
+	following sync.WaitGroup
+}
+
+// Open returns the fleet of a directory and follows its map until Close.
+func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, error) {
+	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.Reads < FromMasters || cfg.Reads > FromReplicas {
+		return nil, ErrConfig.Saying("WaitReplicas, Placements and Reads cannot be negative, nor Reads %d", cfg.Reads)
+	}
+	if cfg.Placements == 0 {
+		cfg.Placements = 100_000
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	ended, stop := context.WithCancel(context.Background())
+	f := &Fleet{
+		dir: dir, cfg: cfg, name: reporter(), start: time.Now(), places: newCache(cfg.Placements),
+		builder: builder(), members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
+	}
+	// Who only reads can begin without the directory's master.
+	err := f.refresh(ctx)
+	if f.view.Load() == nil {
+		stop()
+		return nil, err
+	}
+	f.following.Go(f.follow)
+	return f, nil
+}
+
+// Dial returns the fleet that a URL names, see [ParseURL]. Config.Option is taken
+// from the URL.
+func Dial(ctx context.Context, url string, cfg Config) (*Fleet, error) {
+	option, err := ParseURL(url)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := directory.Dial(option)
+	if err != nil {
+		return nil, err
+	}
+	cfg.Option = option
+	f, err := Open(ctx, dir, cfg)
+	if err != nil {
+		dir.Close()
+		return nil, err
+	}
+	f.release = dir.Close
+	return f, nil
+}
+
+// Close ends what Open began, and closes all connections. Calls under way end
+// first.
+func (f *Fleet) Close() {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return
+	}
+	f.closed = true
+	members := f.members
+	f.members = nil
+	f.mu.Unlock()
+	f.stop()
+	f.following.Wait()
+	for _, m := range members {
+		m.close()
+	}
+	f.release()
+}
+
+// Client returns the whole fleet as one client, which routes each command by the
+// tag of its keys. Its Nodes are the partitions' masters. Closing it closes the
+// fleet.
+func (f *Fleet) Client() rueidis.Client { return &client{f: f, by: byTag{f}, close: f.Close} }
+
+// For returns a client for one tag. It refuses keys of others. Closing it does
+// nothing.
+func (f *Fleet) For(tag string) rueidis.Client {
+	return &client{f: f, by: byOneTag{byTag{f}, tag}, close: func() {}}
+}
+
+// Partitions returns a client for each partition, by number. It sends every
+// command there, whatever its keys are, with the fence that all writes have.
+// Closing one does nothing.
+func (f *Fleet) Partitions() []rueidis.Client {
+	clients := make([]rueidis.Client, len(f.view.Load().partitions))
+	for i := range clients {
+		clients[i] = f.partition(i)
+	}
+	return clients
+}
+
+func (f *Fleet) partition(id int) *client {
+	return &client{f: f, by: byPartition{f, id}, close: func() {}}
+}
+
+// Map returns the map that the fleet goes by. It must not be changed.
+func (f *Fleet) Map() *directory.Map { return f.view.Load().m }
+
+// background does something that nobody waits for but Close, in about a second at
+// most, and then done.
+func (f *Fleet) background(work func(ctx context.Context), done func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		done()
+		return
+	}
+	f.following.Go(func() {
+		defer done()
+		ctx, cancel := context.WithTimeout(f.ended, directory.DefaultViewLife)
+		defer cancel()
+		work(ctx)
+	})
+}
+
+// now returns a time that only grows, in nanoseconds. It is cheaper than
+// time.Now.
+func (f *Fleet) now() int64 { return int64(time.Since(f.start)) }

@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"fmt"
+	"testing"
+)
+
+// TestAFleetIsOneClient writes for many tags, finds them again with another
+// client, and in the partition of each.
+func TestAFleetIsOneClient(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 3, 0, quick)
+	f, other := tf.open(Config{}), tf.open(Config{})
+	c, ctx := f.Client(), t.Context()
+	used := map[int]int{}
+	for i := range 300 {
+		key := fmt.Sprintf("{user:%d}:name", i)
+		must(t, set(ctx, c, key, fmt.Sprint(i)))
+		if got, err := get(ctx, other.Client(), key); err != nil || got != fmt.Sprint(i) {
+			t.Fatalf("GET %s = %q, %v, want %d", key, got, err, i)
+		}
+		l, err := other.Locate(ctx, Tag(key))
+		must(t, err)
+		if l.How != Owner {
+			t.Errorf("Locate(%s) = %+v, want it at its owner", key, l)
+		}
+		used[l.Partition]++
+		if got, err := get(ctx, tf.masters[l.Partition].Client(t), key); err != nil || got != fmt.Sprint(i) {
+			t.Fatalf("on partition %d, %s = %q, %v, want %d", l.Partition, key, got, err, i)
+		}
+	}
+	for id := range 3 {
+		if used[id] < 60 {
+			t.Errorf("partition %d has %d of 300 tags, want about 100: %v", id, used[id], used)
+		}
+	}
+	status, err := f.Show(ctx)
+	must(t, err)
+	total := int64(0)
+	for _, p := range status.Partitions {
+		total += p.Tags
+	}
+	if total != 300 || status.State != "full" {
+		t.Errorf("Show = %+v, want 300 tags and full", status)
+	}
+}

@@ -1,0 +1,171 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// ErrInUse means that tags were not forgotten because keys of theirs are there, or
+// because somebody wrote for them meanwhile. The error in whose chain it is found
+// is an [*InUseError], which says which ones.
+var ErrInUse = &millrace.Error{
+	Code:    "in_use",
+	Message: "tags are in use and were not forgotten",
+	Hint:    "Delete what they have first, and forget them again.",
+}
+
+// InUseError lists tags that were not forgotten.
+type InUseError struct {
+	Tags []string // sorted
+}
+
+// Error names a few of them.
+func (e *InUseError) Error() string {
+	const most = 5
+	if len(e.Tags) > most {
+		return fmt.Sprintf("%q and %d more", e.Tags[:most], len(e.Tags)-most)
+	}
+	return fmt.Sprintf("%q", e.Tags)
+}
+
+// Forget gives up the places of tags that have no keys any more. Used again, a tag
+// is a new one, and gets a place where it belongs by then.
+//
+// It takes a little longer than the fleet's PlacementLife, 10 seconds, and looks
+// once through all keys of the partitions concerned, however many tags there are:
+// give it all at once. A tag that has keys, or that somebody writes for meanwhile,
+// keeps its place, and is named in an ErrInUse.
+func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
+	// First every tag is marked. Who writes for one from now on either takes the
+	// mark off, or found it before, and may write without asking for PlacementLife.
+	// After that and the reply limit all keys that such a writer made can be seen.
+	token := rand.Text()
+	marked := map[string]Location{}
+	for _, tag := range tags {
+		l, err := f.mark(ctx, tag, token)
+		if err != nil {
+			return err
+		}
+		if l.How != Nowhere {
+			marked[tag] = l
+		}
+	}
+	if len(marked) == 0 {
+		return nil
+	}
+	set := f.Map().Settings.Effective()
+	if !retry.Sleep(ctx, (set.PlacementLife+set.ReplyLimit)*11/10) {
+		return context.Cause(ctx)
+	}
+	used, err := f.used(ctx, marked)
+	if err != nil {
+		return err
+	}
+	for tag, l := range marked {
+		if slices.Contains(used, tag) {
+			continue
+		}
+		kept, err := f.unplace(ctx, tag, l, token)
+		if err != nil {
+			return err
+		}
+		if kept {
+			used = append(used, tag)
+		}
+	}
+	if len(used) > 0 {
+		slices.Sort(used)
+		return ErrInUse.With(&InUseError{used})
+	}
+	return nil
+}
+
+// mark marks the records of a tag: first the one that says where it is, and then
+// that where it is.
+func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
+	v, _, err := f.confirmed(ctx)
+	if err != nil {
+		return Location{}, err
+	}
+	l, err := f.find(ctx, v, tag, false)
+	if err != nil || l.How == Nowhere {
+		return l, err
+	}
+	f.places.drop(tag)
+	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
+		if _, _, err := v.partitions[id].placed(ctx, markScript, tag, token); err != nil {
+			return l, err
+		}
+	}
+	return l, nil
+}
+
+// unplace removes the records of a tag in the same order, unless it is in use
+// again.
+func (f *Fleet) unplace(ctx context.Context, tag string, l Location, token string) (kept bool, err error) {
+	v, _, err := f.confirmed(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
+		outcome, _, err := v.partitions[id].run(ctx, forgetScript, tag, token)
+		if err != nil || outcome == "kept" {
+			return true, err
+		}
+	}
+	return false, nil
+}
+
+// used returns those tags that have keys.
+func (f *Fleet) used(ctx context.Context, marked map[string]Location) ([]string, error) {
+	before, _, err := f.confirmed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	on := map[int]bool{}
+	for _, l := range marked {
+		on[l.Partition] = true
+	}
+	var mu sync.Mutex
+	found := map[string]bool{}
+	var failed error
+	var scanning sync.WaitGroup
+	for id := range on {
+		scanning.Go(func() {
+			for key, err := range script.Scan(ctx, f.partition(id), "*") {
+				mu.Lock()
+				failed = errors.Join(failed, err)
+				if _, isRecord := recordedTag(key); !isRecord && err == nil {
+					if _, ok := marked[Tag(key)]; ok {
+						found[Tag(key)] = true
+					}
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	scanning.Wait()
+	if failed != nil {
+		return nil, failed
+	}
+	// A master that was replaced meanwhile may not have shown all that there is.
+	after, _, err := f.confirmed(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for id := range on {
+		if before.partitions[id].epoch != after.partitions[id].epoch {
+			return nil, ErrUnavailable.Saying("partition %d got another master while its keys were looked at", id)
+		}
+	}
+	return slices.Collect(maps.Keys(found)), nil
+}

@@ -1,0 +1,281 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/ring"
+)
+
+// ErrExists means that the directory has a fleet already. Nothing was changed.
+var ErrExists = &millrace.Error{
+	Code:    "exists",
+	Message: "there is a fleet in this directory already",
+	Hint:    "Look at it with millrace fleet show, and add partitions with millrace fleet add.",
+}
+
+// NewPartition says on which servers a partition is to be.
+type NewPartition struct {
+	Master   directory.Member
+	Replicas []directory.Member
+
+	// Weight is how many points on the ring it has: one of weight 2 takes twice as
+	// many tags. Defaults to 1.
+	Weight int
+}
+
+func (n *NewPartition) members() []directory.Member {
+	return append([]directory.Member{n.Master}, n.Replicas...)
+}
+
+// GrowConfig says how to make a fleet, or to make it larger. The zero value works.
+type GrowConfig struct {
+	// Option has what is needed to connect to members: user, password, TLS,
+	// timeouts. Defaults to none of them.
+	Option rueidis.ClientOption
+
+	// Settings are those of the fleet. Only Init takes them. Defaults to those of
+	// directory.Settings.
+	Settings directory.Settings
+
+	// Progress is told what is being done, in a few words, by one goroutine.
+	// Defaults to telling nobody.
+	Progress func(step string)
+}
+
+func (c *GrowConfig) tell(format string, args ...any) {
+	if c.Progress != nil {
+		c.Progress(fmt.Sprintf(format, args...))
+	}
+}
+
+// Init makes a fleet of empty servers, and returns its map. What a call that was
+// cut off has done is done again.
+func Init(ctx context.Context, dir directory.Directory, partitions []NewPartition, cfg GrowConfig) (*directory.Map, error) {
+	weights, err := checkNew(partitions, nil)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSettings(cfg.Settings); err != nil {
+		return nil, err
+	}
+	switch _, err := dir.Confirm(ctx, 0); {
+	case err == nil:
+		return nil, ErrExists
+	case !errors.Is(err, directory.ErrNoFleet):
+		return nil, err
+	}
+	points, err := ring.New(weights...)
+	if err != nil {
+		return nil, ErrConfig.With(err)
+	}
+	m := &directory.Map{
+		Version: directory.Version, Fleet: rand.Text(), Epoch: 1, Floor: 1, Settings: cfg.Settings,
+		Points: points.Points(), Partitions: describe(partitions, 0, 0, directory.Open),
+	}
+	if err := cfg.prepare(ctx, m, m.Partitions); err != nil {
+		return nil, err
+	}
+	cfg.tell("the directory is told")
+	if err := dir.Change(ctx, 0, m); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// Add adds partitions to a fleet that is in use, and returns its new map. No data
+// moves. It takes a few seconds: clients first look for tags on the new partitions,
+// and only when all do so are new tags placed there. A call that was cut off is
+// finished by the same call again.
+func Add(ctx context.Context, dir directory.Directory, partitions []NewPartition, cfg GrowConfig) (*directory.Map, error) {
+	m, err := dir.Confirm(ctx, 0)
+	if err != nil {
+		return nil, err
+	}
+	begun, err := begun(m, partitions)
+	if err != nil {
+		return nil, err
+	}
+	if !begun {
+		if m, err = cfg.join(ctx, dir, m, partitions); err != nil {
+			return nil, err
+		}
+	}
+	grace := m.Settings.Grace()
+	cfg.tell("clients look for tags on the new partitions, too; in %v all do", grace)
+	if !retry.Sleep(ctx, grace) {
+		return nil, context.Cause(ctx)
+	}
+	return cfg.open(ctx, dir)
+}
+
+// begun reports whether these partitions are being added already. Others that are
+// come first.
+func begun(m *directory.Map, partitions []NewPartition) (bool, error) {
+	var unfinished []string
+	for _, p := range m.Partitions {
+		if p.Phase == directory.LookUp {
+			unfinished = append(unfinished, p.Master.Addr)
+		}
+	}
+	var asked []string
+	for _, n := range partitions {
+		asked = append(asked, n.Master.Addr)
+	}
+	if len(unfinished) == 0 || slices.Equal(asked, unfinished) {
+		return len(unfinished) > 0, nil
+	}
+	other := ErrConfig.Saying("the adding of partitions at %v is not finished", unfinished)
+	other.Hint = "Repeat the command that began it, for the same servers."
+	return false, other
+}
+
+// join publishes the partitions, for look-ups only.
+func (c *GrowConfig) join(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []NewPartition) (*directory.Map, error) {
+	weights, err := checkNew(partitions, m)
+	if err != nil {
+		return nil, err
+	}
+	present, err := m.Ring()
+	if err != nil {
+		return nil, err
+	}
+	grown, err := present.Add(weights...)
+	if err != nil {
+		return nil, ErrConfig.With(err)
+	}
+	next := m.Clone()
+	next.Epoch++
+	next.Points = grown.Points()
+	added := describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)
+	next.Partitions = append(next.Partitions, added...)
+	if err := c.prepare(ctx, next, added); err != nil {
+		return nil, err
+	}
+	return next, dir.Change(ctx, m.Epoch, next)
+}
+
+// open lets the partitions that were added take new tags.
+//
+// Between two maps, tags have two owners, and a tag must not be placed on both. So
+// the floor is raised on all masters first, to the epoch that the next map will
+// have: from then on no client places a tag by the present one. The directory has
+// the floor before the masters do, for whoever replaces one.
+func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+	for {
+		m, err := dir.Confirm(ctx, 0)
+		if err != nil {
+			return nil, err
+		}
+		announced := m.Clone()
+		announced.Epoch, announced.Floor = m.Epoch+1, m.Epoch+2
+		opened := announced.Clone()
+		opened.Epoch = announced.Floor
+		for i := range opened.Partitions {
+			if p := &opened.Partitions[i]; p.Phase == directory.LookUp {
+				p.Phase = directory.Open
+			}
+		}
+		c.tell("no tag is placed by the old map any more")
+		err = dir.Change(ctx, m.Epoch, announced)
+		if err == nil {
+			if err = c.raise(ctx, announced); err == nil {
+				err = dir.Change(ctx, announced.Epoch, opened)
+			}
+		}
+		switch {
+		case err == nil:
+			c.tell("the new partitions take tags")
+			return opened, nil
+		case !errors.Is(err, directory.ErrConflict):
+			return nil, err
+		}
+		// Somebody changed the map in between, and took the epoch that the floor was
+		// for: once more, above that.
+	}
+}
+
+// raise raises the floor on the masters of all partitions, the new ones included.
+func (c *GrowConfig) raise(ctx context.Context, m *directory.Map) error {
+	for _, p := range m.Partitions {
+		s, err := c.connect(p.Master)
+		if err != nil {
+			return err
+		}
+		err = s.raise(ctx, m, p)
+		s.client.Close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// describe returns the partitions as a map has them.
+func describe(partitions []NewPartition, first, generation int, phase directory.Phase) []directory.Partition {
+	described := make([]directory.Partition, len(partitions))
+	for i, n := range partitions {
+		described[i] = directory.Partition{
+			ID: first + i, Epoch: 1, Generation: generation, Phase: phase, Master: n.Master, Replicas: n.Replicas,
+		}
+	}
+	return described
+}
+
+// checkNew returns the weights of partitions that are to join the map m, nil for
+// none, or what is wrong with them.
+func checkNew(partitions []NewPartition, m *directory.Map) (weights []int, err error) {
+	if len(partitions) == 0 {
+		return nil, ErrConfig.Saying("there is no partition to make")
+	}
+	taken := map[string]bool{}
+	if m != nil {
+		for _, p := range m.Partitions {
+			for _, member := range p.Members() {
+				taken[member.Addr] = true
+			}
+		}
+	}
+	for i, n := range partitions {
+		nodes := map[string]bool{}
+		for _, member := range n.members() {
+			switch {
+			case member.Addr == "":
+				return nil, ErrConfig.Saying("partition %d of those given has a member without an address", i)
+			case taken[member.Addr]:
+				return nil, ErrConfig.Saying("the server at %s would be a member twice", member.Addr)
+			case member.Node != "" && nodes[member.Node]:
+				return nil, ErrConfig.Saying("partition %d of those given has two members on node %s, and would be lost with it", i, member.Node)
+			}
+			taken[member.Addr], nodes[member.Node] = true, true
+		}
+		if n.Weight < 0 {
+			return nil, ErrConfig.Saying("a weight of %d cannot be had", n.Weight)
+		}
+		weights = append(weights, max(1, n.Weight))
+	}
+	return weights, nil
+}
+
+// checkSettings returns what is wrong with settings.
+func checkSettings(s directory.Settings) error {
+	e := s.Effective()
+	switch {
+	case e.ViewLife < 20*time.Millisecond || e.ReplyLimit < 10*time.Millisecond || e.PlacementLife < e.ViewLife:
+		return ErrConfig.Saying("ViewLife %v, ReplyLimit %v and PlacementLife %v cannot be had: at least 20 ms, 10 ms, and a ViewLife",
+			e.ViewLife, e.ReplyLimit, e.PlacementLife)
+	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
+		return ErrConfig.Saying("MaxTags %s and MaxFill %d cannot be had: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
+	}
+	return nil
+}

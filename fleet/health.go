@@ -1,0 +1,122 @@
+package fleet
+
+import (
+	"context"
+	"iter"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// health is what a replica said of itself.
+type health struct {
+	at       int64 // when it was asked, see Fleet.now
+	synced   bool  // it has a copy of the partition, perhaps an old one
+	linked   bool  // it is given what the master does
+	caughtUp int64 // all that was done before that time has reached it
+}
+
+// For how long what a replica said of itself is used: at first as it is, then while
+// it is asked again in the background.
+const (
+	healthGood = int64(500 * time.Millisecond)
+	healthOld  = int64(2 * time.Second)
+)
+
+// reader returns the member that serves the reads of a tag.
+func (p *partition) reader(ctx context.Context, place *placement) *member {
+	if p.f.cfg.Reads == FromMasters {
+		return p.master()
+	}
+	n := len(p.members)
+	first := int(place.position % uint64(n))
+	for i := range n {
+		at := (first + i) % n
+		m := p.members[at]
+		if p.down[at] {
+			continue
+		}
+		if at == 0 {
+			return m
+		}
+		h := p.health(ctx, m)
+		if h.linked && (!p.f.cfg.ReadYourWrites || h.caughtUp > place.wrote.Load()) {
+			return m
+		}
+	}
+	return p.master()
+}
+
+// others are the members to ask when one has failed: the master first, which may
+// only have dropped a connection.
+func (p *partition) others(failed *member) iter.Seq[*member] {
+	return func(yield func(*member) bool) {
+		for _, m := range p.members {
+			if (m != failed || m == p.master()) && !yield(m) {
+				return
+			}
+		}
+	}
+}
+
+// health returns what a replica says of itself, asking it if that is too long
+// ago.
+func (p *partition) health(ctx context.Context, m *member) health {
+	now := p.f.now()
+	h := m.health.Load()
+	switch {
+	case h != nil && now-h.at < healthGood:
+		return *h
+	case h != nil && now-h.at < healthOld:
+		if m.checking.CompareAndSwap(false, true) {
+			p.f.background(func(ctx context.Context) { p.check(ctx, m) }, func() { m.checking.Store(false) })
+		}
+		return *h
+	default:
+		ctx, cancel := context.WithTimeout(ctx, time.Duration(p.v.replyLimit))
+		defer cancel()
+		return p.check(ctx, m)
+	}
+}
+
+// check asks the master how far it is, and then the replica how far that is.
+func (p *partition) check(ctx context.Context, m *member) health {
+	next := health{at: p.f.now()}
+	reached, known := int64(0), false
+	if master, err := p.master().open(ctx); err == nil {
+		info, err := master.Do(ctx, master.B().Info().Section("replication").Build()).ToString()
+		reached, known = number(info, "master_repl_offset"), err == nil
+	}
+	if c, err := m.open(ctx); err == nil {
+		replies := c.DoMulti(ctx, c.B().Info().Section("replication").Build(), c.B().Get().Key(identityKey(baseKey)).Build())
+		info, err := replies[0].ToString()
+		identity, _ := replies[1].ToString()
+		if err == nil && identity == p.identity() {
+			next.synced = true
+			next.linked = field(info, "master_link_status") == "up" && field(info, "master_sync_in_progress") == "0"
+		}
+		if before := m.health.Load(); before != nil {
+			next.caughtUp = before.caughtUp
+		}
+		if known && next.linked && number(info, "slave_repl_offset") >= reached {
+			next.caughtUp = next.at
+		}
+	}
+	m.health.Store(&next)
+	return next
+}
+
+// field returns a field of what INFO said.
+func field(info, name string) string {
+	for line := range strings.Lines(info) {
+		if value, ok := strings.CutPrefix(line, name+":"); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}
+
+func number(info, name string) int64 {
+	n, _ := strconv.ParseInt(field(info, name), 10, 64)
+	return n
+}

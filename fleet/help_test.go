@@ -1,0 +1,129 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// quick are settings for tests: the fence is what it is, only faster.
+var quick = directory.Settings{ViewLife: 400 * time.Millisecond, ReplyLimit: 200 * time.Millisecond, PlacementLife: 500 * time.Millisecond}
+
+// testFleet is a fleet of real servers.
+type testFleet struct {
+	t       *testing.T
+	dirs    *redistest.Server
+	dir     *directory.Redis
+	masters []*redistest.Server
+	copies  [][]*redistest.Server // replicas by partition
+}
+
+// startFleet starts a fleet whose partitions have that many replicas each.
+func startFleet(t *testing.T, partitions, replicas int, settings directory.Settings) *testFleet {
+	t.Helper()
+	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf.dir = tf.dial(tf.dirs.Addr())
+	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), GrowConfig{Settings: settings}); err != nil {
+		t.Fatal(err)
+	}
+	return tf
+}
+
+// servers starts servers for more partitions.
+func (tf *testFleet) servers(partitions, replicas int) []NewPartition {
+	tf.t.Helper()
+	made := make([]NewPartition, partitions)
+	for i := range made {
+		master := redistest.Start(tf.t, redistest.Options{TCP: true, AOF: true})
+		tf.masters = append(tf.masters, master)
+		made[i].Master = directory.Member{Addr: master.Addr(), Node: fmt.Sprint("n", len(tf.masters))}
+		var copies []*redistest.Server
+		for j := range replicas {
+			replica := redistest.Start(tf.t, redistest.Options{TCP: true})
+			copies = append(copies, replica)
+			made[i].Replicas = append(made[i].Replicas, directory.Member{Addr: replica.Addr(), Node: fmt.Sprint("r", len(tf.masters), "-", j)})
+		}
+		tf.copies = append(tf.copies, copies)
+	}
+	return made
+}
+
+func (tf *testFleet) dial(addrs ...string) *directory.Redis {
+	tf.t.Helper()
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: addrs})
+	if err != nil {
+		tf.t.Fatal(err)
+	}
+	tf.t.Cleanup(dir.Close)
+	return dir
+}
+
+// open opens the fleet as one process does.
+func (tf *testFleet) open(cfg Config) *Fleet {
+	tf.t.Helper()
+	return tf.openBy(tf.dir, cfg)
+}
+
+// openBy is open with a directory of the caller's own.
+func (tf *testFleet) openBy(dir directory.Directory, cfg Config) *Fleet {
+	tf.t.Helper()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	f, err := Open(tf.t.Context(), dir, cfg)
+	if err != nil {
+		tf.t.Fatal(err)
+	}
+	tf.t.Cleanup(f.Close)
+	return f
+}
+
+// change changes the map as an agent would.
+func (tf *testFleet) change(change func(m *directory.Map)) *directory.Map {
+	tf.t.Helper()
+	m, err := tf.dir.Confirm(tf.t.Context(), 0)
+	if err != nil {
+		tf.t.Fatal(err)
+	}
+	next := m.Clone()
+	next.Epoch++
+	change(next)
+	if err := tf.dir.Change(tf.t.Context(), m.Epoch, next); err != nil {
+		tf.t.Fatal(err)
+	}
+	return next
+}
+
+func set(ctx context.Context, c rueidis.Client, key, value string) error {
+	return c.Do(ctx, c.B().Set().Key(key).Value(value).Build()).Error()
+}
+
+func get(ctx context.Context, c rueidis.Client, key string) (string, error) {
+	value, err := c.Do(ctx, c.B().Get().Key(key).Build()).ToString()
+	if rueidis.IsRedisNil(err) {
+		return "", nil
+	}
+	return value, err
+}
+
+func wantError(t *testing.T, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("error = %v, want %v", err, want)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

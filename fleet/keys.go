@@ -1,0 +1,37 @@
+package fleet
+
+import "strings"
+
+// Each member of a fleet has these keys, which no structure uses.
+const baseKey = "mr:fleet"
+
+// identityKey says which partition of which fleet the server is a member of:
+// "FLEET/NUMBER".
+func identityKey(base string) string { return base + ":id" }
+
+// floorKey holds the epoch below which a map is too old to place a tag by.
+func floorKey(base string) string { return base + ":floor" }
+
+// tagsKey counts the tags whose data is here.
+func tagsKey(base string) string { return base + ":tags" }
+
+// noKey is never there.
+func noKey(base string) string { return base + ":none" }
+
+// recordKey is the record of a tag: the number of the partition that has it, and
+// behind a space a token while it is about to be forgotten.
+func recordKey(base, tag string) string { return base + ":{" + tag + "}" }
+
+// keys returns all keys of a member, a star standing for any tag.
+func keys(base string) []string {
+	return []string{identityKey(base), floorKey(base), tagsKey(base), noKey(base), recordKey(base, "*")}
+}
+
+// recordedTag returns the tag whose record a key is.
+func recordedTag(key string) (tag string, ok bool) {
+	tag, ok = strings.CutPrefix(key, baseKey+":{")
+	if !ok {
+		return "", false
+	}
+	return strings.CutSuffix(tag, "}")
+}

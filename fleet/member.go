@@ -1,0 +1,107 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+)
+
+// member is the connection to one server.
+type member struct {
+	f     *Fleet
+	addr  string
+	ready chan struct{} // closed when client and err are there
+
+	client rueidis.Client
+	err    error // why there is none
+
+	health   atomic.Pointer[health]
+	checking atomic.Bool  // whether health is being asked for
+	told     atomic.Int64 // when the directory was last told that it cannot be reached
+}
+
+// newMember connects in the background: a server that does not answer must hold
+// up nobody but who needs it.
+func newMember(f *Fleet, addr string) *member {
+	m := &member{f: f, addr: addr, ready: make(chan struct{})}
+	option := memberOption(f.cfg.Option, addr)
+	go func() {
+		defer close(m.ready)
+		// One that cannot be reached now is tried again by each call.
+		client, err := rueidis.NewClient(option)
+		if client == nil {
+			m.err = err
+			return
+		}
+		m.client = client
+	}()
+	return m
+}
+
+// memberOption returns how to connect to one server: as the user said, but to that
+// server alone, without repeats, and so that a server that hangs is noticed about
+// as fast as a reply is too late.
+func memberOption(option rueidis.ClientOption, addr string) rueidis.ClientOption {
+	option.InitAddress = []string{addr}
+	option.Sentinel = rueidis.SentinelOption{}
+	option.ForceSingleClient = true
+	option.DisableRetry = true
+	option.DisableCache = true
+	option.AlwaysPipelining = true
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = 500 * time.Millisecond
+	}
+	if option.Dialer.KeepAlive == 0 {
+		option.Dialer.KeepAlive = 500 * time.Millisecond
+	}
+	if option.ConnWriteTimeout == 0 {
+		option.ConnWriteTimeout = time.Second
+	}
+	return option
+}
+
+// open returns the client when there is one.
+func (m *member) open(ctx context.Context) (rueidis.Client, error) {
+	select {
+	case <-m.ready:
+	default:
+		select {
+		case <-m.ready:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return m.client, m.err
+}
+
+func (m *member) close() {
+	<-m.ready
+	if m.client != nil {
+		m.client.Close()
+	}
+}
+
+// missed tells the directory, now and then, that the server cannot be reached.
+func (m *member) missed() {
+	now, before := m.f.now(), m.told.Load()
+	if before != 0 && now-before < int64(directory.HintLife/4) || !m.told.CompareAndSwap(before, now) {
+		return
+	}
+	m.f.background(func(ctx context.Context) {
+		// A hint that is lost is given again.
+		_ = m.f.dir.Hint(ctx, directory.Hint{Addr: m.addr, Reporter: m.f.name})
+	}, func() {})
+}
+
+// unsent reports whether an error says that there was no connection, so that
+// nothing was sent.
+func unsent(err error) bool {
+	op, ok := errors.AsType[*net.OpError](err)
+	return ok && op.Op == "dial"
+}

@@ -1,0 +1,211 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/commands"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// partition is a master and its replicas, as one view has them.
+type partition struct {
+	f        *Fleet
+	v        *view
+	id       int
+	epoch    int64
+	phase    directory.Phase
+	readOnly bool
+	members  []*member // the master first
+	down     []bool    // by member
+	runner   *script.Runner
+}
+
+func (p *partition) master() *member { return p.members[0] }
+
+// target is a partition to which something goes.
+type target struct {
+	p     *partition
+	began int64      // when the caller was found to be allowed to write, see Fleet.now
+	place *placement // nil for who asks for a partition, or for a tag that has none
+}
+
+// write has the master do what may change data. All of it is sent at once.
+//
+// This is the fence: the caller's view was fresh when began was read off the
+// clock, and what is answered later than the reply limit after that is no success.
+// Whoever replaces the master waits for both to pass, and so nothing that was done
+// by a master that had been replaced is ever taken for done.
+func (t target) write(ctx context.Context, spread bool, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	p := t.p
+	if p.readOnly {
+		p.f.refreshSoon()
+		return all(len(cmds), ErrReadOnly.Saying("partition %d takes no writes now", p.id))
+	}
+	limit, blocks, endless := p.v.replyLimit, false, false
+	for _, cmd := range cmds {
+		if cmd.IsBlock() {
+			d, forever := commands.BlockTime(cmd.Commands())
+			limit, blocks, endless = limit+int64(d), true, endless || forever
+		}
+	}
+	c, err := p.master().open(ctx)
+	if err != nil {
+		return all(len(cmds), p.lost(ctx, p.master(), err))
+	}
+	replicas := p.f.cfg.WaitReplicas
+	var results []rueidis.RedisResult
+	switch {
+	case replicas == 0 && !spread && len(cmds) == 1:
+		results = []rueidis.RedisResult{c.Do(ctx, cmds[0])}
+	case replicas == 0 && !spread, blocks:
+		replicas = 0
+		results = c.DoMulti(ctx, cmds...)
+	default:
+		// Only in one pipeline does WAIT speak of these writes.
+		patience := p.v.replyLimit / 2 / 1e6
+		wait := c.B().Wait().Numreplicas(int64(max(1, replicas))).Timeout(patience).Build()
+		results = c.DoMulti(ctx, append(slices.Clip(cmds), wait)...)
+	}
+	late := !endless && p.f.now()-t.began > limit
+	for i := range cmds {
+		results[i] = p.judge(ctx, results[i], late)
+	}
+	if replicas > 0 {
+		if have, err := results[len(cmds)].AsInt64(); err != nil || have < int64(replicas) {
+			for i := range cmds {
+				if succeeded(results[i]) {
+					results[i] = rueidis.NewErrorResult(ErrUncertain.Saying("%d of %d replicas have the write", have, replicas))
+				}
+			}
+		}
+	}
+	if t.place != nil {
+		t.place.wrote.Store(p.f.now())
+	}
+	return results[:len(cmds)]
+}
+
+// judge says what became of a write.
+func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late bool) rueidis.RedisResult {
+	if err := result.NonRedisError(); err != nil {
+		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err))
+	}
+	if succeeded(result) {
+		if late {
+			p.f.refreshSoon()
+			return rueidis.NewErrorResult(ErrUncertain.Saying("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyLimit))
+		}
+		return result
+	}
+	if troubled(result.Error()) {
+		p.f.refreshSoon()
+	}
+	return result
+}
+
+// succeeded reports whether a command did what it was to do.
+func succeeded(result rueidis.RedisResult) bool {
+	err := result.Error()
+	return err == nil || rueidis.IsRedisNil(err)
+}
+
+// troubled reports whether a reply says that another server may be the one to ask.
+func troubled(err error) bool {
+	for _, code := range []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS"} {
+		if retry.Code(err, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// lost says what it means that a member did not answer.
+func (p *partition) lost(ctx context.Context, m *member, err error) error {
+	if ctx.Err() != nil {
+		return err
+	}
+	if p.f.ended.Err() != nil {
+		return ErrClosed.With(rueidis.ErrClosing)
+	}
+	m.missed()
+	p.f.refreshSoon()
+	// The cause is told in words: it may hold the end of a context that is not the
+	// caller's.
+	if unsent(err) {
+		return ErrUnavailable.Saying("partition %d: %s cannot be reached", p.id, m.addr).With(errors.New(err.Error()))
+	}
+	return ErrUncertain.Saying("partition %d: %s did not answer", p.id, m.addr).With(errors.New(err.Error()))
+}
+
+// read has a member do what changes nothing. If it fails, the next one is asked,
+// but not by who asks for a partition: what a SCAN has begun only the same server
+// can go on with.
+func (t target) read(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	p := t.p
+	if t.place == nil {
+		results, _ := p.ask(ctx, p.master(), cmds)
+		return results
+	}
+	for i := range cmds {
+		cmds[i] = cmds[i].Pin() // it may be sent again
+	}
+	m := p.reader(ctx, t.place)
+	results, err := p.ask(ctx, m, cmds)
+	if err == nil {
+		return results
+	}
+	for other := range p.others(m) {
+		if ctx.Err() != nil {
+			break
+		}
+		if other != p.master() && !p.health(ctx, other).synced {
+			continue
+		}
+		if again, failed := p.ask(ctx, other, cmds); failed == nil {
+			return again
+		}
+	}
+	return results
+}
+
+// ask sends commands that change nothing to one member. The error says that it is
+// not the one to ask.
+func (p *partition) ask(ctx context.Context, m *member, cmds []rueidis.Completed) ([]rueidis.RedisResult, error) {
+	c, err := m.open(ctx)
+	if err != nil {
+		err = p.lost(ctx, m, err)
+		return all(len(cmds), err), err
+	}
+	var results []rueidis.RedisResult
+	if len(cmds) == 1 {
+		results = []rueidis.RedisResult{c.Do(ctx, cmds[0])}
+	} else {
+		results = c.DoMulti(ctx, cmds...)
+	}
+	for _, result := range results {
+		if err := result.NonRedisError(); err != nil {
+			err = p.lost(ctx, m, err)
+			return all(len(cmds), err), err
+		}
+		if err := result.Error(); troubled(err) {
+			p.f.refreshSoon()
+			return results, err
+		}
+	}
+	return results, nil
+}
+
+// all returns the same error for each of n commands.
+func all(n int, err error) []rueidis.RedisResult {
+	results := make([]rueidis.RedisResult, n)
+	for i := range results {
+		results[i] = rueidis.NewErrorResult(err)
+	}
+	return results
+}

@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// ErrUnfit means that a server cannot become a member. It was not changed.
+var ErrUnfit = &millrace.Error{Code: "unfit"}
+
+// server is one that is to become a member.
+type server struct {
+	directory.Member
+
+	client rueidis.Client
+}
+
+func (c *GrowConfig) connect(m directory.Member) (*server, error) {
+	client, err := rueidis.NewClient(memberOption(c.Option, m.Addr))
+	if err != nil {
+		if client != nil {
+			client.Close()
+		}
+		return nil, ErrUnavailable.Saying("%s cannot be reached", m.Addr).With(err)
+	}
+	return &server{m, client}, nil
+}
+
+// prepare makes servers the members of these partitions of the map m: masters that
+// take writes, and replicas in step. It looks at all of them before it changes one.
+func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions []directory.Partition) error {
+	made := make([][]*server, len(partitions))
+	defer func() {
+		for _, servers := range made {
+			for _, s := range servers {
+				s.client.Close()
+			}
+		}
+	}()
+	c.tell("servers are looked at")
+	for i, p := range partitions {
+		for _, member := range p.Members() {
+			s, err := c.connect(member)
+			if err != nil {
+				return err
+			}
+			made[i] = append(made[i], s)
+			if err := s.fit(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	c.tell("masters and replicas are set up")
+	for i, p := range partitions {
+		if err := made[i][0].lead(ctx, m, p); err != nil {
+			return err
+		}
+		for _, replica := range made[i][1:] {
+			if err := replica.follow(ctx, p.Master.Addr); err != nil {
+				return err
+			}
+		}
+	}
+	for i := range partitions {
+		for _, replica := range made[i][1:] {
+			c.tell("%s copies %s", replica.Addr, made[i][0].Addr)
+			if err := replica.inStep(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fit returns ErrUnfit unless the server is one that a fleet can take in: empty but
+// for what an earlier attempt left, and with a policy that evicts nothing that
+// must stay.
+func (s *server) fit(ctx context.Context) error {
+	c := s.client
+	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		replies := c.DoMulti(ctx, c.B().Dbsize().Build(),
+			c.B().Exists().Key(identityKey(baseKey), floorKey(baseKey), tagsKey(baseKey)).Build(), c.B().Info().Build())
+		return replies, replies[0].NonRedisError()
+	})
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	size, err1 := replies[0].AsInt64()
+	ours, err2 := replies[1].AsInt64()
+	info, err3 := replies[2].ToString()
+	if err := errors.Join(err1, err2, err3); err != nil {
+		return s.failed(ctx, err)
+	}
+	unfit := func(hint, format string, args ...any) error {
+		e := ErrUnfit.Saying("the server at "+s.Addr+" "+format, args...)
+		e.Hint = hint
+		return e
+	}
+	switch {
+	case size != ours:
+		return unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size-ours)
+	case field(info, "cluster_enabled") == "1":
+		return unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
+	case number(info, "maxmemory") > 0 && strings.HasPrefix(field(info, "maxmemory_policy"), "allkeys-"):
+		return unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
+	}
+	return nil
+}
+
+func (s *server) failed(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return ErrUnavailable.Saying("%s cannot be asked", s.Addr).With(err)
+}
+
+// lead makes the server the master of a partition.
+func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partition) error {
+	c := s.client
+	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
+		return err
+	}
+	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(identityKey(baseKey), identity(m.Fleet, p.ID)).
+		KeyValue(floorKey(baseKey), strconv.FormatInt(m.Floor, 10)).Build()))
+}
+
+// follow makes the server a replica of another one.
+func (s *server) follow(ctx context.Context, addr string) error {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return ErrUnfit.Saying("%s is no HOST:PORT, so that it can have no replicas", addr)
+	}
+	c := s.client
+	return s.failedReply(ctx, c.Do(ctx, c.B().Arbitrary("REPLICAOF", host, port).Build()))
+}
+
+func (s *server) failedReply(ctx context.Context, result rueidis.RedisResult) error {
+	if err := result.Error(); err != nil {
+		return s.failed(ctx, err)
+	}
+	return nil
+}
+
+// inStep waits until the replica has a copy and is given what the master does.
+func (s *server) inStep(ctx context.Context) error {
+	for {
+		c := s.client
+		info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
+		switch {
+		case err != nil && !retry.Code(err, "LOADING"):
+			return s.failed(ctx, err)
+		case field(info, "master_link_status") == "up" && field(info, "master_sync_in_progress") == "0":
+			return nil
+		}
+		if !retry.Sleep(ctx, 20*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// raise raises the floor of the partition's master to that of the map, and has a
+// replica, where there is one, know of it.
+func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partition) error {
+	return retry.Policy{}.Do(ctx, func(int) error {
+		c := s.client
+		commands := []rueidis.Completed{c.B().Eval().Script(raiseScript.Source()).Numkeys(1).Key(baseKey).
+			Arg(m.Fleet, strconv.Itoa(p.ID), strconv.FormatInt(m.Floor, 10)).Build()}
+		if len(p.Replicas) > 0 {
+			commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(500).Build())
+		}
+		parts, err := c.DoMulti(ctx, commands...)[0].AsStrSlice()
+		switch {
+		case err != nil:
+			return err
+		case len(parts) != 2 || parts[0] != "floor":
+			return ErrStranger.Saying("partition %d of this fleet is expected at %s, and the server says it is %q", p.ID, p.Master.Addr, parts[1:])
+		}
+		return nil
+	})
+}

@@ -1,0 +1,142 @@
+package fleet
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/script"
+)
+
+var (
+	//go:embed member.lua
+	memberFragment string
+	//go:embed room.lua
+	roomFragment string
+	//go:embed place.lua
+	placeSource string
+	//go:embed forward.lua
+	forwardSource string
+	//go:embed vacancy.lua
+	vacancySource string
+	//go:embed raise.lua
+	raiseSource string
+	//go:embed mark.lua
+	markSource string
+	//go:embed forget.lua
+	forgetSource string
+)
+
+var (
+	placeScript   = script.New("fleet.place", placeSource, memberFragment, roomFragment)
+	forwardScript = script.New("fleet.forward", forwardSource, memberFragment)
+	vacancyScript = script.New("fleet.vacancy", vacancySource, memberFragment, roomFragment)
+	raiseScript   = script.New("fleet.raise", raiseSource, memberFragment)
+	markScript    = script.New("fleet.mark", markSource, memberFragment)
+	forgetScript  = script.New("fleet.forget", forgetSource, memberFragment)
+)
+
+// record is what a partition has written down about a tag.
+type record struct {
+	home int  // the partition that has the tag
+	mark bool // it is about to be forgotten
+}
+
+func parseRecord(text string) (record, error) {
+	home, _, marked := strings.Cut(text, " ")
+	id, err := strconv.Atoi(home)
+	if err != nil || id < 0 {
+		return record{}, fmt.Errorf("%q is no record of a tag", text)
+	}
+	return record{id, marked}, nil
+}
+
+// identity is what a member of the partition says it is.
+func (p *partition) identity() string { return identity(p.v.m.Fleet, p.id) }
+
+func identity(fleet string, id int) string { return fleet + "/" + strconv.Itoa(id) }
+
+// stranger is the error for a server that says it is something else.
+func (p *partition) stranger(said string) error {
+	if said == "" {
+		said = "nothing: it may have lost its data"
+	}
+	return ErrStranger.Saying("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, said)
+}
+
+// lookUp asks the master for the record of a tag. The answer is sure if nobody can
+// have replaced the master before it was given; only then does it count that there
+// is no record.
+func (p *partition) lookUp(ctx context.Context, tag string) (r record, found, sure bool, err error) {
+	began := p.f.now()
+	fresh := p.v.fresh(began) && !p.readOnly
+	r, found, err = p.lookUpAt(ctx, p.master(), tag)
+	return r, found, fresh && p.f.now()-began <= p.v.replyLimit, err
+}
+
+// lookUpAt asks one member.
+func (p *partition) lookUpAt(ctx context.Context, m *member, tag string) (r record, found bool, err error) {
+	c, err := m.open(ctx)
+	if err != nil {
+		return r, false, p.lost(ctx, m, err)
+	}
+	reply, err := c.Do(ctx, c.B().Mget().Key(identityKey(baseKey), recordKey(baseKey, tag)).Build()).ToArray()
+	if err != nil {
+		if _, answered := rueidis.IsRedisErr(err); !answered {
+			return r, false, p.lost(ctx, m, err)
+		}
+		if troubled(err) {
+			p.f.refreshSoon()
+		}
+		return r, false, ErrUnavailable.Saying("partition %d cannot be asked", p.id).With(err)
+	}
+	if said, _ := reply[0].ToString(); said != p.identity() {
+		return r, false, p.stranger(said)
+	}
+	if reply[1].IsNil() {
+		return r, false, nil
+	}
+	text, err := reply[1].ToString()
+	if err != nil {
+		return r, false, err
+	}
+	r, err = parseRecord(text)
+	return r, err == nil, err
+}
+
+// run runs one of the scripts above on the master. Its outcome is never that of a
+// stranger.
+func (p *partition) run(ctx context.Context, s *script.Script, args ...string) (outcome, detail string, err error) {
+	reply, err := p.runner.Run(ctx, s, baseKey, append([]string{p.v.m.Fleet, strconv.Itoa(p.id)}, args...)...)
+	if err != nil {
+		return "", "", err
+	}
+	parts, err := reply.AsStrSlice()
+	if err != nil || len(parts) != 2 {
+		return "", "", fmt.Errorf("%s answered %v: %w", s.Source(), parts, err)
+	}
+	if parts[0] == "stranger" {
+		return "", "", p.stranger(parts[1])
+	}
+	return parts[0], parts[1], nil
+}
+
+// placed runs a script whose outcome may be where a tag is.
+func (p *partition) placed(ctx context.Context, s *script.Script, args ...string) (outcome string, home int, err error) {
+	outcome, detail, err := p.run(ctx, s, args...)
+	if err == nil && outcome == "at" {
+		home, err = strconv.Atoi(detail)
+	}
+	return outcome, home, err
+}
+
+// limits returns the arguments that say when a partition is full.
+func limits(s directory.Settings) []string {
+	s = s.Effective()
+	return []string{strconv.FormatInt(s.MaxTags, 10), strconv.Itoa(s.MaxFill)}
+}

@@ -1,0 +1,118 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+
+	"crypto/tls"
+	"net"
+
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// builder returns a builder of commands for single servers. Only a client has one,
+// so a client is made that connects to nothing.
+func builder() rueidis.Builder {
+	c, _ := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       []string{"none"},
+		ForceSingleClient: true,
+		DisableCache:      true,
+		DialCtxFn: func(context.Context, string, *net.Dialer, *tls.Config) (net.Conn, error) {
+			return nil, errors.New("this client is never used")
+		},
+	})
+	defer c.Close()
+	return c.B()
+}
+
+// DoCache is Do: what a fleet moves is not tracked by its clients.
+func (c *client) DoCache(ctx context.Context, cmd rueidis.Cacheable, _ time.Duration) rueidis.RedisResult {
+	return c.Do(ctx, rueidis.Completed(cmd))
+}
+
+// DoMultiCache is DoMulti.
+func (c *client) DoMultiCache(ctx context.Context, multi ...rueidis.CacheableTTL) []rueidis.RedisResult {
+	cmds := make([]rueidis.Completed, len(multi))
+	for i := range multi {
+		cmds[i] = rueidis.Completed(multi[i].Cmd)
+	}
+	return c.DoMulti(ctx, cmds...)
+}
+
+// DoStream reads from the member that Do would ask first. Only what changes nothing
+// can be streamed: whether a write is in time is known when its reply is.
+func (c *client) DoStream(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResultStream {
+	return c.DoMultiStream(ctx, cmd)
+}
+
+// DoMultiStream does the same for commands of which all have one partition.
+func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) rueidis.MultiRedisResultStream {
+	tags, err := c.tags(multi)
+	if err != nil {
+		return rueidis.NewErrorResultStream(err)
+	}
+	var chosen target
+	for _, cmd := range multi {
+		if writes(cmd) {
+			return rueidis.NewErrorResultStream(ErrUnsupported.Saying("%s may write, and cannot be streamed", cmd.Commands()[0]))
+		}
+	}
+	for _, tag := range tags {
+		t, err := c.by.locate(ctx, tag, false)
+		if err != nil {
+			return rueidis.NewErrorResultStream(err)
+		}
+		if chosen.p != nil && chosen.p.id != t.p.id {
+			return rueidis.NewErrorResultStream(ErrMixedTags.Saying("commands for several partitions cannot be streamed together"))
+		}
+		chosen = t
+	}
+	if chosen.p == nil {
+		return rueidis.NewErrorResultStream(ErrNoTag.Saying("there is no command"))
+	}
+	m := chosen.p.master()
+	if chosen.place != nil {
+		m = chosen.p.reader(ctx, chosen.place)
+	}
+	inner, err := m.open(ctx)
+	if err != nil {
+		return rueidis.NewErrorResultStream(err)
+	}
+	return inner.DoMultiStream(ctx, multi...)
+}
+
+// Receive subscribes at one partition, for the client of that. A fleet has no
+// channels: they have no tag.
+func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error {
+	if _, ok := c.by.(byPartition); !ok {
+		return ErrUnsupported.Saying("a fleet has no channels")
+	}
+	t, err := c.by.locate(ctx, "", false)
+	if err != nil {
+		return err
+	}
+	inner, err := t.p.master().open(ctx)
+	if err != nil {
+		return err
+	}
+	return inner.Receive(ctx, subscribe, fn)
+}
+
+// Nodes returns the clients of the partitions by the addresses of their masters.
+func (c *client) Nodes() map[string]rueidis.Client {
+	nodes := map[string]rueidis.Client{}
+	for _, p := range c.f.view.Load().partitions {
+		if only, ok := c.by.(byPartition); !ok || only.id == p.id {
+			nodes[p.master().addr] = c.f.partition(p.id)
+		}
+	}
+	return nodes
+}
+
+// Mode returns that of a cluster, which a fleet is most like.
+func (c *client) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
+
+// Close ends what the client was made for.
+func (c *client) Close() { c.close() }

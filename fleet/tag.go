@@ -1,0 +1,43 @@
+package fleet
+
+import (
+	"strings"
+
+	"github.com/millrace/millrace/internal/commands"
+)
+
+// Tag returns the tag of a key: what is in its first pair of braces, or all of it
+// if there is none or nothing in it. It is the rule of Redis Cluster.
+func Tag(key string) string {
+	if open := strings.IndexByte(key, '{'); open >= 0 {
+		if length := strings.IndexByte(key[open+1:], '}'); length > 0 {
+			return key[open+1 : open+1+length]
+		}
+	}
+	return key
+}
+
+// tagOf returns the one tag of a command's keys. A command that has none is none
+// of the fleet's.
+func tagOf(words []string) (tag string, err error) {
+	found, mixed := false, false
+	known := commands.EachKey(words, func(key string) bool {
+		switch next := Tag(key); {
+		case !found:
+			tag, found = next, true
+		case next != tag:
+			mixed = true
+		}
+		return !mixed
+	})
+	switch {
+	case mixed:
+		return "", ErrMixedTags.Saying("%s has keys of several tags", words[0])
+	case !known:
+		return "", ErrNoTag.Saying("where %s has its keys is not known", words[0])
+	case found:
+		return tag, nil
+	default:
+		return "", ErrNoTag.Saying("%s has no key", words[0])
+	}
+}

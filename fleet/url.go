@@ -1,0 +1,42 @@
+package fleet
+
+import (
+	"net/url"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// ParseURL returns how to connect to a directory, and with the same user, password
+// and TLS to the members of its fleet:
+//
+//	fleet://USER:PASSWORD@HOST:PORT            its master
+//	fleet://HOST:PORT?addr=HOST2:PORT2         it and its replicas, whoever is master
+//	fleet://HOST:PORT?master_set=NAME          Sentinels that watch it
+//	fleets://...                               over TLS
+//
+// The rest is that of rueidis.ParseURL. The error is ErrConfig and shows no
+// password.
+func ParseURL(text string) (rueidis.ClientOption, error) {
+	refused := ErrConfig.Saying("this is no URL of a fleet")
+	refused.Hint = "Give fleet://HOST:PORT, where the directory is."
+	rest, tls := strings.CutPrefix(text, "fleets://")
+	if !tls {
+		var ok bool
+		if rest, ok = strings.CutPrefix(text, "fleet://"); !ok {
+			return rueidis.ClientOption{}, refused
+		}
+	}
+	scheme := "redis://"
+	if tls {
+		scheme = "rediss://"
+	}
+	if u, err := url.Parse(scheme + rest); err != nil || u.Host == "" {
+		return rueidis.ClientOption{}, refused
+	}
+	option, err := rueidis.ParseURL(scheme + rest)
+	if err != nil {
+		return rueidis.ClientOption{}, refused
+	}
+	return option, nil
+}

@@ -1,0 +1,218 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/ring"
+)
+
+// view is a map with what is needed to work by it. Only confirmed changes.
+type view struct {
+	m          *directory.Map
+	ring       *ring.Ring
+	partitions []*partition
+
+	viewLife, replyLimit, placementLife int64 // in nanoseconds
+
+	confirmed atomic.Int64 // when the last question was asked that confirmed the map
+}
+
+// fresh reports whether who looks at the clock now may write by the view.
+func (v *view) fresh(now int64) bool { return now-v.confirmed.Load() < v.viewLife }
+
+// never is a time that makes no view fresh.
+const never = -1 << 62
+
+// confirmed returns a view by which the caller may write, and when that was
+// looked up: from then on counts for how long a write may take. If the view at
+// hand is not fresh, it asks the directory.
+func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error) {
+	v, began = f.view.Load(), f.now()
+	if v.fresh(began) {
+		return v, began, nil
+	}
+	err = f.refresh(ctx)
+	v, began = f.view.Load(), f.now()
+	switch {
+	case v.fresh(began):
+		return v, began, nil
+	case ctx.Err() != nil:
+		return nil, 0, context.Cause(ctx)
+	default:
+		return nil, 0, ErrReadOnly.Saying("the directory did not confirm the fleet's map, so nothing can be written").With(err)
+	}
+}
+
+// follow asks the directory a few times in the life of a view.
+func (f *Fleet) follow() {
+	for {
+		every := time.Duration(f.view.Load().viewLife) / 4
+		if !retry.Sleep(f.ended, every) {
+			return
+		}
+		f.tell(f.refresh(f.ended))
+	}
+}
+
+// tell logs that writing has become impossible, or possible again.
+func (f *Fleet) tell(err error) {
+	writable := f.view.Load().fresh(f.now())
+	f.mu.Lock()
+	changed := writable != f.lastTold
+	f.lastTold = writable
+	f.mu.Unlock()
+	switch {
+	case !changed || f.ended.Err() != nil:
+	case writable:
+		f.cfg.Logger.Info("the fleet takes writes again: its directory confirms the map")
+	default:
+		f.cfg.Logger.Warn("the fleet is read-only: its directory does not confirm the map", "error", err)
+	}
+}
+
+// flight is a question to the directory, asked once for all who want to know.
+type flight struct {
+	done chan struct{}
+	err  error
+}
+
+// refresh has the directory confirm the view, or replaces it. Callers at the same
+// time share one question.
+func (f *Fleet) refresh(ctx context.Context) error {
+	f.mu.Lock()
+	if f.closed {
+		f.mu.Unlock()
+		return ErrClosed
+	}
+	one := f.flight
+	if one == nil {
+		one = &flight{done: make(chan struct{})}
+		f.flight = one
+		f.following.Go(func() {
+			one.err = f.ask()
+			f.mu.Lock()
+			f.flight = nil
+			f.mu.Unlock()
+			close(one.done)
+		})
+	}
+	f.mu.Unlock()
+	select {
+	case <-one.done:
+		return one.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// refreshSoon is refresh for who will not wait.
+func (f *Fleet) refreshSoon() {
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	_ = f.refresh(ctx)
+}
+
+// ask asks the directory's master, and if that does not answer any server for a
+// newer map to read by.
+func (f *Fleet) ask() error {
+	life, epoch := directory.DefaultViewLife, int64(0)
+	old := f.view.Load()
+	if old != nil {
+		life, epoch = time.Duration(old.viewLife), old.m.Epoch
+	}
+	asked := f.now()
+	ctx, cancel := context.WithTimeout(f.ended, life)
+	defer cancel()
+	m, err := f.dir.Confirm(ctx, epoch)
+	if err == nil && m == nil {
+		old.confirmed.Store(asked)
+		return nil
+	}
+	if err != nil {
+		asked = never
+		ctx, cancel := context.WithTimeout(f.ended, life)
+		defer cancel()
+		var failed error
+		if m, failed = f.dir.Load(ctx); failed != nil {
+			return errors.Join(err, failed)
+		}
+		if m.Epoch <= epoch {
+			return err
+		}
+	}
+	if m.Epoch <= epoch {
+		return directory.ErrMap.Saying("the directory's map has epoch %d, and this process has seen %d", m.Epoch, epoch)
+	}
+	if old != nil && m.Fleet != old.m.Fleet {
+		return directory.ErrMap.Saying("the directory has another fleet by now")
+	}
+	if failed := f.adopt(m, asked); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// adopt makes m the map to work by.
+func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
+	points, err := m.Ring()
+	if err != nil {
+		return err
+	}
+	set := m.Settings.Effective()
+	v := &view{
+		m: m, ring: points,
+		viewLife: int64(set.ViewLife), replyLimit: int64(set.ReplyLimit), placementLife: int64(set.PlacementLife),
+	}
+	v.confirmed.Store(confirmed)
+
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return ErrClosed
+	}
+	kept := map[string]*member{}
+	for _, p := range m.Partitions {
+		v.partitions = append(v.partitions, f.newPartition(v, p, kept))
+	}
+	for addr := range maps.Keys(f.members) {
+		if kept[addr] == nil {
+			// Closing waits for the calls under way.
+			f.following.Go(f.members[addr].close)
+		}
+	}
+	f.members = kept
+	f.view.Store(v)
+	return nil
+}
+
+// newPartition returns a partition with connections to its members, those that
+// there are and new ones.
+func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
+	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
+	for _, d := range p.Members() {
+		m := f.members[d.Addr]
+		if m == nil {
+			m = newMember(f, d.Addr)
+		}
+		kept[d.Addr] = m
+		made.members = append(made.members, m)
+		made.down = append(made.down, d.Down)
+	}
+	made.runner = &script.Runner{
+		Client: &client{f: f, by: byPartition{f, p.ID}, close: func() {}, spread: slices.Contains(made.down[1:], false)},
+		Retry:  retry.Policy{Patience: time.Duration(v.viewLife)},
+	}
+	return made
+}
+
+// reporter returns a name for this process, without spaces.
+func reporter() string { return rand.Text()[:12] }
