@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
 )
 
 var channelBehaviours = []behaviour{
@@ -197,9 +196,8 @@ func channelDelete(t *testing.T, on running) {
 	must(t, "AddNow", err)
 	lost, err := c.Delete(t.Context())
 	want(t, "Delete", lost, 100, err)
-	for key, err := range script.Scan(t.Context(), client, "*"+c.Name()+"*") {
-		must(t, "Scan", err)
-		t.Errorf("Delete left %q", key)
+	if left := keysOf(t, client, c.Name()); len(left) > 0 {
+		t.Errorf("Delete left %q", left)
 	}
 }
 

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Test runs every behaviour of every structure on every engine.
@@ -32,7 +34,7 @@ func Test(t *testing.T) {
 }
 
 // engines are the ways to run Redis.
-var engines = []engine{serverEngine, sentinelEngine, clusterEngine}
+var engines = []engine{serverEngine, sentinelEngine, clusterEngine, fleetEngine}
 
 // structures are what must behave alike on them.
 var structures = []structure{
@@ -123,6 +125,20 @@ func wantPatient(t *testing.T, what string, began time.Time, err error) {
 	if took := time.Since(began); err != nil && took < patience {
 		t.Errorf("%s = %v after %v, want it repeated for longer", what, err, took)
 	}
+}
+
+// keysOf returns the keys with a structure's name in them, on all servers. What a
+// fleet writes down about where the structure is stays for as long as nobody has
+// it forgotten.
+func keysOf(t *testing.T, client rueidis.Client, name string) (keys []string) {
+	t.Helper()
+	for key, err := range script.Scan(t.Context(), client, "*"+name+"*") {
+		must(t, "Scan", err)
+		if !strings.HasPrefix(key, "mr:fleet:") {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // want fails the test at once unless what was asked for is what was got.

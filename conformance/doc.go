@@ -13,8 +13,8 @@
 //
 // A behaviour is written once and told nothing of the servers below:
 //
-//	                 server      sentinel     cluster      the next engine
-//	               ┌───────────┬────────────┬────────────┬ ─ ─ ─
+//	                 server      sentinel     cluster      fleet       the next engine
+//	               ┌───────────┬────────────┬────────────┬───────────┬ ─ ─ ─
 //	ick            │ the same behaviours, of which the
 //	lease          │ last ones are storms: a server dies
 //	the next one   │ under load
@@ -22,7 +22,7 @@
 //
 // An engine is a way to run Redis: one server with an append-only file; a master
 // with two replicas behind three Sentinels; a Cluster of three masters with a
-// replica each. It starts once, in which all behaviours keep apart by name. They
+// replica each; a fleet of three partitions with a replica each. It starts once, in which all behaviours keep apart by name. They
 // see it as the interface running: a new client, which server is home to a key,
 // and a disturbance that takes that server away. What a disturbance is, the engine
 // decides: a SIGKILL and a restart, or a SIGKILL and the failover that follows.

@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // brief is a time that passes during a test.
@@ -55,12 +54,7 @@ func shardKeys(kind, namespace string) []string {
 // stored returns the keys of a namespace.
 func stored(t *testing.T, on running, namespace string) []string {
 	t.Helper()
-	var list []string
-	for key, err := range script.Scan(t.Context(), on.client(t), "*{"+namespace+"*") {
-		must(t, "Scan", err)
-		list = append(list, key)
-	}
-	return list
+	return keysOf(t, on.client(t), "{"+namespace)
 }
 
 // wantShards checks that each key of a namespace lies in the slot of a shard or

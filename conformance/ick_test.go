@@ -16,7 +16,6 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
 )
 
 var ickBehaviours = []behaviour{
@@ -377,13 +376,7 @@ func ickDelete(t *testing.T, on running) {
 		token := wantReserve(t, k, 2, "a:1 b:2")
 		wantCommit(t, k, token, "a", 1, 0)
 		wantAdd(t, k, "a:3", 1, 0)
-		keys := func() (list []string) {
-			for key, err := range script.Scan(t.Context(), client, "*"+name+"*") {
-				must(t, "scan", err)
-				list = append(list, key)
-			}
-			return list
-		}
+		keys := func() []string { return keysOf(t, client, name) }
 		if got := keys(); len(got) < 4 {
 			t.Errorf("keys of an Ick = %v, want its sets, its version and more", got)
 		}

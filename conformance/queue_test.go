@@ -13,7 +13,6 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
 )
 
 var queueBehaviours = []behaviour{
@@ -241,9 +240,8 @@ func queueDelete(t *testing.T, on running) {
 	}
 	_, err := q.Delete(t.Context())
 	must(t, "Delete", err)
-	for key, err := range script.Scan(t.Context(), client, "*"+q.Name()+"*") {
-		must(t, "Scan", err)
-		t.Errorf("Delete left %q", key)
+	if left := keysOf(t, client, q.Name()); len(left) > 0 {
+		t.Errorf("Delete left %q", left)
 	}
 }
 

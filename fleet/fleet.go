@@ -64,6 +64,7 @@ type Fleet struct {
 	places *cache
 
 	builder rueidis.Builder
+	scripts scripts
 
 	mu        sync.Mutex
 	flight    *flight // the question to the directory that is under way
@@ -90,7 +91,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
 		dir: dir, cfg: cfg, name: reporter(), start: time.Now(), places: newCache(cfg.Placements),
-		builder: builder(), members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
+		builder: builder(), scripts: theScripts, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
 	// Who only reads can begin without the directory's master.
 	err := f.refresh(ctx)

@@ -102,7 +102,7 @@ func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 	}
 	f.places.drop(tag)
 	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
-		if _, _, err := v.partitions[id].placed(ctx, markScript, tag, token); err != nil {
+		if _, _, err := v.partitions[id].placed(ctx, f.scripts.mark, tag, token); err != nil {
 			return l, err
 		}
 	}
@@ -117,7 +117,7 @@ func (f *Fleet) unplace(ctx context.Context, tag string, l Location, token strin
 		return false, err
 	}
 	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
-		outcome, _, err := v.partitions[id].run(ctx, forgetScript, tag, token)
+		outcome, _, err := v.partitions[id].run(ctx, f.scripts.forget, tag, token)
 		if err != nil || outcome == "kept" {
 			return true, err
 		}

@@ -42,7 +42,7 @@ func (tf *testFleet) servers(partitions, replicas int) []NewPartition {
 	tf.t.Helper()
 	made := make([]NewPartition, partitions)
 	for i := range made {
-		master := redistest.Start(tf.t, redistest.Options{TCP: true, AOF: true})
+		master := redistest.Start(tf.t, redistest.Options{TCP: true, AOF: true, Args: []string{"--repl-diskless-sync-delay", "0"}})
 		tf.masters = append(tf.masters, master)
 		made[i].Master = directory.Member{Addr: master.Addr(), Node: fmt.Sprint("n", len(tf.masters))}
 		var copies []*redistest.Server

@@ -44,7 +44,9 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		if found.How == Nowhere {
 			return target{p: v.partitions[place.home]}, nil
 		}
-		f.places.put(tag, place)
+		if !found.loose {
+			f.places.put(tag, place)
+		}
 		if !write {
 			return target{v.partitions[place.home], began, place}, nil
 		}
@@ -86,6 +88,8 @@ type Location struct {
 	Record    int    `json:"record"`    // the partition whose record says so
 	How       How    `json:"how"`
 	Asked     []int  `json:"asked"` // the partitions that were asked, in order
+
+	loose bool // a write has something to put right before it can go there
 }
 
 // Locate returns where a tag is. It does not place it.
@@ -180,7 +184,7 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 			return l, errOld
 		}
 		if write && (r.mark || !found) {
-			outcome, home, err := v.partitions[at].placed(ctx, placeScript, v.placeArgs(l.Tag, at != l.Record)...)
+			outcome, home, err := v.partitions[at].placed(ctx, f.scripts.place, v.placeArgs(l.Tag, at != l.Record)...)
 			if err != nil {
 				return l, err
 			}
@@ -189,6 +193,7 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 			}
 			r, found = record{home: home}, true
 		}
+		l.loose = l.loose || r.mark || !found
 		if r.home == at || !found {
 			l.Partition = at
 			return l, nil
@@ -228,7 +233,7 @@ func (p *partition) place(ctx context.Context, tag string, position uint64) (hom
 	epoch := strconv.FormatInt(p.v.m.Epoch, 10)
 	outcome := "full"
 	if p.phase == directory.Open {
-		if outcome, home, err = p.placed(ctx, placeScript, p.v.placeArgs(tag, false)...); err != nil {
+		if outcome, home, err = p.placed(ctx, p.f.scripts.place, p.v.placeArgs(tag, false)...); err != nil {
 			return 0, err
 		}
 	}
@@ -237,7 +242,7 @@ func (p *partition) place(ctx context.Context, tag string, position uint64) (hom
 		if err != nil {
 			return 0, err
 		}
-		if outcome, home, err = p.placed(ctx, forwardScript, tag, epoch, strconv.Itoa(next)); err != nil {
+		if outcome, home, err = p.placed(ctx, p.f.scripts.forward, tag, epoch, strconv.Itoa(next)); err != nil {
 			return 0, err
 		}
 	}
@@ -255,7 +260,7 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 		if q == p || q.phase != directory.Open || q.readOnly {
 			continue
 		}
-		outcome, _, err := q.run(ctx, vacancyScript, limits(p.v.m.Settings)...)
+		outcome, _, err := q.run(ctx, p.f.scripts.vacancy, limits(p.v.m.Settings)...)
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)

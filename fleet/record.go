@@ -32,14 +32,18 @@ var (
 	forgetSource string
 )
 
-var (
-	placeScript   = script.New("fleet.place", placeSource, memberFragment, roomFragment)
-	forwardScript = script.New("fleet.forward", forwardSource, memberFragment)
-	vacancyScript = script.New("fleet.vacancy", vacancySource, memberFragment, roomFragment)
-	raiseScript   = script.New("fleet.raise", raiseSource, memberFragment)
-	markScript    = script.New("fleet.mark", markSource, memberFragment)
-	forgetScript  = script.New("fleet.forget", forgetSource, memberFragment)
-)
+// scripts are what members run.
+type scripts struct{ place, forward, vacancy, mark, forget *script.Script }
+
+var theScripts = scripts{
+	place:   script.New("fleet.place", placeSource, memberFragment, roomFragment),
+	forward: script.New("fleet.forward", forwardSource, memberFragment),
+	vacancy: script.New("fleet.vacancy", vacancySource, memberFragment, roomFragment),
+	mark:    script.New("fleet.mark", markSource, memberFragment),
+	forget:  script.New("fleet.forget", forgetSource, memberFragment),
+}
+
+var raiseScript = script.New("fleet.raise", raiseSource, memberFragment)
 
 // record is what a partition has written down about a tag.
 type record struct {

@@ -1,0 +1,324 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// unfenced are settings under which the fence never closes.
+var unfenced = directory.Settings{ViewLife: time.Hour, ReplyLimit: time.Hour, PlacementLife: time.Hour}
+
+// patient is a connection that does not give a server up that hangs.
+var patient = rueidis.ClientOption{ConnWriteTimeout: time.Minute}
+
+// replace makes the replica of partition 0 its master, as an agent does when the
+// grace is over.
+func (tf *testFleet) replace(grace time.Duration) {
+	tf.t.Helper()
+	tf.change(func(m *directory.Map) { m.Partitions[0].ReadOnly = true })
+	if !retry.Sleep(tf.t.Context(), grace) { // the protocol is to wait
+		tf.t.Fatal("the test has ended")
+	}
+	tf.promote()
+}
+
+// promote is the rest of it.
+func (tf *testFleet) promote() {
+	tf.t.Helper()
+	c := tf.copies[0][0].Client(tf.t)
+	must(tf.t, c.Do(tf.t.Context(), c.B().Replicaof().No().One().Build()).Error())
+	tf.change(func(m *directory.Map) {
+		p := &m.Partitions[0]
+		p.ReadOnly = false
+		p.Epoch++
+		p.Master, p.Replicas = p.Replicas[0], nil
+	})
+}
+
+// TestStoppedMasterConfirmsNothing stops a master while writes are under way,
+// replaces it, and lets it go on: it does what it was sent, answers, and all of it
+// is lost. No client may take one of these answers for a success.
+func TestStoppedMasterConfirmsNothing(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		settings directory.Settings
+		lost     bool
+	}{
+		{"with the fence", quick, false},
+		{"without", unfenced, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tf := startFleet(t, 1, 1, tc.settings)
+			f := tf.open(Config{Option: patient})
+			c, ctx := f.Client(), t.Context()
+			must(t, set(ctx, c, "{a}", "placed"))
+			tf.masters[0].Pause()
+			var acknowledged, late atomic.Int64
+			var writing sync.WaitGroup
+			began := make(chan struct{}, 200)
+			for i := range 200 {
+				writing.Go(func() {
+					began <- struct{}{}
+					switch err := set(ctx, c, fmt.Sprintf("{a}%d", i), "x"); {
+					case err == nil:
+						acknowledged.Add(1)
+					case errors.Is(err, ErrUncertain):
+						late.Add(1)
+					}
+				})
+			}
+			for range 200 {
+				<-began
+			}
+			tf.replace(quick.Grace())
+			tf.masters[0].Resume()
+			writing.Wait()
+			kept := tf.copies[0][0].Client(t)
+			have, err := kept.Do(ctx, kept.B().Dbsize().Build()).AsInt64()
+			must(t, err)
+			if have > 10 {
+				t.Fatalf("the new master has %d keys: it was given what the old one was to lose", have)
+			}
+			if got := acknowledged.Load(); (got > 0) != tc.lost {
+				t.Errorf("%d writes were acknowledged and lost, %d uncertain; want some: %v", got, late.Load(), tc.lost)
+			}
+		})
+	}
+}
+
+// TestStaleViewWritesNothing cuts a client off from the directory, not from the
+// master, which is replaced meanwhile. The old master takes writes for ever.
+func TestStaleViewWritesNothing(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name     string
+		settings directory.Settings
+		want     error
+	}{
+		{"with the fence", quick, ErrReadOnly},
+		{"without", unfenced, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tf := startFleet(t, 1, 1, tc.settings)
+			proxy := redistest.NewTCPProxy(t, tf.dirs.Addr())
+			f := tf.openBy(tf.dial(proxy.Addr()), Config{})
+			c, ctx := f.Client(), t.Context()
+			must(t, set(ctx, c, "{a}", "before"))
+			proxy.Cut()
+			tf.replace(quick.Grace())
+			err := set(ctx, c, "{a}", "after")
+			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
+				t.Errorf("a write by a client that was cut off = %v, want %v", err, tc.want)
+			}
+			if got, err := get(ctx, c, "{a}"); err != nil || got == "" {
+				t.Errorf("a read by a client that was cut off = %q, %v, want what it can get", got, err)
+			}
+			if tc.want == nil {
+				return // its view is good for an hour
+			}
+			proxy.Heal()
+			redistest.Eventually(t, "it takes writes again by itself, where they last", func() bool {
+				return set(ctx, c, "{a}", "healed") == nil && f.Map().Partitions[0].Epoch == 2
+			})
+			must(t, set(ctx, c, "{a}", "healed"))
+			if got, err := get(ctx, tf.copies[0][0].Client(t), "{a}"); err != nil || got != "healed" {
+				t.Errorf("the new master has %q, %v, want healed", got, err)
+			}
+		})
+	}
+}
+
+// TestDirectoryIsAway kills the directory: the fleet is read-only once the view is
+// old, not before, and takes writes again when the directory is back.
+func TestDirectoryIsAway(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 2, 0, quick)
+	f := tf.open(Config{})
+	c, ctx := f.Client(), t.Context()
+	must(t, set(ctx, c, "{a}", "x"))
+	f.refresh(ctx)
+	began := time.Now()
+	tf.dirs.Kill()
+	if err := set(ctx, c, "{a}", "y"); err != nil && time.Since(began) < quick.ViewLife/2 {
+		t.Errorf("a write by a fresh view = %v after %v, want none", err, time.Since(began))
+	}
+	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(ctx, c, "{a}", "z"), ErrReadOnly) })
+	if took := time.Since(began); took < quick.ViewLife/2 {
+		t.Errorf("writes were refused after %v, before the view was old", took)
+	}
+	if got, err := get(ctx, c, "{a}"); err != nil || got == "" {
+		t.Errorf("GET = %q, %v, want a value: reads go on", got, err)
+	}
+	wantError(t, set(ctx, c, "{never seen}", "x"), ErrReadOnly)
+	if _, err := get(ctx, c, "{never seen}"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("GET of a tag that nobody can be sure not to exist = %v, want ErrUnavailable", err)
+	}
+	tf.dirs.Restart()
+	redistest.Eventually(t, "writes are taken again", func() bool { return set(ctx, c, "{b}", "x") == nil })
+}
+
+// TestEpochsNeverGoBack gives the directory an old map.
+func TestEpochsNeverGoBack(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f := tf.open(Config{})
+	c, ctx := f.Client(), t.Context()
+	must(t, set(ctx, c, "{a}", "x"))
+	d := tf.dirs.Client(t)
+	const key = "mr:fleet:{directory}"
+	old, err := d.Do(ctx, d.B().Hgetall().Key(key).Build()).AsStrMap()
+	must(t, err)
+	tf.change(func(m *directory.Map) { m.Partitions[0].Epoch++ })
+	redistest.Eventually(t, "the client has the new map", func() bool { return f.Map().Epoch == 2 })
+	must(t, d.Do(ctx, d.B().Hset().Key(key).FieldValue().FieldValue("epoch", old["epoch"]).FieldValue("map", old["map"]).Build()).Error())
+	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(ctx, c, "{a}", "y"), ErrReadOnly) })
+	if got := f.Map().Epoch; got != 2 {
+		t.Errorf("the client went back to epoch %d", got)
+	}
+}
+
+// throughProxies is a fleet of one partition whose master is reached through a
+// proxy.
+func throughProxies(t *testing.T, settings directory.Settings) (*testFleet, *redistest.Proxy) {
+	t.Helper()
+	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf.dir = tf.dial(tf.dirs.Addr())
+	partitions := tf.servers(1, 0)
+	proxy := redistest.NewTCPProxy(t, partitions[0].Master.Addr)
+	partitions[0].Master.Addr = proxy.Addr()
+	_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: settings})
+	must(t, err)
+	return tf, proxy
+}
+
+// TestLostRepliesAreUncertain: a write whose reply was lost is not repeated, and
+// its caller is told that nobody knows.
+func TestLostRepliesAreUncertain(t *testing.T) {
+	t.Parallel()
+	tf, proxy := throughProxies(t, quick)
+	f := tf.open(Config{})
+	c, ctx := f.Client(), t.Context()
+	must(t, set(ctx, c, "{a}n", "0"))
+	proxy.DropReply(redistest.Named("INCR"))
+	wantError(t, c.Do(ctx, c.B().Incr().Key("{a}n").Build()).Error(), ErrUncertain)
+	redistest.Eventually(t, "the connection is there again", func() bool {
+		got, err := get(ctx, c, "{a}n")
+		if err == nil && got != "1" {
+			t.Fatalf("{a}n = %q, want 1: done once", got)
+		}
+		return err == nil
+	})
+
+	proxy.DropReply(redistest.Named("INCR"))
+	results := c.DoMulti(ctx, c.B().Set().Key("{a}m").Value("x").Build(), c.B().Incr().Key("{a}n").Build())
+	wantError(t, results[1].Error(), ErrUncertain)
+}
+
+// TestLateRepliesAreUncertain: what was done is done, but perhaps by a master that
+// had been replaced.
+func TestLateRepliesAreUncertain(t *testing.T) {
+	t.Parallel()
+	tf, proxy := throughProxies(t, quick)
+	f := tf.open(Config{Option: patient})
+	c, ctx := f.Client(), t.Context()
+	must(t, set(ctx, c, "{a}", "x"))
+	proxy.Delay(2 * quick.ReplyLimit)
+	wantError(t, set(ctx, c, "{a}", "y"), ErrUncertain)
+	results := c.DoMulti(ctx, c.B().Set().Key("{a}").Value("z").Build(), c.B().Get().Key("{a}").Build())
+	wantError(t, results[0].Error(), ErrUncertain)
+	if got, err := get(ctx, c, "{a}"); err != nil || got != "z" {
+		t.Errorf("GET = %q, %v, want z: a read may be late", got, err)
+	}
+	proxy.Delay(0)
+	must(t, set(ctx, c, "{a}", "x"))
+}
+
+// TestBlockingCommands may take as long as they block.
+func TestBlockingCommands(t *testing.T) {
+	t.Parallel()
+	f := startFleet(t, 1, 0, quick).open(Config{})
+	c, ctx := f.Client(), t.Context()
+	block := 3 * quick.ReplyLimit
+	err := c.Do(ctx, c.B().Blpop().Key("{a}").Timeout(block.Seconds()).Build()).Error()
+	if !rueidis.IsRedisNil(err) {
+		t.Errorf("BLPOP of nothing = %v, want nil after its time", err)
+	}
+}
+
+// TestWaitReplicas: a success is on a replica.
+func TestWaitReplicas(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 1, quick)
+	f := tf.open(Config{WaitReplicas: 1})
+	c, ctx := f.Client(), t.Context()
+	must(t, set(ctx, c, "{a}", "x"))
+	if got, err := get(ctx, tf.copies[0][0].Client(t), "{a}"); err != nil || got != "x" {
+		t.Errorf("the replica has %q, %v, want x at once", got, err)
+	}
+	tf.copies[0][0].Pause()
+	wantError(t, set(ctx, c, "{a}", "y"), ErrUncertain)
+	results := c.DoMulti(ctx, c.B().Set().Key("{a}1").Value("y").Build(), c.B().Set().Key("{a}2").Value("y").Build())
+	wantError(t, results[0].Error(), ErrUncertain)
+	wantError(t, results[1].Error(), ErrUncertain)
+	tf.copies[0][0].Resume()
+	redistest.Eventually(t, "writes are confirmed again", func() bool { return set(ctx, c, "{a}", "z") == nil })
+
+	two := tf.open(Config{WaitReplicas: 2})
+	wantError(t, set(ctx, two.Client(), "{a}", "x"), ErrUncertain)
+}
+
+// TestCancelledCallsReturn even from a server that hangs.
+func TestCancelledCallsReturn(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f := tf.open(Config{Option: patient})
+	c := f.Client()
+	must(t, set(t.Context(), c, "{a}", "x"))
+	tf.masters[0].Pause()
+	defer tf.masters[0].Resume()
+	for name, call := range map[string]func(ctx context.Context) error{
+		"write":      func(ctx context.Context) error { return set(ctx, c, "{a}", "y") },
+		"read":       func(ctx context.Context) error { _, err := get(ctx, c, "{a}"); return err },
+		"a new tag":  func(ctx context.Context) error { return set(ctx, c, "{b}", "y") },
+		"read a new": func(ctx context.Context) error { _, err := get(ctx, c, "{c}"); return err },
+	} {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		began := time.Now()
+		err := call(ctx)
+		cancel()
+		if err == nil || time.Since(began) > time.Second {
+			t.Errorf("%s: %v after %v, want an error soon after the context's end", name, err, time.Since(began))
+		}
+	}
+}
+
+// TestClosed refuses everything.
+func TestClosed(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f := tf.open(Config{})
+	c, ctx := f.Client(), t.Context()
+	must(t, set(ctx, c, "{a}", "x"))
+	c.Close()
+	f.Close()
+	if err := set(ctx, c, "{a}", "x"); !errors.Is(err, ErrClosed) {
+		t.Errorf("a write after Close = %v, want ErrClosed", err)
+	}
+	if _, err := get(ctx, c, "{a}"); !errors.Is(err, ErrClosed) {
+		t.Errorf("a read after Close = %v, want ErrClosed", err)
+	}
+}

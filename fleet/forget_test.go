@@ -1,0 +1,134 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/ring"
+)
+
+func positionOf(tag string) uint64 { return ring.Position(tag) }
+
+func tagsCounted(t *testing.T, f *Fleet) (n int64) {
+	t.Helper()
+	status, err := f.Show(t.Context())
+	must(t, err)
+	for _, p := range status.Partitions {
+		n += p.Tags
+	}
+	return n
+}
+
+// TestForget frees the places of tags without keys, and no others.
+func TestForget(t *testing.T) {
+	t.Parallel()
+	settings := quick
+	settings.MaxTags = 8
+	tf := startFleet(t, 2, 0, settings)
+	f, other, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
+	c := f.Client()
+	var tags []string
+	for i := range 16 { // some of which are sent on
+		tags = append(tags, fmt.Sprint(i))
+		must(t, set(ctx, c, fmt.Sprintf("{%d}", i), "x"))
+	}
+	for i := range 10 {
+		must(t, c.Do(ctx, c.B().Del().Key(fmt.Sprintf("{%d}", i)).Build()).Error())
+	}
+	err := other.Forget(ctx, append(tags, "never there")...)
+	used, ok := errors.AsType[*InUseError](err)
+	if !ok || !errors.Is(err, ErrInUse) || !slices.Equal(used.Tags, []string{"10", "11", "12", "13", "14", "15"}) {
+		t.Errorf("Forget = %v, want the six that have keys to be in use", err)
+	}
+	if got := tagsCounted(t, f); got != 6 {
+		t.Errorf("%d tags are counted, want 6", got)
+	}
+	for i := range 16 {
+		l, err := other.Locate(ctx, fmt.Sprint(i))
+		must(t, err)
+		if (l.How == Nowhere) != (i < 10) {
+			t.Errorf("Locate(%d) = %+v", i, l)
+		}
+		must(t, set(ctx, c, fmt.Sprintf("{%d}", i), "y"))
+	}
+	tf.wantOneHome()
+	must(t, f.Forget(ctx))
+}
+
+// TestForgottenWhileInUse: another client remembers where the tag is, and writes.
+// Partitions were added, so that the tag would get another home.
+func TestForgottenWhileInUse(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		homes int
+	}{
+		{"with a life of placements", 1},
+		{"without", 2},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tf := startFleet(t, 1, 0, quick)
+			f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
+			m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{})
+			must(t, err)
+			tag := tagOwnedBy(t, m, 1)
+			// It was placed before, on the old partition.
+			_, home, err := user.view.Load().partitions[0].placed(ctx, user.scripts.place, tag, fmt.Sprint(m.Epoch), "0", "80", "0")
+			if err != nil || home != 0 {
+				t.Fatalf("place = %d, %v", home, err)
+			}
+			redistest.Eventually(t, "the clients have the map", func() bool { return f.Map().Epoch == m.Epoch && user.Map().Epoch == m.Epoch })
+			must(t, set(ctx, user.Client(), "{"+tag+"}", "x"))
+			c := user.Client()
+			must(t, c.Do(ctx, c.B().Del().Key("{"+tag+"}").Build()).Error())
+			if tc.homes == 2 {
+				user.places.get(tag).until = 1 << 62 // it never asks again
+			}
+			must(t, f.Forget(ctx, tag))
+			must(t, set(ctx, user.Client(), "{"+tag+"}user", "x"))
+			must(t, set(ctx, tf.open(Config{}).Client(), "{"+tag+"}", "x"))
+			if homes := tf.homes()[tag]; len(homes) != tc.homes {
+				t.Errorf("the tag has the homes %v, want %d", homes, tc.homes)
+			}
+		})
+	}
+}
+
+// TestForgetGivesWay to somebody who writes for the tag meanwhile.
+func TestForgetGivesWay(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
+	c := user.Client()
+	must(t, set(ctx, c, "{a}", "x"))
+	must(t, c.Do(ctx, c.B().Del().Key("{a}").Build()).Error())
+	token := "T"
+	l, err := f.mark(ctx, "a", token)
+	must(t, err)
+	// Its place is known for a while, and then found to be marked.
+	redistest.Eventually(t, "the mark is taken off", func() bool {
+		must(t, c.Do(ctx, c.B().Del().Key("{a}").Build()).Error())
+		r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a")
+		must(t, err)
+		return !r.mark
+	})
+	kept, err := f.unplace(ctx, "a", l, token)
+	if err != nil || !kept {
+		t.Errorf("unplace = %v, %v, want the tag kept", kept, err)
+	}
+	// A read does not take it off, and does not hide it from a write.
+	_, err = f.mark(ctx, "a", token)
+	must(t, err)
+	fresh := tf.open(Config{})
+	if _, err := get(ctx, fresh.Client(), "{a}"); err != nil {
+		t.Error(err)
+	}
+	must(t, set(ctx, fresh.Client(), "{a}", "x"))
+	if r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a"); err != nil || r.mark {
+		t.Errorf("the record after a write is %+v, %v, want no mark", r, err)
+	}
+}

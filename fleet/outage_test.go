@@ -1,0 +1,333 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// TestACandidateIsDown: the master of an old partition dies. What is known to be
+// elsewhere is served; what might be there is nowhere else.
+func TestACandidateIsDown(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f, ctx := tf.open(Config{}), t.Context()
+	m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{})
+	must(t, err)
+	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
+	tag := tagOwnedBy(t, m, 1)
+	must(t, set(ctx, f.Client(), "{"+tag+"}", "x"))
+
+	tf.masters[0].Kill()
+	other := tf.open(Config{})
+	must(t, set(ctx, other.Client(), "{"+tag+"}", "y"))
+	fresh := tag
+	for f.view.Load().ring.Owner(positionOf(fresh)) != 1 || fresh == tag {
+		fresh += "x"
+	}
+	wantError(t, set(ctx, other.Client(), "{"+fresh+"}", "x"), ErrUnavailable)
+	if _, err := get(ctx, other.Client(), "{"+fresh+"}"); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("GET of what might be on the dead partition = %v, want ErrUnavailable", err)
+	}
+	redistest.Eventually(t, "the directory is told", func() bool {
+		hints, err := tf.dir.Hints(ctx)
+		must(t, err)
+		return slices.ContainsFunc(hints, func(h directory.Hint) bool { return h.Addr == tf.masters[0].Addr() })
+	})
+	status, err := other.Show(ctx)
+	must(t, err)
+	if status.State != directory.Out || status.Partitions[0].State != directory.Out || status.Partitions[1].State != directory.Full {
+		t.Errorf("Show = %+v, want partition 0 out", status)
+	}
+	tf.masters[0].Restart()
+	must(t, retry.Policy{}.Do(ctx, func(int) error { return set(ctx, other.Client(), "{"+fresh+"}", "x") }))
+	tf.wantOneHome()
+}
+
+// TestAMemberWithoutItsData is not asked what it does not know any more, and given
+// nothing.
+func TestAMemberWithoutItsData(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f, ctx := tf.open(Config{}), t.Context()
+	must(t, set(ctx, f.Client(), "{a}", "x"))
+	c := tf.masters[0].Client(t)
+	must(t, c.Do(ctx, c.B().Flushall().Build()).Error()) // what a restart without its files does
+	other := tf.open(Config{})
+	wantError(t, set(ctx, other.Client(), "{a}", "x"), ErrStranger)
+	wantError(t, set(ctx, other.Client(), "{b}", "x"), ErrStranger)
+	if _, err := get(ctx, other.Client(), "{a}"); !errors.Is(err, ErrStranger) {
+		t.Errorf("GET = %v, want ErrStranger", err)
+	}
+	status, err := other.Show(ctx)
+	must(t, err)
+	if status.State != directory.Out || status.Partitions[0].Master.State != Strange {
+		t.Errorf("Show = %+v, want a stranger", status)
+	}
+}
+
+// TestRestartedWithItsData: a master that comes back with what it had goes on.
+func TestRestartedWithItsData(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 2, 0, quick)
+	f, ctx := tf.open(Config{}), t.Context()
+	var acknowledged []string
+	for i := range 50 {
+		key := fmt.Sprintf("{%d}", i)
+		must(t, set(ctx, f.Client(), key, "x"))
+		acknowledged = append(acknowledged, key)
+	}
+	for _, server := range tf.masters {
+		server.Kill()
+		server.Restart()
+	}
+	for _, key := range acknowledged {
+		must(t, retry.Policy{}.Do(ctx, func(int) error {
+			got, err := get(ctx, f.Client(), key)
+			if err == nil && got != "x" {
+				t.Errorf("%s = %q, want x", key, got)
+			}
+			return err
+		}))
+	}
+	must(t, retry.Policy{}.Do(ctx, func(int) error { return set(ctx, f.Client(), "{new}", "x") }))
+	tf.wantOneHome()
+}
+
+// TestAMasterDiesWithARecord: a replica that is promoted without a record that its
+// master had just written. Clients that remember the place ask again.
+func TestAMasterDiesWithARecord(t *testing.T) {
+	t.Parallel()
+	settings := quick
+	settings.PlacementLife = time.Hour
+	tf := startFleet(t, 1, 1, settings)
+	f, ctx := tf.open(Config{}), t.Context()
+	must(t, set(ctx, f.Client(), "{a}", "x"))
+	c := tf.copies[0][0].Client(t)
+	must(t, c.Do(ctx, c.B().Replicaof().No().One().Build()).Error())
+	must(t, c.Do(ctx, c.B().Del().Key("mr:fleet:{a}", "{a}").Build()).Error())
+	tf.replace(quick.Grace())
+	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Partitions[0].Epoch == 2 })
+	must(t, set(ctx, f.Client(), "{a}", "y"))
+	if got, err := get(ctx, c, "mr:fleet:{a}"); got != "0" || err != nil {
+		t.Errorf("the record on the new master is %q, %v, want one", got, err)
+	}
+}
+
+// TestReadsGoOnWithoutTheMaster by the replica's copy.
+func TestReadsGoOnWithoutTheMaster(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 2, 1, quick)
+	f, ctx := tf.open(Config{}), t.Context()
+	for i := range 20 {
+		must(t, set(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
+	}
+	for _, replica := range tf.copies {
+		awaitKeys(t, replica[0])
+	}
+	tf.masters[0].Kill()
+	for _, reader := range []*Fleet{f, tf.open(Config{}), tf.open(Config{Reads: FromReplicas})} {
+		for i := range 20 {
+			if got, err := get(ctx, reader.Client(), fmt.Sprintf("{%d}", i)); err != nil || got != "x" {
+				t.Errorf("{%d} = %q, %v, want x", i, got, err)
+			}
+		}
+	}
+	status, err := f.Show(ctx)
+	must(t, err)
+	if got := status.Partitions[0].State; got != directory.ReadOnly {
+		t.Errorf("the state of a partition without its master is %s, want read-only", got)
+	}
+}
+
+// awaitKeys waits until a replica has what its master has.
+func awaitKeys(t *testing.T, replica *redistest.Server) {
+	t.Helper()
+	redistest.Eventually(t, "the replica is in step", func() bool {
+		info := replica.Info("replication")
+		return info["master_link_status"] == "up" && info["slave_read_repl_offset"] == info["slave_repl_offset"]
+	})
+}
+
+// TestReplicasServeReads: balanced, sticky, and only those that can.
+func TestReplicasServeReads(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 2, quick)
+	f, ctx := tf.open(Config{Reads: FromReplicas}), t.Context()
+	servers := append([]*redistest.Server{tf.masters[0]}, tf.copies[0]...)
+	const tags = 60
+	for i := range tags {
+		must(t, set(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
+	}
+	for _, replica := range tf.copies[0] {
+		awaitKeys(t, replica)
+	}
+	dead := -1
+	// served counts the GETs that each server has had.
+	served := func() (counts []int) {
+		for i, s := range servers {
+			if i == dead {
+				counts = append(counts, 0)
+				continue
+			}
+			calls, n := s.Info("commandstats")["cmdstat_get"], 0
+			fmt.Sscanf(calls, "calls=%d", &n)
+			counts = append(counts, n)
+		}
+		return counts
+	}
+	readAll := func() (by []int) {
+		before := served()
+		for i := range tags {
+			if got, err := get(ctx, f.Client(), fmt.Sprintf("{%d}", i)); err != nil || got != "x" {
+				t.Errorf("{%d} = %q, %v, want x", i, got, err)
+			}
+		}
+		after := served()
+		for i := range after {
+			by = append(by, after[i]-before[i])
+		}
+		return by
+	}
+	readAll() // which also has the replicas looked at
+	for i, n := range readAll() {
+		if n < tags/6 {
+			t.Errorf("server %d served %d of %d reads, want about a third", i, n, tags)
+		}
+	}
+
+	before := served()
+	for range 30 {
+		if _, err := get(ctx, f.Client(), "{7}"); err != nil {
+			t.Error(err)
+		}
+	}
+	var busy int
+	for i, n := range served() {
+		if n-before[i] >= 30 {
+			busy++
+		}
+	}
+	if busy != 1 {
+		t.Errorf("reads of one tag were served by %d servers, want 1", busy)
+	}
+
+	// One follows nobody any more: its link is down.
+	c := tf.copies[0][0].Client(t)
+	must(t, c.Do(ctx, c.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error())
+	redistest.Eventually(t, "the replica without a link is not asked", func() bool {
+		by := readAll()
+		return by[1] <= 3 && by[0]+by[2] >= tags-3 // it is looked at with a GET
+	})
+
+	// One dies: its reads go to others.
+	dead = 2
+	tf.copies[0][1].Kill()
+	redistest.Eventually(t, "the master serves all", func() bool { return readAll()[0] == tags })
+}
+
+// link passes bytes between a replica and its master until it is held.
+type link struct {
+	net.Listener
+
+	mu sync.Mutex
+}
+
+func newLink(t *testing.T, target string) *link {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	k := &link{Listener: l}
+	var serving sync.WaitGroup
+	pass := func(to, from net.Conn) {
+		defer to.Close()
+		buf := make([]byte, 4096)
+		for {
+			n, err := from.Read(buf)
+			k.mu.Lock()
+			if err == nil {
+				_, err = to.Write(buf[:n])
+			}
+			k.mu.Unlock()
+			if err != nil {
+				return
+			}
+		}
+	}
+	serving.Go(func() {
+		for {
+			replica, err := l.Accept()
+			if err != nil {
+				return
+			}
+			master, err := net.Dial("tcp", target)
+			if err != nil {
+				replica.Close()
+				continue
+			}
+			serving.Go(func() { pass(master, replica) })
+			serving.Go(func() { pass(replica, master) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+	})
+	return k
+}
+
+// TestReadYourWrites with a replica whose link is up and which is given nothing
+// for a while.
+func TestReadYourWrites(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name  string
+		yours bool
+	}{{"with", true}, {"without", false}} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			tf := startFleet(t, 1, 1, quick)
+			f, ctx := tf.open(Config{Reads: FromReplicas, ReadYourWrites: tc.yours}), t.Context()
+			slow := newLink(t, tf.masters[0].Addr())
+			host, port, err := net.SplitHostPort(slow.Addr().String())
+			must(t, err)
+			c := tf.copies[0][0].Client(t)
+			must(t, c.Do(ctx, c.B().Arbitrary("REPLICAOF", host, port).Build()).Error())
+			redistest.Eventually(t, "the replica is in step through the link", func() bool {
+				info := tf.copies[0][0].Info("replication")
+				return info["master_port"] == port && info["master_link_status"] == "up"
+			})
+			// A tag whose reads go to the replica.
+			key := ""
+			for i := 0; key == ""; i++ {
+				if positionOf(fmt.Sprint(i))%2 == 1 {
+					key = fmt.Sprintf("{%d}", i)
+				}
+			}
+			must(t, set(ctx, f.Client(), key, "old"))
+			replicaServes := func() bool {
+				before := tf.copies[0][0].Info("commandstats")["cmdstat_get"]
+				got, err := get(ctx, f.Client(), key)
+				return err == nil && got != "" && tf.copies[0][0].Info("commandstats")["cmdstat_get"] != before
+			}
+			redistest.Eventually(t, "the replica serves what it has caught up with", replicaServes)
+
+			slow.mu.Lock()
+			wrote := set(ctx, f.Client(), key, "new")
+			got, err := get(ctx, f.Client(), key)
+			slow.mu.Unlock()
+			must(t, wrote)
+			if want := map[bool]string{true: "new", false: "old"}[tc.yours]; err != nil || got != want {
+				t.Errorf("a read after a write that the replica lacks = %q, %v, want %s", got, err, want)
+			}
+			redistest.Eventually(t, "the replica serves again", replicaServes)
+		})
+	}
+}
