@@ -1,0 +1,118 @@
+package devfleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/plan"
+)
+
+func (f *Fleet) dial() (*directory.Redis, error) {
+	return directory.Dial(rueidis.ClientOption{InitAddress: []string{f.directory.Addr}})
+}
+
+// growing says how to make the servers members. It is patient: this machine runs
+// all of them and, when they start, may have more to do than it has CPUs.
+func (f *Fleet) growing() fleet.GrowConfig {
+	return fleet.GrowConfig{
+		Option:   rueidis.ClientOption{Dialer: net.Dialer{Timeout: patience}, ConnWriteTimeout: patience},
+		Settings: f.cfg.Settings,
+	}
+}
+
+// patience is how long one step of making a fleet may take.
+const patience = 10 * time.Second
+
+// init makes a fleet of the servers.
+func (f *Fleet) init(ctx context.Context) error {
+	dir, err := f.dial()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	_, err = fleet.Init(ctx, dir, partitions(f.servers), f.growing())
+	return err
+}
+
+// AddPartition starts the servers of n more partitions, makes them part of the
+// fleet and returns when they take tags, which takes a few seconds. Other
+// partitions stay where they are. When it fails after the directory was told of the
+// servers, they are left to run, since clients may use them; package fleet can
+// finish the adding.
+func (f *Fleet) AddPartition(ctx context.Context, n int) error {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	if f.stopped {
+		return ErrStopped
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.life, func() { cancel(ErrStopped) })()
+
+	dir, err := f.dial()
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	present, err := dir.Confirm(ctx, 0)
+	if err != nil {
+		return err
+	}
+	placement, err := plan.PlaceMore(f.nodes, placementOf(present), n, f.cfg.Replicas+1)
+	if err != nil {
+		return err
+	}
+	servers := describe(len(present.Partitions), placement)
+	if err := f.launch(ctx, servers); err != nil {
+		return err
+	}
+	_, err = fleet.Add(ctx, dir, partitions(servers), f.growing())
+	if err != nil && !known(dir, servers[0].Addr) {
+		return errors.Join(err, f.discard(servers))
+	}
+	f.adopt(servers)
+	return err
+}
+
+// known reports whether clients may have been told of a server.
+func known(dir directory.Directory, addr string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	m, err := dir.Confirm(ctx, 0)
+	return err != nil || slices.ContainsFunc(m.Partitions, func(p directory.Partition) bool {
+		return slices.ContainsFunc(p.Members(), func(member directory.Member) bool { return member.Addr == addr })
+	})
+}
+
+// partitions returns what package fleet is told of servers.
+func partitions(servers []Server) []fleet.NewPartition {
+	var all []fleet.NewPartition
+	for _, s := range servers {
+		member := directory.Member{Addr: s.Addr, Node: s.Node}
+		if s.Role == Master {
+			all = append(all, fleet.NewPartition{Master: member})
+			continue
+		}
+		last := &all[len(all)-1]
+		last.Replicas = append(last.Replicas, member)
+	}
+	return all
+}
+
+// placementOf returns the nodes of each partition's members.
+func placementOf(m *directory.Map) [][]string {
+	placement := make([][]string, len(m.Partitions))
+	for i, p := range m.Partitions {
+		for _, member := range p.Members() {
+			placement[i] = append(placement[i], member.Node)
+		}
+	}
+	return placement
+}
