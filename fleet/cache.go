@@ -2,8 +2,8 @@ package fleet
 
 import (
 	"hash/maphash"
+	"math"
 	"strings"
-	"sync"
 	"sync/atomic"
 )
 
@@ -24,59 +24,74 @@ func (p *placement) holds(v *view, now int64) bool {
 		v.partitions[p.home].epoch == p.homeEpoch && v.partitions[p.via].epoch == p.viaEpoch
 }
 
-const cacheShards = 64
+// ways is how many places in the cache a tag may take.
+const ways = 8
 
-// cache remembers placements, as many as it may. One that is to make room is
-// chosen blindly: to find it again takes one question.
+// cache remembers placements. It is a table of sets of eight, and the tag's hash
+// says which set: a look-up reads at most eight pointers and takes no lock. Where
+// all eight are taken, the placement that ends first makes room: to find it again
+// takes one question.
 type cache struct {
-	seed   maphash.Seed
-	most   int // in a shard
-	shards [cacheShards]cacheShard
+	seed maphash.Seed
+	sets []cacheSet // a power of two
 }
 
-type cacheShard struct {
-	sync.RWMutex
-	places map[string]*placement
-	_      [64]byte // keeps the locks of two shards on different cache lines
+type cacheSet [ways]atomic.Pointer[remembered]
+
+type remembered struct {
+	tag   string
+	place *placement
 }
 
-func newCache(most int) *cache {
-	c := &cache{seed: maphash.MakeSeed(), most: max(1, most/cacheShards)}
-	for i := range c.shards {
-		c.shards[i].places = map[string]*placement{}
+// newCache returns one for that many placements. It has room for twice as many, so
+// that few sets are full.
+func newCache(many int) *cache {
+	sets := 1
+	for sets*ways < 2*many {
+		sets *= 2
 	}
-	return c
+	return &cache{seed: maphash.MakeSeed(), sets: make([]cacheSet, sets)}
 }
 
-func (c *cache) shard(tag string) *cacheShard {
-	return &c.shards[maphash.String(c.seed, tag)%cacheShards]
+func (c *cache) setOf(tag string) *cacheSet {
+	return &c.sets[maphash.String(c.seed, tag)&uint64(len(c.sets)-1)]
 }
 
 func (c *cache) get(tag string) *placement {
-	s := c.shard(tag)
-	s.RLock()
-	p := s.places[tag]
-	s.RUnlock()
-	return p
+	s := c.setOf(tag)
+	for i := range s {
+		if r := s[i].Load(); r != nil && r.tag == tag {
+			return r.place
+		}
+	}
+	return nil
 }
 
+// put remembers a placement. Of two for the same tag that are put at the same time
+// both may be held for a while; either may be used.
 func (c *cache) put(tag string, p *placement) {
-	s := c.shard(tag)
-	s.Lock()
-	defer s.Unlock()
-	if _, ok := s.places[tag]; !ok && len(s.places) >= c.most {
-		for victim := range s.places {
-			delete(s.places, victim)
+	s := c.setOf(tag)
+	victim, ends := 0, int64(math.MaxInt64)
+	for i := range s {
+		r := s[i].Load()
+		if r == nil || r.tag == tag {
+			victim = i
 			break
+		}
+		if r.place.until < ends {
+			victim, ends = i, r.place.until
 		}
 	}
 	// The tag may be a part of a large text.
-	s.places[strings.Clone(tag)] = p
+	s[victim].Store(&remembered{strings.Clone(tag), p})
 }
 
+// drop forgets a placement, wherever it is held.
 func (c *cache) drop(tag string) {
-	s := c.shard(tag)
-	s.Lock()
-	defer s.Unlock()
-	delete(s.places, tag)
+	s := c.setOf(tag)
+	for i := range s {
+		if r := s[i].Load(); r != nil && r.tag == tag {
+			s[i].CompareAndSwap(r, nil)
+		}
+	}
 }

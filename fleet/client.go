@@ -82,10 +82,14 @@ func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	if write {
-		return t.write(ctx, c.spread, cmd)[0]
+	switch {
+	case !write:
+		return t.read(ctx, cmd)
+	case c.spread:
+		return t.writeAll(ctx, true, cmd)[0]
+	default:
+		return t.write(ctx, cmd)
 	}
-	return t.read(ctx, cmd)[0]
 }
 
 // DoMulti sends commands to the partitions where their tags are, to all at the
@@ -97,27 +101,45 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	if err != nil {
 		return all(len(multi), err)
 	}
-	groups := map[int]*group{}
+	if len(multi) == 0 {
+		return nil
+	}
+	var first *group // most pipelines go to one partition
+	var groups map[int]*group
 	for i, tag := range tags {
-		t, err := c.by.locate(ctx, tag, writes(multi[i]))
+		write := writes(multi[i])
+		t, err := c.by.locate(ctx, tag, write)
 		if err != nil {
 			return all(len(multi), err)
 		}
-		g := groups[t.p.id]
-		if g == nil {
-			g = &group{target: t}
-			groups[t.p.id] = g
+		if first == nil {
+			first = &group{target: t, at: make([]int, 0, len(multi))}
+			groups = map[int]*group{t.p.id: first}
 		}
-		g.add(t, i, multi[i])
+		g := first
+		if t.p.id != first.p.id {
+			if g = groups[t.p.id]; g == nil {
+				g = &group{target: t}
+				groups[t.p.id] = g
+			}
+		}
+		g.add(t, i, write)
+	}
+	if len(groups) == 1 {
+		return first.do(ctx, c.spread, multi)
 	}
 	results := make([]rueidis.RedisResult, len(multi))
 	var working sync.WaitGroup
 	for _, g := range groups {
-		if len(groups) == 1 {
-			g.do(ctx, c.spread, results)
-			break
-		}
-		working.Go(func() { g.do(ctx, c.spread, results) })
+		working.Go(func() {
+			cmds := make([]rueidis.Completed, len(g.at))
+			for i, at := range g.at {
+				cmds[i] = multi[at]
+			}
+			for i, result := range g.do(ctx, c.spread, cmds) {
+				results[g.at[i]] = result
+			}
+		})
 	}
 	working.Wait()
 	return results
@@ -126,33 +148,32 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 // group is what goes to one partition.
 type group struct {
 	target
-	write bool
-	at    []int // where among all the commands they are
-	cmds  []rueidis.Completed
+
+	write  bool
+	at     []int        // where among all the commands they are
+	places []*placement // of the tags that are written for, where that is to be remembered
 }
 
-func (g *group) add(t target, at int, cmd rueidis.Completed) {
-	if writes(cmd) {
-		// What was allowed first counts for all.
-		if !g.write || t.began < g.began {
-			g.target = t
-		}
-		g.write = true
+func (g *group) add(t target, at int, write bool) {
+	// What was allowed to write first counts for all.
+	if write && (!g.write || t.began < g.began) {
+		g.target, g.write = t, true
+	}
+	if write && t.place != nil && t.p.f.cfg.ReadYourWrites {
+		g.places = append(g.places, t.place)
 	}
 	g.at = append(g.at, at)
-	g.cmds = append(g.cmds, cmd)
 }
 
-func (g *group) do(ctx context.Context, spread bool, results []rueidis.RedisResult) {
-	var replies []rueidis.RedisResult
+func (g *group) do(ctx context.Context, spread bool, cmds []rueidis.Completed) []rueidis.RedisResult {
 	if g.write {
-		replies = g.target.write(ctx, spread, g.cmds...)
-	} else {
-		replies = g.read(ctx, g.cmds...)
+		results := g.writeAll(ctx, spread, cmds...)
+		for _, place := range g.places {
+			place.wrote.Store(g.p.f.now())
+		}
+		return results
 	}
-	for i, at := range g.at {
-		results[at] = replies[i]
-	}
+	return g.readAll(ctx, cmds...)
 }
 
 // tags returns the tag of each command. What has no key of its own belongs to its

@@ -232,7 +232,9 @@ func TestLostRepliesAreUncertain(t *testing.T) {
 // had been replaced.
 func TestLateRepliesAreUncertain(t *testing.T) {
 	t.Parallel()
-	tf, proxy := throughProxies(t, quick)
+	settings := quick
+	settings.PlacementLife = time.Hour
+	tf, proxy := throughProxies(t, settings)
 	f := tf.open(Config{Option: patient})
 	c, ctx := f.Client(), t.Context()
 	must(t, set(ctx, c, "{a}", "x"))
@@ -262,7 +264,9 @@ func TestBlockingCommands(t *testing.T) {
 // TestWaitReplicas: a success is on a replica.
 func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 1, 1, quick)
+	settings := quick
+	settings.ReplyLimit = 4 * time.Second // a busy machine's replica takes its time
+	tf := startFleet(t, 1, 1, settings)
 	f := tf.open(Config{WaitReplicas: 1})
 	c, ctx := f.Client(), t.Context()
 	must(t, set(ctx, c, "{a}", "x"))

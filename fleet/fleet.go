@@ -42,7 +42,7 @@ type Config struct {
 	WaitReplicas int
 
 	// Placements is of how many tags to remember where they are, about 150 bytes
-	// each. Defaults to 100,000.
+	// each. More than four times as many are never held. Defaults to 100,000.
 	Placements int
 
 	// Option has what is needed to connect to members: user, password, TLS,
@@ -97,7 +97,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
 		stop()
-		return nil, err
+		return nil, unasked(ctx, err)
 	}
 	f.following.Go(f.follow)
 	return f, nil

@@ -9,13 +9,13 @@ import (
 // client, and in the partition of each.
 func TestAFleetIsOneClient(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 3, 0, quick)
+	tf := startFleet(t, 3, 0, calm)
 	f, other := tf.open(Config{}), tf.open(Config{})
 	c, ctx := f.Client(), t.Context()
 	used := map[int]int{}
 	for i := range 300 {
 		key := fmt.Sprintf("{user:%d}:name", i)
-		must(t, set(ctx, c, key, fmt.Sprint(i)))
+		must(t, put(ctx, c, key, fmt.Sprint(i)))
 		if got, err := get(ctx, other.Client(), key); err != nil || got != fmt.Sprint(i) {
 			t.Fatalf("GET %s = %q, %v, want %d", key, got, err, i)
 		}

@@ -33,7 +33,7 @@ func TestForget(t *testing.T) {
 	var tags []string
 	for i := range 16 { // some of which are sent on
 		tags = append(tags, fmt.Sprint(i))
-		must(t, set(ctx, c, fmt.Sprintf("{%d}", i), "x"))
+		must(t, put(ctx, c, fmt.Sprintf("{%d}", i), "x"))
 	}
 	for i := range 10 {
 		must(t, c.Do(ctx, c.B().Del().Key(fmt.Sprintf("{%d}", i)).Build()).Error())
@@ -52,7 +52,7 @@ func TestForget(t *testing.T) {
 		if (l.How == Nowhere) != (i < 10) {
 			t.Errorf("Locate(%d) = %+v", i, l)
 		}
-		must(t, set(ctx, c, fmt.Sprintf("{%d}", i), "y"))
+		must(t, put(ctx, c, fmt.Sprintf("{%d}", i), "y"))
 	}
 	tf.wantOneHome()
 	must(t, f.Forget(ctx))
@@ -73,7 +73,7 @@ func TestForgottenWhileInUse(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 0, quick)
 			f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-			m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{})
+			m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly})
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
 			// It was placed before, on the old partition.
@@ -82,15 +82,15 @@ func TestForgottenWhileInUse(t *testing.T) {
 				t.Fatalf("place = %d, %v", home, err)
 			}
 			redistest.Eventually(t, "the clients have the map", func() bool { return f.Map().Epoch == m.Epoch && user.Map().Epoch == m.Epoch })
-			must(t, set(ctx, user.Client(), "{"+tag+"}", "x"))
+			must(t, put(ctx, user.Client(), "{"+tag+"}", "x"))
 			c := user.Client()
 			must(t, c.Do(ctx, c.B().Del().Key("{"+tag+"}").Build()).Error())
 			if tc.homes == 2 {
 				user.places.get(tag).until = 1 << 62 // it never asks again
 			}
 			must(t, f.Forget(ctx, tag))
-			must(t, set(ctx, user.Client(), "{"+tag+"}user", "x"))
-			must(t, set(ctx, tf.open(Config{}).Client(), "{"+tag+"}", "x"))
+			must(t, put(ctx, user.Client(), "{"+tag+"}user", "x"))
+			must(t, put(ctx, tf.open(Config{}).Client(), "{"+tag+"}", "x"))
 			if homes := tf.homes()[tag]; len(homes) != tc.homes {
 				t.Errorf("the tag has the homes %v, want %d", homes, tc.homes)
 			}
@@ -104,7 +104,7 @@ func TestForgetGivesWay(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
 	c := user.Client()
-	must(t, set(ctx, c, "{a}", "x"))
+	must(t, put(ctx, c, "{a}", "x"))
 	must(t, c.Do(ctx, c.B().Del().Key("{a}").Build()).Error())
 	token := "T"
 	l, err := f.mark(ctx, "a", token)
@@ -127,7 +127,7 @@ func TestForgetGivesWay(t *testing.T) {
 	if _, err := get(ctx, fresh.Client(), "{a}"); err != nil {
 		t.Error(err)
 	}
-	must(t, set(ctx, fresh.Client(), "{a}", "x"))
+	must(t, put(ctx, fresh.Client(), "{a}", "x"))
 	if r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a"); err != nil || r.mark {
 		t.Errorf("the record after a write is %+v, %v, want no mark", r, err)
 	}

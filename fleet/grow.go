@@ -73,7 +73,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 	case err == nil:
 		return nil, ErrExists
 	case !errors.Is(err, directory.ErrNoFleet):
-		return nil, err
+		return nil, unasked(ctx, err)
 	}
 	points, err := ring.New(weights...)
 	if err != nil {
@@ -100,7 +100,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 func Add(ctx context.Context, dir directory.Directory, partitions []NewPartition, cfg GrowConfig) (*directory.Map, error) {
 	m, err := dir.Confirm(ctx, 0)
 	if err != nil {
-		return nil, err
+		return nil, unasked(ctx, err)
 	}
 	begun, err := begun(m, partitions)
 	if err != nil {

@@ -23,13 +23,14 @@ const (
 	healthOld  = int64(2 * time.Second)
 )
 
-// reader returns the member that serves the reads of a tag.
-func (p *partition) reader(ctx context.Context, place *placement) *member {
-	if p.f.cfg.Reads == FromMasters {
+// reader returns the member that serves a read.
+func (t target) reader(ctx context.Context) *member {
+	p := t.p
+	if p.f.cfg.Reads == FromMasters || t.place == nil {
 		return p.master()
 	}
 	n := len(p.members)
-	first := int(place.position % uint64(n))
+	first := int(t.place.position % uint64(n))
 	for i := range n {
 		at := (first + i) % n
 		m := p.members[at]
@@ -40,7 +41,7 @@ func (p *partition) reader(ctx context.Context, place *placement) *member {
 			return m
 		}
 		h := p.health(ctx, m)
-		if h.linked && (!p.f.cfg.ReadYourWrites || h.caughtUp > place.wrote.Load()) {
+		if h.linked && (!p.f.cfg.ReadYourWrites || h.caughtUp > t.place.wrote.Load()) {
 			return m
 		}
 	}
@@ -48,11 +49,17 @@ func (p *partition) reader(ctx context.Context, place *placement) *member {
 }
 
 // others are the members to ask when one has failed: the master first, which may
-// only have dropped a connection.
-func (p *partition) others(failed *member) iter.Seq[*member] {
+// only have dropped a connection, and then replicas that have a copy.
+func (t target) others(ctx context.Context, failed *member) iter.Seq[*member] {
 	return func(yield func(*member) bool) {
-		for _, m := range p.members {
-			if (m != failed || m == p.master()) && !yield(m) {
+		if t.place == nil {
+			return
+		}
+		for i, m := range t.p.members {
+			if ctx.Err() != nil || i > 0 && (m == failed || !t.p.health(ctx, m).synced) {
+				continue
+			}
+			if !yield(m) {
 				return
 			}
 		}

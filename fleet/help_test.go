@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -12,10 +13,18 @@ import (
 
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 )
 
-// quick are settings for tests: the fence is what it is, only faster.
-var quick = directory.Settings{ViewLife: 400 * time.Millisecond, ReplyLimit: 200 * time.Millisecond, PlacementLife: 500 * time.Millisecond}
+// Settings for tests. By the quick ones the fence is what it is, only faster; by
+// the calm ones it does not close while a busy machine stands still for a moment.
+var (
+	quick = directory.Settings{ViewLife: 600 * time.Millisecond, ReplyLimit: 400 * time.Millisecond, PlacementLife: 700 * time.Millisecond}
+	calm  = directory.Settings{ViewLife: 5 * time.Second, ReplyLimit: 5 * time.Second, PlacementLife: 5 * time.Second}
+)
+
+// slowly has time to connect on a busy machine.
+var slowly = rueidis.ClientOption{Dialer: net.Dialer{Timeout: 10 * time.Second}}
 
 // testFleet is a fleet of real servers.
 type testFleet struct {
@@ -31,7 +40,7 @@ func startFleet(t *testing.T, partitions, replicas int, settings directory.Setti
 	t.Helper()
 	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
 	tf.dir = tf.dial(tf.dirs.Addr())
-	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), GrowConfig{Settings: settings}); err != nil {
+	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), GrowConfig{Settings: settings, Option: slowly}); err != nil {
 		t.Fatal(err)
 	}
 	return tf
@@ -78,6 +87,9 @@ func (tf *testFleet) openBy(dir directory.Directory, cfg Config) *Fleet {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
+	if cfg.Option.Dialer.Timeout == 0 {
+		cfg.Option.Dialer = slowly.Dialer
+	}
 	f, err := Open(tf.t.Context(), dir, cfg)
 	if err != nil {
 		tf.t.Fatal(err)
@@ -100,6 +112,11 @@ func (tf *testFleet) change(change func(m *directory.Map)) *directory.Map {
 		tf.t.Fatal(err)
 	}
 	return next
+}
+
+// put is set by one who repeats what nobody can say to have been done.
+func put(ctx context.Context, c rueidis.Client, key, value string) error {
+	return retry.Policy{}.Do(ctx, func(int) error { return set(ctx, c, key, value) })
 }
 
 func set(ctx context.Context, c rueidis.Client, key, value string) error {

@@ -20,15 +20,15 @@ func TestACandidateIsDown(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{})
+	m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly})
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
 	tag := tagOwnedBy(t, m, 1)
-	must(t, set(ctx, f.Client(), "{"+tag+"}", "x"))
+	must(t, put(ctx, f.Client(), "{"+tag+"}", "x"))
 
 	tf.masters[0].Kill()
 	other := tf.open(Config{})
-	must(t, set(ctx, other.Client(), "{"+tag+"}", "y"))
+	must(t, put(ctx, other.Client(), "{"+tag+"}", "y"))
 	fresh := tag
 	for f.view.Load().ring.Owner(positionOf(fresh)) != 1 || fresh == tag {
 		fresh += "x"
@@ -58,7 +58,7 @@ func TestAMemberWithoutItsData(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	must(t, set(ctx, f.Client(), "{a}", "x"))
+	must(t, put(ctx, f.Client(), "{a}", "x"))
 	c := tf.masters[0].Client(t)
 	must(t, c.Do(ctx, c.B().Flushall().Build()).Error()) // what a restart without its files does
 	other := tf.open(Config{})
@@ -82,7 +82,7 @@ func TestRestartedWithItsData(t *testing.T) {
 	var acknowledged []string
 	for i := range 50 {
 		key := fmt.Sprintf("{%d}", i)
-		must(t, set(ctx, f.Client(), key, "x"))
+		must(t, put(ctx, f.Client(), key, "x"))
 		acknowledged = append(acknowledged, key)
 	}
 	for _, server := range tf.masters {
@@ -110,13 +110,13 @@ func TestAMasterDiesWithARecord(t *testing.T) {
 	settings.PlacementLife = time.Hour
 	tf := startFleet(t, 1, 1, settings)
 	f, ctx := tf.open(Config{}), t.Context()
-	must(t, set(ctx, f.Client(), "{a}", "x"))
+	must(t, put(ctx, f.Client(), "{a}", "x"))
 	c := tf.copies[0][0].Client(t)
 	must(t, c.Do(ctx, c.B().Replicaof().No().One().Build()).Error())
 	must(t, c.Do(ctx, c.B().Del().Key("mr:fleet:{a}", "{a}").Build()).Error())
 	tf.replace(quick.Grace())
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Partitions[0].Epoch == 2 })
-	must(t, set(ctx, f.Client(), "{a}", "y"))
+	must(t, put(ctx, f.Client(), "{a}", "y"))
 	if got, err := get(ctx, c, "mr:fleet:{a}"); got != "0" || err != nil {
 		t.Errorf("the record on the new master is %q, %v, want one", got, err)
 	}
@@ -128,7 +128,7 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 	tf := startFleet(t, 2, 1, quick)
 	f, ctx := tf.open(Config{}), t.Context()
 	for i := range 20 {
-		must(t, set(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
+		must(t, put(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
 	}
 	for _, replica := range tf.copies {
 		awaitKeys(t, replica[0])
@@ -165,7 +165,7 @@ func TestReplicasServeReads(t *testing.T) {
 	servers := append([]*redistest.Server{tf.masters[0]}, tf.copies[0]...)
 	const tags = 60
 	for i := range tags {
-		must(t, set(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
+		must(t, put(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
 	}
 	for _, replica := range tf.copies[0] {
 		awaitKeys(t, replica)
@@ -311,7 +311,7 @@ func TestReadYourWrites(t *testing.T) {
 					key = fmt.Sprintf("{%d}", i)
 				}
 			}
-			must(t, set(ctx, f.Client(), key, "old"))
+			must(t, put(ctx, f.Client(), key, "old"))
 			replicaServes := func() bool {
 				before := tf.copies[0][0].Info("commandstats")["cmdstat_get"]
 				got, err := get(ctx, f.Client(), key)

@@ -35,13 +35,31 @@ type target struct {
 	place *placement // nil for who asks for a partition, or for a tag that has none
 }
 
-// write has the master do what may change data. All of it is sent at once.
+// write has the master do what may change data.
 //
 // This is the fence: the caller's view was fresh when began was read off the
 // clock, and what is answered later than the reply limit after that is no success.
 // Whoever replaces the master waits for both to pass, and so nothing that was done
 // by a master that had been replaced is ever taken for done.
-func (t target) write(ctx context.Context, spread bool, cmds ...rueidis.Completed) []rueidis.RedisResult {
+func (t target) write(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	p := t.p
+	if t.place != nil && p.f.cfg.ReadYourWrites {
+		defer func() { t.place.wrote.Store(p.f.now()) }()
+	}
+	if p.f.cfg.WaitReplicas > 0 || p.readOnly || cmd.IsBlock() {
+		return t.writeAll(ctx, false, cmd)[0]
+	}
+	c, err := p.master().open(ctx)
+	if err != nil {
+		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err))
+	}
+	result := c.Do(ctx, cmd)
+	return p.judge(ctx, result, p.f.now()-t.began > p.v.replyLimit)
+}
+
+// writeAll does the same for several commands, all of which are sent at once. With
+// spread it waits a moment for a replica to have them.
+func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	p := t.p
 	if p.readOnly {
 		p.f.refreshSoon()
@@ -60,13 +78,10 @@ func (t target) write(ctx context.Context, spread bool, cmds ...rueidis.Complete
 	}
 	replicas := p.f.cfg.WaitReplicas
 	var results []rueidis.RedisResult
-	switch {
-	case replicas == 0 && !spread && len(cmds) == 1:
-		results = []rueidis.RedisResult{c.Do(ctx, cmds[0])}
-	case replicas == 0 && !spread, blocks:
+	if replicas == 0 && !spread || blocks {
 		replicas = 0
 		results = c.DoMulti(ctx, cmds...)
-	default:
+	} else {
 		// Only in one pipeline does WAIT speak of these writes.
 		patience := p.v.replyLimit / 2 / 1e6
 		wait := c.B().Wait().Numreplicas(int64(max(1, replicas))).Timeout(patience).Build()
@@ -84,9 +99,6 @@ func (t target) write(ctx context.Context, spread bool, cmds ...rueidis.Complete
 				}
 			}
 		}
-	}
-	if t.place != nil {
-		t.place.wrote.Store(p.f.now())
 	}
 	return results[:len(cmds)]
 }
@@ -143,62 +155,81 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	return ErrUncertain.Saying("partition %d: %s did not answer", p.id, m.addr).With(errors.New(err.Error()))
 }
 
-// read has a member do what changes nothing. If it fails, the next one is asked,
-// but not by who asks for a partition: what a SCAN has begun only the same server
-// can go on with.
-func (t target) read(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
-	p := t.p
-	if t.place == nil {
-		results, _ := p.ask(ctx, p.master(), cmds)
-		return results
-	}
-	for i := range cmds {
-		cmds[i] = cmds[i].Pin() // it may be sent again
-	}
-	m := p.reader(ctx, t.place)
-	results, err := p.ask(ctx, m, cmds)
+// read has a member do what changes nothing. If it does not answer, the next one is
+// asked, but not by who asks for a partition: what a SCAN has begun only the same
+// server can go on with.
+func (t target) read(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+	m := t.reader(ctx)
+	result := m.ask(ctx, cmd)
+	err := result.NonRedisError()
 	if err == nil {
-		return results
+		return t.p.answered(result)
 	}
-	for other := range p.others(m) {
-		if ctx.Err() != nil {
-			break
-		}
-		if other != p.master() && !p.health(ctx, other).synced {
-			continue
-		}
-		if again, failed := p.ask(ctx, other, cmds); failed == nil {
+	err = t.p.lost(ctx, m, err)
+	for other := range t.others(ctx, m) {
+		if again := other.ask(ctx, cmd); again.NonRedisError() == nil {
 			return again
 		}
 	}
-	return results
+	return rueidis.NewErrorResult(err)
 }
 
-// ask sends commands that change nothing to one member. The error says that it is
-// not the one to ask.
-func (p *partition) ask(ctx context.Context, m *member, cmds []rueidis.Completed) ([]rueidis.RedisResult, error) {
+// readAll does the same for several commands, all of which are sent at once. They
+// are sent again if none was answered.
+func (t target) readAll(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
+	m := t.reader(ctx)
+	results := m.askAll(ctx, cmds)
+	if answers(results) > 0 {
+		for i, result := range results {
+			if err := result.NonRedisError(); err != nil {
+				results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err))
+			} else {
+				t.p.answered(result)
+			}
+		}
+		return results
+	}
+	err := t.p.lost(ctx, m, results[0].NonRedisError())
+	for other := range t.others(ctx, m) {
+		if again := other.askAll(ctx, cmds); answers(again) > 0 {
+			return again
+		}
+	}
+	return all(len(cmds), err)
+}
+
+// answered looks at what a member said, and has the map looked at if it said that
+// another one may be the one to ask.
+func (p *partition) answered(result rueidis.RedisResult) rueidis.RedisResult {
+	if err := result.Error(); err != nil && troubled(err) {
+		p.f.refreshSoon()
+	}
+	return result
+}
+
+func answers(results []rueidis.RedisResult) (n int) {
+	for _, result := range results {
+		if result.NonRedisError() == nil {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *member) ask(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	c, err := m.open(ctx)
 	if err != nil {
-		err = p.lost(ctx, m, err)
-		return all(len(cmds), err), err
+		return rueidis.NewErrorResult(err)
 	}
-	var results []rueidis.RedisResult
-	if len(cmds) == 1 {
-		results = []rueidis.RedisResult{c.Do(ctx, cmds[0])}
-	} else {
-		results = c.DoMulti(ctx, cmds...)
+	return c.Do(ctx, cmd)
+}
+
+func (m *member) askAll(ctx context.Context, cmds []rueidis.Completed) []rueidis.RedisResult {
+	c, err := m.open(ctx)
+	if err != nil {
+		return all(len(cmds), err)
 	}
-	for _, result := range results {
-		if err := result.NonRedisError(); err != nil {
-			err = p.lost(ctx, m, err)
-			return all(len(cmds), err), err
-		}
-		if err := result.Error(); troubled(err) {
-			p.f.refreshSoon()
-			return results, err
-		}
-	}
-	return results, nil
+	return c.DoMulti(ctx, cmds...)
 }
 
 // all returns the same error for each of n commands.

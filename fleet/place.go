@@ -15,7 +15,7 @@ import (
 // locate returns where what has a tag is done. A write gives a tag that is nowhere
 // its place; a read of such a tag goes where it would belong.
 func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, error) {
-	for {
+	for range maxFinds {
 		var v *view
 		var began int64
 		if write {
@@ -52,7 +52,12 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		}
 		// Finding it took time: whether the caller may still write is asked anew.
 	}
+	return target{}, ErrUnavailable.Saying("finding the tag took longer than what was found could be used")
 }
+
+// maxFinds is how often a tag is looked for in one call. Once is enough unless the
+// map changes meanwhile, or the fleet is very slow.
+const maxFinds = 4
 
 // errOld means that a view is too old to place a tag by.
 var errOld = errors.New("the map is too old")

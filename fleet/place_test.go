@@ -90,7 +90,7 @@ func TestAllocationRaces(t *testing.T) {
 	}
 	growing.Go(func() {
 		for range 2 {
-			if _, err := Add(ctx, tf.dir, tf.servers(2, 0), GrowConfig{}); err != nil {
+			if _, err := Add(ctx, tf.dir, tf.servers(2, 0), GrowConfig{Option: slowly}); err != nil {
 				t.Error(err)
 			}
 		}
@@ -166,7 +166,7 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			}
 			old.scripts.place = script.New("fleet.place", source, memberFragment, roomFragment)
 
-			cfg, m := GrowConfig{}, old.Map()
+			cfg, m := GrowConfig{Option: slowly}, old.Map()
 			m, err := cfg.join(ctx, tf.dir, m, tf.servers(1, 0))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
@@ -175,8 +175,8 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			must(t, err)
 
 			young := tf.open(Config{})
-			must(t, set(ctx, young.Client(), "{"+tag+"}1", "x"))
-			must(t, set(ctx, old.Client(), "{"+tag+"}2", "x"))
+			must(t, put(ctx, young.Client(), "{"+tag+"}1", "x"))
+			must(t, put(ctx, old.Client(), "{"+tag+"}2", "x"))
 			if homes := tf.homes()[tag]; len(homes) != tc.homes {
 				t.Errorf("the tag has the homes %v, want %d", homes, tc.homes)
 			}
@@ -190,21 +190,21 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	cfg := GrowConfig{}
+	cfg := GrowConfig{Option: slowly}
 	m, err := cfg.join(ctx, tf.dir, f.Map(), tf.servers(1, 0))
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
 	before := tagOwnedBy(t, m, 1)
-	must(t, set(ctx, f.Client(), "{"+before+"}", "x"))
+	must(t, put(ctx, f.Client(), "{"+before+"}", "x"))
 	if homes := tf.homes()[before]; len(homes) != 1 || homes[0] != 0 {
 		t.Errorf("the tag has the homes %v, want the old partition", homes)
 	}
-	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{}); !errors.Is(err, ErrConfig) {
+	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly}); !errors.Is(err, ErrConfig) {
 		t.Errorf("another Add in between = %v, want to be told to finish this one", err)
 	}
 	// A call that was cut off is finished by the same one.
 	again := []NewPartition{{Master: m.Partitions[1].Master}}
-	opened, err := Add(ctx, tf.dir, again, GrowConfig{})
+	opened, err := Add(ctx, tf.dir, again, GrowConfig{Option: slowly})
 	must(t, err)
 	if len(opened.Partitions) != 2 || opened.Partitions[1].Phase != directory.Open || opened.Floor != opened.Epoch {
 		t.Errorf("the map after Add is %+v", opened)
@@ -219,7 +219,7 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	for f.view.Load().ring.Owner(ring.Position(after)) != 1 {
 		after += "y"
 	}
-	must(t, set(ctx, f.Client(), "{"+after+"}", "x"))
+	must(t, put(ctx, f.Client(), "{"+after+"}", "x"))
 	if homes := tf.homes()[after]; len(homes) != 1 || homes[0] != 1 {
 		t.Errorf("a new tag has the homes %v, want the new partition", homes)
 	}
@@ -233,11 +233,11 @@ func TestGrowingMovesNothing(t *testing.T) {
 	f, ctx := tf.open(Config{}), t.Context()
 	const tags = 200
 	for i := range tags {
-		must(t, set(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
+		must(t, put(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
 	}
 	before := tf.homes()
 	for range 2 {
-		_, err := Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), GrowConfig{})
+		_, err := Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), GrowConfig{Option: slowly})
 		must(t, err)
 	}
 	grown := tf.open(Config{})
@@ -260,7 +260,7 @@ func TestGrowingMovesNothing(t *testing.T) {
 // full; and everything is found again.
 func TestAFullPartitionSendsTagsOn(t *testing.T) {
 	t.Parallel()
-	settings := quick
+	settings := calm
 	settings.MaxTags = 5
 	tf := startFleet(t, 3, 0, settings)
 	f, ctx := tf.open(Config{}), t.Context()
@@ -282,7 +282,7 @@ func TestAFullPartitionSendsTagsOn(t *testing.T) {
 		if got, err := get(ctx, other.Client(), key); err != nil || got != "x" {
 			t.Errorf("%s = %q, %v", key, got, err)
 		}
-		must(t, set(ctx, other.Client(), key+"again", "x"))
+		must(t, put(ctx, other.Client(), key+"again", "x"))
 		l, err := other.Locate(ctx, fmt.Sprint(i))
 		must(t, err)
 		if l.How == Forwarded {
@@ -299,7 +299,7 @@ func TestAFullPartitionSendsTagsOn(t *testing.T) {
 // on, and not the tag.
 func TestFullByMemory(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 2, 0, quick)
+	tf := startFleet(t, 2, 0, calm)
 	f, ctx := tf.open(Config{}), t.Context()
 	c := tf.masters[0].Client(t)
 	memory := func(setting string) {
@@ -307,7 +307,7 @@ func TestFullByMemory(t *testing.T) {
 	}
 	memory("1") // it is over it from the start
 	for i := range 30 {
-		must(t, set(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
+		must(t, put(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
 	}
 	if got := tf.homes(); len(got) != 30 {
 		t.Errorf("%d tags are there, want 30", len(got))
@@ -318,7 +318,7 @@ func TestFullByMemory(t *testing.T) {
 		}
 	}
 	memory("0")
-	must(t, set(ctx, f.Client(), "{30}", "x"))
+	must(t, put(ctx, f.Client(), "{30}", "x"))
 	tf.wantOneHome()
 }
 
@@ -326,7 +326,7 @@ func TestFullByMemory(t *testing.T) {
 // tag on; another finds room there. Whoever writes the record first is right.
 func TestFullAndNotFullAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 3, 0, quick)
+	tf := startFleet(t, 3, 0, calm)
 	one, two, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
 	full := script.New("fleet.place", strings.Replace(placeSource, "if full(ARGV[5], ARGV[6]) then", "if true then", 1), memberFragment, roomFragment)
 	one.scripts.place = full
@@ -361,7 +361,7 @@ func TestFullAndNotFullAtTheSameTime(t *testing.T) {
 // TestAForwarderGoesAway between writing the record and the tag's arrival.
 func TestAForwarderGoesAway(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 2, 0, quick)
+	tf := startFleet(t, 2, 0, calm)
 	f, ctx := tf.open(Config{}), t.Context()
 	v, _, err := f.confirmed(ctx)
 	must(t, err)
@@ -373,7 +373,7 @@ func TestAForwarderGoesAway(t *testing.T) {
 	if got, err := get(ctx, f.Client(), "{"+tag+"}"); got != "" || err != nil {
 		t.Errorf("GET = %q, %v, want nothing", got, err)
 	}
-	must(t, set(ctx, f.Client(), "{"+tag+"}", "x"))
+	must(t, put(ctx, f.Client(), "{"+tag+"}", "x"))
 	status, err := f.Show(ctx)
 	must(t, err)
 	if got := status.Partitions[1].Tags; got != 1 {
@@ -398,22 +398,26 @@ func TestPlacingSurvivesLostReplies(t *testing.T) {
 	}
 }
 
-// TestCacheIsBounded.
+// TestCacheIsBounded puts in far more than it holds.
 func TestCacheIsBounded(t *testing.T) {
 	t.Parallel()
 	c := newCache(640)
 	for i := range 10_000 {
-		c.put(fmt.Sprint(i), &placement{home: i})
+		c.put(fmt.Sprint(i), &placement{home: i, until: int64(i)})
 		if got := c.get(fmt.Sprint(i)); got == nil || got.home != i {
 			t.Fatalf("get after put = %+v", got)
 		}
 	}
 	held := 0
-	for i := range c.shards {
-		held += len(c.shards[i].places)
+	for i := range c.sets {
+		for j := range c.sets[i] {
+			if r := c.sets[i][j].Load(); r != nil {
+				held++
+			}
+		}
 	}
-	if held > 640 {
-		t.Errorf("%d placements are held, want at most 640", held)
+	if held < 640 || held > 4*640 {
+		t.Errorf("%d placements are held, want 640 to 2560", held)
 	}
 	c.drop("9999")
 	if c.get("9999") != nil {

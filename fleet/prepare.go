@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"net"
 	"strconv"
 	"strings"
@@ -27,7 +26,11 @@ type server struct {
 }
 
 func (c *GrowConfig) connect(m directory.Member) (*server, error) {
-	client, err := rueidis.NewClient(memberOption(c.Option, m.Addr))
+	option := c.Option
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = 5 * time.Second // there is no hurry
+	}
+	client, err := rueidis.NewClient(memberOption(option, m.Addr))
 	if err != nil {
 		if client != nil {
 			client.Close()
@@ -96,22 +99,28 @@ func (s *server) fit(ctx context.Context) error {
 	if err != nil {
 		return s.failed(ctx, err)
 	}
-	size, err1 := replies[0].AsInt64()
-	ours, err2 := replies[1].AsInt64()
-	info, err3 := replies[2].ToString()
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return s.failed(ctx, err)
-	}
 	unfit := func(hint, format string, args ...any) error {
 		e := ErrUnfit.Saying("the server at "+s.Addr+" "+format, args...)
 		e.Hint = hint
 		return e
 	}
+	info, err := replies[2].ToString()
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	if field(info, "cluster_enabled") == "1" {
+		return unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
+	}
+	size, err := replies[0].AsInt64()
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	ours, err := replies[1].AsInt64()
 	switch {
+	case err != nil:
+		return s.failed(ctx, err)
 	case size != ours:
 		return unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size-ours)
-	case field(info, "cluster_enabled") == "1":
-		return unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
 	case number(info, "maxmemory") > 0 && strings.HasPrefix(field(info, "maxmemory_policy"), "allkeys-"):
 		return unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
 	}

@@ -72,11 +72,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	if chosen.p == nil {
 		return rueidis.NewErrorResultStream(ErrNoTag.Saying("there is no command"))
 	}
-	m := chosen.p.master()
-	if chosen.place != nil {
-		m = chosen.p.reader(ctx, chosen.place)
-	}
-	inner, err := m.open(ctx)
+	inner, err := chosen.reader(ctx).open(ctx)
 	if err != nil {
 		return rueidis.NewErrorResultStream(err)
 	}

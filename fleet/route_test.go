@@ -50,7 +50,7 @@ func TestTagOfACommand(t *testing.T) {
 // those of one tag come in order.
 func TestPipelines(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, 3, 0, quick).open(Config{})
+	f := startFleet(t, 3, 0, calm).open(Config{})
 	c := f.Client()
 	var cmds []rueidis.Completed
 	for i := range 60 {
@@ -70,7 +70,7 @@ func TestPipelines(t *testing.T) {
 
 func TestTransactions(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, 3, 0, quick).open(Config{})
+	f := startFleet(t, 3, 0, calm).open(Config{})
 	c, ctx := f.Client(), t.Context()
 	b := func(words ...string) rueidis.Completed { return c.B().Arbitrary(words...).Build() }
 
@@ -107,9 +107,9 @@ func TestTransactions(t *testing.T) {
 
 func TestOneTag(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, 2, 0, quick).open(Config{})
+	f := startFleet(t, 2, 0, calm).open(Config{})
 	c, ctx := f.For("a"), t.Context()
-	must(t, set(ctx, c, "{a}1", "x"))
+	must(t, put(ctx, c, "{a}1", "x"))
 	wantError(t, set(ctx, c, "{b}1", "x"), ErrMixedTags)
 	wantError(t, c.Do(ctx, c.B().Ping().Build()).Error(), ErrNoTag)
 	c.Close() // which does nothing
@@ -120,11 +120,11 @@ func TestOneTag(t *testing.T) {
 
 func TestPartitionClients(t *testing.T) {
 	t.Parallel()
-	tf := startFleet(t, 3, 0, quick)
+	tf := startFleet(t, 3, 0, calm)
 	f, ctx := tf.open(Config{}), t.Context()
 	for i, c := range f.Partitions() {
 		must(t, c.Do(ctx, c.B().Ping().Build()).Error())
-		must(t, set(ctx, c, "anything", fmt.Sprint(i)))
+		must(t, put(ctx, c, "anything", fmt.Sprint(i)))
 		if got, err := get(ctx, tf.masters[i].Client(t), "anything"); got != fmt.Sprint(i) || err != nil {
 			t.Errorf("on partition %d: %q, %v", i, got, err)
 		}
@@ -139,13 +139,13 @@ func TestPartitionClients(t *testing.T) {
 
 func TestDedicated(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, 3, 0, quick).open(Config{})
+	f := startFleet(t, 3, 0, calm).open(Config{})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}n", "1"))
+	must(t, put(ctx, c, "{a}n", "1"))
 	err := c.Dedicated(func(d rueidis.DedicatedClient) error {
 		wantError(t, d.Do(ctx, d.B().Multi().Build()).Error(), ErrNoTag)
 		must(t, d.Do(ctx, d.B().Watch().Key("{a}n").Build()).Error())
-		must(t, set(ctx, c, "{a}n", "2")) // somebody else
+		must(t, put(ctx, c, "{a}n", "2")) // somebody else
 		wantError(t, d.Do(ctx, d.B().Get().Key("{b}n").Build()).Error(), ErrMixedTags)
 		results := d.DoMulti(ctx, d.B().Multi().Build(), d.B().Incr().Key("{a}n").Build(), d.B().Exec().Build())
 		if err := results[2].Error(); !rueidis.IsRedisNil(err) {
@@ -165,9 +165,9 @@ func TestDedicated(t *testing.T) {
 
 func TestStreamsAndCache(t *testing.T) {
 	t.Parallel()
-	f := startFleet(t, 2, 0, quick).open(Config{})
+	f := startFleet(t, 2, 0, calm).open(Config{})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}", "text"))
+	must(t, put(ctx, c, "{a}", "text"))
 	if got, err := c.DoCache(ctx, c.B().Get().Key("{a}").Cache(), 1e9).ToString(); got != "text" || err != nil {
 		t.Errorf("DoCache = %q, %v", got, err)
 	}

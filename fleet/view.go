@@ -3,12 +3,12 @@ package fleet
 import (
 	"context"
 	"crypto/rand"
-	"errors"
 	"maps"
 	"slices"
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -143,7 +143,7 @@ func (f *Fleet) ask() error {
 		defer cancel()
 		var failed error
 		if m, failed = f.dir.Load(ctx); failed != nil {
-			return errors.Join(err, failed)
+			return err
 		}
 		if m.Epoch <= epoch {
 			return err
@@ -212,6 +212,16 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 		Retry:  retry.Policy{Patience: time.Duration(v.viewLife)},
 	}
 	return made
+}
+
+// unasked is the error for a directory that did not answer.
+func unasked(ctx context.Context, err error) error {
+	if err == nil || millrace.Code(err) != "" || ctx.Err() != nil {
+		return err
+	}
+	silent := ErrUnavailable.Saying("the fleet's directory cannot be asked").With(err)
+	silent.Hint = "Check that it runs and that the address is its."
+	return silent
 }
 
 // reporter returns a name for this process, without spaces.

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/devfleet"
+)
+
+func fleetRows() []row {
+	rows := []row{
+		{name: "fleet script calls, 50 goroutines, 1000 tags", unit: "calls/s", sides: []side{
+			{name: "fleet client", figure: onAFleet(scripts, throughFleet)},
+			{name: "bare client, the same server", figure: onAFleet(scripts, throughMember)},
+		}},
+		{name: "fleet GET, 50 goroutines, 1000 tags", unit: "gets/s", sides: []side{
+			{name: "fleet client", figure: onAFleet(gets, throughFleet)},
+			{name: "bare client, the same server", figure: onAFleet(gets, throughMember)},
+		}},
+		{name: "fleet pipelines of 100 GETs, 50 goroutines", unit: "pipelines/s", sides: []side{
+			{name: "fleet client", figure: onAFleet(pipelines, throughFleet)},
+			{name: "bare client, the same server", figure: onAFleet(pipelines, throughMember)},
+		}},
+	}
+	for g := 1; g <= maxDoublings; g++ {
+		rows = append(rows,
+			row{name: fmt.Sprintf("fleet questions for an old tag after %d doublings", g), unit: "questions", sides: []side{
+				{name: "by generation", figure: questions(g, fleetQuestions)},
+				{name: "before doubling", goal: fmt.Sprintf("%.1f", 1+float64(g)/2), figure: questions(0, fleetQuestions)},
+			}},
+			row{name: fmt.Sprintf("fleet look-up of an old tag after %d doublings", g), unit: "us", sides: []side{
+				{name: "by generation", figure: questions(g, fleetLookUp)},
+				{name: "before doubling", figure: questions(0, fleetLookUp)},
+			}})
+	}
+	return rows
+}
+
+const (
+	maxDoublings = 3
+	fleetTags    = 1000
+)
+
+// hasty are settings that let partitions be added at once; nothing is replaced
+// here.
+var hasty = directory.Settings{ViewLife: 200 * time.Millisecond, ReplyLimit: 2 * time.Second, PlacementLife: time.Hour}
+
+// withFleet calls measure with a fleet of its own.
+func withFleet(ctx context.Context, settings directory.Settings, measure func(*devfleet.Fleet, *fleet.Fleet) (float64, error)) (figure float64, err error) {
+	servers, err := devfleet.Start(ctx, devfleet.Config{Nodes: 1, Partitions: 1, Replicas: devfleet.NoReplicas, Settings: settings})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, servers.Stop()) }()
+	f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close()
+	return measure(servers, f)
+}
+
+// onAFleet measures work on a fleet of one partition, through the client that
+// through returns.
+func onAFleet(work func(context.Context, setup) (float64, error), through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, error)) func(context.Context, setup) (float64, error) {
+	return func(ctx context.Context, s setup) (float64, error) {
+		return withFleet(ctx, directory.Settings{PlacementLife: time.Hour}, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
+			c, err := through(servers, f)
+			if err != nil {
+				return 0, err
+			}
+			defer c.Close()
+			s.client = c
+			for i := range fleetTags {
+				if err := c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error(); err != nil {
+					return 0, err
+				}
+			}
+			return work(ctx, s)
+		})
+	}
+}
+
+func throughFleet(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, error) { return f.Client(), nil }
+
+func throughMember(servers *devfleet.Fleet, _ *fleet.Fleet) (rueidis.Client, error) {
+	return rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{servers.Servers()[0].Addr}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
+	})
+}
+
+func tagged(i int) string { return fmt.Sprintf("{user:%d}:value", i) }
+
+func scripts(ctx context.Context, s setup) (float64, error) {
+	c := s.client
+	const source = "return redis.call('ZADD', KEYS[1], 1, ARGV[1])"
+	if err := c.Do(ctx, c.B().Eval().Script(source).Numkeys(1).Key("{user:0}:set").Arg("x").Build()).Error(); err != nil {
+		return 0, err
+	}
+	sha := rueidis.NewLuaScript(source)
+	return concurrently(s, func(int) error {
+		return sha.Exec(ctx, c, []string{fmt.Sprintf("{user:%d}:set", rand.IntN(fleetTags))}, []string{"member"}).Error()
+	})
+}
+
+func gets(ctx context.Context, s setup) (float64, error) {
+	c := s.client
+	return concurrently(s, func(int) error {
+		return c.Do(ctx, c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()).Error()
+	})
+}
+
+func pipelines(ctx context.Context, s setup) (float64, error) {
+	c := s.client
+	return concurrently(s, func(int) error {
+		cmds := make([]rueidis.Completed, 100)
+		for i := range cmds {
+			cmds[i] = c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()
+		}
+		for _, result := range c.DoMulti(ctx, cmds...) {
+			if err := result.Error(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// questions measures something on a fleet that was doubled after tags had been
+// placed.
+func questions(doublings int, figure func(context.Context, *fleet.Fleet) (float64, error)) func(context.Context, setup) (float64, error) {
+	return func(ctx context.Context, _ setup) (float64, error) {
+		return withFleet(ctx, hasty, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
+			c := f.Client()
+			for i := range fleetTags {
+				if err := c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error(); err != nil {
+					return 0, err
+				}
+			}
+			for g := range doublings {
+				if err := servers.AddPartition(ctx, 1<<g); err != nil {
+					return 0, err
+				}
+			}
+			grown, err := fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				return 0, err
+			}
+			defer grown.Close()
+			return figure(ctx, grown)
+		})
+	}
+}
+
+// fleetQuestions is how many partitions are asked for a tag, on average.
+func fleetQuestions(ctx context.Context, f *fleet.Fleet) (float64, error) {
+	asked := 0
+	for i := range fleetTags {
+		l, err := f.Locate(ctx, fleet.Tag(tagged(i)))
+		if err != nil {
+			return 0, err
+		}
+		if l.How == fleet.Nowhere {
+			return 0, fmt.Errorf("the tag of %s was not found", tagged(i))
+		}
+		asked += len(l.Asked)
+	}
+	return float64(asked) / fleetTags, nil
+}
+
+// fleetLookUp is how long that takes, one after the other.
+func fleetLookUp(ctx context.Context, f *fleet.Fleet) (float64, error) {
+	if _, err := fleetQuestions(ctx, f); err != nil { // connections are open
+		return 0, err
+	}
+	start := time.Now()
+	_, err := fleetQuestions(ctx, f)
+	return float64(time.Since(start).Microseconds()) / fleetTags, err
+}

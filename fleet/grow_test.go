@@ -1,0 +1,157 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestInitRefuses what cannot become a fleet, says why, and changes nothing.
+func TestInitRefuses(t *testing.T) {
+	t.Parallel()
+	dirs := redistest.Start(t, redistest.Options{TCP: true})
+	tf := &testFleet{t: t, dirs: dirs}
+	tf.dir = tf.dial(dirs.Addr())
+	ctx := t.Context()
+	start := func(opts redistest.Options) directory.Member {
+		opts.TCP = true
+		return directory.Member{Addr: redistest.Start(t, opts).Addr()}
+	}
+	empty, other := start(redistest.Options{}), start(redistest.Options{})
+	used := redistest.Start(t, redistest.Options{TCP: true})
+	must(t, put(ctx, used.Client(t), "something", "x"))
+	evicting := start(redistest.Options{MaxMemory: "100mb", Policy: "allkeys-lru"})
+	clustered := start(redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
+	one := func(m directory.Member) []NewPartition { return []NewPartition{{Master: m}} }
+	for _, tc := range []struct {
+		name       string
+		partitions []NewPartition
+		settings   directory.Settings
+		want       error
+		says       string
+	}{
+		{"nothing", nil, directory.Settings{}, ErrConfig, "no partition"},
+		{"no address", one(directory.Member{}), directory.Settings{}, ErrConfig, "without an address"},
+		{"a server twice", []NewPartition{{Master: empty}, {Master: empty}}, directory.Settings{}, ErrConfig, "twice"},
+		{"a replica of itself", []NewPartition{{Master: empty, Replicas: []directory.Member{empty}}}, directory.Settings{}, ErrConfig, "twice"},
+		{"two members on a node", []NewPartition{{
+			Master: directory.Member{Addr: empty.Addr, Node: "n"}, Replicas: []directory.Member{{Addr: other.Addr, Node: "n"}},
+		}}, directory.Settings{}, ErrConfig, "two members on node n"},
+		{"a weight", []NewPartition{{Master: empty, Weight: -1}}, directory.Settings{}, ErrConfig, "weight"},
+		{"settings", one(empty), directory.Settings{ViewLife: time.Millisecond}, ErrConfig, "ViewLife"},
+		{"a fill", one(empty), directory.Settings{MaxFill: 101}, ErrConfig, "MaxFill"},
+		{"nobody there", one(directory.Member{Addr: "127.0.0.1:1"}), directory.Settings{}, ErrUnavailable, "127.0.0.1:1"},
+		{"data", one(directory.Member{Addr: used.Addr()}), directory.Settings{}, ErrUnfit, "has 1 keys"},
+		{"a policy", one(evicting), directory.Settings{}, ErrUnfit, "allkeys-lru"},
+		{"a cluster", one(clustered), directory.Settings{}, ErrUnfit, "Cluster"},
+		{"a good one and a bad one", []NewPartition{{Master: empty}, {Master: evicting}}, directory.Settings{}, ErrUnfit, "allkeys-lru"},
+	} {
+		_, err := Init(ctx, tf.dir, tc.partitions, GrowConfig{Settings: tc.settings})
+		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("Init of %s = %v, want %v that says %q", tc.name, err, tc.want, tc.says)
+		}
+	}
+	if _, err := Open(ctx, tf.dir, Config{}); !errors.Is(err, directory.ErrNoFleet) || millrace.Hint(err) == "" {
+		t.Errorf("Open = %v, want ErrNoFleet with a hint", err)
+	}
+	if _, err := Add(ctx, tf.dir, one(empty), GrowConfig{Option: slowly}); !errors.Is(err, directory.ErrNoFleet) {
+		t.Errorf("Add without a fleet = %v, want ErrNoFleet", err)
+	}
+	var steps []string
+	_, err := Init(ctx, tf.dir, one(empty), GrowConfig{Progress: func(step string) { steps = append(steps, step) }})
+	must(t, err)
+	if len(steps) < 3 {
+		t.Errorf("the steps that were told are %q", steps)
+	}
+	_, err = Init(ctx, tf.dir, one(other), GrowConfig{Option: slowly})
+	wantError(t, err, ErrExists)
+	_, err = Add(ctx, tf.dir, one(empty), GrowConfig{Option: slowly})
+	wantError(t, err, ErrConfig)
+}
+
+// TestInitAgain finishes what was cut off before the directory was told.
+func TestInitAgain(t *testing.T) {
+	t.Parallel()
+	dirs := redistest.Start(t, redistest.Options{TCP: true})
+	tf := &testFleet{t: t, dirs: dirs}
+	tf.dir = tf.dial(dirs.Addr())
+	partitions := tf.servers(1, 1)
+	cfg := GrowConfig{Option: slowly}
+	m := &directory.Map{Fleet: "an earlier attempt", Floor: 1}
+	must(t, cfg.prepare(t.Context(), m, describe(partitions, 0, 0, directory.Open)))
+	_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: quick})
+	must(t, err)
+	must(t, put(t.Context(), tf.open(Config{}).Client(), "{a}", "x"))
+}
+
+// TestAddBesideOtherChanges: somebody changes the map while partitions are opened.
+// The floor is then raised again, to the epoch that they are opened with.
+func TestAddBesideOtherChanges(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	ctx := t.Context()
+	meddling := &meddler{Directory: tf.dir, changes: 2}
+	m, err := Add(ctx, meddling, tf.servers(1, 0), GrowConfig{Option: slowly})
+	must(t, err)
+	if m.Floor != m.Epoch || m.Partitions[1].Phase != directory.Open {
+		t.Errorf("the map is %+v, want its floor at its epoch", m)
+	}
+	for _, server := range tf.masters {
+		c := server.Client(t)
+		if floor, err := c.Do(ctx, c.B().Get().Key("mr:fleet:floor").Build()).AsInt64(); err != nil || floor != m.Floor {
+			t.Errorf("a master's floor is %d, %v, want %d", floor, err, m.Floor)
+		}
+	}
+}
+
+// meddler changes the map just before somebody else does.
+type meddler struct {
+	directory.Directory
+
+	seen, changes int
+}
+
+func (d *meddler) Change(ctx context.Context, epoch int64, next *directory.Map) error {
+	if d.seen++; d.seen > 1 && d.changes > 0 { // not the first, which publishes
+		d.changes--
+		m, err := d.Confirm(ctx, 0)
+		if err != nil {
+			return err
+		}
+		other := m.Clone()
+		other.Epoch++
+		other.Partitions[0].Epoch++
+		if err := d.Directory.Change(ctx, m.Epoch, other); err != nil {
+			return err
+		}
+	}
+	return d.Directory.Change(ctx, epoch, next)
+}
+
+func TestParseURL(t *testing.T) {
+	t.Parallel()
+	option, err := ParseURL("fleet://user:pass@127.0.0.1:7000?addr=127.0.0.1:7001")
+	if err != nil || len(option.InitAddress) != 2 || option.Username != "user" || option.Password != "pass" || option.TLSConfig != nil {
+		t.Errorf("ParseURL = %+v, %v", option, err)
+	}
+	if option, err := ParseURL("fleets://127.0.0.1:7000"); err != nil || option.TLSConfig == nil {
+		t.Errorf("ParseURL of fleets = %+v, %v, want TLS", option, err)
+	}
+	for _, text := range []string{"", "redis://127.0.0.1:1", "fleet://", "fleet:///x", "fleet://u:secret@host:port:x", "fleet://127.0.0.1:7000?db=secret"} {
+		_, err := ParseURL(text)
+		wantError(t, err, ErrConfig)
+		if err != nil && strings.Contains(err.Error(), "secret") {
+			t.Errorf("ParseURL(%q) shows the secret: %v", text, err)
+		}
+	}
+	_, err = Dial(t.Context(), "fleet://127.0.0.1:1", Config{})
+	if err == nil || millrace.Code(err) == "" {
+		t.Errorf("Dial of nobody = %v, want an error with a code", err)
+	}
+}
