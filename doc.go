@@ -4,7 +4,7 @@
 // It joins five designs that each ran in production somewhere and were never
 // one piece of software. Every structure is a package of its own, takes a
 // rueidis.Client that the caller made, and works alike on one server, behind
-// Sentinel and on Redis Cluster:
+// Sentinel, on Redis Cluster and on a fleet:
 //
 //	ick    dirty lists: repeated writes fold into one mark, marks are handed
 //	       out in batches, and a mark that is renewed while its batch is being
@@ -23,6 +23,9 @@
 // Package steal, which knows nothing of Redis, has the idle moments of workers
 // do the upkeep that structures offer, and package upkeep installs all of it with
 // one call.
+//
+// Package fleet makes many Redis servers one such client: users' data is spread
+// over partitions that are added while all is in use, and no data moves.
 //
 // This package holds only the few words that all rooms share: [Error] with its
 // code and hint, [Job] and [Enlister] for upkeep, and the hooks through which

@@ -45,7 +45,7 @@ func fleetRows() []row {
 }
 
 const (
-	maxDoublings = 3
+	maxDoublings = 4
 	fleetTags    = 1000
 )
 

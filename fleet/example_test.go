@@ -1,0 +1,197 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/redisproc"
+)
+
+// start starts a fleet on this machine, and connects to it.
+func start(partitions int) (*devfleet.Fleet, *fleet.Fleet, func()) {
+	ctx := context.Background()
+	servers, err := devfleet.Start(ctx, devfleet.Config{
+		Partitions: partitions,
+		Replicas:   devfleet.NoReplicas,
+		// Far from the defaults, so that the examples take less time and a busy machine
+		// does not matter.
+		Settings: directory.Settings{ViewLife: 200 * time.Millisecond, ReplyLimit: 2 * time.Second, PlacementLife: time.Second},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return servers, f, func() {
+		f.Close()
+		if err := servers.Stop(); err != nil {
+			log.Fatal(err)
+		}
+	}
+}
+
+// A fleet is one client, and a structure on it does not know that there are many
+// servers.
+func Example() {
+	_, f, stop := start(3)
+	defer stop()
+	ctx := context.Background()
+
+	queue, err := fairqueue.New(f.Client(), "mail", fairqueue.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := queue.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")}); err != nil {
+		log.Fatal(err)
+	}
+	messages, err := queue.Read(ctx, fairqueue.ReadConfig{Max: 10})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", messages[0].Body)
+
+	// What has one tag is on one partition, and may be used together.
+	c := f.Client()
+	err = c.Do(ctx, c.B().Mset().KeyValue().KeyValue("{user:7}:name", "Ada").KeyValue("{user:7}:mail", "ada@example.com").Build()).Error()
+	fmt.Println(err)
+	err = c.Do(ctx, c.B().Mset().KeyValue().KeyValue("{user:7}:name", "Ada").KeyValue("{user:8}:name", "Bob").Build()).Error()
+	fmt.Println(errors.Is(err, fleet.ErrMixedTags))
+	// Output:
+	// hello
+	// <nil>
+	// true
+}
+
+// A handler that serves one user is given a client that can touch no other.
+func ExampleFleet_For() {
+	_, f, stop := start(2)
+	defer stop()
+	ctx := context.Background()
+
+	c := f.For("user:7")
+	fmt.Println(c.Do(ctx, c.B().Set().Key("{user:7}:name").Value("Ada").Build()).Error())
+	err := c.Do(ctx, c.B().Get().Key("{user:8}:name").Build()).Error()
+	fmt.Println(errors.Is(err, fleet.ErrMixedTags))
+	// Output:
+	// <nil>
+	// true
+}
+
+// A fleet is made of empty servers: one for the directory, and a master, and
+// replicas if there are to be any, for each partition.
+func ExampleInit() {
+	ctx := context.Background()
+	var addrs []string
+	for range 3 {
+		server, err := redisproc.Start(ctx, redisproc.Config{TCP: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer server.Stop()
+		addrs = append(addrs, server.Addr())
+	}
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: addrs[:1]})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dir.Close()
+	m, err := fleet.Init(ctx, dir, []fleet.NewPartition{
+		{Master: directory.Member{Addr: addrs[1], Node: "a"}},
+		{Master: directory.Member{Addr: addrs[2], Node: "b"}, Weight: 2},
+	}, fleet.GrowConfig{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Epoch, len(m.Partitions), len(m.Points))
+	// Output: 1 2 3
+}
+
+// Partitions are added while the fleet is in use. What was there stays where it
+// is.
+func ExampleAdd() {
+	servers, f, stop := start(1)
+	defer stop()
+	ctx := context.Background()
+	c := f.Client()
+	for i := range 8 {
+		if err := c.Do(ctx, c.B().Set().Key(fmt.Sprintf("{user:%d}", i)).Value("old").Build()).Error(); err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	// It starts a server and calls fleet.Add.
+	if err := servers.AddPartition(ctx, 1); err != nil {
+		log.Fatal(err)
+	}
+	grown, err := fleet.Dial(ctx, servers.URL(), fleet.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer grown.Close()
+	for i := range 5 {
+		l, err := grown.Locate(ctx, fmt.Sprintf("user:%d", i))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(l.Tag, "is on", l.Partition, l.How, l.Asked)
+	}
+	// Output:
+	// user:0 is on 0 owner [0]
+	// user:1 is on 0 owner [0]
+	// user:2 is on 0 owner [0]
+	// user:3 is on 0 older [1 0]
+	// user:4 is on 0 older [1 0]
+}
+
+// The place of a tag that has no data any more is given up.
+func ExampleFleet_Forget() {
+	_, f, stop := start(2)
+	defer stop()
+	ctx := context.Background()
+	c := f.Client()
+	for _, key := range []string{"{gone}", "{here}"} {
+		if err := c.Do(ctx, c.B().Set().Key(key).Value("x").Build()).Error(); err != nil {
+			log.Fatal(err)
+		}
+	}
+	if err := c.Do(ctx, c.B().Del().Key("{gone}").Build()).Error(); err != nil {
+		log.Fatal(err)
+	}
+	err := f.Forget(ctx, "gone", "here")
+	var used *fleet.InUseError
+	fmt.Println(errors.As(err, &used), used.Tags)
+	l, err := f.Locate(ctx, "gone")
+	fmt.Println(l.How, err)
+	// Output:
+	// true [here]
+	// nowhere <nil>
+}
+
+// Show is what an operator looks at.
+func ExampleFleet_Show() {
+	_, f, stop := start(2)
+	defer stop()
+	status, err := f.Show(context.Background())
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(status.State, len(status.Partitions))
+	for _, p := range status.Partitions {
+		fmt.Println(p.ID, p.State, p.Phase, p.Share, p.Tags)
+	}
+	// Output:
+	// full 2
+	// 0 full open 0.5 0
+	// 1 full open 0.5 0
+}
