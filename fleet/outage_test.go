@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -130,8 +131,8 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 	for i := range 20 {
 		must(t, put(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
 	}
-	for _, replica := range tf.copies {
-		awaitKeys(t, replica[0])
+	for i, replica := range tf.copies {
+		awaitKeys(t, tf.masters[i], replica[0])
 	}
 	tf.masters[0].Kill()
 	for _, reader := range []*Fleet{f, tf.open(Config{}), tf.open(Config{Reads: FromReplicas})} {
@@ -148,13 +149,44 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 	}
 }
 
-// awaitKeys waits until a replica has what its master has.
-func awaitKeys(t *testing.T, replica *redistest.Server) {
+// TestAnOldCopyIsNoPlace: a replica that was left behind shows a record that was
+// given up since. Who reads it does not write by it.
+func TestAnOldCopyIsNoPlace(t *testing.T) {
+	t.Parallel()
+	settings := quick
+	settings.PlacementLife = 3 * time.Second
+	tf := startFleet(t, 1, 1, settings)
+	f, other, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
+	must(t, put(ctx, f.Client(), "{a}", "x"))
+	awaitKeys(t, tf.masters[0], tf.copies[0][0])
+	replica := tf.copies[0][0].Client(t)
+	must(t, replica.Do(ctx, replica.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error())
+	master := tf.masters[0].Client(t)
+	must(t, master.Do(ctx, master.B().Del().Key("{a}", "mr:fleet:{a}").Build()).Error()) // as Forget does
+
+	tf.masters[0].Kill()
+	if got, err := get(ctx, other.Client(), "{a}"); err != nil || got != "x" {
+		t.Errorf("GET from the old copy = %q, %v, want x", got, err)
+	}
+	tf.masters[0].Restart()
+	must(t, put(ctx, other.Client(), "{a}", "y"))
+	if record, err := get(ctx, tf.masters[0].Client(t), "mr:fleet:{a}"); record != "0" || err != nil {
+		t.Errorf("the record is %q, %v, want one", record, err)
+	}
+}
+
+// awaitKeys waits until a replica has what its master has by now.
+func awaitKeys(t *testing.T, master, replica *redistest.Server) {
 	t.Helper()
-	redistest.Eventually(t, "the replica is in step", func() bool {
-		info := replica.Info("replication")
-		return info["master_link_status"] == "up" && info["slave_read_repl_offset"] == info["slave_repl_offset"]
-	})
+	offset := func(s *redistest.Server, field string) int64 {
+		n, err := strconv.ParseInt(s.Info("replication")[field], 10, 64)
+		if err != nil {
+			return -1
+		}
+		return n
+	}
+	reached := offset(master, "master_repl_offset")
+	redistest.Eventually(t, "the replica is in step", func() bool { return offset(replica, "slave_repl_offset") >= reached })
 }
 
 // TestReplicasServeReads: balanced, sticky, and only those that can.
@@ -168,7 +200,7 @@ func TestReplicasServeReads(t *testing.T) {
 		must(t, put(ctx, f.Client(), fmt.Sprintf("{%d}", i), "x"))
 	}
 	for _, replica := range tf.copies[0] {
-		awaitKeys(t, replica)
+		awaitKeys(t, tf.masters[0], replica)
 	}
 	dead := -1
 	// served counts the GETs that each server has had.

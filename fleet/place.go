@@ -94,7 +94,7 @@ type Location struct {
 	How       How    `json:"how"`
 	Asked     []int  `json:"asked"` // the partitions that were asked, in order
 
-	loose bool // a write has something to put right before it can go there
+	loose bool // good enough for a read: a write has to look again
 }
 
 // Locate returns where a tag is. It does not place it.
@@ -133,14 +133,14 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 			return l, context.Cause(ctx)
 		case err != nil:
 			silent = errors.Join(silent, err)
-		case found:
-			l.Record, l.How = id, Owner
+		case found && (sure || !write):
+			l.Record, l.How, l.loose = id, Owner, !sure
 			if i > 0 {
 				l.How = Older
 			}
 			return f.arrive(ctx, v, l, r, write)
 		case !sure && silent == nil:
-			silent = ErrUnavailable.Saying("partition %d may have been replaced when it answered", id)
+			silent = unsure(id)
 		}
 	}
 	if silent != nil {
@@ -163,6 +163,10 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 	}
 	l.How = Owner
 	return f.arrive(ctx, v, l, record{home: home}, write)
+}
+
+func unsure(id int) error {
+	return ErrUnavailable.Saying("the master of partition %d may have been replaced when it answered", id)
 }
 
 // lookUpAtReplicas asks those who have a copy.
@@ -206,13 +210,17 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 		l.How = Forwarded
 		at = r.home
 		l.Asked = append(l.Asked, at)
-		next, has, _, err := v.partitions[at].lookUp(ctx, l.Tag)
+		next, has, sure, err := v.partitions[at].lookUp(ctx, l.Tag)
 		if err != nil && !write {
 			next, has, err = v.partitions[at].lookUpAtReplicas(ctx, l.Tag, nil)
 		}
-		if err != nil {
+		switch {
+		case err != nil:
 			return l, err
+		case write && !sure:
+			return l, unsure(at)
 		}
+		l.loose = l.loose || !sure
 		if found = has; has {
 			r = next
 		} else {

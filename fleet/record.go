@@ -80,7 +80,7 @@ func (p *partition) lookUp(ctx context.Context, tag string) (r record, found, su
 	began := p.f.now()
 	fresh := p.v.fresh(began) && !p.readOnly
 	r, found, err = p.lookUpAt(ctx, p.master(), tag)
-	return r, found, fresh && p.f.now()-began <= p.v.replyLimit, err
+	return r, found, err == nil && fresh && p.f.now()-began <= p.v.replyLimit, err
 }
 
 // lookUpAt asks one member.
