@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -59,8 +60,8 @@ func (c *GrowConfig) tell(format string, args ...any) {
 	}
 }
 
-// Init makes a fleet of empty servers, and returns its map. What a call that was
-// cut off has done is done again.
+// Init makes a fleet of empty servers, and returns its map. A call that was cut off
+// is finished by the same call again.
 func Init(ctx context.Context, dir directory.Directory, partitions []NewPartition, cfg GrowConfig) (*directory.Map, error) {
 	weights, err := checkNew(partitions, nil)
 	if err != nil {
@@ -69,7 +70,9 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 	if err := checkSettings(cfg.Settings); err != nil {
 		return nil, err
 	}
-	switch _, err := dir.Confirm(ctx, 0); {
+	switch made, err := dir.Confirm(ctx, 0); {
+	case err == nil && reflect.DeepEqual(made.Partitions, describe(partitions, 0, 0, directory.Open)):
+		return made, nil // and nothing has happened to it since
 	case err == nil:
 		return nil, ErrExists
 	case !errors.Is(err, directory.ErrNoFleet):

@@ -19,8 +19,9 @@ type Directory interface {
 	Confirm(ctx context.Context, epoch int64) (*Map, error)
 
 	// Change stores a map whose epoch is higher, if the present one has that epoch
-	// still, 0 if there is none, and returns ErrConflict otherwise. A repeat after a
-	// lost reply succeeds.
+	// still, 0 if there is none, and returns ErrConflict otherwise. A map that cannot
+	// be used, or whose epoch is not higher, is ErrMap. A repeat after a lost reply
+	// succeeds.
 	Change(ctx context.Context, epoch int64, next *Map) error
 
 	// Hint tells that somebody cannot reach a member. It is forgotten after
@@ -50,7 +51,8 @@ var (
 		Hint:    "Make one with millrace fleet init, or check the directory's address.",
 	}
 
-	// ErrConflict means that somebody else changed the map. Nothing was changed.
+	// ErrConflict means that somebody else changed the map. Nothing was changed, or,
+	// where a reply was lost in between, what was changed has been replaced.
 	ErrConflict = &millrace.Error{
 		Code:    "conflict",
 		Message: "the map was changed by somebody else",
@@ -69,7 +71,7 @@ var (
 	ErrMap = &millrace.Error{
 		Code:    "broken",
 		Message: "the directory's map cannot be used",
-		Hint:    "Restore the directory from its replica or its append-only file.",
+		Hint:    "Restore the directory from its replica or its append-only file, or correct the map that was to be stored.",
 	}
 
 	// ErrVersion means that the map was written in a version that this one does not

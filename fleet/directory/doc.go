@@ -26,7 +26,9 @@
 // a dedicated Redis; a confirmation is a script that the server refuses unless it
 // takes writes at that moment, which a replica does not, and with
 // min-replicas-to-write neither does a master that was cut off. Clients read the
-// map from replicas as well, but that confirms nothing.
+// map from replicas as well, but that confirms nothing. A server that is silent for
+// a tenth of a second is not waited for alone: the next one is asked, too, so that a
+// frozen master does not hide the one that has replaced it.
 //
 // Clients also tell the directory what they cannot reach ([Hint]). A hint decides
 // nothing: the agents look for themselves.
@@ -34,17 +36,19 @@
 // # Guarantees
 //
 //   - Two changes of the same map: one succeeds, the other has ErrConflict.
-//   - A change that succeeded is on the master, and on a replica if it has any.
+//   - A change that succeeded is on the master, and on a replica if one is linked to
+//     it. ErrUnconfirmed says that it is on the master only.
 //   - A repeat after a lost reply does no harm.
 //
 // # The wrinkle
 //
 // Redis replicates behind the reply. When the directory's master is replaced, a
-// change may be gone, and the epoch with it. Clients refuse maps older than the
-// one they have, and whoever changes the map takes an epoch above all that the
-// members of the fleet know. What is confirmed by a cut-off master in the second
-// before min-replicas-to-write stops it is the reason to wait a few seconds after
-// a failover of the directory before the fleet is changed.
+// change may be gone, and the epoch with it; when it is restarted with an old file,
+// it confirms the old map again. Clients refuse maps older than the one they have,
+// and whoever changes the map takes an epoch above all that the members of the fleet
+// know. A master that was cut off goes on confirming until min-replicas-to-write
+// stops it, for min-replicas-max-lag and about a second: the reason to wait a few
+// seconds after a failover of the directory before the fleet is changed.
 //
 // # When not to use it
 //

@@ -5,7 +5,7 @@
 -- directory.
 --
 -- KEYS[1]  K
--- ARGV[1]  hint: 'ADDR REPORTER'
+-- ARGV[1]  hint: its JSON, always the same for the same hint
 -- ARGV[2]  life: for how long to remember it, in milliseconds
 -- Reply    1
 -- Cost     O(log N) for N hints, and what is forgotten

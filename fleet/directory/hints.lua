@@ -4,7 +4,7 @@
 --
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    the hints, 'ADDR REPORTER', of which ten thousand are kept
+-- Reply    the hints, as they were told, of which ten thousand are kept
 -- Cost     O(log N + M) for M of N hints that are not yet to be forgotten
 -- Repeat   harmless: nothing is written
 local time = redis.call('TIME')

@@ -3,7 +3,7 @@ package directory
 // baseKey is the hash that holds the map: version, epoch, map (its text).
 const baseKey = "mr:fleet:{directory}"
 
-// hintsKey is a sorted set: what clients cannot reach, "ADDR REPORTER", by when
+// hintsKey is a sorted set: what clients cannot reach, each hint as JSON, by when
 // it is to be forgotten.
 func hintsKey(base string) string { return base + ":hints" }
 

@@ -131,8 +131,8 @@ func (m *Map) Ring() (*ring.Ring, error) { return ring.Of(m.Points) }
 
 // check returns an error unless the map can be used.
 func (m *Map) check() error {
-	if m.Version != Version {
-		return ErrVersion.Saying("the directory's map has version %d, this build knows %d", m.Version, Version)
+	if err := checkVersion(m.Version); err != nil {
+		return err
 	}
 	r, err := m.Ring()
 	if err != nil {
@@ -159,8 +159,25 @@ func (m *Map) check() error {
 	return nil
 }
 
-// Parse reads a map that was stored.
+func checkVersion(version int) error {
+	if version != Version {
+		return ErrVersion.Saying("the directory's map has version %d, this build knows %d", version, Version)
+	}
+	return nil
+}
+
+// Parse reads a map that was stored. The error is ErrMap or ErrVersion.
 func Parse(text []byte) (*Map, error) {
+	// Of another version nothing is known but where the version is.
+	var wire struct {
+		Version int `json:"version"`
+	}
+	if err := json.Unmarshal(text, &wire); err != nil {
+		return nil, ErrMap.With(err)
+	}
+	if err := checkVersion(wire.Version); err != nil {
+		return nil, err
+	}
 	m := new(Map)
 	if err := json.Unmarshal(text, m); err != nil {
 		return nil, ErrMap.With(err)

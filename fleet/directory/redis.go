@@ -2,12 +2,11 @@ package directory
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,68 +16,80 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-var (
-	//go:embed confirm.lua
-	confirmSource string
-	//go:embed change.lua
-	changeSource string
-	//go:embed hint.lua
-	hintSource string
-	//go:embed hints.lua
-	hintsSource string
-)
-
-var (
-	confirmScript = script.New("directory.confirm", confirmSource)
-	changeScript  = script.New("directory.change", changeSource)
-	hintScript    = script.New("directory.hint", hintSource)
-	hintsScript   = script.New("directory.hints", hintsSource)
-)
-
 // Redis is a directory in a Redis of its own: a master, replicas if it has any.
 // Give the master a replica, min-replicas-to-write 1 and an append-only file, and
 // it keeps what it was told; who is master may be changed by hand or by Sentinel.
-// It is safe for concurrent use.
+// A server that is silent holds a call up for a tenth of a second, if another one
+// answers. It is safe for concurrent use.
 type Redis struct {
+	scripts *scripts
 	servers []*script.Runner
-	master  atomic.Int32 // the server that took the last write
-	turn    atomic.Uint32
+	master  atomic.Int32  // the server that took the last write
+	turn    atomic.Uint32 // where the last Load began
 }
+
+var _ Directory = (*Redis)(nil)
+
+// sentinelRefresh is how often Sentinels are asked who the master is, besides
+// listening to them: a message may be missed.
+const sentinelRefresh = 5 * time.Second
 
 // Dial returns the directory on the servers that option names: all of them in
 // InitAddress, whoever is master; or the Sentinels that watch it, with
-// Sentinel.MasterSet. It does not ask them. Close it.
+// Sentinel.MasterSet. Servers need not be reachable by now, but one of the
+// Sentinels, and through it the master, must be. Dialer.Timeout and
+// ConnWriteTimeout default to 1 and 2 seconds here. Close it.
 func Dial(option rueidis.ClientOption) (*Redis, error) {
 	option.DisableCache = true
 	option.AlwaysPipelining = true
 	option.DisableRetry = true
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = time.Second
+	}
+	if option.ConnWriteTimeout == 0 {
+		option.ConnWriteTimeout = 2 * time.Second
+	}
 	if option.Sentinel.MasterSet != "" {
+		if option.Sentinel.TopologyRefreshInterval == 0 {
+			option.Sentinel.TopologyRefreshInterval = sentinelRefresh
+		}
 		client, err := rueidis.NewClient(option)
 		if err != nil {
 			return nil, fmt.Errorf("the directory's Sentinels: %w", err)
 		}
-		return &Redis{servers: []*script.Runner{runner(client)}}, nil
+		return &Redis{scripts: standardScripts, servers: []*script.Runner{runner(client)}}, nil
+	}
+	if len(option.InitAddress) == 0 {
+		return nil, ErrNoFleet.Saying("no address of a directory was given")
 	}
 	option.ForceSingleClient = true
-	d := new(Redis)
-	for _, addr := range option.InitAddress {
-		each := option
-		each.InitAddress = []string{addr}
-		// A server that cannot be reached now may be there later.
-		client, err := rueidis.NewClient(each)
-		if client == nil {
-			d.Close()
-			return nil, fmt.Errorf("the directory at %s: %w", addr, err)
-		}
-		d.servers = append(d.servers, runner(client))
+	clients, errs := make([]rueidis.Client, len(option.InitAddress)), make([]error, len(option.InitAddress))
+	var dials sync.WaitGroup
+	for i, addr := range option.InitAddress {
+		dials.Go(func() {
+			each := option
+			each.InitAddress = []string{addr}
+			// A server that cannot be reached now may be there later.
+			if clients[i], errs[i] = rueidis.NewClient(each); clients[i] != nil {
+				errs[i] = nil
+			}
+		})
 	}
-	if len(d.servers) == 0 {
-		return nil, ErrNoFleet.Saying("no address of a directory was given")
+	dials.Wait()
+	d := &Redis{scripts: standardScripts}
+	for _, client := range clients {
+		if client != nil {
+			d.servers = append(d.servers, runner(client))
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		d.Close()
+		return nil, fmt.Errorf("the directory's servers: %w", err)
 	}
 	return d, nil
 }
 
-// runner runs each script once: who asks next is up to the Redis.
+// runner runs each script once: who is asked next is up to the Redis.
 func runner(client rueidis.Client) *script.Runner {
 	return &script.Runner{Client: client, Retry: retry.Policy{Patience: time.Nanosecond}}
 }
@@ -91,30 +102,25 @@ func (d *Redis) Close() {
 }
 
 // Load returns the map from one server after the other.
-func (d *Redis) Load(ctx context.Context) (m *Map, err error) {
-	from := d.turn.Add(1)
-	for i := range d.servers {
-		c := d.servers[(int(from)+i)%len(d.servers)].Client
-		var stored []rueidis.RedisMessage
-		stored, err = script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisMessage, error) {
-			return c.Do(ctx, c.B().Hmget().Key(baseKey).Field("epoch", "map").Build()).ToArray()
-		})
+func (d *Redis) Load(ctx context.Context) (*Map, error) {
+	m, _, err := ask(ctx, d, int(d.turn.Add(1)), func(ctx context.Context, s *script.Runner) (*Map, error) {
+		c := s.Client
+		stored, err := c.Do(ctx, c.B().Hmget().Key(baseKey).Field("epoch", "map").Build()).ToArray()
 		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
 		case err != nil:
-		case stored[1].IsNil():
-			err = ErrNoFleet
+			return nil, err
+		case stored[0].IsNil():
+			return nil, ErrNoFleet
 		default:
-			return parse(stored[1])
+			return parse(stored)
 		}
-	}
-	return nil, err
+	})
+	return m, err
 }
 
 // Confirm asks the server that takes writes.
 func (d *Redis) Confirm(ctx context.Context, epoch int64) (*Map, error) {
-	reply, err := d.write(ctx, confirmScript, strconv.FormatInt(epoch, 10))
+	reply, _, err := d.write(ctx, d.scripts.confirm, strconv.FormatInt(epoch, 10))
 	if err != nil {
 		return nil, err
 	}
@@ -122,120 +128,72 @@ func (d *Redis) Confirm(ctx context.Context, epoch int64) (*Map, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch len(parts) {
-	case 2:
-		return parse(parts[1])
-	default:
-		if present, err := parts[0].AsInt64(); err != nil || present == epoch && epoch != 0 {
-			return nil, err
-		}
-		return nil, ErrNoFleet
+	if len(parts) == 2 {
+		return parse(parts)
 	}
+	if present, err := parts[0].AsInt64(); err != nil || present != 0 {
+		return nil, err
+	}
+	return nil, ErrNoFleet
 }
-
-// Change replaces the map.
-func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
-	if err := next.check(); err != nil {
-		return err
-	}
-	text, err := json.Marshal(next)
-	if err != nil {
-		return err
-	}
-	return retry.Policy{}.Do(ctx, func(int) error { return d.change(ctx, epoch, next.Epoch, string(text)) })
-}
-
-// change tries once. A master with replicas has one confirm that it has the map.
-func (d *Redis) change(ctx context.Context, epoch, next int64, text string) error {
-	// To find the master, and to know whether it has replicas.
-	if _, err := d.write(ctx, confirmScript, strconv.FormatInt(epoch, 10)); err != nil {
-		return err
-	}
-	c := d.servers[d.master.Load()].Client
-	role, err := c.Do(ctx, c.B().Role().Build()).ToArray()
-	if err != nil {
-		return err
-	}
-	commands := []rueidis.Completed{c.B().Eval().Script(changeScript.Source()).Numkeys(1).Key(baseKey).
-		Arg(strconv.FormatInt(epoch, 10), strconv.FormatInt(next, 10), text).Build()}
-	replicas, err := role[len(role)-1].ToArray()
-	if err == nil && len(replicas) > 0 {
-		commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(waitForReplica.Milliseconds()).Build())
-	}
-	results := c.DoMulti(ctx, commands...)
-	changed, err := results[0].AsIntSlice()
-	if err != nil {
-		return err
-	}
-	if changed[0] == 0 {
-		return ErrConflict.Saying("the map has epoch %d by now, not %d", changed[1], epoch)
-	}
-	if len(results) == 2 {
-		if have, err := results[1].AsInt64(); err != nil || have == 0 {
-			return ErrUnconfirmed.With(err)
-		}
-	}
-	return nil
-}
-
-// waitForReplica is how long a change waits for a replica of the directory.
-const waitForReplica = time.Second
 
 // Hint remembers a hint.
 func (d *Redis) Hint(ctx context.Context, hint Hint) error {
-	_, err := d.write(ctx, hintScript, hint.Addr+" "+hint.Reporter, strconv.FormatInt(HintLife.Milliseconds(), 10))
+	text, err := json.Marshal(hint)
+	if err != nil {
+		return err
+	}
+	_, _, err = d.write(ctx, d.scripts.hint, string(text), strconv.FormatInt(HintLife.Milliseconds(), 10))
 	return err
 }
 
-// Hints returns the hints.
+// Hints returns the hints that the master knows, or if that does not answer
+// another server.
 func (d *Redis) Hints(ctx context.Context) ([]Hint, error) {
-	reply, err := d.write(ctx, hintsScript)
-	if err != nil {
-		return nil, err
-	}
-	texts, err := reply.AsStrSlice()
+	texts, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
+		reply, err := s.Run(ctx, d.scripts.hints, baseKey)
+		if err != nil {
+			return nil, err
+		}
+		return reply.AsStrSlice()
+	})
 	if err != nil {
 		return nil, err
 	}
 	hints := make([]Hint, len(texts))
 	for i, text := range texts {
-		cut := strings.LastIndexByte(text, ' ')
-		if cut < 0 {
-			continue
+		if err := json.Unmarshal([]byte(text), &hints[i]); err != nil {
+			return nil, fmt.Errorf("the directory holds the hint %q: %w", text, err)
 		}
-		hints[i] = Hint{Addr: text[:cut], Reporter: text[cut+1:]}
 	}
 	return hints, nil
 }
 
-// write runs a script on the server that took the last write, and on the others if
-// that does not.
-func (d *Redis) write(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
-	var failed error
-	first := int(d.master.Load())
-	for i := range d.servers {
-		at := (first + i) % len(d.servers)
-		reply, err := d.servers[at].Run(ctx, s, baseKey, args...)
-		if err == nil {
-			d.master.Store(int32(at)) //nolint:gosec // a handful of servers
-			return reply, nil
-		}
-		if ctx.Err() != nil {
-			return rueidis.RedisMessage{}, context.Cause(ctx)
-		}
-		// What the one said that was master is of more interest than READONLY from
-		// the others.
-		if failed == nil || !retry.Code(err, "READONLY") {
-			failed = errors.Join(failed, err)
-		}
+// write runs a script on the server that takes writes, and returns which one that
+// is. The one that took the last write is asked first.
+func (d *Redis) write(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, int, error) {
+	reply, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, r *script.Runner) (rueidis.RedisMessage, error) {
+		return r.Run(ctx, s, baseKey, args...)
+	})
+	if err == nil {
+		d.master.Store(int32(at))
 	}
-	return rueidis.RedisMessage{}, failed
+	return reply, at, err
 }
 
-func parse(stored rueidis.RedisMessage) (*Map, error) {
-	text, err := stored.ToString()
+// parse reads the epoch and the map that are stored side by side.
+func parse(stored []rueidis.RedisMessage) (*Map, error) {
+	epoch, err := stored[0].AsInt64()
 	if err != nil {
-		return nil, err
+		return nil, ErrMap.With(err)
 	}
-	return Parse([]byte(text))
+	text, err := stored[1].ToString()
+	if err != nil {
+		return nil, ErrMap.With(err)
+	}
+	m, err := Parse([]byte(text))
+	if err == nil && m.Epoch != epoch {
+		return nil, ErrMap.With(fmt.Errorf("it is stored as of epoch %d and says %d", epoch, m.Epoch))
+	}
+	return m, err
 }

@@ -1,0 +1,97 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// waitForReplica is how long a change waits for a replica of the directory.
+const waitForReplica = time.Second
+
+// changeTry is how long one try of a change may take. After a longer silence it
+// begins anew: somebody else may be master by then.
+const changeTry = 2 * time.Second
+
+// Change replaces the map. It finds the master and repeats what failed for about
+// ten seconds, unless ctx ends before. A change whose outcome stays unknown may
+// have been made.
+func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
+	if err := next.check(); err != nil {
+		return err
+	}
+	if next.Epoch <= epoch {
+		return ErrMap.Saying("a map with epoch %d cannot replace one with epoch %d", next.Epoch, epoch)
+	}
+	text, err := json.Marshal(next)
+	if err != nil {
+		return err
+	}
+	var done changed
+	err = retry.Policy{}.Do(ctx, func(int) (err error) {
+		done, err = d.change(ctx, strconv.FormatInt(epoch, 10), strconv.FormatInt(next.Epoch, 10), string(text))
+		return err
+	})
+	switch {
+	case retry.Code(err, "OOM"):
+		return millrace.ErrFull.With(err)
+	case err != nil:
+		return err
+	case !done.stored:
+		return ErrConflict.Saying("the map has epoch %d by now, not %d", done.epoch, epoch)
+	case !done.replicated:
+		return ErrUnconfirmed
+	}
+	return nil
+}
+
+// changed is what came of a change.
+type changed struct {
+	stored     bool
+	epoch      int64 // the present one
+	replicated bool  // true as well if there is no replica
+}
+
+// change tries once. A master with replicas has one of them say that it has the map.
+func (d *Redis) change(ctx context.Context, args ...string) (done changed, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, changeTry, errSilent)
+	defer cancel()
+	_, at, err := d.write(ctx, d.scripts.confirm, args[0]) // to find the master
+	if err == nil {
+		c := d.servers[at].Client
+		done, err = script.Prompt(ctx, func(ctx context.Context) (changed, error) { return d.changeOn(ctx, c, args) })
+	}
+	return done, own(ctx, err)
+}
+
+func (d *Redis) changeOn(ctx context.Context, c rueidis.Client, args []string) (done changed, err error) {
+	role, err := c.Do(ctx, c.B().Role().Build()).ToArray()
+	if err != nil {
+		return done, err
+	}
+	commands := []rueidis.Completed{c.B().Eval().Script(d.scripts.change.Source()).Numkeys(1).Key(baseKey).Arg(args...).Build()}
+	if replicas, err := role[len(role)-1].ToArray(); err == nil && len(replicas) > 0 {
+		commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(waitForReplica.Milliseconds()).Build())
+	}
+	results := c.DoMulti(ctx, commands...)
+	reply, err := results[0].AsIntSlice()
+	if err != nil {
+		return done, err
+	}
+	done = changed{stored: reply[0] == 1, epoch: reply[1], replicated: true}
+	if len(results) == 2 {
+		have, err := results[1].AsInt64()
+		if err != nil {
+			return done, err
+		}
+		done.replicated = have > 0
+	}
+	return done, nil
+}

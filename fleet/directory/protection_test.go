@@ -1,0 +1,195 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// A history plays one way in which a directory could break its word, and returns an
+// error if it did.
+type history struct {
+	name string
+	play func(t *testing.T, d *Redis, server *redistest.Server) error
+}
+
+// store runs the script of a change, without what is checked before.
+func store(ctx context.Context, d *Redis, epoch, next int64, text string) (changed, error) {
+	return d.changeOn(ctx, d.servers[0].Client, []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next, 10), text})
+}
+
+// hintDue has the present time of a hint be its last, or one that is far away.
+func hintDue(t *testing.T, d *Redis, server *redistest.Server, by int64) error {
+	t.Helper()
+	if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
+		return err
+	}
+	must(t, server.Client(t), "ZINCRBY", hintsKey(baseKey), strconv.FormatInt(by, 10), `{"addr":"a:1","reporter":"x"}`)
+	return nil
+}
+
+var histories = []history{
+	{"a replica confirms", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		change(t, d, 0, sample(t, 1))
+		must(t, server.Client(t), "REPLICAOF", "127.0.0.1", "1")
+		if _, err := d.Confirm(t.Context(), 1); !retry.Code(err, "READONLY") {
+			return fmt.Errorf("Confirm of a replica = %w", err)
+		}
+		return nil
+	}},
+	{"a master without replicas confirms", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		change(t, d, 0, sample(t, 1))
+		must(t, server.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1")
+		if _, err := d.Confirm(t.Context(), 1); !retry.Code(err, "NOREPLICAS") {
+			return fmt.Errorf("Confirm of a master without replicas = %w", err)
+		}
+		return nil
+	}},
+	{"an old map is confirmed", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		change(t, d, 0, sample(t, 1))
+		change(t, d, 1, sample(t, 2))
+		if m, err := d.Confirm(t.Context(), 1); err != nil || m == nil || m.Epoch != 2 {
+			return fmt.Errorf("Confirm = %v, %w", m, err)
+		}
+		return nil
+	}},
+	{"two change the same map", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		change(t, d, 0, sample(t, 1))
+		change(t, d, 1, sample(t, 2))
+		if err := d.Change(t.Context(), 1, sample(t, 3)); !errors.Is(err, ErrConflict) {
+			return fmt.Errorf("Change = %w", err)
+		}
+		return nil
+	}},
+	{"two store the same epoch", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		change(t, d, 0, sample(t, 1))
+		other := sample(t, 1)
+		other.Fleet = "other"
+		if err := d.Change(t.Context(), 0, other); !errors.Is(err, ErrConflict) {
+			return fmt.Errorf("Change = %w", err)
+		}
+		return nil
+	}},
+	{"the epoch goes back", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		change(t, d, 0, sample(t, 5))
+		for _, next := range []int64{4, 5} {
+			if done, err := store(t.Context(), d, 5, next, "?"); err != nil || done.stored {
+				return fmt.Errorf("change to %d = %+v, %w", next, done, err)
+			}
+		}
+		return nil
+	}},
+	{"a repeat is refused", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		return errors.Join(d.Change(t.Context(), 0, sample(t, 1)), d.Change(t.Context(), 0, sample(t, 1)))
+	}},
+	{"a hint stays", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		if err := hintDue(t, d, server, -HintLife.Milliseconds()); err != nil {
+			return err
+		}
+		if err := d.Hint(t.Context(), Hint{"b:1", "x"}); err != nil {
+			return err
+		}
+		if n := integer(t, server.Client(t), "ZCARD", hintsKey(baseKey)); n != 1 {
+			return fmt.Errorf("%d hints are stored", n)
+		}
+		return nil
+	}},
+	{"a hint is told too late", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		if err := hintDue(t, d, server, -HintLife.Milliseconds()); err != nil {
+			return err
+		}
+		if hints, err := d.Hints(t.Context()); err != nil || len(hints) != 0 {
+			return fmt.Errorf("Hints = %v, %w", hints, err)
+		}
+		return nil
+	}},
+	{"hints fill the directory", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		const fill = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], 1e15 + i, i) end"
+		must(t, server.Client(t), "EVAL", fill, "1", hintsKey(baseKey))
+		if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
+			return err
+		}
+		if n := integer(t, server.Client(t), "ZCARD", hintsKey(baseKey)); n != 10_000 {
+			return fmt.Errorf("%d hints are stored", n)
+		}
+		return nil
+	}},
+}
+
+// probe is how a confirmation finds out whether the server takes writes.
+const probe = "redis.call('DEL', K .. ':none')"
+
+// protections are what keeps the histories from failing, and how to take it out.
+var protections = []struct {
+	name, old, replacement string
+	histories              []string // those that must catch it
+}{
+	{"who confirms takes writes", probe, "", []string{"a replica confirms", "a master without replicas confirms"}},
+	{"confirm compares the epoch", "stored[1] == ARGV[1]", "true", []string{"an old map is confirmed"}},
+	{"change compares the epoch", "epoch ~= ARGV[1] or ", "", []string{"two change the same map"}},
+	{"the epoch grows", " or tonumber(ARGV[2]) <= tonumber(epoch)", "", []string{"the epoch goes back"}},
+	{"a repeat is known", "epoch == ARGV[2] and stored[2] == ARGV[3]", "false", []string{"a repeat is refused"}},
+	{"a repeat has the same map", " and stored[2] == ARGV[3]", "", []string{"two store the same epoch"}},
+	{"what is due is forgotten", "redis.call('ZREMRANGEBYSCORE', hints, '-inf', string.format('%.0f', now))", "", []string{"a hint stays"}},
+	{"what is due is not told", "string.format('(%.0f', now)", "'-inf'", []string{"a hint is told too late"}},
+	{"hints are bounded", "redis.call('ZREMRANGEBYRANK', hints, 0, -10001)", "", []string{"hints fill the directory"}},
+}
+
+// sabotage returns the scripts with one protection taken out.
+func sabotage(t *testing.T, old, replacement string) *scripts {
+	t.Helper()
+	found := false
+	cut := func(source string) *script.Script {
+		found = found || strings.Contains(source, old)
+		return script.New("directory.sabotaged", strings.ReplaceAll(source, old, replacement))
+	}
+	s := &scripts{cut(confirmSource), cut(changeSource), cut(hintSource), cut(hintsSource)}
+	if !found {
+		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
+	}
+	return s
+}
+
+func play(t *testing.T, name string, s *scripts) error {
+	t.Helper()
+	d, server := start(t)
+	d.scripts = s
+	i := slices.IndexFunc(histories, func(h history) bool { return h.name == name })
+	return histories[i].play(t, d, server)
+}
+
+func TestHistories(t *testing.T) {
+	t.Parallel()
+	for _, h := range histories {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			if err := play(t, h.name, standardScripts); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestEveryProtectionIsNeeded takes each protection out and expects the histories to
+// notice.
+func TestEveryProtectionIsNeeded(t *testing.T) {
+	t.Parallel()
+	for _, p := range protections {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			for _, name := range p.histories {
+				if err := play(t, name, sabotage(t, p.old, p.replacement)); err == nil {
+					t.Errorf("history %q holds without the protection", name)
+				}
+			}
+		})
+	}
+}
