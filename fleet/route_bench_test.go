@@ -44,16 +44,16 @@ func words(f *Fleet, n int) [][]string {
 // tag, whether the caller may write, and the place.
 func BenchmarkRoute(b *testing.B) {
 	f := offline(b)
-	c := &client{f: f, by: byTag{f}}
+	by := byTag{f}
 	list := words(f, 10_000)
 	ctx := context.Background()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		tag, err := c.by.tag(list[i%len(list)])
+		tag, err := by.tag(list[i%len(list)])
 		if err != nil {
 			b.Fatal(err)
 		}
-		if t, err := c.by.locate(ctx, tag, true); err != nil || t.p == nil {
+		if t, err := by.locate(ctx, tag, true); err != nil || t.p == nil {
 			b.Fatal(err)
 		}
 	}
@@ -62,13 +62,13 @@ func BenchmarkRoute(b *testing.B) {
 // BenchmarkRouteHot is the same for few tags, which stay in the processor's cache.
 func BenchmarkRouteHot(b *testing.B) {
 	f := offline(b)
-	c := &client{f: f, by: byTag{f}}
+	by := byTag{f}
 	list := words(f, 16)
 	ctx := context.Background()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
-		tag, _ := c.by.tag(list[i%len(list)])
-		if _, err := c.by.locate(ctx, tag, true); err != nil {
+		tag, _ := by.tag(list[i%len(list)])
+		if _, err := by.locate(ctx, tag, true); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -76,15 +76,15 @@ func BenchmarkRouteHot(b *testing.B) {
 
 func TestARouteAllocatesNothing(t *testing.T) {
 	f := offline(t)
-	c := &client{f: f, by: byTag{f}}
+	by := byTag{f}
 	list := words(f, 100)
 	got := testing.AllocsPerRun(100, func() {
 		for _, w := range list {
-			tag, err := c.by.tag(w)
+			tag, err := by.tag(w)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := c.by.locate(t.Context(), tag, true); err != nil {
+			if _, err := by.locate(t.Context(), tag, true); err != nil {
 				t.Fatal(err)
 			}
 		}
