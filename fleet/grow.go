@@ -2,12 +2,15 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
+	"net"
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -83,7 +86,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 		return nil, ErrConfig.With(err)
 	}
 	m := &directory.Map{
-		Version: directory.Version, Fleet: rand.Text(), Epoch: 1, Floor: 1, Settings: cfg.Settings,
+		Version: directory.Version, Fleet: nameOf(partitions), Epoch: 1, Floor: 1, Settings: cfg.Settings,
 		Points: points.Points(), Partitions: describe(partitions, 0, 0, directory.Open),
 	}
 	if err := cfg.prepare(ctx, m, m.Partitions); err != nil {
@@ -94,6 +97,17 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 		return nil, err
 	}
 	return m, nil
+}
+
+// nameOf returns the name of a fleet that begins with these partitions: always the
+// same one, so that members which an attempt that was cut off has made are known
+// again.
+func nameOf(partitions []NewPartition) string {
+	hash := sha256.New()
+	for _, n := range partitions {
+		fmt.Fprintln(hash, n.members())
+	}
+	return strings.ToLower(base32.StdEncoding.EncodeToString(hash.Sum(nil)[:15]))
 }
 
 // Add adds partitions to a fleet that is in use, and returns its new map. No data
@@ -253,8 +267,8 @@ func checkNew(partitions []NewPartition, m *directory.Map) (weights []int, err e
 		nodes := map[string]bool{}
 		for _, member := range n.members() {
 			switch {
-			case member.Addr == "":
-				return nil, ErrConfig.Saying("partition %d of those given has a member without an address", i)
+			case !listens(member.Addr):
+				return nil, ErrConfig.Saying("partition %d of those given has a member at %q, which is no HOST:PORT", i, member.Addr)
 			case taken[member.Addr]:
 				return nil, ErrConfig.Saying("the server at %s would be a member twice", member.Addr)
 			case member.Node != "" && nodes[member.Node]:
@@ -268,6 +282,12 @@ func checkNew(partitions []NewPartition, m *directory.Map) (weights []int, err e
 		weights = append(weights, max(1, n.Weight))
 	}
 	return weights, nil
+}
+
+// listens reports whether an address is one at which a server can be reached.
+func listens(addr string) bool {
+	host, port, err := net.SplitHostPort(addr)
+	return err == nil && host != "" && port != ""
 }
 
 // checkSettings returns what is wrong with settings.

@@ -27,6 +27,9 @@ func TestInitRefuses(t *testing.T) {
 	used := redistest.Start(t, redistest.Options{TCP: true})
 	must(t, put(ctx, used.Client(t), "something", "x"))
 	evicting := start(redistest.Options{MaxMemory: "100mb", Policy: "allkeys-lru"})
+	taken := redistest.Start(t, redistest.Options{TCP: true})
+	must(t, set(ctx, taken.Client(t), "mr:fleet:id", "other/0"))
+	member := directory.Member{Addr: taken.Addr()}
 	clustered := start(redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
 	one := func(m directory.Member) []NewPartition { return []NewPartition{{Master: m}} }
 	for _, tc := range []struct {
@@ -37,7 +40,8 @@ func TestInitRefuses(t *testing.T) {
 		says       string
 	}{
 		{"nothing", nil, directory.Settings{}, ErrConfig, "no partition"},
-		{"no address", one(directory.Member{}), directory.Settings{}, ErrConfig, "without an address"},
+		{"no address", one(directory.Member{}), directory.Settings{}, ErrConfig, "no HOST:PORT"},
+		{"a socket", one(directory.Member{Addr: "/tmp/s"}), directory.Settings{}, ErrConfig, "no HOST:PORT"},
 		{"a server twice", []NewPartition{{Master: empty}, {Master: empty}}, directory.Settings{}, ErrConfig, "twice"},
 		{"a replica of itself", []NewPartition{{Master: empty, Replicas: []directory.Member{empty}}}, directory.Settings{}, ErrConfig, "twice"},
 		{"two members on a node", []NewPartition{{
@@ -50,6 +54,8 @@ func TestInitRefuses(t *testing.T) {
 		{"data", one(directory.Member{Addr: used.Addr()}), directory.Settings{}, ErrUnfit, "has 1 keys"},
 		{"a policy", one(evicting), directory.Settings{}, ErrUnfit, "allkeys-lru"},
 		{"a cluster", one(clustered), directory.Settings{}, ErrUnfit, "Cluster"},
+		{"one server by two names", []NewPartition{{Master: empty}, {Master: directory.Member{Addr: strings.Replace(empty.Addr, "127.0.0.1", "localhost", 1)}}}, directory.Settings{}, ErrUnfit, "the same as"},
+		{"a member of another fleet", one(member), directory.Settings{}, ErrUnfit, "of a fleet already"},
 		{"a good one and a bad one", []NewPartition{{Master: empty}, {Master: evicting}}, directory.Settings{}, ErrUnfit, "allkeys-lru"},
 	} {
 		_, err := Init(ctx, tf.dir, tc.partitions, GrowConfig{Settings: tc.settings})
@@ -83,7 +89,7 @@ func TestInitAgain(t *testing.T) {
 	tf.dir = tf.dial(dirs.Addr())
 	partitions := tf.servers(1, 1)
 	cfg := GrowConfig{Option: slowly}
-	m := &directory.Map{Fleet: "an earlier attempt", Floor: 1}
+	m := &directory.Map{Fleet: nameOf(partitions), Floor: 1} // an earlier attempt
 	must(t, cfg.prepare(t.Context(), m, describe(partitions, 0, 0, directory.Open)))
 	for range 2 { // the second one has nothing to do
 		_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: quick})

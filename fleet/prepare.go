@@ -52,6 +52,7 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 		}
 	}()
 	c.tell("servers are looked at")
+	runs := map[string]string{} // addresses by the id that a server has while it runs
 	for i, p := range partitions {
 		for _, member := range p.Members() {
 			s, err := c.connect(member)
@@ -59,9 +60,14 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 				return err
 			}
 			made[i] = append(made[i], s)
-			if err := s.fit(ctx); err != nil {
+			run, err := s.fit(ctx, identity(m.Fleet, p.ID))
+			if err != nil {
 				return err
 			}
+			if other, ok := runs[run]; ok {
+				return s.unfit("Name each server once.", "is the same as that at %s", other)
+			}
+			runs[run] = s.Addr
 		}
 	}
 	c.tell("masters and replicas are set up")
@@ -87,44 +93,54 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 }
 
 // fit returns ErrUnfit unless the server is one that a fleet can take in: empty but
-// for what an earlier attempt left, and with a policy that evicts nothing that
-// must stay.
-func (s *server) fit(ctx context.Context) error {
+// for what an earlier attempt left, which is the identity that it is to have, and
+// with a policy that evicts nothing that must stay. It returns the server's run id.
+func (s *server) fit(ctx context.Context, expected string) (run string, err error) {
 	c := s.client
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		replies := c.DoMulti(ctx, c.B().Dbsize().Build(),
-			c.B().Exists().Key(identityKey(baseKey), floorKey(baseKey), tagsKey(baseKey)).Build(), c.B().Info().Build())
+		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().Dbsize().Build(),
+			c.B().Mget().Key(identityKey(baseKey), floorKey(baseKey), tagsKey(baseKey)).Build())
 		return replies, replies[0].NonRedisError()
 	})
 	if err != nil {
-		return s.failed(ctx, err)
+		return "", s.failed(ctx, err)
 	}
-	unfit := func(hint, format string, args ...any) error {
-		e := ErrUnfit.Saying("the server at "+s.Addr+" "+format, args...)
-		e.Hint = hint
-		return e
-	}
-	info, err := replies[2].ToString()
+	info, err := replies[0].ToString()
 	if err != nil {
-		return s.failed(ctx, err)
+		return "", s.failed(ctx, err)
 	}
 	if field(info, "cluster_enabled") == "1" {
-		return unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
+		return "", s.unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
 	}
-	size, err := replies[0].AsInt64()
+	size, err := replies[1].AsInt64()
 	if err != nil {
-		return s.failed(ctx, err)
+		return "", s.failed(ctx, err)
 	}
-	ours, err := replies[1].AsInt64()
+	ours, err := replies[2].ToArray()
+	if err != nil {
+		return "", s.failed(ctx, err)
+	}
+	said, _ := ours[0].ToString()
+	for _, value := range ours {
+		if !value.IsNil() {
+			size--
+		}
+	}
 	switch {
-	case err != nil:
-		return s.failed(ctx, err)
-	case size != ours:
-		return unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size-ours)
+	case said != "" && said != expected:
+		return "", s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", said)
+	case size > 0:
+		return "", s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
 	case number(info, "maxmemory") > 0 && strings.HasPrefix(field(info, "maxmemory_policy"), "allkeys-"):
-		return unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
+		return "", s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
 	}
-	return nil
+	return field(info, "run_id"), nil
+}
+
+func (s *server) unfit(hint, format string, args ...any) error {
+	e := ErrUnfit.Saying("the server at "+s.Addr+" "+format, args...)
+	e.Hint = hint
+	return e
 }
 
 func (s *server) failed(ctx context.Context, err error) error {
@@ -148,7 +164,7 @@ func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partiti
 func (s *server) follow(ctx context.Context, addr string) error {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		return ErrUnfit.Saying("%s is no HOST:PORT, so that it can have no replicas", addr)
+		return err
 	}
 	c := s.client
 	return s.failedReply(ctx, c.Do(ctx, c.B().Arbitrary("REPLICAOF", host, port).Build()))

@@ -100,7 +100,7 @@ type Partition struct {
 
 // Member is one redis-server.
 type Member struct {
-	// Addr is where it listens: HOST:PORT, or the path of a socket.
+	// Addr is where it listens: HOST:PORT.
 	Addr string `json:"addr"`
 
 	// Node names the machine on which it runs, which is lost as a whole.
