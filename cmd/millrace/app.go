@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
 	"iter"
+	"log/slog"
 	"slices"
 	"text/tabwriter"
 
@@ -26,40 +28,63 @@ type app struct {
 	play func(context.Context, demo.Config) (demo.Report, error) // demo.Run, but for tests
 }
 
-// open connects to the Redis that the command line or the environment names.
-// Close the client when done.
-func (a *app) open(ctx context.Context) (rueidis.Client, error) {
-	url := a.redis
-	if url == "" {
-		url = a.env("MILLRACE_REDIS_URL")
-	}
-	if url == "" {
-		err := connect.ErrURL.Saying("this command needs to know which Redis to work on")
-		err.Hint = "Add --redis redis://HOST:PORT (or unix:///path/to/socket), or set MILLRACE_REDIS_URL."
-		return nil, err
-	}
+// url returns what the command line or the environment names, or "".
+func (a *app) url() string {
+	return cmp.Or(a.redis, a.env("MILLRACE_REDIS_URL"))
+}
 
-	// Connecting knows no context; an interrupt need not wait for it.
+// open connects to the Redis or the fleet that the command line or the environment
+// names. Close the client when done.
+func (a *app) open(ctx context.Context) (rueidis.Client, error) {
+	url := a.url()
+	switch {
+	case url == "":
+		err := connect.ErrURL.Saying("this command needs to know which Redis to work on")
+		err.Hint = "Add --redis redis://HOST:PORT (or unix:///path/to/socket, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
+		return nil, err
+	case isFleet(url):
+		f, err := a.openFleet(ctx)
+		if err != nil {
+			return nil, err
+		}
+		return f.Client(), nil
+	}
+	return within(ctx, func() (rueidis.Client, error) { return connect.Open(url) }, rueidis.Client.Close)
+}
+
+// within opens something, for as long as ctx lets it: connecting knows no context,
+// and an interrupt need not wait for it. What comes after that is closed.
+func within[T any](ctx context.Context, open func() (T, error), closeLate func(T)) (T, error) {
 	type opened struct {
-		client rueidis.Client
-		err    error
+		value T
+		err   error
 	}
 	done := make(chan opened, 1)
 	go func() {
-		client, err := connect.Open(url)
-		done <- opened{client, err}
+		value, err := open()
+		done <- opened{value, err}
 	}()
 	select {
 	case o := <-done:
-		return o.client, o.err
+		return o.value, o.err
 	case <-ctx.Done():
 		go func() {
 			if o := <-done; o.err == nil {
-				o.client.Close()
+				closeLate(o.value)
 			}
 		}()
-		return nil, context.Cause(ctx)
+		var none T
+		return none, context.Cause(ctx)
 	}
+}
+
+// logger writes what happens on the way to standard error: lines for people, or
+// lines of JSON.
+func (a *app) logger() *slog.Logger {
+	if a.json {
+		return slog.New(slog.NewJSONHandler(a.stderr, nil))
+	}
+	return slog.New(slog.NewTextHandler(a.stderr, nil))
 }
 
 // input reads standard input to its end.

@@ -21,16 +21,19 @@ type doctorCommand struct{}
 
 // Help shows examples.
 func (*doctorCommand) Help() string {
-	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts and clock. It changes nothing but the server's script cache. Exits with 1 when a check fails.
+	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts and clock; at the CPUs that servers on this host share, where that can be found out; and at a fleet as a whole. It changes nothing but the server's script cache. Exits with 1 when a check fails.
 
 Examples:
 
-    millrace doctor --redis redis://127.0.0.1:6379`
+    millrace doctor --redis redis://127.0.0.1:6379
+    millrace doctor --redis fleet://127.0.0.1:7000`
 }
 
 // report is what the doctor found.
 type report struct {
-	OK    bool         `json:"ok"` // no finding is a fail
+	OK    bool         `json:"ok"`              // no finding is a fail
+	Fleet []finding    `json:"fleet,omitempty"` // of a fleet as a whole
+	Host  []finding    `json:"host,omitempty"`  // of the servers on this host together, if there are any
 	Nodes []nodeReport `json:"nodes"`
 }
 
@@ -61,13 +64,8 @@ func unknown(check, hint string) finding { return finding{check, levelNote, "unk
 
 // Run examines.
 func (*doctorCommand) Run(ctx context.Context, a *app) error {
-	client, err := a.open(ctx)
+	r, err := a.examine(ctx)
 	if err != nil {
-		return err
-	}
-	defer client.Close()
-	r := examine(ctx, client)
-	if err := ctx.Err(); err != nil {
 		return err
 	}
 	if err := a.print(r, r.table); err != nil {
@@ -79,30 +77,76 @@ func (*doctorCommand) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
+// examine looks at one Redis or at a fleet.
+func (a *app) examine(ctx context.Context) (report, error) {
+	if !isFleet(a.url()) {
+		client, err := a.open(ctx)
+		if err != nil {
+			return report{}, err
+		}
+		defer client.Close()
+		return examine(ctx, client).judged(), ctx.Err()
+	}
+	f, err := a.openFleet(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	defer f.Close()
+	status, err := f.Show(ctx)
+	if err != nil {
+		return report{}, err
+	}
+	r := examine(ctx, f.Client())
+	r.Fleet, r.Host = checkFleet(status), checkCPUs(ctx, instancesOf(status))
+	return r.judged(), ctx.Err()
+}
+
 // examine looks at all masters, and at a replica if that is all there is.
 func examine(ctx context.Context, client rueidis.Client) report {
 	nodes := client.Nodes()
-	r := report{OK: true, Nodes: []nodeReport{}}
+	r := report{Nodes: []nodeReport{}}
+	var instances []instance
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
 		p := newPatient(ctx, nodes[addr])
+		instances = append(instances, instance{addr, p.server["process_id"]})
 		if p.replica() && len(nodes) > 1 {
 			continue
 		}
-		findings := p.findings(ctx)
-		for _, f := range findings {
+		r.Nodes = append(r.Nodes, nodeReport{addr, p.findings(ctx)})
+	}
+	r.Host = checkCPUs(ctx, instances)
+	return r
+}
+
+// judged returns the report with what it comes to.
+func (r report) judged() report {
+	r.OK = true
+	for _, part := range r.parts() {
+		for _, f := range part.Findings {
 			r.OK = r.OK && f.Level != levelFail
 		}
-		r.Nodes = append(r.Nodes, nodeReport{addr, findings})
 	}
 	return r
+}
+
+// parts returns the findings, in the order in which people read them.
+func (r report) parts() []nodeReport {
+	var parts []nodeReport
+	if len(r.Fleet) > 0 {
+		parts = append(parts, nodeReport{"the fleet", r.Fleet})
+	}
+	if len(r.Host) > 0 {
+		parts = append(parts, nodeReport{"this host", r.Host})
+	}
+	return append(parts, r.Nodes...)
 }
 
 // table writes the report for people.
 func (r report) table(w io.Writer) {
 	seen := make(map[level]int)
-	for _, node := range r.Nodes {
-		fmt.Fprintf(w, "%s\n", node.Addr)
-		for _, f := range node.Findings {
+	for _, part := range r.parts() {
+		fmt.Fprintf(w, "%s\n", part.Addr)
+		for _, f := range part.Findings {
 			seen[f.Level]++
 			fmt.Fprintf(w, "  %s\t%s\t%s\n", f.Level, f.Check, f.Value)
 			if f.Hint != "" {

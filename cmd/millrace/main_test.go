@@ -14,7 +14,7 @@ import (
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}, {"queue"}, {"queue", "dead"}}
+	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}, {"queue"}, {"queue", "dead"}, {"fleet"}}
 	for _, node := range leaves(t) {
 		commands = append(commands, strings.Fields(node.FullPath())[1:])
 	}
@@ -60,8 +60,15 @@ func TestNoServer(t *testing.T) {
 	t.Parallel()
 	for _, node := range leaves(t) {
 		args := strings.Fields(node.FullPath())[1:]
-		if args[0] == "demo" || args[0] == "version" {
+		switch strings.Join(args, " ") {
+		case "demo", "version", "fleet plan", "fleet dev":
 			continue
+		case "fleet init", "fleet add":
+			args = append(args, "--partition", "h:1")
+		case "fleet locate", "fleet forget":
+			args = append(args, "K")
+		case "fleet show": // of no name
+			args = append(args, "--json")
 		}
 		if args[0] == "hash" {
 			args = append(args, "NS", "K")
@@ -125,7 +132,8 @@ func TestErrors(t *testing.T) {
 		{nowhere, 1, "unreachable", "ick ls"},
 		{nowhere, 1, "unreachable", "ick add K 1 a"},
 		{shell{t, "bogus://x"}, 2, "bad_url", "ick ls"},
-		{shell{t, "fleet://x"}, 2, "bad_url", "ick ls"},
+		{shell{t, "fleet://"}, 2, "bad_url", "ick ls"},
+		{shell{t, "fleet:x"}, 2, "bad_url", "ick ls"},
 		// What is wrong with the command line is found before Redis is.
 		{nowhere, 2, "bad_usage", "ick add K 1 a 2"},
 		{nowhere, 2, "bad_usage", "ick add K now a 2 b"},

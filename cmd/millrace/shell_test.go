@@ -16,7 +16,13 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
+// asCommand has the test binary be the command, with its arguments.
+const asCommand = "MILLRACE_TEST_AS_COMMAND"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
 	if code, ok := demo.Child(context.Background(), os.Args[1:]); ok {
 		os.Exit(code)
 	}

@@ -9,7 +9,8 @@
 //	unix:///path/to/socket, unix:/path/to/socket
 //
 // Open makes the client, or says what is wrong in words that name the URL
-// without its password and end with what to try.
+// without its password and end with what to try. It refuses fleet://HOST:PORT,
+// which names many servers: package fleet opens that.
 //
 // Embedded is for programs that were given no URL and may run on data that
 // nobody will miss: it starts a private redis-server, or, where none is

@@ -74,9 +74,9 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 	shown = redacted(u, rawURL)
 
 	switch {
-	case u.Scheme == "fleet":
-		failed := ErrURL.Saying("%s: this build does not serve fleets", shown)
-		failed.Hint = "Give the URL of one Redis, of a Sentinel set or of a Redis Cluster."
+	case u.Scheme == "fleet" || u.Scheme == "fleets":
+		failed := ErrURL.Saying("%s is a fleet, and one Redis is needed here", shown)
+		failed.Hint = "Give the URL of one Redis, of a Sentinel set or of a Redis Cluster. Programs open fleets with fleet.Dial."
 		return opt, "", failed
 	case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
 		failed := ErrURL.Saying("%s: the path of a socket must be absolute", shown)

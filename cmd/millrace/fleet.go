@@ -1,0 +1,158 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/connect"
+)
+
+// fleetCommands is the noun fleet.
+type fleetCommands struct {
+	Init   fleetInit   `cmd:"" help:"Make a fleet of empty servers."`
+	Add    fleetAdd    `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
+	Show   fleetShow   `cmd:"" help:"Draw the ring: partitions, their members and what they have left."`
+	Locate fleetLocate `cmd:"" help:"Say where a tag is, and how it was found."`
+	Forget fleetForget `cmd:"" help:"Give up the places of tags that have no keys any more."`
+	Plan   fleetPlan   `cmd:"" help:"Do the sums for a fleet before it is built."`
+	Dev    fleetDev    `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
+}
+
+// Help shows examples.
+func (*fleetCommands) Help() string {
+	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or all of it) has its place on one partition, and partitions are added without moving data. Which servers there are is kept by a directory, a small Redis of its own: fleet://HOST:PORT names it. Every other noun runs on a fleet, too.
+
+    plan ──▶ init ──▶ show, locate ──▶ add ──▶ show ...
+                          ▲                     │
+                          └─────────────────────┘
+
+Examples:
+
+    millrace fleet dev
+    export MILLRACE_REDIS_URL=fleet://127.0.0.1:7000
+    millrace fleet show
+    millrace fleet locate user:7
+    millrace fleet add --partition 10.0.0.5:7001@e,10.0.0.6:7001@f
+    millrace queue write orders --tenant acme --body hello`
+}
+
+// isFleet reports whether a URL is that of a fleet.
+func isFleet(url string) bool {
+	return strings.HasPrefix(url, "fleet://") || strings.HasPrefix(url, "fleets://")
+}
+
+// fleetURL returns the fleet that the command line or the environment names, and
+// how to connect to its servers.
+func (a *app) fleetURL() (string, rueidis.ClientOption, error) {
+	url := a.url()
+	if !isFleet(url) {
+		err := connect.ErrURL.Saying("this command needs to know which fleet to work on")
+		if url != "" {
+			err = connect.ErrURL.Saying("this command works on a fleet, not on one Redis")
+		}
+		err.Hint = "Add --redis fleet://HOST:PORT, where the fleet's directory is, or set MILLRACE_REDIS_URL."
+		return "", rueidis.ClientOption{}, err
+	}
+	option, err := fleet.ParseURL(url)
+	if err != nil {
+		wrong := connect.ErrURL.Saying("%s", err)
+		wrong.Hint = millrace.Hint(err)
+		return "", option, wrong
+	}
+	return url, option, nil
+}
+
+// directoryPatience is how long the directory may take to answer at first.
+const directoryPatience = 3 * time.Second
+
+var errSilent = errors.New("no answer within " + directoryPatience.String())
+
+// openFleet opens the fleet. Close it when done.
+func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
+	url, option, err := a.fleetURL()
+	if err != nil {
+		return nil, err
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+	defer cancel()
+	f, err := within(bounded, func() (*fleet.Fleet, error) {
+		return fleet.Dial(bounded, url, fleet.Config{Logger: a.logger()})
+	}, (*fleet.Fleet).Close)
+	if err != nil {
+		return nil, ofDirectory(ctx, option, err)
+	}
+	return f, nil
+}
+
+// withFleet opens the fleet for do.
+func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) error) error {
+	f, err := a.openFleet(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	return do(f)
+}
+
+// withDirectory opens the directory for do, which may make a fleet in it, and has
+// made sure that it answers.
+func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption) error) error {
+	_, option, err := a.fleetURL()
+	if err != nil {
+		return err
+	}
+	bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+	defer cancel()
+	dir, err := within(bounded, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
+	if err != nil {
+		return ofDirectory(ctx, option, err)
+	}
+	defer dir.Close()
+	if _, err := dir.Confirm(bounded, 0); err != nil && !errors.Is(err, directory.ErrNoFleet) {
+		return ofDirectory(ctx, option, err)
+	}
+	return do(dir, option)
+}
+
+// ofDirectory says of which directory an error is, and what to do about it.
+func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) error {
+	addr := strings.Join(option.InitAddress, ", ")
+	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && errors.Is(err, fleet.ErrUnavailable) && unavailable.Err != nil {
+		err = unavailable.Err // which does not know the address
+	}
+	said, isSaid := errors.AsType[*millrace.Error](err)
+	_, isReply := rueidis.IsRedisErr(err)
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.Is(err, directory.ErrNoFleet):
+		return directory.ErrNoFleet.Saying("there is no fleet in the directory at %s", addr)
+	case isSaid:
+		return said
+	}
+	failed := connect.ErrConnect.Saying("the fleet's directory at %s cannot be asked", addr).With(errors.New(oneLine(err)))
+	failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
+	if isReply {
+		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."
+	}
+	return failed
+}
+
+// oneLine returns what errors that were joined say, each once, on one line.
+func oneLine(err error) string {
+	var said []string
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		if !slices.Contains(said, line) {
+			said = append(said, line)
+		}
+	}
+	return strings.Join(said, "; ")
+}

@@ -1,0 +1,218 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// devFleet is fleet dev as a process of its own.
+type devFleet struct {
+	t      *testing.T
+	cmd    *exec.Cmd
+	stdout *bufio.Reader
+	stderr *lockedBuffer
+}
+
+// lockedBuffer is a buffer that one goroutine fills while another one looks.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// command returns the command as a process.
+func command(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(self, args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	return cmd
+}
+
+func startDev(t *testing.T, args ...string) *devFleet {
+	t.Helper()
+	redistest.Binary(t)
+	d := &devFleet{t: t, cmd: command(t, append([]string{"fleet", "dev"}, args...)...), stderr: new(lockedBuffer)}
+	d.cmd.Stderr = d.stderr
+	stdout, err := d.cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.stdout = bufio.NewReader(stdout)
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// If it hangs, its last words are where.
+	alarm := time.AfterFunc(time.Minute, func() { d.cmd.Process.Signal(syscall.SIGQUIT) })
+	t.Cleanup(func() {
+		alarm.Stop()
+		d.cmd.Process.Kill() // its servers end with it
+	})
+	return d
+}
+
+// end sends a signal, and checks that the command prints nothing more and ends
+// well.
+func (d *devFleet) end(signal os.Signal) {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(signal); err != nil {
+		d.t.Fatal(err)
+	}
+	rest, _ := io.ReadAll(d.stdout)
+	if err := d.cmd.Wait(); err != nil || len(rest) > 0 {
+		d.t.Errorf("after %v it ends with %v, having printed %q; want exit code 0 and nothing:\n%s", signal, err, rest, d.stderr)
+	}
+}
+
+// gone reports whether no process has that number.
+func gone(pid int) bool { return errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) }
+
+func TestFleetDev(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "fleet")
+	d := startDev(t, "--nodes", "3", "--partitions", "4", "--replicas", "1", "--dir", dir, "--max-memory", "64mb", "--json")
+	line, err := d.stdout.ReadString('\n')
+	var ready struct {
+		Ready     bool
+		Directory string
+	}
+	if failed := json.Unmarshal([]byte(line), &ready); err != nil || failed != nil || !ready.Ready || !isFleet(ready.Directory) {
+		t.Fatalf("it prints %q (%v), want the line that it is ready:\n%s", line, err, d.stderr)
+	}
+
+	s := shell{t, ready.Directory}
+	status := document[fleet.Status](s, "fleet", "show")
+	if status.State != directory.Full || len(status.Partitions) != 4 {
+		t.Errorf("show = %+v, want four partitions, full", status)
+	}
+	pids := []int{}
+	for _, p := range status.Partitions {
+		pids = append(pids, p.Master.PID)
+		for _, r := range p.Replicas {
+			pids = append(pids, r.PID)
+			if r.Node == p.Master.Node || r.Node == "" {
+				t.Errorf("partition %d has its members on %q and %q", p.ID, p.Master.Node, r.Node)
+			}
+		}
+		if p.MaxMemory != 64<<20 {
+			t.Errorf("partition %d has a limit of %d bytes, want 64 MB", p.ID, p.MaxMemory)
+		}
+	}
+	if len(pids) != 8 {
+		t.Errorf("%d members, want 8: %+v", len(pids), status)
+	}
+
+	// Without the environment, as it is used most.
+	bare := shell{t: t}
+	document[grantDoc](bare, "--redis", s.url, "lease", "acquire", "nightly", "--ttl", "1h")
+	if got := bare.run("--redis", s.url, "queue", "write", "orders", "--tenant", "acme", "--body", "hello"); got.code != 0 {
+		t.Errorf("queue write = %+v", got)
+	}
+	if got := bare.run("--redis", s.url, "queue", "read", "orders", "--consumer", "c"); got.code != 0 || !strings.Contains(got.stdout, "hello") {
+		t.Errorf("queue read = %+v, want the message", got)
+	}
+
+	// The same folder is not for two.
+	if f := bare.refused(1, "exists", "fleet", "dev", "--dir", dir); !strings.Contains(f.Error, dir) || f.Hint == "" {
+		t.Errorf("a second fleet in the folder says %+v", f)
+	}
+
+	victim := status.Partitions[2].Replicas[0]
+	if err := syscall.Kill(victim.PID, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "it says that a server died", func() bool {
+		said := d.stderr.String()
+		return strings.Contains(said, "the replica of partition 2 on "+victim.Node+" died") && strings.Contains(said, victim.Addr)
+	})
+
+	began := time.Now()
+	d.end(syscall.SIGTERM)
+	if took := time.Since(began); took > 5*time.Second {
+		t.Errorf("it took %s to end", took)
+	}
+	for _, pid := range pids {
+		if !gone(pid) {
+			t.Errorf("the server %d is still there", pid)
+		}
+	}
+	if _, err := os.Stat(dir); err != nil {
+		t.Errorf("the folder that was given: %v", err)
+	}
+}
+
+// TestFleetDevForPeople ends it as Ctrl-C does.
+func TestFleetDevForPeople(t *testing.T) {
+	t.Parallel()
+	d := startDev(t, "--nodes", "1", "--partitions", "1", "--replicas", "0")
+	var printed strings.Builder
+	for !strings.Contains(printed.String(), "millrace doctor\n") {
+		line, err := d.stdout.ReadString('\n')
+		if err != nil {
+			t.Fatalf("it ends with %v:\n%s%s", err, printed.String(), d.stderr)
+		}
+		printed.WriteString(line)
+	}
+	pids := []int{}
+	for line := range strings.Lines(printed.String()) {
+		words := strings.Fields(line)
+		if len(words) > 2 && (words[0] == "directory" || words[0] == "master") {
+			pid, err := strconv.Atoi(words[len(words)-1])
+			if err != nil {
+				t.Errorf("%q does not end in a process id", line)
+			}
+			pids = append(pids, pid)
+		}
+	}
+	if len(pids) != 2 || !strings.Contains(printed.String(), "export MILLRACE_REDIS_URL=fleet://127.0.0.1:") {
+		t.Errorf("it prints\n%s\nwant two servers and what to try", printed.String())
+	}
+	d.end(os.Interrupt)
+	for _, pid := range pids {
+		if !gone(pid) {
+			t.Errorf("the server %d is still there", pid)
+		}
+	}
+}
+
+func TestFleetDevWithoutServer(t *testing.T) {
+	t.Parallel()
+	cmd := command(t, "fleet", "dev", "--json")
+	cmd.Env = append(cmd.Env, "PATH="+t.TempDir())
+	out, err := cmd.CombinedOutput()
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	var f failure
+	if jsonErr := json.Unmarshal(out, &f); !ok || exit.ExitCode() != 1 || jsonErr != nil || f.Code != "no_server" || !strings.Contains(f.Hint, "apt install redis-server") {
+		t.Errorf("without a server it ends with %v and says %s, want exit code 1 and what to install", err, out)
+	}
+}

@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+)
+
+// partitionSpec is a partition in the words of a command line.
+type partitionSpec fleet.NewPartition
+
+var errSpec = &millrace.Error{
+	Code: "bad_argument",
+	Hint: "Write HOST:PORT[@NODE] for the master, the same for each replica behind a comma, and weight=N at the end for more than one share: 10.0.0.1:7001@a,10.0.0.2:7001@b,weight=2",
+}
+
+// Decode reads one; kong calls it.
+func (p *partitionSpec) Decode(ctx *kong.DecodeContext) error {
+	arg, _ := ctx.Scan.Pop().Value.(string)
+	*p = partitionSpec{}
+	for i, part := range strings.Split(arg, ",") {
+		if weight, ok := strings.CutPrefix(part, "weight="); ok && i > 0 {
+			n, err := strconv.Atoi(weight)
+			if err != nil || n < 1 || p.Weight != 0 {
+				return errSpec.Saying("partition %q has no weight: %q", arg, part)
+			}
+			p.Weight = n
+			continue
+		}
+		m, err := parseMember(part)
+		if err != nil {
+			return errSpec.Saying("partition %q: %s", arg, err)
+		}
+		if i == 0 {
+			p.Master = m
+		} else {
+			p.Replicas = append(p.Replicas, m)
+		}
+	}
+	return nil
+}
+
+// parseMember reads HOST:PORT or HOST:PORT@NODE.
+func parseMember(text string) (directory.Member, error) {
+	addr, node, named := strings.Cut(text, "@")
+	host, port, err := net.SplitHostPort(addr)
+	number, portErr := strconv.ParseUint(port, 10, 16)
+	switch {
+	case err != nil, portErr != nil, host == "", number == 0:
+		return directory.Member{}, fmt.Errorf("%q is no HOST:PORT", addr)
+	case named && (node == "" || strings.Contains(node, "@")):
+		return directory.Member{}, fmt.Errorf("%q names no node", text)
+	}
+	return directory.Member{Addr: addr, Node: node}, nil
+}
+
+// newPartitions is the flag of both init and add.
+type newPartitions struct {
+	Partition []partitionSpec `sep:"none" required:"" placeholder:"SPEC" help:"A partition: its master and its replicas, as HOST:PORT[@NODE], with commas between them, and weight=N at the end for more than one share of the ring. May be repeated."`
+}
+
+func (n newPartitions) partitions() []fleet.NewPartition {
+	list := make([]fleet.NewPartition, len(n.Partition))
+	for i, p := range n.Partition {
+		list[i] = fleet.NewPartition(p)
+	}
+	return list
+}
+
+// grow makes a fleet, or a larger one, and prints it.
+func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Settings,
+	change func(context.Context, directory.Directory, []fleet.NewPartition, fleet.GrowConfig) (*directory.Map, error),
+) error {
+	err := a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
+		log := a.logger()
+		_, err := change(ctx, dir, n.partitions(), fleet.GrowConfig{
+			Option: option, Settings: settings, Progress: func(step string) { log.InfoContext(ctx, step) },
+		})
+		return err
+	})
+	if err != nil {
+		return ofGrowing(ctx, err)
+	}
+	return a.withFleet(ctx, func(f *fleet.Fleet) error {
+		s, err := f.Show(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(s, func(w io.Writer) {
+			fmt.Fprintf(w, "done: %s\n\n", countPartitions(s))
+			drawFleet(w, s, f.Map().Points)
+		})
+	})
+}
+
+// ofGrowing gives errors the hints of those who make a fleet.
+func ofGrowing(ctx context.Context, err error) error {
+	switch {
+	case ctx.Err() != nil:
+		return errCut
+	case errors.Is(err, fleet.ErrUnavailable):
+		said := fleet.ErrUnavailable.Saying("%s", oneLine(err))
+		said.Hint = "Start a redis-server there, or give the right address, and repeat the command: what is done already is done again."
+		return said
+	}
+	return err
+}
+
+// errCut means that a signal ended a command that may be half done.
+var errCut = &millrace.Error{
+	Code: "interrupted", Message: "interrupted",
+	Hint: "Repeat the command, for the same servers: what is done already is done again or left alone.",
+}
+
+type fleetInit struct {
+	newPartitions
+	ViewLife      time.Duration `placeholder:"DURATION" help:"For how long a client may write after it asked the directory. Defaults to 1s."`
+	ReplyLimit    time.Duration `placeholder:"DURATION" help:"How long a write may take and still be a success. Defaults to 500ms."`
+	PlacementLife time.Duration `placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
+	MaxTags       int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
+	MaxFill       int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
+}
+
+// Help shows examples.
+func (*fleetInit) Help() string {
+	return `The servers must run and be empty, and so must the directory that --redis names. Settings are for good. Masters are made masters and replicas made replicas; what is being done goes to standard error. A command that was cut off is finished by the same command again.
+
+Without @NODE nobody can tell that two members of a partition are on one machine; with it that is refused.
+
+Examples:
+
+    millrace fleet init --redis fleet://10.0.0.1:7000 --partition 10.0.0.1:7001@a,10.0.0.2:7001@b --partition 10.0.0.2:7002@b,10.0.0.1:7002@a
+    millrace fleet init --redis fleet://10.0.0.1:7000 --partition 10.0.0.1:7001 --max-fill 70`
+}
+
+// Run makes the fleet.
+func (c *fleetInit) Run(ctx context.Context, a *app) error {
+	settings := directory.Settings{
+		ViewLife: c.ViewLife, ReplyLimit: c.ReplyLimit, PlacementLife: c.PlacementLife, MaxTags: c.MaxTags, MaxFill: c.MaxFill,
+	}
+	return c.grow(ctx, a, settings, fleet.Init)
+}
+
+type fleetAdd struct {
+	newPartitions
+}
+
+// Help shows examples.
+func (*fleetAdd) Help() string {
+	return `No data moves: a new partition takes over a part of the tags that are yet to come. It takes a few seconds: first all clients look for tags there, too, and only then are new ones placed there. A command that was cut off is finished by the same command again.
+
+Add as many partitions as there are, and each gets half of what one had.
+
+Examples:
+
+    millrace fleet add --partition 10.0.0.5:7001@e,10.0.0.6:7001@f
+    millrace fleet add --partition 10.0.0.5:7001@e,weight=2`
+}
+
+// Run adds partitions.
+func (c *fleetAdd) Run(ctx context.Context, a *app) error {
+	return c.grow(ctx, a, directory.Settings{}, fleet.Add)
+}

@@ -1,0 +1,370 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+)
+
+type fleetShow struct{}
+
+// Help shows examples.
+func (*fleetShow) Help() string {
+	return `It asks every member; one that does not answer within 2 seconds is down. Partitions come clockwise, as they lie on the ring. A partition has two limits: its memory, and the one thread of its master; which one is nearer is marked. The thread's use is an average since the server started.
+
+Examples:
+
+    millrace fleet show
+    millrace fleet show --json | jq -r '.partitions[].master.addr'`
+}
+
+// Run shows the fleet.
+func (*fleetShow) Run(ctx context.Context, a *app) error {
+	return a.withFleet(ctx, func(f *fleet.Fleet) error {
+		s, err := f.Show(ctx)
+		if err != nil {
+			return err
+		}
+		return a.print(s, func(w io.Writer) { drawFleet(w, s, f.Map().Points) })
+	})
+}
+
+// manyPartitions is from how many partitions on each has only one line.
+const manyPartitions = 24
+
+// drawFleet writes a fleet for people.
+func drawFleet(w io.Writer, s fleet.Status, points directory.Points) {
+	order := clockwise(s, points)
+	if len(order) < manyPartitions {
+		drawRing(w, points, s)
+		fmt.Fprintln(w)
+		drawPartitions(w, order)
+		fmt.Fprintf(w, "\n%s marks the limit that is nearer\n", strings.TrimSpace(nearer))
+	} else {
+		fmt.Fprintf(w, "%s: %s\n\n", s.State, strings.Join(summary(s), ", "))
+		listPartitions(w, order)
+	}
+	fmt.Fprintln(w)
+	drawTotals(w, s)
+	drawTroubles(w, s)
+}
+
+// clockwise returns the partitions in the order of their first points on the ring.
+func clockwise(s fleet.Status, points directory.Points) []fleet.PartitionStatus {
+	order := make([]fleet.PartitionStatus, 0, len(s.Partitions))
+	seen := make([]bool, len(s.Partitions))
+	for _, p := range points {
+		if id := p.Partition; id < len(seen) && !seen[id] {
+			order, seen[id] = append(order, s.Partitions[id]), true
+		}
+	}
+	return order
+}
+
+// drawPartitions writes a table in which a partition has a line for each member,
+// and two at least.
+func drawPartitions(w io.Writer, order []fleet.PartitionStatus) {
+	greatest := greatestShare(order)
+	fmt.Fprintln(w, "PARTITION\tSHARE\tSTATE\tMEMORY\tTHREAD\tMEMBERS")
+	for _, p := range order {
+		members := memberLines(p)
+		first, second := limitCells(p)
+		fmt.Fprintf(w, "%d\t%6s %s\t%s\t%s\t%s\t%s\n",
+			p.ID, percent(p.Share), bar(p.Share/greatest, 8), p.State, first[0], first[1], members[0])
+		fmt.Fprintf(w, "  gen %d\t%s\t%s\t%s\t%s\t%s\n",
+			p.Generation, tagsOf(p.Tags), phaseOf(p), second[0], second[1], members[1])
+		for _, member := range members[2:] {
+			fmt.Fprintf(w, "\t\t\t\t\t%s\n", member)
+		}
+	}
+}
+
+// memberLines returns a line for each member, and at least two lines.
+func memberLines(p fleet.PartitionStatus) []string {
+	lines := []string{"master   " + memberText(p.Master, true)}
+	for _, r := range p.Replicas {
+		lines = append(lines, "replica  "+memberText(r, false))
+	}
+	if len(lines) == 1 {
+		lines = append(lines, "no replica")
+	}
+	return lines
+}
+
+// memberText writes where a member is, and how it is unless all is well.
+func memberText(m fleet.MemberStatus, master bool) string {
+	words := m.Addr
+	if m.Node != "" {
+		words += " on " + m.Node
+	}
+	switch {
+	case m.State == fleet.Up && master:
+		return words
+	case m.State == fleet.Up && m.Lag == 0:
+		return words + ", in step"
+	case m.State == fleet.Up:
+		return words + ", " + bytesOf(float64(m.Lag)) + " behind"
+	case m.State == fleet.Behind:
+		return words + ", CUT OFF " + bytesOf(float64(m.Lag)) + " behind"
+	}
+	return words + ", " + strings.ToUpper(string(m.State))
+}
+
+// nearer marks the limit that is nearer.
+const nearer = " ◀"
+
+// limitCells returns two lines each for memory and thread: what is used, and a bar.
+func limitCells(p fleet.PartitionStatus) (first, second [2]string) {
+	if p.Master.PID == 0 {
+		return [2]string{"-", "-"}, second
+	}
+	first = [2]string{bytesOf(float64(p.Memory)) + ", no limit", percent(p.Busy)}
+	fill, limited := memoryFill(p)
+	if limited {
+		first[0] = bytesOf(float64(p.Memory)) + " of " + bytesOf(float64(p.MaxMemory))
+		second[0] = gauge(fill)
+	}
+	second[1] = gauge(p.Busy)
+	if nearerLimit(p) == "memory" {
+		second[0] += nearer
+	} else {
+		second[1] += nearer
+	}
+	return first, second
+}
+
+// memoryFill returns how full of its maxmemory a partition is, if it has one.
+func memoryFill(p fleet.PartitionStatus) (float64, bool) {
+	if p.MaxMemory == 0 {
+		return 0, false
+	}
+	return float64(p.Memory) / float64(p.MaxMemory), true
+}
+
+// nearerLimit says which of its limits a partition will reach first, if it goes on
+// as it does: "memory" or "thread".
+func nearerLimit(p fleet.PartitionStatus) string {
+	if fill, limited := memoryFill(p); limited && fill >= p.Busy {
+		return "memory"
+	}
+	return "thread"
+}
+
+// use returns how near its nearer limit a partition is.
+func use(p fleet.PartitionStatus) float64 {
+	fill, _ := memoryFill(p)
+	return max(fill, p.Busy)
+}
+
+// phaseOf says what is unusual about the phase of a partition.
+func phaseOf(p fleet.PartitionStatus) string {
+	switch p.Phase {
+	case directory.LookUp:
+		return "being added"
+	case directory.Closed:
+		return "closed"
+	case directory.Open:
+	}
+	return ""
+}
+
+// listPartitions writes a table in which a partition has one line.
+func listPartitions(w io.Writer, order []fleet.PartitionStatus) {
+	greatest := greatestShare(order)
+	fmt.Fprintln(w, "PART.\tGEN\tSHARE\tSTATE\tTAGS\tMEMORY\tTHREAD\tNEARER LIMIT\tMASTER\tREPLICAS")
+	for _, p := range order {
+		memory, thread, limit := "-", "-", "-"
+		if p.Master.PID != 0 {
+			memory, thread = bytesOf(float64(p.Memory)), percent(p.Busy)
+			if p.MaxMemory > 0 {
+				memory += " of " + bytesOf(float64(p.MaxMemory))
+			}
+			limit = fmt.Sprintf("%s %4s %s", nearerLimit(p), percent(use(p)), bar(use(p), 5))
+		}
+		state := string(p.State)
+		if phase := phaseOf(p); phase != "" {
+			state += ", " + phase
+		}
+		replicas := make([]string, len(p.Replicas))
+		for i, r := range p.Replicas {
+			replicas[i] = memberWord(r)
+		}
+		fmt.Fprintf(w, "%5d\t%3d\t%5s %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+			p.ID, p.Generation, percent(p.Share), bar(p.Share/greatest, 4), state, grouped(p.Tags), memory, thread, limit,
+			memberWord(p.Master), strings.Join(replicas, ", "))
+	}
+}
+
+// memberWord writes where a member is as fleet init takes it, and how it is unless
+// it serves.
+func memberWord(m fleet.MemberStatus) string {
+	word := m.Addr
+	if m.Node != "" {
+		word += "@" + m.Node
+	}
+	if m.State != fleet.Up {
+		word += " " + strings.ToUpper(string(m.State))
+	}
+	return word
+}
+
+// summary says how much of everything there is.
+func summary(s fleet.Status) []string {
+	servers, nodes := 0, map[string]bool{}
+	generations := 0
+	for _, p := range s.Partitions {
+		generations = max(generations, p.Generation+1)
+		for _, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
+			servers++
+			nodes[m.Node] = true
+		}
+	}
+	delete(nodes, "")
+	words := []string{countPartitions(s)}
+	if generations > 1 {
+		words = append(words, count(generations, "generation"))
+	}
+	words = append(words, count(servers, "server"))
+	if len(nodes) > 0 {
+		words = append(words, count(len(nodes), "node"))
+	}
+	return append(words, "epoch "+strconv.FormatInt(s.Epoch, 10))
+}
+
+func countPartitions(s fleet.Status) string { return count(len(s.Partitions), "partition") }
+
+// drawTotals writes what all partitions have together, and the fullest one.
+func drawTotals(w io.Writer, s fleet.Status) {
+	var memory, limit, tags int64
+	unlimited := false
+	fullest := s.Partitions[0]
+	for _, p := range s.Partitions {
+		memory, limit, tags = memory+p.Memory, limit+p.MaxMemory, tags+p.Tags
+		unlimited = unlimited || p.Master.PID != 0 && p.MaxMemory == 0
+		if use(p) > use(fullest) {
+			fullest = p
+		}
+	}
+	fmt.Fprintf(w, "%s, %s", tagsOf(tags), bytesOf(float64(memory)))
+	if !unlimited {
+		fmt.Fprintf(w, " of %s", bytesOf(float64(limit)))
+	}
+	fmt.Fprintf(w, "; nearest to a limit is partition %d: %s at %s\n", fullest.ID, nearerLimit(fullest), percent(use(fullest)))
+	if unlimited {
+		fmt.Fprintln(w, "Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.")
+	}
+}
+
+// drawTroubles writes why members do not serve, and what clients cannot reach.
+func drawTroubles(w io.Writer, s fleet.Status) {
+	var lines []string
+	for _, p := range s.Partitions {
+		if p.Master.State != fleet.Up {
+			lines = append(lines, trouble(p, p.Master, "master"))
+		}
+		for _, r := range p.Replicas {
+			if r.State != fleet.Up {
+				lines = append(lines, trouble(p, r, "replica"))
+			}
+		}
+	}
+	for _, h := range voices(s.Hints) {
+		lines = append(lines, fmt.Sprintf("%s cannot be reached, %s", h.addr, h.who()))
+	}
+	if len(lines) > 0 {
+		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
+	}
+}
+
+// meanings says what states of a member mean.
+var meanings = map[fleet.MemberState]string{
+	fleet.Behind:  "it has a copy, and its master sends it nothing",
+	fleet.Copying: "it does not have a copy yet",
+	fleet.Fenced:  "it is to be the master, and takes no writes",
+	fleet.Loading: "it reads its data from disk",
+	fleet.Strange: "another server than expected is there, or it has lost its data",
+	fleet.Down:    "it does not answer",
+}
+
+// trouble says of a member that does not serve how it is, and why.
+func trouble(p fleet.PartitionStatus, m fleet.MemberStatus, role string) string {
+	why := meanings[m.State]
+	if m.Error != "" && m.Error != context.DeadlineExceeded.Error() {
+		why = m.Error
+	}
+	return fmt.Sprintf("%s, the %s of partition %d, %s: %s", m.Addr, role, p.ID, m.State, why)
+}
+
+// voice is how many clients say that a member cannot be reached.
+type voice struct {
+	addr    string
+	clients int
+}
+
+func (v voice) who() string {
+	if v.clients == 1 {
+		return "a client says"
+	}
+	return count(v.clients, "client") + " say"
+}
+
+// voices counts hints by member, in their order.
+func voices(hints []directory.Hint) []voice {
+	var list []voice
+	at := map[string]int{}
+	for _, h := range hints {
+		i, known := at[h.Addr]
+		if !known {
+			i = len(list)
+			at[h.Addr], list = i, append(list, voice{addr: h.Addr})
+		}
+		list[i].clients++ // a client has one voice in the directory
+	}
+	return list
+}
+
+func greatestShare(order []fleet.PartitionStatus) float64 {
+	greatest := 0.0
+	for _, p := range order {
+		greatest = max(greatest, p.Share)
+	}
+	return greatest
+}
+
+func tagsOf(n int64) string {
+	if n == 1 {
+		return "1 tag"
+	}
+	return grouped(n) + " tags"
+}
+
+// percent writes a part of a whole: "0.6%", "12.5%", "78%".
+func percent(part float64) string {
+	digits := 1
+	if part >= 0.9995 || part == 0 {
+		digits = 0
+	}
+	return strconv.FormatFloat(100*part, 'f', digits, 64) + "%"
+}
+
+// gauge writes a bar with its frame: "▕██▎     ▏".
+func gauge(part float64) string {
+	const width = 8
+	drawn := bar(part, width)
+	return "▕" + drawn + strings.Repeat(" ", width-len([]rune(drawn))) + "▏"
+}
+
+// bar draws a part of a width of characters, to an eighth of one.
+func bar(part float64, width int) string {
+	eighths := int(min(max(part, 0), 1)*float64(8*width) + 0.5)
+	drawn := strings.Repeat("█", eighths/8)
+	if rest := eighths % 8; rest > 0 {
+		drawn += string([]rune("▏▎▍▌▋▊▉")[rest-1])
+	}
+	return drawn
+}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"unicode/utf8"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/ring"
+)
+
+// grownStatus is a fleet that was doubled once, with two members a partition.
+func grownStatus(t *testing.T, partitions int) (fleet.Status, directory.Points) {
+	t.Helper()
+	half, err := ring.New(ring.Even(partitions / 2)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole, err := half.Add(ring.Even(partitions / 2)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fleet.Status{Epoch: 4, State: directory.Full}
+	for id, share := range whole.Shares() {
+		at := func(node int) fleet.MemberStatus {
+			return fleet.MemberStatus{Addr: fmt.Sprintf("10.0.0.%d:%d", node%14, 7000+id), Node: fmt.Sprint("node-", node%14), PID: 1, State: fleet.Up}
+		}
+		s.Partitions = append(s.Partitions, fleet.PartitionStatus{
+			ID: id, State: directory.Full, Phase: directory.Open, Generation: id * 2 / partitions, Share: share,
+			Master: at(id), Replicas: []fleet.MemberStatus{at(id + 1)}, Memory: 3 << 30, MaxMemory: 4 << 30, Tags: 12345, Busy: 0.25,
+		})
+	}
+	return s, whole.Points()
+}
+
+// drawn is what a terminal shows of a fleet.
+func drawnFleet(s fleet.Status, points directory.Points) string {
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	drawFleet(w, s, points)
+	w.Flush()
+	return b.String()
+}
+
+// firstWords returns the first words of the lines that begin with a number.
+func firstWords(text string) string {
+	return strings.Join(regexp.MustCompile(`(?m)^ *\d+ `).FindAllString(text, -1), "")
+}
+
+func TestDrawFleet(t *testing.T) {
+	t.Parallel()
+	s, points := grownStatus(t, 4)
+	s.State, s.Partitions[3].State = directory.Partial, directory.Partial
+	s.Partitions[3].Replicas[0] = fleet.MemberStatus{Addr: "10.0.0.4:7003", State: fleet.Down, Error: "context deadline exceeded"}
+	s.Partitions[1].Replicas[0].Lag = 2048
+	s.Partitions[2].MaxMemory = 0
+	s.Hints = []directory.Hint{{Addr: "10.0.0.4:7003", Reporter: "a"}, {Addr: "10.0.0.4:7003", Reporter: "b"}}
+	want := `
+           · · 0 · ·
+        ···         ···
+     ···               ···
+     ·      partial      ·
+    ·    4 partitions     ·
+   ·     2 generations     ·
+  3~       8 servers       2
+   ·        4 nodes        ·
+    ·       epoch 4       ·
+     ·                   ·
+     ···               ···
+        ···         ···
+           · · 1 · ·
+
+~ partial: a replica does not serve   ! read-only   ✗ out
+
+PARTITION  SHARE            STATE    MEMORY          THREAD        MEMBERS
+0           25.0% ████████  full     3 GB of 4 GB    25.0%         master   10.0.0.0:7000 on node-0
+  gen 0    12,345 tags               ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.1:7000 on node-1, in step
+2           25.0% ████████  full     3 GB, no limit  25.0%         master   10.0.0.2:7002 on node-2
+  gen 1    12,345 tags                               ▕██      ▏ ◀  replica  10.0.0.3:7002 on node-3, in step
+1           25.0% ████████  full     3 GB of 4 GB    25.0%         master   10.0.0.1:7001 on node-1
+  gen 0    12,345 tags               ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.2:7001 on node-2, 2 kB behind
+3           25.0% ████████  partial  3 GB of 4 GB    25.0%         master   10.0.0.3:7003 on node-3
+  gen 1    12,345 tags               ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.4:7003, DOWN
+
+◀ marks the limit that is nearer
+
+49,380 tags, 12 GB; nearest to a limit is partition 0: memory at 75.0%
+Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.
+
+10.0.0.4:7003, the replica of partition 3, down: it does not answer
+10.0.0.4:7003 cannot be reached, 2 clients say
+`
+	if got := "\n" + drawnFleet(s, points); got != want {
+		t.Errorf("drawn is\n%s\nwant\n%s", got, want)
+	}
+}
+
+func TestDrawManyPartitions(t *testing.T) {
+	t.Parallel()
+	s, points := grownStatus(t, 160)
+	s.State, s.Partitions[7].State = directory.ReadOnly, directory.ReadOnly
+	s.Partitions[7].Master.State, s.Partitions[7].Master.PID = fleet.Down, 0
+	got := drawnFleet(s, points)
+	if !strings.HasPrefix(got, "read-only: 160 partitions, 2 generations, 320 servers, 14 nodes, epoch 4\n\nPART.  GEN ") {
+		t.Errorf("begins with %.200s", got)
+	}
+	for _, part := range []string{
+		"\n 0 0 0.6% ████ full 12,345 3 GB of 4 GB 25.0% memory 75.0% ███▊ 10.0.0.0:7000@node-0 10.0.0.1:7000@node-1\n 80 1 ",
+		"\n 7 0 0.6% ████ read-only 12,345 - - - 10.0.0.7:7007@node-7 DOWN 10.0.0.8:7007@node-8\n",
+		"\n1,975,200 tags, 480 GB of 640 GB; nearest to a limit is partition 0: memory at 75.0%\n",
+		"\n10.0.0.7:7007, the master of partition 7, down: it does not answer\n",
+	} {
+		if !strings.Contains(regexp.MustCompile(` +`).ReplaceAllString(got, " "), part) {
+			t.Errorf("prints no %q:\n%.3000s", part, got)
+		}
+	}
+	for line := range strings.Lines(got) {
+		if width := utf8.RuneCountInString(line); width > 140 {
+			t.Errorf("a line of %d characters:\n%s", width, line)
+		}
+	}
+	if rows := len(strings.Fields(firstWords(got))); rows != 160 {
+		t.Errorf("%d rows, want 160", rows)
+	}
+}
+
+// TestDrawRing looks for each number where there is room, and for none otherwise.
+func TestDrawRing(t *testing.T) {
+	t.Parallel()
+	for partitions := 2; partitions < manyPartitions; partitions += 2 {
+		s, points := grownStatus(t, partitions)
+		circle, _, _ := strings.Cut(drawnFleet(s, points), "PARTITION")
+		for id := range partitions {
+			if !regexp.MustCompile(fmt.Sprintf(`(?m)(^|[ ·])%d($|[ ·])`, id)).MatchString(circle) {
+				t.Errorf("of %d partitions, %d is not on the ring:\n%s", partitions, id, circle)
+			}
+		}
+	}
+	heavy, err := ring.New(500, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := grownStatus(t, 2)
+	if got := drawnFleet(s, heavy.Points()); !strings.HasPrefix(got, "full, 2 partitions, 2 generations, 4 servers") {
+		t.Errorf("501 points are drawn:\n%s", got)
+	}
+}
+
+func TestBars(t *testing.T) {
+	t.Parallel()
+	for part, want := range map[float64]string{-1: "", 0: "", 0.01: "", 0.125: "▌", 0.25: "█", 0.3: "█▎", 0.99: "████", 1: "████", 7: "████"} {
+		if got := bar(part, 4); got != want {
+			t.Errorf("bar(%v, 4) = %q, want %q", part, got, want)
+		}
+	}
+	for part, want := range map[float64]string{0: "0%", 0.006: "0.6%", 0.125: "12.5%", 0.9994: "99.9%", 0.9996: "100%", 1: "100%", 1.5: "150%"} {
+		if got := percent(part); got != want {
+			t.Errorf("percent(%v) = %q, want %q", part, got, want)
+		}
+	}
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567", -123: "-123"} {
+		if got := grouped(n); got != want {
+			t.Errorf("grouped(%d) = %q, want %q", n, got, want)
+		}
+	}
+}

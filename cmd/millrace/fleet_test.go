@@ -1,0 +1,372 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// quickly are settings for tests: everything is as it is, only faster.
+var quickly = []string{"--view-life", "400ms", "--reply-limit", "200ms", "--placement-life", "500ms"}
+
+// member starts a server that can become a member of a fleet.
+func member(t *testing.T, args ...string) *redistest.Server {
+	t.Helper()
+	return redistest.Start(t, redistest.Options{TCP: true, Args: append([]string{"--repl-diskless-sync-delay", "0"}, args...)})
+}
+
+// fleetShell returns a shell for a fleet that is not there yet.
+func fleetShell(t *testing.T) shell {
+	t.Helper()
+	return shell{t, fleetURL(redistest.Start(t, redistest.Options{TCP: true}))}
+}
+
+func fleetURL(s *redistest.Server) string { return "fleet://" + s.Addr() }
+
+// init makes a fleet.
+func (s shell) init(args ...string) fleet.Status {
+	s.t.Helper()
+	return s.grow(append(append([]string{"fleet", "init"}, quickly...), args...)...)
+}
+
+// grow runs a command that makes or adds partitions, and checks that it says so.
+func (s shell) grow(args ...string) fleet.Status {
+	s.t.Helper()
+	got := s.run(append(args, "--json")...)
+	var status fleet.Status
+	if err := json.Unmarshal([]byte(got.stdout), &status); err != nil || got.code != 0 {
+		s.t.Fatalf("millrace %v = %+v, want a document", args, got)
+	}
+	for line := range strings.Lines(got.stderr) {
+		var entry struct{ Msg string }
+		if err := json.Unmarshal([]byte(line), &entry); err != nil || entry.Msg == "" {
+			s.t.Errorf("millrace %v says %q, want lines of JSON", args, got.stderr)
+		}
+	}
+	return status
+}
+
+// specs returns the flags for partitions that have a master alone.
+func specs(servers ...*redistest.Server) []string {
+	var flags []string
+	for _, s := range servers {
+		flags = append(flags, "--partition", s.Addr())
+	}
+	return flags
+}
+
+func TestFleetGrows(t *testing.T) {
+	t.Parallel()
+	s := fleetShell(t)
+	master, replica, second := member(t), member(t), member(t)
+	status := s.init("--partition", master.Addr()+"@a,"+replica.Addr()+"@b", "--partition", second.Addr()+"@b,weight=2")
+	if status.State != directory.Full || status.Epoch != 1 || len(status.Partitions) != 2 {
+		t.Fatalf("init = %+v, want two partitions, full", status)
+	}
+	first := status.Partitions[0]
+	if first.Master.PID != master.PID() || first.Master.Node != "a" || first.Replicas[0].PID != replica.PID() || first.Replicas[0].Node != "b" {
+		t.Errorf("partition 0 = %+v, want it on %d and %d", first, master.PID(), replica.PID())
+	}
+	if got := status.Partitions[1].Share; got < 0.66 || got > 0.67 {
+		t.Errorf("share of partition 1 = %v, want two thirds", got)
+	}
+
+	// Every noun runs on it.
+	const names = 6 // some of which belong to new partitions later
+	for i := range names {
+		name := fmt.Sprint("lease", i)
+		held := document[grantDoc](s, "lease", "acquire", name, "--ttl", "1h")
+		if shown := document[shownDoc](s, "lease", "show", name); shown.Token != held.Token {
+			t.Errorf("show %s = %+v, want the token %s", name, shown, held.Token)
+		}
+	}
+
+	status = s.grow("fleet", "add", "--partition", member(t).Addr()+"@c", "--partition", member(t).Addr())
+	if len(status.Partitions) != 4 || status.Partitions[3].Generation != 1 || status.Partitions[3].Phase != directory.Open {
+		t.Fatalf("add = %+v, want four partitions, the last of generation 1 and open", status)
+	}
+	if got := document[fleet.Status](s, "fleet", "show"); got.Epoch != status.Epoch || len(got.Partitions) != 4 {
+		t.Errorf("show = %+v, want what add printed: %+v", got, status)
+	}
+	older := ""
+	for i := range names {
+		name := fmt.Sprint("lease", i)
+		if shown := document[shownDoc](s, "lease", "show", name); !shown.Held {
+			t.Errorf("%s is lost: %+v", name, shown)
+		}
+		if l := document[locationDoc](s, "fleet", "locate", name); l.How == fleet.Older {
+			older = name
+			if l.Asked[0] < 2 || l.Partition > 1 || l.Partition != l.Asked[len(l.Asked)-1] {
+				t.Errorf("locate %s = %+v, want a new partition asked first, and an old one that has it", name, l)
+			}
+		}
+	}
+	if older == "" {
+		t.Fatal("none of the tags belongs to a new partition now")
+	}
+	got := s.run("fleet", "locate", older)
+	for _, part := range []string{older + " is on partition ", "\nasked ", ", then ", " has it: it was placed before partition ", "\nposition on the ring: "} {
+		if !strings.Contains(got.stdout, part) {
+			t.Errorf("locate %s prints no %q:\n%s", older, part, got.stdout)
+		}
+	}
+}
+
+func TestFleetLocate(t *testing.T) {
+	t.Parallel()
+	s := fleetShell(t)
+	servers := []*redistest.Server{member(t), member(t)}
+	s.init(append(specs(servers...), "--max-tags", "3")...)
+
+	for range 2 { // a tag that is nowhere, and stays nowhere
+		l := document[locationDoc](s, "fleet", "locate", "{tag}:key")
+		want := servers[l.Partition].Addr()
+		if l.Tag != "tag" || l.How != fleet.Nowhere || l.Addr != want || len(l.Position) != 16 {
+			t.Errorf("locate = %+v, want tag nowhere, and to go to %s", l, want)
+		}
+	}
+	if got := s.run("fleet", "locate", "tag").stdout; !strings.HasPrefix(got, "tag has no place yet: it would go to partition ") {
+		t.Errorf("locate prints %q", got)
+	}
+
+	// Each partition takes three, and sends on the others that are its own.
+	hows := map[fleet.How]string{}
+	for i := range 6 {
+		name := fmt.Sprint("k", i)
+		s.want("1 new, 0 lowered\n", "ick", "add", name, "1", "a")
+		hows[document[locationDoc](s, "fleet", "locate", name).How] = name
+	}
+	s.refused(1, "full", "ick", "add", "one too many", "1", "a")
+	if owner := hows[fleet.Owner]; owner == "" || !strings.Contains(s.run("fleet", "locate", owner).stdout, "), its owner\n") {
+		t.Errorf("locate %q does not say that it is at its owner", owner)
+	}
+	if sent := hows[fleet.Forwarded]; sent != "" {
+		if got := s.run("fleet", "locate", sent).stdout; !strings.Contains(got, "was full when it was placed, and sent it on\n") {
+			t.Errorf("locate %s prints %q", sent, got)
+		}
+	}
+}
+
+func TestFleetForget(t *testing.T) {
+	t.Parallel()
+	s := fleetShell(t)
+	s.init(specs(member(t), member(t))...)
+	s.want("1 new, 0 lowered\n", "ick", "add", "gone", "1", "a")
+	s.want("1 new, 0 lowered\n", "ick", "add", "kept", "1", "a")
+	document[struct{ Deleted int }](s, "ick", "delete", "gone", "--force")
+	if f := s.refused(1, "in_use", "fleet", "forget", "gone", "kept"); !strings.Contains(f.Error, `"kept"`) || strings.Contains(f.Error, `"gone"`) {
+		t.Errorf("forget says %q, want kept named alone", f.Error)
+	}
+	for name, want := range map[string]fleet.How{"gone": fleet.Nowhere, "kept": fleet.Owner} {
+		if l := document[locationDoc](s, "fleet", "locate", name); l.How != want {
+			t.Errorf("locate %s = %+v, want %s", name, l, want)
+		}
+	}
+	s.want("forgotten: 1 tag\n", "fleet", "forget", "gone", "{gone}:key")
+}
+
+func TestFleetShow(t *testing.T) {
+	t.Parallel()
+	s := fleetShell(t)
+	var masters, replicas []*redistest.Server
+	var flags []string
+	for range 2 {
+		m, r := member(t, "--maxmemory", "64mb"), member(t, "--maxmemory", "64mb")
+		masters, replicas = append(masters, m), append(replicas, r)
+		flags = append(flags, "--partition", m.Addr()+"@a,"+r.Addr()+"@b")
+	}
+	s.init(flags...)
+	got := s.run("fleet", "show")
+	for _, part := range []string{
+		" full\n", " 2 partitions ", " 4 servers ", " 2 nodes ", " 50.0% ", " of 64 MB ",
+		"master   " + masters[0].Addr() + " on a\n", "replica  " + replicas[1].Addr() + " on b, in step\n", nearer,
+	} {
+		if !strings.Contains(strings.ReplaceAll(got.stdout, "full  ", "full\n"), part) {
+			t.Errorf("show prints no %q:\n%s", part, got.stdout)
+		}
+	}
+
+	replicas[0].Kill()
+	masters[1].Kill()
+	status := document[fleet.Status](s, "fleet", "show")
+	if status.State != directory.ReadOnly || status.Partitions[0].State != directory.Partial || status.Partitions[1].State != directory.ReadOnly {
+		t.Errorf("show = %+v, want partial and read-only", status)
+	}
+	got = s.run("fleet", "show")
+	for _, part := range []string{
+		replicas[0].Addr() + " on b, DOWN\n", masters[1].Addr() + " on a, DOWN\n",
+		replicas[0].Addr() + ", the replica of partition 0, down: ", "~ partial",
+	} {
+		if !strings.Contains(got.stdout, part) {
+			t.Errorf("show prints no %q:\n%s", part, got.stdout)
+		}
+	}
+
+	r, code := examined(t, s.url)
+	if diff := []level{levels(r.Fleet)["state"], levels(r.Fleet)["nodes"]}; code != 1 || !slices.Equal(diff, []level{levelFail, levelOK}) {
+		t.Errorf("doctor exits with %d and finds %+v", code, r.Fleet)
+	}
+	for _, f := range r.Fleet {
+		if f.Check != "members" {
+			continue
+		}
+		want := levelWarn
+		if strings.Contains(f.Value, "master") && strings.HasPrefix(f.Value, masters[1].Addr()) {
+			want = levelFail
+		}
+		if f.Level != want {
+			t.Errorf("finding %+v, want the level %s", f, want)
+		}
+	}
+}
+
+func TestFleetBadInput(t *testing.T) {
+	t.Parallel()
+	none := fleetShell(t) // a directory, and no fleet
+	servers := []*redistest.Server{member(t), member(t), member(t)}
+	a, b, c := servers[0].Addr(), servers[1].Addr(), servers[2].Addr()
+	full, evicting := member(t), member(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	if err := full.Client(t).Do(t.Context(), full.Client(t).B().Set().Key("k").Value("v").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	dead := member(t)
+	dead.Kill()
+	nowhere := shell{t, fleetURL(dead)}
+	tests := []struct {
+		shell shell
+		exit  int
+		code  string
+		args  string
+	}{
+		{nowhere, 2, "bad_argument", "fleet init --partition nohost"},
+		{nowhere, 2, "bad_argument", "fleet init --partition :7001"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:0"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:65536"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:redis"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:7001@"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:7001@a@b"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:7001,"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:7001,weight=0"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:7001,weight=x"},
+		{nowhere, 2, "bad_argument", "fleet init --partition h:7001,weight=1,weight=2"},
+		{nowhere, 2, "bad_argument", "fleet init --partition weight=2"},
+		{nowhere, 2, "bad_argument", "fleet init --partition="},
+		{nowhere, 2, "bad_usage", "fleet init"},
+		{nowhere, 2, "bad_usage", "fleet add"},
+		{nowhere, 2, "bad_usage", "fleet locate"},
+		{nowhere, 2, "bad_usage", "fleet forget"},
+		{nowhere, 1, "unreachable", "fleet init --partition " + a},
+		{nowhere, 1, "unreachable", "fleet show"},
+		{nowhere, 1, "unreachable", "doctor"},
+		{nowhere, 1, "unreachable", "ick ls"},
+		{shell{t, "fleet://nowhere.invalid:1"}, 1, "unreachable", "fleet show"},
+		{shell{t, "fleet://"}, 2, "bad_url", "fleet show"},
+		{shell{t, "fleets://h:notaport"}, 2, "bad_url", "ick ls"},
+		{sharedShell(t), 2, "bad_url", "fleet show"},
+		{sharedShell(t), 2, "bad_url", "fleet init --partition h:1"},
+		{none, 1, "not_found", "fleet show"},
+		{none, 1, "not_found", "fleet add --partition " + a},
+		{none, 1, "not_found", "ick add K 1 a"},
+		{none, 2, "bad_argument", "fleet init --partition " + a + "@n," + b + "@n"},
+		{none, 2, "bad_argument", "fleet init --partition " + a + "," + a},
+		{none, 2, "bad_argument", "fleet init --view-life 1ms --partition " + a},
+		{none, 2, "bad_argument", "fleet init --max-fill 101 --partition " + a},
+		{none, 2, "bad_argument", "fleet init --max-tags -1 --partition " + a},
+		{none, 1, "unfit", "fleet init --partition " + a + " --partition " + full.Addr()},
+		{none, 1, "unfit", "fleet init --partition " + evicting.Addr()},
+		{none, 1, "unavailable", "fleet init --partition " + a + " --partition " + dead.Addr()},
+		{none, 0, "", "fleet init --partition " + a},
+		{none, 1, "exists", "fleet init --partition " + b},
+		{none, 2, "bad_argument", "fleet add --partition " + a},
+		{none, 2, "bad_argument", "fleet add --partition " + b + "@n," + c + "@n"},
+		{none, 2, "bad_usage", "fleet plan --nodes 3"},
+		{none, 2, "bad_argument", "fleet plan --nodes 3 --ram 96XB --threads 16"},
+		{none, 2, "bad_argument", "fleet plan --nodes 1 --ram 96GB --threads 16"},
+		{none, 2, "bad_usage", "fleet dev --partitions 0"},
+		{none, 2, "bad_usage", "fleet dev --replicas -1"},
+		{none, 2, "bad_argument", "fleet dev --nodes 1 --replicas 1"},
+	}
+	for _, test := range tests {
+		got := test.shell.run(append(strings.Fields(test.args), "--json")...)
+		lines := strings.Split(strings.TrimSpace(got.stderr), "\n")
+		var f failure
+		if test.exit > 0 {
+			if err := json.Unmarshal([]byte(lines[len(lines)-1]), &f); err != nil || f.Error == "" || f.Hint == "" {
+				t.Errorf("millrace %s says %q, want error and hint in the last line", test.args, got.stderr)
+			}
+		}
+		if got.code != test.exit || f.Code != test.code {
+			t.Errorf("millrace %s exits with %d, code %q (%s), want %d, %q", test.args, got.code, f.Code, f.Error, test.exit, test.code)
+		}
+	}
+}
+
+// TestFleetOfSilentDirectory has a directory that hangs.
+func TestFleetOfSilentDirectory(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{TCP: true})
+	server.Pause()
+	t.Cleanup(server.Resume)
+	s := shell{t, strings.Replace(fleetURL(server), "fleet://", "fleet://user:secret@", 1)}
+	for _, args := range [][]string{{"fleet", "show"}, {"fleet", "init", "--partition", "127.0.0.1:1"}, {"ick", "ls"}} {
+		began := time.Now()
+		f := s.refused(1, "unreachable", args...)
+		if took := time.Since(began); took > 2*directoryPatience {
+			t.Errorf("%v gave up after %s, want about %s", args, took, directoryPatience)
+		}
+		if !strings.Contains(f.Error, server.Addr()) || strings.Contains(f.Error, "secret") {
+			t.Errorf("%v says %q, want the directory's address, and no password", args, f.Error)
+		}
+	}
+}
+
+func TestFleetAddInterrupted(t *testing.T) {
+	t.Parallel()
+	s := fleetShell(t)
+	s.init(specs(member(t))...)
+	added := specs(member(t))
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	stderr := &watched{until: "look for tags", then: interrupt}
+	a := &app{env: s.env, stdout: io.Discard, stderr: stderr}
+	if code := a.run(ctx, append([]string{"fleet", "add", "--json"}, added...)); code != 1 {
+		t.Errorf("an interrupted add exits with %d, want 1", code)
+	}
+	if got := stderr.text.String(); !strings.Contains(got, `"code":"interrupted","hint":"Repeat the command`) {
+		t.Errorf("an interrupted add says %q, want what to do", got)
+	}
+	if r, _ := examined(t, s.url); levels(r.Fleet)["state"] != levelWarn {
+		t.Errorf("doctor finds %+v, want a warning of what is not open yet", r.Fleet)
+	}
+	if got := s.run("fleet", "show").stdout; !strings.Contains(got, "being added") {
+		t.Errorf("show does not say that a partition is being added:\n%s", got)
+	}
+	status := s.grow(append([]string{"fleet", "add"}, added...)...)
+	if len(status.Partitions) != 2 || status.Partitions[1].Phase != directory.Open {
+		t.Errorf("add, repeated = %+v, want two partitions, open", status)
+	}
+}
+
+// watched is an output that does something when it has seen a word.
+type watched struct {
+	text  strings.Builder
+	until string
+	then  func()
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.text.Write(b)
+	if strings.Contains(w.text.String(), w.until) {
+		w.then()
+	}
+	return len(b), nil
+}
