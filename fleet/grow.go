@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -194,6 +195,11 @@ func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*direct
 		if err != nil {
 			return nil, err
 		}
+		// From the first floor on nobody places a tag, so all is prepared before.
+		masters, err := c.masters(m)
+		if err != nil {
+			return nil, err
+		}
 		announced := m.Clone()
 		announced.Epoch, announced.Floor = m.Epoch+1, m.Epoch+2
 		opened := announced.Clone()
@@ -206,9 +212,12 @@ func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*direct
 		c.tell("no tag is placed by the old map any more")
 		err = dir.Change(ctx, m.Epoch, announced)
 		if err == nil {
-			if err = c.raise(ctx, announced); err == nil {
+			if err = raise(ctx, masters, announced); err == nil {
 				err = dir.Change(ctx, announced.Epoch, opened)
 			}
+		}
+		for _, s := range masters {
+			s.client.Close()
 		}
 		switch {
 		case err == nil:
@@ -222,20 +231,31 @@ func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*direct
 	}
 }
 
-// raise raises the floor on the masters of all partitions, the new ones included.
-func (c *GrowConfig) raise(ctx context.Context, m *directory.Map) error {
-	for _, p := range m.Partitions {
+// masters returns the masters of all partitions, the new ones included.
+func (c *GrowConfig) masters(m *directory.Map) ([]*server, error) {
+	masters := make([]*server, len(m.Partitions))
+	for i, p := range m.Partitions {
 		s, err := c.connect(p.Master)
 		if err != nil {
-			return err
+			for _, s := range masters[:i] {
+				s.client.Close()
+			}
+			return nil, err
 		}
-		err = s.raise(ctx, m, p)
-		s.client.Close()
-		if err != nil {
-			return err
-		}
+		masters[i] = s
 	}
-	return nil
+	return masters, nil
+}
+
+// raise raises the floor on all of them, at the same time.
+func raise(ctx context.Context, masters []*server, m *directory.Map) error {
+	errs := make([]error, len(masters))
+	var raising sync.WaitGroup
+	for i, s := range masters {
+		raising.Go(func() { errs[i] = s.raise(ctx, m, m.Partitions[i]) })
+	}
+	raising.Wait()
+	return errors.Join(errs...)
 }
 
 // describe returns the partitions as a map has them.

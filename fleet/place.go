@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
@@ -65,7 +66,7 @@ var errOld = errors.New("the map is too old")
 // await waits until there is another view than v, as long as adding a partition
 // may hold up the placing of tags.
 func (f *Fleet) await(ctx context.Context, v *view) error {
-	return retry.Policy{}.Do(ctx, func(int) error {
+	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
 		err := f.refresh(ctx)
 		if f.view.Load() != v {
 			return nil
