@@ -60,7 +60,7 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 				return err
 			}
 			made[i] = append(made[i], s)
-			run, err := s.fit(ctx, identity(m.Fleet, p.ID))
+			run, err := s.fit(ctx, directory.Identity(m.Fleet, p.ID))
 			if err != nil {
 				return err
 			}
@@ -87,6 +87,9 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 			if err := replica.inStep(ctx); err != nil {
 				return err
 			}
+		}
+		if err := made[i][0].counts(ctx, len(made[i])-1); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -156,7 +159,7 @@ func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partiti
 	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
 		return err
 	}
-	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(identityKey(baseKey), identity(m.Fleet, p.ID)).
+	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(identityKey(baseKey), directory.Identity(m.Fleet, p.ID)).
 		KeyValue(floorKey(baseKey), strconv.FormatInt(m.Floor, 10)).Build()))
 }
 
@@ -192,6 +195,14 @@ func (s *server) inStep(ctx context.Context) error {
 			return context.Cause(ctx)
 		}
 	}
+}
+
+// counts waits until the master counts that many replicas, which it does only when
+// it has heard of them, up to a second after they are in step: writes that wait for
+// a replica would have to wait for that.
+func (s *server) counts(ctx context.Context, replicas int) error {
+	c := s.client
+	return s.failedReply(ctx, c.Do(ctx, c.B().Wait().Numreplicas(int64(replicas)).Timeout(2000).Build()))
 }
 
 // raise raises the floor of the partition's master to that of the map, and has a

@@ -24,11 +24,11 @@ func Child(ctx context.Context, args []string) (code int, handled bool) {
 		return 0, false
 	}
 	for _, s := range scenes() {
-		if s.name == args[1] {
+		if s.name == args[1] && s.child != nil {
 			return playChild(ctx, s.child), true
 		}
 	}
-	fmt.Fprintf(os.Stderr, "there is no scene %q\n", args[1])
+	fmt.Fprintf(os.Stderr, "there is no scene %q with children\n", args[1])
 	return 2, true
 }
 

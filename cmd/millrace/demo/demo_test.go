@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,7 +63,7 @@ func TestRunOnMiniredisHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHeld(t, report, true)
-	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it makes 5,000 reads", "skipped: it fills the memory", "skipped: it compares waits"} {
+	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it makes 5,000 reads", "skipped: it fills the memory", "skipped: it compares waits", "skipped: it starts a fleet"} {
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, progress.String())
 		}
@@ -140,7 +141,9 @@ func TestCancelEndsTheDemoAndCleansUp(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{})
 			client := server.Client(t)
-			wantEnd(t, testConfig(server.URL(), test.scene), func() bool {
+			cfg := testConfig(server.URL(), test.scene)
+			cfg.Duration = time.Hour
+			wantEnd(t, cfg, func() bool {
 				return len(keys(t, client, test.key)) > 0
 			})
 			wantEmpty(t, client)
@@ -148,13 +151,12 @@ func TestCancelEndsTheDemoAndCleansUp(t *testing.T) {
 	}
 }
 
-// wantEnd plays a long demo, cancels it when it is under way, and fails the test
-// unless it then ends.
+// wantEnd plays a demo, cancels it when it is under way, and fails the test unless it
+// then ends.
 func wantEnd(t *testing.T, cfg Config, underWay func() bool) {
 	t.Helper()
 	ctx, cancel := context.WithCancelCause(t.Context())
 	stop := errors.New("enough")
-	cfg.Duration = time.Hour
 	ended := make(chan error, 1)
 	go func() {
 		_, err := Run(ctx, cfg)
@@ -180,6 +182,9 @@ func TestAChildThatEndsByItselfEndsTheDemo(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	for _, s := range scenes() {
+		if s.child == nil {
+			continue
+		}
 		cfg := testConfig(server.URL(), s)
 		cfg.Duration = 10 * time.Millisecond
 		cfg.child = self(fail)
@@ -271,6 +276,13 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 			Quiet    int
 			Wait     int `json:"quiet_p99_ms"`
 			Dropped  int
+
+			Partitions int
+			TagsAfter  []int `json:"tags_after"`
+			RatesAfter []int `json:"commands_per_second_after"`
+			Marks      int
+			Tickets    int
+			Adding     int `json:"adding_ms"`
 		}
 	}
 	if err := json.Unmarshal(text, &seen); err != nil {
@@ -299,6 +311,11 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 			sound = sound && mimic == (s.Skipped != "") &&
 				(mimic || s.Messages == s.Flood+s.Quiet && s.Flood > 0 && s.Ahead > 0 && s.Quiet > 0 && s.Wait > 0 &&
 					s.Dropped > 0 && s.Kills > 0)
+		case "fleet":
+			sound = sound && mimic == (s.Skipped != "") &&
+				(mimic || s.Partitions == fleetPartitions+1 && s.Marks > 0 && s.Messages > 0 && s.Reads > 0 && s.Tickets > 0 && s.Adding > 0 &&
+					len(s.TagsAfter) == s.Partitions && slices.Min(s.TagsAfter) > 0 &&
+					len(s.RatesAfter) == s.Partitions && slices.Min(s.RatesAfter) > 0)
 		}
 		if !sound {
 			t.Errorf("the figures of scene %s cannot be true: %s", s.Name, text)

@@ -3,7 +3,7 @@
 // the end that it kept its promise.
 //
 // A [Run] gets a server, plays its scenes one after the other, and reports. A
-// scene is one structure's story: load from this process, workers in child
+// scene is one structure's story: load from this process, for most workers in child
 // processes, the accident that it is there for, figures, and checks that compare
 // what the structure says with what the scene itself knows.
 //
@@ -20,6 +20,8 @@
 //	lease   a second holder    memory is full       it gets no lease
 //	queue   workers            they are killed,     no tenant waits behind another,
 //	                           streams come and go  and nothing is stranded
+//	fleet   none               a partition is       no data moves, nothing is lost,
+//	                           added                no name has two places
 //
 // # Children
 //
@@ -47,9 +49,9 @@
 //
 // A demo never harms a server that it did not start: it fills no memory there,
 // changes no setting, and removes nothing that it did not write. So the lease
-// scene starts a server of its own in any case, and is skipped where there is no
-// binary to start. The queue scene and the expiry scene are skipped on an imitation
-// of a server.
+// scene starts a server of its own in any case, and the fleet scene a fleet; they
+// are skipped where there is no binary to start. The queue scene and the expiry scene
+// are skipped on an imitation of a server.
 //
 // # Another scene
 //

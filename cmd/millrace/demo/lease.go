@@ -214,7 +214,12 @@ func (p *leasePlay) info(ctx context.Context, section, field string) (int64, err
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(text) {
+	return infoNumber(text, field)
+}
+
+// infoNumber reads a number out of what a server tells about itself.
+func infoNumber(info, field string) (int64, error) {
+	for line := range strings.Lines(info) {
 		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
 			return strconv.ParseInt(value, 10, 64)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/connect"
@@ -50,6 +51,7 @@ func TestCancelEndsTheLeaseScene(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	cfg := testConfig(server.URL(), leaseScene())
+	cfg.Duration = time.Hour
 	cfg.embedded = found(t)
 	screen := &notes{}
 	cfg.Progress, cfg.Live = screen, true

@@ -39,7 +39,7 @@ type Scene struct {
 // Figure is one number that a scene saw.
 type Figure struct {
 	Key   string // in JSON, with its unit if it has one: "greatest_age_ms"
-	Value any    // in JSON: a number
+	Value any    // in JSON: a number, or a list of them
 	Label string // for people
 	Text  string // for people: the value with its unit
 	Note  string // for people: what puts it into proportion; may be empty

@@ -22,13 +22,14 @@ type scene struct {
 	// failures, or why it was skipped; an error means that there is none.
 	play func(context.Context, *stage) (Scene, error)
 
-	// child is what the scene's child processes do until their context ends.
+	// child is what the scene's child processes do until their context ends; nil for
+	// a scene that has none.
 	child func(context.Context, part) error
 }
 
 // scenes returns all scenes in the order in which they are played.
 func scenes() []scene {
-	return []scene{ickScene(), stealScene(), expiryScene(), leaseScene(), queueScene()}
+	return []scene{ickScene(), stealScene(), expiryScene(), leaseScene(), queueScene(), fleetScene()}
 }
 
 // run plays the scene, with progress on the screen.
