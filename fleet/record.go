@@ -61,9 +61,7 @@ func parseRecord(text string) (record, error) {
 }
 
 // identity is what a member of the partition says it is.
-func (p *partition) identity() string { return identity(p.v.m.Fleet, p.id) }
-
-func identity(fleet string, id int) string { return fleet + "/" + strconv.Itoa(id) }
+func (p *partition) identity() string { return directory.Identity(p.v.m.Fleet, p.id) }
 
 // stranger is the error for a server that says it is something else.
 func (p *partition) stranger(said string) error {

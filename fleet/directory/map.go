@@ -93,6 +93,14 @@ type Partition struct {
 	// ReadOnly means that no master takes writes for now.
 	ReadOnly bool `json:"read_only,omitempty"`
 
+	// History is the replication id of the master. How far members are can be
+	// compared only within one history. Empty if it is not known yet.
+	History string `json:"history,omitempty"`
+
+	// Prefer is the member that is to be the master next, of several that are
+	// equally far.
+	Prefer string `json:"prefer,omitempty"`
+
 	// Master and Replicas are its members.
 	Master   Member   `json:"master"`
 	Replicas []Member `json:"replicas,omitempty"`

@@ -151,7 +151,7 @@ func sabotage(t *testing.T, old, replacement string) *scripts {
 		found = found || strings.Contains(source, old)
 		return script.New("directory.sabotaged", strings.ReplaceAll(source, old, replacement))
 	}
-	s := &scripts{cut(confirmSource), cut(changeSource), cut(hintSource), cut(hintsSource)}
+	s := &scripts{cut(confirmSource), cut(changeSource), cut(hintSource), cut(hintsSource), cut(leadSource), cut(noteSource)}
 	if !found {
 		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
 	}

@@ -18,9 +18,15 @@ var hintSource string
 //go:embed hints.lua
 var hintsSource string
 
+//go:embed lead.lua
+var leadSource string
+
+//go:embed note.lua
+var noteSource string
+
 // scripts are all the scripts that a directory runs.
 type scripts struct {
-	confirm, change, hint, hints *script.Script
+	confirm, change, hint, hints, lead, note *script.Script
 }
 
 var standardScripts = &scripts{
@@ -28,4 +34,6 @@ var standardScripts = &scripts{
 	change:  script.New("directory.change", changeSource),
 	hint:    script.New("directory.hint", hintSource),
 	hints:   script.New("directory.hints", hintsSource),
+	lead:    script.New("directory.lead", leadSource),
+	note:    script.New("directory.note", noteSource),
 }

@@ -15,6 +15,8 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		"directory.change":  changeSource,
 		"directory.hint":    hintSource,
 		"directory.hints":   hintsSource,
+		"directory.lead":    leadSource,
+		"directory.note":    noteSource,
 	} {
 		for _, p := range luacheck.Check(name, source, luacheck.Options{Keys: keys}) {
 			t.Error(p)

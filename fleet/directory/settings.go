@@ -25,6 +25,11 @@ type Settings struct {
 	// Defaults to no limit.
 	MaxTags int64 `json:"max_tags,omitempty"`
 
+	// Confirmed is how many replicas writers wait for, with their WaitReplicas. A
+	// failover then wants to see so many replicas that one of them has every write
+	// that was confirmed. Defaults to 0.
+	Confirmed int `json:"confirmed,omitempty"`
+
 	// MaxFill is the part of its maxmemory, in percent, that a partition fills
 	// before it sends new tags on; the rest is for those that it has, to grow. A
 	// member without maxmemory is never too full. Defaults to 80.
@@ -70,12 +75,13 @@ type settingsJSON struct {
 	PlacementLife int64 `json:"placement_life_ms,omitempty"`
 	MaxTags       int64 `json:"max_tags,omitempty"`
 	MaxFill       int   `json:"max_fill,omitempty"`
+	Confirmed     int   `json:"confirmed,omitempty"`
 }
 
 // MarshalJSON writes durations in milliseconds.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	return json.Marshal(settingsJSON{
-		s.ViewLife.Milliseconds(), s.ReplyLimit.Milliseconds(), s.PlacementLife.Milliseconds(), s.MaxTags, s.MaxFill,
+		s.ViewLife.Milliseconds(), s.ReplyLimit.Milliseconds(), s.PlacementLife.Milliseconds(), s.MaxTags, s.MaxFill, s.Confirmed,
 	})
 }
 
@@ -91,6 +97,7 @@ func (s *Settings) UnmarshalJSON(text []byte) error {
 		PlacementLife: time.Duration(j.PlacementLife) * time.Millisecond,
 		MaxTags:       j.MaxTags,
 		MaxFill:       j.MaxFill,
+		Confirmed:     j.Confirmed,
 	}
 	return nil
 }

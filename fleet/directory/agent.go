@@ -1,0 +1,86 @@
+package directory
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Event is what an agent did, or could not do.
+type Event struct {
+	At        time.Time `json:"at,omitzero"` // by the directory's clock
+	Agent     string    `json:"agent"`       // who did it
+	Partition int       `json:"partition"`   // -1 for the fleet as a whole
+	Epoch     int64     `json:"epoch"`       // of the map, afterwards
+	What      string    `json:"what"`        // in a few words
+}
+
+// Desk is where agents leave word for each other. A [Directory] is one.
+type Desk interface {
+	Directory
+
+	// Lead makes an agent the leader for a while, unless another one is, and reports
+	// whether it leads. A life of 0 resigns.
+	Lead(ctx context.Context, agent string, life time.Duration) (bool, error)
+
+	// Note adds to the log. The time is put in by the directory.
+	Note(ctx context.Context, event Event) error
+
+	// Events returns the log, the newest event first, up to 200.
+	Events(ctx context.Context) ([]Event, error)
+}
+
+var _ Desk = (*Redis)(nil)
+
+// Lead asks the server that takes writes.
+func (d *Redis) Lead(ctx context.Context, agent string, life time.Duration) (bool, error) {
+	reply, _, err := d.write(ctx, d.scripts.lead, agent, strconv.FormatInt(life.Milliseconds(), 10))
+	if err != nil {
+		return false, err
+	}
+	parts, err := reply.ToArray()
+	if err != nil {
+		return false, err
+	}
+	leads, err := parts[0].AsInt64()
+	return leads == 1, err
+}
+
+// Note adds to the log.
+func (d *Redis) Note(ctx context.Context, event Event) error {
+	event.At = time.Time{}
+	text, err := json.Marshal(event)
+	if err != nil {
+		return err
+	}
+	_, _, err = d.write(ctx, d.scripts.note, string(text))
+	return err
+}
+
+// Events returns the log.
+func (d *Redis) Events(ctx context.Context) ([]Event, error) {
+	texts, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
+		return s.Client.Do(ctx, s.Client.B().Lrange().Key(logKey(baseKey)).Start(0).Stop(-1).Build()).AsStrSlice()
+	})
+	if err != nil {
+		return nil, err
+	}
+	events := make([]Event, len(texts))
+	for i, text := range texts {
+		at, rest, _ := strings.Cut(text, " ")
+		ms, err := strconv.ParseInt(at, 10, 64)
+		if err == nil {
+			err = json.Unmarshal([]byte(rest), &events[i])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the directory holds the event %q: %w", text, err)
+		}
+		events[i].At = time.UnixMilli(ms).UTC()
+	}
+	return events, nil
+}
