@@ -118,6 +118,7 @@ func TestStaleViewWritesNothing(t *testing.T) {
 			f := tf.openBy(tf.dial(proxy.Addr()), Config{})
 			c, ctx := f.Client(), t.Context()
 			must(t, set(ctx, c, "{a}", "before"))
+			proxy.Refuse(true)
 			proxy.Cut()
 			tf.replace(quick.Grace())
 			err := set(ctx, c, "{a}", "after")

@@ -363,3 +363,21 @@ func TestReadYourWrites(t *testing.T) {
 		})
 	}
 }
+
+// TestAStoppedMasterHoldsUpNobody for long, not even those who wait for replicas on
+// connections of their own.
+func TestAStoppedMasterHoldsUpNobody(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 1, quick)
+	for name, cfg := range map[string]Config{"plain": {}, "waiting for a replica": {WaitReplicas: 1}} {
+		f := tf.open(cfg)
+		must(t, put(t.Context(), f.Client(), "{a}", "x"))
+		tf.masters[0].Pause()
+		began := time.Now()
+		err := set(t.Context(), f.Client(), "{a}", "y")
+		if took := time.Since(began); !errors.Is(err, ErrUncertain) || took > 10*time.Second {
+			t.Errorf("%s: a write to a master that was stopped = %v after %v, want it uncertain, and soon", name, err, took)
+		}
+		tf.masters[0].Resume()
+	}
+}

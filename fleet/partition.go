@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -78,6 +79,13 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 	}
 	replicas := p.f.cfg.WaitReplicas
 	var results []rueidis.RedisResult
+	caller := ctx
+	if !endless && (blocks || spread || replicas > 0) {
+		// What waits has a connection of its own, which nobody else notices to hang.
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit+p.v.replyLimit))
+		defer cancel()
+	}
 	if replicas == 0 && !spread || blocks {
 		replicas = 0
 		results = c.DoMulti(ctx, cmds...)
@@ -89,7 +97,7 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 	}
 	late := !endless && p.f.now()-t.began > limit
 	for i := range cmds {
-		results[i] = p.judge(ctx, results[i], late)
+		results[i] = p.judge(caller, results[i], late)
 	}
 	if replicas > 0 {
 		if have, err := results[len(cmds)].AsInt64(); err != nil || have < int64(replicas) {

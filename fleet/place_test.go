@@ -99,6 +99,7 @@ func TestAllocationRaces(t *testing.T) {
 	go func() { growing.Wait(); close(grown) }()
 	for over := false; !over; {
 		proxy := proxies[rand.IntN(len(proxies))]
+		proxy.Refuse(true)
 		proxy.Cut()
 		retry.Sleep(ctx, time.Duration(rand.Int64N(int64(2*quick.ViewLife))))
 		proxy.Heal()

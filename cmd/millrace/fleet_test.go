@@ -185,7 +185,11 @@ func TestFleetShow(t *testing.T) {
 		flags = append(flags, "--partition", m.Addr()+"@a,"+r.Addr()+"@b")
 	}
 	s.init(flags...)
-	got := s.run("fleet", "show")
+	var got outcome
+	redistest.Eventually(t, "the replicas are in step", func() bool {
+		got = s.run("fleet", "show")
+		return strings.Count(got.stdout, "in step") == 2
+	})
 	for _, part := range []string{
 		" full\n", " 2 partitions ", " 4 servers ", " 2 nodes ", " 50.0% ", " of 64 MB ",
 		"master   " + masters[0].Addr() + " on a\n", "replica  " + replicas[1].Addr() + " on b, in step\n", nearer,
