@@ -1,0 +1,196 @@
+package failover
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// Config says how an agent works. The zero value works.
+type Config struct {
+	// Every is how often each member is looked at. A master that is lost is noticed
+	// after three looks. Defaults to 500 milliseconds.
+	Every time.Duration
+
+	// Turns are shared with whatever else makes a node's servers fork, so that a node
+	// does one such thing at a time. Defaults to turns of its own.
+	Turns *Turns
+
+	// Logger is told what the agent does. Defaults to slog.Default().
+	Logger *slog.Logger
+}
+
+// DefaultEvery is how often members are looked at.
+const DefaultEvery = 500 * time.Millisecond
+
+// How many looks in a row say that a member is down, or up again.
+const (
+	misses  = 3
+	returns = 3
+)
+
+// Agent watches a fleet and replaces masters. Several may run; one of them leads.
+type Agent struct {
+	desk    directory.Desk
+	servers Servers
+	cfg     Config
+	name    string
+	watch   watch
+}
+
+// New returns an agent.
+func New(desk directory.Desk, servers Servers, cfg Config) *Agent {
+	if cfg.Every == 0 {
+		cfg.Every = DefaultEvery
+	}
+	if cfg.Turns == nil {
+		cfg.Turns = new(Turns)
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Agent{desk: desk, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
+}
+
+// leadLife is for how many rounds of looks an agent leads before it must say so
+// again.
+const leadLife = 6
+
+// Run watches the fleet until ctx ends. It returns the cause of that.
+func (a *Agent) Run(ctx context.Context) error {
+	leading, resign := context.CancelFunc(func() {}), func() {}
+	defer func() { leading(); resign() }()
+	led := false
+	for {
+		// The lease is renewed here, and nowhere does the loop wait for what a failover
+		// does: that has goroutines of its own.
+		leads, err := a.lead(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			a.cfg.Logger.WarnContext(ctx, "the agent cannot ask the directory", "error", err)
+		case leads && !led:
+			a.cfg.Logger.InfoContext(ctx, "the agent leads", "agent", a.name)
+			leading, resign = a.begin(ctx)
+		case !leads && led:
+			a.cfg.Logger.WarnContext(ctx, "another agent leads", "agent", a.name)
+			leading()
+		}
+		led = leads || err != nil && led
+		if !retry.Sleep(ctx, a.cfg.Every) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (a *Agent) lead(ctx context.Context) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, leadLife*a.cfg.Every/2)
+	defer cancel()
+	return a.desk.Lead(ctx, a.name, leadLife*a.cfg.Every)
+}
+
+// begin does a leader's work until stop is called; resign lets another one lead at
+// once, and is called after that.
+func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var working sync.WaitGroup
+	working.Go(func() { a.work(ctx) })
+	return cancel, func() {
+		working.Wait()
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Every)
+		defer cancel()
+		_, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+	}
+}
+
+// work looks at all members again and again, and at each partition with what it
+// saw.
+func (a *Agent) work(ctx context.Context) {
+	var busy sync.WaitGroup
+	defer busy.Wait()
+	patients := map[int]*patient{}
+	planned := time.Now()
+	for {
+		if late := time.Since(planned); late > max(2*time.Second, 4*a.cfg.Every) {
+			// This process stood still, or its clock jumped: what it remembers is old, and
+			// what it is about to see may be its own trouble.
+			a.cfg.Logger.WarnContext(ctx, "the agent was held up, and does nothing for a while", "for", late)
+			a.watch.forget()
+			if !retry.Sleep(ctx, 10*a.cfg.Every) {
+				return
+			}
+		}
+		m, err := a.confirm(ctx)
+		if err == nil {
+			a.watch.look(ctx, a, m)
+			for _, p := range m.Partitions {
+				one := patients[p.ID]
+				if one == nil {
+					one = &patient{a: a, id: p.ID}
+					patients[p.ID] = one
+				}
+				if one.turn.TryLock() {
+					busy.Go(func() {
+						defer one.turn.Unlock()
+						one.treat(ctx, m, p)
+					})
+				}
+			}
+		} else if ctx.Err() == nil {
+			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
+		}
+		planned = time.Now().Add(a.cfg.Every)
+		if !retry.Sleep(ctx, a.cfg.Every) {
+			return
+		}
+	}
+}
+
+// confirm returns the map of now, from where it is changed.
+func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	return a.desk.Confirm(ctx, 0)
+}
+
+// errOvertaken means that somebody else has gone on with a partition.
+var errOvertaken = errors.New("another agent has gone on with the partition")
+
+// change changes one partition in the map, if it still is as the caller needs it,
+// and returns how it is then. Changes of other partitions in between do not matter.
+func (a *Agent) change(ctx context.Context, id int, still func(directory.Partition) bool, change func(p *directory.Partition)) (*directory.Map, error) {
+	for {
+		m, err := a.confirm(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if id >= len(m.Partitions) || !still(m.Partitions[id]) {
+			return nil, errOvertaken
+		}
+		next := m.Clone()
+		next.Epoch++
+		change(&next.Partitions[id])
+		err = a.desk.Change(ctx, m.Epoch, next)
+		if err == nil || errors.Is(err, directory.ErrUnconfirmed) {
+			return next, nil
+		}
+		if !errors.Is(err, directory.ErrConflict) {
+			return nil, err
+		}
+	}
+}
+
+// note tells the log, and the directory's.
+func (a *Agent) note(ctx context.Context, m *directory.Map, id int, what string) {
+	a.cfg.Logger.InfoContext(ctx, what, "partition", id, "epoch", m.Epoch)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	// A log that cannot be written stops nothing.
+	_ = a.desk.Note(ctx, directory.Event{Agent: a.name, Partition: id, Epoch: m.Epoch, What: what})
+}

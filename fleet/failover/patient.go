@@ -1,0 +1,237 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// patient is a partition under the care of an agent.
+type patient struct {
+	a    *Agent
+	id   int
+	turn sync.Mutex // held by who treats it
+
+	need  int    // what min-replicas-to-write was last set to, and on which master
+	on    string // empty if it was not
+	stuck string // why nobody could be elected, as last noted
+}
+
+// treat does what a partition needs: a new master, or members that are put right.
+func (s *patient) treat(ctx context.Context, m *directory.Map, p directory.Partition) {
+	if s.a.watch.cutOff(m) {
+		return
+	}
+	if p.ReadOnly || s.needsMaster(m, p) {
+		err := s.replace(ctx, p)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != s.stuck {
+			s.stuck = err.Error()
+			s.a.note(ctx, m, s.id, "no new master: "+err.Error())
+		}
+		return
+	}
+	s.heal(ctx, p)
+}
+
+// needsMaster reports whether the master is gone for certain, or cannot go on by
+// itself: it was restarted, and is fenced or without its data.
+func (s *patient) needsMaster(m *directory.Map, p directory.Partition) bool {
+	h := s.a.watch.of(p.Master.Addr)
+	switch {
+	case h.missed >= misses:
+		return true
+	case !h.seen:
+		return false
+	default:
+		return !h.look.Loading && (!h.look.Master || h.look.Identity != directory.Identity(m.Fleet, p.ID))
+	}
+}
+
+// replace gives the partition a master. Every step may be the last that this agent
+// does: another one that finds the partition read-only begins anew, with a higher
+// epoch, and then this one's last step is refused.
+func (s *patient) replace(ctx context.Context, p directory.Partition) error {
+	began := time.Now()
+	old := p.Master
+	m, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
+		p.ReadOnly = true
+		p.Epoch++
+	})
+	if err != nil {
+		return err
+	}
+	p = m.Partitions[s.id]
+	if s.stuck == "" {
+		s.a.note(ctx, m, s.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
+	}
+
+	// Until nobody can write by the map before, or take a late reply for a success.
+	if !retry.Sleep(ctx, m.Settings.Grace()) {
+		return context.Cause(ctx)
+	}
+	s.catchUp(ctx, p)
+	looks := s.fence(ctx, p)
+	chosen, err := elect(m.Fleet, p, looks, m.Settings.Confirmed)
+	if err != nil {
+		return err
+	}
+	if err := s.a.servers.Lead(ctx, chosen.Addr, m.Floor); err != nil {
+		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
+	}
+	look, err := s.a.servers.Look(ctx, chosen.Addr)
+	if err != nil {
+		return err
+	}
+	m, err = s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
+		p.ReadOnly = false
+		p.Epoch++
+		p.History = look.History
+		p.Prefer = ""
+		p.Replicas = nil
+		for _, member := range append([]directory.Member{old}, m.Partitions[s.id].Replicas...) {
+			if member.Addr != chosen.Addr {
+				_, member.Down = looks[member.Addr]
+				member.Down = !member.Down
+				p.Replicas = append(p.Replicas, member)
+			}
+		}
+		p.Master = chosen
+		p.Master.Down = false
+	})
+	if err != nil {
+		return err
+	}
+	s.stuck, s.on = "", ""
+	s.a.note(ctx, m, s.id, fmt.Sprintf("full: %s leads, in place of %s, after %v", describe(chosen, looks), old.Addr, time.Since(began).Round(time.Millisecond)))
+	return nil
+}
+
+// catchUp waits a moment for replicas to get what the master has and they do not,
+// if it answers.
+func (s *patient) catchUp(ctx context.Context, p directory.Partition) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for {
+		master, err := s.a.servers.Look(ctx, p.Master.Addr)
+		if err != nil || !master.Master {
+			return
+		}
+		behind := false
+		for _, r := range p.Replicas {
+			l, err := s.a.servers.Look(ctx, r.Addr)
+			behind = behind || err == nil && l.Linked && l.Offset < master.Offset
+		}
+		if !behind || !retry.Sleep(ctx, 20*time.Millisecond) {
+			return
+		}
+	}
+}
+
+// fence fences all members that can be reached, and returns what they say then.
+func (s *patient) fence(ctx context.Context, p directory.Partition) map[string]Look {
+	var mu sync.Mutex
+	looks := map[string]Look{}
+	var fencing sync.WaitGroup
+	for _, member := range p.Members() {
+		fencing.Go(func() {
+			ctx, cancel := context.WithTimeout(ctx, max(time.Second, s.a.cfg.Every))
+			defer cancel()
+			if s.a.servers.Fence(ctx, member.Addr) != nil {
+				return
+			}
+			if l, err := s.a.servers.Look(ctx, member.Addr); err == nil {
+				mu.Lock()
+				looks[member.Addr] = l
+				mu.Unlock()
+			}
+		})
+	}
+	fencing.Wait()
+	return looks
+}
+
+// heal puts the members of a partition right whose master serves: replicas follow
+// it, one at a time on a node; those that are gone are marked, and those that are
+// back are not any more.
+func (s *patient) heal(ctx context.Context, p directory.Partition) {
+	master := s.a.watch.of(p.Master.Addr)
+	if !master.seen || !master.look.Master {
+		return
+	}
+	down := map[string]bool{}
+	live := 0
+	for _, r := range p.Replicas {
+		h := s.a.watch.of(r.Addr)
+		follows := h.seen && !h.look.Master && h.look.Follows == p.Master.Addr
+		switch {
+		case h.seen && !follows && !h.look.Loading:
+			if err := s.follow(ctx, p, r); err != nil && ctx.Err() == nil {
+				s.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", r.Addr, "error", err)
+			}
+		case follows && h.look.Linked && !h.look.Copying:
+			live++
+		}
+		switch {
+		case !r.Down && h.missed >= misses:
+			down[r.Addr] = true
+		case r.Down && h.good >= returns && follows && h.look.Linked && !h.look.Copying:
+			down[r.Addr] = false
+		}
+	}
+	restarted := p.History != "" && master.look.History != p.History
+	if len(down) > 0 || master.look.History != p.History {
+		next, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch && !now.ReadOnly }, func(p *directory.Partition) {
+			p.History = master.look.History
+			if restarted {
+				p.Epoch++ // what it was given in its last moments may be gone
+			}
+			for i := range p.Replicas {
+				if is, ok := down[p.Replicas[i].Addr]; ok {
+					p.Replicas[i].Down = is
+				}
+			}
+		})
+		if err == nil {
+			for addr, is := range down {
+				s.a.note(ctx, next, s.id, map[bool]string{true: addr + " is down", false: addr + " is back"}[is])
+			}
+		}
+	}
+	if need := min(1, live); s.on != p.Master.Addr || s.need != need {
+		if s.a.servers.Need(ctx, p.Master.Addr, need) == nil {
+			s.need, s.on = need, p.Master.Addr
+		}
+	}
+}
+
+// follow makes a replica follow the master when it is its node's turn, and waits
+// until it is in step.
+func (s *patient) follow(ctx context.Context, p directory.Partition, r directory.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, copyPatience)
+	defer cancel()
+	end, err := s.a.cfg.Turns.Take(ctx, r.Node)
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := s.a.servers.Follow(ctx, r.Addr, p.Master.Addr); err != nil {
+		return err
+	}
+	for {
+		l, err := s.a.servers.Look(ctx, r.Addr)
+		if err != nil || l.Linked && !l.Copying {
+			return err
+		}
+		if !retry.Sleep(ctx, s.a.cfg.Every/5) {
+			return nil // it goes on without being waited for
+		}
+	}
+}
+
+// copyPatience is how long a node's turn is held for one copy.
+const copyPatience = 10 * time.Second

@@ -1,0 +1,228 @@
+package failover
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Servers is how an agent reaches the members. [Redis] is the one in use; tests
+// put a whole simulated fleet in its place. Each call is over when ctx is, and may
+// be repeated.
+type Servers interface {
+	// Look asks a member what it is.
+	Look(ctx context.Context, addr string) (Look, error)
+
+	// Fence makes a member a replica of nobody: it takes no writes, and is given none.
+	Fence(ctx context.Context, addr string) error
+
+	// Lead makes a member take writes, and raises its floor.
+	Lead(ctx context.Context, addr string, floor int64) error
+
+	// Follow makes a member a replica of another one, and ends its clients'
+	// connections.
+	Follow(ctx context.Context, addr, master string) error
+
+	// Need has a master refuse writes while fewer replicas than that are in step.
+	Need(ctx context.Context, addr string, replicas int) error
+}
+
+// Redis reaches members by their addresses. It is safe for concurrent use. Close
+// it.
+type Redis struct {
+	option rueidis.ClientOption
+
+	mu      sync.Mutex
+	clients map[string]rueidis.Client
+}
+
+var _ Servers = (*Redis)(nil)
+
+// NewRedis returns the way to members that are connected to as option says: user,
+// password, TLS. Its addresses are not used.
+func NewRedis(option rueidis.ClientOption) *Redis {
+	option.Sentinel = rueidis.SentinelOption{}
+	option.ForceSingleClient = true
+	option.DisableCache = true
+	option.DisableRetry = true
+	option.AlwaysPipelining = true
+	if option.Dialer.Timeout == 0 {
+		option.Dialer.Timeout = time.Second
+	}
+	if option.Dialer.KeepAlive == 0 {
+		option.Dialer.KeepAlive = time.Second
+	}
+	if option.ConnWriteTimeout == 0 {
+		option.ConnWriteTimeout = time.Second
+	}
+	return &Redis{option: option, clients: map[string]rueidis.Client{}}
+}
+
+// Close closes the connections.
+func (r *Redis) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.clients {
+		c.Close()
+	}
+	clear(r.clients)
+}
+
+// client returns the connection to a member. One that cannot be reached now is
+// tried again by each call.
+func (r *Redis) client(addr string) (rueidis.Client, error) {
+	r.mu.Lock()
+	c := r.clients[addr]
+	r.mu.Unlock()
+	if c != nil {
+		return c, nil
+	}
+	option := r.option
+	option.InitAddress = []string{addr}
+	made, err := rueidis.NewClient(option)
+	if made == nil {
+		return nil, err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c := r.clients[addr]; c != nil {
+		made.Close()
+		return c, nil
+	}
+	r.clients[addr] = made
+	return made, nil
+}
+
+// do sends commands to a member and returns the first error among its answers.
+func (r *Redis) do(ctx context.Context, addr string, build func(b rueidis.Builder) []rueidis.Completed) ([]rueidis.RedisResult, error) {
+	return script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		c, err := r.client(addr)
+		if err != nil {
+			return nil, err
+		}
+		results := c.DoMulti(ctx, build(c.B())...)
+		for _, result := range results {
+			if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+				return nil, err
+			}
+		}
+		return results, nil
+	})
+}
+
+// Look asks a member what it is.
+func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
+	results, err := r.do(ctx, addr, func(b rueidis.Builder) []rueidis.Completed {
+		return []rueidis.Completed{
+			b.Info().Section("replication").Build(),
+			b.Info().Section("persistence").Build(),
+			b.Mget().Key(directory.IdentityKey, directory.FloorKey).Build(),
+		}
+	})
+	if err != nil {
+		return Look{}, err
+	}
+	replication, err := results[0].ToString()
+	if err != nil {
+		return Look{}, err
+	}
+	persistence, err := results[1].ToString()
+	if err != nil {
+		return Look{}, err
+	}
+	keys, err := results[2].ToArray()
+	if err != nil {
+		return Look{}, err
+	}
+	info := fields(replication + persistence)
+	l := Look{
+		Master:  info["role"] == "master",
+		Linked:  info["master_link_status"] == "up",
+		Loading: info["loading"] == "1",
+		Copying: info["master_sync_in_progress"] == "1",
+		History: info["master_replid"],
+		Before:  info["master_replid2"],
+	}
+	l.Identity, _ = keys[0].ToString()
+	floor, _ := keys[1].ToString()
+	l.Floor, _ = strconv.ParseInt(floor, 10, 64)
+	offset := "master_repl_offset"
+	if !l.Master {
+		offset = "slave_repl_offset"
+		l.Follows = net.JoinHostPort(info["master_host"], info["master_port"])
+	}
+	l.Offset, err = strconv.ParseInt(info[offset], 10, 64)
+	return l, err
+}
+
+func fields(info string) map[string]string {
+	found := map[string]string{}
+	for line := range strings.Lines(info) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			found[name] = value
+		}
+	}
+	return found
+}
+
+// deadHost and deadPort are where nobody listens.
+const deadHost, deadPort = "127.0.0.1", "1"
+
+// Fence makes a member a replica of an address where nobody listens.
+func (r *Redis) Fence(ctx context.Context, addr string) error {
+	return r.replicaOf(ctx, addr, deadHost, deadPort)
+}
+
+// Follow makes a member a replica of another one.
+func (r *Redis) Follow(ctx context.Context, addr, master string) error {
+	host, port, err := net.SplitHostPort(master)
+	if err != nil {
+		return err
+	}
+	return r.replicaOf(ctx, addr, host, port)
+}
+
+// replicaOf changes whom a member follows and ends its clients' connections, in
+// one step: no client's write comes in between.
+func (r *Redis) replicaOf(ctx context.Context, addr, host, port string) error {
+	_, err := r.do(ctx, addr, func(b rueidis.Builder) []rueidis.Completed {
+		return []rueidis.Completed{
+			b.Multi().Build(),
+			b.Arbitrary("REPLICAOF", host, port).Build(),
+			b.Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build(),
+			b.Exec().Build(),
+		}
+	})
+	return err
+}
+
+// Lead makes a member take writes. Its floor is raised before the map names it, so
+// that no client places a tag by a map that is too old.
+func (r *Redis) Lead(ctx context.Context, addr string, floor int64) error {
+	_, err := r.do(ctx, addr, func(b rueidis.Builder) []rueidis.Completed {
+		return []rueidis.Completed{
+			b.ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", "0").Build(),
+			b.Replicaof().No().One().Build(),
+			b.Set().Key(directory.FloorKey).Value(strconv.FormatInt(floor, 10)).Build(),
+		}
+	})
+	return err
+}
+
+// Need sets min-replicas-to-write.
+func (r *Redis) Need(ctx context.Context, addr string, replicas int) error {
+	_, err := r.do(ctx, addr, func(b rueidis.Builder) []rueidis.Completed {
+		return []rueidis.Completed{
+			b.ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", strconv.Itoa(replicas)).Build(),
+		}
+	})
+	return err
+}

@@ -1,0 +1,86 @@
+package failover
+
+import (
+	"context"
+	"sync"
+
+	"github.com/millrace/millrace/fleet/directory"
+)
+
+// watch is what an agent has seen of the members.
+type watch struct {
+	mu      sync.Mutex
+	members map[string]*health
+}
+
+// health is what it has seen of one.
+type health struct {
+	look   Look
+	seen   bool // whether the last look was answered
+	missed int  // looks in a row that were not
+	good   int  // looks in a row that were
+}
+
+// look looks at all members at the same time.
+func (w *watch) look(ctx context.Context, a *Agent, m *directory.Map) {
+	var looking sync.WaitGroup
+	for _, p := range m.Partitions {
+		for _, member := range p.Members() {
+			looking.Go(func() {
+				ctx, cancel := context.WithTimeout(ctx, a.cfg.Every)
+				defer cancel()
+				l, err := a.servers.Look(ctx, member.Addr)
+				w.saw(member.Addr, l, err == nil)
+			})
+		}
+	}
+	looking.Wait()
+}
+
+func (w *watch) saw(addr string, l Look, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	h := w.members[addr]
+	if h == nil {
+		h = &health{}
+		w.members[addr] = h
+	}
+	h.seen = ok
+	if !ok {
+		h.missed, h.good = h.missed+1, 0
+		return
+	}
+	h.look, h.missed, h.good = l, 0, h.good+1
+}
+
+// of returns what was seen of a member.
+func (w *watch) of(addr string) health {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if h := w.members[addr]; h != nil {
+		return *h
+	}
+	return health{}
+}
+
+// forget begins anew.
+func (w *watch) forget() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	clear(w.members)
+}
+
+// cutOff reports whether so many members are missing that it is more likely the
+// agent that is cut off: more than half of all.
+func (w *watch) cutOff(m *directory.Map) bool {
+	missing, all := 0, 0
+	for _, p := range m.Partitions {
+		for _, member := range p.Members() {
+			all++
+			if w.of(member.Addr).missed > 0 {
+				missing++
+			}
+		}
+	}
+	return 2*missing > all
+}
