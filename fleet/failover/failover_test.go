@@ -316,3 +316,39 @@ func TestReplicasArePutRight(t *testing.T) {
 	must(t, w.server(p.Replicas[0].Addr).Proc.Restart(t.Context()))
 	redistest.Eventually(t, "and not any more when it is back", func() bool { return !w.mapNow().Partitions[0].Replicas[0].Down })
 }
+
+// TestSwitch replaces a master that serves, under load, and loses nothing, with and
+// without an agent that does the same at the same time.
+func TestSwitch(t *testing.T) {
+	t.Parallel()
+	for _, agents := range []int{0, 2} {
+		t.Run(fmt.Sprint(agents, " agents"), func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+			f := w.client(fleet.Config{})
+			for range agents {
+				w.agent()
+			}
+			w.settled(f, 0)
+			l := w.load(f, "a", 4)
+			l.goesOn(t)
+			members := NewRedis(rueidis.ClientOption{})
+			t.Cleanup(members.Close)
+			p := w.mapNow().Partitions[0]
+			must(t, Switch(t.Context(), w.dir, members, 0, p.Replicas[1].Addr, slog.New(slog.DiscardHandler)))
+			if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Replicas[1].Addr || now.Prefer != "" {
+				t.Errorf("after the switch the partition is %+v, want the master %s", now, p.Replicas[1].Addr)
+			}
+			l.goesOn(t)
+			l.stop()
+			if n := l.lost(t); n > 0 {
+				t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+			}
+			err := Switch(t.Context(), w.dir, members, 7, "", slog.New(slog.DiscardHandler))
+			if !errors.Is(err, ErrNotSwitched) {
+				t.Errorf("Switch of a partition that is not there = %v, want ErrNotSwitched", err)
+			}
+			t.Logf("%d acknowledged, longest pause %v", len(l.acknowledged), l.pause)
+		})
+	}
+}

@@ -28,7 +28,7 @@ func (s *patient) treat(ctx context.Context, m *directory.Map, p directory.Parti
 		return
 	}
 	if p.ReadOnly || s.needsMaster(m, p) {
-		err := s.replace(ctx, p)
+		err := s.replace(ctx, p, p.Prefer)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != s.stuck {
 			s.stuck = err.Error()
 			s.a.note(ctx, m, s.id, "no new master: "+err.Error())
@@ -52,15 +52,17 @@ func (s *patient) needsMaster(m *directory.Map, p directory.Partition) bool {
 	}
 }
 
-// replace gives the partition a master. Every step may be the last that this agent
-// does: another one that finds the partition read-only begins anew, with a higher
-// epoch, and then this one's last step is refused.
-func (s *patient) replace(ctx context.Context, p directory.Partition) error {
+// replace gives the partition a master, of several that are equally far the
+// preferred one. Every step may be the last that this agent does: another one that
+// finds the partition read-only begins anew, with a higher epoch, and then this
+// one's last step is refused.
+func (s *patient) replace(ctx context.Context, p directory.Partition, prefer string) error {
 	began := time.Now()
 	old := p.Master
 	m, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
 		p.ReadOnly = true
 		p.Epoch++
+		p.Prefer = prefer
 	})
 	if err != nil {
 		return err
