@@ -102,7 +102,20 @@ func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 	}
 	f.places.drop(tag)
 	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
-		if _, _, err := v.partitions[id].placed(ctx, f.scripts.mark, tag, token); err != nil {
+		p := v.partitions[id]
+		r, found, sure, err := p.lookUp(ctx, tag)
+		switch {
+		case err != nil:
+			return l, err
+		case !sure:
+			return l, unsure(id)
+		case !found:
+			continue
+		case r.mark == leaving || r.mark == moving:
+			return l, ErrUnavailable.Saying("the tag is being moved")
+		}
+		// If it has changed meanwhile, it is in use.
+		if _, err := p.exchange(ctx, tag, r.String(), record{r.home, forgetting, token}.String()); err != nil {
 			return l, err
 		}
 	}
@@ -117,8 +130,8 @@ func (f *Fleet) unplace(ctx context.Context, tag string, l Location, token strin
 		return false, err
 	}
 	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
-		outcome, _, err := v.partitions[id].run(ctx, f.scripts.forget, tag, token)
-		if err != nil || outcome == "kept" {
+		gone, err := v.partitions[id].exchange(ctx, tag, record{l.Partition, forgetting, token}.String(), "")
+		if err != nil || !gone {
 			return true, err
 		}
 	}

@@ -114,7 +114,7 @@ func TestForgetGivesWay(t *testing.T) {
 		must(t, c.Do(ctx, c.B().Del().Key("{a}").Build()).Error())
 		r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a")
 		must(t, err)
-		return !r.mark
+		return r.mark == unmarked
 	})
 	kept, err := f.unplace(ctx, "a", l, token)
 	if err != nil || !kept {
@@ -128,7 +128,7 @@ func TestForgetGivesWay(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, put(ctx, fresh.Client(), "{a}", "x"))
-	if r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a"); err != nil || r.mark {
+	if r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a"); err != nil || r.mark != unmarked {
 		t.Errorf("the record after a write is %+v, %v, want no mark", r, err)
 	}
 }

@@ -32,6 +32,11 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		}
 		found, err := f.find(ctx, v, tag, write)
 		switch {
+		case errors.Is(err, errMoving):
+			if err := f.sitOut(ctx, tag); err != nil {
+				return target{}, err
+			}
+			continue
 		case errors.Is(err, errOld):
 			// The map has changed, or is about to.
 			if err := f.await(ctx, v); err != nil {
@@ -48,7 +53,7 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		if !found.loose {
 			f.places.put(tag, place)
 		}
-		if !write {
+		if !write || found.leaving {
 			return target{v.partitions[place.home], began, place}, nil
 		}
 		// Finding it took time: whether the caller may still write is asked anew.
@@ -59,6 +64,24 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 // maxFinds is how often a tag is looked for in one call. Once is enough unless the
 // map changes meanwhile, or the fleet is very slow.
 const maxFinds = 4
+
+// errMoving means that a tag is being moved, and nobody writes for it.
+var errMoving = ErrUnavailable.Saying("the tag is being moved, which takes longer than usual")
+
+// sitOut waits until a tag is not being moved any more.
+func (f *Fleet) sitOut(ctx context.Context, tag string) error {
+	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
+		v, _, err := f.confirmed(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := f.find(ctx, v, tag, false)
+		if err == nil && l.moving {
+			err = errMoving
+		}
+		return err
+	})
+}
 
 // errOld means that a view is too old to place a tag by.
 var errOld = errors.New("the map is too old")
@@ -95,7 +118,9 @@ type Location struct {
 	How       How    `json:"how"`
 	Asked     []int  `json:"asked"` // the partitions that were asked, in order
 
-	loose bool // good enough for a read: a write has to look again
+	loose   bool // good for this once: whoever comes next has to look again
+	leaving bool // about to be moved
+	moving  bool // being moved: nobody writes
 }
 
 // Locate returns where a tag is. It does not place it.
@@ -193,7 +218,11 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 		if at >= len(v.partitions) || r.home >= len(v.partitions) {
 			return l, errOld
 		}
-		if write && (r.mark || !found) {
+		l.leaving, l.moving = r.mark == leaving, r.mark == moving
+		if write && l.moving {
+			return l, errMoving
+		}
+		if write && (r.mark == forgetting || !found) {
 			outcome, home, err := v.partitions[at].placed(ctx, f.scripts.place, v.placeArgs(l.Tag, at != l.Record)...)
 			if err != nil {
 				return l, err
@@ -203,7 +232,7 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 			}
 			r, found = record{home: home}, true
 		}
-		l.loose = l.loose || r.mark || !found
+		l.loose = l.loose || r.mark != unmarked || !found
 		if r.home == at || !found {
 			l.Partition = at
 			return l, nil

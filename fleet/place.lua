@@ -2,8 +2,8 @@
 --
 -- Places a tag here, unless its record says that it is here or elsewhere already.
 -- Of two clients that place the same tag at the same time, one writes the record
--- and both get it. A mark that the tag is being forgotten is taken off: it is in
--- use again.
+-- and both get it. A mark that the tag is being forgotten (-) is taken off: it is in
+-- use again. Other marks stay.
 --
 -- Forced is for a tag whose record in another partition says that it is here.
 --
@@ -24,7 +24,7 @@ local record = K .. ':{' .. ARGV[3] .. '}'
 local found = redis.call('GET', record)
 local home = found and string.match(found, '^%d+')
 if home then
-  if home ~= found then
+  if string.sub(found, #home + 1, #home + 2) == ' -' then
     redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
     redis.call('SET', record, home)
   end

@@ -26,38 +26,60 @@ var (
 	vacancySource string
 	//go:embed raise.lua
 	raiseSource string
-	//go:embed mark.lua
-	markSource string
-	//go:embed forget.lua
-	forgetSource string
+	//go:embed exchange.lua
+	exchangeSource string
 )
 
 // scripts are what members run.
-type scripts struct{ place, forward, vacancy, mark, forget *script.Script }
+type scripts struct{ place, forward, vacancy, exchange *script.Script }
 
 var theScripts = scripts{
-	place:   script.New("fleet.place", placeSource, memberFragment, roomFragment),
-	forward: script.New("fleet.forward", forwardSource, memberFragment),
-	vacancy: script.New("fleet.vacancy", vacancySource, memberFragment, roomFragment),
-	mark:    script.New("fleet.mark", markSource, memberFragment),
-	forget:  script.New("fleet.forget", forgetSource, memberFragment),
+	place:    script.New("fleet.place", placeSource, memberFragment, roomFragment),
+	forward:  script.New("fleet.forward", forwardSource, memberFragment),
+	vacancy:  script.New("fleet.vacancy", vacancySource, memberFragment, roomFragment),
+	exchange: script.New("fleet.exchange", exchangeSource, memberFragment),
 }
 
 var raiseScript = script.New("fleet.raise", raiseSource, memberFragment)
 
-// record is what a partition has written down about a tag.
+// record is what a partition has written down about a tag: "3", or with a mark
+// behind it "3 -TOKEN".
 type record struct {
-	home int  // the partition that has the tag
-	mark bool // it is about to be forgotten
+	home  int    // the partition that has the tag
+	mark  mark   // what is being done to it
+	token string // by whom
 }
 
-func parseRecord(text string) (record, error) {
-	home, _, marked := strings.Cut(text, " ")
-	id, err := strconv.Atoi(home)
-	if err != nil || id < 0 {
+// mark says what is being done to a tag.
+type mark string
+
+// Marks.
+const (
+	unmarked   mark = ""
+	forgetting mark = "-" // it is about to be given up, unless somebody writes for it
+	leaving    mark = "+" // it is about to be moved: whoever uses it asks for it each time
+	moving     mark = "!" // it is being moved: whoever writes for it waits
+)
+
+func (r record) String() string {
+	if r.mark == unmarked {
+		return strconv.Itoa(r.home)
+	}
+	return fmt.Sprintf("%d %s%s", r.home, r.mark, r.token)
+}
+
+func parseRecord(text string) (r record, err error) {
+	home, rest, marked := strings.Cut(text, " ")
+	if r.home, err = strconv.Atoi(home); err != nil || r.home < 0 || marked && rest == "" {
 		return record{}, fmt.Errorf("%q is no record of a tag", text)
 	}
-	return record{id, marked}, nil
+	if marked {
+		r.mark, r.token = mark(rest[:1]), rest[1:]
+		if r.mark != forgetting && r.mark != leaving && r.mark != moving {
+			return record{}, fmt.Errorf("%q is no record of a tag", text)
+		}
+	}
+	return r, nil
 }
 
 // identity is what a member of the partition says it is.
@@ -135,6 +157,13 @@ func (p *partition) placed(ctx context.Context, s *script.Script, args ...string
 		home, err = strconv.Atoi(detail)
 	}
 	return outcome, home, err
+}
+
+// exchange replaces the record of a tag if it is what the caller saw; an empty text
+// is no record. It reports whether it was, or is the new one already.
+func (p *partition) exchange(ctx context.Context, tag, before, after string) (bool, error) {
+	outcome, _, err := p.run(ctx, p.f.scripts.exchange, tag, before, after)
+	return outcome == "exchanged", err
 }
 
 // limits returns the arguments that say when a partition is full.

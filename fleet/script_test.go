@@ -18,8 +18,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		{"fleet.forward", forwardSource, []string{memberFragment}},
 		{"fleet.vacancy", vacancySource, []string{memberFragment, roomFragment}},
 		{"fleet.raise", raiseSource, []string{memberFragment}},
-		{"fleet.mark", markSource, []string{memberFragment}},
-		{"fleet.forget", forgetSource, []string{memberFragment}},
+		{"fleet.exchange", exchangeSource, []string{memberFragment}},
 	} {
 		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.prelude, Keys: keys}) {
 			t.Error(p)
