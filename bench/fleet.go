@@ -53,14 +53,20 @@ const (
 // here.
 var hasty = directory.Settings{ViewLife: 200 * time.Millisecond, ReplyLimit: 2 * time.Second, PlacementLife: time.Hour}
 
-// withFleet calls measure with a fleet of its own.
-func withFleet(ctx context.Context, settings directory.Settings, measure func(*devfleet.Fleet, *fleet.Fleet) (float64, error)) (figure float64, err error) {
-	servers, err := devfleet.Start(ctx, devfleet.Config{Nodes: 1, Partitions: 1, Replicas: devfleet.NoReplicas, Settings: settings})
+// withFleet calls measure with a fleet of its own, of one server.
+func withFleet(ctx context.Context, settings directory.Settings, measure func(*devfleet.Fleet, *fleet.Fleet) (float64, error)) (float64, error) {
+	return withServers(ctx, devfleet.Config{Nodes: 1, Partitions: 1, Replicas: devfleet.NoReplicas, Settings: settings}, measure)
+}
+
+// withServers calls measure with a fleet of its own. With replicas, each write is
+// confirmed by one.
+func withServers(ctx context.Context, cfg devfleet.Config, measure func(*devfleet.Fleet, *fleet.Fleet) (float64, error)) (figure float64, err error) {
+	servers, err := devfleet.Start(ctx, cfg)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { err = errors.Join(err, servers.Stop()) }()
-	f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)})
+	f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{WaitReplicas: min(1, max(0, cfg.Replicas)), Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return 0, err
 	}

@@ -50,7 +50,7 @@ type side struct {
 }
 
 func rows() []row {
-	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows())
+	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows(), failoverRows())
 }
 
 func run(ctx context.Context) error {
