@@ -16,8 +16,9 @@ type Look struct {
 	Loading  bool   // whether it reads its data from disk
 	Copying  bool   // whether it gets all of its master's data, and has none of its own
 	History  string // the id of what it replicates or, as a master, makes
-	Before   string // the id that it had as a replica, for one that was promoted
 	Offset   int64  // how far in its history it is, in bytes
+	Before   string // the id that it had before it was promoted, if it was
+	Turned   int64  // how far it was in that when it was
 	Floor    int64  // the epoch below which it lets nobody place a tag
 }
 
@@ -38,6 +39,7 @@ var ErrNobody = &millrace.Error{
 // then one of them has every write that was confirmed.
 func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed int) (directory.Member, error) {
 	var best *directory.Member
+	var most reach
 	seen, masterSeen := 0, false
 	members := p.Members()
 	history := p.History
@@ -50,7 +52,8 @@ func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed
 		if history == "" {
 			history = l.History // no agent has seen the master yet: they must be of one
 		}
-		if !sameHistory(l, history) {
+		r, ok := reachOf(l, history)
+		if !ok {
 			continue
 		}
 		if i == 0 {
@@ -58,11 +61,8 @@ func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed
 		} else {
 			seen++
 		}
-		switch {
-		case best == nil, l.Offset > looks[best.Addr].Offset:
-			best = m
-		case l.Offset == looks[best.Addr].Offset && m.Addr == p.Prefer:
-			best = m
+		if best == nil || most.less(r) || r == most && m.Addr == p.Prefer {
+			best, most = m, r
 		}
 	}
 	need := 1
@@ -89,11 +89,32 @@ func whole(l Look, fleet string, id int) bool {
 	return l.Identity == directory.Identity(fleet, id) && !l.Loading && !l.Copying
 }
 
-// sameHistory reports whether offsets may be compared. A member that was promoted
-// and then not recorded has begun a history of its own, and remembers the one
-// before.
-func sameHistory(l Look, history string) bool {
-	return l.History == history || l.Before == history
+// reach is how far a member is in a history.
+type reach struct {
+	offset int64
+	pure   bool // whether it has nothing else
+}
+
+func (r reach) less(other reach) bool {
+	if r.offset != other.offset {
+		return r.offset < other.offset
+	}
+	return !r.pure && other.pure
+}
+
+// reachOf returns how far a member is in a history, unless it is of another one. A
+// member that was promoted began a history of its own, and what it has done in that
+// does not count: an agent may have gone away before the map named it, or somebody
+// may have promoted it by hand.
+func reachOf(l Look, history string) (r reach, ok bool) {
+	switch history {
+	case l.History:
+		return reach{l.Offset, true}, true
+	case l.Before:
+		return reach{l.Turned, false}, true
+	default:
+		return reach{}, false
+	}
 }
 
 // describe says who was elected and why, for the log.

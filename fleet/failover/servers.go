@@ -159,8 +159,14 @@ func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
 		offset = "slave_repl_offset"
 		l.Follows = net.JoinHostPort(info["master_host"], info["master_port"])
 	}
-	l.Offset, err = strconv.ParseInt(info[offset], 10, 64)
-	return l, err
+	if l.Offset, err = strconv.ParseInt(info[offset], 10, 64); err != nil {
+		return Look{}, err
+	}
+	// The server tells the first offset that is not of the history before.
+	if turned, err := strconv.ParseInt(info["second_repl_offset"], 10, 64); err == nil && turned > 0 {
+		l.Turned = turned - 1
+	}
+	return l, nil
 }
 
 func fields(info string) map[string]string {
