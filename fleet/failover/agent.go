@@ -115,6 +115,7 @@ func (a *Agent) work(ctx context.Context) {
 	var busy sync.WaitGroup
 	defer busy.Wait()
 	patients := map[int]*patient{}
+	back := setback{a: a}
 	planned := time.Now()
 	for {
 		if late := time.Since(planned); late > max(2*time.Second, 4*a.cfg.Every) {
@@ -129,6 +130,7 @@ func (a *Agent) work(ctx context.Context) {
 		m, err := a.confirm(ctx)
 		if err == nil {
 			a.watch.look(ctx, a, m)
+			back.mend(ctx, m)
 			for _, p := range m.Partitions {
 				one := patients[p.ID]
 				if one == nil {

@@ -61,7 +61,7 @@ func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed
 		} else {
 			seen++
 		}
-		if best == nil || most.less(r) || r == most && m.Addr == p.Prefer {
+		if best == nil || most.less(r) || r == most && (m.Addr == p.Prefer || further(l, looks[best.Addr])) {
 			best, most = m, r
 		}
 	}
@@ -116,6 +116,10 @@ func reachOf(l Look, history string) (r reach, ok bool) {
 		return reach{}, false
 	}
 }
+
+// further reports whether a member is further than another one in a history that
+// both went on to together.
+func further(l, other Look) bool { return l.History == other.History && l.Offset > other.Offset }
 
 // describe says who was elected and why, for the log.
 func describe(m directory.Member, looks map[string]Look) string {

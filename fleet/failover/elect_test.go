@@ -29,6 +29,10 @@ func TestElect(t *testing.T) {
 		{"promoted, and not recorded", map[string]Look{"r1": has(5), "r2": {Identity: id, History: "x", Offset: 99, Before: "h", Turned: 7}}, "h", "", 0, "r2"},
 		{"promoted by hand before the others went on", map[string]Look{"r1": has(5), "r2": {Identity: id, History: "x", Offset: 99, Before: "h", Turned: 4}}, "h", "", 0, "r1"},
 		{"pure, of equals", map[string]Look{"r1": {Identity: id, History: "x", Before: "h", Turned: 5}, "r2": has(5)}, "h", "", 0, "r2"},
+		{"the furthest in a history that the map does not know yet", map[string]Look{
+			"m":  {Identity: id, History: "x", Offset: 8, Before: "h", Turned: 5},
+			"r1": {Identity: id, History: "x", Offset: 9, Before: "h", Turned: 5},
+		}, "h", "", 0, "r1"},
 		{"not one that lost its data", map[string]Look{"r1": has(5), "r2": {History: "h", Offset: 9}}, "h", "", 0, "r1"},
 		{"not one of another partition", map[string]Look{"r1": has(5), "r2": {Identity: "f/1", History: "h", Offset: 9}}, "h", "", 0, "r1"},
 		{"not one that loads", map[string]Look{"r1": has(5), "r2": {Identity: id, History: "h", Offset: 9, Loading: true}}, "h", "", 0, "r1"},

@@ -252,6 +252,55 @@ func TestTheDirectoryFailsOver(t *testing.T) {
 	}
 }
 
+// TestEpochsNeverGoBack: the directory is given the map of before a failover, by
+// which the master is one that was replaced.
+func TestEpochsNeverGoBack(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2, Replicas: 2})
+	stop := w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	w.settled(f, 1)
+	l := w.load(f, "a", 4)
+	l.goesOn(t)
+	where, err := f.Locate(t.Context(), "a")
+	must(t, err)
+	d, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr()}, ForceSingleClient: true, DisableCache: true})
+	must(t, err)
+	t.Cleanup(d.Close)
+	old, err := d.Do(t.Context(), d.B().Hgetall().Key("mr:fleet:{directory}").Build()).AsStrMap()
+	must(t, err)
+	before := w.mapNow()
+
+	must(t, w.server(before.Partitions[where.Partition].Master.Addr).Proc.Kill())
+	redistest.Eventually(t, "another master is in the map", func() bool {
+		now := w.mapNow().Partitions[where.Partition]
+		return !now.ReadOnly && now.Master.Addr != before.Partitions[where.Partition].Master.Addr
+	})
+	must(t, w.server(before.Partitions[where.Partition].Master.Addr).Proc.Restart(t.Context()))
+	w.settled(f, where.Partition)
+	l.goesOn(t)
+	stop()
+	seen := f.Map().Epoch
+	must(t, d.Do(t.Context(), d.B().Hset().Key("mr:fleet:{directory}").FieldValue().FieldValue("epoch", old["epoch"]).FieldValue("map", old["map"]).Build()).Error())
+	redistest.Eventually(t, "the fleet is read-only", func() bool {
+		c := f.Client()
+		return errors.Is(c.Do(t.Context(), c.B().Set().Key("{b}").Value("x").Build()).Error(), fleet.ErrReadOnly)
+	})
+	w.agent()
+	l.goesOn(t)
+	w.settled(f, 0)
+	w.settled(f, 1)
+	if now := f.Map().Epoch; now <= seen {
+		t.Errorf("the epoch went from %d to %d", seen, now)
+	}
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+}
+
 // TestFaults kills, freezes and restarts members under load, one after the other,
 // with two agents of which one dies now and then. With a replica's confirmation
 // nothing that was acknowledged is lost. 200 faults with MILLRACE_SOAK=1.

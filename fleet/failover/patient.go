@@ -82,7 +82,9 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 	if err != nil {
 		return err
 	}
-	if err := s.a.servers.Lead(ctx, chosen.Addr, m.Floor); err != nil {
+	// The floor is the epoch that the map will have, or a later one: so members know
+	// about how far the map was, should the directory forget it.
+	if err := s.a.servers.Lead(ctx, chosen.Addr, m.Epoch+1); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
 	look, err := s.a.servers.Look(ctx, chosen.Addr)
