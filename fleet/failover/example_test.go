@@ -3,7 +3,6 @@ package failover_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"log/slog"
 	"time"
@@ -38,7 +37,7 @@ func Example() {
 	defer desk.Close()
 	members := failover.NewRedis(option)
 	defer members.Close()
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	agent := failover.New(desk, members, failover.Config{Every: 100 * time.Millisecond, Logger: quiet})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = agent.Run(ctx) }()
@@ -90,7 +89,7 @@ func ExampleSwitch() {
 	members := failover.NewRedis(option)
 	defer members.Close()
 
-	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	quiet := slog.New(slog.DiscardHandler)
 	err = failover.Switch(ctx, desk, members, 0, "", quiet)
 	fmt.Println(err)
 	m, err := desk.Confirm(ctx, 0)
