@@ -18,6 +18,13 @@ import (
 func replicated(t *testing.T, replicas int) (*Redis, *redistest.Replication) {
 	t.Helper()
 	r := redistest.Replicated(t, replicas)
+	// The master counts a replica when that has said how far it is, up to a second
+	// later.
+	c := r.Master.Client(t)
+	redistest.Eventually(t, "the master counts its replicas", func() bool {
+		n, err := c.Do(t.Context(), c.B().Wait().Numreplicas(int64(replicas)).Timeout(2000).Build()).AsInt64()
+		return err == nil && n == int64(replicas)
+	})
 	change(t, dial(t, r.Master.Addr()), 0, sample(t, 1))
 	awaitMap(t, r.Replicas, 1)
 	return dial(t, addrs(r)...), r

@@ -1,0 +1,32 @@
+-- directory.snapped(K) partition ago saved archived failed -> 1
+--
+-- Remembers what came of an attempt to take a snapshot of a partition. A part that
+-- is older than what is known changes nothing. If nothing failed, an older failure
+-- is forgotten.
+--
+-- KEYS[1]  K
+-- ARGV[1]  partition: its number
+-- ARGV[2]  ago: how long ago the attempt began, in milliseconds
+-- ARGV[3]  saved: the JSON of what was saved, empty for nothing
+-- ARGV[4]  archived: the JSON of what was archived, empty for nothing
+-- ARGV[5]  failed: the JSON of what failed, empty for nothing
+-- Reply    1
+-- Cost     O(1)
+-- Repeat   harmless: the same is known, of the same time
+local snapshots = KEYS[1] .. ':snapshots'
+local time = redis.call('TIME')
+local at = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(ARGV[2])
+local parts = {':saved', ':archived', ':failed'}
+for i = 1, 3 do
+  local field = ARGV[1] .. parts[i]
+  local text = ARGV[2 + i]
+  local stored = redis.call('HGET', snapshots, field)
+  if not stored or tonumber(string.match(stored, '^%d+')) <= at then
+    if text ~= '' then
+      redis.call('HSET', snapshots, field, string.format('%.0f', at) .. ' ' .. text)
+    elseif parts[i] == ':failed' then
+      redis.call('HDEL', snapshots, field)
+    end
+  end
+end
+return 1

@@ -1,0 +1,170 @@
+package snapshot
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// link is a connection on which a member hands out a snapshot, as to a new replica.
+type link struct {
+	conn   net.Conn
+	in     *bufio.Reader
+	offset int64 // how far in its history the member was when it began
+	stop   func() bool
+}
+
+// transferBuffer is how much is read at a time.
+const transferBuffer = 256 << 10
+
+// request connects to a member and asks it for a snapshot. It returns when the
+// member has begun to save. The link ends with ctx.
+//
+// A replica that does not say that it can do without a length is given a file: the
+// member saves to its disk, as by BGSAVE, and then sends what it has written.
+func request(ctx context.Context, option *rueidis.ClientOption, addr string, patience time.Duration) (*link, error) {
+	dialing, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	conn, err := dial(dialing, option, addr)
+	if err != nil {
+		return nil, err
+	}
+	l := &link{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
+	l.in = bufio.NewReaderSize(&patient{conn, patience}, transferBuffer)
+	if err := l.ask(option); err != nil {
+		l.close()
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *link) ask(option *rueidis.ClientOption) error {
+	user, password := option.Username, option.Password
+	if option.AuthCredentialsFn != nil {
+		given, err := option.AuthCredentialsFn(rueidis.AuthCredentialsContext{Address: l.conn.RemoteAddr()})
+		if err != nil {
+			return err
+		}
+		user, password = given.Username, given.Password
+	}
+	switch {
+	case user != "":
+		if _, err := l.do("AUTH", user, password); err != nil {
+			return err
+		}
+	case password != "":
+		if _, err := l.do("AUTH", password); err != nil {
+			return err
+		}
+	}
+	// It has no use for what is written from now on. Who does not know the word sends
+	// that after the snapshot, and it is not read.
+	var refusal refusalError
+	if _, err := l.do("REPLCONF", "rdb-only", "1"); err != nil && !errors.As(err, &refusal) {
+		return err
+	}
+	line, err := l.do("PSYNC", "?", "-1")
+	if err != nil {
+		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+			return errBusy // it waits for another child to end
+		}
+		return err
+	}
+	words := strings.Fields(line)
+	if len(words) != 3 || words[0] != "+FULLRESYNC" {
+		return fmt.Errorf("it answers %q where a copy of its data should begin", line)
+	}
+	l.offset, err = strconv.ParseInt(words[2], 10, 64)
+	return err
+}
+
+// refusalError is what a member answers to what it will not do.
+type refusalError string
+
+func (e refusalError) Error() string { return string(e) }
+
+// do sends a command and returns the line that answers it.
+func (l *link) do(command ...string) (string, error) {
+	text := fmt.Appendf(nil, "*%d\r\n", len(command))
+	for _, word := range command {
+		text = fmt.Appendf(text, "$%d\r\n%s\r\n", len(word), word)
+	}
+	if _, err := l.conn.Write(text); err != nil {
+		return "", err
+	}
+	line, err := l.line()
+	if err == nil && strings.HasPrefix(line, "-") {
+		return "", refusalError(line[1:])
+	}
+	return line, err
+}
+
+// line returns the next line that is not empty: empty ones say that the member is
+// still at work.
+func (l *link) line() (string, error) {
+	for {
+		line, err := l.in.ReadString('\n')
+		if err != nil {
+			return "", err
+		}
+		if line = strings.TrimSpace(line); line != "" {
+			return line, nil
+		}
+	}
+}
+
+// receive writes the snapshot to out and returns its length.
+func (l *link) receive(out io.Writer) (int64, error) {
+	line, err := l.line()
+	if err != nil {
+		return 0, err
+	}
+	length, err := strconv.ParseInt(strings.TrimPrefix(line, "$"), 10, 64)
+	if err != nil || length <= 0 {
+		return 0, fmt.Errorf("it answers %q where the length of its snapshot should be", line)
+	}
+	return io.CopyN(out, l.in, length)
+}
+
+func (l *link) close() {
+	l.stop()
+	l.conn.Close()
+}
+
+// dial connects as the client does.
+func dial(ctx context.Context, option *rueidis.ClientOption, addr string) (net.Conn, error) {
+	switch {
+	case option.DialCtxFn != nil:
+		return option.DialCtxFn(ctx, addr, &option.Dialer, option.TLSConfig)
+	case option.TLSConfig != nil:
+		return (&tls.Dialer{NetDialer: &option.Dialer, Config: option.TLSConfig}).DialContext(ctx, "tcp", addr)
+	default:
+		return option.Dialer.DialContext(ctx, "tcp", addr)
+	}
+}
+
+// patient is a connection on which nothing may come for a while, but not for
+// longer.
+type patient struct {
+	net.Conn
+	patience time.Duration
+}
+
+func (p *patient) Read(b []byte) (int, error) {
+	if err := p.SetReadDeadline(time.Now().Add(p.patience)); err != nil {
+		return 0, err
+	}
+	return p.Conn.Read(b)
+}

@@ -1,0 +1,89 @@
+package snapshot
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc64"
+	"io"
+	"math/bits"
+	"os"
+	"os/exec"
+)
+
+// crcTable is of the polynomial of Jones, which Redis uses.
+var crcTable = crc64.MakeTable(bits.Reverse64(0xad93d23594c935a9))
+
+// crc returns the checksum of Redis for what follows a text with that checksum. The
+// library's begins and ends with all bits turned round, that of Redis does not.
+func crc(sum uint64, text []byte) uint64 { return ^crc64.Update(^sum, crcTable, text) }
+
+// rdbEnd stands before the checksum.
+const rdbEnd = 0xff
+
+// checkRDB returns nil if a file is a whole snapshot of that length.
+func checkRDB(ctx context.Context, path string, length int64) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	const shortest = 9 + 1 + 8 // the head, the end mark, the checksum
+	if info.Size() != length || length < shortest {
+		return fmt.Errorf("the file has %d bytes of %d", info.Size(), length)
+	}
+	var head, tail [9]byte
+	if _, err := file.ReadAt(head[:], 0); err != nil {
+		return err
+	}
+	if _, err := file.ReadAt(tail[:], length-int64(len(tail))); err != nil {
+		return err
+	}
+	if !bytes.HasPrefix(head[:], []byte("REDIS")) && !bytes.HasPrefix(head[:], []byte("VALKEY")) || tail[0] != rdbEnd {
+		return errors.New("the file does not begin or end as a snapshot does")
+	}
+	want := binary.LittleEndian.Uint64(tail[1:])
+	if want == 0 { // the server has rdbchecksum off
+		return checkByTool(ctx, path)
+	}
+	sum, buffer := uint64(0), make([]byte, transferBuffer)
+	body := io.LimitReader(file, length-8)
+	for {
+		n, err := body.Read(buffer)
+		sum = crc(sum, buffer[:n])
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if sum != want {
+		return fmt.Errorf("the file has the checksum %016x, and says %016x", sum, want)
+	}
+	return nil
+}
+
+// checkByTool has a snapshot without a checksum checked by redis-check-rdb, where
+// that is on PATH.
+func checkByTool(ctx context.Context, path string) error {
+	tool, err := exec.LookPath("redis-check-rdb")
+	if err != nil {
+		return nil //nolint:nilerr // without the tool nobody can tell more
+	}
+	out, err := exec.CommandContext(ctx, tool, path).CombinedOutput()
+	if err != nil {
+		out = bytes.TrimSpace(out)
+		return fmt.Errorf("%s: %w: %s", tool, err, out[max(0, len(out)-200):])
+	}
+	return nil
+}

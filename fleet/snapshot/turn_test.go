@@ -1,0 +1,219 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// turns are those of one node after the other, which a test may hold.
+type turns struct {
+	mu    sync.Mutex
+	asked chan string // the nodes whose turn was asked for
+}
+
+func (s *turns) Take(_ context.Context, node string) (end func(), err error) {
+	s.asked <- node
+	s.mu.Lock()
+	return s.mu.Unlock, nil
+}
+
+// A re-sync and a snapshot never happen together: who re-syncs has the turn.
+func TestNoSaveWithoutTheTurn(t *testing.T) {
+	t.Parallel()
+	b := start(t, single)
+	replica := b.f.Servers()[1]
+	b.settle(replica)
+	forks := b.forks(replica)
+	held := &turns{asked: make(chan string, 1)}
+	held.mu.Lock()
+	g := b.begin(b.keeper(Config{Turns: held}))
+	select {
+	case got := <-held.asked:
+		if want := replica.Node; got != want {
+			t.Errorf("the turn of %q was taken, want %q", got, want)
+		}
+	case <-g.done:
+		t.Fatal("nobody asked for the turn")
+	}
+	// Whoever does not wait saves within milliseconds of this.
+	never(t, "a save without the turn", func() bool { return b.forks(replica) != forks })
+	held.mu.Unlock()
+	if _, err := g.wait(t); err != nil {
+		t.Error(err)
+	}
+	held.mu.Lock() // it was given back
+}
+
+// settle waits until a snapshot of a server begins as soon as it is asked for: it
+// must not have saved, or started, in the same second.
+func (b *bench) settle(s devfleet.Server) {
+	b.t.Helper()
+	redistest.Eventually(b.t, "the second is over", func() bool {
+		saved, err := strconv.ParseInt(b.info(s, "rdb_last_save_time"), 10, 64)
+		clock, err2 := strconv.ParseInt(strings.Trim(strings.Fields(b.ask(s, "TIME"))[0], "["), 10, 64)
+		return errors.Join(err, err2) == nil && clock > saved
+	})
+}
+
+// never looks for a while whether something happens that must not.
+func never(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
+		if cond() {
+			t.Fatal(what)
+		}
+	}
+}
+
+// Keepers of other processes take turns, too.
+func TestNoSaveInAnothersTurn(t *testing.T) {
+	t.Parallel()
+	b := start(t, single)
+	replica := b.f.Servers()[1]
+	b.settle(replica)
+	forks := b.forks(replica)
+	if got, err := b.desk.Turn(t.Context(), replica.Node, "another", time.Minute); err != nil || !got {
+		t.Fatalf("Turn = %t, %v", got, err)
+	}
+	g := b.begin(b.keeper(Config{}))
+	never(t, "a save in another's turn", func() bool { return b.forks(replica) != forks })
+	if got, err := b.desk.Turn(t.Context(), replica.Node, "another", 0); err != nil || !got {
+		t.Fatalf("Turn = %t, %v", got, err)
+	}
+	if _, err := g.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// A turn that lasts is renewed.
+func TestTurnIsKept(t *testing.T) {
+	t.Parallel()
+	desk := &turnDesk{calls: make(chan turnCall, 10)}
+	k := New(desk, Config{})
+	k.turnLife = 30 * time.Millisecond
+	end, err := k.turn(t.Context(), "n")
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := <-desk.calls
+	for range 3 {
+		if again := <-desk.calls; again != first {
+			t.Errorf("renewed by %+v, want %+v", again, first)
+		}
+	}
+	end()
+	var last turnCall
+	for len(desk.calls) > 0 {
+		last = <-desk.calls
+	}
+	if want := (turnCall{"n", first.holder, 0}); last != want {
+		t.Errorf("ended by %+v, want %+v", last, want)
+	}
+	desk.taken = true
+	_, err = k.turn(t.Context(), "n")
+	wantError(t, "turn of another", err, errBusy)
+}
+
+type turnCall struct {
+	node, holder string
+	life         time.Duration
+}
+
+type turnDesk struct {
+	Desk
+	calls chan turnCall
+	taken bool
+}
+
+func (d *turnDesk) Turn(_ context.Context, node, holder string, life time.Duration) (bool, error) {
+	if d.taken {
+		return false, nil
+	}
+	d.calls <- turnCall{node, holder, life}
+	return true, nil
+}
+
+// What servers of the node do that nobody took a turn for is waited for.
+func TestNoSaveBesideAnotherServers(t *testing.T) {
+	t.Parallel()
+	b := start(t, devfleet.Config{Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas})
+	ours, other := b.f.Servers()[0], b.f.Servers()[1]
+	b.slow(5*time.Millisecond, other) // about a second
+	b.ask(other, "BGSAVE")
+	forks := b.forks(ours)
+	g := b.begin(b.keeper(Config{}))
+	redistest.Eventually(t, "one of the two is done", func() bool {
+		began := b.forks(ours) != forks
+		if began && b.saving(other) {
+			t.Fatal("it is saved beside another one")
+		}
+		return began
+	})
+	if _, err := g.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestNeverTwoOnANode has two keepers, of two processes as far as they know, go
+// round as fast as they can, and somebody ask for a snapshot again and again.
+func TestNeverTwoOnANode(t *testing.T) {
+	t.Parallel()
+	b := start(t, devfleet.Config{Nodes: 2, Partitions: 4})
+	b.slow(time.Millisecond, b.f.Servers()...) // about a quarter of a second
+	nodes := map[string][]devfleet.Server{}
+	for _, s := range b.f.Servers() {
+		nodes[s.Node] = append(nodes[s.Node], s)
+	}
+	if len(nodes) != 2 {
+		t.Fatalf("%d nodes", len(nodes))
+	}
+	ctx, cancel := context.WithCancel(deadline(t))
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer cancel()
+	for _, archive := range []string{"", t.TempDir()} {
+		k := b.keeper(Config{Every: time.Millisecond, Archive: archive})
+		running.Go(func() { _ = k.Run(ctx) })
+		asks := b.keeper(Config{})
+		running.Go(func() {
+			for ctx.Err() == nil {
+				for range asks.Now(ctx) {
+				}
+			}
+		})
+	}
+	saving := func(servers []devfleet.Server) []devfleet.Server {
+		return slices.DeleteFunc(slices.Clone(servers), func(s devfleet.Server) bool { return !b.saving(s) })
+	}
+	forks := func() (n int) {
+		for _, s := range b.f.Servers() {
+			n += b.forks(s)
+		}
+		return n
+	}
+	both := false
+	for first := forks(); forks() < first+16; {
+		seen := map[string]bool{}
+		for node, servers := range nodes {
+			two := saving(servers)
+			// Looked at one after the other, one may have ended before the next began.
+			if len(two) > 1 && len(saving(two)) > 1 {
+				t.Errorf("%v save at the same time", two)
+			}
+			seen[node] = len(two) > 0
+		}
+		both = both || len(seen) == 2 && seen[b.f.Servers()[0].Node] && seen[b.f.Servers()[1].Node]
+	}
+	if !both {
+		t.Error("the two nodes never saved at the same time, which they may")
+	}
+}
