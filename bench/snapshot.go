@@ -74,7 +74,7 @@ func whileSaving(save func(context.Context, *devfleet.Fleet, []rueidis.Client) e
 		}
 		stop()
 		writers.Wait()
-		if err := errors.Join(append(errs, err)...); err != nil {
+		if err := errors.Join(errors.Join(errs...), err); err != nil {
 			return 0, err
 		}
 		all := slices.Sorted(slices.Values(slices.Concat(late...)))

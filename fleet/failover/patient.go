@@ -88,8 +88,12 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
 	look, err := s.a.servers.Look(ctx, chosen.Addr)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case !look.Master || !whole(look, m.Fleet, p.ID) || look.Before != looks[chosen.Addr].History:
+		// It was restarted between being elected and leading, and is not what it was.
+		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
 	}
 	m, err = s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
 		p.ReadOnly = false

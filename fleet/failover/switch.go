@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -26,40 +25,88 @@ var ErrNotSwitched = &millrace.Error{
 // run help, and need not.
 func Switch(ctx context.Context, desk directory.Desk, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(desk, servers, Config{Logger: logger})
-	m, err := a.confirm(ctx)
-	if err != nil {
-		return err
-	}
-	if partition < 0 || partition >= len(m.Partitions) {
-		return ErrNotSwitched.Saying("there is no partition %d", partition)
-	}
-	p := m.Partitions[partition]
-	if addr, err = a.candidate(ctx, p, addr); err != nil {
-		return err
-	}
-	s := &patient{a: a, id: partition}
-	if err := s.replace(ctx, p, addr); err != nil && !errors.Is(err, errOvertaken) {
-		return err
-	}
-	// Whoever was faster, it is over when the map says so.
-	return retry.Policy{Patience: 10*time.Second + m.Settings.Grace()}.Do(ctx, func(int) error {
-		now, err := a.confirm(ctx)
+	for try := 1; ; try++ {
+		m, err := a.confirm(ctx)
+		if err != nil {
+			return err
+		}
+		if partition < 0 || partition >= len(m.Partitions) {
+			return ErrNotSwitched.Saying("there is no partition %d", partition)
+		}
+		p := m.Partitions[partition]
+		patience := retry.Policy{Patience: time.Nanosecond}
+		if try > 1 {
+			patience.Patience = 10 * time.Second // members are just being put right
+		}
+		err = patience.Do(ctx, func(int) (err error) {
+			addr, err = a.candidate(ctx, p, addr)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if err := a.instead(ctx, m, p, addr); err != nil {
+			return err
+		}
+		// Something may have moved the old master on in the last moment, which then stays
+		// it.
+		got, err := a.settled(ctx, partition)
 		switch {
 		case err != nil:
 			return err
-		case now.Partitions[partition].ReadOnly:
-			return ErrNotSwitched.Saying("partition %d is still read-only", partition)
-		case now.Partitions[partition].Master.Addr != addr:
-			return ErrNotSwitched.Saying("%s is the master of partition %d", now.Partitions[partition].Master.Addr, partition)
+		case got == addr:
+			return nil
+		case try == switchTries:
+			return ErrNotSwitched.Saying("%s is the master of partition %d", got, partition)
 		}
+	}
+}
+
+// instead has a partition's master replaced: by the agent that leads, or if none
+// does by itself, leading meanwhile.
+func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
+	leads, err := a.desk.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
+	if err != nil {
+		return err
+	}
+	if !leads {
+		_, err := a.change(ctx, p.ID, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
+			p.ReadOnly = true
+			p.Epoch++
+			p.Prefer = addr
+		})
+		return err
+	}
+	err = (&patient{a: a, id: p.ID}).replace(ctx, p, addr)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+	return err
+}
+
+// switchTries is how often a switch is tried.
+const switchTries = 4
+
+// settled waits until a partition is not read-only, and returns its master.
+func (a *Agent) settled(ctx context.Context, partition int) (addr string, err error) {
+	err = retry.Policy{Patience: 20 * time.Second}.Do(ctx, func(int) error {
+		m, err := a.confirm(ctx)
+		switch {
+		case err != nil:
+			return err
+		case m.Partitions[partition].ReadOnly:
+			return ErrNotSwitched.Saying("partition %d is still read-only", partition)
+		}
+		addr = m.Partitions[partition].Master.Addr
 		return nil
 	})
+	return addr, err
 }
 
 // candidate returns the replica to switch to.
 func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr string) (string, error) {
 	if addr == p.Master.Addr {
-		return "", ErrNotSwitched.Saying("%s is the master already", addr)
+		return addr, ErrNotSwitched.Saying("%s is the master already", addr)
 	}
 	var why error
 	for _, r := range p.Replicas {
@@ -79,5 +126,5 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 	if why == nil {
 		why = fmt.Errorf("partition %d has no such replica", p.ID)
 	}
-	return "", ErrNotSwitched.Saying("no replica of partition %d can be made its master", p.ID).With(why)
+	return addr, ErrNotSwitched.Saying("no replica of partition %d can be made its master", p.ID).With(why)
 }
