@@ -149,8 +149,8 @@ func (c *contract) check(e example) {
 	ctx, interrupt := context.WithCancel(c.t.Context())
 	defer interrupt()
 	stdout, stderr := watched{until: "\n", then: func() {}}, strings.Builder{}
-	if strings.HasPrefix(command, "millrace fleet dev") { // which has an end no other way
-		stdout.then = interrupt
+	if strings.HasPrefix(command, "millrace fleet dev") || strings.HasPrefix(command, "millrace fleet agent") {
+		stdout.then = interrupt // they have an end no other way
 	}
 	a := &app{env: c.env, stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, play: playBriefly}
 	code := a.run(ctx, args)
@@ -178,7 +178,7 @@ func (c *contract) check(e example) {
 }
 
 // progresses finds the commands that tell on standard error what they do.
-var progresses = regexp.MustCompile(`^millrace (demo|.*fleet (init|add)) `)
+var progresses = regexp.MustCompile(`^millrace (demo|.*fleet (init|add|agent|failover|dev)) `)
 
 // playBriefly is demo.Run with a shorter load.
 func playBriefly(ctx context.Context, cfg demo.Config) (demo.Report, error) {
@@ -203,7 +203,7 @@ func values(t *testing.T, output string) []any {
 
 // passing are fields whose values no page can know.
 var passing = []string{
-	"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory",
+	"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory", "took_ms",
 }
 
 // compare says how got differs from want: in names and types always, and in

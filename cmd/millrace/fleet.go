@@ -17,27 +17,30 @@ import (
 
 // fleetCommands is the noun fleet.
 type fleetCommands struct {
-	Init   fleetInit   `cmd:"" help:"Make a fleet of empty servers."`
-	Add    fleetAdd    `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
-	Show   fleetShow   `cmd:"" help:"Draw the ring: partitions, their members and what they have left."`
-	Locate fleetLocate `cmd:"" help:"Say where a tag is, and how it was found."`
-	Forget fleetForget `cmd:"" help:"Give up the places of tags that have no keys any more."`
-	Plan   fleetPlan   `cmd:"" help:"Do the sums for a fleet before it is built."`
-	Dev    fleetDev    `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
+	Init     fleetInit     `cmd:"" help:"Make a fleet of empty servers."`
+	Add      fleetAdd      `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
+	Show     fleetShow     `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
+	Locate   fleetLocate   `cmd:"" help:"Say where a tag is, and how it was found."`
+	Forget   fleetForget   `cmd:"" help:"Give up the places of tags that have no keys any more."`
+	Agent    fleetAgent    `cmd:"" help:"Watch the fleet, and replace masters that are lost."`
+	Failover fleetFailover `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
+	Plan     fleetPlan     `cmd:"" help:"Do the sums for a fleet before it is built."`
+	Dev      fleetDev      `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }
 
 // Help shows examples.
 func (*fleetCommands) Help() string {
 	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or all of it) has its place on one partition, and partitions are added without moving data. Which servers there are is kept by a directory, a small Redis of its own: fleet://HOST:PORT names it. Every other noun runs on a fleet, too.
 
-    plan ──▶ init ──▶ show, locate ──▶ add ──▶ show ...
-                          ▲                     │
-                          └─────────────────────┘
+    plan ──▶ init ──▶ agent ──▶ show, locate ──▶ add ──▶ show ...
+                                     ▲                    │
+                                     └────────────────────┘
 
 Examples:
 
     millrace fleet dev
     export MILLRACE_REDIS_URL=fleet://127.0.0.1:7000
+    millrace fleet agent
     millrace fleet show
     millrace fleet locate user:7
     millrace fleet add --partition 10.0.0.5:7001@e,10.0.0.6:7001@f
@@ -120,6 +123,19 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, o
 		return ofDirectory(ctx, option, err)
 	}
 	return do(dir, option)
+}
+
+// withMap opens the directory of a fleet that there is for do, with the map of now.
+func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) error) error {
+	return a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
+		bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+		defer cancel()
+		m, err := dir.Confirm(bounded, 0)
+		if err != nil {
+			return ofDirectory(ctx, option, err)
+		}
+		return do(dir, option, m)
+	})
 }
 
 // ofDirectory says of which directory an error is, and what to do about it.

@@ -5,30 +5,41 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/failover"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
 type fleetDev struct {
-	Nodes      int        `default:"3" placeholder:"N" help:"How many machines to play. Defaults to 3."`
-	Partitions int        `default:"4" placeholder:"N" help:"How many partitions. Defaults to 4."`
-	Replicas   int        `default:"1" placeholder:"N" help:"How many replicas a partition has. Defaults to 1."`
-	Dir        string     `placeholder:"DIR" help:"The folder to work in, which stays. Defaults to a temporary one, which goes."`
-	MaxMemory  memorySize `placeholder:"SIZE" help:"The memory limit of each server, such as 64mb. Defaults to none."`
+	Nodes        int           `default:"3" placeholder:"N" help:"How many machines to play. Defaults to 3."`
+	Partitions   int           `default:"4" placeholder:"N" help:"How many partitions. Defaults to 4."`
+	Replicas     int           `default:"1" placeholder:"N" help:"How many replicas a partition has. Defaults to 1."`
+	Dir          string        `placeholder:"DIR" help:"The folder to work in, which stays. Defaults to a temporary one, which goes."`
+	MaxMemory    memorySize    `placeholder:"SIZE" help:"The memory limit of each server, such as 64mb. Defaults to none."`
+	RestartAfter time.Duration `default:"5s" placeholder:"DURATION" help:"How long after its death a server is restarted, without its data; 0 for never. Defaults to 5s."`
 }
 
 // Help shows examples.
 func (*fleetDev) Help() string {
-	return `It starts real servers on this machine, one for each member, and a directory; nodes are only names. It runs until it is interrupted (Ctrl-C, SIGTERM), ends all that it started, and nothing is left of the data. That a server died is said on standard error.
+	return `It starts real servers on this machine, one for each member, a directory, and an agent that replaces masters; nodes are only names. It runs until it is interrupted (Ctrl-C, SIGTERM), ends all that it started, and nothing is left of the data. What happens is said on standard error.
+
+Accidents are to be had by a line of standard input, while something else writes: kill, freeze, resume or restart, with the address of a server, or the number of a partition for its master of the moment; servers lists them, and help says it again.
 
 With --json it prints one line when all serve: {"ready":true,"directory":"fleet://HOST:PORT"}.
 
 Examples:
 
     millrace fleet dev
-    millrace fleet dev --nodes 3 --partitions 4 --replicas 1 --dir ./fleet --json`
+    millrace fleet dev --nodes 3 --partitions 4 --replicas 1 --dir ./fleet --json
+    (sleep 10; echo kill 0; sleep 20) | millrace fleet dev`
 }
 
 // errNoServer means that there is no server to run.
@@ -44,11 +55,35 @@ func (c *fleetDev) Run(ctx context.Context, a *app) error {
 		return errUsage.Saying("a fleet of %d partitions on %d nodes cannot be", c.Partitions, c.Nodes)
 	case c.Replicas < 0:
 		return errUsage.Saying("%d replicas cannot be", c.Replicas)
+	case c.RestartAfter < 0:
+		return errUsage.Saying("nothing can be restarted after %s", c.RestartAfter)
 	}
 	log := a.logger()
+	f, err := devfleet.Start(ctx, c.config(ctx, log))
+	switch {
+	case errors.Is(err, redisproc.ErrNotFound):
+		return errNoServer
+	case err != nil:
+		return err
+	}
+	if err := c.serve(ctx, a, log, f); err != nil {
+		return errors.Join(err, f.Stop())
+	}
+	return f.Stop()
+}
+
+func (c *fleetDev) config(ctx context.Context, log *slog.Logger) devfleet.Config {
 	cfg := devfleet.Config{
 		Nodes: c.Nodes, Partitions: c.Partitions, Replicas: c.Replicas, Dir: c.Dir, Pin: true,
-		Exited: func(s devfleet.Server) { log.WarnContext(ctx, s.String()+" died", "addr", s.Addr, "pid", s.Proc.PID()) },
+		Exited:       func(s devfleet.Server) { log.WarnContext(ctx, s.String()+" died", "addr", s.Addr, "pid", s.Proc.PID()) },
+		RestartAfter: c.RestartAfter,
+		Restarted: func(s devfleet.Server, err error) {
+			if err != nil {
+				log.WarnContext(ctx, s.String()+" cannot be restarted", "addr", s.Addr, "error", err)
+				return
+			}
+			log.InfoContext(ctx, s.String()+" was restarted", "addr", s.Addr, "pid", s.Proc.PID())
+		},
 	}
 	if c.Replicas == 0 {
 		cfg.Replicas = devfleet.NoReplicas
@@ -56,18 +91,31 @@ func (c *fleetDev) Run(ctx context.Context, a *app) error {
 	if c.MaxMemory > 0 {
 		cfg.MaxMemory = fmt.Sprint(int64(c.MaxMemory))
 	}
-	f, err := devfleet.Start(ctx, cfg)
-	switch {
-	case errors.Is(err, redisproc.ErrNotFound):
-		return errNoServer
-	case err != nil:
+	return cfg
+}
+
+// devEvery is how often the agent of a fleet on one machine looks at its members.
+const devEvery = 250 * time.Millisecond
+
+// serve has an agent watch the fleet, and does what standard input says, until the
+// command is interrupted.
+func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfleet.Fleet) error {
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{f.DirectoryAddr()}})
+	if err != nil {
 		return err
 	}
+	defer dir.Close()
 	if err := c.ready(a, f); err != nil {
-		return errors.Join(err, f.Stop())
+		return err
 	}
-	<-ctx.Done()
-	return f.Stop()
+	members := failover.NewRedis(rueidis.ClientOption{})
+	defer members.Close()
+	var agent sync.WaitGroup
+	defer agent.Wait()
+	agent.Go(func() {
+		_ = failover.New(dir, members, failover.Config{Every: devEvery, Logger: log}).Run(ctx) // it ends with ctx
+	})
+	return (&devConsole{a: a, fleet: f, dir: dir}).run(ctx)
 }
 
 // ready says that the fleet serves.
@@ -87,5 +135,6 @@ func (*fleetDev) ready(a *app, f *devfleet.Fleet) error {
 		for _, try := range []string{"fleet show", "fleet locate user:7", "queue write orders --tenant acme --body hello", "doctor"} {
 			fmt.Fprintf(w, "    millrace %s\n", try)
 		}
+		fmt.Fprintf(w, "\nAnd here, a line each: kill 0, freeze 0, resume 0, restart 0, servers, help\n")
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
@@ -21,10 +22,11 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// devFleet is fleet dev as a process of its own.
-type devFleet struct {
+// process is a command that runs until it is interrupted, as a process of its own.
+type process struct {
 	t      *testing.T
 	cmd    *exec.Cmd
+	stdin  io.WriteCloser
 	stdout *bufio.Reader
 	stderr *lockedBuffer
 }
@@ -59,16 +61,25 @@ func command(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func startDev(t *testing.T, args ...string) *devFleet {
+func startDev(t *testing.T, args ...string) *process {
 	t.Helper()
 	redistest.Binary(t)
-	d := &devFleet{t: t, cmd: command(t, append([]string{"fleet", "dev"}, args...)...), stderr: new(lockedBuffer)}
+	return startCommand(t, append([]string{"fleet", "dev"}, args...)...)
+}
+
+func startCommand(t *testing.T, args ...string) *process {
+	t.Helper()
+	d := &process{t: t, cmd: command(t, args...), stderr: new(lockedBuffer)}
 	d.cmd.Stderr = d.stderr
+	stdin, err := d.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	stdout, err := d.cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.stdout = bufio.NewReader(stdout)
+	d.stdin, d.stdout = stdin, bufio.NewReader(stdout)
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -81,9 +92,36 @@ func startDev(t *testing.T, args ...string) *devFleet {
 	return d
 }
 
+// line returns the next line that the command prints.
+func (d *process) line() string {
+	d.t.Helper()
+	line, err := d.stdout.ReadString('\n')
+	if err != nil {
+		d.t.Fatalf("it printed %q, and ends with %v:\n%s", line, err, d.stderr)
+	}
+	return line
+}
+
+// ready returns the fleet's URL from the line that it is ready.
+func (d *process) ready() string {
+	d.t.Helper()
+	line := d.line()
+	var ready struct {
+		Ready     bool
+		Directory string
+	}
+	if err := json.Unmarshal([]byte(line), &ready); err != nil || !ready.Ready || !isFleet(ready.Directory) {
+		d.t.Fatalf("it prints %q (%v), want the line that it is ready:\n%s", line, err, d.stderr)
+	}
+	if want := fmt.Sprintf("{\"ready\":true,\"directory\":%q}\n", ready.Directory); line != want {
+		d.t.Errorf("it prints %q, want %q", line, want)
+	}
+	return ready.Directory
+}
+
 // end sends a signal, and checks that the command prints nothing more and ends
 // well.
-func (d *devFleet) end(signal os.Signal) {
+func (d *process) end(signal os.Signal) {
 	d.t.Helper()
 	if err := d.cmd.Process.Signal(signal); err != nil {
 		d.t.Fatal(err)
@@ -101,16 +139,7 @@ func TestFleetDev(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "fleet")
 	d := startDev(t, "--nodes", "3", "--partitions", "4", "--replicas", "1", "--dir", dir, "--max-memory", "64mb", "--json")
-	line, err := d.stdout.ReadString('\n')
-	var ready struct {
-		Ready     bool
-		Directory string
-	}
-	if failed := json.Unmarshal([]byte(line), &ready); err != nil || failed != nil || !ready.Ready || !isFleet(ready.Directory) {
-		t.Fatalf("it prints %q (%v), want the line that it is ready:\n%s", line, err, d.stderr)
-	}
-
-	s := shell{t, ready.Directory}
+	s := shell{t, d.ready()}
 	status := document[fleet.Status](s, "fleet", "show")
 	if status.State != directory.Full || len(status.Partitions) != 4 {
 		t.Errorf("show = %+v, want four partitions, full", status)
@@ -176,12 +205,8 @@ func TestFleetDevForPeople(t *testing.T) {
 	t.Parallel()
 	d := startDev(t, "--nodes", "1", "--partitions", "1", "--replicas", "0")
 	var printed strings.Builder
-	for !strings.Contains(printed.String(), "millrace doctor\n") {
-		line, err := d.stdout.ReadString('\n')
-		if err != nil {
-			t.Fatalf("it ends with %v:\n%s%s", err, printed.String(), d.stderr)
-		}
-		printed.WriteString(line)
+	for !strings.Contains(printed.String(), "servers, help\n") {
+		printed.WriteString(d.line())
 	}
 	pids := []int{}
 	for line := range strings.Lines(printed.String()) {

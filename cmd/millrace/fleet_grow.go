@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"strings"
@@ -94,14 +93,7 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 		return ofGrowing(ctx, err)
 	}
 	return a.withFleet(ctx, func(f *fleet.Fleet) error {
-		s, err := f.Show(ctx)
-		if err != nil {
-			return err
-		}
-		return a.print(s, func(w io.Writer) {
-			fmt.Fprintf(w, "done: %s\n\n", countPartitions(s))
-			drawFleet(w, s, f.Map().Points)
-		})
+		return a.showFleet(ctx, f, fmt.Sprintf("done: %s\n\n", count(len(f.Map().Partitions), "partition")))
 	})
 }
 

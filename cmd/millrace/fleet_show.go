@@ -15,7 +15,7 @@ type fleetShow struct{}
 
 // Help shows examples.
 func (*fleetShow) Help() string {
-	return `It asks every member; one that does not answer within 2 seconds is down. Partitions come clockwise, as they lie on the ring. A partition has two limits: its memory, and the one thread of its master; which one is nearer is marked. The thread's use is an average since the server started.
+	return `It asks every member; one that does not answer within 2 seconds is down. Partitions come clockwise, as they lie on the ring. A partition has two limits: its memory, and the one thread of its master; which one is nearer is marked. The thread's use is an average since the server started. An epoch is one more with each change of the map, or of a partition's master; what agents did and could not do comes last, newest first.
 
 Examples:
 
@@ -25,33 +25,30 @@ Examples:
 
 // Run shows the fleet.
 func (*fleetShow) Run(ctx context.Context, a *app) error {
-	return a.withFleet(ctx, func(f *fleet.Fleet) error {
-		s, err := f.Show(ctx)
-		if err != nil {
-			return err
-		}
-		return a.print(s, func(w io.Writer) { drawFleet(w, s, f.Map().Points) })
-	})
+	return a.withFleet(ctx, func(f *fleet.Fleet) error { return a.showFleet(ctx, f, "") })
 }
 
 // manyPartitions is from how many partitions on each has only one line.
 const manyPartitions = 24
 
 // drawFleet writes a fleet for people.
-func drawFleet(w io.Writer, s fleet.Status, points directory.Points) {
+func drawFleet(w io.Writer, doc fleetDoc, points directory.Points) {
+	s := doc.Status
 	order := clockwise(s, points)
 	if len(order) < manyPartitions {
 		drawRing(w, points, s)
 		fmt.Fprintln(w)
-		drawPartitions(w, order)
+		drawPartitions(w, order, doc)
 		fmt.Fprintf(w, "\n%s marks the limit that is nearer\n", strings.TrimSpace(nearer))
 	} else {
 		fmt.Fprintf(w, "%s: %s\n\n", s.State, strings.Join(summary(s), ", "))
-		listPartitions(w, order)
+		listPartitions(w, order, doc)
 	}
 	fmt.Fprintln(w)
 	drawTotals(w, s)
+	drawExposure(w, doc)
 	drawTroubles(w, s)
+	drawEvents(w, doc.Events)
 }
 
 // clockwise returns the partitions in the order of their first points on the ring.
@@ -68,18 +65,19 @@ func clockwise(s fleet.Status, points directory.Points) []fleet.PartitionStatus 
 
 // drawPartitions writes a table in which a partition has a line for each member,
 // and two at least.
-func drawPartitions(w io.Writer, order []fleet.PartitionStatus) {
+func drawPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 	greatest := greatestShare(order)
-	fmt.Fprintln(w, "PARTITION\tSHARE\tSTATE\tMEMORY\tTHREAD\tMEMBERS")
+	fmt.Fprintf(w, "PARTITION\tSHARE\tSTATE\tMEMORY\tTHREAD\t%sMEMBERS\n", doc.column("SNAPSHOT"))
 	for _, p := range order {
 		members := memberLines(p)
 		first, second := limitCells(p)
-		fmt.Fprintf(w, "%d\t%6s %s\t%s\t%s\t%s\t%s\n",
-			p.ID, percent(p.Share), bar(p.Share/greatest, 8), p.State, first[0], first[1], members[0])
-		fmt.Fprintf(w, "  gen %d\t%s\t%s\t%s\t%s\t%s\n",
-			p.Generation, tagsOf(p.Tags), phaseOf(p), second[0], second[1], members[1])
+		saved, archived := doc.snapshotOf(p.ID).cells()
+		fmt.Fprintf(w, "%d\t%6s %s\t%s\t%s\t%s\t%s%s\n",
+			p.ID, percent(p.Share), bar(p.Share/greatest, 8), stateOf(p), first[0], first[1], doc.column(saved), members[0])
+		fmt.Fprintf(w, "  gen %d\t%s\tepoch %d\t%s\t%s\t%s%s\n",
+			p.Generation, tagsOf(p.Tags), p.Epoch, second[0], second[1], doc.column(archived), members[1])
 		for _, member := range members[2:] {
-			fmt.Fprintf(w, "\t\t\t\t\t%s\n", member)
+			fmt.Fprintf(w, "\t\t\t\t\t%s%s\n", doc.column(""), member)
 		}
 	}
 }
@@ -161,22 +159,22 @@ func use(p fleet.PartitionStatus) float64 {
 	return max(fill, p.Busy)
 }
 
-// phaseOf says what is unusual about the phase of a partition.
-func phaseOf(p fleet.PartitionStatus) string {
+// stateOf says what a partition can do, and what is unusual about its phase.
+func stateOf(p fleet.PartitionStatus) string {
 	switch p.Phase {
 	case directory.LookUp:
-		return "being added"
+		return string(p.State) + ", being added"
 	case directory.Closed:
-		return "closed"
+		return string(p.State) + ", closed"
 	case directory.Open:
 	}
-	return ""
+	return string(p.State)
 }
 
 // listPartitions writes a table in which a partition has one line.
-func listPartitions(w io.Writer, order []fleet.PartitionStatus) {
+func listPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 	greatest := greatestShare(order)
-	fmt.Fprintln(w, "PART.\tGEN\tSHARE\tSTATE\tTAGS\tMEMORY\tTHREAD\tNEARER LIMIT\tMASTER\tREPLICAS")
+	fmt.Fprintf(w, "NO.\tGEN\tEPOCH\tSHARE\tSTATE\tTAGS\tMEMORY\tTHREAD\tNEARER LIMIT\t%sMASTER\tREPLICAS\n", doc.column("SAVED"))
 	for _, p := range order {
 		memory, thread, limit := "-", "-", "-"
 		if p.Master.PID != 0 {
@@ -186,29 +184,29 @@ func listPartitions(w io.Writer, order []fleet.PartitionStatus) {
 			}
 			limit = fmt.Sprintf("%s %4s %s", nearerLimit(p), percent(use(p)), bar(use(p), 5))
 		}
-		state := string(p.State)
-		if phase := phaseOf(p); phase != "" {
-			state += ", " + phase
-		}
 		replicas := make([]string, len(p.Replicas))
 		for i, r := range p.Replicas {
 			replicas[i] = memberWord(r)
 		}
-		fmt.Fprintf(w, "%5d\t%3d\t%5s %s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			p.ID, p.Generation, percent(p.Share), bar(p.Share/greatest, 4), state, grouped(p.Tags), memory, thread, limit,
-			memberWord(p.Master), strings.Join(replicas, ", "))
+		saved, _ := doc.snapshotOf(p.ID).cells()
+		fmt.Fprintf(w, "%3d\t%3d\t%5d\t%5s %s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\n",
+			p.ID, p.Generation, p.Epoch, percent(p.Share), bar(p.Share/greatest, 4), stateOf(p), grouped(p.Tags), memory, thread, limit,
+			doc.column(saved), memberWord(p.Master), strings.Join(replicas, ", "))
 	}
 }
 
 // memberWord writes where a member is as fleet init takes it, and how it is unless
-// it serves.
+// it serves, or how far it is behind.
 func memberWord(m fleet.MemberStatus) string {
 	word := m.Addr
 	if m.Node != "" {
 		word += "@" + m.Node
 	}
-	if m.State != fleet.Up {
+	switch {
+	case m.State != fleet.Up:
 		word += " " + strings.ToUpper(string(m.State))
+	case m.Lag > 0:
+		word += " -" + bytesOf(float64(m.Lag))
 	}
 	return word
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
+	"time"
 	"unicode/utf8"
 
 	"github.com/millrace/millrace/fleet"
@@ -30,7 +31,7 @@ func grownStatus(t *testing.T, partitions int) (fleet.Status, directory.Points) 
 			return fleet.MemberStatus{Addr: fmt.Sprintf("10.0.0.%d:%d", node%14, 7000+id), Node: fmt.Sprint("node-", node%14), PID: 1, State: fleet.Up}
 		}
 		s.Partitions = append(s.Partitions, fleet.PartitionStatus{
-			ID: id, State: directory.Full, Phase: directory.Open, Generation: id * 2 / partitions, Share: share,
+			ID: id, State: directory.Full, Phase: directory.Open, Epoch: 3, Generation: id * 2 / partitions, Share: share,
 			Master: at(id), Replicas: []fleet.MemberStatus{at(id + 1)}, Memory: 3 << 30, MaxMemory: 4 << 30, Tags: 12345, Busy: 0.25,
 		})
 	}
@@ -39,9 +40,13 @@ func grownStatus(t *testing.T, partitions int) (fleet.Status, directory.Points) 
 
 // drawn is what a terminal shows of a fleet.
 func drawnFleet(s fleet.Status, points directory.Points) string {
+	return drawnDoc(fleetDoc{Status: s}, points)
+}
+
+func drawnDoc(doc fleetDoc, points directory.Points) string {
 	var b strings.Builder
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	drawFleet(w, s, points)
+	drawFleet(w, doc, points)
 	w.Flush()
 	return b.String()
 }
@@ -78,13 +83,13 @@ func TestDrawFleet(t *testing.T) {
 
 PARTITION  SHARE            STATE    MEMORY          THREAD        MEMBERS
 0           25.0% ████████  full     3 GB of 4 GB    25.0%         master   10.0.0.0:7000 on node-0
-  gen 0    12,345 tags               ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.1:7000 on node-1, in step
+  gen 0    12,345 tags      epoch 3  ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.1:7000 on node-1, in step
 2           25.0% ████████  full     3 GB, no limit  25.0%         master   10.0.0.2:7002 on node-2
-  gen 1    12,345 tags                               ▕██      ▏ ◀  replica  10.0.0.3:7002 on node-3, in step
+  gen 1    12,345 tags      epoch 3                  ▕██      ▏ ◀  replica  10.0.0.3:7002 on node-3, in step
 1           25.0% ████████  full     3 GB of 4 GB    25.0%         master   10.0.0.1:7001 on node-1
-  gen 0    12,345 tags               ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.2:7001 on node-2, 2 kB behind
+  gen 0    12,345 tags      epoch 3  ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.2:7001 on node-2, 2 kB behind
 3           25.0% ████████  partial  3 GB of 4 GB    25.0%         master   10.0.0.3:7003 on node-3
-  gen 1    12,345 tags               ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.4:7003, DOWN
+  gen 1    12,345 tags      epoch 3  ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.4:7003, DOWN
 
 ◀ marks the limit that is nearer
 
@@ -99,18 +104,73 @@ Without maxmemory a server has no limit of memory but the machine's, and sends n
 	}
 }
 
+// TestDrawFleetWithAgents has what agents left word of, in the zone of who looks.
+func TestDrawFleetWithAgents(t *testing.T) {
+	t.Parallel()
+	s, points := grownStatus(t, 2)
+	at := time.Date(2026, 11, 21, 2, 0, 0, 0, time.Local)
+	history := "8371445a1d5a1e5a6b2e5b0a5f0c3b0d9e8f7a6b"
+	doc := fleetDoc{
+		Status: s,
+		Snapshots: []snapshotDoc{{
+			Partition: 1,
+			Saved:     &savedDoc{Age: 192_000, Addr: "10.0.0.1:7001", Node: "node-1", Took: 40},
+			Archived:  &archivedDoc{Age: 7_200_000, File: "p1.rdb", Bytes: 4096},
+			Failed:    &failedDoc{Age: 70, Addr: "10.0.0.1:7001", Why: "the disk is full"},
+		}},
+		Events: []directory.Event{
+			{At: at.Add(2 * time.Second), Partition: 1, Epoch: 4, What: "full: 10.0.0.1:7001, at offset 64 of " + history + " leads, in place of 10.0.0.2:7001, after 1.6s"},
+			{At: at, Partition: -1, Epoch: 3, What: "what is said of all"},
+		},
+	}
+	got := drawnDoc(doc, points)
+	_, got, _ = strings.Cut(got, "\n\n")
+	want := `
+PARTITION  SHARE            STATE    MEMORY        THREAD      SNAPSHOT        MEMBERS
+0           50.0% ████████  full     3 GB of 4 GB  25.0%       NONE            master   10.0.0.0:7000 on node-0
+  gen 0    12,345 tags      epoch 3  ▕██████  ▏ ◀  ▕██      ▏                  replica  10.0.0.1:7000 on node-1, in step
+1           50.0% ████████  full     3 GB of 4 GB  25.0%       3m12s           master   10.0.0.1:7001 on node-1
+  gen 1    12,345 tags      epoch 3  ▕██████  ▏ ◀  ▕██      ▏  archive 2h0m0s  replica  10.0.0.2:7001 on node-2, in step
+
+◀ marks the limit that is nearer
+
+24,690 tags, 6 GB of 8 GB; nearest to a limit is partition 0: memory at 75.0%
+The oldest snapshot is that of partition 1, 3m12s old. There is none of 0.
+Saving partition 1 failed 1s ago: the disk is full
+
+WHEN                 PARTITION  EPOCH  WHAT HAPPENED
+2026-11-21 02:00:02  1          4      full: 10.0.0.1:7001, at offset 64 of 8371445… leads, in place of 10.0.0.2:7001, after 1.6s
+2026-11-21 02:00:00  all        3      what is said of all
+`
+	if "\n"+got != want {
+		t.Errorf("drawn is\n%s\nwant\n%s", got, want)
+	}
+
+	for range 12 {
+		doc.Events = append(doc.Events, doc.Events[0])
+	}
+	if got := drawnDoc(doc, points); !strings.HasSuffix(got, "\nand 4 before; --json has them\n") || strings.Count(got, "10.0.0.2:7001, after") != 9 {
+		t.Errorf("of 14 events are drawn\n%s\nwant ten, and that there are 4 more", got)
+	}
+	many, points := grownStatus(t, 160)
+	doc.Status = many
+	if got := drawnDoc(doc, points); !strings.Contains(got, "  3m12s  10.0.0.1:7001@node-1 ") || !strings.Contains(got, " old. There is none of 159 partitions.\n") {
+		t.Errorf("the snapshots of many partitions are drawn as\n%.600s", got)
+	}
+}
+
 func TestDrawManyPartitions(t *testing.T) {
 	t.Parallel()
 	s, points := grownStatus(t, 160)
 	s.State, s.Partitions[7].State = directory.ReadOnly, directory.ReadOnly
 	s.Partitions[7].Master.State, s.Partitions[7].Master.PID = fleet.Down, 0
 	got := drawnFleet(s, points)
-	if !strings.HasPrefix(got, "read-only: 160 partitions, 2 generations, 320 servers, 14 nodes, epoch 4\n\nPART.  GEN ") {
+	if !strings.HasPrefix(got, "read-only: 160 partitions, 2 generations, 320 servers, 14 nodes, epoch 4\n\nNO.  GEN  EPOCH ") {
 		t.Errorf("begins with %.200s", got)
 	}
 	for _, part := range []string{
-		"\n 0 0 0.6% ████ full 12,345 3 GB of 4 GB 25.0% memory 75.0% ███▊ 10.0.0.0:7000@node-0 10.0.0.1:7000@node-1\n 80 1 ",
-		"\n 7 0 0.6% ████ read-only 12,345 - - - 10.0.0.7:7007@node-7 DOWN 10.0.0.8:7007@node-8\n",
+		"\n 0 0 3 0.6% ████ full 12,345 3 GB of 4 GB 25.0% memory 75.0% ███▊ 10.0.0.0:7000@node-0 10.0.0.1:7000@node-1\n 80 1 3 ",
+		"\n 7 0 3 0.6% ████ read-only 12,345 - - - 10.0.0.7:7007@node-7 DOWN 10.0.0.8:7007@node-8\n",
 		"\n1,975,200 tags, 480 GB of 640 GB; nearest to a limit is partition 0: memory at 75.0%\n",
 		"\n10.0.0.7:7007, the master of partition 7, down: it does not answer\n",
 	} {

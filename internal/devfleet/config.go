@@ -2,6 +2,7 @@ package devfleet
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
 )
@@ -51,6 +52,15 @@ type Config struct {
 	// when it was restarted and ended once more. It is called by several goroutines,
 	// and must not call Stop. Defaults to telling nobody.
 	Exited func(Server)
+
+	// RestartAfter is how long after the end of its process a server is restarted, as
+	// often as that happens. Defaults to never.
+	RestartAfter time.Duration
+
+	// Restarted is told of a server that RestartAfter has restarted, or of why it
+	// could not be; then that is tried again. What goes for Exited goes for it.
+	// Defaults to telling nobody.
+	Restarted func(Server, error)
 }
 
 func (c Config) withDefaults() Config {
@@ -59,6 +69,12 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Partitions == 0 {
 		c.Partitions = DefaultPartitions
+	}
+	if c.Exited == nil {
+		c.Exited = func(Server) {}
+	}
+	if c.Restarted == nil {
+		c.Restarted = func(Server, error) {}
 	}
 	switch c.Replicas {
 	case 0:

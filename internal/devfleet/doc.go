@@ -28,7 +28,10 @@
 //	(no process) ──▶ boot-fenced ──▶ master or replica
 //	                    ▲                  │ Proc.Kill
 //	                    └──────────────────┘
-//	                        Proc.Restart
+//	             Proc.Restart, Config.RestartAfter
+//
+// Nobody here says what a restarted server is to be. That is for the agent of package
+// failover, which whoever starts a fleet may run beside it.
 //
 // With [Config.Pin] each server keeps to one CPU, and its background threads and
 // the process that writes a snapshot to another. In one measurement one request in

@@ -96,16 +96,14 @@ func (f *Fleet) adopt(servers []Server) {
 	f.watch(servers)
 }
 
-// watch tells of each server when its process has ended.
+// watch tells of each server when its process has ended, and restarts it if that is
+// wanted.
 func (f *Fleet) watch(servers []Server) {
-	if f.cfg.Exited == nil {
-		return
-	}
 	for _, s := range servers {
 		f.watchers.Go(func() {
 			for done := s.Proc.Done(); f.awaitExit(done); {
 				f.cfg.Exited(s)
-				done = f.awaitRestart(s.Proc, done)
+				done = f.awaitRestart(s, done)
 			}
 		})
 	}
@@ -121,12 +119,20 @@ func (f *Fleet) awaitExit(done <-chan struct{}) bool {
 	return f.life.Err() == nil
 }
 
-// awaitRestart returns the end of the process's next life when that has begun, or
-// when the fleet was stopped.
-func (f *Fleet) awaitRestart(p *redisproc.Proc, last <-chan struct{}) <-chan struct{} {
-	for p.Done() == last && retry.Sleep(f.life, 50*time.Millisecond) {
+// awaitRestart returns the end of the process's next life when somebody has begun
+// that, as it does itself after a while, or when the fleet was stopped.
+func (f *Fleet) awaitRestart(s Server, last <-chan struct{}) <-chan struct{} {
+	due := time.Now().Add(f.cfg.RestartAfter)
+	for s.Proc.Done() == last && retry.Sleep(f.life, 50*time.Millisecond) {
+		if f.cfg.RestartAfter == 0 || time.Now().Before(due) || s.Proc.Done() != last {
+			continue
+		}
+		if err := s.Proc.Restart(f.life); f.life.Err() == nil {
+			f.cfg.Restarted(s, err)
+		}
+		due = time.Now().Add(f.cfg.RestartAfter)
 	}
-	return p.Done()
+	return s.Proc.Done()
 }
 
 // Stop ends all servers and removes the folder, unless it was given by

@@ -31,7 +31,7 @@ type Config struct {
 	Live bool
 
 	// Duration is how long each scene makes load; starting and draining come on
-	// top. Defaults to each scene's own, two to eight seconds.
+	// top. Defaults to each scene's own, one to five seconds.
 	Duration time.Duration
 
 	scenes   []scene                // the tests play some

@@ -63,7 +63,7 @@ func TestRunOnMiniredisHolds(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantHeld(t, report, true)
-	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it makes 5,000 reads", "skipped: it fills the memory", "skipped: it compares waits", "skipped: it starts a fleet"} {
+	for _, want := range []string{"No redis-server on PATH", "NOTHING SURVIVES", "skipped: it makes 5,000 reads", "skipped: it fills the memory", "skipped: it compares waits", "skipped: it starts a fleet", "skipped: it kills servers"} {
 		if !strings.Contains(progress.String(), want) {
 			t.Errorf("progress does not say %q:\n%s", want, progress.String())
 		}
@@ -283,6 +283,14 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 			Marks      int
 			Tickets    int
 			Adding     int `json:"adding_ms"`
+
+			Confirmed       []int `json:"confirmed_writes"`
+			ConfirmedPauses []int `json:"confirmed_pause_ms"`
+			ConfirmedLost   []int `json:"confirmed_lost"`
+			Plain           []int `json:"plain_writes"`
+			PlainPauses     []int `json:"plain_pause_ms"`
+			PlainWindow     []int `json:"plain_window"`
+			PlainLost       []int `json:"plain_lost"`
 		}
 	}
 	if err := json.Unmarshal(text, &seen); err != nil {
@@ -316,6 +324,11 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 				(mimic || s.Partitions == fleetPartitions+1 && s.Marks > 0 && s.Messages > 0 && s.Reads > 0 && s.Tickets > 0 && s.Adding > 0 &&
 					len(s.TagsAfter) == s.Partitions && slices.Min(s.TagsAfter) > 0 &&
 					len(s.RatesAfter) == s.Partitions && slices.Min(s.RatesAfter) > 0)
+		case "failover":
+			sound = sound && mimic == (s.Skipped != "") &&
+				(mimic || s.Partitions == 2 && slices.Min(s.Confirmed) > 0 && slices.Min(s.Plain) > 0 &&
+					slices.Min(s.ConfirmedPauses) > 0 && slices.Min(s.PlainPauses) > 0 && slices.Max(s.ConfirmedLost) == 0 &&
+					s.PlainLost[0] <= s.PlainWindow[0] && s.PlainLost[1] <= s.PlainWindow[1])
 		}
 		if !sound {
 			t.Errorf("the figures of scene %s cannot be true: %s", s.Name, text)

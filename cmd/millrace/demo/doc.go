@@ -12,16 +12,18 @@
 //	              task   ▼  │ reports, one line of JSON each
 //	                   child processes, the same binary
 //
-//	scene   children           accident             what is shown
-//	ick     consumers          they are killed      no change is forgotten
-//	steal   web servers        nobody does upkeep   their requests do
-//	expiry  web servers        fields expire        none is read after its time,
+//	scene     children         accident             what is shown
+//	ick       consumers        they are killed      no change is forgotten
+//	steal     web servers      nobody does upkeep   their requests do
+//	expiry    web servers      fields expire        none is read after its time,
 //	                                                and those who read remove them
-//	lease   a second holder    memory is full       it gets no lease
-//	queue   workers            they are killed,     no tenant waits behind another,
+//	lease     a second holder  memory is full       it gets no lease
+//	queue     workers          they are killed,     no tenant waits behind another,
 //	                           streams come and go  and nothing is stranded
-//	fleet   none               a partition is       no data moves, nothing is lost,
+//	fleet     none             a partition is       no data moves, nothing is lost,
 //	                           added                no name has two places
+//	failover  none             a master is killed,  writes go on by themselves, and
+//	                           another is frozen    what was confirmed is there
 //
 // # Children
 //
@@ -49,12 +51,12 @@
 //
 // A demo never harms a server that it did not start: it fills no memory there,
 // changes no setting, and removes nothing that it did not write. So the lease
-// scene starts a server of its own in any case, and the fleet scene a fleet; they
-// are skipped where there is no binary to start. The queue scene and the expiry scene
-// are skipped on an imitation of a server.
+// scene starts a server of its own in any case, and the scenes fleet and failover a
+// fleet each; they are skipped where there is no binary to start. The queue scene and
+// the expiry scene are skipped on an imitation of a server.
 //
 // # Another scene
 //
 // Each scene has a file with a function that returns a scene value; the list in
-// scene.go has them in the order they are played. All together may take 45 s.
+// scene.go has them in the order they are played. All together may take 40 s.
 package demo

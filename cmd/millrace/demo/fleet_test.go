@@ -199,22 +199,26 @@ func TestInventoryFindsASecondHome(t *testing.T) {
 	wantSeveral("customer:1", "customer:1/0")
 }
 
-// A demo that is cancelled leaves no process, under load and while the partition is
-// added.
-func TestCancelEndsTheFleetScene(t *testing.T) {
+// A demo that is cancelled leaves no process, under load, while the partition is
+// added, and while masters are dead and frozen.
+func TestCancelEndsScenesWithFleets(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		name     string
+		scene    scene
 		duration time.Duration
 		shown    string // on the screen when the scene is under way
+		least    int    // so many processes are started
 	}{
-		{"under load", time.Hour, "3 partitions"},
-		{"while adding", time.Millisecond, "adding partition 3"},
+		{"fleet under load", fleetScene(), time.Hour, "3 partitions", 1 + 2*fleetPartitions},
+		{"fleet while adding", fleetScene(), time.Millisecond, "adding partition 3", 1 + 2*fleetPartitions},
+		{"failover under load", failoverScene(), time.Hour, "writing", 1 + 2*failoverNodes},
+		{"failover without masters", failoverScene(), time.Millisecond, "masters are lost", 1 + 2*failoverNodes},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{})
-			cfg := testConfig(server.URL(), fleetScene())
+			cfg := testConfig(server.URL(), test.scene)
 			cfg.Duration = test.duration
 			pids := filepath.Join(t.TempDir(), "pids")
 			cfg.embedded = recorded(t, pids)
@@ -225,7 +229,7 @@ func TestCancelEndsTheFleetScene(t *testing.T) {
 			text, err := os.ReadFile(pids)
 			must(t, err)
 			started := strings.Fields(string(text))
-			if got, least := len(started), 1+2*fleetPartitions; got < least {
+			if got, least := len(started), test.least; got < least {
 				t.Errorf("%d processes were started, want %d at least", got, least)
 			}
 			for _, pid := range started {

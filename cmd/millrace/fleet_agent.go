@@ -1,0 +1,108 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/failover"
+	"github.com/millrace/millrace/fleet/snapshot"
+)
+
+type fleetAgent struct {
+	Every          time.Duration `default:"500ms" placeholder:"DURATION" help:"How often to look at each member. A master that is lost is noticed after three looks. Defaults to 500ms."`
+	SnapshotsEvery time.Duration `placeholder:"DURATION" help:"How old a partition's snapshot may become before the next one is taken. Defaults to taking none."`
+	Archive        string        `placeholder:"DIR" help:"The folder to which snapshots are fetched, such as a network mount. Defaults to leaving them with the members."`
+	Keep           int           `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
+}
+
+// Help shows examples.
+func (*fleetAgent) Help() string {
+	return `It replaces masters that are lost, makes members that are back replicas again, and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
+
+Run several, on different machines: one leads, and another one takes over within seconds when it is gone. None of them needs a disk, and none must run for the fleet to serve: without them a lost master is not replaced, no more.
+
+With --snapshots-every it has members write their data to their disks, one at a time on a node and the oldest snapshot first; with --archive it fetches them. Give all agents the same.
+
+With --json it prints one line when it has found the fleet: {"ready":true,"epoch":1,"partitions":4,"members":8}.
+
+Examples:
+
+    millrace fleet agent --redis fleet://10.0.0.1:7000
+    millrace fleet agent --every 200ms --json
+    millrace fleet agent --snapshots-every 1h --archive /mnt/backup/redis --keep 24`
+}
+
+// watchedDoc is what an agent says when it begins.
+type watchedDoc struct {
+	Ready      bool  `json:"ready"`
+	Epoch      int64 `json:"epoch"`
+	Partitions int   `json:"partitions"`
+	Members    int   `json:"members"`
+}
+
+// Run runs an agent until it is interrupted.
+func (c *fleetAgent) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) error {
+		doc := watchedDoc{Ready: true, Epoch: m.Epoch, Partitions: len(m.Partitions)}
+		for _, p := range m.Partitions {
+			doc.Members += len(p.Members())
+		}
+		if err := a.print(doc, func(w io.Writer) {
+			fmt.Fprintf(w, "watching %s, %s, until this command is interrupted\n", count(doc.Partitions, "partition"), count(doc.Members, "server"))
+		}); err != nil {
+			return err
+		}
+		c.watch(ctx, dir, option, a.logger())
+		return nil
+	})
+}
+
+func (c *fleetAgent) check() error {
+	switch {
+	case c.Every <= 0:
+		return errUsage.Saying("members cannot be looked at every %s", c.Every)
+	case c.SnapshotsEvery < 0:
+		return errUsage.Saying("snapshots cannot be taken every %s", c.SnapshotsEvery)
+	case c.SnapshotsEvery == 0 && (c.Archive != "" || c.Keep != 0):
+		return errUsage.Saying("--archive and --keep are for snapshots: say how often with --snapshots-every")
+	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
+		return errUsage.Saying("--keep is how many snapshots of each partition --archive keeps, from 1 on")
+	}
+	if c.Archive == "" {
+		return nil
+	}
+	if info, err := os.Stat(c.Archive); err != nil || !info.IsDir() {
+		return errUsage.Saying("--archive %s: there is no such folder", c.Archive)
+	}
+	return nil
+}
+
+// watch does an agent's work until ctx ends.
+func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) {
+	turns := new(failover.Turns)
+	servers := failover.NewRedis(option)
+	defer servers.Close()
+	var work sync.WaitGroup
+	defer work.Wait()
+	work.Go(func() {
+		_ = failover.New(dir, servers, failover.Config{Every: c.Every, Turns: turns, Logger: log}).Run(ctx) // it ends with ctx
+	})
+	if c.SnapshotsEvery > 0 {
+		work.Go(func() {
+			_ = snapshot.New(dir, snapshot.Config{ // the same
+				Every: c.SnapshotsEvery, Turns: turns, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
+			}).Run(ctx)
+		})
+	}
+}

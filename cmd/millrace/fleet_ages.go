@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/snapshot"
+)
+
+// snapshotDoc is the newest snapshots of a partition. A part is absent if there is
+// none. Ages are by the directory's clock.
+type snapshotDoc struct {
+	Partition int          `json:"partition"`
+	Saved     *savedDoc    `json:"saved,omitempty"`
+	Archived  *archivedDoc `json:"archived,omitempty"`
+	Failed    *failedDoc   `json:"failed,omitempty"` // the last attempt
+}
+
+type savedDoc struct {
+	Age  int64  `json:"age_ms"`
+	Addr string `json:"addr"` // of the member that has it on its disk
+	Node string `json:"node"`
+	Took int64  `json:"took_ms"`
+}
+
+type archivedDoc struct {
+	Age   int64  `json:"age_ms"`
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+}
+
+type failedDoc struct {
+	Age  int64  `json:"age_ms"`
+	Addr string `json:"addr"` // empty if there was no member to be saved
+	Why  string `json:"why"`
+}
+
+// newSnapshotDocs leaves out partitions that nobody ever tried to save.
+func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
+	docs := []snapshotDoc{}
+	for _, s := range ages.Partitions {
+		if s == (directory.Snapshot{Partition: s.Partition}) {
+			continue
+		}
+		age := func(at time.Time) int64 { return ages.Now.Sub(at).Milliseconds() }
+		doc := snapshotDoc{Partition: s.Partition}
+		if !s.Saved.At.IsZero() {
+			doc.Saved = &savedDoc{age(s.Saved.At), s.Saved.Addr, s.Saved.Node, s.Saved.Took.Milliseconds()}
+		}
+		if !s.Archived.At.IsZero() {
+			doc.Archived = &archivedDoc{age(s.Archived.At), s.Archived.File, s.Archived.Bytes}
+		}
+		if !s.Failed.At.IsZero() {
+			doc.Failed = &failedDoc{age(s.Failed.At), s.Failed.Addr, s.Failed.Why}
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// snapshotOf returns what is known of a partition's snapshots.
+func (doc *fleetDoc) snapshotOf(id int) snapshotDoc {
+	if i := slices.IndexFunc(doc.Snapshots, func(s snapshotDoc) bool { return s.Partition == id }); i >= 0 {
+		return doc.Snapshots[i]
+	}
+	return snapshotDoc{Partition: id}
+}
+
+// column returns a cell of a column that a fleet without snapshots has not.
+func (doc *fleetDoc) column(cell string) string {
+	if len(doc.Snapshots) == 0 {
+		return ""
+	}
+	return cell + "\t"
+}
+
+// ageOf writes an age in milliseconds.
+func ageOf(ms int64) string { return duration(max(time.Second, time.Duration(ms)*time.Millisecond)) }
+
+// cells returns two lines: how old the newest snapshot is, and the newest one in the
+// archive.
+func (s snapshotDoc) cells() (saved, archived string) {
+	saved = "NONE"
+	if s.Saved != nil {
+		saved = ageOf(s.Saved.Age)
+	}
+	if s.Archived != nil {
+		archived = "archive " + ageOf(s.Archived.Age)
+	}
+	return saved, archived
+}
+
+// drawExposure writes how much would be lost with the memory of all members, and
+// what could not be saved.
+func drawExposure(w io.Writer, doc fleetDoc) {
+	if len(doc.Snapshots) == 0 {
+		return
+	}
+	var oldest snapshotDoc
+	var none []string
+	for _, p := range doc.Partitions {
+		s := doc.snapshotOf(p.ID)
+		switch {
+		case s.Saved == nil:
+			none = append(none, strconv.Itoa(p.ID))
+		case oldest.Saved == nil || s.Saved.Age > oldest.Saved.Age:
+			oldest = s
+		}
+	}
+	var said []string
+	if oldest.Saved != nil {
+		said = append(said, fmt.Sprintf("The oldest snapshot is that of partition %d, %s old.", oldest.Partition, ageOf(oldest.Saved.Age)))
+	}
+	switch {
+	case len(none) > 10:
+		said = append(said, fmt.Sprintf("There is none of %d partitions.", len(none)))
+	case len(none) > 0:
+		said = append(said, "There is none of "+strings.Join(none, ", ")+".")
+	}
+	fmt.Fprintln(w, strings.Join(said, " "))
+	for _, s := range doc.Snapshots {
+		if s.Failed != nil {
+			fmt.Fprintf(w, "Saving partition %d failed %s ago: %s\n", s.Partition, ageOf(s.Failed.Age), s.Failed.Why)
+		}
+	}
+}
