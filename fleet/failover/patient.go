@@ -217,12 +217,12 @@ func (s *patient) heal(ctx context.Context, p directory.Partition) {
 	}
 }
 
-// follow makes a replica follow the master when it is its node's turn, and waits
-// until it is in step.
+// follow makes a replica follow the master when it is the turn of the master's node,
+// where the copy is made, and waits until it is in step.
 func (s *patient) follow(ctx context.Context, p directory.Partition, r directory.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
-	end, err := s.a.cfg.Turns.Take(ctx, r.Node)
+	end, err := s.a.cfg.Turns.Take(ctx, p.Master.Node)
 	if err != nil {
 		return err
 	}

@@ -95,8 +95,6 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 		switch {
 		case err != nil:
 			return look{}, err
-		case l.saving || l.forked:
-			return look{}, errBusy
 		case l.offset >= master.offset && l.clock > l.saved:
 			// Later than the second in which it last saved: a new time of that is a new
 			// snapshot.

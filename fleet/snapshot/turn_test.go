@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -64,6 +65,32 @@ func (b *bench) settle(s devfleet.Server) {
 	})
 }
 
+// Who waited long for his turn goes by the map of now.
+func TestMasterIsReplacedMeanwhile(t *testing.T) {
+	t.Parallel()
+	b := start(t, single)
+	held := &turns{asked: make(chan string, 10)}
+	held.mu.Lock()
+	g := b.begin(b.keeper(Config{Turns: held}))
+	<-held.asked
+	m, err := b.desk.Confirm(t.Context(), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := m.Clone()
+	next.Epoch++
+	p := &next.Partitions[0]
+	p.Epoch++
+	p.Master, p.Replicas[0] = p.Replicas[0], p.Master
+	if err := b.desk.Change(t.Context(), m.Epoch, next); err != nil {
+		t.Fatal(err)
+	}
+	held.mu.Unlock()
+	// Nobody told the servers, so that the new master is none.
+	_, err = g.wait(t)
+	wantError(t, "Now", err, ErrNoMember)
+}
+
 // never looks for a while whether something happens that must not.
 func never(t *testing.T, what string, cond func() bool) {
 	t.Helper()
@@ -84,14 +111,36 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 	if got, err := b.desk.Turn(t.Context(), replica.Node, "another", time.Minute); err != nil || !got {
 		t.Fatalf("Turn = %t, %v", got, err)
 	}
-	g := b.begin(b.keeper(Config{}))
-	never(t, "a save in another's turn", func() bool { return b.forks(replica) != forks })
+	k := b.keeper(Config{})
+	refusing := &refusals{Desk: k.desk}
+	k.desk = refusing
+	g := b.begin(k)
+	redistest.Eventually(t, "it has asked for the turn again", func() bool {
+		if b.forks(replica) != forks {
+			t.Fatal("a save in another's turn")
+		}
+		return refusing.count.Load() > 1
+	})
 	if got, err := b.desk.Turn(t.Context(), replica.Node, "another", 0); err != nil || !got {
 		t.Fatalf("Turn = %t, %v", got, err)
 	}
 	if _, err := g.wait(t); err != nil {
 		t.Error(err)
 	}
+}
+
+// refusals counts the turns that a desk did not give.
+type refusals struct {
+	Desk
+	count atomic.Int32
+}
+
+func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+	has, err := d.Desk.Turn(ctx, node, holder, life)
+	if err == nil && !has {
+		d.count.Add(1)
+	}
+	return has, err
 }
 
 // A turn that lasts is renewed.
