@@ -94,11 +94,12 @@ func writeEvery(ctx context.Context, every time.Duration, c rueidis.Client, keys
 	defer tick.Stop()
 	for due := time.Now(); ctx.Err() == nil; <-tick.C {
 		for ; !due.After(time.Now()); due = due.Add(every) {
+			planned := due
 			writes.Go(func() {
 				key := fmt.Sprintf("key:%d", 1+rand.IntN(keys))
 				// One that has begun is measured, also when the others have ended.
 				failed := c.Do(context.WithoutCancel(ctx), c.B().Setrange().Key(key).Offset(0).Value(fieldValue).Build()).Error()
-				took := time.Since(due)
+				took := time.Since(planned)
 				mu.Lock()
 				defer mu.Unlock()
 				late, err = append(late, took), errors.Join(err, failed)
