@@ -64,7 +64,7 @@ func TestStoppedMasterConfirmsNothing(t *testing.T) {
 			tf := startFleet(t, 1, 1, tc.settings)
 			f := tf.open(Config{Option: patient})
 			c, ctx := f.Client(), t.Context()
-			must(t, set(ctx, c, "{a}", "placed"))
+			must(t, put(ctx, c, "{a}", "placed"))
 			tf.masters[0].Pause()
 			var acknowledged, late atomic.Int64
 			var writing sync.WaitGroup
@@ -117,7 +117,7 @@ func TestStaleViewWritesNothing(t *testing.T) {
 			proxy := redistest.NewTCPProxy(t, tf.dirs.Addr())
 			f := tf.openBy(tf.dial(proxy.Addr()), Config{})
 			c, ctx := f.Client(), t.Context()
-			must(t, set(ctx, c, "{a}", "before"))
+			must(t, put(ctx, c, "{a}", "before"))
 			proxy.Refuse(true)
 			proxy.Cut()
 			tf.replace(quick.Grace())
@@ -135,7 +135,7 @@ func TestStaleViewWritesNothing(t *testing.T) {
 			redistest.Eventually(t, "it takes writes again by itself, where they last", func() bool {
 				return set(ctx, c, "{a}", "healed") == nil && f.Map().Partitions[0].Epoch == 2
 			})
-			must(t, set(ctx, c, "{a}", "healed"))
+			must(t, put(ctx, c, "{a}", "healed"))
 			if got, err := get(ctx, tf.copies[0][0].Client(t), "{a}"); err != nil || got != "healed" {
 				t.Errorf("the new master has %q, %v, want healed", got, err)
 			}
@@ -150,7 +150,7 @@ func TestDirectoryIsAway(t *testing.T) {
 	tf := startFleet(t, 2, 0, quick)
 	f := tf.open(Config{})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}", "x"))
+	must(t, put(ctx, c, "{a}", "x"))
 	f.refresh(ctx)
 	began := time.Now()
 	tf.dirs.Kill()
@@ -178,7 +178,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f := tf.open(Config{})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}", "x"))
+	must(t, put(ctx, c, "{a}", "x"))
 	d := tf.dirs.Client(t)
 	const key = "mr:fleet:{directory}"
 	old, err := d.Do(ctx, d.B().Hgetall().Key(key).Build()).AsStrMap()
@@ -213,7 +213,7 @@ func TestLostRepliesAreUncertain(t *testing.T) {
 	tf, proxy := throughProxies(t, quick)
 	f := tf.open(Config{})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}n", "0"))
+	must(t, put(ctx, c, "{a}n", "0"))
 	proxy.DropReply(redistest.Named("INCR"))
 	wantError(t, c.Do(ctx, c.B().Incr().Key("{a}n").Build()).Error(), ErrUncertain)
 	redistest.Eventually(t, "the connection is there again", func() bool {
@@ -238,7 +238,7 @@ func TestLateRepliesAreUncertain(t *testing.T) {
 	tf, proxy := throughProxies(t, settings)
 	f := tf.open(Config{Option: patient})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}", "x"))
+	must(t, put(ctx, c, "{a}", "x"))
 	proxy.Delay(2 * quick.ReplyLimit)
 	wantError(t, set(ctx, c, "{a}", "y"), ErrUncertain)
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}").Value("z").Build(), c.B().Get().Key("{a}").Build())
@@ -247,7 +247,7 @@ func TestLateRepliesAreUncertain(t *testing.T) {
 		t.Errorf("GET = %q, %v, want z: a read may be late", got, err)
 	}
 	proxy.Delay(0)
-	must(t, set(ctx, c, "{a}", "x"))
+	must(t, put(ctx, c, "{a}", "x"))
 }
 
 // TestBlockingCommands may take as long as they block.
@@ -292,7 +292,7 @@ func TestCancelledCallsReturn(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f := tf.open(Config{Option: patient})
 	c := f.Client()
-	must(t, set(t.Context(), c, "{a}", "x"))
+	must(t, put(t.Context(), c, "{a}", "x"))
 	tf.masters[0].Pause()
 	defer tf.masters[0].Resume()
 	for name, call := range map[string]func(ctx context.Context) error{
@@ -317,7 +317,7 @@ func TestClosed(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f := tf.open(Config{})
 	c, ctx := f.Client(), t.Context()
-	must(t, set(ctx, c, "{a}", "x"))
+	must(t, put(ctx, c, "{a}", "x"))
 	c.Close()
 	f.Close()
 	if err := set(ctx, c, "{a}", "x"); !errors.Is(err, ErrClosed) {
