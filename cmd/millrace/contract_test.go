@@ -178,7 +178,7 @@ func (c *contract) check(e example) {
 }
 
 // progresses finds the commands that tell on standard error what they do.
-var progresses = regexp.MustCompile(`^millrace (demo|.*fleet (init|add|agent|failover|dev)) `)
+var progresses = regexp.MustCompile(`^millrace (demo|.*fleet (init|add|agent|failover|snapshot|rebalance|dev)) `)
 
 // playBriefly is demo.Run with a shorter load.
 func playBriefly(ctx context.Context, cfg demo.Config) (demo.Report, error) {
@@ -203,7 +203,7 @@ func values(t *testing.T, output string) []any {
 
 // passing are fields whose values no page can know.
 var passing = []string{
-	"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory", "took_ms",
+	"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory", "took_ms", "age_ms",
 }
 
 // compare says how got differs from want: in names and types always, and in

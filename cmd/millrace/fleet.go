@@ -24,6 +24,7 @@ type fleetCommands struct {
 	Forget   fleetForget   `cmd:"" help:"Give up the places of tags that have no keys any more."`
 	Agent    fleetAgent    `cmd:"" help:"Watch the fleet, and replace masters that are lost."`
 	Failover fleetFailover `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
+	Snapshot fleetSnapshot `cmd:"" help:"Say how old the partitions' snapshots are, or take new ones."`
 	Plan     fleetPlan     `cmd:"" help:"Do the sums for a fleet before it is built."`
 	Dev      fleetDev      `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }

@@ -79,11 +79,16 @@ func (c *fleetAgent) check() error {
 	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
 		return errUsage.Saying("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
-	if c.Archive == "" {
+	return checkArchive(c.Archive)
+}
+
+// checkArchive refuses a folder that is not there; none at all is fine.
+func checkArchive(dir string) error {
+	if dir == "" {
 		return nil
 	}
-	if info, err := os.Stat(c.Archive); err != nil || !info.IsDir() {
-		return errUsage.Saying("--archive %s: there is no such folder", c.Archive)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return errUsage.Saying("--archive %s: there is no such folder", dir)
 	}
 	return nil
 }

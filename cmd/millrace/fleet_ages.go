@@ -64,9 +64,9 @@ func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
 }
 
 // snapshotOf returns what is known of a partition's snapshots.
-func (doc *fleetDoc) snapshotOf(id int) snapshotDoc {
-	if i := slices.IndexFunc(doc.Snapshots, func(s snapshotDoc) bool { return s.Partition == id }); i >= 0 {
-		return doc.Snapshots[i]
+func snapshotOf(known []snapshotDoc, id int) snapshotDoc {
+	if i := slices.IndexFunc(known, func(s snapshotDoc) bool { return s.Partition == id }); i >= 0 {
+		return known[i]
 	}
 	return snapshotDoc{Partition: id}
 }
@@ -104,7 +104,7 @@ func drawExposure(w io.Writer, doc fleetDoc) {
 	var oldest snapshotDoc
 	var none []string
 	for _, p := range doc.Partitions {
-		s := doc.snapshotOf(p.ID)
+		s := snapshotOf(doc.Snapshots, p.ID)
 		switch {
 		case s.Saved == nil:
 			none = append(none, strconv.Itoa(p.ID))
@@ -123,7 +123,12 @@ func drawExposure(w io.Writer, doc fleetDoc) {
 		said = append(said, "There is none of "+strings.Join(none, ", ")+".")
 	}
 	fmt.Fprintln(w, strings.Join(said, " "))
-	for _, s := range doc.Snapshots {
+	drawFailures(w, doc.Snapshots)
+}
+
+// drawFailures writes what could not be saved.
+func drawFailures(w io.Writer, known []snapshotDoc) {
+	for _, s := range known {
 		if s.Failed != nil {
 			fmt.Fprintf(w, "Saving partition %d failed %s ago: %s\n", s.Partition, ageOf(s.Failed.Age), s.Failed.Why)
 		}

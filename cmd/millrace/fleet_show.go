@@ -71,7 +71,7 @@ func drawPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 	for _, p := range order {
 		members := memberLines(p)
 		first, second := limitCells(p)
-		saved, archived := doc.snapshotOf(p.ID).cells()
+		saved, archived := snapshotOf(doc.Snapshots, p.ID).cells()
 		fmt.Fprintf(w, "%d\t%6s %s\t%s\t%s\t%s\t%s%s\n",
 			p.ID, percent(p.Share), bar(p.Share/greatest, 8), stateOf(p), first[0], first[1], doc.column(saved), members[0])
 		fmt.Fprintf(w, "  gen %d\t%s\tepoch %d\t%s\t%s\t%s%s\n",
@@ -188,7 +188,7 @@ func listPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 		for i, r := range p.Replicas {
 			replicas[i] = memberWord(r)
 		}
-		saved, _ := doc.snapshotOf(p.ID).cells()
+		saved, _ := snapshotOf(doc.Snapshots, p.ID).cells()
 		fmt.Fprintf(w, "%3d\t%3d\t%5d\t%5s %s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\n",
 			p.ID, p.Generation, p.Epoch, percent(p.Share), bar(p.Share/greatest, 4), stateOf(p), grouped(p.Tags), memory, thread, limit,
 			doc.column(saved), memberWord(p.Master), strings.Join(replicas, ", "))
