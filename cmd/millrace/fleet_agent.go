@@ -95,18 +95,17 @@ func checkArchive(dir string) error {
 
 // watch does an agent's work until ctx ends.
 func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) {
-	turns := new(failover.Turns)
 	servers := failover.NewRedis(option)
 	defer servers.Close()
 	var work sync.WaitGroup
 	defer work.Wait()
 	work.Go(func() {
-		_ = failover.New(dir, servers, failover.Config{Every: c.Every, Turns: turns, Logger: log}).Run(ctx) // it ends with ctx
+		_ = failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log}).Run(ctx) // it ends with ctx
 	})
 	if c.SnapshotsEvery > 0 {
 		work.Go(func() {
 			_ = snapshot.New(dir, snapshot.Config{ // the same
-				Every: c.SnapshotsEvery, Turns: turns, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
+				Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
 			}).Run(ctx)
 		})
 	}

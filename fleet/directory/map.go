@@ -3,6 +3,7 @@ package directory
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"slices"
 
 	"github.com/millrace/millrace/ring"
@@ -116,6 +117,19 @@ type Member struct {
 
 	// Down means that nobody should ask it.
 	Down bool `json:"down,omitempty"`
+}
+
+// Machine returns the node on which the member runs. One without a node's name is on
+// that of its host.
+func (m Member) Machine() string {
+	if m.Node != "" {
+		return m.Node
+	}
+	host, _, err := net.SplitHostPort(m.Addr)
+	if err != nil {
+		return m.Addr
+	}
+	return host
 }
 
 // Members returns the master and the replicas.

@@ -329,3 +329,16 @@ func TestWorse(t *testing.T) {
 		}
 	}
 }
+
+func TestMachine(t *testing.T) {
+	t.Parallel()
+	for member, want := range map[Member]string{
+		{Addr: "10.0.0.1:6379", Node: "n"}: "n",
+		{Addr: "10.0.0.1:6379"}:            "10.0.0.1",
+		{Addr: "[::1]:6379"}:               "::1",
+	} {
+		if got := member.Machine(); got != want {
+			t.Errorf("%+v.Machine() = %q, want %q", member, got, want)
+		}
+	}
+}

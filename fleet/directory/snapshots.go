@@ -51,19 +51,10 @@ type Failed struct {
 // in the fields ID:saved, ID:archived and ID:failed.
 func snapshotsKey(base string) string { return base + ":snapshots" }
 
-// turnsKey is a hash: who has a node's turn, and until when.
-func turnsKey(base string) string { return base + ":turns" }
-
 //go:embed snapped.lua
 var snappedSource string
 
-//go:embed turn.lua
-var turnSource string
-
-var (
-	snappedScript = script.New("directory.snapped", snappedSource)
-	turnScript    = script.New("directory.turn", turnSource)
-)
+var snappedScript = script.New("directory.snapped", snappedSource)
 
 // The parts of a snapshot as they are stored, without the time, which the directory
 // puts in front.
@@ -182,16 +173,4 @@ func readPart(byID map[int]*Snapshot, field, text string) error {
 		s.Failed = Failed{at, j.Addr, j.Why}
 	}
 	return err
-}
-
-// Turn gives the turn of a node to a holder for a while, unless another one has it,
-// and reports whether the holder has it. A life of 0 gives it up. Processes that
-// cannot see each other let one thing at a time happen on a node by it.
-func (d *Redis) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	reply, _, err := d.write(ctx, turnScript, node, holder, strconv.FormatInt(life.Milliseconds(), 10))
-	if err != nil {
-		return false, err
-	}
-	has, err := reply.AsInt64()
-	return has == 1, err
 }

@@ -2,8 +2,6 @@ package directory
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -11,15 +9,13 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/script/luacheck"
 )
 
 func TestSnapshotScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	keys := func(base string) []string { return []string{snapshotsKey(base), turnsKey(base)} }
-	for name, source := range map[string]string{"directory.snapped": snappedSource, "directory.turn": turnSource} {
+	keys := func(base string) []string { return []string{snapshotsKey(base), turnsKey(base), movesKey(base)} }
+	for name, source := range map[string]string{"directory.snapped": snappedSource, "directory.turn": turnSource, "directory.moves": movesSource} {
 		for _, p := range luacheck.Check(name, source, luacheck.Options{Keys: keys}) {
 			t.Error(p)
 		}
@@ -97,130 +93,6 @@ func TestSnapshotsThatNobodyCanRead(t *testing.T) {
 		must(t, server.Client(t), "HSET", snapshotsKey(baseKey), field, text)
 		if _, _, err := d.Snapshots(t.Context()); err == nil || !strings.Contains(err.Error(), field) {
 			t.Errorf("Snapshots with %s = %q: %v, want an error that names it", field, text, err)
-		}
-	}
-}
-
-// A keeperHistory plays one way in which keepers could get in each other's way, with
-// scripts of its own, and returns an error if they did.
-type keeperHistory struct {
-	name string
-	play func(t *testing.T, d *Redis, server *redistest.Server, snapped, turn *script.Script) error
-}
-
-// told runs the script of an attempt that began so many milliseconds ago.
-func told(t *testing.T, d *Redis, s *script.Script, ago int, saved, failed string) error {
-	t.Helper()
-	_, _, err := d.write(t.Context(), s, "1", fmt.Sprint(ago), saved, "", failed)
-	return err
-}
-
-// takes expects what the script of a turn says.
-func takes(t *testing.T, d *Redis, s *script.Script, holder, life string, want int64) error {
-	t.Helper()
-	reply, _, err := d.write(t.Context(), s, "n", holder, life)
-	if err != nil {
-		return err
-	}
-	if got, err := reply.AsInt64(); err != nil || got != want {
-		return fmt.Errorf("turn %s %s = %d, %w, want %d", holder, life, got, err, want)
-	}
-	return nil
-}
-
-var keeperHistories = []keeperHistory{
-	{"an older snapshot is told later", func(t *testing.T, d *Redis, _ *redistest.Server, snapped, _ *script.Script) error {
-		if err := errors.Join(told(t, d, snapped, 1000, `{"addr":"new:1"}`, ""), told(t, d, snapped, 60_000, `{"addr":"old:1"}`, "")); err != nil {
-			return err
-		}
-		if all, _, err := d.Snapshots(t.Context()); err != nil || all[0].Saved.Addr != "new:1" {
-			return fmt.Errorf("Snapshots = %+v, %w", all, err)
-		}
-		return nil
-	}},
-	{"a success ends a failure", func(t *testing.T, d *Redis, _ *redistest.Server, snapped, _ *script.Script) error {
-		if err := errors.Join(told(t, d, snapped, 2000, "", `{"why":"x"}`), told(t, d, snapped, 1000, `{"addr":"a:1"}`, "")); err != nil {
-			return err
-		}
-		if all, _, err := d.Snapshots(t.Context()); err != nil || all[0].Failed.Why != "" {
-			return fmt.Errorf("Snapshots = %+v, %w", all, err)
-		}
-		return nil
-	}},
-	{"two take a turn", func(t *testing.T, d *Redis, _ *redistest.Server, _, turn *script.Script) error {
-		return errors.Join(takes(t, d, turn, "a", "60000", 1), takes(t, d, turn, "b", "60000", 0), takes(t, d, turn, "b", "0", 0), takes(t, d, turn, "b", "60000", 0))
-	}},
-	{"a turn is renewed and given up", func(t *testing.T, d *Redis, server *redistest.Server, _, turn *script.Script) error {
-		err := errors.Join(takes(t, d, turn, "a b", "60000", 1), takes(t, d, turn, "a b", "60000", 1), takes(t, d, turn, "a b", "0", 1))
-		if n := integer(t, server.Client(t), "EXISTS", turnsKey(baseKey)); n != 0 {
-			return errors.Join(err, errors.New("the turn is still there"))
-		}
-		return err
-	}},
-	{"a holder dies", func(t *testing.T, d *Redis, server *redistest.Server, _, turn *script.Script) error {
-		must(t, server.Client(t), "HSET", turnsKey(baseKey), "n", "1000 a")
-		return takes(t, d, turn, "b", "60000", 1)
-	}},
-}
-
-func TestKeeperHistories(t *testing.T) {
-	t.Parallel()
-	for _, h := range keeperHistories {
-		t.Run(h.name, func(t *testing.T) {
-			t.Parallel()
-			d, server := start(t)
-			if err := h.play(t, d, server, snappedScript, turnScript); err != nil {
-				t.Error(err)
-			}
-		})
-	}
-}
-
-// TestEveryKeeperProtectionIsNeeded takes each protection out and expects a history
-// to notice.
-func TestEveryKeeperProtectionIsNeeded(t *testing.T) {
-	t.Parallel()
-	for _, p := range []struct{ history, old, replacement string }{
-		{"an older snapshot is told later", "tonumber(string.match(stored, '^%d+')) <= at", "true"},
-		{"a success ends a failure", "redis.call('HDEL', snapshots, field)", ""},
-		{"two take a turn", "holder ~= ARGV[2]", "false"},
-		{"a turn is renewed and given up", "holder ~= ARGV[2]", "true"},
-		{"a turn is renewed and given up", "redis.call('HDEL', turns, ARGV[1])", ""},
-		{"a holder dies", "tonumber(last) > now", "true"},
-	} {
-		t.Run(p.old, func(t *testing.T) {
-			t.Parallel()
-			if !strings.Contains(snappedSource+turnSource, p.old) {
-				t.Fatalf("no script has %q: the sabotage would prove nothing", p.old)
-			}
-			cut := func(source string) *script.Script {
-				return script.New("directory.sabotaged", strings.ReplaceAll(source, p.old, p.replacement))
-			}
-			d, server := start(t)
-			i := slices.IndexFunc(keeperHistories, func(h keeperHistory) bool { return h.name == p.history })
-			if err := keeperHistories[i].play(t, d, server, cut(snappedSource), cut(turnSource)); err == nil {
-				t.Errorf("history %q holds without the protection", p.history)
-			}
-		})
-	}
-}
-
-func TestTurn(t *testing.T) {
-	t.Parallel()
-	d, _ := start(t)
-	for _, call := range []struct {
-		node, holder string
-		life         time.Duration
-		want         bool
-	}{
-		{"n", "a", time.Minute, true},
-		{"n", "b", time.Minute, false},
-		{"other", "b", time.Minute, true},
-		{"n", "a", 0, true},
-		{"n", "b", time.Minute, true},
-	} {
-		if got, err := d.Turn(t.Context(), call.node, call.holder, call.life); err != nil || got != call.want {
-			t.Errorf("Turn(%s, %s, %v) = %t, %v, want %t", call.node, call.holder, call.life, got, err, call.want)
 		}
 	}
 }

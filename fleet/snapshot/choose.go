@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"net"
 	"slices"
 	"sync"
 	"time"
@@ -108,19 +107,6 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 
 // pace is how often a member is asked how far it is.
 var pace = retry.Policy{Base: 10 * time.Millisecond, Max: 250 * time.Millisecond}
-
-// nodeOf returns the node of a member. One without a node's name is on that of its
-// host.
-func nodeOf(member directory.Member) string {
-	if member.Node != "" {
-		return member.Node
-	}
-	host, _, err := net.SplitHostPort(member.Addr)
-	if err != nil {
-		return member.Addr
-	}
-	return host
-}
 
 // failures counts what failed since a partition was last saved, by member. The zero
 // value is ready.

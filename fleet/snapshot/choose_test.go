@@ -105,16 +105,3 @@ func TestChoiceAfterFailures(t *testing.T) {
 		t.Errorf("failures of a afterwards: %v, want 0 and 1", got)
 	}
 }
-
-func TestNodeOf(t *testing.T) {
-	t.Parallel()
-	for member, want := range map[directory.Member]string{
-		{Addr: "10.0.0.1:6379", Node: "n"}: "n",
-		{Addr: "10.0.0.1:6379"}:            "10.0.0.1",
-		{Addr: "[::1]:6379"}:               "::1",
-	} {
-		if got := nodeOf(member); got != want {
-			t.Errorf("nodeOf(%+v) = %q, want %q", member, got, want)
-		}
-	}
-}

@@ -23,7 +23,7 @@
 //	            oldest, and older than Every
 //	                       │
 //	                       ▼
-//	wait ◀─ not its turn ─ node's turn: in this process, among all keepers,
+//	wait ◀─ not its turn ─ node's turn: it has nobody else's,
 //	 ▲                     │            and no server of the node forks
 //	 │                     ▼
 //	 │                  a member: a replica that has what its master has
@@ -53,8 +53,8 @@
 // # Guarantees
 //
 //   - No two snapshots at once on a node, whoever asks for them: a Run, a Now, keepers
-//     of several processes. Turns shared with a failover agent keep its re-syncs apart
-//     from them, too.
+//     of several processes; and none beside the copy that a failover agent has a master
+//     make for a replica.
 //   - An age is never too young: it counts from before the member was asked, and a
 //     replica had all that its master had then.
 //   - A member that lost its data, or follows another master, is not saved.

@@ -29,18 +29,10 @@ type Desk interface {
 	// time it is there.
 	Snapshots(ctx context.Context) ([]directory.Snapshot, time.Time, error)
 
-	// Turn gives the turn of a node to a holder for a while, unless another one has
-	// it, and reports whether the holder has it. A life of 0 gives it up.
-	Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error)
+	directory.Turns
 }
 
 var _ Desk = (*directory.Redis)(nil)
-
-// Turns lets one thing at a time happen on each node.
-type Turns interface {
-	// Take waits for the turn of a node, and returns what ends it.
-	Take(ctx context.Context, node string) (end func(), err error)
-}
 
 // Config says how snapshots are taken. The zero value works.
 type Config struct {
@@ -49,11 +41,6 @@ type Config struct {
 	// more to save than it can save in that time, snapshots become older. Defaults to
 	// 1 hour.
 	Every time.Duration
-
-	// Turns are shared with what else this process does that makes a node's servers
-	// fork, such as the re-syncs of a failover agent. Other processes are minded in
-	// any case. Defaults to none.
-	Turns Turns
 
 	// Archive is the folder to which snapshots are fetched, such as a network mount.
 	// It must be there. Defaults to none: snapshots stay on the members' own disks.
@@ -81,10 +68,9 @@ const (
 type Keeper struct {
 	desk     Desk
 	cfg      Config
-	name     string
 	failures failures
+	name     string
 	silence  time.Duration // for how long a member that saves may be silent
-	turnLife time.Duration // for how long a turn lasts that is not renewed
 }
 
 // New returns a keeper.
@@ -98,7 +84,7 @@ func New(desk Desk, cfg Config) *Keeper {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Keeper{desk: desk, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second, turnLife: 15 * time.Second}
+	return &Keeper{desk: desk, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second}
 }
 
 // Run keeps the snapshots of all partitions fresh until ctx ends, the oldest one

@@ -15,10 +15,10 @@ import (
 // What it tells is what was done, also if it failed in the end. The error is errBusy
 // if nothing was tried.
 func (w *work) attempt(ctx context.Context, p directory.Partition, member directory.Member) (o outcome) {
-	node := nodeOf(member)
-	end, err := w.k.turn(ctx, node)
+	node := member.Machine()
+	end, err := directory.TakeTurn(ctx, w.k.desk, member)
 	if err != nil {
-		o.err = err
+		o.err = errBusy
 		return o
 	}
 	defer end()
@@ -64,7 +64,7 @@ func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool 
 	var looking sync.WaitGroup
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			if nodeOf(member) != node || member.Down {
+			if member.Machine() != node || member.Down {
 				continue
 			}
 			looking.Go(func() {

@@ -15,45 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// turns are those of one node after the other, which a test may hold.
-type turns struct {
-	mu    sync.Mutex
-	asked chan string // the nodes whose turn was asked for
-}
-
-func (s *turns) Take(_ context.Context, node string) (end func(), err error) {
-	s.asked <- node
-	s.mu.Lock()
-	return s.mu.Unlock, nil
-}
-
-// A re-sync and a snapshot never happen together: who re-syncs has the turn.
-func TestNoSaveWithoutTheTurn(t *testing.T) {
-	t.Parallel()
-	b := start(t, single)
-	replica := b.f.Servers()[1]
-	b.settle(replica)
-	forks := b.forks(replica)
-	held := &turns{asked: make(chan string, 1)}
-	held.mu.Lock()
-	g := b.begin(b.keeper(Config{Turns: held}))
-	select {
-	case got := <-held.asked:
-		if want := replica.Node; got != want {
-			t.Errorf("the turn of %q was taken, want %q", got, want)
-		}
-	case <-g.done:
-		t.Fatal("nobody asked for the turn")
-	}
-	// Whoever does not wait saves within milliseconds of this.
-	never(t, "a save without the turn", func() bool { return b.forks(replica) != forks })
-	held.mu.Unlock()
-	if _, err := g.wait(t); err != nil {
-		t.Error(err)
-	}
-	held.mu.Lock() // it was given back
-}
-
 // settle waits until a snapshot of a server begins as soon as it is asked for: it
 // must not have saved, or started, in the same second.
 func (b *bench) settle(s devfleet.Server) {
@@ -65,43 +26,46 @@ func (b *bench) settle(s devfleet.Server) {
 	})
 }
 
-// Who waited long for his turn goes by the map of now.
+// What happens until it is his turn he goes by.
 func TestMasterIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
-	held := &turns{asked: make(chan string, 10)}
-	held.mu.Lock()
-	g := b.begin(b.keeper(Config{Turns: held}))
-	<-held.asked
-	m, err := b.desk.Confirm(t.Context(), 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	next := m.Clone()
-	next.Epoch++
-	p := &next.Partitions[0]
-	p.Epoch++
-	p.Master, p.Replicas[0] = p.Replicas[0], p.Master
-	if err := b.desk.Change(t.Context(), m.Epoch, next); err != nil {
-		t.Fatal(err)
-	}
-	held.mu.Unlock()
+	k := b.keeper(Config{})
+	k.desk = &beforeTurn{Desk: k.desk, do: func(ctx context.Context) error {
+		m, err := b.desk.Confirm(ctx, 0)
+		if err != nil {
+			return err
+		}
+		next := m.Clone()
+		next.Epoch++
+		p := &next.Partitions[0]
+		p.Epoch++
+		p.Master, p.Replicas[0] = p.Replicas[0], p.Master
+		return b.desk.Change(ctx, m.Epoch, next)
+	}}
 	// Nobody told the servers, so that the new master is none.
-	_, err = g.wait(t)
+	_, err := b.begin(k).wait(t)
 	wantError(t, "Now", err, ErrNoMember)
 }
 
-// never looks for a while whether something happens that must not.
-func never(t *testing.T, what string, cond func() bool) {
-	t.Helper()
-	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
-		if cond() {
-			t.Fatal(what)
-		}
-	}
+// beforeTurn has something happen before the first turn is taken.
+type beforeTurn struct {
+	Desk
+	do   func(context.Context) error
+	once sync.Once
 }
 
-// Keepers of other processes take turns, too.
+func (d *beforeTurn) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+	var err error
+	d.once.Do(func() { err = d.do(ctx) })
+	if err != nil {
+		return false, err
+	}
+	return d.Desk.Turn(ctx, node, holder, life)
+}
+
+// A re-sync and a snapshot never happen together, and neither do snapshots of several
+// processes: whoever is at work has the node's turn.
 func TestNoSaveInAnothersTurn(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
@@ -141,54 +105,6 @@ func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Dura
 		d.count.Add(1)
 	}
 	return has, err
-}
-
-// A turn that lasts is renewed.
-func TestTurnIsKept(t *testing.T) {
-	t.Parallel()
-	desk := &turnDesk{calls: make(chan turnCall, 10)}
-	k := New(desk, Config{})
-	k.turnLife = 30 * time.Millisecond
-	end, err := k.turn(t.Context(), "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	first := <-desk.calls
-	for range 3 {
-		if again := <-desk.calls; again != first {
-			t.Errorf("renewed by %+v, want %+v", again, first)
-		}
-	}
-	end()
-	var last turnCall
-	for len(desk.calls) > 0 {
-		last = <-desk.calls
-	}
-	if want := (turnCall{"n", first.holder, 0}); last != want {
-		t.Errorf("ended by %+v, want %+v", last, want)
-	}
-	desk.taken = true
-	_, err = k.turn(t.Context(), "n")
-	wantError(t, "turn of another", err, errBusy)
-}
-
-type turnCall struct {
-	node, holder string
-	life         time.Duration
-}
-
-type turnDesk struct {
-	Desk
-	calls chan turnCall
-	taken bool
-}
-
-func (d *turnDesk) Turn(_ context.Context, node, holder string, life time.Duration) (bool, error) {
-	if d.taken {
-		return false, nil
-	}
-	d.calls <- turnCall{node, holder, life}
-	return true, nil
 }
 
 // What servers of the node do that nobody took a turn for is waited for.
@@ -264,5 +180,15 @@ func TestNeverTwoOnANode(t *testing.T) {
 	}
 	if !both {
 		t.Error("the two nodes never saved at the same time, which they may")
+	}
+}
+
+// never looks for a while whether something happens that must not.
+func never(t *testing.T, what string, cond func() bool) {
+	t.Helper()
+	for end := time.Now().Add(300 * time.Millisecond); time.Now().Before(end); {
+		if cond() {
+			t.Fatal(what)
+		}
 	}
 }

@@ -80,10 +80,10 @@ func (w *work) begin(ctx context.Context, s sight, p directory.Partition) {
 			failed := directory.Snapshot{Failed: directory.Failed{At: s.time(began)}}
 			return outcome{began: began, told: failed, err: err}
 		}
-	} else if slices.Contains(slices.Collect(maps.Values(w.busy)), nodeOf(member)) {
+	} else if slices.Contains(slices.Collect(maps.Values(w.busy)), member.Machine()) {
 		return
 	}
-	w.busy[p.ID] = nodeOf(member)
+	w.busy[p.ID] = member.Machine()
 	w.working.Go(func() {
 		o := attempt()
 		o.told.Partition = p.ID

@@ -1,0 +1,274 @@
+package directory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// deskScripts are the scripts by which those who work on a fleet do not get in each
+// other's way.
+type deskScripts struct{ snapped, turn, moves *script.Script }
+
+// A deskHistory plays one way in which they could all the same, and returns an error
+// if they did.
+type deskHistory struct {
+	name string
+	play func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error
+}
+
+// told runs the script of an attempt that began so many milliseconds ago.
+func told(t *testing.T, d *Redis, s *script.Script, ago int, saved, failed string) error {
+	t.Helper()
+	_, _, err := d.write(t.Context(), s, "1", fmt.Sprint(ago), saved, "", failed)
+	return err
+}
+
+// takes expects what the script of a turn says.
+func takes(t *testing.T, d *Redis, s *script.Script, holder, life string, want int64) error {
+	t.Helper()
+	reply, _, err := d.write(t.Context(), s, "n", holder, life)
+	if err != nil {
+		return err
+	}
+	if got, err := reply.AsInt64(); err != nil || got != want {
+		return fmt.Errorf("turn %s %s = %d, %w, want %d", holder, life, got, err, want)
+	}
+	return nil
+}
+
+// moves expects what the script of a run that moves tags says.
+func moves(t *testing.T, d *Redis, s *script.Script, run string, life time.Duration, adopt, want bool) error {
+	t.Helper()
+	if got, err := d.moving(t.Context(), s, run, life, adopt); err != nil || got != want {
+		return fmt.Errorf("moves %s %v adopt %t = %t, %w, want %t", run, life, adopt, got, err, want)
+	}
+	return nil
+}
+
+// cutOff has a run be one that has not said for long that it goes on.
+func cutOff(t *testing.T, server *redistest.Server, run string) {
+	t.Helper()
+	must(t, server.Client(t), "HSET", movesKey(baseKey), run, "1000")
+}
+
+var deskHistories = []deskHistory{
+	{"an older snapshot is told later", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
+		if err := errors.Join(told(t, d, s.snapped, 1000, `{"addr":"new:1"}`, ""), told(t, d, s.snapped, 60_000, `{"addr":"old:1"}`, "")); err != nil {
+			return err
+		}
+		if all, _, err := d.Snapshots(t.Context()); err != nil || all[0].Saved.Addr != "new:1" {
+			return fmt.Errorf("Snapshots = %+v, %w", all, err)
+		}
+		return nil
+	}},
+	{"a success ends a failure", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
+		if err := errors.Join(told(t, d, s.snapped, 2000, "", `{"why":"x"}`), told(t, d, s.snapped, 1000, `{"addr":"a:1"}`, "")); err != nil {
+			return err
+		}
+		if all, _, err := d.Snapshots(t.Context()); err != nil || all[0].Failed.Why != "" {
+			return fmt.Errorf("Snapshots = %+v, %w", all, err)
+		}
+		return nil
+	}},
+	{"two take a turn", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
+		return errors.Join(takes(t, d, s.turn, "a", "60000", 1), takes(t, d, s.turn, "b", "60000", 0), takes(t, d, s.turn, "b", "0", 0), takes(t, d, s.turn, "b", "60000", 0))
+	}},
+	{"a turn is renewed and given up", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		err := errors.Join(takes(t, d, s.turn, "a b", "60000", 1), takes(t, d, s.turn, "a b", "60000", 1), takes(t, d, s.turn, "a b", "0", 1))
+		if n := integer(t, server.Client(t), "EXISTS", turnsKey(baseKey)); n != 0 {
+			return errors.Join(err, errors.New("the turn is still there"))
+		}
+		return err
+	}},
+	{"a holder dies", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		must(t, server.Client(t), "HSET", turnsKey(baseKey), "n", "1000 a")
+		return takes(t, d, s.turn, "b", "60000", 1)
+	}},
+	{"nothing was cut off", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, false), moves(t, d, s.moves, "a", time.Minute, false, true),
+			moves(t, d, s.moves, "b", time.Minute, true, false))
+	}},
+	{"a run ends", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		err := errors.Join(moves(t, d, s.moves, "a", time.Minute, false, true), moves(t, d, s.moves, "a", 0, false, true))
+		if n := integer(t, server.Client(t), "EXISTS", movesKey(baseKey)); n != 0 {
+			return errors.Join(err, errors.New("it is still remembered"))
+		}
+		return err
+	}},
+	{"two adopt what was cut off", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		cutOff(t, server, "dead")
+		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, true), moves(t, d, s.moves, "b", time.Minute, true, true),
+			moves(t, d, s.moves, "c", time.Minute, true, false))
+	}},
+	{"one is cut off while another goes on", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		cutOff(t, server, "dead")
+		return errors.Join(moves(t, d, s.moves, "a", time.Minute, false, true), moves(t, d, s.moves, "b", time.Minute, true, false),
+			moves(t, d, s.moves, "a", 0, false, true), moves(t, d, s.moves, "b", time.Minute, true, true))
+	}},
+	{"what was adopted is finished", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+		cutOff(t, server, "dead")
+		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, true), moves(t, d, s.moves, "b", 0, false, true),
+			moves(t, d, s.moves, "c", time.Minute, true, false))
+	}},
+}
+
+func TestDeskHistories(t *testing.T) {
+	t.Parallel()
+	for _, h := range deskHistories {
+		t.Run(h.name, func(t *testing.T) {
+			t.Parallel()
+			d, server := start(t)
+			if err := h.play(t, d, server, deskScripts{snappedScript, turnScript, movesScript}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestEveryDeskProtectionIsNeeded takes each protection out and expects a history
+// to notice.
+func TestEveryDeskProtectionIsNeeded(t *testing.T) {
+	t.Parallel()
+	for _, p := range []struct{ history, old, replacement string }{
+		{"an older snapshot is told later", "tonumber(string.match(stored, '^%d+')) <= at", "true"},
+		{"a success ends a failure", "redis.call('HDEL', snapshots, field)", ""},
+		{"two take a turn", "holder ~= ARGV[2]", "false"},
+		{"a turn is renewed and given up", "holder ~= ARGV[2]", "true"},
+		{"a turn is renewed and given up", "redis.call('HDEL', turns, ARGV[1])", ""},
+		{"a holder dies", "tonumber(last) > now", "true"},
+		{"nothing was cut off", "#runs == 0", "false"},
+		{"nothing was cut off", "tonumber(runs[i]) > now", "false"},
+		{"a run ends", "redis.call('HDEL', moves, ARGV[1])", ""},
+		{"two adopt what was cut off", "tonumber(runs[i]) > now", "false"},
+		{"two adopt what was cut off", "runs[i - 1] ~= ARGV[1]", "true"},
+		{"one is cut off while another goes on", "tonumber(runs[i]) > now", "false"},
+		{"what was adopted is finished", "redis.call('DEL', moves)", ""},
+	} {
+		t.Run(p.old, func(t *testing.T) {
+			t.Parallel()
+			if !strings.Contains(snappedSource+turnSource+movesSource, p.old) {
+				t.Fatalf("no script has %q: the sabotage would prove nothing", p.old)
+			}
+			cut := func(source string) *script.Script {
+				return script.New("directory.sabotaged", strings.ReplaceAll(source, p.old, p.replacement))
+			}
+			d, server := start(t)
+			i := slices.IndexFunc(deskHistories, func(h deskHistory) bool { return h.name == p.history })
+			if err := deskHistories[i].play(t, d, server, deskScripts{cut(snappedSource), cut(turnSource), cut(movesSource)}); err == nil {
+				t.Errorf("history %q holds without the protection", p.history)
+			}
+		})
+	}
+}
+
+func TestTurn(t *testing.T) {
+	t.Parallel()
+	d, _ := start(t)
+	for _, call := range []struct {
+		node, holder string
+		life         time.Duration
+		want         bool
+	}{
+		{"n", "a", time.Minute, true},
+		{"n", "b", time.Minute, false},
+		{"other", "b", time.Minute, true},
+		{"n", "a", 0, true},
+		{"n", "b", time.Minute, true},
+	} {
+		if got, err := d.Turn(t.Context(), call.node, call.holder, call.life); err != nil || got != call.want {
+			t.Errorf("Turn(%s, %s, %v) = %t, %v, want %t", call.node, call.holder, call.life, got, err, call.want)
+		}
+	}
+}
+
+// TestTurnIsKept: a turn that lasts is renewed.
+func TestTurnIsKept(t *testing.T) {
+	t.Parallel()
+	desk := &turnDesk{calls: make(chan turnCall, 10)}
+	end, err := takeTurn(t.Context(), desk, "n", 30*time.Millisecond)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := <-desk.calls
+	for range 3 {
+		if again := <-desk.calls; again != first {
+			t.Errorf("renewed by %+v, want %+v", again, first)
+		}
+	}
+	end()
+	var last turnCall
+	for len(desk.calls) > 0 {
+		last = <-desk.calls
+	}
+	if want := (turnCall{"n", first.holder, 0}); last != want {
+		t.Errorf("ended by %+v, want %+v", last, want)
+	}
+	desk.taken = true
+	if _, err := takeTurn(t.Context(), desk, "n", time.Minute); !errors.Is(err, ErrTurn) {
+		t.Errorf("turn of another: %v, want ErrTurn", err)
+	}
+}
+
+type turnCall struct {
+	node, holder string
+	life         time.Duration
+}
+
+type turnDesk struct {
+	calls chan turnCall
+	taken bool
+}
+
+func (d *turnDesk) Turn(_ context.Context, node, holder string, life time.Duration) (bool, error) {
+	if d.taken {
+		return false, nil
+	}
+	d.calls <- turnCall{node, holder, life}
+	return true, nil
+}
+
+// TestMoves: what was begun and not finished is adopted, once.
+func TestMoves(t *testing.T) {
+	t.Parallel()
+	d, _ := start(t)
+	adopt := func(want bool) func(bool) {
+		t.Helper()
+		end, any, err := AdoptMoves(t.Context(), d)
+		if err != nil || any != want {
+			t.Fatalf("AdoptMoves = %t, %v, want %t", any, err, want)
+		}
+		return end
+	}
+	begin := func() func(bool) {
+		t.Helper()
+		end, err := BeginMoves(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return end
+	}
+	end := begin()
+	adopt(false)
+	end(true)
+	adopt(false)
+	begin()(false)
+	redistest.Eventually(t, "it has ended", func() bool {
+		end, any, err := AdoptMoves(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if any {
+			end(true)
+		}
+		return any
+	})
+	adopt(false)
+}
