@@ -182,7 +182,7 @@ func TestFleetDev(t *testing.T) {
 	}
 	redistest.Eventually(t, "it says that a server died", func() bool {
 		said := d.stderr.String()
-		return strings.Contains(said, "the replica of partition 2 on "+victim.Node+" died") && strings.Contains(said, victim.Addr)
+		return strings.Contains(said, "the member of partition 2 on "+victim.Node+" died") && strings.Contains(said, victim.Addr)
 	})
 
 	began := time.Now()

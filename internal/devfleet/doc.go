@@ -22,7 +22,8 @@
 // Servers begin boot-fenced: as replicas of an address where nobody listens. Such
 // a server takes no writes and gives no data away until it is told what it is. One
 // that was killed and restarted is fenced again, and empty, as a machine without a
-// disk would be: nothing of the data is written to disk, the directory excepted.
+// disk would be: nothing of the data is written to disk, the directory excepted,
+// unless somebody has a snapshot taken. Then that is what it begins with.
 //
 //	           Start           fleet.Init, fleet.Add
 //	(no process) ──▶ boot-fenced ──▶ master or replica

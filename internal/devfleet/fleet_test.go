@@ -204,7 +204,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 		{"no data server starts", func(_ *testing.T, c *Config) { c.MaxMemory = "plenty" }, "argument must be a memory value"},
 		{
 			"one does not", func(t *testing.T, c *Config) { t.Helper(); c.Binary = failing(t, "node-1/partition-0") },
-			"devfleet: the replica of partition 0 on node-1: ",
+			"devfleet: the member of partition 0 on node-1: ",
 		},
 		{
 			"the directory does not", func(t *testing.T, c *Config) { t.Helper(); c.Binary = failing(t, "appendfsync") },

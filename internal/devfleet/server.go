@@ -31,7 +31,8 @@ type Server struct {
 	Addr      string // where it listens: HOST:PORT
 
 	// Proc is the process, to be killed, paused and restarted. A data server that is
-	// restarted is boot-fenced and empty. Stop ends it, the caller need not.
+	// restarted is boot-fenced, and empty if nobody had it save. Stop ends it, the
+	// caller need not.
 	Proc *redisproc.Proc
 }
 
@@ -109,7 +110,7 @@ func (s Server) String() string {
 	if s.Role == Directory {
 		return "the directory"
 	}
-	return fmt.Sprintf("the %s of partition %d on %s", s.Role, s.Partition, s.Node)
+	return fmt.Sprintf("the member of partition %d on %s", s.Partition, s.Node)
 }
 
 // discard ends servers that are of no use, and removes their folders.
