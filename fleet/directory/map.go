@@ -98,6 +98,18 @@ type Partition struct {
 	// compared only within one history. Empty if it is not known yet.
 	History string `json:"history,omitempty"`
 
+	// Before is the history that the master went on from. Members that have not
+	// followed it yet are still in that one.
+	Before string `json:"before,omitempty"`
+
+	// Run is what the master's process is called, another one after each start. Empty
+	// if it is not known yet.
+	Run string `json:"run,omitempty"`
+
+	// Floor is the highest epoch that the master knows of. Members that know of a
+	// higher one were promoted since.
+	Floor int64 `json:"floor,omitempty"`
+
 	// Prefer is the member that is to be the master next, of several that are
 	// equally far.
 	Prefer string `json:"prefer,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
@@ -42,6 +43,7 @@ type Agent struct {
 	cfg     Config
 	name    string
 	watch   watch
+	known   atomic.Int64 // the highest epoch that it has seen a map have
 }
 
 // New returns an agent.
@@ -67,14 +69,24 @@ func (a *Agent) Run(ctx context.Context) error {
 	leading, resign := context.CancelFunc(func() {}), func() {}
 	defer func() { leading(); resign() }()
 	led := false
+	var until time.Time // when it leads no more, unless it has said so again
 	for {
 		// The lease is renewed here, and nowhere does the loop wait for what a failover
 		// does: that has goroutines of its own.
+		asked := time.Now()
 		leads, err := a.lead(ctx)
+		if leads {
+			until = asked.Add(leadLife * a.cfg.Every)
+		}
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot ask the directory", "error", err)
+			if led && time.Now().After(until) {
+				// Somebody else may lead. If nobody does, it begins anew.
+				leading()
+				led = false
+			}
 		case leads && !led:
 			a.cfg.Logger.InfoContext(ctx, "the agent leads", "agent", a.name)
 			leading, resign = a.begin(ctx)
@@ -130,8 +142,11 @@ func (a *Agent) work(ctx context.Context) {
 		m, err := a.confirm(ctx)
 		if err == nil {
 			a.watch.look(ctx, a, m)
-			back.mend(ctx, m)
-			for _, p := range m.Partitions {
+			partitions := m.Partitions
+			if back.mend(ctx, m) {
+				partitions = nil // the next round looks at the map as it is then
+			}
+			for _, p := range partitions {
 				one := patients[p.ID]
 				if one == nil {
 					one = &patient{a: a, id: p.ID}
@@ -158,7 +173,17 @@ func (a *Agent) work(ctx context.Context) {
 func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	return a.desk.Confirm(ctx, 0)
+	m, err := a.desk.Confirm(ctx, 0)
+	if err == nil {
+		a.learn(m.Epoch)
+	}
+	return m, err
+}
+
+// learn remembers an epoch that a map has had.
+func (a *Agent) learn(epoch int64) {
+	for known := a.known.Load(); epoch > known && !a.known.CompareAndSwap(known, epoch); known = a.known.Load() {
+	}
 }
 
 // errOvertaken means that somebody else has gone on with a partition.
@@ -175,11 +200,18 @@ func (a *Agent) change(ctx context.Context, id int, still func(directory.Partiti
 		if id >= len(m.Partitions) || !still(m.Partitions[id]) {
 			return nil, errOvertaken
 		}
+		// Above all that is known of, so that no epoch is used twice even if the directory
+		// has just gone back.
 		next := m.Clone()
-		next.Epoch++
-		change(&next.Partitions[id])
+		next.Epoch = 1 + max(m.Epoch, a.known.Load(), a.watch.highest(m))
+		p := &next.Partitions[id]
+		was := p.Epoch
+		if change(p); p.Epoch != was {
+			p.Epoch = next.Epoch
+		}
 		err = a.desk.Change(ctx, m.Epoch, next)
 		if err == nil || errors.Is(err, directory.ErrUnconfirmed) {
+			a.learn(next.Epoch)
 			return next, nil
 		}
 		if !errors.Is(err, directory.ErrConflict) {

@@ -306,7 +306,9 @@ func TestReplicasArePutRight(t *testing.T) {
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
 	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
-	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, 1))
+	by, err := members.Look(t.Context(), p.Replicas[1].Addr)
+	must(t, err)
+	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1))
 	w.settled(f, 0)
 	if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Master.Addr {
 		t.Errorf("the master is %s by now, and nothing was wrong with %s", now.Master.Addr, p.Master.Addr)

@@ -165,10 +165,10 @@ type frozen struct {
 	once          sync.Once
 }
 
-func (s *frozen) Lead(ctx context.Context, addr string, floor int64) error {
+func (s *frozen) Lead(ctx context.Context, addr, run string, floor int64) error {
 	s.once.Do(func() { close(s.reached) })
 	<-s.goOn
-	return s.Servers.Lead(context.WithoutCancel(ctx), addr, floor)
+	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, floor)
 }
 
 // TestAFrozenAgentWakesUp in the middle of a failover that another one has finished.

@@ -83,22 +83,27 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 		return err
 	}
 	// The floor is the epoch that the map will have, or a later one: so members know
-	// about how far the map was, should the directory forget it.
-	if err := s.a.servers.Lead(ctx, chosen.Addr, m.Epoch+1); err != nil {
+	// about how far the map was, should the directory forget it, and who was promoted
+	// last.
+	floor := m.Epoch
+	for _, l := range looks {
+		floor = max(floor, l.Floor)
+	}
+	if err := s.a.servers.Lead(ctx, chosen.Addr, looks[chosen.Addr].Run, floor+1); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
 	look, err := s.a.servers.Look(ctx, chosen.Addr)
 	switch {
 	case err != nil:
 		return err
-	case !look.Master || !whole(look, m.Fleet, p.ID) || look.Before != looks[chosen.Addr].History:
+	case !look.Master || !whole(look, m.Fleet, p.ID) || !kept(look, looks[chosen.Addr]):
 		// It was restarted between being elected and leading, and is not what it was.
 		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
 	}
 	m, err = s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
 		p.ReadOnly = false
 		p.Epoch++
-		p.History = look.History
+		p.History, p.Before, p.Run, p.Floor = look.History, look.Before, look.Run, look.Floor
 		p.Prefer = ""
 		p.Replicas = nil
 		for _, member := range append([]directory.Member{old}, m.Partitions[s.id].Replicas...) {
@@ -192,12 +197,14 @@ func (s *patient) heal(ctx context.Context, p directory.Partition) {
 		}
 	}
 	restarted := p.History != "" && master.look.History != p.History
-	if len(down) > 0 || master.look.History != p.History {
+	news := master.look.History != p.History || master.look.Run != p.Run || master.look.Floor != p.Floor
+	if len(down) > 0 || news {
 		next, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch && !now.ReadOnly }, func(p *directory.Partition) {
-			p.History = master.look.History
 			if restarted {
+				p.Before = p.History
 				p.Epoch++ // what it was given in its last moments may be gone
 			}
+			p.History, p.Run, p.Floor = master.look.History, master.look.Run, master.look.Floor
 			for i := range p.Replicas {
 				if is, ok := down[p.Replicas[i].Addr]; ok {
 					p.Replicas[i].Down = is
@@ -243,3 +250,10 @@ func (s *patient) follow(ctx context.Context, p directory.Partition, r directory
 
 // copyPatience is how long a node's turn is held for one copy.
 const copyPatience = 10 * time.Second
+
+// kept reports whether a member that was promoted has all that it had when it was
+// elected.
+func kept(now, elected Look) bool {
+	return now.History == elected.History && now.Offset >= elected.Offset ||
+		now.Before == elected.History && now.Turned >= elected.Offset
+}

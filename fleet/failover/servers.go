@@ -2,6 +2,8 @@ package failover
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"net"
 	"strconv"
 	"strings"
@@ -24,8 +26,9 @@ type Servers interface {
 	// Fence makes a member a replica of nobody: it takes no writes, and is given none.
 	Fence(ctx context.Context, addr string) error
 
-	// Lead makes a member take writes, and raises its floor.
-	Lead(ctx context.Context, addr string, floor int64) error
+	// Lead makes a member take writes, and raises its floor, unless it was started
+	// again since it was in that run.
+	Lead(ctx context.Context, addr, run string, floor int64) error
 
 	// Follow makes a member a replica of another one, and ends its clients'
 	// connections.
@@ -122,6 +125,7 @@ func (r *Redis) do(ctx context.Context, addr string, build func(b rueidis.Builde
 func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
 	results, err := r.do(ctx, addr, func(b rueidis.Builder) []rueidis.Completed {
 		return []rueidis.Completed{
+			b.Info().Section("server").Build(),
 			b.Info().Section("replication").Build(),
 			b.Info().Section("persistence").Build(),
 			b.Mget().Key(directory.IdentityKey, directory.FloorKey).Build(),
@@ -130,19 +134,18 @@ func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
 	if err != nil {
 		return Look{}, err
 	}
-	replication, err := results[0].ToString()
+	info := map[string]string{}
+	for _, section := range results[:3] {
+		text, err := section.ToString()
+		if err != nil {
+			return Look{}, err
+		}
+		maps.Copy(info, fields(text))
+	}
+	keys, err := results[3].ToArray()
 	if err != nil {
 		return Look{}, err
 	}
-	persistence, err := results[1].ToString()
-	if err != nil {
-		return Look{}, err
-	}
-	keys, err := results[2].ToArray()
-	if err != nil {
-		return Look{}, err
-	}
-	info := fields(replication + persistence)
 	l := Look{
 		Master:  info["role"] == "master",
 		Linked:  info["master_link_status"] == "up",
@@ -150,6 +153,7 @@ func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
 		Copying: info["master_sync_in_progress"] == "1",
 		History: info["master_replid"],
 		Before:  info["master_replid2"],
+		Run:     info["run_id"],
 	}
 	l.Identity, _ = keys[0].ToString()
 	floor, _ := keys[1].ToString()
@@ -212,13 +216,35 @@ func (r *Redis) replicaOf(ctx context.Context, addr, host, port string) error {
 
 // Lead makes a member take writes. Its floor is raised before the map names it, so
 // that no client places a tag by a map that is too old.
-func (r *Redis) Lead(ctx context.Context, addr string, floor int64) error {
-	_, err := r.do(ctx, addr, func(b rueidis.Builder) []rueidis.Completed {
-		return []rueidis.Completed{
-			b.ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", "0").Build(),
-			b.Replicaof().No().One().Build(),
-			b.Set().Key(directory.FloorKey).Value(strconv.FormatInt(floor, 10)).Build(),
+//
+// All goes by one connection, which ends with the process: what was started again
+// after it was elected, and may have lost its data, is not promoted. Replicas that
+// follow it by its address would copy it.
+func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64) error {
+	_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
+		c, err := r.client(addr)
+		if err != nil {
+			return struct{}{}, err
 		}
+		return struct{}{}, c.Dedicated(func(c rueidis.DedicatedClient) error {
+			text, err := c.Do(ctx, c.B().Info().Section("server").Build()).ToString()
+			if err != nil {
+				return err
+			}
+			if now := fields(text)["run_id"]; now != run {
+				return fmt.Errorf("%s was started again", addr)
+			}
+			for _, result := range c.DoMulti(ctx,
+				c.B().ConfigSet().ParameterValue().ParameterValue("min-replicas-to-write", "0").Build(),
+				c.B().Replicaof().No().One().Build(),
+				c.B().Set().Key(directory.FloorKey).Value(strconv.FormatInt(floor, 10)).Build(),
+			) {
+				if err := result.Error(); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
 	})
 	return err
 }

@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
 )
@@ -13,38 +14,52 @@ import (
 // for ever.
 type setback struct {
 	a     *Agent
-	epoch int64 // of the map that was last found to be too old
-	seen  int   // rounds in a row
+	begun bool // whether the epoch was raised when this agent began to lead
 }
 
-// jump is by how much the epoch goes up then. Members know the epoch of the last map
-// by which one of them was promoted; there were others since, but not so many.
-const jump = 1000
+// ahead is by how much members are ahead of the map when nothing is wrong: between a
+// promotion and its map, or while partitions are added.
+const ahead = 2
 
-// mend gives the map an epoch above all that anybody can have seen, if members know
-// of one that is higher than its own. Who is master by it may be wrong, too: so all
-// partitions are read-only, and elect one anew of those who can be reached.
-func (s *setback) mend(ctx context.Context, m *directory.Map) {
-	highest := s.a.watch.highest(m)
-	if highest <= m.Epoch || s.epoch != m.Epoch {
-		s.epoch, s.seen = m.Epoch, 0
-		return
+// mend gives the map an epoch above all that anybody can have seen, if the agent or
+// members know of one that is higher than its own. Who is master by it may be wrong,
+// too: so all partitions are read-only, and elect one anew of those who can be
+// reached.
+//
+// Clients may know of a map that no member does. So an agent that begins to lead,
+// and has seen nothing yet, raises the epoch in any case: to the time of day, which
+// no map of before has reached.
+//
+// It reports whether the map is another one now, or is to be.
+func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
+	known := max(s.a.known.Load(), s.a.watch.highest(m)-ahead)
+	if known <= m.Epoch && s.begun {
+		return false
 	}
-	// For a moment that is so in every failover, between a promotion and its map.
-	if s.seen++; s.seen < 2*misses {
-		return
+	m, err := s.a.confirm(ctx) // others may have changed it since members were looked at
+	if err != nil {
+		return true
 	}
 	next := m.Clone()
-	next.Epoch = highest + jump
-	next.Floor = next.Epoch
-	for i := range next.Partitions {
-		next.Partitions[i].ReadOnly = true
-		next.Partitions[i].Epoch = next.Epoch
+	next.Epoch = max(known+1, m.Epoch+1, time.Now().UnixMilli())
+	lost := known > m.Epoch
+	if lost {
+		next.Floor = next.Epoch
+		for i := range next.Partitions {
+			p := &next.Partitions[i]
+			p.ReadOnly, p.Epoch = true, next.Epoch
+			p.Run = "" // it says of the master that it has all that was confirmed
+		}
 	}
 	if err := s.a.desk.Change(ctx, m.Epoch, next); err != nil {
-		return // it is tried again
+		return true
 	}
-	s.a.note(ctx, next, -1, fmt.Sprintf("the directory had gone back to epoch %d, and members knew of %d: all partitions elect anew", m.Epoch, highest))
+	s.begun = true
+	s.a.learn(next.Epoch)
+	if lost {
+		s.a.note(ctx, next, -1, fmt.Sprintf("the directory had gone back to epoch %d, and there was an epoch %d: all partitions elect anew", m.Epoch, known))
+	}
+	return true
 }
 
 // highest returns the highest epoch that a member of the fleet knows of.

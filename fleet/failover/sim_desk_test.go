@@ -1,0 +1,64 @@
+package failover_test
+
+import (
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+)
+
+// desk is the directory: one map, and who leads.
+type desk struct {
+	host
+
+	w      *world
+	m      *directory.Map
+	stored []*directory.Map // all that there were
+	leader string
+	until  time.Time
+	events []directory.Event
+}
+
+func (d *desk) lead(agent string, life time.Duration) bool {
+	if d.w.leaders && !d.w.calm {
+		return true
+	}
+	if d.leader != "" && d.leader != agent && time.Now().Before(d.until) {
+		return false
+	}
+	d.leader, d.until = agent, time.Now().Add(life)
+	return true
+}
+
+// confirm returns nil if the map with that epoch is the present one.
+func (d *desk) confirm(epoch int64) *directory.Map {
+	if d.m.Epoch == epoch {
+		return nil
+	}
+	return d.m.Clone()
+}
+
+func (d *desk) change(by string, epoch int64, next *directory.Map) error {
+	if next.Epoch <= epoch {
+		return directory.ErrMap
+	}
+	if d.m == next {
+		return nil // a repeat
+	}
+	if d.m.Epoch != epoch {
+		return directory.ErrConflict
+	}
+	d.w.checkChange(by, d.m, next)
+	d.m = next
+	d.stored = append(d.stored, next)
+	for _, p := range next.Partitions {
+		d.w.say("%s: map %d: partition %d epoch %d, read-only %v, %s and %v, history %s", by, next.Epoch, p.ID, p.Epoch, p.ReadOnly, p.Master.Addr, p.Replicas, p.History)
+	}
+	return nil
+}
+
+// restore has the directory come back with an earlier map.
+func (d *desk) restore(back int) {
+	d.m = d.stored[max(0, len(d.stored)-1-back)]
+	d.leader = ""
+	d.w.say("the directory is restored: map %d of %d", d.m.Epoch, d.stored[len(d.stored)-1].Epoch)
+}

@@ -1,0 +1,234 @@
+package failover_test
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// fault is something that goes wrong for a while.
+type fault func(w *world)
+
+func killAny(w *world)    { w.killSome(w.anyServer()) }
+func killMaster(w *world) { w.killSome(w.anyMaster()) }
+func stopAny(w *world)    { w.stopSome(&w.anyServer().host) }
+func stopMaster(w *world) { w.stopSome(&w.anyMaster().host) }
+func slowAny(w *world)    { w.slowSome(&w.anyServer().host) }
+func lagAny(w *world)     { w.lagSome(w.anyServer()) }
+func saveAny(w *world)    { w.anyServer().save() }
+
+func cutAgentFromServer(w *world)     { w.cutSome(&w.anyAgent().now.host, &w.anyServer().host) }
+func cutAgentFromMaster(w *world)     { w.cutSome(&w.anyAgent().now.host, &w.anyMaster().host) }
+func cutAgentFromDirectory(w *world)  { w.cutSome(&w.anyAgent().now.host, &w.dir.host) }
+func cutAgentFromServers(w *world)    { w.cutAll(&w.anyAgent().now.host) }
+func cutClientFromMaster(w *world)    { w.cutSome(&w.anyClient().host, &w.anyMaster().host) }
+func cutClientFromDirectory(w *world) { w.cutSome(&w.anyClient().host, &w.dir.host) }
+func cutReplication(w *world)         { w.cutSome(&w.anyServer().host, &w.anyMaster().host) }
+func cutServerFromServers(w *world)   { w.cutAll(&w.anyServer().host) }
+
+func killAgent(w *world) { w.anyAgent().now.strike(0) }
+func stopAgent(w *world) { w.anyAgent().now.strike(w.while()) }
+
+func stopDirectory(w *world) { w.stopSome(&w.dir.host) }
+func slowDirectory(w *world) { w.slowSome(&w.dir.host) }
+func killDirectory(w *world) { w.endDirectory() }
+
+// faults are what a schedule draws from, some more often than others.
+func faults() []fault {
+	return []fault{
+		killAny, killAny, killAny, killMaster, killMaster, killMaster,
+		stopAny, stopAny, stopMaster, stopMaster, stopMaster,
+		cutAgentFromServer, cutAgentFromMaster, cutAgentFromMaster, cutAgentFromDirectory, cutAgentFromServers,
+		cutClientFromMaster, cutClientFromDirectory, cutReplication, cutServerFromServers,
+		slowAny, slowDirectory, lagAny, lagAny, lagAny, saveAny, saveAny,
+		killAgent, killAgent, stopAgent, stopAgent, stopDirectory, killDirectory,
+	}
+}
+
+// while is how long something lasts: mostly some seconds.
+func (w *world) while() time.Duration {
+	return time.Duration(float64(100*time.Millisecond) * math.Exp(w.rng.Float64()*math.Log(120)))
+}
+
+// between is how long it takes to the next fault: often next to nothing.
+func (w *world) between() time.Duration {
+	return time.Duration(float64(time.Millisecond) * math.Exp(w.rng.Float64()*math.Log(5000)))
+}
+
+func pick[T any](w *world, of []T) T { return of[w.rng.IntN(len(of))] }
+
+func (w *world) anyServer() *server { return pick(w, w.servers) }
+func (w *world) anyAgent() *agency  { return pick(w, w.agents) }
+func (w *world) anyClient() *client { return pick(w, w.clients) }
+
+func (w *world) anyMaster() *server {
+	return w.server(pick(w, w.dir.m.Partitions).Master.Addr)
+}
+
+func (w *world) killSome(s *server) {
+	machine, how, d := w.rng.IntN(3) == 0, w.rng.IntN(3), w.while()
+	if s.down || !w.mayForget(s) {
+		return
+	}
+	s.die(machine)
+	w.later(d, func() { s.rise(how) })
+}
+
+// mayForget reports whether a server can lose what it has in memory without a loss
+// that nobody could prevent. Where writes are confirmed by a replica, members are
+// lost one at a time, and what a replica has another one has, too.
+func (w *world) mayForget(s *server) bool {
+	p := w.dir.m.Partitions[s.partition]
+	if w.confirmed == 0 {
+		return s.name == p.Master.Addr || w.baseWithout(s)
+	}
+	var others [][]bool
+	for _, m := range p.Members() {
+		o := w.server(m.Addr)
+		switch {
+		case o == s:
+		case o.down || o.forgot || o.amnesic || o.history != p.History:
+			return false
+		case m != p.Master:
+			others = append(others, w.has(o.log))
+		}
+	}
+	for _, e := range s.log {
+		if e.id > 0 && !w.ledger.writes[e.id-1].failed && !slices.ContainsFunc(others, func(has []bool) bool { return has[e.id] }) {
+			return false
+		}
+	}
+	return true
+}
+
+// baseWithout reports whether there is another member from which a partition can
+// go on: one of the history that the map has, or the master with its data.
+func (w *world) baseWithout(s *server) bool {
+	p := w.dir.m.Partitions[s.partition]
+	for _, m := range p.Members() {
+		o := w.server(m.Addr)
+		same := !o.down && (o.history == p.History || o.before == p.History)
+		if o != s && !o.gone && o.identity == o.belongs() && (same || m == p.Master) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *world) stopSome(h *host) {
+	d := w.while()
+	w.pause(h)
+	w.later(d, func() { w.resume(h) })
+}
+
+func (w *world) cutSome(a, b *host) {
+	d := w.while()
+	if a == b || w.isCut(a, b) {
+		return
+	}
+	w.say("%s is cut off from %s", a.name, b.name)
+	w.cut(a, b)
+	w.later(d, func() {
+		w.say("%s is not cut off from %s any more", a.name, b.name)
+		w.mend(a, b)
+	})
+}
+
+// cutAll cuts a host off from all servers.
+func (w *world) cutAll(h *host) {
+	d := w.while()
+	w.say("%s is cut off from all servers", h.name)
+	for _, s := range w.servers {
+		if &s.host != h && !w.isCut(h, &s.host) {
+			w.cut(h, &s.host)
+			w.later(d, func() { w.mend(h, &s.host) })
+		}
+	}
+}
+
+func (w *world) slowSome(h *host) {
+	h.slow, h.trouble = time.Duration(w.rng.IntN(1500))*time.Millisecond, time.Now()
+	w.say("%s is slow: up to %v", h.name, h.slow)
+	w.later(w.while(), func() { h.slow, h.trouble = 0, time.Now() })
+}
+
+func (w *world) lagSome(s *server) {
+	s.lag = w.while() / 3
+	w.say("%s lags behind by %v", s.name, s.lag)
+	w.later(w.while(), func() { s.lag = w.quickly(s) })
+}
+
+// quickly is how long a write takes to a replica that is well.
+func (w *world) quickly(s *server) time.Duration {
+	return 200*time.Microsecond + time.Duration(w.draw(&s.host, &s.host, int64(3*time.Millisecond)))
+}
+
+// endDirectory has the directory come back, perhaps with an earlier map.
+func (w *world) endDirectory() {
+	if w.dir.down {
+		return
+	}
+	d, back := w.while(), 0
+	if w.restores {
+		back = w.rng.IntN(6)
+	}
+	w.kill(&w.dir.host)
+	w.say("the directory dies")
+	w.later(d, func() {
+		if w.dir.down {
+			w.dir.down = false
+			w.dir.restore(back)
+		}
+	})
+}
+
+// calmDown ends all faults. Of the members that are down, some never come back.
+func (w *world) calmDown() {
+	w.calm, w.calmed = true, time.Now()
+	w.say("no more faults")
+	for _, a := range w.agents {
+		a.now.goOn()
+		a.restart()
+	}
+	for _, from := range w.everybody() {
+		for _, to := range w.everybody() {
+			w.mend(from, to)
+		}
+		w.resume(from)
+		if from.slow > 0 {
+			from.slow, from.trouble = 0, time.Now()
+		}
+	}
+	if w.dir.down {
+		w.dir.down = false
+		w.dir.restore(0)
+	}
+	lost := 0
+	for _, s := range w.servers {
+		if s.gone {
+			lost++
+		}
+	}
+	for _, s := range w.servers {
+		s.lag = w.quickly(s)
+		if s.down && !s.gone && w.confirmed == 0 && 2*(lost+1) <= len(w.servers) && w.upWithout(s) && w.rng.IntN(2) == 0 {
+			lost++
+			s.gone = true
+			w.say("%s never comes back", s.name)
+			continue
+		}
+		s.rise(w.rng.IntN(3))
+	}
+}
+
+// upWithout reports whether another member can be elected now.
+func (w *world) upWithout(s *server) bool {
+	p := w.dir.m.Partitions[s.partition]
+	for _, m := range p.Members() {
+		o := w.server(m.Addr)
+		if o != s && !o.down && !o.forgot && o.identity == o.belongs() && (o.history == p.History || o.before == p.History) {
+			return true
+		}
+	}
+	return false
+}
