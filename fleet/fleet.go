@@ -99,6 +99,12 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 		stop()
 		return nil, unasked(ctx, err)
 	}
+	if asks := f.Map().Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
+		stop()
+		few := ErrConfig.Saying("a WaitReplicas of %d saves nothing: failovers of this fleet count on %d", cfg.WaitReplicas, asks)
+		few.Hint = "Wait for as many replicas as Settings.Confirmed says, or for none."
+		return nil, few
+	}
 	f.following.Go(f.follow)
 	return f, nil
 }

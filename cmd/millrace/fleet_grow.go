@@ -123,6 +123,7 @@ type fleetInit struct {
 	PlacementLife time.Duration `placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
 	MaxTags       int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
 	MaxFill       int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
+	Confirmed     int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with whoever there is. Defaults to 1."`
 }
 
 // Help shows examples.
@@ -140,7 +141,7 @@ Examples:
 // Run makes the fleet.
 func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	settings := directory.Settings{
-		ViewLife: c.ViewLife, ReplyLimit: c.ReplyLimit, PlacementLife: c.PlacementLife, MaxTags: c.MaxTags, MaxFill: c.MaxFill,
+		ViewLife: c.ViewLife, ReplyLimit: c.ReplyLimit, PlacementLife: c.PlacementLife, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
 	}
 	return c.grow(ctx, a, settings, fleet.Init)
 }

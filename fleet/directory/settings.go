@@ -25,9 +25,10 @@ type Settings struct {
 	// Defaults to no limit.
 	MaxTags int64 `json:"max_tags,omitempty"`
 
-	// Confirmed is how many replicas writers wait for, with their WaitReplicas. A
-	// failover then wants to see so many replicas that one of them has every write
-	// that was confirmed. Defaults to 0.
+	// Confirmed is how many replicas writers may wait for, with their WaitReplicas. A
+	// failover wants to see so many replicas that one of them has every write that
+	// was confirmed: with one replica that one, of two both. Below 0 it goes on with
+	// whoever there is. Defaults to 1.
 	Confirmed int `json:"confirmed,omitempty"`
 
 	// MaxFill is the part of its maxmemory, in percent, that a partition fills
@@ -42,6 +43,7 @@ const (
 	DefaultReplyLimit    = 500 * time.Millisecond
 	DefaultPlacementLife = 10 * time.Second
 	DefaultMaxFill       = 80
+	DefaultConfirmed     = 1
 )
 
 // Effective returns the settings with their defaults filled in.
@@ -57,6 +59,9 @@ func (s Settings) Effective() Settings {
 	}
 	if s.MaxFill == 0 {
 		s.MaxFill = DefaultMaxFill
+	}
+	if s.Confirmed == 0 {
+		s.Confirmed = DefaultConfirmed
 	}
 	return s
 }

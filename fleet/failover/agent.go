@@ -19,10 +19,6 @@ type Config struct {
 	// after three looks. Defaults to 500 milliseconds.
 	Every time.Duration
 
-	// Turns are shared with whatever else makes a node's servers fork, so that a node
-	// does one such thing at a time. Defaults to turns of its own.
-	Turns *Turns
-
 	// Logger is told what the agent does. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -36,9 +32,16 @@ const (
 	returns = 3
 )
 
+// Desk is where agents leave word for each other, and take turns. A
+// [directory.Redis] is one.
+type Desk interface {
+	directory.Desk
+	directory.Turns
+}
+
 // Agent watches a fleet and replaces masters. Several may run; one of them leads.
 type Agent struct {
-	desk    directory.Desk
+	desk    Desk
 	servers Servers
 	cfg     Config
 	name    string
@@ -47,12 +50,9 @@ type Agent struct {
 }
 
 // New returns an agent.
-func New(desk directory.Desk, servers Servers, cfg Config) *Agent {
+func New(desk Desk, servers Servers, cfg Config) *Agent {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
-	}
-	if cfg.Turns == nil {
-		cfg.Turns = new(Turns)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -38,9 +38,9 @@
 // # Guarantees
 //
 //   - At no time are writes to two servers of a partition successes.
-//   - A write that was confirmed by WaitReplicas(k) is not lost, if Settings.Confirmed
-//     is k: with fewer replicas to be seen than it takes to know, the partition stays
-//     read-only.
+//   - A write that was confirmed by WaitReplicas is not lost, for as many replicas as
+//     Settings.Confirmed says, 1 by default: with fewer to be seen than it takes to
+//     know, the partition stays read-only.
 //   - Without that, what is lost is what the elected member had not been sent.
 //   - Read-only ends by itself when a member with the data can be reached, whoever
 //     dies in between.

@@ -13,6 +13,7 @@ type Look struct {
 	Master   bool   // whether it takes writes
 	Follows  string // the address of its master, if it is a replica
 	Linked   bool   // whether it is given what that does
+	InStep   int    // how many replicas it sends what it does, if it is a master
 	Loading  bool   // whether it reads its data from disk
 	Copying  bool   // whether it gets all of its master's data, and has none of its own
 	History  string // the id of what it replicates or, as a master, makes

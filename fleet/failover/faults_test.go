@@ -310,9 +310,7 @@ func TestFaults(t *testing.T) {
 	if os.Getenv("MILLRACE_SOAK") != "" {
 		faults = 200
 	}
-	settings := quick
-	settings.Confirmed = 1
-	w := start(t, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2, Settings: settings})
+	w := start(t, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
 	f := w.client(fleet.Config{WaitReplicas: 1})
 	stop := w.agent()
 	w.agent()

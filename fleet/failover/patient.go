@@ -76,9 +76,11 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 	if !retry.Sleep(ctx, m.Settings.Grace()) {
 		return context.Cause(ctx)
 	}
-	s.catchUp(ctx, p)
+	if s.a.watch.of(p.Master.Addr).missed == 0 {
+		s.catchUp(ctx, p)
+	}
 	looks := s.fence(ctx, p)
-	chosen, err := elect(m.Fleet, p, looks, m.Settings.Confirmed)
+	chosen, err := elect(m.Fleet, p, looks, m.Settings.Effective().Confirmed)
 	if err != nil {
 		return err
 	}
@@ -125,7 +127,7 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 }
 
 // catchUp waits a moment for replicas to get what the master has and they do not,
-// if it answers.
+// if it answers. One that has just missed a look is not waited for.
 func (s *patient) catchUp(ctx context.Context, p directory.Partition) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -192,7 +194,7 @@ func (s *patient) heal(ctx context.Context, p directory.Partition) {
 		switch {
 		case !r.Down && h.missed >= misses:
 			down[r.Addr] = true
-		case r.Down && h.good >= returns && follows && h.look.Linked && !h.look.Copying:
+		case r.Down && h.good >= returns && follows && h.look.Linked && !h.look.Copying && master.look.InStep >= live:
 			down[r.Addr] = false
 		}
 	}
@@ -217,19 +219,24 @@ func (s *patient) heal(ctx context.Context, p directory.Partition) {
 			}
 		}
 	}
-	if need := min(1, live); s.on != p.Master.Addr || s.need != need {
+	// What the master does not count yet it sends nothing, for up to a second after the
+	// copy, although the replica says that they are linked.
+	if need := min(1, live, master.look.InStep); s.on != p.Master.Addr || s.need != need {
 		if s.a.servers.Need(ctx, p.Master.Addr, need) == nil {
 			s.need, s.on = need, p.Master.Addr
 		}
 	}
 }
 
-// follow makes a replica follow the master when it is the turn of the master's node,
+// follow makes a replica follow the master if it is the turn of the master's node,
 // where the copy is made, and waits until it is in step.
 func (s *patient) follow(ctx context.Context, p directory.Partition, r directory.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
-	end, err := s.a.cfg.Turns.Take(ctx, p.Master.Node)
+	end, err := directory.TakeTurn(ctx, s.a.desk, p.Master)
+	if errors.Is(err, directory.ErrTurn) {
+		return nil // the next round tries again
+	}
 	if err != nil {
 		return err
 	}

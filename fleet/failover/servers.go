@@ -155,6 +155,12 @@ func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
 		Before:  info["master_replid2"],
 		Run:     info["run_id"],
 	}
+	for name, value := range info {
+		// A replica that has got its copy counts from its first acknowledgement on.
+		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
+			l.InStep++
+		}
+	}
 	l.Identity, _ = keys[0].ToString()
 	floor, _ := keys[1].ToString()
 	l.Floor, _ = strconv.ParseInt(floor, 10, 64)

@@ -98,7 +98,7 @@ func (p inDesk) Confirm(ctx context.Context, epoch int64) (*directory.Map, error
 		m.Settings.ViewLife, m.Settings.ReplyLimit = 1, 1
 	}
 	if p.w.sabotage.few {
-		m.Settings.Confirmed = 0
+		m.Settings.Confirmed = -1
 	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
@@ -150,6 +150,10 @@ func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (boo
 		return true, nil
 	}
 	return leads, err
+}
+
+func (p inDesk) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+	return ask(ctx, p.process, func(d *desk) bool { return d.turn(node, holder, life) })
 }
 
 func (p inDesk) Hint(ctx context.Context, _ directory.Hint) error {

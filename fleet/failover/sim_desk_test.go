@@ -16,6 +16,7 @@ type desk struct {
 	leader string
 	until  time.Time
 	events []directory.Event
+	turns  map[string]nodeTurn
 }
 
 func (d *desk) lead(agent string, life time.Duration) bool {
@@ -27,6 +28,24 @@ func (d *desk) lead(agent string, life time.Duration) bool {
 	}
 	d.leader, d.until = agent, time.Now().Add(life)
 	return true
+}
+
+// turn gives the turn of a node. Nobody but agents takes one here.
+func (d *desk) turn(node, holder string, life time.Duration) bool {
+	if t := d.turns[node]; t.holder != "" && t.holder != holder && time.Now().Before(t.until) {
+		return false
+	}
+	if d.turns == nil {
+		d.turns = map[string]nodeTurn{}
+	}
+	d.turns[node] = nodeTurn{holder, time.Now().Add(life)}
+	return true
+}
+
+// nodeTurn is who has one, and for how long.
+type nodeTurn struct {
+	holder string
+	until  time.Time
 }
 
 // confirm returns nil if the map with that epoch is the present one.

@@ -1,6 +1,7 @@
 package failover_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 	"time"
@@ -47,10 +48,9 @@ func TestProtections(t *testing.T) {
 		}, sabotage{blind: true}, "I1 I2 I6"},
 		{"members are fenced", 0, func(w *world) {
 			// The replica that is behind overtakes the other one after it was looked at.
-			w.with(func() {
-				w.cutAgents(w.servers[0])
-				w.servers[1].lag, w.servers[2].lag = 20*time.Second, 6*time.Second
-			})
+			w.with(func() { w.servers[1].lag, w.servers[2].lag = 20*time.Second, 8*time.Second })
+			time.Sleep(5 * time.Second)
+			w.with(func() { w.cutAgents(w.servers[0]) })
 			w.eventually(func() bool { return len(w.agents[0].now.fenced) == 2 })
 			time.Sleep(10 * time.Millisecond)
 			w.with(func() { w.servers[1].lag = 0 })
@@ -119,7 +119,7 @@ func TestProtections(t *testing.T) {
 			for seed := uint64(1); broken == "" && seed <= 100; seed++ {
 				s := schedule{
 					free: true, seed: seed, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
-					settings: directory.Settings{ViewLife: 3 * time.Second, ReplyLimit: time.Second, Confirmed: tc.confirmed},
+					settings: directory.Settings{ViewLife: 3 * time.Second, ReplyLimit: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
 				}
 				if tc.out.late {
 					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, true

@@ -149,6 +149,11 @@ func (s *server) look() failover.Look {
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
 		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor,
 	}
+	for _, r := range s.replicas() {
+		if r.link == linked {
+			l.InStep++
+		}
+	}
 	if !s.master {
 		l.Follows = "127.0.0.1:1"
 		if s.target != nil {

@@ -40,6 +40,7 @@
 package failover_test
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/rand/v2"
@@ -230,7 +231,7 @@ func random(seed uint64) schedule {
 		settings: directory.Settings{
 			ViewLife:   time.Duration(200+rng.IntN(800)) * time.Millisecond,
 			ReplyLimit: time.Duration(200+rng.IntN(300)) * time.Millisecond,
-			Confirmed:  confirmed,
+			Confirmed:  cmp.Or(confirmed, -1),
 		},
 	}
 }

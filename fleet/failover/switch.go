@@ -23,7 +23,7 @@ var ErrNotSwitched = &millrace.Error{
 // nothing: writes are held up for a Grace, the replica gets what it lacks, and only
 // then does it lead. An empty addr means any replica that is in step. Agents that
 // run help, and need not.
-func Switch(ctx context.Context, desk directory.Desk, servers Servers, partition int, addr string, logger *slog.Logger) error {
+func Switch(ctx context.Context, desk Desk, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(desk, servers, Config{Logger: logger})
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)

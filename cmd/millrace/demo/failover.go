@@ -94,7 +94,7 @@ func playFailover(ctx context.Context, st *stage) (seen Scene, err error) {
 	servers, err := devfleet.Start(ctx, devfleet.Config{
 		Binary: binary, Nodes: failoverNodes, Partitions: failoverPartitions, Replicas: failoverNodes - 1,
 		// A failover waits for these two, and a bit.
-		Settings: directory.Settings{ViewLife: 400 * time.Millisecond, ReplyLimit: 400 * time.Millisecond, Confirmed: 1},
+		Settings: directory.Settings{ViewLife: 400 * time.Millisecond, ReplyLimit: 400 * time.Millisecond},
 	})
 	if err != nil {
 		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))
@@ -157,7 +157,7 @@ func (p *failoverPlay) perform(ctx context.Context) error {
 }
 
 // watchOver has agents watch the fleet until stop is called.
-func (p *failoverPlay) watchOver(ctx context.Context, dir directory.Desk) (stop func()) {
+func (p *failoverPlay) watchOver(ctx context.Context, dir failover.Desk) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var agents sync.WaitGroup
 	for range failoverAgents {

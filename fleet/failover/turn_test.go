@@ -1,0 +1,85 @@
+package failover
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestNoCopyInAnothersTurn: a copy for a replica and a snapshot never happen together
+// on a node, whichever processes they are of.
+func TestNoCopyInAnothersTurn(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1})
+	members := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(members.Close)
+	p := w.mapNow().Partitions[0]
+	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	turn := func(life time.Duration) {
+		t.Helper()
+		if has, err := w.dir.Turn(t.Context(), p.Master.Node, "a keeper", life); err != nil || !has {
+			t.Fatalf("Turn = %t, %v", has, err)
+		}
+	}
+	turn(time.Minute)
+	desk := &refusals{Desk: w.dir}
+	ctx, cancel := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	running.Go(func() { _ = New(desk, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	redistest.Eventually(t, "the agent has asked for the turn again", func() bool {
+		l, err := members.Look(t.Context(), p.Replicas[0].Addr)
+		must(t, err)
+		if l.Follows == p.Master.Addr {
+			t.Fatal("a copy in another's turn")
+		}
+		return desk.count.Load() > 1
+	})
+	turn(0)
+	w.settled(w.client(fleet.Config{}), 0)
+}
+
+// refusals counts the turns that a desk did not give.
+type refusals struct {
+	Desk
+	count atomic.Int32
+}
+
+func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+	has, err := d.Desk.Turn(ctx, node, holder, life)
+	if err == nil && !has {
+		d.count.Add(1)
+	}
+	return has, err
+}
+
+// TestInStep: a master says how many replicas it sends what it does.
+func TestInStep(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 1})
+	members := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(members.Close)
+	p := w.mapNow().Partitions[0]
+	inStep := func(want int) {
+		t.Helper()
+		redistest.Eventually(t, "the master counts its replicas", func() bool {
+			l, err := members.Look(t.Context(), p.Master.Addr)
+			must(t, err)
+			return l.Master && l.InStep == want
+		})
+	}
+	inStep(1)
+	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	inStep(0)
+	must(t, members.Follow(t.Context(), p.Replicas[0].Addr, p.Master.Addr))
+	inStep(1)
+}
