@@ -327,3 +327,15 @@ func TestClosed(t *testing.T) {
 		t.Errorf("a read after Close = %v, want ErrClosed", err)
 	}
 }
+
+// TestWaitingForTooFew is refused: a failover would count on more.
+func TestWaitingForTooFew(t *testing.T) {
+	t.Parallel()
+	settings := quick
+	settings.Confirmed = 2
+	tf := startFleet(t, 1, 0, settings)
+	_, err := Open(t.Context(), tf.dir, Config{WaitReplicas: 1})
+	wantError(t, err, ErrConfig)
+	tf.open(Config{WaitReplicas: 2})
+	tf.open(Config{})
+}

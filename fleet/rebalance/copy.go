@@ -1,0 +1,137 @@
+package rebalance
+
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/redis/rueidis"
+)
+
+// A parcel is what is copied in one step, which neither partition must feel: so many
+// keys and, by what the server says they take, so many bytes; or one larger key.
+const (
+	parcelKeys  = 200
+	parcelBytes = 1 << 20
+)
+
+// dumped is the value of a key on its way.
+type dumped struct {
+	key     string
+	payload string
+	ends    int64 // when it expires, in milliseconds by the clock of its server, 0 for never
+}
+
+// copy copies all keys of a tag, parcel by parcel.
+func (m *Mover) copy(ctx context.Context, it *item) error {
+	for keys := range slices.Chunk(it.keys, parcelKeys) {
+		parcels, err := m.pack(ctx, it, keys)
+		if err != nil {
+			return err
+		}
+		for _, parcel := range parcels {
+			values, err := m.dump(ctx, it, parcel)
+			if err != nil {
+				return err
+			}
+			if err := m.restore(ctx, it, values); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// pack shares keys out over parcels by their size.
+func (m *Mover) pack(ctx context.Context, it *item, keys []string) (parcels [][]string, err error) {
+	err = m.again(ctx, "pack", it.tag, func() error {
+		c := m.client(it.from)
+		asks := make([]rueidis.Completed, len(keys))
+		for i, key := range keys {
+			asks[i] = c.B().MemoryUsage().Key(key).Build()
+		}
+		parcels = nil
+		var size int64
+		for i, reply := range c.DoMulti(ctx, asks...) {
+			bytes, err := reply.AsInt64()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return err
+			}
+			if size += bytes; i == 0 || size > parcelBytes {
+				parcels, size = append(parcels, nil), bytes
+			}
+			parcels[len(parcels)-1] = append(parcels[len(parcels)-1], keys[i])
+		}
+		return nil
+	})
+	return parcels, err
+}
+
+// dump returns the values of keys as they are at one moment: a write that comes too
+// late for everybody is in all of them, or in none. Those that have expired are left
+// out.
+func (m *Mover) dump(ctx context.Context, it *item, keys []string) (values []dumped, err error) {
+	err = m.again(ctx, "dump", it.tag, func() error {
+		c := m.client(it.from)
+		asks := []rueidis.Completed{c.B().Multi().Build(), c.B().Time().Build()}
+		for _, key := range keys {
+			asks = append(asks, c.B().Pttl().Key(key).Build())
+		}
+		for _, key := range keys {
+			asks = append(asks, c.B().Dump().Key(key).Build())
+		}
+		replies := c.DoMulti(ctx, append(asks, c.B().Exec().Build())...)
+		done, err := replies[len(replies)-1].ToArray()
+		if err != nil {
+			return err
+		}
+		now, err := done[0].AsIntSlice() // seconds and microseconds
+		if err != nil {
+			return err
+		}
+		values = nil
+		for i, key := range keys {
+			life, err := done[1+i].AsInt64()
+			if err != nil {
+				return err
+			}
+			payload, err := done[1+len(keys)+i].ToString()
+			if rueidis.IsRedisNil(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			v := dumped{key: key, payload: payload}
+			if life >= 0 {
+				v.ends = now[0]*1000 + now[1]/1000 + life
+			}
+			values = append(values, v)
+		}
+		return nil
+	})
+	return values, err
+}
+
+// restore puts a parcel down, together with a claim of the next number: a claim of
+// some number says that all parcels up to it are on the same server. So a master
+// that has replaced another one and lacks a parcel does not have the claim either,
+// and takes no further one.
+func (m *Mover) restore(ctx context.Context, it *item, values []dumped) error {
+	next := it.claimText(it.parcels + 1)
+	args := make([]string, 0, 2+3*len(values))
+	args = append(args, it.claimed, next)
+	var bytes int64
+	for _, v := range values {
+		args = append(args, v.key, strconv.FormatInt(v.ends, 10), v.payload)
+		bytes += int64(len(v.payload))
+	}
+	if err := m.run(ctx, "restore", m.scripts.restore, it.to, it.tag, args...); err != nil {
+		return err
+	}
+	it.claimed = next
+	it.parcels++
+	it.copies += int64(len(values))
+	it.bytes += bytes
+	return nil
+}

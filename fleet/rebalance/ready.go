@@ -1,0 +1,76 @@
+package rebalance
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/fleet"
+)
+
+// leave has everybody ask for the place of a tag each time.
+func (j *job) leave(ctx context.Context, it *item) error {
+	it.run = j.run
+	// A tag that is being forgotten is in use again, as if somebody wrote for it. The
+	// record by which it is found comes first.
+	if it.via != it.from {
+		text, r, err := j.read(ctx, it.via, it.tag)
+		if err != nil {
+			return err
+		}
+		if r.mark != 0 {
+			if err := j.exchange(ctx, "use", it.via, it.tag, text, fleet.Home(r.home)); err != nil {
+				return err
+			}
+		}
+	}
+	text, r, err := j.read(ctx, it.from, it.tag)
+	switch {
+	case err != nil:
+		return err
+	case text == "":
+		return ErrUnknown.Saying("nobody has written for %q yet", it.tag)
+	case r.home != it.from || r.mark != 0 && r.mark != '-':
+		return ErrTaken.Saying("the record of %q in partition %d is %q by now", it.tag, it.from, text)
+	}
+	it.state = leaving // or not, if the exchange fails: it can be undone either way
+	return j.exchange(ctx, "leave", it.from, it.tag, text, it.leaving())
+}
+
+// claim writes down at the new place that the tag is about to come. Nobody is held
+// up by that: the claim says where the tag still is.
+func (j *job) claim(ctx context.Context, it *item) error {
+	text, r, err := j.read(ctx, it.to, it.tag)
+	switch {
+	case err != nil:
+		return err
+	case text != "" && r.home == it.to:
+		return ErrTaken.Saying("%q is in partition %d, and partition %d has a record that says it is there", it.tag, it.from, it.to)
+	case r.mark != 0: // what another call has left behind
+		it.found = fleet.Home(it.from)
+	default:
+		it.found = text
+	}
+	it.claimed, it.state = it.claimText(0), claimed
+	return j.exchange(ctx, "claim", it.to, it.tag, text, it.claimed)
+}
+
+// sweep deletes what is at the new places under the tags' names, while their places
+// are being forgotten anyway: a write of long ago that nobody took for a success has
+// made it, or a copy that was not finished.
+func (j *job) sweep(ctx context.Context, items []*item) error {
+	places := map[int][]*item{}
+	for _, it := range items {
+		places[it.to] = append(places[it.to], it)
+	}
+	for to, items := range places {
+		keys, err := j.keysOf(ctx, to, tags(items))
+		if err != nil {
+			return err
+		}
+		if err := eachItem(ctx, items, func(it *item) error {
+			return j.clear(ctx, "sweep", to, it.tag, it.claimed, keys[it.tag])
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
