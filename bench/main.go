@@ -50,7 +50,7 @@ type side struct {
 }
 
 func rows() []row {
-	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows(), failoverRows(), snapshotRows())
+	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows(), failoverRows(), snapshotRows(), rebalanceRows())
 }
 
 func run(ctx context.Context) error {

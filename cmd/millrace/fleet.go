@@ -17,16 +17,17 @@ import (
 
 // fleetCommands is the noun fleet.
 type fleetCommands struct {
-	Init     fleetInit     `cmd:"" help:"Make a fleet of empty servers."`
-	Add      fleetAdd      `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
-	Show     fleetShow     `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
-	Locate   fleetLocate   `cmd:"" help:"Say where a tag is, and how it was found."`
-	Forget   fleetForget   `cmd:"" help:"Give up the places of tags that have no keys any more."`
-	Agent    fleetAgent    `cmd:"" help:"Watch the fleet, and replace masters that are lost."`
-	Failover fleetFailover `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
-	Snapshot fleetSnapshot `cmd:"" help:"Say how old the partitions' snapshots are, or take new ones."`
-	Plan     fleetPlan     `cmd:"" help:"Do the sums for a fleet before it is built."`
-	Dev      fleetDev      `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
+	Init      fleetInit      `cmd:"" help:"Make a fleet of empty servers."`
+	Add       fleetAdd       `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
+	Show      fleetShow      `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
+	Locate    fleetLocate    `cmd:"" help:"Say where a tag is, and how it was found."`
+	Forget    fleetForget    `cmd:"" help:"Give up the places of tags that have no keys any more."`
+	Agent     fleetAgent     `cmd:"" help:"Watch the fleet, and replace masters that are lost."`
+	Failover  fleetFailover  `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
+	Snapshot  fleetSnapshot  `cmd:"" help:"Say how old the partitions' snapshots are, or take new ones."`
+	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
+	Plan      fleetPlan      `cmd:"" help:"Do the sums for a fleet before it is built."`
+	Dev       fleetDev       `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }
 
 // Help shows examples.

@@ -11,8 +11,10 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/failover"
+	"github.com/millrace/millrace/fleet/rebalance"
 	"github.com/millrace/millrace/fleet/snapshot"
 )
 
@@ -25,7 +27,7 @@ type fleetAgent struct {
 
 // Help shows examples.
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes moves of tags that were cut off (fleet rebalance), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
 
 Run several, on different machines: one leads, and another one takes over within seconds when it is gone. None of them needs a disk, and none must run for the fleet to serve: without them a lost master is not replaced, no more.
 
@@ -63,8 +65,7 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 		}); err != nil {
 			return err
 		}
-		c.watch(ctx, dir, option, a.logger())
-		return nil
+		return c.watch(ctx, dir, option, a.logger())
 	})
 }
 
@@ -93,20 +94,32 @@ func checkArchive(dir string) error {
 	return nil
 }
 
-// watch does an agent's work until ctx ends.
-func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) {
+// watch does an agent's work until ctx ends. What the jobs return is why that was.
+func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) error {
+	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
+	switch {
+	case ctx.Err() != nil:
+		return nil
+	case err != nil:
+		return err
+	}
+	defer f.Close()
+	mover, err := rebalance.New(f, rebalance.Config{Moves: dir, Logger: log})
+	if err != nil {
+		return err
+	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
+	agent := failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log})
 	var work sync.WaitGroup
-	defer work.Wait()
-	work.Go(func() {
-		_ = failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log}).Run(ctx) // it ends with ctx
-	})
+	work.Go(func() { _ = agent.Run(ctx) })
+	work.Go(func() { _ = mover.Tend(ctx) })
 	if c.SnapshotsEvery > 0 {
-		work.Go(func() {
-			_ = snapshot.New(dir, snapshot.Config{ // the same
-				Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
-			}).Run(ctx)
+		keeper := snapshot.New(dir, snapshot.Config{
+			Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
 		})
+		work.Go(func() { _ = keeper.Run(ctx) })
 	}
+	work.Wait()
+	return nil
 }

@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/failover"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/redisproc"
 )
@@ -100,7 +98,8 @@ const devEvery = 250 * time.Millisecond
 // serve has an agent watch the fleet, and does what standard input says, until the
 // command is interrupted.
 func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfleet.Fleet) error {
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{f.DirectoryAddr()}})
+	option := rueidis.ClientOption{InitAddress: []string{f.DirectoryAddr()}}
+	dir, err := directory.Dial(option)
 	if err != nil {
 		return err
 	}
@@ -108,14 +107,12 @@ func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfl
 	if err := c.ready(a, f); err != nil {
 		return err
 	}
-	members := failover.NewRedis(rueidis.ClientOption{})
-	defer members.Close()
-	var agent sync.WaitGroup
-	defer agent.Wait()
-	agent.Go(func() {
-		_ = failover.New(dir, members, failover.Config{Every: devEvery, Logger: log}).Run(ctx) // it ends with ctx
-	})
-	return (&devConsole{a: a, fleet: f, dir: dir}).run(ctx)
+	ctx, stop := context.WithCancel(ctx)
+	watched := make(chan error, 1)
+	go func() { watched <- (&fleetAgent{Every: devEvery}).watch(ctx, dir, option, log) }()
+	err = (&devConsole{a: a, fleet: f, dir: dir}).run(ctx)
+	stop()
+	return errors.Join(err, <-watched)
 }
 
 // ready says that the fleet serves.

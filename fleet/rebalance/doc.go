@@ -45,10 +45,11 @@
 // the record is the one that was seen: a process that was held up, and wakes up when
 // others have moved the tag on, does no harm.
 //
-// A tag that a full partition has sent on has a third record, which says S. It is
-// changed to D behind clear. At S a record of about 100 bytes stays and says D: for
-// those who ask there first, and for whoever was sent there before and comes late. If
-// it found nothing there, it would take the tag for a new one.
+// A tag that a full partition has sent on has a third record, which says S. It gets
+// the mark of S behind leave, and is changed to D behind clear if it still has that
+// mark: if not, somebody has moved the tag on. At S a record of about 100 bytes stays
+// and says D: for those who ask there first, and for whoever was sent there before and
+// comes late. If it found nothing there, it would take the tag for a new one.
 //
 // # Guarantees
 //

@@ -51,12 +51,16 @@ func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
-	return m.carry(ctx, items, here.left)
+	return m.known(ctx, func() (Report, error) { return m.carry(ctx, items, here.left) })
 }
 
 // Resume finishes what calls that were cut off have left unfinished in a partition,
 // whether tags were to be moved away from there or to come.
 func (m *Mover) Resume(ctx context.Context, partition int) (Report, error) {
+	return m.known(ctx, func() (Report, error) { return m.resume(ctx, partition) })
+}
+
+func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 	here, err := m.list(ctx, partition)
 	if err != nil {
 		return Report{}, err

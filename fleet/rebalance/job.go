@@ -45,6 +45,9 @@ type item struct {
 	goneText string // the record at from after it has arrived
 }
 
+// sentOn reports whether the tag is found by the record of a third partition.
+func (it *item) sentOn() bool { return it.via != it.from && it.via != it.to }
+
 // waveSize is how many tags are made ready together, which takes ten seconds.
 const waveSize = 10_000
 

@@ -27,6 +27,11 @@ type Config struct {
 	// batch there is a rest, in which nobody waits. Defaults to no limit.
 	Rate int64
 
+	// Moves is where calls leave word that they go on, so that agents finish what was
+	// cut off, see [Mover.Tend]; the directory of the fleet has them. Defaults to
+	// nobody who does.
+	Moves directory.Moves
+
 	// Logger is told of batches, and of what could not be put in order. Defaults to
 	// slog.Default().
 	Logger *slog.Logger
@@ -122,7 +127,7 @@ func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error
 	for _, tag := range slices.Compact(tags) {
 		items = append(items, &item{tag: tag, trip: trip{to: to}})
 	}
-	report, err := m.carry(ctx, items, nil)
+	report, err := m.known(ctx, func() (Report, error) { return m.carry(ctx, items, nil) })
 	if err == nil && len(report.Kept) > 0 {
 		var why []error
 		for _, kept := range report.Kept[:min(len(report.Kept), 5)] {

@@ -86,8 +86,8 @@ func oneHome(tf *testFleet, tag string) error {
 			return err
 		case text != "" && r.home == id:
 			homes++
-		case len(tf.keys(id)) > 0:
-			return fmt.Errorf("partition %d has %v, and its record is %q", id, tf.keys(id), text)
+		case slices.ContainsFunc(tf.keys(id), func(key string) bool { return fleet.Tag(key) == tag }):
+			return fmt.Errorf("partition %d has keys of it, and its record is %q", id, text)
 		}
 		if r.mark == '!' {
 			return fmt.Errorf("writers wait: %q", tf.records(tag))
@@ -115,7 +115,7 @@ func (tf *testFleet) replaced(m *Mover, partition int) {
 // refused returns an error unless a call was.
 func refused(err, want error) error {
 	if !errors.Is(err, want) {
-		return fmt.Errorf("the call returned %w, want %w", err, want)
+		return fmt.Errorf("the call returned %v, want %w", err, want)
 	}
 	return nil
 }
@@ -271,6 +271,22 @@ var histories = []history{
 			return errors.New("what was there was replaced")
 		}
 		return refused(err, ErrTaken)
+	}},
+	{"the tag comes back before it is found directly", func(tf *testFleet, m *Mover, _ string) error {
+		tag := tf.place(0, 2, "sent on")
+		other := impatient(tf.mover(Config{}))
+		at(m, "shorten", func() {
+			for _, to := range []int{0, 2} {
+				_, err := other.Move(tf.t.Context(), to, tag)
+				must(tf.t, err)
+			}
+		})
+		_, err := m.Move(tf.t.Context(), 1, tag)
+		l, lost := m.f.Locate(tf.t.Context(), tag)
+		if lost == nil && l.Partition != 2 {
+			lost = fmt.Errorf("it is found in %d", l.Partition)
+		}
+		return errors.Join(err, lost, oneHome(tf, tag))
 	}},
 	{"one of several tags is kept", func(tf *testFleet, m *Mover, tag string) error {
 		m.cfg.Batch = 1

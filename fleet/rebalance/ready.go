@@ -2,6 +2,7 @@ package rebalance
 
 import (
 	"context"
+	"errors"
 
 	"github.com/millrace/millrace/fleet"
 )
@@ -32,7 +33,15 @@ func (j *job) leave(ctx context.Context, it *item) error {
 		return ErrTaken.Saying("the record of %q in partition %d is %q by now", it.tag, it.from, text)
 	}
 	it.state = leaving // or not, if the exchange fails: it can be undone either way
-	return j.exchange(ctx, "leave", it.from, it.tag, text, it.leaving())
+	if err := j.exchange(ctx, "leave", it.from, it.tag, text, it.leaving()); err != nil || !it.sentOn() {
+		return err
+	}
+	// Only who finds this mark again knows that nobody has moved the tag on since.
+	err = j.exchange(ctx, "mark", it.via, it.tag, fleet.Home(it.from), it.leaving())
+	if errors.Is(err, ErrTaken) {
+		return nil // it names another one, that sends the tag on; so it may stay
+	}
+	return err
 }
 
 // claim writes down at the new place that the tag is about to come. Nobody is held

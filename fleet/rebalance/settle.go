@@ -122,11 +122,11 @@ func (m *Mover) shorten(ctx context.Context, it *item) error {
 		}
 		it.via = l.Record
 	}
-	if it.via == it.from || it.via == it.to {
+	if !it.sentOn() {
 		return nil
 	}
 	text, r, err := m.read(ctx, it.via, it.tag)
-	if err != nil || text == "" || r.home != it.from && r.home != it.to {
+	if to, going := r.to(); err != nil || !going || to != it.to || r.home != it.from {
 		return err
 	}
 	return m.exchange(ctx, "shorten", it.via, it.tag, text, fleet.Home(it.to))

@@ -76,6 +76,11 @@ func (j *job) undo(ctx context.Context, it *item) error {
 		it.state = leaving
 	}
 	if it.state == leaving {
+		if it.sentOn() {
+			if err := j.exchange(ctx, "unmark", it.via, it.tag, it.leaving(), fleet.Home(it.from)); err != nil && !errors.Is(err, ErrTaken) {
+				return err
+			}
+		}
 		err := j.exchange(ctx, "stay", it.from, it.tag, it.leaving(), fleet.Home(it.from))
 		if errors.Is(err, ErrTaken) {
 			// Freezing it may still have been on its way.

@@ -1,0 +1,174 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/rebalance"
+)
+
+type fleetRebalance struct {
+	Tags   []text     `arg:"" optional:"" name:"tag" help:"Tags to move to the one partition that --to names."`
+	From   *int       `placeholder:"N" help:"Move tags away from this partition."`
+	To     []int      `placeholder:"N" help:"The partitions that take them. Defaults to all others that take new tags: each tag goes to the one to which it belongs, or to the one with the most room."`
+	Share  float64    `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
+	Retire bool       `help:"Have --from take no new tags any more."`
+	Reopen *int       `placeholder:"N" help:"Have a partition that was retired take new tags again, and move none."`
+	AtOnce int        `placeholder:"N" help:"How many tags to move together: more are faster, and fewer have their writers wait less. Defaults to 100."`
+	Rate   memorySize `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
+}
+
+// Help shows examples.
+func (*fleetRebalance) Help() string {
+	return `It moves what tags have to other partitions, while they are in use: reads go on, and writers of a tag wait for about a second, which is told. Nothing needs it: new partitions take their part of what is new. It is for a user who has become large, a partition that is fuller than others, and one that is to be given up: that one stays on the ring, small and empty, and says where its tags are.
+
+How far it is goes to standard error. A command that is interrupted finishes or undoes the tags under way; the same command again goes on with the others. What a command that died left unfinished, the agents finish.
+
+Examples:
+
+    millrace fleet rebalance user:7 user:8 --to 3
+    millrace fleet rebalance --from 0 --share 0.25
+    millrace fleet rebalance --from 0 --to 4,5 --rate 20mb
+    millrace fleet rebalance --from 2 --retire
+    millrace fleet rebalance --reopen 2`
+}
+
+// movedDoc is what was moved.
+type movedDoc struct {
+	Tags         int       `json:"tags"`
+	Keys         int64     `json:"keys"`
+	Bytes        int64     `json:"bytes"`
+	Took         int64     `json:"took_ms"`
+	MedianPause  int64     `json:"median_pause_ms"`
+	LongestPause int64     `json:"longest_pause_ms"`
+	Kept         []keptDoc `json:"kept"`
+}
+
+// keptDoc is a tag that stayed where it was.
+type keptDoc struct {
+	Tag text   `json:"tag"`
+	Why string `json:"why"`
+}
+
+// Run moves tags.
+func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return a.withMap(ctx, func(dir *directory.Redis, _ rueidis.ClientOption, m *directory.Map) error {
+		for _, id := range c.named() {
+			if id < 0 || id >= len(m.Partitions) {
+				return errNoPartition.Saying("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
+			}
+		}
+		if c.Reopen != nil {
+			if err := rebalance.Open(ctx, dir, *c.Reopen); err != nil {
+				return err
+			}
+			return a.print(newMovedDoc(rebalance.Report{}), func(w io.Writer) {
+				fmt.Fprintf(w, "partition %d takes new tags\n", *c.Reopen)
+			})
+		}
+		if c.Retire {
+			if err := rebalance.Close(ctx, dir, *c.From); err != nil {
+				return err
+			}
+		}
+		return a.withFleet(ctx, func(f *fleet.Fleet) error {
+			report, failed := c.move(ctx, f, dir, a.logger())
+			if failed != nil && report.Tags == 0 && len(report.Kept) == 0 {
+				return failed
+			}
+			doc := newMovedDoc(report)
+			return errors.Join(a.print(doc, doc.table), failed)
+		})
+	})
+}
+
+// check refuses what cannot be meant.
+func (c *fleetRebalance) check() error {
+	switch {
+	case c.Reopen != nil && (len(c.Tags) > 0 || c.From != nil || len(c.To) > 0 || c.Retire):
+		return errUsage.Saying("--reopen moves nothing: give it alone")
+	case c.Reopen != nil:
+		return nil
+	case len(c.Tags) > 0 && c.From != nil:
+		return errUsage.Saying("either tags are named, or --from says where they are")
+	case len(c.Tags) > 0 && len(c.To) != 1:
+		return errUsage.Saying("--to says to which partition the tags are to be moved")
+	case len(c.Tags) == 0 && c.From == nil:
+		return errUsage.Saying("name tags and where to move them with --to, or a partition to move tags away from with --from")
+	case c.From == nil && (c.Share != 0 || c.Retire):
+		return errUsage.Saying("--share and --retire are for the partition that --from names")
+	case c.Share < 0 || c.Share > 1:
+		return errUsage.Saying("--share is above 0 and at most 1")
+	case c.AtOnce < 0:
+		return errUsage.Saying("--at-once is at least 1")
+	}
+	return nil
+}
+
+// named returns all partitions on the command line.
+func (c *fleetRebalance) named() []int {
+	named := slices.Clone(c.To)
+	for _, id := range []*int{c.From, c.Reopen} {
+		if id != nil {
+			named = append(named, *id)
+		}
+	}
+	return named
+}
+
+// move moves tags, and tells how far it is once in a while.
+func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory.Moves, log *slog.Logger) (rebalance.Report, error) {
+	var told time.Time
+	mover, err := rebalance.New(f, rebalance.Config{
+		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: dir, Logger: log,
+		Progress: func(p rebalance.Progress) {
+			if p.Tags < p.Of && time.Since(told) < time.Second {
+				return
+			}
+			told = time.Now()
+			log.InfoContext(ctx, "moving", "tags", p.Tags, "of", p.Of, "keys", p.Keys, "bytes", p.Bytes, "longest_pause_ms", p.LongestPause.Milliseconds())
+		},
+	})
+	if err != nil {
+		return rebalance.Report{}, err
+	}
+	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", f.Map().Settings.Effective().PlacementLife.String())
+	if c.From == nil {
+		return mover.Move(ctx, c.To[0], plain(c.Tags)...)
+	}
+	return mover.Drain(ctx, *c.From, rebalance.DrainConfig{Share: c.Share, To: c.To})
+}
+
+func newMovedDoc(r rebalance.Report) movedDoc {
+	doc := movedDoc{
+		Tags: r.Tags, Keys: r.Keys, Bytes: r.Bytes, Took: r.Took.Milliseconds(),
+		MedianPause: r.MedianPause.Milliseconds(), LongestPause: r.LongestPause.Milliseconds(), Kept: []keptDoc{},
+	}
+	for _, kept := range r.Kept {
+		doc.Kept = append(doc.Kept, keptDoc{Tag: text(kept.Tag), Why: oneLine(kept.Err)})
+	}
+	return doc
+}
+
+func (doc movedDoc) table(w io.Writer) {
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	fmt.Fprintf(w, "moved %s with %s, %s, in %s\n", count(doc.Tags, "tag"), count(int(doc.Keys), "key"), bytesOf(float64(doc.Bytes)), ms(doc.Took))
+	if doc.Tags > 0 {
+		fmt.Fprintf(w, "writers of a tag waited for %s, at most for %s\n", ms(doc.MedianPause), ms(doc.LongestPause))
+	}
+	for _, kept := range doc.Kept {
+		fmt.Fprintf(w, "%s stayed where it was: %s\n", kept.Tag, kept.Why)
+	}
+}

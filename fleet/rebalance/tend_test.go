@@ -1,0 +1,71 @@
+package rebalance
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestTend: a call is killed while writers for its tag wait. Whoever tends finishes
+// it, and leaves alone what goes on.
+func TestTend(t *testing.T) {
+	t.Parallel()
+	tf := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{})
+	tag := tf.place(0, 0, "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	tending := impatient(tf.mover(Config{Moves: tf.dir}))
+	waitless := tending.step
+	rounds := make(chan struct{})
+	tending.step = func(step, tag string, do func() error) error {
+		if step != "tend" {
+			return waitless(step, tag, do)
+		}
+		select {
+		case rounds <- struct{}{}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := tending.Tend(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Tend = %v, want that it was cancelled", err)
+		}
+	})
+	t.Cleanup(func() { cancel(); running.Wait() })
+
+	dead := false
+	k := &killer{fails: func(int) bool { return dead }}
+	mover := interrupt(tf.mover(Config{Moves: tf.dir}), func(step, tag string) error {
+		if step == "arrive" && !dead {
+			// While it goes on nobody finishes it: two rounds begin, so one has ended.
+			<-rounds
+			<-rounds
+			if text := tf.records(tag)[0]; !strings.Contains(text, "!") {
+				t.Errorf("the record of a tag that is being moved is %q", text)
+			}
+			dead = true
+		}
+		return k.before(step, tag)
+	})
+	if _, err := mover.Move(ctx, 1, tag); !errors.Is(err, errKilled) {
+		t.Fatalf("Move = %v, want that it was killed", err)
+	}
+	redistest.Eventually(t, "the tag is in one place, without marks", func() bool {
+		<-rounds
+		return !strings.Contains(strings.Join(tf.records(tag), ""), " ")
+	})
+	tf.wantHome(tf.open(), tag, 1)
+	tf.wantWrite("afterwards", tag)
+}
+
+func TestTendNeedsMoves(t *testing.T) {
+	t.Parallel()
+	wantError(t, (&Mover{}).Tend(t.Context()), fleet.ErrConfig)
+}
