@@ -110,9 +110,9 @@ func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfl
 	ctx, stop := context.WithCancel(ctx)
 	watched := make(chan error, 1)
 	go func() { watched <- (&fleetAgent{Every: devEvery}).watch(ctx, dir, option, log) }()
-	err = (&devConsole{a: a, fleet: f, dir: dir}).run(ctx)
+	(&devConsole{a: a, fleet: f, dir: dir}).run(ctx)
 	stop()
-	return errors.Join(err, <-watched)
+	return <-watched
 }
 
 // ready says that the fleet serves.

@@ -27,7 +27,7 @@ type devConsole struct {
 
 // run does what it is told until ctx ends. The end of standard input does not end
 // it.
-func (c *devConsole) run(ctx context.Context) error {
+func (c *devConsole) run(ctx context.Context) {
 	neverStopForInput()
 	lines := make(chan string)
 	go func() { // which may wait for a line for as long as the process lives
@@ -46,7 +46,7 @@ func (c *devConsole) run(ctx context.Context) error {
 				c.a.fail(err, "help")
 			}
 		case <-ctx.Done():
-			return nil
+			return
 		}
 	}
 }

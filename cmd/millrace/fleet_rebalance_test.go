@@ -13,7 +13,7 @@ func TestFleetRebalance(t *testing.T) {
 	s := fleetShell(t)
 	s.init(append(specs(member(t), member(t)), "--max-fill", "90")...)
 	var here string // a tag of partition 0
-	for i := 0; i < 8; i++ {
+	for i := range 8 {
 		tag := fmt.Sprint("user:", i)
 		s.want("1 new, 0 lowered\n", "ick", "add", tag, "1", "a")
 		if document[locationDoc](s, "fleet", "locate", tag).Partition == 0 {

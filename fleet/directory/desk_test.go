@@ -92,7 +92,7 @@ var deskHistories = []deskHistory{
 		must(t, server.Client(t), "HSET", turnsKey(baseKey), "n", "1000 a")
 		return takes(t, d, s.turn, "b", "60000", 1)
 	}},
-	{"nothing was cut off", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+	{"nothing was cut off", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
 		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, false), moves(t, d, s.moves, "a", time.Minute, false, true),
 			moves(t, d, s.moves, "b", time.Minute, true, false))
 	}},

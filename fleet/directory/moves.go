@@ -38,9 +38,9 @@ func BeginMoves(ctx context.Context, moves Moves) (end func(finished bool), err 
 
 // AdoptMoves takes over what was cut off, as BeginMoves does, and reports whether
 // there is anything.
-func AdoptMoves(ctx context.Context, moves Moves) (end func(finished bool), any bool, err error) {
+func AdoptMoves(ctx context.Context, moves Moves) (end func(finished bool), adopted bool, err error) {
 	run := rand.Text()[:12]
-	if any, err := moves.Adopt(ctx, run, MoveLife); err != nil || !any {
+	if adopted, err := moves.Adopt(ctx, run, MoveLife); err != nil || !adopted {
 		return nil, false, err
 	}
 	return keepMoving(ctx, moves, run), true, nil

@@ -22,11 +22,11 @@ func (m *Mover) Tend(ctx context.Context) error {
 		return fleet.ErrConfig.Saying("without Config.Moves nobody knows what was cut off")
 	}
 	for m.wait(ctx, "tend", tendEvery) == nil {
-		end, any, err := directory.AdoptMoves(ctx, m.cfg.Moves)
+		end, adopted, err := directory.AdoptMoves(ctx, m.cfg.Moves)
 		switch {
 		case err != nil && ctx.Err() == nil:
 			m.cfg.Logger.WarnContext(ctx, "nobody can say whether moves of tags were cut off", "error", err)
-		case err == nil && any:
+		case err == nil && adopted:
 			r, err := m.resumeAll(ctx)
 			end(err == nil)
 			if err != nil && ctx.Err() == nil {
