@@ -67,6 +67,8 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "--partition", "h:1")
 		case "fleet locate", "fleet forget":
 			args = append(args, "K")
+		case "fleet rebalance":
+			args = append(args, "K", "--to", "0")
 		case "fleet failover":
 			args = append(args, "0")
 		case "fleet show": // of no name

@@ -299,11 +299,11 @@ func TestParseRefuses(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	want := Settings{ViewLife: time.Second, ReplyLimit: 500 * time.Millisecond, PlacementLife: 10 * time.Second, MaxFill: 80}
+	want := Settings{ViewLife: time.Second, ReplyLimit: 500 * time.Millisecond, PlacementLife: 10 * time.Second, MaxFill: 80, Confirmed: 1}
 	if diff := cmp.Diff(want, Settings{}.Effective()); diff != "" {
 		t.Errorf("the defaults (-want +got):\n%s", diff)
 	}
-	all := Settings{ViewLife: 2 * time.Second, ReplyLimit: 200 * time.Millisecond, PlacementLife: time.Minute, MaxTags: 3, MaxFill: 50}
+	all := Settings{ViewLife: 2 * time.Second, ReplyLimit: 200 * time.Millisecond, PlacementLife: time.Minute, MaxTags: 3, MaxFill: 50, Confirmed: -1}
 	if diff := cmp.Diff(all, all.Effective()); diff != "" {
 		t.Errorf("settings that are all set (-want +got):\n%s", diff)
 	}
