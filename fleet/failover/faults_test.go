@@ -2,10 +2,12 @@ package failover
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"os"
 	"sync"
 	"testing"
@@ -78,82 +80,54 @@ func TestALaggingReplicaIsNotElected(t *testing.T) {
 	}
 }
 
-// partial is servers of which some cannot be reached, by this agent alone.
-type partial struct {
-	Servers
-
-	mu  sync.Mutex
-	cut string
-}
-
-func (s *partial) sever(addr string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.cut = addr
-}
-
-func (s *partial) refuse(addr string) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if addr == s.cut {
-		return errors.New("no route to host")
-	}
-	return nil
-}
-
-func (s *partial) Look(ctx context.Context, addr string) (Look, error) {
-	if err := s.refuse(addr); err != nil {
-		return Look{}, err
-	}
-	return s.Servers.Look(ctx, addr)
-}
-
-func (s *partial) Fence(ctx context.Context, addr string) error {
-	if err := s.refuse(addr); err != nil {
-		return err
-	}
-	return s.Servers.Fence(ctx, addr)
-}
-
-func (s *partial) Follow(ctx context.Context, addr, master string) error {
-	if err := s.refuse(addr); err != nil {
-		return err
-	}
-	return s.Servers.Follow(ctx, addr, master)
-}
-
 // TestTheAgentIsCutOffFromAMaster that clients reach and that goes on taking what
 // it is sent. It is replaced all the same, and no write that it took after that is a
-// success.
+// success. The network between the two refuses, or swallows everything.
 func TestTheAgentIsCutOffFromAMaster(t *testing.T) {
 	t.Parallel()
-	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
-	f := w.client(fleet.Config{})
-	members := NewRedis(rueidis.ClientOption{})
-	servers := &partial{Servers: members}
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		_ = New(w.dir, servers, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
-	})
-	t.Cleanup(func() { stop(); running.Wait(); members.Close() })
-	w.settled(f, 0)
-	l := w.load(f, "a", 4)
-	l.goesOn(t)
-	old := w.mapNow().Partitions[0].Master.Addr
-	servers.sever(old)
-	redistest.Eventually(t, "another master is in the map", func() bool {
-		now := w.mapNow().Partitions[0]
-		return !now.ReadOnly && now.Master.Addr != old
-	})
-	l.goesOn(t)
-	servers.sever("")
-	w.settled(f, 0)
-	l.stop()
-	// What the replica that was elected had been sent counts: all that was sent was,
-	// since nobody died.
-	if n := l.lost(t); n > 0 {
-		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	for name, sever := range map[string]func(p *redistest.Proxy){
+		"refused":   func(p *redistest.Proxy) { p.Refuse(true); p.Cut() },
+		"swallowed": (*redistest.Proxy).HalfClose,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+			f := w.client(fleet.Config{})
+			// Only the agent goes through proxies.
+			proxies := map[string]*redistest.Proxy{}
+			for _, m := range w.mapNow().Partitions[0].Members() {
+				proxies[m.Addr] = redistest.NewTCPProxy(t, m.Addr)
+			}
+			members := NewRedis(rueidis.ClientOption{
+				DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+					return d.DialContext(ctx, "tcp", proxies[addr].Addr())
+				},
+			})
+			ctx, stop := context.WithCancel(context.Background())
+			var running sync.WaitGroup
+			running.Go(func() {
+				_ = New(w.dir, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+			})
+			t.Cleanup(func() { stop(); running.Wait(); members.Close() })
+			w.settled(f, 0)
+			l := w.load(f, "a", 4)
+			l.goesOn(t)
+			old := w.mapNow().Partitions[0].Master.Addr
+			sever(proxies[old])
+			redistest.Eventually(t, "another master is in the map", func() bool {
+				now := w.mapNow().Partitions[0]
+				return !now.ReadOnly && now.Master.Addr != old
+			})
+			l.goesOn(t)
+			proxies[old].Heal()
+			w.settled(f, 0)
+			l.stop()
+			// What the replica that was elected had been sent counts: all that was sent was,
+			// since nobody died.
+			if n := l.lost(t); n > 0 {
+				t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+			}
+		})
 	}
 }
 
