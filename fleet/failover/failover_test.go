@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -90,14 +91,32 @@ func (w *world) server(addr string) devfleet.Server {
 	return all[i]
 }
 
-// settled waits until a partition is full by the map and by its members.
+// settled waits until a partition is full by the map and by its members. If that
+// does not happen it tells what did.
 func (w *world) settled(f *fleet.Fleet, id int) {
 	w.t.Helper()
-	redistest.Eventually(w.t, fmt.Sprintf("partition %d is full", id), func() bool {
+	var last fleet.Status
+	full := func() bool {
 		s, err := f.Show(w.t.Context())
+		if err == nil {
+			last = s
+		}
 		return err == nil && s.Partitions[id].State == directory.Full
-	})
+	}
+	for deadline := time.Now().Add(time.Minute); !full(); {
+		if time.Now().After(deadline) {
+			events, err := w.dir.Events(w.t.Context())
+			for _, e := range events[:min(len(events), 20)] {
+				w.t.Logf("%s %s partition %d epoch %d: %s", e.At.Format("15:04:05.000"), e.Agent, e.Partition, e.Epoch, e.What)
+			}
+			w.t.Fatalf("after a minute partition %d is not full: %+v (%v)\n%+v", id, last.Partitions[id], err, w.mapNow().Partitions[id])
+		}
+		retry.Sleep(w.t.Context(), 20*time.Millisecond)
+	}
 }
+
+// soak reports whether there is time for more.
+func soak() bool { return os.Getenv("MILLRACE_SOAK") != "" }
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -139,8 +158,11 @@ func (w *world) load(f *fleet.Fleet, tag string, writers int) *load {
 					l.uncertain++
 				}
 				l.mu.Unlock()
-				if err != nil {
+				switch {
+				case err != nil:
 					retry.Sleep(ctx, 5*time.Millisecond)
+				case soak(): // so much data that copies of it are what takes the time is no better
+					retry.Sleep(ctx, 3*time.Millisecond)
 				}
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -281,7 +280,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 func TestFaults(t *testing.T) {
 	t.Parallel()
 	faults := 16
-	if os.Getenv("MILLRACE_SOAK") != "" {
+	if soak() {
 		faults = 200
 	}
 	w := start(t, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
