@@ -24,6 +24,7 @@ soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed' ./fetch
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Faults|Schedules|Everybody|Restored|EveryStep' ./fleet/failover
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|TwoAt' ./fleet/rebalance
+	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|WhileAServerIsLeft|OneServerWouldHave' ./scatter
 
 bench: deps ## Measure, each figure against its baseline
 	cd bench && go run .

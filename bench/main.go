@@ -50,7 +50,7 @@ type side struct {
 }
 
 func rows() []row {
-	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows(), failoverRows(), snapshotRows(), rebalanceRows())
+	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows(), failoverRows(), snapshotRows(), rebalanceRows(), scatterRows())
 }
 
 func run(ctx context.Context) error {

@@ -67,6 +67,10 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "--partition", "h:1")
 		case "fleet locate", "fleet forget":
 			args = append(args, "K")
+		case "counter add":
+			args = append(args, "K", "1")
+		case "counter get":
+			args = append(args, "K")
 		case "fleet rebalance":
 			args = append(args, "K", "--to", "0")
 		case "fleet failover":

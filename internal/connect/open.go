@@ -54,6 +54,32 @@ func Open(rawURL string) (rueidis.Client, error) {
 	return client, nil
 }
 
+// Options returns how to connect to each of several servers that are named by their
+// URLs with commas between them, for those who connect when they have to; and the
+// URLs as they may be shown. Errors are ErrURL.
+func Options(rawURLs string) (options []rueidis.ClientOption, shown []string, err error) {
+	for _, rawURL := range split(rawURLs) {
+		opt, url, err := parse(rawURL)
+		if err != nil {
+			return nil, nil, err
+		}
+		options, shown = append(options, opt), append(shown, url)
+	}
+	return options, shown, nil
+}
+
+// split cuts a list where another URL begins: a password may hold commas.
+func split(rawURLs string) (list []string) {
+	for i, part := range strings.Split(rawURLs, ",") {
+		if i > 0 && !strings.Contains(part, "://") && !strings.HasPrefix(part, "unix:") {
+			list[len(list)-1] += "," + part
+			continue
+		}
+		list = append(list, part)
+	}
+	return list
+}
+
 // parse returns the options for a URL, and the URL as it may be shown.
 func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 	if rawURL == "" {

@@ -284,6 +284,11 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 			Tickets    int
 			Adding     int `json:"adding_ms"`
 
+			Events   int
+			ByServer []int `json:"by_server"`
+			Partial  int
+			Read     int
+
 			Confirmed       []int `json:"confirmed_writes"`
 			ConfirmedPauses []int `json:"confirmed_pause_ms"`
 			ConfirmedLost   []int `json:"confirmed_lost"`
@@ -319,6 +324,9 @@ func wantHeld(t *testing.T, report Report, mimic bool) {
 			sound = sound && mimic == (s.Skipped != "") &&
 				(mimic || s.Messages == s.Flood+s.Quiet && s.Flood > 0 && s.Ahead > 0 && s.Quiet > 0 && s.Wait > 0 &&
 					s.Dropped > 0 && s.Kills > 0)
+		case "scatter":
+			sound = sound && mimic == (s.Skipped != "") &&
+				(mimic || s.Events > 0 && s.Read >= s.Events && s.Partial < s.Read && len(s.ByServer) == shards && slices.Min(s.ByServer) > 0)
 		case "fleet":
 			sound = sound && mimic == (s.Skipped != "") &&
 				(mimic || s.Partitions == fleetPartitions+1 && s.Marks > 0 && s.Messages > 0 && s.Reads > 0 && s.Tickets > 0 && s.Adding > 0 &&

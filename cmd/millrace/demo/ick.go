@@ -43,7 +43,7 @@ func ickScene() scene {
 	return scene{
 		name:  "ick",
 		shows: "documents keep changing, their consumers are killed, and no change is forgotten",
-		load:  5 * time.Second,
+		load:  4 * time.Second,
 		play:  playIck,
 		child: consumeDocuments,
 	}

@@ -44,7 +44,7 @@ func queueScene() scene {
 	return scene{
 		name:  "queue",
 		shows: "one tenant floods, fifty do not wait behind it, and killed workers and resizing strand nothing",
-		load:  5 * time.Second,
+		load:  4 * time.Second,
 		play:  playQueue,
 		child: workOnQueues,
 	}

@@ -29,7 +29,7 @@ type scene struct {
 
 // scenes returns all scenes in the order in which they are played.
 func scenes() []scene {
-	return []scene{ickScene(), stealScene(), expiryScene(), leaseScene(), queueScene(), fleetScene(), failoverScene()}
+	return []scene{ickScene(), stealScene(), expiryScene(), leaseScene(), queueScene(), scatterScene(), fleetScene(), failoverScene()}
 }
 
 // run plays the scene, with progress on the screen.

@@ -28,7 +28,7 @@ func stealScene() scene {
 	return scene{
 		name:  "steal",
 		shows: "a web site's upkeep is done by its own requests, and its garbage stays bounded",
-		load:  5 * time.Second,
+		load:  4 * time.Second,
 		play:  playSteal,
 		child: serveSite,
 	}

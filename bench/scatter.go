@@ -1,0 +1,332 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/scatter"
+)
+
+// eventCounters is how many counters an event counts up: the seed's.
+const eventCounters = 30
+
+// away is how far off distant servers are.
+const away = 5 * time.Millisecond
+
+func scatterRows() []row {
+	figures := func(name, unit string, sides ...side) row { return row{name, unit, sides} }
+	return []row{
+		figures("scatter, events of 30 counters over 4 servers, 50 goroutines", "events/s",
+			side{name: "session", figure: eventsBySession},
+			side{name: "each counter to its own server", figure: eventsByKey},
+			side{name: "bare pipeline to one server", figure: eventsBare}),
+		figures("scatter, a reading of 30 counters, servers 5 ms away", "ms",
+			side{name: "8 servers", figure: readingOf(8)},
+			side{name: "one server", goal: "at most 1.5", figure: readingOf(1)}),
+		figures("scatter, connections of the busiest of 4 servers, 500 clients", "connections",
+			side{name: "session", figure: connections(4, byClient)},
+			side{name: "each counter to its own server", figure: connections(4, byCounter)}),
+		figures("scatter, connections of the busiest of 8 servers, 500 clients", "connections",
+			side{name: "session", figure: connections(8, byClient)},
+			side{name: "each counter to its own server", figure: connections(8, byCounter)}),
+	}
+}
+
+// plain are servers for one side.
+type plain struct {
+	options []rueidis.ClientOption
+	closers []io.Closer
+}
+
+// several starts servers.
+func several(ctx context.Context, n int) (*plain, error) {
+	p := &plain{}
+	for range n {
+		server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.closers = append(p.closers, server)
+		option, _, err := connect.Options(server.URL)
+		if err != nil {
+			p.close()
+			return nil, err
+		}
+		p.options = append(p.options, option[0])
+	}
+	return p, nil
+}
+
+func (p *plain) close() {
+	for _, c := range p.closers {
+		_ = c.Close()
+	}
+}
+
+// scattered returns a group of the servers, each reached as change says.
+func (p *plain) scattered(cfg scatter.Config, change func(*rueidis.ClientOption)) (*scatter.Scatter, error) {
+	var servers []scatter.Server
+	for i, option := range p.options {
+		change(&option)
+		servers = append(servers, scatter.Server{Name: strconv.Itoa(i), Option: option})
+	}
+	return scatter.New(servers, cfg)
+}
+
+// clients connects to all servers.
+func (p *plain) clients() (all []rueidis.Client, err error) {
+	for _, option := range p.options {
+		c, err := rueidis.NewClient(option)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+		p.closers = append(p.closers, closing(c.Close))
+	}
+	return all, nil
+}
+
+type closing func()
+
+func (c closing) Close() error { c(); return nil }
+
+func counter(i int) string { return "count:" + strconv.Itoa(i) }
+
+func eventsBySession(ctx context.Context, s setup) (float64, error) {
+	p, err := several(ctx, 4)
+	if err != nil {
+		return 0, err
+	}
+	defer p.close()
+	sc, err := p.scattered(scatter.Config{Shard: scatter.RoundRobin()}, func(*rueidis.ClientOption) {})
+	if err != nil {
+		return 0, err
+	}
+	defer sc.Close()
+	return concurrently(s, func(int) error { return event(ctx, sc) })
+}
+
+func event(ctx context.Context, sc *scatter.Scatter) error {
+	session := sc.Session("")
+	for i := range eventCounters {
+		session.Add(counter(i), 1)
+	}
+	return session.Flush(ctx)
+}
+
+// eventsByKey is the seed's first stab: every counter has its own server, so that an
+// event goes to all of them.
+func eventsByKey(ctx context.Context, s setup) (float64, error) {
+	p, err := several(ctx, 4)
+	if err != nil {
+		return 0, err
+	}
+	defer p.close()
+	clients, err := p.clients()
+	if err != nil {
+		return 0, err
+	}
+	return concurrently(s, func(int) error { return eventToAll(ctx, clients) })
+}
+
+func eventToAll(ctx context.Context, clients []rueidis.Client) error {
+	pipelines := make([]rueidis.Commands, len(clients))
+	for i := range eventCounters {
+		to := scatter.JavaHash(counter(i), len(clients))
+		pipelines[to] = append(pipelines[to], clients[to].B().Incrby().Key(counter(i)).Increment(1).Build())
+	}
+	var sending sync.WaitGroup
+	errs := make(chan error, len(clients))
+	for to, pipeline := range pipelines {
+		sending.Go(func() { errs <- firstError(clients[to].DoMulti(ctx, pipeline...)) })
+	}
+	sending.Wait()
+	close(errs)
+	for err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// eventsBare is what one server does of it, without a token.
+func eventsBare(ctx context.Context, s setup) (float64, error) {
+	p, err := several(ctx, 1)
+	if err != nil {
+		return 0, err
+	}
+	defer p.close()
+	clients, err := p.clients()
+	if err != nil {
+		return 0, err
+	}
+	return concurrently(s, func(int) error { return eventToAll(ctx, clients) })
+}
+
+// readingOf is how long it takes to read all counters of so many distant servers.
+func readingOf(n int) func(context.Context, setup) (float64, error) {
+	return func(ctx context.Context, s setup) (float64, error) {
+		p, err := several(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		defer p.close()
+		sc, err := p.scattered(scatter.Config{Shard: scatter.RoundRobin()}, func(o *rueidis.ClientOption) {
+			dial := o.DialCtxFn
+			o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+				conn, err := dial(ctx, addr, d, t)
+				if err != nil {
+					return nil, err
+				}
+				return newDistant(conn), nil
+			}
+		})
+		if err != nil {
+			return 0, err
+		}
+		defer sc.Close()
+		for range n {
+			if err := event(ctx, sc); err != nil {
+				return 0, err
+			}
+		}
+		var readings int
+		start := time.Now()
+		for ; time.Since(start) < s.time; readings++ {
+			g := sc.Gather()
+			for i := range eventCounters {
+				g.Int(counter(i))
+			}
+			if err := g.Read(ctx); err != nil {
+				return 0, err
+			}
+		}
+		return time.Since(start).Seconds() * 1000 / float64(readings), nil
+	}
+}
+
+// distant is a connection over a longer wire: what comes is delivered later.
+type distant struct {
+	net.Conn
+
+	come chan parcel
+	rest []byte
+}
+
+type parcel struct {
+	data []byte
+	due  time.Time
+	err  error
+}
+
+func newDistant(conn net.Conn) *distant {
+	d := &distant{Conn: conn, come: make(chan parcel, 1000)}
+	go func() {
+		for {
+			buffer := make([]byte, 16<<10)
+			n, err := conn.Read(buffer)
+			d.come <- parcel{buffer[:n], time.Now().Add(away), err}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return d
+}
+
+// Read delivers what has come, when it is due.
+func (d *distant) Read(b []byte) (int, error) {
+	if len(d.rest) == 0 {
+		p := <-d.come
+		time.Sleep(time.Until(p.due))
+		if p.err != nil {
+			d.come <- p // for the next one who asks
+			return 0, p.err
+		}
+		d.rest = p.data
+	}
+	n := copy(b, d.rest)
+	d.rest = d.rest[n:]
+	return n, nil
+}
+
+// connections is how many connections the busiest of n servers has when 500 clients
+// have written some events each.
+func connections(n int, write func(ctx context.Context, p *plain) error) func(context.Context, setup) (float64, error) {
+	return func(ctx context.Context, _ setup) (float64, error) {
+		p, err := several(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		defer p.close()
+		for range 500 {
+			if err := write(ctx, p); err != nil {
+				return 0, err
+			}
+		}
+		watchers, err := p.clients()
+		if err != nil {
+			return 0, err
+		}
+		most := 0.0
+		for _, c := range watchers {
+			list, err := c.Do(ctx, c.B().ClientList().Build()).ToString()
+			if err != nil {
+				return 0, err
+			}
+			lines := 0.0
+			for i := range list {
+				if list[i] == '\n' {
+					lines++
+				}
+			}
+			most = max(most, lines-2) // the watcher's, and the one that was opened with the server
+		}
+		return most, nil
+	}
+}
+
+// small is a client that has one connection to a server.
+func small(o *rueidis.ClientOption) {
+	o.PipelineMultiplex = -1
+	o.RingScaleEachConn = 5
+	o.ReadBufferEachConn, o.WriteBufferEachConn = 1<<12, 1<<12
+}
+
+// byClient has a client write its events to one server.
+func byClient(ctx context.Context, p *plain) error {
+	sc, err := p.scattered(scatter.Config{Shard: scatter.Sticky()}, small)
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, closing(sc.Close))
+	return event(ctx, sc)
+}
+
+// byCounter has a client write each counter to its own server.
+func byCounter(ctx context.Context, p *plain) error {
+	var clients []rueidis.Client
+	for _, option := range p.options {
+		small(&option)
+		option.DisableCache = true
+		option.ForceSingleClient = true
+		c, err := rueidis.NewClient(option)
+		if err != nil {
+			return fmt.Errorf("a client of many: %w", err)
+		}
+		clients = append(clients, c)
+		p.closers = append(p.closers, closing(c.Close))
+	}
+	return eventToAll(ctx, clients)
+}

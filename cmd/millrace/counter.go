@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/scatter"
+)
+
+// counterCommands is the noun counter.
+type counterCommands struct {
+	Add counterAdd `cmd:"" help:"Add to a counter, on one server."`
+	Get counterGet `cmd:"" help:"Read a counter: the sum over all servers."`
+}
+
+// Help shows examples.
+func (*counterCommands) Help() string {
+	return `A counter is scattered over several servers: an addition goes to one of them, and a reading asks all, so that no server has more to do the more of them there are. On each it is a plain Redis number under the counter's own name, which other languages can INCRBY and GET.
+
+    add ──▶ one of the servers        get ──▶ all of them ──▶ the sum
+
+--redis names the servers, with commas between them; or one, or a fleet, whose partitions they are then.
+
+Examples:
+
+    export MILLRACE_REDIS_URL=redis://10.0.0.1:6379,redis://10.0.0.2:6379
+    millrace counter add impressions 3
+    millrace counter get impressions`
+}
+
+// counterName is the argument that names a counter.
+type counterName struct {
+	Name text `arg:"" help:"The counter's name, which is its key on every server."`
+}
+
+// with opens the servers for do. Which of them are connected to is up to that.
+func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
+	if err := scatter.CheckKey(string(n.Name)); err != nil {
+		return err
+	}
+	if isFleet(a.url()) {
+		return a.withFleet(ctx, func(f *fleet.Fleet) error {
+			return useScatter(scatter.Clients(f.Partitions()...), cfg, do)
+		})
+	}
+	if a.url() == "" {
+		err := connect.ErrURL.Saying("this command needs to know which servers to work on")
+		err.Hint = "Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
+		return err
+	}
+	options, shown, err := connect.Options(a.url())
+	if err != nil {
+		return err
+	}
+	servers := make([]scatter.Server, len(options))
+	for i, option := range options {
+		servers[i] = scatter.Server{Name: shown[i], Option: option}
+	}
+	return useScatter(servers, cfg, do)
+}
+
+func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
+	s, err := scatter.New(servers, cfg)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	return do(s)
+}
+
+type counterAdd struct {
+	counterName
+	N        int64 `arg:"" name:"n" help:"How much to add; less than 0 to take away."`
+	ShardKey text  `placeholder:"K" help:"What decides which server it goes to: the same one for the same K. Defaults to any."`
+}
+
+// Help shows examples.
+func (*counterAdd) Help() string {
+	return `One server is connected to. If its reply is lost the addition is repeated, and is done once all the same.
+
+Examples:
+
+    millrace counter add impressions 1
+    millrace counter add balance -- -5
+    millrace counter add impressions 1 --shard-key ad:17`
+}
+
+// addedDoc is what was added, and where.
+type addedDoc struct {
+	Added  int64  `json:"added"`
+	Server string `json:"server"`
+}
+
+// Run adds.
+func (c *counterAdd) Run(ctx context.Context, a *app) error {
+	cfg := scatter.Config{}
+	if c.ShardKey == "" {
+		cfg.Shard = scatter.RoundRobin()
+	}
+	return c.with(ctx, a, cfg, func(s *scatter.Scatter) error {
+		session := s.Session(string(c.ShardKey))
+		session.Add(string(c.Name), c.N)
+		if err := session.Flush(ctx); err != nil {
+			return err
+		}
+		doc := addedDoc{Added: c.N, Server: session.Server()}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "added %s on %s\n", grouped(doc.Added), doc.Server) })
+	})
+}
+
+type counterGet struct {
+	counterName
+}
+
+// Help shows examples.
+func (*counterGet) Help() string {
+	return `If servers do not answer, what the others have is printed, and the command fails with the code "partial" and names them.
+
+Examples:
+
+    millrace counter get impressions
+    millrace counter get impressions --json`
+}
+
+// countedDoc is a reading.
+type countedDoc struct {
+	Value    int64 `json:"value"`
+	Servers  int   `json:"servers"`
+	Answered int   `json:"answered"`
+}
+
+// Run reads.
+func (c *counterGet) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, scatter.Config{}, func(s *scatter.Scatter) error {
+		gather := s.Gather()
+		sum := gather.Int(string(c.Name))
+		err := gather.Read(ctx)
+		if err != nil && (!errors.Is(err, scatter.ErrPartial) || sum.Answered == 0) {
+			return err
+		}
+		doc := countedDoc{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
+		return errors.Join(a.print(doc, func(w io.Writer) {
+			fmt.Fprintf(w, "%s on %s\n", grouped(doc.Value), count(doc.Servers, "server"))
+		}), err)
+	})
+}

@@ -1,0 +1,253 @@
+package demo
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/scatter"
+)
+
+const (
+	// shards is how many servers the events are scattered over, and eventWriters how
+	// many goroutines write them.
+	shards       = 4
+	eventWriters = 8
+
+	// eventCounters is how many counters an event counts up; it is also put on a list of
+	// the newest eventsKept.
+	eventCounters = 30
+	eventsKept    = 20
+
+	// scatterTimeout is for how long one server is waited for. A pause is longer.
+	scatterTimeout = 250 * time.Millisecond
+)
+
+// scatterScene shows events that are written to one server each and read from all,
+// while one server is paused.
+func scatterScene() scene {
+	return scene{
+		name:    "scatter",
+		shows:   "each event goes to one of four servers; a reading that misses one says so, and later none is missing",
+		load:    1500 * time.Millisecond,
+		private: true,
+		play:    playScatter,
+	}
+}
+
+// scatterPlay is one performance of the scene.
+type scatterPlay struct {
+	*stage
+	servers []*redisproc.Proc
+	sc      *scatter.Scatter
+
+	written   atomic.Int64 // events that were reported as written
+	uncertain atomic.Int64 // events of which nobody knows
+
+	missing  []string // servers that the reading in the pause named
+	partial  int64    // what it counted
+	partialE error    // what it said
+	known    int64    // events that were written before it
+
+	sum     []int64 // of each counter, in the end
+	apart   []int64 // of the first counter, by server
+	newest  []scatter.Entry
+	reading time.Duration // how long the last reading took
+}
+
+func playScatter(ctx context.Context, st *stage) (seen Scene, err error) {
+	binary, err := st.find()
+	if errors.Is(err, redisproc.ErrNotFound) {
+		seen.Skipped = "it pauses a redis-server of its own, and none is on PATH"
+		return seen, nil
+	}
+	if err != nil {
+		return seen, err
+	}
+	p := &scatterPlay{stage: st}
+	defer func() { err = errors.Join(err, p.stop()) }()
+	if err := p.start(ctx, binary); err != nil {
+		return seen, fmt.Errorf("start servers to scatter over: %w", err)
+	}
+	st.screen.say("  (on %d servers of its own)", shards)
+	if err := p.perform(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return seen, err
+	}
+	return p.judge(), nil
+}
+
+func (p *scatterPlay) start(ctx context.Context, binary string) error {
+	var servers []scatter.Server
+	for i := range shards {
+		proc, err := redisproc.Start(ctx, redisproc.Config{Binary: binary, TCP: true})
+		if err != nil {
+			return err
+		}
+		p.servers = append(p.servers, proc)
+		one := scatter.Server{Name: strconv.Itoa(i)}
+		one.Option.InitAddress = []string{proc.Addr()}
+		servers = append(servers, one)
+	}
+	var err error
+	p.sc, err = scatter.New(servers, scatter.Config{Timeout: scatterTimeout})
+	return err
+}
+
+func (p *scatterPlay) stop() error {
+	if p.sc != nil {
+		p.sc.Close()
+	}
+	var errs []error
+	for _, proc := range p.servers {
+		errs = append(errs, proc.Stop())
+	}
+	return errors.Join(errs...)
+}
+
+// perform is the story from the first event to the last reading.
+func (p *scatterPlay) perform(ctx context.Context) error {
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	var writing sync.WaitGroup
+	defer writing.Wait()
+	for range eventWriters {
+		writing.Go(func() { p.write(loading) })
+	}
+	if err := p.watch(ctx, p.duration/2, "all servers answer"); err != nil {
+		return err
+	}
+	if err := p.pauseOne(ctx); err != nil {
+		return err
+	}
+	if err := p.watch(ctx, p.duration/2, "all servers answer again"); err != nil {
+		return err
+	}
+	stop()
+	writing.Wait()
+	return p.count(ctx)
+}
+
+// write writes events until ctx ends. One that was begun is brought to its end: it
+// keeps its token, so that a repeat doubles nothing.
+func (p *scatterPlay) write(ctx context.Context) {
+	for n := 0; ctx.Err() == nil; n++ {
+		event := p.sc.Session(strconv.Itoa(n) + p.name)
+		for i := range eventCounters {
+			event.Add(counterKey(i), 1)
+		}
+		event.Push(eventsKey, eventsKept, []byte(fmt.Sprintf("event %d", n)))
+		if p.flush(context.WithoutCancel(ctx), event) != nil {
+			p.uncertain.Add(1)
+			continue
+		}
+		p.written.Add(1)
+	}
+}
+
+// flush flushes again and again, for some seconds.
+func (p *scatterPlay) flush(ctx context.Context, event *scatter.Session) error {
+	for began := time.Now(); ; {
+		err := event.Flush(ctx)
+		if err == nil || time.Since(began) > 3*time.Second || !retry.Sleep(ctx, 10*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+func counterKey(i int) string { return "count:" + strconv.Itoa(i) }
+
+const eventsKey = "events"
+
+// watch shows the sum for a while.
+func (p *scatterPlay) watch(ctx context.Context, d time.Duration, what string) error {
+	for start := time.Now(); ; {
+		elapsed := min(time.Since(start), d)
+		sum, err := p.read(ctx)
+		if err != nil {
+			return err
+		}
+		p.screen.show(frame{
+			title: "scatter", done: elapsed, whole: d,
+			rows: [][]string{{grouped(p.written.Load()) + " events written", grouped(sum.Value) + " read", what}},
+		})
+		if elapsed == d {
+			return nil
+		}
+		if !retry.Sleep(ctx, 50*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// read reads the first counter from all servers.
+func (p *scatterPlay) read(ctx context.Context) (*scatter.Result[int64], error) {
+	g := p.sc.Gather()
+	sum := g.Int(counterKey(0))
+	err := g.Read(ctx)
+	if sum.Answered > 0 && errors.Is(err, scatter.ErrPartial) {
+		return sum, nil
+	}
+	return sum, err
+}
+
+// pauseOne stops a server, reads, and has it go on.
+func (p *scatterPlay) pauseOne(ctx context.Context) error {
+	if err := p.servers[1].Pause(); err != nil {
+		return err
+	}
+	p.known = p.written.Load()
+	g := p.sc.Gather()
+	sum := g.Int(counterKey(0))
+	p.partialE = g.Read(ctx)
+	p.partial, p.missing = sum.Value, sum.Missing
+	p.screen.show(frame{
+		title: "scatter", done: scatterTimeout, whole: scatterTimeout,
+		rows: [][]string{{fmt.Sprintf("server %v does not answer", p.missing), grouped(p.partial) + " read, and it says that it is a part"}},
+	})
+	return p.servers[1].Resume()
+}
+
+// count reads everything when nobody writes any more.
+func (p *scatterPlay) count(ctx context.Context) error {
+	g := p.sc.Gather()
+	var sums []*scatter.Result[int64]
+	for i := range eventCounters {
+		sums = append(sums, g.Int(counterKey(i)))
+	}
+	newest := g.List(eventsKey, eventsKept)
+	began := time.Now()
+	if err := g.Read(ctx); err != nil {
+		return err
+	}
+	p.reading = time.Since(began)
+	for _, sum := range sums {
+		p.sum = append(p.sum, sum.Value)
+	}
+	p.newest = newest.Value
+	for i := range shards {
+		one := scatter.Server{Name: strconv.Itoa(i)}
+		one.Option.InitAddress = []string{p.servers[i].Addr()}
+		alone, err := scatter.New([]scatter.Server{one}, scatter.Config{})
+		if err != nil {
+			return err
+		}
+		g := alone.Gather()
+		part := g.Int(counterKey(0))
+		err = g.Read(ctx)
+		alone.Close()
+		if err != nil {
+			return err
+		}
+		p.apart = append(p.apart, part.Value)
+	}
+	return nil
+}

@@ -1,0 +1,156 @@
+-- scatter.flush(K) base token {kind key life count value...} -> 'done' or 'closed'
+--
+-- Writes all that a session has, or nothing. The first pass looks at every key: its
+-- type, and whether a sum would still fit; the second one writes. The first write is
+-- one that a full server refuses, and after it nothing fails.
+--
+-- Numbers of 64 bits do not fit into Lua's. So sums are checked in two parts, billions
+-- and the rest.
+--
+-- KEYS[1]  K, which is empty
+-- ARGV[1]  base: what the side keys begin with
+-- ARGV[2]  token: who repeats a flush sends the same
+-- ARGV[3]  kind of the first operation: 'add', 'float', 'push', 'insert', 'score',
+--          'best', 'least'; at most 1,000 values in all
+-- ARGV[4]  key
+-- ARGV[5]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both
+--          in milliseconds, for the bucket that it is now by the server's clock
+-- ARGV[6]  count of the values that follow
+-- ARGV[7]  value: one summand of 'add' and 'float'; the most entries of the list, from
+--          1 to 10,000, and the bodies, the oldest first, of 'push'; the members of
+--          'insert'; members and numbers in turn of the others
+-- Reply    'done'; 'closed' if the server takes no more writes, and has taken none of
+--          these; an error SCATTERTYPE or SCATTEROVERFLOW with the key it is about
+-- Cost     O(values), times O(log N) for sorted sets of N members
+-- Repeat   harmless: the token is known
+local token = ARGV[2]
+if reqid_recall(token) then
+  return 'done'
+end
+if closed then
+  return 'closed'
+end
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+
+-- What no server takes for a number of 64 bits is nil.
+local function split(text)
+  local sign, digits = string.match(text, '^(-?)(%d+)$')
+  if not digits or #digits > 19 or string.byte(digits) == 48 and text ~= '0' then
+    return nil
+  end
+  local unit = sign == '-' and -1 or 1
+  return unit * (tonumber(string.sub(digits, 1, -10)) or 0), unit * string.sub(digits, -9)
+end
+
+local function fits(billions, rest)
+  billions, rest = billions + math.floor(rest / 1e9), rest % 1e9
+  return (billions < 9223372036 or billions == 9223372036 and rest <= 854775807)
+    and (billions > -9223372037 or billions == -9223372037 and rest >= 145224192)
+end
+
+local names, ends = {}, {} -- by the operation
+local families, billions, rests = {}, {}, {} -- by the key, which may come twice
+local life, suffix, at = '', '', nil -- of the operation before, mostly that of the next
+local i = 3
+while ARGV[i] do
+  local kind = ARGV[i]
+  if ARGV[i + 2] ~= life then
+    life, suffix, at = ARGV[i + 2], '', nil
+    local every, keep = string.match(life, '^(%d+)/(%d+)$')
+    local own = string.match(life, '^@(%d+)$')
+    if every then
+      local start = now - now % every
+      suffix, at = string.format(':%.0f', start / 1000), start + every + keep
+    elseif own then
+      at = tonumber(own)
+    end
+  end
+  names[i], ends[i] = ARGV[i + 1] .. suffix, at
+  local key = K .. names[i]
+  local family, value = kind
+  if kind == 'add' or kind == 'float' then
+    value = redis.pcall('GET', key) or '0'
+  elseif kind == 'push' then
+    value = redis.pcall('LLEN', key)
+  elseif kind == 'insert' then
+    value = redis.pcall('SCARD', key)
+  else
+    family, value = 'scores', redis.pcall('ZCARD', key)
+  end
+  local fine, fit = type(value) ~= 'table' and (families[key] or family) == family, true
+  if fine and kind == 'add' then
+    local more, b, r = ARGV[i + 4], billions[key], rests[key]
+    if not b and #value < 15 and #more < 15 and (value == '0' or string.find(value, '^-?[1-9]%d*$')) then
+      billions[key], rests[key] = 0, value + more -- which Lua does not round
+    else
+      if not b then
+        b, r = split(value)
+      end
+      fine = b and fits(b, r)
+      if fine then
+        local more_b, more_r = split(more)
+        billions[key], rests[key] = b + more_b, r + more_r
+        fit = fits(billions[key], rests[key])
+      end
+    end
+  elseif fine and kind == 'float' then
+    local sum = rests[key] or string.find(value, '^[-+.%d][-+.%deE]*$') and tonumber(value)
+    fine = sum and math.abs(sum) < math.huge
+    if fine then
+      rests[key] = sum + ARGV[i + 4]
+      fit = math.abs(rests[key]) < math.huge
+    end
+  end
+  if not fine or not fit then
+    return redis.error_reply((fine and 'SCATTEROVERFLOW ' or 'SCATTERTYPE ') .. ARGV[i + 1])
+  end
+  families[key] = family
+  i = i + 4 + ARGV[i + 3]
+end
+
+local moment = string.format('%.0f ', now)
+local writes = 0
+i = 3
+while ARGV[i] do
+  local kind, key, count = ARGV[i], K .. names[i], tonumber(ARGV[i + 3])
+  local first, last = i + 4, i + 3 + count
+  local ending = ends[i]
+  local left = ending and redis.call('PTTL', key)
+  if kind == 'add' then
+    redis.call('INCRBY', key, ARGV[first])
+  elseif kind == 'float' then
+    redis.call('INCRBYFLOAT', key, ARGV[first])
+  elseif kind == 'push' then
+    for j = first + 1, last do
+      redis.call('LPUSH', key, moment .. ARGV[j])
+    end
+    redis.call('LTRIM', key, '0', ARGV[first] - 1)
+    count = count - 1
+  elseif kind == 'insert' then
+    redis.call('SADD', key, unpack(ARGV, first, last))
+  else
+    count = count / 2
+    for j = first, last, 2 do
+      if kind == 'score' then
+        redis.call('ZINCRBY', key, ARGV[j + 1], ARGV[j])
+      elseif kind == 'best' then
+        redis.call('ZADD', key, 'GT', ARGV[j + 1], ARGV[j])
+      else
+        redis.call('ZADD', key, 'LT', ARGV[j + 1], ARGV[j])
+      end
+    end
+  end
+  if left == -2 or left and left >= 0 and now + left < ending then
+    redis.call('PEXPIREAT', key, string.format('%.0f', ending))
+  end
+  writes = writes + count
+  i = last + 1
+end
+if not versioned then
+  redis.call('HSET', meta, 'version', '1')
+end
+redis.call('HINCRBY', meta, 'flushes', 1)
+redis.call('HINCRBY', meta, 'writes', writes)
+reqid_remember(token, '1')
+return 'done'

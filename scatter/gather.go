@@ -1,0 +1,294 @@
+package scatter
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// MaxKeys is how many keys one gather reads at most.
+const MaxKeys = 10_000
+
+// maxRead is the longest name that can be read, in bytes. Names of time buckets and of
+// ended epochs are made from the callers' names, and are longer.
+const maxRead = 3 * MaxName
+
+//go:embed read.lua
+var readSource string
+
+var readScript = script.New("scatter.read", readSource, openFragment)
+
+// Gather collects what is to be read, and then reads all of it from all servers at
+// once: one call to each of them. It is for one goroutine.
+type Gather struct {
+	s        *Scatter
+	asks     []ask
+	position map[ask]int // among asks
+	results  []filler
+	err      error // the first of what cannot be asked for
+}
+
+// ask is what the servers are asked for.
+type ask struct {
+	kind kind
+	key  string
+	most int // how many entries are read, or members may be
+}
+
+// filler is a result of some type.
+type filler interface {
+	fill(all *round) error
+	refuse(err error)
+}
+
+// Result is a value that [Gather.Read] reads. It must not be looked at before that.
+type Result[T any] struct {
+	// Value is what the servers have together. It is the zero value if they have
+	// nothing, and after every error but [ErrPartial].
+	Value T
+
+	// Servers is how many servers there are, and Answered how many of them are in the
+	// value.
+	Servers, Answered int
+
+	// Missing are the names of the servers that are not, in the order of the group.
+	Missing []string
+
+	// Err is nil, or says what the value lacks: [ErrPartial], [ErrType],
+	// [ErrOverflow], [ErrTooMany].
+	Err error
+
+	asks  []int
+	merge func(parts []part) (T, error)
+}
+
+// Gather returns one that is to read nothing yet.
+func (s *Scatter) Gather() *Gather { return &Gather{s: s, position: map[ask]int{}} }
+
+// Int reads a counter: the sum over all servers. A server without it has 0.
+func (g *Gather) Int(key string) *Result[int64] { return g.IntOver(key) }
+
+// IntOver reads the sum of several counters, such as time buckets, over all servers. A
+// key that is named twice counts twice.
+func (g *Gather) IntOver(keys ...string) *Result[int64] {
+	return want(g, kindNumber, 1, sumInts, keys...)
+}
+
+// Float reads a counter of floats: the sum over all servers, as precise as a float64. A
+// server without it has 0.
+func (g *Gather) Float(key string) *Result[float64] {
+	return want(g, kindNumber, 1, sumFloats, key)
+}
+
+// Max reads the largest of the numbers that the servers have, as precise as a float64.
+// A server without one does not count. It is for numbers that each server has for
+// itself; where a server is folded into the others, its numbers are added to theirs.
+func (g *Gather) Max(key string) *Result[float64] {
+	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return max(a, b) }), key)
+}
+
+// Min reads the smallest of the numbers that the servers have, like [Gather.Max].
+func (g *Gather) Min(key string) *Result[float64] {
+	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return min(a, b) }), key)
+}
+
+// List reads the newest entries of a list, the newest first; entries of one server stay
+// in their order. The limit is from 1 to [Config.MaxMembers]. Each server sends that
+// many at most, and all that is sent is held in memory, before what is beyond the limit
+// is left out.
+func (g *Gather) List(key string, limit int) *Result[[]Entry] {
+	if limit < 1 || limit > g.s.cfg.MaxMembers {
+		g.refuse(ErrConfig.Saying("the limit of a list must be from 1 to %d, and is %d", g.s.cfg.MaxMembers, limit))
+	}
+	merge := func(parts []part) ([]Entry, error) { return mergeEntries(parts, limit) }
+	return want(g, kindList, limit, merge, key)
+}
+
+// Set reads the members that any server has, in byte order. How many there are cannot
+// be had for less: servers may have the same ones.
+func (g *Gather) Set(key string) *Result[[]string] {
+	return want(g, kindSet, g.s.cfg.MaxMembers, union, key)
+}
+
+// Scores reads the members of a sorted set, the highest score first, and those of the
+// same score in byte order. The limit says how many, 0 all. What a member has that
+// several servers know is said by merge. So all members of all servers are read,
+// whatever the limit is.
+func (g *Gather) Scores(key string, merge Merge, limit int) *Result[[]Scored] {
+	if limit < 0 {
+		g.refuse(ErrConfig.Saying("the limit of a sorted set cannot be negative"))
+	}
+	if merge < Sum || merge > Min {
+		g.refuse(ErrConfig.Saying("there is no way %d to merge scores", merge))
+	}
+	of := func(parts []part) ([]Scored, error) { return mergeScores(parts, merge, limit) }
+	return want(g, kindScores, g.s.cfg.MaxMembers, of, key)
+}
+
+// want adds a result to what is to be read.
+func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), keys ...string) *Result[T] {
+	r := &Result[T]{merge: merge}
+	for _, key := range keys {
+		if err := names.CheckText(ErrName, "name of a value", key, maxRead); err != nil {
+			g.refuse(err)
+		}
+		a := ask{kind, key, most}
+		i, known := g.position[a]
+		if !known {
+			i = len(g.asks)
+			g.position[a] = i
+			g.asks = append(g.asks, a)
+		}
+		r.asks = append(r.asks, i)
+	}
+	if len(g.asks) > MaxKeys {
+		g.refuse(ErrConfig.Saying("a gather reads %d keys at most", MaxKeys))
+	}
+	g.results = append(g.results, r)
+	return r
+}
+
+// refuse remembers the first of what cannot be asked for.
+func (g *Gather) refuse(err error) {
+	if g.err == nil {
+		g.err = err
+	}
+}
+
+// Read reads all that was asked for, from all servers at the same time. Each of them
+// answers with what it has at one moment; the moments differ. It may be called again,
+// and then replaces what was read before.
+//
+// A server that does not answer within [Config.Timeout] is left out, and the error is a
+// [*PartialError], joined by what else is wrong with single results.
+//
+// While a server is folded into the others, or a key is reset, nothing counts twice and
+// nothing is missed: where that changes a key under the reader's eyes, all is read
+// again, a few times, before the server is left out.
+//
+// Errors: [ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [ErrName] and
+// [ErrConfig] for what cannot be asked for, and then nobody is asked.
+func (g *Gather) Read(ctx context.Context) error {
+	if g.err != nil {
+		for _, result := range g.results {
+			result.refuse(g.err)
+		}
+		return g.err
+	}
+	r := g.read(ctx)
+	var wrong []error
+	for _, result := range g.results {
+		wrong = append(wrong, result.fill(r))
+	}
+	return both(partial(r.servers, r.missing()), errors.Join(wrong...))
+}
+
+// maxRounds is how often all is read before a server is left out that was not seen in
+// one state with another one.
+const maxRounds = 9
+
+// pauses are those between the rounds, in which what is on its way arrives.
+var pauses = retry.Policy{Base: 2 * time.Millisecond, Max: 50 * time.Millisecond}
+
+// read asks the servers until what they answer fits together.
+func (g *Gather) read(ctx context.Context) *round {
+	r := newRound(g.s.servers, g.asks, g.s.cfg.MaxMembers)
+	if len(g.asks) == 0 {
+		return r
+	}
+	args := g.args()
+	for number := 1; ; number++ {
+		g.ask(ctx, r, args)
+		if r.fits() || number == maxRounds || !retry.Sleep(ctx, pauses.Pause(number)) {
+			return r
+		}
+	}
+}
+
+// args are what the script is called with.
+func (g *Gather) args() []string {
+	args := []string{g.s.base, strconv.Itoa(len(g.s.servers))}
+	for _, one := range g.s.servers {
+		args = append(args, one.Name)
+	}
+	for _, a := range g.asks {
+		args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
+	}
+	return args
+}
+
+// ask asks all servers that have not failed yet, at the same time.
+func (g *Gather) ask(ctx context.Context, r *round, args []string) {
+	var running sync.WaitGroup
+	for i, one := range r.servers {
+		r.known[i] = one.past.Load()
+	}
+	for i, one := range r.servers {
+		if r.failed[i] != nil {
+			continue
+		}
+		running.Go(func() {
+			message, err := g.s.run(ctx, one, readScript, args...)
+			if err == nil {
+				r.replies[i], err = parseReply(message, len(r.asks))
+			}
+			if err != nil {
+				r.replies[i], r.failed[i] = nil, err
+				return
+			}
+			one.past.Store(&r.replies[i].past)
+		})
+	}
+	running.Wait()
+	r.judge()
+}
+
+// fill merges what the servers have of a result's keys, and returns what is wrong
+// besides servers that are missing.
+func (r *Result[T]) fill(all *round) error {
+	var parts []part
+	lacking, wrong := slices.Clone(all.failed), error(nil)
+	for _, i := range r.asks {
+		found, unsettled := all.parts(i)
+		for _, j := range unsettled {
+			lacking[j] = all.unsettled(j)
+		}
+		parts = append(parts, found...)
+		if wrong == nil {
+			wrong = check(found, all.asks[i], all.most)
+		}
+	}
+	var value T
+	if wrong == nil {
+		value, wrong = r.merge(parts)
+	}
+	r.Value, r.Servers, r.Answered, r.Missing = value, len(lacking), len(lacking), nil
+	missing := partial(all.servers, lacking)
+	if p, some := errors.AsType[*PartialError](missing); some {
+		r.Answered, r.Missing = p.Answered, p.Missing
+	}
+	r.Err = both(missing, wrong)
+	return wrong
+}
+
+// refuse says why nothing was read.
+func (r *Result[T]) refuse(err error) { r.Err = err }
+
+// both joins two errors, and leaves one alone as it is.
+func both(a, b error) error {
+	if a == nil {
+		return b
+	}
+	if b == nil {
+		return a
+	}
+	return errors.Join(a, b)
+}

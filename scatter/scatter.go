@@ -1,0 +1,226 @@
+package scatter
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+//go:embed open.lua
+var openFragment string
+
+// Server is one of the servers over which values are scattered: a redis-server, or a
+// partition of a fleet.
+type Server struct {
+	// Name is what the server is called in errors and in side keys. It must be its own,
+	// and stay the same wherever the server moves. Defaults to the address of Option,
+	// or to the position in the list.
+	Name string
+
+	// Client is the way to it. It stays the caller's. Defaults to one by Option.
+	Client rueidis.Client
+
+	// Option says how to connect to it. Nothing connects before something is to be sent
+	// there. Used if there is no Client.
+	Option rueidis.ClientOption
+}
+
+// Clients returns servers that are called 0, 1 and so on, such as the partitions of a
+// fleet.
+func Clients(clients ...rueidis.Client) []Server {
+	servers := make([]Server, len(clients))
+	for i, c := range clients {
+		servers[i] = Server{Name: fmt.Sprint(i), Client: c}
+	}
+	return servers
+}
+
+// Config is how this process uses a group of servers. The zero value works.
+type Config struct {
+	// Group is the name that the side keys have. All processes that share values must
+	// have the same. Defaults to "main".
+	Group string
+
+	// Shard says to which of n servers a session with a shard key goes. All processes
+	// may have different ones. Defaults to RingHash.
+	Shard Shard
+
+	// Timeout is for how long one server is waited for, within the deadline of the call.
+	// Defaults to 1 second.
+	Timeout time.Duration
+
+	// MaxMembers is how many members of one set or sorted set, and entries of one list,
+	// a gather holds in memory, all servers together. Defaults to 100,000.
+	MaxMembers int
+
+	// Gzip has the bodies of list entries compressed where that makes them shorter.
+	// Readers understand both. Defaults to false.
+	Gzip bool
+
+	// Hooks watch the calls. Defaults to none.
+	Hooks []millrace.Hook
+}
+
+// Defaults of Config.
+const (
+	DefaultGroup      = "main"
+	DefaultTimeout    = time.Second
+	DefaultMaxMembers = 100_000
+)
+
+// Scatter writes values to one of several servers, and reads them from all. It is safe
+// for concurrent use. Close it.
+type Scatter struct {
+	cfg     Config
+	base    string // of the side keys
+	servers []*server
+	flush   *script.Script
+	moves   *moves
+}
+
+// New returns a group of servers. It connects to none. The list may grow at any time,
+// and get shorter after a [Scatter.Fold]. Errors: [ErrName], [ErrConfig].
+func New(servers []Server, cfg Config) (*Scatter, error) {
+	if cfg.Group == "" {
+		cfg.Group = DefaultGroup
+	}
+	if err := names.Check(ErrName, "name of a group", cfg.Group, MaxName); err != nil {
+		return nil, err
+	}
+	if len(servers) == 0 {
+		return nil, ErrConfig.Saying("there is no server to write to")
+	}
+	if cfg.Timeout < 0 || cfg.MaxMembers < 0 {
+		return nil, ErrConfig.Saying("Timeout and MaxMembers cannot be negative")
+	}
+	if cfg.Shard == nil {
+		cfg.Shard = RingHash
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.MaxMembers == 0 {
+		cfg.MaxMembers = DefaultMaxMembers
+	}
+	s := &Scatter{cfg: cfg, base: base(cfg.Group), flush: flushScript, moves: standardMoves}
+	seen := map[string]bool{}
+	for i, one := range servers {
+		if one.Name == "" {
+			one.Name = fmt.Sprint(i)
+			if one.Client == nil && len(one.Option.InitAddress) > 0 {
+				one.Name = one.Option.InitAddress[0]
+			}
+		}
+		if err := names.Check(ErrName, "name of a server", one.Name, MaxName); err != nil {
+			return nil, err
+		}
+		if seen[one.Name] {
+			return nil, ErrConfig.Saying("two servers are called %q", one.Name)
+		}
+		if one.Client == nil && len(one.Option.InitAddress) == 0 {
+			return nil, ErrConfig.Saying("server %q has neither a Client nor an address", one.Name)
+		}
+		seen[one.Name] = true
+		s.servers = append(s.servers, &server{Server: one})
+	}
+	return s, nil
+}
+
+// Close closes the connections that were opened here. Nothing is sent after it.
+func (s *Scatter) Close() {
+	for _, one := range s.servers {
+		one.close()
+	}
+}
+
+// run runs a script on one server, which is asked for as long as the timeout says.
+// The error says which server it was.
+func (s *Scatter) run(ctx context.Context, one *server, what *script.Script, args ...string) (rueidis.RedisMessage, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errSilent)
+	defer cancel()
+	runner, err := one.runner(ctx, s.cfg)
+	if err != nil {
+		return rueidis.RedisMessage{}, fmt.Errorf("server %s: %w", one.Name, err)
+	}
+	reply, err := runner.Run(ctx, what, "", args...)
+	if err != nil {
+		err = fmt.Errorf("server %s: %w", one.Name, explain(err))
+	}
+	return reply, err
+}
+
+// server is one of them, and what this process knows of it.
+type server struct {
+	Server
+
+	run    atomic.Pointer[script.Runner] // nil until something is sent there
+	closed atomic.Int64                  // until when it is taken to be closed, in Unix milliseconds
+	past   atomic.Pointer[past]          // the folds that a gather knows of; nil for none
+
+	dialing sync.Mutex
+	ended   bool // no more connections are opened
+}
+
+// believed is for how long a server that said that it takes no more writes is not asked
+// again. It may be opened, and nobody tells.
+const believed = time.Minute
+
+// shut notes that the server says it takes no more writes.
+func (one *server) shut(now time.Time) { one.closed.Store(now.Add(believed).UnixMilli()) }
+
+// open reports whether the server takes writes, as far as is known here.
+func (one *server) open(now time.Time) bool { return now.UnixMilli() >= one.closed.Load() }
+
+// runner returns what runs scripts on the server, and connects to it if nobody has.
+// A caller whose context ends does not wait for the connection.
+func (one *server) runner(ctx context.Context, cfg Config) (*script.Runner, error) {
+	if r := one.run.Load(); r != nil {
+		return r, nil
+	}
+	return script.Prompt(ctx, func(context.Context) (*script.Runner, error) { return one.connect(cfg) })
+}
+
+func (one *server) connect(cfg Config) (*script.Runner, error) {
+	one.dialing.Lock()
+	defer one.dialing.Unlock()
+	if r := one.run.Load(); r != nil {
+		return r, nil
+	}
+	client := one.Client
+	if client == nil {
+		if one.ended {
+			return nil, rueidis.ErrClosing
+		}
+		option := one.Option
+		option.ForceSingleClient = true
+		option.DisableCache = true
+		option.DisableRetry = true
+		option.Dialer.Timeout = cfg.Timeout
+		var err error
+		if client, err = rueidis.NewClient(option); client == nil {
+			return nil, err
+		} // a client that could not connect tries again with the next call
+	}
+	r := &script.Runner{Client: client, Hooks: cfg.Hooks, Retry: retry.Policy{Patience: cfg.Timeout}}
+	one.run.Store(r)
+	return r, nil
+}
+
+func (one *server) close() {
+	one.dialing.Lock()
+	defer one.dialing.Unlock()
+	one.ended = true
+	if r := one.run.Load(); r != nil && one.Client == nil {
+		r.Client.Close()
+	}
+}

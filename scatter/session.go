@@ -1,0 +1,201 @@
+package scatter
+
+import (
+	"context"
+	_ "embed"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// MaxCap is the most entries that a list may keep.
+const MaxCap = 10_000
+
+// Session is what one event writes: some counters, some list entries, some members. It
+// goes to one server in one call. It is for one goroutine at a time.
+//
+// An operation that cannot be done is noted, and has Flush fail without anything being
+// sent. Names of values are 1 to 500 bytes without control characters, and do not begin
+// with mr:.
+type Session struct {
+	*draft
+
+	in stretch // where the values are put
+}
+
+// draft is what all views of a session share.
+type draft struct {
+	sc    *Scatter
+	shard Shard
+	key   string
+
+	batch batch   // not yet sent
+	sent  *flight // sent, and not known to have arrived
+	took  string  // the name of the server that took the last one
+}
+
+// flight is a batch on its way: what is repeated is the same, with the same token, to
+// the same server.
+type flight struct {
+	token string
+	args  []string
+	to    *server
+}
+
+// Session begins a session that goes where the shard key says. It does no I/O.
+func (s *Scatter) Session(shardKey string) *Session {
+	return &Session{draft: &draft{sc: s, shard: s.cfg.Shard, key: shardKey}}
+}
+
+// In returns a view of the session whose values are put into time buckets. Both are
+// flushed together.
+func (s *Session) In(b Bucket) *Session {
+	b, err := b.checked()
+	if err != nil {
+		s.batch.fail(err)
+	}
+	return &Session{draft: s.draft, in: b.stretch()}
+}
+
+// Add adds n to a counter, which begins with 0. It is one text, as INCRBY has it.
+func (s *Session) Add(key string, n int64) { s.batch.add(key, n, s.in) }
+
+// AddFloat adds x to a counter, as INCRBYFLOAT does: with 17 digits behind the point.
+// A counter is used either with Add or with AddFloat.
+func (s *Session) AddFloat(key string, x float64) { s.batch.addFloat(key, x, s.in) }
+
+// Push puts an entry of at most [MaxBody] bytes in front of a list, with the server's
+// clock at the flush. Each server keeps the newest most entries, 1 to [MaxCap].
+func (s *Session) Push(key string, most int, body []byte) {
+	switch {
+	case most < 1 || most > MaxCap:
+		s.batch.fail(ErrConfig.Saying("a list keeps 1 to %d entries, not %d", MaxCap, most))
+	case len(body) > MaxBody:
+		s.batch.fail(ErrConfig.Saying("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
+	default:
+		s.batch.push(key, most, pack(body, s.sc.cfg.Gzip), s.in)
+	}
+}
+
+// Insert puts members into a set.
+func (s *Session) Insert(key string, members ...string) {
+	if len(members) > 0 {
+		s.batch.insert(key, members, s.in)
+	}
+}
+
+// Score adds to the score of a member of a sorted set, which begins with 0. Read it
+// with [Sum].
+func (s *Session) Score(key, member string, by float64) {
+	if math.IsInf(by, 0) {
+		s.batch.fail(ErrConfig.Saying("%v cannot be added to the score of %q in %q", by, member, key))
+		return
+	}
+	s.score("score", key, member, by)
+}
+
+// Best raises the score of a member of a sorted set, and never lowers it. Read it with
+// [Max].
+func (s *Session) Best(key, member string, score float64) { s.score("best", key, member, score) }
+
+// Least lowers the score of a member of a sorted set, and never raises it. Read it with
+// [Min].
+func (s *Session) Least(key, member string, score float64) { s.score("least", key, member, score) }
+
+func (s *Session) score(kind, key, member string, score float64) {
+	if math.IsNaN(score) {
+		s.batch.fail(ErrConfig.Saying("the score of %q in %q is no number", member, key))
+		return
+	}
+	s.batch.score(kind, key, member, score, s.in)
+}
+
+// Flush sends the session in one call, which is done wholly or not at all, and empties
+// it; it may be used again. An empty one sends nothing.
+//
+// A session that could not be flushed stays as it is. Flush it again: that is the same
+// call to the same server, and what was done already is not done twice, as long as that
+// server has had less than 10,000 other flushes, and a minute has not passed. What is
+// added meanwhile goes with the call after. A server that does not answer is not
+// replaced by another one, since nobody knows what it has done; who would rather lose
+// the session, or count it twice, begins another one.
+//
+// Errors: [ErrName] and [ErrConfig], before anything is sent; [ErrType], [ErrOverflow]
+// and [millrace.ErrFull], with nothing written; [ErrClosed]; that of a server that
+// cannot be reached within Config.Timeout.
+func (s *Session) Flush(ctx context.Context) error {
+	if s.sent != nil {
+		if err := s.send(ctx); err != nil {
+			return err
+		}
+	}
+	if err := s.batch.check(); err != nil {
+		return err
+	}
+	if len(s.batch.ops) == 0 {
+		return nil
+	}
+	s.sent = &flight{token: reqid.New(), args: s.batch.args()}
+	s.batch = batch{}
+	return s.send(ctx)
+}
+
+// Server returns the name of the server to which the last flush went, and "" before the
+// first one.
+func (s *Session) Server() string { return s.took }
+
+//go:embed flush.lua
+var flushSource string
+
+var flushScript = script.New("scatter.flush", flushSource, openFragment, reqid.Fragment)
+
+// send sends what is on its way, until a server takes it.
+func (d *draft) send(ctx context.Context) error {
+	f := d.sent
+	for {
+		if f.to == nil {
+			to, err := d.sc.choose(d.shard, d.key)
+			if err != nil {
+				return err
+			}
+			f.to = to
+		}
+		reply, err := d.sc.run(ctx, f.to, d.sc.flush, append([]string{d.sc.base, f.token}, f.args...)...)
+		if err != nil {
+			return err
+		}
+		answer, err := reply.ToString()
+		switch {
+		case err == nil && answer == "done":
+			d.sent, d.took = nil, f.to.Name
+			return nil
+		case err == nil && answer == "closed":
+			f.to.shut(time.Now())
+			f.to = nil // which has taken nothing, and takes nothing that comes late
+		default:
+			return fmt.Errorf("server %s answered %q to a flush: %w", f.to.Name, answer, err)
+		}
+	}
+}
+
+// choose returns the server of a shard key, among those that take writes.
+func (s *Scatter) choose(shard Shard, key string) (*server, error) {
+	now := time.Now()
+	open := make([]*server, 0, len(s.servers))
+	for _, one := range s.servers {
+		if one.open(now) {
+			open = append(open, one)
+		}
+	}
+	if len(open) == 0 {
+		return nil, ErrClosed
+	}
+	i := shard(key, len(open))
+	if i < 0 || i >= len(open) {
+		return nil, ErrConfig.Saying("Shard answered %d, which is not from 0 to %d", i, len(open)-1)
+	}
+	return open[i], nil
+}

@@ -1,0 +1,252 @@
+package scatter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace"
+)
+
+// TallyConfig is how counters are collected before they are written. The zero value
+// works.
+type TallyConfig struct {
+	// Every is how long what is added may wait before it is sent. It is also what a
+	// crash loses: what was added since the last time, and what is under way. Defaults
+	// to 100 ms.
+	Every time.Duration
+
+	// Most is how many counters may wait, those that could not be sent included.
+	// Defaults to 10,000.
+	Most int
+
+	// Logger is told about flushes that failed and are repeated. Defaults to
+	// [slog.Default].
+	Logger *slog.Logger
+}
+
+// Defaults of TallyConfig.
+const (
+	DefaultTallyEvery = 100 * time.Millisecond
+	DefaultTallyMost  = 10_000
+)
+
+// Tally collects what is added to counters in memory, and writes the sums every now and
+// then, to one server: many events cost one call. It is safe for concurrent use. Close
+// it, or what waits is lost.
+//
+// A flush that failed is repeated as it was, with its token, and what is added
+// meanwhile goes to another server if there is one. So an outage shorter than the
+// memory of tokens, see [Session.Flush], neither loses nor doubles anything.
+//
+// A counter that is refused for good, since its key holds something else or the sum
+// does not fit into 64 bits, is dropped and logged with what was to be added.
+type Tally struct {
+	*collector
+
+	in stretch // where the values are put
+}
+
+// collector is what all views of a tally share.
+type collector struct {
+	sc   *Scatter
+	cfg  TallyConfig
+	send func(context.Context, *Session) error
+	stop func()        // ends the loop
+	gone chan struct{} // closed when it has ended
+
+	rounds sync.Mutex // held by the one round of flushes
+	shard  Shard      // guarded by rounds
+
+	mu      sync.Mutex
+	closed  bool
+	batch   batch
+	bundles []*bundle // those that failed, and those under way
+}
+
+// bundle is what one call writes.
+type bundle struct {
+	*batch
+
+	session *Session
+	err     error // why it is still here
+}
+
+// Tally returns a new tally, which writes until it is closed. Errors: [ErrConfig].
+func (s *Scatter) Tally(cfg TallyConfig) (*Tally, error) { return s.tally(cfg, sendSession) }
+
+func sendSession(ctx context.Context, session *Session) error { return session.Flush(ctx) }
+
+func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) error) (*Tally, error) {
+	if cfg.Every < 0 || cfg.Most < 0 {
+		return nil, ErrConfig.Saying("Every and Most cannot be negative")
+	}
+	if cfg.Every == 0 {
+		cfg.Every = DefaultTallyEvery
+	}
+	if cfg.Most == 0 {
+		cfg.Most = DefaultTallyMost
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &collector{sc: s, cfg: cfg, send: send, stop: stop, gone: make(chan struct{}), shard: Sticky()}
+	go c.loop(ctx)
+	return &Tally{collector: c}, nil
+}
+
+// In returns a view of the tally whose counters are put into time buckets: into those
+// of the time of the flush, unless the bucket says when. Errors: [ErrConfig].
+func (t *Tally) In(b Bucket) (*Tally, error) {
+	b, err := b.checked()
+	if err != nil {
+		return nil, err
+	}
+	return &Tally{collector: t.collector, in: b.stretch()}, nil
+}
+
+// Add adds n to a counter, and does no I/O. Errors: [ErrName]; [ErrOverflow], with
+// nothing added; [millrace.ErrFull] for a further counter if so many wait that no more
+// may; [ErrConfig] after Close.
+func (t *Tally) Add(key string, n int64) error {
+	return t.note("add", key, t.in, func(b *batch) { b.add(key, n, t.in) })
+}
+
+// AddFloat is Add for counters that [Session.AddFloat] counts.
+func (t *Tally) AddFloat(key string, x float64) error {
+	return t.note("float", key, t.in, func(b *batch) { b.addFloat(key, x, t.in) })
+}
+
+// note adds to the batch, which takes nothing that it cannot have.
+func (c *collector) note(kind, key string, in stretch, add func(*batch)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case c.closed:
+		return ErrConfig.Saying("the tally is closed")
+	case c.waiting() >= c.cfg.Most && !c.batch.has(kind, key, in):
+		e := millrace.ErrFull.Saying("%d counters wait to be written", c.cfg.Most)
+		e.Hint = "See whether the servers can be reached, or raise TallyConfig.Most."
+		return e
+	}
+	add(&c.batch)
+	err := c.batch.err
+	c.batch.err = nil
+	return err
+}
+
+// waiting returns how many counters wait. The lock is held.
+func (c *collector) waiting() int {
+	sum := len(c.batch.ops)
+	for _, p := range c.bundles {
+		sum += len(p.ops)
+	}
+	return sum
+}
+
+func (c *collector) loop(ctx context.Context) {
+	defer close(c.gone)
+	ticker := time.NewTicker(c.cfg.Every)
+	defer ticker.Stop()
+	failing := false
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		left, err := c.round(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case err != nil && !failing:
+			c.cfg.Logger.WarnContext(ctx, "counters cannot be written, and wait", "counters", left, "error", err)
+		case err == nil && failing:
+			c.cfg.Logger.InfoContext(ctx, "counters are written again")
+		}
+		failing = err != nil
+	}
+}
+
+// round sends all that waits, each bundle in a call, all at the same time. It returns how
+// many counters wait then, and why.
+func (c *collector) round(ctx context.Context) (int, error) {
+	c.rounds.Lock()
+	defer c.rounds.Unlock()
+	bundles := c.take()
+	left := make([][]*bundle, len(bundles))
+	var calls sync.WaitGroup
+	for i, p := range bundles {
+		calls.Go(func() { left[i] = c.deliver(ctx, p) })
+	}
+	calls.Wait()
+
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bundles = slices.Concat(left...)
+	var errs []error
+	for _, p := range c.bundles {
+		errs = append(errs, p.err)
+	}
+	if len(errs) > 0 {
+		c.shard = Sticky() // what is added from now on may have more luck
+	}
+	return c.waiting(), errors.Join(errs...)
+}
+
+// take turns what was collected into bundles, and returns all that are to be sent.
+func (c *collector) take() []*bundle {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.batch.split(MaxOperations) {
+		c.bundles = append(c.bundles, c.bundle(b))
+	}
+	c.batch = batch{}
+	return c.bundles
+}
+
+func (c *collector) bundle(b *batch) *bundle {
+	return &bundle{batch: b, session: &Session{draft: &draft{sc: c.sc, shard: c.shard, batch: *b}}}
+}
+
+// deliver sends a bundle, and returns what is left of it. Of one that is refused, with
+// nothing written, it sends the halves.
+func (c *collector) deliver(ctx context.Context, p *bundle) []*bundle {
+	err := c.send(ctx, p.session)
+	switch {
+	case err == nil:
+		return nil
+	case !errors.Is(err, ErrType) && !errors.Is(err, ErrOverflow):
+		p.err = err
+		return []*bundle{p}
+	case len(p.ops) == 1:
+		o := p.ops[0]
+		c.cfg.Logger.ErrorContext(ctx, "a counter is refused, and what was to be added is dropped",
+			"key", o.key, "kind", o.kind, "add", o.sum, "float", o.float, "error", err)
+		return nil
+	}
+	var left []*bundle
+	for _, half := range p.split((len(p.ops) + 1) / 2) {
+		left = append(left, c.deliver(ctx, c.bundle(half))...)
+	}
+	return left
+}
+
+// Close writes what waits, once, and takes no more. The error says how many counters
+// could not be written, and why; Close again tries again.
+func (t *Tally) Close(ctx context.Context) error {
+	t.mu.Lock()
+	t.closed = true
+	t.mu.Unlock()
+	t.stop()
+	<-t.gone
+	if left, err := t.round(ctx); err != nil {
+		return fmt.Errorf("%d counters could not be written: %w", left, err)
+	}
+	return nil
+}
