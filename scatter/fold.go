@@ -12,10 +12,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// FoldConfig says what of a server is folded, and how. The zero value works.
+// FoldConfig says what of a server is folded, and how. It needs Match.
 type FoldConfig struct {
-	// Match is a pattern of the keys that belong to the group, as SCAN has it. Keys that
-	// begin with mr: never do, but for values that a reset has put aside. Defaults to "*".
+	// Match is a pattern of the keys that belong to the group, as SCAN has it: "*" on a
+	// server that has nothing else. Whatever matches is moved, whoever wrote it, so there
+	// is no default. Keys that begin with mr: never match, but for values that a reset
+	// has put aside.
 	Match string
 
 	// Merge says how the numbers and scores of a key are put together. It must be as
@@ -68,13 +70,13 @@ const MaxLeft = 1000
 // All servers of the group must answer. A list is folded up to its newest [MaxCap]
 // entries; what is no number, list, set or sorted set stays.
 //
-// Errors: [ErrConfig] if there is no such server; [ErrFold] if it takes what another
-// one leaves, whose fold is to be finished first; [ErrLeft] if some keys could not be
-// folded, which the report names; [millrace.ErrFull]; that of a server that cannot be
-// reached.
+// Errors: [ErrConfig] if there is no such server, or no Match; [ErrFold] if it takes
+// what another one leaves, whose fold is to be finished first; [ErrLeft] if some keys
+// could not be folded, which the report names; [millrace.ErrFull]; that of a server that
+// cannot be reached.
 func (s *Scatter) Fold(ctx context.Context, leaving string, cfg FoldConfig) (FoldReport, error) {
 	if cfg.Match == "" {
-		cfg.Match = "*"
+		return FoldReport{}, ErrConfig.Saying("FoldConfig.Match must say which keys of server %s belong to the group; \"*\" if all do", leaving)
 	}
 	if cfg.Merge == nil {
 		cfg.Merge = func(string) Merge { return Sum }

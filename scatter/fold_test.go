@@ -641,11 +641,13 @@ func TestFoldRefuses(t *testing.T) {
 	g := newGroup(t, list, direct)
 	g.fill(20)
 	before := g.mustRead(g.Scatter)
-	_, err := g.Fold(t.Context(), "nobody", FoldConfig{})
+	_, err := g.Fold(t.Context(), "nobody", FoldConfig{Match: "*"})
 	wantError(t, err, ErrConfig)
 	wantError(t, g.Reopen(t.Context(), "nobody"), ErrConfig)
+	_, err = g.Fold(t.Context(), "s0", FoldConfig{})
+	wantError(t, err, ErrConfig)
 	lone := scatterOver(t, list[:1], g.cfg)
-	_, err = lone.Fold(t.Context(), "s0", FoldConfig{})
+	_, err = lone.Fold(t.Context(), "s0", FoldConfig{Match: "*"})
 	wantError(t, err, ErrConfig)
 
 	// A fold that is cut off: what takes its parcels cannot leave, nor be left out.
