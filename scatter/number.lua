@@ -1,5 +1,7 @@
 -- fragment number: what Redis takes for a number
 --
+-- Redis keeps counters as texts, and what INCRBY takes for one is not what Lua does.
+--
 -- Needs  nothing
 -- Gives  number_kind(text) -> 'integer' for one of 64 bits, or what looks like it and
 --        does not fit; 'float'; nil for what is none
