@@ -166,7 +166,7 @@ func TestNeverTwoOnANode(t *testing.T) {
 		return n
 	}
 	both := false
-	for first := forks(); forks() < first+16; {
+	for first := forks(); forks() < first+16 || !both && forks() < first+160; {
 		seen := map[string]bool{}
 		for node, servers := range nodes {
 			two := saving(servers)

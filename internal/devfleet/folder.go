@@ -6,6 +6,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
+	"time"
 
 	"github.com/millrace/millrace"
 )
@@ -83,7 +85,7 @@ func (f folder) make(s Server) error {
 // one there.
 func (f folder) unmake(s Server) error {
 	path := f.of(s)
-	if err := os.RemoveAll(path); err != nil {
+	if err := removeAll(path); err != nil {
 		return err
 	}
 	if s.Role != Directory {
@@ -97,5 +99,16 @@ func (f folder) release() error {
 	if f.given {
 		return nil
 	}
-	return os.RemoveAll(f.path)
+	return removeAll(f.path)
+}
+
+// removeAll removes a folder. The child of a server that had to be killed may be
+// writing a snapshot there for a moment more.
+func removeAll(path string) error {
+	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		err := os.RemoveAll(path)
+		if !errors.Is(err, syscall.ENOTEMPTY) || time.Since(began) > 2*time.Second {
+			return err
+		}
+	}
 }
