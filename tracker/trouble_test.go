@@ -27,10 +27,10 @@ func TestLostReplies(t *testing.T) {
 	work.start("a", "b")
 	pass(t, tr)
 	add(t, tr, "c")
-	stats(t, tr) // the server knows the scripts from now on
+	stats(t, tr)
 	losing := func(what string, call func() error) {
 		t.Helper()
-		fault := proxy.DropReply(redistest.Named("EVALSHA"))
+		fault := proxy.DropReply(redistest.Named("EVALSHA", "EVAL"))
 		if err := call(); err != nil {
 			t.Errorf("%s = %v", what, err)
 		}
@@ -66,7 +66,7 @@ func TestLostRepliesOfSlices(t *testing.T) {
 	losing := func(job millrace.Job) {
 		t.Helper()
 		tick(t, tr)
-		work.during = func() { proxy.DropReply(redistest.Named("EVALSHA")) }
+		work.during = func() { proxy.DropReply(redistest.Named("EVALSHA", "EVAL")) }
 		if progress, err := job.Slice(t.Context()); err == nil || progress != millrace.Idle {
 			t.Errorf("slice of %s = %v, %v, want the lost connection", job.Name, progress, err)
 		}
