@@ -27,8 +27,8 @@ func scatterRows() []row {
 	return []row{
 		figures("scatter, events of 30 counters over 4 servers, 50 goroutines", "events/s",
 			side{name: "session", figure: eventsBySession},
-			side{name: "each counter to its own server", figure: eventsByKey},
-			side{name: "bare pipeline to one server", figure: eventsBare}),
+			side{name: "each counter to its own server", figure: eventsByKey(4)},
+			side{name: "bare pipeline to one server", figure: eventsByKey(1)}),
 		figures("scatter, a reading of 30 counters, servers 5 ms away", "ms",
 			side{name: "8 servers", figure: readingOf(8)},
 			side{name: "one server", goal: "at most 1.5", figure: readingOf(1)}),
@@ -124,19 +124,21 @@ func event(ctx context.Context, sc *scatter.Scatter) error {
 	return session.Flush(ctx)
 }
 
-// eventsByKey is the seed's first stab: every counter has its own server, so that an
-// event goes to all of them.
-func eventsByKey(ctx context.Context, s setup) (float64, error) {
-	p, err := several(ctx, 4)
-	if err != nil {
-		return 0, err
+// eventsByKey is the seed's first stab: every counter has its own of n servers, so that
+// an event goes to all of them. With one server it is what that does without a token.
+func eventsByKey(n int) func(context.Context, setup) (float64, error) {
+	return func(ctx context.Context, s setup) (float64, error) {
+		p, err := several(ctx, n)
+		if err != nil {
+			return 0, err
+		}
+		defer p.close()
+		clients, err := p.clients()
+		if err != nil {
+			return 0, err
+		}
+		return concurrently(s, func(int) error { return eventToAll(ctx, clients) })
 	}
-	defer p.close()
-	clients, err := p.clients()
-	if err != nil {
-		return 0, err
-	}
-	return concurrently(s, func(int) error { return eventToAll(ctx, clients) })
 }
 
 func eventToAll(ctx context.Context, clients []rueidis.Client) error {
@@ -158,20 +160,6 @@ func eventToAll(ctx context.Context, clients []rueidis.Client) error {
 		}
 	}
 	return nil
-}
-
-// eventsBare is what one server does of it, without a token.
-func eventsBare(ctx context.Context, s setup) (float64, error) {
-	p, err := several(ctx, 1)
-	if err != nil {
-		return 0, err
-	}
-	defer p.close()
-	clients, err := p.clients()
-	if err != nil {
-		return 0, err
-	}
-	return concurrently(s, func(int) error { return eventToAll(ctx, clients) })
 }
 
 // readingOf is how long it takes to read all counters of so many distant servers.

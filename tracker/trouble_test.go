@@ -27,7 +27,6 @@ func TestLostReplies(t *testing.T) {
 	work.start("a", "b")
 	pass(t, tr)
 	add(t, tr, "c")
-	stats(t, tr)
 	losing := func(what string, call func() error) {
 		t.Helper()
 		fault := proxy.DropReply(redistest.Named("EVALSHA", "EVAL"))
