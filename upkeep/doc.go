@@ -1,5 +1,5 @@
 // Package upkeep installs in a recruiter, with one call, all upkeep of Millrace
-// that is for a Redis as a whole.
+// that is for a Redis as a whole, and tells what the recruiters of all processes did.
 //
 //	recruiter := steal.New(steal.Config{})
 //	if err := upkeep.Install(recruiter, client); err != nil { ... }
@@ -39,9 +39,34 @@
 //	cache.ReapJob()                           values of one cache of package fetch
 //	tracker.AddJob(), tracker.VerifyJob()     one tracker and its table
 //
+// # What all processes did
+//
+// A recruiter counts in its own process. [Publish] adds that to totals in Redis, for
+// whoever wants to see all processes at once; [ReadTotals] reads them.
+//
+//	go upkeep.Publish(ctx, recruiter, client, upkeep.PublishConfig{})
+//
+//	recruiter ──┐ what has come since, every 10 s
+//	recruiter ──┼───────▶ totals by the job ───────▶ dashboard
+//	recruiter ──┘
+//
+// A flush is one script call. It is added wholly or not at all, and once, though its
+// reply be lost: it is sent again under its request id, before the next one. So
+// recruited = worked + idle + aborted holds in the totals at every moment, as it does
+// in each recruiter. What cannot be added, as when the server is full or away, waits in
+// the process.
+//
+// Nothing but statistics rests on the totals, and they are no better than that. A
+// process that is killed takes along what it counted since its last flush. One that
+// alone is cut off for more than a minute, with a flush on its way, may add that flush
+// twice. And the totals have the first 100 jobs that were published, so jobs are named
+// by their kind, and not by what they work on.
+//
 // # When not to use it
 //
 // These jobs look at all keys of a Redis, a slice at a time, because what they
 // look after has no index. On one that is shared with a hundred million keys of
-// others, a round takes long; let it, or leave the upkeep to the calls.
+// others, a round takes long; let it, or leave the upkeep to the calls. Totals are for
+// people; what a monitoring system scrapes is in each process, and package metrics
+// shows it.
 package upkeep

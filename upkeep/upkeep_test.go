@@ -10,13 +10,12 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
 )
-
-func TestMain(m *testing.M) { redistest.Main(m) }
 
 func Example() {
 	server := miniredis.NewMiniRedis() // a program has a Redis anyway
@@ -54,6 +53,55 @@ func Example() {
 	// expiry.hash_repair
 	// expiry.keys_repair
 	// <nil>
+}
+
+func ExamplePublish() {
+	server := miniredis.NewMiniRedis() // the one that all processes share
+	if err := server.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer server.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	recruiter := steal.New(steal.Config{})
+	due := 2
+	err = recruiter.Install(steal.Job{
+		Name: "sessions.sweep",
+		Slice: func(context.Context) (millrace.Progress, error) {
+			if due == 0 {
+				return millrace.Idle, nil
+			}
+			due--
+			return millrace.Worked, nil
+		},
+	}, 1) // a program would say 0.003
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error)
+	go func() { done <- upkeep.Publish(ctx, recruiter, client, upkeep.PublishConfig{}) }()
+
+	for range 5 {
+		recruiter.Enlist(ctx)
+	}
+	stop()
+	fmt.Println(<-done) // the last counts are there when it returns
+
+	totals, err := upkeep.ReadTotals(context.Background(), client)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, job := range totals.Jobs {
+		fmt.Println(job.Name, "recruited", job.Recruited, "worked", job.Worked, "idle", job.Idle, "aborted", job.Aborted.Sum())
+	}
+	// Output:
+	// context canceled
+	// sessions.sweep recruited 5 worked 2 idle 3 aborted 0
 }
 
 // TestFloorRunsAllJobs: without a single moment given away, each job runs and

@@ -1,0 +1,61 @@
+-- upkeep.publish(K) id process life {job worked idle error timeout panic busy breaker rounds ago} ... -> {number, ...}
+--
+-- Adds what became of the recruits of one process to the totals: all of it or, when
+-- the server is full, nothing, since the first write is one that it refuses then. A
+-- job that is new when there are 100 is left out.
+--
+-- KEYS[1]  K
+-- ARGV[1]  id: of the request
+-- ARGV[2]  process: a name that no other has
+-- ARGV[3]  life: for how many milliseconds from now it counts as running; 0 if it
+--          ends
+-- ARGV     for each of at most 100 jobs: its name, at most 512 bytes; by how much
+--          each of its eight counts has grown; how many milliseconds ago it last
+--          worked, or '' if it has not since
+-- Reply    which of the jobs were left out, by their number in the call from 1 on
+-- Cost     O(jobs), and O(log N) of N processes
+-- Repeat   harmless: the answer is replayed by id
+local left = {}
+local before = reqid_recall(ARGV[1])
+if before then
+  for number in string.gmatch(before, '%d+') do
+    left[#left + 1] = tonumber(number)
+  end
+  return left
+end
+redis.call('ZCARD', processes) -- fails here if it is something else
+
+local grown, count = {'version', '1'}, version and redis.call('HLEN', K) - 1 or 0
+for at = 4, #ARGV, 10 do
+  local field = 'job:' .. ARGV[at]
+  local stored = redis.call('HGET', K, field)
+  if stored or count < 100 then
+    local numbers = {}
+    for number in string.gmatch(stored or '0 0 0 0 0 0 0 0 0', '%d+') do
+      numbers[#numbers + 1] = tonumber(number)
+    end
+    if #numbers ~= 9 then
+      return redis.error_reply('STEALBROKEN ' .. field)
+    end
+    for j = 1, 8 do
+      numbers[j] = string.format('%.0f', numbers[j] + ARGV[at + j])
+    end
+    local ago = tonumber(ARGV[at + 9])
+    numbers[9] = string.format('%.0f', ago and math.max(numbers[9], now - ago) or numbers[9])
+    grown[#grown + 1] = field
+    grown[#grown + 1] = table.concat(numbers, ' ')
+    count = stored and count or count + 1
+  else
+    left[#left + 1] = (at + 6) / 10
+  end
+end
+
+redis.call('HSET', K, unpack(grown))
+redis.call('ZREMRANGEBYSCORE', processes, '-inf', string.format('%.0f', now))
+redis.call('ZREM', processes, ARGV[2])
+if ARGV[3] ~= '0' then
+  redis.call('ZADD', processes, string.format('%.0f', now + ARGV[3]), ARGV[2])
+  redis.call('ZREMRANGEBYRANK', processes, 0, -10001)
+end
+reqid_remember(ARGV[1], table.concat(left, ' '))
+return left
