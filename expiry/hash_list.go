@@ -3,8 +3,6 @@ package expiry
 import (
 	"context"
 	"iter"
-	"slices"
-	"strings"
 
 	"github.com/redis/rueidis"
 
@@ -14,19 +12,7 @@ import (
 // ListHashes returns the names of all namespaces of hashes, sorted. It goes through
 // all keys of all servers.
 func ListHashes(ctx context.Context, client rueidis.Client) ([]string, error) {
-	prefix := strings.TrimSuffix(kindHashes.recordKey(""), "}")
-	var names []string
-	for key, err := range script.Scan(ctx, client, prefix+"*") {
-		if err != nil {
-			return nil, err
-		}
-		name, ok := strings.CutSuffix(strings.TrimPrefix(key, prefix), "}")
-		if ok && CheckNamespace(name) == nil {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names), nil
+	return kindHashes.list(ctx, client)
 }
 
 // Names goes through the names of the namespace's hashes, in no order; one may come

@@ -111,7 +111,7 @@ func (h *Hashes) expire(ctx context.Context, hash string, cfg ExpireConfig, life
 		return nil, err
 	}
 	return each(ctx, h, h.scripts.expire, hash, fields, outcome, HasNoField, func() []string {
-		return []string{reqid.New(), only, life, ms}
+		return []string{reqid.Next(ctx), only, life, ms}
 	})
 }
 
@@ -120,7 +120,7 @@ func (h *Hashes) expire(ctx context.Context, hash string, cfg ExpireConfig, life
 // those of Expire.
 func (h *Hashes) Persist(ctx context.Context, hash string, fields ...string) ([]Outcome, error) {
 	return each(ctx, h, h.scripts.persist, hash, fields, outcome, HasNoField, func() []string {
-		return []string{reqid.New()}
+		return []string{reqid.Next(ctx)}
 	})
 }
 

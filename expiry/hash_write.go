@@ -71,7 +71,7 @@ func (h *Hashes) set(ctx context.Context, hash string, pairs []string, cfg SetCo
 	if err != nil || len(pairs) == 0 {
 		return SetResult{Set: err == nil}, err
 	}
-	reply, err := h.store(ctx, h.scripts.set, hash, append([]string{reqid.New(), only, life, ms}, pairs...)...)
+	reply, err := h.store(ctx, h.scripts.set, hash, append([]string{reqid.Next(ctx), only, life, ms}, pairs...)...)
 	if err != nil {
 		return SetResult{}, err
 	}
@@ -153,7 +153,7 @@ func at(deadline time.Time) (life, ms string, err error) {
 // Errors: [ErrName], before Redis was asked; [ErrNotNumber], millrace.ErrFull,
 // [ErrBroken] and [ErrVersion], and then nothing was changed.
 func (h *Hashes) Incr(ctx context.Context, hash, field string, by int64) (int64, error) {
-	reply, err := h.store(ctx, h.scripts.incr, hash, reqid.New(), field, strconv.FormatInt(by, 10))
+	reply, err := h.store(ctx, h.scripts.incr, hash, reqid.Next(ctx), field, strconv.FormatInt(by, 10))
 	if err != nil {
 		return 0, err
 	}
@@ -171,7 +171,7 @@ func (h *Hashes) Delete(ctx context.Context, hash string, fields ...string) (int
 	}
 	deleted := 0
 	for part := range slices.Chunk(fields, MaxFields) {
-		n, err := h.number(ctx, h.scripts.delete, false, hash, append([]string{reqid.New()}, part...)...)
+		n, err := h.number(ctx, h.scripts.delete, false, hash, append([]string{reqid.Next(ctx)}, part...)...)
 		if deleted += n; err != nil {
 			return deleted, err
 		}
@@ -182,6 +182,6 @@ func (h *Hashes) Delete(ctx context.Context, hash string, fields ...string) (int
 // DeleteHash removes a whole hash, of any size, and reports whether it had fields.
 // It works when the server is full. Errors are those of Delete.
 func (h *Hashes) DeleteHash(ctx context.Context, hash string) (bool, error) {
-	n, err := h.number(ctx, h.scripts.drop, false, hash, reqid.New())
+	n, err := h.number(ctx, h.scripts.drop, false, hash, reqid.Next(ctx))
 	return n > 0, err
 }

@@ -147,7 +147,7 @@ func (k *Keys) Set(ctx context.Context, key string, value []byte, ttl time.Durat
 	if err != nil {
 		return false, err
 	}
-	args := []string{reqid.New(), key, ceilMillis(ttl), condition, string(value)}
+	args := []string{reqid.Next(ctx), key, ceilMillis(ttl), condition, string(value)}
 	stored, err := k.ask(ctx, k.scripts.set, base, args...)
 	if errors.Is(err, millrace.ErrFull) {
 		if n, reapErr := k.reap(ctx, base); n == 0 || reapErr != nil {
@@ -193,7 +193,7 @@ func (k *Keys) Get(ctx context.Context, key string) (value []byte, ttl time.Dura
 func (k *Keys) GetMany(ctx context.Context, keys ...string) (map[string][]byte, error) {
 	values := make(map[string][]byte, len(keys))
 	var mu sync.Mutex
-	err := k.perShard(ctx, keys, func(base string, names []string) error {
+	err := k.perShard(ctx, keys, func(base string, _ int, names []string) error {
 		found, err := k.read(ctx, base, names)
 		mu.Lock()
 		defer mu.Unlock()
@@ -285,7 +285,7 @@ func (k *Keys) Expire(ctx context.Context, key string, ttl time.Duration) (bool,
 	if err != nil || !ok {
 		return false, err
 	}
-	n, err := k.ask(ctx, k.scripts.expire, base, reqid.New(), key, ceilMillis(ttl))
+	n, err := k.ask(ctx, k.scripts.expire, base, reqid.Next(ctx), key, ceilMillis(ttl))
 	return n > 0, err
 }
 
@@ -295,10 +295,16 @@ func (k *Keys) Expire(ctx context.Context, key string, ttl time.Duration) (bool,
 //
 // Errors: [ErrName], before Redis was asked; [ErrBroken], [ErrVersion].
 func (k *Keys) Delete(ctx context.Context, keys ...string) (int, error) {
+	// Shards are asked at the same time, so that the ids of their calls are drawn
+	// before. Each remembers answers for itself: all may be asked under the same.
+	ids := make([]string, (len(keys)+namesPerCall-1)/namesPerCall)
+	for i := range ids {
+		ids[i] = reqid.Next(ctx)
+	}
 	var mu sync.Mutex
 	deleted := 0
-	err := k.perShard(ctx, keys, func(base string, names []string) error {
-		n, err := k.ask(ctx, k.scripts.delete, base, append([]string{reqid.New()}, names...)...)
+	err := k.perShard(ctx, keys, func(base string, part int, names []string) error {
+		n, err := k.ask(ctx, k.scripts.delete, base, append([]string{ids[part]}, names...)...)
 		mu.Lock()
 		defer mu.Unlock()
 		deleted += n
@@ -307,10 +313,10 @@ func (k *Keys) Delete(ctx context.Context, keys ...string) (int, error) {
 	return deleted, err
 }
 
-// perShard calls do for the keys of each shard, at most 100 at once, for all
-// shards at the same time. It checks all keys first, and calls nothing in a
-// namespace that does not exist.
-func (k *Keys) perShard(ctx context.Context, keys []string, do func(base string, names []string) error) error {
+// perShard calls do for the keys of each shard, in parts of at most 100 that are
+// numbered from 0 on, for all shards at the same time. It checks all keys first,
+// and calls nothing in a namespace that does not exist.
+func (k *Keys) perShard(ctx context.Context, keys []string, do func(base string, part int, names []string) error) error {
 	for _, key := range keys {
 		if err := checkName("key", key); err != nil {
 			return err
@@ -325,10 +331,12 @@ func (k *Keys) perShard(ctx context.Context, keys []string, do func(base string,
 		shards[base] = append(shards[base], key)
 	}
 	return atOnce(slices.Collect(maps.Keys(shards)), func(base string) error {
+		part := 0
 		for names := range slices.Chunk(shards[base], namesPerCall) {
-			if err := do(base, names); err != nil {
+			if err := do(base, part, names); err != nil {
 				return err
 			}
+			part++
 		}
 		return nil
 	})

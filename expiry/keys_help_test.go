@@ -137,6 +137,10 @@ func keyStats(t *testing.T, k *Keys) KeysStats {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if got, want := s.Name, k.Name(); got != want {
+		t.Errorf("the Stats are those of %q, want %q", got, want)
+	}
+	s.Name = "" // which is another one in each test
 	return s
 }
 

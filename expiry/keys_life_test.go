@@ -3,6 +3,7 @@ package expiry
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -138,9 +139,15 @@ func TestKeyReadsCreateNothing(t *testing.T) {
 	wantKey(t, "Stats", keyStats(t, k), KeysStats{}, nil)
 	wantSlice(t, k.ReapJob(), millrace.Idle)
 	wantSlice(t, RepairKeysJob(client), millrace.Idle)
+	if names, err := ListKeys(ctx, client); err != nil || len(names) != 0 {
+		t.Errorf("ListKeys = %v, %v", names, err)
+	}
 	wantKey(t, "keys", keyRaw(t, client, "DBSIZE"), "0", nil)
 
 	setKey(t, k, "a", "x", keyLong)
+	if names, err := ListKeys(ctx, client); err != nil || !slices.Equal(names, []string{"n"}) {
+		t.Errorf("ListKeys = %v, %v", names, err)
+	}
 	_, err = k.TTL(ctx, "b")
 	wantKeyError(t, "TTL", err, ErrNotFound)
 	ok, err = k.Expire(ctx, "b", keyLong)

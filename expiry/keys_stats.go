@@ -11,6 +11,7 @@ import (
 
 // KeysStats is what a namespace of values holds.
 type KeysStats struct {
+	Name   string
 	Shards int // 0 for a namespace that does not exist
 
 	Keys          int           // values that are there
@@ -37,11 +38,12 @@ func (k *Keys) Len(ctx context.Context) (int, error) {
 // Stats looks at all shards at the same time and changes nothing. With an error it
 // returns what the others say. Errors: [ErrBroken], [ErrVersion].
 func (k *Keys) Stats(ctx context.Context) (KeysStats, error) {
+	s := KeysStats{Name: k.space.name}
 	bases, err := k.space.bases(ctx)
 	if err != nil {
-		return KeysStats{}, err
+		return s, err
 	}
-	s := KeysStats{Shards: len(bases)}
+	s.Shards = len(bases)
 	var mu sync.Mutex
 	err = atOnce(bases, func(base string) error {
 		reply, err := k.space.call(ctx, k.scripts.stats, base)
@@ -71,4 +73,10 @@ func (s *KeysStats) add(reply rueidis.RedisMessage) error {
 	s.Counters.Deleted += n[5]
 	s.Counters.Reaped += n[6]
 	return nil
+}
+
+// ListKeys returns the names of all namespaces of deterministic values, sorted. It
+// goes through all keys of all servers.
+func ListKeys(ctx context.Context, client rueidis.Client) ([]string, error) {
+	return kindKeys.list(ctx, client)
 }

@@ -3,6 +3,7 @@ package expiry
 import (
 	"context"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,6 +41,23 @@ func (k kind) recordKey(name string) string {
 		return "mr:keys:{" + name + "}"
 	}
 	return "mr:hashes:{" + name + "}"
+}
+
+// list returns the names of all namespaces of the kind, sorted.
+func (k kind) list(ctx context.Context, client rueidis.Client) ([]string, error) {
+	prefix := strings.TrimSuffix(k.recordKey(""), "}")
+	var names []string
+	for key, err := range script.Scan(ctx, client, prefix+"*") {
+		if err != nil {
+			return nil, err
+		}
+		name, ok := strings.CutSuffix(strings.TrimPrefix(key, prefix), "}")
+		if ok && CheckNamespace(name) == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names), nil
 }
 
 // shardKey is the base key of a shard, from which its other keys are made: a hash

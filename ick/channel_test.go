@@ -331,3 +331,30 @@ func TestChannelLostReplies(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestListChannels finds channels by their own keys, not by those of their Icks.
+func TestListChannels(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	base := redistest.Name(t)
+	wanted := map[string]bool{base: true, base + "/0": true}
+	for name := range wanted {
+		if _, err := openChannel(t, client, name, ChannelConfig{Size: 2}).AddNow(t.Context(), "a", "b"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantAdd(t, openOn(t, client, base+"-alone/0", Config{}), "a1", 1, 0)
+
+	found := map[string]bool{}
+	for name, err := range ListChannels(t.Context(), client) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(name, base) {
+			found[name] = true
+		}
+	}
+	if diff := cmp.Diff(wanted, found); diff != "" {
+		t.Errorf("ListChannels (-want +got):\n%s", diff)
+	}
+}

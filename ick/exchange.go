@@ -169,7 +169,7 @@ func (k *Ick) exchange(ctx context.Context, token string, members []string, n, f
 		backwash = "1"
 	}
 	if len(members) > 0 {
-		id = reqid.New()
+		id = reqid.Next(ctx)
 	}
 	args := make([]string, 0, 6+len(members))
 	args = append(args, strconv.Itoa(n), strconv.Itoa(first),

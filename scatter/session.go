@@ -138,7 +138,7 @@ func (s *Session) Flush(ctx context.Context) error {
 	if len(s.batch.ops) == 0 {
 		return nil
 	}
-	s.sent = &flight{token: reqid.New(), args: s.batch.args()}
+	s.sent = &flight{token: reqid.Next(ctx), args: s.batch.args()}
 	s.batch = batch{}
 	return s.send(ctx)
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -33,7 +34,8 @@ func New(name, source string, fragments ...string) *Script {
 }
 
 // Numbered returns the same script with the number of the try, 1 for the first,
-// behind its arguments: a first try has no answer to look up.
+// behind its arguments: a first try has no answer to look up. That of a request
+// whose ids come from a seed may be a repeat, and is the second (see package reqid).
 func (s *Script) Numbered() *Script {
 	n := *s
 	n.numbered = true
@@ -86,7 +88,11 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 		}
 	}
 	if s.numbered {
-		args = append(slices.Clip(args), strconv.Itoa(number))
+		nth := number
+		if reqid.Seeded(ctx) {
+			nth++ // the first may have been another process's
+		}
+		args = append(slices.Clip(args), strconv.Itoa(nth))
 	}
 	// Where many calls are under way, to a server that answered a moment ago, the
 	// connections are open and shared, and the client heeds the context by itself.

@@ -1,0 +1,51 @@
+package scatter
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/internal/reqid"
+)
+
+// TestFlushUnderASeed: a session that one process was asked to flush and another one is
+// asked to flush again, under the same seed, counts once.
+func TestFlushUnderASeed(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 2)
+	for i, tt := range []struct {
+		seed string
+		want int64 // on both servers together, afterwards
+	}{{"one", 1}, {"one", 1}, {"two", 2}, {"", 3}, {"", 4}, {"one", 4}} {
+		s := newScatter(t, servers, Config{}).Session("user 7")
+		s.Add("clicks", 1)
+		if err := s.Flush(reqid.With(t.Context(), tt.seed)); err != nil {
+			t.Fatal(err)
+		}
+		sum := int64(0)
+		for _, one := range servers {
+			sum += integer(t, one.Client(t), "GET", "clicks")
+		}
+		if sum != tt.want {
+			t.Errorf("after flush %d, under the seed %q, clicks = %d, want %d", i, tt.seed, sum, tt.want)
+		}
+	}
+}
+
+// TestFlushesOfOneRequest: each flush of a request has its own part of the
+// request's seed, and a repeat of both counts neither twice.
+func TestFlushesOfOneRequest(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 1)
+	for range 2 {
+		ctx := reqid.With(t.Context(), "one")
+		s := newScatter(t, servers, Config{}).Session("user 7")
+		for range 2 {
+			s.Add("clicks", 1)
+			if err := s.Flush(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if got := integer(t, servers[0].Client(t), "GET", "clicks"); got != 2 {
+			t.Errorf("clicks = %d, want 2", got)
+		}
+	}
+}
