@@ -130,7 +130,7 @@ func (q *Queue) deadPage(ctx context.Context, from string) (page []DeadMessage, 
 // without their deadline, and returns how many of them were dead.
 func (q *Queue) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return q.eachDead(ctx, ids, func(some []string) (int, error) {
-		values, err := q.call(ctx, q.scripts.redrive, append([]string{reqid.New()}, some...)...)
+		values, err := q.call(ctx, q.scripts.redrive, append([]string{reqid.Next(ctx)}, some...)...)
 		if err != nil {
 			return 0, err
 		}

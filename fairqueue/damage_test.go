@@ -97,7 +97,14 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Pause":   func() error { return q.Pause(ctx) },
 		"Resume":  func() error { return q.Resume(ctx) },
 		"Stats":   func() error { _, err := q.Stats(ctx); return err },
-		"Len":     func() error { _, err := q.Len(ctx); return err },
+		"Browse":  func() error { _, err := q.Browse(ctx, BrowseConfig{}); return err },
+		"BrowseInFlight": func() error {
+			_, err := q.Browse(ctx, BrowseConfig{Place: InFlight, Tenant: "a"})
+			return err
+		},
+		"BrowseDelayed": func() error { _, err := q.Browse(ctx, BrowseConfig{Place: Delayed}); return err },
+		"Shard":         func() error { _, err := q.Shard(ctx, "a"); return err },
+		"Len":           func() error { _, err := q.Len(ctx); return err },
 		"Dead": func() error {
 			for _, err := range q.Dead(ctx) {
 				return err

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/wake"
 )
@@ -39,6 +40,7 @@ type desk struct {
 	mu       sync.Mutex
 	asking   []*reader
 	sleeping []*reader
+	begun    int  // shared reads, ever
 	calls    int  // shared reads under way
 	asleep   bool // somebody sleeps for all
 	wake     context.CancelFunc
@@ -49,6 +51,7 @@ type desk struct {
 type reader struct {
 	cfg   ReadConfig
 	until time.Time // the end of its Block; zero for none
+	since int       // how many shared reads had begun when it got in line
 	gone  bool      // its context has ended
 	done  chan answer
 }
@@ -70,6 +73,7 @@ func (d *desk) ask(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		r.until = time.Now().Add(cfg.Block)
 	}
 	d.mu.Lock()
+	r.since = d.begun
 	d.asking = append(d.asking, r)
 	d.callMore()
 	d.mu.Unlock()
@@ -127,19 +131,21 @@ func (d *desk) serve() {
 			return
 		}
 		turn := d.next()
+		number := d.begun
 		d.mu.Unlock()
-		d.read(turn)
+		d.read(turn, number)
 	}
 }
 
 // next takes those that one script call can serve from the line: the first, and
-// all others with the same visibility, up to 1,000 messages. Call it with mu
-// held.
+// all others with the same visibility and name, up to 1,000 messages. Call it
+// with mu held.
 func (d *desk) next() []*reader {
+	d.begun++
 	var turn, rest []*reader
-	room := chunk
+	first, room := d.asking[0].cfg, chunk
 	for _, r := range d.asking {
-		if r.cfg.Visibility == d.asking[0].cfg.Visibility && r.cfg.Max <= room {
+		if r.cfg.Visibility == first.Visibility && r.cfg.Consumer == first.Consumer && r.cfg.Max <= room {
 			room -= r.cfg.Max
 			turn = append(turn, r)
 		} else {
@@ -150,8 +156,25 @@ func (d *desk) next() []*reader {
 	return turn
 }
 
-// read makes one shared read and hands out what it brought.
-func (d *desk) read(turn []*reader) {
+// before takes those from the line who were in it when the shared read of that
+// number began. Call it with mu held.
+func (d *desk) before(number int) []*reader {
+	var early, rest []*reader
+	for _, r := range d.asking {
+		if r.since < number {
+			early = append(early, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	d.asking = rest
+	return early
+}
+
+// read makes one shared read and hands out what it brought. When that is all there
+// was, or when it failed, the others who were in line have their answer, too: so
+// those who wait under many names make no more calls than under one.
+func (d *desk) read(turn []*reader, number int) {
 	most, prefer := 0, []int(nil)
 	for _, r := range turn {
 		most += r.cfg.Max
@@ -161,9 +184,9 @@ func (d *desk) read(turn []*reader) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), callPatience)
 	defer cancel()
-	t, err := d.q.take(ctx, turn[0].cfg.Visibility, most, prefer)
+	t, err := d.q.take(ctx, turn[0].cfg, most, prefer)
 	if missing := most - len(t.entries); err == nil && missing > 0 && !t.paused {
-		err = d.adopt(ctx, turn[0].cfg.Visibility, missing, &t)
+		err = d.adopt(ctx, turn[0].cfg, missing, &t)
 	}
 	messages := make([]Message, 0, len(t.entries))
 	for _, e := range t.entries {
@@ -180,6 +203,10 @@ func (d *desk) read(turn []*reader) {
 	shares, left := divide(turn, messages)
 	if len(left) > 0 {
 		go d.q.handBack(ctx, left)
+	}
+	if err != nil || len(t.entries) < most {
+		others := d.before(number)
+		turn, shares = append(turn, others...), append(shares, make([][]Message, len(others))...)
 	}
 	now := time.Now()
 	for i, r := range turn {
@@ -212,11 +239,11 @@ func (d *desk) read(turn []*reader) {
 
 // adopt moves messages of the legacy stream into the queue and takes them. What
 // was taken before counts even if that fails.
-func (d *desk) adopt(ctx context.Context, visibility time.Duration, missing int, t *taken) error {
+func (d *desk) adopt(ctx context.Context, cfg ReadConfig, missing int, t *taken) error {
 	moved, err := d.q.adopt(ctx, missing)
 	if err == nil && moved > 0 {
 		var more taken
-		if more, err = d.q.take(ctx, visibility, moved, nil); err == nil {
+		if more, err = d.q.take(ctx, cfg, moved, nil); err == nil {
 			more.entries = append(t.entries, more.entries...)
 			*t = more
 		}
@@ -284,6 +311,9 @@ func (d *desk) sleep() {
 		cancel()
 
 		d.mu.Lock()
+		for _, r := range d.sleeping {
+			r.since = d.begun
+		}
 		d.asking = append(d.sleeping, d.asking...)
 		d.sleeping = nil
 		if len(d.asking) == 0 || d.calls >= callsAtOnce {
@@ -305,7 +335,8 @@ func (q *Queue) handBack(ctx context.Context, messages []Message) {
 	for i, m := range messages {
 		receipts[i] = m.Receipt
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), handBackPatience)
+	ctx = reqid.With(context.WithoutCancel(ctx), "") // the caller did not ask for this
+	ctx, cancel := context.WithTimeout(ctx, handBackPatience)
 	defer cancel()
 	if _, _, err := q.nack(ctx, "unread", 0, "", receipts...); err != nil {
 		q.cfg.Logger.WarnContext(ctx, "messages could not be handed back and come again when they are visible",

@@ -54,7 +54,9 @@
 //     about the time of a round trip; should the woken one die, another finds the
 //     message within a second. A queue in which nothing waits wakes nobody.
 //   - A process that waits sends two commands a second, however many goroutines
-//     wait in it, on one connection.
+//     wait in it and under however many names, on one connection.
+//   - Looking takes nothing: [Queue.Browse] shows what waits, is in flight or is
+//     set aside, page by page. What stays in its place meanwhile is shown once.
 //   - When Redis is full, writing fails and changes nothing; reading and settling
 //     go on.
 //   - Time is the server's.
@@ -74,8 +76,9 @@
 // Fairness counts messages, not time: a tenant with few and slow messages can keep
 // all handlers busy.
 //
-// Each process leaves a consumer's name in each stream's group that it read from.
-// [TendJob] removes those that are gone.
+// Each name under which somebody reads, with each visibility, is kept in each
+// stream that it took from, in some 300 bytes. [TendJob] forgets those that have
+// nothing in flight and did not come for a minute; without it they stay.
 //
 // The end of the visibility is noticed by a read, or by [TendJob]. A queue whose
 // readers are all gone notices when one comes.

@@ -63,7 +63,8 @@ local function give_back(i, entry, attempts)
 end
 
 -- The pending list is in the order of entries and not of their times, so all of
--- it is looked at, a part in each call; where to go on is noted in between.
+-- it is looked at, a part in each call; where to go on is noted in between. (A page
+-- begins with what ended the one before: behind it is more than miniredis can.)
 local function reclaim(i, budget, attempts)
   local from, soonest = '-', nil
   local noted = redis.call('HGET', K, 'look:' .. i)
@@ -86,7 +87,7 @@ local function reclaim(i, budget, attempts)
       elseif not soonest or now + left < soonest then
         soonest = now + left
       end
-      from = '(' .. one[1]
+      from = one[1]
       looked = looked + 1
     end
     if #page < 100 then

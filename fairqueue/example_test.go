@@ -126,6 +126,38 @@ func ExampleQueue_Dead() {
 	// 1 tried again <nil>
 }
 
+// A page of what each place holds, for somebody who wonders.
+func ExampleQueue_Browse() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("first")})
+	_, _ = q.Read(ctx, fairqueue.ReadConfig{Consumer: "worker 7"})
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("second")})
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("third"), Delay: time.Hour})
+
+	for _, place := range []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
+		for cfg := (fairqueue.BrowseConfig{Place: place, Tenant: "acme"}); ; {
+			page, err := q.Browse(ctx, cfg)
+			if err != nil {
+				log.Fatal(err)
+			}
+			for _, m := range page.Messages {
+				fmt.Printf("%s: %s, delivered %d times, with %q\n", place, m.Body, m.Attempt, m.Consumer)
+			}
+			if page.Next == "" {
+				break
+			}
+			cfg.After = page.Next
+		}
+	}
+	// Output:
+	// waiting: second, delivered 0 times, with ""
+	// in_flight: first, delivered 1 times, with "worker 7"
+	// delayed: third, delivered 0 times, with ""
+}
+
 func ExampleQueue_Resize() {
 	client, closeAll := connect()
 	defer closeAll()

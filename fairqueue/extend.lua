@@ -1,11 +1,10 @@
--- fairqueue.extend(K) consumer visibility receipt [receipt ...] -> {1 or 0, ...}
+-- fairqueue.extend(K) visibility receipt [receipt ...] -> {1 or 0, ...}
 --
 -- Keeps messages invisible for longer, counted from now. It may be shorter than
--- what was left.
+-- what was left. Whoever extends, the message stays under its reader's name.
 --
 -- KEYS[1]  K
--- ARGV[1]  consumer: the reader's name
--- ARGV[2]  visibility: in milliseconds
+-- ARGV[1]  visibility: in milliseconds
 -- ARGV     receipts, 'stream:entry' or 'stream:entry:message', at most 1,000
 -- Reply    for each receipt 1, or 0 if it is stale
 -- Cost     O(log N) a receipt
@@ -13,7 +12,7 @@
 local due = K .. ':due'
 redis.call('ZCARD', due)
 local reply = {}
-for j = 3, #ARGV do
+for j = 2, #ARGV do
   local i, entry = string.match(ARGV[j], '^(%d+):([%d%-]+)')
   local key = stream_key(i)
   local pending = streams > 0 and redis.pcall('XPENDING', key, group, entry, entry, 1) or {}
@@ -22,8 +21,8 @@ for j = 3, #ARGV do
   end
   reply[#reply + 1] = 0
   if #pending == 1 then
-    local at = now + tonumber(ARGV[2])
-    redis.call('XCLAIM', key, group, ARGV[1] .. '/' .. ARGV[2], 0, entry, 'JUSTID')
+    local at, reader = now + tonumber(ARGV[1]), string.gsub(pending[1][2], '/%d+$', '')
+    redis.call('XCLAIM', key, group, reader .. '/' .. ARGV[1], 0, entry, 'JUSTID')
     redis.call('ZADD', due, 'LT', string.format('%.0f', at), i)
     reply[#reply] = 1
   end

@@ -15,9 +15,9 @@ const perSlice = 200
 // TendJob returns the job that looks after queues that nobody reads at the
 // moment. It brings back messages whose time has come and those whose reader
 // died, removes waiting ones whose deadline has come, drops streams that are no
-// longer used, forgets consumers that have been gone for an hour, and removes
-// queues that were not touched for their [Config.IdleExpiry]. A read does the
-// first and the third for its own queue.
+// longer used, forgets the names of readers that have nothing in flight and did
+// not come for a minute, and removes queues that were not touched for their
+// [Config.IdleExpiry]. A read does the first and the third for its own queue.
 //
 // There is no index of all queues. A slice looks at about 200 keys, of any kind,
 // and the next one goes on where it ended.

@@ -3,13 +3,16 @@ package fairqueue
 import (
 	"context"
 	"sync"
+
+	"github.com/millrace/millrace/internal/reqid"
 )
 
 // joint has calls that goroutines make at the same time share one script call,
 // since a call costs the server more than what most do in it. One that is alone
 // goes out at once; those that come while two are under way go out together with
 // the next, 1,000 items at most. A shared call keeps the values of the context of
-// its first caller, and no caller's end ends it.
+// its first caller, and no caller's end ends it. A call whose request ids come from
+// a seed goes alone: what shares it would be asked under ids that are not its own.
 type joint[In, Out any] struct {
 	call func(context.Context, []In) ([]Out, error) // answers one Out for each In
 
@@ -34,6 +37,9 @@ type part[In, Out any] struct {
 func (j *joint[In, Out]) do(ctx context.Context, in []In) ([]Out, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
+	}
+	if reqid.Seeded(ctx) {
+		return j.call(ctx, in)
 	}
 	p := &part[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
 	j.mu.Lock()

@@ -269,7 +269,7 @@ func TestBadInput(t *testing.T) {
 		_, err := q.WriteBatch(t.Context(), Draft{Tenant: "fine"}, d)
 		wantError(t, err, ErrConfig)
 	}
-	for _, cfg := range []ReadConfig{{Max: -1}, {Max: 1001}, {Visibility: time.Millisecond}, {Visibility: 13 * time.Hour}, {Prefer: -1}, {Prefer: 1025}} {
+	for _, cfg := range []ReadConfig{{Max: -1}, {Max: 1001}, {Visibility: time.Millisecond}, {Visibility: 13 * time.Hour}, {Prefer: -1}, {Prefer: 1025}, {Consumer: "a\nb"}, {Consumer: strings.Repeat("x", 513)}} {
 		_, err := q.Read(t.Context(), cfg)
 		wantError(t, err, ErrConfig)
 	}
@@ -286,6 +286,17 @@ func TestBadInput(t *testing.T) {
 		_, err = q.Redrive(t.Context(), id)
 		wantError(t, err, ErrConfig)
 		_, err = q.Purge(t.Context(), id)
+		wantError(t, err, ErrConfig)
+	}
+	for _, cfg := range []BrowseConfig{
+		{Max: -1}, {Max: 1001}, {Place: "dead"}, {Tenant: strings.Repeat("x", 513)},
+		{After: "x"}, {After: "1"}, {After: "1.1"}, {After: "1:1-1"}, {After: "12345.1-1"}, {After: ".1-1"},
+	} {
+		_, err := q.Browse(t.Context(), cfg)
+		wantError(t, err, ErrConfig)
+	}
+	for _, tenant := range []string{"", strings.Repeat("x", 513)} {
+		_, err := q.Shard(t.Context(), tenant)
 		wantError(t, err, ErrConfig)
 	}
 	wantError(t, q.Nack(t.Context(), "1:1-1", NackConfig{Delay: -1}), ErrConfig)

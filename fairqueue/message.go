@@ -66,6 +66,7 @@ const (
 	fieldAttempts = "n" // deliveries before this entry
 	fieldWritten  = "w" // when it was written, in Unix milliseconds, if that is not the entry's own time
 	fieldDeadline = "d" // in Unix milliseconds
+	fieldDue      = "u" // when the time is over for which it is set aside, in Unix milliseconds
 	fieldReason   = "r" // why it is dead
 )
 

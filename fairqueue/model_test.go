@@ -42,6 +42,7 @@ type known struct {
 	state    state
 	stream   int    // the one it is in, or goes to when it is brought back
 	made     int    // deliveries that count
+	moves    int    // how often it left a place
 	receipt  string // of the delivery it is in
 	over     bool   // its delay or its visibility is over, and nobody has noticed
 	worthNot bool   // its deadline has come
@@ -84,6 +85,7 @@ func (m *model) line(k *known, stream int) {
 
 // leave takes a message from where it is.
 func (m *model) leave(k *known) {
+	k.moves++
 	switch k.state {
 	case gone:
 	case waiting:
@@ -122,6 +124,7 @@ func (m *model) due(entryOrder func([]*known)) {
 	for _, stream := range m.ends {
 		if stream < 0 {
 			for _, k := range m.overdue {
+				k.moves++
 				m.line(k, k.stream%m.streams)
 			}
 			m.overdue = nil
@@ -545,6 +548,51 @@ func (c *machine) cancel(r *rapid.T) {
 	c.check(r, "cancelled", got, want, err)
 }
 
+// browse turns the pages of what is in a place, and other things happen in
+// between. Each page has what is in that place then, and what is there all the
+// time comes once.
+func (c *machine) browse(r *rapid.T) {
+	cfg := BrowseConfig{
+		Place: rapid.SampledFrom([]Place{Waiting, InFlight, Delayed}).Draw(r, "place"),
+		Max:   rapid.IntRange(1, 4).Draw(r, "max"),
+	}
+	at := map[Place]state{Waiting: waiting, InFlight: flying, Delayed: aside}[cfg.Place]
+	stays := map[string]int{} // moves, when the first page was turned
+	for id, k := range c.model.messages {
+		if k.state == at {
+			stays[id] = k.moves
+		}
+	}
+	seen := map[string]int{}
+	for disturbances := rapid.IntRange(0, 4).Draw(r, "disturbances"); ; disturbances-- {
+		c.lose(r)
+		page, err := c.q.Browse(c.t.Context(), cfg)
+		if err != nil || len(page.Messages) > cfg.Max {
+			r.Fatalf("browse = %d messages, %v", len(page.Messages), err)
+		}
+		for _, m := range page.Messages {
+			k := c.model.messages[m.ID]
+			stream := k.stream
+			if at == aside {
+				stream %= c.model.streams
+			}
+			c.check(r, "browsed "+m.ID, []any{at, m.Attempt, m.Stream, m.Garbled}, []any{k.state, k.made, stream, ""}, nil)
+			seen[m.ID]++
+		}
+		if cfg.After = page.Next; cfg.After == "" {
+			break
+		}
+		if disturbances > 0 {
+			rapid.SampledFrom([]func(*rapid.T){c.write, c.read, c.cancel, c.resize, c.pause}).Draw(r, "disturbance")(r)
+		}
+	}
+	for id, moves := range stays {
+		if k := c.model.messages[id]; k.moves == moves && seen[id] != 1 {
+			r.Fatalf("%s was %s all the time and came %d times", id, at, seen[id])
+		}
+	}
+}
+
 func (c *machine) redrive(r *rapid.T) {
 	k := c.someMessage(r, isDead, isDead, gone, waiting)
 	want := 0
@@ -769,7 +817,7 @@ func (c *machine) finish(r *rapid.T) {
 func loadScripts(t *testing.T, client rueidis.Client, s *scripts) {
 	t.Helper()
 	for _, one := range []*script.Script{
-		s.write, s.read, s.catchup, s.ack, s.nack, s.extend, s.cancel, s.resize, s.pause, s.stats, s.redrive, s.purge, s.delete,
+		s.write, s.read, s.catchup, s.ack, s.nack, s.extend, s.cancel, s.resize, s.pause, s.stats, s.browse, s.shape, s.redrive, s.purge, s.delete,
 	} {
 		if err := client.Do(t.Context(), client.B().ScriptLoad().Script(one.Source()).Build()).Error(); err != nil {
 			t.Fatal(err)
@@ -823,7 +871,7 @@ func TestModel(t *testing.T) {
 				r.Repeat(map[string]func(*rapid.T){
 					"write": c.write, "read": c.read, "read again": c.read, "forget": c.forget, "ack": c.ack, "nack": c.nack,
 					"hand back": c.handBack, "extend": c.extend, "cancel": c.cancel, "redrive": c.redrive, "purge": c.purgeDead,
-					"resize": c.resize, "pause": c.pause, "over": c.over, "over too": c.over, "window": c.window,
+					"resize": c.resize, "pause": c.pause, "browse": c.browse, "over": c.over, "over too": c.over, "window": c.window,
 					"": c.invariant,
 				})
 				c.finish(r)

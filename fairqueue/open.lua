@@ -14,7 +14,7 @@
 --        mortal: whether a message ever had a deadline
 --        limit(text): how many deliveries a message has, 0 for what is stored
 --        expiry: after how long the queue may go, or false
---        now: the server's clock in milliseconds
+--        clock, now: the server's clock as TIME tells it, and in milliseconds
 --        count(field, by), field_of(fields, name): helpers
 --        in_flight(): how many messages are, by what was counted
 --        sound(): reads every key that indexes messages, so that one of a wrong

@@ -390,6 +390,28 @@ var histories = []history{
 		}
 		return h.sizes(1, 0, 0, 0)
 	}},
+	{"pages are turned while messages are taken", Config{Streams: 2, PerTenant: 2}, func(h *hand) error {
+		write(h.t, h.watch, "a:1 a:2 a:3 a:4 a:5 a:6")
+		seen := map[string]int{}
+		cfg := BrowseConfig{Max: 1}
+		for turn := 0; turn == 0 || cfg.After != ""; turn++ {
+			page, err := h.q.Browse(h.t.Context(), cfg)
+			if err != nil || turn > 10 {
+				return wrong("page %d: %w", turn, err)
+			}
+			for _, m := range page.Messages {
+				seen[string(m.Body)]++
+			}
+			if turn == 0 {
+				h.read(4, time.Hour) // two of each stream, one of which was seen
+			}
+			cfg.After = page.Next
+		}
+		if len(seen) != 3 {
+			return wrong("saw %v, want the first and those two that wait on", seen)
+		}
+		return nil
+	}},
 	{"readers take turns", Config{Streams: 4, PerTenant: 4}, func(h *hand) error {
 		write(h.t, h.watch, "a:1 a:2 a:3 a:4 a:5 a:6 a:7 a:8")
 		for turn := range 8 {
@@ -584,6 +606,14 @@ var protections = []struct {
 	{
 		"the cursor goes on", "    cursor = active[#active] + 1\n", "",
 		[]string{"readers take turns"},
+	},
+	{
+		"what was taken does not wait", "      from = last\n", "",
+		[]string{"pages are turned while messages are taken"},
+	},
+	{
+		"a page begins where one ended", "i == at and after or '0-0'", "'0-0'",
+		[]string{"pages are turned while messages are taken"},
 	},
 	{
 		"a token wakes a reader", "redis.pcall('LPUSH', wake, unpack(tokens))", "",

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/reqid"
 )
 
@@ -38,6 +40,13 @@ type ReadConfig struct {
 	// milliseconds. Defaults to [VisibilityDefault].
 	Visibility time.Duration
 
+	// Consumer names the reader in the group's pending lists, for people who look
+	// there or browse what is in flight; at most 512 bytes without control
+	// characters. Readers with different names do not share calls, and a name is
+	// kept in each stream that it took from until [TendJob] forgets it: name
+	// readers, and not calls. Defaults to [Config.Consumer].
+	Consumer string
+
 	// Prefer is a stream to take a message from first, if one waits there: the
 	// index of the last message's, for a worker that has something of its tenant
 	// at hand. Only Prefer 1 + the index counts, so that 0 is none. Using it
@@ -57,6 +66,11 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 		return c, ErrConfig.Saying("a read takes 1 to %d messages, not %d", chunk, c.Max)
 	case c.Prefer < 0 || c.Prefer > MaxStreams:
 		return c, ErrConfig.Saying("there is no stream %d to prefer", c.Prefer-1)
+	}
+	if c.Consumer != "" {
+		if err := names.CheckText(ErrConfig, "name of a consumer", c.Consumer, maxLabel); err != nil {
+			return c, err
+		}
 	}
 	return c, checkVisibility(c.Visibility)
 }
@@ -82,6 +96,7 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 	if err != nil {
 		return nil, err
 	}
+	cfg.Consumer = cmp.Or(cfg.Consumer, q.cfg.Consumer)
 	messages, err := q.desk.ask(ctx, cfg)
 	if err != nil && q.cfg.Enlister != nil && ctx.Err() == nil {
 		q.cfg.Enlister.Enlist(ctx)
@@ -104,9 +119,10 @@ const (
 	readDamaged = "3" // nothing was found though something should be there
 )
 
-// take takes messages. What a read finds to be due is done first.
-func (q *Queue) take(ctx context.Context, visibility time.Duration, most int, prefer []int) (taken, error) {
-	t, state, err := q.takeOnce(ctx, visibility, most, prefer, "0")
+// take takes messages under the name and for the visibility of cfg. What a read
+// finds to be due is done first.
+func (q *Queue) take(ctx context.Context, cfg ReadConfig, most int, prefer []int) (taken, error) {
+	t, state, err := q.takeOnce(ctx, cfg, most, prefer, "0")
 	if err != nil || state != readDue && state != readDamaged {
 		return t, err
 	}
@@ -117,13 +133,13 @@ func (q *Queue) take(ctx context.Context, visibility time.Duration, most int, pr
 	if _, err := q.count(ctx, q.scripts.catchup, strconv.Itoa(q.cfg.MaxAttempts), mend); err != nil {
 		return t, err
 	}
-	t, _, err = q.takeOnce(ctx, visibility, most, prefer, "1")
+	t, _, err = q.takeOnce(ctx, cfg, most, prefer, "1")
 	return t, err
 }
 
 // takeOnce makes one script call.
-func (q *Queue) takeOnce(ctx context.Context, visibility time.Duration, most int, prefer []int, tended string) (t taken, state string, err error) {
-	args := []string{reqid.New(), q.cfg.Consumer, millis(visibility), strconv.Itoa(most), tended}
+func (q *Queue) takeOnce(ctx context.Context, cfg ReadConfig, most int, prefer []int, tended string) (t taken, state string, err error) {
+	args := []string{reqid.New(), cfg.Consumer, millis(cfg.Visibility), strconv.Itoa(most), tended}
 	for _, stream := range prefer {
 		args = append(args, strconv.Itoa(stream))
 	}

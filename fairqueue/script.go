@@ -53,6 +53,12 @@ var pauseSource string
 //go:embed stats.lua
 var statsSource string
 
+//go:embed browse.lua
+var browseSource string
+
+//go:embed shape.lua
+var shapeSource string
+
 //go:embed redrive.lua
 var redriveSource string
 
@@ -68,7 +74,7 @@ var tendSource string
 // scripts are all the scripts that a queue runs.
 type scripts struct {
 	write, read, catchup, ack, nack, extend, cancel *script.Script
-	resize, pause, stats                            *script.Script
+	resize, pause, stats, browse, shape             *script.Script
 	redrive, purge, delete, tend                    *script.Script
 }
 
@@ -93,6 +99,8 @@ func assemble(build func(name, source string, fragments ...string) *script.Scrip
 		resize:  build("fairqueue.resize", resizeSource, opened...),
 		pause:   build("fairqueue.pause", pauseSource, opened...),
 		stats:   build("fairqueue.stats", statsSource, counted...),
+		browse:  build("fairqueue.browse", browseSource, opened...),
+		shape:   build("fairqueue.shape", shapeSource, opened...),
 		redrive: build("fairqueue.redrive", redriveSource, again(moving)...).Numbered(),
 		purge:   build("fairqueue.purge", purgeSource, opened...),
 		delete:  build("fairqueue.delete", deleteSource),

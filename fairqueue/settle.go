@@ -37,7 +37,7 @@ func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
 // by it, and 0 for a stale one.
 func (q *Queue) ack(ctx context.Context, receipts []string) ([]int64, error) {
 	args, order := grouped(receipts)
-	values, err := q.call(ctx, q.scripts.ack, append([]string{reqid.New()}, args...)...)
+	values, err := q.call(ctx, q.scripts.ack, append([]string{reqid.Next(ctx)}, args...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -110,7 +110,7 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string)
 	}
 	good := make([]bool, 0, len(receipts))
 	for first := 0; first < len(receipts); first += chunk {
-		args := append([]string{q.cfg.Consumer, millis(d)}, receipts[first:min(first+chunk, len(receipts))]...)
+		args := append([]string{millis(d)}, receipts[first:min(first+chunk, len(receipts))]...)
 		values, err := q.call(ctx, q.scripts.extend, args...)
 		if err != nil {
 			return good, err
@@ -133,7 +133,7 @@ func (q *Queue) settle(ctx context.Context, s *script.Script, args, receipts []s
 	}
 	var all []int64
 	for first := 0; first < len(receipts); first += chunk {
-		call := append(append([]string{reqid.New()}, args...), receipts[first:min(first+chunk, len(receipts))]...)
+		call := append(append([]string{reqid.Next(ctx)}, args...), receipts[first:min(first+chunk, len(receipts))]...)
 		values, err := q.call(ctx, s, call...)
 		if err != nil {
 			return all, err
@@ -167,14 +167,14 @@ func countOf(done []int64, receipts []string, err error) (int, error) {
 	return n, err
 }
 
-// Place is where a message was when it was cancelled.
+// Place is where a message is, or was when it was cancelled.
 type Place string
 
 // The places.
 const (
 	Nowhere  Place = ""          // there is no such message any more, or it is dead
-	Delayed  Place = "delayed"   // it was set aside
-	Waiting  Place = "waiting"   // it had not been delivered
+	Delayed  Place = "delayed"   // it is set aside until its time
+	Waiting  Place = "waiting"   // the next reader may have it
 	InFlight Place = "in_flight" // a reader has it, and learns of it when it extends its time
 )
 
@@ -189,7 +189,7 @@ func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
 	names := map[string]Place{"d": Delayed, "w": Waiting, "f": InFlight, "-": Nowhere}
 	places := make([]Place, 0, len(ids))
 	for first := 0; first < len(ids); first += chunk {
-		values, err := q.call(ctx, q.scripts.cancel, append([]string{reqid.New()}, ids[first:min(first+chunk, len(ids))]...)...)
+		values, err := q.call(ctx, q.scripts.cancel, append([]string{reqid.Next(ctx)}, ids[first:min(first+chunk, len(ids))]...)...)
 		if err != nil {
 			return places, err
 		}

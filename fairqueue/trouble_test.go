@@ -297,6 +297,10 @@ func TestFullServer(t *testing.T) {
 
 	limit("1")
 	before := dump(t, q)
+	for place, n := range map[Place]int{Waiting: 8, InFlight: 0, Delayed: 2} {
+		page, err := q.Browse(ctx, BrowseConfig{Place: place})
+		want(t, "browsed", len(page.Messages), n, err)
+	}
 	for _, d := range []Draft{{Tenant: "a"}, {Tenant: "a", Delay: time.Hour}, {Tenant: "a", DedupeID: "x"}, {Tenant: "new", Deadline: time.Hour}} {
 		_, err := q.Write(ctx, d)
 		wantError(t, err, millrace.ErrFull)

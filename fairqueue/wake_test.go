@@ -197,7 +197,8 @@ func TestGoneReadersMessageIsHandedBack(t *testing.T) {
 	}
 }
 
-// TestIdleReaderIsQuiet counts the commands of ten readers in one process.
+// TestIdleReaderIsQuiet counts the commands of ten readers in one process, each
+// under a name of its own.
 func TestIdleReaderIsQuiet(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -207,9 +208,9 @@ func TestIdleReaderIsQuiet(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error)
-	for range 10 {
+	for i := range 10 {
 		go func() {
-			_, err := q.Read(ctx, ReadConfig{Block: -1})
+			_, err := q.Read(ctx, ReadConfig{Block: -1, Consumer: fmt.Sprint("reader ", i)})
 			ended <- err
 		}()
 	}

@@ -133,7 +133,7 @@ func (q *Queue) carried(ctx context.Context, headers map[string]string) map[stri
 // write makes one script call, and another one when the queue has another shape
 // than was known.
 func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
-	id := reqid.New()
+	id := reqid.Next(ctx)
 	for {
 		known := q.shaped()
 		values, err := q.call(ctx, q.scripts.write, q.writeArgs(id, known, drafts)...)

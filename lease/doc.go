@@ -71,7 +71,7 @@
 // fence stays for an hour, by a Redis TTL, since it is no lease any more, and
 // after that fences come from the clock alone. So names may come and go without
 // leaving garbage. Only an abandoned lease stays; [Locker.ReapJob] removes it an
-// hour after its deadline.
+// hour after its deadline. Until then [List] finds them, too.
 //
 // A waiter is woken by a release, and otherwise looks again each second or at the
 // holder's deadline. Waiters are not served in order.

@@ -82,6 +82,25 @@ func ExampleLocker_Acquire() {
 	// the first is lost: true
 }
 
+func ExampleList() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker := open(client)
+	ctx := context.Background()
+
+	if _, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{Metadata: "host a"}); err != nil {
+		log.Fatal(err)
+	}
+	for name, err := range lease.List(ctx, client) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		info, err := locker.Show(ctx, name)
+		fmt.Println(name, info.Held, info.Metadata, err)
+	}
+	// Output: import true host a <nil>
+}
+
 func ExampleLocker_Show() {
 	client, closeAll := connect()
 	defer closeAll()

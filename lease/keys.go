@@ -24,14 +24,11 @@ func wakeKey(base string) string { return base + ":wake" }
 // keys returns all keys of the lease with that base key.
 func keys(base string) []string { return []string{base, wakeKey(base)} }
 
-// isBaseKey reports whether a key is the base key of a lease.
-func isBaseKey(key string) bool {
+// nameOf returns the name of the lease with that base key, and whether it is one.
+func nameOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, keyPrefix)
-	if !ok {
-		return false
-	}
-	name, ok = strings.CutSuffix(name, "}")
-	return ok && CheckName(name) == nil
+	name, end := strings.CutSuffix(name, "}")
+	return name, ok && end && CheckName(name) == nil
 }
 
 // CheckName returns the [ErrName] with which every call refuses that name, and

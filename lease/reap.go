@@ -24,8 +24,8 @@ func (l *Locker) ReapJob() millrace.Job {
 
 // reap removes the lease with that key if it is abandoned.
 func (l *Locker) reap(ctx context.Context, key string) (bool, error) {
-	if !isBaseKey(key) {
-		return false, nil
+	if _, ok := nameOf(key); !ok {
+		return false, nil // a list on which somebody waits
 	}
 	reply, err := l.call(ctx, l.scripts.reap, key)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/luacheck"
 )
@@ -26,13 +28,14 @@ func TestScriptsKeepTheRules(t *testing.T) {
 	}
 }
 
-// TestOnACluster runs a lease through its life on several masters, and reaps on
-// all of them.
+// TestOnACluster runs a lease through its life on several masters, and lists and
+// reaps on all of them.
 func TestOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)
 	l := openOn(t, cluster.Client(t), Config{})
-	for _, name := range []string{"plain", "with:colons", "with spaces", "x", "ünï", "a*b"} {
+	names := map[string]bool{"plain": true, "with:colons": true, "with spaces": true, "x": true, "ünï": true, "a*b": true}
+	for name := range names {
 		lease := acquire(t, l, name, long)
 		if err := lease.Refresh(t.Context(), long); err != nil {
 			t.Errorf("Refresh of %q: %v", name, err)
@@ -43,12 +46,15 @@ func TestOnACluster(t *testing.T) {
 		acquire(t, l, name, long)
 		abandon(t, l, name)
 	}
+	if diff := cmp.Diff(names, list(t, l.run.Client, "")); diff != "" {
+		t.Errorf("List (-want +got):\n%s", diff)
+	}
 	job := l.ReapJob()
 	redistest.Eventually(t, "all are reaped", func() bool {
 		if _, err := job.Slice(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for name := range map[string]bool{"plain": true, "with:colons": true, "with spaces": true, "x": true, "ünï": true, "a*b": true} {
+		for name := range names {
 			if exists(t, l, name) {
 				return false
 			}
@@ -84,8 +90,9 @@ func TestNames(t *testing.T) {
 		"mr:lease:{a}": true, "mr:lease:{a:b}": true, "mr:lease:{a}:wake": false, "mr:lease:{}": false,
 		"mr:lease:{a{}": false, "mr:lease:a": false, "x": false,
 	} {
-		if got := isBaseKey(key); got != want {
-			t.Errorf("isBaseKey(%q) = %v, want %v", key, got, want)
+		name, ok := nameOf(key)
+		if ok != want || ok && baseKey(name) != key {
+			t.Errorf("nameOf(%q) = %q, %v, want %v", key, name, ok, want)
 		}
 	}
 }
