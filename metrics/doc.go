@@ -37,15 +37,16 @@
 //	millrace_handled_total{structure,outcome}    runs of handlers
 //	millrace_handle_seconds{structure}           a histogram
 //	millrace_pickup_delay_seconds{structure}     how long the oldest of a batch waited
-//	millrace_steal_recruited_total{job,via,outcome}
-//	millrace_steal_recruit_seconds{job}          all rounds of a recruit that ran
-//	millrace_steal_rounds_total{job}             slices
+//	millrace_steal_recruited_total{task,via,outcome}
+//	millrace_steal_recruit_seconds{task}         all rounds of a recruit that ran
+//	millrace_steal_rounds_total{task}            slices
 //
 // An outcome is ok; or the code of the millrace.Error; or what Redis refused with,
 // its first word in lower case, such as loading or readonly, save that a full
 // memory is full, as elsewhere; or interrupted, timeout, panic; or error, which of a
 // call means chiefly that the connection was lost. The outcomes of recruits are
-// those of [steal.Outcome]: worked, idle, and the reasons of an abort.
+// those of [steal.Outcome]: worked, idle, and the reasons of an abort. A task is the
+// name of a job; Prometheus itself labels everything with a job, that of the scrape.
 //
 // # What collectors read
 //
@@ -57,6 +58,13 @@
 //	millrace_tracker_...{tracker}      of TrackerCollector
 //	millrace_fetch_...{cache}          of CacheCollector, which asks no Redis
 //	millrace_steal_...                 of RecruiterCollector, which asks none either
+//	millrace_upkeep_...{task}          of UpkeepCollector: recruiters of all processes
+//	millrace_fleet_...{partition}      of CensusCollector
+//
+// [CensusCollector] asks nobody. It shows what somebody saw who went round many
+// structures, with the same metrics and labels as if each had a collector: that is
+// how millrace serve shows all structures that there are, and the fleet.
+// docs/METRICS.md has all metrics, one by one.
 //
 // A collector waits for Redis two seconds at most. When a structure cannot be read
 // the scrape still succeeds: the structure's _up is 0, and its other series are
@@ -66,11 +74,11 @@
 //
 //   - No label holds a member, a tenant, a key or an id, so the number of series
 //     does not grow with what the program works on. The labels ick, channel,
-//     queue, hashes, keys, tracker, cache and job hold names that the program gives
+//     queue, hashes, keys, tracker, cache and task hold names that the program gives
 //     to a few structures and jobs; ick of a channel holds an index below the
 //     channel's size; script and structure are words of the library, and so are the
-//     outcomes of a cache. Of codes of errors at most 64 become an outcome, the
-//     others are error.
+//     outcomes of a cache; partition is its number. Of codes of errors at most 64
+//     become an outcome, the others are error.
 //   - There are no globals: two Hooks on two registries know nothing of each
 //     other.
 //

@@ -134,6 +134,6 @@ func ExampleRecruiterCollector() {
 	recruiter.Enlist(context.Background())
 	show(registry, "millrace_steal_recruited_total", "millrace_steal_rate")
 	// Output:
-	// millrace_steal_rate{job="sessions.sweep"} 1
-	// millrace_steal_recruited_total{job="sessions.sweep",outcome="idle",via="draw"} 1
+	// millrace_steal_rate{task="sessions.sweep"} 1
+	// millrace_steal_recruited_total{outcome="idle",task="sessions.sweep",via="draw"} 1
 }

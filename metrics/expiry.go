@@ -11,10 +11,11 @@ import (
 // fields are no labels. Register it once a registry and namespace; see the
 // package's documentation for several processes.
 func HashesCollector(h *expiry.Hashes) prometheus.Collector {
-	all := seriesOf("hashes", h.Name(), hashesFigures)
+	this := prometheus.Labels{"hashes": h.Name()}
+	all := seriesOf("hashes", hashesFigures, this)
 	return collector[expiry.HashesStats]{
 		stats:    h.Stats,
-		up:       upOf("hashes", h.Name()),
+		up:       upOf("hashes", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s expiry.HashesStats) { all.send(ch, s) },
 	}
@@ -25,10 +26,11 @@ func HashesCollector(h *expiry.Hashes) prometheus.Collector {
 // labels. Register it once a registry and namespace; see the package's
 // documentation for several processes.
 func KeysCollector(k *expiry.Keys) prometheus.Collector {
-	all := seriesOf("keys", k.Name(), keysFigures)
+	this := prometheus.Labels{"keys": k.Name()}
+	all := seriesOf("keys", keysFigures, this)
 	return collector[expiry.KeysStats]{
 		stats:    k.Stats,
-		up:       upOf("keys", k.Name()),
+		up:       upOf("keys", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s expiry.KeysStats) { all.send(ch, s) },
 	}
@@ -47,7 +49,7 @@ var hashesFigures = []figure[expiry.HashesStats]{
 	},
 	{
 		name: "oldest_overdue_seconds", kind: prometheus.GaugeValue,
-		help:  "How long ago the first of those was due; 0 for none.",
+		help:  "How long ago the first of the hashes that are overdue was due; 0 for none.",
 		value: func(s expiry.HashesStats) float64 { return s.OldestOverdue.Seconds() },
 	},
 	{

@@ -11,11 +11,12 @@ import (
 // few; tenants are no label. Register it once a registry and name; see the
 // package's documentation for several processes.
 func QueueCollector(q *fairqueue.Queue) prometheus.Collector {
-	all := seriesOf("queue", q.Name(), queueFigures)
+	this := prometheus.Labels{"queue": q.Name()}
+	all := seriesOf("queue", queueFigures, this)
 	return collector[fairqueue.Stats]{
 		stats:    q.Stats,
 		missing:  fairqueue.ErrNotFound,
-		up:       upOf("queue", q.Name()),
+		up:       upOf("queue", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s fairqueue.Stats) { all.send(ch, s) },
 	}

@@ -49,9 +49,9 @@ func New(reg prometheus.Registerer) (*Hook, error) {
 		pickupDelay: histograms("pickup_delay_seconds", "Time that the oldest of what a handler was given had waited.",
 			patient(), "structure"),
 
-		recruited:      counters("steal_recruited_total", "Recruits for upkeep by what they came from and how they ended.", "job", "via", "outcome"),
-		rounds:         counters("steal_rounds_total", "Slices of upkeep that recruits ran.", "job"),
-		recruitSeconds: histograms("steal_recruit_seconds", "Time that recruits took, all slices together, without those for which none ran.", quick(), "job"),
+		recruited:      counters("steal_recruited_total", "Recruits for upkeep by what they came from and how they ended.", "task", "via", "outcome"),
+		rounds:         counters("steal_rounds_total", "Slices of upkeep that recruits ran.", "task"),
+		recruitSeconds: histograms("steal_recruit_seconds", "Time that recruits took, all slices together, without those for which none ran.", quick(), "task"),
 	}
 	err := reg.Register(together{
 		h.calls, h.retries, h.callSeconds,

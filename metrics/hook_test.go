@@ -183,23 +183,23 @@ func TestRecruitsAreCounted(t *testing.T) {
 		recruiter.Enlist(t.Context())
 	}
 	wantSamples(t, reg, "steal_recruited", map[string]float64{
-		"steal_recruited_total{job=sweep,outcome=worked,via=draw}":  1,
-		"steal_recruited_total{job=sweep,outcome=idle,via=draw}":    1,
-		"steal_recruited_total{job=sweep,outcome=error,via=draw}":   5,
-		"steal_recruited_total{job=sweep,outcome=breaker,via=draw}": 3,
+		"steal_recruited_total{outcome=worked,task=sweep,via=draw}":  1,
+		"steal_recruited_total{outcome=idle,task=sweep,via=draw}":    1,
+		"steal_recruited_total{outcome=error,task=sweep,via=draw}":   5,
+		"steal_recruited_total{outcome=breaker,task=sweep,via=draw}": 3,
 	})
-	wantSamples(t, reg, "steal_rounds", map[string]float64{"steal_rounds_total{job=sweep}": 9})
-	wantSamples(t, reg, "steal_recruit_seconds", map[string]float64{"steal_recruit_seconds{job=sweep}": 7})
-	wantSamples(t, reg, "steal_rate", map[string]float64{"steal_rate{job=sweep}": 1, "steal_rate{job=never \uFFFD}": 0})
-	wantSamples(t, reg, "steal_running", map[string]float64{"steal_running{job=sweep}": 0, "steal_running{job=never \uFFFD}": 0})
+	wantSamples(t, reg, "steal_rounds", map[string]float64{"steal_rounds_total{task=sweep}": 9})
+	wantSamples(t, reg, "steal_recruit_seconds", map[string]float64{"steal_recruit_seconds{task=sweep}": 7})
+	wantSamples(t, reg, "steal_rate", map[string]float64{"steal_rate{task=sweep}": 1, "steal_rate{task=never \uFFFD}": 0})
+	wantSamples(t, reg, "steal_running", map[string]float64{"steal_running{task=sweep}": 0, "steal_running{task=never \uFFFD}": 0})
 	wantSamples(t, reg, "steal_enlisted", map[string]float64{"steal_enlisted_total{}": float64(recruiter.Stats().Enlisted)})
 	worked := scrape(t, reg, "steal_last_worked")
-	if at := worked["steal_last_worked_timestamp_seconds{job=sweep}"]; len(worked) != 1 ||
+	if at := worked["steal_last_worked_timestamp_seconds{task=sweep}"]; len(worked) != 1 ||
 		at < float64(began.UnixMilli())/1e3 || at > float64(time.Now().UnixMilli()+1)/1e3 {
 		t.Errorf("last worked = %v, want that of sweep alone, now", worked)
 	}
 	hook.OnRecruit(t.Context(), steal.Recruited{Job: "never \xff", Via: steal.ViaFloor})
-	if got, want := scrape(t, reg, "steal_rec")["steal_recruited_total{job=never \uFFFD,outcome=worked,via=floor}"], 1.0; got != want {
+	if got, want := scrape(t, reg, "steal_rec")["steal_recruited_total{outcome=worked,task=never \uFFFD,via=floor}"], 1.0; got != want {
 		t.Errorf("floor runs of a job whose name is no UTF-8 = %v, want %v", got, want)
 	}
 }
@@ -213,7 +213,7 @@ func TestOneHookARegistry(t *testing.T) {
 	other, otherHook := fresh(t)
 	hook.OnRecruit(t.Context(), steal.Recruited{Job: "a"})
 	otherHook.OnRecruit(t.Context(), steal.Recruited{Job: "b"})
-	wantSamples(t, other, "steal_rounds", map[string]float64{"steal_rounds_total{job=b}": 0})
+	wantSamples(t, other, "steal_rounds", map[string]float64{"steal_rounds_total{task=b}": 0})
 	if _, err := New(prometheus.WrapRegistererWithPrefix("b_", other)); err != nil {
 		t.Errorf("New with another prefix = %v", err)
 	}

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -13,11 +14,12 @@ import (
 // Register it once a registry and name; see the package's documentation for
 // several processes.
 func IckCollector(k *ick.Ick) prometheus.Collector {
-	all := seriesOf("ick", k.Name(), ickFigures)
+	this := prometheus.Labels{"ick": k.Name()}
+	all := seriesOf("ick", ickFigures, this)
 	return collector[ick.Stats]{
 		stats:    k.Stats,
 		missing:  ick.ErrNotFound,
-		up:       upOf("ick", k.Name()),
+		up:       upOf("ick", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s ick.Stats) { all.send(ch, s) },
 	}
@@ -29,22 +31,39 @@ func IckCollector(k *ick.Ick) prometheus.Collector {
 // show, and a sum over counters does not fall when one is retired. That makes
 // some dozen series for each of the channel's Icks.
 func ChannelCollector(c *ick.Channel) prometheus.Collector {
-	whole := seriesOf("channel", c.Name(), channelFigures)
-	each := seriesOf("channel", c.Name(), ickFigures, "ick")
+	this := prometheus.Labels{"channel": c.Name()}
+	all := channelSeriesOf(this)
 	return collector[ick.ChannelStats]{
-		stats:   c.Stats,
-		missing: ick.ErrNotFound,
-		up:      upOf("channel", c.Name()),
-		describe: func(ch chan<- *prometheus.Desc) {
-			whole.describe(ch)
-			each.describe(ch)
-		},
-		send: func(ch chan<- prometheus.Metric, s ick.ChannelStats) {
-			whole.send(ch, s)
-			for index, one := range s.Icks {
-				each.send(ch, one.Stats, strconv.Itoa(index))
-			}
-		},
+		stats:    c.Stats,
+		missing:  ick.ErrNotFound,
+		up:       upOf("channel", this),
+		describe: all.describe,
+		send:     func(ch chan<- prometheus.Metric, s ick.ChannelStats) { all.send(ch, s) },
+	}
+}
+
+// channelSeries are the figures of channels as a whole, and of each of their Icks.
+type channelSeries struct {
+	whole series[ick.ChannelStats]
+	each  series[ick.Stats]
+}
+
+func channelSeriesOf(fixed prometheus.Labels, others ...string) channelSeries {
+	return channelSeries{
+		whole: seriesOf("channel", channelFigures, fixed, others...),
+		each:  seriesOf("channel", ickFigures, fixed, append(slices.Clip(others), "ick")...),
+	}
+}
+
+func (c channelSeries) describe(ch chan<- *prometheus.Desc) {
+	c.whole.describe(ch)
+	c.each.describe(ch)
+}
+
+func (c channelSeries) send(ch chan<- prometheus.Metric, s ick.ChannelStats, others ...string) {
+	c.whole.send(ch, s, others...)
+	for index, one := range s.Icks {
+		c.each.send(ch, one.Stats, append(slices.Clip(others), strconv.Itoa(index))...)
 	}
 }
 

@@ -17,9 +17,9 @@ func RecruiterCollector(r *steal.Recruiter) prometheus.Collector {
 	return recruiterCollector{
 		recruiter:  r,
 		enlisted:   describe("enlisted_total", "Moments that were offered for upkeep, estimated from one in 64."),
-		rate:       describe("rate", "The job's chance at each moment.", "job"),
-		running:    describe("running", "Recruits of the job that are at work.", "job"),
-		lastWorked: describe("last_worked_timestamp_seconds", "When a recruit of the job last found something to do; absent before.", "job"),
+		rate:       describe("rate", "The job's chance at each moment.", "task"),
+		running:    describe("running", "Recruits of the job that are at work.", "task"),
+		lastWorked: describe("last_worked_timestamp_seconds", "When a recruit of the job last found something to do; absent before.", "task"),
 	}
 }
 

@@ -3,6 +3,7 @@ package metrics
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -24,22 +25,23 @@ type figure[S any] struct {
 	value func(S) float64
 }
 
-// series are figures of one structure.
+// series are the figures of a kind of structure, of one or of many.
 type series[S any] struct {
 	figures []figure[S]
 	descs   []*prometheus.Desc
 }
 
-// seriesOf returns the figures of a structure of that kind and name. Each may have
-// further labels, whose values send is given.
-func seriesOf[S any](kind, name string, figures []figure[S], further ...string) series[S] {
+// seriesOf returns the figures of a kind of structure. All have the labels that are
+// fixed; send is given the values of the others.
+func seriesOf[S any](kind string, figures []figure[S], fixed prometheus.Labels, others ...string) series[S] {
 	s := series[S]{figures: figures}
 	for _, f := range figures {
-		labels := prometheus.Labels{kind: name}
+		labels := prometheus.Labels{}
+		maps.Copy(labels, fixed)
 		if f.state != "" {
 			labels["state"] = f.state
 		}
-		s.descs = append(s.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, kind, f.name), f.help, further, labels))
+		s.descs = append(s.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, kind, f.name), f.help, others, labels))
 	}
 	return s
 }
@@ -50,9 +52,9 @@ func (s series[S]) describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-func (s series[S]) send(ch chan<- prometheus.Metric, stats S, further ...string) {
+func (s series[S]) send(ch chan<- prometheus.Metric, stats S, others ...string) {
 	for i, f := range s.figures {
-		ch <- prometheus.MustNewConstMetric(s.descs[i], f.kind, f.value(stats), further...)
+		ch <- prometheus.MustNewConstMetric(s.descs[i], f.kind, f.value(stats), others...)
 	}
 }
 
@@ -66,9 +68,9 @@ type collector[S any] struct {
 }
 
 // upOf describes the metric that says whether a structure's Stats could be read.
-func upOf(kind, name string) *prometheus.Desc {
+func upOf(kind string, fixed prometheus.Labels, others ...string) *prometheus.Desc {
 	return prometheus.NewDesc(prometheus.BuildFQName(namespace, kind, "up"),
-		"Whether this could be read from Redis at this scrape; when not, the other series are absent.", nil, prometheus.Labels{kind: name})
+		"Whether this could be read from Redis the last time; when not, the other series are absent.", others, fixed)
 }
 
 // Describe says which metrics there are.

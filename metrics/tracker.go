@@ -11,10 +11,11 @@ import (
 // it once a registry and name; see the package's documentation for several
 // processes.
 func TrackerCollector(t *tracker.Tracker) prometheus.Collector {
-	all := seriesOf("tracker", t.Name(), trackerFigures)
+	this := prometheus.Labels{"tracker": t.Name()}
+	all := seriesOf("tracker", trackerFigures, this)
 	return collector[tracker.Stats]{
 		stats:    t.Stats,
-		up:       upOf("tracker", t.Name()),
+		up:       upOf("tracker", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s tracker.Stats) { all.send(ch, s) },
 	}

@@ -1,0 +1,134 @@
+package grafana
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fetch"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/metrics"
+	"github.com/millrace/millrace/server/survey"
+	"github.com/millrace/millrace/steal"
+	"github.com/millrace/millrace/tracker"
+	"github.com/millrace/millrace/upkeep"
+)
+
+// metric is what Prometheus is told of a metric.
+type metric struct {
+	kind   string // counter, gauge, histogram
+	labels []string
+	help   string
+}
+
+// exposed returns all metrics that Millrace has, from a registry with something of
+// everything.
+func exposed(t *testing.T) map[string]metric {
+	t.Helper()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	reg := prometheus.NewPedanticRegistry()
+	hook := must(metrics.New(reg))(t)
+	recruiter := work(t, client, hook)
+	s := must(survey.New(survey.Config{Client: client}))(t)
+	redistest.Eventually(t, "the survey has found all", func() bool {
+		v, err := s.Refresh(t.Context())
+		return err == nil && !v.Named.IsZero() && len(v.Troubles) == 0
+	})
+	noon := time.Unix(1_700_000_000, 0)
+	for _, c := range []prometheus.Collector{
+		survey.Collector(s),
+		metrics.RecruiterCollector(recruiter),
+		metrics.TrackerCollector(must(tracker.New(client, "users", tracker.Config{Source: nobody{}}))(t)),
+		metrics.CacheCollector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
+		metrics.CensusCollector(func() metrics.Census {
+			return metrics.Census{Fleet: &metrics.Fleet{
+				Status: fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
+				Snapshots: snapshot.Ages{Now: noon, Partitions: []directory.Snapshot{
+					{Saved: directory.Saved{At: noon}, Archived: directory.Archived{At: noon}},
+				}},
+			}}
+		}),
+	} {
+		if err := reg.Register(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := map[string]metric{}
+	for _, family := range must(reg.Gather())(t) {
+		labels := map[string]bool{}
+		for _, m := range family.GetMetric() {
+			for _, pair := range m.GetLabel() {
+				labels[pair.GetName()] = true
+			}
+		}
+		all[family.GetName()] = metric{
+			strings.ToLower(family.GetType().String()), slices.Sorted(maps.Keys(labels)), family.GetHelp(),
+		}
+	}
+	return all
+}
+
+// work uses one structure of every kind, and every method of the hook.
+func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recruiter {
+	t.Helper()
+	ctx := t.Context()
+	hooks := []millrace.Hook{hook}
+	queue := must(fairqueue.New(client, "orders", fairqueue.Config{Hooks: hooks}))(t)
+	must(queue.Write(ctx, fairqueue.Draft{Tenant: "a"}))(t)
+	must(must(ick.New(client, "docs", ick.Config{Hooks: hooks}))(t).AddNow(ctx, "a"))(t)
+	must(must(ick.NewChannel(client, "pages", ick.ChannelConfig{}))(t).AddNow(ctx, "a"))(t)
+	hashes := must(expiry.OpenHashes(ctx, client, "sessions", expiry.HashesConfig{}))(t)
+	must(hashes.Set(ctx, "alice", "token", []byte("x"), expiry.SetConfig{}))(t)
+	keys := must(expiry.OpenKeys(ctx, client, "answers", expiry.KeysConfig{}))(t)
+	must(keys.Set(ctx, "answer", []byte("42"), time.Hour, expiry.SetKeyConfig{}))(t)
+
+	_, done := hook.OnCall(ctx, millrace.Call{Script: "ick.add", Try: 2})
+	done(nil)
+	_, done = hook.OnHandle(ctx, millrace.Handling{Structure: "ick", Age: time.Second})
+	done(nil)
+	recruiter := steal.New(steal.Config{Hooks: hooks})
+	err := recruiter.Install(steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+		return millrace.Worked, nil
+	}}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	recruiter.Enlist(ctx)
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if err := upkeep.Publish(ended, recruiter, client, upkeep.PublishConfig{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	return recruiter
+}
+
+// nobody is a tracker's source without rows.
+type nobody struct{}
+
+func (nobody) Rows(context.Context, tracker.Cursor, int) ([]tracker.Row, error) { return nil, nil }
+func (nobody) Pending(context.Context, []string) ([]string, error)              { return nil, nil }
+
+// must returns a value that there must be: must(f())(t).
+func must[T any](value T, err error) func(t *testing.T) T {
+	return func(t *testing.T) T {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+}

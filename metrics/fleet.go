@@ -1,0 +1,111 @@
+package metrics
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/snapshot"
+)
+
+// Fleet is a fleet at one time.
+type Fleet struct {
+	Status    fleet.Status
+	Snapshots snapshot.Ages // its Now is zero if the directory did not tell
+}
+
+// fleetSeries are the figures of a fleet. Members are no labels: they come and go.
+type fleetSeries struct {
+	partitions                        series[fleet.PartitionStatus]
+	epoch, hints, snapshots, archived *prometheus.Desc
+}
+
+func newFleetSeries() fleetSeries {
+	describe := func(name, help string, labels ...string) *prometheus.Desc {
+		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "fleet", name), help, labels, nil)
+	}
+	return fleetSeries{
+		partitions: seriesOf("fleet", partitionFigures(), nil, "partition"),
+		epoch:      describe("epoch", "Changes of the fleet's map."),
+		hints:      describe("hints", "Reports of clients that cannot reach a member."),
+		snapshots:  describe("snapshot_age_seconds", "How old the data in the partition's newest snapshot is; absent without one.", "partition"),
+		archived:   describe("archive_age_seconds", "How old the data in the partition's newest archived snapshot is; absent without one.", "partition"),
+	}
+}
+
+func (f fleetSeries) send(ch chan<- prometheus.Metric, s Fleet) {
+	ch <- prometheus.MustNewConstMetric(f.epoch, prometheus.GaugeValue, float64(s.Status.Epoch))
+	ch <- prometheus.MustNewConstMetric(f.hints, prometheus.GaugeValue, float64(len(s.Status.Hints)))
+	for _, p := range s.Status.Partitions {
+		f.partitions.send(ch, p, strconv.Itoa(p.ID))
+	}
+	age := func(desc *prometheus.Desc, partition int, at time.Time) {
+		if !at.IsZero() {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, s.Snapshots.Now.Sub(at).Seconds(), strconv.Itoa(partition))
+		}
+	}
+	for _, p := range s.Snapshots.Partitions {
+		age(f.snapshots, p.Partition, p.Saved.At)
+		age(f.archived, p.Partition, p.Archived.At)
+	}
+}
+
+func partitionFigures() []figure[fleet.PartitionStatus] {
+	gauge := func(name, help string, value func(fleet.PartitionStatus) float64) figure[fleet.PartitionStatus] {
+		return figure[fleet.PartitionStatus]{name: name, help: help, kind: prometheus.GaugeValue, value: value}
+	}
+	figures := []figure[fleet.PartitionStatus]{
+		gauge("partition_up", "Whether the partition takes writes.", func(p fleet.PartitionStatus) float64 {
+			return truth(p.State == directory.Full || p.State == directory.Partial)
+		}),
+		gauge("partition_epoch", "How often the partition got another master, or the same one again.",
+			func(p fleet.PartitionStatus) float64 { return float64(p.Epoch) }),
+		gauge("partition_memory_bytes", "Memory that the partition's master uses.",
+			func(p fleet.PartitionStatus) float64 { return float64(p.Memory) }),
+		gauge("partition_max_memory_bytes", "Memory that the partition's master may use; 0 for no limit.",
+			func(p fleet.PartitionStatus) float64 { return float64(p.MaxMemory) }),
+		gauge("partition_tags", "Tags that have their place on the partition.",
+			func(p fleet.PartitionStatus) float64 { return float64(p.Tags) }),
+		gauge("partition_busy_ratio", "The part of its one thread that the partition's master has used since it started.",
+			func(p fleet.PartitionStatus) float64 { return p.Busy }),
+		gauge("replica_lag_bytes", "How far the replica of the partition that is farthest behind is behind its master; 0 without replicas.",
+			func(p fleet.PartitionStatus) float64 { return float64(lag(p)) }),
+	}
+	for _, state := range []directory.State{directory.Full, directory.Partial, directory.ReadOnly, directory.Out} {
+		one := gauge("partition_state", "Whether this is the partition's state.",
+			func(p fleet.PartitionStatus) float64 { return truth(p.State == state) })
+		one.state = string(state)
+		figures = append(figures, one)
+	}
+	for _, state := range []string{"serving", "away"} {
+		one := gauge("replicas", "Replicas of the partition by whether they serve.", func(p fleet.PartitionStatus) (n float64) {
+			for _, r := range p.Replicas {
+				n += truth((r.State == fleet.Up) == (state == "serving"))
+			}
+			return n
+		})
+		one.state = state
+		figures = append(figures, one)
+	}
+	return figures
+}
+
+// lag returns how far the replica is behind that is farthest, of those that answer.
+func lag(p fleet.PartitionStatus) int64 {
+	if len(p.Replicas) == 0 {
+		return 0
+	}
+	return slices.MaxFunc(p.Replicas, func(a, b fleet.MemberStatus) int { return int(a.Lag - b.Lag) }).Lag
+}
+
+// truth is how Prometheus writes whether something is so.
+func truth(so bool) float64 {
+	if so {
+		return 1
+	}
+	return 0
+}

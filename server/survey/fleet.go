@@ -1,0 +1,42 @@
+package survey
+
+import (
+	"context"
+
+	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// fleet asks all members of the fleet how they are, and the directory what agents
+// did. It returns nil unless there is a fleet that answers.
+func (r *redisScout) fleet(ctx context.Context) (*FleetView, []Trouble) {
+	if r.cfg.Fleet == nil {
+		return nil, nil
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, errSilent) // members are waited for, and then the directory
+	defer cancel()
+	v := &FleetView{}
+	var troubles []Trouble
+	note := func(err error) {
+		if err != nil {
+			troubles = append(troubles, Trouble{Kind: Fleet, Err: err})
+		}
+	}
+	var err error
+	v.Status, err = script.Prompt(ctx, r.cfg.Fleet.Show)
+	if err != nil {
+		note(err)
+		return nil, troubles
+	}
+	v.Points = r.cfg.Fleet.Map().Points
+	if r.cfg.Directory == nil {
+		return v, nil
+	}
+	v.Events, err = script.Prompt(ctx, r.cfg.Directory.Events)
+	note(err)
+	v.Snapshots, err = script.Prompt(ctx, func(ctx context.Context) (snapshot.Ages, error) {
+		return snapshot.Look(ctx, r.cfg.Directory)
+	})
+	note(err)
+	return v, troubles
+}

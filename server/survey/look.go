@@ -1,0 +1,148 @@
+package survey
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/upkeep"
+)
+
+const (
+	// atOnce is how many structures are asked at the same time.
+	atOnce = 8
+
+	// patience is how long one structure, or a server, may take to answer.
+	patience = 2 * time.Second
+
+	// longest is for how long a look asks structures.
+	longest = 8 * time.Second
+)
+
+// scout is what a Survey sees by.
+type scout interface {
+	// find finds the names of all structures.
+	find(ctx context.Context) (names, error)
+
+	// look asks the structures of those names, and returns a View without LeftOut
+	// and Named. Where last has troubles it asks last.
+	look(ctx context.Context, known names, last *View) *View
+}
+
+// redisScout is a scout on a Redis or a fleet.
+type redisScout struct {
+	cfg    Config
+	locker *lease.Locker
+}
+
+func (r *redisScout) find(ctx context.Context) (names, error) {
+	return script.Prompt(ctx, func(ctx context.Context) (names, error) { return find(ctx, r.cfg.Client) })
+}
+
+func (r *redisScout) look(ctx context.Context, known names, last *View) *View {
+	v := &View{At: time.Now()}
+	var asking sync.WaitGroup
+	var ofFleet []Trouble
+	asking.Go(func() { v.Fleet, ofFleet = r.fleet(ctx) })
+	server, ofServers, away := askServers(ctx, r.cfg.Client)
+	asking.Wait()
+	if away != nil {
+		return last.late(v.Fleet, append(ofFleet, Trouble{Kind: Server, Err: away})...)
+	}
+
+	var all round
+	queues := ask(&all, Queue, known.of[Queue], r.queue)
+	icks := ask(&all, Ick, known.of[Ick], r.ick)
+	channels := ask(&all, Channel, known.of[Channel], r.channel)
+	hashes := ask(&all, Hashes, known.of[Hashes], r.hashes)
+	keys := ask(&all, Keys, known.of[Keys], r.keys)
+	leases := ask(&all, Lease, known.of[Lease], r.lease)
+	totals := ask(&all, Steal, []string{""}, r.totals)
+	all.run(ctx, last)
+	if len(all.troubles) > 0 { // perhaps because the servers went away meanwhile
+		if server, ofServers, away = askServers(ctx, r.cfg.Client); away != nil {
+			return last.late(v.Fleet, append(ofFleet, Trouble{Kind: Server, Err: away})...)
+		}
+	}
+
+	v.Server = server
+	v.Queues, v.Icks, v.Channels = queues(), icks(), channels()
+	v.Hashes, v.Keys, v.Leases = hashes(), keys(), leases()
+	for _, t := range totals() {
+		v.Steal = t
+	}
+	v.Troubles = slices.Concat(ofServers, ofFleet, all.troubles)
+	return v
+}
+
+// errGone means that a structure is no more.
+var errGone = errors.New("gone")
+
+func (r *redisScout) queue(ctx context.Context, name string) (fairqueue.Stats, error) {
+	q, err := fairqueue.New(r.cfg.Client, name, fairqueue.Config{})
+	if err != nil {
+		return fairqueue.Stats{}, err
+	}
+	return q.Stats(ctx)
+}
+
+func (r *redisScout) ick(ctx context.Context, name string) (ick.Stats, error) {
+	k, err := ick.New(r.cfg.Client, name, ick.Config{})
+	if err != nil {
+		return ick.Stats{}, err
+	}
+	return k.Stats(ctx)
+}
+
+func (r *redisScout) channel(ctx context.Context, name string) (ick.ChannelStats, error) {
+	c, err := ick.NewChannel(r.cfg.Client, name, ick.ChannelConfig{})
+	if err != nil {
+		return ick.ChannelStats{}, err
+	}
+	return c.Stats(ctx)
+}
+
+func (r *redisScout) hashes(ctx context.Context, name string) (expiry.HashesStats, error) {
+	h, err := expiry.OpenHashes(ctx, r.cfg.Client, name, expiry.HashesConfig{})
+	if err != nil {
+		return expiry.HashesStats{}, err
+	}
+	s, err := h.Stats(ctx)
+	if err == nil && s.Shards == 0 {
+		err = errGone
+	}
+	return s, err
+}
+
+func (r *redisScout) keys(ctx context.Context, name string) (expiry.KeysStats, error) {
+	k, err := expiry.OpenKeys(ctx, r.cfg.Client, name, expiry.KeysConfig{AllowEvictable: true}) // only to look at
+	if err != nil {
+		return expiry.KeysStats{}, err
+	}
+	s, err := k.Stats(ctx)
+	if err == nil && s.Shards == 0 {
+		err = errGone
+	}
+	return s, err
+}
+
+// lease returns what Redis knows of a lease. Of one that was reaped it knows
+// nothing.
+func (r *redisScout) lease(ctx context.Context, name string) (lease.Info, error) {
+	info, err := r.locker.Show(ctx, name)
+	if err == nil && !info.Held && info.Fence == 0 {
+		err = errGone
+	}
+	return info, err
+}
+
+func (r *redisScout) totals(ctx context.Context, _ string) (upkeep.Totals, error) {
+	return upkeep.ReadTotals(ctx, r.cfg.Client)
+}

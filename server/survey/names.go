@@ -1,0 +1,125 @@
+package survey
+
+import (
+	"context"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/lease"
+)
+
+// most is how many structures of a kind are looked at.
+const most = 200
+
+// names are the structures that were found.
+type names struct {
+	at      time.Time         // when they were; zero before the first time
+	of      map[Kind][]string // sorted, most of each
+	leftOut map[Kind]int      // only kinds of which some are
+}
+
+// find goes through the names of all structures, one kind after the other.
+func find(ctx context.Context, client rueidis.Client) (names, error) {
+	found := names{of: map[Kind][]string{}, leftOut: map[Kind]int{}}
+	channels := map[string]bool{}
+	for _, one := range []struct {
+		kind Kind
+		list iter.Seq2[string, error]
+	}{
+		{Channel, remembering(channels, ick.ListChannels(ctx, client))},
+		{Ick, outside(channels, ick.List(ctx, client))},
+		{Queue, fairqueue.List(ctx, client)},
+		{Hashes, each(func() ([]string, error) { return expiry.ListHashes(ctx, client) })},
+		{Keys, each(func() ([]string, error) { return expiry.ListKeys(ctx, client) })},
+		{Lease, lease.List(ctx, client)},
+	} {
+		if err := found.add(one.kind, one.list); err != nil {
+			return names{}, err
+		}
+	}
+	found.at = time.Now()
+	return found, nil
+}
+
+// add keeps the first names by the alphabet, and counts the others.
+func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
+	var kept []string
+	more := 0
+	for name, err := range list {
+		if err != nil {
+			return err
+		}
+		i, known := slices.BinarySearch(kept, name)
+		if known {
+			continue
+		}
+		if kept = slices.Insert(kept, i, name); len(kept) > most {
+			kept = kept[:most]
+			more++
+		}
+	}
+	n.of[kind] = kept
+	if more > 0 {
+		n.leftOut[kind] = more
+	}
+	return nil
+}
+
+// remembering passes names on and remembers them.
+func remembering(seen map[string]bool, list iter.Seq2[string, error]) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range list {
+			seen[name] = true
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
+}
+
+// outside passes on the Icks that do not belong to one of the channels, whose Icks
+// are NAME/0, NAME/1 and so on.
+func outside(channels map[string]bool, list iter.Seq2[string, error]) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range list {
+			if slash := strings.LastIndexByte(name, '/'); slash >= 0 && channels[name[:slash]] {
+				if index, err := strconv.Atoi(name[slash+1:]); err == nil && index >= 0 && index < ick.MaxSize {
+					continue
+				}
+			}
+			if !yield(name, err) {
+				return
+			}
+		}
+	}
+}
+
+// each passes the names of a list on.
+func each(list func() ([]string, error)) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		all, err := list()
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for _, name := range all {
+			if !yield(name, nil) {
+				return
+			}
+		}
+	}
+}
+
+// has reports whether a structure of that kind and name was found.
+func (n names) has(kind Kind, name string) bool {
+	_, known := slices.BinarySearch(n.of[kind], name)
+	return known
+}
