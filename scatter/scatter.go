@@ -136,6 +136,15 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	return s, nil
 }
 
+// Servers returns the names of the servers, in their order.
+func (s *Scatter) Servers() []string {
+	list := make([]string, len(s.servers))
+	for i, one := range s.servers {
+		list[i] = one.Name
+	}
+	return list
+}
+
 // Close closes the connections that were opened here. Nothing is sent after it.
 func (s *Scatter) Close() {
 	for _, one := range s.servers {

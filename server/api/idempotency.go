@@ -1,0 +1,241 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+const (
+	keyHeader      = "Idempotency-Key"
+	replayedHeader = "Idempotency-Replayed"
+
+	// maxKey is the longest key in bytes.
+	maxKey = 255
+
+	// answersNamespace is where answers are kept, a namespace of expiry.Keys.
+	answersNamespace = "http"
+
+	// answerLife is for how long an answer is kept.
+	answerLife = 24 * time.Hour
+
+	// markLife is for how long a mark says that a request is under way. While it is,
+	// the mark is renewed; if its process is killed, the request may be repeated after
+	// that. It is much less than the minute for which the structures know what they
+	// did.
+	markLife = 5 * time.Second
+)
+
+var (
+	errKey = &millrace.Error{
+		Code: "bad_key",
+		Hint: "Send one Idempotency-Key of 1 to 255 printable ASCII characters, such as a UUID.",
+	}
+	errKeyReused = &millrace.Error{
+		Code:    "key_reused",
+		Message: "the Idempotency-Key was used for a request with another query or body",
+		Hint:    "Draw a new key for each request, and use it again only to repeat that one as it was.",
+	}
+	errInProgress = &millrace.Error{
+		Code:    "in_progress",
+		Message: "the request with this Idempotency-Key is under way",
+		Hint:    "Repeat it in a second, for its answer.",
+	}
+)
+
+// once answers a request that has a key: with the answer that was kept, or by doing
+// what it asks for and keeping the answer.
+//
+//	      ┌──────────────── done, and refused for good ───────────────┐
+//	      │                                                           ▼
+//	new ──┴─▶ marked, under way ──▶ failed (5xx): the mark goes     kept ──▶ forgotten
+//	              │      ▲                                                  after a day
+//	              └──────┘ killed: the mark ends after some seconds, and what was
+//	                       done is known to the structure, for about a minute
+func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body []byte) {
+	if err := checkKey(given); err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	ctx := r.Context()
+	bounded, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	answers, err := a.answers.get(answersNamespace, func() (*expiry.Keys, error) {
+		return expiry.OpenKeys(bounded, a.cfg.Client, answersNamespace,
+			expiry.KeysConfig{AllowEvictable: true, Logger: a.cfg.Logger, Hooks: a.cfg.Hooks})
+	})
+	if err != nil {
+		a.refuse(w, r, err)
+		return
+	}
+	name := nameOf(Principal(ctx), r.Method, r.URL.EscapedPath(), given[0])
+	mine := answer{print: nameOf(r.URL.RawQuery, string(body))}
+	marked, err := answers.Set(bounded, name, mine.encode(), markLife, expiry.SetKeyConfig{IfNone: true})
+	switch {
+	case errors.Is(err, millrace.ErrFull):
+		// Nothing can be kept, and what drains must be done all the same.
+		a.mux.ServeHTTP(w, r.WithContext(reqid.With(ctx, name)))
+	case err != nil:
+		a.refuse(w, r, err)
+	case !marked:
+		a.replay(bounded, w, r, answers, name, mine)
+	default:
+		a.do(w, r, answers, name, mine)
+	}
+}
+
+// checkKey refuses what cannot be a key.
+func checkKey(given []string) error {
+	switch {
+	case len(given) > 1:
+		return errKey.Saying("there is more than one Idempotency-Key")
+	case given[0] == "" || len(given[0]) > maxKey:
+		return errKey.Saying("the Idempotency-Key has %d bytes", len(given[0]))
+	case strings.ContainsFunc(given[0], func(c rune) bool { return c < ' ' || c > '~' }):
+		return errKey.Saying("the Idempotency-Key has a character that is not printable ASCII")
+	}
+	return nil
+}
+
+// replay answers a request that is not new.
+func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *expiry.Keys, name string, mine answer) {
+	value, _, err := answers.Get(ctx, name)
+	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
+		a.refuse(w, r, err)
+		return
+	}
+	kept, ok := decodeAnswer(value)
+	switch {
+	case err != nil, ok && kept.print == mine.print && kept.status == 0:
+		a.refuse(w, r, errInProgress) // or it failed at this moment
+	case !ok:
+		a.refuse(w, r, fmt.Errorf("the kept answer %s cannot be read", name))
+	case kept.print != mine.print:
+		a.refuse(w, r, errKeyReused)
+	default:
+		w.Header().Set(replayedHeader, "true")
+		kept.write(w)
+	}
+}
+
+// do does what a request asks for, and keeps the answer. What was done is answered
+// even if the answer cannot be kept.
+func (a *API) do(w http.ResponseWriter, r *http.Request, answers *expiry.Keys, name string, mine answer) {
+	ctx := context.WithoutCancel(r.Context()) // the answer counts though the client has gone
+	unmark := a.renew(ctx, answers, name)
+	defer unmark() // if what follows panics
+	recorded := recorder{header: w.Header()}
+	a.mux.ServeHTTP(&recorded, r.WithContext(reqid.With(r.Context(), name)))
+	unmark()
+	mine.status, mine.body = recorded.status, recorded.body.Bytes()
+	if mine.status >= http.StatusInternalServerError {
+		a.behind.Go(func() {
+			a.settle(ctx, "forget", func(ctx context.Context) error {
+				_, err := answers.Delete(ctx, name)
+				return err
+			})
+		})
+	} else {
+		a.settle(ctx, "keep", func(ctx context.Context) error {
+			_, err := answers.Set(ctx, name, mine.encode(), answerLife, expiry.SetKeyConfig{})
+			return err
+		})
+	}
+	mine.write(w)
+}
+
+// renew renews a mark until the function that it returns is called. That waits for a
+// renewal under way, which must not come behind what is done to the mark next.
+func (a *API) renew(ctx context.Context, answers *expiry.Keys, name string) (stop func()) {
+	waiting, cancel := context.WithCancel(ctx)
+	var renewing sync.WaitGroup
+	renewing.Go(func() {
+		for retry.Sleep(waiting, markLife/3) {
+			a.settle(ctx, "go on to keep a place for", func(ctx context.Context) error {
+				_, err := answers.Expire(ctx, name, markLife)
+				return err
+			})
+		}
+	})
+	return func() { cancel(); renewing.Wait() }
+}
+
+// settle does what is to become of a mark, and logs if it cannot.
+func (a *API) settle(ctx context.Context, what string, do func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		a.cfg.Logger.WarnContext(ctx, "could not "+what+" the answer to a request with an Idempotency-Key", "error", err)
+	}
+}
+
+// nameOf returns a name for what these texts are, and others are not.
+func nameOf(parts ...string) string {
+	hash := sha256.New()
+	for _, part := range parts {
+		fmt.Fprintf(hash, "%d:%s", len(part), part)
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// answer is what is kept of a request: the print of its query and its body, and what
+// was answered.
+// One that is under way has no status.
+type answer struct {
+	print  string
+	status int
+	body   []byte
+}
+
+// encode returns the answer as it is kept: "PRINT STATUS\nBODY".
+func (a answer) encode() []byte {
+	return append([]byte(a.print+" "+strconv.Itoa(a.status)+"\n"), a.body...)
+}
+
+// decodeAnswer reads what encode returned.
+func decodeAnswer(value []byte) (a answer, ok bool) {
+	head, body, found := bytes.Cut(value, []byte("\n"))
+	sum, status, cut := strings.Cut(string(head), " ")
+	number, err := strconv.Atoi(status)
+	return answer{sum, number, body}, found && cut && err == nil
+}
+
+// write answers.
+func (a answer) write(w http.ResponseWriter) {
+	kind := jsonType
+	if a.status >= http.StatusBadRequest {
+		kind = problemType
+	}
+	w.Header().Set("Content-Type", kind)
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // to somebody who may have gone
+}
+
+// recorder takes an answer down.
+type recorder struct {
+	header http.Header
+	status int
+	body   bytes.Buffer
+}
+
+// Header returns the header of the answer.
+func (r *recorder) Header() http.Header { return r.header }
+
+// WriteHeader takes the status down.
+func (r *recorder) WriteHeader(status int) { r.status = status }
+
+// Write takes a part of the body down.
+func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

@@ -1,0 +1,254 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/api"
+	"github.com/millrace/millrace/server/document"
+)
+
+const replayed = "Idempotency-Replayed"
+
+// TestReplay repeats requests under their keys: they are done once, and answered
+// alike, byte for byte.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	q := "/v1/queues/" + name
+	message := object{"tenant": "a", "body": "<&>"}
+	for _, tt := range []struct {
+		method, path string
+		body         any
+		status       int
+	}{
+		{"POST", q + "/messages", message, 201},
+		{"POST", q + "/messages/batch", object{"messages": []object{message, message}}, 201},
+		{"POST", "/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}, 200},
+		{"POST", "/v1/counters/" + name + "/add", object{"n": 1}, 200},
+		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "1h"}, 200},
+		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "2h"}, 409}, // a refusal for good is an answer, too
+		{"POST", q + "/pause", nil, 200},
+		{"DELETE", q, nil, 200},
+	} {
+		k := key(redistest.Name(t))
+		first := s.ask(tt.method, tt.path, tt.body, k).want(tt.status, "")
+		again := s.ask(tt.method, tt.path, tt.body, k).want(tt.status, strings.TrimSpace(string(first.body)))
+		if string(first.body) != string(again.body) || first.header.Get(replayed) != "" || again.header.Get(replayed) != "true" {
+			t.Errorf("%s: %q, %q and then %q, %q", first.what, first.body, first.header.Get(replayed), again.body, again.header.Get(replayed))
+		}
+	}
+	s.ask("POST", "/v1/hashes/"+name+"/h/incr", object{"field": "n", "by": 1}).want(200, `{"value":2}`)
+	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	incr := "/v1/hashes/" + name + "/h/incr"
+	one, two := object{"field": "n", "by": 1}, object{"field": "n", "by": 2}
+	k := redistest.Name(t)
+	s.ask("POST", incr, one, key(k)).want(200, `{"value":1}`)
+	s.ask("POST", incr, two, key(k)).refused(422, "key_reused")
+	s.ask("DELETE", "/v1/icks/"+name, nil, key(k)).want(200, `{"deleted":0}`)
+	s.ask("DELETE", "/v1/icks/"+name+"?force=true", nil, key(k)).refused(422, "key_reused")
+	s.ask("POST", "/v1/hashes/"+name+"/other/incr", one, key(k)).want(200, `{"value":1}`) // another request
+	as := func(who string) change {
+		return func(r *http.Request) { *r = *r.WithContext(api.WithPrincipal(r.Context(), who)) }
+	}
+	s.ask("POST", incr, one, key(k), as("mary")).want(200, `{"value":2}`) // and another one's
+	s.ask("POST", incr, one, key(k), as("mary")).want(200, `{"value":2}`)
+	s.ask("POST", incr, one, key(k)).want(200, `{"value":1}`)
+	s.ask("POST", incr, one, key(strings.Repeat("~", 255-len(k))+k)).want(200, `{"value":3}`)
+
+	for _, bad := range []string{"", strings.Repeat("k", 256), "tab\t", "ü", "a\x7f"} {
+		s.ask("POST", incr, one, key(bad)).refused(400, "bad_key")
+	}
+	s.ask("POST", incr, one, func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "b"} }).refused(400, "bad_key")
+	s.ask("GET", "/v1/hashes/"+name+"/h", nil, key("")).want(200, `{"fields":[{"field":"n","value":"3","ttl_ms":-1}]}`) // which changes nothing
+}
+
+// TestUnderWay: while the first request is under way, a repeat is told so, also if it
+// takes longer than a mark lives, and afterwards it has the answer.
+func TestUnderWay(t *testing.T) {
+	t.Parallel()
+	waiting := make(chan struct{}, 1000)
+	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
+		if call.Script == "lease.acquire" {
+			waiting <- struct{}{}
+		}
+	})}})
+	lease := "/v1/leases/" + redistest.Name(t)
+	held := read[document.Acquired](s.ask("POST", lease+"/acquire", object{"ttl": "1h"}).want(200, ""))
+	k, wait := redistest.Name(t), object{"ttl": "1h", "wait": "50s"}
+	first := make(chan answer)
+	go func() { first <- s.ask("POST", lease+"/acquire", wait, key(k)) }()
+	for range 2 { // which is the first request's
+		<-waiting
+	}
+	begun := time.Now()
+	for time.Since(begun) < 7*time.Second {
+		got := s.ask("POST", lease+"/acquire", wait, key(k))
+		if got.refused(409, "in_progress"); got.header.Get("Retry-After") != "1" {
+			t.Fatalf("Retry-After %q, want 1", got.header.Get("Retry-After"))
+		}
+		time.Sleep(100 * time.Millisecond) // between two tries, as a client that is told to come again
+	}
+	s.ask("POST", lease+"/acquire", object{"ttl": "2h"}, key(k)).refused(422, "key_reused")
+	s.ask("POST", lease+"/release", object{"token": held.Token}).want(200, "")
+	got := <-first
+	got.want(200, "")
+	s.ask("POST", lease+"/acquire", wait, key(k)).want(200, strings.TrimSpace(string(got.body)))
+}
+
+// onCall is a hook that is told of each call to Redis.
+type onCall func(millrace.Call)
+
+func (f onCall) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	f(call)
+	return ctx, nil
+}
+
+// TestTogether: of many that send the same request at the same time one does it, and
+// all have its answer in the end.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	var asking sync.WaitGroup
+	for range 16 {
+		asking.Go(func() {
+			for {
+				got := s.ask("POST", "/v1/hashes/"+name+"/h/incr", object{"field": "n", "by": 1}, key(name))
+				if got.status != http.StatusConflict {
+					got.want(200, `{"value":1}`)
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // as a client that is told to come again
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// TestKilledInBetween: what was done is known though its process was killed before it
+// could keep the answer. Here its answer is taken away instead, and another process is
+// asked again.
+func TestKilledInBetween(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	name := redistest.Name(t)
+	q, k := "/v1/queues/"+name, key(name)
+	for _, tt := range []struct {
+		path string
+		body any
+	}{
+		{q + "/messages", object{"tenant": "a"}},
+		{"/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}},
+		{"/v1/leases/" + name + "/acquire", object{"ttl": "30s"}},
+		{"/v1/counters/" + name + "/add", object{"n": 1}},
+	} {
+		first := serve(t, api.Config{Client: client}).ask("POST", tt.path, tt.body, k)
+		forget(t, client)
+		again := serve(t, api.Config{Client: redis.Client(t)}).ask("POST", tt.path, tt.body, k)
+		again.want(first.status, strings.TrimSpace(string(first.body)))
+		if again.header.Get(replayed) != "" {
+			t.Errorf("%s: replayed, and should be done again", tt.path)
+		}
+	}
+	s := serve(t, api.Config{Client: client})
+	if got := s.take(q + "/messages?consumer=c&max=10"); len(got) != 1 {
+		t.Errorf("%d messages, want one", len(got))
+	}
+	s.ask("GET", "/v1/hashes/"+name+"/h", nil).want(200, `{"fields":[{"field":"n","value":"1","ttl_ms":-1}]}`)
+	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+}
+
+// forget removes all answers that are kept.
+func forget(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	keys, err := client.Do(t.Context(), client.B().Keys().Pattern("*{http*").Build()).AsStrSlice()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("kept answers are %v, %v", keys, err)
+	}
+	if err := client.Do(t.Context(), client.B().Del().Key(keys...).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailureIsNotKept: what failed because of Redis may be repeated at once.
+func TestFailureIsNotKept(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	s := serve(t, api.Config{Client: client})
+	name := redistest.Name(t)
+	// A hash stands where the queue should.
+	if err := client.Do(t.Context(), client.B().Set().Key("mr:queue:{"+name+"}").Value("no queue").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	q, k := "/v1/queues/"+name, key(name)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).refused(500, "broken")
+	if err := client.Do(t.Context(), client.B().Del().Key("mr:queue:{"+name+"}").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "the mark is removed", func() bool { // and not only hidden, when its time is over
+		marks, err := client.Do(t.Context(), client.B().Keys().Pattern("*{http*:v:*").Build()).AsStrSlice()
+		return err == nil && len(marks) == 0
+	})
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
+	if got := s.take(q + "/messages?consumer=c&max=10"); len(got) != 1 {
+		t.Errorf("%d messages, want one", len(got))
+	}
+}
+
+// TestKeysOnAFullServer: nothing can be kept, and what drains is done all the same.
+func TestKeysOnAFullServer(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	s := serve(t, api.Config{Client: client})
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("fill")).want(201, "")
+	receipt := s.take(q + "/messages?consumer=c")[0].Receipt
+	for _, setting := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
+		if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue(setting[0], setting[1]).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("full")).refused(507, "full")
+	for range 2 { // the queue knows for a minute, though no answer is kept
+		s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
+	}
+	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack again")).refused(409, "stale")
+}
+
+// TestKeysWhereAnythingMayBeEvicted: a server that may evict an answer keeps it as long
+// as it can.
+func TestKeysWhereAnythingMayBeEvicted(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{Policy: "allkeys-lru", MaxMemory: "100mb"})
+	s := serve(t, api.Config{Client: redis.Client(t)})
+	incr, one := "/v1/hashes/ns/h/incr", object{"field": "n", "by": 1}
+	for i := range 2 {
+		got := s.ask("POST", incr, one, key("k")).want(200, `{"value":1}`)
+		if want := fmt.Sprint(i == 1); got.header.Get(replayed) != map[string]string{"true": "true"}[want] {
+			t.Errorf("time %d: replayed %q, want %s", i+1, got.header.Get(replayed), want)
+		}
+	}
+	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h"}).refused(409, "evictable")
+	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h", "allow_evictable": true}).want(200, "")
+}

@@ -1,0 +1,165 @@
+package api
+
+import (
+	"context"
+	"iter"
+	"net/http"
+	"slices"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/server/document"
+)
+
+// named is a request about something that has a name.
+type named struct {
+	Name string `path:"name" doc:"Its name: 1 to 512 bytes, percent-encoded." example:"orders"`
+}
+
+// namedWith is such a request with a body.
+type namedWith[B any] struct {
+	Name string `path:"name" doc:"Its name: 1 to 512 bytes, percent-encoded." example:"orders"`
+	Body B
+}
+
+// nothing is a request of which no more has to be said, and a body that may be
+// left out.
+type nothing struct{}
+
+const queuePath = "/v1/queues/{name}"
+
+func (a *API) routeQueues() {
+	register(a, op(http.MethodGet, "/v1/queues", "listQueues", "List the queues by name",
+		"Scans all keys of every master."), a.listQueues)
+	register(a, op(http.MethodDelete, queuePath, "deleteQueue", "Delete a queue with all its messages",
+		"Those that wait, are delayed, in flight or dead. The count is that of its keys; a queue that is not there counts 0."), a.deleteQueue)
+	register(a, op(http.MethodGet, queuePath+"/stats", "getQueueStats", "Show sizes, ages, streams and counters",
+		"The counters count since the queue began, over all processes.", http.StatusNotFound), a.queueStats)
+	register(a, op(http.MethodPost, queuePath+"/resize", "resizeQueue", "Change how many streams a queue has",
+		"A larger number is used at once. After a smaller one, the streams at the end are read until they are empty. No message is moved.",
+		http.StatusNotFound, http.StatusInsufficientStorage), a.resizeQueue)
+	register(a, op(http.MethodPost, queuePath+"/pause", "pauseQueue", "Switch reading off",
+		"For all readers. Messages in flight may be finished, and writing goes on.", http.StatusNotFound), a.pauseQueue)
+	register(a, op(http.MethodPost, queuePath+"/resume", "resumeQueue", "Switch reading on again",
+		"Readers that wait are woken.", http.StatusNotFound), a.resumeQueue)
+	register(a, op(http.MethodGet, queuePath+"/shard", "getShard", "Show which streams a tenant has",
+		"Its shuffle shard.", http.StatusNotFound), a.shard)
+}
+
+// queueUse is a queue, and how it is created if it does not exist yet.
+type queueUse struct {
+	name               string
+	streams, perTenant int
+}
+
+// queue returns the queue of that name.
+func (a *API) queue(name string) (*fairqueue.Queue, error) { return a.queueOf(queueUse{name: name}) }
+
+func (a *API) queueOf(use queueUse) (*fairqueue.Queue, error) {
+	return a.queues.get(use, func() (*fairqueue.Queue, error) {
+		return fairqueue.New(a.cfg.Client, use.name, fairqueue.Config{
+			Streams: use.streams, PerTenant: use.perTenant,
+			Logger: a.cfg.Logger, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
+		})
+	})
+}
+
+// namesOf returns what a package lists, sorted.
+func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error]) ([]document.Text, error) {
+	var names []string
+	for name, err := range list(ctx, a.cfg.Client) {
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return document.Texts(names), nil
+}
+
+func (a *API) listQueues(ctx context.Context, _ *nothing) (document.Queues, error) {
+	names, err := a.namesOf(ctx, fairqueue.List)
+	return document.Queues{Queues: names}, err
+}
+
+func (a *API) deleteQueue(ctx context.Context, in *named) (document.Deleted, error) {
+	q, err := a.queue(in.Name)
+	if err != nil {
+		return document.Deleted{}, err
+	}
+	n, err := q.Delete(ctx)
+	return document.Deleted{Deleted: n}, err
+}
+
+func (a *API) queueStats(ctx context.Context, in *named) (document.QueueStats, error) {
+	q, err := a.queue(in.Name)
+	if err != nil {
+		return document.QueueStats{}, err
+	}
+	s, err := q.Stats(ctx)
+	return document.OfQueueStats(s), err
+}
+
+// resizeRequest is the shape that a queue is to have.
+type resizeRequest struct {
+	Streams   int `json:"streams" minimum:"1" maximum:"1024" doc:"How many streams." example:"128"`
+	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has. Defaults to 0, as many as before." example:"4"`
+}
+
+func (a *API) resizeQueue(ctx context.Context, in *namedWith[resizeRequest]) (doc document.Resized, err error) {
+	q, err := a.queue(in.Name)
+	if err != nil {
+		return doc, err
+	}
+	before, err := q.Stats(ctx) // also because a name that was mistyped is not to become a queue
+	if err != nil {
+		return doc, err
+	}
+	if err := q.Resize(ctx, in.Body.Streams, in.Body.PerTenant); err != nil {
+		return doc, err
+	}
+	after, err := q.Stats(ctx)
+	return document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}, err
+}
+
+func (a *API) pauseQueue(ctx context.Context, in *namedWith[*nothing]) (document.Paused, error) {
+	return a.switchReading(ctx, in.Name, true)
+}
+
+func (a *API) resumeQueue(ctx context.Context, in *namedWith[*nothing]) (document.Paused, error) {
+	return a.switchReading(ctx, in.Name, false)
+}
+
+func (a *API) switchReading(ctx context.Context, name string, off bool) (doc document.Paused, err error) {
+	q, err := a.queue(name)
+	if err != nil {
+		return doc, err
+	}
+	change := q.Resume
+	if off {
+		change = q.Pause
+	}
+	return document.Paused{Paused: off}, change(ctx)
+}
+
+// shardRequest asks for a tenant's streams.
+type shardRequest struct {
+	Name   string `path:"name" doc:"The queue's name, percent-encoded." example:"orders"`
+	Tenant string `query:"tenant" required:"true" doc:"Whose streams." example:"acme"`
+}
+
+// tenantShard is a tenant's shuffle shard.
+type tenantShard struct {
+	Tenant  document.Text `json:"tenant" example:"\"acme\""`
+	Streams []int         `json:"streams" doc:"The indices of its streams." example:"[1,6]"`
+}
+
+func (a *API) shard(ctx context.Context, in *shardRequest) (doc tenantShard, err error) {
+	q, err := a.queue(in.Name)
+	if err != nil {
+		return doc, err
+	}
+	streams, err := q.Shard(ctx, in.Tenant)
+	return tenantShard{document.Text(in.Tenant), streams}, err
+}

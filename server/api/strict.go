@@ -1,0 +1,187 @@
+package api
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace"
+)
+
+// maxDepth is how deep objects and lists may lie in each other. No document needs
+// half of it.
+const maxDepth = 16
+
+var errUTF8 = &millrace.Error{
+	Code: "bad_utf8",
+	Hint: `Send UTF-8; bytes that are not go as {"base64":"..."}.`,
+}
+
+// checkBody refuses what is no single JSON document, and what readers of JSON pass
+// over or read in different ways: text that is not Unicode, names that come twice or
+// that nobody knows, null. The values are checked later.
+func (a *API) checkBody(body []byte, schema *huma.Schema) error {
+	if !utf8.Valid(body) || loneSurrogate(body) {
+		return errUTF8.Saying("the body is not UTF-8")
+	}
+	w := walker{json.NewDecoder(bytes.NewReader(body)), a.huma.OpenAPI().Components.Schemas}
+	w.UseNumber()
+	err := w.walk(schema, 0)
+	wrong, misplaced := errors.AsType[*misplacedError](err)
+	switch {
+	case misplaced:
+		p := problemOf(errRequest.Saying("body%s", wrong))
+		p.Errors = []fieldError{{"body" + wrong.place, wrong.what}}
+		return p
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errRequest.Saying("the body is no JSON document, or only the beginning of one")
+	case err != nil:
+		return errRequest.Saying("the body is no JSON: %s, behind %d bytes", err, w.InputOffset())
+	}
+	if _, err := w.Token(); !errors.Is(err, io.EOF) {
+		return errRequest.Saying("something follows the document")
+	}
+	return nil
+}
+
+// misplacedError says what is wrong at a place of a document.
+type misplacedError struct{ place, what string }
+
+// Error returns both.
+func (e *misplacedError) Error() string { return e.place + ": " + e.what }
+
+// within adds the part of the document in which an error was found.
+func within(part string, err error) error {
+	if wrong, ok := errors.AsType[*misplacedError](err); ok {
+		wrong.place = part + wrong.place
+	}
+	return err
+}
+
+// walker goes through a document.
+type walker struct {
+	*json.Decoder
+
+	schemas huma.Registry
+}
+
+// walk goes through one value. Where nothing is known of it the schema is nil.
+func (w walker) walk(schema *huma.Schema, depth int) error {
+	token, err := w.Token()
+	if err != nil {
+		return err
+	}
+	if token == nil {
+		return &misplacedError{what: "null is no value; leave the field out"}
+	}
+	open, nested := token.(json.Delim)
+	if !nested {
+		return nil
+	}
+	if depth == maxDepth {
+		return &misplacedError{what: fmt.Sprintf("nested deeper than %d", maxDepth)}
+	}
+	if schema != nil && schema.Ref != "" {
+		schema = w.schemas.SchemaFromRef(schema.Ref)
+	}
+	if open == '[' {
+		err = w.walkList(schema, depth)
+	} else {
+		err = w.walkObject(schema, depth)
+	}
+	if err == nil {
+		_, err = w.Token() // the end
+	}
+	return err
+}
+
+func (w walker) walkList(schema *huma.Schema, depth int) error {
+	var items *huma.Schema
+	if schema != nil {
+		items = schema.Items
+	}
+	for i := 0; w.More(); i++ {
+		if err := w.walk(items, depth+1); err != nil {
+			return within("["+strconv.Itoa(i)+"]", err)
+		}
+	}
+	return nil
+}
+
+func (w walker) walkObject(schema *huma.Schema, depth int) error {
+	seen := make(map[string]bool)
+	for w.More() {
+		token, err := w.Token()
+		if err != nil {
+			return err
+		}
+		name, _ := token.(string)
+		below, known := member(schema, name)
+		switch {
+		case seen[name]:
+			return &misplacedError{"." + name, "comes twice"}
+		case !known:
+			return &misplacedError{"." + name, "is nothing that is known here"}
+		}
+		seen[name] = true
+		if err := w.walk(below, depth+1); err != nil {
+			return within("."+name, err)
+		}
+	}
+	return nil
+}
+
+// member returns the schema of an object's member of that name, in these very
+// letters, and whether there may be one.
+func member(object *huma.Schema, name string) (schema *huma.Schema, known bool) {
+	switch {
+	case object == nil:
+		return nil, true
+	case len(object.Properties) > 0:
+		schema, known = object.Properties[name]
+		return schema, known
+	}
+	schema, _ = object.AdditionalProperties.(*huma.Schema)
+	return schema, true
+}
+
+// loneSurrogate reports whether a text in JSON has half a surrogate pair as an
+// escape, which stands for no character.
+func loneSurrogate(body []byte) bool {
+	for {
+		at := bytes.IndexByte(body, '\\')
+		if at < 0 || at+1 == len(body) {
+			return false
+		}
+		half := surrogate(body[at:])
+		switch {
+		case half == 0:
+			body = body[at+2:] // also past the second of two backslashes
+		case half == 'h' && surrogate(body[at+6:]) == 'l':
+			body = body[at+12:]
+		default:
+			return true
+		}
+	}
+}
+
+// surrogate returns h or l if a text begins with the escape of the high or the low
+// half of a pair, else 0.
+func surrogate(text []byte) byte {
+	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' || text[2]|0x20 != 'd' {
+		return 0
+	}
+	switch c := text[3] | 0x20; {
+	case c == '8', c == '9', c == 'a', c == 'b':
+		return 'h'
+	case c >= 'c' && c <= 'f':
+		return 'l'
+	}
+	return 0
+}

@@ -1,0 +1,153 @@
+package document
+
+import (
+	"math"
+	"time"
+
+	"github.com/millrace/millrace/ick"
+)
+
+// Icks are the names of Icks.
+type Icks struct {
+	Icks []Text `json:"icks" doc:"Their names, sorted by their bytes."`
+}
+
+// Marked is what an add did.
+type Marked struct {
+	New     int `json:"new" doc:"Members that were not waiting." example:"2"`
+	Lowered int `json:"lowered" doc:"Members that now have a lower score." example:"0"`
+}
+
+// OfAdded makes a document of what an add did.
+func OfAdded(a ick.Added) Marked { return Marked(a) }
+
+// Entry is a member with its score.
+type Entry struct {
+	Member Text  `json:"member" example:"\"doc:17\""`
+	Score  Score `json:"score" example:"1700000003.25"`
+}
+
+// Reserved is a batch to work on.
+type Reserved struct {
+	Token   string  `json:"token" doc:"Names the reservation to commit and exchange; empty when there is no such Ick." example:"1795226400200000"`
+	Entries []Entry `json:"entries" doc:"The oldest marks, oldest first. They come again with every reserve until they are committed."`
+}
+
+// OfReservation makes a document of a batch.
+func OfReservation(r ick.Reservation) Reserved {
+	doc := Reserved{Token: r.Token, Entries: make([]Entry, len(r.Entries))}
+	for i, e := range r.Entries {
+		doc.Entries[i] = Entry{Text(e.Member), Score(e.Score)}
+	}
+	return doc
+}
+
+// Committed is what a commit did.
+type Committed struct {
+	Committed int `json:"committed" doc:"Members that are done." example:"2"`
+	Kept      int `json:"kept" doc:"Members that were marked and reserved again since the token was drawn, and come again." example:"0"`
+}
+
+// OfCommitted makes a document of what a commit did.
+func OfCommitted(c ick.Committed) Committed { return Committed(c) }
+
+// Exchanged is what a commit did, and the batch after it.
+type Exchanged struct {
+	Reserved
+	Committed
+}
+
+// Parked are members that rest because they failed.
+type Parked struct {
+	Parked []ParkedMember `json:"parked" doc:"Those that are tried again soonest first."`
+}
+
+// ParkedMember is a member that rests because it failed.
+type ParkedMember struct {
+	Member   Text       `json:"member" example:"\"doc:17\""`
+	Score    Score      `json:"score" example:"1700000000"`
+	Attempts int        `json:"attempts" doc:"How often it failed." example:"1"`
+	ParkedAt time.Time  `json:"parked_at" doc:"By the server's clock, in UTC."`
+	Until    *time.Time `json:"until,omitempty" doc:"When it is tried again. Absent when only a hand or a new mark ends the rest."`
+	Reason   string     `json:"reason" doc:"Why it failed last." example:"too large: 1 member failed"`
+}
+
+// OfParked makes a document of a parked member.
+func OfParked(p ick.Parked) ParkedMember {
+	doc := ParkedMember{
+		Member: Text(p.Member), Score: Score(p.Score), Attempts: p.Attempts, ParkedAt: p.At.UTC(), Reason: p.Reason,
+	}
+	if !p.Until.IsZero() {
+		until := p.Until.UTC()
+		doc.Until = &until
+	}
+	return doc
+}
+
+// Retried is how many parked members are tried again.
+type Retried struct {
+	Retried int `json:"retried" doc:"How many of them were parked, and are tried once more." example:"1"`
+}
+
+// Dropped is how many parked members were forgotten.
+type Dropped struct {
+	Dropped int `json:"dropped" doc:"How many of them were parked, and are gone." example:"1"`
+}
+
+// IckStats is what an Ick holds: the gem's figures and ours.
+type IckStats struct {
+	Key          Text        `json:"key" example:"\"search\""`
+	Version      string      `json:"version" example:"ick.v1"`
+	PsetKey      Text        `json:"pset_key"`
+	CsetKey      Text        `json:"cset_key"`
+	PsetSize     int         `json:"pset_size" doc:"Marks that wait."`
+	CsetSize     int         `json:"cset_size" doc:"Marks that are reserved."`
+	TotalSize    int         `json:"total_size" doc:"Both; a member in both counts twice."`
+	DistinctSize int         `json:"distinct_size" doc:"Both; a member in both counts once."`
+	ParkedSize   int         `json:"parked_size"`
+	Oldest       *Score      `json:"oldest_score,omitempty" doc:"The lowest score. Absent when there are no marks."`
+	Newest       *Score      `json:"newest_score,omitempty"`
+	PsetOldest   *Score      `json:"pset_oldest,omitempty"`
+	PsetNewest   *Score      `json:"pset_newest,omitempty"`
+	CsetOldest   *Score      `json:"cset_oldest,omitempty"`
+	CsetNewest   *Score      `json:"cset_newest,omitempty"`
+	OldestAge    *float64    `json:"oldest_age_s,omitempty" doc:"In seconds. Absent when there are no marks, and when the oldest score is infinite."`
+	Counters     IckCounters `json:"counters"`
+}
+
+// IckCounters count since the Ick began, over all processes of Millrace.
+type IckCounters struct {
+	New       int64 `json:"new" doc:"Marks for members that did not wait."`
+	Folded    int64 `json:"folded" doc:"Marks that fell on one that waited."`
+	Reserved  int64 `json:"reserved" doc:"Marks that were reserved."`
+	Committed int64 `json:"committed" doc:"Members committed."`
+	Kept      int64 `json:"kept" doc:"Members whose commit came too late."`
+	Parked    int64 `json:"parked" doc:"Failures parked."`
+	Retried   int64 `json:"retried" doc:"Parked members tried again."`
+	Dropped   int64 `json:"dropped" doc:"Parked members dropped by hand."`
+}
+
+// OfIckStats makes a document of what an Ick holds.
+func OfIckStats(s ick.Stats) IckStats {
+	doc := IckStats{
+		Key: Text(s.Name), Version: s.Version, PsetKey: Text(s.Pset.Key), CsetKey: Text(s.Cset.Key),
+		PsetSize: s.Pset.Size, CsetSize: s.Cset.Size,
+		TotalSize: s.Total, DistinctSize: s.Distinct, ParkedSize: s.Parked,
+		Counters: IckCounters(s.Counters),
+	}
+	doc.Oldest, doc.Newest = bounds(s.Range)
+	doc.PsetOldest, doc.PsetNewest = bounds(s.Pset.Range)
+	doc.CsetOldest, doc.CsetNewest = bounds(s.Cset.Range)
+	if doc.Oldest != nil && !math.IsInf(s.Range.Oldest, 0) {
+		seconds := s.OldestAge.Seconds()
+		doc.OldestAge = &seconds
+	}
+	return doc
+}
+
+func bounds(r *ick.Range) (oldest, newest *Score) {
+	if r == nil {
+		return nil, nil
+	}
+	return (*Score)(&r.Oldest), (*Score)(&r.Newest)
+}

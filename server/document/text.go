@@ -1,0 +1,135 @@
+package document
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"io"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace"
+)
+
+// Text is bytes that a name, a member or a body is made of.
+//
+//	the bytes                            in JSON
+//	UTF-8                                "..."
+//	anything else                        {"base64":"..."}
+//	UTF-8 that has this very form        {"base64":"..."}
+//
+// The third line lets every value that was written be given to [ParseText].
+type Text string
+
+// base64Form returns the string of a JSON object {"base64":"..."} that has no
+// other member.
+func base64Form(s string) (encoded string, ok bool) {
+	if !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") || !utf8.ValidString(s) {
+		return "", false
+	}
+	var object map[string]*string
+	if json.Unmarshal([]byte(s), &object) != nil || len(object) != 1 || object["base64"] == nil {
+		return "", false
+	}
+	return *object["base64"], true
+}
+
+// ParseText returns the bytes that an argument of a command line, or a part of one,
+// stands for: itself, or what its base64 form has. The error's code is bad_argument.
+func ParseText(arg string) (Text, error) {
+	encoded, ok := base64Form(arg)
+	if !ok {
+		return Text(arg), nil
+	}
+	decoded, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil {
+		return "", errNotBase64.Saying("%q is not base64", encoded)
+	}
+	return Text(decoded), nil
+}
+
+var errNotBase64 = &millrace.Error{
+	Code: "bad_argument",
+	Hint: `An argument of the form {"base64":"..."} stands for bytes: encode them by RFC 4648 with padding.`,
+}
+
+// UnmarshalJSON reads a value of a document: a string as it is, and bytes from
+// their base64 form.
+func (t *Text) UnmarshalJSON(b []byte) error {
+	if _, ok := base64Form(string(b)); !ok {
+		return json.Unmarshal(b, (*string)(t))
+	}
+	var err error
+	*t, err = ParseText(string(b))
+	return err
+}
+
+// MarshalJSON writes a value of a document.
+func (t Text) MarshalJSON() ([]byte, error) {
+	var doc any = string(t)
+	if _, ok := base64Form(string(t)); ok || !utf8.ValidString(string(t)) {
+		doc = map[string][]byte{"base64": []byte(t)}
+	}
+	var b bytes.Buffer
+	err := Encode(&b, doc)
+	return b.Bytes(), err
+}
+
+// String returns the text as people are shown it. What a terminal might not show,
+// or might obey, is in its JSON form.
+func (t Text) String() string {
+	_, form := base64Form(string(t))
+	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
+	switch {
+	case t == "":
+		return `""`
+	case form, !utf8.ValidString(string(t)), strings.ContainsFunc(string(t), hidden):
+		return `{"base64":"` + base64.StdEncoding.EncodeToString([]byte(t)) + `"}`
+	}
+	return string(t)
+}
+
+// Schema tells what a text looks like.
+func (Text) Schema(r huma.Registry) *huma.Schema {
+	return shared(r, "Text", &huma.Schema{
+		Title:       "Text",
+		Description: `Bytes: a string if they are UTF-8, and {"base64":"..."} (RFC 4648, with padding) if they are not, or if they are UTF-8 of that very form.`,
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeString},
+			{Type: huma.TypeObject, Required: []string{"base64"}, AdditionalProperties: false, Properties: map[string]*huma.Schema{"base64": {
+				Type: huma.TypeString, Pattern: `^[A-Za-z0-9+/]*={0,2}$`, PatternDescription: "base64 with padding",
+				Extensions: map[string]any{"contentEncoding": "base64"}, // as ContentEncoding it could not be empty
+			}}},
+		},
+		Examples: []any{"acme"},
+	})
+}
+
+// Texts makes texts of strings.
+func Texts(list []string) []Text {
+	out := make([]Text, len(list))
+	for i, s := range list {
+		out[i] = Text(s)
+	}
+	return out
+}
+
+// Strings makes strings of texts.
+func Strings(list []Text) []string {
+	out := make([]string, len(list))
+	for i, t := range list {
+		out[i] = string(t)
+	}
+	return out
+}
+
+// Encode writes a document as one line. Members full of "&" and "<" stay
+// readable: this JSON is never part of a web page.
+func Encode(w io.Writer, doc any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	return e.Encode(doc)
+}
