@@ -1,0 +1,40 @@
+package doctor_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/doctor"
+)
+
+// A program may look before it begins. What a server does not tell, like this
+// imitation of one, is no reason to stop.
+func ExampleExamine() {
+	mini := miniredis.NewMiniRedis()
+	if err := mini.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer mini.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{mini.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+
+	report := doctor.Examine(context.Background(), client)
+	for _, findings := range report.Parts() {
+		for _, f := range findings {
+			if f.Level == doctor.Fail || f.Check == "eviction" {
+				fmt.Println(f.Check, f.Level, f.Value)
+			}
+		}
+	}
+	fmt.Println(report.Verdict())
+	// Output:
+	// eviction note unknown
+	// fit for work
+}

@@ -1,0 +1,96 @@
+package doctor
+
+import (
+	"fmt"
+	"iter"
+
+	"github.com/millrace/millrace/internal/readable"
+)
+
+// Report is what was found. Its JSON is that of `millrace doctor --json`, which
+// docs/CLI.md describes.
+type Report struct {
+	OK    bool      `json:"ok"`              // no finding is a Fail
+	Fleet []Finding `json:"fleet,omitempty"` // of a fleet as a whole
+	Host  []Finding `json:"host,omitempty"`  // of the servers on this host together, if there are any
+	Nodes []Node    `json:"nodes"`           // by address
+}
+
+// Node is one server, and what was found there.
+type Node struct {
+	Addr     string    `json:"addr"`
+	Findings []Finding `json:"findings"`
+}
+
+// Finding is the outcome of one check. Value and Hint are for people; the hint
+// says what to do, and is empty when all is well.
+type Finding struct {
+	Check string `json:"check"`
+	Level Level  `json:"level"`
+	Value string `json:"value"` // "unknown" where the server does not tell
+	Hint  string `json:"hint"`
+}
+
+// Level says how bad a finding is.
+type Level string
+
+// The levels, the best first.
+const (
+	OK   Level = "ok"
+	Note Level = "note" // good to know, or could not be found out
+	Warn Level = "warn" // something will hurt one day
+	Fail Level = "fail" // Millrace cannot keep its promises here
+)
+
+func unknown(check, hint string) Finding { return Finding{check, Note, "unknown", hint} }
+
+// judged returns the report with what it comes to.
+func (r Report) judged() Report {
+	r.OK = r.count(Fail) == 0
+	return r
+}
+
+// Parts yields the findings in the order in which people read them, under the
+// name of what they are about: the fleet, this host, the address of a server.
+func (r Report) Parts() iter.Seq2[string, []Finding] {
+	parts := make([]Node, 0, 2+len(r.Nodes))
+	if len(r.Fleet) > 0 {
+		parts = append(parts, Node{"the fleet", r.Fleet})
+	}
+	if len(r.Host) > 0 {
+		parts = append(parts, Node{"this host", r.Host})
+	}
+	parts = append(parts, r.Nodes...)
+	return func(yield func(string, []Finding) bool) {
+		for _, part := range parts {
+			if !yield(part.Addr, part.Findings) {
+				return
+			}
+		}
+	}
+}
+
+// Verdict says in a few words what the report comes to: "fit for work".
+func (r Report) Verdict() string {
+	switch fails, warns := r.count(Fail), r.count(Warn); {
+	case fails > 0:
+		return fmt.Sprintf("not fit for work: %s, %s", readable.Count(fails, "failure"), readable.Count(warns, "warning"))
+	case warns > 0:
+		return "fit for work, with " + readable.Count(warns, "warning")
+	default:
+		return "fit for work"
+	}
+}
+
+// count returns how many findings have a level.
+func (r Report) count(level Level) int {
+	n := 0
+	for _, findings := range r.Parts() {
+		for _, f := range findings {
+			if f.Level == level {
+				n++
+			}
+		}
+	}
+	return n
+}

@@ -1,0 +1,49 @@
+package doctor
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestReport(t *testing.T) {
+	t.Parallel()
+	of := func(levels ...Level) (findings []Finding) {
+		for _, level := range levels {
+			findings = append(findings, Finding{Level: level})
+		}
+		return findings
+	}
+	for _, test := range []struct {
+		name    string
+		report  Report
+		ok      bool
+		verdict string
+		about   []string
+	}{
+		{"nothing", Report{}, true, "fit for work", nil},
+		{"notes", Report{Host: of(Note), Nodes: []Node{{"a", of(OK)}}}, true, "fit for work", []string{"this host", "a"}},
+		{
+			"warnings", Report{Fleet: of(Warn), Nodes: []Node{{"a", of(OK)}, {"b", of(Warn, Note)}}},
+			true, "fit for work, with 2 warnings", []string{"the fleet", "a", "b"},
+		},
+		{
+			"failures", Report{Fleet: of(Fail), Host: of(Warn), Nodes: []Node{{"a", of(Fail)}}},
+			false, "not fit for work: 2 failures, 1 warning", []string{"the fleet", "this host", "a"},
+		},
+	} {
+		if got := test.report.judged().OK; got != test.ok {
+			t.Errorf("%s: OK = %t, want %t", test.name, got, test.ok)
+		}
+		if got := test.report.Verdict(); got != test.verdict {
+			t.Errorf("%s: Verdict = %q, want %q", test.name, got, test.verdict)
+		}
+		var about []string
+		for title := range test.report.Parts() {
+			about = append(about, title)
+		}
+		if diff := cmp.Diff(test.about, about); diff != "" {
+			t.Errorf("%s: Parts are about (-want +got):\n%s", test.name, diff)
+		}
+	}
+}

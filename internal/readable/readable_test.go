@@ -1,0 +1,44 @@
+package readable_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/readable"
+)
+
+func TestCount(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int]string{0: "0 marks", 1: "1 mark", 2: "2 marks", 12345: "12345 marks"} {
+		if got := readable.Count(n, "mark"); got != want {
+			t.Errorf("Count(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestBytes(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{
+		0: "0 B", 1023: "1023 B", 1024: "1 kB", 1572864: "1.5 MB", 1 << 30: "1 GB", 5 << 40: "5 TB", 7 << 50: "7168 TB",
+	} {
+		if got := readable.Bytes(n); got != want {
+			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
+func TestDuration(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0:                                    "0s",
+		120*time.Millisecond + 400:           "120ms",
+		3*time.Minute + 12*time.Second + 5e8: "3m13s",
+		23*time.Hour + 59*time.Minute:        "23h59m0s",
+		53*time.Hour + 29*time.Minute:        "2d5h",
+		100 * 24 * time.Hour:                 "100d0h",
+	} {
+		if got := readable.Duration(d); got != want {
+			t.Errorf("Duration(%v) = %q, want %q", d, got, want)
+		}
+	}
+}

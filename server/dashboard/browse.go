@@ -1,0 +1,156 @@
+package dashboard
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// browser shows the messages of a queue, a page of one place at a time.
+type browser struct {
+	Place    string
+	Tabs     []tab
+	Tenant   string
+	Shard    string // whose streams are drawn above; it stays when one browses
+	Rows     []messageRow
+	First    string // where the first page is; empty on it
+	Next     string // where the next page is; empty on the last
+	Wrong    string // why messages cannot be shown
+	Hint     string
+	Requests []request
+	View     string // what the form carries, so that its author returns to the same place
+}
+
+// tab leads to a place.
+type tab struct {
+	Name    string
+	Count   int
+	Path    string
+	Current bool
+}
+
+// messageRow is a message as the browser shows it.
+type messageRow struct {
+	ID       string
+	Tenant   string
+	Stream   int // -1 if it is in none
+	Attempt  int
+	Written  time.Time
+	Until    time.Time
+	Deadline time.Time
+	Consumer string
+	Reason   string // why it is dead
+	Garbled  string
+	Headers  []header
+	Body     preview
+}
+
+type header struct{ Name, Value string }
+
+const (
+	// mostRows is how many messages a page has.
+	mostRows = 25
+
+	// mostDead is how many dead messages are gone through to find those of a page.
+	// Redis has no index of them by tenant.
+	mostDead = 5000
+
+	dead = "dead"
+)
+
+// browse reads a page of messages, as the request says which.
+func (d *Dashboard) browse(a *asked, q *fairqueue.Queue, s fairqueue.Stats) *browser {
+	query := a.URL.Query()
+	b := &browser{Place: query.Get("place"), Tenant: query.Get("tenant"), Shard: query.Get("shard")}
+	if b.Place == "" {
+		b.Place = string(fairqueue.Waiting)
+		if s.Waiting == 0 && s.InFlight == 0 && s.Dead > 0 {
+			b.Place = dead
+		}
+	}
+	for _, t := range []tab{
+		{Name: "Waiting", Path: string(fairqueue.Waiting), Count: s.Waiting},
+		{Name: "In flight", Path: string(fairqueue.InFlight), Count: s.InFlight},
+		{Name: "Delayed", Path: string(fairqueue.Delayed), Count: s.Delayed},
+		{Name: "Dead", Path: dead, Count: s.Dead},
+	} {
+		t.Current = t.Path == b.Place
+		t.Path = d.browserPath(q.Name(), b, t.Path, "")
+		b.Tabs = append(b.Tabs, t)
+	}
+	after := query.Get("after")
+	var next string
+	var err error
+	if b.Place == dead {
+		next, err = b.readDead(a, q, after)
+	} else {
+		next, err = b.readAlive(a, q, after)
+	}
+	if err != nil {
+		b.Wrong, b.Hint = sentence(err.Error()), millrace.Hint(err)
+	}
+	if after != "" {
+		b.First = d.browserPath(q.Name(), b, b.Place, "")
+	}
+	if next != "" {
+		b.Next = d.browserPath(q.Name(), b, b.Place, next)
+	}
+	b.View = valuesOf("place", b.Place, "tenant", b.Tenant, "shard", b.Shard)
+	b.Requests = d.messageRequests(q.Name(), b.Place)
+	return b
+}
+
+func (d *Dashboard) browserPath(name string, b *browser, place, after string) string {
+	return query(d.link("queues", name), "place", place, "tenant", b.Tenant, "shard", b.Shard, "after", after) + "#browser"
+}
+
+// readAlive reads messages that are not dead.
+func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
+	page, err := q.Browse(a.Context(), fairqueue.BrowseConfig{
+		Place: fairqueue.Place(b.Place), Tenant: b.Tenant, Max: mostRows, After: after,
+	})
+	for _, m := range page.Messages {
+		row := newMessageRow(m.Message)
+		row.Consumer, row.Until, row.Garbled = m.Consumer, m.Until, m.Garbled
+		b.Rows = append(b.Rows, row)
+	}
+	return page.Next, err
+}
+
+// readDead reads dead messages, from one on whose number is given.
+func (b *browser) readDead(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
+	first, _ := strconv.Atoi(after) // what is no number is the beginning
+	at := 0
+	for m, err := range q.Dead(a.Context()) {
+		if err != nil {
+			return "", err
+		}
+		at++
+		if at <= first || b.Tenant != "" && m.Tenant != b.Tenant {
+			continue
+		}
+		if len(b.Rows) == mostRows || at > max(first, 0)+mostDead {
+			return strconv.Itoa(at - 1), nil
+		}
+		row := newMessageRow(m.Message)
+		row.Reason, row.Stream = m.Reason, -1
+		b.Rows = append(b.Rows, row)
+	}
+	return "", nil
+}
+
+func newMessageRow(m fairqueue.Message) messageRow {
+	row := messageRow{
+		ID: m.ID, Tenant: m.Tenant, Stream: m.Stream, Attempt: m.Attempt, Written: m.Written, Deadline: m.Deadline,
+		Body: newPreview(m.Body),
+	}
+	for _, name := range slices.SortedFunc(maps.Keys(m.Headers), cmp.Compare) {
+		row.Headers = append(row.Headers, header{name, m.Headers[name]})
+	}
+	return row
+}

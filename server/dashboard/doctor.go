@@ -1,0 +1,98 @@
+package dashboard
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/doctor"
+	"github.com/millrace/millrace/server/survey"
+)
+
+// doctorPage is what the doctor found.
+type doctorPage struct {
+	heading
+
+	At      time.Time
+	Verdict string
+	Tone    string
+	Parts   []doctorPart
+	Wrong   string
+	Hint    string
+}
+
+// doctorPart is what was found of the fleet, of this host or of a server.
+type doctorPart struct {
+	About    string
+	Findings []finding
+}
+
+type finding struct {
+	doctor.Finding
+
+	Tone string
+}
+
+// tones are the colours of findings.
+var tones = map[doctor.Level]string{doctor.OK: "good", doctor.Note: "note", doctor.Warn: "warn", doctor.Fail: "bad"}
+
+func (d *Dashboard) examination(a *asked) (scene, error) {
+	report, at, err := d.doctor.ask(a.Context(), d.examine)
+	p := doctorPage{heading: heading{Title: "Doctor"}, At: at}
+	if err != nil {
+		p.Wrong, p.Hint = sentence(err.Error()), millrace.Hint(err)
+		return func(*survey.View) body { return p }, nil
+	}
+	p.Verdict, p.Tone = report.Verdict(), "good"
+	for about, findings := range report.Parts() {
+		part := doctorPart{About: about}
+		for _, f := range findings {
+			if f.Level == doctor.Warn && p.Tone == "good" {
+				p.Tone = "warn"
+			}
+			part.Findings = append(part.Findings, finding{f, tones[f.Level]})
+		}
+		p.Parts = append(p.Parts, part)
+	}
+	if !report.OK {
+		p.Tone = "bad"
+	}
+	return func(*survey.View) body { return p }, nil
+}
+
+// examine asks the doctor.
+func (d *Dashboard) examine(ctx context.Context) (doctor.Report, error) {
+	if d.cfg.Fleet != nil {
+		return doctor.ExamineFleet(ctx, d.cfg.Fleet)
+	}
+	r := doctor.Examine(ctx, d.cfg.Client)
+	return r, ctx.Err()
+}
+
+// prescriptionLife is for how long a report is shown again instead of asking anew.
+const prescriptionLife = 10 * time.Second
+
+// physician remembers the last report, so that many who look at it do not each have
+// all servers examined.
+type physician struct {
+	mu     sync.Mutex
+	at     time.Time
+	report doctor.Report
+}
+
+// ask returns a report and when it is from. Those who come while one is being made
+// wait for it.
+func (p *physician) ask(ctx context.Context, examine func(ctx context.Context) (doctor.Report, error)) (doctor.Report, time.Time, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if time.Since(p.at) < prescriptionLife {
+		return p.report, p.at, nil
+	}
+	report, err := examine(ctx)
+	if err != nil {
+		return report, time.Time{}, err
+	}
+	p.report, p.at = report, time.Now()
+	return p.report, p.at, nil
+}

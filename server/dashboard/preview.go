@@ -1,0 +1,85 @@
+package dashboard
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/readable"
+)
+
+// preview is the beginning of a body, written so that it can be read.
+type preview struct {
+	Kind string // JSON, text or bytes
+	Text string
+	Size string // of the whole body
+
+	// Excerpt is the beginning in one line.
+	Excerpt string
+	Cut     bool // there is more
+}
+
+const (
+	// mostText is how many bytes of a body are shown as text.
+	mostText = 4 << 10
+
+	// mostHex is how many bytes of one that is no text.
+	mostHex = 256
+
+	// mostJSON is how large a body may be to be taken for JSON and indented.
+	mostJSON = 64 << 10
+)
+
+func newPreview(body []byte) preview {
+	p := preview{Size: readable.Bytes(int64(len(body))), Excerpt: excerpt(body)}
+	if len(body) <= mostJSON && utf8.Valid(body) && json.Valid(body) {
+		var indented bytes.Buffer
+		if json.Indent(&indented, body, "", "  ") == nil {
+			p.Kind, body = "JSON", indented.Bytes()
+		}
+	}
+	start := body[:min(len(body), mostText)]
+	p.Cut = len(start) < len(body)
+	for p.Cut && len(start) > 0 && !utf8.Valid(start) && len(body[:mostText])-len(start) < utf8.UTFMax {
+		start = start[:len(start)-1] // it may end within a character
+	}
+	if isText(start) {
+		if p.Kind == "" {
+			p.Kind = "text"
+		}
+		p.Text = string(start)
+		return p
+	}
+	p.Kind, p.Cut = "bytes", len(body) > mostHex
+	p.Text = hex.Dump(body[:min(len(body), mostHex)])
+	return p
+}
+
+// mostExcerpt is how many bytes of a body an excerpt has.
+const mostExcerpt = 160
+
+// excerpt returns the beginning of a body in one line: a JSON document as it was
+// written, less the space in it.
+func excerpt(body []byte) string {
+	if len(body) <= mostJSON && json.Valid(body) {
+		var compact bytes.Buffer
+		if json.Compact(&compact, body) == nil {
+			body = compact.Bytes()
+		}
+	}
+	start := cut(string(body), mostExcerpt)
+	if isText([]byte(start)) {
+		return strings.Join(strings.Fields(start), " ")
+	}
+	return hex.EncodeToString(body[:min(len(body), mostExcerpt/4)])
+}
+
+// isText reports whether bytes are text, also of several lines.
+func isText(b []byte) bool {
+	return utf8.Valid(b) && !bytes.ContainsFunc(b, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' && r != '\t' && r != '\r'
+	})
+}

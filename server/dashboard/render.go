@@ -1,0 +1,130 @@
+package dashboard
+
+import (
+	"embed"
+	"html/template"
+	"io/fs"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/readable"
+)
+
+//go:embed templates
+var templateFiles embed.FS
+
+// sheet is the templates of one page: the layout, the parts that pages share, and
+// its own. What is defined as "live.NAME" is a region: a part of the page that is
+// sent again when it has changed.
+type sheet struct {
+	whole   *template.Template
+	regions []string // sorted
+}
+
+// common are the files that all pages share.
+var common = []string{"layout.html", "parts.html"}
+
+func (d *Dashboard) readTemplates() (map[string]*sheet, error) {
+	base := template.New("").Funcs(d.functions()).Option("missingkey=error")
+	for _, file := range common {
+		if err := readTemplate(base, file); err != nil {
+			return nil, err
+		}
+	}
+	files, err := fs.ReadDir(templateFiles, "templates")
+	if err != nil {
+		return nil, err
+	}
+	sheets := map[string]*sheet{}
+	for _, file := range files {
+		name := file.Name()
+		if slices.Contains(common, name) {
+			continue
+		}
+		whole, err := base.Clone()
+		if err != nil {
+			return nil, err
+		}
+		if err := readTemplate(whole, name); err != nil {
+			return nil, err
+		}
+		s := &sheet{whole: whole}
+		for _, t := range whole.Templates() {
+			if region, ok := strings.CutPrefix(t.Name(), "live."); ok {
+				s.regions = append(s.regions, region)
+			}
+		}
+		slices.Sort(s.regions)
+		sheets[strings.TrimSuffix(name, ".html")] = s
+	}
+	return sheets, nil
+}
+
+// silent is a line of a template that prints nothing.
+var silent = regexp.MustCompile(`^(\{\{(if|else|end|range|with|define)\b[^}]*\}\})+$`)
+
+// readTemplate reads a file without the indents of its lines, and without the ends of
+// those that print nothing: a browser would be sent them again and again.
+func readTemplate(into *template.Template, file string) error {
+	text, err := templateFiles.ReadFile(path.Join("templates", file))
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSpace(line)
+		b.WriteString(line)
+		if !silent.MatchString(line) {
+			b.WriteByte('\n')
+		}
+	}
+	_, err = into.New(file).Parse(b.String())
+	return err
+}
+
+// functions are what templates may call. They are about how things are written;
+// what a page shows is made by its scene.
+func (d *Dashboard) functions() template.FuncMap {
+	return template.FuncMap{
+		"asset":   func(name string) string { return d.cfg.Prefix + d.assets.path(name) },
+		"link":    d.link,
+		"query":   query,
+		"token":   token,
+		"shown":   shown,
+		"pieces":  pieces,
+		"lines":   lines,
+		"plain":   plain,
+		"number":  number[int],
+		"big":     number[int64],
+		"short":   short,
+		"rate":    rate,
+		"percent": percent,
+		"ago":     ago,
+		"since":   func(t time.Time) string { return since(time.Now(), t) },
+		"exact":   exact,
+		"clock":   clock,
+		"counted": counted[int],
+		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"bytes":   readable.Bytes,
+		"left":    left,
+	}
+}
+
+// query adds parameters to a path: names and values by turns. Empty values are left
+// out.
+func query(at string, pairs ...string) string {
+	values := url.Values{}
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if pairs[i+1] != "" {
+			values.Set(pairs[i], pairs[i+1])
+		}
+	}
+	if len(values) == 0 {
+		return at
+	}
+	return at + "?" + values.Encode()
+}

@@ -1,0 +1,126 @@
+package dashboard
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/readable"
+)
+
+// number writes a whole number with a comma at each thousand.
+func number[N ~int | ~int64](n N) string {
+	digits := strconv.FormatInt(int64(n), 10)
+	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
+		digits = digits[:at] + "," + digits[at:]
+	}
+	return digits
+}
+
+// short writes a number in as few characters as a small box has: "999", "12k", "3M".
+func short(n int) string {
+	units := []string{"", "k", "M", "G"}
+	size := float64(n)
+	for size >= 1000 && len(units) > 1 {
+		size, units = size/1000, units[1:]
+	}
+	if size < 9.95 && units[0] != "" {
+		return strconv.FormatFloat(math.Floor(size*10)/10, 'f', -1, 64) + units[0]
+	}
+	return strconv.FormatFloat(math.Floor(size), 'f', 0, 64) + units[0]
+}
+
+// rate writes how often something happens in a second: "0", "0.4", "12.5", "1,204".
+func rate(perSecond float64) string {
+	switch {
+	case math.IsNaN(perSecond):
+		return "–"
+	case perSecond >= 100:
+		return number(int64(math.Round(perSecond)))
+	case perSecond > 0 && perSecond < 0.1:
+		return "< 0.1"
+	}
+	return strconv.FormatFloat(math.Round(perSecond*10)/10, 'f', -1, 64)
+}
+
+// inUnit writes a value of a chart.
+func inUnit(unit string, value float64) string {
+	switch unit {
+	case "rate":
+		return rate(value) + "/s"
+	case "bytes":
+		return readable.Bytes(int64(value))
+	}
+	return number(int64(value))
+}
+
+// percent writes a part of a whole: "0.6%", "78%".
+func percent(part float64) string {
+	digits := 1
+	if part >= 0.0995 || part == 0 {
+		digits = 0
+	}
+	return strconv.FormatFloat(100*part, 'f', digits, 64) + "%"
+}
+
+// odds writes a probability that may be tiny: "once in 120 pairs", "always".
+func odds(p float64) string {
+	switch {
+	case p <= 0:
+		return "never"
+	case p > 0.995:
+		return "always"
+	case p >= 0.2:
+		return "in " + percent(p) + " of all pairs"
+	}
+	return "once in " + number(int64(math.Round(1/p))) + " pairs"
+}
+
+// ago writes how long something took or is ago.
+func ago(d time.Duration) string {
+	if d <= 0 {
+		return "–"
+	}
+	return readable.Duration(d)
+}
+
+// since writes how long before now a moment was; nothing for the zero time.
+func since(now, at time.Time) string {
+	if at.IsZero() {
+		return ""
+	}
+	return readable.Duration(max(0, now.Sub(at)).Round(time.Second))
+}
+
+// left writes what is left of a time, in whole seconds.
+func left(d time.Duration) string { return readable.Duration(d.Truncate(time.Second)) }
+
+// exact writes a moment for a title, with its date and zone.
+func exact(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.Format("2006-01-02 15:04:05.000 MST")
+}
+
+// clock writes the time of day.
+func clock(t time.Time) string { return t.Format("15:04:05") }
+
+// counted writes a number of things with its commas: "1,204 messages".
+func counted[N ~int | ~int64](n N, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return number(n) + " " + thing + "s"
+}
+
+// listed writes words as a sentence does: "a", "a and b", "a, b and c".
+func listed(words []string) string {
+	if len(words) < 2 {
+		return strings.Join(words, "")
+	}
+	last := len(words) - 1
+	return fmt.Sprintf("%s and %s", strings.Join(words[:last], ", "), words[last])
+}
