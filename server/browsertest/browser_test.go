@@ -1,0 +1,156 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"os/exec"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// patience is how long a page may take over anything.
+const patience = 60 * time.Second
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// chromium returns the browser. Without one the test is skipped, or fails when CI is
+// set.
+func chromium(t *testing.T) string {
+	t.Helper()
+	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	if os.Getenv("CI") != "" {
+		t.Fatal("there is no Chromium; scripts/test-deps installs it")
+	}
+	t.Skip("there is no Chromium; scripts/test-deps installs it")
+	return ""
+}
+
+// css selects elements.
+type css = chromedp.CSS
+
+// browser is a Chromium of the test's own, with one tab.
+type browser struct {
+	t   *testing.T
+	ctx context.Context //nolint:containedctx // chromedp keeps its tab there
+
+	mu         sync.Mutex
+	complaints []string // of the console, since they were last asked for
+}
+
+func open(t *testing.T) *browser {
+	t.Helper()
+	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()),
+		chromedp.ExecPath(chromium(t)),
+		chromedp.Headless,
+		chromedp.NoSandbox, // as root there is none
+		chromedp.DisableGPU,
+		chromedp.NoFirstRun,
+		chromedp.NoDefaultBrowserCheck,
+		chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true),
+		chromedp.Flag("disable-quic", true),
+		chromedp.UserDataDir(t.TempDir()),
+		chromedp.WSURLReadTimeout(patience),
+	)
+	t.Cleanup(end)
+	tab, closeTab := chromedp.NewContext(allocator)
+	b := &browser{t: t, ctx: tab}
+	messages := chromedp.Console(tab)
+	var listening sync.WaitGroup
+	listening.Go(func() { b.listen(messages) })
+	t.Cleanup(func() {
+		if err := chromedp.Cancel(tab); err != nil {
+			t.Errorf("Chromium does not end: %v", err)
+		}
+		closeTab()
+		listening.Wait()
+	})
+	return b
+}
+
+// listen notes what the console complains about.
+func (b *browser) listen(messages iter.Seq2[chromedp.ConsoleMessage, error]) {
+	for m, err := range messages {
+		if err != nil {
+			return
+		}
+		if m.Type == chromedp.ConsoleError || m.Type == chromedp.ConsoleWarning || m.IsException() {
+			b.mu.Lock()
+			b.complaints = append(b.complaints, fmt.Sprintf("%s (%s:%d)", m, m.URL, m.Line))
+			b.mu.Unlock()
+		}
+	}
+}
+
+// complained returns what the console has complained about since the last call.
+func (b *browser) complained() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	list := b.complaints
+	b.complaints = nil
+	return list
+}
+
+// run runs one action, which must succeed in time, and returns its value.
+func run[T any](b *browser, what string, action chromedp.Action[T]) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	value, err := chromedp.Run(ctx, action)
+	if err != nil {
+		b.t.Fatalf("%s: %v; the console says %q", what, err, b.complained())
+	}
+	return value
+}
+
+// do runs actions one after the other.
+func (b *browser) do(what string, actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	for _, action := range actions {
+		run(b, what, action)
+	}
+}
+
+// eval returns what a piece of JavaScript comes to.
+func eval[T any](b *browser, script string) T {
+	b.t.Helper()
+	return run(b, script, chromedp.Evaluate[T](script))
+}
+
+// await waits until a piece of JavaScript comes to true, on whichever page is open
+// by then.
+func (b *browser) await(what, script string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	defer cancel()
+	for {
+		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
+		if err == nil && yes {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			b.t.Fatalf("%s: not within %s: %v; the console says %q", what, patience, err, b.complained())
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// visit opens a page, and waits until it is live.
+func (b *browser) visit(url string) {
+	b.t.Helper()
+	b.do(url, chromedp.Navigate(url), chromedp.WaitReady(css("main h1")))
+	b.await("a live page with numbers", `document.querySelector('[data-pulse=live] time') !== null`)
+}

@@ -1,0 +1,95 @@
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// pages are all pages, by the names of their pictures.
+var pages = []struct{ name, path string }{
+	{"overview", "/"},
+	{"queues", "/queues"},
+	{"queue", "/queues/orders?shard=acme"},
+	{"dead", "/queues/orders?place=dead"},
+	{"icks", "/icks"},
+	{"ick", "/icks/search"},
+	{"stealing", "/stealing"},
+	{"leases", "/leases"},
+	{"namespaces", "/namespaces"},
+	{"fleet", "/fleet"},
+	{"counters", "/counters?name=impressions"},
+	{"doctor", "/doctor"},
+}
+
+// screens are what the pages are looked at on.
+var screens = []struct {
+	name   string
+	width  int64
+	height int64
+	scheme string
+}{
+	{"light", 1280, 900, "light"},
+	{"dark", 1280, 900, "dark"},
+	{"phone", 390, 844, "light"},
+}
+
+// pictures is where they go, from the root of the repository.
+const pictures = "../../build/screenshots"
+
+// TestPages opens each page on each screen: it has numbers, its charts are drawn,
+// it is no wider than the screen, and the console has nothing to say.
+func TestPages(t *testing.T) {
+	t.Parallel()
+	town := build(t, true)
+	b := open(t)
+	if err := os.MkdirAll(pictures, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, screen := range screens {
+		b.look(screen.width, screen.height, screen.scheme)
+		for _, page := range pages {
+			t.Run(screen.name+"/"+page.name, func(t *testing.T) {
+				b.t = t
+				b.visit(town.url + page.path)
+				b.await("charts", `[...document.querySelectorAll('figure.chart')].every(f => {
+					const c = f.querySelector('canvas')
+					return c && c.width > 0 && c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(x => x > 0)
+				})`)
+				if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > screen.width {
+					t.Errorf("%s is %d pixels wide, on a screen of %d", page.path, wide, screen.width)
+				}
+				picture := run(b, "a picture", chromedp.FullScreenshot(100))
+				path := filepath.Join(pictures, fmt.Sprintf("%s-%s.png", page.name, screen.name))
+				if err := os.WriteFile(path, picture, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				if said := b.complained(); len(said) > 0 {
+					t.Errorf("the console says %q", said)
+				}
+			})
+		}
+		b.t = t
+	}
+}
+
+// look has the browser be a screen of that size, in light or dark.
+func (b *browser) look(width, height int64, scheme string) {
+	b.t.Helper()
+	b.do("the screen", func(ctx context.Context, t *chromedp.Target) (chromedp.Void, error) {
+		_, err1 := cdp.Call(ctx, t, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{
+			Width: width, Height: height, DeviceScaleFactor: 1, Mobile: width < 500,
+		})
+		_, err2 := cdp.Call(ctx, t, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+			Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
+		})
+		return chromedp.Void{}, errors.Join(err1, err2)
+	})
+}

@@ -1,0 +1,176 @@
+package browsertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server"
+	"github.com/millrace/millrace/steal"
+	"github.com/millrace/millrace/upkeep"
+)
+
+// town is a Redis in which something of everything is going on, and a service that
+// shows it.
+type town struct {
+	client rueidis.Client
+	orders *fairqueue.Queue
+	search *ick.Ick
+	url    string // of the pages
+	end    func() // ends the service
+}
+
+// build fills a Redis and starts a service on it.
+func build(t *testing.T, actions bool) *town {
+	t.Helper()
+	town := &town{client: redistest.Start(t, redistest.Options{}).Client(t)}
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx := t.Context()
+	var err error
+	town.orders, err = fairqueue.New(town.client, "orders", fairqueue.Config{MaxAttempts: 1})
+	must(err)
+	for tenant := range 40 {
+		drafts := make([]fairqueue.Draft, 1+tenant%7)
+		for i := range drafts {
+			drafts[i] = fairqueue.Draft{
+				Tenant:  fmt.Sprintf("tenant-%02d", tenant),
+				Body:    fmt.Appendf(nil, `{"order": %d, "items": [{"sku": "A-%d", "n": %d}], "note": "leave at the door"}`, 1000+i, tenant, i+1),
+				Headers: map[string]string{"content-type": "application/json"},
+			}
+			if i == 6 {
+				drafts[i].Delay = time.Hour
+			}
+		}
+		_, err := town.orders.WriteBatch(ctx, drafts...)
+		must(err)
+	}
+	flood := make([]fairqueue.Draft, 300)
+	for i := range flood {
+		flood[i] = fairqueue.Draft{Tenant: "noisy", Body: []byte("x")}
+	}
+	_, err = town.orders.WriteBatch(ctx, flood...)
+	must(err)
+	taken, err := town.orders.Read(ctx, fairqueue.ReadConfig{Max: 30, Visibility: time.Hour})
+	must(err)
+	for i, m := range taken[:20] {
+		if i < 3 {
+			must(town.orders.Nack(ctx, m.Receipt, fairqueue.NackConfig{Dead: true, Reason: "the address does not exist"}))
+			continue
+		}
+		_, err := town.orders.Ack(ctx, m.Receipt)
+		must(err)
+	}
+	emails, err := fairqueue.New(town.client, "emails", fairqueue.Config{Streams: 16, PerTenant: 2})
+	must(err)
+	_, err = emails.WriteBatch(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("welcome")}, fairqueue.Draft{Tenant: "globex", Body: []byte{0xff, 0x00, 0x7f}})
+	must(err)
+	must(emails.Pause(ctx))
+
+	town.search, err = ick.New(town.client, "search", ick.Config{})
+	must(err)
+	for i := range 500 {
+		_, err := town.search.AddNow(ctx, fmt.Sprintf("doc:%d", i%120))
+		must(err)
+	}
+	reserved, err := town.search.Reserve(ctx, 40)
+	must(err)
+	_, err = town.search.Commit(ctx, reserved.Token, "doc:0", "doc:1", "doc:2")
+	must(err)
+	parkOne(t, town.search)
+
+	locker, err := lease.New(town.client, lease.Config{})
+	must(err)
+	for _, name := range []string{"nightly-report", "billing-run"} {
+		_, err := locker.Acquire(ctx, name, time.Hour, lease.Options{Metadata: "worker-7 on host b"})
+		must(err)
+	}
+	sessions, err := expiry.OpenHashes(ctx, town.client, "sessions", expiry.HashesConfig{})
+	must(err)
+	for i := range 50 {
+		_, err := sessions.Set(ctx, fmt.Sprintf("user:%d", i), "token", []byte("3f9a"), expiry.SetConfig{TTL: time.Hour})
+		must(err)
+	}
+	counters, err := scatter.New(scatter.Clients(town.client), scatter.Config{})
+	must(err)
+	defer counters.Close()
+	session := counters.Session("ad:17")
+	session.Add("impressions", 128_404)
+	must(session.Flush(ctx))
+
+	town.steal(t)
+	town.serve(t, "127.0.0.1:0", server.Config{Client: town.client, Actions: actions})
+	return town
+}
+
+// parkOne has a member of an Ick fail.
+func parkOne(t *testing.T, k *ick.Ick) {
+	t.Helper()
+	ctx, enough := context.WithCancel(t.Context())
+	defer enough()
+	handler := func(_ context.Context, batch []ick.Entry) error {
+		enough()
+		return fmt.Errorf("the document is too large: %w", ick.Failed(batch[0].Member))
+	}
+	if err := k.Consume(ctx, ick.ConsumeConfig{Batch: 1, MaxAttempts: 1}, handler); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// steal has a recruiter do upkeep, and tell all processes of it.
+func (o *town) steal(t *testing.T) {
+	t.Helper()
+	recruiter := steal.New(steal.Config{})
+	if err := upkeep.Install(recruiter, o.client); err != nil {
+		t.Fatal(err)
+	}
+	for range 20_000 {
+		recruiter.Enlist(t.Context())
+	}
+	ctx, end := context.WithCancel(t.Context())
+	end() // what was done is published at the end
+	if err := upkeep.Publish(ctx, recruiter, o.client, upkeep.PublishConfig{}); !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+}
+
+// serve serves until the test, or end, ends it.
+func (o *town) serve(t *testing.T, addr string, cfg server.Config) {
+	t.Helper()
+	s, err := server.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(ctx, listener) }()
+	o.url = "http://" + listener.Addr().String()
+	o.end = sync.OnceFunc(func() {
+		stop()
+		if err := <-served; err != nil && !errors.Is(err, http.ErrServerClosed) {
+			t.Errorf("Serve: %v", err)
+		}
+	})
+	t.Cleanup(o.end)
+}

@@ -1,0 +1,209 @@
+package server_test
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server"
+)
+
+const (
+	token    = "0123456789abcdef"
+	password = "correct horse battery"
+)
+
+// service returns a service on the shared Redis.
+func service(t *testing.T, cfg server.Config) *server.Server {
+	t.Helper()
+	cfg.Client = redistest.Shared(t).Client(t)
+	s, err := server.New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// answer sends a request, changed by each of the changes, past the network.
+func answer(h http.Handler, method, target string, changes ...func(*http.Request)) *http.Response {
+	r := httptest.NewRequest(method, target, http.NoBody)
+	for _, change := range changes {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func with(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+// code returns the code of a problem.
+func code(t *testing.T, response *http.Response) string {
+	t.Helper()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var problem struct{ Code string }
+	if got, want := response.Header.Get("Content-Type"), "application/problem+json"; got != want {
+		t.Errorf("Content-Type = %q, want %q: %s", got, want, body)
+	} else if err := json.Unmarshal(body, &problem); err != nil {
+		t.Errorf("problem %q: %v", body, err)
+	}
+	return problem.Code
+}
+
+func TestCredentials(t *testing.T) {
+	t.Parallel()
+	auth, err := server.ParseAuth("bearer " + token + "\nbasic ops:" + password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := service(t, server.Config{Auth: auth})
+	basic := func(user, password string) func(*http.Request) {
+		return func(r *http.Request) { r.SetBasicAuth(user, password) }
+	}
+	for _, path := range []string{"/", "/v1/queues", "/openapi.json", "/metrics", "/nowhere"} {
+		for name, change := range map[string]func(*http.Request){
+			"nothing":             func(*http.Request) {},
+			"another token":       with("Authorization", "Bearer "+token+"0"),
+			"the start of it":     with("Authorization", "Bearer "+token[:8]),
+			"no token":            with("Authorization", "Bearer"),
+			"another scheme":      with("Authorization", "Digest "+token),
+			"another password":    basic("ops", "wrong horse battery"),
+			"another user":        basic("root", password),
+			"the token as basic":  basic("bearer", token),
+			"the basic as bearer": with("Authorization", "Bearer ops:"+password),
+		} {
+			response := answer(s, "GET", path, change)
+			if response.StatusCode != http.StatusUnauthorized || len(response.Header.Values("WWW-Authenticate")) != 2 {
+				t.Errorf("%s with %s: %d %v, want 401 with two challenges", path, name, response.StatusCode, response.Header)
+				continue
+			}
+			if got := code(t, response); got != "unauthorized" {
+				t.Errorf("%s with %s: code %q, want unauthorized", path, name, got)
+			}
+		}
+		for name, change := range map[string]func(*http.Request){
+			"the token":          with("Authorization", "Bearer "+token),
+			"its scheme in caps": with("Authorization", "BEARER "+token),
+			"the password":       basic("ops", password),
+		} {
+			if response := answer(s, "GET", path, change); response.StatusCode == http.StatusUnauthorized {
+				t.Errorf("%s with %s: 401", path, name)
+			}
+		}
+	}
+	for _, path := range []string{"/healthz", "/readyz"} {
+		if response := answer(s, "GET", path); response.StatusCode != http.StatusOK {
+			t.Errorf("%s without credentials: %d, want 200: what watches has none", path, response.StatusCode)
+		}
+	}
+}
+
+func TestPagesOfOthers(t *testing.T) {
+	t.Parallel()
+	s := service(t, server.Config{Actions: true})
+	for _, tt := range []struct {
+		method, path string
+		header, says string
+		refused      bool
+	}{
+		{"POST", "/v1/queues/orders/messages", "Sec-Fetch-Site", "cross-site", true},
+		{"POST", "/v1/queues/orders/messages", "Sec-Fetch-Site", "same-site", true},
+		{"POST", "/v1/queues/orders/messages", "Origin", "https://evil.example", true},
+		{"DELETE", "/v1/queues/orders", "Origin", "https://evil.example", true},
+		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "cross-site", true},
+		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "same-site", true},
+		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "same-origin", false},
+		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "none", false},
+		{"GET", "/", "Sec-Fetch-Site", "cross-site", false}, // a link
+		{"POST", "/v1/queues/orders/ack", "Origin", "http://example.com", false},
+	} {
+		response := answer(s, tt.method, tt.path, with(tt.header, tt.says))
+		if got := response.StatusCode == http.StatusForbidden; got != tt.refused {
+			t.Errorf("%s %s with %s: %s: %d, refused %v, want %v", tt.method, tt.path, tt.header, tt.says, response.StatusCode, got, tt.refused)
+		}
+		if tt.refused {
+			if got := code(t, response); got != "cross_origin" {
+				t.Errorf("%s %s: code %q, want cross_origin", tt.method, tt.path, got)
+			}
+		}
+	}
+}
+
+// TestNamesOfOthers has a page's own name lead here, as its owner can have it do:
+// then browsers take what is here for that page's own.
+func TestNamesOfOthers(t *testing.T) {
+	t.Parallel()
+	s := service(t, server.Config{Hosts: []string{"localhost", "127.0.0.1", "::1"}})
+	for host, want := range map[string]int{
+		"localhost:8420": http.StatusOK, "127.0.0.1:8420": http.StatusOK, "[::1]:8420": http.StatusOK, "LOCALHOST": http.StatusOK,
+		"evil.example:8420": http.StatusMisdirectedRequest, "127.0.0.1.evil.example": http.StatusMisdirectedRequest,
+		"": http.StatusMisdirectedRequest,
+	} {
+		response := answer(s, "GET", "/v1/queues", func(r *http.Request) { r.Host = host })
+		if response.StatusCode != want {
+			t.Errorf("asked for as %q: %d, want %d", host, response.StatusCode, want)
+		}
+	}
+}
+
+func TestPrefix(t *testing.T) {
+	t.Parallel()
+	s := service(t, server.Config{Prefix: "/mill"})
+	for path, want := range map[string]int{
+		"/mill/": 200, "/mill/healthz": 200, "/mill/v1/queues": 200, "/mill/openapi.json": 200, "/mill/metrics": 200,
+		"/": 404, "/v1/queues": 404, "/millrace": 404,
+	} {
+		if response := answer(s, "GET", path); response.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, response.StatusCode, want)
+		}
+	}
+	page, err := io.ReadAll(answer(s, "GET", "/mill/").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, attribute := range []string{`href="/`, `src="/`, `action="/`} {
+		all := strings.Count(string(page), attribute)
+		if below := strings.Count(string(page), attribute+"mill/"); below != all {
+			t.Errorf("%d of %d times %s is below the prefix", below, all, attribute)
+		}
+	}
+	for _, prefix := range []string{"mill", "/mill/", "/"} {
+		if _, err := server.New(server.Config{Client: redistest.Shared(t).Client(t), Prefix: prefix}); err == nil {
+			t.Errorf("the prefix %q was taken", prefix)
+		}
+	}
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	s, err := server.New(server.Config{Client: redis.Client(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(when string, healthz, readyz int) {
+		t.Helper()
+		if got := answer(s, "GET", "/healthz").StatusCode; got != healthz {
+			t.Errorf("%s: /healthz %d, want %d", when, got, healthz)
+		}
+		if got := answer(s, "GET", "/readyz").StatusCode; got != readyz {
+			t.Errorf("%s: /readyz %d, want %d", when, got, readyz)
+		}
+	}
+	want("while Redis runs", 200, 200)
+	redis.Kill()
+	want("while Redis is away", 200, 503)
+	redis.Restart()
+	redistest.Eventually(t, "ready again", func() bool { return answer(s, "GET", "/readyz").StatusCode == 200 })
+	s.Drain()
+	want("while it drains", 200, 503)
+}
