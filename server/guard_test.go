@@ -29,14 +29,14 @@ func service(t *testing.T, cfg server.Config) *server.Server {
 }
 
 // answer sends a request, changed by each of the changes, past the network.
-func answer(h http.Handler, method, target string, changes ...func(*http.Request)) *http.Response {
+func answer(h http.Handler, method, target string, changes ...func(*http.Request)) *httptest.ResponseRecorder {
 	r := httptest.NewRequest(method, target, http.NoBody)
 	for _, change := range changes {
 		change(r)
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result()
+	return w
 }
 
 func with(name, value string) func(*http.Request) {
@@ -44,14 +44,14 @@ func with(name, value string) func(*http.Request) {
 }
 
 // code returns the code of a problem.
-func code(t *testing.T, response *http.Response) string {
+func code(t *testing.T, response *httptest.ResponseRecorder) string {
 	t.Helper()
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var problem struct{ Code string }
-	if got, want := response.Header.Get("Content-Type"), "application/problem+json"; got != want {
+	if got, want := response.Header().Get("Content-Type"), "application/problem+json"; got != want {
 		t.Errorf("Content-Type = %q, want %q: %s", got, want, body)
 	} else if err := json.Unmarshal(body, &problem); err != nil {
 		t.Errorf("problem %q: %v", body, err)
@@ -82,8 +82,8 @@ func TestCredentials(t *testing.T) {
 			"the basic as bearer": with("Authorization", "Bearer ops:"+password),
 		} {
 			response := answer(s, "GET", path, change)
-			if response.StatusCode != http.StatusUnauthorized || len(response.Header.Values("WWW-Authenticate")) != 2 {
-				t.Errorf("%s with %s: %d %v, want 401 with two challenges", path, name, response.StatusCode, response.Header)
+			if response.Code != http.StatusUnauthorized || len(response.Header().Values("WWW-Authenticate")) != 2 {
+				t.Errorf("%s with %s: %d %v, want 401 with two challenges", path, name, response.Code, response.Header())
 				continue
 			}
 			if got := code(t, response); got != "unauthorized" {
@@ -95,14 +95,14 @@ func TestCredentials(t *testing.T) {
 			"its scheme in caps": with("Authorization", "BEARER "+token),
 			"the password":       basic("ops", password),
 		} {
-			if response := answer(s, "GET", path, change); response.StatusCode == http.StatusUnauthorized {
+			if response := answer(s, "GET", path, change); response.Code == http.StatusUnauthorized {
 				t.Errorf("%s with %s: 401", path, name)
 			}
 		}
 	}
 	for _, path := range []string{"/healthz", "/readyz"} {
-		if response := answer(s, "GET", path); response.StatusCode != http.StatusOK {
-			t.Errorf("%s without credentials: %d, want 200: what watches has none", path, response.StatusCode)
+		if response := answer(s, "GET", path); response.Code != http.StatusOK {
+			t.Errorf("%s without credentials: %d, want 200: what watches has none", path, response.Code)
 		}
 	}
 }
@@ -127,8 +127,8 @@ func TestPagesOfOthers(t *testing.T) {
 		{"POST", "/v1/queues/orders/ack", "Origin", "http://example.com", false},
 	} {
 		response := answer(s, tt.method, tt.path, with(tt.header, tt.says))
-		if got := response.StatusCode == http.StatusForbidden; got != tt.refused {
-			t.Errorf("%s %s with %s: %s: %d, refused %v, want %v", tt.method, tt.path, tt.header, tt.says, response.StatusCode, got, tt.refused)
+		if got := response.Code == http.StatusForbidden; got != tt.refused {
+			t.Errorf("%s %s with %s: %s: %d, refused %v, want %v", tt.method, tt.path, tt.header, tt.says, response.Code, got, tt.refused)
 		}
 		if tt.refused {
 			if got := code(t, response); got != "cross_origin" {
@@ -149,8 +149,8 @@ func TestNamesOfOthers(t *testing.T) {
 		"": http.StatusMisdirectedRequest,
 	} {
 		response := answer(s, "GET", "/v1/queues", func(r *http.Request) { r.Host = host })
-		if response.StatusCode != want {
-			t.Errorf("asked for as %q: %d, want %d", host, response.StatusCode, want)
+		if response.Code != want {
+			t.Errorf("asked for as %q: %d, want %d", host, response.Code, want)
 		}
 	}
 }
@@ -162,8 +162,8 @@ func TestPrefix(t *testing.T) {
 		"/mill/": 200, "/mill/healthz": 200, "/mill/v1/queues": 200, "/mill/openapi.json": 200, "/mill/metrics": 200,
 		"/": 404, "/v1/queues": 404, "/millrace": 404,
 	} {
-		if response := answer(s, "GET", path); response.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, response.StatusCode, want)
+		if response := answer(s, "GET", path); response.Code != want {
+			t.Errorf("%s: %d, want %d", path, response.Code, want)
 		}
 	}
 	page, err := io.ReadAll(answer(s, "GET", "/mill/").Body)
@@ -192,10 +192,10 @@ func TestReady(t *testing.T) {
 	}
 	want := func(when string, healthz, readyz int) {
 		t.Helper()
-		if got := answer(s, "GET", "/healthz").StatusCode; got != healthz {
+		if got := answer(s, "GET", "/healthz").Code; got != healthz {
 			t.Errorf("%s: /healthz %d, want %d", when, got, healthz)
 		}
-		if got := answer(s, "GET", "/readyz").StatusCode; got != readyz {
+		if got := answer(s, "GET", "/readyz").Code; got != readyz {
 			t.Errorf("%s: /readyz %d, want %d", when, got, readyz)
 		}
 	}
@@ -203,7 +203,7 @@ func TestReady(t *testing.T) {
 	redis.Kill()
 	want("while Redis is away", 200, 503)
 	redis.Restart()
-	redistest.Eventually(t, "ready again", func() bool { return answer(s, "GET", "/readyz").StatusCode == 200 })
+	redistest.Eventually(t, "ready again", func() bool { return answer(s, "GET", "/readyz").Code == 200 })
 	s.Drain()
 	want("while it drains", 200, 503)
 }

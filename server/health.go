@@ -2,11 +2,12 @@ package server
 
 import (
 	"context"
-	"encoding/json"
 	"net/http"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/server/document"
 )
 
 // readyPatience is how long Redis may take before the service says that it is not
@@ -67,5 +68,5 @@ func writeHealth(w http.ResponseWriter, h health) {
 		w.Header().Set("Retry-After", "1")
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	json.NewEncoder(w).Encode(h) //nolint:errcheck // the client has gone
+	_ = document.Encode(w, h) // to somebody who may have gone
 }

@@ -69,7 +69,7 @@ func TestDrain(t *testing.T) {
 	}
 	half.Header.Set("Content-Type", "application/json")
 	writing := ask(half)
-	io.WriteString(rest, `{"tenant":"acme",`) //nolint:errcheck // the answer tells
+	io.WriteString(rest, `{"tenant":"acme",`) // the answer tells whether it came
 	redistest.Eventually(t, "both requests are under way", func() bool { return taken.Load() == 2 })
 
 	end()
@@ -80,7 +80,7 @@ func TestDrain(t *testing.T) {
 	case time.Since(begun) > 10*time.Second:
 		t.Errorf("who waited was answered after %s", time.Since(begun))
 	}
-	io.WriteString(rest, `"body":"hello"}`) //nolint:errcheck // the answer tells
+	io.WriteString(rest, `"body":"hello"}`) // the answer tells whether it came
 	rest.Close()
 	if got := <-writing; got.err != nil || got.status != http.StatusCreated {
 		t.Errorf("the request under way has %d %s, %v, want 201", got.status, got.body, got.err)

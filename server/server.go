@@ -163,7 +163,7 @@ func (s *Server) furnish() error {
 // path with dots or two slashes to what it comes to: here that is refused, or no page.
 func (s *Server) routes() http.Handler {
 	metrics := promhttp.HandlerFor(s.cfg.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
-	var guarded http.Handler = steal.Middleware(s.recruiter)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	guarded := steal.Middleware(s.recruiter)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch path := r.URL.Path; {
 		case strings.HasPrefix(path, "/v1/"), path == "/openapi.json":
 			s.api.ServeHTTP(w, r)

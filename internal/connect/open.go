@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"crypto/tls"
 	"errors"
 	"io/fs"
 	"net"
@@ -152,6 +153,7 @@ func redacted(u *url.URL, rawURL string) string {
 // advice says what to do about a failed connection.
 func advice(err error, opt rueidis.ClientOption) string {
 	_, isDNS := errors.AsType[*net.DNSError](err)
+	_, isTLS := errors.AsType[*tls.CertificateVerificationError](err)
 	reply, isReply := rueidis.IsRedisErr(err)
 	switch {
 	case isReply && reply.IsNil(), isReply && strings.Contains(reply.Error(), "No such master"):
@@ -160,6 +162,8 @@ func advice(err error, opt rueidis.ClientOption) string {
 		return "The server is loading its data: try again in a while."
 	case isReply && (strings.HasPrefix(reply.Error(), "NOAUTH") || strings.HasPrefix(reply.Error(), "WRONGPASS") || strings.Contains(reply.Error(), "AUTH")):
 		return "Give the right user and password: redis://USER:PASSWORD@HOST:PORT, special characters percent-encoded."
+	case isTLS:
+		return "Name the host as the server's certificate does, and trust who signed that: SSL_CERT_FILE names a file of such certificates."
 	case isDNS:
 		return "Check the host's name."
 	case errors.Is(err, fs.ErrNotExist):

@@ -128,3 +128,24 @@ func TestTransientKnowsTheServersWords(t *testing.T) {
 		}
 	}
 }
+
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	admin, name := server.Client(t), redistest.Name(t)
+	if err := admin.Do(t.Context(), admin.B().Arbitrary("ACL", "SETUSER").Args(name, "on", ">pw", "~*", "+eval", "+ping", "+client", "+hello").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = name, "pw" })
+	for what, err := range map[string]error{
+		"a command":             client.Do(t.Context(), client.B().Get().Key("k").Build()).Error(),
+		"a command of a script": client.Do(t.Context(), client.B().Eval().Script("return redis.call('GET', KEYS[1])").Numkeys(1).Key("k").Build()).Error(),
+	} {
+		if !retry.Denied(err) || retry.Transient(err) {
+			t.Errorf("%s is denied with %v, which is not taken for that", what, err)
+		}
+	}
+	if retry.Denied(nil) || retry.Denied(io.EOF) {
+		t.Error("something else is taken for a denial")
+	}
+}

@@ -182,7 +182,7 @@ func nameless(err error) *millrace.Error {
 		return errTimeout
 	case unreached, errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), retry.Transient(err):
 		return errUnavailable
-	case refused && strings.HasPrefix(reply.Error(), "NOPERM"):
+	case retry.Denied(err):
 		return errNoPermission
 	case refused:
 		return errRedis.Saying("Redis refused: %s", reply)

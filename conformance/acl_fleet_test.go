@@ -1,0 +1,239 @@
+package conformance
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/doctor"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/failover"
+	"github.com/millrace/millrace/fleet/rebalance"
+	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestACLOnFleet has the users of a fleet do what they are for: nothing may be
+// refused to them, and there may be no command among theirs that no server was
+// given meanwhile.
+func TestACLOnFleet(t *testing.T) {
+	t.Parallel()
+	f := newUsersFleet(t)
+	f.allow("millrace-replica", f.page.user(t, "millrace-replica")...)
+	agent := f.page.user(t, "millrace-agent")
+	f.allow("millrace-agent", agent...)
+	f.play("millrace-agent", f.operate)
+	f.wantUsed(agent, f.servers...)
+
+	more, asks := f.page.user(t, "millrace +mget"), f.page.user(t, "millrace on the DIRECTORY")
+	f.allow("millrace", slices.Concat(f.page.user(t, "millrace"), more)...)
+	for _, c := range f.admins[len(f.members):] {
+		must(t, "ACL SETUSER", c.Do(t.Context(), c.B().AclSetuser().Username("millrace").Rule(asks...).Build()).Error())
+	}
+	f.play("millrace", f.use)
+	f.wantUsed(more, f.members...)
+	f.wantUsed(asks, f.directories...)
+	if refused := f.refused("millrace-replica"); len(refused) > 0 {
+		t.Errorf("refused to replicas: %v", refused)
+	}
+
+	dir := f.directory(f.option("millrace"))
+	m, err := dir.Confirm(t.Context(), 0)
+	must(t, "Confirm", err)
+	next := m.Clone()
+	next.Epoch++
+	if err := dir.Change(t.Context(), m.Epoch, next); !denied(err) {
+		t.Errorf("Change by a client = %v, want it refused", err)
+	}
+}
+
+// usersFleet is a fleet whose servers know users: two partitions with a replica
+// each, and a directory with one.
+type usersFleet struct {
+	*guarded
+
+	members     []*redistest.Server
+	directories []*redistest.Server
+}
+
+func newUsersFleet(t *testing.T) *usersFleet {
+	t.Helper()
+	set := redistest.Replicated(t, 1)
+	f := &usersFleet{directories: append([]*redistest.Server{set.Master}, set.Replicas...)}
+	for range 4 {
+		f.members = append(f.members, redistest.Start(t, redistest.Options{TCP: true, Args: []string{
+			"--repl-diskless-sync-delay", "0", "--masteruser", "millrace-replica", "--masterauth", aclPassword,
+		}}))
+	}
+	f.guarded = newGuarded(t, slices.Concat(f.members, f.directories)...)
+	return f
+}
+
+// option says how a user connects to the directory.
+func (f *usersFleet) option(user string) (option rueidis.ClientOption) {
+	for _, s := range f.directories {
+		option.InitAddress = append(option.InitAddress, s.Addr())
+	}
+	as(user)(&option)
+	return option
+}
+
+// play has a user do something.
+func (f *usersFleet) play(user string, do func(option rueidis.ClientOption)) {
+	f.t.Helper()
+	f.everywhere("CONFIG", "RESETSTAT")
+	f.everywhere("SCRIPT", "FLUSH")
+	do(f.option(user))
+	if refused := f.refused(user, dispensable...); len(refused) > 0 {
+		f.t.Errorf("refused to %s: %v", user, refused)
+	}
+}
+
+// wantUsed checks that there is no command in rules that none of some servers was
+// given.
+func (f *usersFleet) wantUsed(rules []string, servers ...*redistest.Server) {
+	f.t.Helper()
+	used := used(servers)
+	for _, command := range commandsOf(rules) {
+		if !slices.Contains(used, f.stat(command)) {
+			f.t.Errorf("+%s is not needed", command)
+		}
+	}
+}
+
+// dispensable is what clients do without: connections are given back with words
+// that end what might be left of their last use, and the doctor asks for save
+// points.
+var dispensable = []string{"unsubscribe", "punsubscribe", "sunsubscribe", "discard", "config|get", "config"}
+
+func (f *usersFleet) directory(option rueidis.ClientOption) *directory.Redis {
+	f.t.Helper()
+	dir, err := directory.Dial(option)
+	must(f.t, "directory.Dial", err)
+	f.t.Cleanup(dir.Close)
+	return dir
+}
+
+func (f *usersFleet) open(dir *directory.Redis, option rueidis.ClientOption, replicas int) *fleet.Fleet {
+	f.t.Helper()
+	opened, err := fleet.Open(f.t.Context(), dir, fleet.Config{Option: option, WaitReplicas: replicas, Logger: quiet})
+	must(f.t, "fleet.Open", err)
+	f.t.Cleanup(opened.Close)
+	return opened
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+// operate is what operators and agents do.
+func (f *usersFleet) operate(option rueidis.ClientOption) {
+	f.t.Helper()
+	dir := f.directory(option)
+	f.make(dir, option)
+	operator := f.open(dir, option, 0)
+	_, err := doctor.ExamineFleet(f.t.Context(), operator)
+	must(f.t, "doctor", err)
+	f.snapshot(dir, option)
+	f.move(dir, operator)
+	f.replace(dir, option)
+	_, err = dir.Events(f.t.Context())
+	must(f.t, "Events", err)
+	_, _, err = dir.Snapshots(f.t.Context())
+	must(f.t, "Snapshots", err)
+	must(f.t, "Hint", dir.Hint(f.t.Context(), directory.Hint{Addr: "192.0.2.1:1", Reporter: "test"}))
+}
+
+func (f *usersFleet) make(dir *directory.Redis, option rueidis.ClientOption) {
+	f.t.Helper()
+	cfg := fleet.GrowConfig{Option: option, Settings: directory.Settings{
+		ViewLife: time.Second, ReplyLimit: time.Second, PlacementLife: time.Second,
+	}}
+	partition := func(i int) []fleet.NewPartition {
+		member := func(i int) directory.Member {
+			return directory.Member{Addr: f.members[i].Addr(), Node: fmt.Sprint("node", i)}
+		}
+		return []fleet.NewPartition{{Master: member(2 * i), Replicas: []directory.Member{member(2*i + 1)}}}
+	}
+	_, err := fleet.Init(f.t.Context(), dir, partition(0), cfg)
+	must(f.t, "Init", err)
+	_, err = fleet.Add(f.t.Context(), dir, partition(1), cfg)
+	must(f.t, "Add", err)
+}
+
+// snapshot has one taken on a member's disk, and one fetched.
+func (f *usersFleet) snapshot(dir *directory.Redis, option rueidis.ClientOption) {
+	f.t.Helper()
+	for _, archive := range []string{"", f.t.TempDir()} {
+		keeper := snapshot.New(dir, snapshot.Config{Archive: archive, Option: option, Logger: quiet})
+		for _, err := range keeper.Now(f.t.Context(), 0) {
+			must(f.t, "Now", err)
+		}
+	}
+}
+
+// move moves a tag away and back.
+func (f *usersFleet) move(dir *directory.Redis, operator *fleet.Fleet) {
+	f.t.Helper()
+	ctx, c := f.t.Context(), operator.Client()
+	must(f.t, "SET", c.Do(ctx, c.B().Set().Key("{moves}:x").Value("1").Build()).Error())
+	mover, err := rebalance.New(operator, rebalance.Config{Moves: dir, Logger: quiet})
+	must(f.t, "rebalance.New", err)
+	for _, to := range []int{0, 1} {
+		_, err := mover.Move(ctx, to, "moves")
+		must(f.t, "Move", err)
+	}
+	must(f.t, "UNLINK", c.Do(ctx, c.B().Unlink().Key("{moves}:x").Build()).Error())
+	must(f.t, "Forget", operator.Forget(ctx, "moves"))
+}
+
+// replace has one master replaced by hand, and one by an agent.
+func (f *usersFleet) replace(dir *directory.Redis, option rueidis.ClientOption) {
+	f.t.Helper()
+	servers := failover.NewRedis(option)
+	defer servers.Close()
+	ctx, stop := context.WithCancel(f.t.Context())
+	ended := make(chan error, 1)
+	agent := failover.New(dir, servers, failover.Config{Every: 100 * time.Millisecond, Logger: quiet})
+	go func() { ended <- agent.Run(ctx) }()
+	defer func() {
+		stop()
+		<-ended
+	}()
+	must(f.t, "Switch", failover.Switch(ctx, dir, servers, 0, "", quiet))
+	f.members[2].Pause()
+	redistest.Eventually(f.t, "the other one is the master", func() bool {
+		m, err := dir.Confirm(ctx, 0)
+		return err == nil && m.Partitions[1].Master.Addr == f.members[3].Addr() && !m.Partitions[1].ReadOnly
+	})
+	f.members[2].Resume()
+	redistest.Eventually(f.t, "it is back as a replica", func() bool {
+		return f.members[2].Info("replication")["master_link_status"] == "up"
+	})
+}
+
+// use is what programs do.
+func (f *usersFleet) use(option rueidis.ClientOption) {
+	f.t.Helper()
+	dir := f.directory(option)
+	must(f.t, "Hint", dir.Hint(f.t.Context(), directory.Hint{Addr: "192.0.2.1:1", Reporter: "test"}))
+	user := f.open(dir, option, 1)
+	for _, s := range shortTour {
+		w := &walker{Context: f.t.Context(), client: user.Client(), name: redistest.Name(f.t)}
+		for _, kind := range s.of {
+			f.allow("millrace", f.page.keys(f.t, kind, w.name)...) // on the directory, too, where it has none
+		}
+		w.admin = w
+		must(f.t, s.name, w.visit(s))
+	}
+	ctx, c := f.t.Context(), user.Client()
+	must(f.t, "SET", c.Do(ctx, c.B().Set().Key("mr:{gone}").Value("1").Build()).Error())
+	must(f.t, "DEL", c.Do(ctx, c.B().Del().Key("mr:{gone}").Build()).Error())
+	must(f.t, "Forget", user.Forget(ctx, "gone"))
+	_, err := user.Show(ctx)
+	must(f.t, "Show", err)
+}

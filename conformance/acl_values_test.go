@@ -1,0 +1,219 @@
+package conformance
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fetch"
+	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/tracker"
+)
+
+func walkHashes(w *walker) {
+	h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
+	w.must("OpenHashes", err)
+	set := func(cfg expiry.SetConfig, fields ...string) {
+		values := map[string][]byte{}
+		for _, f := range fields {
+			values[f] = []byte("1")
+		}
+		_, err := h.SetMany(w, "h", values, cfg)
+		w.must("SetMany", err)
+	}
+	set(expiry.SetConfig{TTL: time.Minute}, "a", "b")
+	set(expiry.SetConfig{KeepTTL: true, IfExist: true}, "a")
+	set(expiry.SetConfig{}, "c")
+	_, _, err = h.Get(w, "h", "a")
+	w.must("Get", err)
+	_, err = h.GetMany(w, "h", "a", "c")
+	w.must("GetMany", err)
+	_, err = h.GetAll(w, "h")
+	w.must("GetAll", err)
+	for _, err := range h.Scan(w, "h") {
+		w.must("Scan", err)
+	}
+	_, err = h.Len(w, "h")
+	w.must("Len", err)
+	_, err = h.TTL(w, "h", "a")
+	w.must("TTL", err)
+	_, err = h.Incr(w, "h", "c", 2)
+	w.must("Incr", err)
+	_, err = h.Expire(w, "h", time.Hour, expiry.ExpireConfig{}, "c")
+	w.must("Expire", err)
+	_, err = h.Persist(w, "h", "c")
+	w.must("Persist", err)
+	_, err = h.Stats(w)
+	w.must("Stats", err)
+	w.found("Names", "h", h.Names(w))
+	names, err := expiry.ListHashes(w, w.client)
+	w.must("ListHashes", err)
+	if !slices.Contains(names, w.name) {
+		w.must("ListHashes", fmt.Errorf("%s is not listed", w.name))
+	}
+	_, err = h.Delete(w, "h", "a")
+	w.must("Delete", err)
+	_, err = h.DeleteHash(w, "h")
+	w.must("DeleteHash", err)
+}
+
+func walkHashesUpkeep(w *walker) {
+	h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
+	w.must("OpenHashes", err)
+	for _, job := range []millrace.Job{h.ReapJob(), h.SampleJob()} {
+		_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{Deadline: time.Unix(1, 0)})
+		w.must("Set", err)
+		_, err = h.Set(w, "h", "g", []byte("1"), expiry.SetConfig{TTL: time.Millisecond})
+		w.must("Set", err)
+		w.work(job)
+	}
+	_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{TTL: time.Hour})
+	w.must("Set", err)
+	w.did("EXPIRE", "mr:hash:{"+w.name+"/0}:h:h", "3600")
+	w.work(expiry.RepairHashesJob(w.client))
+}
+
+func walkKeys(w *walker) {
+	k, err := expiry.OpenKeys(w, w.client, w.name, expiry.KeysConfig{Shards: 1})
+	w.must("OpenKeys", err)
+	_, err = k.Set(w, "a", []byte("1"), time.Minute, expiry.SetKeyConfig{IfNone: true})
+	w.must("Set", err)
+	_, _, err = k.Get(w, "a")
+	w.must("Get", err)
+	_, err = k.GetMany(w, "a", "b")
+	w.must("GetMany", err)
+	_, err = k.TTL(w, "a")
+	w.must("TTL", err)
+	_, err = k.Expire(w, "a", time.Hour)
+	w.must("Expire", err)
+	_, err = k.Len(w)
+	w.must("Len", err)
+	_, err = k.Stats(w)
+	w.must("Stats", err)
+	_, err = expiry.ListKeys(w, w.client)
+	w.must("ListKeys", err)
+	_, err = k.PolicyJob().Slice(w)
+	w.must("PolicyJob", err)
+	_, err = k.Set(w, "b", []byte("1"), time.Millisecond, expiry.SetKeyConfig{})
+	w.must("Set", err)
+	w.work(k.ReapJob())
+	w.did("EXPIRE", "mr:key:{"+w.name+"/0}:v:a", "3600")
+	w.work(expiry.RepairKeysJob(w.client))
+	_, err = k.Delete(w, "a")
+	w.must("Delete", err)
+}
+
+func walkFetch(w *walker) {
+	c, err := fetch.Open(w, w.client, w.name, fetch.Config{TTL: time.Millisecond})
+	w.must("fetch.Open", err)
+	_, err = fetch.Fetch(w, c, "a", says("1"))
+	w.must("Fetch", err)
+	w.work(c.ReapJob())
+	_, err = fetch.Fetch(w, c, "a", says("1"))
+	w.must("Fetch", err)
+	w.must("Forget", c.Forget(w, "a"))
+}
+
+func walkTracker(w *walker) {
+	source := &table{}
+	source.start("a", "b", "c")
+	t, err := tracker.New(w.client, w.name, tracker.Config{Source: source, Grace: time.Millisecond})
+	w.must("tracker.New", err)
+	w.must("Fill", t.Fill(w, nil))
+	w.must("Add", t.Add(w, "d"))
+	_, err = t.Queued(w, "a")
+	w.must("Queued", err)
+	_, err = t.Len(w)
+	w.must("Len", err)
+	_, err = t.Stats(w)
+	w.must("Stats", err)
+	source.start("e")
+	w.work(t.AddJob())
+	source.finish("a")
+	w.work(t.VerifyJob())
+	_, err = t.Delete(w)
+	w.must("Delete", err)
+}
+
+// counters returns a group of counters over both servers.
+func (w *walker) counters() *scatter.Scatter {
+	servers := scatter.Clients(w.client, w.other)
+	servers[0].Name, servers[1].Name = "one", "two"
+	sc, err := scatter.New(servers, scatter.Config{
+		Group: w.name,
+		Shard: func(string, int) int { return 0 },
+	})
+	w.must("scatter.New", err)
+	return sc
+}
+
+// fill writes a value of each kind.
+func (w *walker) fill(sc *scatter.Scatter) {
+	s := sc.Session("any")
+	s.Add(w.name+":int", 1)
+	s.AddFloat(w.name+":float", 0.5)
+	s.Insert(w.name+":set", "a", "b")
+	s.Push(w.name+":list", 2, []byte("1"))
+	s.Push(w.name+":list", 2, []byte("2"))
+	s.Push(w.name+":list", 2, []byte("3"))
+	s.Score(w.name+":scores", "a", 1)
+	s.Best(w.name+":best", "a", 1)
+	s.Least(w.name+":least", "a", 1)
+	s.In(scatter.Bucket{}).Add(w.name+":bucket", 1)
+	w.must("Flush", s.Flush(w))
+}
+
+// gather reads a value of each kind.
+func (w *walker) gather(sc *scatter.Scatter) {
+	g := sc.Gather()
+	g.Int(w.name + ":int")
+	g.Float(w.name + ":float")
+	g.Set(w.name + ":set")
+	g.List(w.name+":list", 10)
+	g.Scores(w.name+":scores", scatter.Sum, 10)
+	w.must("Read", g.Read(w))
+}
+
+func walkCounters(w *walker) {
+	sc := w.counters()
+	defer sc.Close()
+	w.fill(sc)
+	w.gather(sc)
+	tally, err := sc.Tally(scatter.TallyConfig{Logger: quiet})
+	w.must("Tally", err)
+	w.must("Add", tally.Add(w.name+":int", 1))
+	w.must("Close", tally.Close(w))
+}
+
+func walkReset(w *walker) {
+	sc := w.counters()
+	defer sc.Close()
+	for epoch := range int64(2) {
+		w.fill(sc)
+		w.must("Reset", sc.Reset(w, 1+epoch, w.name+":int", w.name+":set"))
+	}
+	w.gather(sc)
+}
+
+// walkFold moves what fits into a parcel and what does not.
+func walkFold(w *walker) {
+	sc := w.counters()
+	defer sc.Close()
+	w.fill(sc)
+	const many = 1001
+	for list := range slices.Chunk(members(many), many/3) {
+		s := sc.Session("any")
+		for _, m := range list {
+			s.Score(w.name+":large scores", m, 1)
+			s.Insert(w.name+":large set", m)
+			s.Push(w.name+":large list", many, []byte(m))
+		}
+		w.must("Flush", s.Flush(w))
+	}
+	w.did("EXPIRE", w.name+":large set", "3600")
+	_, err := sc.Fold(w, "one", scatter.FoldConfig{Match: w.name + "*"})
+	w.must("Fold", err)
+	w.must("Reopen", sc.Reopen(w, "one"))
+}

@@ -1,0 +1,302 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/lease"
+)
+
+func (w *walker) ick(cfg ick.Config) *ick.Ick {
+	k, err := ick.New(w.client, w.name, cfg)
+	w.must("ick.New", err)
+	return k
+}
+
+func walkIck(w *walker) {
+	k := w.ick(ick.Config{Backwash: true})
+	_, err := k.Add(w, ick.Entry{Member: "a", Score: 3}, ick.Entry{Member: "b", Score: 4}, ick.Entry{Member: "c", Score: 5})
+	w.must("Add", err)
+	first, err := k.Reserve(w, 2)
+	w.must("Reserve", err)
+	_, err = k.Add(w, ick.Entry{Member: "older", Score: 1}, ick.Entry{Member: "a", Score: 2})
+	w.must("Add", err)
+	second, err := k.Reserve(w, 2)
+	w.must("Reserve, with backwash", err)
+	_, err = k.Commit(w, first.Token, "a")
+	w.fails("Commit of a stale reservation", err, ick.ErrStale)
+	_, _, err = k.Exchange(w, second.Token, second.Members(), 2)
+	w.must("Exchange", err)
+	_, err = k.Stats(w)
+	w.must("Stats", err)
+	w.found("List", w.name, ick.List(w, w.client))
+	_, err = k.Delete(w)
+	w.must("Delete", err)
+
+	rested := w.ick(ick.Config{Settle: time.Millisecond})
+	_, err = rested.Adder().AddNow(w, "a")
+	w.must("AddNow", err)
+	w.until("the mark has rested", func() (bool, error) {
+		r, err := rested.Reserve(w, 1)
+		return len(r.Entries) == 1, err
+	})
+	_, err = rested.ForceDelete(w)
+	w.must("ForceDelete", err)
+}
+
+func walkIckConsumer(w *walker) {
+	k := w.ick(ick.Config{})
+	bad := make(chan struct{}, 100)
+	handler := func(_ context.Context, batch []ick.Entry) error {
+		if batch[0].Member == "bad" {
+			bad <- struct{}{}
+			return ick.Failed("bad")
+		}
+		return nil
+	}
+	parked := func() (n int, err error) {
+		for _, err := range k.Parked(w) {
+			if err != nil {
+				return 0, err
+			}
+			n++
+		}
+		return n, nil
+	}
+	cfg := ick.ConsumeConfig{MaxAttempts: 1, Batch: 1}
+	w.consume(func(ctx context.Context) error { return k.Consume(ctx, cfg, handler) }, func() {
+		_, err := k.AddNow(w, "good", "bad")
+		w.must("AddNow", err)
+		w.until("the bad one is parked", func() (bool, error) {
+			n, err := parked()
+			return n == 1, err
+		})
+		_, err = k.Retry(w, "bad")
+		w.must("Retry", err)
+		w.until("it is parked again", func() (bool, error) {
+			n, err := parked()
+			return n == 1 && len(bad) > 1, err
+		})
+	})
+	_, err := k.Drop(w, "bad")
+	w.must("Drop", err)
+
+	// One whose rest is over while nobody consumes.
+	cfg = ick.ConsumeConfig{Rest: time.Millisecond, Batch: 1}
+	w.consume(func(ctx context.Context) error { return k.Consume(ctx, cfg, handler) }, func() {
+		_, err := k.AddNow(w, "bad")
+		w.must("AddNow", err)
+		<-bad
+	})
+	_, err = ick.RetryJob(w.client).Slice(w)
+	w.must("RetryJob", err)
+}
+
+func walkChannel(w *walker) {
+	c, err := ick.NewChannel(w.client, w.name, ick.ChannelConfig{Size: 2})
+	w.must("ick.NewChannel", err)
+	nothing := func(context.Context, []ick.Entry) error { return nil }
+	w.consume(func(ctx context.Context) error { return c.Consume(ctx, ick.ConsumeConfig{}, nothing) }, func() {
+		_, err := c.AddNow(w, members(10)...)
+		w.must("AddNow", err)
+		w.must("Resize", c.Resize(w, 1))
+		w.until("one Ick is retired, and all is done", func() (bool, error) {
+			s, err := c.Stats(w)
+			return len(s.Icks) == 1 && s.Total == 0, err
+		})
+	})
+	w.must("Resize", c.Resize(w, 3))
+	_, err = c.AddNow(w, members(10)...)
+	w.must("AddNow", err)
+	_, err = ick.TidyJob(w.client).Slice(w)
+	w.must("TidyJob", err)
+	w.found("ListChannels", w.name, ick.ListChannels(w, w.client))
+	_, err = c.Delete(w)
+	w.must("Delete", err)
+}
+
+func (w *walker) queue(cfg fairqueue.Config) *fairqueue.Queue {
+	q, err := fairqueue.New(w.client, w.name, cfg)
+	w.must("fairqueue.New", err)
+	return q
+}
+
+// take reads one message, which may be due only in a moment.
+func (w *walker) take(q *fairqueue.Queue, cfg fairqueue.ReadConfig) (m fairqueue.Message) {
+	w.until("a message", func() (bool, error) {
+		list, err := q.Read(w, cfg)
+		if errors.Is(err, fairqueue.ErrEmpty) {
+			return false, nil
+		}
+		if len(list) == 1 {
+			m = list[0]
+		}
+		return len(list) == 1, err
+	})
+	return m
+}
+
+func walkQueue(w *walker) {
+	q := w.queue(fairqueue.Config{Streams: 4, PerTenant: 2, MaxAttempts: 2})
+	write := func(d fairqueue.Draft) string {
+		id, err := q.Write(w, d)
+		w.must("Write", err)
+		return id
+	}
+	write(fairqueue.Draft{Tenant: "a", Body: []byte("1"), DedupeID: "x"})
+	write(fairqueue.Draft{Tenant: "a", Body: []byte("1"), DedupeID: "x"})
+	_, err := q.Ack(w, w.take(q, fairqueue.ReadConfig{}).Receipt)
+	w.must("Ack", err)
+
+	waiting, delayed := write(fairqueue.Draft{Tenant: "b"}), write(fairqueue.Draft{Tenant: "c", Delay: time.Hour})
+	for _, place := range []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
+		_, err = q.Browse(w, fairqueue.BrowseConfig{Place: place})
+		w.must("Browse", err)
+	}
+	_, err = q.Shard(w, "b")
+	w.must("Shard", err)
+	_, err = q.Cancel(w, waiting, delayed)
+	w.must("Cancel", err)
+
+	write(fairqueue.Draft{Tenant: "d"})
+	m := w.take(q, fairqueue.ReadConfig{})
+	_, err = q.Extend(w, time.Minute, m.Receipt)
+	w.must("Extend", err)
+	w.must("Nack", q.Nack(w, m.Receipt, fairqueue.NackConfig{Delay: time.Millisecond}))
+	m = w.take(q, fairqueue.ReadConfig{})
+	w.must("Nack for the last time", q.Nack(w, m.Receipt, fairqueue.NackConfig{Reason: "odd"}))
+	write(fairqueue.Draft{Tenant: "d"})
+	w.must("Nack as dead", q.Nack(w, w.take(q, fairqueue.ReadConfig{}).Receipt, fairqueue.NackConfig{Dead: true}))
+	var dead []string
+	for one, err := range q.Dead(w) {
+		w.must("Dead", err)
+		dead = append(dead, one.ID)
+	}
+	if len(dead) != 2 {
+		w.must("Dead", fmt.Errorf("%d messages, want 2", len(dead)))
+	}
+	_, err = q.Redrive(w, dead[0])
+	w.must("Redrive", err)
+	_, err = q.Purge(w, dead[1])
+	w.must("Purge", err)
+
+	w.must("Pause", q.Pause(w))
+	_, err = q.Read(w, fairqueue.ReadConfig{})
+	w.fails("Read while paused", err, fairqueue.ErrPaused)
+	w.must("Resume", q.Resume(w))
+	w.must("Resize", q.Resize(w, 2, 1))
+	_, err = q.Len(w)
+	w.must("Len", err)
+	_, err = q.Stats(w)
+	w.must("Stats", err)
+	w.found("List", w.name, fairqueue.List(w, w.client))
+	_, err = q.Delete(w)
+	w.must("Delete", err)
+}
+
+// walkQueueReader has readers wait for messages, and one die.
+func walkQueueReader(w *walker) {
+	q := w.queue(fairqueue.Config{Streams: 2})
+	handled := make(chan struct{}, 10)
+	handler := func(context.Context, fairqueue.Message) error {
+		handled <- struct{}{}
+		return nil
+	}
+	w.consume(func(ctx context.Context) error { return q.Consume(ctx, fairqueue.ConsumeConfig{}, handler) }, func() {
+		for _, delay := range []time.Duration{0, 50 * time.Millisecond} {
+			_, err := q.Write(w, fairqueue.Draft{Tenant: "a", Delay: delay})
+			w.must("Write", err)
+			select {
+			case <-handled:
+			case <-w.Done():
+				w.must("Consume", context.Cause(w))
+			}
+		}
+	})
+	_, err := q.Write(w, fairqueue.Draft{Tenant: "a"})
+	w.must("Write", err)
+	w.take(q, fairqueue.ReadConfig{Visibility: fairqueue.MinVisibility})
+	_, err = q.Ack(w, w.take(q, fairqueue.ReadConfig{Block: time.Second}).Receipt)
+	w.must("Ack", err)
+}
+
+// walkQueueUpkeep has the job do what nobody reads, and forget a consumer that did
+// not come for a minute: a longer stop in long tests.
+func walkQueueUpkeep(w *walker) {
+	q := w.queue(fairqueue.Config{Streams: 1, IdleExpiry: 5 * time.Millisecond})
+	job := fairqueue.TendJob(w.client)
+	_, err := q.Write(w, fairqueue.Draft{Tenant: "a", Delay: time.Millisecond})
+	w.must("Write", err)
+	w.work(job)
+	m := w.take(q, fairqueue.ReadConfig{})
+	w.must("Nack", q.Nack(w, m.Receipt, fairqueue.NackConfig{Dead: true})) // so that the queue stays
+	if os.Getenv("MILLRACE_SOAK") != "" {
+		w.until("its reader is forgotten", func() (bool, error) {
+			readers, failed := w.others("XINFO", "CONSUMERS", "mr:queue:{"+w.name+"}:s:0", "millrace").ToArray()
+			_, err := job.Slice(w)
+			return len(readers) == 0, errors.Join(err, failed)
+		})
+	}
+	_, err = q.Purge(w, m.ID)
+	w.must("Purge", err)
+	w.until("the queue expires", func() (bool, error) {
+		_, err := job.Slice(w)
+		n, failed := w.client.Do(w, w.client.B().Exists().Key("mr:queue:{"+w.name+"}").Build()).AsInt64()
+		return n == 0, errors.Join(err, failed)
+	})
+}
+
+// walkLegacy has two queues replace a stream: one in a group that is there, whose
+// reader has died, and one in a group that is not.
+func walkLegacy(w *walker) {
+	w.did("XADD", w.name, "*", "f", "v")
+	w.did("XGROUP", "CREATE", w.name, "old", "0")
+	w.did("XREADGROUP", "GROUP", "old", "died", "STREAMS", w.name, ">")
+	for _, group := range []string{"old", "new"} {
+		w.did("XADD", w.name, "*", "f", "v")
+		q, err := fairqueue.New(w.client, w.name+group, fairqueue.Config{Legacy: fairqueue.Legacy{Stream: w.name, Group: group}})
+		w.must("fairqueue.New", err)
+		_, err = q.Ack(w, w.take(q, fairqueue.ReadConfig{}).Receipt)
+		w.must("Ack", err)
+	}
+}
+
+func walkLease(w *walker) {
+	locker, err := lease.New(w.client, lease.Config{})
+	w.must("lease.New", err)
+	held, err := locker.Acquire(w, w.name, time.Minute, lease.Options{})
+	w.must("Acquire", err)
+	_, err = locker.Acquire(w, w.name, time.Minute, lease.Options{})
+	w.fails("Acquire of a held one", err, lease.ErrHeld)
+	_, err = locker.Show(w, w.name)
+	w.must("Show", err)
+	w.must("Refresh", held.Refresh(w, time.Minute))
+	w.consume(func(ctx context.Context) error {
+		return locker.Do(ctx, w.name, time.Minute, func(context.Context, int64) error { return nil })
+	}, func() {
+		w.until("somebody waits", func() (bool, error) {
+			waits, err := w.client.Do(w, w.client.B().Hget().Key("mr:lease:{"+w.name+"}").Field("waited_ms").Build()).AsInt64()
+			if rueidis.IsRedisNil(err) {
+				err = nil
+			}
+			return waits > 0, err
+		})
+		w.must("Release", held.Release(w))
+		w.until("it was taken and released", func() (bool, error) {
+			info, err := locker.Show(w, w.name)
+			return info.Fence > held.Fence(), err
+		})
+	})
+	_, err = locker.Acquire(w, w.name+"-gone", time.Minute, lease.Options{})
+	w.must("Acquire", err)
+	w.did("HSET", "mr:lease:{"+w.name+"-gone}", "deadline_ms", "1")
+	w.work(locker.ReapJob())
+	w.found("List", w.name, lease.List(w, w.client))
+}
