@@ -1,7 +1,7 @@
 # Every target with a ## comment is listed by `make help`.
 
 # Nested modules hold what only examples, benchmarks and tests with drivers need.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod))
+MODULES := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 TESTFLAGS ?= -race -shuffle=on -count=1 -timeout=20m
 
@@ -11,7 +11,7 @@ TESTFLAGS ?= -race -shuffle=on -count=1 -timeout=20m
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler, node, PostgreSQL
+deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, PostgreSQL, Chromium
 	@scripts/test-deps
 
 test: deps ## Run all tests, with real Redis servers
@@ -22,6 +22,7 @@ soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad' \
 		./ick ./fairqueue ./expiry ./tracker -rapid.checks=2000
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed' ./fetch
+	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestACL$$|TestLoadWhile' ./conformance ./server
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Faults|Schedules|Everybody|Restored|EveryStep' ./fleet/failover
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|TwoAt' ./fleet/rebalance
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|WhileAServerIsLeft|OneServerWouldHave' ./scatter

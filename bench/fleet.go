@@ -10,35 +10,36 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
 )
 
-func fleetRows() []row {
-	rows := []row{
-		{name: "fleet script calls, 50 goroutines, 1000 tags", unit: "calls/s", sides: []side{
-			{name: "fleet client", figure: onAFleet(scripts, throughFleet)},
-			{name: "bare client, the same server", figure: onAFleet(scripts, throughMember)},
+func fleetFigures() []bench.Figure {
+	rows := []bench.Figure{
+		{What: "fleet script calls, 50 goroutines, 1000 tags", Unit: "calls/s", Sides: []bench.Side{
+			{Name: "fleet client", Measure: onAFleet(scripts, throughFleet)},
+			{Name: "bare client, the same server", Measure: onAFleet(scripts, throughMember)},
 		}},
-		{name: "fleet GET, 50 goroutines, 1000 tags", unit: "gets/s", sides: []side{
-			{name: "fleet client", figure: onAFleet(gets, throughFleet)},
-			{name: "bare client, the same server", figure: onAFleet(gets, throughMember)},
+		{What: "fleet GET, 50 goroutines, 1000 tags", Unit: "gets/s", Sides: []bench.Side{
+			{Name: "fleet client", Measure: onAFleet(gets, throughFleet)},
+			{Name: "bare client, the same server", Measure: onAFleet(gets, throughMember)},
 		}},
-		{name: "fleet pipelines of 100 GETs, 50 goroutines", unit: "pipelines/s", sides: []side{
-			{name: "fleet client", figure: onAFleet(pipelines, throughFleet)},
-			{name: "bare client, the same server", figure: onAFleet(pipelines, throughMember)},
+		{What: "fleet pipelines of 100 GETs, 50 goroutines", Unit: "pipelines/s", Sides: []bench.Side{
+			{Name: "fleet client", Measure: onAFleet(pipelines, throughFleet)},
+			{Name: "bare client, the same server", Measure: onAFleet(pipelines, throughMember)},
 		}},
 	}
 	for g := 1; g <= maxDoublings; g++ {
 		rows = append(rows,
-			row{name: fmt.Sprintf("fleet questions for an old tag after %d doublings", g), unit: "questions", sides: []side{
-				{name: "by generation", figure: questions(g, fleetQuestions)},
-				{name: "before doubling", goal: fmt.Sprintf("%.1f", 1+float64(g)/2), figure: questions(0, fleetQuestions)},
+			bench.Figure{What: fmt.Sprintf("fleet questions for an old tag after %d doublings", g), Unit: "questions", Sides: []bench.Side{
+				{Name: "by generation", Measure: questions(g, fleetQuestions)},
+				{Name: "before doubling", Goal: bench.AtMost(1 + float64(g)/2), Measure: questions(0, fleetQuestions)},
 			}},
-			row{name: fmt.Sprintf("fleet look-up of an old tag after %d doublings", g), unit: "us", sides: []side{
-				{name: "by generation", figure: questions(g, fleetLookUp)},
-				{name: "before doubling", figure: questions(0, fleetLookUp)},
+			bench.Figure{What: fmt.Sprintf("fleet look-up of an old tag after %d doublings", g), Unit: "us", Sides: []bench.Side{
+				{Name: "by generation", Measure: questions(g, fleetLookUp)},
+				{Name: "before doubling", Measure: questions(0, fleetLookUp)},
 			}})
 	}
 	return rows
@@ -76,21 +77,21 @@ func withServers(ctx context.Context, cfg devfleet.Config, measure func(*devflee
 
 // onAFleet measures work on a fleet of one partition, through the client that
 // through returns.
-func onAFleet(work func(context.Context, setup) (float64, error), through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, error)) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, s setup) (float64, error) {
+func onAFleet(work bench.Measure, through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, error)) bench.Measure {
+	return func(ctx context.Context, at bench.Place) (float64, error) {
 		return withFleet(ctx, directory.Settings{PlacementLife: time.Hour}, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
 			c, err := through(servers, f)
 			if err != nil {
 				return 0, err
 			}
 			defer c.Close()
-			s.client = c
+			at.Client = c
 			for i := range fleetTags {
 				if err := c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error(); err != nil {
 					return 0, err
 				}
 			}
-			return work(ctx, s)
+			return work(ctx, at)
 		})
 	}
 }
@@ -105,28 +106,28 @@ func throughMember(servers *devfleet.Fleet, _ *fleet.Fleet) (rueidis.Client, err
 
 func tagged(i int) string { return fmt.Sprintf("{user:%d}:value", i) }
 
-func scripts(ctx context.Context, s setup) (float64, error) {
-	c := s.client
+func scripts(ctx context.Context, at bench.Place) (float64, error) {
+	c := at.Client
 	const source = "return redis.call('ZADD', KEYS[1], 1, ARGV[1])"
 	if err := c.Do(ctx, c.B().Eval().Script(source).Numkeys(1).Key("{user:0}:set").Arg("x").Build()).Error(); err != nil {
 		return 0, err
 	}
 	sha := rueidis.NewLuaScript(source)
-	return concurrently(s, func(int) error {
+	return at.Rate(ctx, func(ctx context.Context, _ int) error {
 		return sha.Exec(ctx, c, []string{fmt.Sprintf("{user:%d}:set", rand.IntN(fleetTags))}, []string{"member"}).Error()
 	})
 }
 
-func gets(ctx context.Context, s setup) (float64, error) {
-	c := s.client
-	return concurrently(s, func(int) error {
+func gets(ctx context.Context, at bench.Place) (float64, error) {
+	c := at.Client
+	return at.Rate(ctx, func(ctx context.Context, _ int) error {
 		return c.Do(ctx, c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()).Error()
 	})
 }
 
-func pipelines(ctx context.Context, s setup) (float64, error) {
-	c := s.client
-	return concurrently(s, func(int) error {
+func pipelines(ctx context.Context, at bench.Place) (float64, error) {
+	c := at.Client
+	return at.Rate(ctx, func(ctx context.Context, _ int) error {
 		cmds := make([]rueidis.Completed, 100)
 		for i := range cmds {
 			cmds[i] = c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()
@@ -142,8 +143,8 @@ func pipelines(ctx context.Context, s setup) (float64, error) {
 
 // questions measures something on a fleet that was doubled after tags had been
 // placed.
-func questions(doublings int, figure func(context.Context, *fleet.Fleet) (float64, error)) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, _ setup) (float64, error) {
+func questions(doublings int, figure func(context.Context, *fleet.Fleet) (float64, error)) bench.Measure {
+	return func(ctx context.Context, _ bench.Place) (float64, error) {
 		return withFleet(ctx, hasty, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
 			c := f.Client()
 			for i := range fleetTags {

@@ -13,8 +13,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/connect"
 )
 
@@ -28,124 +27,85 @@ func main() {
 	}
 }
 
-// setup is what every side is given.
-type setup struct {
-	client rueidis.Client
-	url    string        // of the server, for those who bring a client of their own
-	time   time.Duration // how long a side runs
-}
-
-// row is one figure.
-type row struct {
-	name  string
-	unit  string
-	sides []side // the first is what is measured, the others are baselines
-}
-
-// side is one way to do the row's work.
-type side struct {
-	name   string
-	goal   string // what is to be reached: the ratio to this side, or a figure with its unit
-	figure func(context.Context, setup) (float64, error)
-}
-
-func rows() []row {
-	return slices.Concat(ickRows(), queueRows(), leaseRows(), stealRows(), expiryRows(), fleetRows(), failoverRows(), snapshotRows(), rebalanceRows(), scatterRows())
+// figures are those of millrace bench, beside asynq on the server of that URL, and
+// those that need servers of their own.
+func figures(url string) []bench.Figure {
+	common := bench.Figures()
+	for i, f := range common {
+		common[i] = againstAsynq(f, url)
+	}
+	return slices.Concat(common, memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), rebalanceFigures(), scatterFigures())
 }
 
 func run(ctx context.Context) error {
 	url := flag.String("redis", "", "URL of a server to measure on; it is written to. Defaults to a private one.")
-	rounds := flag.Int("rounds", 5, "rounds of each row")
+	rounds := flag.Int("rounds", 5, "rounds of each figure")
 	length := flag.Duration("time", time.Second, "how long a side runs in a round")
-	only := flag.String("only", "", "measure only rows whose name has this in it")
+	only := flag.String("only", "", "measure only figures whose name has this in it")
 	flag.Parse()
 	if *rounds < 1 || *length <= 0 {
 		return errors.New("--rounds and --time must be positive")
 	}
 
-	s, where, closeAll, err := open(ctx, *url)
+	at, err := open(ctx, *url)
 	if err != nil {
 		return err
 	}
-	defer closeAll()
-	s.time = *length
-	fmt.Printf("%s, %s, %d CPUs, medians of %d rounds of %v\n\n", where, runtime.Version(), runtime.NumCPU(), *rounds, *length)
+	defer at.close()
+	at.Time = *length
+	fmt.Printf("%s, %s, %d CPUs, medians of %d rounds of %v\n\n", at.says, runtime.Version(), runtime.NumCPU(), *rounds, *length)
 
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
 	defer table.Flush()
 	fmt.Fprintln(table, "what\tmeasured\tagainst\tratio\tgoal\t")
-	for _, r := range rows() {
-		if !strings.Contains(r.name, *only) {
+	for _, f := range figures(at.url) {
+		if !strings.Contains(f.What, *only) {
 			continue
 		}
-		figures, err := measure(ctx, s, r, *rounds)
+		result, err := f.Compare(ctx, at.Place, *rounds, func(round int, side string) {
+			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("%s: round %d of %d, %s", f.What, round, *rounds, side))
+		})
 		if err != nil {
-			return fmt.Errorf("%s: %w", r.name, err)
+			return err
 		}
-		write(table, r, figures)
+		fmt.Fprintf(os.Stderr, "\r%-60s\r", "")
+		write(table, result)
 	}
 	return nil
 }
 
-func open(ctx context.Context, url string) (s setup, where string, closeAll func(), err error) {
+// site is where to measure.
+type site struct {
+	bench.Place
+
+	url   string // of the server, for those who bring a client of their own
+	says  string // what it is, for people
+	close func()
+}
+
+// open connects to the server of the URL, or to one of its own.
+func open(ctx context.Context, url string) (*site, error) {
 	if url != "" {
 		client, err := connect.Open(url)
 		if err != nil {
-			return s, "", nil, err
+			return nil, err
 		}
-		return setup{client: client, url: url}, "the server of --redis", client.Close, nil
+		return &site{bench.Place{Client: client, Name: "bench"}, url, "the server of --redis", client.Close}, nil
 	}
 	server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 	if err != nil {
-		return s, "", nil, err
+		return nil, err
 	}
 	if !server.Real {
-		return s, "", nil, errors.Join(server.Close(), errors.New("there is no redis-server on PATH, and miniredis would say nothing about speed"))
+		return nil, errors.Join(server.Close(), errors.New("there is no redis-server on PATH, and miniredis would say nothing about speed"))
 	}
-	return setup{client: server.Client, url: server.URL}, server.Kind, func() { _ = server.Close() }, nil
+	return &site{bench.Place{Client: server.Client, Name: "bench"}, server.URL, server.Kind, func() { _ = server.Close() }}, nil
 }
 
-// measure returns the figure of each side in each round.
-func measure(ctx context.Context, s setup, r row, rounds int) ([][]float64, error) {
-	figures := make([][]float64, len(r.sides))
-	for round := range rounds {
-		for i, side := range r.sides {
-			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("%s: round %d of %d, %s", r.name, round+1, rounds, side.name))
-			figure, err := side.figure(ctx, s)
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", side.name, err)
-			}
-			figures[i] = append(figures[i], figure)
-		}
-	}
-	fmt.Fprintf(os.Stderr, "\r%-60s\r", "")
-	return figures, nil
-}
-
-func write(table *tabwriter.Writer, r row, figures [][]float64) {
-	for i := 1; i < len(r.sides); i++ {
-		ratio := "-" // of nothing to nothing
-		if median(figures[i]) > 0 {
-			var ratios []float64
-			for round, figure := range figures[0] {
-				ratios = append(ratios, figure/figures[i][round])
-			}
-			ratio = fmt.Sprintf("%.2f", median(ratios))
-		}
-		fmt.Fprintf(table, "%s\t%s %s\t%s: %s\t%s\t%s\t\n", r.name,
-			short(median(figures[0])), r.unit, r.sides[i].name, short(median(figures[i])), ratio, r.sides[i].goal)
+func write(table *tabwriter.Writer, r bench.Result) {
+	for _, a := range r.Against {
+		fmt.Fprintf(table, "%s\t%s %s\t%s: %s\t%s\t%s\t\n", r.What,
+			bench.Short(r.Value), r.Unit, a.Name, bench.Short(a.Value), a.ShownRatio(), a.ShownGoal(r.Unit))
 	}
 	table.Flush()
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
-}
-
-func short(figure float64) string {
-	if figure >= 1000 {
-		return fmt.Sprintf("%.1fk", figure/1000)
-	}
-	return fmt.Sprintf("%.1f", figure)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/rebalance"
@@ -20,29 +21,29 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-func rebalanceRows() []row {
+func rebalanceFigures() []bench.Figure {
 	small, large := cargo{tags: 500, keys: 3, size: 300}, cargo{tags: 60, keys: 10, size: 100_000}
 	batch := cargo{tags: 100, keys: 3, size: 300, batches: 1}
-	return []row{
-		{name: "rebalance, 500 tags of 3 small keys, 5 batches", unit: "tags/s", sides: []side{
-			{name: "moved while in use", figure: onTwo(small, moveTags)},
-			{name: "bare DUMP and RESTORE", figure: onTwo(small, pipeTags)},
+	return []bench.Figure{
+		{What: "rebalance, 500 tags of 3 small keys, 5 batches", Unit: "tags/s", Sides: []bench.Side{
+			{Name: "moved while in use", Measure: onTwo(small, moveTags)},
+			{Name: "bare DUMP and RESTORE", Measure: onTwo(small, pipeTags)},
 		}},
-		{name: "rebalance, 60 tags of a megabyte, 5 batches", unit: "MB/s", sides: []side{
-			{name: "moved while in use", figure: onTwo(large, moveBytes)},
-			{name: "bare DUMP and RESTORE", figure: onTwo(large, pipeBytes)},
+		{What: "rebalance, 60 tags of a megabyte, 5 batches", Unit: "MB/s", Sides: []bench.Side{
+			{Name: "moved while in use", Measure: onTwo(large, moveBytes)},
+			{Name: "bare DUMP and RESTORE", Measure: onTwo(large, pipeBytes)},
 		}},
-		{name: "rebalance, pause that writers feel, median of 100 tags", unit: "ms", sides: []side{
-			{name: "one batch, beside 100,000 keys", figure: onTwo(batch, pauseOf(50))},
-			{name: "of that ReplyLimit and a tenth", figure: func(_ context.Context, s setup) (float64, error) {
-				return milliseconds(moveSettings(s).ReplyLimit * 11 / 10), nil
+		{What: "rebalance, pause that writers feel, median of 100 tags", Unit: "ms", Sides: []bench.Side{
+			{Name: "one batch, beside 100,000 keys", Measure: onTwo(batch, pauseOf(50))},
+			{Name: "of that ReplyLimit and a tenth", Measure: func(_ context.Context, at bench.Place) (float64, error) {
+				return milliseconds(moveSettings(at).ReplyLimit * 11 / 10), nil
 			}},
-			{name: "of that a pass over the keys", figure: onTwo(batch, passTime)},
-			{name: "of that a bare copy", figure: onTwo(batch, pipeTime)},
+			{Name: "of that a pass over the keys", Measure: onTwo(batch, passTime)},
+			{Name: "of that a bare copy", Measure: onTwo(batch, pipeTime)},
 		}},
-		{name: "rebalance, pause that writers feel, p99 of 100 tags", unit: "ms", sides: []side{
-			{name: "one batch, beside 100,000 keys", figure: onTwo(batch, pauseOf(99))},
-			{name: "the median in another run", figure: onTwo(batch, pauseOf(50))},
+		{What: "rebalance, pause that writers feel, p99 of 100 tags", Unit: "ms", Sides: []bench.Side{
+			{Name: "one batch, beside 100,000 keys", Measure: onTwo(batch, pauseOf(99))},
+			{Name: "the median in another run", Measure: onTwo(batch, pauseOf(50))},
 		}},
 	}
 }
@@ -62,14 +63,14 @@ const (
 
 // moveSettings are the fleet's own, but for a short wait until places are forgotten,
 // which nobody feels.
-func moveSettings(s setup) directory.Settings {
-	limit := time.Duration(max(100, scaled(500, s))) * time.Millisecond
+func moveSettings(at bench.Place) directory.Settings {
+	limit := time.Duration(max(100, at.Scaled(500))) * time.Millisecond
 	return directory.Settings{ViewLife: limit, ReplyLimit: limit, PlacementLife: limit}
 }
 
 // loaded is a fleet of two partitions, the first of which has a cargo.
 type loaded struct {
-	setup
+	bench.Place
 
 	f        *fleet.Fleet
 	cargo    cargo
@@ -80,16 +81,16 @@ type loaded struct {
 func (l *loaded) key(tag string, n int) string { return fmt.Sprintf("{%s}:%d", tag, n) }
 
 // onTwo measures something on a loaded fleet of its own.
-func onTwo(load cargo, figure func(context.Context, *loaded) (float64, error)) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, s setup) (float64, error) {
+func onTwo(load cargo, figure func(context.Context, *loaded) (float64, error)) bench.Measure {
+	return func(ctx context.Context, at bench.Place) (float64, error) {
 		load := load
 		if load.batches == 0 {
 			load.batches = 5
 		}
-		load.tags = max(2*load.batches, scaled(load.tags, s))
-		cfg := devfleet.Config{Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas, Settings: moveSettings(s)}
+		load.tags = max(2*load.batches, at.Scaled(load.tags))
+		cfg := devfleet.Config{Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas, Settings: moveSettings(at)}
 		return withServers(ctx, cfg, func(_ *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
-			l := &loaded{setup: s, f: f, cargo: load}
+			l := &loaded{Place: at, f: f, cargo: load}
 			for id, into := range []*rueidis.Client{&l.from, &l.to} {
 				c, err := rueidis.NewClient(rueidis.ClientOption{
 					InitAddress:       []string{f.Map().Partitions[id].Master.Addr},
@@ -101,7 +102,7 @@ func onTwo(load cargo, figure func(context.Context, *loaded) (float64, error)) f
 				defer c.Close()
 				*into = c
 			}
-			if err := l.fill(ctx, scaled(besideKeys, s)); err != nil {
+			if err := l.fill(ctx, at.Scaled(besideKeys)); err != nil {
 				return 0, err
 			}
 			return figure(ctx, l)
@@ -183,7 +184,7 @@ func moveBytes(ctx context.Context, l *loaded) (float64, error) {
 func (l *loaded) pipe(ctx context.Context) (int64, time.Duration, error) {
 	var bytes atomic.Int64
 	began := time.Now()
-	err := dealt(len(l.tags), func(i int) error {
+	err := bench.Deal(ctx, len(l.tags), func(ctx context.Context, i int) error {
 		n, err := l.pipeOne(ctx, l.tags[i])
 		bytes.Add(n)
 		return err

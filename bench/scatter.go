@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/scatter"
 )
@@ -22,22 +23,24 @@ const eventCounters = 30
 // away is how far off distant servers are.
 const away = 5 * time.Millisecond
 
-func scatterRows() []row {
-	figures := func(name, unit string, sides ...side) row { return row{name, unit, sides} }
-	return []row{
+func scatterFigures() []bench.Figure {
+	figures := func(what, unit string, sides ...bench.Side) bench.Figure {
+		return bench.Figure{What: what, Unit: unit, Sides: sides}
+	}
+	return []bench.Figure{
 		figures("scatter, events of 30 counters over 4 servers, 50 goroutines", "events/s",
-			side{name: "session", figure: eventsBySession},
-			side{name: "each counter to its own server", figure: eventsByKey(4)},
-			side{name: "bare pipeline to one server", figure: eventsByKey(1)}),
+			bench.Side{Name: "session", Measure: eventsBySession},
+			bench.Side{Name: "each counter to its own server", Measure: eventsByKey(4)},
+			bench.Side{Name: "bare pipeline to one server", Measure: eventsByKey(1)}),
 		figures("scatter, a reading of 30 counters, servers 5 ms away", "ms",
-			side{name: "8 servers", figure: readingOf(8)},
-			side{name: "one server", goal: "at most 1.5", figure: readingOf(1)}),
+			bench.Side{Name: "8 servers", Measure: readingOf(8)},
+			bench.Side{Name: "one server", Goal: bench.AtMost(1.5), Measure: readingOf(1)}),
 		figures("scatter, connections of the busiest of 4 servers, 500 clients", "connections",
-			side{name: "session", figure: connections(4, byClient)},
-			side{name: "each counter to its own server", figure: connections(4, byCounter)}),
+			bench.Side{Name: "session", Measure: connections(4, byClient)},
+			bench.Side{Name: "each counter to its own server", Measure: connections(4, byCounter)}),
 		figures("scatter, connections of the busiest of 8 servers, 500 clients", "connections",
-			side{name: "session", figure: connections(8, byClient)},
-			side{name: "each counter to its own server", figure: connections(8, byCounter)}),
+			bench.Side{Name: "session", Measure: connections(8, byClient)},
+			bench.Side{Name: "each counter to its own server", Measure: connections(8, byCounter)}),
 	}
 }
 
@@ -102,7 +105,7 @@ func (c closing) Close() error { c(); return nil }
 
 func counter(i int) string { return "count:" + strconv.Itoa(i) }
 
-func eventsBySession(ctx context.Context, s setup) (float64, error) {
+func eventsBySession(ctx context.Context, at bench.Place) (float64, error) {
 	p, err := several(ctx, 4)
 	if err != nil {
 		return 0, err
@@ -113,7 +116,7 @@ func eventsBySession(ctx context.Context, s setup) (float64, error) {
 		return 0, err
 	}
 	defer sc.Close()
-	return concurrently(s, func(int) error { return event(ctx, sc) })
+	return at.Rate(ctx, func(ctx context.Context, _ int) error { return event(ctx, sc) })
 }
 
 func event(ctx context.Context, sc *scatter.Scatter) error {
@@ -126,8 +129,8 @@ func event(ctx context.Context, sc *scatter.Scatter) error {
 
 // eventsByKey is the seed's first stab: every counter has its own of n servers, so that
 // an event goes to all of them. With one server it is what that does without a token.
-func eventsByKey(n int) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, s setup) (float64, error) {
+func eventsByKey(n int) bench.Measure {
+	return func(ctx context.Context, at bench.Place) (float64, error) {
 		p, err := several(ctx, n)
 		if err != nil {
 			return 0, err
@@ -137,7 +140,7 @@ func eventsByKey(n int) func(context.Context, setup) (float64, error) {
 		if err != nil {
 			return 0, err
 		}
-		return concurrently(s, func(int) error { return eventToAll(ctx, clients) })
+		return at.Rate(ctx, func(ctx context.Context, _ int) error { return eventToAll(ctx, clients) })
 	}
 }
 
@@ -150,7 +153,7 @@ func eventToAll(ctx context.Context, clients []rueidis.Client) error {
 	var sending sync.WaitGroup
 	errs := make(chan error, len(clients))
 	for to, pipeline := range pipelines {
-		sending.Go(func() { errs <- firstError(clients[to].DoMulti(ctx, pipeline...)) })
+		sending.Go(func() { errs <- bench.FirstError(clients[to].DoMulti(ctx, pipeline...)) })
 	}
 	sending.Wait()
 	close(errs)
@@ -163,8 +166,8 @@ func eventToAll(ctx context.Context, clients []rueidis.Client) error {
 }
 
 // readingOf is how long it takes to read all counters of so many distant servers.
-func readingOf(n int) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, s setup) (float64, error) {
+func readingOf(n int) bench.Measure {
+	return func(ctx context.Context, at bench.Place) (float64, error) {
 		p, err := several(ctx, n)
 		if err != nil {
 			return 0, err
@@ -191,7 +194,7 @@ func readingOf(n int) func(context.Context, setup) (float64, error) {
 		}
 		var readings int
 		start := time.Now()
-		for ; time.Since(start) < s.time; readings++ {
+		for ; time.Since(start) < at.Time; readings++ {
 			g := sc.Gather()
 			for i := range eventCounters {
 				g.Int(counter(i))
@@ -251,8 +254,8 @@ func (d *distant) Read(b []byte) (int, error) {
 
 // connections is how many connections the busiest of n servers has when 500 clients
 // have written some events each.
-func connections(n int, write func(ctx context.Context, p *plain) error) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, _ setup) (float64, error) {
+func connections(n int, write func(ctx context.Context, p *plain) error) bench.Measure {
+	return func(ctx context.Context, _ bench.Place) (float64, error) {
 		p, err := several(ctx, n)
 		if err != nil {
 			return 0, err

@@ -13,17 +13,18 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/snapshot"
 	"github.com/millrace/millrace/internal/devfleet"
 )
 
-func snapshotRows() []row {
-	return []row{{
-		name: "p99 of writes while snapshots are taken", unit: "ms", sides: []side{
-			{name: "one at a time", figure: whileSaving(oneAtATime)},
-			{name: "all at once", goal: "below 1", figure: whileSaving(allAtOnce)},
-			{name: "none", figure: whileSaving(noSnapshots)},
+func snapshotFigures() []bench.Figure {
+	return []bench.Figure{{
+		What: "p99 of writes while snapshots are taken", Unit: "ms", Sides: []bench.Side{
+			{Name: "one at a time", Measure: whileSaving(oneAtATime)},
+			{Name: "all at once", Goal: bench.AtMost(1), Measure: whileSaving(allAtOnce)},
+			{Name: "none", Measure: whileSaving(noSnapshots)},
 		},
 	}}
 }
@@ -36,14 +37,14 @@ const (
 
 // whileSaving measures how late writes are to servers of one node, while save takes
 // snapshots of all of them, and at least for the time of a side.
-func whileSaving(save func(context.Context, *devfleet.Fleet, []rueidis.Client) error) func(context.Context, setup) (float64, error) {
-	return func(ctx context.Context, s setup) (figure float64, err error) {
+func whileSaving(save func(context.Context, *devfleet.Fleet, []rueidis.Client) error) bench.Measure {
+	return func(ctx context.Context, at bench.Place) (figure float64, err error) {
 		servers, err := devfleet.Start(ctx, devfleet.Config{Nodes: 1, Partitions: savedServers, Replicas: devfleet.NoReplicas})
 		if err != nil {
 			return 0, err
 		}
 		defer func() { err = errors.Join(err, servers.Stop()) }()
-		keys := int(min(s.time, time.Second) * savedKeys / time.Second)
+		keys := int(min(at.Time, time.Second) * savedKeys / time.Second)
 		var members []rueidis.Client
 		for _, server := range servers.Servers() {
 			c, err := rueidis.NewClient(rueidis.ClientOption{
@@ -68,7 +69,7 @@ func whileSaving(save func(context.Context, *devfleet.Fleet, []rueidis.Client) e
 		for i, c := range members {
 			writers.Go(func() { late[i], errs[i] = writeEvery(writing, savedWrites, c, keys) })
 		}
-		end := time.Now().Add(s.time)
+		end := time.Now().Add(at.Time)
 		for first := true; err == nil && (first || time.Now().Before(end)); first = false {
 			err = save(ctx, servers, members)
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"io"
 	"iter"
 	"log/slog"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/server/document"
 )
 
 // app is what every command works with.
@@ -107,7 +107,7 @@ func (a *app) input(ctx context.Context) ([]byte, error) {
 }
 
 // names returns what a package lists on the Redis at hand, sorted.
-func (a *app) names(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error]) ([]text, error) {
+func (a *app) names(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error]) ([]document.Text, error) {
 	client, err := a.open(ctx)
 	if err != nil {
 		return nil, err
@@ -121,24 +121,16 @@ func (a *app) names(ctx context.Context, list func(context.Context, rueidis.Clie
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	return texts(names), nil
+	return document.Texts(names), nil
 }
 
 // print writes a result: doc as one line of JSON, or what table writes, with
 // its columns, which end in tabs, aligned.
 func (a *app) print(doc any, table func(w io.Writer)) error {
 	if a.json {
-		return encode(a.stdout, doc)
+		return document.Encode(a.stdout, doc)
 	}
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	table(w)
 	return w.Flush()
-}
-
-// encode writes a document as one line. Members full of "&" and "<" stay
-// readable: this JSON is never part of a web page.
-func encode(w io.Writer, doc any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	return e.Encode(doc)
 }

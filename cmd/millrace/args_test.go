@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/server/document"
 )
 
 // parse reads a command line and returns the values of the command it names.
@@ -78,7 +79,7 @@ func TestAddArguments(t *testing.T) {
 			continue
 		}
 		add := root.Ick.Add
-		got := strings.Join(append([]string{string(add.Score), string(add.Member)}, plain(add.More)...), " ")
+		got := strings.Join(append([]string{string(add.Score), string(add.Member)}, document.Strings(add.More)...), " ")
 		if got != test.words || root.JSON != test.json || add.Name != "K" {
 			t.Errorf("%s: name %q, pairs %q, json %t, want name \"K\", pairs %q, json %t",
 				test.args, add.Name, got, root.JSON, test.words, test.json)
@@ -94,7 +95,7 @@ func TestFlagValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := root.Ick.Exchange
-	if diff := cmp.Diff([]string{"a,b", "-5", "--json", ""}, plain(x.Commit)); diff != "" {
+	if diff := cmp.Diff([]string{"a,b", "-5", "--json", ""}, document.Strings(x.Commit)); diff != "" {
 		t.Errorf("--commit (-want +got):\n%s", diff)
 	}
 	if root.JSON || root.Redis != "redis://h:1" || x.Token != "12" || x.N != 7 || x.Settle.String() != "1.5s" {

@@ -134,6 +134,9 @@ func (c *contract) prepare(heading string) {
 		}
 		c.addrs = strings.NewReplacer(addrs...)
 	}
+	if strings.HasPrefix(heading, "## bench") {
+		c.addrs = strings.NewReplacer("redis://127.0.0.1:6379", c.url)
+	}
 }
 
 func (c *contract) check(e example) {
@@ -149,7 +152,7 @@ func (c *contract) check(e example) {
 	ctx, interrupt := context.WithCancel(c.t.Context())
 	defer interrupt()
 	stdout, stderr := watched{until: "\n", then: func() {}}, strings.Builder{}
-	if strings.HasPrefix(command, "millrace fleet dev") || strings.HasPrefix(command, "millrace fleet agent") {
+	if endless.MatchString(command) {
 		stdout.then = interrupt // they have an end no other way
 	}
 	a := &app{env: c.env, stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, play: playBriefly}
@@ -168,7 +171,7 @@ func (c *contract) check(e example) {
 		c.t.Errorf("%s: prints more than one line:\n%s", e.command, stdout.text.String())
 	}
 	want, got := values(c.t, e.output), values(c.t, output)
-	loose := slices.Contains([]string{"doctor", "demo", "version"}, args[0])
+	loose := slices.Contains([]string{"bench", "doctor", "demo", "version"}, args[0])
 	if args[0] == "doctor" && runtime.GOOS != "linux" { // which alone tells of CPUs
 		delete(want[0].(map[string]any), "host")
 	}
@@ -177,8 +180,11 @@ func (c *contract) check(e example) {
 	}
 }
 
+// endless finds the commands that go on until they are interrupted.
+var endless = regexp.MustCompile(`^millrace (serve|fleet (dev|agent)) `)
+
 // progresses finds the commands that tell on standard error what they do.
-var progresses = regexp.MustCompile(`^millrace (demo|.*fleet (init|add|agent|failover|snapshot|rebalance|dev)) `)
+var progresses = regexp.MustCompile(`^millrace (bench|demo|.*fleet (init|add|agent|failover|snapshot|rebalance|dev)) `)
 
 // playBriefly is demo.Run with a shorter load.
 func playBriefly(ctx context.Context, cfg demo.Config) (demo.Report, error) {
@@ -204,7 +210,7 @@ func values(t *testing.T, output string) []any {
 // passing are fields whose values no page can know.
 var passing = []string{
 	"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory", "took_ms", "age_ms",
-	"median_pause_ms", "longest_pause_ms", "server",
+	"median_pause_ms", "longest_pause_ms", "server", "url",
 }
 
 // compare says how got differs from want: in names and types always, and in

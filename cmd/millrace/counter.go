@@ -8,7 +8,9 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server/document"
 )
 
 // counterCommands is the noun counter.
@@ -34,7 +36,7 @@ Examples:
 
 // counterName is the argument that names a counter.
 type counterName struct {
-	Name text `arg:"" help:"The counter's name, which is its key on every server."`
+	Name document.Text `arg:"" help:"The counter's name, which is its key on every server."`
 }
 
 // with opens the servers for do. Which of them are connected to is up to that.
@@ -52,15 +54,24 @@ func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do fu
 		err.Hint = "Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
 		return err
 	}
-	options, shown, err := connect.Options(a.url())
+	servers, err := counterServers(a.url())
 	if err != nil {
 		return err
+	}
+	return useScatter(servers, cfg, do)
+}
+
+// counterServers returns the servers that a list of URLs names.
+func counterServers(urls string) ([]scatter.Server, error) {
+	options, shown, err := connect.Options(urls)
+	if err != nil {
+		return nil, err
 	}
 	servers := make([]scatter.Server, len(options))
 	for i, option := range options {
 		servers[i] = scatter.Server{Name: shown[i], Option: option}
 	}
-	return useScatter(servers, cfg, do)
+	return servers, nil
 }
 
 func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
@@ -74,8 +85,8 @@ func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter
 
 type counterAdd struct {
 	counterName
-	N        int64 `arg:"" name:"n" help:"How much to add; less than 0 to take away."`
-	ShardKey text  `placeholder:"K" help:"What decides which server it goes to: the same one for the same K. Defaults to any."`
+	N        int64         `arg:"" name:"n" help:"How much to add; less than 0 to take away."`
+	ShardKey document.Text `placeholder:"K" help:"What decides which server it goes to: the same one for the same K. Defaults to any."`
 }
 
 // Help shows examples.
@@ -87,12 +98,6 @@ Examples:
     millrace counter add impressions 1
     millrace counter add balance -- -5
     millrace counter add impressions 1 --shard-key ad:17`
-}
-
-// addedDoc is what was added, and where.
-type addedDoc struct {
-	Added  int64  `json:"added"`
-	Server string `json:"server"`
 }
 
 // Run adds.
@@ -107,7 +112,7 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 		if err := session.Flush(ctx); err != nil {
 			return err
 		}
-		doc := addedDoc{Added: c.N, Server: session.Server()}
+		doc := document.Counter{Added: c.N, Server: session.Server()}
 		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "added %s on %s\n", grouped(doc.Added), doc.Server) })
 	})
 }
@@ -126,13 +131,6 @@ Examples:
     millrace counter get impressions --json`
 }
 
-// countedDoc is a reading.
-type countedDoc struct {
-	Value    int64 `json:"value"`
-	Servers  int   `json:"servers"`
-	Answered int   `json:"answered"`
-}
-
 // Run reads.
 func (c *counterGet) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, scatter.Config{}, func(s *scatter.Scatter) error {
@@ -142,9 +140,9 @@ func (c *counterGet) Run(ctx context.Context, a *app) error {
 		if err != nil && (!errors.Is(err, scatter.ErrPartial) || sum.Answered == 0) {
 			return err
 		}
-		doc := countedDoc{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
+		doc := document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
 		return errors.Join(a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%s on %s\n", grouped(doc.Value), count(doc.Servers, "server"))
+			fmt.Fprintf(w, "%s on %s\n", grouped(doc.Value), readable.Count(doc.Servers, "server"))
 		}), err)
 	})
 }

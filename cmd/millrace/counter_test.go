@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/document"
 )
 
 // TestCounter counts over two servers, of which one goes away.
@@ -14,23 +15,23 @@ func TestCounter(t *testing.T) {
 	one, two := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
 	s := shell{t, one.URL() + "," + two.URL()}
 	s.want("0 on 2 servers\n", "counter", "get", "n")
-	first := document[addedDoc](s, "counter", "add", "n", "2", "--shard-key", "a").Server
+	first := answer[document.Counter](s, "counter", "add", "n", "2", "--shard-key", "a").Server
 	for range 3 {
-		if got := document[addedDoc](s, "counter", "add", "n", "2", "--shard-key", "a"); got.Server != first || got.Added != 2 {
+		if got := answer[document.Counter](s, "counter", "add", "n", "2", "--shard-key", "a"); got.Server != first || got.Added != 2 {
 			t.Errorf("added %+v, want 2 on %s, as before", got, first)
 		}
 	}
 	for range 20 {
-		document[addedDoc](s, "counter", "add", "n", "-1000")
+		answer[document.Counter](s, "counter", "add", "n", "-1000")
 	}
-	if got, want := document[countedDoc](s, "counter", "get", "n"), (countedDoc{Value: 8 - 20_000, Servers: 2, Answered: 2}); got != want {
+	if got, want := answer[document.Counted](s, "counter", "get", "n"), (document.Counted{Value: 8 - 20_000, Servers: 2, Answered: 2}); got != want {
 		t.Errorf("counter get = %+v, want %+v", got, want)
 	}
 	s.want("-19,992 on 2 servers\n", "counter", "get", "n")
 
 	two.Kill()
 	got := s.run("counter", "get", "n", "--json")
-	var doc countedDoc
+	var doc document.Counted
 	var f failure
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || got.code != 1 || doc.Servers != 2 || doc.Answered != 1 {
 		t.Errorf("counter get without a server = %+v (%v), want one of two", got, err)
@@ -50,7 +51,7 @@ func TestCounterOnAFleet(t *testing.T) {
 	s := fleetShell(t)
 	s.init(specs(member(t), member(t))...)
 	for range 10 {
-		document[addedDoc](s, "counter", "add", "n", "1")
+		answer[document.Counter](s, "counter", "add", "n", "1")
 	}
 	s.want("10 on 2 servers\n", "counter", "get", "n")
 }

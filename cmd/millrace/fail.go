@@ -11,6 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/server/document"
 )
 
 var (
@@ -52,7 +54,7 @@ func (a *app) fail(err error, command string) int {
 		}
 	}
 	if a.json {
-		encode(a.stderr, f) //nolint:errcheck // there is nowhere left to report it
+		document.Encode(a.stderr, f) //nolint:errcheck // there is nowhere left to report it
 		return exit
 	}
 	fmt.Fprintf(a.stderr, "millrace: %s\n", f.Error)
@@ -65,13 +67,13 @@ func (a *app) fail(err error, command string) int {
 // describe finds code and hint for an error.
 func describe(err error) failure {
 	f := failure{Error: err.Error(), Code: millrace.Code(err), Hint: millrace.Hint(err)}
-	reply, isReply := errors.AsType[*rueidis.RedisError](err)
+	_, isReply := errors.AsType[*rueidis.RedisError](err)
 	_, isNet := errors.AsType[*net.OpError](err)
 	switch {
 	case f.Code != "":
 	case errors.Is(err, context.Canceled):
 		f.Error, f.Code = "interrupted", "interrupted"
-	case isReply && strings.HasPrefix(reply.Error(), "NOPERM"):
+	case retry.Denied(err):
 		f.Code, f.Hint = "no_permission", "Let the Redis user run scripts and use the structure's keys (ACL SETUSER)."
 	case isReply:
 		f.Code = "redis"

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet/failover"
 	"github.com/millrace/millrace/fleet/rebalance"
 	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetAgent struct {
@@ -61,7 +62,7 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 			doc.Members += len(p.Members())
 		}
 		if err := a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "watching %s, %s, until this command is interrupted\n", count(doc.Partitions, "partition"), count(doc.Members, "server"))
+			fmt.Fprintf(w, "watching %s, %s, until this command is interrupted\n", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server"))
 		}); err != nil {
 			return err
 		}

@@ -25,7 +25,7 @@ func threeMembers(t *testing.T, s shell) []*redistest.Server {
 func (s shell) shows(what string, is func(fleetDoc) bool) (doc fleetDoc) {
 	s.t.Helper()
 	redistest.Eventually(s.t, what, func() bool {
-		doc = document[fleetDoc](s, "fleet", "show")
+		doc = answer[fleetDoc](s, "fleet", "show")
 		return is(doc)
 	})
 	return doc
@@ -85,7 +85,7 @@ func TestFleetAgentTakesSnapshots(t *testing.T) {
 	s := fleetShell(t)
 	threeMembers(t, s)
 	archive := t.TempDir()
-	if doc := document[fleetDoc](s, "fleet", "show"); doc.Snapshots == nil || len(doc.Snapshots) > 0 || doc.Events == nil || len(doc.Events) > 0 {
+	if doc := answer[fleetDoc](s, "fleet", "show"); doc.Snapshots == nil || len(doc.Snapshots) > 0 || doc.Events == nil || len(doc.Events) > 0 {
 		t.Errorf("show = %+v, want no snapshots and no events, and lists of them", doc)
 	}
 	agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--snapshots-every", "1s", "--archive", archive, "--keep", "1", "--json")
@@ -129,7 +129,7 @@ func TestFleetFailover(t *testing.T) {
 	agent.line()
 	s.isFull()
 	got = s.run("fleet", "failover", "0")
-	now := document[fleetDoc](s, "fleet", "show").Partitions[0].Master.Addr
+	now := answer[fleetDoc](s, "fleet", "show").Partitions[0].Master.Addr
 	if want := fmt.Sprintf("%s is the master of partition 0, in place of %s. Writes were held up for ", now, to); got.code != 0 || !strings.HasPrefix(got.stdout, want) || now == to {
 		t.Errorf("failover = %+v, want %q", got, want)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // snapshotDoc is the newest snapshots of a partition. A part is absent if there is
@@ -80,7 +81,9 @@ func (doc *fleetDoc) column(cell string) string {
 }
 
 // ageOf writes an age in milliseconds.
-func ageOf(ms int64) string { return duration(max(time.Second, time.Duration(ms)*time.Millisecond)) }
+func ageOf(ms int64) string {
+	return readable.Duration(max(time.Second, time.Duration(ms)*time.Millisecond))
+}
 
 // cells returns two lines: how old the newest snapshot is, and the newest one in the
 // archive.

@@ -108,7 +108,7 @@ func TestFleetDevAccidents(t *testing.T) {
 		t.Errorf("help = %+v, want six commands", got)
 	}
 	d.stdin.Close() // which is no reason to end
-	if doc := document[fleetDoc](s, "fleet", "show"); doc.State != directory.Full {
+	if doc := answer[fleetDoc](s, "fleet", "show"); doc.State != directory.Full {
 		t.Errorf("show = %+v, want it full", doc)
 	}
 	d.end(syscall.SIGTERM)

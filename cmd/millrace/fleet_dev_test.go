@@ -140,7 +140,7 @@ func TestFleetDev(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "fleet")
 	d := startDev(t, "--nodes", "3", "--partitions", "4", "--replicas", "1", "--dir", dir, "--max-memory", "64mb", "--json")
 	s := shell{t, d.ready()}
-	status := document[fleet.Status](s, "fleet", "show")
+	status := answer[fleet.Status](s, "fleet", "show")
 	if status.State != directory.Full || len(status.Partitions) != 4 {
 		t.Errorf("show = %+v, want four partitions, full", status)
 	}
@@ -163,7 +163,7 @@ func TestFleetDev(t *testing.T) {
 
 	// Without the environment, as it is used most.
 	bare := shell{t: t}
-	document[grantDoc](bare, "--redis", s.url, "lease", "acquire", "nightly", "--ttl", "1h")
+	answer[grantDoc](bare, "--redis", s.url, "lease", "acquire", "nightly", "--ttl", "1h")
 	if got := bare.run("--redis", s.url, "queue", "write", "orders", "--tenant", "acme", "--body", "hello"); got.code != 0 {
 		t.Errorf("queue write = %+v", got)
 	}

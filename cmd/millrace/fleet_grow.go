@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // partitionSpec is a partition in the words of a command line.
@@ -93,7 +94,7 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 		return ofGrowing(ctx, err)
 	}
 	return a.withFleet(ctx, func(f *fleet.Fleet) error {
-		return a.showFleet(ctx, f, fmt.Sprintf("done: %s\n\n", count(len(f.Map().Partitions), "partition")))
+		return a.showFleet(ctx, f, fmt.Sprintf("done: %s\n\n", readable.Count(len(f.Map().Partitions), "partition")))
 	})
 }
 

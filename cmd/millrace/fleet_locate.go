@@ -12,10 +12,12 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 type fleetLocate struct {
-	Tag text `arg:"" help:"A tag, or any key that has it: user:7 and {user:7}:name are the same."`
+	Tag document.Text `arg:"" help:"A tag, or any key that has it: user:7 and {user:7}:name are the same."`
 }
 
 // Help shows examples.
@@ -30,8 +32,8 @@ Examples:
 
 // locationDoc is where a tag is.
 type locationDoc struct {
-	Tag      text   `json:"tag"`
-	Position string `json:"position"` // on the ring, in hexadecimal digits
+	Tag      document.Text `json:"tag"`
+	Position string        `json:"position"` // on the ring, in hexadecimal digits
 	fleet.Location
 	Addr string `json:"addr"` // of the partition's master
 }
@@ -44,7 +46,7 @@ func (c *fleetLocate) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return inOneLine(err)
 		}
-		doc := locationDoc{Tag: text(tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
+		doc := locationDoc{Tag: document.Text(tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
 		partitions := f.Map().Partitions
 		if l.Partition < len(partitions) {
 			doc.Addr = partitions[l.Partition].Master.Addr
@@ -98,7 +100,7 @@ func inOneLine(err error) error {
 }
 
 type fleetForget struct {
-	Tags []text `arg:"" name:"tag" help:"Tags, or keys that have them."`
+	Tags []document.Text `arg:"" name:"tag" help:"Tags, or keys that have them."`
 }
 
 // Help shows examples.
@@ -126,7 +128,7 @@ func (c *fleetForget) Run(ctx context.Context, a *app) error {
 			Forgotten int `json:"forgotten"`
 		}{len(tags)}
 		return a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "forgotten: %s\n", count(doc.Forgotten, "tag"))
+			fmt.Fprintf(w, "forgotten: %s\n", readable.Count(doc.Forgotten, "tag"))
 		})
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/millrace/millrace/fleet/plan"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // memorySize is an amount of memory on a command line: 96gb, 200kb, 1024.
@@ -53,7 +54,7 @@ func (c *fleetPlan) Run(a *app) error {
 }
 
 func (c *fleetPlan) table(w io.Writer, p plan.Plan) {
-	fmt.Fprintf(w, "%s of %s: %s\n\n", count(p.Partitions, "partition"), count(p.Copies, "member"), count(p.Instances, "server"))
+	fmt.Fprintf(w, "%s of %s: %s\n\n", readable.Count(p.Partitions, "partition"), readable.Count(p.Copies, "member"), readable.Count(p.Instances, "server"))
 	grows := p.Grown.Nodes > p.Nodes
 	row := func(name string, at, grown any) {
 		fmt.Fprintf(w, "%s\t%v", name, at)
@@ -67,16 +68,16 @@ func (c *fleetPlan) table(w io.Writer, p plan.Plan) {
 	}
 	row("machines", p.Nodes, p.Grown.Nodes)
 	row("servers on a machine, at most", p.InstancesPerNode, p.Grown.InstancesPerNode)
-	row("maxmemory of a server", bytesOf(float64(p.InstanceBytes)), bytesOf(float64(p.Grown.InstanceBytes)))
+	row("maxmemory of a server", readable.Bytes(p.InstanceBytes), readable.Bytes(p.Grown.InstanceBytes))
 	if c.UserBytes > 0 {
 		row("users of a partition", grouped(p.UsersPerPartition), grouped(p.Grown.UsersPerPartition))
 		row("users of the fleet", grouped(p.Users), grouped(p.Grown.Users))
 	}
 	fmt.Fprintf(w, "\nA machine's memory is cut into %s and one more, for what changes while one of them takes a snapshot.\n",
-		count(p.InstancesPerNode, "part"))
+		readable.Count(p.InstancesPerNode, "part"))
 	switch {
 	case grows:
-		fmt.Fprintf(w, "With up to %s the servers are spread over them, and no partition is added; beyond that, add partitions.\n", count(p.Grown.Nodes, "machine"))
+		fmt.Fprintf(w, "With up to %s the servers are spread over them, and no partition is added; beyond that, add partitions.\n", readable.Count(p.Grown.Nodes, "machine"))
 	default:
 		fmt.Fprintln(w, "More machines have no server to take over: to grow, add partitions, or plan with --growth 2.")
 	}

@@ -13,7 +13,7 @@ func TestFleetPlan(t *testing.T) {
 	t.Parallel()
 	s := shell{t: t} // it needs no server
 	cluster := []string{"fleet", "plan", "--nodes", "14", "--ram", "96GB", "--threads", "16"}
-	got := document[plan.Plan](s, append(cluster, "--partitions", "160", "--user-bytes", "4mb")...)
+	got := answer[plan.Plan](s, append(cluster, "--partitions", "160", "--user-bytes", "4mb")...)
 	want := plan.Plan{
 		Partitions: 160, Copies: 2, Instances: 320,
 		Size:  plan.Size{Nodes: 14, InstancesPerNode: 23, InstanceBytes: 4 << 30, UsersPerPartition: 1024, Users: 163840},
@@ -22,7 +22,7 @@ func TestFleetPlan(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("plan (-want +got):\n%s", diff)
 	}
-	if got := document[plan.Plan](s, append(cluster, "--growth", "2", "--copies", "1")...); got.Partitions != 448 || got.InstancesPerNode != 32 || got.Users != 0 {
+	if got := answer[plan.Plan](s, append(cluster, "--growth", "2", "--copies", "1")...); got.Partitions != 448 || got.InstancesPerNode != 32 || got.Users != 0 {
 		t.Errorf("plan for growth = %+v, want 448 partitions, 32 instances a node, and no users", got)
 	}
 

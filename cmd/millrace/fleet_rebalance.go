@@ -14,17 +14,19 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/rebalance"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 type fleetRebalance struct {
-	Tags   []text     `arg:"" optional:"" name:"tag" help:"Tags to move to the one partition that --to names."`
-	From   *int       `placeholder:"N" help:"Move tags away from this partition."`
-	To     []int      `placeholder:"N" help:"The partitions that take them. Defaults to all others that take new tags: each tag goes to the one to which it belongs, or to the one with the most room."`
-	Share  float64    `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
-	Retire bool       `help:"Have --from take no new tags any more."`
-	Reopen *int       `placeholder:"N" help:"Have a partition that was retired take new tags again, and move none."`
-	AtOnce int        `placeholder:"N" help:"How many tags to move together: more are faster, and fewer have their writers wait less. Defaults to 100."`
-	Rate   memorySize `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
+	Tags   []document.Text `arg:"" optional:"" name:"tag" help:"Tags to move to the one partition that --to names."`
+	From   *int            `placeholder:"N" help:"Move tags away from this partition."`
+	To     []int           `placeholder:"N" help:"The partitions that take them. Defaults to all others that take new tags: each tag goes to the one to which it belongs, or to the one with the most room."`
+	Share  float64         `placeholder:"SHARE" help:"The part of the tags of --from to move, up to 1. Defaults to all."`
+	Retire bool            `help:"Have --from take no new tags any more."`
+	Reopen *int            `placeholder:"N" help:"Have a partition that was retired take new tags again, and move none."`
+	AtOnce int             `placeholder:"N" help:"How many tags to move together: more are faster, and fewer have their writers wait less. Defaults to 100."`
+	Rate   memorySize      `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
 }
 
 // Help shows examples.
@@ -55,8 +57,8 @@ type movedDoc struct {
 
 // keptDoc is a tag that stayed where it was.
 type keptDoc struct {
-	Tag text   `json:"tag"`
-	Why string `json:"why"`
+	Tag document.Text `json:"tag"`
+	Why string        `json:"why"`
 }
 
 // Run moves tags.
@@ -146,7 +148,7 @@ func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory
 	}
 	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", f.Map().Settings.Effective().PlacementLife.String())
 	if c.From == nil {
-		return mover.Move(ctx, c.To[0], plain(c.Tags)...)
+		return mover.Move(ctx, c.To[0], document.Strings(c.Tags)...)
 	}
 	return mover.Drain(ctx, *c.From, rebalance.DrainConfig{Share: c.Share, To: c.To})
 }
@@ -157,14 +159,14 @@ func newMovedDoc(r rebalance.Report) movedDoc {
 		MedianPause: r.MedianPause.Milliseconds(), LongestPause: r.LongestPause.Milliseconds(), Kept: []keptDoc{},
 	}
 	for _, kept := range r.Kept {
-		doc.Kept = append(doc.Kept, keptDoc{Tag: text(kept.Tag), Why: oneLine(kept.Err)})
+		doc.Kept = append(doc.Kept, keptDoc{Tag: document.Text(kept.Tag), Why: oneLine(kept.Err)})
 	}
 	return doc
 }
 
 func (doc movedDoc) table(w io.Writer) {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	fmt.Fprintf(w, "moved %s with %s, %s, in %s\n", count(doc.Tags, "tag"), count(int(doc.Keys), "key"), bytesOf(float64(doc.Bytes)), ms(doc.Took))
+	fmt.Fprintf(w, "moved %s with %s, %s, in %s\n", readable.Count(doc.Tags, "tag"), readable.Count(int(doc.Keys), "key"), readable.Bytes(doc.Bytes), ms(doc.Took))
 	if doc.Tags > 0 {
 		fmt.Fprintf(w, "writers of a tag waited for %s, at most for %s\n", ms(doc.MedianPause), ms(doc.LongestPause))
 	}

@@ -16,7 +16,7 @@ func TestFleetRebalance(t *testing.T) {
 	for i := range 8 {
 		tag := fmt.Sprint("user:", i)
 		s.want("1 new, 0 lowered\n", "ick", "add", tag, "1", "a")
-		if document[locationDoc](s, "fleet", "locate", tag).Partition == 0 {
+		if answer[locationDoc](s, "fleet", "locate", tag).Partition == 0 {
 			here = tag
 		}
 	}
@@ -28,7 +28,7 @@ func TestFleetRebalance(t *testing.T) {
 		!strings.Contains(got.stderr, "msg=moving tags=1 of=1 keys=3 ") {
 		t.Errorf("rebalance = %+v", got)
 	}
-	if l := document[locationDoc](s, "fleet", "locate", here); l.Partition != 1 {
+	if l := answer[locationDoc](s, "fleet", "locate", here); l.Partition != 1 {
 		t.Errorf("%s is on partition %d, want 1", here, l.Partition)
 	}
 	s.want("0 new, 0 lowered\n", "ick", "add", here, "1", "a")

@@ -7,8 +7,10 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetShow struct{}
@@ -106,9 +108,9 @@ func memberText(m fleet.MemberStatus, master bool) string {
 	case m.State == fleet.Up && m.Lag == 0:
 		return words + ", in step"
 	case m.State == fleet.Up:
-		return words + ", " + bytesOf(float64(m.Lag)) + " behind"
+		return words + ", " + readable.Bytes(m.Lag) + " behind"
 	case m.State == fleet.Behind:
-		return words + ", CUT OFF " + bytesOf(float64(m.Lag)) + " behind"
+		return words + ", CUT OFF " + readable.Bytes(m.Lag) + " behind"
 	}
 	return words + ", " + strings.ToUpper(string(m.State))
 }
@@ -121,10 +123,10 @@ func limitCells(p fleet.PartitionStatus) (first, second [2]string) {
 	if p.Master.PID == 0 {
 		return [2]string{"-", "-"}, second
 	}
-	first = [2]string{bytesOf(float64(p.Memory)) + ", no limit", percent(p.Busy)}
+	first = [2]string{readable.Bytes(p.Memory) + ", no limit", percent(p.Busy)}
 	fill, limited := memoryFill(p)
 	if limited {
-		first[0] = bytesOf(float64(p.Memory)) + " of " + bytesOf(float64(p.MaxMemory))
+		first[0] = readable.Bytes(p.Memory) + " of " + readable.Bytes(p.MaxMemory)
 		second[0] = gauge(fill)
 	}
 	second[1] = gauge(p.Busy)
@@ -178,9 +180,9 @@ func listPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 	for _, p := range order {
 		memory, thread, limit := "-", "-", "-"
 		if p.Master.PID != 0 {
-			memory, thread = bytesOf(float64(p.Memory)), percent(p.Busy)
+			memory, thread = readable.Bytes(p.Memory), percent(p.Busy)
 			if p.MaxMemory > 0 {
-				memory += " of " + bytesOf(float64(p.MaxMemory))
+				memory += " of " + readable.Bytes(p.MaxMemory)
 			}
 			limit = fmt.Sprintf("%s %4s %s", nearerLimit(p), percent(use(p)), bar(use(p), 5))
 		}
@@ -206,7 +208,7 @@ func memberWord(m fleet.MemberStatus) string {
 	case m.State != fleet.Up:
 		word += " " + strings.ToUpper(string(m.State))
 	case m.Lag > 0:
-		word += " -" + bytesOf(float64(m.Lag))
+		word += " -" + readable.Bytes(m.Lag)
 	}
 	return word
 }
@@ -223,18 +225,16 @@ func summary(s fleet.Status) []string {
 		}
 	}
 	delete(nodes, "")
-	words := []string{countPartitions(s)}
+	words := []string{readable.Count(len(s.Partitions), "partition")}
 	if generations > 1 {
-		words = append(words, count(generations, "generation"))
+		words = append(words, readable.Count(generations, "generation"))
 	}
-	words = append(words, count(servers, "server"))
+	words = append(words, readable.Count(servers, "server"))
 	if len(nodes) > 0 {
-		words = append(words, count(len(nodes), "node"))
+		words = append(words, readable.Count(len(nodes), "node"))
 	}
 	return append(words, "epoch "+strconv.FormatInt(s.Epoch, 10))
 }
-
-func countPartitions(s fleet.Status) string { return count(len(s.Partitions), "partition") }
 
 // drawTotals writes what all partitions have together, and the fullest one.
 func drawTotals(w io.Writer, s fleet.Status) {
@@ -248,9 +248,9 @@ func drawTotals(w io.Writer, s fleet.Status) {
 			fullest = p
 		}
 	}
-	fmt.Fprintf(w, "%s, %s", tagsOf(tags), bytesOf(float64(memory)))
+	fmt.Fprintf(w, "%s, %s", tagsOf(tags), readable.Bytes(memory))
 	if !unlimited {
-		fmt.Fprintf(w, " of %s", bytesOf(float64(limit)))
+		fmt.Fprintf(w, " of %s", readable.Bytes(limit))
 	}
 	fmt.Fprintf(w, "; nearest to a limit is partition %d: %s at %s\n", fullest.ID, nearerLimit(fullest), percent(use(fullest)))
 	if unlimited {
@@ -260,70 +260,9 @@ func drawTotals(w io.Writer, s fleet.Status) {
 
 // drawTroubles writes why members do not serve, and what clients cannot reach.
 func drawTroubles(w io.Writer, s fleet.Status) {
-	var lines []string
-	for _, p := range s.Partitions {
-		if p.Master.State != fleet.Up {
-			lines = append(lines, trouble(p, p.Master, "master"))
-		}
-		for _, r := range p.Replicas {
-			if r.State != fleet.Up {
-				lines = append(lines, trouble(p, r, "replica"))
-			}
-		}
-	}
-	for _, h := range voices(s.Hints) {
-		lines = append(lines, fmt.Sprintf("%s cannot be reached, %s", h.addr, h.who()))
-	}
-	if len(lines) > 0 {
+	if lines := doctor.Troubles(s); len(lines) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	}
-}
-
-// meanings says what states of a member mean.
-var meanings = map[fleet.MemberState]string{
-	fleet.Behind:  "it has a copy, and its master sends it nothing",
-	fleet.Copying: "it does not have a copy yet",
-	fleet.Fenced:  "it is to be the master, and takes no writes",
-	fleet.Loading: "it reads its data from disk",
-	fleet.Strange: "another server than expected is there, or it has lost its data",
-	fleet.Down:    "it does not answer",
-}
-
-// trouble says of a member that does not serve how it is, and why.
-func trouble(p fleet.PartitionStatus, m fleet.MemberStatus, role string) string {
-	why := meanings[m.State]
-	if m.Error != "" && m.Error != context.DeadlineExceeded.Error() {
-		why = m.Error
-	}
-	return fmt.Sprintf("%s, the %s of partition %d, %s: %s", m.Addr, role, p.ID, m.State, why)
-}
-
-// voice is how many clients say that a member cannot be reached.
-type voice struct {
-	addr    string
-	clients int
-}
-
-func (v voice) who() string {
-	if v.clients == 1 {
-		return "a client says"
-	}
-	return count(v.clients, "client") + " say"
-}
-
-// voices counts hints by member, in their order.
-func voices(hints []directory.Hint) []voice {
-	var list []voice
-	at := map[string]int{}
-	for _, h := range hints {
-		i, known := at[h.Addr]
-		if !known {
-			i = len(list)
-			at[h.Addr], list = i, append(list, voice{addr: h.Addr})
-		}
-		list[i].clients++ // a client has one voice in the directory
-	}
-	return list
 }
 
 func greatestShare(order []fleet.PartitionStatus) float64 {

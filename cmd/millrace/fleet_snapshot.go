@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetSnapshot struct {
@@ -92,7 +93,7 @@ func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Redis, option r
 	if !ok {
 		return failed[0]
 	}
-	return said.Saying("%s not saved: %s", count(len(failed), "partition"), said.Message)
+	return said.Saying("%s not saved: %s", readable.Count(len(failed), "partition"), said.Message)
 }
 
 // print prints the ages of the partitions that are meant.

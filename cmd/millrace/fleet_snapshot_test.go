@@ -23,7 +23,7 @@ func TestFleetSnapshot(t *testing.T) {
 	if !strings.Contains(got.stderr, `msg=saved partition=0`) {
 		t.Errorf("snapshot --now tells %q, want what is done", got.stderr)
 	}
-	before := document[snapshotsDoc](s, "fleet", "snapshot").Snapshots
+	before := answer[snapshotsDoc](s, "fleet", "snapshot").Snapshots
 	if len(before) != 1 || before[0].Saved == nil || before[0].Archived == nil || before[0].Failed != nil {
 		t.Fatalf("snapshot = %+v, want one that is saved and archived", before)
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
@@ -84,8 +85,8 @@ func TestFleetGrows(t *testing.T) {
 	const names = 6 // some of which belong to new partitions later
 	for i := range names {
 		name := fmt.Sprint("lease", i)
-		held := document[grantDoc](s, "lease", "acquire", name, "--ttl", "1h")
-		if shown := document[shownDoc](s, "lease", "show", name); shown.Token != held.Token {
+		held := answer[grantDoc](s, "lease", "acquire", name, "--ttl", "1h")
+		if shown := answer[shownDoc](s, "lease", "show", name); shown.Token != held.Token {
 			t.Errorf("show %s = %+v, want the token %s", name, shown, held.Token)
 		}
 	}
@@ -94,16 +95,16 @@ func TestFleetGrows(t *testing.T) {
 	if len(status.Partitions) != 4 || status.Partitions[3].Generation != 1 || status.Partitions[3].Phase != directory.Open {
 		t.Fatalf("add = %+v, want four partitions, the last of generation 1 and open", status)
 	}
-	if got := document[fleet.Status](s, "fleet", "show"); got.Epoch != status.Epoch || len(got.Partitions) != 4 {
+	if got := answer[fleet.Status](s, "fleet", "show"); got.Epoch != status.Epoch || len(got.Partitions) != 4 {
 		t.Errorf("show = %+v, want what add printed: %+v", got, status)
 	}
 	older := ""
 	for i := range names {
 		name := fmt.Sprint("lease", i)
-		if shown := document[shownDoc](s, "lease", "show", name); !shown.Held {
+		if shown := answer[shownDoc](s, "lease", "show", name); !shown.Held {
 			t.Errorf("%s is lost: %+v", name, shown)
 		}
-		if l := document[locationDoc](s, "fleet", "locate", name); l.How == fleet.Older {
+		if l := answer[locationDoc](s, "fleet", "locate", name); l.How == fleet.Older {
 			older = name
 			if l.Asked[0] < 2 || l.Partition > 1 || l.Partition != l.Asked[len(l.Asked)-1] {
 				t.Errorf("locate %s = %+v, want a new partition asked first, and an old one that has it", name, l)
@@ -128,7 +129,7 @@ func TestFleetLocate(t *testing.T) {
 	s.init(append(specs(servers...), "--max-tags", "3")...)
 
 	for range 2 { // a tag that is nowhere, and stays nowhere
-		l := document[locationDoc](s, "fleet", "locate", "{tag}:key")
+		l := answer[locationDoc](s, "fleet", "locate", "{tag}:key")
 		want := servers[l.Partition].Addr()
 		if l.Tag != "tag" || l.How != fleet.Nowhere || l.Addr != want || len(l.Position) != 16 {
 			t.Errorf("locate = %+v, want tag nowhere, and to go to %s", l, want)
@@ -143,7 +144,7 @@ func TestFleetLocate(t *testing.T) {
 	for i := range 6 {
 		name := fmt.Sprint("k", i)
 		s.want("1 new, 0 lowered\n", "ick", "add", name, "1", "a")
-		hows[document[locationDoc](s, "fleet", "locate", name).How] = name
+		hows[answer[locationDoc](s, "fleet", "locate", name).How] = name
 	}
 	s.refused(1, "full", "ick", "add", "one too many", "1", "a")
 	if owner := hows[fleet.Owner]; owner == "" || !strings.Contains(s.run("fleet", "locate", owner).stdout, "), its owner\n") {
@@ -162,12 +163,12 @@ func TestFleetForget(t *testing.T) {
 	s.init(specs(member(t), member(t))...)
 	s.want("1 new, 0 lowered\n", "ick", "add", "gone", "1", "a")
 	s.want("1 new, 0 lowered\n", "ick", "add", "kept", "1", "a")
-	document[struct{ Deleted int }](s, "ick", "delete", "gone", "--force")
+	answer[struct{ Deleted int }](s, "ick", "delete", "gone", "--force")
 	if f := s.refused(1, "in_use", "fleet", "forget", "gone", "kept"); !strings.Contains(f.Error, `"kept"`) || strings.Contains(f.Error, `"gone"`) {
 		t.Errorf("forget says %q, want kept named alone", f.Error)
 	}
 	for name, want := range map[string]fleet.How{"gone": fleet.Nowhere, "kept": fleet.Owner} {
-		if l := document[locationDoc](s, "fleet", "locate", name); l.How != want {
+		if l := answer[locationDoc](s, "fleet", "locate", name); l.How != want {
 			t.Errorf("locate %s = %+v, want %s", name, l, want)
 		}
 	}
@@ -201,7 +202,7 @@ func TestFleetShow(t *testing.T) {
 
 	replicas[0].Kill()
 	masters[1].Kill()
-	status := document[fleet.Status](s, "fleet", "show")
+	status := answer[fleet.Status](s, "fleet", "show")
 	if status.State != directory.ReadOnly || status.Partitions[0].State != directory.Partial || status.Partitions[1].State != directory.ReadOnly {
 		t.Errorf("show = %+v, want partial and read-only", status)
 	}
@@ -216,16 +217,16 @@ func TestFleetShow(t *testing.T) {
 	}
 
 	r, code := examined(t, s.url)
-	if diff := []level{levels(r.Fleet)["state"], levels(r.Fleet)["nodes"]}; code != 1 || !slices.Equal(diff, []level{levelFail, levelOK}) {
+	if diff := []doctor.Level{levels(r.Fleet)["state"], levels(r.Fleet)["nodes"]}; code != 1 || !slices.Equal(diff, []doctor.Level{doctor.Fail, doctor.OK}) {
 		t.Errorf("doctor exits with %d and finds %+v", code, r.Fleet)
 	}
 	for _, f := range r.Fleet {
 		if f.Check != "members" {
 			continue
 		}
-		want := levelWarn
+		want := doctor.Warn
 		if strings.Contains(f.Value, "master") && strings.HasPrefix(f.Value, masters[1].Addr()) {
-			want = levelFail
+			want = doctor.Fail
 		}
 		if f.Level != want {
 			t.Errorf("finding %+v, want the level %s", f, want)
@@ -348,7 +349,7 @@ func TestFleetAddInterrupted(t *testing.T) {
 	if got := stderr.text.String(); !strings.Contains(got, `"code":"interrupted","hint":"Repeat the command`) {
 		t.Errorf("an interrupted add says %q, want what to do", got)
 	}
-	if r, _ := examined(t, s.url); levels(r.Fleet)["state"] != levelWarn {
+	if r, _ := examined(t, s.url); levels(r.Fleet)["state"] != doctor.Warn {
 		t.Errorf("doctor finds %+v, want a warning of what is not open yet", r.Fleet)
 	}
 	if got := s.run("fleet", "show").stdout; !strings.Contains(got, "being added") {

@@ -5,10 +5,11 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"slices"
 	"time"
 
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 // hashCommands is the noun hash.
@@ -40,8 +41,8 @@ Examples:
 
 // hashName is the arguments that name a hash.
 type hashName struct {
-	Namespace text `arg:"" name:"ns" help:"The namespace."`
-	Hash      text `arg:"" help:"The hash's name."`
+	Namespace document.Text `arg:"" name:"ns" help:"The namespace."`
+	Hash      document.Text `arg:"" help:"The hash's name."`
 }
 
 // with opens the namespace for do.
@@ -63,8 +64,8 @@ func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, ha
 
 type hashSet struct {
 	hashName
-	Field   text          `arg:"" help:"The field."`
-	Value   text          `arg:"" help:"Its value."`
+	Field   document.Text `arg:"" help:"The field."`
+	Value   document.Text `arg:"" help:"Its value."`
 	TTL     time.Duration `name:"ttl" placeholder:"DURATION" xor:"time" help:"After how long the field is gone, such as 90s or 24h. Defaults to never."`
 	KeepTTL bool          `name:"keep-ttl" xor:"time" help:"Leave the time that the field has."`
 }
@@ -102,7 +103,7 @@ func (c *hashSet) Run(ctx context.Context, a *app) error {
 
 type hashGet struct {
 	hashName
-	Field text `arg:"" help:"The field."`
+	Field document.Text `arg:"" help:"The field."`
 }
 
 // Help shows examples.
@@ -123,19 +124,11 @@ func (c *hashGet) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		doc := struct {
-			Value text  `json:"value"`
-			TTL   int64 `json:"ttl_ms"`
-		}{text(value), ttlMillis(ttl)}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "%s\n\n%s\n", text(value), remaining(ttl)) })
+			Value document.Text `json:"value"`
+			TTL   int64         `json:"ttl_ms"`
+		}{document.Text(value), document.Millis(ttl)}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "%s\n\n%s\n", doc.Value, remaining(ttl)) })
 	})
-}
-
-// ttlMillis is a remaining time in a document: -1 for none, -2 for no field.
-func ttlMillis(ttl time.Duration) int64 {
-	if ttl < 0 {
-		return int64(ttl)
-	}
-	return ttl.Milliseconds()
 }
 
 // remaining is a remaining time for people.
@@ -146,7 +139,7 @@ func remaining(ttl time.Duration) string {
 	if ttl == expiry.NoField {
 		return "not there"
 	}
-	return "gone in " + duration(ttl)
+	return "gone in " + readable.Duration(ttl)
 }
 
 type hashLs struct {
@@ -163,36 +156,25 @@ Examples:
     millrace hash ls sessions user:17 --json | jq -r '.fields[].field'`
 }
 
-// fieldDoc is a field of a hash in a document.
-type fieldDoc struct {
-	Field text  `json:"field"`
-	Value text  `json:"value"`
-	TTL   int64 `json:"ttl_ms"`
-
-	ttl time.Duration
-}
-
 // Run lists.
 func (c *hashLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
-		doc := struct {
-			Fields []fieldDoc `json:"fields"`
-		}{[]fieldDoc{}}
+		fields := []expiry.Field{}
 		for f, err := range h.Scan(ctx, hash) {
 			if err != nil {
 				return err
 			}
-			doc.Fields = append(doc.Fields, fieldDoc{Field: text(f.Name), Value: text(f.Value), TTL: ttlMillis(f.TTL), ttl: f.TTL})
+			fields = append(fields, f)
 		}
-		slices.SortFunc(doc.Fields, func(a, b fieldDoc) int { return cmp.Compare(a.Field, b.Field) })
+		doc := document.OfFields(fields) // which sorts them
 		return a.print(doc, func(w io.Writer) {
-			if len(doc.Fields) == 0 {
+			if len(fields) == 0 {
 				fmt.Fprintln(w, "no fields")
 				return
 			}
 			fmt.Fprintln(w, "FIELD\tVALUE\tTIME")
-			for _, f := range doc.Fields {
-				fmt.Fprintf(w, "%s\t%s\t%s\n", f.Field, f.Value, remaining(f.ttl))
+			for _, f := range fields {
+				fmt.Fprintf(w, "%s\t%s\t%s\n", document.Text(f.Name), document.Text(f.Value), remaining(f.TTL))
 			}
 		})
 	})
@@ -200,9 +182,9 @@ func (c *hashLs) Run(ctx context.Context, a *app) error {
 
 type hashTTL struct {
 	hashName
-	Fields  []text        `arg:"" name:"field" help:"The fields."`
-	Set     time.Duration `placeholder:"DURATION" xor:"change" help:"Give them this time from now on."`
-	Persist bool          `xor:"change" help:"Have them stay for good."`
+	Fields  []document.Text `arg:"" name:"field" help:"The fields."`
+	Set     time.Duration   `placeholder:"DURATION" xor:"change" help:"Give them this time from now on."`
+	Persist bool            `xor:"change" help:"Have them stay for good."`
 }
 
 // Help shows examples.
@@ -222,7 +204,7 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 		return expiry.ErrConfig.Saying("the time is negative: %s", c.Set)
 	}
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
-		fields := plain(c.Fields)
+		fields := document.Strings(c.Fields)
 		if c.Set > 0 {
 			if _, err := h.Expire(ctx, hash, c.Set, expiry.ExpireConfig{}, fields...); err != nil {
 				return err
@@ -238,14 +220,14 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		type field struct {
-			Field text  `json:"field"`
-			TTL   int64 `json:"ttl_ms"`
+			Field document.Text `json:"field"`
+			TTL   int64         `json:"ttl_ms"`
 		}
 		doc := struct {
 			Fields []field `json:"fields"`
 		}{[]field{}}
 		for i, ttl := range ttls {
-			doc.Fields = append(doc.Fields, field{c.Fields[i], ttlMillis(ttl)})
+			doc.Fields = append(doc.Fields, field{c.Fields[i], document.Millis(ttl)})
 		}
 		return a.print(doc, func(w io.Writer) {
 			fmt.Fprintln(w, "FIELD\tTIME")
@@ -258,7 +240,7 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 
 type hashDelete struct {
 	hashName
-	Fields []text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
+	Fields []document.Text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
 }
 
 // Help shows examples.
@@ -278,16 +260,13 @@ func (c *hashDelete) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Deleted int `json:"deleted"`
-		}{n}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "deleted %s\n", count(n, "field")) })
+		return a.print(document.Deleted{Deleted: n}, func(w io.Writer) { fmt.Fprintf(w, "deleted %s\n", readable.Count(n, "field")) })
 	})
 }
 
 func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) (int, error) {
 	if len(c.Fields) > 0 {
-		return h.Delete(ctx, hash, plain(c.Fields)...)
+		return h.Delete(ctx, hash, document.Strings(c.Fields)...)
 	}
 	n, err := h.Len(ctx, hash)
 	if err != nil {

@@ -18,7 +18,7 @@ func TestHashRound(t *testing.T) {
 	s, ns := sharedShell(t), redistest.Name(t)
 	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "user:17", "token", "3f9a", "--ttl", "1h")
 	s.want(`{"created":false}`+"\n", "--json", "hash", "set", ns, "user:17", "token", "77c0", "--keep-ttl")
-	got := document[gotDoc](s, "hash", "get", ns, "user:17", "token")
+	got := answer[gotDoc](s, "hash", "get", ns, "user:17", "token")
 	if left := time.Duration(got.TTL) * time.Millisecond; got.Value != "77c0" || left > time.Hour || left < time.Hour-time.Minute {
 		t.Errorf("get = %+v, want the new value and the old time, an hour", got)
 	}
@@ -37,8 +37,8 @@ func TestHashTimeIsOver(t *testing.T) {
 	s, ns := sharedShell(t), redistest.Name(t)
 	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "h", "f", "v", "--ttl", "1ms")
 	redistest.Eventually(t, "the field is gone", func() bool {
-		return document[struct{ Fields []any }](s, "hash", "ls", ns, "h").Fields == nil ||
-			len(document[struct{ Fields []any }](s, "hash", "ls", ns, "h").Fields) == 0
+		return answer[struct{ Fields []any }](s, "hash", "ls", ns, "h").Fields == nil ||
+			len(answer[struct{ Fields []any }](s, "hash", "ls", ns, "h").Fields) == 0
 	})
 	s.refused(1, "not_found", "hash", "get", ns, "h", "f")
 	s.want(`{"fields":[{"field":"f","ttl_ms":-2}]}`+"\n", "--json", "hash", "ttl", ns, "h", "f")

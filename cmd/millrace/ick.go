@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 // ickCommands is the noun ick.
@@ -40,7 +42,7 @@ Examples:
 
 // ickName is the argument that names an Ick.
 type ickName struct {
-	Name text `arg:"" help:"The Ick's name, which is its version key in Redis."`
+	Name document.Text `arg:"" help:"The Ick's name, which is its version key in Redis."`
 }
 
 // with opens the Ick for do.
@@ -62,9 +64,9 @@ func (n ickName) with(ctx context.Context, a *app, cfg ick.Config, do func(*ick.
 
 type ickAdd struct {
 	ickName
-	Score  text   `arg:"" help:"Unix seconds since when the member is dirty, inf, -inf, or the word now: the server's clock."`
-	Member text   `arg:"" help:"What is dirty."`
-	More   []text `arg:"" optional:"" help:"More pairs of score and member."`
+	Score  document.Text   `arg:"" help:"Unix seconds since when the member is dirty, inf, -inf, or the word now: the server's clock."`
+	Member document.Text   `arg:"" help:"What is dirty."`
+	More   []document.Text `arg:"" optional:"" help:"More pairs of score and member."`
 }
 
 // Help shows examples.
@@ -89,10 +91,7 @@ func (c *ickAdd) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			New     int `json:"new"`
-			Lowered int `json:"lowered"`
-		}{added.New, added.Lowered}
+		doc := document.OfAdded(added)
 		return a.print(doc, func(w io.Writer) {
 			fmt.Fprintf(w, "%d new, %d lowered\n", doc.New, doc.Lowered)
 		})
@@ -103,7 +102,7 @@ type addFunc func(context.Context, *ick.Ick) (ick.Added, error)
 
 // pairs checks all pairs and returns the call that adds them.
 func (c *ickAdd) pairs() (addFunc, error) {
-	words := append([]text{c.Score, c.Member}, c.More...)
+	words := append([]document.Text{c.Score, c.Member}, c.More...)
 	if len(words)%2 != 0 {
 		return nil, errUsage.Saying("scores and members come in pairs, and %s has no member", words[len(words)-1])
 	}
@@ -132,20 +131,6 @@ func (c *ickAdd) pairs() (addFunc, error) {
 	mixed := errUsage.Saying("now and numbers cannot be mixed in one call")
 	mixed.Hint = "Make two calls, one with the members that are dirty since now."
 	return nil, mixed
-}
-
-// entry is a member with its score in a document.
-type entry struct {
-	Member text  `json:"member"`
-	Score  score `json:"score"`
-}
-
-func entries(list []ick.Entry) []entry {
-	out := make([]entry, len(list))
-	for i, e := range list {
-		out[i] = entry{text(e.Member), score(e.Score)}
-	}
-	return out
 }
 
 // reserveFlags are the settings of a reserve.
@@ -181,30 +166,27 @@ func (c *ickReserve) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Token   string  `json:"token"`
-			Entries []entry `json:"entries"`
-		}{r.Token, entries(r.Entries)}
-		return a.print(doc, func(w io.Writer) { tableOfBatch(w, r) })
+		doc := document.OfReservation(r)
+		return a.print(doc, func(w io.Writer) { tableOfBatch(w, doc, r.At) })
 	})
 }
 
-func tableOfBatch(w io.Writer, r ick.Reservation) {
+func tableOfBatch(w io.Writer, r document.Reserved, now time.Time) {
 	if len(r.Entries) == 0 {
 		fmt.Fprintln(w, "nothing to reserve")
 		return
 	}
-	fmt.Fprintf(w, "%s under token %s\n\n", count(len(r.Entries), "member"), r.Token)
+	fmt.Fprintf(w, "%s under token %s\n\n", readable.Count(len(r.Entries), "member"), r.Token)
 	fmt.Fprintln(w, "MEMBER\tSCORE\tAGE")
-	for _, e := range entries(r.Entries) {
-		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Member, e.Score, e.Score.age(r.At))
+	for _, e := range r.Entries {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", e.Member, e.Score, age(e.Score, now))
 	}
 }
 
 type ickCommit struct {
 	ickName
-	Token   string `arg:"" help:"The token of the reserve that handed the members out."`
-	Members []text `arg:"" name:"member" help:"The members that were worked on."`
+	Token   string          `arg:"" help:"The token of the reserve that handed the members out."`
+	Members []document.Text `arg:"" name:"member" help:"The members that were worked on."`
 }
 
 // Help shows examples.
@@ -219,15 +201,11 @@ Examples:
 // Run commits.
 func (c *ickCommit) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
-		done, err := k.Commit(ctx, c.Token, plain(c.Members)...)
+		done, err := k.Commit(ctx, c.Token, document.Strings(c.Members)...)
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Committed int `json:"committed"`
-			Kept      int `json:"kept"`
-		}{done.Committed, done.Kept}
-		return a.print(doc, func(w io.Writer) { tableOfCommit(w, done) })
+		return a.print(document.OfCommitted(done), func(w io.Writer) { tableOfCommit(w, done) })
 	})
 }
 
@@ -237,9 +215,9 @@ func tableOfCommit(w io.Writer, done ick.Committed) {
 
 type ickExchange struct {
 	ickName
-	N      int    `arg:"" help:"How many members to reserve at most; 0 only commits."`
-	Token  string `placeholder:"TOKEN" help:"The token of the reserve that handed out what is committed."`
-	Commit []text `sep:"none" placeholder:"MEMBER" help:"A member to commit; may be repeated."`
+	N      int             `arg:"" help:"How many members to reserve at most; 0 only commits."`
+	Token  string          `placeholder:"TOKEN" help:"The token of the reserve that handed out what is committed."`
+	Commit []document.Text `sep:"none" placeholder:"MEMBER" help:"A member to commit; may be repeated."`
 	reserveFlags
 }
 
@@ -258,20 +236,15 @@ func (c *ickExchange) Run(ctx context.Context, a *app) error {
 		return errUsage.Saying("--commit needs the --token under which the members were reserved")
 	}
 	return c.with(ctx, a, c.config(), func(k *ick.Ick) error {
-		r, done, err := k.Exchange(ctx, c.Token, plain(c.Commit), c.N)
+		r, done, err := k.Exchange(ctx, c.Token, document.Strings(c.Commit), c.N)
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Token     string  `json:"token"`
-			Entries   []entry `json:"entries"`
-			Committed int     `json:"committed"`
-			Kept      int     `json:"kept"`
-		}{r.Token, entries(r.Entries), done.Committed, done.Kept}
+		doc := document.Exchanged{Reserved: document.OfReservation(r), Committed: document.OfCommitted(done)}
 		return a.print(doc, func(w io.Writer) {
 			tableOfCommit(w, done)
 			if c.N > 0 {
-				tableOfBatch(w, r)
+				tableOfBatch(w, doc.Reserved, r.At)
 			}
 		})
 	})
@@ -295,9 +268,7 @@ func (*ickLs) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := struct {
-		Icks []text `json:"icks"`
-	}{names}
+	doc := document.Icks{Icks: names}
 	return a.print(doc, func(w io.Writer) {
 		if len(names) == 0 {
 			fmt.Fprintln(w, "there are no Icks")
@@ -333,15 +304,12 @@ func (c *ickDelete) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Deleted int `json:"deleted"`
-		}{deleted}
-		return a.print(doc, func(w io.Writer) {
+		return a.print(document.Deleted{Deleted: deleted}, func(w io.Writer) {
 			if deleted == 0 {
 				fmt.Fprintln(w, "there was nothing to delete")
 				return
 			}
-			fmt.Fprintln(w, count(deleted, "key")+" deleted")
+			fmt.Fprintln(w, readable.Count(deleted, "key")+" deleted")
 		})
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 // ickParked is the noun below ick for members that rest because they failed.
@@ -41,45 +43,21 @@ Examples:
     millrace ick parked search --json`
 }
 
-// parkedDoc is a parked member in a document.
-type parkedDoc struct {
-	Member   text       `json:"member"`
-	Score    score      `json:"score"`
-	Attempts int        `json:"attempts"`
-	ParkedAt time.Time  `json:"parked_at"`
-	Until    *time.Time `json:"until,omitempty"` // absent when only a hand or a new mark ends the rest
-	Reason   string     `json:"reason"`
-}
-
-func newParkedDoc(p ick.Parked) parkedDoc {
-	doc := parkedDoc{
-		Member: text(p.Member), Score: score(p.Score), Attempts: p.Attempts, ParkedAt: p.At.UTC(), Reason: p.Reason,
-	}
-	if !p.Until.IsZero() {
-		until := p.Until.UTC()
-		doc.Until = &until
-	}
-	return doc
-}
-
 // Run lists.
 func (c *parkedLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
-		list := []parkedDoc{}
+		list := []document.ParkedMember{}
 		for p, err := range k.Parked(ctx) {
 			if err != nil {
 				return err
 			}
-			list = append(list, newParkedDoc(p))
+			list = append(list, document.OfParked(p))
 		}
-		doc := struct {
-			Parked []parkedDoc `json:"parked"`
-		}{list}
-		return a.print(doc, func(w io.Writer) { tableOfParked(w, list) })
+		return a.print(document.Parked{Parked: list}, func(w io.Writer) { tableOfParked(w, list) })
 	})
 }
 
-func tableOfParked(w io.Writer, list []parkedDoc) {
+func tableOfParked(w io.Writer, list []document.ParkedMember) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "nothing is parked")
 		return
@@ -91,15 +69,15 @@ func tableOfParked(w io.Writer, list []parkedDoc) {
 			again = p.Until.Local().Format(time.DateTime)
 		}
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\t%s\n",
-			p.Member, p.Score, p.Attempts, p.ParkedAt.Local().Format(time.DateTime), again, text(p.Reason))
+			p.Member, p.Score, p.Attempts, p.ParkedAt.Local().Format(time.DateTime), again, document.Text(p.Reason))
 	}
 }
 
 // parkedChoice names the parked members that a command is about.
 type parkedChoice struct {
 	ickName
-	Members []text `arg:"" optional:"" name:"member" help:"Parked members."`
-	All     bool   `help:"All that are parked."`
+	Members []document.Text `arg:"" optional:"" name:"member" help:"Parked members."`
+	All     bool            `help:"All that are parked."`
 }
 
 func (c *parkedChoice) check() error {
@@ -110,7 +88,7 @@ func (c *parkedChoice) check() error {
 }
 
 func (c *parkedChoice) members(ctx context.Context, k *ick.Ick) ([]string, error) {
-	members := plain(c.Members)
+	members := document.Strings(c.Members)
 	if !c.All {
 		return members, nil
 	}
@@ -158,10 +136,7 @@ func (c *parkedRetry) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Retried int `json:"retried"`
-		}{n}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(n, "member")+" will be tried again") })
+		return a.print(document.Retried{Retried: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "member")+" will be tried again") })
 	})
 }
 
@@ -186,9 +161,6 @@ func (c *parkedDrop) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Dropped int `json:"dropped"`
-		}{n}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(n, "member")+" dropped") })
+		return a.print(document.Dropped{Dropped: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "member")+" dropped") })
 	})
 }

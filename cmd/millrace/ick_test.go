@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/base64"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/document"
 )
 
 func TestIckRound(t *testing.T) {
@@ -16,19 +18,19 @@ func TestIckRound(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want(`{"new":3,"lowered":0}`+"\n", "ick", "add", name, "3", "c", "-1.5", "a", "2", "b", "--json")
 
-	first := document[batch](s, "ick", "reserve", name, "2")
+	first := answer[batch](s, "ick", "reserve", name, "2")
 	if got, want := first.show(), `"a" -1.5, "b" 2`; got != want {
 		t.Errorf("reserve = %s, want %s", got, want)
 	}
 	s.want(`{"committed":1,"kept":0}`+"\n", "--json", "ick", "commit", name, first.Token, "a")
 
 	s.want("1 new, 0 lowered\n", "ick", "add", name, "2", "b") // again, while it is reserved
-	second := document[batch](s, "ick", "exchange", name, "9", "--token", first.Token, "--commit", "x")
+	second := answer[batch](s, "ick", "exchange", name, "9", "--token", first.Token, "--commit", "x")
 	if got, want := second.show(), `"b" 2, "c" 3`; got != want || second.Committed != 0 {
 		t.Errorf("exchange = %s and %d committed, want %s and 0", got, second.Committed, want)
 	}
 	s.refused(1, "stale", "ick", "commit", name, first.Token, "b")
-	third := document[batch](s, "ick", "exchange", name, "9", "--token", first.Token, "--commit", "b", "--commit", "c")
+	third := answer[batch](s, "ick", "exchange", name, "9", "--token", first.Token, "--commit", "b", "--commit", "c")
 	if third.Committed != 0 || third.Kept != 2 {
 		t.Errorf("exchange under a stale token: %d committed, %d kept, want 0 and 2", third.Committed, third.Kept)
 	}
@@ -42,7 +44,7 @@ func TestIckScoresKeepEveryDigit(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want("5 new, 0 lowered\n", "ick", "add", name,
 		"-inf", "a", "-0.1", "b", "1795226400.1234567", "c", "1e300", "d", "inf", "e")
-	got := document[batch](s, "ick", "reserve", name, "9").show()
+	got := answer[batch](s, "ick", "reserve", name, "9").show()
 	if want := `"a" "-inf", "b" -0.1, "c" 1795226400.1234567, "d" 1e+300, "e" "inf"`; got != want {
 		t.Errorf("scores = %s, want %s", got, want)
 	}
@@ -54,7 +56,7 @@ func TestIckNow(t *testing.T) {
 	before := time.Now()
 	s.want("2 new, 0 lowered\n", "ick", "add", name, "now", "a", "now", "b")
 	s.want("nothing to reserve\n", "ick", "reserve", name, "2", "--settle", "1h")
-	stats := document[struct {
+	stats := answer[struct {
 		Oldest float64 `json:"oldest_score"`
 		Newest float64 `json:"newest_score"`
 		Age    float64 `json:"oldest_age_s"`
@@ -73,10 +75,10 @@ func TestIckBackwash(t *testing.T) {
 	s.want("1 new, 0 lowered\n", "ick", "add", name, "5", "young")
 	s.run("ick", "reserve", name, "1")
 	s.want("1 new, 0 lowered\n", "ick", "add", name, "1", "old")
-	if got, want := document[batch](s, "ick", "reserve", name, "1").show(), `"young" 5`; got != want {
+	if got, want := answer[batch](s, "ick", "reserve", name, "1").show(), `"young" 5`; got != want {
 		t.Errorf("reserve = %s, want %s", got, want)
 	}
-	if got, want := document[batch](s, "ick", "reserve", name, "1", "--backwash").show(), `"old" 1`; got != want {
+	if got, want := answer[batch](s, "ick", "reserve", name, "1", "--backwash").show(), `"old" 1`; got != want {
 		t.Errorf("reserve --backwash = %s, want %s", got, want)
 	}
 }
@@ -86,18 +88,18 @@ func TestIckOfBytes(t *testing.T) {
 	s := sharedShell(t)
 	name := redistest.Name(t) + "\xff"
 	const form = `{"base64":"AA=="}` // a member that reads like an encoded one
-	s.want("4 new, 0 lowered\n", "ick", "add", name, "1", "\xff\xfe", "2", text(form).String(), "3", "a,b", "4", "<&>")
-	got := document[batch](s, "ick", "reserve", name, "9")
-	if want := `{"base64":"//4="} 1, ` + text(form).String() + ` 2, "a,b" 3, "<&>" 4`; got.show() != want {
+	s.want("4 new, 0 lowered\n", "ick", "add", name, "1", "\xff\xfe", "2", document.Text(form).String(), "3", "a,b", "4", "<&>")
+	got := answer[batch](s, "ick", "reserve", name, "9")
+	if want := `{"base64":"//4="} 1, ` + document.Text(form).String() + ` 2, "a,b" 3, "<&>" 4`; got.show() != want {
 		t.Errorf("reserve = %s, want %s", got.show(), want)
 	}
-	s.want("4 committed, 0 kept\n", "ick", "exchange", text(name).String(), "0", "--token", got.Token,
-		"--commit", `{"base64":"//4="}`, "--commit", text(form).String(), "--commit", "a,b", "--commit", "<&>")
+	s.want("4 committed, 0 kept\n", "ick", "exchange", document.Text(name).String(), "0", "--token", got.Token,
+		"--commit", `{"base64":"//4="}`, "--commit", document.Text(form).String(), "--commit", "a,b", "--commit", "<&>")
 
-	names := document[struct{ Icks []any }](s, "ick", "ls").Icks
+	names := answer[struct{ Icks []any }](s, "ick", "ls").Icks
 	found := false
 	for _, n := range names {
-		found = found || cmp.Equal(n, map[string]any{"base64": encoded(t, name)})
+		found = found || cmp.Equal(n, map[string]any{"base64": encoded(name)})
 	}
 	if !found {
 		t.Errorf("ick ls = %v, want the name %q in base64 there", names, name)
@@ -105,14 +107,7 @@ func TestIckOfBytes(t *testing.T) {
 }
 
 // encoded returns a text's base64 form without what is around it.
-func encoded(t *testing.T, s string) string {
-	t.Helper()
-	form, ok := base64Form(text(s).String())
-	if !ok {
-		t.Fatalf("%q is not shown in base64", s)
-	}
-	return form
-}
+func encoded(s string) string { return base64.StdEncoding.EncodeToString([]byte(s)) }
 
 func TestIckStatsTable(t *testing.T) {
 	t.Parallel()
@@ -137,7 +132,7 @@ func TestIckBatchTable(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want("2 new, 0 lowered\n", "ick", "add", name, "-inf", "a", "inf", "a longer one")
-	token := document[batch](s, "ick", "reserve", name, "2").Token
+	token := answer[batch](s, "ick", "reserve", name, "2").Token
 	s.want("2 members under token "+token+`
 
 MEMBER        SCORE  AGE
@@ -187,7 +182,7 @@ func TestIckParked(t *testing.T) {
 	}
 	s.want("1 member will be tried again\n", "ick", "parked", "retry", name, "a", "nobody")
 	s.want("1 member dropped\n", "ick", "parked", "drop", name, "--all")
-	if got, want := document[batch](s, "ick", "reserve", name, "9").show(), `"a" 1`; got != want {
+	if got, want := answer[batch](s, "ick", "reserve", name, "9").show(), `"a" 1`; got != want {
 		t.Errorf("reserve after retry and drop = %s, want %s", got, want)
 	}
 }

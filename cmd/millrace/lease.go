@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/server/document"
 )
 
 // leaseCommands is the noun lease.
@@ -39,7 +41,7 @@ Examples:
 
 // leaseName is the argument that names a lease.
 type leaseName struct {
-	Name text `arg:"" help:"The lease's name."`
+	Name document.Text `arg:"" help:"The lease's name."`
 }
 
 // with opens a locker for do.
@@ -62,7 +64,7 @@ func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l
 // leaseHeld is a lease and the token that shows who holds it.
 type leaseHeld struct {
 	leaseName
-	Token text `required:"" placeholder:"TOKEN" help:"The token that acquire printed."`
+	Token document.Text `required:"" placeholder:"TOKEN" help:"The token that acquire printed."`
 }
 
 func (h leaseHeld) with(ctx context.Context, a *app, do func(l *lease.Locker, name, token string) error) error {
@@ -78,7 +80,7 @@ type leaseAcquire struct {
 	leaseName
 	TTL            time.Duration `name:"ttl" required:"" placeholder:"DURATION" help:"For how long to hold it, such as 30s or 10m."`
 	Wait           time.Duration `placeholder:"DURATION" help:"For how long to wait while somebody else holds it. Defaults to not at all."`
-	Metadata       text          `placeholder:"TEXT" help:"Who holds it, for those who find it held; at most 4,096 bytes."`
+	Metadata       document.Text `placeholder:"TEXT" help:"Who holds it, for those who find it held; at most 4,096 bytes."`
 	AllowEvictable bool          `help:"Accept a server that may evict the lease when its memory is full: for leases that only save work."`
 }
 
@@ -121,13 +123,9 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 }
 
 func (c *leaseAcquire) print(a *app, held *lease.Lease) error {
-	doc := struct {
-		Token    string `json:"token"`
-		Fence    int64  `json:"fence"`
-		Deadline int64  `json:"deadline_ms"`
-	}{held.Token(), held.Fence(), held.ServerDeadline().UnixMilli()}
+	doc := document.Acquired{Token: held.Token(), Fence: held.Fence(), Deadline: held.ServerDeadline().UnixMilli()}
 	return a.print(doc, func(w io.Writer) {
-		fmt.Fprintf(w, "held for %s, %s\n\n", duration(c.TTL), until(held.ServerDeadline()))
+		fmt.Fprintf(w, "held for %s, %s\n\n", readable.Duration(c.TTL), until(held.ServerDeadline()))
 		fmt.Fprintln(w, "TOKEN\tFENCE")
 		fmt.Fprintf(w, "%s\t%d\n", doc.Token, doc.Fence)
 	})
@@ -178,12 +176,8 @@ func (c *leaseRefresh) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Fence    int64 `json:"fence"`
-			Deadline int64 `json:"deadline_ms"`
-		}{info.Fence, info.Deadline.UnixMilli()}
-		return a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "held for %s, %s\n", duration(info.Remaining), until(info.Deadline))
+		return a.print(document.OfRefreshed(info), func(w io.Writer) {
+			fmt.Fprintf(w, "held for %s, %s\n", readable.Duration(info.Remaining), until(info.Deadline))
 		})
 	})
 }
@@ -207,10 +201,7 @@ func (c *leaseRelease) Run(ctx context.Context, a *app) error {
 		if err := l.Release(ctx, name, token); err != nil {
 			return err
 		}
-		doc := struct {
-			Released bool `json:"released"`
-		}{true}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "released") })
+		return a.print(document.Released{Released: true}, func(w io.Writer) { fmt.Fprintln(w, "released") })
 	})
 }
 
@@ -228,20 +219,6 @@ Examples:
     millrace lease show nightly --json`
 }
 
-// leaseDoc is what there is of a lease as a document.
-type leaseDoc struct {
-	Held       bool  `json:"held"`
-	Fence      int64 `json:"fence"`
-	*holderDoc       // absent when nobody holds it
-}
-
-type holderDoc struct {
-	Token     text  `json:"token"`
-	Deadline  int64 `json:"deadline_ms"`
-	Remaining int64 `json:"remaining_ms"`
-	Metadata  text  `json:"metadata"`
-}
-
 // Run shows.
 func (c *leaseShow) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) error {
@@ -249,22 +226,16 @@ func (c *leaseShow) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := leaseDoc{Held: info.Held, Fence: info.Fence}
-		if info.Held {
-			doc.holderDoc = &holderDoc{
-				text(info.Token), info.Deadline.UnixMilli(), info.Remaining.Milliseconds(), text(info.Metadata),
-			}
-		}
-		return a.print(doc, func(w io.Writer) { tableOfLease(w, info) })
+		return a.print(document.OfLease(info), func(w io.Writer) { tableOfLease(w, info) })
 	})
 }
 
 func tableOfLease(w io.Writer, info lease.Info) {
 	switch {
 	case info.Held:
-		fmt.Fprintf(w, "held for %s, %s\n\n", duration(info.Remaining), until(info.Deadline))
+		fmt.Fprintf(w, "held for %s, %s\n\n", readable.Duration(info.Remaining), until(info.Deadline))
 		fmt.Fprintln(w, "TOKEN\tFENCE\tMETADATA")
-		fmt.Fprintf(w, "%s\t%d\t%s\n", text(info.Token), info.Fence, cmp.Or(text(info.Metadata), "-"))
+		fmt.Fprintf(w, "%s\t%d\t%s\n", document.Text(info.Token), info.Fence, cmp.Or(document.Text(info.Metadata), "-"))
 	case info.Fence > 0:
 		fmt.Fprintf(w, "free; the last fence was %d\n", info.Fence)
 	default:

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/document"
 )
 
 // grantDoc is the document of lease acquire.
@@ -45,7 +46,7 @@ func TestLeaseRound(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want(`{"held":false,"fence":0}`+"\n", "--json", "lease", "show", name)
 	before := time.Now()
-	first := document[grantDoc](s, "lease", "acquire", name, "--ttl", "1h", "--metadata", "host a, job 7")
+	first := answer[grantDoc](s, "lease", "acquire", name, "--ttl", "1h", "--metadata", "host a, job 7")
 	if first.Token == "" || first.Fence <= 0 || first.Fence >= 1<<53 {
 		t.Errorf("acquire = %+v, want a token, and a fence below 2^53", first)
 	}
@@ -60,17 +61,17 @@ func TestLeaseRound(t *testing.T) {
 	if !strings.Contains(f.Error, "for another 59m") || !strings.Contains(f.Error, `by "host a, job 7"`) || !strings.Contains(f.Hint, "--wait") {
 		t.Errorf("held: %+v, want for how long and by whom, and the flag to wait with", f)
 	}
-	shown := document[shownDoc](s, "lease", "show", name)
+	shown := answer[shownDoc](s, "lease", "show", name)
 	if !shown.Held || shown.Token != first.Token || shown.Fence != first.Fence || shown.Deadline != first.Deadline ||
 		shown.Remaining <= 0 || shown.Remaining > time.Hour.Milliseconds() || string(shown.Metadata) != `"host a, job 7"` {
 		t.Errorf("show = %+v, want what acquire said: %+v", shown, first)
 	}
 
-	again := document[grantDoc](s, "lease", "refresh", name, "--token", first.Token, "--ttl", "2h")
+	again := answer[grantDoc](s, "lease", "refresh", name, "--token", first.Token, "--ttl", "2h")
 	if again.Fence != first.Fence || again.Deadline <= first.Deadline || again.Deadline != storedDeadline(t, name) {
 		t.Errorf("refresh = %+v after %+v, want a later deadline, as stored", again, first)
 	}
-	shorter := document[grantDoc](s, "lease", "refresh", name, "--token", first.Token, "--ttl", "1s")
+	shorter := answer[grantDoc](s, "lease", "refresh", name, "--token", first.Token, "--ttl", "1s")
 	if shorter != again {
 		t.Errorf("refresh for less = %+v, want %+v still", shorter, again)
 	}
@@ -80,7 +81,7 @@ func TestLeaseRound(t *testing.T) {
 	}
 	s.want(`{"held":false,"fence":`+strconv.FormatInt(first.Fence, 10)+"}\n", "--json", "lease", "show", name)
 	s.refused(1, "lost", "lease", "refresh", name, "--token", first.Token, "--ttl", "1h")
-	if second := document[grantDoc](s, "lease", "acquire", name, "--ttl", "1h"); second.Fence <= first.Fence || second.Token == first.Token {
+	if second := answer[grantDoc](s, "lease", "acquire", name, "--ttl", "1h"); second.Fence <= first.Fence || second.Token == first.Token {
 		t.Errorf("acquire after the release = %+v, want another token and a fence above %d", second, first.Fence)
 	}
 }
@@ -91,7 +92,7 @@ func TestLeaseTables(t *testing.T) {
 	s.want("free; no fence is known\n", "lease", "show", name)
 
 	printed := s.run("lease", "acquire", name, "--ttl", "90m").stdout
-	shown := document[shownDoc](s, "lease", "show", name)
+	shown := answer[shownDoc](s, "lease", "show", name)
 	fence, deadline := strconv.FormatInt(shown.Fence, 10), time.UnixMilli(shown.Deadline).Local().Format(time.DateTime)
 	want := "held for 1h30m0s, until " + deadline + `
 
@@ -124,7 +125,7 @@ func TestLeaseWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	s := shell{t, server.URL()}
-	first := document[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h")
+	first := answer[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h")
 
 	began := time.Now()
 	s.refused(1, "held", "lease", "acquire", "x", "--ttl", "1h", "--wait", "30ms")
@@ -156,8 +157,8 @@ func awaitWaiter(t *testing.T, server *redistest.Server) {
 func TestLeaseTakenOver(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
-	stale := document[grantDoc](s, "lease", "acquire", name, "--ttl", "200ms")
-	next := document[grantDoc](s, "lease", "acquire", name, "--ttl", "1h", "--wait", "1m")
+	stale := answer[grantDoc](s, "lease", "acquire", name, "--ttl", "200ms")
+	next := answer[grantDoc](s, "lease", "acquire", name, "--ttl", "1h", "--wait", "1m")
 	if next.Fence <= stale.Fence {
 		t.Errorf("fence = %d after %d, want a larger one", next.Fence, stale.Fence)
 	}
@@ -166,7 +167,7 @@ func TestLeaseTakenOver(t *testing.T) {
 	}
 	s.refused(1, "lost", "lease", "refresh", name, "--token", stale.Token, "--ttl", "1h")
 	s.refused(1, "lost", "lease", "release", name, "--token", stale.Token)
-	if shown := document[shownDoc](s, "lease", "show", name); shown.Token != next.Token || shown.Deadline != next.Deadline {
+	if shown := answer[shownDoc](s, "lease", "show", name); shown.Token != next.Token || shown.Deadline != next.Deadline {
 		t.Errorf("show = %+v, want the next holder untouched: %+v", shown, next)
 	}
 }
@@ -179,7 +180,7 @@ func TestLeaseEvictable(t *testing.T) {
 		t.Errorf("evictable: %+v, want the policy, and the flag that accepts it", f)
 	}
 	s.want(`{"held":false,"fence":0}`+"\n", "--json", "lease", "show", "x")
-	held := document[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h", "--allow-evictable")
+	held := answer[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h", "--allow-evictable")
 	s.want("released\n", "lease", "release", "x", "--token", held.Token)
 }
 
@@ -187,15 +188,15 @@ func TestLeaseOfBytes(t *testing.T) {
 	t.Parallel()
 	s := sharedShell(t)
 	name := redistest.Name(t) + "\xff"
-	held := document[grantDoc](s, "lease", "acquire", text(name).String(), "--ttl", "1h", "--metadata", `{"base64":"//4="}`)
-	shown := document[shownDoc](s, "lease", "show", name)
+	held := answer[grantDoc](s, "lease", "acquire", document.Text(name).String(), "--ttl", "1h", "--metadata", `{"base64":"//4="}`)
+	shown := answer[shownDoc](s, "lease", "show", name)
 	if got, want := string(shown.Metadata), `{"base64":"//4="}`; got != want || shown.Token != held.Token {
 		t.Errorf("show = %+v, want metadata %s", shown, want)
 	}
 	if table := s.run("lease", "show", name).stdout; !strings.Contains(table, `{"base64":"//4="}`) {
 		t.Errorf("show prints\n%swant the metadata in base64", table)
 	}
-	s.want("released\n", "lease", "release", text(name).String(), "--token", held.Token)
+	s.want("released\n", "lease", "release", document.Text(name).String(), "--token", held.Token)
 }
 
 func TestLeaseBadInput(t *testing.T) {
@@ -244,7 +245,7 @@ func TestLeaseInterruptedWait(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	s := shell{t, server.URL()}
-	held := document[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h")
+	held := answer[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h")
 	ctx, interrupt := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() {
@@ -254,7 +255,7 @@ func TestLeaseInterruptedWait(t *testing.T) {
 	awaitWaiter(t, server)
 	interrupt()
 	<-done
-	if shown := document[shownDoc](s, "lease", "show", "x"); shown.Token != held.Token {
+	if shown := answer[shownDoc](s, "lease", "show", "x"); shown.Token != held.Token {
 		t.Errorf("show = %+v, want the holder untouched: %+v", shown, held)
 	}
 }
@@ -266,13 +267,13 @@ func TestLeaseOfNobody(t *testing.T) {
 	s := shell{t, server.URL()}
 	free := func(after string, fence int64) int64 {
 		t.Helper()
-		shown := document[shownDoc](s, "lease", "show", "x")
+		shown := answer[shownDoc](s, "lease", "show", "x")
 		if shown.Held || shown.Fence <= fence {
 			t.Errorf("%s: show = %+v, want it acquired after fence %d, and given back", after, shown, fence)
 		}
 		return shown.Fence
 	}
-	first := document[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h") // so that the server knows the script
+	first := answer[grantDoc](s, "lease", "acquire", "x", "--ttl", "1h") // so that the server knows the script
 	s.want("released\n", "lease", "release", "x", "--token", first.Token)
 
 	proxy := redistest.NewProxy(t, server.Addr())

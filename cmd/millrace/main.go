@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"reflect"
 	"syscall"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/server/document"
 )
 
 func main() {
@@ -33,9 +35,13 @@ type commands struct {
 	Counter counterCommands `cmd:"" help:"Counters over several servers: written to one, read from all."`
 	Queue   queueCommands   `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
 	Fleet   fleetCommands   `cmd:"" help:"Many Redis servers as one, grown without moving data."`
+	Serve   serveCommand    `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`
 	Doctor  doctorCommand   `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
+	Bench   benchCommand    `cmd:"" help:"Measure what Millrace does on a Redis, each figure beside what it is made of."`
 	Demo    demoCommand     `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
 	Version versionCommand  `cmd:"" help:"Print the version."`
+
+	Completion completionCommand `cmd:"" help:"Print a script that has a shell complete commands."`
 }
 
 // Help shows examples.
@@ -45,6 +51,7 @@ func (commands) Help() string {
 Examples:
 
     millrace demo
+    millrace serve
     export MILLRACE_REDIS_URL=redis://127.0.0.1:6379
     millrace doctor
     millrace ick add search now doc:17
@@ -104,5 +111,6 @@ func newParser(ctx context.Context, root *commands, a *app, exit func(int)) (*ko
 		kong.Writers(a.stdout, a.stderr),
 		kong.Exit(exit),
 		kong.BindTo(ctx, (*context.Context)(nil)),
+		kong.TypeMapper(reflect.TypeFor[document.Text](), kong.MapperFunc(decodeText)),
 	)
 }

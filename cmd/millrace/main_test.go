@@ -61,7 +61,7 @@ func TestNoServer(t *testing.T) {
 	for _, node := range leaves(t) {
 		args := strings.Fields(node.FullPath())[1:]
 		switch strings.Join(args, " ") {
-		case "demo", "version", "fleet plan", "fleet dev":
+		case "bench", "completion", "demo", "serve", "version", "fleet plan", "fleet dev":
 			continue
 		case "fleet init", "fleet add":
 			args = append(args, "--partition", "h:1")

@@ -7,6 +7,8 @@ import (
 	"io"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 // queueCommands is the noun queue.
@@ -49,7 +51,7 @@ Examples:
 
 // queueName is the argument that names a queue.
 type queueName struct {
-	Name text `arg:"" help:"The queue's name."`
+	Name document.Text `arg:"" help:"The queue's name."`
 }
 
 // with opens the queue for do.
@@ -97,9 +99,7 @@ func (*queueLs) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	doc := struct {
-		Queues []text `json:"queues"`
-	}{names}
+	doc := document.Queues{Queues: names}
 	return a.print(doc, func(w io.Writer) {
 		if len(names) == 0 {
 			fmt.Fprintln(w, "there are no queues")
@@ -126,17 +126,9 @@ Examples:
     millrace queue resize orders 32 --per-tenant 2`
 }
 
-// shapeDoc is how many streams writers use, and how many of them a tenant has.
-type shapeDoc struct {
-	Streams   int `json:"streams"`
-	PerTenant int `json:"per_tenant"`
-}
-
-func shapeOf(s fairqueue.Stats) shapeDoc { return shapeDoc{s.StreamCount, s.PerTenant} }
-
-// String returns the shape as people read it.
-func (s shapeDoc) String() string {
-	return fmt.Sprintf("%s, %d a tenant", count(s.Streams, "stream"), s.PerTenant)
+// inWords returns a queue's shape as people read it.
+func inWords(s document.Shape) string {
+	return fmt.Sprintf("%s, %d a tenant", readable.Count(s.Streams, "stream"), s.PerTenant)
 }
 
 // Run resizes.
@@ -159,13 +151,9 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			shapeDoc
-
-			Before shapeDoc `json:"before"`
-		}{shapeOf(after), shapeOf(before)}
+		doc := document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}
 		return a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%s; before: %s\n", doc.shapeDoc, doc.Before)
+			fmt.Fprintf(w, "%s; before: %s\n", inWords(doc.Shape), inWords(doc.Before))
 		})
 	})
 }
@@ -189,7 +177,7 @@ func (c *queuePause) Run(ctx context.Context, a *app) error {
 		if err := q.Pause(ctx); err != nil {
 			return err
 		}
-		return a.print(pausedDoc{true}, func(w io.Writer) { fmt.Fprintln(w, "paused") })
+		return a.print(document.Paused{Paused: true}, func(w io.Writer) { fmt.Fprintln(w, "paused") })
 	})
 }
 
@@ -212,12 +200,8 @@ func (c *queueResume) Run(ctx context.Context, a *app) error {
 		if err := q.Resume(ctx); err != nil {
 			return err
 		}
-		return a.print(pausedDoc{false}, func(w io.Writer) { fmt.Fprintln(w, "resumed") })
+		return a.print(document.Paused{Paused: false}, func(w io.Writer) { fmt.Fprintln(w, "resumed") })
 	})
-}
-
-type pausedDoc struct {
-	Paused bool `json:"paused"`
 }
 
 type queueDelete struct {
@@ -240,15 +224,12 @@ func (c *queueDelete) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Deleted int `json:"deleted"`
-		}{deleted}
-		return a.print(doc, func(w io.Writer) {
+		return a.print(document.Deleted{Deleted: deleted}, func(w io.Writer) {
 			if deleted == 0 {
 				fmt.Fprintln(w, "there was nothing to delete")
 				return
 			}
-			fmt.Fprintln(w, count(deleted, "key")+" deleted")
+			fmt.Fprintln(w, readable.Count(deleted, "key")+" deleted")
 		})
 	})
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 // queueDead is the noun below queue for messages that were delivered too often.
@@ -41,31 +43,16 @@ Examples:
     millrace queue dead orders --json`
 }
 
-// deadDoc is a dead message in a document.
-type deadDoc struct {
-	ID        string          `json:"id"`
-	Tenant    text            `json:"tenant"`
-	Body      text            `json:"body"`
-	Attempts  int             `json:"attempts"`
-	WrittenAt time.Time       `json:"written_at"`
-	Reason    text            `json:"reason"`
-	Headers   map[string]text `json:"headers"`
-}
-
 // Run lists.
 func (c *deadLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
-		list := []deadDoc{}
-		err := eachDead(ctx, q, func(m fairqueue.DeadMessage) {
-			list = append(list, deadDoc{
-				m.ID, text(m.Tenant), text(m.Body), m.Attempt, m.Written.UTC(), text(m.Reason), headersOf(m.Message),
-			})
-		})
+		list := []document.DeadMessage{}
+		err := eachDead(ctx, q, func(m fairqueue.DeadMessage) { list = append(list, document.OfDead(m)) })
 		if err != nil {
 			return err
 		}
 		doc := struct {
-			Dead []deadDoc `json:"dead"`
+			Dead []document.DeadMessage `json:"dead"`
 		}{list}
 		return a.print(doc, func(w io.Writer) { tableOfDead(w, list) })
 	})
@@ -85,7 +72,7 @@ func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.DeadMes
 	return nil
 }
 
-func tableOfDead(w io.Writer, list []deadDoc) {
+func tableOfDead(w io.Writer, list []document.DeadMessage) {
 	if len(list) == 0 {
 		fmt.Fprintln(w, "nothing is dead")
 		return
@@ -142,10 +129,7 @@ func (c *deadRedrive) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Redriven int `json:"redriven"`
-		}{n}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(n, "message")+" will be tried again") })
+		return a.print(document.Redriven{Redriven: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "message")+" will be tried again") })
 	})
 }
 
@@ -170,9 +154,6 @@ func (c *deadPurge) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Purged int `json:"purged"`
-		}{n}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(n, "message")+" purged") })
+		return a.print(document.Purged{Purged: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "message")+" purged") })
 	})
 }

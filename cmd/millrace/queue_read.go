@@ -9,11 +9,13 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 type queueRead struct {
 	queueName
-	Consumer   text          `required:"" placeholder:"C" help:"Who reads, for people who look at what is in flight."`
+	Consumer   document.Text `required:"" placeholder:"C" help:"Who reads, for people who look at what is in flight."`
 	Max        int           `placeholder:"N" default:"1" help:"How many messages at most, up to 1,000. Defaults to ${default}."`
 	Block      time.Duration `placeholder:"DURATION" help:"For how long to wait for the first one. Defaults to not at all."`
 	Visibility time.Duration `placeholder:"DURATION" default:"30s" help:"After how long they come again unless they are settled or extended, from 10ms to 12h. Defaults to ${default}."`
@@ -27,31 +29,6 @@ Examples:
 
     millrace queue read orders --consumer worker-1
     millrace queue read orders --consumer worker-1 --max 100 --block 30s --visibility 5m --json`
-}
-
-// messageDoc is a message that was delivered.
-type messageDoc struct {
-	ID          string          `json:"id"`
-	Receipt     string          `json:"receipt"`
-	Tenant      text            `json:"tenant"`
-	Body        text            `json:"body"`
-	Attempt     int             `json:"attempt"`
-	PickupDelay int64           `json:"pickup_delay_ms"`
-	Headers     map[string]text `json:"headers"`
-}
-
-func headersOf(m fairqueue.Message) map[string]text {
-	headers := make(map[string]text, len(m.Headers))
-	for name, value := range m.Headers {
-		headers[name] = text(value)
-	}
-	return headers
-}
-
-// readDoc is what a read brought.
-type readDoc struct {
-	Messages []messageDoc `json:"messages"`
-	Paused   bool         `json:"paused,omitempty"`
 }
 
 // Run reads.
@@ -69,18 +46,15 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, fairqueue.Config{Consumer: string(c.Consumer)}, func(q *fairqueue.Queue) error {
 		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: c.Max, Block: c.Block, Visibility: c.Visibility})
-		doc := readDoc{Messages: make([]messageDoc, len(messages)), Paused: errors.Is(err, fairqueue.ErrPaused)}
+		doc := document.OfMessages(messages, errors.Is(err, fairqueue.ErrPaused))
 		if err != nil && !doc.Paused && !errors.Is(err, fairqueue.ErrEmpty) {
 			return err
 		}
 		receipts := make([]string, len(messages))
 		for i, m := range messages {
 			receipts[i] = m.Receipt
-			doc.Messages[i] = messageDoc{
-				m.ID, m.Receipt, text(m.Tenant), text(m.Body), m.Attempt, m.PickupDelay.Milliseconds(), headersOf(m),
-			}
 		}
-		err = a.print(doc, doc.table)
+		err = a.print(doc, func(w io.Writer) { tableOfMessages(w, doc) })
 		if err != nil { // nobody knows the receipts
 			_, _ = q.Extend(ctx, fairqueue.MinVisibility, receipts...) // else they come when they are visible
 		}
@@ -96,7 +70,7 @@ func checkVisibility(d time.Duration) error {
 	return nil
 }
 
-func (doc readDoc) table(w io.Writer) {
+func tableOfMessages(w io.Writer, doc document.Messages) {
 	switch {
 	case doc.Paused:
 		fmt.Fprintln(w, "nothing to read: the queue is paused")
@@ -108,18 +82,18 @@ func (doc readDoc) table(w io.Writer) {
 	fmt.Fprintln(w, "RECEIPT\tTENANT\tATTEMPT\tPICKED UP AFTER\tBODY")
 	for _, m := range doc.Messages {
 		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s\n",
-			m.Receipt, m.Tenant, m.Attempt, duration(time.Duration(m.PickupDelay)*time.Millisecond), excerpt(m.Body))
+			m.Receipt, m.Tenant, m.Attempt, readable.Duration(time.Duration(m.PickupDelay)*time.Millisecond), excerpt(m.Body))
 	}
 }
 
 // excerpt returns the beginning of a body, as a table shows it: on one line.
-func excerpt(body text) string {
+func excerpt(body document.Text) string {
 	const most = 60
-	shown := []rune(text(strings.Join(strings.Fields(string(body)), " ")).String())
+	shown := []rune(document.Text(strings.Join(strings.Fields(string(body)), " ")).String())
 	if len(shown) <= most {
 		return string(shown)
 	}
-	return string(shown[:most]) + "... (" + count(len(body), "byte") + ")"
+	return string(shown[:most]) + "... (" + readable.Count(len(body), "byte") + ")"
 }
 
 type queueAck struct {
@@ -146,7 +120,7 @@ func (c *queueAck) Run(ctx context.Context, a *app) error {
 		doc := struct {
 			Acked int `json:"acked"`
 		}{acked}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, count(acked, "message")+" acknowledged") })
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, readable.Count(acked, "message")+" acknowledged") })
 	})
 }
 
@@ -154,7 +128,7 @@ type queueNack struct {
 	queueName
 	Receipt string        `arg:"" help:"The receipt of a message that could not be handled."`
 	Delay   time.Duration `placeholder:"DURATION" help:"After how long it comes again. Defaults to at once."`
-	Reason  text          `placeholder:"TEXT" help:"Why, for people who find it dead; 512 bytes of it are kept."`
+	Reason  document.Text `placeholder:"TEXT" help:"Why, for people who find it dead; 512 bytes of it are kept."`
 	Dead    bool          `help:"It is not worth another try: let it be dead."`
 }
 
@@ -225,7 +199,7 @@ func (c *queueExtend) Run(ctx context.Context, a *app) error {
 		doc := struct {
 			Extended bool `json:"extended"`
 		}{true}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "invisible for "+duration(c.Visibility)) })
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "invisible for "+readable.Duration(c.Visibility)) })
 	})
 }
 
@@ -243,15 +217,6 @@ Examples:
     millrace queue cancel orders 1795226400123-0.17`
 }
 
-// cancelledDoc is a message that was to be cancelled.
-type cancelledDoc struct {
-	ID  string `json:"id"`
-	Was string `json:"was"`
-}
-
-// nowhere is where a message was that is done, or dead.
-const nowhere = "nowhere"
-
 // Run cancels.
 func (c *queueCancel) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
@@ -259,17 +224,7 @@ func (c *queueCancel) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := struct {
-			Cancelled int            `json:"cancelled"`
-			Messages  []cancelledDoc `json:"messages"`
-		}{Messages: make([]cancelledDoc, len(places))}
-		for i, place := range places {
-			doc.Messages[i] = cancelledDoc{c.IDs[i], nowhere}
-			if place != fairqueue.Nowhere {
-				doc.Messages[i].Was = string(place)
-				doc.Cancelled++
-			}
-		}
+		doc := document.OfCancelled(c.IDs, places)
 		if doc.Cancelled == 0 {
 			return noMessage()
 		}

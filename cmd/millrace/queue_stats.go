@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 type queueStats struct {
@@ -23,54 +25,6 @@ Examples:
     millrace queue stats orders --json | jq .waiting`
 }
 
-// queueStatsDoc is a queue's statistics as a document.
-type queueStatsDoc struct {
-	Name      text             `json:"name"`
-	Waiting   int              `json:"waiting"`
-	InFlight  int              `json:"in_flight"`
-	Delayed   int              `json:"delayed"`
-	Dead      int              `json:"dead"`
-	OldestAge int64            `json:"oldest_age_ms"`
-	Paused    bool             `json:"paused"`
-	Shape     shapeDoc         `json:"shape"`
-	Streams   []streamDoc      `json:"streams"`
-	Counters  queueCountersDoc `json:"counters"`
-}
-
-// streamDoc is one stream.
-type streamDoc struct {
-	Index     int   `json:"index"`
-	Waiting   int   `json:"waiting"`
-	InFlight  int   `json:"in_flight"`
-	OldestAge int64 `json:"oldest_age_ms"`
-}
-
-type queueCountersDoc struct {
-	Written   int64 `json:"written"`
-	Delivered int64 `json:"delivered"`
-	Acked     int64 `json:"acked"`
-	Nacked    int64 `json:"nacked"`
-	Returned  int64 `json:"returned"`
-	Reclaimed int64 `json:"reclaimed"`
-	Expired   int64 `json:"expired"`
-	Cancelled int64 `json:"cancelled"`
-	Buried    int64 `json:"buried"`
-	Redriven  int64 `json:"redriven"`
-	Purged    int64 `json:"purged"`
-}
-
-func newQueueStatsDoc(s fairqueue.Stats) queueStatsDoc {
-	doc := queueStatsDoc{
-		Name: text(s.Name), Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.Delayed, Dead: s.Dead,
-		OldestAge: s.OldestAge.Milliseconds(), Paused: s.Paused, Shape: shapeOf(s),
-		Streams: make([]streamDoc, len(s.Streams)), Counters: queueCountersDoc(s.Counters),
-	}
-	for i, one := range s.Streams {
-		doc.Streams[i] = streamDoc{one.Index, one.Waiting, one.InFlight, one.OldestAge.Milliseconds()}
-	}
-	return doc
-}
-
 // Run shows statistics.
 func (c *queueStats) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
@@ -78,13 +32,13 @@ func (c *queueStats) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := newQueueStatsDoc(s)
-		return a.print(doc, doc.table)
+		doc := document.OfQueueStats(s)
+		return a.print(doc, func(w io.Writer) { tableOfQueue(w, doc) })
 	})
 }
 
-func (doc queueStatsDoc) table(w io.Writer) {
-	fmt.Fprintf(w, "%s (%s)", doc.Name, doc.Shape)
+func tableOfQueue(w io.Writer, doc document.QueueStats) {
+	fmt.Fprintf(w, "%s (%s)", doc.Name, inWords(doc.Shape))
 	if doc.Paused {
 		fmt.Fprint(w, ", paused")
 	}
@@ -92,7 +46,7 @@ func (doc queueStatsDoc) table(w io.Writer) {
 	row := func(name string, waiting, inFlight int, oldest int64) {
 		age := "-"
 		if waiting > 0 {
-			age = duration(time.Duration(oldest) * time.Millisecond)
+			age = readable.Duration(time.Duration(oldest) * time.Millisecond)
 		}
 		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", name, waiting, inFlight, age)
 	}

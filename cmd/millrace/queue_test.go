@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/document"
 )
 
 // writtenDoc is the document of queue write.
@@ -44,7 +45,7 @@ type deliveries struct {
 // take reads from a queue.
 func (s shell) take(name string, args ...string) deliveries {
 	s.t.Helper()
-	return document[deliveries](s, append([]string{"queue", "read", name, "--consumer", "c"}, args...)...)
+	return answer[deliveries](s, append([]string{"queue", "read", name, "--consumer", "c"}, args...)...)
 }
 
 // takeOne reads the one message that a queue has.
@@ -60,13 +61,13 @@ func (s shell) takeOne(name string, args ...string) delivery {
 // put writes a message and returns its id.
 func (s shell) put(name, tenant, body string) string {
 	s.t.Helper()
-	return document[writtenDoc](s, "queue", "write", name, "--tenant", tenant, "--body", body).ID
+	return answer[writtenDoc](s, "queue", "write", name, "--tenant", tenant, "--body", body).ID
 }
 
 // wantSizes checks how many messages wait, are in flight, delayed and dead.
 func (s shell) wantSizes(name string, waiting, inFlight, delayed, dead int) {
 	s.t.Helper()
-	got := document[queueStatsDoc](s, "queue", "stats", name)
+	got := answer[document.QueueStats](s, "queue", "stats", name)
 	sizes := [4]int{got.Waiting, got.InFlight, got.Delayed, got.Dead}
 	if want := [4]int{waiting, inFlight, delayed, dead}; sizes != want {
 		s.t.Errorf("waiting, in flight, delayed, dead = %v, want %v", sizes, want)
@@ -78,7 +79,7 @@ func TestQueueRound(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want(`{"messages":[]}`+"\n", "queue", "read", name, "--consumer", "c", "--json")
 	s.refused(1, "not_found", "queue", "stats", name) // a read creates nothing
-	id := document[writtenDoc](s, "queue", "write", name, "--tenant", "acme", "--body", "hello",
+	id := answer[writtenDoc](s, "queue", "write", name, "--tenant", "acme", "--body", "hello",
 		"--header", "kind=greeting", "--header", "a=b=c,d").ID
 	s.wantSizes(name, 1, 0, 0, 0)
 
@@ -200,7 +201,7 @@ func TestQueueExcerpt(t *testing.T) {
 		strings.Repeat("ä", 61):  strings.Repeat("ä", 60) + "... (122 bytes)",
 		strings.Repeat("b ", 99): strings.Repeat("b ", 30) + "... (198 bytes)",
 	} {
-		if got := excerpt(text(body)); got != want {
+		if got := excerpt(document.Text(body)); got != want {
 			t.Errorf("excerpt(%q) = %q, want %q", body, got, want)
 		}
 	}
@@ -211,8 +212,8 @@ func TestQueueOfBytes(t *testing.T) {
 	s := sharedShell(t)
 	name := redistest.Name(t) + "\xff"
 	const form = `{"base64":"AA=="}` // a body that reads like an encoded one
-	s.feed("\xff\x00\r\n", "queue", "write", text(name).String(), "--tenant", `{"base64":"//4="}`)
-	s.feed(form, "queue", "write", name, "--tenant", "b", "--header", "form="+text(form).String(), "--header", "amp=<&>")
+	s.feed("\xff\x00\r\n", "queue", "write", document.Text(name).String(), "--tenant", `{"base64":"//4="}`)
+	s.feed(form, "queue", "write", name, "--tenant", "b", "--header", "form="+document.Text(form).String(), "--header", "amp=<&>")
 	s.run("queue", "write", name, "--tenant", "c", "--body", form)
 	s.run("queue", "write", name, "--tenant", "d", "--body=", "--header", "empty=")
 
@@ -231,7 +232,7 @@ func TestQueueOfBytes(t *testing.T) {
 		}
 		want := map[string]string{
 			`{"base64":"//4="}`: `{"base64":"/wANCg=="} {}`,
-			`"b"`:               text(form).String() + ` {"amp":"\u003c\u0026\u003e","form":` + text(form).String() + `}`,
+			`"b"`:               document.Text(form).String() + ` {"amp":"\u003c\u0026\u003e","form":` + document.Text(form).String() + `}`,
 			`"c"`:               `"\u0000" {}`,
 			`"d"`:               `"" {"empty":""}`,
 		}
@@ -244,8 +245,8 @@ func TestQueueOfBytes(t *testing.T) {
 		}
 	}
 	found := false
-	for _, n := range document[struct{ Queues []any }](s, "queue", "ls").Queues {
-		found = found || cmp.Equal(n, map[string]any{"base64": encoded(t, name)})
+	for _, n := range answer[struct{ Queues []any }](s, "queue", "ls").Queues {
+		found = found || cmp.Equal(n, map[string]any{"base64": encoded(name)})
 	}
 	if !found {
 		t.Errorf("queue ls does not have %q in base64", name)
@@ -359,7 +360,7 @@ func TestQueueBatchEndsInBetween(t *testing.T) {
 	limit(used + 3<<20)
 	lines := strings.Repeat(`{"tenant":"a","body":"`+strings.Repeat("x", 1000)+`"}`+"\n", 4000)
 	f := s.refusedFed(lines, 1, "full", "queue", "write", "q", "--batch")
-	waiting := document[queueStatsDoc](s, "queue", "stats", "q").Waiting
+	waiting := answer[document.QueueStats](s, "queue", "stats", "q").Waiting
 	if want := fmt.Sprintf("%d of 4000 messages are written: ", waiting); waiting == 0 || !strings.HasPrefix(f.Error, want) || f.Hint == "" {
 		t.Errorf("write on a server that gets full: %+v, want it to begin with %q, and a hint", f, want)
 	}
@@ -410,16 +411,16 @@ func TestQueueWriteInDoubt(t *testing.T) {
 		t.Errorf("write without an answer: %+v, want it to say that it may be written", f)
 	}
 	redistest.Eventually(t, "it is written", func() bool {
-		return document[queueStatsDoc](s, "queue", "stats", "q").Waiting == 2
+		return answer[document.QueueStats](s, "queue", "stats", "q").Waiting == 2
 	})
 	f = s.cutShort(server, 1, "", "queue", "write", "q", "--tenant", "a", "--body", "x", "--dedupe", "17")
 	if !strings.HasPrefix(f.Hint, "Write again within 5 minutes") {
 		t.Errorf("write with a dedupe id and no answer: %+v, want the hint to write again", f)
 	}
 	redistest.Eventually(t, "it is written", func() bool {
-		return document[queueStatsDoc](s, "queue", "stats", "q").Waiting == 3
+		return answer[document.QueueStats](s, "queue", "stats", "q").Waiting == 3
 	})
-	if again := document[writtenDoc](s, "queue", "write", "q", "--tenant", "a", "--body", "x", "--dedupe", "17"); !again.Duplicate {
+	if again := answer[writtenDoc](s, "queue", "write", "q", "--tenant", "a", "--body", "x", "--dedupe", "17"); !again.Duplicate {
 		t.Errorf("write again = %+v, want a duplicate", again)
 	}
 	f = s.cutShort(server, 2, lines(2500), "queue", "write", "q", "--batch")
@@ -507,7 +508,7 @@ func TestQueuePause(t *testing.T) {
 		s.want(`{"paused":true}`+"\n", "queue", "pause", name, "--json")
 	}
 	s.want(`{"messages":[],"paused":true}`+"\n", "queue", "read", name, "--consumer", "c", "--json", "--block", "10ms")
-	if !document[queueStatsDoc](s, "queue", "stats", name).Paused {
+	if !answer[document.QueueStats](s, "queue", "stats", name).Paused {
 		t.Error("stats does not tell that the queue is paused")
 	}
 	s.want(`{"paused":false}`+"\n", "queue", "resume", name, "--json")
@@ -523,7 +524,7 @@ func TestQueueDead(t *testing.T) {
 	for _, m := range s.take(name, "--max", "9").Messages {
 		s.want(`{"nacked":true}`+"\n", "queue", "nack", name, m.Receipt, "--dead", "--reason", "broken", "--json")
 	}
-	listed := document[struct{ Dead []deadDoc }](s, "queue", "dead", "ls", name).Dead
+	listed := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", "ls", name).Dead
 	bodies := make(map[string]string)
 	for _, d := range listed {
 		bodies[d.ID] = string(d.Body)

@@ -16,15 +16,17 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/server/document"
 )
 
 type queueWrite struct {
 	queueName
-	Tenant    text          `placeholder:"T" help:"Whose message it is."`
+	Tenant    document.Text `placeholder:"T" help:"Whose message it is."`
 	Body      optionalText  `placeholder:"TEXT" help:"What the message says. Defaults to standard input, byte for byte."`
 	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
 	Deadline  time.Duration `placeholder:"DURATION" help:"For how long it is worth anything, from now on. Defaults to for ever."`
-	Dedupe    text          `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
+	Dedupe    document.Text `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
 	Header    []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
 	Batch     bool          `help:"Write one message for each line of standard input, which is a JSON object."`
 	Streams   int           `placeholder:"N" help:"How many streams the queue has if it is new. Defaults to 64."`
@@ -33,7 +35,7 @@ type queueWrite struct {
 
 // optionalText is a flag's value that may be empty, and may be absent.
 type optionalText struct {
-	text
+	document.Text
 
 	given bool
 }
@@ -41,7 +43,9 @@ type optionalText struct {
 // Decode reads a flag; kong calls it.
 func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 	o.given = true
-	return o.text.Decode(ctx)
+	var err error
+	o.Text, err = document.ParseText(word(ctx))
+	return err
 }
 
 // Help shows examples.
@@ -77,10 +81,7 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return inDoubt(err, []fairqueue.Draft{draft}, 0)
 		}
-		doc := struct {
-			ID        string `json:"id"`
-			Duplicate bool   `json:"duplicate,omitempty"`
-		}{written[0].ID, written[0].Duplicate}
+		doc := document.OfWritten(written[0])
 		return a.print(doc, func(w io.Writer) {
 			if doc.Duplicate {
 				fmt.Fprintf(w, "%s was written before\n", doc.ID)
@@ -98,7 +99,7 @@ func (c *queueWrite) config() fairqueue.Config {
 // draft returns the message that the flags describe.
 func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error) {
 	d := fairqueue.Draft{
-		Tenant: string(c.Tenant), Body: []byte(c.Body.text),
+		Tenant: string(c.Tenant), Body: []byte(c.Body.Text),
 		Delay: c.Delay, Deadline: c.Deadline, DedupeID: string(c.Dedupe),
 	}
 	if d.Tenant == "" {
@@ -114,7 +115,7 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 		if _, twice := d.Headers[name]; twice {
 			return d, errUsage.Saying("the header %q is given twice", name)
 		}
-		decoded, err := argument(value)
+		decoded, err := document.ParseText(value)
 		if err != nil {
 			return d, err
 		}
@@ -189,7 +190,7 @@ func (c *queueWrite) batch(ctx context.Context, a *app) error {
 			}
 		}
 		return a.print(doc, func(w io.Writer) {
-			fmt.Fprint(w, count(len(written)-doc.Duplicates, "message")+" written")
+			fmt.Fprint(w, readable.Count(len(written)-doc.Duplicates, "message")+" written")
 			if doc.Duplicates > 0 {
 				fmt.Fprintf(w, ", %d written before", doc.Duplicates)
 			}
@@ -223,34 +224,11 @@ func readLines(input []byte) ([]fairqueue.Draft, error) {
 	return drafts, nil
 }
 
-// lineDoc is a message that a line describes.
-type lineDoc struct {
-	Tenant   text            `json:"tenant"`
-	Body     text            `json:"body"`
-	Headers  map[string]text `json:"headers"`
-	Delay    span            `json:"delay"`
-	Deadline span            `json:"deadline"`
-	Dedupe   text            `json:"dedupe"`
-}
-
-// span is a duration in a line: "500ms", "10m".
-type span time.Duration
-
-// UnmarshalText reads a value of a line.
-func (s *span) UnmarshalText(b []byte) error {
-	d, err := time.ParseDuration(string(b))
-	if err != nil {
-		return fmt.Errorf("%q is no duration such as 500ms or 10m", b)
-	}
-	*s = span(d)
-	return nil
-}
-
 func readLine(line []byte) (fairqueue.Draft, error) {
 	if !utf8.Valid(line) {
 		return fairqueue.Draft{}, errors.New(`it is not UTF-8; bytes are given as {"base64":"..."}`)
 	}
-	var doc lineDoc
+	var doc document.Draft
 	decoder := json.NewDecoder(bytes.NewReader(line))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&doc); err != nil {
@@ -259,13 +237,7 @@ func readLine(line []byte) (fairqueue.Draft, error) {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return fairqueue.Draft{}, errors.New("something follows the object")
 	}
-	d := fairqueue.Draft{
-		Tenant: string(doc.Tenant), Body: []byte(doc.Body), Headers: make(map[string]string),
-		Delay: time.Duration(doc.Delay), Deadline: time.Duration(doc.Deadline), DedupeID: string(doc.Dedupe),
-	}
-	for name, value := range doc.Headers {
-		d.Headers[name] = string(value)
-	}
+	d := doc.Message()
 	return d, checkDraft(d)
 }
 

@@ -102,8 +102,8 @@ func (s shell) refusedFed(stdin string, exit int, code string, args ...string) f
 	return f
 }
 
-// document runs a command with --json that must succeed, and reads its document.
-func document[T any](s shell, args ...string) T {
+// answer runs a command with --json that must succeed, and reads its document.
+func answer[T any](s shell, args ...string) T {
 	s.t.Helper()
 	got := s.run(append([]string{"--json"}, args...)...)
 	var doc T

@@ -8,7 +8,7 @@ import (
 
 func TestVersion(t *testing.T) {
 	t.Parallel()
-	got := document[versionDoc](shell{t: t}, "version")
+	got := answer[versionDoc](shell{t: t}, "version")
 	if got.Go != runtime.Version() || got.Version == "" {
 		t.Errorf("version = %+v, want Go %s and some version", got, runtime.Version())
 	}

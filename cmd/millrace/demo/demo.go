@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
 )
@@ -68,8 +69,8 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	if cfg, err = cfg.withDefaults(); err != nil {
 		return report, err
 	}
-	screen := &screen{w: cfg.Progress, live: cfg.Live}
-	server, err := cfg.open(ctx, screen)
+	progress := screen.New(cfg.Progress, cfg.Live)
+	server, err := cfg.open(ctx, progress)
 	if err != nil {
 		return report, err
 	}
@@ -83,7 +84,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 			mimic:    server.mimic,
 			name:     "demo-" + strings.ToLower(rand.Text()[:10]),
 			duration: cmp.Or(cfg.Duration, s.load),
-			screen:   screen,
+			screen:   progress,
 			find:     cfg.embedded.Find,
 			child:    append(slices.Clip(cfg.child), s.name),
 		})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/expiry"
 )
 
@@ -182,11 +183,11 @@ func (p *expiryPlay) look(ctx context.Context) (err error) {
 func (p *expiryPlay) show(elapsed time.Duration) {
 	last := p.looks[len(p.looks)-1]
 	sum := p.ledger.sum()
-	p.screen.show(frame{
-		title: "expiry",
-		done:  elapsed,
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "expiry",
+		Done:  elapsed,
+		Whole: p.duration,
+		Rows: [][]string{
 			{
 				grouped(sum.Reads) + " reads",
 				grouped(perSecond(sum.Hits, elapsed)) + " hits/s",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/failover"
@@ -100,7 +101,7 @@ func playFailover(ctx context.Context, st *stage) (seen Scene, err error) {
 		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))
 	}
 	defer func() { err = errors.Join(err, servers.Stop()) }()
-	st.screen.say("  (on a fleet of its own: %d partitions with %d replicas each, a directory, and %d agents)", failoverPartitions, failoverNodes-1, failoverAgents)
+	st.screen.Say("  (on a fleet of its own: %d partitions with %d replicas each, a directory, and %d agents)", failoverPartitions, failoverNodes-1, failoverAgents)
 
 	p := &failoverPlay{stage: st, servers: servers, members: failover.NewRedis(rueidis.ClientOption{})}
 	defer p.members.Close()
@@ -408,11 +409,11 @@ func (p *failoverPlay) show(doing string) {
 			plain += acknowledged
 		}
 	}
-	p.screen.show(frame{
-		title: "failover",
-		done:  min(time.Since(p.start), p.duration),
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "failover",
+		Done:  min(time.Since(p.start), p.duration),
+		Whole: p.duration,
+		Rows: [][]string{
 			{grouped(confirmed) + " writes confirmed", grouped(plain) + " others", grouped(uncertain) + " uncertain"},
 			{doing},
 		},

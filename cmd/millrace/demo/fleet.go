@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/redisproc"
@@ -84,7 +85,7 @@ func playFleet(ctx context.Context, st *stage) (seen Scene, err error) {
 		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))
 	}
 	defer func() { err = errors.Join(err, servers.Stop()) }()
-	st.screen.say("  (on a fleet of its own: %d partitions with a replica each on %d nodes, and a directory)", fleetPartitions, fleetNodes)
+	st.screen.Say("  (on a fleet of its own: %d partitions with a replica each on %d nodes, and a directory)", fleetPartitions, fleetNodes)
 
 	p := &fleetPlay{stage: st, servers: servers}
 	if p.market, err = newMarket(ctx, servers.URL()); err != nil {
@@ -213,11 +214,11 @@ func (p *fleetPlay) show() {
 		doing = fmt.Sprintf("adding partition %d", fleetPartitions)
 	}
 	t := &p.market.tally
-	p.screen.show(frame{
-		title: "fleet",
-		done:  min(time.Since(p.start), p.duration),
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "fleet",
+		Done:  min(time.Since(p.start), p.duration),
+		Whole: p.duration,
+		Rows: [][]string{
 			{grouped(sum(last.tags)) + " tags", grouped(sum(rates)) + " commands/s", doing},
 			{grouped(t.marks.Load()) + " marks", grouped(t.jobs.Load()) + " messages", grouped(t.reads.Load()) + " reads"},
 			{"commands/s of each partition: " + strings.Join(each, " · ")},

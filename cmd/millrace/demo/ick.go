@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/ick"
 )
 
@@ -246,11 +247,11 @@ func (p *ickPlay) look(ctx context.Context, start time.Time) (err error) {
 	}
 	elapsed := time.Since(start)
 	marks := p.marks.Load()
-	p.screen.show(frame{
-		title: "ick",
-		done:  min(elapsed, p.duration),
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "ick",
+		Done:  min(elapsed, p.duration),
+		Whole: p.duration,
+		Rows: [][]string{
 			{
 				grouped(marks) + " changes",
 				grouped(perSecond(marks, min(elapsed, p.duration))) + "/s",

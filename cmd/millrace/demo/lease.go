@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/lease"
@@ -98,7 +99,7 @@ func playLease(ctx context.Context, st *stage) (seen Scene, err error) {
 		return seen, err
 	}
 	defer client.Close()
-	st.screen.say("  (on a server of its own, with %d MB and maxmemory-policy volatile-lru)", memoryLimit>>20)
+	st.screen.Say("  (on a server of its own, with %d MB and maxmemory-policy volatile-lru)", memoryLimit>>20)
 
 	p := &leasePlay{stage: st, server: client, url: proc.URL()}
 	if err := p.perform(ctx); err != nil {
@@ -193,11 +194,11 @@ func (p *leasePlay) look(ctx context.Context, elapsed time.Duration) (err error)
 	if p.evicted, err = p.info(ctx, "stats", "evicted_keys"); err != nil {
 		return err
 	}
-	p.screen.show(frame{
-		title: "lease",
-		done:  elapsed,
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "lease",
+		Done:  elapsed,
+		Whole: p.duration,
+		Rows: [][]string{
 			{grouped(p.cached) + " values cached", grouped(p.evicted) + " keys evicted"},
 			{
 				fmt.Sprintf("%d of %d locks left", p.locksLeft, holdings),

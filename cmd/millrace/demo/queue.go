@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -280,11 +281,11 @@ func (p *queuePlay) look(ctx context.Context, start time.Time) (err error) {
 	}
 	elapsed := time.Since(start)
 	written, handled := p.ledger.counts()
-	p.screen.show(frame{
-		title: "queue",
-		done:  min(elapsed, p.duration),
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "queue",
+		Done:  min(elapsed, p.duration),
+		Whole: p.duration,
+		Rows: [][]string{
 			{
 				grouped(written) + " messages",
 				grouped(handled) + " handled",

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/scatter"
@@ -75,7 +76,7 @@ func playScatter(ctx context.Context, st *stage) (seen Scene, err error) {
 	if err := p.start(ctx, binary); err != nil {
 		return seen, fmt.Errorf("start servers to scatter over: %w", err)
 	}
-	st.screen.say("  (on %d servers of its own)", shards)
+	st.screen.Say("  (on %d servers of its own)", shards)
 	if err := p.perform(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -175,9 +176,9 @@ func (p *scatterPlay) watch(ctx context.Context, d time.Duration, what string) e
 		if err != nil {
 			return err
 		}
-		p.screen.show(frame{
-			title: "scatter", done: elapsed, whole: d,
-			rows: [][]string{{grouped(p.written.Load()) + " events written", grouped(sum.Value) + " read", what}},
+		p.screen.Show(screen.Frame{
+			Title: "scatter", Done: elapsed, Whole: d,
+			Rows: [][]string{{grouped(p.written.Load()) + " events written", grouped(sum.Value) + " read", what}},
 		})
 		if elapsed == d {
 			return nil
@@ -209,9 +210,9 @@ func (p *scatterPlay) pauseOne(ctx context.Context) error {
 	sum := g.Int(counterKey(0))
 	p.partialE = g.Read(ctx)
 	p.partial, p.missing = sum.Value, sum.Missing
-	p.screen.show(frame{
-		title: "scatter", done: scatterTimeout, whole: scatterTimeout,
-		rows: [][]string{{fmt.Sprintf("server %v does not answer", p.missing), grouped(p.partial) + " read, and it says that it is a part"}},
+	p.screen.Show(screen.Frame{
+		Title: "scatter", Done: scatterTimeout, Whole: scatterTimeout,
+		Rows: [][]string{{fmt.Sprintf("server %v does not answer", p.missing), grouped(p.partial) + " read, and it says that it is a part"}},
 	})
 	return p.servers[1].Resume()
 }

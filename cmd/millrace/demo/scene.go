@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/cmd/millrace/screen"
 )
 
 // scene is one structure's story.
@@ -34,15 +36,15 @@ func scenes() []scene {
 
 // run plays the scene, with progress on the screen.
 func (s scene) run(ctx context.Context, st *stage) (Scene, error) {
-	st.screen.say("\n%s: %s", s.name, s.shows)
+	st.screen.Say("\n%s: %s", s.name, s.shows)
 	if !s.private {
-		st.screen.say("  (under the name %s)", st.name)
+		st.screen.Say("  (under the name %s)", st.name)
 	}
-	st.screen.begin()
-	defer st.screen.wipe()
+	st.screen.Begin()
+	defer st.screen.Wipe()
 	seen, err := s.play(ctx, st)
 	if seen.Skipped != "" {
-		st.screen.say("  skipped: %s", seen.Skipped)
+		st.screen.Say("  skipped: %s", seen.Skipped)
 	}
 	seen.Name, seen.Shows = s.name, s.shows
 	seen.OK = !slices.ContainsFunc(seen.Checks, func(c Check) bool { return !c.OK })
@@ -56,7 +58,7 @@ type stage struct {
 	mimic    bool          // the server is an imitation
 	name     string        // random, for the structure and the keys around it
 	duration time.Duration // of the load
-	screen   *screen
+	screen   *screen.Screen
 	child    []string               // the command that starts a child
 	find     func() (string, error) // the server binary, or redisproc.ErrNotFound
 }

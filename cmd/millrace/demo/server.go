@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/connect"
 )
 
@@ -21,7 +22,7 @@ type server struct {
 
 // open connects to the server that the demo was given, or starts one and says
 // so loudly.
-func (cfg *Config) open(ctx context.Context, screen *screen) (*server, error) {
+func (cfg *Config) open(ctx context.Context, progress *screen.Screen) (*server, error) {
 	if cfg.Redis != "" {
 		client, err := connect.Open(cfg.Redis)
 		if err != nil {
@@ -29,7 +30,7 @@ func (cfg *Config) open(ctx context.Context, screen *screen) (*server, error) {
 		}
 		s := &server{client: client, redis: cfg.Redis, says: public(cfg.Redis)}
 		s.close = func() error { client.Close(); return nil }
-		screen.say("Using %s. What the demo writes there is deleted at the end.", s.says)
+		progress.Say("Using %s. What the demo writes there is deleted at the end.", s.says)
 		return s, nil
 	}
 
@@ -40,13 +41,13 @@ func (cfg *Config) open(ctx context.Context, screen *screen) (*server, error) {
 	s := &server{client: own.Client, redis: own.URL, mimic: !own.Real, close: own.Close}
 	if own.Real {
 		s.says = own.Kind + " (embedded, unix socket)"
-		screen.say("Started a private %s on a unix socket.", own.Kind)
+		progress.Say("Started a private %s on a unix socket.", own.Kind)
 	} else {
 		s.says = own.Kind + " (embedded, an imitation in this process)"
-		screen.say("No redis-server on PATH: using %s, an imitation inside this process.\n"+
+		progress.Say("No redis-server on PATH: using %s, an imitation inside this process.\n"+
 			"It is slow; install redis-server to see the real figures.", own.Kind)
 	}
-	screen.say("NOTHING SURVIVES: the data are gone when the demo ends.\n" +
+	progress.Say("NOTHING SURVIVES: the data are gone when the demo ends.\n" +
 		"To run it on a server of yours, where it cleans up: --redis URL")
 	return s, nil
 }

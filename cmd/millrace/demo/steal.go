@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -187,11 +188,11 @@ func (p *stealPlay) look(ctx context.Context, start time.Time) error {
 	p.mu.Lock()
 	sum, _ := p.sum(collectJob)
 	p.mu.Unlock()
-	p.screen.show(frame{
-		title: "steal",
-		done:  min(elapsed, p.duration),
-		whole: p.duration,
-		rows: [][]string{
+	p.screen.Show(screen.Frame{
+		Title: "steal",
+		Done:  min(elapsed, p.duration),
+		Whole: p.duration,
+		Rows: [][]string{
 			{
 				grouped(requests) + " requests",
 				grouped(perSecond(requests, min(elapsed, p.duration))) + "/s",

@@ -1,0 +1,126 @@
+package bench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace/expiry"
+)
+
+const (
+	readHashes = 1000 // that gets choose from
+	readFields = 10   // of each
+	fieldValue = "sixteen bytes at"
+)
+
+func expiryFigures() []Figure {
+	return []Figure{
+		{Name: "hash_get", What: "expiry get, 50 goroutines", Unit: "gets/s", Sides: []Side{
+			{Name: "expiry", Measure: expiryGets},
+			{Name: "plain HGET", Goal: AtLeast(0.33), Measure: beside(plainGets, plainHashes)},
+		}},
+		{Name: "hash_overdue_p99", What: "expiry overdue p99, 10k hashes, 300 expiries/s, 0.3% of 5k/s", Unit: "ms", Once: true, Sides: []Side{
+			{Name: "reap job", Measure: percentile(99, time.Millisecond, overdue((*expiry.Hashes).ReapJob))},
+			{Name: "uniform sampling", Goal: ValueAtMost(1000), Measure: percentile(99, time.Millisecond, overdue((*expiry.Hashes).SampleJob))},
+		}},
+		{Name: "hash_overdue_most", What: "expiry the same: overdue at most", Unit: "fields", Once: true, Sides: []Side{
+			{Name: "reap job", Measure: mostOverdue((*expiry.Hashes).ReapJob)},
+			{Name: "uniform sampling", Measure: mostOverdue((*expiry.Hashes).SampleJob)},
+		}},
+		{Name: "hash_reap", What: "expiry reap of one hash, 1000 writes/s on it", Unit: "fields/s", Once: true, Sides: []Side{
+			{Name: "reap job", Measure: throughput(reapJob)},
+			{Name: "WATCH and MULTI, 5 fields", Measure: throughput(watchReap(5))},
+			{Name: "WATCH and MULTI, 100 fields", Measure: throughput(watchReap(100))},
+		}},
+		{Name: "hash_reap_undisturbed", What: "expiry slices of that which are not aborted", Unit: "%", Once: true, Sides: []Side{
+			{Name: "reap job", Measure: undisturbed(reapJob)},
+			{Name: "WATCH and MULTI, 5 fields", Measure: undisturbed(watchReap(5))},
+			{Name: "WATCH and MULTI, 100 fields", Measure: undisturbed(watchReap(100))},
+		}},
+	}
+}
+
+func hashName(i int) string  { return "hash:" + strconv.Itoa(i) }
+func fieldName(i int) string { return fmt.Sprintf("field:%07d", i) }
+
+// withHashes has do work on a namespace in which there are hashes with the numbers
+// below n, and deletes it.
+func withHashes(ctx context.Context, p Place, cfg expiry.HashesConfig, n int, do func(h *expiry.Hashes) error) (err error) {
+	h, err := expiry.OpenHashes(ctx, p.Client, p.Name, cfg)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(namespaceKeys(p, cfg.Shards, n)...))) }()
+	return do(h)
+}
+
+// What lies in Redis, as docs/WIRE.md has it.
+func shardKey(p Place, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}", p.Name, shard) }
+
+// namespaceKeys returns the keys of a namespace and of its hashes.
+func namespaceKeys(p Place, shards, hashes int) []string {
+	keys := []string{"mr:hashes:{" + p.Name + "}"}
+	for shard := range shards {
+		base := shardKey(p, shard)
+		keys = append(keys, base, base+":due", base+":req", base+":req_before")
+	}
+	for i := range hashes {
+		base := shardKey(p, int(crc32.ChecksumIEEE([]byte(hashName(i)))%uint32(shards)))
+		keys = append(keys, base+":h:"+hashName(i), base+":t:"+hashName(i))
+	}
+	return keys
+}
+
+func expiryGets(ctx context.Context, p Place) (speed float64, err error) {
+	fields := make(map[string][]byte, readFields)
+	for i := range readFields {
+		fields[fieldName(i)] = []byte(fieldValue)
+	}
+	cfg := expiry.HashesConfig{Shards: expiry.ShardsDefault}
+	err = withHashes(ctx, p, cfg, readHashes, func(h *expiry.Hashes) error {
+		if err := Deal(ctx, readHashes, func(ctx context.Context, i int) error {
+			_, err := h.SetMany(ctx, hashName(i), fields, expiry.SetConfig{TTL: ttl})
+			return err
+		}); err != nil {
+			return err
+		}
+		speed, err = p.Rate(ctx, func(ctx context.Context, _ int) error {
+			_, _, err := h.Get(ctx, hashName(rand.IntN(readHashes)), fieldName(rand.IntN(readFields)))
+			return err
+		})
+		return err
+	})
+	return speed, err
+}
+
+func plainGets(ctx context.Context, p Place) (float64, error) {
+	c, keys := p.Client, plainHashes(p)
+	if err := Deal(ctx, len(keys), func(ctx context.Context, i int) error {
+		hset := c.B().Hset().Key(keys[i]).FieldValue()
+		for j := range readFields {
+			hset = hset.FieldValue(fieldName(j), fieldValue)
+		}
+		return c.Do(ctx, hset.Build()).Error()
+	}); err != nil {
+		return 0, err
+	}
+	return p.Rate(ctx, func(ctx context.Context, _ int) error {
+		hget := c.B().Hget().Key(keys[rand.IntN(readHashes)]).Field(fieldName(rand.IntN(readFields))).Build()
+		return c.Do(ctx, hget).Error()
+	})
+}
+
+// plainHashes returns the keys of hashes of which no field expires, with the hash
+// tags of the shards.
+func plainHashes(p Place) []string {
+	keys := make([]string, readHashes)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("{%s/%d}:plain:%d", p.Name, i%expiry.ShardsDefault, i)
+	}
+	return keys
+}

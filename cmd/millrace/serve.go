@@ -1,0 +1,271 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server"
+)
+
+type serveCommand struct {
+	Listen       string `default:"127.0.0.1:8420" placeholder:"HOST:PORT" help:"Where to listen. What is no loopback address needs credentials. Defaults to ${default}."`
+	AuthFile     string `placeholder:"FILE" help:"Who may ask, a line for each: bearer TOKEN, or basic USER:PASSWORD. Defaults to the lines of $$MILLRACE_AUTH."`
+	AllowActions bool   `help:"Let the pages pause, resize, redrive, purge and delete. Without it they are to look at."`
+	TLSCert      string `name:"tls-cert" placeholder:"FILE" help:"The certificate, with its chain, in PEM. With --tls-key the service speaks HTTPS."`
+	TLSKey       string `name:"tls-key" placeholder:"FILE" help:"The certificate's key, in PEM."`
+	Prefix       string `placeholder:"/PATH" help:"The path below which all of it lies, for a proxy that passes paths on as they are."`
+	Counters     string `placeholder:"URL,URL" help:"The servers over which counters are scattered. Defaults to the Redis at hand, or the fleet's partitions."`
+}
+
+// Help shows examples.
+func (*serveCommand) Help() string {
+	return `An HTTP API for any language at /v1/ (described at /openapi.json), pages that show what is going on at /, and /metrics, /healthz and /readyz.
+
+Without a Redis it starts a private one, which ends with it: for a first try, since nothing survives. A second signal ends it at once; the first lets requests finish.
+
+Secrets are given in files and in the environment, where other users of the machine do not see them. The service sends traces over OTLP (HTTP) if OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says where to.
+
+Examples:
+
+    millrace serve
+    millrace serve --redis redis://127.0.0.1:6379 --allow-actions
+    MILLRACE_AUTH="bearer $(openssl rand -hex 16)" millrace serve --listen 0.0.0.0:8420
+    millrace serve --listen :8420 --auth-file /etc/millrace/auth --tls-cert cert.pem --tls-key key.pem`
+}
+
+// servedDoc says where the service is.
+type servedDoc struct {
+	URL   string `json:"url"`
+	Redis string `json:"redis"` // "given", or the kind of the embedded one
+}
+
+// Run serves.
+func (c *serveCommand) Run(ctx context.Context, a *app) error {
+	logger := a.logger()
+	auth, err := c.auth(a)
+	if err != nil {
+		return err
+	}
+	certificate, err := c.certificate()
+	if err != nil {
+		return err
+	}
+	traces, err := openTraces(ctx, a.env)
+	if err != nil {
+		return err
+	}
+	defer traces.close(logger)
+
+	redis, err := c.open(ctx, a, logger)
+	if err != nil {
+		return err
+	}
+	defer redis.close()
+
+	cfg := server.Config{
+		Client: redis.client, Fleet: redis.fleet, Directory: redis.directory, Counters: redis.counters,
+		Auth: auth, Prefix: c.Prefix, Actions: c.AllowActions, Logger: logger,
+		Hooks: traces.hooks(), Wrap: traces.wrap,
+	}
+	if auth == nil {
+		cfg.Hosts = []string{"localhost", "127.0.0.1", "::1", c.host()}
+	}
+	service, err := server.New(cfg)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
+	if err != nil {
+		return errListen.Saying("cannot listen on %s", c.Listen).With(err)
+	}
+	doc := servedDoc{URL: c.url(listener.Addr(), certificate != nil), Redis: redis.kind}
+	if certificate != nil {
+		listener = tls.NewListener(listener, certificate)
+	}
+	err = a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "Millrace serves at %s\n", doc.URL) })
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return service.Serve(ctx, listener)
+}
+
+var errListen = &millrace.Error{
+	Code: "cannot_listen",
+	Hint: "Another program may be there, perhaps another millrace serve: end it, or choose another address with --listen.",
+}
+
+// host returns the host of --listen.
+func (c *serveCommand) host() string {
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return ""
+	}
+	return host
+}
+
+// loopback reports whether only this machine can reach the service.
+func (c *serveCommand) loopback() bool {
+	host := c.host()
+	return host == "localhost" || net.ParseIP(host) != nil && net.ParseIP(host).IsLoopback()
+}
+
+// url returns where people find the service.
+func (c *serveCommand) url(addr net.Addr, secure bool) string {
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	_, port, _ := net.SplitHostPort(addr.String()) // it is one of ours
+	host := cmp.Or(c.host(), "localhost")
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	return scheme + "://" + net.JoinHostPort(host, port) + c.Prefix + "/"
+}
+
+// auth returns who may ask, and nil when anybody may who is on this machine.
+func (c *serveCommand) auth(a *app) (*server.Auth, error) {
+	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
+		return nil, errUsage.Saying("--listen %s is not HOST:PORT", c.Listen)
+	}
+	text, source := a.env("MILLRACE_AUTH"), "MILLRACE_AUTH"
+	if c.AuthFile != "" {
+		b, err := os.ReadFile(c.AuthFile)
+		if err != nil {
+			return nil, badFile("--auth-file", err)
+		}
+		text, source = string(b), c.AuthFile
+	}
+	if c.AuthFile == "" && text == "" {
+		if c.loopback() {
+			return nil, nil //nolint:nilnil // nobody has to be asked
+		}
+		err := errUsage.Saying("whoever reaches %s could read and change everything", c.Listen)
+		err.Hint = `Set MILLRACE_AUTH to "bearer TOKEN" or "basic USER:PASSWORD", or name a file of such lines with --auth-file; or listen on 127.0.0.1.`
+		return nil, err
+	}
+	auth, err := server.ParseAuth(text)
+	if err != nil {
+		return nil, server.ErrAuth.Saying("%s: %s", source, err)
+	}
+	return auth, nil
+}
+
+// badFile says which flag names a file that cannot be read.
+func badFile(flag string, err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		err = fmt.Errorf("%s: %w", path.Path, path.Err)
+	}
+	return errUsage.Saying("%s: %s", flag, err)
+}
+
+// certificate returns how to speak TLS, and nil when that was not asked for.
+func (c *serveCommand) certificate() (*tls.Config, error) {
+	switch {
+	case c.TLSCert == "" && c.TLSKey == "":
+		return nil, nil //nolint:nilnil // plain HTTP was asked for
+	case c.TLSCert == "" || c.TLSKey == "":
+		return nil, errUsage.Saying("--tls-cert and --tls-key belong together")
+	}
+	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
+	if err != nil {
+		return nil, badFile("--tls-cert, --tls-key", err)
+	}
+	return &tls.Config{
+		MinVersion:   tls.VersionTLS12,
+		Certificates: []tls.Certificate{pair},
+		NextProtos:   []string{"h2", "http/1.1"},
+	}, nil
+}
+
+// served is the Redis that a service works on.
+type served struct {
+	client    rueidis.Client
+	fleet     *fleet.Fleet     // nil for none
+	directory snapshot.Desk    // nil for none
+	counters  *scatter.Scatter // nil for none of their own
+	kind      string           // "given", or what was started
+	ends      []func()
+}
+
+// close gives all of it up, the last opened first.
+func (s *served) close() {
+	for len(s.ends) > 0 {
+		last := len(s.ends) - 1
+		s.ends[last]()
+		s.ends = s.ends[:last]
+	}
+}
+
+// open opens the Redis that was named, or starts one, and says so loudly.
+func (c *serveCommand) open(ctx context.Context, a *app, logger *slog.Logger) (s *served, err error) {
+	s = &served{kind: "given"}
+	defer func() {
+		if err != nil {
+			s.close()
+		}
+	}()
+	switch {
+	case a.url() == "":
+		embedded, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
+		if err != nil {
+			return s, err
+		}
+		s.client, s.kind = embedded.Client, embedded.Kind
+		s.ends = append(s.ends, func() { _ = embedded.Close() }) // it was for a try
+		logger.WarnContext(ctx, "no Redis was named, so a private one was started: NOTHING SURVIVES the end of this service",
+			"kind", embedded.Kind, "hint", "name one with --redis or MILLRACE_REDIS_URL")
+	case isFleet(a.url()):
+		f, err := a.openFleet(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.client, s.fleet = f.Client(), f
+		s.ends = append(s.ends, f.Close)
+		_, option, err := a.fleetURL()
+		if err != nil {
+			return s, err
+		}
+		dir, err := within(ctx, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
+		if err != nil {
+			return s, err
+		}
+		s.directory = dir
+		s.ends = append(s.ends, dir.Close)
+	default:
+		client, err := a.open(ctx)
+		if err != nil {
+			return s, err
+		}
+		s.client = client
+		s.ends = append(s.ends, client.Close)
+	}
+	if c.Counters == "" {
+		return s, nil
+	}
+	servers, err := counterServers(c.Counters)
+	if err != nil {
+		return s, err
+	}
+	if s.counters, err = scatter.New(servers, scatter.Config{}); err != nil {
+		return s, err
+	}
+	s.ends = append(s.ends, s.counters.Close)
+	return s, nil
+}
