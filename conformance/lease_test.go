@@ -132,7 +132,7 @@ func leaseContenders(t *testing.T, on running) {
 func leaseTakeOver(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
 	name := redistest.Name(t)
-	stale := acquire(t, l, name, 100*time.Millisecond, lease.Options{})
+	stale := acquire(t, l, name, 700*time.Millisecond, lease.Options{})
 	var next *lease.Lease
 	redistest.Eventually(t, "the lease is free", func() bool {
 		var err error

@@ -131,6 +131,6 @@ func Code(err error, code string) bool {
 // Denied reports whether the server says that its user may not do that. Redis 7.0
 // gives no code to what it denies to a script.
 func Denied(err error) bool {
-	reply, ok := rueidis.IsRedisErr(err)
-	return ok && (Code(err, "NOPERM") || strings.Contains(reply.Error(), "The user executing the script can't"))
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && (Code(reply, "NOPERM") || strings.Contains(reply.Error(), "The user executing the script can't"))
 }

@@ -175,17 +175,17 @@ func problemOf(err error) *problem {
 
 // nameless returns a name for an error that has none.
 func nameless(err error) *millrace.Error {
-	reply, refused := rueidis.IsRedisErr(err)
+	reply, refused := errors.AsType[*rueidis.RedisError](err)
 	_, unreached := errors.AsType[*net.OpError](err)
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) && !unreached:
 		return errTimeout
-	case unreached, errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), retry.Transient(err):
-		return errUnavailable
 	case retry.Denied(err):
 		return errNoPermission
-	case refused:
+	case refused && !retry.Transient(reply):
 		return errRedis.Saying("Redis refused: %s", reply)
+	case refused, unreached, errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), retry.Transient(err):
+		return errUnavailable
 	}
 	return errFailed
 }

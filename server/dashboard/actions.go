@@ -14,6 +14,9 @@ const (
 	// mostForm is how large a form may be, in bytes.
 	mostForm = 1 << 20
 
+	// formPatience is how long a client may take over a form.
+	formPatience = 10 * time.Second
+
 	// actPatience is how long an action may take.
 	actPatience = 30 * time.Second
 )
@@ -48,6 +51,8 @@ func (d *Dashboard) act(a action) http.HandlerFunc {
 			d.refuse(w, r, errNoPage)
 			return
 		}
+		// Where there is a connection. When the form has come, net/http takes the deadline back.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formPatience))
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		if err := r.ParseForm(); err != nil {
 			d.refuse(w, r, errForm.With(err))

@@ -38,7 +38,7 @@ func Elsewhere() []Absent {
 		{What: "p99 of writes while snapshots are taken", Why: own},
 		{What: "fleet, and tags that move", Why: own},
 		{What: "scatter, a reading of 8 servers 5 ms away", Why: own},
-		{What: "fleet route lookup, cached", Why: "it needs no server: go test -run - -bench Route ./fleet, in a checkout"},
+		{What: "fleet route lookup, cached", Why: "it needs no server: go test -run - -bench LookUp ./fleet, in a checkout"},
 	}
 }
 

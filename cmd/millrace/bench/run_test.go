@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -268,5 +269,18 @@ func TestNames(t *testing.T) {
 		"hash_get hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("names = %s\nwant %s", got, want)
+	}
+}
+
+func TestPageTellsOfEveryFigure(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/BENCHMARKS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range Names() {
+		if !strings.Contains(string(page), "`"+name+"`") {
+			t.Errorf("docs/BENCHMARKS.md has no word about %s", name)
+		}
 	}
 }
