@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -211,8 +213,10 @@ func (f *usersFleet) replace(dir *directory.Redis, option rueidis.ClientOption) 
 		return err == nil && m.Partitions[1].Master.Addr == f.members[3].Addr() && !m.Partitions[1].ReadOnly
 	})
 	f.members[2].Resume()
-	redistest.Eventually(f.t, "it is back as a replica", func() bool {
-		return f.members[2].Info("replication")["master_link_status"] == "up"
+	_, port, err := net.SplitHostPort(f.members[2].Addr())
+	must(f.t, "its address", err)
+	redistest.Eventually(f.t, "it is back as a replica", func() bool { // it is not asked itself: the agent cuts its connections
+		return strings.Contains(f.members[3].Info("replication")["slave0"], "port="+port+",state=online")
 	})
 }
 
