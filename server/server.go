@@ -42,9 +42,9 @@ type Config struct {
 	// snapshots are. It stays the caller's. Defaults to none.
 	Directory snapshot.Desk
 
-	// Counters are the servers over which counters are scattered. It stays the
-	// caller's. Defaults to the fleet's partitions, or else to Client alone.
-	Counters *scatter.Scatter
+	// Counters are the servers over which counters are scattered. Defaults to the
+	// fleet's partitions, or else to Client alone.
+	Counters []scatter.Server
 
 	// Auth is who may ask; all others have 401, save for /healthz and /readyz.
 	// Defaults to nobody being asked, which is for a loopback address, and for
@@ -89,7 +89,7 @@ type Server struct {
 	dashboard *dashboard.Dashboard
 	survey    *survey.Survey
 	recruiter *steal.Recruiter
-	counters  *scatter.Scatter // to be closed; nil if it is the caller's
+	counters  *scatter.Scatter
 	draining  atomic.Bool
 }
 
@@ -126,15 +126,15 @@ func (s *Server) furnish() error {
 	}
 	hooks := append([]millrace.Hook{hook}, cfg.Hooks...)
 	counters := cfg.Counters
-	if counters == nil {
-		clients := []rueidis.Client{cfg.Client}
-		if cfg.Fleet != nil {
-			clients = cfg.Fleet.Partitions()
-		}
-		if counters, err = scatter.New(scatter.Clients(clients...), scatter.Config{Hooks: hooks}); err != nil {
-			return err
-		}
-		s.counters = counters
+	switch {
+	case len(counters) > 0:
+	case cfg.Fleet != nil:
+		counters = scatter.Clients(cfg.Fleet.Partitions()...)
+	default:
+		counters = scatter.Clients(cfg.Client)
+	}
+	if s.counters, err = scatter.New(counters, scatter.Config{Hooks: hooks}); err != nil {
+		return err
 	}
 	s.recruiter = steal.New(steal.Config{Logger: cfg.Logger, Hooks: hooks})
 	if err := upkeep.Install(s.recruiter, cfg.Client); err != nil {
@@ -148,12 +148,12 @@ func (s *Server) furnish() error {
 		return err
 	}
 	if s.api, err = api.New(api.Config{
-		Client: cfg.Client, Counters: counters, Prefix: cfg.Prefix, Enlister: s.recruiter, Hooks: hooks, Logger: cfg.Logger,
+		Client: cfg.Client, Counters: s.counters, Prefix: cfg.Prefix, Enlister: s.recruiter, Hooks: hooks, Logger: cfg.Logger,
 	}); err != nil {
 		return err
 	}
 	s.dashboard, err = dashboard.New(dashboard.Config{
-		Client: cfg.Client, Fleet: cfg.Fleet, Counters: counters, Survey: s.survey,
+		Client: cfg.Client, Fleet: cfg.Fleet, Counters: s.counters, Survey: s.survey,
 		Prefix: cfg.Prefix, Actions: cfg.Actions, Principal: api.Principal, Logger: cfg.Logger,
 	})
 	return err

@@ -199,7 +199,7 @@ type served struct {
 	client    rueidis.Client
 	fleet     *fleet.Fleet     // nil for none
 	directory snapshot.Desk    // nil for none
-	counters  *scatter.Scatter // nil for none of their own
+	counters  []scatter.Server // empty for none of their own
 	kind      string           // "given", or what was started
 	ends      []func()
 }
@@ -259,13 +259,6 @@ func (c *serveCommand) open(ctx context.Context, a *app, logger *slog.Logger) (s
 	if c.Counters == "" {
 		return s, nil
 	}
-	servers, err := counterServers(c.Counters)
-	if err != nil {
-		return s, err
-	}
-	if s.counters, err = scatter.New(servers, scatter.Config{}); err != nil {
-		return s, err
-	}
-	s.ends = append(s.ends, s.counters.Close)
-	return s, nil
+	s.counters, err = counterServers(c.Counters)
+	return s, err
 }

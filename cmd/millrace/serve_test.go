@@ -315,3 +315,40 @@ func TestServeWithoutRedis(t *testing.T) {
 		t.Errorf("a mark: %s %s, %v, want %s", response.Status, got, err, want)
 	}
 }
+
+// TestServeCounters scatters counters over other servers than the one for the rest,
+// and counts the calls to them among the metrics.
+func TestServeCounters(t *testing.T) {
+	t.Parallel()
+	counters := redistest.Start(t, redistest.Options{}).URL() + "," + redistest.Start(t, redistest.Options{}).URL()
+	url := serving(t, map[string]string{"MILLRACE_REDIS_URL": redistest.Shared(t).URL()}, "--counters", counters)
+	ask := func(method, path, body string) string {
+		t.Helper()
+		request, err := http.NewRequestWithContext(t.Context(), method, url+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body != "" {
+			request.Header.Set("Content-Type", "application/json")
+		}
+		response, err := plainClient.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		answer, err := io.ReadAll(response.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.TrimSpace(string(answer))
+	}
+	for range 4 { // by turns
+		ask(http.MethodPost, "v1/counters/impressions/add", `{"n":3}`)
+	}
+	if got, want := ask(http.MethodGet, "v1/counters/impressions", ""), `{"value":12,"servers":2,"answered":2}`; got != want {
+		t.Errorf("the counter is %s, want %s", got, want)
+	}
+	if metrics := ask(http.MethodGet, "metrics", ""); !strings.Contains(metrics, `script="scatter.flush"`) {
+		t.Error("/metrics has no calls to the counters' servers")
+	}
+}
