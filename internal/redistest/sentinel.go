@@ -46,8 +46,10 @@ func Sentinels(t testing.TB, n int) *SentinelServers {
 	for _, sentinel := range s.Sentinels {
 		// Without this, which came with Redis 7.0, sentinels tell each other
 		// of themselves every two seconds, and ask the data servers how they
-		// are every ten: older ones are slower, no more.
-		_, _ = sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100", "PING-PERIOD", "100", "ASK-PERIOD", "100")
+		// are every ten: older ones are slower, no more. And a sentinel that is not
+		// given the processor for two seconds does nothing for the next thirty.
+		_, _ = sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100",
+			"PING-PERIOD", "100", "ASK-PERIOD", "100", "TILT-TRIGGER", "60000")
 	}
 	s.awaitQuorum(r.Master)
 	return s
