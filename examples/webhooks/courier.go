@@ -24,9 +24,6 @@ const (
 )
 
 const (
-	// atOnce is how many deliveries are under way at a time.
-	atOnce = 40
-
 	// answerWithin is how long an endpoint may take. It is short, as all is here
 	// that in life takes minutes.
 	answerWithin = 500 * time.Millisecond
@@ -39,6 +36,7 @@ const (
 type courier struct {
 	endpoints map[string]endpoint // by tenant
 	client    *http.Client
+	hands     int              // how many deliveries are under way at a time
 	failed    func(why string) // told of each attempt that failed
 
 	cut atomic.Int64 // deliveries that were cut off because the time to drain was over
@@ -48,7 +46,7 @@ type courier struct {
 // deliveries that are under way then have ended, too.
 func (c *courier) run(ctx context.Context, queue *fairqueue.Queue) error {
 	return queue.Consume(ctx, fairqueue.ConsumeConfig{
-		Concurrency: atOnce,
+		Concurrency: c.hands,
 		Visibility:  10 * time.Second,
 		Drain:       2 * answerWithin,
 		Backoff: func(attempt int) time.Duration { // shorter than the default, as all is here

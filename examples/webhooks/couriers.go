@@ -13,6 +13,7 @@ import (
 type couriers struct {
 	queue     *fairqueue.Queue
 	endpoints map[string]endpoint
+	hands     int
 	ledger    *ledger
 	fail      func(error) // told when a courier ends by itself
 
@@ -25,7 +26,7 @@ type couriers struct {
 func (c *couriers) start(ctx context.Context) {
 	working, end := context.WithCancel(ctx)
 	c.end = end
-	one := &courier{endpoints: c.endpoints, client: newClient(), failed: c.ledger.failed}
+	one := &courier{endpoints: c.endpoints, client: newClient(c.hands), hands: c.hands, failed: c.ledger.failed}
 	c.all.Go(func() {
 		defer one.client.CloseIdleConnections()
 		err := one.run(working, c.queue)

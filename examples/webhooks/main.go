@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 
-	j := job{redis: *url, streams: *streams, quiet: 20, every: 200 * time.Millisecond, alone: 5 * time.Second, together: 10 * time.Second}
+	j := job{redis: *url, streams: *streams, hands: 40, quiet: 20, every: 200 * time.Millisecond, alone: 5 * time.Second, together: 10 * time.Second}
 	seen, err := j.run(ctx, stderr)
 	if err != nil {
 		fmt.Fprintf(stderr, "webhooks: %v\n", err)

@@ -11,10 +11,10 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// brief is a short job with a noisy tenant who has more than can be delivered
-// meanwhile.
+// brief is a short job with a noisy tenant who has far more than a courier with so few
+// hands can deliver meanwhile, also where little is posted because the machine is busy.
 func brief(url string, streams int) job {
-	return job{redis: url, streams: streams, quiet: 10, every: 100 * time.Millisecond, alone: 500 * time.Millisecond, together: 2 * time.Second}
+	return job{redis: url, streams: streams, hands: 16, quiet: 10, every: 100 * time.Millisecond, alone: 500 * time.Millisecond, together: time.Second}
 }
 
 func TestEveryWebhookIsAccountedFor(t *testing.T) {

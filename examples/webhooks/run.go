@@ -22,6 +22,7 @@ import (
 type job struct {
 	redis    string        // URL; a private Redis when empty
 	streams  int           // of the queue
+	hands    int           // of a courier: how many deliveries are under way at a time
 	quiet    int           // how many quiet tenants there are
 	every    time.Duration // how often each posts, on average
 	alone    time.Duration // how long they do without the noisy tenant
@@ -89,10 +90,10 @@ func (j job) run(ctx context.Context, stderr io.Writer) (o outcome, err error) {
 	}
 	defer stopAccepting()
 
-	post := poster{url: accepting + "/hooks/", client: newClient(), ledger: books}
+	post := poster{url: accepting + "/hooks/", client: newClient(j.quiet + loud), ledger: books}
 	defer post.client.CloseIdleConnections()
 	o = outcome{ledger: books, tenants: len(endpoints)}
-	crew := couriers{queue: queue, endpoints: endpoints, ledger: books, fail: fail}
+	crew := couriers{queue: queue, endpoints: endpoints, hands: j.hands, ledger: books, fail: fail}
 	defer crew.stop() // unless it came to stop
 	crew.start(ctx)
 
@@ -207,9 +208,10 @@ func listen(handler http.Handler, fail func(error)) (url string, stop func(), er
 	return "http://" + listener.Addr().String(), stop, nil
 }
 
-// newClient returns an HTTP client that keeps its connections.
-func newClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 2 * atOnce}}
+// newClient returns an HTTP client that keeps its connections, for so many requests
+// at a time.
+func newClient(atOnce int) *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: atOnce}}
 }
 
 // openRedis connects to the Redis at a URL, or starts one. A program of your own
