@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/members"
 )
 
 // member is the connection to one server.
@@ -30,7 +31,8 @@ type member struct {
 // up nobody but who needs it.
 func newMember(f *Fleet, addr string) *member {
 	m := &member{f: f, addr: addr, ready: make(chan struct{})}
-	option := memberOption(f.cfg.Option, addr)
+	// A server that hangs is noticed about as fast as a reply is too late.
+	option := members.Single(f.cfg.Option, addr, 500*time.Millisecond, time.Second)
 	go func() {
 		defer close(m.ready)
 		// One that cannot be reached now is tried again by each call.
@@ -42,28 +44,6 @@ func newMember(f *Fleet, addr string) *member {
 		m.client = client
 	}()
 	return m
-}
-
-// memberOption returns how to connect to one server: as the user said, but to that
-// server alone, without repeats, and so that a server that hangs is noticed about
-// as fast as a reply is too late.
-func memberOption(option rueidis.ClientOption, addr string) rueidis.ClientOption {
-	option.InitAddress = []string{addr}
-	option.Sentinel = rueidis.SentinelOption{}
-	option.ForceSingleClient = true
-	option.DisableRetry = true
-	option.DisableCache = true
-	option.AlwaysPipelining = true
-	if option.Dialer.Timeout == 0 {
-		option.Dialer.Timeout = 500 * time.Millisecond
-	}
-	if option.Dialer.KeepAlive == 0 {
-		option.Dialer.KeepAlive = 500 * time.Millisecond
-	}
-	if option.ConnWriteTimeout == 0 {
-		option.ConnWriteTimeout = time.Second
-	}
-	return option
 }
 
 // open returns the client when there is one.

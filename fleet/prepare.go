@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -26,11 +27,8 @@ type server struct {
 }
 
 func (c *GrowConfig) connect(m directory.Member) (*server, error) {
-	option := c.Option
-	if option.Dialer.Timeout == 0 {
-		option.Dialer.Timeout = 5 * time.Second // there is no hurry
-	}
-	client, err := rueidis.NewClient(memberOption(option, m.Addr))
+	// For opening a connection there is no hurry.
+	client, err := rueidis.NewClient(members.Single(c.Option, m.Addr, 5*time.Second, time.Second))
 	if err != nil {
 		if client != nil {
 			client.Close()

@@ -2,11 +2,9 @@ package fleet
 
 import (
 	"context"
-	"errors"
-
 	"crypto/tls"
+	"errors"
 	"net"
-
 	"time"
 
 	"github.com/redis/rueidis"

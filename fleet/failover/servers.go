@@ -7,13 +7,12 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/members"
 )
 
 // Servers is how an agent reaches the members. [Redis] is the one in use; tests
@@ -40,77 +39,23 @@ type Servers interface {
 
 // Redis reaches members by their addresses. It is safe for concurrent use. Close
 // it.
-type Redis struct {
-	option rueidis.ClientOption
-
-	mu      sync.Mutex
-	clients map[string]rueidis.Client
-}
+type Redis struct{ pool *members.Pool }
 
 var _ Servers = (*Redis)(nil)
 
 // NewRedis returns the way to members that are connected to as option says: user,
-// password, TLS. Its addresses are not used.
+// password, TLS. Its addresses are not used. Its Dialer.Timeout and ConnWriteTimeout
+// default to 1 second.
 func NewRedis(option rueidis.ClientOption) *Redis {
-	option.Sentinel = rueidis.SentinelOption{}
-	option.ForceSingleClient = true
-	option.DisableCache = true
-	option.DisableRetry = true
-	option.AlwaysPipelining = true
-	if option.Dialer.Timeout == 0 {
-		option.Dialer.Timeout = time.Second
-	}
-	if option.Dialer.KeepAlive == 0 {
-		option.Dialer.KeepAlive = time.Second
-	}
-	if option.ConnWriteTimeout == 0 {
-		option.ConnWriteTimeout = time.Second
-	}
-	return &Redis{option: option, clients: map[string]rueidis.Client{}}
+	return &Redis{members.New(option, time.Second)}
 }
 
 // Close closes the connections.
-func (r *Redis) Close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range r.clients {
-		c.Close()
-	}
-	clear(r.clients)
-}
-
-// client returns the connection to a member. One that cannot be reached now is
-// tried again by each call.
-func (r *Redis) client(addr string) (rueidis.Client, error) {
-	r.mu.Lock()
-	c := r.clients[addr]
-	r.mu.Unlock()
-	if c != nil {
-		return c, nil
-	}
-	option := r.option
-	option.InitAddress = []string{addr}
-	made, err := rueidis.NewClient(option)
-	if made == nil {
-		return nil, err
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if c := r.clients[addr]; c != nil {
-		made.Close()
-		return c, nil
-	}
-	r.clients[addr] = made
-	return made, nil
-}
+func (r *Redis) Close() { r.pool.Close() }
 
 // do sends commands to a member and returns the first error among its answers.
 func (r *Redis) do(ctx context.Context, addr string, build func(b rueidis.Builder) []rueidis.Completed) ([]rueidis.RedisResult, error) {
-	return script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		c, err := r.client(addr)
-		if err != nil {
-			return nil, err
-		}
+	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) ([]rueidis.RedisResult, error) {
 		results := c.DoMulti(ctx, build(c.B())...)
 		for _, result := range results {
 			if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
@@ -227,11 +172,7 @@ func (r *Redis) replicaOf(ctx context.Context, addr, host, port string) error {
 // after it was elected, and may have lost its data, is not promoted. Replicas that
 // follow it by its address would copy it.
 func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64) error {
-	_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
-		c, err := r.client(addr)
-		if err != nil {
-			return struct{}{}, err
-		}
+	_, err := members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
 		return struct{}{}, c.Dedicated(func(c rueidis.DedicatedClient) error {
 			text, err := c.Do(ctx, c.B().Info().Section("server").Build()).ToString()
 			if err != nil {

@@ -160,18 +160,18 @@ func TestArchiveWithoutTheRight(t *testing.T) {
 func TestAnothersSnapshotIsNotFetched(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--rdb-key-save-delay", "10000000"}})
-	option := &newMembers(rueidis.ClientOption{}).option
+	pool := newPool(rueidis.ClientOption{})
 	do(t, server, "SET", "key", "1")
-	another, err := request(t.Context(), option, server.Addr(), 10*time.Second)
+	another, err := pool.request(t.Context(), server.Addr(), 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer another.close()
 	do(t, server, "SET", "key", "2")
 
-	w := &work{k: New(nil, Config{Archive: t.TempDir()}), members: newMembers(rueidis.ClientOption{})}
-	defer w.members.close()
-	before, err := w.members.look(t.Context(), server.Addr())
+	w := &work{k: New(nil, Config{Archive: t.TempDir()}), pool: newPool(rueidis.ClientOption{})}
+	defer w.pool.Close()
+	before, err := w.pool.look(t.Context(), server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,7 +187,7 @@ func real(t *testing.T, args ...string) []byte {
 	t.Helper()
 	server := redistest.Start(t, redistest.Options{TCP: true, Args: args})
 	do(t, server, "SET", "key", strings.Repeat("value", 100))
-	l, err := request(t.Context(), &newMembers(rueidis.ClientOption{}).option, server.Addr(), 10*time.Second)
+	l, err := newPool(rueidis.ClientOption{}).request(t.Context(), server.Addr(), 10*time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,8 +226,8 @@ func member(t *testing.T, then []byte) string {
 // received has a member send this, and returns what came of it and of the archive.
 func received(t *testing.T, sent []byte) (names []string, err error) {
 	t.Helper()
-	w := &work{k: New(nil, Config{Archive: t.TempDir()}), members: newMembers(rueidis.ClientOption{})}
-	defer w.members.close()
+	w := &work{k: New(nil, Config{Archive: t.TempDir()}), pool: newPool(rueidis.ClientOption{})}
+	defer w.pool.Close()
 	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), look{end: 7})
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestFullArchive(t *testing.T) {
 		t.Fatal(err)
 	}
 	sent := append([]byte("$"+strconv.Itoa(len(rdb))+"\r\n"), rdb...)
-	l, err := request(t.Context(), &newMembers(rueidis.ClientOption{}).option, member(t, sent), time.Second)
+	l, err := newPool(rueidis.ClientOption{}).request(t.Context(), member(t, sent), time.Second)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -378,8 +378,8 @@ func TestRotationFails(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(stuck, "not empty"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	w := &work{k: New(nil, Config{Archive: dir, Keep: 1}), members: newMembers(rueidis.ClientOption{})}
-	defer w.members.close()
+	w := &work{k: New(nil, Config{Archive: dir, Keep: 1}), pool: newPool(rueidis.ClientOption{})}
+	defer w.pool.Close()
 	sent := append([]byte("$"+strconv.Itoa(len(rdb))+"\r\n"), rdb...)
 	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), look{})
 	if err != nil {
@@ -400,12 +400,12 @@ func TestSilentMember(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{TCP: true})
 	server.Pause()
 	defer server.Resume()
-	option := &newMembers(rueidis.ClientOption{}).option
-	if _, err := request(t.Context(), option, server.Addr(), 50*time.Millisecond); err == nil {
+	pool := newPool(rueidis.ClientOption{})
+	if _, err := pool.request(t.Context(), server.Addr(), 50*time.Millisecond); err == nil {
 		t.Error("a paused server answers")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	time.AfterFunc(50*time.Millisecond, cancel)
-	_, err := request(ctx, option, server.Addr(), time.Minute)
+	_, err := pool.request(ctx, server.Addr(), time.Minute)
 	wantError(t, "request", err, context.Canceled)
 }

@@ -28,7 +28,7 @@ func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partiti
 			errs[i] = errDown
 			continue
 		}
-		looking.Go(func() { looks[i], errs[i] = w.members.look(ctx, member.Addr) })
+		looking.Go(func() { looks[i], errs[i] = w.pool.look(ctx, member.Addr) })
 	}
 	looking.Wait()
 	if errs[0] != nil {
@@ -77,7 +77,7 @@ const stepLimit = 2 * time.Second
 func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member) (look, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Saying("%s is behind its master", member.Addr))
 	defer cancel()
-	master, err := w.members.look(ctx, p.Master.Addr)
+	master, err := w.pool.look(ctx, p.Master.Addr)
 	if err != nil {
 		return look{}, ErrNoMember.Saying("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).With(err)
 	}
@@ -85,7 +85,7 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 		return look{}, err
 	}
 	for try := 1; ; try++ {
-		l, err := w.members.look(ctx, member.Addr)
+		l, err := w.pool.look(ctx, member.Addr)
 		if err == nil && member.Addr == p.Master.Addr {
 			err = leads(l, m.Fleet, p)
 		} else if err == nil && !follows(l, master) {

@@ -73,8 +73,8 @@ func TestReplicaThatIsBehind(t *testing.T) {
 	opened <- struct{}{} // nothing passes from now on
 	do(t, master, "SET", "key", "value")
 
-	w := &work{k: New(nil, Config{}), members: newMembers(rueidis.ClientOption{})}
-	defer w.members.close()
+	w := &work{k: New(nil, Config{}), pool: newPool(rueidis.ClientOption{})}
+	defer w.pool.Close()
 	p := directory.Partition{Master: directory.Member{Addr: master.Addr()}, Replicas: []directory.Member{{Addr: replica.Addr()}}}
 	m := &directory.Map{Fleet: "fleet", Partitions: []directory.Partition{p}}
 	_, err := w.inStep(t.Context(), m, p, p.Replicas[0])

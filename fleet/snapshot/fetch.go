@@ -23,12 +23,12 @@ type fetch struct {
 func (w *work) ask(ctx context.Context, name archiveName, addr string, before look) (*fetch, error) {
 	f := &fetch{addr: addr, stay: w.k.cfg.Keep}
 	if w.k.cfg.Archive == "" {
-		return f, w.members.bgsave(ctx, addr)
+		return f, w.pool.bgsave(ctx, addr)
 	}
 	if f.draft, f.err = newDraft(w.k.cfg.Archive, name); f.err != nil {
-		return f, w.members.bgsave(ctx, addr)
+		return f, w.pool.bgsave(ctx, addr)
 	}
-	f.link, f.err = request(ctx, &w.members.option, addr, w.k.silence)
+	f.link, f.err = w.pool.request(ctx, addr, w.k.silence)
 	switch {
 	case f.err == nil && f.link.offset >= before.end:
 		return f, nil
@@ -41,7 +41,7 @@ func (w *work) ask(ctx context.Context, name archiveName, addr string, before lo
 	default:
 		f.close()
 		f.draft = nil
-		return f, w.members.bgsave(ctx, addr)
+		return f, w.pool.bgsave(ctx, addr)
 	}
 }
 

@@ -31,16 +31,17 @@ const transferBuffer = 256 << 10
 //
 // A replica that does not say that it can do without a length is given a file: the
 // member saves to its disk, as by BGSAVE, and then sends what it has written.
-func request(ctx context.Context, option *rueidis.ClientOption, addr string, patience time.Duration) (*link, error) {
+func (p pool) request(ctx context.Context, addr string, patience time.Duration) (*link, error) {
+	option := p.Option(addr)
 	dialing, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	conn, err := dial(dialing, option, addr)
+	conn, err := dial(dialing, &option, addr)
 	if err != nil {
 		return nil, err
 	}
 	l := &link{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
 	l.in = bufio.NewReaderSize(&patient{conn, patience}, transferBuffer)
-	if err := l.ask(option); err != nil {
+	if err := l.ask(&option); err != nil {
 		l.close()
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)

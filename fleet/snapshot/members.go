@@ -5,13 +5,12 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/members"
 )
 
 // look is what a member says of itself.
@@ -37,78 +36,19 @@ type look struct {
 // lookLimit is how long a member has to say what it is.
 const lookLimit = 2 * time.Second
 
-// members reaches members by their addresses.
-type members struct {
-	option rueidis.ClientOption
+// pool reaches members by their addresses.
+type pool struct{ *members.Pool }
 
-	mu      sync.Mutex
-	clients map[string]rueidis.Client
-	closed  bool
-}
-
-func newMembers(option rueidis.ClientOption) *members {
-	option.Sentinel = rueidis.SentinelOption{}
-	option.ForceSingleClient = true
-	option.DisableCache = true
-	option.DisableRetry = true
-	option.AlwaysPipelining = true
-	if option.Dialer.Timeout == 0 {
-		option.Dialer.Timeout = time.Second
-	}
-	if option.ConnWriteTimeout == 0 {
-		option.ConnWriteTimeout = 2 * time.Second
-	}
-	return &members{option: option, clients: map[string]rueidis.Client{}}
-}
-
-// close closes the connections.
-func (s *members) close() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.closed = true
-	for _, c := range s.clients {
-		c.Close()
-	}
-}
-
-// client returns the connection to a member. One that cannot be reached now is
-// tried again by each call.
-func (s *members) client(addr string) (rueidis.Client, error) {
-	s.mu.Lock()
-	c := s.clients[addr]
-	s.mu.Unlock()
-	if c != nil {
-		return c, nil
-	}
-	option := s.option
-	option.InitAddress = []string{addr}
-	made, err := rueidis.NewClient(option)
-	if made == nil {
-		return nil, err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch c := s.clients[addr]; {
-	case s.closed:
-		made.Close()
-		return nil, rueidis.ErrClosing
-	case c != nil:
-		made.Close()
-		return c, nil
-	}
-	s.clients[addr] = made
-	return made, nil
+// newPool allows more silence than others do: a member that forks is silent.
+func newPool(option rueidis.ClientOption) pool {
+	return pool{members.New(option, 2*time.Second)}
 }
 
 // look asks a member what it is.
-func (s *members) look(ctx context.Context, addr string) (look, error) {
+func (p pool) look(ctx context.Context, addr string) (look, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, lookLimit, errors.New("it does not answer"))
 	defer cancel()
-	return script.Prompt(ctx, func(ctx context.Context) (look, error) {
-		c, err := s.client(addr)
-		if err != nil {
-			return look{}, err
-		}
+	return members.Ask(ctx, p.Pool, addr, func(ctx context.Context, c rueidis.Client) (look, error) {
 		// The clock first: what happens after it is later than it.
 		results := c.DoMulti(ctx, c.B().Time().Build(), c.B().Info().Build(), c.B().Get().Key(directory.IdentityKey).Build())
 		clock, err := results[0].AsIntSlice()
@@ -168,14 +108,10 @@ func parse(info string) look {
 
 // bgsave asks a member to save its data. An error of the connection says nothing:
 // the fork may have held the answer up.
-func (s *members) bgsave(ctx context.Context, addr string) error {
+func (p pool) bgsave(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, lookLimit)
 	defer cancel()
-	_, err := script.Prompt(ctx, func(ctx context.Context) (string, error) {
-		c, err := s.client(addr)
-		if err != nil {
-			return "", err
-		}
+	_, err := members.Ask(ctx, p.Pool, addr, func(ctx context.Context, c rueidis.Client) (string, error) {
 		return c.Do(ctx, c.B().Bgsave().Build()).ToString()
 	})
 	if refusal, ok := rueidis.IsRedisErr(err); ok {

@@ -68,7 +68,7 @@ func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool 
 				continue
 			}
 			looking.Go(func() {
-				l, err := w.members.look(ctx, member.Addr)
+				l, err := w.pool.look(ctx, member.Addr)
 				if err == nil && (l.saving || l.forked || l.copying) {
 					found.Store(true)
 				}
@@ -87,7 +87,7 @@ func (w *work) await(ctx context.Context, addr string, before look) (look, error
 		if !retry.Sleep(ctx, pace.Pause(try)) {
 			return look{}, context.Cause(ctx)
 		}
-		l, err := w.members.look(ctx, addr)
+		l, err := w.pool.look(ctx, addr)
 		switch {
 		case err != nil && time.Since(heard) < w.k.silence:
 			continue

@@ -270,12 +270,12 @@ func TestBusyMember(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--rdb-key-save-delay", "10000000"}})
 	do(t, server, "SET", "key", "value")
-	w := newMembers(rueidis.ClientOption{})
-	defer w.close()
+	p := newPool(rueidis.ClientOption{})
+	defer p.Close()
 	for _, command := range []string{"BGREWRITEAOF", "BGSAVE"} {
 		do(t, server, command)
-		wantError(t, "BGSAVE beside "+command, w.bgsave(t.Context(), server.Addr()), errBusy)
-		_, err := request(t.Context(), &w.option, server.Addr(), 50*time.Millisecond)
+		wantError(t, "BGSAVE beside "+command, p.bgsave(t.Context(), server.Addr()), errBusy)
+		_, err := p.request(t.Context(), server.Addr(), 50*time.Millisecond)
 		wantError(t, "request beside "+command, err, errBusy)
 		do(t, server, "FLUSHALL") // which ends the snapshot
 		do(t, server, "SET", "key", "value")

@@ -29,9 +29,9 @@ type outcome struct {
 
 // work is the taking of snapshots by one call.
 type work struct {
-	k       *Keeper
-	plan    plan
-	members *members
+	k    *Keeper
+	plan plan
+	pool pool
 
 	working  sync.WaitGroup
 	outcomes chan outcome
@@ -41,11 +41,11 @@ type work struct {
 // work takes snapshots as the plan says until that ends it, or ctx.
 func (k *Keeper) work(ctx context.Context, p plan) error {
 	ctx, cancel := context.WithCancel(ctx)
-	w := &work{k: k, plan: p, members: newMembers(k.cfg.Option), outcomes: make(chan outcome), busy: map[int]string{}}
+	w := &work{k: k, plan: p, pool: newPool(k.cfg.Option), outcomes: make(chan outcome), busy: map[int]string{}}
 	defer func() {
 		cancel()
 		w.working.Wait()
-		w.members.close()
+		w.pool.Close()
 	}()
 	for ctx.Err() == nil {
 		s, err := k.see(ctx)
