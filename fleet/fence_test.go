@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // unfenced are settings under which the fence never closes.
@@ -170,6 +171,24 @@ func TestDirectoryIsAway(t *testing.T) {
 	}
 	tf.dirs.Restart()
 	redistest.Eventually(t, "writes are taken again", func() bool { return set(ctx, c, "{b}", "x") == nil })
+}
+
+// TestSilentDirectoryIsWaitedOut freezes the directory until the view is old, and for
+// longer than it is asked at once: a structure's call takes longer then, and does not
+// fail.
+func TestSilentDirectoryIsWaitedOut(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, quick)
+	f := tf.open(Config{})
+	must(t, put(t.Context(), f.Client(), "{a}", "x"))
+	structure := &script.Runner{Client: f.Client()}
+	incr := script.New("incr", "return redis.call('INCR', KEYS[1])")
+	tf.dirs.Pause()
+	defer tf.dirs.Resume()
+	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(t.Context(), f.Client(), "{a}", "y"), ErrReadOnly) })
+	time.AfterFunc(4*quick.ViewLife, tf.dirs.Resume)
+	_, err := structure.Run(t.Context(), incr, "{a}n")
+	must(t, err)
 }
 
 // TestEpochsNeverGoBack gives the directory an old map.

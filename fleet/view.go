@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"crypto/rand"
+	"fmt"
 	"maps"
 	"slices"
 	"sync/atomic"
@@ -129,8 +130,11 @@ func (f *Fleet) ask() error {
 	if old != nil {
 		life, epoch = time.Duration(old.viewLife), old.m.Epoch
 	}
+	// That the directory is silent is not the end of anybody's context: whoever waits
+	// for the answer may ask again.
+	silent := fmt.Errorf("it did not answer within %v", life)
 	asked := f.now()
-	ctx, cancel := context.WithTimeout(f.ended, life)
+	ctx, cancel := context.WithTimeoutCause(f.ended, life, silent)
 	defer cancel()
 	m, err := f.dir.Confirm(ctx, epoch)
 	if err == nil && m == nil {
@@ -139,7 +143,7 @@ func (f *Fleet) ask() error {
 	}
 	if err != nil {
 		asked = never
-		ctx, cancel := context.WithTimeout(f.ended, life)
+		ctx, cancel := context.WithTimeoutCause(f.ended, life, silent)
 		defer cancel()
 		var failed error
 		if m, failed = f.dir.Load(ctx); failed != nil {
