@@ -11,6 +11,10 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
+// tries is how often a figure may fail: what keeps limits of time can miss them on a
+// busy machine, and what has rotted fails each time.
+const tries = 3
+
 // TestEverySideRuns keeps the benchmarks from rotting. It measures nothing, and leaves
 // out what package cmd/millrace/bench tests.
 func TestEverySideRuns(t *testing.T) {
@@ -26,6 +30,10 @@ func TestEverySideRuns(t *testing.T) {
 			continue
 		}
 		r, err := f.Compare(t.Context(), at.Place, 1, func(int, string) {})
+		for again := 1; err != nil && again < tries; again++ {
+			t.Logf("try %d: %v", again, err)
+			r, err = f.Compare(t.Context(), at.Place, 1, func(int, string) {})
+		}
 		if err != nil {
 			t.Fatal(err)
 		}

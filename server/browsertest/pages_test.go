@@ -59,9 +59,13 @@ func TestPages(t *testing.T) {
 			t.Run(screen.name+"/"+page.name, func(t *testing.T) {
 				b.t = t
 				b.visit(town.url + page.path)
+				// Of a chart itself the browser lets nobody read twice without a warning.
 				b.await("charts", `[...document.querySelectorAll('figure.chart')].every(f => {
 					const c = f.querySelector('canvas')
-					return c && c.width > 0 && c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(x => x > 0)
+					if (!c || !c.width) return false
+					const copy = new OffscreenCanvas(c.width, c.height).getContext('2d', {willReadFrequently: true})
+					copy.drawImage(c, 0, 0)
+					return copy.getImageData(0, 0, c.width, c.height).data.some(x => x > 0)
 				})`)
 				if wide := eval[int64](b, `document.documentElement.scrollWidth`); wide > screen.width {
 					t.Errorf("%s is %d pixels wide, on a screen of %d", page.path, wide, screen.width)
