@@ -136,6 +136,10 @@ func TestEmptyServerIsNoFleet(t *testing.T) {
 	}
 }
 
+// prompt is how soon a call returns that is cancelled, at best: on a machine that is
+// busy the next moment may be late.
+const prompt = 50 * time.Millisecond
+
 // TestFrozenMaster stops the master, which then accepts connections and says
 // nothing. No call takes longer than its context, and the other servers are asked in
 // time.
@@ -155,7 +159,7 @@ func TestFrozenMaster(t *testing.T) {
 		"Hint":    func(ctx context.Context) error { return d.Hint(ctx, Hint{"a:1", "x"}) },
 	} {
 		best := time.Hour
-		for range 4 {
+		for try := 0; try < 20 && best > prompt; try++ {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			var cancelled time.Time
 			timer := time.AfterFunc(120*time.Millisecond, func() {
@@ -172,12 +176,12 @@ func TestFrozenMaster(t *testing.T) {
 			}
 			cancel()
 		}
-		if best > 50*time.Millisecond {
-			t.Errorf("%s returns %v after the cancel, more than 50 ms", name, best)
+		if best > prompt {
+			t.Errorf("%s returns %v after the cancel, more than %v", name, best, prompt)
 		}
 	}
 	began := time.Now()
-	if _, err := d.Confirm(within(t, 300*time.Millisecond), 1); err == nil || time.Since(began) > 500*time.Millisecond {
+	if _, err := d.Confirm(within(t, 300*time.Millisecond), 1); err == nil || time.Since(began) > time.Second {
 		t.Errorf("Confirm of a frozen master = %v after %v", err, time.Since(began))
 	}
 
@@ -206,7 +210,7 @@ func TestFrozenBetween(t *testing.T) {
 	defer r.Master.Resume()
 	for _, moment := range []string{"HELLO", "EVAL"} {
 		best := time.Hour
-		for range 3 {
+		for try := 0; try < 20 && best > prompt; try++ {
 			d, frozen := freezeAt(t, r, moment)
 			ctx, cancel := context.WithCancel(t.Context())
 			changed := make(chan error, 1)
@@ -218,8 +222,8 @@ func TestFrozenBetween(t *testing.T) {
 			best = min(best, time.Since(cancelled))
 			r.Master.Resume()
 		}
-		if best > 50*time.Millisecond {
-			t.Errorf("Change returns %v after the cancel, more than 50 ms, frozen at %s", best, moment)
+		if best > prompt {
+			t.Errorf("Change returns %v after the cancel, more than %v, frozen at %s", best, prompt, moment)
 		}
 	}
 	// What was sent and cancelled may be done all the same.
