@@ -28,7 +28,7 @@ const (
 	inHand = 4
 
 	// killedVisibility is after how long those of a killed one come again.
-	killedVisibility = 500 * time.Millisecond
+	killedVisibility = 1500 * time.Millisecond
 )
 
 // beWorker handles messages until it is killed, and says on its standard output

@@ -50,7 +50,7 @@ func beHolder(spec string) error {
 		return err
 	}
 	ctx := context.Background()
-	held, err := l.Acquire(ctx, name, 500*time.Millisecond, Options{MaxHold: time.Minute})
+	held, err := l.Acquire(ctx, name, 2*time.Second, Options{MaxHold: time.Minute})
 	if err != nil {
 		return err
 	}
