@@ -81,7 +81,7 @@ func newPatient(ctx context.Context, client rueidis.Client) *patient {
 
 // ask puts one question to the server.
 func (p *patient) ask(ctx context.Context, question rueidis.Completed) rueidis.RedisResult {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := script.Within(ctx, patience)
 	defer cancel()
 	answer, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.RedisResult, error) {
 		return p.client.Do(ctx, question), nil

@@ -153,6 +153,19 @@ func TestGoneServer(t *testing.T) {
 	}
 }
 
+// TestHangingServer: what it says is the doctor's limit, not a deadline of the caller's.
+func TestHangingServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	server.Pause()
+	defer server.Resume()
+	r := examined(t, client)
+	if got, want := r.Nodes[0].Findings[0].Value, "no answer within 5s"; got != want {
+		t.Errorf("finding = %q, want %q", got, want)
+	}
+}
+
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	set := redistest.Replicated(t, 1)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/wake"
 )
 
@@ -182,7 +183,7 @@ func (d *desk) read(turn []*reader, number int) {
 			prefer = append(prefer, r.cfg.Prefer-1)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), callPatience)
+	ctx, cancel := script.Within(context.Background(), callPatience)
 	defer cancel()
 	t, err := d.q.take(ctx, turn[0].cfg, most, prefer)
 	if missing := most - len(t.entries); err == nil && missing > 0 && !t.paused {

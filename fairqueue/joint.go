@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // joint has calls that goroutines make at the same time share one script call,
@@ -79,7 +80,7 @@ func (j *joint[In, Out]) serve() {
 		for _, p := range parts {
 			all = append(all, p.in...)
 		}
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(parts[0].ctx), callPatience)
+		ctx, cancel := script.Within(context.WithoutCancel(parts[0].ctx), callPatience)
 		out, err := j.call(ctx, all)
 		cancel()
 		for _, p := range parts {

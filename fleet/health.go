@@ -80,22 +80,21 @@ func (p *partition) health(ctx context.Context, m *member) health {
 		}
 		return *h
 	default:
-		ctx, cancel := context.WithTimeout(ctx, time.Duration(p.v.replyLimit))
-		defer cancel()
 		return p.check(ctx, m)
 	}
 }
 
-// check asks the master how far it is, and then the replica how far that is.
+// check asks the master how far it is, and then the replica how far that is. Each has
+// half of ReplyLimit, so that a master that hangs leaves its replica the time to
+// answer.
 func (p *partition) check(ctx context.Context, m *member) health {
 	next := health{at: p.f.now()}
-	reached, known := int64(0), false
-	if master, err := p.master().open(ctx); err == nil {
-		info, err := master.Do(ctx, master.B().Info().Section("replication").Build()).ToString()
-		reached, known = number(info, "master_repl_offset"), err == nil
-	}
-	if c, err := m.open(ctx); err == nil {
-		replies := c.DoMulti(ctx, c.B().Info().Section("replication").Build(), c.B().Get().Key(identityKey(baseKey)).Build())
+	limit := time.Duration(p.v.replyLimit) / 2
+	reached, known := p.reached(ctx, limit)
+	asking, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	if c, err := m.open(asking); err == nil {
+		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(identityKey(baseKey)).Build())
 		info, err := replies[0].ToString()
 		identity, _ := replies[1].ToString()
 		if err == nil && identity == p.identity() {
@@ -109,8 +108,22 @@ func (p *partition) check(ctx context.Context, m *member) health {
 			next.caughtUp = next.at
 		}
 	}
-	m.health.Store(&next)
+	if ctx.Err() == nil { // else it says nothing of the replica
+		m.health.Store(&next)
+	}
 	return next
+}
+
+// reached asks the master how far it is.
+func (p *partition) reached(ctx context.Context, limit time.Duration) (offset int64, known bool) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	c, err := p.master().open(ctx)
+	if err != nil {
+		return 0, false
+	}
+	info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
+	return number(info, "master_repl_offset"), err == nil
 }
 
 // field returns a field of what INFO said.

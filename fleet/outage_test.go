@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -146,6 +147,43 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 	must(t, err)
 	if got := status.Partitions[0].State; got != directory.ReadOnly {
 		t.Errorf("the state of a partition without its master is %s, want read-only", got)
+	}
+}
+
+// TestReadsGoOnWithoutASilentMaster: a master that hangs does not use up the time in
+// which its replica is asked.
+func TestReadsGoOnWithoutASilentMaster(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 1, directory.Settings{})
+	f, ctx := tf.open(Config{}), t.Context()
+	must(t, put(ctx, f.Client(), "{a}", "x"))
+	awaitKeys(t, tf.masters[0], tf.copies[0][0])
+	tf.masters[0].Pause()
+	defer tf.masters[0].Resume()
+	for range 3 {
+		if got, err := get(ctx, f.Client(), "{a}"); err != nil || got != "x" {
+			t.Errorf("GET = %q, %v, want x", got, err)
+		}
+	}
+}
+
+// TestACallersEndIsNoSickness: what a call whose context has ended could not find out of
+// a replica is not held against it.
+func TestACallersEndIsNoSickness(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 1, calm)
+	f, ctx := tf.open(Config{}), t.Context()
+	must(t, put(ctx, f.Client(), "{a}", "x"))
+	awaitKeys(t, tf.masters[0], tf.copies[0][0])
+	p := f.view.Load().partitions[0]
+	ended, cancel := context.WithCancel(ctx)
+	cancel()
+	if p.health(ended, p.members[1]).synced {
+		t.Error("a call whose context has ended was answered")
+	}
+	tf.masters[0].Kill()
+	if got, err := get(ctx, f.Client(), "{a}"); err != nil || got != "x" {
+		t.Errorf("GET after another's call was cancelled = %q, %v, want x", got, err)
 	}
 }
 

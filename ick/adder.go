@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/internal/script"
 )
 
 // callsAtOnce is how many shared calls are under way at once: while the server
@@ -128,7 +130,7 @@ func (a *Adder) send() {
 
 func (f *folding) send(k *Ick) {
 	defer close(f.done)
-	ctx, cancel := context.WithTimeout(context.Background(), adderPatience)
+	ctx, cancel := script.Within(context.Background(), adderPatience)
 	defer cancel()
 	f.outcomes, f.err = k.send(ctx, "0", f.marks...)
 }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
 )
 
 // releasePatience is for how long a release tries, whatever becomes of the
@@ -55,7 +57,7 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 	if err := cmp.Or(CheckName(name), CheckToken(token)); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), releasePatience)
+	ctx, cancel := script.Within(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
 	reply, err := l.call(ctx, l.scripts.release, baseKey(name), token)
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Config says how an agent works. The zero value works.
@@ -171,7 +172,7 @@ func (a *Agent) work(ctx context.Context) {
 
 // confirm returns the map of now, from where it is changed.
 func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	ctx, cancel := script.Within(ctx, 2*time.Second)
 	defer cancel()
 	m, err := a.desk.Confirm(ctx, 0)
 	if err == nil {

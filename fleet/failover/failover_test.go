@@ -376,3 +376,28 @@ func TestSwitch(t *testing.T) {
 		})
 	}
 }
+
+// silentOnce is a desk at which nobody is the first time.
+type silentOnce struct {
+	Desk
+
+	asked int
+}
+
+func (d *silentOnce) Confirm(ctx context.Context, _ int64) (*directory.Map, error) {
+	if d.asked++; d.asked == 1 {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return &directory.Map{Partitions: []directory.Partition{{Master: directory.Member{Addr: "a"}}}}, nil
+}
+
+// TestSettledWaitsASilentDirectoryOut: that one question was not answered is not the end
+// of the time that a switch has.
+func TestSettledWaitsASilentDirectoryOut(t *testing.T) {
+	t.Parallel()
+	addr, err := New(&silentOnce{}, nil, Config{}).settled(t.Context(), 0)
+	if addr != "a" || err != nil {
+		t.Errorf("settled = %q, %v, want a", addr, err)
+	}
+}

@@ -34,14 +34,13 @@ func (p Policy) Do(ctx context.Context, try func(number int) error) error {
 		patience = 5 * time.Second
 	}
 	var start time.Time
+	closed := false
 	for number := 1; ; number++ {
 		err := try(number)
-		// A call whose context ends may take its connection along, and others on it
-		// are told that they were cancelled.
-		foreign := errors.Is(err, context.Canceled) && ctx.Err() == nil
-		if err == nil || !Transient(err) && !foreign {
+		if err == nil || !Transient(err) && !foreign(ctx, err, closed) {
 			return err
 		}
+		closed = errors.Is(err, rueidis.ErrClosing)
 		pause := p.Pause(number)
 		if number == 1 {
 			start = time.Now()
@@ -50,9 +49,28 @@ func (p Policy) Do(ctx context.Context, try func(number int) error) error {
 			return err
 		}
 		if !Sleep(ctx, pause) {
-			return fmt.Errorf("%w (last error: %w)", context.Cause(ctx), err)
+			if cause := context.Cause(ctx); !errors.Is(err, cause) {
+				err = fmt.Errorf("%w (last error: %w)", cause, err)
+			}
+			return err
 		}
 	}
+}
+
+// foreign reports whether an error speaks of an end that is not the caller's, and
+// passes. Closed says that the try before was told that the client is closed.
+//
+// A call whose context ends may take its connection along, and others on it are told
+// that they were cancelled, or that they were too late. So are those for whom a
+// connection is opened too slowly. And a client that follows the master to another
+// server closes the connection to the one before under its calls: only who is told so
+// twice has a client that is closed.
+func foreign(ctx context.Context, err error, closed bool) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.Is(err, rueidis.ErrClosing) && !closed
 }
 
 // Pause returns how long to wait after the failed try with that number: between

@@ -66,19 +66,41 @@ func TestDoEndsWithSuccessAnswerOrContext(t *testing.T) {
 	})
 }
 
-// TestAnothersCancellation: a call that is told that it was cancelled, though its
-// own context goes on, is repeated.
-func TestAnothersCancellation(t *testing.T) {
+// TestAnothersEnd: a call that is told that it was cancelled, too late or on a closed
+// connection, though its own context goes on, is repeated.
+func TestAnothersEnd(t *testing.T) {
+	t.Parallel()
+	for _, end := range []error{context.Canceled, context.DeadlineExceeded, rueidis.ErrClosing} {
+		tries := 0
+		err := retry.Policy{}.Do(t.Context(), func(int) error {
+			if tries++; tries == 1 {
+				return end
+			}
+			return nil
+		})
+		if err != nil || tries != 2 {
+			t.Errorf("Do after %v = %v after %d tries, want success at the second", end, err, tries)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		tries = 0
+		err = retry.Policy{}.Do(ctx, func(int) error { tries++; return end })
+		if !errors.Is(err, end) || tries != 1 {
+			t.Errorf("Do with an ended context = %v after %d tries, want %v after one", err, tries, end)
+		}
+	}
+}
+
+// TestClosedClient: a client that is closed twice in a row is closed for good.
+func TestClosedClient(t *testing.T) {
 	t.Parallel()
 	tries := 0
 	err := retry.Policy{}.Do(t.Context(), func(int) error {
-		if tries++; tries == 1 {
-			return context.Canceled
-		}
-		return nil
+		tries++
+		return []error{rueidis.ErrClosing, io.EOF, rueidis.ErrClosing, rueidis.ErrClosing}[tries-1]
 	})
-	if err != nil || tries != 2 {
-		t.Errorf("Do = %v after %d tries, want success at the second", err, tries)
+	if !errors.Is(err, rueidis.ErrClosing) || tries != 4 {
+		t.Errorf("Do = %v after %d tries, want %v after 4", err, tries, rueidis.ErrClosing)
 	}
 }
 

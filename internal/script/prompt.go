@@ -2,6 +2,8 @@ package script
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 )
 
@@ -28,11 +30,34 @@ func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	}()
 	select {
 	case a := <-answers:
-		return a.value, a.err
+		return a.value, caused(ctx, a.err)
 	case <-ctx.Done():
 		var none T
 		return none, context.Cause(ctx)
 	}
+}
+
+// Within is context.WithTimeout for a limit of the library's own. What ends with it says
+// that there was no answer, and not that a deadline has passed which no caller set; it
+// is context.DeadlineExceeded all the same.
+func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, silence{limit})
+}
+
+// silence is that a server did not answer within the limit.
+type silence struct{ limit time.Duration }
+
+func (s silence) Error() string { return fmt.Sprintf("no answer within %v", s.limit) }
+
+func (s silence) Is(err error) bool { return err == context.DeadlineExceeded }
+
+// caused returns the cause of the end of ctx for an error that only tells that it has
+// ended.
+func caused(ctx context.Context, err error) error {
+	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return context.Cause(ctx)
+	}
+	return err
 }
 
 // endless returns a context that ends when ctx does, but shows no deadline.

@@ -101,6 +101,7 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 	busy := r.underWay.Add(1) > crowd
 	if now := time.Now().UnixMilli(); busy && number == 1 && now-r.answered.Load() < trust {
 		reply, err = r.eval(endless(ctx), s, key, args)
+		err = caused(ctx, err)
 	} else if reply, err = Prompt(ctx, func(ctx context.Context) (rueidis.RedisMessage, error) {
 		return r.eval(ctx, s, key, args)
 	}); err == nil {

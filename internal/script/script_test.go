@@ -3,8 +3,10 @@ package script_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -144,5 +146,59 @@ func TestFrozenServer(t *testing.T) {
 	_, err := run.Run(ctx, one, "k")
 	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
 		t.Errorf("Run = %v after %v, want the deadline of 50 ms", err, took)
+	}
+}
+
+// begun counts calls.
+type begun struct{ n atomic.Int64 }
+
+func (b *begun) OnCall(ctx context.Context, _ millrace.Call) (context.Context, func(error)) {
+	b.n.Add(1)
+	return ctx, nil
+}
+
+// TestCauseOfManyCalls: why a context ended is told to each of many callers, also where
+// it is the client that heeds the context.
+func TestCauseOfManyCalls(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	calls := &begun{}
+	run := script.Runner{Client: server.Client(t), Hooks: []millrace.Hook{calls}}
+	one := script.New("test.one", "return 1")
+	if _, err := run.Run(t.Context(), one, "k"); err != nil {
+		t.Fatal(err)
+	}
+	server.Pause()
+	defer server.Resume()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	why := errors.New("why")
+	errs := make(chan error)
+	for range 40 {
+		go func() {
+			_, err := run.Run(ctx, one, "k")
+			errs <- err
+		}()
+	}
+	redistest.Eventually(t, "all are under way", func() bool { return calls.n.Load() == 41 })
+	cancel(why)
+	for range 40 {
+		if err := <-errs; !errors.Is(err, why) {
+			t.Errorf("error = %v, want %v", err, why)
+		}
+	}
+}
+
+// TestWithin: the library's own limit says that there was no answer.
+func TestWithin(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	run := script.Runner{Client: server.Client(t)}
+	server.Pause()
+	defer server.Resume()
+	ctx, cancel := script.Within(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := run.Run(ctx, script.New("test.one", "return 1"), "k")
+	if got, want := fmt.Sprint(err), "no answer within 20ms"; got != want || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error = %q, want %q, which is context.DeadlineExceeded", got, want)
 	}
 }

@@ -60,3 +60,33 @@ func TestWait(t *testing.T) {
 	}
 	redistest.Eventually(t, "nobody sleeps any more", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
 }
+
+// TestWaitOnAHangingServer: the client does not give up a connection on which somebody
+// blocks.
+func TestWaitOnAHangingServer(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := wake.Wait(t.Context(), client, "wake", 500*time.Millisecond)
+		ended <- err
+	}()
+	redistest.Eventually(t, "it sleeps", func() bool { return server.Info("clients")["blocked_clients"] == "1" })
+	server.Pause()
+	defer server.Resume()
+	if err := <-ended; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("wait on a hanging server = %v, want that there was no answer", err)
+	}
+}
+
+// TestWaitOnAClosedClient: whether it is closed for good the next call is told.
+func TestWaitOnAClosedClient(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	client.Close()
+	if woken, err := wake.Wait(t.Context(), client, "wake", time.Hour); woken || err != nil {
+		t.Errorf("wait on a closed client = %v, %v, want that it is over", woken, err)
+	}
+}
