@@ -80,15 +80,24 @@ const maxReason = 512
 // delay, at the end of its stream, or is dead when it was delivered
 // [Config.MaxAttempts] times. Errors: [ErrStale], [ErrConfig].
 func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error {
+	_, err := q.NackBatch(ctx, cfg, receipt)
+	return err
+}
+
+// NackBatch gives several messages back in one call per 1,000, all for one reason. It
+// returns how many, and [ErrStale] if any of the receipts was stale; the others count
+// all the same.
+//
+// Errors: [ErrStale]; [ErrConfig] for what is no receipt, before Redis was asked.
+func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
 	if cfg.Delay < 0 {
-		return ErrConfig.Saying("the delay is negative: %s", cfg.Delay)
+		return 0, ErrConfig.Saying("the delay is negative: %s", cfg.Delay)
 	}
 	how := "failed"
 	if cfg.Dead {
 		how = "dead"
 	}
-	_, err := countOf(q.nack(ctx, how, cfg.Delay, cfg.Reason, receipt))
-	return err
+	return countOf(q.nack(ctx, how, cfg.Delay, cfg.Reason, receipts...))
 }
 
 // nack returns what became of each receipt: 2 for dead, 1 for back, 0 for stale.

@@ -3,7 +3,6 @@ package lease
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -240,19 +239,31 @@ func TestExpiredIsLost(t *testing.T) {
 
 func TestWaiting(t *testing.T) {
 	t.Parallel()
-	l := openOn(t, redistest.Start(t, redistest.Options{}).Client(t), Config{})
+	server := redistest.Start(t, redistest.Options{})
+	l := openOn(t, server.Client(t), Config{})
 	name := redistest.Name(t)
 	holder := acquire(t, l, name, long)
+	await := func(waiting string) {
+		t.Helper()
+		redistest.Eventually(t, waiting+" wait", func() bool { return server.Info("clients")["blocked_clients"] == waiting })
+	}
 
 	_, err := l.Acquire(t.Context(), name, long, Options{Wait: 20 * time.Millisecond})
 	wantError(t, err, ErrHeld)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := errors.New("ended")
-	time.AfterFunc(20*time.Millisecond, func() { cancel(ended) })
-	_, err = l.Acquire(ctx, name, long, Options{Wait: -1})
+	refused := make(chan error, 1)
+	go func() {
+		_, err := l.Acquire(ctx, name, long, Options{Wait: -1})
+		refused <- err
+	}()
+	await("1")
+	cancel(ended)
+	err = <-refused
 	wantError(t, err, ended)
 	wantError(t, err, ErrHeld)
+	await("0")
 
 	got := make(chan *Lease, 1)
 	go func() {
@@ -262,10 +273,7 @@ func TestWaiting(t *testing.T) {
 		}
 		got <- lease
 	}()
-	redistest.Eventually(t, "somebody waits", func() bool {
-		list, err := do(t, l.run.Client, "CLIENT", "LIST").ToString()
-		return err == nil && strings.Contains(list, "cmd=blpop")
-	})
+	await("1")
 	released := time.Now()
 	if err := holder.Release(t.Context()); err != nil {
 		t.Fatal(err)

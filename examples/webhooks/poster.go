@@ -29,7 +29,7 @@ func (p poster) keep(ctx context.Context, tenant string, together bool, every ti
 	next := time.Now()
 	for {
 		next = next.Add(time.Duration(rand.ExpFloat64() * float64(every)))
-		if next.After(end) {
+		if next.After(end) || time.Now().After(end) { // or it is behind, on a busy machine
 			return nil
 		}
 		if err := rest(ctx, time.Until(next)); err != nil {

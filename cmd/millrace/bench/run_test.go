@@ -81,7 +81,7 @@ func TestCancelCleansUp(t *testing.T) {
 				if errors.Is(err, errLeft) {
 					t.Errorf("Run = %v", err)
 				}
-				if took := time.Since(begin); took > cleanUpPatience {
+				if took := time.Since(begin); took > time.Minute { // of an hour
 					t.Errorf("Run went on for %v after the cancel", took)
 				}
 				wantEmpty(t, c)
