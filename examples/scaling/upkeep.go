@@ -198,8 +198,8 @@ func (m mill) tail(p float64) time.Duration {
 	return time.Duration(-math.Log1p(-p) / m.recruits() * float64(time.Second))
 }
 
-// hashes is the case of the README: 300 fields expire in a second, and 5,000
-// reads give a moment away.
+// hashes is the case of hash_overdue_p99 in docs/BENCHMARKS.md: 300 fields expire
+// in a second, and 5,000 reads give a moment away.
 var hashes = mill{moments: 5000, rate: 0.003, garbage: 300, slice: sliceSize * rounds}
 
 func rateTable() table {
