@@ -31,6 +31,9 @@ if version ~= 'ick.v1' then
     return redis.error_reply('ICKVERSION ' .. version)
   elseif waiting + reserved > 0 then
     return redis.error_reply('ICKBROKEN the version key is missing')
+  elseif not string.find(K, '{', 1, true) and redis.pcall('EXISTS', 'mr:channel:{' .. K .. '}') == 1 then
+    -- Who may not look at channels is not told.
+    return redis.error_reply('ICKCHANNEL it is a channel')
   end
 end
 

@@ -174,6 +174,31 @@ func TestAChannelsIcksAreIcks(t *testing.T) {
 	wantReserve(t, k, 5, "a31")
 }
 
+// An Ick under the channel's own name would be read by nobody.
+func TestAChannelsNameIsNoIck(t *testing.T) {
+	t.Parallel()
+	client, name := redistest.Shared(t).Client(t), redistest.Name(t)
+	before := openOn(t, client, name+"before", Config{})
+	if _, err := before.AddNow(t.Context(), "a"); err != nil {
+		t.Fatal(err)
+	}
+	for _, channel := range []string{name, before.Name()} {
+		if _, err := openChannel(t, client, channel, ChannelConfig{}).AddNow(t.Context(), "a"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err := openOn(t, client, name, Config{}).AddNow(t.Context(), "a")
+	if wantError(t, err, ErrName); !strings.Contains(millrace.Hint(err), name+"/0, "+name+"/1 ") {
+		t.Errorf("hint = %q, want it to name the channel's Icks", millrace.Hint(err))
+	}
+	if n, err := client.Do(t.Context(), client.B().Exists().Key(keys(name)...).Build()).AsInt64(); n != 0 || err != nil {
+		t.Errorf("%d keys of the Ick are there, %v", n, err)
+	}
+	if _, err := before.AddNow(t.Context(), "b"); err != nil {
+		t.Errorf("an Ick that was there before the channel = %v", err)
+	}
+}
+
 func TestWrongTypesInAChannelAreRefused(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)

@@ -47,7 +47,7 @@
 //
 // Two consumers of one Ick do much of the work twice. A [Channel] is several Icks
 // behind one name: a hash of the member picks its Ick, and each Ick has one
-// consumer at a time. The consumers say each second that they live, in a table
+// consumer at a time. The channel's own name is not an Ick, and none begins there. The consumers say each second that they live, in a table
 // beside the Icks, and the same call shares the Icks out evenly among those who
 // do. The table saves double work and no more; what forgets nothing is the token.
 //

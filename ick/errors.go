@@ -4,7 +4,8 @@ import "github.com/millrace/millrace"
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrName means that a name cannot be an Ick's. Redis was not asked.
+	// ErrName means that a name cannot be an Ick's. Redis was not asked, unless it
+	// is a channel's name and an Ick was to begin under it; nothing was added then.
 	ErrName = &millrace.Error{
 		Code: "bad_name",
 		Hint: "Use 1 to 512 bytes without control characters; braces only as one {tag}.",
@@ -39,7 +40,7 @@ var (
 	ErrNotFound = &millrace.Error{
 		Code:    "not_found",
 		Message: "there is no such Ick",
-		Hint:    "An Ick begins with its first add; see which there are with: millrace ick ls",
+		Hint:    "An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls",
 	}
 
 	// ErrBroken means that a key of the Ick is missing or of a wrong type.

@@ -2,6 +2,7 @@ package ick
 
 import (
 	"context"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -90,6 +91,10 @@ func (k *Ick) call(ctx context.Context, s *script.Script, args ...string) (rueid
 		return reply, ErrRetired.With(err)
 	case retry.Code(err, "ICKVERSION"):
 		return reply, ErrVersion.With(err)
+	case retry.Code(err, "ICKCHANNEL"):
+		channel := ErrName.Saying("%q is a channel, and nobody would read an Ick of that name", k.name)
+		channel.Hint = fmt.Sprintf("Mark through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)
+		return reply, channel.With(err)
 	case retry.Code(err, "ICKBROKEN"), retry.Code(err, "WRONGTYPE"):
 		return reply, ErrBroken.With(err)
 	}

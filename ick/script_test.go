@@ -12,6 +12,8 @@ import (
 // their keys to those of keys.go.
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
+	// The first add looks for a channel of that name.
+	all := func(base string) []string { return append(keys(base), channelKey(base)) }
 	for _, s := range []struct {
 		name, source string
 		fragments    []string
@@ -26,7 +28,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		{"ick.retire", retireSource, nil},
 		{"ick.reopen", reopenSource, nil},
 	} {
-		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: keys}) {
+		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: all}) {
 			t.Error(p)
 		}
 	}
