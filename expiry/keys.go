@@ -46,7 +46,7 @@ type KeysConfig struct {
 	AllowEvictable bool
 
 	// Logger is told when a server does not say what it may evict, and when that
-	// changes while the program runs. Defaults to discarding.
+	// changes while the program runs. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Enlister is told when a value was found. Defaults to none.
@@ -84,7 +84,7 @@ func newKeys(client rueidis.Client, name string, cfg KeysConfig) (*Keys, error) 
 		cfg.Shards = ShardsDefault
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	return &Keys{
 		cfg: cfg,

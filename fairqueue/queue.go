@@ -101,8 +101,8 @@ type Config struct {
 	// smaller. Readers need no setting. Defaults to 0, never.
 	Gzip int
 
-	// Logger is told of trouble with the server and of handlers that panic.
-	// Defaults to discarding.
+	// Logger is told of trouble with the server and of handlers that fail or panic.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Enlister is told when a read finds nothing. Defaults to none.
@@ -150,7 +150,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.DedupeWindow = DedupeWindowDefault
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c, nil
 }

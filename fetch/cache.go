@@ -86,7 +86,7 @@ type Config struct {
 
 	// Logger is told when old values are given because loads fail, of panics, and
 	// once of each time that Redis does not answer or is full. Defaults to
-	// discarding.
+	// slog.Default().
 	Logger *slog.Logger
 
 	// Enlister is told about each [Hit] and [Negative], once the value is there.
@@ -103,7 +103,7 @@ func (c Config) withDefaults() Config {
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c
 }

@@ -68,7 +68,7 @@ type ConsumeConfig struct {
 	Rest time.Duration
 
 	// Logger is told of failing batches and of trouble with the server. Defaults
-	// to discarding.
+	// to slog.Default().
 	Logger *slog.Logger
 
 	poll time.Duration // only tests change it
@@ -96,7 +96,7 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 		c.poll = pollEvery
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c, nil
 }

@@ -39,7 +39,7 @@ type Config struct {
 
 	// Logger is told when the server does not say what it may evict, or may evict
 	// leases and AllowEvictable accepts it, and when that changes while the program
-	// runs. Defaults to discarding.
+	// runs. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Enlister is told when a lease is held by somebody else. Defaults to none.
@@ -59,7 +59,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		cfg.MaxHold = time.Hour
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	return &Locker{
 		cfg:     cfg,

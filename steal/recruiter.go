@@ -71,7 +71,7 @@ type Config struct {
 	// [PerProcessDefault].
 	PerProcess int
 
-	// Logger is told of slices that fail. Defaults to discarding.
+	// Logger is told of slices that fail. Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Hooks watch the recruits; see [RecruitHook]. Defaults to none.
@@ -92,7 +92,7 @@ func (c Config) withDefaults() Config {
 		c.PerProcess = PerProcessDefault
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c
 }

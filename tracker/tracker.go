@@ -63,7 +63,7 @@ type Config struct {
 	Hooks []millrace.Hook
 
 	// Logger is told about rows whose identifiers cannot be tracked. Defaults to
-	// discarding.
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -88,7 +88,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 		return nil, ErrConfig.Saying("the grace is a millisecond or longer, not %s", cfg.Grace)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	return &Tracker{
 		name: name,

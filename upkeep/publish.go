@@ -43,7 +43,7 @@ type PublishConfig struct {
 
 	// Logger is told when counts cannot be published, once until they can be
 	// again, and once of each job that the totals have no room for. Defaults to
-	// discarding.
+	// slog.Default().
 	Logger *slog.Logger
 }
 
@@ -63,7 +63,7 @@ func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Cli
 		cfg.Every = EveryDefault
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	p := newPublisher(recruiter, client, cfg.Logger)
 	for {

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"io"
 	"time"
 
@@ -54,6 +55,7 @@ func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l
 		return err
 	}
 	defer client.Close()
+	cfg.Logger = slog.New(slog.DiscardHandler) // what a server may evict is refused, or was accepted
 	l, err := lease.New(client, cfg)
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"strconv"
@@ -65,7 +66,10 @@ func (j job) run(ctx context.Context, stderr io.Writer) (o outcome, err error) {
 		return o, err
 	}
 	defer closeRedis()
-	queue, err := fairqueue.New(client, "webhooks:"+rand.Text(), fairqueue.Config{Streams: j.streams, MaxAttempts: attempts})
+	queue, err := fairqueue.New(client, "webhooks:"+rand.Text(), fairqueue.Config{
+		Streams: j.streams, MaxAttempts: attempts,
+		Logger: slog.New(slog.DiscardHandler), // failed attempts are counted, and many
+	})
 	if err != nil {
 		return o, err
 	}
