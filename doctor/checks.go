@@ -87,7 +87,7 @@ func checkPersistence(persistence map[string]string, savePoints string) Finding 
 	case savePoints == "unknown":
 		return Finding{check, Note, "no append-only file; snapshots unknown", "A crash loses at least what changed since the last snapshot: CONFIG SET appendonly yes."}
 	case savePoints == "":
-		return Finding{check, Warn, "none", "A restart loses every mark, waiting or reserved: CONFIG SET appendonly yes, and in redis.conf."}
+		return Finding{check, Warn, "none", "A restart loses everything, messages, marks and leases: CONFIG SET appendonly yes, and in redis.conf."}
 	}
 	value := "snapshots only"
 	if n, err := strconv.Atoi(persistence["rdb_changes_since_last_save"]); err == nil {

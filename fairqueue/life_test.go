@@ -475,3 +475,20 @@ func TestAnyWriteTouches(t *testing.T) {
 		return touched() != before
 	})
 }
+
+// The oldest age is the wait for a reader: neither the time that a message was set aside
+// nor that in which somebody had it.
+func TestOldestAgeIsTheWait(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:x")
+	m := read(t, q, 1)[0]
+	redistest.Eventually(t, "it is in hand for a while", func() bool { return time.Since(m.Written) > 100*time.Millisecond })
+	back := time.Now()
+	if err := q.Nack(t.Context(), m.Receipt, NackConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	if age, most := stats(t, q).OldestAge, time.Since(back)+10*time.Millisecond; age > most {
+		t.Errorf("a message that came back %v ago has waited for %v", most, age)
+	}
+}

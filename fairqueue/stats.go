@@ -21,7 +21,7 @@ type Stats struct {
 	Delayed  int // messages that are set aside until their time
 	Dead     int
 
-	OldestAge time.Duration // of the messages that wait, since they were written; 0 for none
+	OldestAge time.Duration // how long a message has waited since it could be read, at most; 0 for none
 	Paused    bool
 	Group     string
 
@@ -37,7 +37,7 @@ type StreamStats struct {
 	Index     int
 	Waiting   int
 	InFlight  int
-	OldestAge time.Duration // of those that wait; 0 for none
+	OldestAge time.Duration // how long one of those that wait has done so, at most; 0 for none
 }
 
 // Counters count since the queue began, over all processes. A full server may

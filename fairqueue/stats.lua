@@ -5,9 +5,9 @@
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    nil without a queue, else {the server's clock, delayed, dead, {field,
---          value, ...} of the queue's hash, {index, waiting, in flight, when the
---          oldest that waits was written} of each stream that holds messages ...},
---          times in milliseconds
+--          value, ...} of the queue's hash, {index, waiting, in flight, since when
+--          the one that has waited longest could be read} of each stream that holds
+--          messages ...}, times in milliseconds
 -- Cost     O(streams), at most 1,024
 -- Repeat   harmless: it writes nothing
 if streams == 0 then
@@ -29,7 +29,7 @@ for i = 0, span - 1 do
     end
     if waiting > 0 then
       local head = redis.call('XRANGE', key, from, '+', 'COUNT', 1)[1]
-      oldest = head and (field_of(head[2], 'w') or string.match(head[1], '^%d+')) or ''
+      oldest = head and string.match(head[1], '^%d+') or ''
     end
     reply[#reply + 1] = {i, waiting, flying, oldest}
   end

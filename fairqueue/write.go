@@ -74,7 +74,9 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, err
 func (d Draft) check() error {
 	switch {
 	case d.Tenant == "":
-		return ErrConfig.Saying("a message has no tenant")
+		missing := ErrConfig.Saying("a message has no tenant")
+		missing.Hint = "Set Draft.Tenant to whose message it is; to one name for all if there are no tenants."
+		return missing
 	case len(d.Tenant) > maxLabel:
 		return ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:

@@ -47,7 +47,7 @@ var queueFigures = []figure[fairqueue.Stats]{
 	},
 	{
 		name: "oldest_age_seconds", kind: prometheus.GaugeValue,
-		help:  "How long ago the oldest message that waits was written; 0 when none waits.",
+		help:  "For how long the message that has waited longest could have been read; 0 when none waits.",
 		value: func(s fairqueue.Stats) float64 { return s.OldestAge.Seconds() },
 	},
 	{
