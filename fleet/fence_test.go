@@ -165,6 +165,13 @@ func TestDirectoryIsAway(t *testing.T) {
 	if got, err := get(ctx, c, "{a}"); err != nil || got == "" {
 		t.Errorf("GET = %q, %v, want a value: reads go on", got, err)
 	}
+	status, err := f.Show(ctx)
+	must(t, err)
+	for _, p := range status.Partitions {
+		if p.State != directory.ReadOnly || p.Master.State != Up {
+			t.Errorf("partition %d is %s, its master %s; want it read-only and the master up", p.ID, p.State, p.Master.State)
+		}
+	}
 	wantError(t, set(ctx, c, "{never seen}", "x"), ErrReadOnly)
 	if _, err := get(ctx, c, "{never seen}"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("GET of a tag that nobody can be sure not to exist = %v, want ErrUnavailable", err)

@@ -60,16 +60,17 @@ const (
 )
 
 // Show asks all members how they are. One that does not answer within 2 seconds is
-// down.
+// down. While the directory does not confirm the map, all is read-only at best.
 func (f *Fleet) Show(ctx context.Context) (Status, error) {
 	// An operator wants the map of now; if there is none, that at hand.
 	_ = f.refresh(ctx)
 	v := f.view.Load()
+	confirmed := v.fresh(f.now())
 	status := Status{Epoch: v.m.Epoch, State: directory.Full, Partitions: make([]PartitionStatus, len(v.partitions))}
 	shares := v.ring.Shares()
 	var asking sync.WaitGroup
 	for i, p := range v.partitions {
-		asking.Go(func() { status.Partitions[i] = p.show(ctx, v.m.Partitions[i], shares[i]) })
+		asking.Go(func() { status.Partitions[i] = p.show(ctx, v.m.Partitions[i], shares[i], confirmed) })
 	}
 	asking.Wait()
 	if err := context.Cause(ctx); err != nil {
@@ -82,8 +83,8 @@ func (f *Fleet) Show(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// show asks the members of one partition.
-func (p *partition) show(ctx context.Context, d directory.Partition, share float64) PartitionStatus {
+// show asks the members of one partition. Nobody writes by a map that is not confirmed.
+func (p *partition) show(ctx context.Context, d directory.Partition, share float64, confirmed bool) PartitionStatus {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	answers := make([]answer, len(p.members))
@@ -105,6 +106,7 @@ func (p *partition) show(ctx context.Context, d directory.Partition, share float
 		s.Busy = (used + system) / float64(lived)
 	}
 	readable, whole := s.Master.State == Fenced, true
+	writable := s.Master.State == Up && !p.readOnly && confirmed
 	for i, replica := range d.Replicas {
 		r := answers[i+1].status(replica, false, number(master.info, "master_repl_offset"))
 		s.Replicas = append(s.Replicas, r)
@@ -112,9 +114,9 @@ func (p *partition) show(ctx context.Context, d directory.Partition, share float
 		whole = whole && r.State == Up
 	}
 	switch {
-	case s.Master.State == Up && !p.readOnly && whole:
+	case writable && whole:
 		s.State = directory.Full
-	case s.Master.State == Up && !p.readOnly:
+	case writable:
 		s.State = directory.Partial
 	case s.Master.State == Up, readable:
 		s.State = directory.ReadOnly
