@@ -6,8 +6,8 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"log/slog"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/millrace/millrace"
