@@ -36,12 +36,24 @@
 //
 //   - A page of another site cannot have a browser change anything, nor use the
 //     API at all, whose reads take messages: what browsers say of a request's origin
-//     is believed ([http.CrossOriginProtection], Sec-Fetch-Site).
+//     is believed ([http.CrossOriginProtection], Sec-Fetch-Site). Over plain HTTP to
+//     another machine they say less, so that a page which hides its own name may have
+//     messages taken there: speak TLS.
 //   - Without credentials only the names in [Config.Hosts] are answered to, so that a
 //     stranger's name which was made to lead here does not count.
 //   - Who may ask may do everything that the API can. There are no roles: who needs
 //     them gives services of their own to those who should do less, with a Redis
 //     user that may do less.
+//
+// # Who takes too long
+//
+// Whoever asks may go slowly, or stop half way, and must not hold anything for ever.
+// [Server.Serve] gives a client 5 seconds for a header, 35 until the body is there,
+// and 2 minutes from the header on until it has its answer. The handler alone cannot
+// see to that: a program that mounts it on an [http.Server] of its own sets
+// ReadHeaderTimeout, ReadTimeout and WriteTimeout there. Long polls outlive the second,
+// which ends with the body, and need the third to be longer than a minute and a half;
+// streams of the pages push both ahead of themselves.
 //
 // # The end
 //

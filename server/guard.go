@@ -3,6 +3,7 @@ package server
 import (
 	"net"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -55,7 +56,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			}
 			r = r.WithContext(api.WithPrincipal(r.Context(), who))
 		}
-		if cross.Check(r) != nil || strings.HasPrefix(r.URL.Path, "/v1/") && fromElsewhere(r) {
+		if cross.Check(r) != nil || matters(r) && fromElsewhere(r) {
 			api.WriteProblem(w, r, errCrossOrigin)
 			return
 		}
@@ -63,12 +64,29 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
+// matters reports whether it matters whose page makes a request: if it changes
+// something, and always for the API, where a GET may take messages. Pages may be
+// linked to.
+func matters(r *http.Request) bool {
+	return r.Method != http.MethodGet && r.Method != http.MethodHead || strings.HasPrefix(r.URL.Path, "/v1/")
+}
+
 // fromElsewhere reports whether a browser says that a page of another site makes
-// the request. A GET of the API may take messages, so there it matters for every
-// method.
+// the request. It says so plainly over TLS and to its own machine. Elsewhere it only
+// names that page, in one of two headers, and there a page may have it say nothing.
 func fromElsewhere(r *http.Request) bool {
-	site := r.Header.Get("Sec-Fetch-Site")
-	return site != "" && site != "same-origin" && site != "none"
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site != "same-origin" && site != "none"
+	}
+	for _, name := range []string{"Origin", "Referer"} {
+		if page := r.Header.Get(name); page != "" {
+			u, err := url.Parse(page)
+			if err != nil || !strings.EqualFold(u.Host, r.Host) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // hostOf returns the name of a Host header, without the port.

@@ -125,6 +125,14 @@ func TestPagesOfOthers(t *testing.T) {
 		{"GET", "/v1/queues/orders/messages", "Sec-Fetch-Site", "none", false},
 		{"GET", "/", "Sec-Fetch-Site", "cross-site", false}, // a link
 		{"POST", "/v1/queues/orders/ack", "Origin", "http://example.com", false},
+		// Over plain HTTP to another machine browsers send no Sec-Fetch-Site.
+		{"GET", "/v1/queues/orders/messages", "Origin", "http://evil.example", true},
+		{"GET", "/v1/queues/orders/messages", "Origin", "null", true},
+		{"GET", "/v1/queues/orders/messages", "Referer", "http://evil.example/page", true},
+		{"GET", "/v1/queues/orders/messages", "Referer", "http://example.com:8421/", true}, // another port
+		{"GET", "/v1/queues/orders/messages", "Referer", "http://Example.com/queues", false},
+		{"POST", "/queues/orders/pause", "Referer", "http://evil.example/page", true},
+		{"GET", "/", "Referer", "http://evil.example/page", false}, // a link
 	} {
 		response := answer(s, tt.method, tt.path, with(tt.header, tt.says))
 		if got := response.Code == http.StatusForbidden; got != tt.refused {
@@ -135,6 +143,11 @@ func TestPagesOfOthers(t *testing.T) {
 				t.Errorf("%s %s: code %q, want cross_origin", tt.method, tt.path, got)
 			}
 		}
+	}
+	// Behind a proxy that sends another Host, Sec-Fetch-Site counts.
+	proxied := answer(s, "POST", "/v1/queues/orders/ack", with("Sec-Fetch-Site", "same-origin"), with("Origin", "https://mill.example"))
+	if proxied.Code == http.StatusForbidden {
+		t.Errorf("our own page behind a proxy: %d: %s", proxied.Code, proxied.Body)
 	}
 }
 

@@ -2,10 +2,14 @@ package server_test
 
 import (
 	"bufio"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -45,6 +49,108 @@ func TestSlowHeader(t *testing.T) {
 	for _, conn := range slow {
 		if answer, err := io.ReadAll(conn); err != nil {
 			t.Fatalf("a slow client is still connected after %s: %q, %v", time.Since(begun), answer, err)
+		}
+	}
+}
+
+// front serves with limits that are not the service's own, but as change has them,
+// and returns the URL.
+func front(t *testing.T, s *server.Server, change func(*http.Server)) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	quick := &httptest.Server{Listener: listener, Config: s.Front()}
+	change(quick.Config)
+	quick.Start()
+	t.Cleanup(quick.Close)
+	return quick.URL
+}
+
+// TestBodyThatNobodyReads has clients announce bodies that they do not send, in
+// requests that are refused before anybody reads one: they are cut off all the same,
+// and who waits for something is not.
+func TestBodyThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	auth, err := server.ParseAuth("bearer " + token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base := front(t, service(t, server.Config{Auth: auth}), func(s *http.Server) { s.ReadTimeout /= 200 })
+	const known, half = "Authorization: Bearer " + token + "\r\n", "Host: localhost\r\nContent-Length: 100\r\n\r\n{"
+	for name, raw := range map[string]string{
+		"401":           "POST /v1/queues/q/messages HTTP/1.1\r\n" + half,
+		"403":           "POST /v1/queues/q/messages HTTP/1.1\r\n" + known + "Sec-Fetch-Site: cross-site\r\n" + half,
+		"404":           "POST /v1/nowhere HTTP/1.1\r\n" + known + half,
+		"415":           "POST /v1/queues/q/messages HTTP/1.1\r\n" + known + half,
+		"400 of a GET":  "GET /v1/queues HTTP/1.1\r\n" + known + half,
+		"200 of health": "POST /healthz HTTP/1.1\r\n" + half,
+	} {
+		conn := dial(t, base)
+		fmt.Fprint(conn, raw)
+		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+name[:3]) {
+			t.Fatalf("%s: %.80q, %v, want the answer and the end of the connection", name, answer, err)
+		}
+	}
+
+	conn := dial(t, base)
+	fmt.Fprintf(conn, "GET /v1/queues/%s/messages?consumer=c&block=500ms HTTP/1.1\r\nHost: localhost\r\n%sConnection: close\r\n\r\n", redistest.Name(t), known)
+	if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), `"messages":[]`) {
+		t.Errorf("a long poll: %q, %v, want no messages", answer, err)
+	}
+}
+
+// TestAnswerThatNobodyReads has a client ask for more than it reads: what answers it
+// ends.
+func TestAnswerThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	ended := make(chan error, 1)
+	s := service(t, server.Config{Wrap: func(http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			for line := make([]byte, 1<<20); ; {
+				if _, err := w.Write(line); err != nil {
+					ended <- err
+					return
+				}
+			}
+		})
+	}})
+	base := front(t, s, func(s *http.Server) { s.WriteTimeout /= 200 })
+	fmt.Fprint(dial(t, base), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	select {
+	case err := <-ended:
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("the answer ends with %v, want its deadline", err)
+		}
+	case <-time.After(20 * time.Second):
+		t.Error("the answer is written still, to somebody who does not read")
+	}
+}
+
+// TestStreamOutlivesAnswers: a page's stream goes on for longer than an answer may
+// take.
+func TestStreamOutlivesAnswers(t *testing.T) {
+	t.Parallel()
+	s := service(t, server.Config{})
+	ctx, stop := context.WithCancel(t.Context())
+	ran := make(chan error, 1)
+	go func() { ran <- s.Run(ctx) }()
+	defer func() { stop(); <-ran }()
+	base := front(t, s, func(s *http.Server) { s.ReadTimeout, s.WriteTimeout = s.ReadTimeout/200, s.WriteTimeout/200 })
+	begun := time.Now()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/live/", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	for events := bufio.NewScanner(response.Body); time.Since(begun) < 1200*time.Millisecond; {
+		if !events.Scan() {
+			t.Fatalf("the stream ended after %s: %v", time.Since(begun), events.Err())
 		}
 	}
 }

@@ -7,11 +7,23 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/millrace/millrace/server/api"
 )
 
 const (
 	// headerPatience is how long a client may take over its request's header.
 	headerPatience = 5 * time.Second
+
+	// requestPatience is how long it may take over all of its request. Without it
+	// net/http waits for the rest of a body that nobody reads, also of one that is
+	// refused before anybody knows who asks. It counts no longer when the body is there.
+	requestPatience = headerPatience + api.BodyTimeoutDefault
+
+	// answerPatience is how long after its header the answer must be with the client,
+	// who may have a body sent, wait for a minute and take some time to read. Streams
+	// of the pages give themselves more with all that they send.
+	answerPatience = 2 * time.Minute
 
 	// idlePatience is how long a connection may lie idle.
 	idlePatience = 2 * time.Minute
@@ -35,13 +47,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}()
 	defer func() { stop(); <-ran }()
 
-	server := &http.Server{
-		Handler:           s,
-		ReadHeaderTimeout: headerPatience,
-		IdleTimeout:       idlePatience,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
-	}
+	server := s.front()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
@@ -61,4 +67,18 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	}
 	s.api.Wait()
 	return err
+}
+
+// front returns what speaks HTTP in front of the service, and puts up with nobody
+// who takes too long.
+func (s *Server) front() *http.Server {
+	return &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerPatience,
+		ReadTimeout:       requestPatience,
+		WriteTimeout:      answerPatience,
+		IdleTimeout:       idlePatience,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
+	}
 }

@@ -69,7 +69,7 @@ type Config struct {
 	Registry *prometheus.Registry
 
 	// Logger is told of trouble, and of what was done by hand. Defaults to
-	// discarding.
+	// slog.Default().
 	Logger *slog.Logger
 
 	// Hooks watch the calls that requests of the API make, besides the metrics.
@@ -103,7 +103,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, ErrConfig.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	if cfg.Registry == nil {
 		cfg.Registry = prometheus.NewRegistry()

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/scatter"
 )
@@ -70,7 +71,7 @@ type Config struct {
 	BodyTimeout time.Duration
 
 	// Logger is told of requests that failed because of Redis or of the service.
-	// Defaults to discarding.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
 
 	// Enlister is told when there was nothing to do. Defaults to none.
@@ -100,7 +101,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.BodyTimeout = BodyTimeoutDefault
 	}
 	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
+		c.Logger = slog.Default()
 	}
 	return c, nil
 }
@@ -119,6 +120,8 @@ type API struct {
 	answers cache[string, *expiry.Keys]
 	lockers map[bool]*lease.Locker // by whether they accept a server that may evict leases
 
+	markLife time.Duration // of the marks of requests that are under way
+
 	behind sync.WaitGroup // what goes on behind answers
 
 	ending context.Context //nolint:containedctx // what waits for something ends with it
@@ -131,7 +134,7 @@ func New(cfg Config) (*API, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, lockers: make(map[bool]*lease.Locker)}
+	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, lockers: make(map[bool]*lease.Locker), markLife: markLifeDefault}
 	if a.counters == nil { // of one client that is the caller's, there is nothing to close
 		if a.counters, err = scatter.New(scatter.Clients(cfg.Client), scatter.Config{Hooks: cfg.Hooks}); err != nil {
 			return nil, err
@@ -161,8 +164,8 @@ func New(cfg Config) (*API, error) {
 // now on. Others go on. It cannot be taken back.
 func (a *API) Drain() { a.end() }
 
-// Wait waits for what goes on behind answers that were given, which takes
-// [Config.Timeout] at most. It is for the end, when no requests come any more.
+// Wait waits for what goes on behind answers that were given, which takes 5 seconds
+// and [Config.Timeout] at most. It is for the end, when no requests come any more.
 func (a *API) Wait() { a.behind.Wait() }
 
 // ServeHTTP answers a request.
@@ -173,12 +176,23 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	r = withBody(r, body)
+	until := time.Now().Add(a.cfg.Timeout)
+	r = withBody(r.WithContext(context.WithValue(r.Context(), untilKey{}, &until)), body)
 	if keys := r.Header.Values(keyHeader); len(keys) > 0 && r.Method != http.MethodGet {
 		a.once(w, r, keys, body)
 		return
 	}
 	a.mux.ServeHTTP(w, r)
+}
+
+// untilKey is the key of a context's untilOf.
+type untilKey struct{}
+
+// untilOf returns until when Redis may be asked for a request, over all that is asked.
+// What waits puts it off.
+func untilOf(ctx context.Context) *time.Time {
+	until, _ := ctx.Value(untilKey{}).(*time.Time) // ServeHTTP has put it there
+	return until
 }
 
 // refuse answers a request that gets no further.
@@ -199,11 +213,15 @@ func (a *API) log(ctx context.Context, err error) {
 func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (O, error)) {
 	type reply struct{ Body O }
 	huma.Register(a.huma, operation(op), func(ctx context.Context, in *I) (*reply, error) {
-		patience := a.cfg.Timeout
+		until := untilOf(ctx)
 		if w, ok := any(in).(waiter); ok {
-			patience += min(w.wait(), a.cfg.MaxBlock)
+			*until = until.Add(min(w.wait(), a.cfg.MaxBlock))
+		} else if reqid.Seeded(ctx) {
+			// What has a key is done once, also if its client hangs up half way: nobody
+			// would know then what was done, and structures know it for a minute only.
+			ctx = context.WithoutCancel(ctx)
 		}
-		bounded, cancel := context.WithTimeout(ctx, patience)
+		bounded, cancel := context.WithDeadline(ctx, *until)
 		defer cancel()
 		out, err := do(bounded, in)
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/server/document"
 )
 
@@ -167,6 +168,11 @@ func (a *API) redriveDead(ctx context.Context, in *namedWith[deadChoice]) (doc d
 	q, ids, err := in.Body.of(ctx, a, in.Name)
 	if err != nil {
 		return doc, err
+	}
+	if in.Body.All {
+		// A repeat finds fewer that are dead. Under the ids of the first time, a call
+		// with others would be taken for one that was done.
+		ctx = reqid.With(ctx, "")
 	}
 	doc.Redriven, err = q.Redrive(ctx, ids...)
 	return doc, err

@@ -39,6 +39,9 @@ func (e exchange) SetStatus(status int) {
 	e.humaContext.SetStatus(status)
 }
 
+// maxErrors is how many things that are wrong with a request are told.
+const maxErrors = 100
+
 // problems makes problems of what huma says is wrong with a request. A program may
 // have had it say that in another form ([huma.NewError]).
 func problems(_ huma.Context, _ string, v any) (any, error) {
@@ -47,11 +50,11 @@ func problems(_ huma.Context, _ string, v any) (any, error) {
 		return v, nil
 	case *huma.ErrorModel:
 		p := problemOf(errRequest.Saying("%s", wrong.Detail))
-		for _, one := range wrong.Errors {
-			p.Errors = append(p.Errors, fieldError{one.Location, inWords(one)})
+		for _, one := range wrong.Errors[:min(len(wrong.Errors), maxErrors)] {
+			p.Errors = append(p.Errors, fieldError{brief(one.Location), brief(inWords(one))})
 		}
 		if len(p.Errors) > 0 {
-			p.Detail = p.Errors[0].Location + ": " + p.Errors[0].Message
+			p.Detail = brief(p.Errors[0].Location + ": " + p.Errors[0].Message)
 		}
 		return p, nil
 	case huma.StatusError:

@@ -137,6 +137,9 @@ func (a *API) setFields(ctx context.Context, in *hashedWith[setRequest]) (doc fi
 		if err != nil {
 			return doc, err
 		}
+		if _, twice := fields[string(name)]; twice {
+			return doc, errRequest.Saying("body.fields has the field %.40q twice, as text and in its base64 form", name)
+		}
 		fields[string(name)] = []byte(value)
 	}
 	h, err := a.space(ctx, in.Namespace)

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -32,11 +31,11 @@ const (
 	// answerLife is for how long an answer is kept.
 	answerLife = 24 * time.Hour
 
-	// markLife is for how long a mark says that a request is under way. While it is,
-	// the mark is renewed; if its process is killed, the request may be repeated after
-	// that. It is much less than the minute for which the structures know what they
-	// did.
-	markLife = 5 * time.Second
+	// markLifeDefault is for how long a mark says that a request is under way. While
+	// it is, the mark is renewed; if its process is killed, the request may be repeated
+	// after that. It is much less than the minute for which the structures know what
+	// they did.
+	markLifeDefault = 5 * time.Second
 )
 
 var (
@@ -71,7 +70,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 		return
 	}
 	ctx := r.Context()
-	bounded, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+	bounded, cancel := context.WithDeadline(ctx, *untilOf(ctx))
 	defer cancel()
 	answers, err := a.answers.get(answersNamespace, func() (*expiry.Keys, error) {
 		return expiry.OpenKeys(bounded, a.cfg.Client, answersNamespace,
@@ -83,17 +82,20 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 	}
 	name := nameOf(Principal(ctx), r.Method, r.URL.EscapedPath(), given[0])
 	mine := answer{print: nameOf(r.URL.RawQuery, string(body))}
-	marked, err := answers.Set(bounded, name, mine.encode(), markLife, expiry.SetKeyConfig{IfNone: true})
+	// Another body under the same key is another request: where no answer is kept,
+	// only the structures tell the two apart.
+	work := r.WithContext(reqid.With(ctx, name+mine.print))
+	asked := time.Now()
+	marked, err := answers.Set(bounded, name, mine.encode(), a.markLife, expiry.SetKeyConfig{IfNone: true})
 	switch {
 	case errors.Is(err, millrace.ErrFull):
-		// Nothing can be kept, and what drains must be done all the same.
-		a.mux.ServeHTTP(w, r.WithContext(reqid.With(ctx, name)))
+		a.mux.ServeHTTP(w, work) // nothing can be kept, and what drains must be done all the same
 	case err != nil:
 		a.refuse(w, r, err)
 	case !marked:
 		a.replay(bounded, w, r, answers, name, mine)
 	default:
-		a.do(w, r, answers, name, mine)
+		a.do(ctx, w, work, mark{answers, name, a.surely(asked)}, mine)
 	}
 }
 
@@ -131,55 +133,94 @@ func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request
 	}
 }
 
+// mark says that the request with a key is under way.
+type mark struct {
+	answers *expiry.Keys
+	name    string
+	lives   time.Time // until when it surely does, so that nobody else has another one
+}
+
+// surely returns until when a mark surely lives that Redis was asked for then.
+func (a *API) surely(asked time.Time) time.Time { return asked.Add(a.markLife - a.markLife/5) }
+
 // do does what a request asks for, and keeps the answer. What was done is answered
-// even if the answer cannot be kept.
-func (a *API) do(w http.ResponseWriter, r *http.Request, answers *expiry.Keys, name string, mine answer) {
-	ctx := context.WithoutCancel(r.Context()) // the answer counts though the client has gone
-	unmark := a.renew(ctx, answers, name)
-	defer unmark() // if what follows panics
+// even if the answer cannot be kept, or not in time.
+func (a *API) do(ctx context.Context, w http.ResponseWriter, work *http.Request, m mark, mine answer) {
+	behind := context.WithoutCancel(ctx) // the answer counts though the client has gone
+	working, worked := context.WithCancel(behind)
+	defer worked() // if what follows panics
+	renewed := make(chan mark, 1)
+	a.behind.Go(func() { renewed <- a.renew(working, m) })
 	recorded := recorder{header: w.Header()}
-	a.mux.ServeHTTP(&recorded, r.WithContext(reqid.With(r.Context(), name)))
-	unmark()
+	a.mux.ServeHTTP(&recorded, work)
+	worked()
 	mine.status, mine.body = recorded.status, recorded.body.Bytes()
-	if mine.status >= http.StatusInternalServerError {
-		a.behind.Go(func() {
-			a.settle(ctx, "forget", func(ctx context.Context) error {
-				_, err := answers.Delete(ctx, name)
-				return err
-			})
-		})
-	} else {
-		a.settle(ctx, "keep", func(ctx context.Context) error {
-			_, err := answers.Set(ctx, name, mine.encode(), answerLife, expiry.SetKeyConfig{})
-			return err
-		})
+
+	failed := mine.status >= http.StatusInternalServerError
+	settled := make(chan struct{})
+	a.behind.Go(func() {
+		defer close(settled)
+		m := <-renewed // a renewal must not come behind what is done to the mark now
+		if failed {
+			a.forget(behind, m)
+		} else {
+			a.keep(behind, m, mine)
+		}
+	})
+	if !failed {
+		bounded, cancel := context.WithDeadline(behind, *untilOf(ctx))
+		defer cancel()
+		select {
+		case <-settled:
+		case <-bounded.Done():
+		}
 	}
 	mine.write(w)
 }
 
-// renew renews a mark until the function that it returns is called. That waits for a
-// renewal under way, which must not come behind what is done to the mark next.
-func (a *API) renew(ctx context.Context, answers *expiry.Keys, name string) (stop func()) {
-	waiting, cancel := context.WithCancel(ctx)
-	var renewing sync.WaitGroup
-	renewing.Go(func() {
-		for retry.Sleep(waiting, markLife/3) {
-			a.settle(ctx, "go on to keep a place for", func(ctx context.Context) error {
-				_, err := answers.Expire(ctx, name, markLife)
-				return err
-			})
+// renew renews a mark until ctx ends, and returns it. One that may have ended stays
+// as it is: what is there now may be somebody else's.
+func (a *API) renew(ctx context.Context, m mark) mark {
+	for retry.Sleep(ctx, a.markLife/3) {
+		asked := time.Now()
+		if !a.settle(context.WithoutCancel(ctx), m.lives, "go on to keep a place for", func(ctx context.Context) error {
+			_, err := m.answers.Expire(ctx, m.name, a.markLife)
+			return err
+		}) {
+			break
 		}
-	})
-	return func() { cancel(); renewing.Wait() }
+		m.lives = a.surely(asked)
+	}
+	return m
 }
 
-// settle does what is to become of a mark, and logs if it cannot.
-func (a *API) settle(ctx context.Context, what string, do func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(ctx, a.cfg.Timeout)
+// forget removes a mark, so that the request may be repeated at once. One that may
+// have ended is left alone: in its place may be the answer to a repeat.
+func (a *API) forget(ctx context.Context, m mark) {
+	a.settle(ctx, m.lives, "forget", func(ctx context.Context) error {
+		_, err := m.answers.Delete(ctx, m.name)
+		return err
+	})
+}
+
+// keep puts an answer in the place of a mark.
+func (a *API) keep(ctx context.Context, m mark, mine answer) {
+	a.settle(ctx, time.Now().Add(a.cfg.Timeout), "keep", func(ctx context.Context) error {
+		_, err := m.answers.Set(ctx, m.name, mine.encode(), answerLife, expiry.SetKeyConfig{})
+		return err
+	})
+}
+
+// settle does what is to become of a mark until then, and reports whether it could;
+// it logs if not.
+func (a *API) settle(ctx context.Context, until time.Time, what string, do func(context.Context) error) bool {
+	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
-	if err := do(ctx); err != nil {
+	err := do(ctx)
+	if err != nil {
 		a.cfg.Logger.WarnContext(ctx, "could not "+what+" the answer to a request with an Idempotency-Key", "error", err)
 	}
+	return err == nil
 }
 
 // nameOf returns a name for what these texts are, and others are not.

@@ -89,6 +89,7 @@ func TestUnderWay(t *testing.T) {
 			waiting <- struct{}{}
 		}
 	})}})
+	s.api.SetMarkLife(time.Second)
 	lease := "/v1/leases/" + redistest.Name(t)
 	held := read[document.Acquired](s.ask("POST", lease+"/acquire", object{"ttl": "1h"}).want(200, ""))
 	k, wait := redistest.Name(t), object{"ttl": "1h", "wait": "50s"}
@@ -98,7 +99,7 @@ func TestUnderWay(t *testing.T) {
 		<-waiting
 	}
 	begun := time.Now()
-	for time.Since(begun) < 7*time.Second {
+	for time.Since(begun) < 2*time.Second {
 		got := s.ask("POST", lease+"/acquire", wait, key(k))
 		if got.refused(409, "in_progress"); got.header.Get("Retry-After") != "1" {
 			t.Fatalf("Retry-After %q, want 1", got.header.Get("Retry-After"))
@@ -118,6 +119,130 @@ type onCall func(millrace.Call)
 func (f onCall) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
 	f(call)
 	return ctx, nil
+}
+
+// hook is a hook that is told of each call to Redis, and may hold it up or change its
+// context.
+type hook func(context.Context, millrace.Call) context.Context
+
+func (f hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	return f(ctx, call), nil
+}
+
+// outlive has a queue forget what it answered, as it does after a minute or two.
+func outlive(t *testing.T, client rueidis.Client, queue string) {
+	t.Helper()
+	base := "mr:queue:{" + queue + "}"
+	if err := client.Do(t.Context(), client.B().Del().Key(base+":req", base+":req_before").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClientWithAKeyGoes: a client hangs up when its message was written and the reply
+// of Redis is on its way. What it asked for is done to the end, so that it has the
+// answer when it asks again, though the queue knows of nothing any more.
+func TestClientWithAKeyGoes(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	direct, proxy := redis.Client(t), redistest.NewProxy(t, redis.Addr())
+	s, other := serve(t, api.Config{Client: proxy.Client(t)}), serve(t, api.Config{Client: direct})
+	name := redistest.Name(t)
+	q, k, message := "/v1/queues/"+name, key(name), object{"tenant": "a"}
+	s.ask("POST", q+"/messages", message, key("warm"+name)).want(201, "") // all is open
+	proxy.Delay(300 * time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
+	first := make(chan answer)
+	go func() {
+		first <- s.ask("POST", q+"/messages", message, k, func(r *http.Request) { *r = *r.WithContext(ctx) })
+	}()
+	redistest.Eventually(t, "the message is written", func() bool {
+		return read[document.QueueStats](other.ask("GET", q+"/stats", nil)).Waiting == 2
+	})
+	leave()
+	got := (<-first).want(201, "")
+	proxy.Heal()
+	s.api.Wait()
+	outlive(t, direct, name)
+	again := s.ask("POST", q+"/messages", message, k).want(201, strings.TrimSpace(string(got.body)))
+	if again.header.Get(replayed) != "true" {
+		t.Errorf("%s: done again", again.what)
+	}
+}
+
+// TestLateProcess: a process is held up, its mark ends, and another one does what the
+// client repeats. When the first one goes on, and fails, it takes nothing away.
+func TestLateProcess(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	begun, goOn := make(chan struct{}, 1000), make(chan struct{})
+	held := serve(t, api.Config{Client: redis.Client(t), Timeout: 2 * time.Second, Hooks: []millrace.Hook{hook(func(ctx context.Context, call millrace.Call) context.Context {
+		switch call.Script {
+		case "fairqueue.write":
+			begun <- struct{}{}
+			<-goOn
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		case "expiry.key_expire", "expiry.key_delete":
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+		}
+		return ctx
+	})}})
+	s := serve(t, api.Config{Client: redis.Client(t)})
+	const life = 600 * time.Millisecond
+	held.api.SetMarkLife(life)
+	name := redistest.Name(t)
+	path, k, message := "/v1/queues/"+name+"/messages", key(name), object{"tenant": "a"}
+	first := make(chan answer)
+	go func() { first <- held.ask("POST", path, message, k) }()
+	<-begun
+	redistest.Eventually(t, "the mark ends, and another process does it", func() bool {
+		return s.ask("POST", path, message, k).header.Get(replayed) == "true"
+	})
+	close(goOn)
+	(<-first).refused(503, "timeout")
+	held.api.Wait()
+	for begun := time.Now(); time.Since(begun) < 3*life/2; {
+		if got := s.ask("POST", path, message, k).want(201, ""); got.header.Get(replayed) != "true" {
+			t.Fatalf("%s: the answer that was kept has gone", got.what)
+		}
+	}
+}
+
+// TestOneDeadline: a key has no request wait longer. What is asked of Redis before has
+// to be done in the same time, and an answer that cannot be kept by then is kept behind
+// the client's back.
+func TestOneDeadline(t *testing.T) {
+	t.Parallel()
+	known, answered := false, make(chan struct{})
+	var calls []string
+	var deadlines []time.Time
+	s := serve(t, api.Config{Timeout: time.Second, Hooks: []millrace.Hook{hook(func(ctx context.Context, call millrace.Call) context.Context {
+		if !known {
+			return ctx
+		}
+		deadline, _ := ctx.Deadline()
+		if calls, deadlines = append(calls, call.Script), append(deadlines, deadline); len(calls) == 3 {
+			select {
+			case <-answered:
+			case <-time.After(10 * time.Second):
+				t.Error("the client is not answered until its answer is kept")
+			}
+		}
+		return ctx
+	})}})
+	path := "/v1/queues/" + redistest.Name(t) + "/messages"
+	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "") // opens what there is
+	known = true
+	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
+	close(answered)
+	s.api.Wait()
+	if got, want := strings.Join(calls, " "), "expiry.key_set fairqueue.write expiry.key_set"; got != want || !deadlines[0].Equal(deadlines[1]) {
+		t.Errorf("called %s until %v, want %s, and the first two until the same moment", got, deadlines, want)
+	}
 }
 
 // TestTogether: of many that send the same request at the same time one does it, and
@@ -223,7 +348,9 @@ func TestKeysOnAFullServer(t *testing.T) {
 	s := serve(t, api.Config{Client: client})
 	q := "/v1/queues/" + redistest.Name(t)
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("fill")).want(201, "")
-	receipt := s.take(q + "/messages?consumer=c")[0].Receipt
+	s.ask("POST", q+"/messages", object{"tenant": "b"}, key("fill another")).want(201, "")
+	both := s.take(q + "/messages?consumer=c&max=2")
+	receipt, other := both[0].Receipt, both[1].Receipt
 	for _, setting := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
 		if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue(setting[0], setting[1]).Build()).Error(); err != nil {
 			t.Fatal(err)
@@ -234,6 +361,11 @@ func TestKeysOnAFullServer(t *testing.T) {
 		s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
 	}
 	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack again")).refused(409, "stale")
+	// Nobody knows that the key was used, and another request under it is done as such.
+	s.ask("POST", q+"/ack", object{"receipts": []string{other}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
+	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).InFlight; left != 0 {
+		t.Errorf("%d messages are in flight, want none: both were acknowledged", left)
+	}
 }
 
 // TestKeysWhereAnythingMayBeEvicted: a server that may evict an answer keeps it as long
@@ -251,4 +383,46 @@ func TestKeysWhereAnythingMayBeEvicted(t *testing.T) {
 	}
 	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h"}).refused(409, "evictable")
 	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h", "allow_evictable": true}).want(200, "")
+}
+
+// TestRedriveAllAgain: a call for all that are dead fails after its first thousand. The
+// repeat is about the others, which must not be taken for those.
+func TestRedriveAllAgain(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	name := redistest.Name(t)
+	q, k := "/v1/queues/"+name, key(name)
+	redis := func(command ...string) {
+		if err := client.Do(t.Context(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+			t.Error(err)
+		}
+	}
+	base, calls := "mr:queue:{"+name+"}", 0
+	s := serve(t, api.Config{Client: client, Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
+		if call.Script == "fairqueue.redrive" {
+			if calls++; calls == 2 {
+				redis("RENAME", base, base+":aside")
+				redis("SET", base, "no queue")
+			}
+		}
+	})}})
+	for _, n := range []int{1000, 200} {
+		messages := make([]object, n)
+		for i := range messages {
+			messages[i] = object{"tenant": "a"}
+		}
+		s.ask("POST", q+"/messages/batch", object{"messages": messages}).want(201, "")
+		var receipts []string
+		for _, m := range s.take(q + "/messages?consumer=c&max=1000&visibility=1h") {
+			receipts = append(receipts, m.Receipt)
+		}
+		s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, fmt.Sprintf(`{"nacked":%d,"stale":0}`, n))
+	}
+	s.ask("POST", q+"/dead/redrive", object{"all": true}, k).refused(500, "broken")
+	redis("RENAME", base+":aside", base)
+	s.api.Wait() // until the mark is removed
+	s.ask("POST", q+"/dead/redrive", object{"all": true}, k).want(200, `{"redriven":200}`)
+	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; left != 0 {
+		t.Errorf("%d are dead still, want all redriven", left)
+	}
 }

@@ -160,17 +160,8 @@ func (a *API) nackMessages(ctx context.Context, in *namedWith[nackRequest]) (doc
 	if how.Dead && how.Delay > 0 {
 		return doc, errRequest.Saying("a message that is dead does not come again after a delay: dead or delay")
 	}
-	for _, receipt := range in.Body.Receipts {
-		switch err = q.Nack(ctx, receipt, how); {
-		case err == nil:
-			doc.Nacked++
-		case errors.Is(err, fairqueue.ErrStale):
-			doc.Stale++
-		default:
-			return doc, err
-		}
-	}
-	return doc, unlessAll(err, doc.Nacked)
+	n, err := q.NackBatch(ctx, how, in.Body.Receipts...)
+	return nacked{n, len(in.Body.Receipts) - n}, unlessAll(err, n)
 }
 
 // extendRequest keeps messages invisible.

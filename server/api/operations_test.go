@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/server/api"
@@ -131,6 +132,32 @@ func settling(s service, name string) {
 		s.t.Errorf("cancelled %+v, want one delayed, one in flight and one nowhere", cancelled)
 	}
 	s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID}}).refused(404, "not_found")
+}
+
+// TestNackIsOneCall: what is wrong with one receipt is found before anything is done to
+// the others, and all of them are given back at once.
+func TestNackIsOneCall(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
+		if call.Script == "fairqueue.nack" {
+			calls++
+		}
+	})}})
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
+	receipts := []string{"0:1-0"}
+	for _, m := range s.take(q + "/messages?consumer=c&max=3") {
+		receipts = append(receipts, m.Receipt)
+	}
+	s.ask("POST", q+"/nack", object{"receipts": append(slices.Clip(receipts), "rubbish"), "dead": true}).refused(400, "bad_argument")
+	if dead := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; dead != 0 || calls != 0 {
+		t.Errorf("refused, and %d are dead after %d calls, want nothing done", dead, calls)
+	}
+	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, `{"nacked":3,"stale":1}`)
+	if calls != 1 {
+		t.Errorf("%d calls for four receipts, want one", calls)
+	}
 }
 
 func dead(s service, name string) {
@@ -341,6 +368,10 @@ func hashes(s service, name string) {
 	s.ask("POST", h+"/set", object{"fields": object{"token": "y"}, "keep_ttl": true}).want(200, `{"set":true,"created":0}`)
 	s.ask("POST", h+"/set", object{"fields": object{"token": "y"}, "keep_ttl": true, "ttl": "1s"}).refused(400, "bad_argument")
 	s.ask("POST", h+"/set", object{"fields": object{`{"base64":"?"}`: "y"}}).refused(400, "bad_argument")
+	twice := s.ask("POST", h+"/set", object{"fields": object{"token": "1", `{"base64":"dG9rZW4="}`: "2"}}).refused(400, "bad_request")
+	if !strings.Contains(twice.Detail, `"token"`) {
+		s.t.Errorf("detail %q, want the field that has two values", twice.Detail)
+	}
 	some := read[document.Fields](s.ask("GET", h+"?field=token&field=nobody", nil).want(200, "")).Fields
 	if len(some) != 1 || some[0].Value != "y" || some[0].TTL < 3500_000 {
 		s.t.Errorf("fields %+v, want token for an hour", some)

@@ -34,7 +34,7 @@ type problem struct {
 	Code   string `json:"code" doc:"What went wrong, for programs." example:"stale"`
 	Hint   string `json:"hint,omitempty" doc:"What to do next, for people." example:"Stop work on the message; if it is not done, it comes again with another receipt."`
 
-	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: each thing that is wrong."`
+	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: the things that are wrong, 100 at most."`
 
 	Remaining *int64         `json:"remaining_ms,omitempty" doc:"Of held: until the holder's deadline."`
 	Metadata  *document.Text `json:"metadata,omitempty" doc:"Of held: the holder's."`
@@ -52,6 +52,18 @@ type problem struct {
 type fieldError struct {
 	Location string `json:"location" doc:"Where, such as body.messages[3].tenant or query.max." example:"body.tenant"`
 	Message  string `json:"message" example:"expected required property tenant to be present"`
+}
+
+// maxSaid is how many bytes a sentence has at most. What it repeats of a request may
+// be megabytes long.
+const maxSaid = 1 << 10
+
+// brief returns a text, or the beginning of a long one.
+func brief(text string) string {
+	if len(text) <= maxSaid {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxSaid], "") + " ..."
 }
 
 // Error returns what went wrong.
@@ -156,7 +168,7 @@ func problemOf(err error) *problem {
 		said = nameless(err)
 		detail = said.Message
 	}
-	p := &problem{Type: "about:blank", Status: http.StatusInternalServerError, Detail: detail, Code: said.Code, Hint: hintOf(err, said), cause: err}
+	p := &problem{Type: "about:blank", Status: http.StatusInternalServerError, Detail: brief(detail), Code: said.Code, Hint: hintOf(err, said), cause: err}
 	if status, ok := statuses[p.Code]; ok {
 		p.Status = status
 	} else if strings.HasPrefix(p.Code, "bad_") {

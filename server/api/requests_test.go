@@ -188,6 +188,37 @@ func TestStrictRequests(t *testing.T) {
 	}
 }
 
+// TestProblemsAreShort: what is wrong does not come back whole, and neither does all
+// that is wrong.
+func TestProblemsAreShort(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	q := "/v1/queues/" + redistest.Name(t)
+	long, headers := strings.Repeat("A", 1<<16)+"A", make(map[string]int)
+	for i := range 1000 {
+		headers[fmt.Sprint(i)] = i
+	}
+	for name, tt := range map[string]struct {
+		path string
+		body any
+		most int // bytes of the answer
+	}{
+		"no base64":       {"/messages", object{"tenant": "a", "body": object{"base64": long}}, 700},
+		"no duration":     {"/messages", object{"tenant": "a", "delay": strings.Repeat("9", 1<<16) + "h"}, 700},
+		"no receipt":      {"/ack", object{"receipts": []string{long}}, 2000},
+		"no id":           {"/cancel", object{"ids": []string{"x" + strings.Repeat("ü", 1<<16)}}, 2000},
+		"no field":        {"/messages", object{"tenant": "a", long: 1}, 4000},
+		"no field either": {"/messages", object{"tenant": "a", "headers": object{long: 1}}, 4000},
+		"no messages":     {"/messages/batch", `{"messages":[` + strings.Repeat("1,", 1<<14) + "1]}", 1000},
+		"no headers":      {"/messages", object{"tenant": "a", "headers": headers}, 15_000},
+	} {
+		got := s.ask("POST", q+tt.path, tt.body)
+		if p := read[problem](got); got.status != 400 || len(got.body) > tt.most || strings.Contains(p.Detail, "\ufffd") {
+			t.Errorf("%s: %d with %d bytes, want 400 with %d at most: %.300s", name, got.status, len(got.body), tt.most, got.body)
+		}
+	}
+}
+
 // brokenReader is the body of a client that goes.
 type brokenReader struct{}
 

@@ -37,7 +37,7 @@ func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 	switch {
 	case misplaced:
 		p := problemOf(errRequest.Saying("body%s", wrong))
-		p.Errors = []fieldError{{"body" + wrong.place, wrong.what}}
+		p.Errors = []fieldError{{brief("body" + wrong.place), wrong.what}}
 		return p
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
 		return errRequest.Saying("the body is no JSON document, or only the beginning of one")
@@ -107,6 +107,9 @@ func (w walker) walkList(schema *huma.Schema, depth int) error {
 		items = schema.Items
 	}
 	for i := 0; w.More(); i++ {
+		if schema != nil && schema.MaxItems != nil && i == *schema.MaxItems { // or each of millions would be found wrong
+			return &misplacedError{what: fmt.Sprintf("has more than %d entries", i)}
+		}
 		if err := w.walk(items, depth+1); err != nil {
 			return within("["+strconv.Itoa(i)+"]", err)
 		}

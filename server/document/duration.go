@@ -15,7 +15,7 @@ type Duration struct{ time.Duration }
 func (d *Duration) UnmarshalText(b []byte) error {
 	parsed, err := time.ParseDuration(string(b))
 	if err != nil {
-		return fmt.Errorf("%q is no duration such as 500ms or 10m", b)
+		return fmt.Errorf("%.40q is no duration such as 500ms or 10m", b)
 	}
 	d.Duration = parsed
 	return nil

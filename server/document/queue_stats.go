@@ -9,7 +9,7 @@ type QueueStats struct {
 	InFlight  int           `json:"in_flight" doc:"Messages that a reader has."`
 	Delayed   int           `json:"delayed" doc:"Messages that are set aside until their time."`
 	Dead      int           `json:"dead" doc:"Messages that were delivered too often, or given up."`
-	OldestAge int64         `json:"oldest_age_ms" doc:"How long ago the oldest message that waits was written; 0 when none waits."`
+	OldestAge int64         `json:"oldest_age_ms" doc:"For how long the message that has waited longest could have been read; 0 when none waits."`
 	Paused    bool          `json:"paused" doc:"Reading is switched off."`
 	Shape     Shape         `json:"shape"`
 	Streams   []StreamStats `json:"streams" doc:"Those that hold messages."`
