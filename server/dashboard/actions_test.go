@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -253,5 +254,28 @@ func TestFlashIsSaidOnce(t *testing.T) {
 	}
 	if got := cut("aéé", 2); got != "a…" {
 		t.Errorf("cut = %q", got)
+	}
+}
+
+// A browser presses a form's first submit button when Enter is typed in it. Where a
+// form has several dialogs that must do nothing: they may be closed, or another is meant.
+func TestEnterDoesNothingInAList(t *testing.T) {
+	t.Parallel()
+	h := furnished(t)
+	for _, path := range []string{"/queues/orders", "/queues/orders?place=dead", "/icks/documents"} {
+		lists := 0
+		for form := range nodes(h.get(path).want(http.StatusOK).root, func(n *html.Node) bool { return n.Data == "form" }) {
+			if len(slices.Collect(nodes(form, having("data-pick-all", "")))) == 0 {
+				continue
+			}
+			lists++
+			first := slices.Collect(nodes(form, having("type", "submit")))[0]
+			if method, _ := attribute(first, "formmethod"); method != "dialog" {
+				t.Errorf("Enter on %s does what %q does", path, text(first))
+			}
+		}
+		if lists != 1 {
+			t.Errorf("%s has %d lists, want 1", path, lists)
+		}
 	}
 }

@@ -63,7 +63,7 @@ type Config struct {
 	Principal func(ctx context.Context) string
 
 	// Logger is told of every action, and of pages that could not be made. Defaults
-	// to discarding.
+	// to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -93,7 +93,7 @@ func New(cfg Config) (*Dashboard, error) {
 		return nil, ErrConfig.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
 	if cfg.Principal == nil {
 		cfg.Principal = func(context.Context) string { return "" }

@@ -66,8 +66,9 @@
 // otherwise. And a name that somebody's page can make lead to your address is a way
 // in for that page: check the Host as package server does.
 //
-// The survey looks at 200 structures of a kind. Others have their pages, which show
-// the numbers of when they were loaded.
+// The survey looks at 200 structures of a kind, and sums say when they are of those
+// only. Other queues and Icks are opened by their names, and have pages that show the
+// numbers of when they were loaded.
 //
 // # When not to use it
 //

@@ -38,8 +38,16 @@ type finding struct {
 var tones = map[doctor.Level]string{doctor.OK: "good", doctor.Note: "note", doctor.Warn: "warn", doctor.Fail: "bad"}
 
 func (d *Dashboard) examination(a *asked) (scene, error) {
-	report, at, err := d.doctor.ask(a.Context(), d.examine)
-	p := doctorPage{heading: heading{Title: "Doctor"}, At: at}
+	p := doctorPage{heading: heading{Title: "Doctor"}}
+	if a.live { // nothing of it changes
+		return func(*survey.View) body { return p }, nil
+	}
+	life := prescriptionLife
+	if a.URL.Query().Has("again") {
+		life = againLife
+	}
+	report, at, err := d.doctor.ask(a.Context(), life, d.examine)
+	p.At = at
 	if err != nil {
 		p.Wrong, p.Hint = sentence(err.Error()), millrace.Hint(err)
 		return func(*survey.View) body { return p }, nil
@@ -70,8 +78,13 @@ func (d *Dashboard) examine(ctx context.Context) (doctor.Report, error) {
 	return r, ctx.Err()
 }
 
-// prescriptionLife is for how long a report is shown again instead of asking anew.
-const prescriptionLife = 10 * time.Second
+const (
+	// prescriptionLife is for how long a report is shown again instead of asking anew.
+	prescriptionLife = 10 * time.Second
+
+	// againLife is for how long it is to somebody who asks for another one.
+	againLife = time.Second
+)
 
 // physician remembers the last report, so that many who look at it do not each have
 // all servers examined.
@@ -81,12 +94,12 @@ type physician struct {
 	report doctor.Report
 }
 
-// ask returns a report and when it is from. Those who come while one is being made
-// wait for it.
-func (p *physician) ask(ctx context.Context, examine func(ctx context.Context) (doctor.Report, error)) (doctor.Report, time.Time, error) {
+// ask returns a report that is no older than life, and when it is from. Those who
+// come while one is being made wait for it.
+func (p *physician) ask(ctx context.Context, life time.Duration, examine func(ctx context.Context) (doctor.Report, error)) (doctor.Report, time.Time, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if time.Since(p.at) < prescriptionLife {
+	if time.Since(p.at) < life {
 		return p.report, p.at, nil
 	}
 	report, err := examine(ctx)

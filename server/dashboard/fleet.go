@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/snapshot"
@@ -17,7 +18,10 @@ import (
 type fleetPage struct {
 	heading
 
-	Has         bool // there is a fleet
+	Has         bool   // there is a fleet
+	Wrong       string // why there is nothing to see of it
+	Hint        string
+	Unread      map[string]string // why its events or its snapshots could not be read
 	State       directory.State
 	Tone        string
 	Epoch       int64
@@ -92,7 +96,15 @@ const mostEvents = 25
 
 func (d *Dashboard) fleet(*asked) (scene, error) {
 	return func(v *survey.View) body {
-		p := fleetPage{heading: heading{Title: "Fleet"}}
+		p := fleetPage{heading: heading{Title: "Fleet"}, Unread: map[string]string{}}
+		for _, t := range v.Troubles {
+			switch {
+			case t.Kind == survey.Fleet && t.Name == "":
+				p.Wrong, p.Hint = sentence(t.Err.Error()), millrace.Hint(t.Err)
+			case t.Kind == survey.Fleet:
+				p.Unread[t.Name] = stop(t.Err.Error())
+			}
+		}
 		if v.Fleet != nil && len(v.Fleet.Partitions) > 0 {
 			p.fill(v.Fleet)
 		}

@@ -94,10 +94,8 @@ const lateAfter = 15 * time.Second
 func newPulse(v *survey.View, now time.Time) pulse {
 	p := pulse{State: "live", At: v.At, About: about(v.Server)}
 	switch away := v.Away(); {
-	case away != nil && v.At.IsZero():
-		p.State, p.Why = "away", fmt.Sprintf("Redis does not answer (%v).", away)
 	case away != nil:
-		p.State, p.Why = "away", fmt.Sprintf("Redis does not answer (%v). The numbers are those of %s.", away, clock(v.At))
+		p.State, p.Why = "away", fmt.Sprintf("Redis does not answer (%v).", away)
 	case v.At.IsZero():
 		p.State, p.Why = "late", "The first look at Redis is under way."
 	case now.Sub(v.At) > lateAfter:

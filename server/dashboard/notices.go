@@ -35,7 +35,7 @@ const (
 	fullMemory = 0.9
 )
 
-// notices returns what needs attention, the worst first.
+// notices returns what needs attention: whether this is all, and then the worst first.
 func (d *Dashboard) notices(v *survey.View) []notice {
 	var all []notice
 	for _, t := range v.Troubles {
@@ -64,15 +64,30 @@ func (d *Dashboard) notices(v *survey.View) []notice {
 	for _, k := range v.Keys {
 		all = append(all, d.overdueNotices(k.Name, k.Overdue, k.OldestOverdue)...)
 	}
-	for _, kind := range []survey.Kind{survey.Queue, survey.Ick, survey.Channel, survey.Hashes, survey.Keys, survey.Lease} {
-		if n := v.LeftOut[kind]; n > 0 {
-			all = append(all, notice{Tone: "note", Text: fmt.Sprintf("%s more of kind %s are there and not looked at.", number(n), kind),
-				Hint: "These pages show the first 200 of a kind by their names."})
-		}
-	}
 	rank := map[string]int{"bad": 0, "warn": 1, "note": 2}
 	slices.SortStableFunc(all, func(a, b notice) int { return rank[a.Tone] - rank[b.Tone] })
-	return all
+	return append(leftOut(v), all...)
+}
+
+// leftOut says that all the others are about a part of what is there.
+func leftOut(v *survey.View) []notice {
+	var words []string
+	for _, one := range []struct {
+		kind  survey.Kind
+		thing string
+	}{
+		{survey.Queue, "queue"}, {survey.Ick, "Ick"}, {survey.Channel, "channel"},
+		{survey.Hashes, "namespace of hashes"}, {survey.Keys, "namespace of values"}, {survey.Lease, "lease"},
+	} {
+		if n := v.LeftOut[one.kind]; n > 0 {
+			words = append(words, number(n)+" more of kind "+one.thing)
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return []notice{{Tone: "note", Text: "This is not all: " + listed(words) + " are there and not looked at.",
+		Hint: "These pages show the first 200 of a kind by their names."}}
 }
 
 // trouble says what could not be read.
@@ -159,8 +174,13 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
 		return nil
 	}
 	var all []notice
+	refused := refusing(f)
+	if refused {
+		all = append(all, notice{Tone: "bad", Kind: "Fleet", Path: d.link("fleet"), Text: "takes no writes: they are refused, and reads go on.",
+			Hint: "See that its directory can be reached: writes go on when that confirms the map, or when a failover has come to its end."})
+	}
 	for _, p := range f.Partitions {
-		if p.State == directory.Full {
+		if p.State == directory.Full || refused && withheld(p) {
 			continue
 		}
 		n := notice{Tone: stateTone(p.State), Kind: "Partition", Name: strconv.Itoa(p.ID), Path: d.link("fleet"), Text: "is " + string(p.State) + "."}
@@ -178,6 +198,24 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
 		}
 	}
 	return all
+}
+
+// refusing reports whether a fleet takes no writes although it has masters that are
+// up: its directory does not confirm the map by which they would be written.
+func refusing(f *survey.FleetView) bool {
+	up := false
+	for _, p := range f.Partitions {
+		if p.State != directory.ReadOnly && p.State != directory.Out {
+			return false
+		}
+		up = up || withheld(p)
+	}
+	return up
+}
+
+// withheld reports whether a partition takes no writes although its master is up.
+func withheld(p fleet.PartitionStatus) bool {
+	return p.State == directory.ReadOnly && p.Master.State == fleet.Up
 }
 
 // stateTone says how bad a state is.

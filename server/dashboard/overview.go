@@ -54,6 +54,9 @@ func (d *Dashboard) overview(*asked) (scene, error) {
 			o.Notices, o.More = o.Notices[:mostNotices], over
 		}
 		o.Cards = d.cards(v, o.Charts)
+		if part := among(v, len(v.Queues)+len(v.Icks)+len(v.Channels), survey.Queue, survey.Ick, survey.Channel); part != "" {
+			o.Charts[0].About += part
+		}
 		return o
 	}, nil
 }
@@ -93,6 +96,17 @@ func (d *Dashboard) serverCard(s survey.ServerView) card {
 	return c
 }
 
+// among says of a figure that it is of so many structures, if there are more of their
+// kinds.
+func among(v *survey.View, looked int, kinds ...survey.Kind) string {
+	for _, kind := range kinds {
+		if v.LeftOut[kind] > 0 {
+			return " in the first " + number(looked)
+		}
+	}
+	return ""
+}
+
 func (d *Dashboard) queueCard(v *survey.View) card {
 	var waiting, inFlight, delayed, dead int
 	var oldest time.Duration
@@ -100,7 +114,7 @@ func (d *Dashboard) queueCard(v *survey.View) card {
 		waiting, inFlight, delayed, dead = waiting+q.Waiting, inFlight+q.InFlight, delayed+q.Delayed, dead+q.Dead
 		oldest = max(oldest, q.OldestAge)
 	}
-	c := card{Title: "Queues", Path: d.link("queues"), Big: number(waiting), Unit: "waiting"}
+	c := card{Title: "Queues", Path: d.link("queues"), Big: number(waiting), Unit: "waiting" + among(v, len(v.Queues), survey.Queue)}
 	c.Facts = append(c.Facts, fact{Text: number(inFlight) + " in flight"})
 	if delayed > 0 {
 		c.Facts = append(c.Facts, fact{Text: number(delayed) + " delayed"})
@@ -125,7 +139,7 @@ func (d *Dashboard) ickCard(v *survey.View) card {
 		waiting, reserved, parked = waiting+c.Waiting, reserved+c.Reserved, parked+c.Parked
 		oldest = max(oldest, c.OldestAge)
 	}
-	c := card{Title: "Icks", Path: d.link("icks"), Big: number(waiting), Unit: "dirty"}
+	c := card{Title: "Icks", Path: d.link("icks"), Big: number(waiting), Unit: "dirty" + among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
 	c.Facts = append(c.Facts, fact{Text: number(reserved) + " reserved"})
 	if parked > 0 {
 		c.Facts = append(c.Facts, fact{number(parked) + " parked", "warn"})
@@ -160,7 +174,7 @@ func (d *Dashboard) leaseCard(v *survey.View) card {
 			held++
 		}
 	}
-	c := card{Title: "Leases", Path: d.link("leases"), Big: number(held), Unit: "held"}
+	c := card{Title: "Leases", Path: d.link("leases"), Big: number(held), Unit: "held" + among(v, len(v.Leases), survey.Lease)}
 	if free := len(v.Leases) - held; free > 0 {
 		c.Facts = append(c.Facts, fact{Text: number(free) + " free"})
 	}
@@ -175,13 +189,17 @@ func (d *Dashboard) namespaceCard(v *survey.View) card {
 	for _, k := range v.Keys {
 		keys, overdue = keys+k.Keys, overdue+k.Overdue
 	}
-	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: number(len(v.Hashes) + len(v.Keys)), Unit: "of hashes and values"}
+	all := len(v.Hashes) + len(v.Keys)
+	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and values"}
 	c.Facts = append(c.Facts, fact{Text: counted(hashes, "hash") + " with deadlines"}, fact{Text: counted(keys, "value")})
 	if hashes != 1 {
 		c.Facts[0].Text = number(hashes) + " hashes with deadlines"
 	}
 	if overdue > 0 {
 		c.Facts = append(c.Facts, fact{Text: number(overdue) + " overdue"})
+	}
+	if part := among(v, all, survey.Hashes, survey.Keys); part != "" {
+		c.Facts = append(c.Facts, fact{Text: part})
 	}
 	return c
 }

@@ -1,6 +1,8 @@
 package dashboard
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -35,7 +37,10 @@ func TestWords(t *testing.T) {
 		listed(nil): "", listed([]string{"a"}): "a", listed([]string{"a", "b", "c"}): "a, b and c",
 		inUnit("bytes", 2048): "2 kB", inUnit("rate", 2): "2/s", inUnit("count", 2000): "2,000",
 		sentence("i/o timeout"): "I/o timeout.", sentence(""): "",
-		left(90*time.Second + 900*time.Millisecond): "1m30s",
+		clock(time.Unix(1_700_000_000, 0), time.Unix(1_700_003_599, 0)):                "23:13:19 UTC",
+		clock(time.Unix(1_700_000_000, 0), time.Unix(1_700_007_200, 0).In(time.Local)): "2023-11-15 00:13:20 UTC",
+		exact(time.Unix(1_700_000_000, 5e6).In(time.FixedZone("there", 3600))):         "2023-11-14 22:13:20.005 UTC",
+		left(90*time.Second + 900*time.Millisecond):                                    "1m30s",
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
@@ -93,6 +98,34 @@ func TestPreviews(t *testing.T) {
 	}
 	if p := newPreview([]byte(`"` + strings.Repeat("x", mostJSON) + `"`)); p.Kind != "text" || !p.Cut {
 		t.Errorf("large JSON is %s, cut %v", p.Kind, p.Cut)
+	}
+}
+
+// What is shown of a document is as large as a page can bear, however deep it is nested.
+func TestDeepDocumentsAreCut(t *testing.T) {
+	t.Parallel()
+	const deep = 9990
+	body := []byte(strings.Repeat("[", deep) + strings.Repeat("]", deep))
+	if got, most := len(indented(body)), 2*mostText; got > most {
+		t.Errorf("%d brackets are %d bytes when they are indented, want %d at most", len(body), got, most)
+	}
+	if p := newPreview(body); p.Kind != "JSON" || !p.Cut || len(p.Text) != mostText || !strings.HasPrefix(p.Text, "[\n  [\n    [\n") {
+		t.Errorf("deep JSON is %s, %d bytes shown, cut %v", p.Kind, len(p.Text), p.Cut)
+	}
+}
+
+func TestIndented(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`7`, `"a\"b\\"`, `[]`, ` { } `, `[[],{}]`, `{"a":{"b":[1,"x, {y}: [z]",null]},"c":[{},[-1.5e3]]}`, "\t{ \"a\" :\r\n[ 1 , 2 ] , \"\\\\\": \"\\\"\" }\n",
+	} {
+		var want bytes.Buffer
+		if err := json.Indent(&want, []byte(strings.TrimSpace(body)), "", "  "); err != nil {
+			t.Fatal(err)
+		}
+		if got := string(indented([]byte(body))); got != want.String() {
+			t.Errorf("indented(%q) = %q, want %q", body, got, want.String())
+		}
 	}
 }
 

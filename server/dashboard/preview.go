@@ -36,10 +36,7 @@ const (
 func newPreview(body []byte) preview {
 	p := preview{Size: readable.Bytes(int64(len(body))), Excerpt: excerpt(body)}
 	if len(body) <= mostJSON && utf8.Valid(body) && json.Valid(body) {
-		var indented bytes.Buffer
-		if json.Indent(&indented, body, "", "  ") == nil {
-			p.Kind, body = "JSON", indented.Bytes()
-		}
+		p.Kind, body = "JSON", indented(body)
 	}
 	start := body[:min(len(body), mostText)]
 	p.Cut = len(start) < len(body)
@@ -56,6 +53,55 @@ func newPreview(body []byte) preview {
 	p.Kind, p.Cut = "bytes", len(body) > mostHex
 	p.Text = hex.Dump(body[:min(len(body), mostHex)])
 	return p
+}
+
+// indented writes a JSON document with a line for each of its elements, until that is
+// more than is shown: the lines of one that is nested deep would be the square of its
+// size.
+func indented(body []byte) []byte {
+	var b bytes.Buffer
+	var before byte // what was written last
+	depth, quoted, escaped := 0, false, false
+	line := func() {
+		b.WriteByte('\n')
+		for range depth {
+			b.WriteString("  ")
+		}
+	}
+	for _, c := range body {
+		if b.Len() > mostText {
+			break
+		}
+		if quoted {
+			b.WriteByte(c)
+			quoted, escaped = escaped || c != '"', !escaped && c == '\\'
+			continue
+		}
+		opened := before == '{' || before == '['
+		switch c {
+		case ' ', '\t', '\r', '\n':
+			continue
+		case '}', ']':
+			if depth--; !opened {
+				line()
+			}
+		default:
+			if opened || before == ',' {
+				line()
+			}
+		}
+		b.WriteByte(c)
+		switch c {
+		case '{', '[':
+			depth++
+		case ':':
+			b.WriteByte(' ')
+		case '"':
+			quoted = true
+		}
+		before = c
+	}
+	return b.Bytes()
 }
 
 // mostExcerpt is how many bytes of a body an excerpt has.

@@ -106,9 +106,9 @@ func (d *Dashboard) functions() template.FuncMap {
 		"ago":     ago,
 		"since":   func(t time.Time) string { return since(time.Now(), t) },
 		"exact":   exact,
-		"clock":   clock,
+		"clock":   func(t time.Time) string { return clock(time.Now(), t) },
 		"counted": counted[int],
-		"iso":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"iso":     func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"bytes":   readable.Bytes,
 		"left":    left,
 	}

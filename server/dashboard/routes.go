@@ -28,6 +28,7 @@ func (d *Dashboard) routes() *http.ServeMux {
 			mux.HandleFunc("POST "+a.path, d.act(a))
 		}
 	}
+	mux.HandleFunc("GET /open/{section}", d.open)
 	mux.HandleFunc("GET /charts/{kind}/{file}", d.chartJSON)
 	mux.HandleFunc("GET /assets/{name}", d.asset)
 	mux.HandleFunc("/", d.elsewhere)

@@ -97,16 +97,18 @@ func since(now, at time.Time) string {
 // left writes what is left of a time, in whole seconds.
 func left(d time.Duration) string { return readable.Duration(d.Truncate(time.Second)) }
 
-// exact writes a moment for a title, with its date and zone.
-func exact(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.Format("2006-01-02 15:04:05.000 MST")
-}
+// exact writes a moment for a title, with its date and zone. A script of the page
+// writes it in the zone of its reader instead, and so with what clock writes.
+func exact(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
-// clock writes the time of day.
-func clock(t time.Time) string { return t.Format("15:04:05") }
+// clock writes the time of day, and the date unless that is now's.
+func clock(now, t time.Time) string {
+	now, t = now.UTC(), t.UTC()
+	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {
+		return t.Format("15:04:05 MST")
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
 
 // counted writes a number of things with its commas: "1,204 messages".
 func counted[N ~int | ~int64](n N, thing string) string {

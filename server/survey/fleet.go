@@ -17,15 +17,15 @@ func (r *redisScout) fleet(ctx context.Context) (*FleetView, []Trouble) {
 	defer cancel()
 	v := &FleetView{}
 	var troubles []Trouble
-	note := func(err error) {
+	note := func(what string, err error) {
 		if err != nil {
-			troubles = append(troubles, Trouble{Kind: Fleet, Err: err})
+			troubles = append(troubles, Trouble{Kind: Fleet, Name: what, Err: err})
 		}
 	}
 	var err error
 	v.Status, err = script.Prompt(ctx, r.cfg.Fleet.Show)
 	if err != nil {
-		note(err)
+		note("", err)
 		return nil, troubles
 	}
 	v.Points = r.cfg.Fleet.Map().Points
@@ -33,10 +33,10 @@ func (r *redisScout) fleet(ctx context.Context) (*FleetView, []Trouble) {
 		return v, nil
 	}
 	v.Events, err = script.Prompt(ctx, r.cfg.Directory.Events)
-	note(err)
+	note(FleetEvents, err)
 	v.Snapshots, err = script.Prompt(ctx, func(ctx context.Context) (snapshot.Ages, error) {
 		return snapshot.Look(ctx, r.cfg.Directory)
 	})
-	note(err)
+	note(FleetSnapshots, err)
 	return v, troubles
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -100,8 +101,15 @@ func TestFleet(t *testing.T) {
 		t.Errorf("the partition is %s, want %s", got, want)
 	}
 
-	c.servers[1].Kill()
 	c.dirs.Kill()
+	v = must(s.look(ctx))(t)
+	for _, what := range []string{FleetEvents, FleetSnapshots} {
+		if !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return t.Kind == Fleet && t.Name == what }) {
+			t.Errorf("troubles without a directory = %v, want %s", v.Troubles, what)
+		}
+	}
+
+	c.servers[1].Kill()
 	at := v.At
 	v, err := s.look(ctx)
 	if err == nil || !v.At.Equal(at) || len(v.Queues) != home[1] {

@@ -2,14 +2,8 @@ package survey
 
 import "time"
 
-const (
-	// samples is how many samples a history has at most: an hour's.
-	samples = int(time.Hour / every)
-
-	// early is how much earlier than due a sample may be, so that looks which come a
-	// little early are not left out.
-	early = every / 10
-)
+// samples is how many samples a history has at most: an hour's.
+const samples = int(time.Hour / every)
 
 // history is the last samples of one subject. It is a ring: when it is full, the
 // newest sample takes the place of the oldest.
@@ -28,26 +22,16 @@ func newHistory(columns []heading) *history {
 	}
 }
 
-// row returns where to write a sample of that time, or nil when the last one is too
-// young for another. When the clock was set back all begins anew.
-func (h *history) row(at time.Time) []float64 {
-	ms := at.UnixMilli()
-	if n := len(h.times); n > 0 {
-		switch last := h.times[h.place(n-1)]; {
-		case ms < last:
-			h.times, h.values, h.oldest = h.times[:0], h.values[:0], 0
-		case ms-last < (every - early).Milliseconds():
-			return nil
-		}
-	}
+// row returns where to write a sample of that time, in Unix milliseconds.
+func (h *history) row(at int64) []float64 {
 	place := len(h.times)
 	if place < samples {
-		h.times = append(h.times, ms)
+		h.times = append(h.times, at)
 		h.values = append(h.values, make([]float64, len(h.columns))...)
 	} else {
 		place = h.oldest
 		h.oldest = (h.oldest + 1) % samples
-		h.times[place] = ms
+		h.times[place] = at
 	}
 	return h.at(place)
 }

@@ -88,7 +88,10 @@ func (r *round) run(ctx context.Context, last *View) {
 func (r *round) put(ctx context.Context, q question) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
 	defer cancel()
-	err := q.ask(ctx)
+	err := context.Cause(ctx) // when the round has no time left, nobody is asked
+	if err == nil {
+		err = q.ask(ctx)
+	}
 	if err == nil || errors.Is(err, errGone) || errors.Is(err, fairqueue.ErrNotFound) || errors.Is(err, ick.ErrNotFound) {
 		return
 	}

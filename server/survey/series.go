@@ -3,7 +3,6 @@ package survey
 import (
 	"maps"
 	"slices"
-	"time"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
@@ -36,7 +35,7 @@ type Column struct {
 func (s *Survey) Series(kind Kind, name string) Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	h := s.histories[subject{kind, name}]
+	h := s.histories.of[subject{kind, name}]
 	if h == nil {
 		return Series{}
 	}
@@ -102,36 +101,53 @@ type subject struct {
 	name string
 }
 
-// histories is what is remembered, by what it is of.
-type histories map[subject]*history
+// early is how much earlier than due samples may be, so that looks which come a
+// little early are not left out.
+const early = every / 10
 
-// add takes a sample of all that a View saw, and forgets what is not known any
-// more.
-func (h histories) add(v *View, known names) {
+// histories is what is remembered, by what it is of. All have samples of the same
+// looks, so that they can be added up.
+type histories struct {
+	of   map[subject]*history
+	last int64 // when the newest samples are from, in Unix milliseconds
+}
+
+// add takes a sample of all that a View saw, unless the last ones are too young for
+// others, and forgets what is not known any more. When the clock was set back all
+// begins anew.
+func (h *histories) add(v *View, known names) {
 	if v.Away() != nil {
 		return
 	}
 	h.forget(v, known)
+	at := v.At.UnixMilli()
+	switch {
+	case at < h.last:
+		clear(h.of)
+	case at-h.last < (every - early).Milliseconds():
+		return
+	}
+	h.last = at
 	for _, s := range v.Queues {
-		sample(h, v.At, Queue, s.Name, queueColumns, s)
+		sample(h, at, Queue, s.Name, queueColumns, s)
 	}
 	for _, s := range v.Icks {
-		sample(h, v.At, Ick, s.Name, ickColumns, s)
+		sample(h, at, Ick, s.Name, ickColumns, s)
 	}
 	for _, s := range v.Channels {
-		sample(h, v.At, Channel, s.Name, channelColumns, s)
+		sample(h, at, Channel, s.Name, channelColumns, s)
 	}
 	for _, j := range v.Steal.Jobs {
-		sample(h, v.At, Steal, j.Name, jobColumns, j)
+		sample(h, at, Steal, j.Name, jobColumns, j)
 	}
-	sample(h, v.At, Server, "", serverColumns, v.Server)
+	sample(h, at, Server, "", serverColumns, v.Server)
 }
 
 // forget forgets structures that were not found any more, and jobs that nobody has.
 // What could not be read is remembered.
-func (h histories) forget(v *View, known names) {
+func (h *histories) forget(v *View, known names) {
 	jobsRead := !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return t.Kind == Steal })
-	maps.DeleteFunc(h, func(of subject, _ *history) bool {
+	maps.DeleteFunc(h.of, func(of subject, _ *history) bool {
 		if of.kind == Server {
 			return false
 		}
@@ -143,20 +159,19 @@ func (h histories) forget(v *View, known names) {
 }
 
 // sample adds a sample of one subject.
-func sample[S any](h histories, at time.Time, kind Kind, name string, columns []column[S], stats S) {
+func sample[S any](h *histories, at int64, kind Kind, name string, columns []column[S], stats S) {
 	of := subject{kind, name}
-	kept := h[of]
+	kept := h.of[of]
 	if kept == nil {
 		headings := make([]heading, len(columns))
 		for i, c := range columns {
 			headings[i] = c.heading
 		}
 		kept = newHistory(headings)
-		h[of] = kept
+		h.of[of] = kept
 	}
-	if row := kept.row(at); row != nil {
-		for i, c := range columns {
-			row[i] = c.value(stats)
-		}
+	row := kept.row(at)
+	for i, c := range columns {
+		row[i] = c.value(stats)
 	}
 }

@@ -135,7 +135,7 @@ func TestSeriesAreForgotten(t *testing.T) {
 	}
 	has := func(s *Survey) string {
 		var of []string
-		for one := range s.histories {
+		for one := range s.histories.of {
 			of = append(of, fmt.Sprint(one.kind, " ", one.name))
 		}
 		slices.Sort(of)
@@ -167,7 +167,7 @@ func TestHistoryIsAnHour(t *testing.T) {
 	h := newHistory([]heading{{name: "number"}, {name: "grown", rate: true}})
 	const n = 2*samples + samples/2
 	for i := range n {
-		row := h.row(noon.Add(time.Duration(i) * every))
+		row := h.row(noon.Add(time.Duration(i) * every).UnixMilli())
 		row[0], row[1] = float64(i), float64(10*i)
 	}
 	s := h.series()
@@ -216,7 +216,7 @@ func TestMemory(t *testing.T) {
 	v.At = noon
 	s.publish(v, v.At)
 	bytes := 0
-	for of, h := range s.histories {
+	for of, h := range s.histories.of {
 		one := 8 * (cap(h.times) + cap(h.values))
 		if bytes += one; of.kind == Queue && one > 52_000 {
 			t.Errorf("an hour of a queue takes %d bytes", one)
@@ -227,20 +227,39 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// TestClockSetBack: a clock that goes back begins a history anew.
+// TestClockSetBack: a clock that goes back begins all histories anew.
 func TestClockSetBack(t *testing.T) {
 	t.Parallel()
-	h := newHistory([]heading{{name: "number"}})
+	var views []*View
 	for i, seconds := range []int{0, 5, 10, -3600, -3595, -3590} {
-		h.row(noon.Add(time.Duration(seconds) * time.Second))[0] = float64(i)
+		views = append(views, &View{At: noon.Add(time.Duration(seconds) * time.Second), Icks: []ick.Stats{{Name: "a", Pset: ick.SetStats{Size: i}}}})
 	}
-	got := h.series()
-	want := Series{
-		Times:   []int64{noon.Unix() - 3595, noon.Unix() - 3590},
-		Columns: []Column{{Name: "number", Values: []float64{4, 5}}},
+	views[3].Icks = nil // it could not be read then
+	s := told(views...).Series(Ick, "a")
+	if got, want := fmt.Sprint(s.Times, of(t, s, "waiting")), fmt.Sprint([]int64{noon.Unix() - 3590}, []float64{5}); got != want {
+		t.Errorf("Series = %s, want %s", got, want)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("Series (-want +got):\n%s", diff)
+}
+
+// TestSamplesAreOfTheSameLooks: what is found between two samples has its own with
+// those of all others, at any pace, so that series can be added up.
+func TestSamplesAreOfTheSameLooks(t *testing.T) {
+	t.Parallel()
+	var views []*View
+	for second := range 31 {
+		v := &View{At: noon.Add(time.Duration(second) * time.Second), Queues: []fairqueue.Stats{{Name: "a"}}}
+		if second >= 2 {
+			v.Icks = []ick.Stats{{Name: "a"}}
+		}
+		views = append(views, v)
+	}
+	s := told(views...)
+	first, second := s.Series(Queue, "a").Times, s.Series(Ick, "a").Times
+	if got, want := len(first), 6; got != want {
+		t.Fatalf("%d times in half a minute, want %d: %v", got, want, first)
+	}
+	if diff := cmp.Diff(first[1:], second); diff != "" {
+		t.Errorf("times of the second structure (-those of the first +its own):\n%s", diff)
 	}
 }
 

@@ -51,7 +51,7 @@ type Config struct {
 	Directory snapshot.Desk
 
 	// Logger is told when Redis cannot be reached, and when it can be again.
-	// Defaults to discarding.
+	// Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -87,9 +87,9 @@ func New(cfg Config) (*Survey, error) {
 		return nil, ErrConfig.Saying("a survey needs a Client")
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.New(slog.DiscardHandler)
+		cfg.Logger = slog.Default()
 	}
-	locker, err := lease.New(cfg.Client, lease.Config{})
+	locker, err := lease.New(cfg.Client, lease.Config{Logger: cfg.Logger})
 	if err != nil {
 		return nil, err
 	}
@@ -101,7 +101,7 @@ func newSurvey(s scout, log *slog.Logger) *Survey {
 		scout: s, log: log, born: time.Now(),
 		looking: make(chan struct{}, 1), finding: make(chan struct{}, 1),
 		view: &View{}, next: make(chan struct{}), attended: make(chan struct{}, 1),
-		histories: histories{},
+		histories: histories{of: map[subject]*history{}},
 	}
 }
 

@@ -33,6 +33,12 @@ const (
 	Names  Kind = "names"
 )
 
+// Names of Troubles of the kind Fleet: what its directory did not tell.
+const (
+	FleetEvents    = "events"
+	FleetSnapshots = "snapshots"
+)
+
 // View is what one look saw. Nobody changes it any more, so it may be shared and
 // must not be changed. Lists are sorted by name.
 type View struct {
@@ -69,7 +75,7 @@ type View struct {
 // Trouble is something that could not be read.
 type Trouble struct {
 	Kind Kind
-	Name string // of the structure, or a server's address; empty for all of the kind
+	Name string // of the structure, a server's address, or FleetEvents; empty for all of the kind
 	Err  error
 }
 

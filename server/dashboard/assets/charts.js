@@ -5,6 +5,9 @@
 
   const hour = 3600
 
+  // missed is from how many seconds between two points on some are missing there.
+  const missed = 10
+
   const units = {
     rate: (n) => short(n) + "/s",
     count: (n) => short(n),
@@ -41,13 +44,25 @@
     return base * power * [1, 1.5, 2, 3, 4, 5, 6, 8, 10].find((step) => step * power >= scaled)
   }
 
+  // load fetches what a figure shows; nothing if that cannot be had now.
+  const load = async (figure) => {
+    try {
+      const answer = await fetch(figure.dataset.source, { headers: { Accept: "application/json" } })
+      return answer.ok ? await answer.json() : null
+    } catch {
+      return null
+    }
+  }
+
+  const columns = (data) => [data.at, ...data.lines.map((line) => line.values)]
+
   class Chart {
     constructor(figure, data) {
       this.figure = figure
       this.plot = figure.querySelector(".plot")
       this.unit = units[figure.dataset.unit] ?? units.count
       this.names = data.lines.map((line) => line.name)
-      this.data = [data.at, ...data.lines.map((line) => line.values)]
+      this.data = columns(data)
       this.window = Number(figure.querySelector(".ranges [aria-pressed=true]")?.value ?? 900)
       this.draw()
       new ResizeObserver(() => this.fit()).observe(this.plot)
@@ -102,11 +117,20 @@
       return [Math.max(last - this.window, Math.min(at[0], last - 60)), last]
     }
 
-    grow(point) {
-      if (!point || point.at <= (this.data[0].at(-1) ?? 0)) return
-      this.data[0].push(point.at)
-      this.names.forEach((_, i) => this.data[i + 1].push(point.values[i] ?? null))
-      while (this.data[0][0] < point.at - hour) for (const column of this.data) column.shift()
+    // grow adds a point. If some were missed, while nobody looked or the connection was
+    // lost, it fetches them all.
+    async grow(point) {
+      const last = this.data[0].at(-1) ?? 0
+      if (!point || point.at <= last) return
+      if (point.at - last > missed) {
+        const data = await load(this.figure)
+        if (!data) return // the next point tries again
+        this.data = columns(data)
+      } else {
+        this.data[0].push(point.at)
+        this.names.forEach((_, i) => this.data[i + 1].push(point.values[i] ?? null))
+        while (this.data[0][0] < point.at - hour) for (const column of this.data) column.shift()
+      }
       if (this.chart) this.chart.setData(this.data)
       else this.draw()
     }
@@ -154,8 +178,8 @@
   }
 
   const begin = async (figure) => {
-    const answer = await fetch(figure.dataset.source, { headers: { Accept: "application/json" } })
-    if (answer.ok) new Chart(figure, await answer.json())
+    const data = await load(figure)
+    if (data) new Chart(figure, data)
   }
 
   document.addEventListener("DOMContentLoaded", () => {

@@ -3,6 +3,23 @@
 (() => {
   "use strict"
 
+  // local writes moments in the zone of their reader, with the date unless that is
+  // today. The server, which does not know the zone, writes them in UTC.
+  const day = new Intl.DateTimeFormat("sv") // as ISO 8601 has it
+  const clock = new Intl.DateTimeFormat("sv", { timeStyle: "medium" })
+  const zone = day.resolvedOptions().timeZone
+
+  const local = (root) => {
+    const today = day.format()
+    for (const time of root.querySelectorAll("time")) {
+      const at = new Date(time.dateTime)
+      const [date, hours] = [day.format(at), clock.format(at)]
+      time.title = `${date} ${hours}.${String(at.getMilliseconds()).padStart(3, "0")} ${zone}`
+      if (!("relative" in time.dataset)) time.textContent = date === today ? hours : `${date} ${hours}`
+    }
+  }
+  htmx.onLoad(local)
+
   // keyOf says which element of a list this is, so that it may move and keep what
   // the reader did with it.
   const keyOf = (node) => node.nodeType === Node.ELEMENT_NODE ? node.id || node.dataset.key || "" : ""
@@ -53,6 +70,7 @@
     isInlineSwap: (style) => style === "patch",
     handleSwap: (style, target, fragment) => {
       if (style !== "patch") return false
+      local(fragment)
       patchChildren(target, fragment)
       return []
     },

@@ -28,6 +28,15 @@
     if (event.target.matches("[data-confirm]")) armed(event.target)
   })
 
+  // Enter in a list does what the open dialog is about, and nothing where none is.
+  document.addEventListener("submit", (event) => {
+    if (!event.submitter?.matches("[data-inert]")) return
+    event.preventDefault()
+    event.stopPropagation()
+    const button = event.target.querySelector("dialog[open] [data-does]")
+    setTimeout(() => button?.click()) // a form cannot be sent while it is being sent
+  }, true)
+
   // How many are chosen, and all at once.
   const chosen = (form) => {
     const boxes = [...form.querySelectorAll("[data-pick]")]

@@ -1,0 +1,54 @@
+package dashboard
+
+import (
+	"context"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace/millrace/doctor"
+)
+
+func TestReportIsShownAgain(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var p physician
+		asked := 0
+		examine := func(context.Context) (doctor.Report, error) { asked++; return doctor.Report{}, nil }
+		for _, step := range []struct {
+			later, life time.Duration
+			want        int // how often all was examined by then
+		}{
+			{0, prescriptionLife, 1},
+			{2 * time.Second, prescriptionLife, 1},
+			{0, againLife, 2},
+			{againLife / 2, againLife, 2},
+			{prescriptionLife, prescriptionLife, 3},
+		} {
+			time.Sleep(step.later)
+			_, at, err := p.ask(t.Context(), step.life, examine)
+			if err != nil || asked != step.want || time.Since(at) >= step.life {
+				t.Errorf("a report of %s, examined %d times, %v, want %d times and %s at most", time.Since(at), asked, err, step.want, step.life)
+			}
+		}
+	})
+}
+
+// Who asks the doctor again is not shown the same report.
+func TestDoctorExaminesAgain(t *testing.T) {
+	t.Parallel()
+	h := build(t)
+	h.pages.doctor.at = time.Now().Add(-2 * time.Second) // nothing was found
+	page := h.get("/doctor").want(http.StatusOK)
+	if got := page.all("data-check", "*"); len(got) > 0 {
+		t.Fatalf("a report of two seconds ago is not shown again, but %q", got)
+	}
+	again := ""
+	for n := range nodes(page.root, having("class", "button")) {
+		again, _ = attribute(n, "href")
+	}
+	if got := h.get(again).want(http.StatusOK).all("data-check", "*"); len(got) == 0 {
+		t.Errorf("%s shows the same report", again)
+	}
+}
