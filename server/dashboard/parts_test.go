@@ -1,8 +1,6 @@
 package dashboard
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -101,30 +99,20 @@ func TestPreviews(t *testing.T) {
 	}
 }
 
-// What is shown of a document is as large as a page can bear, however deep it is nested.
-func TestDeepDocumentsAreCut(t *testing.T) {
+// What is nested deep is not indented, which would make it the square of its size.
+func TestDeepDocumentsAreNotIndented(t *testing.T) {
 	t.Parallel()
-	const deep = 9990
-	body := []byte(strings.Repeat("[", deep) + strings.Repeat("]", deep))
-	if got, most := len(indented(body)), 2*mostText; got > most {
-		t.Errorf("%d brackets are %d bytes when they are indented, want %d at most", len(body), got, most)
+	nested := func(inner string, depth int) []byte {
+		return []byte(strings.Repeat("["+inner, depth) + "7" + strings.Repeat("]", depth))
 	}
-	if p := newPreview(body); p.Kind != "JSON" || !p.Cut || len(p.Text) != mostText || !strings.HasPrefix(p.Text, "[\n  [\n    [\n") {
-		t.Errorf("deep JSON is %s, %d bytes shown, cut %v", p.Kind, len(p.Text), p.Cut)
-	}
-}
-
-func TestIndented(t *testing.T) {
-	t.Parallel()
-	for _, body := range []string{
-		`7`, `"a\"b\\"`, `[]`, ` { } `, `[[],{}]`, `{"a":{"b":[1,"x, {y}: [z]",null]},"c":[{},[-1.5e3]]}`, "\t{ \"a\" :\r\n[ 1 , 2 ] , \"\\\\\": \"\\\"\" }\n",
-	} {
-		var want bytes.Buffer
-		if err := json.Indent(&want, []byte(strings.TrimSpace(body)), "", "  "); err != nil {
-			t.Fatal(err)
+	for _, inner := range []string{"", `"]",`, "1e999,"} {
+		if p := newPreview(nested(inner, mostNested)); p.Kind != "JSON" {
+			t.Errorf("what is nested %d deep behind %q is %s", mostNested, inner, p.Kind)
 		}
-		if got := string(indented([]byte(body))); got != want.String() {
-			t.Errorf("indented(%q) = %q, want %q", body, got, want.String())
+		for _, depth := range []int{mostNested + 1, 5000} {
+			if p := newPreview(nested(inner, depth)); p.Kind != "text" || strings.Contains(p.Text, "\n") {
+				t.Errorf("what is nested %d deep behind %q is %s and indented", depth, inner, p.Kind)
+			}
 		}
 	}
 }

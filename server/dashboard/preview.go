@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
+	"io"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -31,12 +33,18 @@ const (
 
 	// mostJSON is how large a body may be to be taken for JSON and indented.
 	mostJSON = 64 << 10
+
+	// mostNested is how deep it may be nested for that.
+	mostNested = 16
 )
 
 func newPreview(body []byte) preview {
 	p := preview{Size: readable.Bytes(int64(len(body))), Excerpt: excerpt(body)}
-	if len(body) <= mostJSON && utf8.Valid(body) && json.Valid(body) {
-		p.Kind, body = "JSON", indented(body)
+	if len(body) <= mostJSON && utf8.Valid(body) && json.Valid(body) && shallow(body) {
+		var indented bytes.Buffer
+		if json.Indent(&indented, body, "", "  ") == nil {
+			p.Kind, body = "JSON", indented.Bytes()
+		}
 	}
 	start := body[:min(len(body), mostText)]
 	p.Cut = len(start) < len(body)
@@ -55,53 +63,24 @@ func newPreview(body []byte) preview {
 	return p
 }
 
-// indented writes a JSON document with a line for each of its elements, until that is
-// more than is shown: the lines of one that is nested deep would be the square of its
-// size.
-func indented(body []byte) []byte {
-	var b bytes.Buffer
-	var before byte // what was written last
-	depth, quoted, escaped := 0, false, false
-	line := func() {
-		b.WriteByte('\n')
-		for range depth {
-			b.WriteString("  ")
+// shallow reports whether a JSON document is nested no deeper than mostNested. What is
+// nested deep would be the square of its size when it is indented.
+func shallow(body []byte) bool {
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.UseNumber() // which may be too large for any other
+	for depth := 0; depth <= mostNested; {
+		token, err := d.Token()
+		if err != nil {
+			return errors.Is(err, io.EOF)
 		}
-	}
-	for _, c := range body {
-		if b.Len() > mostText {
-			break
-		}
-		if quoted {
-			b.WriteByte(c)
-			quoted, escaped = escaped || c != '"', !escaped && c == '\\'
-			continue
-		}
-		opened := before == '{' || before == '['
-		switch c {
-		case ' ', '\t', '\r', '\n':
-			continue
-		case '}', ']':
-			if depth--; !opened {
-				line()
-			}
-		default:
-			if opened || before == ',' {
-				line()
-			}
-		}
-		b.WriteByte(c)
-		switch c {
-		case '{', '[':
+		switch token {
+		case json.Delim('{'), json.Delim('['):
 			depth++
-		case ':':
-			b.WriteByte(' ')
-		case '"':
-			quoted = true
+		case json.Delim('}'), json.Delim(']'):
+			depth--
 		}
-		before = c
 	}
-	return b.Bytes()
+	return false
 }
 
 // mostExcerpt is how many bytes of a body an excerpt has.
