@@ -41,18 +41,16 @@ func Sentinels(t testing.TB, n int) *SentinelServers {
 		return redisproc.Config{Binary: binary, Sentinel: strings.Join([]string{
 			fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
 			"sentinel down-after-milliseconds " + masterSet + " 300",
-			"sentinel failover-timeout " + masterSet + " 2000",
+			"sentinel failover-timeout " + masterSet + " 3000",
 		}, "\n")}
 	})
 	for _, sentinel := range s.Sentinels {
 		// Without this, which came with Redis 7.0, sentinels tell each other
 		// of themselves every two seconds, and ask the data servers how they
 		// are every ten: older ones are slower, no more. And a sentinel that is not
-		// given the processor for two seconds does nothing for the next thirty. A
-		// replica that told of itself five ping periods ago is not elected, and while
-		// the master is away they ask it each second.
+		// given the processor for two seconds does nothing for the next thirty.
 		_, _ = sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100",
-			"PING-PERIOD", "400", "ASK-PERIOD", "100", "TILT-TRIGGER", "60000")
+			"PING-PERIOD", "100", "ASK-PERIOD", "100", "TILT-TRIGGER", "60000")
 	}
 	s.awaitQuorum(r.Master)
 	return s
@@ -136,8 +134,9 @@ func (s *SentinelServers) Failover() *Server {
 }
 
 // Replaced waits until the sentinels agree on another master than that one, which takes
-// writes, and returns it. It is more patient than others: an election that nobody wins
-// is held again after twice the failover timeout.
+// writes, and returns it. It is more patient than others: an election that nobody wins,
+// or for which no replica told of itself lately, is held again after twice the failover
+// timeout.
 func (s *SentinelServers) Replaced(old *Server) (now *Server) {
 	s.t.Helper()
 	replaced := func() bool {
