@@ -19,13 +19,12 @@ test: deps ## Run all tests, with real Redis servers
 		echo "== $$module"; (cd $$module && go vet ./... && go test $(TESTFLAGS) ./...); done
 
 soak: deps ## Run the long versions of the tests
-	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad' \
-		./ick ./fairqueue ./expiry ./tracker -rapid.checks=2000
+	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad|OneServerWouldHave' \
+		./ick ./fairqueue ./expiry ./tracker ./scatter -rapid.checks=2000
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed' ./fetch
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestACL$$|TestLoadWhile' ./conformance ./server
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Faults|Schedules|Everybody|Restored|EveryStep' ./fleet/failover
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|TwoAt' ./fleet/rebalance
-	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|WhileAServerIsLeft|OneServerWouldHave' ./scatter
 
 bench: deps ## Measure, each figure against its baseline
 	cd bench && go run .

@@ -139,9 +139,7 @@ func walkTracker(w *walker) {
 
 // counters returns a group of counters over both servers.
 func (w *walker) counters() *scatter.Scatter {
-	servers := scatter.Clients(w.client, w.other)
-	servers[0].Name, servers[1].Name = "one", "two"
-	sc, err := scatter.New(servers, scatter.Config{
+	sc, err := scatter.New(scatter.Clients(w.client, w.other), scatter.Config{
 		Group: w.name,
 		Shard: func(string, int) int { return 0 },
 	})
@@ -187,33 +185,15 @@ func walkCounters(w *walker) {
 	w.must("Close", tally.Close(w))
 }
 
-func walkReset(w *walker) {
+// walkAnswers has remembered answers, which are said to be old, make room for others.
+func walkAnswers(w *walker) {
 	sc := w.counters()
 	defer sc.Close()
-	for epoch := range int64(2) {
+	answers := "mr:scatter:{" + w.name + "}:req"
+	w.did("HSET", answers, "since", "1")
+	w.until("old answers make room", func() (bool, error) {
 		w.fill(sc)
-		w.must("Reset", sc.Reset(w, 1+epoch, w.name+":int", w.name+":set"))
-	}
-	w.gather(sc)
-}
-
-// walkFold moves what fits into a parcel and what does not.
-func walkFold(w *walker) {
-	sc := w.counters()
-	defer sc.Close()
-	w.fill(sc)
-	const many = 1001
-	for list := range slices.Chunk(members(many), many/3) {
-		s := sc.Session("any")
-		for _, m := range list {
-			s.Score(w.name+":large scores", m, 1)
-			s.Insert(w.name+":large set", m)
-			s.Push(w.name+":large list", many, []byte(m))
-		}
-		w.must("Flush", s.Flush(w))
-	}
-	w.did("EXPIRE", w.name+":large set", "3600")
-	_, err := sc.Fold(w, "one", scatter.FoldConfig{Match: w.name + "*"})
-	w.must("Fold", err)
-	w.must("Reopen", sc.Reopen(w, "one"))
+		n, err := w.others("EXISTS", answers+"_before").AsInt64()
+		return n == 1, err
+	})
 }

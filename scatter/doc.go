@@ -39,6 +39,8 @@
 // its shard key ([RingHash], or [JavaHash] to agree with a program in Java), in turn
 // ([RoundRobin]), or always the same one for a process ([Sticky]). Readers need not
 // know. So a server is added by adding it to the lists; to those of the readers first.
+// It is left in the other order: the writers' lists go without it, and the readers' keep
+// it until what it has is not wanted any more, because its buckets have expired.
 //
 // Values have the names that callers give them, and are plain Redis values: a text
 // that INCRBY takes, a list, a set, a sorted set. An entry of a list is
@@ -50,32 +52,6 @@
 // A [Bucket] puts values into stretches of time, which expire. A [Tally] adds up
 // counters in memory and writes the sums every 100 ms.
 //
-// # Leaving a server
-//
-// A server leaves by being folded into the others, while everybody writes and reads.
-// For the values on server L each part, a parcel, takes these steps, the last three
-// again and again until nothing is left:
-//
-//	          L                          T                 sessions    gathers
-//
-//	          key 1                      key 3             to L        L + T
-//	close     key 1, closed              key 3             to others   L + T
-//	take      parcel no. 1, taken 1      key 3             to others   L's parcel + T
-//	put       parcel no. 1, taken 1      key 4, applied 1  to others   T
-//	done      taken 1                    key 4, applied 1  to others   T
-//	finish    closed                     key 4, applied 1  to others   T
-//	part      closed                     key 4             to others   T
-//
-// A gather sees L and T at different moments. It compares the numbers: a parcel that
-// was taken and not put down is still counted, one that was put down is not counted
-// again, and if one server was asked before a step that the other one had seen, all
-// are asked again. Each step may be repeated, and whoever calls [Scatter.Fold] goes on
-// where another one was cut off.
-//
-// [Scatter.Reset] begins a new epoch of counters on all servers without losing what is
-// added meanwhile: the old values are put aside under another name, where [Scatter.Ended]
-// finds them, and each server knows in which epoch each key is.
-//
 // # Guarantees
 //
 //   - A session is written wholly or not at all.
@@ -84,7 +60,7 @@
 //     minute or 10,000 other flushes, whichever is over first.
 //   - A gather that returns no error is complete. If servers did not answer, the error
 //     is a [*PartialError] with their names, and the results have what the others know.
-//   - Sums are exact: of 64 bits, without wrapping around, while servers join and leave.
+//   - Sums are exact: of 64 bits, without wrapping around.
 //   - An event needs one connection, whatever the number of servers; nothing connects
 //     to a server to which nothing is sent.
 //   - Lists, gathers and what waits in a Tally are bounded.

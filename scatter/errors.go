@@ -42,7 +42,7 @@ var (
 	ErrOverflow = &millrace.Error{
 		Code:    "overflow",
 		Message: "the sum does not fit into 64 bits",
-		Hint:    "Reset the counter, or count by time buckets.",
+		Hint:    "Count by time buckets, or under another name.",
 	}
 
 	// ErrTooMany means that a set, or a sorted set, has more members than a gather may
@@ -51,27 +51,6 @@ var (
 		Code:    "too_many",
 		Message: "there are more members than a gather may hold",
 		Hint:    "Raise Config.MaxMembers, or count by time buckets.",
-	}
-
-	// ErrClosed means that all servers of a group are closed to writes.
-	ErrClosed = &millrace.Error{
-		Code:    "closed",
-		Message: "no server takes writes",
-		Hint:    "A server that is being left takes none; name the others.",
-	}
-
-	// ErrFold means that a fold gets in the way, of this server or another one.
-	ErrFold = &millrace.Error{
-		Code:    "fold_unfinished",
-		Message: "a fold is not finished",
-		Hint:    "Call Fold again for the server that leaves, with all servers in the list; or Reopen.",
-	}
-
-	// ErrLeft means that some keys could not be folded.
-	ErrLeft = &millrace.Error{
-		Code:    "left_over",
-		Message: "some keys could not be folded",
-		Hint:    "See in the report which, and why; rename, convert or delete them, and fold again.",
 	}
 
 	// ErrVersion means that the side keys are of a version that this one does not know.

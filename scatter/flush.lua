@@ -1,4 +1,4 @@
--- scatter.flush(K) base token {kind key life count value...} -> 'done' or 'closed'
+-- scatter.flush(K) base token {kind key life count value...} -> 'done'
 --
 -- Writes all that a session has, or nothing. The first pass looks at every key: its
 -- type, and whether a sum would still fit; the second one writes. The first write is
@@ -19,16 +19,12 @@
 -- ARGV[7]  value: one summand of 'add' and 'float'; the most entries of the list, from
 --          1 to 10,000, and the bodies, the oldest first, of 'push'; the members of
 --          'insert'; members and numbers in turn of the others
--- Reply    'done'; 'closed' if the server takes no more writes, and has taken none of
---          these; an error SCATTERTYPE or SCATTEROVERFLOW with the key it is about
+-- Reply    'done'; an error SCATTERTYPE or SCATTEROVERFLOW with the key it is about
 -- Cost     O(values), times O(log N) for sorted sets of N members
 -- Repeat   harmless: the token is known
 local token = ARGV[2]
 if reqid_recall(token) then
   return 'done'
-end
-if closed then
-  return 'closed'
 end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)

@@ -4,22 +4,14 @@ import (
 	"context"
 	_ "embed"
 	"errors"
-	"slices"
 	"strconv"
 	"sync"
-	"time"
 
-	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxKeys is how many keys one gather reads at most.
 const MaxKeys = 10_000
-
-// maxRead is the longest name that can be read, in bytes. Names of time buckets and of
-// ended epochs are made from the callers' names, and are longer.
-const maxRead = 3 * MaxName
 
 //go:embed read.lua
 var readSource string
@@ -45,7 +37,7 @@ type ask struct {
 
 // filler is a result of some type.
 type filler interface {
-	fill(all *round) error
+	fill(all *answers) error
 	refuse(err error)
 }
 
@@ -90,7 +82,7 @@ func (g *Gather) Float(key string) *Result[float64] {
 
 // Max reads the largest of the numbers that the servers have, as precise as a float64.
 // A server without one does not count. It is for numbers that each server has for
-// itself; where a server is folded into the others, its numbers are added to theirs.
+// itself.
 func (g *Gather) Max(key string) *Result[float64] {
 	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return max(a, b) }), key)
 }
@@ -137,7 +129,7 @@ func (g *Gather) Scores(key string, merge Merge, limit int) *Result[[]Scored] {
 func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), keys ...string) *Result[T] {
 	r := &Result[T]{merge: merge}
 	for _, key := range keys {
-		if err := names.CheckText(ErrName, "name of a value", key, maxRead); err != nil {
+		if err := CheckKey(key); err != nil {
 			g.refuse(err)
 		}
 		a := ask{kind, key, most}
@@ -170,10 +162,6 @@ func (g *Gather) refuse(err error) {
 // A server that does not answer within [Config.Timeout] is left out, and the error is a
 // [*PartialError], joined by what else is wrong with single results.
 //
-// While a server is folded into the others, or a key is reset, nothing counts twice and
-// nothing is missed: where that changes a key under the reader's eyes, all is read
-// again, a few times, before the server is left out.
-//
 // Errors: [ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [ErrName] and
 // [ErrConfig] for what cannot be asked for, and then nobody is asked.
 func (g *Gather) Read(ctx context.Context) error {
@@ -183,95 +171,63 @@ func (g *Gather) Read(ctx context.Context) error {
 		}
 		return g.err
 	}
-	r := g.read(ctx)
+	all := g.ask(ctx)
 	var wrong []error
 	for _, result := range g.results {
-		wrong = append(wrong, result.fill(r))
+		wrong = append(wrong, result.fill(all))
 	}
-	return both(partial(r.servers, r.missing()), errors.Join(wrong...))
+	return both(all.missing(), errors.Join(wrong...))
 }
 
-// maxRounds is how often all is read before a server is left out that was not seen in
-// one state with another one.
-const maxRounds = 9
-
-// pauses are those between the rounds, in which what is on its way arrives.
-var pauses = retry.Policy{Base: 2 * time.Millisecond, Max: 50 * time.Millisecond}
-
-// read asks the servers until what they answer fits together.
-func (g *Gather) read(ctx context.Context) *round {
-	r := newRound(g.s.servers, g.asks, g.s.cfg.MaxMembers)
+// ask asks all servers at the same time.
+func (g *Gather) ask(ctx context.Context) *answers {
+	n := len(g.s.servers)
+	all := &answers{g: g, values: make([][]value, n), failed: make([]error, n)}
 	if len(g.asks) == 0 {
-		return r
+		return all
 	}
 	args := g.args()
-	for number := 1; ; number++ {
-		g.ask(ctx, r, args)
-		if r.fits() || number == maxRounds || !retry.Sleep(ctx, pauses.Pause(number)) {
-			return r
-		}
+	var running sync.WaitGroup
+	for i, one := range g.s.servers {
+		running.Go(func() {
+			message, err := g.s.run(ctx, one, readScript, args...)
+			if err == nil {
+				all.values[i], err = parseReply(message, len(g.asks))
+			}
+			all.failed[i] = err
+		})
 	}
+	running.Wait()
+	return all
 }
 
 // args are what the script is called with.
 func (g *Gather) args() []string {
-	args := []string{g.s.base, strconv.Itoa(len(g.s.servers))}
-	for _, one := range g.s.servers {
-		args = append(args, one.Name)
-	}
+	args := []string{g.s.base}
 	for _, a := range g.asks {
 		args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
 	}
 	return args
 }
 
-// ask asks all servers that have not failed yet, at the same time.
-func (g *Gather) ask(ctx context.Context, r *round, args []string) {
-	var running sync.WaitGroup
-	for i, one := range r.servers {
-		r.known[i] = one.past.Load()
-	}
-	for i, one := range r.servers {
-		if r.failed[i] != nil {
-			continue
-		}
-		running.Go(func() {
-			message, err := g.s.run(ctx, one, readScript, args...)
-			if err == nil {
-				r.replies[i], err = parseReply(message, len(r.asks))
-			}
-			if err != nil {
-				r.replies[i], r.failed[i] = nil, err
-				return
-			}
-			one.past.Store(&r.replies[i].past)
-		})
-	}
-	running.Wait()
-	r.judge()
-}
-
 // fill merges what the servers have of a result's keys, and returns what is wrong
 // besides servers that are missing.
-func (r *Result[T]) fill(all *round) error {
+func (r *Result[T]) fill(all *answers) error {
 	var parts []part
-	lacking, wrong := slices.Clone(all.failed), error(nil)
+	var wrong error
 	for _, i := range r.asks {
-		found, unsettled := all.parts(i)
-		for _, j := range unsettled {
-			lacking[j] = all.unsettled(j)
-		}
+		found := all.parts(i)
 		parts = append(parts, found...)
 		if wrong == nil {
-			wrong = check(found, all.asks[i], all.most)
+			wrong = check(found, all.g.asks[i], all.g.s.cfg.MaxMembers)
 		}
 	}
 	var value T
 	if wrong == nil {
 		value, wrong = r.merge(parts)
 	}
-	r.Value, r.Servers, r.Answered, r.Missing = value, len(lacking), len(lacking), nil
-	missing := partial(all.servers, lacking)
+	r.Value, r.Servers, r.Answered, r.Missing = value, len(all.failed), len(all.failed), nil
+	missing := all.missing()
 	if p, some := errors.AsType[*PartialError](missing); some {
 		r.Answered, r.Missing = p.Answered, p.Missing
 	}

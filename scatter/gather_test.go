@@ -141,9 +141,6 @@ func TestOneCallEach(t *testing.T) {
 			if got, want := calls(one, "evalsha"), fmt.Sprint("calls=", i+1); got != want {
 				t.Errorf("after read %d: evalsha %s, want %s", i+1, got, want)
 			}
-			if got := calls(one, "hget"); got != "" {
-				t.Errorf("after read %d: hget %s, want none: nothing was reset or folded", i+1, got)
-			}
 		}
 	}
 }
@@ -452,7 +449,7 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 	}{
 		"no name":            {func(g *Gather) { g.Int("") }, ErrName},
 		"a control":          {func(g *Gather) { g.Set("a\nb") }, ErrName},
-		"a long name":        {func(g *Gather) { g.Set(strings.Repeat("k", maxRead+1)) }, ErrName},
+		"a long name":        {func(g *Gather) { g.Set(strings.Repeat("k", MaxName+1)) }, ErrName},
 		"no entries":         {func(g *Gather) { g.List("l", 0) }, ErrConfig},
 		"many entries":       {func(g *Gather) { g.List("l", 101) }, ErrConfig},
 		"a negative limit":   {func(g *Gather) { g.Scores("z", Sum, -1) }, ErrConfig},
@@ -486,33 +483,4 @@ func TestUnknownVersion(t *testing.T) {
 	err := g.Read(t.Context())
 	wantMissing(t, err, "s1")
 	wantError(t, err, ErrVersion)
-}
-
-// TestEpochs: what belongs to an ended epoch does not count.
-func TestEpochs(t *testing.T) {
-	t.Parallel()
-	servers := startServers(t, 3)
-	sc := newScatter(t, servers, steadyConfig)
-	for i, one := range servers {
-		must(t, one.Client(t), "SET", "n", fmt.Sprint(1+10*i))
-		must(t, one.Client(t), "SET", "other", "1")
-		must(t, one.Client(t), "HSET", epochsKey(sc.base), "n", "0")
-	}
-	g := sc.Gather()
-	n, other := g.Int("n"), g.Int("other")
-	for _, step := range []struct {
-		server string
-		epoch  string
-		want   int64
-	}{{"s0", "1", 1}, {"s2", "1", 22}, {"s1", "2", 11}, {"s0", "2", 12}, {"s2", "10", 21}} {
-		i := int(step.server[1] - '0')
-		must(t, servers[i].Client(t), "HSET", epochsKey(sc.base), "n", step.epoch)
-		if err := g.Read(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		if n.Value != step.want || n.Answered != 3 || other.Value != 3 {
-			t.Errorf("after %s is in epoch %s: %d of %d servers, and %d; want %d of 3, and 3",
-				step.server, step.epoch, n.Value, n.Answered, other.Value, step.want)
-		}
-	}
 }

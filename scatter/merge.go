@@ -114,22 +114,18 @@ func sumFloats(parts []part) (float64, error) {
 // extreme returns what chooses one of the numbers that the servers have.
 func extreme(choose func(a, b float64) float64) func(parts []part) (float64, error) {
 	return func(parts []part) (float64, error) {
-		numbers := map[string]float64{} // a server's parcel is still the server's
+		chosen, some := 0.0, false
 		for _, p := range parts {
 			x, err := p.number()
-			if err != nil {
+			switch {
+			case err != nil:
 				return 0, err
+			case len(p.texts) == 0:
+			case some:
+				chosen = choose(chosen, x)
+			default:
+				chosen, some = x, true
 			}
-			if len(p.texts) > 0 {
-				numbers[p.server] += x
-			}
-		}
-		chosen, some := 0.0, false
-		for _, x := range numbers {
-			if !some {
-				chosen = x
-			}
-			chosen, some = choose(chosen, x), true
 		}
 		return chosen, nil
 	}

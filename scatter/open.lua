@@ -6,14 +6,12 @@
 -- Needs  nothing
 -- Gives  K: what all keys of the server begin with
 --        base, meta, req: side keys
---        closed: whether the server takes no more writes
---        versioned: whether the version is written down
+--        versioned: the version that is written down, false for none
 local K = KEYS[1]
 local base = K .. ARGV[1]
 local meta, req = base .. ':meta', base .. ':req'
 
-local found = redis.call('HMGET', meta, 'version', 'closed')
-local versioned, closed = found[1], found[2] == '1'
+local versioned = redis.call('HGET', meta, 'version')
 if versioned and versioned ~= '1' then
   return redis.error_reply('SCATTERVERSION ' .. versioned)
 end

@@ -51,25 +51,11 @@ var flushHistories = []flushHistory{
 	{"the reply is lost", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		s := sc.Session("x")
 		s.Add("n", 1)
-		s.sent = &flight{token: "t", args: s.batch.args()}
+		s.sent = &flight{token: "t", args: s.batch.args(), to: sc.servers[0]}
 		again := *s.sent
 		err := s.send(t.Context())
 		s.sent = &again
 		return errors.Join(err, s.send(t.Context()), sums(t, server, "n", "1"))
-	}},
-	{"the server is closed", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
-		must(t, server.Client(t), "HSET", metaKey(sc.base), "closed", "1")
-		return halfWritten(t, sc, server, ErrClosed, func(*Session) {})
-	}},
-	{"the server is closed after the reply is lost", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
-		s := sc.Session("x")
-		s.Add("n", 1)
-		s.sent = &flight{token: "t", args: s.batch.args()}
-		again := *s.sent
-		err := s.send(t.Context())
-		must(t, server.Client(t), "HSET", metaKey(sc.base), "closed", "1")
-		s.sent = &again
-		return errors.Join(err, s.send(t.Context()))
 	}},
 	{"another version", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		must(t, server.Client(t), "HSET", metaKey(sc.base), "version", "2")
@@ -185,10 +171,8 @@ var flushProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it
 }{
-	{"the token is known", "if reqid_recall(token) then", "if false then",
-		[]string{"the reply is lost", "the server is closed after the reply is lost"}},
+	{"the token is known", "if reqid_recall(token) then", "if false then", []string{"the reply is lost"}},
 	{"the token is remembered", "reqid_remember(token, '1')", "", []string{"the reply is lost"}},
-	{"a closed server takes nothing", "if closed then", "if false then", []string{"the server is closed"}},
 	{"the version is looked at", "if versioned and versioned ~= '1' then", "if false then", []string{"another version"}},
 	{"the version is written", "redis.call('HSET', meta, 'version', '1')", "", []string{"a version is written"}},
 	{"types are looked at", "type(value) ~= 'table' and", "",

@@ -22,9 +22,8 @@ var openFragment string
 // Server is one of the servers over which values are scattered: a redis-server, or a
 // partition of a fleet.
 type Server struct {
-	// Name is what the server is called in errors and in side keys. It must be its own,
-	// and stay the same wherever the server moves. Defaults to the address of Option,
-	// or to the position in the list.
+	// Name is what the server is called in errors and results. It must be its own.
+	// Defaults to the address of Option, or to the position in the list.
 	Name string
 
 	// Client is the way to it. It stays the caller's. Defaults to one by Option.
@@ -85,11 +84,10 @@ type Scatter struct {
 	base    string // of the side keys
 	servers []*server
 	flush   *script.Script
-	moves   *moves
 }
 
-// New returns a group of servers. It connects to none. The list may grow at any time,
-// and get shorter after a [Scatter.Fold]. Errors: [ErrName], [ErrConfig].
+// New returns a group of servers. It connects to none. The list may grow at any time;
+// what is on a server that is not in it is not read. Errors: [ErrName], [ErrConfig].
 func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.Group == "" {
 		cfg.Group = DefaultGroup
@@ -112,7 +110,7 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.MaxMembers == 0 {
 		cfg.MaxMembers = DefaultMaxMembers
 	}
-	s := &Scatter{cfg: cfg, base: base(cfg.Group), flush: flushScript, moves: standardMoves}
+	s := &Scatter{cfg: cfg, base: base(cfg.Group), flush: flushScript}
 	seen := map[string]bool{}
 	for i, one := range servers {
 		if one.Name == "" {
@@ -172,23 +170,11 @@ func (s *Scatter) run(ctx context.Context, one *server, what *script.Script, arg
 type server struct {
 	Server
 
-	run    atomic.Pointer[script.Runner] // nil until something is sent there
-	closed atomic.Int64                  // until when it is taken to be closed, in Unix milliseconds
-	past   atomic.Pointer[past]          // the folds that a gather knows of; nil for none
+	run atomic.Pointer[script.Runner] // nil until something is sent there
 
 	dialing sync.Mutex
 	ended   bool // no more connections are opened
 }
-
-// believed is for how long a server that said that it takes no more writes is not asked
-// again. It may be opened, and nobody tells.
-const believed = time.Minute
-
-// shut notes that the server says it takes no more writes.
-func (one *server) shut(now time.Time) { one.closed.Store(now.Add(believed).UnixMilli()) }
-
-// open reports whether the server takes writes, as far as is known here.
-func (one *server) open(now time.Time) bool { return now.UnixMilli() >= one.closed.Load() }
 
 // runner returns what runs scripts on the server, and connects to it if nobody has.
 // A caller whose context ends does not wait for the connection.

@@ -26,12 +26,7 @@ func TestScriptsKeepTheRules(t *testing.T) {
 		}
 		return all
 	}
-	further := map[string][]string{
-		"scatter.flush": {reqid.Fragment},
-		"scatter.take":  {epochFragment, numberFragment},
-		"scatter.put":   {epochFragment, numberFragment},
-		"scatter.reset": {epochFragment},
-	}
+	further := map[string][]string{"scatter.flush": {reqid.Fragment}}
 	for _, file := range files {
 		source, err := os.ReadFile(file)
 		if err != nil {

@@ -3,9 +3,7 @@ package scatter
 import (
 	"context"
 	_ "embed"
-	"fmt"
 	"math"
-	"time"
 
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
@@ -124,8 +122,8 @@ func (s *Session) score(kind, key, member string, score float64) {
 // the session, or count it twice, begins another one.
 //
 // Errors: [ErrName] and [ErrConfig], before anything is sent; [ErrType], [ErrOverflow]
-// and [millrace.ErrFull], with nothing written; [ErrClosed]; that of a server that
-// cannot be reached within Config.Timeout.
+// and [millrace.ErrFull], with nothing written; that of a server that cannot be reached
+// within Config.Timeout.
 func (s *Session) Flush(ctx context.Context) error {
 	if s.sent != nil {
 		if err := s.send(ctx); err != nil {
@@ -138,7 +136,11 @@ func (s *Session) Flush(ctx context.Context) error {
 	if len(s.batch.ops) == 0 {
 		return nil
 	}
-	s.sent = &flight{token: reqid.Next(ctx), args: s.batch.args()}
+	to, err := s.sc.choose(s.shard, s.key)
+	if err != nil {
+		return err
+	}
+	s.sent = &flight{token: reqid.Next(ctx), args: s.batch.args(), to: to}
 	s.batch = batch{}
 	return s.send(ctx)
 }
@@ -152,50 +154,22 @@ var flushSource string
 
 var flushScript = script.New("scatter.flush", flushSource, openFragment, reqid.Fragment)
 
-// send sends what is on its way, until a server takes it.
+// send sends what is on its way, until its server has taken it.
 func (d *draft) send(ctx context.Context) error {
 	f := d.sent
-	for {
-		if f.to == nil {
-			to, err := d.sc.choose(d.shard, d.key)
-			if err != nil {
-				return err
-			}
-			f.to = to
-		}
-		reply, err := d.sc.run(ctx, f.to, d.sc.flush, append([]string{d.sc.base, f.token}, f.args...)...)
-		if err != nil {
-			return err
-		}
-		answer, err := reply.ToString()
-		switch {
-		case err == nil && answer == "done":
-			d.sent, d.took = nil, f.to.Name
-			return nil
-		case err == nil && answer == "closed":
-			f.to.shut(time.Now())
-			f.to = nil // which has taken nothing, and takes nothing that comes late
-		default:
-			return fmt.Errorf("server %s answered %q to a flush: %w", f.to.Name, answer, err)
-		}
+	if _, err := d.sc.run(ctx, f.to, d.sc.flush, append([]string{d.sc.base, f.token}, f.args...)...); err != nil {
+		return err
 	}
+	d.sent, d.took = nil, f.to.Name
+	return nil
 }
 
-// choose returns the server of a shard key, among those that take writes.
+// choose returns the server of a shard key.
 func (s *Scatter) choose(shard Shard, key string) (*server, error) {
-	now := time.Now()
-	open := make([]*server, 0, len(s.servers))
-	for _, one := range s.servers {
-		if one.open(now) {
-			open = append(open, one)
-		}
+	n := len(s.servers)
+	i := shard(key, n)
+	if i < 0 || i >= n {
+		return nil, ErrConfig.Saying("Shard answered %d, which is not from 0 to %d", i, n-1)
 	}
-	if len(open) == 0 {
-		return nil, ErrClosed
-	}
-	i := shard(key, len(open))
-	if i < 0 || i >= len(open) {
-		return nil, ErrConfig.Saying("Shard answered %d, which is not from 0 to %d", i, len(open)-1)
-	}
-	return open[i], nil
+	return s.servers[i], nil
 }

@@ -425,48 +425,6 @@ func TestARepeatGoesToTheSameServer(t *testing.T) {
 	}
 }
 
-// TestClosedServers: a session goes where the others still write, and is not lost or
-// counted twice if its server was closed after the reply was lost.
-func TestClosedServers(t *testing.T) {
-	t.Parallel()
-	servers := startServers(t, 2)
-	first := func(string, int) int { return 0 }
-	sc, proxies := throughProxies(t, servers, Config{Shard: first, Timeout: brief})
-	a, b := servers[0].Client(t), servers[1].Client(t)
-
-	proxies[0].DropReplyWhen(redistest.Named("EVALSHA", "EVAL"))
-	s := sc.Session("x")
-	s.Add("n", 1)
-	if err := s.Flush(t.Context()); err == nil {
-		t.Fatal("a flush without any reply succeeds")
-	}
-	must(t, a, "HSET", metaKey(sc.base), "closed", "1")
-	proxies[0].Heal()
-	arrive(t, s)
-	if x, y := text(t, a, "GET", "n"), text(t, b, "GET", "n"); x != "1" || y != "" {
-		t.Errorf("values = %q and %q, want it where it was", x, y)
-	}
-
-	s.Add("n", 2)
-	arrive(t, s)
-	if x, y := text(t, a, "GET", "n"), text(t, b, "GET", "n"); x != "1" || y != "2" {
-		t.Errorf("values = %q and %q, want the second where the others still write", x, y)
-	}
-	if sc.servers[0].open(time.Now()) || !sc.servers[0].open(time.Now().Add(2*time.Minute)) {
-		t.Error("a closed server is not left alone for a while")
-	}
-
-	must(t, b, "HSET", metaKey(sc.base), "closed", "1")
-	s.Add("n", 4)
-	wantError(t, s.Flush(t.Context()), ErrClosed)
-	must(t, b, "HDEL", metaKey(sc.base), "closed")
-	sc.servers[1].closed.Store(0)
-	arrive(t, s)
-	if y := text(t, b, "GET", "n"); y != "6" {
-		t.Errorf("value = %q, want 6: the session was still there", y)
-	}
-}
-
 // TestVersion: what another version wrote is left alone.
 func TestVersion(t *testing.T) {
 	t.Parallel()
