@@ -76,12 +76,12 @@ var depRules = []depRule{
 		why: "miniredis stands in for a server that is not there; only the command, its connections and tests choose it",
 	},
 	{
-		of: but(under(module), rooms("internal/redistest")), never: under("testing"),
+		of: but(under(module), rooms("internal/redistest", "internal/script/scripttest")), never: under("testing"),
 		why: "package testing adds its flags to programs; only the helpers of tests import it",
 	},
 	{
-		of: under(module), never: rooms("internal/redistest", "internal/script/luacheck"),
-		why: "redistest and luacheck are for tests only",
+		of: but(under(module), rooms("internal/script/scripttest")), never: rooms("internal/redistest", "internal/script/luacheck", "internal/script/scripttest"),
+		why: "redistest, luacheck and scripttest are for tests only",
 	},
 }
 

@@ -5,13 +5,40 @@ import (
 	"fmt"
 )
 
-// ErrFull means that Redis has reached its maxmemory and refused a write that
-// needs more. Nothing was written.
-var ErrFull = &Error{
-	Code:    "full",
-	Message: "redis is out of memory and refuses writes that need more",
-	Hint:    "What drains still works: let consumers catch up, or raise maxmemory.",
-}
+// What several packages mean alike. What is returned is derived from these and says
+// more.
+var (
+	// ErrFull means that Redis has reached its maxmemory and refused a write that
+	// needs more. Nothing was written.
+	ErrFull = &Error{
+		Code:    "full",
+		Message: "redis is out of memory and refuses writes that need more",
+		Hint:    "What drains still works: let consumers catch up, or raise maxmemory.",
+	}
+
+	// ErrBroken means that a key of the structure holds something else. Nothing was
+	// changed.
+	ErrBroken = &Error{
+		Code:    "broken",
+		Message: "a key of the structure holds something else",
+		Hint:    "Look at what is stored there, and delete it or choose another name.",
+	}
+
+	// ErrVersion means that the structure was written in a version that this one does
+	// not know. Nothing was changed.
+	ErrVersion = &Error{
+		Code:    "unknown_version",
+		Message: "the structure is of a version that this Millrace does not know",
+		Hint:    "Use the Millrace that wrote it.",
+	}
+
+	// ErrUncertain means that the call may have taken effect or not.
+	ErrUncertain = &Error{
+		Code:    "uncertain",
+		Message: "nobody knows whether the call took effect",
+		Hint:    "Look at what is there, and repeat the call if it is harmless.",
+	}
+)
 
 // Error is an error that people and programs can both act on. Packages declare
 // their sentinels as Errors and derive what they return from them with

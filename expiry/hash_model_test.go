@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // modelField is a field as the model has it.

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 //go:embed hash_shard.lua

@@ -3,7 +3,7 @@ package expiry
 import (
 	"testing"
 
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/internal/script/luacheck"
 )
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // TestKeyRepliesAreLost loses the reply of each call after the server did the

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/shuffleshard"
 )
 

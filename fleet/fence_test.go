@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // unfenced are settings under which the fence never closes.

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // partition is a master and its replicas, as one view has them.

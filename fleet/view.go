@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/ring"
 )
 

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // steerer plays the parts of a channel's producers and consumers by hand, with

@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 func openChannel(t *testing.T, client rueidis.Client, name string, cfg ChannelConfig) *Channel {

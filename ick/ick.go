@@ -12,7 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // Ick is a dirty list. All of it lies in Redis; an Ick is safe for concurrent

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // A history plays one way in which a mark could be forgotten, and returns an

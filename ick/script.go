@@ -4,7 +4,7 @@ import (
 	_ "embed"
 
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 //go:embed open.lua

@@ -79,7 +79,7 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 // A caller that waits uses one connection while it does.
 //
 // Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [ErrName], [ErrConfig],
-// [ErrBroken], [ErrVersion], [ErrExpired] when the answer came too late, and
+// [millrace.ErrBroken], [millrace.ErrVersion], [ErrExpired] when the answer came too late, and
 // millrace.ErrFull.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts Options) (*Lease, error) {
 	token := opts.Token
@@ -163,20 +163,16 @@ func (l *Locker) ask(ctx context.Context, base, token string, ttl time.Duration,
 	if opts.Wait != 0 {
 		waits = "1"
 	}
-	reply, began, err := l.callSince(ctx, l.scripts.acquire, base, token, millis(ttl), opts.Metadata, waits)
-	g := grant{asked: began}
+	reply, err := l.run.Run(ctx, "acquire", base, token, millis(ttl), opts.Metadata, waits)
 	if err != nil {
-		return g, nil, err
+		return grant{}, nil, err
 	}
-	answer, err := readAnswer(reply, 5)
-	if err != nil {
-		return g, nil, err
+	held := reply.Bool()
+	g := grant{asked: reply.Asked, fence: reply.Int(), remaining: reply.Millis(), until: reply.MilliTime()}
+	if held {
+		return g, nil, reply.Err()
 	}
-	g.fence, g.remaining, g.until = answer.integer(1), answer.millis(2), answer.moment(3)
-	if answer.integer(0) == 1 {
-		return g, nil, answer.err
-	}
-	return g, &HeldError{Remaining: g.remaining, Metadata: answer.text(4), Fence: g.fence}, answer.err
+	return g, &HeldError{Remaining: g.remaining, Metadata: reply.Text(), Fence: g.fence}, reply.Err()
 }
 
 // uncertain reports whether a call may have been executed all the same.
@@ -198,39 +194,3 @@ func newToken() string {
 }
 
 func millis(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
-
-// answer reads the values of a script's reply and keeps the first error.
-type answer struct {
-	values []rueidis.RedisMessage
-	err    error
-}
-
-func readAnswer(reply rueidis.RedisMessage, length int) (*answer, error) {
-	values, err := reply.ToArray()
-	if err == nil && len(values) != length {
-		err = fmt.Errorf("a script of a lease answered %d values, want %d", len(values), length)
-	}
-	return &answer{values: values}, err
-}
-
-func (a *answer) integer(i int) int64 {
-	n, err := a.values[i].ToInt64()
-	a.err = errors.Join(a.err, err)
-	return n
-}
-
-func (a *answer) millis(i int) time.Duration { return time.Duration(a.integer(i)) * time.Millisecond }
-
-// moment reads Unix milliseconds; 0 is no moment.
-func (a *answer) moment(i int) time.Time {
-	if ms := a.integer(i); ms != 0 {
-		return time.UnixMilli(ms)
-	}
-	return time.Time{}
-}
-
-func (a *answer) text(i int) string {
-	text, err := a.values[i].ToString()
-	a.err = errors.Join(a.err, err)
-	return text
-}

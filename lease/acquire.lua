@@ -8,6 +8,8 @@
 -- The first write for a lease that is free is one that a full server refuses: a
 -- lease that could not be stored is not held. What a release left behind may have a TTL; a lease has none.
 --
+-- Needs    open
+-- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: who acquires, 1 to 64 bytes
 -- ARGV[2]  ttl: in milliseconds, from now
@@ -32,7 +34,4 @@ deadline = now + ttl
 redis.call('HSET', K, 'version', '1', 'token', ARGV[1], 'fence', string.format('%.0f', fence),
   'deadline_ms', string.format('%.0f', deadline), 'metadata', ARGV[3])
 redis.call('PERSIST', K)
-if waited then
-  redis.call('DEL', wake)
-end
 return {1, fence, ttl, deadline, ARGV[3]}

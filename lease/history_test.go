@@ -19,6 +19,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // Several clients call at once, over a network that loses replies, and note what
@@ -253,14 +255,14 @@ type stage struct {
 	proxy   *redistest.Proxy
 }
 
-func newStage(t *testing.T, s *scripts) *stage {
+func newStage(t *testing.T, scripts *script.Library) *stage {
 	t.Helper()
 	server := redistest.Shared(t)
 	st := &stage{proxy: redistest.NewProxy(t, server.Addr()), direct: server.Client(t)}
 	for range 4 {
 		l := openOn(t, st.proxy.Client(t), Config{Hooks: []millrace.Hook{triesHook{}}})
-		l.scripts = s
-		loadScripts(t, l)
+		l.run.Scripts = scripts
+		scripttest.Load(t, l.run.Client, l.run.Scripts)
 		st.lockers = append(st.lockers, l)
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -307,7 +309,7 @@ const patience = 20 * time.Second
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
-	st := newStage(t, standardScripts)
+	st := newStage(t, library)
 	seen := map[string]int{}
 	for seed := range uint64(12) {
 		calls := st.record(t, seed)
@@ -345,7 +347,7 @@ func TestSabotageIsNotLinearizable(t *testing.T) {
 	} {
 		t.Run(s.name, func(t *testing.T) {
 			t.Parallel()
-			st := newStage(t, sabotage(t, s.old, s.replacement))
+			st := newStage(t, scripttest.Without(t, library, s.old, s.replacement))
 			for seed := range uint64(50) {
 				switch porcupine.CheckOperationsTimeout(model, st.record(t, seed), patience) {
 				case porcupine.Illegal:

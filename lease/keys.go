@@ -80,20 +80,4 @@ var (
 		Message: "the server may evict a lease before its time",
 		Hint:    "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.",
 	}
-
-	// ErrBroken means that the lease's key holds something else. Nothing was
-	// changed.
-	ErrBroken = &millrace.Error{
-		Code:    "broken",
-		Message: "the key of the lease holds something else",
-		Hint:    "Look at what is stored there, and delete it or choose another name.",
-	}
-
-	// ErrVersion means that the lease was written in a version that this one does
-	// not know. Nothing was changed.
-	ErrVersion = &millrace.Error{
-		Code:    "unknown_version",
-		Message: "the lease's version is not 1",
-		Hint:    "Use the Millrace that wrote it.",
-	}
 )

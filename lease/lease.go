@@ -99,8 +99,8 @@ func (l *Lease) expire() {
 
 // Refresh makes the lease last for ttl from now, from [MinTTL] to [MaxTTL]; a
 // deadline that is later already stays. A lease that expired even once is lost,
-// and Refresh never creates one. Errors: [ErrLost], [ErrConfig], [ErrBroken],
-// [ErrVersion].
+// and Refresh never creates one. Errors: [ErrLost], [ErrConfig], [millrace.ErrBroken],
+// [millrace.ErrVersion].
 func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	if l.ctx.Err() != nil {
 		return lostBy(context.Cause(l.ctx))
@@ -141,7 +141,7 @@ func lostBy(cause error) error {
 
 // Release ends the lease and its context. It does so even if ctx has ended, and
 // then takes a second at most. Releasing again changes nothing. Errors:
-// [ErrLost] when the lease had ended before, [ErrBroken], [ErrVersion]; after
+// [ErrLost] when the lease had ended before, [millrace.ErrBroken], [millrace.ErrVersion]; after
 // any other one the lease ends at its deadline.
 func (l *Lease) Release(ctx context.Context) error {
 	l.cancel(nil)

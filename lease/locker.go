@@ -1,7 +1,6 @@
 package lease
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
@@ -9,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/policy"
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -21,10 +19,9 @@ const (
 
 // Locker acquires leases on one Redis. It is safe for concurrent use.
 type Locker struct {
-	cfg     Config
-	run     script.Runner
-	scripts *scripts
-	policy  *policy.Watch
+	cfg    Config
+	run    script.Runner
+	policy *policy.Watch
 }
 
 // Config is how leases are used by this process. The zero value works.
@@ -62,32 +59,12 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		cfg.Logger = slog.Default()
 	}
 	return &Locker{
-		cfg:     cfg,
-		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
-		scripts: standardScripts,
+		cfg: cfg,
+		run: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
 		policy: policy.New(client, policy.Config{
 			Refusal: ErrEvictable, One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 	}, nil
-}
-
-// call runs a script on a lease and names the errors that scripts answer with.
-func (l *Locker) call(ctx context.Context, s *script.Script, base string, args ...string) (rueidis.RedisMessage, error) {
-	reply, _, err := l.callSince(ctx, s, base, args...)
-	return reply, err
-}
-
-// callSince is call, and tells when the last try began: a deadline that is
-// counted from then is never late, and not early by the time of an outage.
-func (l *Locker) callSince(ctx context.Context, s *script.Script, base string, args ...string) (rueidis.RedisMessage, time.Time, error) {
-	reply, began, err := l.run.RunSince(ctx, s, base, args...)
-	switch {
-	case retry.Code(err, "LEASEVERSION"):
-		err = ErrVersion.With(err)
-	case retry.Code(err, "LEASEBROKEN"), retry.Code(err, "WRONGTYPE"):
-		err = ErrBroken.With(err)
-	}
-	return reply, began, err
 }
 
 // maxToken is the longest token in bytes.

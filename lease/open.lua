@@ -1,28 +1,25 @@
--- fragment open: a lease's keys and its state, before anything is written
+-- fragment open: a lease's state, before anything is written
 --
 -- Refuses what is not a lease of this version. The hash is read first, so that a
 -- key of a wrong type ends the script here, before its first write. Time is one
 -- moment throughout the script.
 --
 -- Needs  nothing
--- Gives  K, wake: keys
---        now, now_us: the server's clock in milliseconds and in microseconds
+-- Gives  now, now_us: the server's clock in milliseconds and in microseconds
 --        owner, fence, deadline, metadata: what the hash says; the owner and the
 --        metadata are false when it does not, the numbers are 0
 --        held: whether there is an owner whose deadline has not come
 --        waited: whether somebody said not long ago that it waits
 --        keep: for how long what is left of a lease stays, in milliseconds
-local K = KEYS[1]
-local wake = K .. ':wake'
 local keep = 3600000
 
 local found = redis.call('HMGET', K, 'version', 'token', 'fence', 'deadline_ms', 'metadata', 'waited_ms')
 local owner, metadata = found[2], found[5]
 local fence, deadline = tonumber(found[3] or 0) or 0, tonumber(found[4] or 0) or 0
 if found[1] and found[1] ~= '1' then
-  return redis.error_reply('LEASEVERSION ' .. found[1])
+  return redis.error_reply('VERSION ' .. found[1])
 elseif not found[1] and redis.call('EXISTS', K) == 1 then
-  return redis.error_reply('LEASEBROKEN the version is missing')
+  return redis.error_reply('BROKEN the version is missing')
 end
 
 local clock = redis.call('TIME')

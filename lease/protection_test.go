@@ -4,13 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A history plays one way in which a lease could break its word, and returns an
@@ -108,7 +108,7 @@ var histories = []history{
 		ahead := hold(t, l, name, "a") + time.Hour.Microseconds()
 		set(t, l, name, "fence", ahead)
 		abandon(t, l, name)
-		if _, err := l.call(t.Context(), l.scripts.reap, baseKey(name)); err != nil {
+		if _, err := l.run.Run(t.Context(), "reap", baseKey(name)); err != nil {
 			return err
 		}
 		return grows(ahead, hold(t, l, name, "b"))
@@ -153,7 +153,7 @@ var histories = []history{
 	}},
 	{"reaped while held", func(t *testing.T, l *Locker, name string) error {
 		hold(t, l, name, "a")
-		if _, err := l.call(t.Context(), l.scripts.reap, baseKey(name)); err != nil {
+		if _, err := l.run.Run(t.Context(), "reap", baseKey(name)); err != nil {
 			return err
 		}
 		if !exists(t, l, name) {
@@ -205,31 +205,11 @@ var protections = []struct {
 	{"a lease has no TTL", "redis.call('PERSIST', K)", "", []string{"acquired again"}},
 	{"what is left has one", "redis.call('PEXPIRE', K, keep)", "", []string{"released for good"}},
 	{"refresh begins with what is not refused", "redis.call('HDEL', K, '')", "", []string{"refresh on a full server"}},
-	{"acquire begins with what is refused", "local ttl = tonumber(ARGV[2])", "local ttl = tonumber(ARGV[2])\nredis.call('DEL', wake)",
+	{"acquire begins with what is refused", "local ttl = tonumber(ARGV[2])", "local ttl = tonumber(ARGV[2])\nredis.call('HDEL', K, '')",
 		[]string{"acquire on a full server"}},
 }
 
-// sabotage returns the scripts with one protection taken out.
-func sabotage(t *testing.T, old, replacement string) *scripts {
-	t.Helper()
-	found := false
-	cut := func(source string) string {
-		found = found || strings.Contains(source, old)
-		return strings.ReplaceAll(source, old, replacement)
-	}
-	s := &scripts{}
-	for into, source := range map[**script.Script]string{
-		&s.acquire: acquireSource, &s.refresh: refreshSource, &s.release: releaseSource, &s.show: showSource, &s.reap: reapSource,
-	} {
-		*into = script.New("lease.sabotaged", cut(source), cut(openFragment))
-	}
-	if !found {
-		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-	}
-	return s
-}
-
-func play(t *testing.T, name string, s *scripts) error {
+func play(t *testing.T, name string, scripts *script.Library) error {
 	t.Helper()
 	var l *Locker
 	i := slices.IndexFunc(histories, func(h history) bool { return h.name == name })
@@ -241,7 +221,7 @@ func play(t *testing.T, name string, s *scripts) error {
 		list = fullHistories
 		i = slices.IndexFunc(list, func(h history) bool { return h.name == name })
 	}
-	l.scripts = s
+	l.run.Scripts = scripts
 	return list[i].play(t, l, redistest.Name(t))
 }
 
@@ -250,7 +230,7 @@ func TestHistories(t *testing.T) {
 	for _, h := range append(slices.Clone(histories), fullHistories...) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := play(t, h.name, standardScripts); err != nil {
+			if err := play(t, h.name, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -265,7 +245,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range p.histories {
-				if err := play(t, name, sabotage(t, p.old, p.replacement)); err == nil {
+				if err := play(t, name, scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}

@@ -27,10 +27,9 @@ func (l *Locker) reap(ctx context.Context, key string) (bool, error) {
 	if _, ok := nameOf(key); !ok {
 		return false, nil // a list on which somebody waits
 	}
-	reply, err := l.call(ctx, l.scripts.reap, key)
+	reply, err := l.run.Run(ctx, "reap", key)
 	if err != nil {
 		return false, err
 	}
-	n, err := reply.ToInt64()
-	return n > 0, err
+	return reply.Bool(), reply.Err()
 }

@@ -4,6 +4,8 @@
 -- hour go by, and nobody took it over. One whose fence lies ahead of the clock
 -- stays, because without it the next fence would be smaller.
 --
+-- Needs    open
+-- Touches  K
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    1 when it was removed, else 0

@@ -5,6 +5,8 @@
 -- deadline never moves nearer, so a holder whose reply was lost is never wrong
 -- about how long it is safe.
 --
+-- Needs    open
+-- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: who holds it
 -- ARGV[2]  ttl: in milliseconds, from now

@@ -8,24 +8,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/luacheck"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// TestScriptsKeepTheRules holds the scripts to the rules of package luacheck and
-// their keys to those of keys.go.
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	for name, source := range map[string]string{
-		"lease.acquire": acquireSource,
-		"lease.refresh": refreshSource,
-		"lease.release": releaseSource,
-		"lease.show":    showSource,
-		"lease.reap":    reapSource,
-	} {
-		for _, p := range luacheck.Check(name, source, luacheck.Options{Prelude: []string{openFragment}, Keys: keys}) {
-			t.Error(p)
-		}
-	}
+	scripttest.Check(t, library)
 }
 
 // TestOnACluster runs a lease through its life on several masters, and lists and

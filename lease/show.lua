@@ -2,6 +2,8 @@
 --
 -- Tells what there is of a lease. It writes nothing.
 --
+-- Needs    open
+-- Touches  K
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    {1 or 0, token, fence, milliseconds until the deadline, the deadline in

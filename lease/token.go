@@ -3,12 +3,10 @@ package lease
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/wake"
 )
 
 // releasePatience is for how long a release tries, whatever becomes of the
@@ -39,15 +37,15 @@ func (l *Locker) refresh(ctx context.Context, name, token string, ttl time.Durat
 	if err := cmp.Or(CheckName(name), CheckToken(token), CheckTTL(ttl)); err != nil {
 		return Info{}, time.Time{}, err
 	}
-	reply, asked, err := l.callSince(ctx, l.scripts.refresh, baseKey(name), token, millis(ttl))
+	reply, err := l.run.Run(ctx, "refresh", baseKey(name), token, millis(ttl))
 	if err != nil {
-		return Info{}, asked, err
+		return Info{}, time.Time{}, err
 	}
 	info, err := readInfo(name, reply)
 	if err == nil && !info.Held {
-		return Info{}, asked, ErrLost
+		err = ErrLost
 	}
-	return info, asked, err
+	return info, reply.Asked, err
 }
 
 // Release is [Lease.Release] for a program that has only the token. The last
@@ -59,39 +57,37 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 	}
 	ctx, cancel := script.Within(context.WithoutCancel(ctx), releasePatience)
 	defer cancel()
-	reply, err := l.call(ctx, l.scripts.release, baseKey(name), token)
+	base := baseKey(name)
+	reply, err := l.run.Run(ctx, "release", base, token)
 	if err != nil {
 		return err
 	}
-	switch done, err := reply.ToInt64(); {
-	case err != nil:
-		return fmt.Errorf("lease.release: %w", err)
-	case done == 0:
-		return ErrLost
+	released, waited := reply.Bool(), reply.Bool()
+	if waited {
+		wake.Notify(ctx, l.run.Client, wakeKey(base))
 	}
-	return nil
+	if err := reply.Err(); err != nil || released {
+		return err
+	}
+	return ErrLost
 }
 
 // Show tells what there is of the lease of that name; a lease that nobody ever
-// held is not held. Errors: [ErrName], [ErrBroken], [ErrVersion].
+// held is not held. Errors: [ErrName], [millrace.ErrBroken], [millrace.ErrVersion].
 func (l *Locker) Show(ctx context.Context, name string) (Info, error) {
 	if err := CheckName(name); err != nil {
 		return Info{}, err
 	}
-	reply, err := l.call(ctx, l.scripts.show, baseKey(name))
+	reply, err := l.run.Run(ctx, "show", baseKey(name))
 	if err != nil {
 		return Info{}, err
 	}
 	return readInfo(name, reply)
 }
 
-func readInfo(name string, reply rueidis.RedisMessage) (Info, error) {
-	a, err := readAnswer(reply, 6)
-	if err != nil {
-		return Info{}, err
-	}
+func readInfo(name string, reply *script.Reply) (Info, error) {
 	return Info{
-		Name: name, Held: a.integer(0) == 1, Token: a.text(1), Fence: a.integer(2),
-		Remaining: a.millis(3), Deadline: a.moment(4), Metadata: a.text(5),
-	}, a.err
+		Name: name, Held: reply.Bool(), Token: reply.Text(), Fence: reply.Int(),
+		Remaining: reply.Millis(), Deadline: reply.MilliTime(), Metadata: reply.Text(),
+	}, reply.Err()
 }

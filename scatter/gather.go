@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"sync"
 
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // MaxKeys is how many keys one gather reads at most.

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // A flushHistory plays one way in which a flush could break its word on a server, and

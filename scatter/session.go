@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // MaxCap is the most entries that a list may keep.

@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // AddJob returns the job that walks the table: a slice reads the next rows behind

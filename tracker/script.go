@@ -3,7 +3,7 @@ package tracker
 import (
 	_ "embed"
 
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 //go:embed open.lua

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/internal/script/luacheck"
 )
 

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // hurry is for how long one server is waited for alone.

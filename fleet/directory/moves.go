@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // Moves is where those who move tags leave word of it, so that somebody finishes

@@ -3,7 +3,7 @@ package directory
 import (
 	_ "embed"
 
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 //go:embed confirm.lua

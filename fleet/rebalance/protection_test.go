@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script"
+	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // A history plays one way in which a tag could be moved wrongly, and returns an error

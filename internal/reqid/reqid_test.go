@@ -11,9 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }

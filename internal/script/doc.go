@@ -1,13 +1,52 @@
 // Package script is the one way in which Millrace runs Lua on Redis.
 //
-// A script lives in a .lua file of its own, is embedded into the binary, takes
-// one key (the base key of its structure, from which it derives the others) and
-// opens with a header that says how it is called, what it costs and why it may
-// be repeated; package luacheck holds every script to that. Shared passages are
-// fragments: files that are put in front of the scripts that need them.
+// # A folder of scripts
 //
-// Calls go out as EVALSHA and fall back to EVAL when the server does not know
-// the script, so a restart, a failover or SCRIPT FLUSH is never noticed. Lost
-// replies and servers in passing trouble are met with a repeat (package retry).
-// A cancelled context returns at once.
+// A package embeds its .lua files as one folder, and [Load] makes a [Library] of
+// it. A file is a script or a fragment. A fragment is a passage that several
+// scripts share; it stands in front of those whose header names it. What a header
+// says is what the library goes by:
+//
+//	-- lease.acquire(K) token ttl -> {outcome, fence}     the script's name
+//	-- fragment open: a lease's keys and its state        or the fragment's
+//	--
+//	-- Needs    open, lane           the fragments in front of it
+//	-- Touches  K, due, v:ARGV[1]    the keys that it may touch
+//	-- Makes    K hash version 1     what a new structure's keys begin with
+//
+// Every script finds two locals: K, the base key that it was called with, and
+// prefix, with which the structure's other keys begin: K and a colon, unless the
+// package says otherwise. Names of keys in a header are relative to prefix.
+//
+// # A call
+//
+//	         ┌────────────── transient: again, after a pause ──────────────┐
+//	         ▼                                                             │
+//	Run ──▶ EVALSHA ──▶ NOSCRIPT ──▶ EVAL ──▶ reply, error ──▶ table of errors ──▶ caller
+//
+// Calls go out as EVALSHA and fall back to EVAL when the server does not know the
+// script, so a restart, a failover or SCRIPT FLUSH is never noticed. Lost replies and
+// servers in passing trouble are met with a repeat (package retry); a script with
+// the fragment lane runs once all the same (package reqid). A cancelled context
+// returns at once. The answer is read with a [Reply], and the errors of servers and
+// scripts become those of [millrace] in one table.
+//
+// # On a Cluster
+//
+// A slot may be on its way to another node, some of its keys here and some there. A
+// script that is given only one key would run on half of a structure. So on a Cluster
+// the runner declares every key that the script may touch, and Redis refuses with
+// TRYAGAIN while they are apart. On other servers only the base key is sent: declared
+// keys cost time, and serve nothing there.
+//
+// Redis also refuses, for as long as the slot moves, if a declared key does not exist.
+// So the keys of a structure all exist from its first write on, empty ones as
+// placeholders. Only a new structure has none, and no script can begin it in a slot
+// that moves. There the runner makes the keys one by one, with commands on a single
+// key, which Redis sends to where the key belongs, and then repeats the call. A script
+// that only reads finds no structure at all, and is answered by the node on which one
+// would begin.
+//
+// A structure whose keys come and go declares the key none, which never exists: its
+// calls then wait until the slot has moved.
 package script

@@ -25,12 +25,12 @@ func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	}
 	answers := make(chan answer, 1)
 	go func() {
-		value, err := call(endless(ctx))
+		value, err := call(Endless(ctx))
 		answers <- answer{value, err}
 	}()
 	select {
 	case a := <-answers:
-		return a.value, caused(ctx, a.err)
+		return a.value, Caused(ctx, a.err)
 	case <-ctx.Done():
 		var none T
 		return none, context.Cause(ctx)
@@ -51,17 +51,17 @@ func (s silence) Error() string { return fmt.Sprintf("no answer within %v", s.li
 
 func (s silence) Is(err error) bool { return err == context.DeadlineExceeded }
 
-// caused returns the cause of the end of ctx for an error that only tells that it has
+// Caused returns the cause of the end of ctx for an error that only tells that it has
 // ended.
-func caused(ctx context.Context, err error) error {
+func Caused(ctx context.Context, err error) error {
 	if err != nil && ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return context.Cause(ctx)
 	}
 	return err
 }
 
-// endless returns a context that ends when ctx does, but shows no deadline.
-func endless(ctx context.Context) context.Context {
+// Endless returns a context that ends when ctx does, but shows no deadline.
+func Endless(ctx context.Context) context.Context {
 	if _, ok := ctx.Deadline(); !ok {
 		return ctx
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -19,7 +20,15 @@ import (
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-var incr = script.New("test.incr", "return redis.call('INCRBY', name, ARGV[1])", "local name = KEYS[1] .. ':n'")
+// library has the scripts of these tests.
+var library = script.Load(fstest.MapFS{
+	"incr.lua":  {Data: []byte("-- test.incr(K) by -> number\n-- Needs    name\nreturn redis.call('INCRBY', name, ARGV[1])")},
+	"name.lua":  {Data: []byte("-- fragment name: where the number is\n-- Touches  n\nlocal name = prefix .. 'n'\n")},
+	"none.lua":  {Data: []byte("-- test.none(K) -> nil\nreturn false")},
+	"odd.lua":   {Data: []byte("-- test.odd(K) -> error\nreturn redis.error_reply('ODD thing')")},
+	"other.lua": {Data: []byte("-- test.other(K) -> error\nreturn redis.error_reply('VERSION 7')")},
+	"one.lua":   {Data: []byte("-- test.one(K) -> 1\nreturn 1")},
+}, "K:")
 
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -27,18 +36,14 @@ func TestRun(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	client := proxy.Client(t)
 	hook := &tries{}
-	run := script.Runner{Client: client, Hooks: []millrace.Hook{hook, 7}}
+	run := script.Runner{Scripts: library, Client: client, Hooks: []millrace.Hook{hook, 7}}
 	value := func() int64 {
 		t.Helper()
-		reply, err := run.Run(t.Context(), incr, "k", "5")
+		reply, err := run.Run(t.Context(), "incr", "k", "5")
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := reply.ToInt64()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return n
+		return reply.Int()
 	}
 	if got := value(); got != 5 {
 		t.Errorf("first run = %d, want 5: the server does not know the script yet", got)
@@ -63,22 +68,28 @@ func TestRunGivesAnswersAsTheyAre(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
 	hook := &tries{}
-	run := script.Runner{Client: client, Hooks: []millrace.Hook{hook}}
-	reply, err := run.Run(t.Context(), script.New("test.nil", "return false"), "k")
-	if err != nil || !reply.IsNil() {
-		t.Errorf("nil = %v, %v, want a nil message and no error", reply, err)
+	run := script.Runner{Scripts: library, Client: client, Hooks: []millrace.Hook{hook}}
+	reply, err := run.Run(t.Context(), "none", "k")
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, err = run.Run(t.Context(), script.New("test.error", "return redis.error_reply('ODD thing')"), "k")
+	if text, ok := reply.Maybe(); ok || reply.Err() != nil {
+		t.Errorf("nil = %q, %v, want nothing and no error", text, reply.Err())
+	}
+	if _, err = run.Run(t.Context(), "other", "k"); !errors.Is(err, millrace.ErrVersion) {
+		t.Errorf("error of another version = %v, want ErrVersion", err)
+	}
+	_, err = run.Run(t.Context(), "odd", "k")
 	if _, ok := rueidis.IsRedisErr(err); !ok || err.Error() != "ODD thing" {
 		t.Errorf("error = %v, want the script's", err)
 	}
 	if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "1").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err = run.Run(t.Context(), incr, "k", "1"); !errors.Is(err, millrace.ErrFull) {
+	if _, err = run.Run(t.Context(), "incr", "k", "1"); !errors.Is(err, millrace.ErrFull) {
 		t.Errorf("error of a full server = %v, want ErrFull", err)
 	}
-	if want := []int{1, 1, 1}; !slices.Equal(hook.numbers, want) {
+	if want := []int{1, 1, 1, 1}; !slices.Equal(hook.numbers, want) {
 		t.Errorf("tries = %v, want one each: answers are not repeated", hook.numbers)
 	}
 }
@@ -106,7 +117,7 @@ func TestPromptBeforeTheConnectionStands(t *testing.T) {
 		o.DisableAutoPipelining = true
 		o.Dialer.Timeout = time.Second
 	})
-	run := script.Runner{Client: client}
+	run := script.Runner{Scripts: library, Client: client}
 	server.Pause()
 	defer server.Resume()
 	best := time.Hour
@@ -117,7 +128,7 @@ func TestPromptBeforeTheConnectionStands(t *testing.T) {
 			cancelled = time.Now()
 			cancel()
 		})
-		if _, err := run.Run(ctx, incr, "k", "1"); !errors.Is(err, context.Canceled) {
+		if _, err := run.Run(ctx, "incr", "k", "1"); !errors.Is(err, context.Canceled) {
 			t.Errorf("error = %v, want context.Canceled", err)
 		}
 		best = min(best, time.Since(cancelled))
@@ -132,10 +143,9 @@ func TestPromptBeforeTheConnectionStands(t *testing.T) {
 func TestFrozenServer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	run := script.Runner{Client: server.Client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
-	one := script.New("test.one", "return 1")
+	run := script.Runner{Scripts: library, Client: server.Client(t, func(o *rueidis.ClientOption) { o.DisableAutoPipelining = true })}
 	for range 3 {
-		if _, err := run.Run(t.Context(), one, "k"); err != nil {
+		if _, err := run.Run(t.Context(), "one", "k"); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -143,7 +153,7 @@ func TestFrozenServer(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
 	start := time.Now()
-	_, err := run.Run(ctx, one, "k")
+	_, err := run.Run(ctx, "one", "k")
 	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
 		t.Errorf("Run = %v after %v, want the deadline of 50 ms", err, took)
 	}
@@ -163,9 +173,8 @@ func TestCauseOfManyCalls(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	calls := &begun{}
-	run := script.Runner{Client: server.Client(t), Hooks: []millrace.Hook{calls}}
-	one := script.New("test.one", "return 1")
-	if _, err := run.Run(t.Context(), one, "k"); err != nil {
+	run := script.Runner{Scripts: library, Client: server.Client(t), Hooks: []millrace.Hook{calls}}
+	if _, err := run.Run(t.Context(), "one", "k"); err != nil {
 		t.Fatal(err)
 	}
 	server.Pause()
@@ -175,7 +184,7 @@ func TestCauseOfManyCalls(t *testing.T) {
 	errs := make(chan error)
 	for range 40 {
 		go func() {
-			_, err := run.Run(ctx, one, "k")
+			_, err := run.Run(ctx, "one", "k")
 			errs <- err
 		}()
 	}
@@ -192,12 +201,12 @@ func TestCauseOfManyCalls(t *testing.T) {
 func TestWithin(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
-	run := script.Runner{Client: server.Client(t)}
+	run := script.Runner{Scripts: library, Client: server.Client(t)}
 	server.Pause()
 	defer server.Resume()
 	ctx, cancel := script.Within(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, err := run.Run(ctx, script.New("test.one", "return 1"), "k")
+	_, err := run.Run(ctx, "one", "k")
 	if got, want := fmt.Sprint(err), "no answer within 20ms"; got != want || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %q, want %q, which is context.DeadlineExceeded", got, want)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/millrace/millrace/internal/commands"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Problem is one place where a rule is broken.
@@ -35,6 +36,8 @@ type Options struct {
 	// star for each part that only the running script knows. Defaults to nil:
 	// keys must then be built from KEYS[1], whatever they are.
 	Keys func(base string) []string
+
+	library bool // needs are fragments
 }
 
 // Check returns what is wrong with a script or a fragment, by line. The name is
@@ -42,6 +45,25 @@ type Options struct {
 // agree with it.
 func Check(name, source string, opts Options) []Problem {
 	return check(name, source, opts, nil)
+}
+
+// CheckLibrary returns what is wrong with the scripts of a library: as [Check], with the
+// keys that their headers say they touch.
+func CheckLibrary(l *script.Library) []Problem {
+	var problems []Problem
+	for _, s := range l.Scripts() {
+		file, fragments := s.File()
+		prelude := []string{l.Prelude()}
+		for _, f := range fragments {
+			prelude = append(prelude, l.Text(f))
+		}
+		problems = append(problems, Check(s.Name(), l.Text(file), Options{
+			Prelude: prelude,
+			Keys:    func(base string) []string { return l.Patterns(s, base) },
+			library: true,
+		})...)
+	}
+	return problems
 }
 
 // check is Check for a script that also uses the given names, defined by
@@ -53,6 +75,9 @@ func check(name, source string, opts Options, given []string) []Problem {
 	}
 	l := newLinter(name, source, opts, table)
 	head := l.checkHeader(source)
+	if opts.library {
+		head.needs = nil
+	}
 
 	block, err := parse.Parse(strings.NewReader(l.text), "")
 	if err != nil {

@@ -383,7 +383,7 @@ func (w *walker) attribute(e *ast.AttrGetExpr) {
 	library := w.global(e.Object)
 	key, literal := e.Key.(*ast.StringExpr)
 	switch {
-	case library == "KEYS" && isOne(e.Key):
+	case library == "KEYS" && (isOne(e.Key) || w.openTop || e.Line() < w.source().first): // package script looks whether there are more
 	case members[library] == nil || !literal:
 		w.expr(e.Object)
 		w.expr(e.Key)

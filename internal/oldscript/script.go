@@ -1,9 +1,11 @@
-package script
+// Package oldscript is replaced by package script, one structure after the other.
+package oldscript
 
 import (
 	"context"
 	"crypto/sha1" //nolint:gosec // Redis names scripts by SHA-1.
 	"encoding/hex"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Script is one Lua script. It never changes and is safe for concurrent use.
@@ -100,9 +103,9 @@ func (r *Runner) try(ctx context.Context, s *Script, key string, args []string, 
 	defer r.underWay.Add(-1)
 	busy := r.underWay.Add(1) > crowd
 	if now := time.Now().UnixMilli(); busy && number == 1 && now-r.answered.Load() < trust {
-		reply, err = r.eval(endless(ctx), s, key, args)
-		err = caused(ctx, err)
-	} else if reply, err = Prompt(ctx, func(ctx context.Context) (rueidis.RedisMessage, error) {
+		reply, err = r.eval(script.Endless(ctx), s, key, args)
+		err = script.Caused(ctx, err)
+	} else if reply, err = script.Prompt(ctx, func(ctx context.Context) (rueidis.RedisMessage, error) {
 		return r.eval(ctx, s, key, args)
 	}); err == nil {
 		r.answered.Store(time.Now().UnixMilli())
@@ -129,3 +132,21 @@ func (r *Runner) eval(ctx context.Context, s *Script, key string, args []string)
 	}
 	return reply, err
 }
+
+// Prompt is script.Prompt.
+func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
+	return script.Prompt(ctx, call)
+}
+
+// Within is script.Within.
+func Within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return script.Within(ctx, limit)
+}
+
+// Scan is script.Scan.
+func Scan(ctx context.Context, client rueidis.Client, match string) iter.Seq2[string, error] {
+	return script.Scan(ctx, client, match)
+}
+
+// Rounds is script.Rounds.
+type Rounds = script.Rounds

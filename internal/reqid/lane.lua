@@ -1,0 +1,59 @@
+-- fragment lane: a call that takes effect once, however often it is sent
+--
+-- A call has a lane, which it shares with no other call under way, and a ticket: 16
+-- digits of a number that grows with each call of the lane, and 11 random letters.
+-- The answer to a lane's last call is kept with its ticket. The same ticket is a
+-- repeat, and gets that answer. A lower number came too late, and the same number
+-- with other letters came from a copy of the machine: both are refused. Without a
+-- lane, an empty text, nothing is kept.
+--
+-- Two hashes take turns, for ten minutes each, so a lane that rests is forgotten.
+-- Requests that outlive their process have a lane of their own, which is used once,
+-- and two hashes that take turns for a day.
+--
+-- A hash is emptied by removing it and beginning anew. In a slot that moves to another
+-- node it would not come back, so there it keeps what it has.
+--
+-- Needs    nothing
+-- Touches  lanes:0, lanes:1
+-- Makes    lanes:0 hash, lanes:1 hash
+-- Gives    answered: the answer to an earlier try of this call, or false
+--          answer(text): keeps the answer and returns it; not a script's first
+--          write, since a full server refuses it there
+local ticket, lane = table.remove(ARGV), table.remove(ARGV)
+local keyed = ticket == '0000000000000000idempotency'
+local period = math.floor(redis.call('TIME')[1] / (keyed and 86400 or 600))
+local current, other, answered, stale = prefix .. 'lanes:' .. period % 2, prefix .. 'lanes:' .. (period + 1) % 2, false, false
+if keyed then
+  current, other = prefix .. 'keyed:' .. period % 2, prefix .. 'keyed:' .. (period + 1) % 2
+end
+if lane ~= '' then
+  local found = redis.call('HMGET', current, '', lane)
+  stale = tonumber(found[1] or 0) < period
+  local last = not stale and found[2]
+  if not last then
+    found = redis.call('HMGET', other, '', lane)
+    last = tonumber(found[1] or 0) >= period - 1 and found[2]
+  end
+  if last then
+    if string.sub(last, 1, 27) == ticket then
+      answered = string.sub(last, 28)
+    elseif string.sub(last, 1, 16) >= string.sub(ticket, 1, 16) then
+      return redis.error_reply('LANE the lane is at ' .. string.sub(last, 1, 16))
+    end
+  end
+end
+
+local function answer(text)
+  if lane ~= '' then
+    if stale and not (on_cluster and type(redis.pcall('EXISTS', prefix .. 'none')) == 'table') then
+      redis.call('UNLINK', current)
+    end
+    if stale then
+      redis.call('HSET', current, '', string.format('%.0f', period), lane, ticket .. text)
+    else
+      redis.call('HSET', current, lane, ticket .. text)
+    end
+  end
+  return text
+end

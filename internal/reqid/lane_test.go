@@ -1,0 +1,33 @@
+package reqid_test
+
+import (
+	"testing"
+	"testing/fstest"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// TestClonedMachine: of two processes with the same lanes, both calls take effect.
+func TestClonedMachine(t *testing.T) {
+	t.Parallel()
+	counting := script.Load(fstest.MapFS{"add.lua": {Data: []byte(`-- test.add(K) by -> number
+-- Needs    lane
+return answered and tonumber(answered) or tonumber(answer(tostring(redis.call('HINCRBY', K, 'n', ARGV[1]))))
+`)}}, "K:")
+	client := redistest.Shared(t).Client(t)
+	key := "{" + redistest.Name(t) + "}"
+	one := &reqid.Lanes{}
+	runner := script.Runner{Client: client, Scripts: counting, Lanes: one}
+	if _, err := runner.Run(t.Context(), "add", key, "1"); err != nil {
+		t.Fatal(err)
+	}
+	clone := script.Runner{Client: client, Scripts: counting, Lanes: one.Clone()}
+	for i, r := range []*script.Runner{&runner, &clone, &runner, &clone, &clone} {
+		reply, err := r.Run(t.Context(), "add", key, "1")
+		if err != nil || reply.Int() != int64(i+2) {
+			t.Fatalf("call %d = %v, want %d", i+2, err, i+2)
+		}
+	}
+}

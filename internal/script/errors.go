@@ -1,0 +1,32 @@
+package script
+
+import (
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// named are the errors that all structures share, by the codes with which servers and
+// scripts begin theirs.
+var named = map[string]*millrace.Error{
+	"OOM":       millrace.ErrFull,
+	"VERSION":   millrace.ErrVersion,
+	"BROKEN":    millrace.ErrBroken,
+	"WRONGTYPE": millrace.ErrBroken,
+	"LANE":      millrace.ErrUncertain,
+}
+
+// name gives an error of a server or a script the name that programs know it by: the
+// structure's own, or one that all share.
+func (r *Runner) name(err error) error {
+	if err == nil {
+		return nil
+	}
+	for _, table := range []map[string]*millrace.Error{r.Errors, named} {
+		for code, sentinel := range table {
+			if retry.Code(err, code) {
+				return sentinel.With(err)
+			}
+		}
+	}
+	return err
+}

@@ -1,0 +1,101 @@
+package script
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/redis/rueidis"
+)
+
+// template is a key as a header writes it: relative to the prefix, perhaps with an
+// argument of the call at its end.
+type template struct {
+	text string // "due", "v:"
+	arg  int    // the argument behind the text, from 1 on; 0 for none
+	all  bool   // there is a key for this argument and for each one behind it
+}
+
+var templateForm = regexp.MustCompile(`^([^\s\[\]]*?)(?:ARGV\[(\d+)(\.\.\.)?\])?$`)
+
+func readTemplate(file, item string) template {
+	m := templateForm.FindStringSubmatch(item)
+	if m == nil {
+		panic(fmt.Sprintf("script: %s touches %q, which is no key", file, item))
+	}
+	arg, _ := strconv.Atoi(m[2])
+	return template{text: m[1], arg: arg, all: m[3] != ""}
+}
+
+// Keys returns the keys that a call may touch, the base key first. The arguments are
+// the script's own.
+func (l *Library) Keys(s *Script, base string, args []string) []string {
+	prefix := l.prefixOf(base)
+	keys := []string{base}
+	add := func(key string) {
+		if !slices.Contains(keys, key) {
+			keys = append(keys, key)
+		}
+	}
+	for _, t := range s.keys {
+		switch {
+		case t.arg == 0:
+			add(prefix + t.text)
+		case t.all:
+			for _, arg := range args[min(t.arg-1, len(args)):] {
+				add(prefix + t.text + arg)
+			}
+		case t.arg <= len(args):
+			add(prefix + t.text + args[t.arg-1])
+		}
+	}
+	return keys
+}
+
+// Patterns returns every key that a call may touch, with a star for what only the
+// running script knows.
+func (l *Library) Patterns(s *Script, base string) []string {
+	star := []string{"*", "*", "*", "*", "*", "*", "*", "*"}
+	patterns := l.Keys(s, base, star)
+	if prefix := l.prefixOf(base); s.lane {
+		patterns = append(patterns, prefix+"lanes:*", prefix+"keyed:*", prefix+"none")
+	}
+	return patterns
+}
+
+// prefixOf returns how the other keys of the structure with that base key begin.
+func (l *Library) prefixOf(base string) string { return strings.ReplaceAll(l.prefix, "K", base) }
+
+// placeholder is what a key of a new structure begins with.
+type placeholder struct {
+	key          string // relative to the prefix, or K
+	zset         bool   // a sorted set, with the empty member at infinity; else a hash
+	field, value string // of a hash
+}
+
+func readPlaceholder(file, item string) placeholder {
+	words := strings.Fields(item)
+	switch {
+	case len(words) == 2 && words[1] == "zset":
+		return placeholder{key: words[0], zset: true}
+	case len(words) == 2 && words[1] == "hash":
+		return placeholder{key: words[0], value: "0"}
+	case len(words) == 4 && words[1] == "hash":
+		return placeholder{key: words[0], field: words[2], value: words[3]}
+	}
+	panic(fmt.Sprintf("script: %s makes %q: say KEY zset, KEY hash, or KEY hash FIELD VALUE", file, item))
+}
+
+// command returns the command that makes the key unless it is there.
+func (p placeholder) command(client rueidis.Client, base, prefix string) rueidis.Completed {
+	key := prefix + p.key
+	if p.key == "K" {
+		key = base
+	}
+	if p.zset {
+		return client.B().Arbitrary("ZADD").Keys(key).Args("NX", "+inf", "").Build()
+	}
+	return client.B().Hsetnx().Key(key).Field(p.field).Value(p.value).Build()
+}

@@ -1,0 +1,193 @@
+package script
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// Runner runs the scripts of one structure. It is safe for concurrent use.
+type Runner struct {
+	Client  rueidis.Client
+	Scripts *Library
+	Hooks   []millrace.Hook
+	Retry   retry.Policy
+
+	// Errors are the names of errors that only this structure's scripts answer with,
+	// by their codes.
+	Errors map[string]*millrace.Error
+
+	// Lanes are those that its calls take. Defaults to the process's.
+	Lanes *reqid.Lanes
+
+	answered atomic.Int64 // when the server last answered, in Unix milliseconds
+	underWay atomic.Int64 // calls that are
+}
+
+// Run runs the script of that name on a base key and repeats it as the policy says. A
+// script with the fragment lane takes effect once all the same.
+func (r *Runner) Run(ctx context.Context, name, key string, args ...string) (*Reply, error) {
+	s := r.Scripts.Script(name)
+	if !s.lane {
+		return r.run(ctx, s, key, args, nil, false)
+	}
+	request := r.Request(ctx)
+	defer request.Done()
+	return r.run(ctx, s, key, args, request, true)
+}
+
+// Request returns a request for callers that repeat a call by themselves, with
+// [Runner.RunRequest]. They call Done when they know what became of it or give up.
+func (r *Runner) Request(ctx context.Context) *reqid.Request { return r.Lanes.Take(ctx) }
+
+// RunRequest is Run for a request that may have been sent before: with the same
+// script and arguments, it takes effect once.
+func (r *Runner) RunRequest(ctx context.Context, request *reqid.Request, name, key string, args ...string) (*Reply, error) {
+	return r.run(ctx, r.Scripts.Script(name), key, args, request, false)
+}
+
+// run runs a script. A request that is unsent was never sent before.
+func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, request *reqid.Request, unsent bool) (*Reply, error) {
+	c := call{runner: r, script: s, key: key}
+	c.number(args, request)
+	if r.Client.Mode() == rueidis.ClientModeCluster {
+		c.keys = r.Scripts.Keys(s, key, args)
+		if request != nil && request.Keyed() {
+			for i, k := range c.keys {
+				c.keys[i] = keyed(k, r.Scripts.prefixOf(key))
+			}
+		}
+	} else {
+		c.keys = []string{key}
+	}
+	var reply *Reply
+	err := r.Retry.Do(ctx, func(number int) error {
+		asked := time.Now()
+		m, err := c.try(ctx, number)
+		if number == 1 && unsent && retry.Code(err, "LANE") && request.Renew() {
+			c.number(args, request)
+			m, err = c.try(ctx, number)
+		}
+		if err == nil {
+			reply = newReply(s.name, asked, m)
+			err = reply.err
+		} else if len(c.keys) > 1 && retry.Code(err, "TRYAGAIN") {
+			c.begin(ctx)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, r.name(err)
+	}
+	return reply, nil
+}
+
+// keyed returns the key in which the answers of requests with a key of their own are
+// kept, in place of that for lanes.
+func keyed(key, prefix string) string {
+	if n, ok := strings.CutPrefix(key, prefix+"lanes:"); ok {
+		return prefix + "keyed:" + n
+	}
+	return key
+}
+
+// call is one call of a script.
+type call struct {
+	runner *Runner
+	script *Script
+	key    string
+	keys   []string // all that are declared
+	args   []string
+}
+
+// number puts the request behind the arguments.
+func (c *call) number(args []string, request *reqid.Request) {
+	c.args = args
+	if request != nil {
+		c.args = append(slices.Clip(args), request.Lane, request.Ticket)
+	}
+}
+
+// try sends the call once, with its hooks around it.
+func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err error) {
+	r := c.runner
+	for _, hook := range r.Hooks {
+		if h, ok := hook.(millrace.CallHook); ok {
+			var done func(error)
+			if ctx, done = h.OnCall(ctx, millrace.Call{Script: c.script.name, Key: c.key, Try: number}); done != nil {
+				defer func() { done(err) }()
+			}
+		}
+	}
+	// Where many calls are under way, to a server that answered a moment ago, the
+	// connections are open and shared, and the client heeds the context by itself.
+	// That is where a call must be cheap; a lonely one can afford the guard.
+	defer r.underWay.Add(-1)
+	busy := r.underWay.Add(1) > crowd
+	if now := time.Now().UnixMilli(); busy && number == 1 && now-r.answered.Load() < trust {
+		m, err = c.eval(Endless(ctx))
+		err = Caused(ctx, err)
+	} else if m, err = Prompt(ctx, c.eval); err == nil {
+		r.answered.Store(time.Now().UnixMilli())
+	}
+	return m, err
+}
+
+// crowd is how many calls under way show that connections are shared: more than
+// the client has to one server.
+const crowd = 8
+
+// trust is for how long an answer says that connections are open, in
+// milliseconds.
+const trust = 1000
+
+// eval runs the script. One that the server does not know is sent whole; so it is to a
+// node to which its slot is moving.
+func (c *call) eval(ctx context.Context) (rueidis.RedisMessage, error) {
+	client := c.runner.Client
+	m, err := client.Do(ctx, client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).
+		Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+	if retry.Code(err, "NOSCRIPT") {
+		m, err = client.Do(ctx, client.B().Eval().Script(c.script.source).Numkeys(int64(len(c.keys))).
+			Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+	}
+	if rueidis.IsRedisNil(err) {
+		err = nil
+	}
+	return m, err
+}
+
+// begin readies a call that a moving slot refused for its next try. One that begins a
+// structure needs its keys to exist; one that only looks needs no more than the base
+// key if there is no structure. Errors are the next try's.
+func (c *call) begin(ctx context.Context) {
+	client, prefix := c.runner.Client, c.runner.Scripts.prefixOf(c.key)
+	if len(c.script.makes) == 0 {
+		n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
+			return client.Do(ctx, client.B().Exists().Key(c.key).Build()).AsInt64()
+		})
+		if err == nil && n == 0 && !c.script.touchesNone() {
+			c.keys = c.keys[:1]
+		}
+		return
+	}
+	for _, p := range c.script.makes {
+		if _, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
+			return client.Do(ctx, p.command(client, c.key, prefix)).AsInt64()
+		}); err != nil && !errors.Is(err, context.Canceled) {
+			return
+		}
+	}
+}
+
+// touchesNone reports whether the script waits for slots that move.
+func (s *Script) touchesNone() bool { return slices.Contains(s.keys, template{text: "none"}) }
