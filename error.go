@@ -32,6 +32,14 @@ var (
 		Hint:    "Use the Millrace that wrote it.",
 	}
 
+	// ErrTooLarge means that one item is larger than a call may carry. Redis was not
+	// asked.
+	ErrTooLarge = &Error{
+		Code:    "too_large",
+		Message: "an item is larger than a call may carry",
+		Hint:    "Store what is large elsewhere, and its name here.",
+	}
+
 	// ErrUncertain means that the call may have taken effect or not.
 	ErrUncertain = &Error{
 		Code:    "uncertain",

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Added tells what an add did. Marks that changed nothing, because their member
@@ -21,26 +23,34 @@ type Added struct {
 // A member that is reserved right now is marked again all the same, and comes
 // again after it was committed. No marks at all create an empty Ick.
 //
-// More than 1,000 marks take several script calls, each applied whole. After a
+// More than 1,000 marks, or 1 MiB, take several script calls, each applied whole. After a
 // lost reply the library adds again; that forgets nothing, but the answer then
 // counts the marks of the lost one as neither new nor lowered.
 //
-// Errors: [ErrScore], before anything was added; [ErrBroken], [ErrVersion],
-// millrace.ErrFull, each before the call's own marks were added.
+// Errors: [ErrScore] and [millrace.ErrTooLarge], before anything was added;
+// [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], each before the call's own marks were added.
 func (k *Ick) Add(ctx context.Context, marks ...Entry) (Added, error) {
 	if len(marks) == 1 {
-		return k.addOne(ctx, mark{member: marks[0].Member, score: marks[0].Score})
+		m := mark{member: marks[0].Member, score: marks[0].Score}
+		if err := k.cfg.check(m); err != nil {
+			return Added{}, err
+		}
+		return k.addOne(ctx, m)
 	}
-	return k.addMany(ctx, marked(marks))
+	return k.checked(ctx, marked(marks))
 }
 
 // AddNow marks members as dirty since now, by the server's clock. It is Add in
 // all else.
 func (k *Ick) AddNow(ctx context.Context, members ...string) (Added, error) {
 	if len(members) == 1 {
-		return k.addOne(ctx, mark{member: members[0], now: true})
+		m := mark{member: members[0], now: true}
+		if err := k.cfg.check(m); err != nil {
+			return Added{}, err
+		}
+		return k.addOne(ctx, m)
 	}
-	return k.addMany(ctx, markedNow(members))
+	return k.checked(ctx, markedNow(members))
 }
 
 // mark is a member that is being added, with a score or as of the server's now.
@@ -66,6 +76,9 @@ func markedNow(members []string) []mark {
 	return marks
 }
 
+// size is about how many bytes the mark takes in a call.
+func (m mark) size() int { return len(m.member) + 32 }
+
 // text is the score as scripts take it.
 func (m mark) text() string {
 	if m.now {
@@ -83,15 +96,15 @@ func (c Config) check(marks ...mark) error {
 		if m.now && c.Opaque {
 			return ErrConfig.Saying("an Ick with opaque scores has no now")
 		}
+		if err := checkMembers(m.member); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
 // addOne is the path that must be short.
 func (k *Ick) addOne(ctx context.Context, m mark) (Added, error) {
-	if err := k.cfg.check(m); err != nil {
-		return Added{}, err
-	}
 	earlier, due := k.folds.take()
 	count := ""
 	if due {
@@ -126,13 +139,21 @@ func (f *foldCount) take() (folds int64, due bool) {
 	return f.pending.Swap(0), true
 }
 
-func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
+func (k *Ick) checked(ctx context.Context, marks []mark) (Added, error) {
 	if err := k.cfg.check(marks...); err != nil {
 		return Added{}, err
 	}
+	return k.addMany(ctx, marks)
+}
+
+func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
 	var sum Added
-	for first := 0; first == 0 || first < len(marks); first += chunk {
-		outcomes, err := k.send(ctx, "0", marks[first:min(first+chunk, len(marks))]...)
+	if len(marks) == 0 {
+		_, err := k.send(ctx, "0")
+		return sum, err
+	}
+	for part := range script.Chunks(marks, chunk, mark.size) {
+		outcomes, err := k.send(ctx, "0", part...)
 		if err != nil {
 			return sum, err
 		}
@@ -143,7 +164,7 @@ func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
 	return sum, nil
 }
 
-// send makes one script call for at most chunk marks and returns what each did:
+// send makes one script call for marks that it can carry and returns what each did:
 // a letter, see add.lua.
 func (k *Ick) send(ctx context.Context, count string, marks ...mark) (string, error) {
 	args := make([]string, 1, 1+2*len(marks))
@@ -151,12 +172,12 @@ func (k *Ick) send(ctx context.Context, count string, marks ...mark) (string, er
 	for _, m := range marks {
 		args = append(args, m.text(), m.member)
 	}
-	reply, err := k.call(ctx, k.scripts.add, args...)
+	reply, err := k.call(ctx, "add", args...)
 	if err != nil {
 		return "", err
 	}
-	outcomes, err := reply.ToString()
-	if err == nil && len(outcomes) != len(marks) {
+	outcomes := reply.Text()
+	if err = reply.Err(); err == nil && len(outcomes) != len(marks) {
 		err = fmt.Errorf("ick.add answered %d outcomes for %d marks", len(outcomes), len(marks))
 	}
 	return outcomes, err

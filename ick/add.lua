@@ -8,29 +8,29 @@
 -- A mark that folds writes nothing, not even a counter unless the caller asks:
 -- callers count folds for a moment and hand them in with a later call.
 --
+-- Touches  K, pset, cset, meta, wake, none, mr:channel:{K}
 -- KEYS[1]  K
 -- ARGV[1]  folded: folds of earlier calls to count together with those of this
 --          one; '' counts none
--- ARGV     score member pairs, at most 1,000; the score 'now' is the server's
+-- ARGV     score member pairs, at most 1,000 and about 1 MiB; the score 'now' is the server's
 --          clock; none at all creates an empty Ick
 -- Reply    for each pair 'n' if its member was new, 'l' if its score was lowered,
 --          '.' if it folded
 -- Cost     O(log N) a member
 -- Repeat   harmless: marks fold; a repeat tells of the marks that the first run
 --          made
-local K = KEYS[1]
-local pset = K .. '/ick/{' .. K .. '}/pset'
+local pset = prefix .. 'pset'
 
 -- This path must be short and reads only what it must. A key of a wrong type ends
 -- the script here, before its first write.
 local version = redis.call('GET', K)
 local waiting = redis.call('ZCARD', pset)
-local reserved = redis.call('ZCARD', K .. '/ick/{' .. K .. '}/cset')
+local reserved = redis.call('ZCARD', prefix .. 'cset')
 if version ~= 'ick.v1' then
   if version then
-    return redis.error_reply('ICKVERSION ' .. version)
+    return redis.error_reply('VERSION ' .. version)
   elseif waiting + reserved > 0 then
-    return redis.error_reply('ICKBROKEN the version key is missing')
+    return redis.error_reply('BROKEN the version key is missing')
   elseif not string.find(K, '{', 1, true) and redis.pcall('EXISTS', 'mr:channel:{' .. K .. '}') == 1 then
     -- Who may not look at channels is not told.
     return redis.error_reply('ICKCHANNEL it is a channel')
@@ -71,13 +71,13 @@ if not version then
   redis.call('SET', K, 'ick.v1')
 end
 if new > 0 and new == waiting then
-  local wake = K .. '/ick/{' .. K .. '}/wake'
+  local wake = prefix .. 'wake'
   if redis.call('EXISTS', wake) == 0 then
     redis.pcall('LPUSH', wake, '1')
   end
 end
 local folded = ARGV[1] ~= '' and ARGV[1] + #outcomes - new or 0
 if folded > 0 then
-  redis.pcall('HINCRBY', K .. '/ick/{' .. K .. '}/meta', 'folded', folded)
+  redis.pcall('HINCRBY', prefix .. 'meta', 'folded', folded)
 end
 return table.concat(outcomes)

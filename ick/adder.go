@@ -12,12 +12,16 @@ import (
 // works on one, the next fills up and travels.
 const callsAtOnce = 2
 
+// most is how many marks of one caller go along with those of others: they fit into a
+// call, whatever their sizes.
+const most = 100
+
 // adderPatience bounds a shared call, which no single caller's context may end.
 const adderPatience = 10 * time.Second
 
 // Adder folds the adds that goroutines of one process make at the same time into
 // shared script calls. While two calls are under way, the marks that arrive wait
-// for the next, at most 1,000 together; so an add waits for at most one call
+// for the next, at most 1,000 and 1 MiB together; so an add waits for at most one call
 // before its own, and a lonely one waits for none. Every caller still gets its
 // own answer, as if it had called alone. Safe for concurrent use.
 type Adder struct {
@@ -33,6 +37,7 @@ type Adder struct {
 // folding is one shared call.
 type folding struct {
 	marks []mark
+	bytes int
 	done  chan struct{}
 
 	// Written before done is closed.
@@ -43,10 +48,10 @@ type folding struct {
 // Adder returns an adder for the Ick. Close it when done.
 func (k *Ick) Adder() *Adder { return &Adder{ick: k} }
 
-// Add is [Ick.Add] through a shared call. More than 1,000 marks go alone. A call
+// Add is [Ick.Add] through a shared call. More than 100 marks go alone. A call
 // whose context ends returns at once; its marks may be added all the same.
 func (a *Adder) Add(ctx context.Context, marks ...Entry) (Added, error) {
-	if len(marks) > chunk {
+	if len(marks) > most {
 		return a.ick.Add(ctx, marks...)
 	}
 	return a.add(ctx, marked(marks))
@@ -54,7 +59,7 @@ func (a *Adder) Add(ctx context.Context, marks ...Entry) (Added, error) {
 
 // AddNow is [Ick.AddNow] through a shared call, like Add.
 func (a *Adder) AddNow(ctx context.Context, members ...string) (Added, error) {
-	if len(members) > chunk {
+	if len(members) > most {
 		return a.ick.AddNow(ctx, members...)
 	}
 	return a.add(ctx, markedNow(members))
@@ -98,12 +103,16 @@ func (a *Adder) enqueue(marks []mark) (*folding, int, error) {
 	if a.closed {
 		return nil, 0, ErrClosed
 	}
-	if last := len(a.queue) - 1; last < 0 || len(a.queue[last].marks)+len(marks) > chunk {
+	bytes := 0
+	for _, m := range marks {
+		bytes += m.size()
+	}
+	if last := len(a.queue) - 1; last < 0 || len(a.queue[last].marks)+len(marks) > chunk || a.queue[last].bytes+bytes > script.MaxBytes {
 		a.queue = append(a.queue, &folding{done: make(chan struct{})})
 	}
 	f := a.queue[len(a.queue)-1]
 	first := len(f.marks)
-	f.marks = append(f.marks, marks...)
+	f.marks, f.bytes = append(f.marks, marks...), f.bytes+bytes
 	if a.sending < callsAtOnce {
 		a.sending++
 		a.idle.Go(a.send)

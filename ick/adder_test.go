@@ -140,7 +140,7 @@ func TestAdderErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := adder.AddNow(t.Context(), "a")
-	wantError(t, err, ErrVersion)
+	wantError(t, err, millrace.ErrVersion)
 	adder.Close()
 	adder.Close()
 	if _, err := adder.AddNow(t.Context(), "a"); !errors.Is(err, ErrClosed) {

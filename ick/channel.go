@@ -10,8 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 const (
@@ -40,10 +39,9 @@ const (
 // How many there are is stored beside them and changed by [Channel.Resize].
 // A Channel is safe for concurrent use.
 type Channel struct {
-	name    string
-	cfg     ChannelConfig
-	run     script.Runner
-	scripts *channelScripts
+	name string
+	cfg  ChannelConfig
+	run  script.Runner
 
 	mu     sync.Mutex
 	icks   []*Ick // by index; as many as were used
@@ -108,10 +106,9 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		return nil, ErrConfig.Saying("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
 	}
 	c := &Channel{
-		name:    name,
-		cfg:     cfg,
-		run:     script.Runner{Client: client, Hooks: cfg.Ick.Hooks},
-		scripts: standardChannelScripts,
+		name: name,
+		cfg:  cfg,
+		run:  script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
 	}
 	_, err := c.ick(0) // its settings are those of all
 	return c, err
@@ -158,22 +155,17 @@ func (c *Channel) ick(index int) (*Ick, error) {
 // A member that waits when its Ick changes may be marked again in the other one,
 // and is then worked on twice.
 //
-// Errors: [ErrConfig], [ErrBroken], [ErrVersion], millrace.ErrFull.
+// Errors: [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (c *Channel) Resize(ctx context.Context, size int) error {
 	if err := checkSize(size); err != nil {
 		return err
 	}
-	reply, err := c.call(ctx, c.scripts.resize, strconv.Itoa(size))
+	r, err := c.call(ctx, "resize", strconv.Itoa(size))
 	if err != nil {
 		return err
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return err
-	}
-	r := reader{values: values}
-	c.learn(r.roll())
-	return r.err
+	c.learn(readRoll(r))
+	return r.Err()
 }
 
 // Delete removes the channel with all its Icks, marks and all. Stop producers
@@ -196,7 +188,7 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 			return lost, err
 		}
 	}
-	_, err = c.call(ctx, c.scripts.disband)
+	_, err = c.call(ctx, "disband")
 	c.mu.Lock()
 	c.looked, c.roll = time.Time{}, roll{}
 	c.mu.Unlock()
@@ -228,18 +220,13 @@ func (c *Channel) look(ctx context.Context) (roll, error) {
 
 // reload asks for the channel's roll, and creates a channel that is not there.
 func (c *Channel) reload(ctx context.Context) (roll, error) {
-	reply, err := c.call(ctx, c.scripts.channel, c.known().args()...)
+	r, err := c.call(ctx, "channel", c.known().args()...)
 	if err != nil {
 		return roll{}, err
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return roll{}, err
-	}
-	r := reader{values: values}
-	fresh := r.roll()
-	if r.err != nil {
-		return roll{}, r.err
+	fresh := readRoll(r)
+	if r.Err() != nil {
+		return roll{}, r.Err()
 	}
 	return c.learn(fresh), nil
 }
@@ -268,27 +255,12 @@ func (c *Channel) learn(seen roll) roll {
 	return c.roll
 }
 
-// roll reads what every script on a channel answers first.
-func (r *reader) roll() roll {
-	seen := roll{size: int(r.integer()), span: int(r.integer())}
-	text := r.text()
-	if r.err == nil {
-		seen.epoch, r.err = strconv.ParseInt(text, 10, 64)
-	}
-	return seen
+// readRoll reads what every script on a channel answers first.
+func readRoll(r *script.Reply) roll {
+	return roll{size: int(r.Int()), span: int(r.Int()), epoch: r.Int()}
 }
 
-// call runs a script on the channel and names the errors that scripts answer
-// with.
-func (c *Channel) call(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
-	reply, err := c.run.Run(ctx, s, channelKey(c.name), args...)
-	switch {
-	case err == nil:
-		return reply, nil
-	case retry.Code(err, "CHANNELVERSION"):
-		return reply, ErrVersion.Saying("the version of channel %q is unknown", c.name).With(err)
-	case retry.Code(err, "CHANNELBROKEN"), retry.Code(err, "WRONGTYPE"):
-		return reply, ErrBroken.Saying("the channel %q is broken", c.name).With(err)
-	}
-	return reply, err
+// call runs a script on the channel.
+func (c *Channel) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
+	return c.run.Run(ctx, name, channelKey(c.name), args...)
 }

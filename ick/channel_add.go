@@ -17,22 +17,26 @@ import (
 // and then refuse marks, upon which Add asks for the new size.
 //
 // Errors: [ErrScore], before anything was added; [ErrConfig] when Shard returns
-// an index that is none; [ErrBroken], [ErrVersion], millrace.ErrFull.
+// an index that is none; [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (c *Channel) Add(ctx context.Context, marks ...Entry) (Added, error) {
-	return c.add(ctx, marked(marks))
+	return c.checked(ctx, marked(marks))
 }
 
 // AddNow marks members as dirty since now, by the clock of their Ick's server.
 // It is Add in all else.
 func (c *Channel) AddNow(ctx context.Context, members ...string) (Added, error) {
-	return c.add(ctx, markedNow(members))
+	return c.checked(ctx, markedNow(members))
+}
+
+func (c *Channel) checked(ctx context.Context, marks []mark) (Added, error) {
+	if err := c.cfg.Ick.check(marks...); err != nil {
+		return Added{}, err
+	}
+	return c.add(ctx, marks)
 }
 
 func (c *Channel) add(ctx context.Context, marks []mark) (Added, error) {
 	var sum Added
-	if err := c.cfg.Ick.check(marks...); err != nil {
-		return sum, err
-	}
 	known, err := c.look(ctx)
 	if err != nil {
 		return sum, err

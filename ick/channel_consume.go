@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 const (
@@ -59,7 +60,7 @@ var errMoved = &millrace.Error{
 //
 // What does not end an Ick's consumer does not end this one, and neither does a
 // single Ick that is broken: that is logged, and the others go on. A channel that
-// is broken or of an unknown version ([ErrBroken], [ErrVersion]) and a client
+// is broken or of an unknown version ([millrace.ErrBroken], [millrace.ErrVersion]) and a client
 // that was closed do.
 func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
@@ -153,19 +154,14 @@ func (m *member) attend(ctx context.Context, over []*serving) error {
 	asked := time.Now()
 	within, cancel := context.WithTimeout(ctx, beat)
 	defer cancel()
-	reply, err := c.call(within, c.scripts.attend, args...)
+	r, err := c.call(within, "attend", args...)
 	if err != nil {
 		return err
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return err
-	}
-	r := reader{values: values}
-	seen := r.roll()
-	mine, surplus := r.indices(), r.indices()
-	if r.err != nil {
-		return r.err
+	seen := readRoll(r)
+	mine, surplus := indices(r), indices(r)
+	if r.Err() != nil {
+		return r.Err()
 	}
 	c.learn(seen)
 	m.until = asked.Add(memberTTL - memberTTL/100)
@@ -250,7 +246,7 @@ func closed(err error) bool { return errors.Is(err, rueidis.ErrClosing) }
 // now. It is tried again there, as if taken up by hand.
 func (c *Channel) carry(ctx context.Context, k *Ick) error {
 	for {
-		page, err := k.parkedPage(ctx, 0)
+		page, _, err := k.parkedPage(ctx, 0)
 		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRetired) {
 			return nil
 		}
@@ -307,29 +303,28 @@ func (m *member) leave(ctx context.Context) {
 
 // retire closes the Ick if it is empty, and reports whether it is closed.
 func (k *Ick) retire(ctx context.Context, epoch int64) (bool, error) {
-	reply, err := k.call(ctx, k.scripts.retire, strconv.FormatInt(epoch, 10))
+	reply, err := k.call(ctx, "retire", strconv.FormatInt(epoch, 10))
 	if err != nil {
 		return false, err
 	}
-	done, err := reply.ToInt64()
-	return done == 1, err
+	return reply.Bool(), reply.Err()
 }
 
 // reopen opens the Ick again if it was retired before epoch.
 func (k *Ick) reopen(ctx context.Context, epoch int64) error {
-	_, err := k.call(ctx, k.scripts.reopen, strconv.FormatInt(epoch, 10))
+	_, err := k.call(ctx, "reopen", strconv.FormatInt(epoch, 10))
 	return err
 }
 
-// indices reads an array of Ick indices.
-func (r *reader) indices() []int {
-	inner := reader{values: r.list(), err: r.err}
-	indices := make([]int, 0, len(inner.values))
-	for len(inner.values) > 0 && inner.err == nil {
-		if index := inner.integer(); index >= 0 && index < MaxSize {
-			indices = append(indices, int(index))
+// indices reads a list of Ick indices.
+func indices(r *script.Reply) []int {
+	list := r.List()
+	found := make([]int, 0, list.Len())
+	for list.More() {
+		if index := list.Int(); index >= 0 && index < MaxSize {
+			found = append(found, int(index))
 		}
 	}
-	r.err = inner.err
-	return indices
+	r.Join(list)
+	return found
 }

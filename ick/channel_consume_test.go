@@ -147,7 +147,7 @@ func TestAConsumerComesBack(t *testing.T) {
 	attend := func() {
 		t.Helper() // as one that dies right after
 		args := append(append([]string{c.cfg.Consumer, "3600000"}, c.known().args()...), "0")
-		if _, err := c.call(t.Context(), c.scripts.attend, args...); err != nil {
+		if _, err := c.call(t.Context(), "attend", args...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // steerer plays the parts of a channel's producers and consumers by hand, with
@@ -70,7 +69,7 @@ func (s *steerer) attend(epoch int64, retired ...int) {
 	for _, index := range retired {
 		args = append(args, strconv.Itoa(index))
 	}
-	if _, err := s.c.call(s.t.Context(), s.c.scripts.attend, args...); err != nil {
+	if _, err := s.c.call(s.t.Context(), "attend", args...); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -191,7 +190,7 @@ var channelHistories = []struct {
 			s.t.Fatal(err)
 		}
 		args := []string{"me", "60000", "8", "8", strconv.FormatInt(grown, 10), "0"}
-		if _, err := s.c.call(s.t.Context(), s.c.scripts.attend, args...); err != nil {
+		if _, err := s.c.call(s.t.Context(), "attend", args...); err != nil {
 			s.t.Fatal(err)
 		}
 		return s.finish()
@@ -212,30 +211,25 @@ var channelProtections = []struct{ name, old, replacement, history string }{
 func steer(t *testing.T, history, old, replacement string) error {
 	t.Helper()
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{})
-	found := false
-	cut := func(source string) string {
-		found = found || old != "" && strings.Contains(source, old)
-		if old == "" {
-			return source
+	forChannel, forIck := channelLibrary, library
+	if old != "" {
+		found := false
+		cut := func(_, source string) string {
+			found = found || strings.Contains(source, old)
+			return strings.ReplaceAll(source, old, replacement)
 		}
-		return strings.ReplaceAll(source, old, replacement)
+		forChannel, forIck = channelLibrary.Edit(cut), library.Edit(cut)
+		if !found {
+			t.Fatalf("no script has %q: without it nothing is shown", old)
+		}
 	}
-	forChannel, forIck := *standardChannelScripts, *standardScripts
-	forChannel.channel = script.New("ick.channel", cut(channelSource), cut(rollFragment))
-	forChannel.attend = script.New("ick.attend", cut(attendSource), cut(rollFragment))
-	forChannel.resize = script.New("ick.resize", cut(resizeSource), cut(rollFragment))
-	forIck.retire = script.New("ick.retire", cut(retireSource))
-	forIck.reopen = script.New("ick.reopen", cut(reopenSource))
-	if old != "" && !found {
-		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-	}
-	c.scripts = &forChannel
+	c.run.Scripts = forChannel
 	for index := range 8 {
 		k, err := c.Ick(index)
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.scripts = &forIck
+		k.run.Scripts = forIck
 	}
 	for _, h := range channelHistories {
 		if h.name == history {

@@ -40,7 +40,7 @@ type ChannelIck struct {
 }
 
 // Stats looks at the channel and at each of its Icks and changes nothing.
-// Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+// Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 	s, err := c.served(ctx)
 	if err != nil {
@@ -76,30 +76,25 @@ func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 // served asks who serves what.
 func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
 	s := ChannelStats{Name: c.name}
-	reply, err := c.call(ctx, c.scripts.channel, roll{}.args()...)
+	r, err := c.call(ctx, "channel", roll{}.args()...)
 	if err != nil {
 		return s, err
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return s, err
-	}
-	r := reader{values: values}
-	seen := r.roll()
-	s.peak = int(r.integer())
+	seen := readRoll(r)
+	s.peak = int(r.Int())
 	s.Size, s.Icks = seen.size, make([]ChannelIck, seen.span)
-	s.Consumers = len(r.list()) / 2
-	owners := reader{values: r.list(), err: r.err}
-	for len(owners.values) > 0 && owners.err == nil {
-		index, owner := owners.integer(), owners.text()
+	s.Consumers = len(r.Texts()) / 2
+	owners := r.List()
+	for owners.More() {
+		index, owner := owners.Int(), owners.Text()
 		if index >= 0 && index < int64(seen.span) {
 			s.Icks[index].Owner = owner
 		}
 	}
-	if owners.err == nil && seen.size == 0 {
+	if owners.Err() == nil && seen.size == 0 {
 		return s, ErrNotFound.Saying("there is no channel %q", c.name)
 	}
-	return s, owners.err
+	return s, owners.Err()
 }
 
 func (c *Counters) add(o Counters) {

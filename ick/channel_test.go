@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 func openChannel(t *testing.T, client rueidis.Client, name string, cfg ChannelConfig) *Channel {
@@ -213,10 +213,10 @@ func TestWrongTypesInAChannelAreRefused(t *testing.T) {
 			t.Parallel()
 			c := openChannel(t, client, redistest.Name(t), ChannelConfig{})
 			suffix := ""
-			wanted := ErrBroken
+			wanted := millrace.ErrBroken
 			switch part {
 			case "version":
-				wanted = ErrVersion
+				wanted = millrace.ErrVersion
 			case "no":
 			default:
 				suffix = part
@@ -279,13 +279,7 @@ func TestChannelOnAFullServer(t *testing.T) {
 	}
 	limit("0")
 	unready := openChannel(t, client, "x", ChannelConfig{})
-	scripts := *standardChannelScripts
-	cut := strings.Replace(attendSource, "redis.call('ZREMRANGEBYSCORE', members, '-inf', now)", "", 1)
-	if cut == attendSource {
-		t.Fatal("the sabotage would prove nothing")
-	}
-	scripts.attend = script.New("ick.attend", cut, rollFragment)
-	unready.scripts = &scripts
+	unready.run.Scripts = scripttest.Without(t, channelLibrary, "redis.call('ZREMRANGEBYSCORE', members, '-inf', now)", "")
 	limit("1")
 	err = (&member{channel: unready, token: "x"}).attend(t.Context(), nil)
 	wantError(t, err, millrace.ErrFull) // what the first write is for
@@ -302,13 +296,8 @@ func TestChannelLostReplies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	loadScripts(t, client, k.scripts)
-	s := c.scripts
-	for _, one := range []*script.Script{s.channel, s.attend, s.leave, s.resize, s.disband, k.scripts.retire, k.scripts.reopen} {
-		if err := client.Do(t.Context(), client.B().ScriptLoad().Script(one.Source()).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	scripttest.Load(t, client, library)
+	scripttest.Load(t, client, channelLibrary)
 	ctx := t.Context()
 	m := &member{channel: c, token: "me", serving: map[int]*serving{}}
 	show := func() string {
@@ -324,7 +313,7 @@ func TestChannelLostReplies(t *testing.T) {
 		return fmt.Sprintf("%d %q", seen.Size, owners)
 	}
 	attend := func() error {
-		_, err := c.call(ctx, c.scripts.attend, append(append([]string{m.token, "5000"}, c.known().args()...), "0")...)
+		_, err := c.call(ctx, "attend", append(append([]string{m.token, "5000"}, c.known().args()...), "0")...)
 		return err
 	}
 	for i, step := range []struct {
@@ -336,7 +325,7 @@ func TestChannelLostReplies(t *testing.T) {
 		{"attend", attend, `2 ["me" "me"]`},
 		{"resize", func() error { return c.Resize(ctx, 3) }, `3 ["me" "me" ""]`},
 		{"attend again", attend, `3 ["me" "me" "me"]`},
-		{"leave", func() error { _, err := c.call(ctx, c.scripts.leave, m.token); return err }, `3 ["" "" ""]`},
+		{"leave", func() error { _, err := c.call(ctx, "leave", m.token); return err }, `3 ["" "" ""]`},
 		{"retire", func() error { _, err := k.retire(ctx, 7); return err }, `3 ["" "" ""]`},
 		{"reopen", func() error { return k.reopen(ctx, 8) }, `3 ["" "" ""]`},
 	} {

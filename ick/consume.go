@@ -108,7 +108,7 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 // committed, for which Consume takes up to five seconds more.
 //
 // A server that restarts, fails over, is full or gone does not end it. What does
-// is an Ick that is broken or of an unknown version ([ErrBroken], [ErrVersion])
+// is an Ick that is broken or of an unknown version ([millrace.ErrBroken], [millrace.ErrVersion])
 // and a client that was closed.
 //
 // One consumer an Ick is the rule. Two forget nothing, but do much of the work
@@ -124,7 +124,7 @@ func (k *Ick) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) e
 
 // permanent reports whether no repeat can mend an error.
 func permanent(err error) bool {
-	return errors.Is(err, ErrBroken) || errors.Is(err, ErrVersion) || errors.Is(err, ErrRetired) ||
+	return errors.Is(err, millrace.ErrBroken) || errors.Is(err, millrace.ErrVersion) || errors.Is(err, ErrRetired) ||
 		errors.Is(err, rueidis.ErrClosing)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // consuming runs a consumer for the length of a test and hands over what its
@@ -278,7 +279,7 @@ func TestAddWakesAConsumer(t *testing.T) {
 
 	// Without the token it sleeps on.
 	silent := openOn(t, server.Client(t), "x", Config{})
-	silent.scripts = sabotage(t, "redis.pcall('LPUSH', wake, '1')", "")
+	silent.run.Scripts = scripttest.Without(t, library, "redis.pcall('LPUSH', wake, '1')", "")
 	wantAdd(t, silent, "d1", 1, 0)
 	if got := server.Info("clients")["blocked_clients"]; got != "1" {
 		t.Errorf("blocked clients after a silent add = %s, want 1", got)
@@ -289,7 +290,7 @@ func TestAddWakesAConsumer(t *testing.T) {
 func TestSilentProducersAreFound(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})
-	k.scripts = sabotage(t, "redis.pcall('LPUSH', wake, '1')", "")
+	k.run.Scripts = scripttest.Without(t, library, "redis.pcall('LPUSH', wake, '1')", "")
 	c := consume(t, k, ConsumeConfig{poll: 20 * time.Millisecond})
 	wantAdd(t, k, "a1", 1, 0)
 	c.batch(t, "a", nil)
@@ -386,7 +387,7 @@ func TestConsumeEndsOnWhatNoRepeatCanMend(t *testing.T) {
 		t.Fatal(err)
 	}
 	err := k.Consume(t.Context(), ConsumeConfig{}, func(context.Context, []Entry) error { return nil })
-	wantError(t, err, ErrVersion)
+	wantError(t, err, millrace.ErrVersion)
 }
 
 // recorder is a hook that writes down what it is told.

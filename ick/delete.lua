@@ -2,25 +2,25 @@
 --
 -- Removes an Ick whole: marks, reservations, parked members and counters.
 --
+-- Touches  K, pset, cset, folds, meta, wake, parked, fails, lanes:0, lanes:1, keyed:0,
+--          keyed:1, none
 -- KEYS[1]  K
 -- ARGV[1]  how: 'whole' refuses an Ick that is broken, 'force' removes whatever
 --          lies at its keys
 -- Reply    how many of the gem's three keys there were
 -- Cost     O(1); the memory is freed in the background
 -- Repeat   harmless: the second run finds nothing and counts 0
-local K = KEYS[1]
-local base = K .. '/ick/{' .. K .. '}/'
-local pset, cset = base .. 'pset', base .. 'cset'
+local pset, cset = prefix .. 'pset', prefix .. 'cset'
 if ARGV[1] ~= 'force' then
   local version = redis.call('GET', K)
   local size = redis.call('ZCARD', pset) + redis.call('ZCARD', cset)
   if version and version ~= 'ick.v1' then
-    return redis.error_reply('ICKVERSION ' .. version)
+    return redis.error_reply('VERSION ' .. version)
   elseif not version and size > 0 then
-    return redis.error_reply('ICKBROKEN the version key is missing')
+    return redis.error_reply('BROKEN the version key is missing')
   end
 end
 local deleted = redis.call('UNLINK', K, pset, cset)
-redis.call('UNLINK', base .. 'folds', base .. 'meta', base .. 'wake', base .. 'parked',
-  base .. 'fails', base .. 'req', base .. 'req_before')
+redis.call('UNLINK', prefix .. 'folds', prefix .. 'meta', prefix .. 'wake', prefix .. 'parked',
+  prefix .. 'fails', prefix .. 'lanes:0', prefix .. 'lanes:1', prefix .. 'keyed:0', prefix .. 'keyed:1')
 return deleted

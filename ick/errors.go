@@ -43,22 +43,6 @@ var (
 		Hint:    "An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls",
 	}
 
-	// ErrBroken means that a key of the Ick is missing or of a wrong type.
-	// Nothing was changed.
-	ErrBroken = &millrace.Error{
-		Code:    "broken",
-		Message: "the Ick is broken",
-		Hint:    "Look at its keys; to remove them whatever they hold: millrace ick delete --force NAME",
-	}
-
-	// ErrVersion means that the Ick was written in a version that this one does
-	// not know. Nothing was changed.
-	ErrVersion = &millrace.Error{
-		Code:    "unknown_version",
-		Message: "the Ick's version is not ick.v1",
-		Hint:    "Use the Millrace that wrote it, or check that the key is an Ick's.",
-	}
-
 	// ErrRetired means that the Ick belonged to a channel that has become smaller.
 	// It is empty, and nothing was added.
 	ErrRetired = &millrace.Error{

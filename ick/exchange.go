@@ -5,9 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Reservation is a batch of members that a consumer works on.
@@ -49,7 +47,7 @@ type Committed struct {
 // More than 1,000 take several script calls. An Ick that does not exist is
 // empty, and stays so.
 //
-// Errors: [ErrConfig] for a negative n, [ErrBroken], [ErrVersion].
+// Errors: [ErrConfig] for a negative n, [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
 	r, _, err := k.Exchange(ctx, "", nil, n)
 	return r, err
@@ -61,7 +59,7 @@ func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
 // have begun.
 //
 // Errors: [ErrStale] when there were members and none could go; [ErrConfig] for
-// something that is no token; [ErrBroken], [ErrVersion].
+// something that is no token; [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Committed, error) {
 	_, c, err := k.Exchange(ctx, token, members, 0)
 	if err == nil && c.Committed == 0 && len(members) > 0 {
@@ -82,15 +80,18 @@ func (k *Ick) Exchange(ctx context.Context, token string, members []string, n in
 	if len(members) > 0 && !isToken(token) {
 		return Reservation{}, sum, ErrConfig.Saying("not a token of a reservation: %q", token)
 	}
-	for len(members) > chunk {
-		turn, err := k.exchange(ctx, token, members[:chunk], 0, 0)
-		if err != nil {
-			return Reservation{}, sum, err
+	var last []string // commits go along with the reserve as far as one call carries them
+	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {
+		if last != nil {
+			turn, err := k.exchange(ctx, token, last, 0, 0)
+			if err != nil {
+				return Reservation{}, sum, err
+			}
+			sum.add(turn.committed)
 		}
-		sum.add(turn.committed)
-		members = members[chunk:]
+		last = part
 	}
-	turn, err := k.exchange(ctx, token, members, n, 0)
+	turn, err := k.exchange(ctx, token, last, n, 0)
 	if err != nil {
 		return Reservation{}, sum, err
 	}
@@ -108,10 +109,10 @@ func (k *Ick) Exchange(ctx context.Context, token string, members []string, n in
 func (k *Ick) fill(ctx context.Context, n int, t turn) (Reservation, error) {
 	entries, first := t.reservation.Entries, 0
 	for {
-		switch full := len(t.reservation.Entries) == chunk; {
-		case t.more:
-		case full && first+chunk < n:
-			first += chunk
+		switch t.more {
+		case fillAgain:
+		case nextPage:
+			first += len(t.reservation.Entries)
 		default:
 			t.reservation.Entries = entries
 			return t.reservation, nil
@@ -158,42 +159,42 @@ func isToken(text string) bool {
 type turn struct {
 	reservation Reservation
 	committed   Committed
-	more        bool // the consumer set is not filled yet: call again
+	more        int64
 }
 
-// exchange makes one script call for at most chunk members and the page of
-// entries that begins at rank first.
+// What more there is, see exchange.lua.
+const (
+	fillAgain = 1 // the consumer set is not filled yet
+	nextPage  = 2
+)
+
+// exchange makes one script call for members that it can carry and the page of entries
+// that begins at rank first.
 func (k *Ick) exchange(ctx context.Context, token string, members []string, n, first int) (turn, error) {
-	backwash, id := "0", ""
+	backwash := "0"
 	if k.cfg.Backwash {
 		backwash = "1"
 	}
-	if len(members) > 0 {
-		id = reqid.Next(ctx)
-	}
-	args := make([]string, 0, 6+len(members))
+	args := make([]string, 0, 5+len(members))
 	args = append(args, strconv.Itoa(n), strconv.Itoa(first),
-		strconv.FormatInt(k.cfg.Settle.Microseconds(), 10), backwash, token, id)
-	reply, err := k.call(ctx, k.scripts.exchange, append(args, members...)...)
-	if err != nil {
-		return turn{}, err
+		strconv.FormatInt(k.cfg.Settle.Microseconds(), 10), backwash, token)
+	var r *script.Reply
+	var err error
+	if len(members) > 0 {
+		r, err = k.run.Run(ctx, "exchange", k.name, append(args, members...)...)
+	} else { // it reserves, and a repeat reserves the same
+		r, err = k.run.RunRequest(ctx, nil, "exchange", k.name, args...)
 	}
-	return readTurn(reply)
-}
-
-func readTurn(reply rueidis.RedisMessage) (turn, error) {
-	values, err := reply.ToArray()
 	if err != nil {
-		return turn{}, err
+		return turn{}, k.explain(err)
 	}
 	var t turn
-	r := reader{values: values}
-	t.reservation.Token = r.text()
-	t.reservation.At = r.time()
-	t.reservation.pause = r.micros()
-	t.more = r.integer() == 1
-	t.committed.Committed = int(r.integer())
-	t.committed.Kept = int(r.integer())
-	t.reservation.Entries = r.entries()
-	return t, r.err
+	t.reservation.Token = r.Text()
+	t.reservation.At = r.MicroTime()
+	t.reservation.pause = r.Micros()
+	t.more = r.Int()
+	t.committed.Committed = int(r.Int())
+	t.committed.Kept = int(r.Int())
+	t.reservation.Entries = entries(r)
+	return t, r.Err()
 }

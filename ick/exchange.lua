@@ -1,4 +1,4 @@
--- ick.exchange(K) n first settle backwash token id [member ...] -> {...}
+-- ick.exchange(K) n first settle backwash token [member ...] -> {...}
 --
 -- Commits, then reserves, in one step; either half may be empty.
 --
@@ -14,22 +14,24 @@
 -- in microseconds, pushed to grow, so a number is never given twice, not even
 -- after an Ick was deleted or a failover lost the newest writes.
 --
+-- Needs    open, lane
 -- KEYS[1]  K
 -- ARGV[1]  n: how many the consumer set should hold; 0 reserves nothing
--- ARGV[2]  first: the rank of the first entry to answer with; pages of 1,000
+-- ARGV[2]  first: the rank of the first entry to answer with; pages of 1,000, and
+--          of 1 MiB
 -- ARGV[3]  settle: marks younger than this many microseconds stay; 0 for none
 -- ARGV[4]  backwash: '1' to let older marks displace reserved ones
 -- ARGV[5]  token: the reservation that the members were handed out under
--- ARGV[6]  id: of the request, under which the commit's outcome is remembered
--- ARGV     members to commit, at most 1,000
+-- ARGV     members to commit, at most 1,000 and about 1 MiB
 -- Reply    {token, the server's clock in microseconds, microseconds until more
 --          is due or -1, 1 if the consumer set is not filled yet and the call
---          should be made again, committed, kept, {member, score, ...}}
+--          should be made again, 2 if there is another page, committed, kept,
+--          {member, score, ...}}
 -- Cost     O(log N) a member; at most 1,000 are committed, moved and answered
--- Repeat   harmless: the commit's outcome is replayed by id, and a reserve
+-- Repeat   harmless: the commit's outcome is replayed, and a reserve
 --          answers with the same members until they are committed
 local n, first, settle = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
-local backwash, token, id = ARGV[4] == '1', tonumber(ARGV[5]), ARGV[6]
+local backwash, token = ARGV[4] == '1', tonumber(ARGV[5])
 local page = 1000
 
 if not exists then
@@ -82,16 +84,15 @@ local function commit(members)
 end
 
 local committed, kept = 0, 0
-if #ARGV > 6 then
-  local before = reqid_recall(id)
-  if before then
-    committed, kept = string.match(before, '(%d+) (%d+)')
+if #ARGV > 5 then
+  if answered then
+    committed, kept = string.match(answered, '(%d+) (%d+)')
     committed, kept = tonumber(committed), tonumber(kept)
   else
     begin()
-    committed, kept = commit({unpack(ARGV, 7)})
+    committed, kept = commit({unpack(ARGV, 6)})
     reserved = reserved - committed
-    reqid_remember(id, committed .. ' ' .. kept)
+    answer(committed .. ' ' .. kept)
     count('committed', committed)
     count('kept', kept)
   end
@@ -180,10 +181,23 @@ end
 count('reserved', moved)
 count('left', moved - returned)
 
-local more = budget == 0 and (reserved < n and due > 0 or backwash)
+local more = budget == 0 and (reserved < n and due > 0 or backwash) and 1 or 0
 local entries = {}
-if not more and reserved > first then
+if more == 0 and reserved > first then
   entries = redis.call('ZRANGE', cset, first, math.min(n, first + page) - 1, 'WITHSCORES')
+  local bytes, last = 0, 2
+  for i = 1, #entries, 2 do
+    bytes, last = bytes + #entries[i], i + 1
+    if bytes > 1048576 then
+      break
+    end
+  end
+  for i = #entries, last + 1, -1 do
+    entries[i] = nil
+  end
+  if first + #entries / 2 < math.min(n, reserved) then
+    more = 2
+  end
 end
 
 -- Members that folds does not know are handed out from now on under this number.
@@ -201,7 +215,7 @@ if #entries > 0 and known ~= reserved then
 end
 
 local pause = -1
-if #entries == 0 and not more then
+if #entries == 0 and more == 0 then
   local marks = settle > 0 and redis.call('ZRANGE', pset, 0, 0, 'WITHSCORES') or {}
   if marks[2] then
     pause = score_of(marks[2]) * 1e6 + settle - now
@@ -216,6 +230,6 @@ if #entries == 0 and not more then
 end
 
 return {
-  number or string.format('%.0f', seq), string.format('%.0f', now), pause, more and 1 or 0,
+  number or string.format('%.0f', seq), string.format('%.0f', now), pause, more,
   committed, kept, entries,
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -318,7 +319,7 @@ func TestScoresKeepEveryDigit(t *testing.T) {
 // Every key of the wrong type makes every operation fail, and stays as it was.
 func TestWrongTypesAreRefusedWhole(t *testing.T) {
 	t.Parallel()
-	for _, part := range append([]string{""}, keyPset, keyCset, keyFolds, keyMeta, keyParked, keyFails, keyReq, keyReqBefore) {
+	for _, part := range append([]string{""}, keyPset, keyCset, keyFolds, keyMeta, keyParked, keyFails, keyLanes+"0", keyLanes+"1") {
 		t.Run("key "+part, func(t *testing.T) {
 			t.Parallel()
 			k := open(t, Config{})
@@ -350,10 +351,10 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 				switch {
 				case !gems && (what == "add" || what == "delete"): // they read only the gem's keys
 					continue
-				case (part == keyReq || part == keyReqBefore) && what != "commit" && what != "exchange":
+				case strings.HasPrefix(part, keyLanes) && what != "commit" && what != "exchange":
 					continue
 				}
-				if err := op(); !errors.Is(err, ErrBroken) {
+				if err := op(); !errors.Is(err, millrace.ErrBroken) {
 					t.Errorf("%s: error = %v, want ErrBroken", what, err)
 				}
 			}
@@ -392,16 +393,16 @@ func TestMissingVersionAndUnknownVersion(t *testing.T) {
 		}
 		for range 2 { // a refusal changes nothing, so the next one is the same
 			_, err := k.Add(t.Context(), Entry{"a", 1})
-			wantError(t, err, ErrBroken)
+			wantError(t, err, millrace.ErrBroken)
 			if !strings.Contains(err.Error(), "the version key is missing") {
 				t.Errorf("error = %v, want it to say what is wrong", err)
 			}
 			_, err = k.Reserve(t.Context(), 1)
-			wantError(t, err, ErrBroken)
+			wantError(t, err, millrace.ErrBroken)
 			_, err = k.Stats(t.Context())
-			wantError(t, err, ErrBroken)
+			wantError(t, err, millrace.ErrBroken)
 			_, err = k.Delete(t.Context())
-			wantError(t, err, ErrBroken)
+			wantError(t, err, millrace.ErrBroken)
 		}
 		if err := do(t, k.run.Client, "DEL", key(k.name, part)).Error(); err != nil {
 			t.Fatal(err)
@@ -413,11 +414,11 @@ func TestMissingVersionAndUnknownVersion(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := k.Add(t.Context(), Entry{"a", 1})
-	wantError(t, err, ErrVersion)
+	wantError(t, err, millrace.ErrVersion)
 	_, err = k.Reserve(t.Context(), 1)
-	wantError(t, err, ErrVersion)
+	wantError(t, err, millrace.ErrVersion)
 	_, err = k.Delete(t.Context())
-	wantError(t, err, ErrVersion)
+	wantError(t, err, millrace.ErrVersion)
 	if !strings.Contains(err.Error(), "ick.v9") {
 		t.Errorf("error = %v, want it to name the version", err)
 	}

@@ -2,6 +2,7 @@ package ick
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -11,18 +12,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Ick is a dirty list. All of it lies in Redis; an Ick is safe for concurrent
 // use, and several on one name are one list.
 type Ick struct {
-	name    string
-	cfg     Config
-	run     script.Runner
-	scripts *scripts
-	folds   foldCount
+	name  string
+	cfg   Config
+	run   script.Runner
+	folds foldCount
 }
 
 // Config is how an Ick is used by this process. The zero value works.
@@ -71,34 +70,35 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 		return nil, ErrConfig.Saying("Settle needs scores that are Unix seconds, and Opaque says they are not")
 	}
 	return &Ick{
-		name:    name,
-		cfg:     cfg,
-		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
-		scripts: standardScripts,
+		name: name,
+		cfg:  cfg,
+		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: named},
 	}, nil
 }
 
 // Name returns the Ick's name.
 func (k *Ick) Name() string { return k.name }
 
-// call runs a script on the Ick and names the errors that scripts answer with.
-func (k *Ick) call(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
-	reply, err := k.run.Run(ctx, s, k.name, args...)
+// named are the errors that only scripts of Icks answer with.
+var named = map[string]*millrace.Error{"ICKCHANNEL": ErrName}
+
+// call runs a script on the Ick.
+func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
+	reply, err := k.run.Run(ctx, name, k.name, args...)
+	return reply, k.explain(err)
+}
+
+// explain tells what an error of a script is about.
+func (k *Ick) explain(err error) error {
 	switch {
-	case err == nil:
-		return reply, nil
-	case retry.Code(err, "ICKVERSION") && strings.Contains(err.Error(), retired):
-		return reply, ErrRetired.With(err)
-	case retry.Code(err, "ICKVERSION"):
-		return reply, ErrVersion.With(err)
-	case retry.Code(err, "ICKCHANNEL"):
+	case errors.Is(err, millrace.ErrVersion) && strings.Contains(err.Error(), retired):
+		return ErrRetired.With(err)
+	case errors.Is(err, ErrName):
 		channel := ErrName.Saying("%q is a channel, and nobody would read an Ick of that name", k.name)
 		channel.Hint = fmt.Sprintf("Mark through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)
-		return reply, channel.With(err)
-	case retry.Code(err, "ICKBROKEN"), retry.Code(err, "WRONGTYPE"):
-		return reply, ErrBroken.With(err)
+		return channel.With(err)
 	}
-	return reply, err
+	return err
 }
 
 // formatScore writes a score so that the server reads the same number back.

@@ -61,9 +61,9 @@ func TidyJob(client rueidis.Client) millrace.Job {
 
 // tidy removes a consumer from the channel, and those that are gone.
 func (c *Channel) tidy(ctx context.Context, token string) (int64, error) {
-	reply, err := c.call(ctx, c.scripts.leave, token)
+	reply, err := c.call(ctx, "leave", token)
 	if err != nil {
 		return 0, err
 	}
-	return reply.ToInt64()
+	return reply.Int(), reply.Err()
 }

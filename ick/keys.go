@@ -13,22 +13,22 @@ const maxName = 512
 // Keys of an Ick. The version key is the Ick's name itself, as in the gem; all
 // others are made from it, and all lie in one Redis Cluster slot.
 const (
-	keyPset      = "pset"       // sorted set, the gem's: marks by the time of the first
-	keyCset      = "cset"       // sorted set, the gem's: reserved marks
-	keyFolds     = "folds"      // hash: reserved member -> number of the reservation that last folded it
-	keyMeta      = "meta"       // hash: the newest reservation's number, and counters
-	keyWake      = "wake"       // list: a token for a consumer that waits
-	keyParked    = "parked"     // sorted set: parked member -> when it comes back, in milliseconds
-	keyFails     = "fails"      // hash: failing member -> attempts, score, when, why
-	keyReq       = "req"        // hash: answers by request id, see package reqid
-	keyReqBefore = "req_before" // hash: the same, the ones before
+	keyPset   = "pset"   // sorted set, the gem's: marks by the time of the first
+	keyCset   = "cset"   // sorted set, the gem's: reserved marks
+	keyFolds  = "folds"  // hash: reserved member -> number of the reservation that last folded it
+	keyMeta   = "meta"   // hash: the newest reservation's number, and counters
+	keyWake   = "wake"   // list: a token for a consumer that waits
+	keyParked = "parked" // sorted set: parked member -> when it comes back, in milliseconds
+	keyFails  = "fails"  // hash: failing member -> attempts, score, when, why
+	keyLanes  = "lanes:" // two hashes: answers to calls that may be repeated, see package reqid
+	keyKeyed  = "keyed:" // two hashes: the same for requests with a key of their own
 )
 
 func key(name, part string) string { return name + "/ick/{" + name + "}/" + part }
 
 // parts are all keys but the version key.
 var parts = []string{
-	keyPset, keyCset, keyFolds, keyMeta, keyWake, keyParked, keyFails, keyReq, keyReqBefore,
+	keyPset, keyCset, keyFolds, keyMeta, keyWake, keyParked, keyFails, keyLanes + "0", keyLanes + "1", keyKeyed + "0", keyKeyed + "1",
 }
 
 // keys returns all keys of the Ick of that name, the version key first.
@@ -53,10 +53,6 @@ const maxChannelName = maxName - len("/1023")
 func channelKey(name string) string { return channelPrefix + name + "}" }
 
 const channelPrefix = "mr:channel:{"
-
-// channelKeys returns the keys of a channel from that hash's: a sorted set of its
-// consumers by when their time is over, and a hash of who owns which Ick.
-func channelKeys(base string) []string { return []string{base, base + ":members", base + ":owners"} }
 
 // nameOf returns the name of the Ick that a key other than a version key belongs
 // to, and whether it is such a key.

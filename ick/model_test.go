@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // model is an Ick as its documentation describes it, in the plainest words.
@@ -307,7 +308,7 @@ func TestModel(t *testing.T) {
 	server := redistest.Shared(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	straight := server.Client(t)
-	loadScripts(t, straight, standardScripts)
+	scripttest.Load(t, straight, library)
 
 	never := func(*rapid.T) bool { return false }
 	sometimes := func(r *rapid.T) bool {

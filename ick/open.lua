@@ -3,18 +3,18 @@
 -- Refuses an Ick that is not whole. Every key is read, so that one of a wrong
 -- type ends the script here, before its first write.
 --
--- Needs  nothing
--- Gives  K, pset, cset, folds, meta, parked, fails, wake, req: keys
---        version, exists: whether there is an Ick
---        waiting, reserved, known, failing, resting: sizes of pset, cset,
---        folds, fails and parked
---        seq: the number of the newest reservation, or 0
-local K = KEYS[1]
-local base = K .. '/ick/{' .. K .. '}/'
-local pset, cset, folds = base .. 'pset', base .. 'cset', base .. 'folds'
-local meta, wake = base .. 'meta', base .. 'wake'
-local parked, fails = base .. 'parked', base .. 'fails'
-local req = base .. 'req'
+-- The gem's sets come and go, so an Ick waits while its slot moves: none never exists.
+--
+-- Needs    nothing
+-- Touches  K, pset, cset, folds, meta, wake, parked, fails, none
+-- Gives    pset, cset, folds, meta, parked, fails, wake: keys
+--          version, exists: whether there is an Ick
+--          waiting, reserved, known, failing, resting: sizes of pset, cset,
+--          folds, fails and parked
+--          seq: the number of the newest reservation, or 0
+local pset, cset, folds = prefix .. 'pset', prefix .. 'cset', prefix .. 'folds'
+local meta, wake = prefix .. 'meta', prefix .. 'wake'
+local parked, fails = prefix .. 'parked', prefix .. 'fails'
 
 local version = redis.call('GET', K)
 local waiting, reserved = redis.call('ZCARD', pset), redis.call('ZCARD', cset)
@@ -23,7 +23,7 @@ local resting = redis.call('ZCARD', parked)
 local seq = tonumber(redis.call('HGET', meta, 'seq') or 0) or 0
 local exists = version == 'ick.v1'
 if version and not exists then
-  return redis.error_reply('ICKVERSION ' .. version)
+  return redis.error_reply('VERSION ' .. version)
 elseif not version and waiting + reserved > 0 then
-  return redis.error_reply('ICKBROKEN the version key is missing')
+  return redis.error_reply('BROKEN the version key is missing')
 end

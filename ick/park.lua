@@ -5,6 +5,7 @@
 -- attempt allowed makes it endless, and only a new mark or a hand brings the
 -- member back. The attempts are forgotten when the member is committed.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  token: the reservation that the members were handed out under
 -- ARGV[2]  attempts: after this many failures the rest is endless

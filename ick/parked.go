@@ -9,6 +9,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // FailedError names members that a handler could not process. [Failed] makes it.
@@ -83,23 +86,18 @@ const maxReason = 512
 func (k *Ick) park(ctx context.Context, token string, cfg ConsumeConfig, reason string, members []string) (int, error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	var parked int
-	for first := 0; first < len(members); first += chunk {
+	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {
 		args := []string{
 			token, strconv.Itoa(cfg.MaxAttempts), strconv.FormatInt(cfg.Rest.Milliseconds(), 10),
 			strconv.FormatInt(MaxRest.Milliseconds(), 10), reason,
 		}
-		reply, err := k.call(ctx, k.scripts.park, append(args, members[first:min(first+chunk, len(members))]...)...)
+		reply, err := k.call(ctx, "park", append(args, part...)...)
 		if err != nil {
 			return parked, err
 		}
-		values, err := reply.ToArray()
-		if err != nil {
-			return parked, err
-		}
-		r := reader{values: values}
-		parked += int(r.integer())
-		if r.err != nil {
-			return parked, r.err
+		parked += int(reply.Int())
+		if reply.Err() != nil {
+			return parked, reply.Err()
 		}
 	}
 	return parked, nil
@@ -117,12 +115,13 @@ type Parked struct {
 
 // Parked goes through the parked members, those that are tried again soonest
 // first. Members that are parked or taken up meanwhile may be missed or come
-// twice. Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+// twice. Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Parked(ctx context.Context) iter.Seq2[Parked, error] {
 	return func(yield func(Parked, error) bool) {
-		for first := 0; ; first += chunk {
-			page, err := k.parkedPage(ctx, first)
-			if err != nil {
+		for first, more := 0, true; more; {
+			var page []Parked
+			var err error
+			if page, more, err = k.parkedPage(ctx, first); err != nil {
 				yield(Parked{}, err)
 				return
 			}
@@ -131,46 +130,43 @@ func (k *Ick) Parked(ctx context.Context) iter.Seq2[Parked, error] {
 					return
 				}
 			}
-			if len(page) < chunk {
-				return
-			}
+			first += len(page)
 		}
 	}
 }
 
-func (k *Ick) parkedPage(ctx context.Context, first int) ([]Parked, error) {
-	reply, err := k.call(ctx, k.scripts.parked, strconv.Itoa(first), strconv.Itoa(chunk))
+// parkedPage returns a page, and whether there is another one.
+func (k *Ick) parkedPage(ctx context.Context, first int) (page []Parked, more bool, err error) {
+	r, err := k.call(ctx, "parked", strconv.Itoa(first), strconv.Itoa(chunk))
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return nil, err
+	if exists := r.Bool(); !exists && r.Err() == nil {
+		return nil, false, ErrNotFound
 	}
-	r := reader{values: values}
-	if r.integer() == 0 && r.err == nil {
-		return nil, ErrNotFound
+	more = r.Bool()
+	for r.More() {
+		p, err := readParked(r)
+		if err != nil {
+			return nil, false, err
+		}
+		page = append(page, p)
 	}
-	var page []Parked
-	for len(r.values) > 0 && r.err == nil {
-		page = append(page, r.parked())
-	}
-	return page, r.err
+	return page, more, r.Err()
 }
 
-// parked reads one parked member.
-func (r *reader) parked() Parked {
-	p := Parked{Entry: Entry{Member: r.text()}}
-	if until, _ := r.score(); !math.IsInf(until, 1) {
+// readParked reads one parked member.
+func readParked(r *script.Reply) (Parked, error) {
+	p := Parked{Entry: Entry{Member: r.Text()}}
+	if until, _ := score(r); !math.IsInf(until, 1) {
 		p.Until = time.UnixMilli(int64(until))
 	}
-	failure := strings.SplitN(r.text(), " ", 4)
-	if r.err != nil {
-		return p
+	failure := strings.SplitN(r.Text(), " ", 4)
+	if r.Err() != nil {
+		return p, r.Err()
 	}
 	if len(failure) < 4 {
-		r.err = fmt.Errorf("what is known of parked %q is garbled: %q", p.Member, failure)
-		return p
+		return p, millrace.ErrBroken.Saying("what is known of parked %q is not whole: %q", p.Member, failure)
 	}
 	var errs [3]error
 	var at int64
@@ -178,8 +174,7 @@ func (r *reader) parked() Parked {
 	p.Score, errs[1] = strconv.ParseFloat(failure[1], 64)
 	at, errs[2] = strconv.ParseInt(failure[2], 10, 64)
 	p.At, p.Reason = time.UnixMilli(at), failure[3]
-	r.err = errors.Join(errs[:]...)
-	return p
+	return p, errors.Join(errs[:]...)
 }
 
 // Retry ends the rest of parked members: each is tried once more as an old mark,
@@ -196,8 +191,8 @@ func (k *Ick) Drop(ctx context.Context, members ...string) (int, error) {
 
 func (k *Ick) unpark(ctx context.Context, how string, members []string) (int, error) {
 	var sum int
-	for first := 0; first < len(members); first += chunk {
-		n, err := k.unparkChunk(ctx, how, members[first:min(first+chunk, len(members))])
+	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {
+		n, err := k.unparkChunk(ctx, how, part)
 		if err != nil {
 			return sum, err
 		}
@@ -207,10 +202,9 @@ func (k *Ick) unpark(ctx context.Context, how string, members []string) (int, er
 }
 
 func (k *Ick) unparkChunk(ctx context.Context, how string, members []string) (int, error) {
-	reply, err := k.call(ctx, k.scripts.unpark, append([]string{how}, members...)...)
+	reply, err := k.call(ctx, "unpark", append([]string{how}, members...)...)
 	if err != nil {
 		return 0, err
 	}
-	n, err := reply.ToInt64()
-	return int(n), err
+	return int(reply.Int()), reply.Err()
 }

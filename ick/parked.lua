@@ -1,19 +1,24 @@
--- ick.parked(K) first count -> {exists, member, until, failure, ...}
+-- ick.parked(K) first count -> {exists, more, member, until, failure, ...}
 --
 -- Lists parked members, those that come back soonest first.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  first: the rank of the first one
--- ARGV[2]  count: how many, at most 1,000
--- Reply    {1 if there is an Ick, then for each member: itself, when it comes
+-- ARGV[2]  count: how many, at most 1,000; about 1 MiB together
+-- Reply    {1 if there is an Ick, 1 if there is another page, then for each member: itself, when it comes
 --          back in milliseconds or 'inf', 'attempts score parked-at reason'}
 -- Cost     O(log N + count)
 -- Repeat   harmless: it writes nothing
-local reply = {exists and 1 or 0}
+local reply, bytes = {exists and 1 or 0, 0}, 0
 local page = redis.call('ZRANGE', parked, ARGV[1], ARGV[1] + ARGV[2] - 1, 'WITHSCORES')
 for i = 1, #page, 2 do
-  reply[#reply + 1] = page[i]
-  reply[#reply + 1] = page[i + 1]
-  reply[#reply + 1] = redis.call('HGET', fails, page[i]) or '0 0 0 '
+  local n, failure = #reply, redis.call('HGET', fails, page[i]) or '0 0 0 '
+  reply[n + 1], reply[n + 2], reply[n + 3] = page[i], page[i + 1], failure
+  bytes = bytes + #page[i] + #failure
+  if ARGV[1] + (n + 1) / 3 < resting and (bytes > 1048576 or i + 2 > #page) then
+    reply[2] = 1
+    break
+  end
 end
 return reply

@@ -7,11 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A history plays one way in which a mark could be forgotten, and returns an
@@ -242,27 +240,6 @@ func (h *hand) finish2() error {
 	return h.finish()
 }
 
-// sabotage returns the scripts with one protection taken out.
-func sabotage(t *testing.T, old, replacement string) *scripts {
-	t.Helper()
-	found := false
-	cut := func(source string) string {
-		if strings.Contains(source, old) {
-			found = true
-		}
-		return strings.ReplaceAll(source, old, replacement)
-	}
-	s := *standardScripts
-	s.add = script.New("ick.add", cut(addSource))
-	s.exchange = script.New("ick.exchange", cut(exchangeSource), cut(openFragment), reqid.Fragment)
-	s.park = script.New("ick.park", cut(parkSource), cut(openFragment))
-	s.unpark = script.New("ick.unpark", cut(unparkSource), cut(openFragment))
-	if !found {
-		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-	}
-	return &s
-}
-
 // protections are what keeps the histories from forgetting, and how to take it
 // out.
 var protections = []struct {
@@ -299,7 +276,7 @@ var protections = []struct {
 	},
 	{
 		"producers leave the consumer set alone", "if redis.call('ZADD', pset, 'LT', 'CH', score, ARGV[i + 1]) == 1 then",
-		"local set = redis.call('ZSCORE', K .. '/ick/{' .. K .. '}/cset', ARGV[i + 1]) and K .. '/ick/{' .. K .. '}/cset' or pset\n" +
+		"local set = redis.call('ZSCORE', prefix .. 'cset', ARGV[i + 1]) and prefix .. 'cset' or pset\n" +
 			"if redis.call('ZADD', set, 'LT', 'CH', score, ARGV[i + 1]) == 1 then",
 		[]string{"dirtied in flight again and again"},
 	},
@@ -309,10 +286,10 @@ var protections = []struct {
 	},
 }
 
-func play(t *testing.T, h history, s *scripts) error {
+func play(t *testing.T, h history, scripts *script.Library) error {
 	t.Helper()
 	k := open(t, Config{})
-	k.scripts = s
+	k.run.Scripts = scripts
 	return h.play(&hand{t: t, k: k, version: map[string]int{}, processed: map[string]int{}})
 }
 
@@ -323,7 +300,7 @@ func TestNeverForgets(t *testing.T) {
 	for _, h := range histories {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := play(t, h, standardScripts); err != nil {
+			if err := play(t, h, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -339,7 +316,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 			t.Parallel()
 			for _, name := range p.histories {
 				i := slices.IndexFunc(histories, func(h history) bool { return h.name == name })
-				if err := play(t, histories[i], sabotage(t, p.old, p.replacement)); err == nil {
+				if err := play(t, histories[i], scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}
@@ -356,19 +333,8 @@ func proxied(t *testing.T, cfg Config) (*Ick, *redistest.Proxy) {
 	server := redistest.Shared(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	k := openOn(t, proxy.Client(t), redistest.Name(t), cfg)
-	loadScripts(t, k.run.Client, k.scripts)
+	scripttest.Load(t, k.run.Client, k.run.Scripts)
 	return k, proxy
-}
-
-// loadScripts makes the server know the scripts, so that no EVALSHA is answered
-// with NOSCRIPT.
-func loadScripts(t *testing.T, client rueidis.Client, s *scripts) {
-	t.Helper()
-	for _, one := range []*script.Script{s.add, s.exchange, s.park, s.parked, s.unpark, s.stats, s.delete} {
-		if err := client.Do(t.Context(), client.B().ScriptLoad().Script(one.Source()).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
 }
 
 // TestLostRepliesAreMadeGood loses the reply of each operation after the server
@@ -428,17 +394,17 @@ func TestLostRepliesAreMadeGood(t *testing.T) {
 	check()
 }
 
-// TestLostReplyWithoutRequestID shows what the request id is for: without it a
+// TestLostReplyWithoutLane shows what the lane is for: without it a
 // repeated commit claims that nothing could go.
-func TestLostReplyWithoutRequestID(t *testing.T) {
+func TestLostReplyWithoutLane(t *testing.T) {
 	t.Parallel()
 	k, proxy := proxied(t, Config{})
-	k.scripts = sabotage(t, "local before = reqid_recall(id)", "local before")
-	loadScripts(t, k.run.Client, k.scripts)
+	k.run.Scripts = scripttest.Without(t, library, "if answered then", "if false then")
+	scripttest.Load(t, k.run.Client, k.run.Scripts)
 	wantAdd(t, k, "a1", 1, 0)
 	token := wantReserve(t, k, 1, "a1")
 	proxy.DropReply(evalsha)
-	wantCommit(t, k, token, "a", 0, 0) // a lie, that the id prevents
+	wantCommit(t, k, token, "a", 0, 0) // a lie, that the lane prevents
 }
 
 // TestExchangeExecutedTwice is the gem's worst case: the reply of an exchange is
@@ -446,9 +412,9 @@ func TestLostReplyWithoutRequestID(t *testing.T) {
 // nobody received.
 func TestExchangeExecutedTwice(t *testing.T) {
 	t.Parallel()
-	play := func(s *scripts) error {
+	play := func(scripts *script.Library) error {
 		k := open(t, Config{})
-		k.scripts = s
+		k.run.Scripts = scripts
 		h := &hand{t: t, k: k, version: map[string]int{}, processed: map[string]int{}}
 		h.dirty("a")
 		b := h.reserve(1)
@@ -461,10 +427,10 @@ func TestExchangeExecutedTwice(t *testing.T) {
 		}
 		return h.finish()
 	}
-	if err := play(standardScripts); err != nil {
+	if err := play(library); err != nil {
 		t.Error(err)
 	}
-	if err := play(sabotage(t, "if token ~= seq or known ~= reserved or failing > 0 then", "if false then")); err == nil {
+	if err := play(scripttest.Without(t, library, "if token ~= seq or known ~= reserved or failing > 0 then", "if false then")); err == nil {
 		t.Error("nothing is forgotten without the tokens: the test shows nothing")
 	}
 }
@@ -475,7 +441,7 @@ func TestScriptRefusesScoresWhole(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})
 	for _, bad := range []string{"nan", "-nan", "1/3", "", "x", "1e"} {
-		_, err := k.call(t.Context(), k.scripts.add, "0", "1", "a", bad, "b", "3", "c")
+		_, err := k.call(t.Context(), "add", "0", "1", "a", bad, "b", "3", "c")
 		if err == nil || !strings.Contains(err.Error(), "not a score") {
 			t.Errorf("score %q: error = %v, want that it is none", bad, err)
 		}

@@ -1,90 +1,68 @@
 package ick
 
 import (
-	_ "embed"
+	"embed"
+	"math"
+	"strconv"
 
-	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
 )
-
-//go:embed open.lua
-var openFragment string
-
-//go:embed add.lua
-var addSource string
-
-//go:embed exchange.lua
-var exchangeSource string
-
-//go:embed park.lua
-var parkSource string
-
-//go:embed parked.lua
-var parkedSource string
-
-//go:embed unpark.lua
-var unparkSource string
-
-//go:embed stats.lua
-var statsSource string
-
-//go:embed delete.lua
-var deleteSource string
-
-//go:embed roll.lua
-var rollFragment string
-
-//go:embed channel.lua
-var channelSource string
-
-//go:embed attend.lua
-var attendSource string
-
-//go:embed leave.lua
-var leaveSource string
-
-//go:embed resize.lua
-var resizeSource string
-
-//go:embed disband.lua
-var disbandSource string
-
-//go:embed retire.lua
-var retireSource string
-
-//go:embed reopen.lua
-var reopenSource string
 
 // chunk is how many members one script call takes or moves at most. Larger
 // requests are cut up.
 const chunk = 1000
 
-// scripts are all the scripts that an Ick runs.
-type scripts struct {
-	add, exchange, park, parked, unpark, stats, delete, retire, reopen *script.Script
+// MaxMember is the longest member in bytes. A producer in another language may add
+// longer ones, which are worked off like all others.
+const MaxMember = 4096
+
+//go:embed *.lua
+var folder embed.FS
+
+//go:embed channel/*.lua
+var channelFolder embed.FS
+
+var (
+	// library holds the scripts of Icks.
+	library = script.Load(folder, "K/ick/{K}/")
+
+	// channelLibrary holds the scripts that run on a channel's own keys.
+	channelLibrary = script.Load(channelFolder, "K:")
+)
+
+// checkMembers refuses what is longer than a member may be.
+func checkMembers(members ...string) error {
+	for _, m := range members {
+		if len(m) > MaxMember {
+			return millrace.ErrTooLarge.Saying("a member has %d bytes, more than %d", len(m), MaxMember)
+		}
+	}
+	return nil
 }
 
-var standardScripts = &scripts{
-	add:      script.New("ick.add", addSource),
-	exchange: script.New("ick.exchange", exchangeSource, openFragment, reqid.Fragment),
-	park:     script.New("ick.park", parkSource, openFragment),
-	parked:   script.New("ick.parked", parkedSource, openFragment),
-	unpark:   script.New("ick.unpark", unparkSource, openFragment),
-	stats:    script.New("ick.stats", statsSource, openFragment),
-	delete:   script.New("ick.delete", deleteSource),
-	retire:   script.New("ick.retire", retireSource),
-	reopen:   script.New("ick.reopen", reopenSource),
+// score reads a score; ok is false for the empty text that stands for none.
+func score(r *script.Reply) (score float64, ok bool) {
+	text := r.Text()
+	if text == "" {
+		return 0, false
+	}
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.NaN(), false
+	}
+	return score, true
 }
 
-// channelScripts are all the scripts that run on a channel's own keys.
-type channelScripts struct {
-	channel, attend, leave, resize, disband *script.Script
-}
-
-var standardChannelScripts = &channelScripts{
-	channel: script.New("ick.channel", channelSource, rollFragment),
-	attend:  script.New("ick.attend", attendSource, rollFragment),
-	leave:   script.New("ick.leave", leaveSource, rollFragment),
-	resize:  script.New("ick.resize", resizeSource, rollFragment),
-	disband: script.New("ick.disband", disbandSource),
+// entries reads a list of members and scores.
+func entries(r *script.Reply) []Entry {
+	list := r.List()
+	found := make([]Entry, 0, list.Len()/2)
+	for list.More() {
+		member := list.Text()
+		score, _ := score(list)
+		found = append(found, Entry{Member: member, Score: score})
+	}
+	r.Join(list)
+	return found
 }

@@ -4,54 +4,13 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script/luacheck"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// TestScriptsKeepTheRules holds the scripts to the rules of package luacheck and
-// their keys to those of keys.go.
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	// The first add looks for a channel of that name.
-	all := func(base string) []string { return append(keys(base), channelKey(base)) }
-	for _, s := range []struct {
-		name, source string
-		fragments    []string
-	}{
-		{"ick.add", addSource, nil},
-		{"ick.exchange", exchangeSource, []string{openFragment, reqid.Fragment}},
-		{"ick.park", parkSource, []string{openFragment}},
-		{"ick.parked", parkedSource, []string{openFragment}},
-		{"ick.unpark", unparkSource, []string{openFragment}},
-		{"ick.stats", statsSource, []string{openFragment}},
-		{"ick.delete", deleteSource, nil},
-		{"ick.retire", retireSource, nil},
-		{"ick.reopen", reopenSource, nil},
-	} {
-		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: all}) {
-			t.Error(p)
-		}
-	}
-}
-
-// TestChannelScriptsKeepTheRules does the same for those that run on the keys
-// that a channel has beside its Icks.
-func TestChannelScriptsKeepTheRules(t *testing.T) {
-	t.Parallel()
-	for _, s := range []struct {
-		name, source string
-		fragments    []string
-	}{
-		{"ick.channel", channelSource, []string{rollFragment}},
-		{"ick.attend", attendSource, []string{rollFragment}},
-		{"ick.leave", leaveSource, []string{rollFragment}},
-		{"ick.resize", resizeSource, []string{rollFragment}},
-		{"ick.disband", disbandSource, nil},
-	} {
-		for _, p := range luacheck.Check(s.name, s.source, luacheck.Options{Prelude: s.fragments, Keys: channelKeys}) {
-			t.Error(p)
-		}
-	}
+	scripttest.Check(t, library)
+	scripttest.Check(t, channelLibrary)
 }
 
 // TestKeysShareASlot asks a real cluster, and runs an Ick of each accepted shape

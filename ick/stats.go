@@ -62,7 +62,7 @@ type Counters struct {
 
 // Stats looks at the Ick and changes nothing. With more than 10,000 reserved
 // members it takes several calls, and Distinct may be off by what changed
-// between them. Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+// between them. Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Stats(ctx context.Context) (Stats, error) {
 	s, both, err := k.stats(ctx, 0)
 	for first := overlapPage; err == nil && first < s.Cset.Size; first += overlapPage {
@@ -77,35 +77,31 @@ func (k *Ick) Stats(ctx context.Context) (Stats, error) {
 // stats makes one call; both is how many of the reserved members from rank first
 // on wait too.
 func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err error) {
-	reply, err := k.call(ctx, k.scripts.stats, strconv.Itoa(first))
+	r, err := k.call(ctx, "stats", strconv.Itoa(first))
 	if err != nil {
 		return s, 0, err
 	}
-	if reply.IsNil() {
+	version, exists := r.Maybe()
+	if !exists && r.Err() == nil {
 		return s, 0, ErrNotFound
 	}
-	values, err := reply.ToArray()
-	if err != nil {
-		return s, 0, err
-	}
-	r := reader{values: values}
-	s = Stats{Name: k.name, Version: r.text(), At: r.time()}
-	s.Pset = SetStats{Key: key(k.name, keyPset), Size: int(r.integer())}
-	s.Cset = SetStats{Key: key(k.name, keyCset), Size: int(r.integer())}
-	s.Parked = int(r.integer())
-	both = int(r.integer())
-	s.Pset.Range, s.Cset.Range = r.bounds(), r.bounds()
-	s.Counters = readCounters(r.list(), s.Pset.Size)
+	s = Stats{Name: k.name, Version: version, At: r.MicroTime()}
+	s.Pset = SetStats{Key: key(k.name, keyPset), Size: int(r.Int())}
+	s.Cset = SetStats{Key: key(k.name, keyCset), Size: int(r.Int())}
+	s.Parked = int(r.Int())
+	both = int(r.Int())
+	s.Pset.Range, s.Cset.Range = bounds(r), bounds(r)
+	s.Counters = readCounters(r.Texts(), s.Pset.Size)
 	s.Total = s.Pset.Size + s.Cset.Size
 	if s.Range = s.Pset.Range.union(s.Cset.Range); s.Range != nil {
 		s.OldestAge = k.age(s.Range.Oldest, s.At)
 	}
-	return s, both, r.err
+	return s, both, r.Err()
 }
 
-func (r *reader) bounds() *Range {
-	low, ok := r.score()
-	high, _ := r.score()
+func bounds(r *script.Reply) *Range {
+	low, ok := score(r)
+	high, _ := score(r)
 	if !ok {
 		return nil
 	}
@@ -126,16 +122,15 @@ func (a *Range) union(b *Range) *Range {
 // counters are best effort and must not stand in anybody's way. Members that
 // were new are those that wait and those that left, which saves the add, the path
 // that must be short, a count.
-func readCounters(fields []rueidis.RedisMessage, waiting int) (c Counters) {
+func readCounters(fields []string, waiting int) (c Counters) {
 	var left int64
 	into := map[string]*int64{
 		"left": &left, "folded": &c.Folded, "reserved": &c.Reserved, "committed": &c.Committed,
 		"kept": &c.Kept, "parked": &c.Parked, "retried": &c.Retried, "dropped": &c.Dropped,
 	}
 	for i := 0; i+1 < len(fields); i += 2 {
-		name, _ := fields[i].ToString()
-		if n, err := fields[i+1].AsInt64(); err == nil && into[name] != nil {
-			*into[name] = n
+		if n, err := strconv.ParseInt(fields[i+1], 10, 64); err == nil && into[fields[i]] != nil {
+			*into[fields[i]] = n
 		}
 	}
 	c.New = left + int64(waiting)
@@ -143,7 +138,7 @@ func readCounters(fields []rueidis.RedisMessage, waiting int) (c Counters) {
 }
 
 // Delete removes the Ick whole and returns how many of the gem's three keys
-// there were. Marks in it are lost. Errors: [ErrBroken], [ErrVersion].
+// there were. Marks in it are lost. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Delete(ctx context.Context) (int, error) { return k.remove(ctx, "whole") }
 
 // ForceDelete is Delete for an Ick that is broken: it removes the Ick's keys
@@ -151,12 +146,11 @@ func (k *Ick) Delete(ctx context.Context) (int, error) { return k.remove(ctx, "w
 func (k *Ick) ForceDelete(ctx context.Context) (int, error) { return k.remove(ctx, "force") }
 
 func (k *Ick) remove(ctx context.Context, how string) (int, error) {
-	reply, err := k.call(ctx, k.scripts.delete, how)
+	reply, err := k.call(ctx, "delete", how)
 	if err != nil {
 		return 0, err
 	}
-	n, err := reply.ToInt64()
-	return int(n), err
+	return int(reply.Int()), reply.Err()
 }
 
 // List goes through the names of the Icks on all masters, in no order. It takes

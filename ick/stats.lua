@@ -3,6 +3,7 @@
 -- Looks and changes nothing. The members in both sets are counted a page of the
 -- consumer set at a time.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  first: the rank in the consumer set at which to count
 -- Reply    nil without an Ick, else {version, the server's clock in

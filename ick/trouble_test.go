@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // load dirties documents and knows each one's last version. The documents lie
@@ -250,7 +251,7 @@ func TestFullServer(t *testing.T) {
 	wantAdd(t, k, "f1", 1, 0)
 	limit("1")
 	unready := openOn(t, k.run.Client, "x", Config{})
-	unready.scripts = sabotage(t, "redis.call('HDEL', meta, '')", "")
+	unready.run.Scripts = scripttest.Without(t, library, "redis.call('HDEL', meta, '')", "")
 	_, err = unready.Reserve(ctx, 1)
 	wantError(t, err, millrace.ErrFull) // what the first write is for
 	wantReserve(t, k, 1, "f1")

@@ -3,6 +3,7 @@
 -- Ends the rest of parked members: they are tried once more, attempts kept, or
 -- dropped for good.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  how: 'retry' or 'drop' those that are named, by hand; 'due' to retry
 --          up to 100 whose rest is over

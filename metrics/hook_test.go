@@ -88,7 +88,7 @@ func TestRefusalsOfRedisHaveTheirOutcome(t *testing.T) {
 	if err := shared.Do(t.Context(), shared.B().Set().Key(foreign.Name()).Value("ick.v99").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := foreign.AddNow(t.Context(), "a"); !errors.Is(err, ick.ErrVersion) {
+	if _, err := foreign.AddNow(t.Context(), "a"); !errors.Is(err, millrace.ErrVersion) {
 		t.Fatalf("add to a foreign Ick = %v, want ErrVersion", err)
 	}
 	wantSamples(t, reg, "calls_total", map[string]float64{

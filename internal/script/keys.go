@@ -11,12 +11,15 @@ import (
 )
 
 // template is a key as a header writes it: relative to the prefix, perhaps with an
-// argument of the call at its end.
+// argument of the call at its end. One with {K} in it is another structure's whole key,
+// which may lie in another slot: it is not declared.
 type template struct {
-	text string // "due", "v:"
+	text string // "due", "v:", "mr:channel:{K}"
 	arg  int    // the argument behind the text, from 1 on; 0 for none
 	all  bool   // there is a key for this argument and for each one behind it
 }
+
+func (t template) elsewhere() bool { return strings.Contains(t.text, "{K}") }
 
 var templateForm = regexp.MustCompile(`^([^\s\[\]]*?)(?:ARGV\[(\d+)(\.\.\.)?\])?$`)
 
@@ -41,6 +44,7 @@ func (l *Library) Keys(s *Script, base string, args []string) []string {
 	}
 	for _, t := range s.keys {
 		switch {
+		case t.elsewhere():
 		case t.arg == 0:
 			add(prefix + t.text)
 		case t.all:
@@ -59,6 +63,11 @@ func (l *Library) Keys(s *Script, base string, args []string) []string {
 func (l *Library) Patterns(s *Script, base string) []string {
 	star := []string{"*", "*", "*", "*", "*", "*", "*", "*"}
 	patterns := l.Keys(s, base, star)
+	for _, t := range s.keys {
+		if t.elsewhere() {
+			patterns = append(patterns, strings.ReplaceAll(t.text, "K", base))
+		}
+	}
 	if prefix := l.prefixOf(base); s.lane {
 		patterns = append(patterns, prefix+"lanes:*", prefix+"keyed:*", prefix+"none")
 	}

@@ -21,7 +21,7 @@ type Library struct {
 	scripts map[string]*Script
 }
 
-// Load returns the library of an embedded folder's .lua files. It panics when a
+// Load returns the library of the .lua files that were embedded. It panics when a
 // header is wrong, since the folder is a part of the program: the first test finds
 // it.
 //
@@ -29,13 +29,14 @@ type Library struct {
 // "K:" for most.
 func Load(folder fs.FS, prefix string) *Library {
 	sources := map[string]string{"lane.lua": reqid.LaneFragment}
-	names, err := fs.Glob(folder, "*.lua")
-	check(err)
-	for _, name := range names {
-		source, err := fs.ReadFile(folder, name)
-		check(err)
-		sources[name] = string(source)
-	}
+	check(fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		source, err := fs.ReadFile(folder, path)
+		sources[path] = string(source)
+		return err
+	}))
 	return assemble(prefix, sources)
 }
 

@@ -50,7 +50,8 @@ func (r *Runner) Run(ctx context.Context, name, key string, args ...string) (*Re
 func (r *Runner) Request(ctx context.Context) *reqid.Request { return r.Lanes.Take(ctx) }
 
 // RunRequest is Run for a request that may have been sent before: with the same
-// script and arguments, it takes effect once.
+// script and arguments, it takes effect once. Without a request nothing is kept, which
+// is for calls that a repeat does not harm.
 func (r *Runner) RunRequest(ctx context.Context, request *reqid.Request, name, key string, args ...string) (*Reply, error) {
 	return r.run(ctx, r.Scripts.Script(name), key, args, request, false)
 }
@@ -111,9 +112,13 @@ type call struct {
 
 // number puts the request behind the arguments.
 func (c *call) number(args []string, request *reqid.Request) {
-	c.args = args
-	if request != nil {
+	switch {
+	case request != nil:
 		c.args = append(slices.Clip(args), request.Lane, request.Ticket)
+	case c.script.lane:
+		c.args = append(slices.Clip(args), "", "")
+	default:
+		c.args = args
 	}
 }
 
@@ -170,12 +175,15 @@ func (c *call) eval(ctx context.Context) (rueidis.RedisMessage, error) {
 // structure needs its keys to exist; one that only looks needs no more than the base
 // key if there is no structure. Errors are the next try's.
 func (c *call) begin(ctx context.Context) {
+	if c.script.waits() {
+		return
+	}
 	client, prefix := c.runner.Client, c.runner.Scripts.prefixOf(c.key)
 	if len(c.script.makes) == 0 {
 		n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
 			return client.Do(ctx, client.B().Exists().Key(c.key).Build()).AsInt64()
 		})
-		if err == nil && n == 0 && !c.script.touchesNone() {
+		if err == nil && n == 0 {
 			c.keys = c.keys[:1]
 		}
 		return
@@ -189,5 +197,5 @@ func (c *call) begin(ctx context.Context) {
 	}
 }
 
-// touchesNone reports whether the script waits for slots that move.
-func (s *Script) touchesNone() bool { return slices.Contains(s.keys, template{text: "none"}) }
+// waits reports whether the script waits until its slot has moved.
+func (s *Script) waits() bool { return slices.Contains(s.keys, template{text: "none"}) }

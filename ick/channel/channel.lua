@@ -2,6 +2,7 @@
 --
 -- Tells what there is of a channel, and creates one that is not there.
 --
+-- Needs    roll
 -- KEYS[1]  K
 -- ARGV[1]  size as the caller knows it, or wants it for a new channel; 0 creates
 --          none

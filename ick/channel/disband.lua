@@ -2,10 +2,10 @@
 --
 -- Removes what a channel is apart from its Icks.
 --
+-- Touches  K, members, owners
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    how many keys there were
 -- Cost     O(1); the memory is freed in the background
 -- Repeat   harmless: the second run finds nothing and counts 0
-local K = KEYS[1]
-return redis.call('UNLINK', K, K .. ':members', K .. ':owners')
+return redis.call('UNLINK', K, prefix .. 'members', prefix .. 'owners')

@@ -5,6 +5,7 @@
 -- retired again under the new epoch, so that nobody who still has an earlier one
 -- in hand can open them behind the consumers' backs.
 --
+-- Needs    roll
 -- KEYS[1]  K
 -- ARGV[1]  size: from 1 to 1,024
 -- Reply    {size, span, epoch} from now on
@@ -14,8 +15,7 @@ local wanted = tonumber(ARGV[1])
 if wanted ~= size then
   size, span = wanted, math.max(span, wanted)
   peak, epoch = math.max(peak, span), math.max(epoch + 1, now_us)
-  redis.call('HSET', K, 'version', '1', 'size', size, 'span', span, 'peak', peak,
-    'epoch', string.format('%.0f', epoch))
+  keep()
   for index, who in pairs(owner) do
     if who == '' then
       redis.call('HDEL', owners, index)

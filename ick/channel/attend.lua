@@ -9,6 +9,7 @@
 -- told which to let go of when the batch in hand is done, and says so with its
 -- next call. Consumers that were not heard of for their time own nothing.
 --
+-- Needs    roll
 -- KEYS[1]  K
 -- ARGV[1]  member: who attends
 -- ARGV[2]  ttl: for how long, in milliseconds, if nothing more is heard
