@@ -5,6 +5,7 @@
 -- if the clock was set back, and a verification that looked before finds the
 -- stamp changed.
 --
+-- Needs    open, create
 -- KEYS[1]  K
 -- ARGV     id: 1 to 512 bytes each, at most 1,000
 -- Reply    how many of them were not tracked

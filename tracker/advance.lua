@@ -6,6 +6,7 @@
 -- more than was seen, and it never lowers one: the stamp of a producer that added
 -- the identifier while the rows were read is the later word.
 --
+-- Needs    open, create
 -- KEYS[1]  K
 -- ARGV[1]  life: as tracker.place told it; another one has seen other rows
 -- ARGV[2]  passes: as tracker.place told it

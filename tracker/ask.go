@@ -42,8 +42,8 @@ type Answer struct {
 
 // Queued tells from memory whether an identifier has work queued. An identifier
 // that is tracked is [Queued], and else [NotQueued], but [Unknown] until the
-// first full pass over the source is complete. Errors: [ErrID], [ErrBroken],
-// [ErrVersion].
+// first full pass over the source is complete. Errors: [ErrID], [millrace.ErrBroken],
+// [millrace.ErrVersion].
 func (t *Tracker) Queued(ctx context.Context, id string) (Answer, error) {
 	answers, err := t.QueuedMany(ctx, id)
 	if err != nil {
@@ -57,7 +57,7 @@ func (t *Tracker) Queued(ctx context.Context, id string) (Answer, error) {
 func (t *Tracker) QueuedMany(ctx context.Context, ids ...string) ([]Answer, error) {
 	answers := make([]Answer, 0, len(ids))
 	err := t.each(ids, func(part []string) error {
-		values, err := t.texts(ctx, &t.run, 3+len(part), t.scripts.queued, part...)
+		values, err := t.texts(ctx, &t.run, 3+len(part), "queued", part...)
 		if err != nil {
 			return err
 		}

@@ -19,9 +19,6 @@ func baseKey(name string) string { return "mr:tracker:{" + name + "}" }
 // infinity.
 func idsKey(base string) string { return base + ":ids" }
 
-// keys returns all keys of the tracker with that base key.
-func keys(base string) []string { return []string{base, idsKey(base)} }
-
 // CheckName returns the [ErrName] with which [New] refuses that name, and nil for
 // one that can be a tracker's. It is for programs that look at what they were
 // given before they connect.
@@ -61,21 +58,5 @@ var (
 	ErrSource = &millrace.Error{
 		Code: "bad_source",
 		Hint: "Mend the Source: see what its interface asks for.",
-	}
-
-	// ErrBroken means that a key of the tracker holds something else. Nothing was
-	// changed.
-	ErrBroken = &millrace.Error{
-		Code:    "broken",
-		Message: "a key of the tracker holds something else",
-		Hint:    "Look at what is stored there, and delete it or choose another name.",
-	}
-
-	// ErrVersion means that the tracker was written in a version that this one does
-	// not know. Nothing was changed.
-	ErrVersion = &millrace.Error{
-		Code:    "unknown_version",
-		Message: "the tracker's version is not 1",
-		Hint:    "Use the Millrace that wrote it.",
 	}
 )

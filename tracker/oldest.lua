@@ -4,6 +4,7 @@
 -- clock, which was set back, and then those that were seen the longest ago.
 -- Stamps within the grace of now are left alone. It writes nothing.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  n: at most so many, 1,000 or fewer
 -- ARGV[2]  grace: in milliseconds, 1 or more

@@ -6,26 +6,23 @@
 -- has become empty from one that was lost: then what the hash says of passes is
 -- not true any more.
 --
--- Needs  nothing
--- Gives  K, ids: keys
---        now: the server's clock in milliseconds
---        whole: whether the record is; life, passes, cursor, started: what it says,
---        '', '0', '' and false when it is not
---        marked: whether the set has its mark
---        make_whole(): begins a new record, with a life of its own, unless it is
---        whole; not a script's first write, since a full server would not refuse
---        it there
-local K = KEYS[1]
-local ids = K .. ':ids'
+-- Needs    nothing
+-- Touches  K, ids
+-- Gives    ids: a key
+--          clock, now: the server's clock, and in milliseconds
+--          whole: whether the record is; life, passes, cursor, started: what it says,
+--          '', '0', '' and false when it is not
+--          marked: whether the set has its mark
+local ids = prefix .. 'ids'
 
 local found = redis.call('HMGET', K, 'version', 'life', 'passes', 'cursor', 'pass_started_ms')
 if found[1] and found[1] ~= '1' then
-  return redis.error_reply('TRACKERVERSION ' .. found[1])
+  return redis.error_reply('VERSION ' .. found[1])
 elseif not found[1] and redis.call('EXISTS', K) == 1 then
-  return redis.error_reply('TRACKERBROKEN the version is missing')
+  return redis.error_reply('BROKEN the version is missing')
 end
 local marked = redis.call('ZSCORE', ids, '')
-local whole = found[1] and marked
+local whole = found[1] and found[2] and marked
 local life, passes, cursor, started = '', '0', '', false
 if whole then
   life, passes, cursor, started = found[2] or '', found[3] or '0', found[4] or '', found[5]
@@ -33,11 +30,3 @@ end
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-
-local function make_whole()
-  if not whole then
-    redis.call('DEL', K)
-    redis.call('HSET', K, 'version', '1', 'life', clock[1] .. '.' .. clock[2])
-    redis.call('ZADD', ids, '+inf', '')
-  end
-end

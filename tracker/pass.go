@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // AddJob returns the job that walks the table: a slice reads the next rows behind
@@ -38,7 +38,7 @@ func (t *Tracker) addSlice(ctx context.Context) (millrace.Progress, error) {
 // shares the cursor with the jobs that run meanwhile. After each step, progress
 // is told how many rows this call has seen so far; it may be nil. When Fill
 // fails, another one goes on where it ended. Errors: those of the source,
-// [ErrConfig] without one, [ErrSource], [ErrBroken], [ErrVersion], and
+// [ErrConfig] without one, [ErrSource], [millrace.ErrBroken], [millrace.ErrVersion], and
 // millrace.ErrFull.
 func (t *Tracker) Fill(ctx context.Context, progress func(rows int)) error {
 	passes, rows := "", 0
@@ -91,7 +91,7 @@ func (t *Tracker) walk(ctx context.Context, run *script.Runner, limit int) (step
 }
 
 func (t *Tracker) place(ctx context.Context, run *script.Runner) (place, error) {
-	values, err := t.texts(ctx, run, 4, t.scripts.place)
+	values, err := t.texts(ctx, run, 4, "place")
 	if err != nil {
 		return place{}, err
 	}
@@ -139,7 +139,7 @@ func (t *Tracker) advance(ctx context.Context, run *script.Runner, at place, row
 		}
 		args = append(args, row.ID)
 	}
-	values, err := t.texts(ctx, run, 2, t.scripts.advance, args...)
+	values, err := t.texts(ctx, run, 2, "advance", args...)
 	if err != nil {
 		return step{}, err
 	}

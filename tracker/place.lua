@@ -2,6 +2,7 @@
 --
 -- Tells an add slice where to go on. It writes nothing.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    {the server's clock in Unix milliseconds, when the record began or ''

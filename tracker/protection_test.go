@@ -9,7 +9,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A history plays one way in which a tracker could break its word, and returns an
@@ -337,10 +338,10 @@ var protections = []struct {
 		[]string{"asked before the first pass is over", "flushed", "the set alone is lost"}},
 	{"only the end of the table ends a pass", "if after == '' then\n  passes", "if true then\n  passes",
 		[]string{"asked before the first pass is over", "rows of one walk, seen one by one"}},
-	{"the mark tells an empty set from a lost one", "local whole = found[1] and marked", "local whole = found[1]",
+	{"the mark tells an empty set from a lost one", "local whole = found[1] and found[2] and marked", "local whole = found[1] and found[2]",
 		[]string{"the set alone is lost"}},
 	{"the mark is set", "redis.call('ZADD', ids, '+inf', '')", "", []string{"the last one is removed"}},
-	{"a new record begins anew", "redis.call('DEL', K)", "", []string{"the set alone is lost"}},
+	{"a new record begins anew", "'HDEL', K, 'passes', 'cursor', 'pass_started_ms', 'full_started_ms'", "'HDEL', K, 'none'", []string{"the set alone is lost"}},
 	{"who was seen a moment ago is left alone", "'-inf', now - grace,", "'-inf', now,", []string{"added a moment before the commit"}},
 	{"removing begins with what is not refused", "redis.call('HDEL', K, '')", "", []string{"removing on a full server"}},
 	{"adding begins with what is refused", "local new = 0\n", "local new = 0\nredis.call('DEL', K .. ':ids:')\n",
@@ -348,29 +349,7 @@ var protections = []struct {
 	{"a verification creates no record", "if whole and removed > 0", "if removed > 0 or not whole", []string{"deleted while slices are under way"}},
 }
 
-// sabotage returns the scripts with one protection taken out.
-func sabotage(t *testing.T, old, replacement string) *scripts {
-	t.Helper()
-	found := false
-	cut := func(source string) string {
-		found = found || strings.Contains(source, old)
-		return strings.ReplaceAll(source, old, replacement)
-	}
-	s := assemble(func(_, source string, fragments ...string) *script.Script {
-		parts := make([]string, len(fragments))
-		for i, fragment := range fragments {
-			parts[i] = cut(fragment)
-		}
-		return script.New("tracker.sabotaged", cut(source), parts...)
-	})
-	if !found {
-		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-	}
-	return s
-}
-
-// play plays a history with slices of one row and one identifier each.
-func play(t *testing.T, name string, s *scripts) error {
+func play(t *testing.T, name string, scripts *script.Library) error {
 	t.Helper()
 	list, client := histories, redistest.Shared(t).Client(t)
 	i := slices.IndexFunc(list, func(h history) bool { return h.name == name })
@@ -380,7 +359,7 @@ func play(t *testing.T, name string, s *scripts) error {
 	}
 	work := &table{}
 	tr := openOn(t, client, redistest.Name(t), Config{Source: work, AddRows: 1, VerifyIDs: 1})
-	tr.scripts = s
+	tr.run.Scripts, tr.slices.Scripts = scripts, scripts
 	return list[i].play(t, tr, work)
 }
 
@@ -389,7 +368,7 @@ func TestHistories(t *testing.T) {
 	for _, h := range append(slices.Clone(histories), fullHistories...) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := play(t, h.name, standardScripts); err != nil {
+			if err := play(t, h.name, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -404,7 +383,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range p.histories {
-				if err := play(t, name, sabotage(t, p.old, p.replacement)); err == nil {
+				if err := play(t, name, scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}

@@ -2,6 +2,7 @@
 --
 -- Tells what is known about identifiers. It writes nothing.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV     id: at most 1,000
 -- Reply    {the server's clock, full passes, when the last of them began or '', for

@@ -4,6 +4,7 @@
 -- stamp, one that has none is removed. Either only if its stamp is what it was
 -- before the question: an identifier that was added meanwhile stays as it is.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  stamp: the clock that tracker.oldest told, before the source was asked
 -- ARGV     id seen live: at most 1,000 times; the stamp that tracker.oldest told,

@@ -38,9 +38,9 @@ func (t *Tracker) Len(ctx context.Context) (int, error) {
 }
 
 // Stats looks at the tracker and changes nothing. One that nobody has written to
-// tracks nothing and has no pass. Errors: [ErrBroken], [ErrVersion].
+// tracks nothing and has no pass. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (t *Tracker) Stats(ctx context.Context) (Stats, error) {
-	values, err := t.texts(ctx, &t.run, 10, t.scripts.stats)
+	values, err := t.texts(ctx, &t.run, 10, "stats")
 	if err != nil {
 		return Stats{}, err
 	}

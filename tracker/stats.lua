@@ -2,6 +2,7 @@
 --
 -- Looks and changes nothing.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    {the server's clock, full passes, identifiers, the oldest stamp, when

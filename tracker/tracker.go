@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 const (
@@ -27,11 +27,10 @@ const (
 // Tracker knows which identifiers have work queued. It is safe for concurrent
 // use.
 type Tracker struct {
-	name    string
-	cfg     Config
-	run     script.Runner
-	slices  script.Runner // what is stolen is not repeated
-	scripts *scripts
+	name   string
+	cfg    Config
+	run    script.Runner
+	slices script.Runner // what is stolen is not repeated
 }
 
 // Config is how this process uses a tracker. The zero value works for a program
@@ -93,12 +92,11 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	return &Tracker{
 		name: name,
 		cfg:  cfg,
-		run:  script.Runner{Client: client, Hooks: cfg.Hooks},
+		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
 		slices: script.Runner{
-			Client: client, Hooks: cfg.Hooks,
+			Client: client, Scripts: library, Hooks: cfg.Hooks,
 			Retry: retry.Policy{Patience: time.Nanosecond},
 		},
-		scripts: standardScripts,
 	}, nil
 }
 
@@ -108,11 +106,11 @@ func (t *Tracker) Name() string { return t.name }
 // Add notes that identifiers have work queued, as of now. Producers call it after
 // the transaction that queued the work was committed; package documentation says
 // why not before. More than 1,000 identifiers take several calls to Redis; when
-// one of them fails, the earlier ones stand. Errors: [ErrID], [ErrBroken],
-// [ErrVersion], and millrace.ErrFull.
+// one of them fails, the earlier ones stand. Errors: [ErrID], [millrace.ErrBroken],
+// [millrace.ErrVersion], and millrace.ErrFull.
 func (t *Tracker) Add(ctx context.Context, ids ...string) error {
 	return t.each(ids, func(part []string) error {
-		_, err := t.call(ctx, &t.run, t.scripts.add, part...)
+		_, err := t.run.Run(ctx, "add", baseKey(t.name), part...)
 		return err
 	})
 }
@@ -120,12 +118,11 @@ func (t *Tracker) Add(ctx context.Context, ids ...string) error {
 // Delete removes the tracker whole. Until the next first pass is over, the answer
 // is [Unknown]. It returns how many keys there were.
 func (t *Tracker) Delete(ctx context.Context) (int, error) {
-	reply, err := t.call(ctx, &t.run, t.scripts.delete)
+	reply, err := t.run.Run(ctx, "delete", baseKey(t.name))
 	if err != nil {
 		return 0, err
 	}
-	n, err := reply.AsInt64()
-	return int(n), err
+	return int(reply.Int()), reply.Err()
 }
 
 // each checks identifiers and hands them to call in parts.
@@ -135,52 +132,25 @@ func (t *Tracker) each(ids []string, call func(part []string) error) error {
 			return err
 		}
 	}
-	for len(ids) > 0 {
-		n := min(len(ids), MaxRows)
-		if err := call(ids[:n]); err != nil {
+	for part := range script.Chunks(ids, MaxRows, func(id string) int { return len(id) }) {
+		if err := call(part); err != nil {
 			return err
 		}
-		ids = ids[n:]
 	}
 	return nil
 }
 
-// call runs a script on the tracker and names the errors that scripts answer
-// with.
-func (t *Tracker) call(ctx context.Context, run *script.Runner, s *script.Script, args ...string) (rueidis.RedisMessage, error) {
-	reply, err := run.Run(ctx, s, baseKey(t.name), args...)
-	switch {
-	case retry.Code(err, "TRACKERVERSION"):
-		err = ErrVersion.With(err)
-	case retry.Code(err, "TRACKERBROKEN"), retry.Code(err, "WRONGTYPE"):
-		err = ErrBroken.With(err)
-	}
-	return reply, err
-}
-
 // texts runs a script that answers with at least n values.
-func (t *Tracker) texts(ctx context.Context, run *script.Runner, n int, s *script.Script, args ...string) ([]string, error) {
-	reply, err := t.call(ctx, run, s, args...)
+func (t *Tracker) texts(ctx context.Context, run *script.Runner, n int, name string, args ...string) ([]string, error) {
+	reply, err := run.Run(ctx, name, baseKey(t.name), args...)
 	if err != nil {
 		return nil, err
 	}
-	values, err := reply.ToArray()
-	if err == nil && len(values) < n {
-		err = ErrBroken.Saying("a script answered %d values, not %d", len(values), n)
+	list := make([]string, 0, reply.Len())
+	for reply.More() || len(list) < n && reply.Err() == nil {
+		list = append(list, reply.Text())
 	}
-	if err != nil {
-		return nil, err
-	}
-	list := make([]string, len(values))
-	for i := range values {
-		if values[i].IsInt64() {
-			number, _ := values[i].ToInt64() // it is one
-			list[i] = strconv.FormatInt(number, 10)
-		} else if list[i], err = values[i].ToString(); err != nil {
-			return nil, err
-		}
-	}
-	return list, nil
+	return list, reply.Err()
 }
 
 // number reads a number that Redis keeps as a text; absent is 0.
@@ -190,7 +160,7 @@ func number(text string) (int64, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64) // a score may be written as 1.7e+12
 	if err != nil {
-		return 0, ErrBroken.With(err)
+		return 0, millrace.ErrBroken.With(err)
 	}
 	return int64(f), nil
 }

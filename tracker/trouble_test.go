@@ -213,11 +213,11 @@ func TestForeignKeys(t *testing.T) {
 		command string // the base key is %K
 		want    error
 	}{
-		"a text":            {"SET %K text", ErrBroken},
-		"another hash":      {"HSET %K color red", ErrBroken},
-		"another version":   {"HSET %K version 2", ErrVersion},
-		"a text as a set":   {"SET %K:ids text", ErrBroken},
-		"a list as the set": {"RPUSH %K:ids x", ErrBroken},
+		"a text":            {"SET %K text", millrace.ErrBroken},
+		"another hash":      {"HSET %K color red", millrace.ErrBroken},
+		"another version":   {"HSET %K version 2", millrace.ErrVersion},
+		"a text as a set":   {"SET %K:ids text", millrace.ErrBroken},
+		"a list as the set": {"RPUSH %K:ids x", millrace.ErrBroken},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()

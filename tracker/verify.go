@@ -46,7 +46,7 @@ type aged struct {
 }
 
 func (t *Tracker) oldest(ctx context.Context) (aged, error) {
-	values, err := t.texts(ctx, &t.slices, 1, t.scripts.oldest,
+	values, err := t.texts(ctx, &t.slices, 1, "oldest",
 		strconv.Itoa(t.cfg.VerifyIDs), strconv.FormatInt(t.cfg.Grace.Milliseconds(), 10))
 	if err != nil {
 		return aged{}, err
@@ -86,7 +86,7 @@ func (t *Tracker) settle(ctx context.Context, old aged, pending map[string]bool)
 		}
 		args = append(args, id, old.stamps[i], live)
 	}
-	values, err := t.texts(ctx, &t.slices, 2, t.scripts.settle, args...)
+	values, err := t.texts(ctx, &t.slices, 2, "settle", args...)
 	if err != nil {
 		return 0, err
 	}

@@ -2,16 +2,16 @@ package upkeep
 
 import (
 	"context"
+	"crypto/rand"
 	"log/slog"
-	"math/rand/v2"
-	"slices"
+	mathrand "math/rand/v2"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -76,7 +76,7 @@ func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Cli
 			defer cancel()
 			p.tell(last, p.flush(last, 0))
 			return context.Cause(ctx)
-		case <-time.After(cfg.Every - rand.N(cfg.Every/8+1)):
+		case <-time.After(cfg.Every - mathrand.N(cfg.Every/8+1)):
 		}
 	}
 }
@@ -94,10 +94,10 @@ type publisher struct {
 	left      map[string]bool           // the jobs of which was said that they are left out
 }
 
-// flight is counts on their way: what is repeated is the same, with the same id.
+// flight is counts on their way: what is repeated is the same request.
 type flight struct {
-	id   string
-	jobs []growth
+	request *reqid.Request
+	jobs    []growth
 }
 
 // growth is what became of one job's recruits since they were last published.
@@ -110,8 +110,8 @@ func newPublisher(recruiter *steal.Recruiter, client rueidis.Client, logger *slo
 	return &publisher{
 		recruiter: recruiter,
 		logger:    logger,
-		run:       script.Runner{Client: client},
-		process:   reqid.New(),
+		run:       script.Runner{Client: client, Scripts: library},
+		process:   rand.Text(),
 		published: make(map[string]steal.JobStats),
 		left:      make(map[string]bool),
 	}
@@ -125,7 +125,7 @@ func (p *publisher) flush(ctx context.Context, life time.Duration) error {
 			return err
 		}
 	}
-	p.sent = &flight{id: reqid.New(), jobs: p.growth(ctx)}
+	p.sent = &flight{request: p.run.Request(context.WithoutCancel(ctx)), jobs: p.growth(ctx)}
 	return p.send(ctx, life)
 }
 
@@ -157,7 +157,7 @@ func counts(s steal.JobStats) [8]uint64 {
 
 // send makes one script call with what is on its way.
 func (p *publisher) send(ctx context.Context, life time.Duration) error {
-	args := []string{p.sent.id, p.process, strconv.FormatInt(life.Milliseconds(), 10)}
+	args := []string{p.process, strconv.FormatInt(life.Milliseconds(), 10)}
 	for _, g := range p.sent.jobs {
 		args = append(args, g.now.Name)
 		for _, n := range g.by {
@@ -169,16 +169,20 @@ func (p *publisher) send(ctx context.Context, life time.Duration) error {
 		}
 		args = append(args, ago)
 	}
-	reply, err := p.run.Run(ctx, publishScript, baseKey, args...)
-	if err != nil {
-		return named(err)
-	}
-	left, err := reply.AsIntSlice()
+	reply, err := p.run.RunRequest(ctx, p.sent.request, "publish", baseKey, args...)
 	if err != nil {
 		return err
 	}
+	left := make(map[int64]bool)
+	for reply.More() {
+		left[reply.Int()] = true
+	}
+	if reply.Err() != nil {
+		return reply.Err()
+	}
+	p.sent.request.Done()
 	for i, g := range p.sent.jobs {
-		if slices.Contains(left, int64(i+1)) {
+		if left[int64(i+1)] {
 			p.leave(ctx, g.now.Name)
 		} else {
 			p.published[g.now.Name] = g.now

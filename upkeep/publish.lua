@@ -1,24 +1,24 @@
--- upkeep.publish(K) id process life {job worked idle error timeout panic busy breaker rounds ago} ... -> {number, ...}
+-- upkeep.publish(K) process life {job worked idle error timeout panic busy breaker rounds ago} ... -> {number, ...}
 --
 -- Adds what became of the recruits of one process to the totals: all of it or, when
 -- the server is full, nothing, since the first write is one that it refuses then. A
 -- job that is new when there are 100 is left out.
 --
+-- Needs    open, lane
+-- Makes    K hash version 1, processes zset
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
--- ARGV[2]  process: a name that no other has
--- ARGV[3]  life: for how many milliseconds from now it counts as running; 0 if it
+-- ARGV[1]  process: a name that no other has
+-- ARGV[2]  life: for how many milliseconds from now it counts as running; 0 if it
 --          ends
 -- ARGV     for each of at most 100 jobs: its name, at most 512 bytes; by how much
 --          each of its eight counts has grown; how many milliseconds ago it last
 --          worked, or '' if it has not since
 -- Reply    which of the jobs were left out, by their number in the call from 1 on
 -- Cost     O(jobs), and O(log N) of N processes
--- Repeat   harmless: the answer is replayed by id
+-- Repeat   harmless: the answer is replayed
 local left = {}
-local before = reqid_recall(ARGV[1])
-if before then
-  for number in string.gmatch(before, '%d+') do
+if answered then
+  for number in string.gmatch(answered, '%d+') do
     left[#left + 1] = tonumber(number)
   end
   return left
@@ -26,7 +26,7 @@ end
 redis.call('ZCARD', processes) -- fails here if it is something else
 
 local grown, count = {'version', '1'}, version and redis.call('HLEN', K) - 1 or 0
-for at = 4, #ARGV, 10 do
+for at = 3, #ARGV, 10 do
   local field = 'job:' .. ARGV[at]
   local stored = redis.call('HGET', K, field)
   if stored or count < 100 then
@@ -35,7 +35,7 @@ for at = 4, #ARGV, 10 do
       numbers[#numbers + 1] = tonumber(number)
     end
     if #numbers ~= 9 then
-      return redis.error_reply('STEALBROKEN ' .. field)
+      return redis.error_reply('BROKEN ' .. field)
     end
     for j = 1, 8 do
       numbers[j] = string.format('%.0f', numbers[j] + ARGV[at + j])
@@ -46,16 +46,17 @@ for at = 4, #ARGV, 10 do
     grown[#grown + 1] = table.concat(numbers, ' ')
     count = stored and count or count + 1
   else
-    left[#left + 1] = (at + 6) / 10
+    left[#left + 1] = (at + 7) / 10
   end
 end
 
 redis.call('HSET', K, unpack(grown))
 redis.call('ZREMRANGEBYSCORE', processes, '-inf', string.format('%.0f', now))
-redis.call('ZREM', processes, ARGV[2])
-if ARGV[3] ~= '0' then
-  redis.call('ZADD', processes, string.format('%.0f', now + ARGV[3]), ARGV[2])
-  redis.call('ZREMRANGEBYRANK', processes, 0, -10001)
+redis.call('ZREM', processes, ARGV[1])
+redis.call('ZADD', processes, '+inf', '') -- so that the key never goes
+if ARGV[2] ~= '0' then
+  redis.call('ZADD', processes, string.format('%.0f', now + ARGV[2]), ARGV[1])
+  redis.call('ZREMRANGEBYRANK', processes, 0, -10002)
 end
-reqid_remember(ARGV[1], table.concat(left, ' '))
+answer(table.concat(left, ' '))
 return left

@@ -164,11 +164,11 @@ func TestForeignKeys(t *testing.T) {
 		command []string
 		want    error
 	}{
-		{[]string{"SET", baseKey, "text"}, ErrBroken},
-		{[]string{"HSET", baseKey, "color", "red"}, ErrBroken},
-		{[]string{"HSET", baseKey, "version", "1", "job:a", "many"}, ErrBroken},
-		{[]string{"SET", keys(baseKey)[1], "text"}, ErrBroken},
-		{[]string{"HSET", baseKey, "version", "2"}, ErrVersion},
+		{[]string{"SET", baseKey, "text"}, millrace.ErrBroken},
+		{[]string{"HSET", baseKey, "color", "red"}, millrace.ErrBroken},
+		{[]string{"HSET", baseKey, "version", "1", "job:a", "many"}, millrace.ErrBroken},
+		{[]string{"SET", baseKey + ":processes", "text"}, millrace.ErrBroken},
+		{[]string{"HSET", baseKey, "version", "2"}, millrace.ErrVersion},
 	} {
 		t.Run(strings.Join(tt.command, " "), func(t *testing.T) {
 			t.Parallel()

@@ -39,7 +39,7 @@ func CheckTree(root string) []Problem {
 	}
 	var problems []Problem
 	for _, f := range files {
-		if f.name == "internal/reqid/lane.lua" || checkedAsLibrary(filepath.Join(root, filepath.Dir(f.name))) {
+		if f.name == "internal/reqid/lane.lua" || checkedAsLibrary(filepath.Join(root, filepath.Dir(f.name))) || checkedAsLibrary(filepath.Join(root, filepath.Dir(filepath.Dir(f.name)))) {
 			continue
 		}
 		var given []string
