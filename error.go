@@ -32,6 +32,14 @@ var (
 		Hint:    "Use the Millrace that wrote it.",
 	}
 
+	// ErrTooLarge means that a single item is larger than one call to Redis carries.
+	// Redis was not asked, or nothing was changed.
+	ErrTooLarge = &Error{
+		Code:    "too_large",
+		Message: "the item is larger than one call carries",
+		Hint:    "Keep what is large elsewhere, and store where it is.",
+	}
+
 	// ErrUncertain means that the call may have taken effect or not.
 	ErrUncertain = &Error{
 		Code:    "uncertain",
