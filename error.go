@@ -32,12 +32,12 @@ var (
 		Hint:    "Use the Millrace that wrote it.",
 	}
 
-	// ErrTooLarge means that one item is larger than a call may carry. Redis was not
-	// asked.
+	// ErrTooLarge means that a single item is larger than one call to Redis carries.
+	// Redis was not asked, or nothing was changed.
 	ErrTooLarge = &Error{
 		Code:    "too_large",
-		Message: "an item is larger than a call may carry",
-		Hint:    "Store what is large elsewhere, and its name here.",
+		Message: "the item is larger than one call carries",
+		Hint:    "Keep what is large elsewhere, and store where it is.",
 	}
 
 	// ErrUncertain means that the call may have taken effect or not.

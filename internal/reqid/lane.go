@@ -16,6 +16,12 @@ import (
 //go:embed lane.lua
 var LaneFragment string
 
+// TidyFragment is the fragment tidy, in front of upkeep that has a structure forget the
+// answers of lanes that rest.
+//
+//go:embed tidy.lua
+var TidyFragment string
+
 // Lanes are those of one client. The zero value works, and a nil one stands for the
 // process's own. It is safe for concurrent use.
 type Lanes struct {
@@ -43,6 +49,7 @@ type Request struct {
 
 	lanes *Lanes
 	lane  *lane
+	sent  bool
 }
 
 // keyedTicket is that of every request with a key of its own.
@@ -91,6 +98,14 @@ func (r *Request) Done() {
 		r.lanes.free = append(r.lanes.free, r.lane)
 	}
 	r.lane = nil
+}
+
+// First reports whether this is the first time that it is asked, which is before the
+// request is sent for the first time.
+func (r *Request) First() bool {
+	first := !r.sent
+	r.sent = true
+	return first
 }
 
 // Keyed reports whether the request outlives its process.

@@ -13,6 +13,7 @@
 //	-- Needs    open, lane           the fragments in front of it
 //	-- Touches  K, due, v:ARGV[1]    the keys that it may touch
 //	-- Makes    K hash version 1     what a new structure's keys begin with
+//	-- Without  v:ARGV[1]            the key without which there is nothing to do
 //
 // Every script finds two locals: K, the base key that it was called with, and
 // prefix, with which the structure's other keys begin: K and a colon, unless the
@@ -47,6 +48,8 @@
 // that only reads finds no structure at all, and is answered by the node on which one
 // would begin.
 //
-// A structure whose keys come and go declares the key none, which never exists: its
-// calls then wait until the slot has moved.
+// Where keys come and go, a call that declares one which is not there waits until the
+// slot has moved. If the script has nothing to do without it, its header says so behind
+// Without, and the runner answers with nil once neither node has that key. A structure
+// whose keys all come and go declares the key none, which never exists.
 package script

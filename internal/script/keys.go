@@ -32,6 +32,14 @@ func readTemplate(file, item string) template {
 	return template{text: m[1], arg: arg, all: m[3] != ""}
 }
 
+// key returns the key with the argument at its end, of those that the script has.
+func (t template) key(prefix string, args []string) string {
+	if t.arg == 0 || t.arg > len(args) {
+		return prefix + t.text
+	}
+	return prefix + t.text + args[t.arg-1]
+}
+
 // Keys returns the keys that a call may touch, the base key first. The arguments are
 // the script's own.
 func (l *Library) Keys(s *Script, base string, args []string) []string {
@@ -45,14 +53,12 @@ func (l *Library) Keys(s *Script, base string, args []string) []string {
 	for _, t := range s.keys {
 		switch {
 		case t.elsewhere():
-		case t.arg == 0:
-			add(prefix + t.text)
 		case t.all:
 			for _, arg := range args[min(t.arg-1, len(args)):] {
 				add(prefix + t.text + arg)
 			}
 		case t.arg <= len(args):
-			add(prefix + t.text + args[t.arg-1])
+			add(t.key(prefix, args))
 		}
 	}
 	return keys
@@ -68,7 +74,7 @@ func (l *Library) Patterns(s *Script, base string) []string {
 			patterns = append(patterns, strings.ReplaceAll(t.text, "K", base))
 		}
 	}
-	if prefix := l.prefixOf(base); s.lane {
+	if prefix := l.prefixOf(base); s.lane || slices.Contains(s.fragments, "tidy.lua") {
 		patterns = append(patterns, prefix+"lanes:*", prefix+"keyed:*", prefix+"none")
 	}
 	return patterns

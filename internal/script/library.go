@@ -28,7 +28,7 @@ type Library struct {
 // The prefix is how the structure's other keys begin, with K for the base key:
 // "K:" for most.
 func Load(folder fs.FS, prefix string) *Library {
-	sources := map[string]string{"lane.lua": reqid.LaneFragment}
+	sources := map[string]string{"lane.lua": reqid.LaneFragment, "tidy.lua": reqid.TidyFragment}
 	check(fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -74,7 +74,8 @@ type Script struct {
 	sha       string
 	keys      []template // those that it may touch beside the base key
 	makes     []placeholder
-	lane      bool // it runs once, however often it is sent
+	without   *template // the key without which there is nothing to do; nil for none
+	lane      bool      // it runs once, however often it is sent
 }
 
 // Name returns the script's name with that of its package: "lease.acquire".
@@ -155,6 +156,9 @@ func (s *Script) declare(h header) {
 		}
 	}
 	s.makes = append(s.makes, h.makes...)
+	if h.without != nil {
+		s.without = h.without
+	}
 }
 
 // header is what the library goes by in the comment at the top of a file.
@@ -163,6 +167,7 @@ type header struct {
 	needs            []string
 	touches          []template
 	makes            []placeholder
+	without          *template
 }
 
 var (
@@ -210,6 +215,10 @@ func readHeader(file, source string) header {
 	h.needs = list("Needs")
 	for _, item := range list("Touches") {
 		h.touches = append(h.touches, readTemplate(file, item))
+	}
+	for _, item := range list("Without") {
+		t := readTemplate(file, item)
+		h.without = &t
 	}
 	for _, item := range list("Makes") {
 		h.makes = append(h.makes, readPlaceholder(file, item))

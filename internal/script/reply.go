@@ -20,10 +20,11 @@ type Reply struct {
 	values []rueidis.RedisMessage
 	at     int
 	err    error
+	none   bool
 }
 
 func newReply(script string, asked time.Time, m rueidis.RedisMessage) *Reply {
-	r := &Reply{Asked: asked, script: script, values: []rueidis.RedisMessage{m}}
+	r := &Reply{Asked: asked, script: script, values: []rueidis.RedisMessage{m}, none: m.IsNil()}
 	if m.IsArray() {
 		r.values, r.err = m.ToArray()
 	}
@@ -32,6 +33,9 @@ func newReply(script string, asked time.Time, m rueidis.RedisMessage) *Reply {
 
 // More reports whether there is another value to read.
 func (r *Reply) More() bool { return r.err == nil && r.at < len(r.values) }
+
+// None reports whether the answer is nil: there is nothing of what was asked for.
+func (r *Reply) None() bool { return r.none }
 
 // Len returns how many values have not been read.
 func (r *Reply) Len() int { return len(r.values) - r.at }

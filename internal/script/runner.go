@@ -38,11 +38,11 @@ type Runner struct {
 func (r *Runner) Run(ctx context.Context, name, key string, args ...string) (*Reply, error) {
 	s := r.Scripts.Script(name)
 	if !s.lane {
-		return r.run(ctx, s, key, args, nil, false)
+		return r.run(ctx, s, key, args, nil)
 	}
 	request := r.Request(ctx)
 	defer request.Done()
-	return r.run(ctx, s, key, args, request, true)
+	return r.run(ctx, s, key, args, request)
 }
 
 // Request returns a request for callers that repeat a call by themselves, with
@@ -53,19 +53,17 @@ func (r *Runner) Request(ctx context.Context) *reqid.Request { return r.Lanes.Ta
 // script and arguments, it takes effect once. Without a request nothing is kept, which
 // is for calls that a repeat does not harm.
 func (r *Runner) RunRequest(ctx context.Context, request *reqid.Request, name, key string, args ...string) (*Reply, error) {
-	return r.run(ctx, r.Scripts.Script(name), key, args, request, false)
+	return r.run(ctx, r.Scripts.Script(name), key, args, request)
 }
 
-// run runs a script. A request that is unsent was never sent before.
-func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, request *reqid.Request, unsent bool) (*Reply, error) {
-	c := call{runner: r, script: s, key: key}
+// run runs a script.
+func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, request *reqid.Request) (*Reply, error) {
+	c := call{runner: r, script: s, key: key, unsent: request == nil || request.First(), keyed: request != nil && request.Keyed()}
 	c.number(args, request)
 	if r.Client.Mode() == rueidis.ClientModeCluster {
 		c.keys = r.Scripts.Keys(s, key, args)
-		if request != nil && request.Keyed() {
-			for i, k := range c.keys {
-				c.keys[i] = keyed(k, r.Scripts.prefixOf(key))
-			}
+		for i, k := range c.keys {
+			c.keys[i] = c.answers(k, r.Scripts.prefixOf(key)+"lanes:", r.Scripts.prefixOf(key)+"keyed:")
 		}
 	} else {
 		c.keys = []string{key}
@@ -74,7 +72,7 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 	err := r.Retry.Do(ctx, func(number int) error {
 		asked := time.Now()
 		m, err := c.try(ctx, number)
-		if number == 1 && unsent && retry.Code(err, "LANE") && request.Renew() {
+		if number == 1 && c.unsent && retry.Code(err, "LANE") && request.Renew() {
 			c.number(args, request)
 			m, err = c.try(ctx, number)
 		}
@@ -82,7 +80,13 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 			reply = newReply(s.name, asked, m)
 			err = reply.err
 		} else if len(c.keys) > 1 && retry.Code(err, "TRYAGAIN") {
+			if (c.unsent || !s.lane) && c.missing(ctx, args) {
+				reply = &Reply{Asked: asked, script: s.name, none: true}
+				return nil
+			}
 			c.begin(ctx)
+		} else {
+			c.unsent = false
 		}
 		return err
 	})
@@ -92,15 +96,6 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 	return reply, nil
 }
 
-// keyed returns the key in which the answers of requests with a key of their own are
-// kept, in place of that for lanes.
-func keyed(key, prefix string) string {
-	if n, ok := strings.CutPrefix(key, prefix+"lanes:"); ok {
-		return prefix + "keyed:" + n
-	}
-	return key
-}
-
 // call is one call of a script.
 type call struct {
 	runner *Runner
@@ -108,6 +103,16 @@ type call struct {
 	key    string
 	keys   []string // all that are declared
 	args   []string
+	unsent bool // no try can have taken effect
+	keyed  bool // the request outlives its process
+}
+
+// answers returns the key in which the call's answer is kept, in place of one for lanes.
+func (c *call) answers(key, lanes, keyed string) string {
+	if n, ok := strings.CutPrefix(key, lanes); ok && c.keyed {
+		return keyed + n
+	}
+	return key
 }
 
 // number puts the request behind the arguments.
@@ -189,12 +194,27 @@ func (c *call) begin(ctx context.Context) {
 		return
 	}
 	for _, p := range c.script.makes {
+		p.key = c.answers(p.key, "lanes:", "keyed:")
 		if _, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
 			return client.Do(ctx, p.command(client, c.key, prefix)).AsInt64()
 		}); err != nil && !errors.Is(err, context.Canceled) {
 			return
 		}
 	}
+}
+
+// missing reports whether the key without which there is nothing to do is on neither of
+// the nodes that have keys of the slot.
+func (c *call) missing(ctx context.Context, args []string) bool {
+	if c.script.without == nil {
+		return false
+	}
+	client := c.runner.Client
+	key := c.script.without.key(c.runner.Scripts.prefixOf(c.key), args)
+	n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
+		return client.Do(ctx, client.B().Exists().Key(key).Build()).AsInt64()
+	})
+	return err == nil && n == 0
 }
 
 // waits reports whether the script waits until its slot has moved.

@@ -10,12 +10,12 @@ var (
 	callForm     = regexp.MustCompile(`^-- ([a-z][a-z0-9]*\.[a-z][a-z0-9_]*)(\([^)]*\))?( .*)? -> \S`)
 	fragmentForm = regexp.MustCompile(`^-- fragment ([a-z][a-z0-9_]*)`)
 
-	labelForm    = regexp.MustCompile(`^-- (KEYS|ARGV|Reply|Cost|Repeat|Needs|Touches|Makes|Gives)(?:\[[^\]]*\])?(?:\s{2,}(.*))?$`)
+	labelForm    = regexp.MustCompile(`^-- (KEYS|ARGV|Reply|Cost|Repeat|Needs|Touches|Makes|Without|Gives)(?:\[[^\]]*\])?(?:\s{2,}(.*))?$`)
 	continuation = regexp.MustCompile(`^--\s{3,}(\S.*)$`)
 
 	scriptLabels   = []string{"KEYS", "ARGV", "Reply", "Cost", "Repeat"}
 	fragmentLabels = []string{"Needs", "Gives"}
-	libraryLabels  = []string{"Needs", "Touches", "Makes"} // see package script; not in every header
+	libraryLabels  = []string{"Needs", "Touches", "Makes", "Without"} // see package script; not in every header
 )
 
 // header is what the comment block at the top of a file says.
