@@ -26,9 +26,9 @@ var theShared struct {
 //	func TestMain(m *testing.M) { redistest.Main(m) }
 func Main(m *testing.M, opts ...goleak.Option) {
 	// A cluster client sleeps before it asks for the topology again, and closes
-	// the connections to nodes that have gone five seconds later, whether or not
+	// the connections to nodes that have gone, or that redirected it, five seconds later, whether or not
 	// it was closed meanwhile.
-	for _, late := range []string{"(*call).DelayDo.func1", "(*clusterClient)._refresh.func2"} {
+	for _, late := range []string{"(*call).DelayDo.func1", "(*clusterClient)._refresh.func2", "(*clusterClient).redirectOrNew.func1"} {
 		opts = append(opts, goleak.IgnoreAnyFunction("github.com/redis/rueidis."+late))
 	}
 	goleak.VerifyTestMain(mainWithServer{m}, opts...)
