@@ -65,7 +65,9 @@ func TestSilentNode(t *testing.T) {
 	opened := c.callers(", opened meanwhile")
 	for _, o := range opened {
 		within, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-		must(t, o.name, o.elsewhere(within))
+		if err := o.elsewhere(within); err != nil {
+			t.Errorf("%s, the first call: %v", o.name, err)
+		}
 		cancel()
 	}
 	maps.Copy(during, measure(t.Context(), 3*time.Second, pause, opened, true))
