@@ -163,6 +163,10 @@ func keysPolicy(t *testing.T, on running) {
 	k := newKeys(t, on)
 	wantSet(t, k, "a", "1", long, expiry.SetKeyConfig{}, true)
 	for _, node := range client.Nodes() {
+		if text, err := node.Do(t.Context(), node.B().Info().Section("replication").Build()).ToString(); err != nil || !strings.Contains(text, "role:master") {
+			must(t, "INFO", err)
+			continue
+		}
 		configure := func(memory, policy string) error {
 			return node.Do(t.Context(), node.B().ConfigSet().ParameterValue().
 				ParameterValue("maxmemory", memory).ParameterValue("maxmemory-policy", policy).Build()).Error()

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -16,8 +17,8 @@ import (
 // patience is how long one server may take over one question.
 const patience = 5 * time.Second
 
-// Examine looks at all masters, and at a replica if that is all there is. It
-// changes nothing but the servers' script caches. A server may take 5 seconds over
+// Examine looks at all masters at the same time, and at a replica if that is all there
+// is. It changes nothing but the servers' script caches. A server may take 5 seconds over
 // each question; that one does not answer is a finding, too. If ctx ends first, no
 // server has answered: look at its error before at the report.
 func Examine(ctx context.Context, client rueidis.Client) Report {
@@ -39,16 +40,29 @@ func ExamineFleet(ctx context.Context, f *fleet.Fleet) (Report, error) {
 	return r.judged(), ctx.Err()
 }
 
+// examineNodes looks at all nodes at the same time: one that is silent keeps none of
+// the others.
 func examineNodes(ctx context.Context, client rueidis.Client) (r Report, seen []instance) {
 	nodes := client.Nodes()
+	addrs := slices.Sorted(maps.Keys(nodes))
+	seen = make([]instance, len(addrs))
+	found := make([]*Node, len(addrs)) // nil for a replica
+	var examining sync.WaitGroup
+	for i, addr := range addrs {
+		examining.Go(func() {
+			p := newPatient(ctx, nodes[addr])
+			seen[i] = instance{addr, p.server["process_id"]}
+			if !p.replica() || len(nodes) == 1 {
+				found[i] = &Node{addr, p.findings(ctx)}
+			}
+		})
+	}
+	examining.Wait()
 	r.Nodes = []Node{}
-	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		p := newPatient(ctx, nodes[addr])
-		seen = append(seen, instance{addr, p.server["process_id"]})
-		if p.replica() && len(nodes) > 1 {
-			continue
+	for _, n := range found {
+		if n != nil {
+			r.Nodes = append(r.Nodes, *n)
 		}
-		r.Nodes = append(r.Nodes, Node{addr, p.findings(ctx)})
 	}
 	return r, seen
 }

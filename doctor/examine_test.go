@@ -1,10 +1,13 @@
 package doctor
 
 import (
+	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"runtime"
 	"slices"
+	"sync"
 	"testing"
 
 	"github.com/alicebob/miniredis/v2"
@@ -128,6 +131,48 @@ func TestSilentServers(t *testing.T) {
 	}
 	defer mini.Close()
 	wantSilent(t, mini)
+}
+
+// gathering is a client of several nodes, each of which answers when all are asked.
+type gathering struct {
+	rueidis.Client
+	nodes map[string]rueidis.Client
+}
+
+func (g gathering) Nodes() map[string]rueidis.Client { return g.nodes }
+
+type gathered struct {
+	rueidis.Client
+	asked *sync.Once
+	all   *sync.WaitGroup
+}
+
+func (g gathered) Do(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	g.asked.Do(g.all.Done)
+	g.all.Wait()
+	return g.Client.Do(ctx, command)
+}
+
+// TestAllAtOnce: no node waits until another one is done.
+func TestAllAtOnce(t *testing.T) {
+	t.Parallel()
+	const count = 4
+	client := redistest.Shared(t).Client(t)
+	g := gathering{client, map[string]rueidis.Client{}}
+	var all sync.WaitGroup
+	all.Add(count)
+	for i := range count {
+		g.nodes[fmt.Sprint(i)] = gathered{client, &sync.Once{}, &all}
+	}
+	nodes := examined(t, g).Nodes
+	if len(nodes) != count {
+		t.Fatalf("%d nodes, want %d", len(nodes), count)
+	}
+	for i, node := range nodes {
+		if _, silent := levels(node.Findings)["reach"]; node.Addr != fmt.Sprint(i) || silent {
+			t.Errorf("node %d is %s, with the findings %v", i, node.Addr, node.Findings)
+		}
+	}
 }
 
 func wantSilent(t *testing.T, client rueidis.Client) {

@@ -56,15 +56,19 @@ type KeysConfig struct {
 	Hooks []millrace.Hook
 }
 
-// OpenKeys opens a namespace of deterministic values. It asks the servers what
-// they may evict and creates nothing: that the first Set does. A server that does
-// not answer is asked again by the next Set.
+// OpenKeys opens a namespace of deterministic values. It creates nothing: that the
+// first Set does. Unless AllowEvictable is set, it asks the servers what they may
+// evict, for half a second at most. One that has not answered by then is asked again
+// in the background; as soon as it says that it may evict any key, Set is refused.
 //
 // Errors: [ErrName] and [ErrConfig], before Redis was asked; [ErrEvictable].
 func OpenKeys(ctx context.Context, client rueidis.Client, namespace string, cfg KeysConfig) (*Keys, error) {
 	k, err := newKeys(client, namespace, cfg)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.AllowEvictable {
+		return k, nil // nothing depends on the answer
 	}
 	if err := k.policy.Check(ctx); err != nil {
 		return nil, err

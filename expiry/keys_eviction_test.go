@@ -236,6 +236,7 @@ func TestKeyPolicyChanges(t *testing.T) {
 	strict := openKeysOn(t, client, "n", KeysConfig{Logger: slog.New(slog.NewTextHandler(&strictLog, nil))})
 	lax := openKeysOn(t, client, "n", KeysConfig{AllowEvictable: true, Logger: slog.New(slog.NewTextHandler(&laxLog, nil))})
 	setKey(t, strict, "a", "x", keyLong)
+	setKey(t, lax, "c", "x", keyLong)
 	learn := func(policy string) {
 		t.Helper()
 		keyRaw(t, client, "CONFIG", "SET", "maxmemory-policy", policy)
@@ -265,6 +266,19 @@ func TestKeyPolicyChanges(t *testing.T) {
 		if strings.Count(text, "level=WARN") != 1 || strings.Count(text, "level=INFO") != 1 {
 			t.Errorf("%s logged %q, want a warning and the all-clear", who, text)
 		}
+	}
+}
+
+// TestOpenWithoutAQuestion: who accepts any policy opens a namespace without asking for
+// it; a server that is silent keeps nobody.
+func TestOpenWithoutAQuestion(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})
+	client := server.Client(t)
+	keyRaw(t, client, "CONFIG", "RESETSTAT")
+	openKeysOn(t, client, "n", KeysConfig{AllowEvictable: true})
+	if got, asked := server.Info("commandstats")["cmdstat_info"]; asked {
+		t.Errorf("INFO was asked for: %s", got)
 	}
 }
 

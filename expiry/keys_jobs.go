@@ -2,7 +2,6 @@ package expiry
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -61,17 +60,14 @@ func (k *Keys) reap(ctx context.Context, base string) (int, error) {
 	return k.ask(ctx, k.scripts.reap, base, strconv.Itoa(reapPerShard))
 }
 
-// PolicyJob returns the job that looks at what the servers may evict. Every Set
-// does so once a minute; the job learns sooner of a policy that has changed. While
-// it is an allkeys-* policy, Set fails with [ErrEvictable], or only warns with
+// PolicyJob returns the job that has the servers asked what they may evict, if what
+// is known is a second old; Set does so once a minute. It waits for no server: what
+// they say is known to the next slice, which has worked if that is a change. While one
+// has an allkeys-* policy, Set fails with [ErrEvictable], or only warns with
 // AllowEvictable. It is well again when the policy is.
 func (k *Keys) PolicyJob() millrace.Job {
 	return millrace.Job{Name: "expiry.keys_policy:" + k.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
-		changed, err := k.policy.Look(ctx, time.Second)
-		if err != nil && !errors.Is(err, ErrEvictable) {
-			return millrace.Idle, err
-		}
-		if changed {
+		if k.policy.Changed(ctx, time.Second) {
 			return millrace.Worked, nil
 		}
 		return millrace.Idle, nil

@@ -46,7 +46,7 @@ type Cache struct {
 
 	hold, patience time.Duration
 
-	outage outage
+	outage *outage
 	full   atomic.Bool   // whether Redis refuses values for want of memory, as last heard
 	slots  chan struct{} // one for each computation that runs while Redis does not answer
 
@@ -153,7 +153,7 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 		name: name, cfg: cfg, keys: keys, leases: leases,
 		holder: fmt.Sprintf("%s, process %d", host, os.Getpid()),
 		hold:   hold, patience: patience,
-		outage:  outage{epoch: time.Now()},
+		outage:  newOutage(client),
 		slots:   make(chan struct{}, cfg.Concurrency),
 		flights: make(map[string]*flight),
 	}, nil

@@ -71,8 +71,9 @@
 //     [Cache.Forget] takes the lease from whoever computes for that reason.
 //   - While Redis does not answer, callers do not fail for it: each process
 //     computes by itself, one computation a key and [Config].Concurrency in all, and
-//     keeps nothing. It asks Redis again once a second. When Redis is full, the
-//     same, save that what is stored is found.
+//     keeps nothing. It asks Redis again once a second. On a Cluster that is so for
+//     each server, and the values and leases on others are used. When Redis is
+//     full, the same, save that what is stored is found.
 //
 // # The wrinkle
 //

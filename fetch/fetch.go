@@ -121,7 +121,7 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 // look returns what is stored for a key. What accept refuses is not there. The
 // error says that Redis did not answer, or not what it should.
 func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
-	if !c.outage.asks() {
+	if !c.outage.asks(key) {
 		return entry{}, errSkipped
 	}
 	asking, cancel := context.WithTimeout(ctx, c.patience)
@@ -129,11 +129,11 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 	stored, left, err := c.keys.Get(asking, key)
 	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
 		if ctx.Err() == nil {
-			c.trouble(ctx, err)
+			c.trouble(ctx, key, err)
 		}
 		return entry{}, err
 	}
-	c.answered(ctx)
+	c.answered(ctx, key)
 	if err != nil {
 		return entry{}, nil
 	}

@@ -20,7 +20,7 @@ func (c *Cache) hire(ctx context.Context, key string, wait time.Duration) (*leas
 		Wait: wait, MaxHold: c.cfg.Timeout + c.hold, Metadata: c.holder,
 	})
 	if err != nil && !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
-		c.trouble(ctx, err)
+		c.leaseTrouble(ctx, key, err)
 	}
 	return held, err
 }
@@ -43,7 +43,7 @@ func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entr
 		_, err = c.keys.Set(storing, key, e.seal(), e.lifetime(), expiry.SetKeyConfig{})
 	}
 	if err != nil {
-		c.trouble(ctx, err)
+		c.trouble(ctx, key, err)
 	} else {
 		c.full.Store(false)
 	}
@@ -61,7 +61,7 @@ func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, store
 	deleting, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	if _, err := c.keys.Delete(deleting, key); err != nil {
-		c.trouble(ctx, err)
+		c.trouble(ctx, key, err)
 	}
 }
 

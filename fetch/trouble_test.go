@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -96,6 +97,58 @@ func TestOutage(t *testing.T) {
 				t.Errorf("the end is logged %d times, want once", got)
 			}
 		})
+	}
+}
+
+// TestSilentServer: one server of a Cluster that is silent is no outage of the others,
+// whether it should have had a value or a lease. It is logged once.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Cluster(t, 3, 0)
+	servers.HoldFailovers()
+	silent := servers.Nodes[1]
+	has := func(tag string) bool { return servers.MasterOf("{"+tag+"}") == silent }
+	find := func(ok func(name string) bool) string {
+		t.Helper()
+		name := ""
+		redistest.Eventually(t, "there is a name", func() bool {
+			name = redistest.Name(t)
+			return ok(name)
+		})
+		return name
+	}
+	name := find(func(name string) bool { return !has(prefix + name) })
+	var log journal
+	c := openOn(t, servers.Client(t), name, Config{Logger: log.logger()})
+	shard := func(key string) string {
+		return fmt.Sprintf("%s%s/%d", prefix, name, crc32.ChecksumIEEE([]byte(key))%expiry.ShardsDefault)
+	}
+	there := find(func(key string) bool { return has(shard(key)) })
+	elsewhere := find(func(key string) bool { return !has(shard(key)) && !has(c.leaseName(key)) })
+	another := find(func(key string) bool { return !has(shard(key)) && !has(c.leaseName(key)) })
+	leased := find(func(key string) bool { return shard(key) == shard(elsewhere) && has(c.leaseName(key)) })
+	s := &source{value: "v"}
+	want(t, c, there, s, "v", Miss, nil)
+	want(t, c, elsewhere, s, "v", Miss, nil)
+
+	c.patience = patience
+	silent.Pause()
+	want(t, c, there, s, "v", Bypass, nil)
+	want(t, c, elsewhere, s, "v", Hit, nil)
+	want(t, c, leased, s, "v", Bypass, nil)
+	want(t, c, elsewhere, s, "v", Hit, nil)
+	want(t, c, another, s, "v", Miss, nil)
+	want(t, c, there, s, "v", Bypass, nil)
+	if got := log.count("redis does not answer"); got != 1 {
+		t.Errorf("logged %d times, want once", got)
+	}
+	silent.Resume()
+	redistest.Eventually(t, "the value there is found", func() bool {
+		r, err := Get(t.Context(), c, there, s.load)
+		return err == nil && r.Outcome == Hit
+	})
+	if got := log.count("redis answers again"); got != 1 {
+		t.Errorf("the end is logged %d times, want once", got)
 	}
 }
 

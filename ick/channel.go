@@ -24,7 +24,7 @@ const (
 	maxConsumer = 64
 
 	// glance is for how long a producer relies on what it knows of a channel
-	// before it looks again. It need not look at all to be safe.
+	// before it looks again, in the background. It need not look at all to be safe.
 	glance = time.Second
 
 	// glancePatience is how long such a look may take.
@@ -42,6 +42,8 @@ type Channel struct {
 	name string
 	cfg  ChannelConfig
 	run  script.Runner
+
+	glancing chan struct{} // held by a look in the background
 
 	mu     sync.Mutex
 	icks   []*Ick // by index; as many as were used
@@ -106,9 +108,10 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		return nil, ErrConfig.Saying("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
 	}
 	c := &Channel{
-		name: name,
-		cfg:  cfg,
-		run:  script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
+		name:     name,
+		cfg:      cfg,
+		run:      script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
+		glancing: make(chan struct{}, 1),
 	}
 	_, err := c.ick(0) // its settings are those of all
 	return c, err
@@ -149,7 +152,7 @@ func (c *Channel) ick(index int) (*Ick, error) {
 
 // Resize changes how many Icks the channel has, from 1 to [MaxSize], and creates
 // a channel that does not exist. Growing and shrinking are done when it returns,
-// and no mark is moved: producers learn of it within a second, and consumers
+// and no mark is moved: producers learn of it within a second or so, and consumers
 // serve what is in Icks that are no longer used until those are empty.
 //
 // A member that waits when its Ick changes may be marked again in the other one,
@@ -172,6 +175,12 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 // and consumers first: those that go on create it anew. It returns how many
 // marks were lost, parked ones included. Repeating finishes what was begun.
 func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
+	select {
+	case c.glancing <- struct{}{}: // a look would create the channel anew
+		defer func() { <-c.glancing }()
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
 	s, err := c.Stats(ctx)
 	if errors.Is(err, ErrNotFound) {
 		return 0, nil
@@ -195,27 +204,39 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 	return s.Total + s.Parked, err
 }
 
-// look returns what is known of the channel, asking again if that is old. What
-// is old is still good: an Ick that is no longer used refuses marks.
+// look returns what is known of the channel, and has it asked for again if that is
+// old. What is old is still good: an Ick that is no longer used refuses marks.
 func (c *Channel) look(ctx context.Context) (roll, error) {
 	c.mu.Lock()
 	known, due := c.roll, time.Since(c.looked) >= glance
-	if due && known.size > 0 {
-		c.looked = time.Now() // one caller looks
-	}
 	c.mu.Unlock()
-	switch {
-	case !due:
-		return known, nil
-	case known.size == 0:
+	if known.size == 0 {
 		return c.reload(ctx)
 	}
-	within, cancel := context.WithTimeout(ctx, glancePatience)
-	defer cancel()
-	if fresh, err := c.reload(within); err == nil {
-		return fresh, nil
+	if due {
+		c.glance(context.WithoutCancel(ctx))
 	}
 	return known, nil
+}
+
+// glance asks for the channel's roll in the background, unless somebody does. Marks
+// may go to a server that answers while the one with the roll does not.
+func (c *Channel) glance(ctx context.Context) {
+	select {
+	case c.glancing <- struct{}{}:
+	default:
+		return
+	}
+	go func() {
+		defer func() { <-c.glancing }()
+		within, cancel := context.WithTimeout(ctx, glancePatience)
+		defer cancel()
+		if _, err := c.reload(within); err != nil {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			c.looked = time.Now() // and not again at once
+		}
+	}()
 }
 
 // reload asks for the channel's roll, and creates a channel that is not there.

@@ -46,8 +46,8 @@
 //     the lease until its deadline or its release. Memory pressure does not end
 //     a lease under noeviction and every volatile-* policy; a server with an
 //     allkeys-* policy is refused with [ErrEvictable], because it can promise
-//     nothing. What it may evict is read from INFO; if it does not say, a warning
-//     is logged.
+//     nothing. What it may evict is read from INFO, in the background after the
+//     first call; if it does not say, a warning is logged.
 //   - A lease that expired even once is lost: no refresh brings it back.
 //   - Fences grow with each acquisition of a name.
 //   - Every call may be repeated after a lost reply: an acquire with the same

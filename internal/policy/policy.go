@@ -3,19 +3,14 @@ package policy
 import (
 	"context"
 	"log/slog"
-	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
 )
-
-// fresh is for how long a verdict holds.
-const fresh = time.Minute
 
 // Config says what is at stake.
 type Config struct {
@@ -29,143 +24,77 @@ type Config struct {
 	// Allow turns the refusal into a warning.
 	Allow bool
 
-	// Logger is told of every change, but not of a refusal at the first look,
+	// Logger is told of every change, but not of a refusal by the first verdict,
 	// which the caller has as an error.
 	Logger *slog.Logger
 }
 
 // Watch is what one structure knows of its servers. It is safe for concurrent
-// use.
+// use, and needs no closing.
 type Watch struct {
 	cfg    Config
 	client rueidis.Client
-	last   atomic.Pointer[verdict]
-	turn   chan struct{} // held by the one who asks
+	limits limits
+
+	verdict atomic.Pointer[verdict] // nil before the first
+	told    atomic.Pointer[verdict] // what Changed went by last
+
+	mu      sync.Mutex
+	decided chan struct{} // closed when the refresh under way has decided; nil when none is
+
+	nodes map[string]*node // by address; the refresh under way has it
 }
 
-// verdict is what the servers said at one time.
+// limits are the times that a Watch goes by.
+type limits struct {
+	fresh time.Duration // for how long the answer of a node holds
+	wait  time.Duration // for how long a call waits for answers
+	probe time.Duration // for how long a node may take to answer
+}
+
+// A call of package fetch does without Redis after a second, so that the wait for
+// other servers must be well below.
+var standard = limits{fresh: time.Minute, wait: time.Second / 2, probe: 10 * time.Second}
+
+// verdict is what calls go by.
 type verdict struct {
-	at    time.Time
-	state state
-	err   error // the refusal, unless it is allowed
+	state   state
+	refusal error     // nil unless the state is evictable, or if that is allowed
+	at      time.Time // when it was made
+	due     time.Time // when a node is to be probed again
 }
-
-// state is what a verdict comes to.
-type state int
-
-const (
-	well state = iota
-	silent
-	evictable
-)
 
 // New returns a watch over the servers of a client. It does not ask them.
 func New(client rueidis.Client, cfg Config) *Watch {
-	return &Watch{cfg: cfg, client: client, turn: make(chan struct{}, 1)}
+	return &Watch{cfg: cfg, client: client, limits: standard, nodes: make(map[string]*node)}
 }
 
-// Check returns the refusal if a server may evict any key. It asks if what is
-// known is a minute old.
+// Check returns the refusal if a server may evict any key, as far as is known. It
+// waits for servers only if there is no verdict yet, or none of the last two
+// minutes, and then for half a second at most.
 func (w *Watch) Check(ctx context.Context) error {
-	if v := w.known(fresh); v != nil {
-		return v.err
-	}
-	_, err := w.Look(ctx, fresh)
-	return err
-}
-
-// Look is Check for what is known no longer than age. It reports whether it found
-// a change.
-func (w *Watch) Look(ctx context.Context, age time.Duration) (changed bool, err error) {
-	select {
-	case w.turn <- struct{}{}:
-		defer func() { <-w.turn }()
-	case <-ctx.Done():
-		return false, context.Cause(ctx)
-	}
-	if v := w.known(age); v != nil {
-		return false, v.err
-	}
-	v, say, err := w.ask(ctx)
-	if v == nil {
-		return false, err
-	}
-	before := w.last.Swap(v)
+	v, now := w.verdict.Load(), time.Now()
 	switch {
-	case before != nil && before.state == v.state:
-		return false, v.err
-	case before == nil && v.state == well:
-	case before == nil && v.err != nil: // the caller is told
-	default:
-		say()
+	case v == nil || now.Sub(v.at) >= 2*w.limits.fresh:
+		select {
+		case <-w.refresh(ctx, w.limits.fresh):
+			v = w.verdict.Load()
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	case now.After(v.due):
+		w.refresh(ctx, w.limits.fresh)
 	}
-	return before != nil, v.err
+	return v.refusal
 }
 
-// known returns the verdict unless it is older than age or there is none.
-func (w *Watch) known(age time.Duration) *verdict {
-	if v := w.last.Load(); v != nil && time.Since(v.at) < age {
-		return v
+// Changed reports whether the state has changed since it was called before, and
+// starts a refresh if the verdict is older than age. It waits for no server.
+func (w *Watch) Changed(ctx context.Context, age time.Duration) bool {
+	v := w.verdict.Load()
+	if v == nil || time.Since(v.at) >= age {
+		w.refresh(ctx, age)
 	}
-	return nil
-}
-
-// ask asks every server, and returns what to log if the verdict is a change. There
-// is none if a server does not answer, and an error only if ctx has ended: the
-// call that needs the verdict will say what the trouble is, and the next one asks
-// again.
-func (w *Watch) ask(ctx context.Context) (v *verdict, say func(), err error) {
-	v = &verdict{at: time.Now()}
-	say = func() {
-		w.cfg.Logger.InfoContext(ctx, w.cfg.Many+" are safe here again: no server may evict any key")
-	}
-	for addr, node := range w.client.Nodes() {
-		found, err := read(ctx, node)
-		_, answered := rueidis.IsRedisErr(err)
-		switch {
-		case ctx.Err() != nil:
-			return nil, nil, context.Cause(ctx)
-		case err != nil && (!answered || retry.Transient(err)):
-			return nil, nil, nil
-		case strings.HasPrefix(found, "allkeys-"):
-			v.state = evictable
-			v.err = w.cfg.Refusal.Saying("the server may evict %s before its time: its maxmemory-policy is %s", w.cfg.One, found)
-			refusal := v.err
-			say = func() {
-				w.cfg.Logger.WarnContext(ctx, w.cfg.Many+" are not safe here", "server", addr, "error", refusal)
-			}
-		case found == "" && v.state == well:
-			v.state = silent
-			say = func() {
-				w.cfg.Logger.WarnContext(ctx, "the server does not say whether it may evict "+w.cfg.Many+
-					"; make sure that its maxmemory-policy is noeviction or volatile-*", "server", addr, "error", err)
-			}
-		}
-	}
-	if w.cfg.Allow {
-		v.err = nil
-	}
-	return v, say, nil
-}
-
-// read returns the maxmemory-policy of one server, noeviction if it has no limit,
-// and nothing if it does not say.
-func read(ctx context.Context, node rueidis.Client) (string, error) {
-	info, err := script.Prompt(ctx, func(ctx context.Context) (string, error) {
-		return node.Do(ctx, node.B().Info().Section("memory").Build()).ToString()
-	})
-	if err != nil {
-		return "", err
-	}
-	found := ""
-	for line := range strings.Lines(info) {
-		line = strings.TrimSpace(line)
-		if line == "maxmemory:0" {
-			return "noeviction", nil
-		}
-		if value, ok := strings.CutPrefix(line, "maxmemory_policy:"); ok {
-			found = value
-		}
-	}
-	return found, nil
+	before := w.told.Swap(v)
+	return before != nil && before.state != v.state
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -25,6 +24,32 @@ func watch(client rueidis.Client, allow bool) (*Watch, *bytes.Buffer) {
 		Refusal: errRefused, One: "a thing", Many: "things", Allow: allow,
 		Logger: slog.New(slog.NewTextHandler(logged, nil)),
 	}), logged
+}
+
+// refreshed has all nodes probed that are not left alone, and returns the refusal.
+func refreshed(t *testing.T, w *Watch) error {
+	t.Helper()
+	redistest.Eventually(t, "no refresh is under way", func() bool { return !w.refreshing() })
+	w.refresh(t.Context(), 0)
+	redistest.Eventually(t, "the refresh is over", func() bool { return !w.refreshing() })
+	return w.Check(t.Context())
+}
+
+// refreshing reports whether a refresh is under way.
+func (w *Watch) refreshing() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.decided != nil
+}
+
+// age makes all that is known so much older. No refresh may be under way.
+func (w *Watch) age(by time.Duration) {
+	v := *w.verdict.Load()
+	v.at, v.due = v.at.Add(-by), v.due.Add(-by)
+	w.verdict.Store(&v)
+	for _, n := range w.nodes {
+		n.at = n.at.Add(-by)
+	}
 }
 
 func set(t *testing.T, client rueidis.Client, args ...string) {
@@ -102,7 +127,7 @@ func TestRights(t *testing.T) {
 	}
 	w, logged := watch(as("noinfo"), false)
 	for range 2 {
-		if _, err := w.Look(t.Context(), 0); err != nil {
+		if err := refreshed(t, w); err != nil {
 			t.Errorf("Check without INFO = %v", err)
 		}
 	}
@@ -130,41 +155,62 @@ func TestChanges(t *testing.T) {
 	} {
 		set(t, client, "CONFIG", "SET", "maxmemory-policy", step.policy)
 		before := w.Check(t.Context())
-		changed, err := w.Look(t.Context(), 0)
-		if changed != step.changed || errors.Is(err, errRefused) != step.refuse {
-			t.Errorf("%s: Look = %v, %v, want changed: %v, refused: %v", step.policy, changed, err, step.changed, step.refuse)
-		}
 		if i > 0 && step.changed && errors.Is(before, errRefused) == step.refuse {
 			t.Errorf("%s: a fresh verdict was not kept", step.policy)
 		}
-		if after := w.Check(t.Context()); errors.Is(after, errRefused) != step.refuse {
-			t.Errorf("%s: Check after Look = %v", step.policy, after)
+		if err := refreshed(t, w); errors.Is(err, errRefused) != step.refuse {
+			t.Errorf("%s: Check = %v, want it refused: %v", step.policy, err, step.refuse)
+		}
+		for _, want := range []bool{step.changed, false} {
+			if got := w.Changed(t.Context(), time.Hour); got != want {
+				t.Errorf("%s: Changed = %v, want %v", step.policy, got, want)
+			}
 		}
 		wantLog(t, logged, step.warnings, step.infos)
-		if _, err := lax.Look(t.Context(), 0); err != nil {
-			t.Errorf("%s: a Look that allows = %v", step.policy, err)
+		if err := refreshed(t, lax); err != nil {
+			t.Errorf("%s: a Check that allows = %v", step.policy, err)
 		}
 		wantLog(t, laxLogged, step.warnings, step.infos)
 	}
 }
 
-// TestVerdictGetsOld: Check asks again after a minute.
-func TestVerdictGetsOld(t *testing.T) {
+// TestChangedRefreshes: what is older than asked for is asked for again, and the next
+// call reports it.
+func TestChangedRefreshes(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"}).Client(t)
 	w, _ := watch(client, false)
-	if err := w.Check(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	redistest.Eventually(t, "there is a verdict", func() bool {
+		return !w.Changed(t.Context(), time.Hour) && w.told.Load() != nil
+	})
 	set(t, client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
-	w.last.Store(&verdict{at: time.Now().Add(-fresh)})
+	redistest.Eventually(t, "the change is seen", func() bool { return w.Changed(t.Context(), time.Millisecond) })
 	if err := w.Check(t.Context()); !errors.Is(err, errRefused) {
 		t.Errorf("Check = %v, want the refusal", err)
 	}
 }
 
-// TestOneAsks: those who want a verdict at the same time share one look.
-func TestOneAsks(t *testing.T) {
+// TestVerdictGetsOld: a call has it made anew in the background and goes by the one
+// that there is. After twice the time, in which nobody called, it waits.
+func TestVerdictGetsOld(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"}).Client(t)
+	w, _ := watch(client, false)
+	wantRefused(t, "at first", w, false)
+	set(t, client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	redistest.Eventually(t, "the refresh is over", func() bool { return !w.refreshing() })
+	w.age(standard.fresh + time.Second)
+	wantRefused(t, "with an old verdict", w, false)
+	redistest.Eventually(t, "the change is seen", func() bool { return errors.Is(w.Check(t.Context()), errRefused) })
+	set(t, client, "CONFIG", "SET", "maxmemory-policy", "noeviction")
+	redistest.Eventually(t, "the refresh is over", func() bool { return !w.refreshing() })
+	w.age(2 * standard.fresh)
+	wantRefused(t, "with a verdict that is too old", w, false)
+}
+
+// TestFirstCallsShare: those who want the first verdict at the same time share one
+// look.
+func TestFirstCallsShare(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
@@ -181,28 +227,5 @@ func TestOneAsks(t *testing.T) {
 	running.Wait()
 	if got := server.Info("commandstats")["cmdstat_info"]; !strings.HasPrefix(got, "calls=1,") {
 		t.Errorf("INFO was asked for: %s, want one call", got)
-	}
-}
-
-// TestServerIsGone: no verdict comes of it, and the next one asks again.
-func TestServerIsGone(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})
-	w, logged := watch(server.Client(t), false)
-	server.Kill()
-	if err := w.Check(t.Context()); err != nil {
-		t.Errorf("Check without a server = %v, want nil", err)
-	}
-	wantLog(t, logged, 0, 0)
-	server.Restart()
-	redistest.Eventually(t, "the server is asked again", func() bool {
-		return errors.Is(w.Check(t.Context()), errRefused)
-	})
-	server.Pause()
-	defer server.Resume()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	if _, err := w.Look(ctx, 0); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Look at a server that does not answer = %v, want the context's end", err)
 	}
 }

@@ -129,6 +129,15 @@ func (c *ClusterServers) Client(t testing.TB, changes ...func(*rueidis.ClientOpt
 // URL returns the nodes' addresses in rueidis.ParseURL's syntax.
 func (c *ClusterServers) URL() string { return seeds(c.Nodes, nil) }
 
+// HoldFailovers has no node count as failed from now on: one that is silent keeps
+// its slots, and the others serve theirs.
+func (c *ClusterServers) HoldFailovers() {
+	c.t.Helper()
+	for _, node := range c.Nodes {
+		c.must(node, "CONFIG", "SET", "cluster-node-timeout", "86400000")
+	}
+}
+
 // MasterOf returns the living node that serves a key, as the cluster sees it
 // now.
 func (c *ClusterServers) MasterOf(key string) *Server {
