@@ -74,7 +74,7 @@ func TestProblems(t *testing.T) {
 		{context.Canceled, 503, "unavailable"},
 		{fleet.ErrUnavailable.With(dial), 503, "unavailable"},
 		{fleet.ErrReadOnly, 503, "read_only"},
-		{fleet.ErrUncertain, 503, "uncertain"},
+		{millrace.ErrUncertain, 503, "uncertain"},
 		{fleet.ErrStranger, 503, "stranger"},
 		{fleet.ErrClosed, 503, "closed"},
 		{&scatter.PartialError{Servers: 3, Answered: 2, Missing: []string{"c"}, Errs: []error{io.EOF}}, 503, "partial"},
