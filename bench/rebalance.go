@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
@@ -142,7 +143,7 @@ func (l *loaded) fill(ctx context.Context, beside int) error {
 func (l *loaded) write(ctx context.Context, key, value string) error {
 	for {
 		err := l.f.Client().Do(ctx, l.f.Client().B().Set().Key(key).Value(value).Build()).Error()
-		if !errors.Is(err, fleet.ErrUncertain) {
+		if !errors.Is(err, millrace.ErrUncertain) {
 			return err
 		}
 	}

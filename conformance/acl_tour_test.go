@@ -31,7 +31,7 @@ var tour = []stop{
 	{name: "fetch", walk: walkFetch},
 	{name: "tracker", walk: walkTracker},
 	{name: "counters", walk: walkCounters, of: []string{"a counter, set or list"}},
-	{name: "answers that make room", walk: walkAnswers, of: []string{"a counter, set or list"}},
+	{name: "answers that make room", walk: walkAnswers},
 	{name: "totals", walk: walkTotals},
 	{name: "doctor", walk: walkDoctor, may: []string{"config|get", "config"}},
 	{name: "survey", walk: walkSurvey},

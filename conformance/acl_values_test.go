@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/tracker"
@@ -187,12 +188,12 @@ func walkCounters(w *walker) {
 
 // walkAnswers has remembered answers, which are said to be old, make room for others.
 func walkAnswers(w *walker) {
-	sc := w.counters()
-	defer sc.Close()
-	answers := "mr:scatter:{" + w.name + "}:req"
+	q := w.queue(fairqueue.Config{})
+	answers := "mr:queue:{" + w.name + "}:req"
 	w.did("HSET", answers, "since", "1")
 	w.until("old answers make room", func() (bool, error) {
-		w.fill(sc)
+		_, err := q.Write(w, fairqueue.Draft{Tenant: "a"})
+		w.must("Write", err)
 		n, err := w.others("EXISTS", answers+"_before").AsInt64()
 		return n == 1, err
 	})

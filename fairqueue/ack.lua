@@ -1,33 +1,28 @@
--- fairqueue.ack(K) id {stream message count entry ...} ... -> {number, ...}
+-- fairqueue.ack(K) {stream message count entry ...} ... -> {number, ...}
 --
 -- Removes messages that were handled, memory and all. An entry whose message
 -- became visible again and was taken up, or that was acknowledged already, is
 -- stale and changes nothing.
 --
+-- Needs    version, lane
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
 -- ARGV     groups, each one of a stream: its index; the id of the message, in a
 --          group of one entry whose message moved, or ''; how many entries; the
 --          entries. At most 1,000 entries in all, 100 in a group
--- ARGV     last, the number of the try
 -- Reply    which entries are stale, by their number in the call from 1 on
 -- Cost     O(1) an entry
--- Repeat   harmless: the answer is replayed by id
-local id = ARGV[1]
+-- Repeat   harmless: the lane knows the answer
 local found = redis.call('HMGET', K, 'version', 'group')
 local group, no = found[2], refused(found[1])
 if no then
   return no
 end
-if ARGV[#ARGV] ~= '1' then
-  local before = reqid_recall(id)
-  if before then
-    local stale = {}
-    for number in string.gmatch(before, '%d+') do
-      stale[#stale + 1] = tonumber(number)
-    end
-    return stale
+if answered then
+  local before = {}
+  for number in string.gmatch(answered, '%d+') do
+    before[#before + 1] = tonumber(number)
   end
+  return before
 end
 
 -- Which of a stream's entries were just acknowledged, when not all of them were.
@@ -52,7 +47,7 @@ local function acknowledged(key, entries)
 end
 
 redis.call('HLEN', K .. ':places')
-local stale, acked, number, at = {}, 0, 0, 2
+local gone, acked, number, at = {}, 0, 0, 1
 while at < #ARGV do
   local message, first, last = ARGV[at + 1], at + 3, at + 2 + tonumber(ARGV[at + 2])
   local key, wanted = K .. ':s:' .. ARGV[at], last - at - 2
@@ -66,7 +61,7 @@ while at < #ARGV do
       if were[j] then
         redis.call('XDEL', key, entry)
       else
-        stale[#stale + 1] = number + j
+        gone[#gone + 1] = number + j
       end
     end
   end
@@ -77,6 +72,6 @@ while at < #ARGV do
 end
 if acked > 0 then
   redis.call('HINCRBY', K, 'acked', acked)
-  reqid_remember(id, table.concat(stale, ' '))
+  answer(table.concat(gone, ' '))
 end
-return stale
+return gone

@@ -8,7 +8,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -22,7 +21,7 @@ import (
 // a tenant with messages in old and in new streams has turns in both for a while,
 // and its own messages come out of order.
 //
-// Errors: [ErrConfig], [ErrBroken], [ErrVersion], millrace.ErrFull.
+// Errors: [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 	if streams < 1 || streams > MaxStreams {
 		return ErrConfig.Saying("a queue has 1 to %d streams, not %d", MaxStreams, streams)
@@ -30,29 +29,28 @@ func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 	if perTenant < 0 || perTenant > streams {
 		return ErrConfig.Saying("a tenant has 1 to %d streams, not %d", streams, perTenant)
 	}
-	values, err := q.call(ctx, q.scripts.resize, strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group,
+	reply, err := q.call(ctx, "resize", strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group,
 		strconv.Itoa(q.cfg.PerTenant))
 	if err != nil {
 		return err
 	}
-	now, err := integers(values)
-	if err != nil {
-		return err
+	now := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
+	if reply.Err() == nil {
+		q.reshape(now)
 	}
-	q.reshape(shape{streams: int(now[0]), perTenant: int(now[1])})
-	return nil
+	return reply.Err()
 }
 
 // Pause switches reading off, for all processes. Messages in flight may be
-// finished, and writing goes on. Errors: [ErrNotFound], [ErrBroken],
-// [ErrVersion].
+// finished, and writing goes on. Errors: [ErrNotFound], [millrace.ErrBroken],
+// [millrace.ErrVersion].
 func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, "1") }
 
 // Resume switches reading on again, and wakes readers.
 func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, "0") }
 
 func (q *Queue) pause(ctx context.Context, on string) error {
-	n, err := q.count(ctx, q.scripts.pause, on)
+	n, err := q.count(ctx, "pause", on)
 	if err == nil && n == 0 {
 		err = ErrNotFound
 	}
@@ -63,7 +61,7 @@ func (q *Queue) pause(ctx context.Context, on string) error {
 // flight, what is dead. Stop writers and readers first. It returns how many keys
 // there were.
 func (q *Queue) Delete(ctx context.Context) (int, error) {
-	return q.count(ctx, q.scripts.delete, strconv.Itoa(MaxStreams))
+	return q.count(ctx, "delete", strconv.Itoa(MaxStreams))
 }
 
 // DeadMessage is a message that was delivered too often, or that its handler gave
@@ -106,7 +104,7 @@ func (q *Queue) deadPage(ctx context.Context, from string) (page []DeadMessage, 
 		return c.Do(ctx, c.B().Xrange().Key(baseKey(q.name)+":dead").Start(from).End("+").Count(deadPageSize).Build()).AsXRange()
 	})
 	if err != nil {
-		return nil, "", named(err)
+		return nil, "", q.run.Name(err)
 	}
 	for _, one := range entries {
 		died, err := timeOf(one.ID)
@@ -130,11 +128,7 @@ func (q *Queue) deadPage(ctx context.Context, from string) (page []DeadMessage, 
 // without their deadline, and returns how many of them were dead.
 func (q *Queue) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return q.eachDead(ctx, ids, func(some []string) (int, error) {
-		values, err := q.call(ctx, q.scripts.redrive, append([]string{reqid.Next(ctx)}, some...)...)
-		if err != nil {
-			return 0, err
-		}
-		done, err := integers(values)
+		done, err := q.integers(ctx, "redrive", some...)
 		n := 0
 		for _, one := range done {
 			n += int(one)
@@ -146,7 +140,7 @@ func (q *Queue) Redrive(ctx context.Context, ids ...string) (int, error) {
 // Purge forgets dead messages for good, and returns how many of them were dead.
 func (q *Queue) Purge(ctx context.Context, ids ...string) (int, error) {
 	return q.eachDead(ctx, ids, func(some []string) (int, error) {
-		return q.count(ctx, q.scripts.purge, some...)
+		return q.count(ctx, "purge", some...)
 	})
 }
 

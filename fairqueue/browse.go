@@ -3,14 +3,12 @@ package fairqueue
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
+	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/shuffleshard"
 )
 
@@ -82,7 +80,7 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 // return fewer than Max, or none, and Next all the same: the end is where that is
 // empty. Beside that it takes as long as the queue has streams.
 //
-// Errors: [ErrNotFound], [ErrConfig], [ErrBroken], [ErrVersion].
+// Errors: [ErrNotFound], [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -97,47 +95,30 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 		}
 		args = stored.appendShard(args, cfg.Tenant)
 	}
-	values, err := q.call(ctx, q.scripts.browse, args...)
-	switch {
-	case err != nil:
-		return Page{}, err
-	case len(values) == 0:
-		return Page{}, ErrNotFound
-	case len(values) == 1:
-		return Page{}, fmt.Errorf("fairqueue.browse answered one value")
-	}
-	now, err := values[0].AsInt64()
+	reply, err := q.call(ctx, "browse", args...)
 	if err != nil {
 		return Page{}, err
 	}
-	page := Page{Messages: make([]Browsed, 0, len(values)-2)}
-	if page.Next, err = values[1].ToString(); err != nil {
-		return Page{}, err
+	now := reply.MilliTime()
+	if now.IsZero() && reply.Err() == nil {
+		return Page{}, ErrNotFound
 	}
-	for _, v := range values[2:] {
-		one, err := readBrowsed(v, time.UnixMilli(now), cfg.Place)
-		if err != nil {
-			return Page{}, err
-		}
-		page.Messages = append(page.Messages, one)
+	page := Page{Next: reply.Text(), Messages: make([]Browsed, 0, reply.Len())}
+	for reply.More() {
+		message := reply.List()
+		page.Messages = append(page.Messages, readBrowsed(message, now, cfg.Place))
+		reply.Join(message)
+	}
+	if err := reply.Err(); err != nil {
+		return Page{}, err
 	}
 	return page, nil
 }
 
 // readBrowsed reads {stream, entry, {field, value, ...}} of a message that was
 // there at now, and {..., consumer, idle} of one in flight.
-func readBrowsed(v rueidis.RedisMessage, now time.Time, place Place) (b Browsed, err error) {
-	values, err := v.ToArray()
-	if err != nil || len(values) != 3 && len(values) != 5 {
-		return b, fmt.Errorf("fairqueue.browse answered %d values for a message (%w)", len(values), err)
-	}
-	stream, err1 := values[0].AsInt64()
-	id, err2 := values[1].ToString()
-	fields, err3 := values[2].AsStrMap()
-	if err := cmp.Or(err1, err2, err3); err != nil {
-		return b, err
-	}
-	e := entry{stream: int(stream), id: id, fields: fields}
+func readBrowsed(reply *script.Reply, now time.Time, place Place) (b Browsed) {
+	e := entry{stream: int(reply.Int()), id: reply.Text(), fields: reply.Fields()}
 	message, garbled := e.message(now)
 	b.Message = message
 	b.Receipt, b.PickupDelay = "", 0
@@ -145,22 +126,19 @@ func readBrowsed(v rueidis.RedisMessage, now time.Time, place Place) (b Browsed,
 		b.Attempt-- // that would be the next one
 	}
 	if place == Delayed {
-		if fields[fieldID] == "" {
-			b.ID = id + ".d"
+		if e.fields[fieldID] == "" {
+			b.ID = e.id + ".d"
 		}
 		garbled = cmp.Or(garbled, e.moment(fieldDue, &b.Until))
 	}
 	if garbled != nil {
 		b.Garbled = garbled.Error()
 	}
-	if len(values) == 5 {
-		consumer, err1 := values[3].ToString()
-		idle, err2 := values[4].AsInt64()
-		reader, visibility := readConsumer(consumer)
-		b.Consumer, b.Until = reader, now.Add(visibility-time.Duration(idle)*time.Millisecond)
-		err = cmp.Or(err1, err2)
+	if reply.More() {
+		reader, visibility := readConsumer(reply.Text())
+		b.Consumer, b.Until = reader, now.Add(visibility-reply.Millis())
 	}
-	return b, err
+	return b
 }
 
 // readConsumer reads the name of a consumer in a pending list: the reader's, a
@@ -175,7 +153,7 @@ func readConsumer(text string) (reader string, visibility time.Duration) {
 }
 
 // Shard returns the indexes of a tenant's streams in ascending order, as the queue
-// is now. Errors: [ErrNotFound], [ErrConfig], [ErrBroken], [ErrVersion].
+// is now. Errors: [ErrNotFound], [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Shard(ctx context.Context, tenant string) ([]int, error) {
 	if tenant == "" || len(tenant) > maxLabel {
 		return nil, ErrConfig.Saying("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
@@ -191,19 +169,16 @@ func (q *Queue) Shard(ctx context.Context, tenant string) ([]int, error) {
 
 // stored asks Redis for the queue's shape.
 func (q *Queue) stored(ctx context.Context) (shape, error) {
-	values, err := q.call(ctx, q.scripts.shape)
+	reply, err := q.call(ctx, "shape")
 	if err != nil {
 		return shape{}, err
 	}
-	if len(values) == 0 {
+	s := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
+	if err := reply.Err(); err != nil {
+		return shape{}, err
+	}
+	if s.streams == 0 {
 		return shape{}, ErrNotFound
 	}
-	n, err := integers(values)
-	if err == nil && len(n) != 2 {
-		err = fmt.Errorf("fairqueue.shape answered %d values", len(n))
-	}
-	if err != nil {
-		return shape{}, err
-	}
-	return shape{streams: int(n[0]), perTenant: int(n[1])}, nil
+	return s, nil
 }

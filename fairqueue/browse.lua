@@ -4,6 +4,7 @@
 -- other in the order of their entries, and a message that stays keeps its entry: so
 -- where one page ended is where the next one begins.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  place: 'waiting', 'in_flight', or 'delayed' for those set aside
 -- ARGV[2]  max: how many messages, at most 1,000

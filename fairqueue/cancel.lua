@@ -1,26 +1,22 @@
--- fairqueue.cancel(K) id message [message ...] -> {where, ...}
+-- fairqueue.cancel(K) message [message ...] -> {where, ...}
 --
 -- Removes messages that are not done yet, wherever they are: set aside, waiting
 -- or in flight. The reader of one in flight learns of it when it extends its
 -- time.
 --
+-- Needs    move, lane
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
 -- ARGV     ids of messages, at most 1,000
--- ARGV     last, the number of the try
 -- Reply    for each message 'd' if it was set aside, 'w' if it waited, 'f' if it
 --          was in flight, '-' if there is no such message any more
 -- Cost     O(log N) a message
--- Repeat   harmless: the answer is replayed by id
-local reply, id = {}, ARGV[1]
-if ARGV[#ARGV] ~= '1' then
-  local before = streams > 0 and reqid_recall(id)
-  if before then
-    for one in string.gmatch(before, '.') do
-      reply[#reply + 1] = one
-    end
-    return reply
+-- Repeat   harmless: the lane knows the answer
+local reply = {}
+if streams > 0 and answered then
+  for one in string.gmatch(answered, '.') do
+    reply[#reply + 1] = one
   end
+  return reply
 end
 
 sound()
@@ -49,10 +45,10 @@ local function cancel(message)
 end
 
 local cancelled = 0
-for j = 2, #ARGV - 1 do
+for j = 1, #ARGV do
   local message = ARGV[j]
-  reply[j - 1] = streams > 0 and cancel(message) or '-'
-  if reply[j - 1] ~= '-' then
+  reply[j] = streams > 0 and cancel(message) or '-'
+  if reply[j] ~= '-' then
     forget(message)
     cancelled = cancelled + 1
   end
@@ -60,6 +56,6 @@ end
 book()
 if cancelled > 0 then
   count('cancelled', cancelled)
-  reqid_remember(id, table.concat(reply))
+  answer(table.concat(reply))
 end
 return reply

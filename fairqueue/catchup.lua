@@ -3,6 +3,7 @@
 -- Does what a reader found to be due: brings back messages whose time has come or
 -- whose reader did not finish in time, and drops streams that are no longer used.
 --
+-- Needs    due
 -- KEYS[1]  K
 -- ARGV[1]  attempts: after this many deliveries a message is dead; 0 for what is
 --          stored

@@ -137,7 +137,7 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 //
 // A server that restarts, fails over, is full or gone does not end it, and
 // neither does a queue that does not exist yet. What does is a queue that is
-// broken or of an unknown version ([ErrBroken], [ErrVersion]) and a client that
+// broken or of an unknown version ([millrace.ErrBroken], [millrace.ErrVersion]) and a client that
 // was closed.
 func (q *Queue) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
@@ -168,7 +168,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler)
 
 // permanent reports whether no repeat can mend an error.
 func permanent(err error) bool {
-	return errors.Is(err, ErrBroken) || errors.Is(err, ErrVersion) || errors.Is(err, rueidis.ErrClosing)
+	return errors.Is(err, millrace.ErrBroken) || errors.Is(err, millrace.ErrVersion) || errors.Is(err, rueidis.ErrClosing)
 }
 
 // consumer is one run of Consume.

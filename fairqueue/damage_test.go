@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -131,8 +132,10 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 	}
 	flying = read(t, q, 1)[0]
 	write(t, q, "a:waits")
-	if err := do(t, client, "HSET", baseKey(q.name)+":req_before", "x", "y").Error(); err != nil {
-		t.Fatal(err)
+	for _, answers := range []string{":lanes:0", ":lanes:1", ":keyed:0", ":keyed:1"} {
+		if err := do(t, client, "HSET", baseKey(q.name)+answers, "x", "y").Error(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	return q, flying, both[0].ID
 }
@@ -143,7 +146,7 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 func TestWrongTypesAreRefusedWhole(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
-	for _, one := range keys("") {
+	for _, one := range library.Patterns(library.Script("delete"), "") {
 		t.Run("key"+one, func(t *testing.T) {
 			t.Parallel()
 			for call := range everyCall(t.Context(), nil, Message{}, "") {
@@ -160,7 +163,7 @@ func TestWrongTypesAreRefusedWhole(t *testing.T) {
 				if err == nil {
 					continue
 				}
-				if !errors.Is(err, ErrBroken) {
+				if !errors.Is(err, millrace.ErrBroken) {
 					t.Errorf("%s: error = %v, want ErrBroken", call, err)
 				}
 				if diff := cmp.Diff(before, dump(t, q)); diff != "" {
@@ -181,7 +184,7 @@ func TestUnknownVersionIsRefused(t *testing.T) {
 	}
 	before := dump(t, q)
 	for name, call := range everyCall(t.Context(), q, flying, deadID) {
-		if err := call(); !errors.Is(err, ErrVersion) && name != "Len" && name != "Dead" {
+		if err := call(); !errors.Is(err, millrace.ErrVersion) && name != "Len" && name != "Dead" {
 			t.Errorf("%s: error = %v, want ErrVersion", name, err)
 		}
 	}
@@ -221,7 +224,7 @@ func TestRecordIsLost(t *testing.T) {
 			}
 			before := dump(t, q)
 			for name, call := range everyCall(t.Context(), q, Message{Receipt: "1:1-1", ID: "1-1.1"}, "1-1.1") {
-				if err := call(); !errors.Is(err, ErrBroken) && name != "Len" && name != "Dead" {
+				if err := call(); !errors.Is(err, millrace.ErrBroken) && name != "Len" && name != "Dead" {
 					t.Errorf("%s: error = %v, want ErrBroken", name, err)
 				}
 			}
@@ -262,7 +265,7 @@ func TestIndexIsLost(t *testing.T) {
 			seen := map[string]bool{}
 			for deadline := time.Now().Add(time.Second); time.Now().Before(deadline) && len(seen) < 4; {
 				some, err := q.Read(t.Context(), ReadConfig{Max: 10, Block: 50 * time.Millisecond, Visibility: 100 * time.Millisecond})
-				if errors.Is(err, ErrBroken) {
+				if errors.Is(err, millrace.ErrBroken) {
 					return
 				}
 				for _, m := range some {
@@ -295,7 +298,7 @@ func TestDamagedQueueIsQuiet(t *testing.T) {
 			}
 			for range 3 {
 				messages, err := q.Read(t.Context(), ReadConfig{Max: 10})
-				if errors.Is(err, ErrBroken) {
+				if errors.Is(err, millrace.ErrBroken) {
 					return
 				}
 				ack(t, q, messages...)

@@ -3,19 +3,15 @@
 -- Readers have it done for their own queue, and upkeep for those that nobody
 -- reads.
 --
--- Needs  K, due, delayed, later, places: keys
---        stream_key, streams, span, group, now, count, in_flight, field_of: as
---        in open
---        waits_in, come, go, left, waiting: as in waits
---        put, again, finish, bury, call_at: as in move
--- Gives  tend_due(attempts): brings back messages whose time has come or whose
---        reader did not finish in time; a message with so many deliveries is
---        dead. Returns how many wait again. Looks at 4,000 entries in flight and
---        moves about 200 at most
---        mend_index(): counts what waits from the streams, and finds messages
---        that the keys due and delayed do not lead to
---        drop_streams(): drops up to 8 streams that are no longer used and empty;
---        returns how many
+-- Needs    move
+-- Gives    tend_due(attempts): brings back messages whose time has come or whose
+--          reader did not finish in time; a message with so many deliveries is
+--          dead. Returns how many wait again. Looks at 4,000 entries in flight and
+--          moves about 200 at most
+--          mend_index(): counts what waits from the streams, and finds messages
+--          that the keys due and delayed do not lead to
+--          drop_streams(): drops up to 8 streams that are no longer used and empty;
+--          returns how many
 local function bring_back(budget)
   local brought = 0
   for _, entry in ipairs(redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'LIMIT', 0, budget)) do

@@ -51,20 +51,4 @@ var (
 		Message: "there is no such queue",
 		Hint:    "A queue begins with its first write; see which there are with: millrace queue ls",
 	}
-
-	// ErrBroken means that a key of the queue is missing or of a wrong type.
-	// Nothing was changed.
-	ErrBroken = &millrace.Error{
-		Code:    "broken",
-		Message: "the queue is broken",
-		Hint:    "Look at its keys; Delete removes them whatever they hold.",
-	}
-
-	// ErrVersion means that the queue was written in a version that this one does
-	// not know. Nothing was changed.
-	ErrVersion = &millrace.Error{
-		Code:    "unknown_version",
-		Message: "the queue's version is not 1",
-		Hint:    "Use the Millrace that wrote it.",
-	}
 )

@@ -3,6 +3,7 @@
 -- Keeps messages invisible for longer, counted from now. It may be shorter than
 -- what was left. Whoever extends, the message stays under its reader's name.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  visibility: in milliseconds
 -- ARGV     receipts, 'stream:entry' or 'stream:entry:message', at most 1,000

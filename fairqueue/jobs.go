@@ -32,7 +32,7 @@ func TendJob(client rueidis.Client) millrace.Job {
 		if err != nil {
 			return false, err
 		}
-		n, err := q.count(ctx, q.scripts.tend)
+		n, err := q.count(ctx, "tend")
 		return n > 0, err
 	}
 	return millrace.Job{Name: "fairqueue.tend", Slice: rounds.Slice}

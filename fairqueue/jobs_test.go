@@ -9,6 +9,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // TestTendJob does what is due in queues that nobody reads.
@@ -95,9 +97,9 @@ func TestGoneConsumersAreForgotten(t *testing.T) {
 		t.Errorf("consumers = %d, want none forgotten within a minute", got)
 	}
 	// The same with a minute that is a millisecond.
-	short := withTend(t, "> 60000", "> 1")
+	upkeep := script.Runner{Client: client, Scripts: scripttest.Without(t, library, "> 60000", "> 1")}
 	redistest.Eventually(t, "the one who is gone is forgotten", func() bool {
-		if _, err := q.run.Run(t.Context(), short, baseKey("x")); err != nil {
+		if _, err := upkeep.Run(t.Context(), "tend", baseKey("x")); err != nil {
 			t.Fatal(err)
 		}
 		return consumers() == 1

@@ -12,8 +12,8 @@ import (
 // since a call costs the server more than what most do in it. One that is alone
 // goes out at once; those that come while two are under way go out together with
 // the next, 1,000 items at most. A shared call keeps the values of the context of
-// its first caller, and no caller's end ends it. A call whose request ids come from
-// a seed goes alone: what shares it would be asked under ids that are not its own.
+// its first caller, and no caller's end ends it. A call whose requests come from a
+// seed goes alone: what shares it would be asked as a request that is not its own.
 type joint[In, Out any] struct {
 	call func(context.Context, []In) ([]Out, error) // answers one Out for each In
 

@@ -17,26 +17,6 @@ const keyPrefix = "mr:queue:{"
 // group, cursor, paused, and counters.
 func baseKey(name string) string { return keyPrefix + name + "}" }
 
-// keys returns all keys of the queue with that base key. A star stands for the
-// index of a stream.
-func keys(base string) []string {
-	return []string{
-		base,
-		base + ":s:*",        // streams: the messages that wait or are in flight
-		base + ":waits",      // string: how many wait in each stream, four bytes each
-		base + ":due",        // sorted set: stream, or d for those set aside -> when to look after it
-		base + ":delayed",    // sorted set: entry of later -> when it is due
-		base + ":later",      // stream: messages that are set aside
-		base + ":places",     // hash: message -> where its entry is, for those that moved
-		base + ":dead",       // stream: messages that were delivered too often
-		base + ":dedupe",     // hash: dedupe id -> message
-		base + ":dedupes",    // sorted set: dedupe id -> until when it counts
-		base + ":wake",       // list: tokens for readers that wait
-		base + ":req",        // hash: answers by request id, see package reqid
-		base + ":req_before", // hash: the same, the ones before
-	}
-}
-
 // nameOf returns the name of the queue with that base key, and whether it is one.
 func nameOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, keyPrefix)

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/script"
 	"github.com/redis/rueidis"
 )
 
@@ -117,33 +118,23 @@ type entry struct {
 
 // readRound reads {{stream, {{entry, {field, value, ...}}, ...}}, ...} and returns
 // one entry of each stream in turn, as they were taken.
-func readRound(reply rueidis.RedisMessage) ([]entry, error) {
-	round, err := reply.ToArray()
-	if err != nil {
-		return nil, err
+func readRound(reply *script.Reply) []entry {
+	round, all := reply.List(), 0
+	streams := make([][]entry, 0, round.Len())
+	for round.More() {
+		stream := round.List()
+		index, list := int(stream.Int()), stream.List()
+		entries := make([]entry, 0, list.Len())
+		for list.More() {
+			e := list.List()
+			entries = append(entries, entry{stream: index, id: e.Text(), fields: e.Fields()})
+			list.Join(e)
+		}
+		stream.Join(list)
+		round.Join(stream)
+		streams, all = append(streams, entries), all+len(entries)
 	}
-	streams, all := make([][]entry, len(round)), 0
-	for i, one := range round {
-		values, err := one.ToArray()
-		if err != nil {
-			return nil, err
-		}
-		if len(values) != 2 {
-			return nil, fmt.Errorf("a queue answered %d values for a stream, want 2", len(values))
-		}
-		index, err := values[0].AsInt64()
-		if err != nil {
-			return nil, err
-		}
-		list, err := values[1].AsXRange()
-		if err != nil {
-			return nil, err
-		}
-		for _, e := range list {
-			streams[i] = append(streams[i], entry{stream: int(index), id: e.ID, fields: e.FieldValues})
-		}
-		all += len(list)
-	}
+	reply.Join(round)
 	entries := make([]entry, 0, all)
 	for turn := 0; len(entries) < all; turn++ {
 		for _, s := range streams {
@@ -152,7 +143,7 @@ func readRound(reply rueidis.RedisMessage) ([]entry, error) {
 			}
 		}
 	}
-	return entries, nil
+	return entries
 }
 
 // message returns the message of an entry that was delivered at now.

@@ -17,7 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script/scripttest"
 	"github.com/millrace/millrace/shuffleshard"
 )
 
@@ -812,19 +812,6 @@ func (c *machine) finish(r *rapid.T) {
 	}
 }
 
-// loadScripts makes the server know the scripts, so that no EVALSHA is answered
-// with NOSCRIPT.
-func loadScripts(t *testing.T, client rueidis.Client, s *scripts) {
-	t.Helper()
-	for _, one := range []*script.Script{
-		s.write, s.read, s.catchup, s.ack, s.nack, s.extend, s.cancel, s.resize, s.pause, s.stats, s.browse, s.shape, s.redrive, s.purge, s.delete,
-	} {
-		if err := client.Do(t.Context(), client.B().ScriptLoad().Script(one.Source()).Build()).Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // TestModel plays random histories on a server, through a proxy that executes and
 // then loses replies, and with MILLRACE_SOAK on miniredis, which is slow at it.
 func TestModel(t *testing.T) {
@@ -832,7 +819,7 @@ func TestModel(t *testing.T) {
 	server := redistest.Shared(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	straight := server.Client(t)
-	loadScripts(t, straight, standardScripts)
+	scripttest.Load(t, straight, library)
 	mini := miniClient(t)
 	never := func(*rapid.T) func() bool { return func() bool { return false } }
 	sometimes := func(r *rapid.T) func() bool {

@@ -4,19 +4,17 @@
 -- is a new entry at the end of a stream. So each delivery has an entry of its own,
 -- and a receipt that names the entry is good for that delivery only.
 --
--- Needs  K: key
---        stream_key, count, group: as in open
---        come: as in waits
--- Gives  due, delayed, later, places, dead: keys
---        put(i, fields): an entry at the end of stream i
---        again(id, attempts, fields): the fields of a message's next entry
---        finish(i, entry): an entry of stream i that was delivered is gone;
---        whether it was in flight
---        forget(id): where a message is need not be known any more
---        bury(fields, id, attempts, i, reason): a message of stream i is dead
---        set_aside(fields, id, attempts, at, i): a message waits for its time, and
---        then goes into stream i
---        call_at(what, at): there is something to do for what, no later than at
+-- Needs    waits
+-- Gives    due, delayed, later, places, dead: keys
+--          put(i, fields): an entry at the end of stream i
+--          again(id, attempts, fields): the fields of a message's next entry
+--          finish(i, entry): an entry of stream i that was delivered is gone;
+--          whether it was in flight
+--          forget(id): where a message is need not be known any more
+--          bury(fields, id, attempts, i, reason): a message of stream i is dead
+--          set_aside(fields, id, attempts, at, i): a message waits for its time, and
+--          then goes into stream i
+--          call_at(what, at): there is something to do for what, no later than at
 local due, delayed, later = K .. ':due', K .. ':delayed', K .. ':later'
 local places, dead = K .. ':places', K .. ':dead'
 

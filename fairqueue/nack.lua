@@ -1,43 +1,39 @@
--- fairqueue.nack(K) id how delay attempts reason receipt [receipt ...] -> {1 or 0, ...}
+-- fairqueue.nack(K) how delay attempts reason receipt [receipt ...] -> {1 or 0, ...}
 --
 -- Hands messages back: because they failed, or because nobody is there any more
 -- to whom they could be handed. A failed one comes again after the delay, or is
 -- dead when it was delivered often enough.
 --
+-- Needs    move, lane
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
--- ARGV[2]  how: 'failed'; 'dead' for one that is not worth another try; 'unread',
+-- ARGV[1]  how: 'failed'; 'dead' for one that is not worth another try; 'unread',
 --          which counts no attempt
--- ARGV[3]  delay: in milliseconds
--- ARGV[4]  attempts: after this many deliveries a message is dead; 0 for what is
+-- ARGV[2]  delay: in milliseconds
+-- ARGV[3]  attempts: after this many deliveries a message is dead; 0 for what is
 --          stored
--- ARGV[5]  reason: for people
+-- ARGV[4]  reason: for people
 -- ARGV     receipts, 'stream:entry' or 'stream:entry:message', at most 1,000
--- ARGV     last, the number of the try
 -- Reply    for each receipt 2 if its message is dead now, 1 if it comes again, 0
 --          if it is stale
 -- Cost     O(log N) a receipt
--- Repeat   harmless: the answer is replayed by id
-local reply, id = {}, ARGV[1]
+-- Repeat   harmless: the lane knows the answer
+local reply = {}
 if streams == 0 then
-  for j = 6, #ARGV - 1 do
-    reply[j - 5] = 0
+  for j = 5, #ARGV do
+    reply[j - 4] = 0
   end
   return reply
 end
-if ARGV[#ARGV] ~= '1' then
-  local before = reqid_recall(id)
-  if before then
-    for one in string.gmatch(before, '%d') do
-      reply[#reply + 1] = tonumber(one)
-    end
-    return reply
+if answered then
+  for one in string.gmatch(answered, '%d') do
+    reply[#reply + 1] = tonumber(one)
   end
+  return reply
 end
 sound()
-local how, delay, attempts, reason = ARGV[2], tonumber(ARGV[3]), limit(ARGV[4]), ARGV[5]
+local how, delay, attempts, reason = ARGV[1], tonumber(ARGV[2]), limit(ARGV[3]), ARGV[4]
 local back = 0
-for j = 6, #ARGV - 1 do
+for j = 5, #ARGV do
   local index, entry = string.match(ARGV[j], '^(%d+):([%d%-]+)')
   local i = tonumber(index)
   local lost = redis.call('XRANGE', stream_key(i), entry, entry)[1]
@@ -70,7 +66,7 @@ end
 book()
 count('moved', back)
 if #reply > 0 then
-  reqid_remember(id, table.concat(reply))
+  answer(table.concat(reply))
 end
 if delay > 0 then
   redis.pcall('LPUSH', K .. ':wake', '1')

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // holders returns who has which message, by the messages' ids.
@@ -106,10 +108,10 @@ func TestManyNames(t *testing.T) {
 		t.Errorf("a name takes %d bytes, want some 300", each)
 	}
 	const look = "for _, one in ipairs(redis.call('XINFO', 'CONSUMERS', key, group)) do"
-	counted := withTend(t, look, "redis.call('HINCRBY', K, 'looks', 1) "+look)
+	upkeep := script.Runner{Client: q.run.Client, Scripts: scripttest.Without(t, library, look, "redis.call('HINCRBY', K, 'looks', 1) "+look)}
 	const visits = 200
 	for range visits {
-		if _, err := q.run.Run(t.Context(), counted, baseKey("x")); err != nil {
+		if _, err := upkeep.Run(t.Context(), "tend", baseKey("x")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -117,9 +119,9 @@ func TestManyNames(t *testing.T) {
 	if err != nil || looks > visits/3 {
 		t.Errorf("upkeep looked at %d names %d times of %d (%v), want one of ten", names, looks, visits, err)
 	}
-	short := withTend(t, "> 60000", "> 1")
+	upkeep.Scripts = scripttest.Without(t, library, "> 60000", "> 1")
 	redistest.Eventually(t, "the names are forgotten", func() bool {
-		if _, err := q.run.Run(t.Context(), short, baseKey("x")); err != nil {
+		if _, err := upkeep.Run(t.Context(), "tend", baseKey("x")); err != nil {
 			t.Fatal(err)
 		}
 		return size() < 20_000
@@ -134,7 +136,7 @@ func TestReadersWhoCameLater(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	proxy := redistest.NewProxy(t, server.Addr())
 	q, straight := openOn(t, proxy.Client(t), "x", Config{}), openOn(t, server.Client(t), "x", Config{})
-	loadScripts(t, straight.run.Client, standardScripts)
+	scripttest.Load(t, straight.run.Client, library)
 	calls := func() (n int) {
 		if _, err := fmt.Sscanf(server.Info("commandstats")["cmdstat_evalsha"], "calls=%d,", &n); err != nil {
 			return 0 // none yet

@@ -3,22 +3,21 @@
 -- Refuses what is not a queue of this version. The record is read first, so that
 -- one of a wrong type ends the script here.
 --
--- Needs  K: key
---        refused: as in version
--- Gives  stream_key(i): the key of stream i
---        streams, per, span: how many streams writers use, how many a tenant has,
---        how many may hold messages; 0 when there is no queue
---        group, cursor, paused: the consumer group, the stream whose turn is
---        next, whether reading is off
---        counted_in, counted_out: how many messages came to wait, and went
---        mortal: whether a message ever had a deadline
---        limit(text): how many deliveries a message has, 0 for what is stored
---        expiry: after how long the queue may go, or false
---        clock, now: the server's clock as TIME tells it, and in milliseconds
---        count(field, by), field_of(fields, name): helpers
---        in_flight(): how many messages are, by what was counted
---        sound(): reads every key that indexes messages, so that one of a wrong
---        type ends the script before its first write
+-- Needs    version
+-- Gives    stream_key(i): the key of stream i
+--          streams, per, span: how many streams writers use, how many a tenant has,
+--          how many may hold messages; 0 when there is no queue
+--          group, cursor, paused: the consumer group, the stream whose turn is
+--          next, whether reading is off
+--          counted_in, counted_out: how many messages came to wait, and went
+--          mortal: whether a message ever had a deadline
+--          limit(text): how many deliveries a message has, 0 for what is stored
+--          expiry: after how long the queue may go, or false
+--          clock, now: the server's clock as TIME tells it, and in milliseconds
+--          count(field, by), field_of(fields, name): helpers
+--          in_flight(): how many messages are, by what was counted
+--          sound(): reads every key that indexes messages, so that one of a wrong
+--          type ends the script before its first write
 local function stream_key(i)
   return K .. ':s:' .. i
 end

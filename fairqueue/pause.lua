@@ -3,6 +3,7 @@
 -- Switches reading off or on. Messages in flight may be finished meanwhile, and
 -- writing goes on.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  on: '1' to pause, '0' to resume
 -- Reply    1, or 0 when there is no such queue

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A history plays one way in which a queue could lose a message, double it, or
@@ -479,14 +481,14 @@ func (h *hand) asleep() {
 }
 
 // play plays a history on a queue whose scripts are these.
-func play(t *testing.T, hist history, s *scripts) error {
+func play(t *testing.T, hist history, scripts *script.Library) error {
 	t.Helper()
 	server := redistest.Shared(t)
 	proxy := redistest.NewProxy(t, server.Addr())
 	name := redistest.Name(t)
 	h := &hand{t: t, q: openOn(t, proxy.Client(t), name, hist.cfg), proxy: proxy, watch: openOn(t, server.Client(t), name, hist.cfg)}
-	h.q.scripts, h.watch.scripts = s, s
-	loadScripts(t, h.watch.run.Client, s)
+	h.q.run.Scripts, h.watch.run.Scripts = scripts, scripts
+	scripttest.Load(t, h.watch.run.Client, scripts)
 	err := hist.play(h)
 	return errors.Join(h.err, err)
 }
@@ -497,7 +499,7 @@ func TestHistories(t *testing.T) {
 	for _, hist := range histories {
 		t.Run(hist.name, func(t *testing.T) {
 			t.Parallel()
-			if err := play(t, hist, standardScripts); err != nil {
+			if err := play(t, hist, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -511,7 +513,7 @@ var protections = []struct {
 	histories              []string
 }{
 	{
-		"a repeated call is answered from memory", "return redis.call('HGET', req, id) or redis.call('HGET', req .. '_before', id)", "return false",
+		"a repeated call is answered from memory", "answered = string.sub(last, 28)", "answered = false",
 		[]string{"a write is repeated", "a read is repeated", "an ack is repeated", "a nack is repeated", "a cancel is repeated", "a redrive is repeated"},
 	},
 	{
@@ -540,7 +542,7 @@ var protections = []struct {
 		[]string{"a message that came again is in one place"},
 	},
 	{
-		"the visibility is written down", "local id, consumer = ARGV[1], ARGV[2] .. '/' .. ARGV[3]", "local id, consumer = ARGV[1], ARGV[2] .. '/86400000'",
+		"the visibility is written down", "local consumer, visibility, max = ARGV[1] .. '/' .. ARGV[2]", "local consumer, visibility, max = ARGV[1] .. '/86400000'",
 		[]string{"a reader dies"},
 	},
 	{
@@ -634,7 +636,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 			t.Parallel()
 			for _, name := range p.histories {
 				i := slices.IndexFunc(histories, func(h history) bool { return h.name == name })
-				if err := play(t, histories[i], withScript(t, p.old, p.replacement)); err == nil {
+				if err := play(t, histories[i], scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}

@@ -2,6 +2,7 @@
 --
 -- Forgets dead messages for good.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV     ids of messages, at most 1,000
 -- Reply    how many of them were dead

@@ -11,8 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 const (
@@ -43,13 +42,12 @@ const (
 // Queue is a multi-tenant queue. All of it lies in Redis; a Queue is safe for
 // concurrent use, and several on one name are one queue.
 type Queue struct {
-	name    string
-	cfg     Config
-	run     script.Runner
-	scripts *scripts
-	desk    *desk
-	writes  joint[draft, Written]
-	acks    joint[string, int64]
+	name   string
+	cfg    Config
+	run    script.Runner
+	desk   *desk
+	writes joint[draft, Written]
+	acks   joint[string, int64]
 
 	mu          sync.Mutex
 	shape       shape     // as last seen
@@ -177,11 +175,10 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 		return nil, err
 	}
 	q := &Queue{
-		name:    name,
-		cfg:     cfg,
-		run:     script.Runner{Client: client, Hooks: cfg.Hooks},
-		scripts: standardScripts,
-		shape:   shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
+		name:  name,
+		cfg:   cfg,
+		run:   script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
+		shape: shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
 	}
 	q.desk = newDesk(q)
 	q.writes.call = q.write
@@ -192,34 +189,32 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// call runs a script on the queue and names the errors that scripts answer with.
-func (q *Queue) call(ctx context.Context, s *script.Script, args ...string) ([]rueidis.RedisMessage, error) {
-	reply, err := q.run.Run(ctx, s, baseKey(q.name), args...)
-	if err != nil || reply.IsNil() {
-		return nil, named(err)
-	}
-	return reply.ToArray()
+// call runs a script on the queue.
+func (q *Queue) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
+	return q.run.Run(ctx, name, baseKey(q.name), args...)
 }
 
 // count is call for a script that answers a number.
-func (q *Queue) count(ctx context.Context, s *script.Script, args ...string) (int, error) {
-	reply, err := q.run.Run(ctx, s, baseKey(q.name), args...)
+func (q *Queue) count(ctx context.Context, name string, args ...string) (int, error) {
+	reply, err := q.call(ctx, name, args...)
 	if err != nil {
-		return 0, named(err)
+		return 0, err
 	}
-	n, err := reply.ToInt64()
-	return int(n), err
+	n := reply.Int()
+	return int(n), reply.Err()
 }
 
-// named gives the errors that Redis answers with the names of this package.
-func named(err error) error {
-	switch {
-	case retry.Code(err, "QUEUEVERSION"):
-		return ErrVersion.With(err)
-	case retry.Code(err, "QUEUEBROKEN"), retry.Code(err, "WRONGTYPE"):
-		return ErrBroken.With(err)
+// integers is call for a script that answers a list of them.
+func (q *Queue) integers(ctx context.Context, name string, args ...string) ([]int64, error) {
+	reply, err := q.call(ctx, name, args...)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	list := make([]int64, 0, reply.Len())
+	for reply.More() {
+		list = append(list, reply.Int())
+	}
+	return list, reply.Err()
 }
 
 // shaped returns what is known of the queue's shape.

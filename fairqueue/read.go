@@ -3,11 +3,8 @@ package fairqueue
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/reqid"
@@ -90,7 +87,7 @@ func checkVisibility(d time.Duration) error {
 // handed back, which counts as no attempt.
 //
 // Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused] instead
-// while reading is off; [ErrConfig], [ErrBroken], [ErrVersion].
+// while reading is off; [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -130,49 +127,28 @@ func (q *Queue) take(ctx context.Context, cfg ReadConfig, most int, prefer []int
 	if state == readDamaged {
 		mend = "1"
 	}
-	if _, err := q.count(ctx, q.scripts.catchup, strconv.Itoa(q.cfg.MaxAttempts), mend); err != nil {
+	if _, err := q.count(ctx, "catchup", strconv.Itoa(q.cfg.MaxAttempts), mend); err != nil {
 		return t, err
 	}
 	t, _, err = q.takeOnce(ctx, cfg, most, prefer, "1")
 	return t, err
 }
 
-// takeOnce makes one script call.
+// takeOnce makes one script call. What is read is no part of the request that the
+// caller may repeat.
 func (q *Queue) takeOnce(ctx context.Context, cfg ReadConfig, most int, prefer []int, tended string) (t taken, state string, err error) {
-	args := []string{reqid.New(), cfg.Consumer, millis(cfg.Visibility), strconv.Itoa(most), tended}
+	args := []string{cfg.Consumer, millis(cfg.Visibility), strconv.Itoa(most), tended}
 	for _, stream := range prefer {
 		args = append(args, strconv.Itoa(stream))
 	}
-	values, err := q.call(ctx, q.scripts.read, args...)
+	reply, err := q.call(reqid.With(ctx, ""), "read", args...)
 	if err != nil {
 		return t, "", err
 	}
-	if len(values) < 3 {
-		return t, "", fmt.Errorf("fairqueue.read answered %d values", len(values))
+	state = reply.Text()
+	t.paused, t.pause, t.at = state == readPaused, reply.Millis(), reply.MilliTime()
+	for reply.More() {
+		t.entries = append(t.entries, readRound(reply)...)
 	}
-	if state, err = text(values[0]); err != nil {
-		return t, "", err
-	}
-	numbers, err := integers(values[1:3])
-	if err != nil {
-		return t, "", err
-	}
-	t.paused, t.pause, t.at = state == readPaused, time.Duration(numbers[0])*time.Millisecond, time.UnixMilli(numbers[1])
-	for _, round := range values[3:] {
-		entries, err := readRound(round)
-		if err != nil {
-			return t, "", err
-		}
-		t.entries = append(t.entries, entries...)
-	}
-	return t, state, nil
-}
-
-// text reads a string or an integer as text.
-func text(v rueidis.RedisMessage) (string, error) {
-	if v.IsInt64() {
-		n, err := v.ToInt64()
-		return strconv.FormatInt(n, 10), err
-	}
-	return v.ToString()
+	return t, state, reply.Err()
 }

@@ -1,4 +1,4 @@
--- fairqueue.read(K) id consumer visibility max tended [stream ...] -> {...}
+-- fairqueue.read(K) consumer visibility max tended [stream ...] -> {...}
 --
 -- Takes messages, going round the streams in which some wait, one message a
 -- stream a turn. If something is due in the queue, or is not as it should be, it
@@ -9,40 +9,35 @@
 -- That list is the only record of what is in flight; the key due only says when to
 -- look into it.
 --
+-- Needs    waits, lane
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
--- ARGV[2]  consumer: the reader's name
--- ARGV[3]  visibility: after how many milliseconds messages come again
--- ARGV[4]  max: how many, at most 1,000
--- ARGV[5]  tended: '1' if the caller did just now what was due
+-- ARGV[1]  consumer: the reader's name
+-- ARGV[2]  visibility: after how many milliseconds messages come again
+-- ARGV[3]  max: how many, at most 1,000
+-- ARGV[4]  tended: '1' if the caller did just now what was due
 -- ARGV     streams to take one message each from before all others
--- ARGV     last, the number of the try
 -- Reply    {'1' if paused, '2' if something is due, '3' if a key seems to be lost,
 --          else '0'; milliseconds until something is due or -1; the server's
 --          clock; {{stream, {{entry, {field, value, ...}}, ...}}, ...} for each
 --          round, in which each stream gives one message in turn ...}
 -- Cost     O(1) a message; looks at 1,000 expired ones at most
--- Repeat   harmless: the answer is replayed by id
-local id, consumer = ARGV[1], ARGV[2] .. '/' .. ARGV[3]
-local visibility, max = tonumber(ARGV[3]), tonumber(ARGV[4])
+-- Repeat   harmless: the lane knows the answer
+local consumer, visibility, max = ARGV[1] .. '/' .. ARGV[2], tonumber(ARGV[2]), tonumber(ARGV[3])
 
 if streams == 0 then
   return {'0', -1, now}
 end
 local reply = {paused and '1' or '0', -1, now}
 
-if ARGV[#ARGV] ~= '1' then
-  local before = reqid_recall(id)
-  if before then
-    for round in string.gmatch(before, '[^|]+') do
-      local streams_read = {}
-      for i, first, last in string.gmatch(round, '(%d+) (%S+) (%S+)') do
-        streams_read[#streams_read + 1] = {tonumber(i), redis.call('XRANGE', stream_key(i), first, last)}
-      end
-      reply[#reply + 1] = streams_read
+if answered then
+  for round in string.gmatch(answered, '[^|]+') do
+    local streams_read = {}
+    for i, first, last in string.gmatch(round, '(%d+) (%S+) (%S+)') do
+      streams_read[#streams_read + 1] = {tonumber(i), redis.call('XRANGE', stream_key(i), first, last)}
     end
-    return reply
+    reply[#reply + 1] = streams_read
   end
+  return reply
 end
 if paused then
   return reply
@@ -50,7 +45,7 @@ end
 
 local due = K .. ':due'
 local soonest = tonumber(redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2])
-if ARGV[5] ~= '1' and (soonest and soonest <= now or
+if ARGV[4] ~= '1' and (soonest and soonest <= now or
   span > streams and waits_in(span - 1) == 0 and redis.call('XLEN', stream_key(span - 1)) == 0) then
   reply[1] = '2'
   return reply
@@ -185,7 +180,7 @@ local function close(round)
   end
 end
 
-for arg = 6, #ARGV - 1 do
+for arg = 5, #ARGV do
   local i = tonumber(ARGV[arg])
   if taken < max and waits_in(i) > 0 then
     take({i}, 1)
@@ -250,14 +245,14 @@ if taken > 0 then
   if expiry then
     redis.call('HSET', K, 'touched', now)
   end
-  reqid_remember(id, table.concat(remembered, '|'))
+  answer(table.concat(remembered, '|'))
   return reply
 end
 
 -- Nothing is there. So it is time to compare what the keys say with each other,
 -- since somebody may have deleted one.
 local delayed = redis.call('ZCARD', K .. ':delayed')
-if ARGV[5] ~= '1' and (waiting() > 0 or redis.call('XLEN', K .. ':later') > delayed or
+if ARGV[4] ~= '1' and (waiting() > 0 or redis.call('XLEN', K .. ':later') > delayed or
   delayed > 0 and not redis.call('ZSCORE', due, 'd') or not soonest and in_flight() > 0) then
   reply[1] = '3'
 elseif soonest then

@@ -1,23 +1,19 @@
--- fairqueue.redrive(K) id message [message ...] -> {1 or 0, ...}
+-- fairqueue.redrive(K) message [message ...] -> {1 or 0, ...}
 --
 -- Has dead messages tried again, as if they had never been delivered.
 --
+-- Needs    move, lane
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
 -- ARGV     ids of messages, at most 1,000
--- ARGV     last, the number of the try
 -- Reply    for each message 1, or 0 if it is not dead
 -- Cost     O(log N) a message
--- Repeat   harmless: the answer is replayed by id
-local reply, id = {}, ARGV[1]
-if ARGV[#ARGV] ~= '1' then
-  local before = streams > 0 and reqid_recall(id)
-  if before then
-    for one in string.gmatch(before, '%d') do
-      reply[#reply + 1] = tonumber(one)
-    end
-    return reply
+-- Repeat   harmless: the lane knows the answer
+local reply = {}
+if streams > 0 and answered then
+  for one in string.gmatch(answered, '%d') do
+    reply[#reply + 1] = tonumber(one)
   end
+  return reply
 end
 
 sound()
@@ -43,15 +39,15 @@ local function redrive(message)
 end
 
 local back = 0
-for j = 2, #ARGV - 1 do
-  reply[j - 1] = streams > 0 and redrive(ARGV[j]) or 0
-  back = back + reply[j - 1]
+for j = 1, #ARGV do
+  reply[j] = streams > 0 and redrive(ARGV[j]) or 0
+  back = back + reply[j]
 end
 book()
 count('moved', back)
 count('redriven', back)
 if back > 0 then
-  reqid_remember(id, table.concat(reply))
+  answer(table.concat(reply))
   ring(back)
 end
 return reply

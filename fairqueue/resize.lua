@@ -4,6 +4,7 @@
 -- queue that is not there. Streams that are no longer used are read until they
 -- are empty.
 --
+-- Needs    open
 -- KEYS[1]  K
 -- ARGV[1]  streams: from 1 to 1,024
 -- ARGV[2]  per: how many a tenant has; 0 leaves that as it is

@@ -3,14 +3,10 @@ package fairqueue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // Ack says that messages were handled: they are gone, with their memory. Goroutines
@@ -37,11 +33,7 @@ func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
 // by it, and 0 for a stale one.
 func (q *Queue) ack(ctx context.Context, receipts []string) ([]int64, error) {
 	args, order := grouped(receipts)
-	values, err := q.call(ctx, q.scripts.ack, append([]string{reqid.Next(ctx)}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	stale, err := integers(values)
+	stale, err := q.integers(ctx, "ack", args...)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +95,7 @@ func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...strin
 // nack returns what became of each receipt: 2 for dead, 1 for back, 0 for stale.
 func (q *Queue) nack(ctx context.Context, how string, delay time.Duration, reason string, receipts ...string) (done []int64, all []string, err error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	done, err = q.settle(ctx, q.scripts.nack, []string{how, millis(delay), strconv.Itoa(q.cfg.MaxAttempts), reason}, receipts)
+	done, err = q.settle(ctx, "nack", []string{how, millis(delay), strconv.Itoa(q.cfg.MaxAttempts), reason}, receipts)
 	return done, receipts, err
 }
 
@@ -120,11 +112,7 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string)
 	good := make([]bool, 0, len(receipts))
 	for first := 0; first < len(receipts); first += chunk {
 		args := append([]string{millis(d)}, receipts[first:min(first+chunk, len(receipts))]...)
-		values, err := q.call(ctx, q.scripts.extend, args...)
-		if err != nil {
-			return good, err
-		}
-		done, err := integers(values)
+		done, err := q.integers(ctx, "extend", args...)
 		if err != nil {
 			return good, err
 		}
@@ -135,19 +123,15 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string)
 	return good, nil
 }
 
-// settle runs a script that takes an id, some arguments and receipts.
-func (q *Queue) settle(ctx context.Context, s *script.Script, args, receipts []string) ([]int64, error) {
+// settle runs a script that takes some arguments and receipts.
+func (q *Queue) settle(ctx context.Context, name string, args, receipts []string) ([]int64, error) {
 	if err := checkReceipts(receipts); err != nil {
 		return nil, err
 	}
 	var all []int64
 	for first := 0; first < len(receipts); first += chunk {
-		call := append(append([]string{reqid.Next(ctx)}, args...), receipts[first:min(first+chunk, len(receipts))]...)
-		values, err := q.call(ctx, s, call...)
-		if err != nil {
-			return all, err
-		}
-		done, err := integers(values)
+		call := slices.Concat(args, receipts[first:min(first+chunk, len(receipts))])
+		done, err := q.integers(ctx, name, call...)
 		if err != nil {
 			return all, err
 		}
@@ -198,28 +182,16 @@ func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
 	names := map[string]Place{"d": Delayed, "w": Waiting, "f": InFlight, "-": Nowhere}
 	places := make([]Place, 0, len(ids))
 	for first := 0; first < len(ids); first += chunk {
-		values, err := q.call(ctx, q.scripts.cancel, append([]string{reqid.Next(ctx)}, ids[first:min(first+chunk, len(ids))]...)...)
+		reply, err := q.call(ctx, "cancel", ids[first:min(first+chunk, len(ids))]...)
 		if err != nil {
 			return places, err
 		}
-		for _, v := range values {
-			word, err := v.ToString()
-			if err != nil {
-				return places, err
-			}
-			places = append(places, names[word])
+		for reply.More() {
+			places = append(places, names[reply.Text()])
+		}
+		if reply.Err() != nil {
+			return places, reply.Err()
 		}
 	}
 	return places, nil
-}
-
-func integers(values []rueidis.RedisMessage) ([]int64, error) {
-	list := make([]int64, len(values))
-	for i, v := range values {
-		var err error
-		if list[i], err = v.AsInt64(); err != nil {
-			return nil, fmt.Errorf("a script of a queue answered %v", v)
-		}
-	}
-	return list, nil
 }

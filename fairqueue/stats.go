@@ -2,12 +2,12 @@ package fairqueue
 
 import (
 	"context"
-	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -64,7 +64,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 		return c.Do(ctx, c.B().Hmget().Key(baseKey(q.name)).Field("in", "out").Build()).ToArray()
 	})
 	if err != nil {
-		return 0, named(err)
+		return 0, q.run.Name(err)
 	}
 	var n [2]int64
 	for i := range n {
@@ -72,32 +72,25 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 			continue
 		}
 		if n[i], err = counts[i].AsInt64(); err != nil {
-			return 0, ErrBroken.With(err)
+			return 0, millrace.ErrBroken.With(err)
 		}
 	}
 	return int(max(0, n[0]-n[1])), nil
 }
 
 // Stats looks at the queue and changes nothing. It takes as long as the queue has
-// streams. Errors: [ErrNotFound], [ErrBroken], [ErrVersion].
+// streams. Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	values, err := q.call(ctx, q.scripts.stats)
+	reply, err := q.call(ctx, "stats")
 	if err != nil {
 		return Stats{}, err
 	}
-	if len(values) == 0 {
+	s := Stats{Name: q.name, At: reply.MilliTime()}
+	if s.At.IsZero() && reply.Err() == nil {
 		return Stats{}, ErrNotFound
 	}
-	s := Stats{Name: q.name}
-	head, err := integers(values[:3])
-	if err != nil {
-		return s, err
-	}
-	s.At, s.Delayed, s.Dead = time.UnixMilli(head[0]), int(head[1]), int(head[2])
-	record, err := values[3].AsStrMap()
-	if err != nil {
-		return s, err
-	}
+	s.Delayed, s.Dead = int(reply.Int()), int(reply.Int())
+	record := reply.Fields()
 	number := func(field string) int64 {
 		n, _ := strconv.ParseInt(record[field], 10, 64) // absent is 0
 		return n
@@ -111,34 +104,22 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		Reclaimed: number("reclaimed"), Expired: number("expired"), Cancelled: number("cancelled"),
 		Buried: number("buried"), Redriven: number("redriven"), Purged: number("purged"),
 	}
-	for _, v := range values[4:] {
-		one, err := s.stream(v)
-		if err != nil {
-			return s, err
-		}
+	for reply.More() {
+		stream := reply.List()
+		one := s.stream(stream)
+		reply.Join(stream)
 		s.Waiting += one.Waiting
 		s.InFlight += one.InFlight
 		s.OldestAge = max(s.OldestAge, one.OldestAge)
 		s.Streams = append(s.Streams, one)
 	}
-	return s, nil
+	return s, reply.Err()
 }
 
-func (s Stats) stream(v rueidis.RedisMessage) (StreamStats, error) {
-	values, err := v.ToArray()
-	if err != nil || len(values) != 4 {
-		return StreamStats{}, fmt.Errorf("fairqueue.stats answered %d values for a stream: %w", len(values), err)
+func (s Stats) stream(reply *script.Reply) StreamStats {
+	one := StreamStats{Index: int(reply.Int()), Waiting: int(reply.Int()), InFlight: int(reply.Int())}
+	if oldest := reply.MilliTime(); !oldest.IsZero() {
+		one.OldestAge = max(0, s.At.Sub(oldest))
 	}
-	n, err := integers(values[:3])
-	if err != nil {
-		return StreamStats{}, err
-	}
-	one := StreamStats{Index: int(n[0]), Waiting: int(n[1]), InFlight: int(n[2])}
-	oldest, err := values[3].ToString()
-	if err != nil || oldest == "" {
-		return one, err
-	}
-	ms, err := strconv.ParseInt(oldest, 10, 64)
-	one.OldestAge = max(0, s.At.Sub(time.UnixMilli(ms)))
-	return one, err
+	return one
 }

@@ -2,6 +2,7 @@
 --
 -- Looks and changes nothing.
 --
+-- Needs    waits
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    nil without a queue, else {the server's clock, delayed, dead, {field,

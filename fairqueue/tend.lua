@@ -6,6 +6,9 @@
 -- and did not come for a minute, and removes the queue whole when it was not
 -- touched for the time that it asked for.
 --
+-- Needs    due
+-- Touches  dedupe, dedupes, lanes:0, lanes:1, keyed:0,
+--          keyed:1
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    0 when nothing was due, 1 when something was, 2 when there is probably
@@ -102,8 +105,8 @@ if after and now - tonumber(record[2] or now) > tonumber(after) then
     for i = 0, span - 1 do
       redis.call('UNLINK', stream_key(i))
     end
-    redis.call('UNLINK', K, K .. ':waits', due, delayed, later, places, dead, K .. ':dedupe', K .. ':dedupes', K .. ':wake', req,
-      req .. '_before')
+    redis.call('UNLINK', K, K .. ':waits', due, delayed, later, places, dead, K .. ':dedupe', K .. ':dedupes', K .. ':wake',
+      K .. ':lanes:0', K .. ':lanes:1', K .. ':keyed:0', K .. ':keyed:1')
     return 1
   end
 end

@@ -15,6 +15,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // load writes messages with bodies of their own and counts how often each was
@@ -366,10 +368,10 @@ func TestFullServer(t *testing.T) {
 // when it takes several calls.
 func TestFullServerIsCleanedUp(t *testing.T) {
 	t.Parallel()
-	play := func(s *scripts) error {
+	play := func(scripts *script.Library) error {
 		server := redistest.Start(t, redistest.Options{Policy: "noeviction"})
 		q := openOn(t, server.Client(t), "x", Config{Streams: 1})
-		q.scripts = s
+		q.run.Scripts = scripts
 		drafts := make([]Draft, 1500)
 		for i := range drafts {
 			drafts[i].Tenant = "a"
@@ -388,8 +390,8 @@ func TestFullServerIsCleanedUp(t *testing.T) {
 		_, err := q.Read(t.Context(), ReadConfig{})
 		return err
 	}
-	wantError(t, play(standardScripts), ErrEmpty)
-	wantError(t, play(withScript(t, "redis.call('HDEL', K, '')", "")), millrace.ErrFull) // what the first write is for
+	wantError(t, play(library), ErrEmpty)
+	wantError(t, play(scripttest.Without(t, library, "redis.call('HDEL', K, '')", "")), millrace.ErrFull) // what the first write is for
 }
 
 // TestManyFirstReaders: fifty processes that read a new queue first, all at once,
@@ -604,6 +606,48 @@ func TestRepeatedWriteAcrossAResize(t *testing.T) {
 	if m := read(t, other, 1)[0]; m.ID != id {
 		t.Errorf("message %s, and the writer was told %s", m.ID, id)
 	}
+}
+
+// TestRepeatBehindOthers: a write whose reply is lost is done once, though 25,000 calls of
+// others come before its repeat.
+func TestRepeatBehindOthers(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	proxy := redistest.NewProxy(t, server.Addr())
+	client := server.Client(t)
+	scripttest.Load(t, client, library)
+	other := openOn(t, client, "x", Config{})
+	write(t, other, "a:first")
+	args := other.writeArgs(other.shaped(), []draft{{Draft: Draft{Tenant: "a"}, fields: []string{fieldTenant, "a"}}})
+	const others = 25_000
+	q := openOn(t, proxy.Client(t), "x", Config{Hooks: []millrace.Hook{beforeRepeat(func() {
+		calls := make([]rueidis.Completed, others)
+		for i := range calls {
+			calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).Arg(args...).
+				Arg(fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
+		}
+		for _, result := range client.DoMulti(t.Context(), calls...) {
+			if err := result.Error(); err != nil {
+				t.Error(err)
+			}
+		}
+	})}})
+	lost := proxy.DropReply(evalsha)
+	if _, err := q.Write(t.Context(), Draft{Tenant: "b"}); err != nil || lost.Count() != 1 {
+		t.Fatalf("Write = %v with %d lost replies, want 1", err, lost.Count())
+	}
+	n, err := q.Len(t.Context())
+	want(t, "Len", n, others+2, err)
+}
+
+// beforeRepeat is called before the second try of a call.
+type beforeRepeat func()
+
+func (f beforeRepeat) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	if call.Try == 2 {
+		f()
+	}
+	return ctx, nil
 }
 
 // TestWritesBeforeReadersSleep: two processes found nothing, and before they

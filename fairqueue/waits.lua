@@ -4,15 +4,14 @@
 -- first. So one command brings them all, and the streams in which messages wait
 -- are where a byte is not zero.
 --
--- Needs  K: key
---        counted_in, counted_out, count: as in open
--- Gives  packed: the string as it was
---        waits_in(i): how many wait in stream i
---        come(i, n), go(i, n): n more, or fewer, wait in it
---        came, left: how many did, of all streams
---        waiting(): how many wait in all
---        book(): writes down what come and go did; once, at the end
---        ring(n): tokens for n readers, as many as messages wait, 64 at most
+-- Needs    open
+-- Gives    packed: the string as it was
+--          waits_in(i): how many wait in stream i
+--          come(i, n), go(i, n): n more, or fewer, wait in it
+--          came, left: how many did, of all streams
+--          waiting(): how many wait in all
+--          book(): writes down what come and go did; once, at the end
+--          ring(n): tokens for n readers, as many as messages wait, 64 at most
 local waits = K .. ':waits'
 local packed = redis.call('GET', waits) or ''
 local sizes, changed = {}, {}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // blockedReaders waits until so many processes sleep on the server.
@@ -105,7 +106,7 @@ func TestDeadWokenReader(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	q := openOn(t, server.Client(t), "x", Config{})
-	q.scripts = withScript(t, "redis.pcall('LPUSH', wake, unpack(tokens))", "")
+	q.run.Scripts = scripttest.Without(t, library, "redis.pcall('LPUSH', wake, unpack(tokens))", "")
 	got := make(chan Message)
 	go func() { got <- eventually(t, q) }()
 	blockedReaders(t, server, 1)

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/shuffleshard"
 )
 
@@ -27,7 +27,7 @@ type Written struct {
 // writes again and gets the first one's answer.
 //
 // Errors: [ErrConfig] for a draft that cannot be, before Redis was asked;
-// [ErrBroken], [ErrVersion], millrace.ErrFull, and then nothing was written.
+// [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull, and then nothing was written.
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
 	if err != nil {
@@ -135,35 +135,28 @@ func (q *Queue) carried(ctx context.Context, headers map[string]string) map[stri
 // write makes one script call, and another one when the queue has another shape
 // than was known.
 func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
-	id := reqid.Next(ctx)
+	request := q.run.Request(ctx)
+	defer request.Done()
 	for {
 		known := q.shaped()
-		values, err := q.call(ctx, q.scripts.write, q.writeArgs(id, known, drafts)...)
+		reply, err := q.run.RunRequest(ctx, request, "write", baseKey(q.name), q.writeArgs(known, drafts)...)
 		if err != nil {
 			return nil, err
 		}
-		words := make([]string, len(values))
-		for i, v := range values {
-			if words[i], err = text(v); err != nil {
-				return nil, err
-			}
+		if reply.Text() == "written" {
+			return readWritten(reply, len(drafts))
 		}
-		if len(words) == 3 && words[0] == "resized" {
-			streams, err1 := strconv.Atoi(words[1])
-			per, err2 := strconv.Atoi(words[2])
-			if err1 != nil || err2 != nil || streams < 1 || per < 1 {
-				return nil, fmt.Errorf("fairqueue.write answered the shape %v", words)
-			}
-			q.reshape(shape{streams: streams, perTenant: per})
-			continue
+		now := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
+		if err := reply.Err(); err != nil {
+			return nil, err
 		}
-		return readWritten(words, len(drafts))
+		q.reshape(now)
 	}
 }
 
 // writeArgs are the arguments of the script for so many drafts. Drafts of one
 // tenant share the list of its streams.
-func (q *Queue) writeArgs(id string, known shape, drafts []draft) []string {
+func (q *Queue) writeArgs(known shape, drafts []draft) []string {
 	numbers := make(map[string]string, len(drafts)) // of the tenants, from 1 on
 	var shards []string
 	messages := make([]string, 0, 8*len(drafts))
@@ -182,18 +175,18 @@ func (q *Queue) writeArgs(id string, known shape, drafts []draft) []string {
 		messages = append(messages, number, options, strconv.Itoa(len(d.fields)))
 		messages = append(messages, d.fields...)
 	}
-	args := make([]string, 0, 9+len(shards)+len(messages))
-	args = append(args, id, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
+	args := make([]string, 0, 8+len(shards)+len(messages))
+	args = append(args, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
 		millis(q.cfg.DedupeWindow), q.cfg.expiry(), careful, strconv.Itoa(len(numbers)))
 	return append(append(args, shards...), messages...)
 }
 
 // readWritten reads what the script answers for n drafts.
-func readWritten(words []string, n int) ([]Written, error) {
-	if len(words) != 2 || words[0] != "written" {
-		return nil, fmt.Errorf("fairqueue.write answered %q", words)
+func readWritten(reply *script.Reply, n int) ([]Written, error) {
+	ids := strings.Fields(reply.Text())
+	if err := reply.Err(); err != nil {
+		return nil, err
 	}
-	ids := strings.Fields(words[1])
 	if len(ids) != n {
 		return nil, fmt.Errorf("fairqueue.write answered %d ids for %d messages", len(ids), n)
 	}

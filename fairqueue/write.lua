@@ -1,4 +1,4 @@
--- fairqueue.write(K) id streams per group attempts window expiry careful shards {stream ...} {shard options size field value ...} ... -> {...}
+-- fairqueue.write(K) streams per group attempts window expiry careful shards {stream ...} {shard options size field value ...} ... -> {...}
 --
 -- Writes messages, each to the one of its tenant's streams in which the fewest
 -- wait. A message with a delay is set aside until then.
@@ -6,35 +6,32 @@
 -- Creates the queue if there is none. A writer that computed the tenants' streams
 -- for another number of streams is told, and nothing is written.
 --
+-- Needs    waits, lane
+-- Touches  dedupe, dedupes
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
--- ARGV[2]  streams: the number of streams that the writer knows, or wants for a
+-- ARGV[1]  streams: the number of streams that the writer knows, or wants for a
 --          new queue
--- ARGV[3]  per: the same for how many a tenant has
--- ARGV[4]  group: of a new queue
--- ARGV[5]  attempts: to store, how many deliveries a message has; 0 for no change
--- ARGV[6]  window: for how many milliseconds a dedupe id counts
--- ARGV[7]  expiry: after how many milliseconds without a write or a read an empty
+-- ARGV[2]  per: the same for how many a tenant has
+-- ARGV[3]  group: of a new queue
+-- ARGV[4]  attempts: to store, how many deliveries a message has; 0 for no change
+-- ARGV[5]  window: for how many milliseconds a dedupe id counts
+-- ARGV[6]  expiry: after how many milliseconds without a write or a read an empty
 --          queue may go; 0 for never; with a '!' behind, a full one may, too
--- ARGV[8]  careful: '1' if a message has options
--- ARGV[9]  shards: how many tenants' streams follow
+-- ARGV[7]  careful: '1' if a message has options
+-- ARGV[8]  shards: how many tenants' streams follow
 -- ARGV     for each tenant, its streams, per of them, those preferred first
 -- ARGV     for each message, at most 1,000: which of those shards is its own, from
 --          1 on; '' or its options, 'DELAY TTL NAME', the first two in milliseconds
 --          and 0 for none, and the dedupe id or nothing; how many texts follow;
 --          field, value, ...
--- ARGV     last, the number of the try
 -- Reply    {'resized', streams, per} or {'written', message ids with spaces in
 --          between}; the id of one that was written before under its dedupe id has
 --          a '=' in front
 -- Cost     O(streams of a tenant) a message
--- Repeat   harmless: the answer is replayed by id
-local id, known, known_per = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-if ARGV[#ARGV] ~= '1' then -- also across a resize: what was written is not written again
-  local before = reqid_recall(id)
-  if before then
-    return {'written', before}
-  end
+-- Repeat   harmless: the lane knows the answer
+local known, known_per = tonumber(ARGV[1]), tonumber(ARGV[2])
+if answered then -- also across a resize: what was written is not written again
+  return {'written', answered}
 end
 if streams > 0 and (streams ~= known or per ~= known_per) then
   return {'resized', streams, per}
@@ -43,14 +40,14 @@ end
 -- Everything is looked at before the first write. What streams are is found out
 -- by writing to them: that comes first, and is taken back if one of them fails.
 local later, delayed, dedupe, dedupes = K .. ':later', K .. ':delayed', K .. ':dedupe', K .. ':dedupes'
-if ARGV[8] == '1' then
+if ARGV[7] == '1' then
   sound()
   redis.call('HLEN', dedupe)
   redis.call('ZCARD', dedupes)
 end
 
-local arg, shards = 10, {}
-for s = 1, tonumber(ARGV[9]) do
+local arg, shards = 9, {}
+for s = 1, tonumber(ARGV[8]) do
   local shard = {}
   for j = 1, known_per do
     shard[j] = tonumber(ARGV[arg])
@@ -78,8 +75,7 @@ local function written_before(name)
 end
 
 local ids, fresh, aside, names, dying = {}, {}, {}, {}, false
-local texts = #ARGV - 1
-while arg <= texts do
+while arg <= #ARGV do
   local i, options, last = emptiest(shards[tonumber(ARGV[arg])]), ARGV[arg + 1], arg + 2 + tonumber(ARGV[arg + 2])
   local key, place, message, entry, name = stream_key(i), i, false, nil, ''
   if options == '' then
@@ -140,29 +136,28 @@ if #aside > 0 then
 end
 for name, message in pairs(names) do
   redis.call('HSET', dedupe, name, message)
-  redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[6])), name)
+  redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[5])), name)
   for _, old in ipairs(redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, 10)) do
     redis.call('ZREM', dedupes, old)
     redis.call('HDEL', dedupe, old)
   end
 end
 if streams == 0 then
-  redis.call('HSET', K, 'version', '1', 'streams', known, 'per_tenant', known_per, 'span', known, 'group', ARGV[4], 'cursor', '0',
+  redis.call('HSET', K, 'version', '1', 'streams', known, 'per_tenant', known_per, 'span', known, 'group', ARGV[3], 'cursor', '0',
     'in', '0', 'out', '0')
 end
-if ARGV[5] ~= '0' and ARGV[5] ~= found[10] then
-  redis.call('HSET', K, 'attempts', ARGV[5])
+if ARGV[4] ~= '0' and ARGV[4] ~= found[10] then
+  redis.call('HSET', K, 'attempts', ARGV[4])
 end
 if dying and not mortal then
   redis.call('HSET', K, 'mortal', '1')
 end
-if ARGV[7] ~= '0' or expiry then
-  redis.call('HSET', K, 'expiry', ARGV[7] ~= '0' and ARGV[7] or expiry, 'touched', string.format('%.0f', now))
+if ARGV[6] ~= '0' or expiry then
+  redis.call('HSET', K, 'expiry', ARGV[6] ~= '0' and ARGV[6] or expiry, 'touched', string.format('%.0f', now))
 end
 book()
 count('later', #aside / 2)
-local answer = table.concat(ids, ' ')
-reqid_remember(id, answer)
+local written = answer(table.concat(ids, ' '))
 
 -- A token for each message that waits, for readers that sleep: also for those that
 -- found nothing before and have not gone to sleep yet. One more for what was set
@@ -172,4 +167,4 @@ if #aside > 0 then
   redis.pcall('LTRIM', K .. ':wake', 0, 63)
 end
 ring(came)
-return {'written', answer}
+return {'written', written}

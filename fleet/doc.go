@@ -37,7 +37,7 @@
 //
 //	client   ask directory ──────────── write ───────── reply
 //	         │◀──────── ViewLife ────────▶│◀─ ReplyLimit ─▶│
-//	         │  the map is confirmed      │  later is ErrUncertain
+//	         │  the map is confirmed      │  later is uncertain
 //
 // A client writes only if the directory confirmed its map less than ViewLife ago,
 // counted from before it asked, and takes for done only what was answered within
@@ -57,7 +57,8 @@
 //     many replicas, without it a master that dies takes along what it had not yet
 //     sent.
 //   - A write is sent once. What became of one whose reply was lost nobody knows:
-//     ErrUncertain. The structures of Millrace carry request ids, and repeat it.
+//     [millrace.ErrUncertain]. The structures of Millrace repeat theirs, which take
+//     effect once all the same.
 //   - When the directory cannot be reached the fleet is read-only after ViewLife,
 //     and takes writes again by itself.
 //   - Adding a partition moves nothing and stops nobody but, for some milliseconds,

@@ -41,15 +41,6 @@ var (
 		Hint:    "Reads go on. Look at the directory and at millrace fleet show; the call may be repeated.",
 	}
 
-	// ErrUncertain means that a write was sent and nobody can say whether it lasts:
-	// its reply was lost, or came so late that the master may have been replaced, or
-	// too few replicas have it.
-	ErrUncertain = &millrace.Error{
-		Code:    "uncertain",
-		Message: "nobody can say whether the write lasts",
-		Hint:    "Repeat it if that is harmless, or read what is there.",
-	}
-
 	// ErrStranger means that a server is not the member of the fleet that the
 	// directory says: it was restarted without its data, or another one listens at
 	// its address. It was not written to.

@@ -3,6 +3,8 @@
 -- Replaces the record of a tag if it still is what the caller saw, and keeps count
 -- of the tags that are here.
 --
+-- Needs    member
+-- Touches  tags, none, {*}
 -- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be

@@ -7,14 +7,16 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // unfenced are settings under which the fence never closes.
@@ -76,7 +78,7 @@ func TestStoppedMasterConfirmsNothing(t *testing.T) {
 					switch err := set(ctx, c, fmt.Sprintf("{a}%d", i), "x"); {
 					case err == nil:
 						acknowledged.Add(1)
-					case errors.Is(err, ErrUncertain):
+					case errors.Is(err, millrace.ErrUncertain):
 						late.Add(1)
 					}
 				})
@@ -188,13 +190,14 @@ func TestSilentDirectoryIsWaitedOut(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f := tf.open(Config{})
 	must(t, put(t.Context(), f.Client(), "{a}", "x"))
-	structure := &script.Runner{Client: f.Client()}
-	incr := script.New("incr", "return redis.call('INCR', KEYS[1])")
+	structure := &script.Runner{Client: f.Client(), Scripts: script.Load(fstest.MapFS{
+		"incr.lua": {Data: []byte("-- test.incr(K) -> number\nreturn redis.call('INCR', KEYS[1])")},
+	}, "K:")}
 	tf.dirs.Pause()
 	defer tf.dirs.Resume()
 	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(t.Context(), f.Client(), "{a}", "y"), ErrReadOnly) })
 	time.AfterFunc(4*quick.ViewLife, tf.dirs.Resume)
-	_, err := structure.Run(t.Context(), incr, "{a}n")
+	_, err := structure.Run(t.Context(), "incr", "{a}n")
 	must(t, err)
 }
 
@@ -241,7 +244,7 @@ func TestLostRepliesAreUncertain(t *testing.T) {
 	c, ctx := f.Client(), t.Context()
 	must(t, put(ctx, c, "{a}n", "0"))
 	proxy.DropReply(redistest.Named("INCR"))
-	wantError(t, c.Do(ctx, c.B().Incr().Key("{a}n").Build()).Error(), ErrUncertain)
+	wantError(t, c.Do(ctx, c.B().Incr().Key("{a}n").Build()).Error(), millrace.ErrUncertain)
 	redistest.Eventually(t, "the connection is there again", func() bool {
 		got, err := get(ctx, c, "{a}n")
 		if err == nil && got != "1" {
@@ -252,7 +255,7 @@ func TestLostRepliesAreUncertain(t *testing.T) {
 
 	proxy.DropReply(redistest.Named("INCR"))
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}m").Value("x").Build(), c.B().Incr().Key("{a}n").Build())
-	wantError(t, results[1].Error(), ErrUncertain)
+	wantError(t, results[1].Error(), millrace.ErrUncertain)
 }
 
 // TestLateRepliesAreUncertain: what was done is done, but perhaps by a master that
@@ -266,9 +269,9 @@ func TestLateRepliesAreUncertain(t *testing.T) {
 	c, ctx := f.Client(), t.Context()
 	must(t, put(ctx, c, "{a}", "x"))
 	proxy.Delay(2 * quick.ReplyLimit)
-	wantError(t, set(ctx, c, "{a}", "y"), ErrUncertain)
+	wantError(t, set(ctx, c, "{a}", "y"), millrace.ErrUncertain)
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}").Value("z").Build(), c.B().Get().Key("{a}").Build())
-	wantError(t, results[0].Error(), ErrUncertain)
+	wantError(t, results[0].Error(), millrace.ErrUncertain)
 	if got, err := get(ctx, c, "{a}"); err != nil || got != "z" {
 		t.Errorf("GET = %q, %v, want z: a read may be late", got, err)
 	}
@@ -301,15 +304,15 @@ func TestWaitReplicas(t *testing.T) {
 		t.Errorf("the replica has %q, %v, want x at once", got, err)
 	}
 	tf.copies[0][0].Pause()
-	wantError(t, set(ctx, c, "{a}", "y"), ErrUncertain)
+	wantError(t, set(ctx, c, "{a}", "y"), millrace.ErrUncertain)
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}1").Value("y").Build(), c.B().Set().Key("{a}2").Value("y").Build())
-	wantError(t, results[0].Error(), ErrUncertain)
-	wantError(t, results[1].Error(), ErrUncertain)
+	wantError(t, results[0].Error(), millrace.ErrUncertain)
+	wantError(t, results[1].Error(), millrace.ErrUncertain)
 	tf.copies[0][0].Resume()
 	redistest.Eventually(t, "writes are confirmed again", func() bool { return set(ctx, c, "{a}", "z") == nil })
 
 	two := tf.open(Config{WaitReplicas: 2})
-	wantError(t, set(ctx, two.Client(), "{a}", "x"), ErrUncertain)
+	wantError(t, set(ctx, two.Client(), "{a}", "x"), millrace.ErrUncertain)
 }
 
 // TestCancelledCallsReturn even from a server that hangs.

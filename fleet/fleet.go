@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Reads says which members serve commands that only read.
@@ -37,8 +38,8 @@ type Config struct {
 	ReadYourWrites bool
 
 	// WaitReplicas is how many replicas must have a write before it is a success;
-	// with fewer it is ErrUncertain. Each write then costs a connection of its own
-	// while it waits. Defaults to 0.
+	// with fewer it is millrace.ErrUncertain. Each write then costs a connection of
+	// its own while it waits. Defaults to 0.
 	WaitReplicas int
 
 	// Placements is of how many tags to remember where they are, about 150 bytes
@@ -64,9 +65,9 @@ type Fleet struct {
 	places *cache
 
 	builder rueidis.Builder
-	scripts scripts
 
 	mu        sync.Mutex
+	scripts   *script.Library
 	flight    *flight // the question to the directory that is under way
 	members   map[string]*member
 	closed    bool
@@ -91,7 +92,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
 		dir: dir, cfg: cfg, name: reporter(), start: time.Now(), places: newCache(cfg.Placements),
-		builder: builder(), scripts: theScripts, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
+		builder: builder(), scripts: library, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
 	// Who only reads can begin without the directory's master.
 	err := f.refresh(ctx)

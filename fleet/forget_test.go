@@ -77,7 +77,7 @@ func TestForgottenWhileInUse(t *testing.T) {
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
 			// It was placed before, on the old partition.
-			_, home, err := user.view.Load().partitions[0].placed(ctx, user.scripts.place, tag, fmt.Sprint(m.Epoch), "0", "80", "0")
+			_, home, err := user.view.Load().partitions[0].placed(ctx, "place", tag, fmt.Sprint(m.Epoch), "0", "80", "0")
 			if err != nil || home != 0 {
 				t.Fatalf("place = %d, %v", home, err)
 			}

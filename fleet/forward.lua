@@ -4,6 +4,8 @@
 -- record that stays says where it is. It is so small that a full server has to
 -- take it.
 --
+-- Needs    member
+-- Touches  floor, none, {*}
 -- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be

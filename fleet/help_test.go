@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Settings for tests. By the quick ones the fence is what it is, only faster; by
@@ -96,6 +97,16 @@ func (tf *testFleet) openBy(dir directory.Directory, cfg Config) *Fleet {
 	}
 	tf.t.Cleanup(f.Close)
 	return f
+}
+
+// use has the fleet place tags by other scripts.
+func (f *Fleet) use(scripts *script.Library) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.scripts = scripts
+	for _, p := range f.view.Load().partitions {
+		p.runner.Scripts = scripts
+	}
 }
 
 // change changes the map as an agent would.

@@ -15,17 +15,9 @@ func floorKey(base string) string { return base + ":floor" }
 // tagsKey counts the tags whose data is here.
 func tagsKey(base string) string { return base + ":tags" }
 
-// noKey is never there.
-func noKey(base string) string { return base + ":none" }
-
 // recordKey is the record of a tag: the number of the partition that has it, and
 // behind a space a token while it is about to be forgotten.
 func recordKey(base, tag string) string { return base + ":{" + tag + "}" }
-
-// keys returns all keys of a member, a star standing for any tag.
-func keys(base string) []string {
-	return []string{identityKey(base), floorKey(base), tagsKey(base), noKey(base), recordKey(base, "*")}
-}
 
 // recordedTag returns the tag whose record a key is.
 func recordedTag(key string) (tag string, ok bool) {

@@ -4,10 +4,9 @@
 -- directory says, does not have the identity that the caller expects. It must
 -- neither say that a tag is not here, nor take one.
 --
--- Needs  nothing
--- Gives  K: the base key
---        own: this partition's number
-local K = KEYS[1]
+-- Needs    nothing
+-- Touches  id
+-- Gives    own: this partition's number
 local own = ARGV[2]
 local present = redis.call('GET', K .. ':id')
 if present ~= ARGV[1] .. '/' .. own then

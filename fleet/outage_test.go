@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -413,7 +414,7 @@ func TestAStoppedMasterHoldsUpNobody(t *testing.T) {
 		tf.masters[0].Pause()
 		began := time.Now()
 		err := set(t.Context(), f.Client(), "{a}", "y")
-		if took := time.Since(began); !errors.Is(err, ErrUncertain) || took > 10*time.Second {
+		if took := time.Since(began); !errors.Is(err, millrace.ErrUncertain) || took > 10*time.Second {
 			t.Errorf("%s: a write to a master that was stopped = %v after %v, want it uncertain, and soon", name, err, took)
 		}
 		tf.masters[0].Resume()

@@ -8,10 +8,11 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // partition is a master and its replicas, as one view has them.
@@ -103,7 +104,7 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 		if have, err := results[len(cmds)].AsInt64(); err != nil || have < int64(replicas) {
 			for i := range cmds {
 				if succeeded(results[i]) {
-					results[i] = rueidis.NewErrorResult(ErrUncertain.Saying("%d of %d replicas have the write", have, replicas))
+					results[i] = rueidis.NewErrorResult(millrace.ErrUncertain.Saying("%d of %d replicas have the write", have, replicas))
 				}
 			}
 		}
@@ -119,7 +120,7 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 	if succeeded(result) {
 		if late {
 			p.f.refreshSoon()
-			return rueidis.NewErrorResult(ErrUncertain.Saying("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyLimit))
+			return rueidis.NewErrorResult(millrace.ErrUncertain.Saying("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyLimit))
 		}
 		return result
 	}
@@ -160,7 +161,7 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	if unsent(err) {
 		return ErrUnavailable.Saying("partition %d: %s cannot be reached", p.id, m.addr).With(errors.New(err.Error()))
 	}
-	return ErrUncertain.Saying("partition %d: %s did not answer", p.id, m.addr).With(errors.New(err.Error()))
+	return millrace.ErrUncertain.Saying("partition %d: %s did not answer", p.id, m.addr).With(errors.New(err.Error()))
 }
 
 // read has a member do what changes nothing. If it does not answer, the next one is

@@ -223,7 +223,7 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 			return l, errMoving
 		}
 		if write && (r.mark == forgetting || !found) {
-			outcome, home, err := v.partitions[at].placed(ctx, f.scripts.place, v.placeArgs(l.Tag, at != l.Record)...)
+			outcome, home, err := v.partitions[at].placed(ctx, "place", v.placeArgs(l.Tag, at != l.Record)...)
 			if err != nil {
 				return l, err
 			}
@@ -276,7 +276,7 @@ func (p *partition) place(ctx context.Context, tag string, position uint64) (hom
 	epoch := strconv.FormatInt(p.v.m.Epoch, 10)
 	outcome := "full"
 	if p.phase == directory.Open {
-		if outcome, home, err = p.placed(ctx, p.f.scripts.place, p.v.placeArgs(tag, false)...); err != nil {
+		if outcome, home, err = p.placed(ctx, "place", p.v.placeArgs(tag, false)...); err != nil {
 			return 0, err
 		}
 	}
@@ -285,7 +285,7 @@ func (p *partition) place(ctx context.Context, tag string, position uint64) (hom
 		if err != nil {
 			return 0, err
 		}
-		if outcome, home, err = p.placed(ctx, p.f.scripts.forward, tag, epoch, strconv.Itoa(next)); err != nil {
+		if outcome, home, err = p.placed(ctx, "forward", tag, epoch, strconv.Itoa(next)); err != nil {
 			return 0, err
 		}
 	}
@@ -303,7 +303,7 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 		if q == p || q.phase != directory.Open || q.readOnly {
 			continue
 		}
-		outcome, _, err := q.run(ctx, p.f.scripts.vacancy, limits(p.v.m.Settings)...)
+		outcome, _, err := q.run(ctx, "vacancy", limits(p.v.m.Settings)...)
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)

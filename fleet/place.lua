@@ -7,6 +7,8 @@
 --
 -- Forced is for a tag whose record in another partition says that it is here.
 --
+-- Needs    member, room
+-- Touches  floor, tags, none, {*}
 -- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be

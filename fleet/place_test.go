@@ -14,7 +14,8 @@ import (
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 	"github.com/millrace/millrace/ring"
 )
 
@@ -150,22 +151,18 @@ func tagOwnedBy(t *testing.T, m *directory.Map, id int) string {
 func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
-		name  string
-		wreck func(s string) string
-		homes int
+		name    string
+		scripts *script.Library
+		homes   int
 	}{
-		{"with the floor", func(s string) string { return s }, 1},
-		{"without", func(s string) string { return strings.Replace(s, "tonumber(ARGV[4]) < tonumber(floor)", "false", 1) }, 2},
+		{"with the floor", library, 1},
+		{"without", scripttest.Without(t, library, "tonumber(ARGV[4]) < tonumber(floor)", "false"), 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 0, unfenced)
 			old, ctx := tf.open(Config{}), t.Context()
-			source := tc.wreck(placeSource)
-			if (source != placeSource) != (tc.homes == 2) {
-				t.Fatal("the script has another text than this test expects")
-			}
-			old.scripts.place = script.New("fleet.place", source, memberFragment, roomFragment)
+			old.use(tc.scripts)
 
 			cfg, m := GrowConfig{Option: slowly}, old.Map()
 			m, err := cfg.join(ctx, tf.dir, m, tf.servers(1, 0))
@@ -329,8 +326,7 @@ func TestFullAndNotFullAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 3, 0, calm)
 	one, two, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-	full := script.New("fleet.place", strings.Replace(placeSource, "if full(ARGV[5], ARGV[6]) then", "if true then", 1), memberFragment, roomFragment)
-	one.scripts.place = full
+	one.use(scripttest.Without(t, library, "if full(ARGV[5], ARGV[6]) then", "if true then"))
 	for i := range 50 {
 		var racing sync.WaitGroup
 		for j, f := range []*Fleet{one, two} {
@@ -367,7 +363,7 @@ func TestAForwarderGoesAway(t *testing.T) {
 	v, _, err := f.confirmed(ctx)
 	must(t, err)
 	tag := tagOwnedBy(t, v.m, 0)
-	_, home, err := v.partitions[0].placed(ctx, f.scripts.forward, tag, "1", "1")
+	_, home, err := v.partitions[0].placed(ctx, "forward", tag, "1", "1")
 	if err != nil || home != 1 {
 		t.Fatalf("forward = %d, %v", home, err)
 	}

@@ -208,7 +208,7 @@ func (s *server) counts(ctx context.Context, replicas int) error {
 func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	return retry.Policy{}.Do(ctx, func(int) error {
 		c := s.client
-		commands := []rueidis.Completed{c.B().Eval().Script(raiseScript.Source()).Numkeys(1).Key(baseKey).
+		commands := []rueidis.Completed{c.B().Eval().Script(library.Script("raise").Source()).Numkeys(1).Key(baseKey).
 			Arg(m.Fleet, strconv.Itoa(p.ID), strconv.FormatInt(m.Floor, 10)).Build()}
 		if len(p.Replicas) > 0 {
 			commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(500).Build())

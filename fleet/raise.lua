@@ -2,6 +2,8 @@
 --
 -- Raises the floor: clients whose map is older cannot place a tag here any more.
 --
+-- Needs    member
+-- Touches  floor, none
 -- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be

@@ -2,7 +2,7 @@ package fleet
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,37 +10,14 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet/directory"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
-var (
-	//go:embed member.lua
-	memberFragment string
-	//go:embed room.lua
-	roomFragment string
-	//go:embed place.lua
-	placeSource string
-	//go:embed forward.lua
-	forwardSource string
-	//go:embed vacancy.lua
-	vacancySource string
-	//go:embed raise.lua
-	raiseSource string
-	//go:embed exchange.lua
-	exchangeSource string
-)
+//go:embed *.lua
+var folder embed.FS
 
-// scripts are what members run.
-type scripts struct{ place, forward, vacancy, exchange *script.Script }
-
-var theScripts = scripts{
-	place:    script.New("fleet.place", placeSource, memberFragment, roomFragment),
-	forward:  script.New("fleet.forward", forwardSource, memberFragment),
-	vacancy:  script.New("fleet.vacancy", vacancySource, memberFragment, roomFragment),
-	exchange: script.New("fleet.exchange", exchangeSource, memberFragment),
-}
-
-var raiseScript = script.New("fleet.raise", raiseSource, memberFragment)
+// library holds the scripts that members run.
+var library = script.Load(folder, "K:")
 
 // record is what a partition has written down about a tag: "3", or with a mark
 // behind it "3 -TOKEN".
@@ -135,24 +112,21 @@ func (p *partition) lookUpAt(ctx context.Context, m *member, tag string) (r reco
 
 // run runs one of the scripts above on the master. Its outcome is never that of a
 // stranger.
-func (p *partition) run(ctx context.Context, s *script.Script, args ...string) (outcome, detail string, err error) {
-	reply, err := p.runner.Run(ctx, s, baseKey, append([]string{p.v.m.Fleet, strconv.Itoa(p.id)}, args...)...)
+func (p *partition) run(ctx context.Context, name string, args ...string) (outcome, detail string, err error) {
+	reply, err := p.runner.Run(ctx, name, baseKey, append([]string{p.v.m.Fleet, strconv.Itoa(p.id)}, args...)...)
 	if err != nil {
 		return "", "", err
 	}
-	parts, err := reply.AsStrSlice()
-	if err != nil || len(parts) != 2 {
-		return "", "", fmt.Errorf("%s answered %v: %w", s.Source(), parts, err)
+	outcome, detail = reply.Text(), reply.Text()
+	if outcome == "stranger" {
+		return "", "", p.stranger(detail)
 	}
-	if parts[0] == "stranger" {
-		return "", "", p.stranger(parts[1])
-	}
-	return parts[0], parts[1], nil
+	return outcome, detail, reply.Err()
 }
 
 // placed runs a script whose outcome may be where a tag is.
-func (p *partition) placed(ctx context.Context, s *script.Script, args ...string) (outcome string, home int, err error) {
-	outcome, detail, err := p.run(ctx, s, args...)
+func (p *partition) placed(ctx context.Context, name string, args ...string) (outcome string, home int, err error) {
+	outcome, detail, err := p.run(ctx, name, args...)
 	if err == nil && outcome == "at" {
 		home, err = strconv.Atoi(detail)
 	}
@@ -162,7 +136,7 @@ func (p *partition) placed(ctx context.Context, s *script.Script, args ...string
 // exchange replaces the record of a tag if it is what the caller saw; an empty text
 // is no record. It reports whether it was, or is the new one already.
 func (p *partition) exchange(ctx context.Context, tag, before, after string) (bool, error) {
-	outcome, _, err := p.run(ctx, p.f.scripts.exchange, tag, before, after)
+	outcome, _, err := p.run(ctx, "exchange", tag, before, after)
 	return outcome == "exchanged", err
 }
 

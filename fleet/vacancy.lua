@@ -2,6 +2,8 @@
 --
 -- Says whether this partition takes another tag.
 --
+-- Needs    member, room
+-- Touches  tags
 -- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be

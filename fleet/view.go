@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/ring"
 )
 
@@ -212,8 +212,9 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 		made.down = append(made.down, d.Down)
 	}
 	made.runner = &script.Runner{
-		Client: &client{f: f, by: byPartition{f, p.ID}, close: func() {}, spread: slices.Contains(made.down[1:], false)},
-		Retry:  retry.Policy{Patience: time.Duration(v.viewLife)},
+		Client:  &client{f: f, by: byPartition{f, p.ID}, close: func() {}, spread: slices.Contains(made.down[1:], false)},
+		Scripts: f.scripts,
+		Retry:   retry.Policy{Patience: time.Duration(v.viewLife)},
 	}
 	return made
 }

@@ -1,10 +1,6 @@
 package scatter
 
-import (
-	"fmt"
-
-	"github.com/redis/rueidis"
-)
+import "github.com/millrace/millrace/internal/script"
 
 // answers are what the servers answered to a gather. The lists are by server.
 type answers struct {
@@ -40,36 +36,12 @@ func (a *answers) parts(i int) []part {
 	return parts
 }
 
-// parseReply reads what a server answered to so many questions.
-func parseReply(message rueidis.RedisMessage, asked int) ([]value, error) {
-	all, err := message.ToArray()
-	if err != nil {
-		return nil, err
+// values reads what a server has of each key.
+func (g *Gather) values(reply *script.Reply) ([]value, error) {
+	values := make([]value, len(g.asks))
+	for i := range values {
+		state := int(reply.Int())
+		values[i] = value{texts: reply.Texts(), bad: state < 0, many: max(0, state)}
 	}
-	if len(all) != asked {
-		return nil, fmt.Errorf("%d answers to %d questions", len(all), asked)
-	}
-	values := make([]value, asked)
-	for i, m := range all {
-		if values[i], err = parseValue(m); err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
-}
-
-// parseValue reads what a server has of one key.
-func parseValue(m rueidis.RedisMessage) (value, error) {
-	switch {
-	case m.IsNil():
-		return value{}, nil
-	case m.IsInt64():
-		n, err := m.AsInt64()
-		return value{bad: n == 0, many: int(n)}, err
-	case m.IsString():
-		text, err := m.ToString()
-		return value{texts: []string{text}}, err
-	}
-	texts, err := m.AsStrSlice()
-	return value{texts: texts}, err
+	return values, reply.Err()
 }

@@ -56,8 +56,8 @@
 //
 //   - A session is written wholly or not at all.
 //   - A flush is done once, however often it is sent: by the library when the reply is
-//     lost, or by the caller who calls Flush again. The server remembers its token for a
-//     minute or 10,000 other flushes, whichever is over first.
+//     lost, or by the caller who calls Flush again. The server remembers it for ten
+//     minutes at least, however many others come meanwhile.
 //   - A gather that returns no error is complete. If servers did not answer, the error
 //     is a [*PartialError] with their names, and the results have what the others know.
 //   - Sums are exact: of 64 bits, without wrapping around.

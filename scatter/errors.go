@@ -2,14 +2,9 @@ package scatter
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"strings"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 // Errors of this package. What is returned is derived from them and says more.
@@ -52,34 +47,10 @@ var (
 		Message: "there are more members than a gather may hold",
 		Hint:    "Raise Config.MaxMembers, or count by time buckets.",
 	}
-
-	// ErrVersion means that the side keys are of a version that this one does not know.
-	ErrVersion = &millrace.Error{
-		Code:    "unknown_version",
-		Message: "the group was written in another version",
-		Hint:    "Use the newer of the two programs everywhere.",
-	}
 )
 
 // errSilent is why a call ends whose server took longer than Config.Timeout.
 var errSilent = fmt.Errorf("no answer within Config.Timeout: %w", context.DeadlineExceeded)
 
-// explain turns what a script answers with into an error of this package.
-func explain(err error) error {
-	reply, refused := rueidis.IsRedisErr(err)
-	if !refused || errors.Is(err, millrace.ErrFull) {
-		return err
-	}
-	_, about, _ := strings.Cut(reply.Error(), " ")
-	switch {
-	case retry.Code(err, "WRONGTYPE"):
-		return ErrType.With(err)
-	case retry.Code(err, "SCATTERTYPE"):
-		return ErrType.Saying("the key %q holds something else", about)
-	case retry.Code(err, "SCATTEROVERFLOW"):
-		return ErrOverflow.Saying("the sum of %q does not fit into 64 bits", about)
-	case retry.Code(err, "SCATTERVERSION"):
-		return ErrVersion.Saying("the group was written in version %s", about)
-	}
-	return err
-}
+// refusals are the errors that scripts answer with, by their codes.
+var refusals = map[string]*millrace.Error{"TYPE": ErrType, "OVERFLOW": ErrOverflow}

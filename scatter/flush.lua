@@ -1,4 +1,4 @@
--- scatter.flush(K) base token {kind key life count value...} -> 'done'
+-- scatter.flush(K) {kind key life count value...} -> 'done'
 --
 -- Writes all that a session has, or nothing. The first pass looks at every key: its
 -- type, and whether a sum would still fit; the second one writes. The first write is
@@ -7,24 +7,22 @@
 -- Numbers of 64 bits do not fit into Lua's. So sums are checked in two parts, billions
 -- and the rest.
 --
--- KEYS[1]  K, which is empty
--- ARGV[1]  base: what the side keys begin with
--- ARGV[2]  token: who repeats a flush sends the same
--- ARGV[3]  kind of the first operation: 'add', 'float', 'push', 'insert', 'score',
+-- Needs    open, lane
+-- KEYS[1]  K
+-- ARGV[1]  kind of the first operation: 'add', 'float', 'push', 'insert', 'score',
 --          'best', 'least'; at most 1,000 values in all
--- ARGV[4]  key
--- ARGV[5]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both
+-- ARGV[2]  key: the value's name
+-- ARGV[3]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both
 --          in milliseconds, for the bucket that it is now by the server's clock
--- ARGV[6]  count of the values that follow
--- ARGV[7]  value: one summand of 'add' and 'float'; the most entries of the list, from
+-- ARGV[4]  count of the values that follow
+-- ARGV[5]  value: one summand of 'add' and 'float'; the most entries of the list, from
 --          1 to 10,000, and the bodies, the oldest first, of 'push'; the members of
 --          'insert'; members and numbers in turn of the others
--- Reply    'done'; an error SCATTERTYPE or SCATTEROVERFLOW with the key it is about
+-- Reply    'done'; an error TYPE or OVERFLOW with the name of the value it is about
 -- Cost     O(values), times O(log N) for sorted sets of N members
--- Repeat   harmless: the token is known
-local token = ARGV[2]
-if reqid_recall(token) then
-  return 'done'
+-- Repeat   harmless: the lane knows the answer
+if answered then
+  return answered
 end
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -48,7 +46,7 @@ end
 local names, ends = {}, {} -- by the operation
 local families, billions, rests = {}, {}, {} -- by the key, which may come twice
 local life, suffix, at = '', '', nil -- of the operation before, mostly that of the next
-local i = 3
+local i = 1
 while ARGV[i] do
   local kind = ARGV[i]
   if ARGV[i + 2] ~= life then
@@ -63,7 +61,7 @@ while ARGV[i] do
     end
   end
   names[i], ends[i] = ARGV[i + 1] .. suffix, at
-  local key = K .. names[i]
+  local key = names[i]
   local family, value = kind
   if kind == 'add' or kind == 'float' then
     value = redis.pcall('GET', key) or '0'
@@ -99,7 +97,7 @@ while ARGV[i] do
     end
   end
   if not fine or not fit then
-    return redis.error_reply((fine and 'SCATTEROVERFLOW ' or 'SCATTERTYPE ') .. ARGV[i + 1])
+    return redis.error_reply((fine and 'OVERFLOW "' or 'TYPE "') .. ARGV[i + 1] .. '"')
   end
   families[key] = family
   i = i + 4 + ARGV[i + 3]
@@ -107,9 +105,9 @@ end
 
 local moment = string.format('%.0f ', now)
 local writes = 0
-i = 3
+i = 1
 while ARGV[i] do
-  local kind, key, count = ARGV[i], K .. names[i], tonumber(ARGV[i + 3])
+  local kind, key, count = ARGV[i], names[i], tonumber(ARGV[i + 3])
   local first, last = i + 4, i + 3 + count
   local ending = ends[i]
   local left = ending and redis.call('PTTL', key)
@@ -148,5 +146,4 @@ if not versioned then
 end
 redis.call('HINCRBY', meta, 'flushes', 1)
 redis.call('HINCRBY', meta, 'writes', writes)
-reqid_remember(token, '1')
-return 'done'
+return answer('done')

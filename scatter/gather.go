@@ -2,21 +2,15 @@ package scatter
 
 import (
 	"context"
-	_ "embed"
 	"errors"
 	"strconv"
 	"sync"
 
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxKeys is how many keys one gather reads at most.
 const MaxKeys = 10_000
-
-//go:embed read.lua
-var readSource string
-
-var readScript = script.New("scatter.read", readSource, openFragment)
 
 // Gather collects what is to be read, and then reads all of it from all servers at
 // once: one call to each of them. It is for one goroutine.
@@ -190,9 +184,11 @@ func (g *Gather) ask(ctx context.Context) *answers {
 	var running sync.WaitGroup
 	for i, one := range g.s.servers {
 		running.Go(func() {
-			message, err := g.s.run(ctx, one, readScript, args...)
+			reply, err := g.s.on(ctx, one, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
+				return run.Run(ctx, "read", g.s.base, args...)
+			})
 			if err == nil {
-				all.values[i], err = parseReply(message, len(g.asks))
+				all.values[i], err = g.values(reply)
 			}
 			all.failed[i] = err
 		})
@@ -203,7 +199,7 @@ func (g *Gather) ask(ctx context.Context) *answers {
 
 // args are what the script is called with.
 func (g *Gather) args() []string {
-	args := []string{g.s.base}
+	args := make([]string, 0, 3*len(g.asks))
 	for _, a := range g.asks {
 		args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
 	}

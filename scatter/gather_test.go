@@ -477,10 +477,10 @@ func TestUnknownVersion(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 2)
 	sc := newScatter(t, servers, steadyConfig)
-	must(t, servers[1].Client(t), "HSET", metaKey(sc.base), "version", "2")
+	must(t, servers[1].Client(t), "HSET", sc.base+":meta", "version", "2")
 	g := sc.Gather()
 	g.Int("n")
 	err := g.Read(t.Context())
 	wantMissing(t, err, "s1")
-	wantError(t, err, ErrVersion)
+	wantError(t, err, millrace.ErrVersion)
 }

@@ -11,17 +11,6 @@ const MaxName = 512
 // themselves, which have the caller's own names, is there.
 func base(group string) string { return "mr:scatter:{" + group + "}" }
 
-// metaKey is a hash: version; flushes and writes, counters.
-func metaKey(base string) string { return base + ":meta" }
-
-// reqKey is the hash in which answers are remembered by token, see internal/reqid.
-func reqKey(base string) string { return base + ":req" }
-
-// keys returns all side keys of a group.
-func keys(base string) []string {
-	return []string{metaKey(base), reqKey(base), reqKey(base) + "_before"}
-}
-
 // CheckKey returns the [ErrName] with which every call refuses that name of a value, and
 // nil for one that can be had. It is for programs that look at what they were given
 // before they connect.

@@ -1,17 +1,15 @@
--- fragment open: where a group's side keys are, before anything is written
+-- fragment open: a group's side keys, before anything is written
 --
--- K is empty: one of the servers is a whole server, and what the values on it are
--- called is the callers' affair. Refuses what was written in another version.
+-- Refuses what was written in another version. The values on the server are not below
+-- K: they have the names that callers give them.
 --
--- Needs  nothing
--- Gives  K: what all keys of the server begin with
---        base, meta, req: side keys
---        versioned: the version that is written down, false for none
-local K = KEYS[1]
-local base = K .. ARGV[1]
-local meta, req = base .. ':meta', base .. ':req'
+-- Needs    nothing
+-- Touches  meta, any key
+-- Gives    meta: a side key
+--          versioned: the version that is written down, false for none
+local meta = prefix .. 'meta'
 
 local versioned = redis.call('HGET', meta, 'version')
 if versioned and versioned ~= '1' then
-  return redis.error_reply('SCATTERVERSION ' .. versioned)
+  return redis.error_reply('VERSION ' .. versioned)
 end

@@ -4,14 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A flushHistory plays one way in which a flush could break its word on a server, and
@@ -51,19 +51,19 @@ var flushHistories = []flushHistory{
 	{"the reply is lost", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		s := sc.Session("x")
 		s.Add("n", 1)
-		s.sent = &flight{token: "t", args: s.batch.args(), to: sc.servers[0]}
+		s.sent = &flight{args: s.batch.args(), to: sc.servers[0], request: new(reqid.Lanes).Take(t.Context())}
 		again := *s.sent
 		err := s.send(t.Context())
 		s.sent = &again
 		return errors.Join(err, s.send(t.Context()), sums(t, server, "n", "1"))
 	}},
 	{"another version", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
-		must(t, server.Client(t), "HSET", metaKey(sc.base), "version", "2")
-		return halfWritten(t, sc, server, ErrVersion, func(*Session) {})
+		must(t, server.Client(t), "HSET", sc.base+":meta", "version", "2")
+		return halfWritten(t, sc, server, millrace.ErrVersion, func(*Session) {})
 	}},
 	{"a version is written", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		flush(t, sc, func(s *Session) { s.Add("n", 1) })
-		if got := text(t, server.Client(t), "HGET", metaKey(sc.base), "version"); got != "1" {
+		if got := text(t, server.Client(t), "HGET", sc.base+":meta", "version"); got != "1" {
 			return fmt.Errorf("version = %q", got)
 		}
 		return nil
@@ -171,8 +171,8 @@ var flushProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it
 }{
-	{"the token is known", "if reqid_recall(token) then", "if false then", []string{"the reply is lost"}},
-	{"the token is remembered", "reqid_remember(token, '1')", "", []string{"the reply is lost"}},
+	{"the request is known", "if answered then", "if false then", []string{"the reply is lost"}},
+	{"the answer is kept", "return answer('done')", "return 'done'", []string{"the reply is lost"}},
 	{"the version is looked at", "if versioned and versioned ~= '1' then", "if false then", []string{"another version"}},
 	{"the version is written", "redis.call('HSET', meta, 'version', '1')", "", []string{"a version is written"}},
 	{"types are looked at", "type(value) ~= 'table' and", "",
@@ -193,11 +193,11 @@ var flushProtections = []struct {
 	{"a bucket gets a life", "left == -2 or", "", []string{"a bucket has a life"}},
 }
 
-func playFlush(t *testing.T, name string, flush *script.Script) error {
+func playFlush(t *testing.T, name string, scripts *script.Library) error {
 	t.Helper()
 	servers := startServers(t, 1)
 	sc := newScatter(t, servers, Config{})
-	sc.flush = flush
+	sc.scripts = scripts
 	i := slices.IndexFunc(flushHistories, func(h flushHistory) bool { return h.name == name })
 	return flushHistories[i].play(t, sc, servers[0])
 }
@@ -207,7 +207,7 @@ func TestFlushHistories(t *testing.T) {
 	for _, h := range flushHistories {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := playFlush(t, h.name, flushScript); err != nil {
+			if err := playFlush(t, h.name, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -221,13 +221,8 @@ func TestEveryProtectionOfFlushIsNeeded(t *testing.T) {
 	for _, p := range flushProtections {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			if !strings.Contains(openFragment+flushSource, p.old) {
-				t.Fatalf("the script has no %q: the sabotage would prove nothing", p.old)
-			}
-			cut := func(source string) string { return strings.ReplaceAll(source, p.old, p.replacement) }
-			sabotaged := script.New("scatter.sabotaged", cut(flushSource), cut(openFragment), reqid.Fragment)
 			for _, name := range p.histories {
-				if err := playFlush(t, name, sabotaged); err == nil {
+				if err := playFlush(t, name, scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}

@@ -2,7 +2,7 @@ package scatter
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -13,11 +13,14 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
-//go:embed open.lua
-var openFragment string
+//go:embed *.lua
+var folder embed.FS
+
+// library holds the scripts of a group.
+var library = script.Load(folder, "K:")
 
 // Server is one of the servers over which values are scattered: a redis-server, or a
 // partition of a fleet.
@@ -83,7 +86,7 @@ type Scatter struct {
 	cfg     Config
 	base    string // of the side keys
 	servers []*server
-	flush   *script.Script
+	scripts *script.Library
 }
 
 // New returns a group of servers. It connects to none. The list may grow at any time;
@@ -110,7 +113,7 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.MaxMembers == 0 {
 		cfg.MaxMembers = DefaultMaxMembers
 	}
-	s := &Scatter{cfg: cfg, base: base(cfg.Group), flush: flushScript}
+	s := &Scatter{cfg: cfg, base: base(cfg.Group), scripts: library}
 	seen := map[string]bool{}
 	for i, one := range servers {
 		if one.Name == "" {
@@ -150,20 +153,19 @@ func (s *Scatter) Close() {
 	}
 }
 
-// run runs a script on one server, which is asked for as long as the timeout says.
-// The error says which server it was.
-func (s *Scatter) run(ctx context.Context, one *server, what *script.Script, args ...string) (rueidis.RedisMessage, error) {
+// on calls one server, which is asked for as long as the timeout says. The error says
+// which server it was.
+func (s *Scatter) on(ctx context.Context, one *server, call func(context.Context, *script.Runner) (*script.Reply, error)) (*script.Reply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errSilent)
 	defer cancel()
-	runner, err := one.runner(ctx, s.cfg)
-	if err != nil {
-		return rueidis.RedisMessage{}, fmt.Errorf("server %s: %w", one.Name, err)
+	runner, err := one.runner(ctx, s)
+	if err == nil {
+		var reply *script.Reply
+		if reply, err = call(ctx, runner); err == nil {
+			return reply, nil
+		}
 	}
-	reply, err := runner.Run(ctx, what, "", args...)
-	if err != nil {
-		err = fmt.Errorf("server %s: %w", one.Name, explain(err))
-	}
-	return reply, err
+	return nil, fmt.Errorf("server %s: %w", one.Name, err)
 }
 
 // server is one of them, and what this process knows of it.
@@ -178,14 +180,14 @@ type server struct {
 
 // runner returns what runs scripts on the server, and connects to it if nobody has.
 // A caller whose context ends does not wait for the connection.
-func (one *server) runner(ctx context.Context, cfg Config) (*script.Runner, error) {
+func (one *server) runner(ctx context.Context, s *Scatter) (*script.Runner, error) {
 	if r := one.run.Load(); r != nil {
 		return r, nil
 	}
-	return script.Prompt(ctx, func(context.Context) (*script.Runner, error) { return one.connect(cfg) })
+	return script.Prompt(ctx, func(context.Context) (*script.Runner, error) { return one.connect(s) })
 }
 
-func (one *server) connect(cfg Config) (*script.Runner, error) {
+func (one *server) connect(s *Scatter) (*script.Runner, error) {
 	one.dialing.Lock()
 	defer one.dialing.Unlock()
 	if r := one.run.Load(); r != nil {
@@ -200,13 +202,15 @@ func (one *server) connect(cfg Config) (*script.Runner, error) {
 		option.ForceSingleClient = true
 		option.DisableCache = true
 		option.DisableRetry = true
-		option.Dialer.Timeout = cfg.Timeout
+		option.Dialer.Timeout = s.cfg.Timeout
 		var err error
 		if client, err = rueidis.NewClient(option); client == nil {
 			return nil, err
 		} // a client that could not connect tries again with the next call
 	}
-	r := &script.Runner{Client: client, Hooks: cfg.Hooks, Retry: retry.Policy{Patience: cfg.Timeout}}
+	r := &script.Runner{
+		Client: client, Scripts: s.scripts, Hooks: s.cfg.Hooks, Retry: retry.Policy{Patience: s.cfg.Timeout}, Errors: refusals,
+	}
 	one.run.Store(r)
 	return r, nil
 }

@@ -2,11 +2,11 @@ package scatter
 
 import (
 	"context"
-	_ "embed"
+	"errors"
 	"math"
 
 	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxCap is the most entries that a list may keep.
@@ -35,12 +35,12 @@ type draft struct {
 	took  string  // the name of the server that took the last one
 }
 
-// flight is a batch on its way: what is repeated is the same, with the same token, to
+// flight is a batch on its way: what is repeated is the same, as the same request, to
 // the same server.
 type flight struct {
-	token string
-	args  []string
-	to    *server
+	args    []string
+	to      *server
+	request *reqid.Request // of the call whose outcome is not known; else nil
 }
 
 // Session begins a session that goes where the shard key says. It does no I/O.
@@ -115,15 +115,15 @@ func (s *Session) score(kind, key, member string, score float64) {
 // it; it may be used again. An empty one sends nothing.
 //
 // A session that could not be flushed stays as it is. Flush it again: that is the same
-// call to the same server, and what was done already is not done twice, as long as that
-// server has had less than 10,000 other flushes, and a minute has not passed. What is
-// added meanwhile goes with the call after. A server that does not answer is not
-// replaced by another one, since nobody knows what it has done; who would rather lose
-// the session, or count it twice, begins another one.
+// call to the same server, and what was done already is not done twice, as long as less
+// than ten minutes have passed. What is added meanwhile goes with the call after. A server
+// that does not answer is not replaced by another one, since nobody knows what it has
+// done; who would rather lose the session, or count it twice, begins another one.
 //
-// Errors: [ErrName] and [ErrConfig], before anything is sent; [ErrType], [ErrOverflow]
-// and [millrace.ErrFull], with nothing written; that of a server that cannot be reached
-// within Config.Timeout.
+// Errors: [ErrName] and [ErrConfig], before anything is sent; [ErrType], [ErrOverflow],
+// [millrace.ErrFull], [millrace.ErrVersion] and [millrace.ErrBroken], with nothing
+// written; that of a server that cannot be reached within Config.Timeout;
+// [millrace.ErrUncertain] if the server can no longer tell whether it has done it.
 func (s *Session) Flush(ctx context.Context) error {
 	if s.sent != nil {
 		if err := s.send(ctx); err != nil {
@@ -140,7 +140,7 @@ func (s *Session) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sent = &flight{token: reqid.Next(ctx), args: s.batch.args(), to: to}
+	s.sent = &flight{args: s.batch.args(), to: to}
 	s.batch = batch{}
 	return s.send(ctx)
 }
@@ -149,20 +149,27 @@ func (s *Session) Flush(ctx context.Context) error {
 // first one.
 func (s *Session) Server() string { return s.took }
 
-//go:embed flush.lua
-var flushSource string
-
-var flushScript = script.New("scatter.flush", flushSource, openFragment, reqid.Fragment)
-
 // send sends what is on its way, until its server has taken it.
 func (d *draft) send(ctx context.Context) error {
 	f := d.sent
-	if _, err := d.sc.run(ctx, f.to, d.sc.flush, append([]string{d.sc.base, f.token}, f.args...)...); err != nil {
-		return err
+	_, err := d.sc.on(ctx, f.to, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
+		if f.request == nil {
+			f.request = run.Request(ctx)
+		}
+		return run.RunRequest(ctx, f.request, "flush", d.sc.base, f.args...)
+	})
+	if err == nil {
+		d.sent, d.took = nil, f.to.Name
 	}
-	d.sent, d.took = nil, f.to.Name
-	return nil
+	if err == nil || refused(err) {
+		f.request.Done()
+		f.request = nil
+	}
+	return err
 }
+
+// refused reports whether the server wrote nothing of a flush, because of what is in it.
+func refused(err error) bool { return errors.Is(err, ErrType) || errors.Is(err, ErrOverflow) }
 
 // choose returns the server of a shard key.
 func (s *Scatter) choose(shard Shard, key string) (*server, error) {

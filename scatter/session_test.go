@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -80,7 +81,7 @@ func TestSessionWritesPlainTypes(t *testing.T) {
 	if diff := cmp.Diff([]string{"two words", "one", "two words"}, bodies); diff != "" {
 		t.Errorf("the newest three (-want +got):\n%s", diff)
 	}
-	if got := words(t, c, "HMGET", metaKey(sc.base), "version", "flushes", "writes"); !slices.Equal(got, []string{"1", "2", "26"}) {
+	if got := words(t, c, "HMGET", sc.base+":meta", "version", "flushes", "writes"); !slices.Equal(got, []string{"1", "2", "26"}) {
 		t.Errorf("version, flushes and writes = %v, want 1, 2 and 26", got)
 	}
 	if n := integer(t, c, "EXISTS", "nobody"); n != 0 {
@@ -400,8 +401,43 @@ func TestTokens(t *testing.T) {
 		t.Errorf("entries = %d, want 3", got)
 	}
 	arrive(t, s)
-	if got := text(t, c, "HGET", metaKey(sc.base), "flushes"); got != "5" {
+	if got := text(t, c, "HGET", sc.base+":meta", "flushes"); got != "5" {
 		t.Errorf("flushes = %s, want 5", got)
+	}
+}
+
+// TestRepeatBehindOthers: a flush whose reply is lost counts once, though 25,000 other
+// flushes of its server come before the caller's repeat.
+func TestRepeatBehindOthers(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 1)
+	sc, proxies := throughProxies(t, servers, Config{Timeout: brief})
+	others := newScatter(t, servers, Config{})
+	flush(t, sc, func(s *Session) { s.Add("n", 1) }) // so that the script is there
+	proxies[0].DropReplyWhen(redistest.Named("EVALSHA"))
+	s := sc.Session("x")
+	s.Add("n", 1_000_000)
+	if err := s.Flush(t.Context()); err == nil {
+		t.Fatal("a flush without any reply succeeds")
+	}
+	proxies[0].Heal()
+	var running sync.WaitGroup
+	for range 50 {
+		running.Go(func() {
+			for range 500 {
+				other := others.Session("y")
+				other.Add("n", 1)
+				if err := other.Flush(t.Context()); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	running.Wait()
+	arrive(t, s)
+	if got := text(t, servers[0].Client(t), "GET", "n"); got != "1025001" {
+		t.Errorf("sum = %s, want 1025001", got)
 	}
 }
 
@@ -430,10 +466,10 @@ func TestVersion(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)
 	sc := newScatter(t, servers, Config{})
-	must(t, servers[0].Client(t), "HSET", metaKey(sc.base), "version", "2")
+	must(t, servers[0].Client(t), "HSET", sc.base+":meta", "version", "2")
 	s := sc.Session("x")
 	s.Add("n", 1)
-	wantError(t, s.Flush(t.Context()), ErrVersion)
+	wantError(t, s.Flush(t.Context()), millrace.ErrVersion)
 	if n := integer(t, servers[0].Client(t), "EXISTS", "n"); n != 0 {
 		t.Error("it was written all the same")
 	}

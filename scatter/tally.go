@@ -39,9 +39,9 @@ const (
 // then, to one server: many events cost one call. It is safe for concurrent use. Close
 // it, or what waits is lost.
 //
-// A flush that failed is repeated as it was, with its token, and what is added
-// meanwhile goes to another server if there is one. So an outage shorter than the
-// memory of tokens, see [Session.Flush], neither loses nor doubles anything.
+// A flush that failed is repeated as it was, as the same request, and what is added
+// meanwhile goes to another server if there is one. So an outage of less than ten
+// minutes, see [Session.Flush], neither loses nor doubles anything.
 //
 // A counter that is refused for good, since its key holds something else or the sum
 // does not fit into 64 bits, is dropped and logged with what was to be added.
@@ -221,7 +221,7 @@ func (c *collector) deliver(ctx context.Context, p *bundle) []*bundle {
 	switch {
 	case err == nil:
 		return nil
-	case !errors.Is(err, ErrType) && !errors.Is(err, ErrOverflow):
+	case !refused(err):
 		p.err = err
 		return []*bundle{p}
 	case len(p.ops) == 1:

@@ -22,14 +22,14 @@ import (
 )
 
 // ledger stands for the servers: it writes down what sessions would have written, each
-// token once.
+// flight once.
 type ledger struct {
-	mu     sync.Mutex
-	tokens map[string]bool
-	sums   map[string]int64
-	calls  int
-	fail   func(call int, s *Session) error // asked before anything is written
-	lose   bool                             // whether replies are lost
+	mu    sync.Mutex
+	done  map[*flight]bool
+	sums  map[string]int64
+	calls int
+	fail  func(call int, s *Session) error // asked before anything is written
+	lose  bool                             // whether replies are lost
 }
 
 func (l *ledger) send(_ context.Context, s *Session) error {
@@ -37,18 +37,18 @@ func (l *ledger) send(_ context.Context, s *Session) error {
 	defer l.mu.Unlock()
 	l.calls++
 	if s.sent == nil {
-		s.sent = &flight{token: fmt.Sprint(l.calls)}
+		s.sent = &flight{}
 	}
 	if l.fail != nil {
 		if err := l.fail(l.calls, s); err != nil {
 			return err
 		}
 	}
-	if l.tokens == nil {
-		l.tokens, l.sums = map[string]bool{}, map[string]int64{}
+	if l.done == nil {
+		l.done, l.sums = map[*flight]bool{}, map[string]int64{}
 	}
-	if !l.tokens[s.sent.token] {
-		l.tokens[s.sent.token] = true
+	if !l.done[s.sent] {
+		l.done[s.sent] = true
 		for _, o := range s.batch.ops {
 			l.sums[o.key] += o.sum
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/document"
@@ -73,10 +74,10 @@ func (n queueName) with(ctx context.Context, a *app, cfg fairqueue.Config, do fu
 
 // spokenInNouns has hints that name Go methods name commands instead.
 func spokenInNouns(err error) error {
-	if !errors.Is(err, fairqueue.ErrBroken) {
+	if !errors.Is(err, millrace.ErrBroken) {
 		return err
 	}
-	said := fairqueue.ErrBroken.Saying("%s", err)
+	said := millrace.ErrBroken.Saying("%s", err)
 	said.Hint = "Look at its keys; they are removed, whatever they hold, with: millrace queue delete"
 	return said
 }

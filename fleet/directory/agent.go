@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Event is what an agent did, or could not do.
@@ -39,16 +39,11 @@ var _ Desk = (*Redis)(nil)
 
 // Lead asks the server that takes writes.
 func (d *Redis) Lead(ctx context.Context, agent string, life time.Duration) (bool, error) {
-	reply, _, err := d.write(ctx, d.scripts.lead, agent, strconv.FormatInt(life.Milliseconds(), 10))
+	reply, _, err := d.write(ctx, "lead", agent, strconv.FormatInt(life.Milliseconds(), 10))
 	if err != nil {
 		return false, err
 	}
-	parts, err := reply.ToArray()
-	if err != nil {
-		return false, err
-	}
-	leads, err := parts[0].AsInt64()
-	return leads == 1, err
+	return reply.Bool(), reply.Err()
 }
 
 // Note adds to the log.
@@ -58,7 +53,7 @@ func (d *Redis) Note(ctx context.Context, event Event) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = d.write(ctx, d.scripts.note, string(text))
+	_, _, err = d.write(ctx, "note", string(text))
 	return err
 }
 

@@ -63,20 +63,21 @@ type changed struct {
 func (d *Redis) change(ctx context.Context, args ...string) (done changed, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, changeTry, errSilent)
 	defer cancel()
-	_, at, err := d.write(ctx, d.scripts.confirm, args[0]) // to find the master
+	_, at, err := d.write(ctx, "confirm", args[0]) // to find the master
 	if err == nil {
-		c := d.servers[at].Client
-		done, err = script.Prompt(ctx, func(ctx context.Context) (changed, error) { return d.changeOn(ctx, c, args) })
+		run := d.servers[at]
+		done, err = script.Prompt(ctx, func(ctx context.Context) (changed, error) { return changeOn(ctx, run, args) })
 	}
 	return done, own(ctx, err)
 }
 
-func (d *Redis) changeOn(ctx context.Context, c rueidis.Client, args []string) (done changed, err error) {
+func changeOn(ctx context.Context, run *script.Runner, args []string) (done changed, err error) {
+	c := run.Client
 	role, err := c.Do(ctx, c.B().Role().Build()).ToArray()
 	if err != nil {
 		return done, err
 	}
-	commands := []rueidis.Completed{c.B().Eval().Script(d.scripts.change.Source()).Numkeys(1).Key(baseKey).Arg(args...).Build()}
+	commands := []rueidis.Completed{c.B().Eval().Script(run.Scripts.Script("change").Source()).Numkeys(1).Key(baseKey).Arg(args...).Build()}
 	if replicas, err := role[len(role)-1].ToArray(); err == nil && len(replicas) > 0 {
 		commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(waitForReplica.Milliseconds()).Build())
 	}

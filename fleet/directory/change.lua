@@ -2,6 +2,7 @@
 --
 -- Replaces the map if the present one still has the epoch that the caller saw.
 --
+-- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  epoch: of the map that is to be replaced, 0 for none
 -- ARGV[2]  next: the epoch of the new one, higher
@@ -9,7 +10,6 @@
 -- Reply    {1, next} if it was replaced; {0, epoch of the present one} if not
 -- Cost     O(1)
 -- Repeat   harmless: what is stored already is left alone and counts as done
-local K = KEYS[1]
 local stored = redis.call('HMGET', K, 'epoch', 'map')
 local epoch = stored[1] or '0'
 if epoch == ARGV[2] and stored[2] == ARGV[3] then

@@ -5,49 +5,44 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// deskScripts are the scripts by which those who work on a fleet do not get in each
-// other's way.
-type deskScripts struct{ snapped, turn, moves *script.Script }
-
-// A deskHistory plays one way in which they could all the same, and returns an error
-// if they did.
+// A deskHistory plays one way in which those who work on a fleet could get in each
+// other's way, and returns an error if they did.
 type deskHistory struct {
 	name string
-	play func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error
+	play func(t *testing.T, d *Redis, server *redistest.Server) error
 }
 
 // told runs the script of an attempt that began so many milliseconds ago.
-func told(t *testing.T, d *Redis, s *script.Script, ago int, saved, failed string) error {
+func told(t *testing.T, d *Redis, ago int, saved, failed string) error {
 	t.Helper()
-	_, _, err := d.write(t.Context(), s, "1", fmt.Sprint(ago), saved, "", failed)
+	_, _, err := d.write(t.Context(), "snapped", "1", fmt.Sprint(ago), saved, "", failed)
 	return err
 }
 
 // takes expects what the script of a turn says.
-func takes(t *testing.T, d *Redis, s *script.Script, holder, life string, want int64) error {
+func takes(t *testing.T, d *Redis, holder, life string, want int64) error {
 	t.Helper()
-	reply, _, err := d.write(t.Context(), s, "n", holder, life)
+	reply, _, err := d.write(t.Context(), "turn", "n", holder, life)
 	if err != nil {
 		return err
 	}
-	if got, err := reply.AsInt64(); err != nil || got != want {
-		return fmt.Errorf("turn %s %s = %d, %w, want %d", holder, life, got, err, want)
+	if got := reply.Int(); reply.Err() != nil || got != want {
+		return fmt.Errorf("turn %s %s = %d, %w, want %d", holder, life, got, reply.Err(), want)
 	}
 	return nil
 }
 
 // moves expects what the script of a run that moves tags says.
-func moves(t *testing.T, d *Redis, s *script.Script, run string, life time.Duration, adopt, want bool) error {
+func moves(t *testing.T, d *Redis, run string, life time.Duration, adopt, want bool) error {
 	t.Helper()
-	if got, err := d.moving(t.Context(), s, run, life, adopt); err != nil || got != want {
+	if got, err := d.moving(t.Context(), run, life, adopt); err != nil || got != want {
 		return fmt.Errorf("moves %s %v adopt %t = %t, %w, want %t", run, life, adopt, got, err, want)
 	}
 	return nil
@@ -56,12 +51,12 @@ func moves(t *testing.T, d *Redis, s *script.Script, run string, life time.Durat
 // cutOff has a run be one that has not said for long that it goes on.
 func cutOff(t *testing.T, server *redistest.Server, run string) {
 	t.Helper()
-	must(t, server.Client(t), "HSET", movesKey(baseKey), run, "1000")
+	must(t, server.Client(t), "HSET", baseKey+":moves", run, "1000")
 }
 
 var deskHistories = []deskHistory{
-	{"an older snapshot is told later", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
-		if err := errors.Join(told(t, d, s.snapped, 1000, `{"addr":"new:1"}`, ""), told(t, d, s.snapped, 60_000, `{"addr":"old:1"}`, "")); err != nil {
+	{"an older snapshot is told later", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		if err := errors.Join(told(t, d, 1000, `{"addr":"new:1"}`, ""), told(t, d, 60_000, `{"addr":"old:1"}`, "")); err != nil {
 			return err
 		}
 		if all, _, err := d.Snapshots(t.Context()); err != nil || all[0].Saved.Addr != "new:1" {
@@ -69,8 +64,8 @@ var deskHistories = []deskHistory{
 		}
 		return nil
 	}},
-	{"a success ends a failure", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
-		if err := errors.Join(told(t, d, s.snapped, 2000, "", `{"why":"x"}`), told(t, d, s.snapped, 1000, `{"addr":"a:1"}`, "")); err != nil {
+	{"a success ends a failure", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		if err := errors.Join(told(t, d, 2000, "", `{"why":"x"}`), told(t, d, 1000, `{"addr":"a:1"}`, "")); err != nil {
 			return err
 		}
 		if all, _, err := d.Snapshots(t.Context()); err != nil || all[0].Failed.Why != "" {
@@ -78,45 +73,45 @@ var deskHistories = []deskHistory{
 		}
 		return nil
 	}},
-	{"two take a turn", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
-		return errors.Join(takes(t, d, s.turn, "a", "60000", 1), takes(t, d, s.turn, "b", "60000", 0), takes(t, d, s.turn, "b", "0", 0), takes(t, d, s.turn, "b", "60000", 0))
+	{"two take a turn", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		return errors.Join(takes(t, d, "a", "60000", 1), takes(t, d, "b", "60000", 0), takes(t, d, "b", "0", 0), takes(t, d, "b", "60000", 0))
 	}},
-	{"a turn is renewed and given up", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
-		err := errors.Join(takes(t, d, s.turn, "a b", "60000", 1), takes(t, d, s.turn, "a b", "60000", 1), takes(t, d, s.turn, "a b", "0", 1))
-		if n := integer(t, server.Client(t), "EXISTS", turnsKey(baseKey)); n != 0 {
+	{"a turn is renewed and given up", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		err := errors.Join(takes(t, d, "a b", "60000", 1), takes(t, d, "a b", "60000", 1), takes(t, d, "a b", "0", 1))
+		if n := integer(t, server.Client(t), "EXISTS", baseKey+":turns"); n != 0 {
 			return errors.Join(err, errors.New("the turn is still there"))
 		}
 		return err
 	}},
-	{"a holder dies", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
-		must(t, server.Client(t), "HSET", turnsKey(baseKey), "n", "1000 a")
-		return takes(t, d, s.turn, "b", "60000", 1)
+	{"a holder dies", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		must(t, server.Client(t), "HSET", baseKey+":turns", "n", "1000 a")
+		return takes(t, d, "b", "60000", 1)
 	}},
-	{"nothing was cut off", func(t *testing.T, d *Redis, _ *redistest.Server, s deskScripts) error {
-		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, false), moves(t, d, s.moves, "a", time.Minute, false, true),
-			moves(t, d, s.moves, "b", time.Minute, true, false))
+	{"nothing was cut off", func(t *testing.T, d *Redis, _ *redistest.Server) error {
+		return errors.Join(moves(t, d, "b", time.Minute, true, false), moves(t, d, "a", time.Minute, false, true),
+			moves(t, d, "b", time.Minute, true, false))
 	}},
-	{"a run ends", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
-		err := errors.Join(moves(t, d, s.moves, "a", time.Minute, false, true), moves(t, d, s.moves, "a", 0, false, true))
-		if n := integer(t, server.Client(t), "EXISTS", movesKey(baseKey)); n != 0 {
+	{"a run ends", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		err := errors.Join(moves(t, d, "a", time.Minute, false, true), moves(t, d, "a", 0, false, true))
+		if n := integer(t, server.Client(t), "EXISTS", baseKey+":moves"); n != 0 {
 			return errors.Join(err, errors.New("it is still remembered"))
 		}
 		return err
 	}},
-	{"two adopt what was cut off", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+	{"two adopt what was cut off", func(t *testing.T, d *Redis, server *redistest.Server) error {
 		cutOff(t, server, "dead")
-		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, true), moves(t, d, s.moves, "b", time.Minute, true, true),
-			moves(t, d, s.moves, "c", time.Minute, true, false))
+		return errors.Join(moves(t, d, "b", time.Minute, true, true), moves(t, d, "b", time.Minute, true, true),
+			moves(t, d, "c", time.Minute, true, false))
 	}},
-	{"one is cut off while another goes on", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+	{"one is cut off while another goes on", func(t *testing.T, d *Redis, server *redistest.Server) error {
 		cutOff(t, server, "dead")
-		return errors.Join(moves(t, d, s.moves, "a", time.Minute, false, true), moves(t, d, s.moves, "b", time.Minute, true, false),
-			moves(t, d, s.moves, "a", 0, false, true), moves(t, d, s.moves, "b", time.Minute, true, true))
+		return errors.Join(moves(t, d, "a", time.Minute, false, true), moves(t, d, "b", time.Minute, true, false),
+			moves(t, d, "a", 0, false, true), moves(t, d, "b", time.Minute, true, true))
 	}},
-	{"what was adopted is finished", func(t *testing.T, d *Redis, server *redistest.Server, s deskScripts) error {
+	{"what was adopted is finished", func(t *testing.T, d *Redis, server *redistest.Server) error {
 		cutOff(t, server, "dead")
-		return errors.Join(moves(t, d, s.moves, "b", time.Minute, true, true), moves(t, d, s.moves, "b", 0, false, true),
-			moves(t, d, s.moves, "c", time.Minute, true, false))
+		return errors.Join(moves(t, d, "b", time.Minute, true, true), moves(t, d, "b", 0, false, true),
+			moves(t, d, "c", time.Minute, true, false))
 	}},
 }
 
@@ -126,7 +121,7 @@ func TestDeskHistories(t *testing.T) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			d, server := start(t)
-			if err := h.play(t, d, server, deskScripts{snappedScript, turnScript, movesScript}); err != nil {
+			if err := h.play(t, d, server); err != nil {
 				t.Error(err)
 			}
 		})
@@ -154,15 +149,10 @@ func TestEveryDeskProtectionIsNeeded(t *testing.T) {
 	} {
 		t.Run(p.old, func(t *testing.T) {
 			t.Parallel()
-			if !strings.Contains(snappedSource+turnSource+movesSource, p.old) {
-				t.Fatalf("no script has %q: the sabotage would prove nothing", p.old)
-			}
-			cut := func(source string) *script.Script {
-				return script.New("directory.sabotaged", strings.ReplaceAll(source, p.old, p.replacement))
-			}
 			d, server := start(t)
+			d.servers[0].Scripts = scripttest.Without(t, library, p.old, p.replacement)
 			i := slices.IndexFunc(deskHistories, func(h deskHistory) bool { return h.name == p.history })
-			if err := deskHistories[i].play(t, d, server, deskScripts{cut(snappedSource), cut(turnSource), cut(movesSource)}); err == nil {
+			if err := deskHistories[i].play(t, d, server); err == nil {
 				t.Errorf("history %q holds without the protection", p.history)
 			}
 		})

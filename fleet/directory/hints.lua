@@ -2,6 +2,7 @@
 --
 -- Lists what clients cannot reach.
 --
+-- Touches  hints
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    the hints, as they were told, of which ten thousand are kept
@@ -9,4 +10,4 @@
 -- Repeat   harmless: nothing is written
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-return redis.call('ZRANGEBYSCORE', KEYS[1] .. ':hints', string.format('(%.0f', now), '+inf')
+return redis.call('ZRANGEBYSCORE', prefix .. 'hints', string.format('(%.0f', now), '+inf')

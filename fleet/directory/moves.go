@@ -3,11 +3,8 @@ package directory
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"strconv"
 	"time"
-
-	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // Moves is where those who move tags leave word of it, so that somebody finishes
@@ -62,35 +59,25 @@ func keepMoving(ctx context.Context, moves Moves, run string) (end func(finished
 	}
 }
 
-//go:embed moves.lua
-var movesSource string
-
-var movesScript = script.New("directory.moves", movesSource)
-
-// movesKey is a hash: the runs that move tags, each with the time in milliseconds
-// until which it goes on.
-func movesKey(base string) string { return base + ":moves" }
-
 // Moving tells the server that takes writes.
 func (d *Redis) Moving(ctx context.Context, run string, life time.Duration) error {
-	_, err := d.moving(ctx, movesScript, run, life, false)
+	_, err := d.moving(ctx, run, life, false)
 	return err
 }
 
 // Adopt asks the server that takes writes.
 func (d *Redis) Adopt(ctx context.Context, run string, life time.Duration) (bool, error) {
-	return d.moving(ctx, movesScript, run, life, true)
+	return d.moving(ctx, run, life, true)
 }
 
-func (d *Redis) moving(ctx context.Context, s *script.Script, run string, life time.Duration, adopt bool) (bool, error) {
+func (d *Redis) moving(ctx context.Context, run string, life time.Duration, adopt bool) (bool, error) {
 	only := "0"
 	if adopt {
 		only = "1"
 	}
-	reply, _, err := d.write(ctx, s, run, strconv.FormatInt(life.Milliseconds(), 10), only)
+	reply, _, err := d.write(ctx, "moves", run, strconv.FormatInt(life.Milliseconds(), 10), only)
 	if err != nil {
 		return false, err
 	}
-	goes, err := reply.AsInt64()
-	return goes == 1, err
+	return reply.Bool(), reply.Err()
 }

@@ -4,6 +4,7 @@
 -- a run that has neither ended nor said for its life that it goes on. Who adopts
 -- takes all such runs over, if no run goes on: those may be at the same tags.
 --
+-- Touches  moves
 -- KEYS[1]  K
 -- ARGV[1]  run: its name
 -- ARGV[2]  life: for how long it goes on without saying so, in milliseconds from
@@ -12,7 +13,7 @@
 -- Reply    1 if the run goes on, or has ended; 0 if there was nothing to take over
 -- Cost     O(runs), a few
 -- Repeat   harmless: the run goes on
-local moves = KEYS[1] .. ':moves'
+local moves = prefix .. 'moves'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 if ARGV[2] == '0' then

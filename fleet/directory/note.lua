@@ -2,12 +2,13 @@
 --
 -- Adds to the log of what agents did, of which the newest 200 events stay.
 --
+-- Touches  log
 -- KEYS[1]  K
 -- ARGV[1]  event: its JSON without the time, which the server puts in front
 -- Reply    1
 -- Cost     O(1)
 -- Repeat   harmless: the same event stands there twice
-local log = KEYS[1] .. ':log'
+local log = prefix .. 'log'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 redis.call('LPUSH', log, string.format('%.0f', now) .. ' ' .. ARGV[1])

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A history plays one way in which a directory could break its word, and returns an
@@ -23,7 +23,7 @@ type history struct {
 
 // store runs the script of a change, without what is checked before.
 func store(ctx context.Context, d *Redis, epoch, next int64, text string) (changed, error) {
-	return d.changeOn(ctx, d.servers[0].Client, []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next, 10), text})
+	return changeOn(ctx, d.servers[0], []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next, 10), text})
 }
 
 // hintDue has the present time of a hint be its last, or one that is far away.
@@ -32,7 +32,7 @@ func hintDue(t *testing.T, d *Redis, server *redistest.Server, by int64) error {
 	if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
 		return err
 	}
-	must(t, server.Client(t), "ZINCRBY", hintsKey(baseKey), strconv.FormatInt(by, 10), `{"addr":"a:1","reporter":"x"}`)
+	must(t, server.Client(t), "ZINCRBY", baseKey+":hints", strconv.FormatInt(by, 10), `{"addr":"a:1","reporter":"x"}`)
 	return nil
 }
 
@@ -97,7 +97,7 @@ var histories = []history{
 		if err := d.Hint(t.Context(), Hint{"b:1", "x"}); err != nil {
 			return err
 		}
-		if n := integer(t, server.Client(t), "ZCARD", hintsKey(baseKey)); n != 1 {
+		if n := integer(t, server.Client(t), "ZCARD", baseKey+":hints"); n != 1 {
 			return fmt.Errorf("%d hints are stored", n)
 		}
 		return nil
@@ -113,11 +113,11 @@ var histories = []history{
 	}},
 	{"hints fill the directory", func(t *testing.T, d *Redis, server *redistest.Server) error {
 		const fill = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], 1e15 + i, i) end"
-		must(t, server.Client(t), "EVAL", fill, "1", hintsKey(baseKey))
+		must(t, server.Client(t), "EVAL", fill, "1", baseKey+":hints")
 		if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
 			return err
 		}
-		if n := integer(t, server.Client(t), "ZCARD", hintsKey(baseKey)); n != 10_000 {
+		if n := integer(t, server.Client(t), "ZCARD", baseKey+":hints"); n != 10_000 {
 			return fmt.Errorf("%d hints are stored", n)
 		}
 		return nil
@@ -143,25 +143,10 @@ var protections = []struct {
 	{"hints are bounded", "redis.call('ZREMRANGEBYRANK', hints, 0, -10001)", "", []string{"hints fill the directory"}},
 }
 
-// sabotage returns the scripts with one protection taken out.
-func sabotage(t *testing.T, old, replacement string) *scripts {
-	t.Helper()
-	found := false
-	cut := func(source string) *script.Script {
-		found = found || strings.Contains(source, old)
-		return script.New("directory.sabotaged", strings.ReplaceAll(source, old, replacement))
-	}
-	s := &scripts{cut(confirmSource), cut(changeSource), cut(hintSource), cut(hintsSource), cut(leadSource), cut(noteSource)}
-	if !found {
-		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-	}
-	return s
-}
-
-func play(t *testing.T, name string, s *scripts) error {
+func play(t *testing.T, name string, scripts *script.Library) error {
 	t.Helper()
 	d, server := start(t)
-	d.scripts = s
+	d.servers[0].Scripts = scripts
 	i := slices.IndexFunc(histories, func(h history) bool { return h.name == name })
 	return histories[i].play(t, d, server)
 }
@@ -171,7 +156,7 @@ func TestHistories(t *testing.T) {
 	for _, h := range histories {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := play(t, h.name, standardScripts); err != nil {
+			if err := play(t, h.name, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -186,7 +171,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range p.histories {
-				if err := play(t, name, sabotage(t, p.old, p.replacement)); err == nil {
+				if err := play(t, name, scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}

@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Redis is a directory in a Redis of its own: a master, replicas if it has any.
@@ -22,7 +22,6 @@ import (
 // A server that is silent holds a call up for a tenth of a second, if another one
 // answers. It is safe for concurrent use.
 type Redis struct {
-	scripts *scripts
 	servers []*script.Runner
 	master  atomic.Int32  // the server that took the last write
 	turn    atomic.Uint32 // where the last Load began
@@ -57,7 +56,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the directory's Sentinels: %w", err)
 		}
-		return &Redis{scripts: standardScripts, servers: []*script.Runner{runner(client)}}, nil
+		return &Redis{servers: []*script.Runner{runner(client)}}, nil
 	}
 	if len(option.InitAddress) == 0 {
 		return nil, ErrNoFleet.Saying("no address of a directory was given")
@@ -76,7 +75,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 		})
 	}
 	dials.Wait()
-	d := &Redis{scripts: standardScripts}
+	d := &Redis{}
 	for _, client := range clients {
 		if client != nil {
 			d.servers = append(d.servers, runner(client))
@@ -91,7 +90,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 
 // runner runs each script once: who is asked next is up to the Redis.
 func runner(client rueidis.Client) *script.Runner {
-	return &script.Runner{Client: client, Retry: retry.Policy{Patience: time.Nanosecond}}
+	return &script.Runner{Client: client, Scripts: library, Retry: retry.Policy{Patience: time.Nanosecond}}
 }
 
 // Close closes the connections.
@@ -111,30 +110,31 @@ func (d *Redis) Load(ctx context.Context) (*Map, error) {
 			return nil, err
 		case stored[0].IsNil():
 			return nil, ErrNoFleet
-		default:
-			return parse(stored)
 		}
+		epoch, failed := stored[0].AsInt64()
+		text, err := stored[1].ToString()
+		if err = errors.Join(failed, err); err != nil {
+			return nil, ErrMap.With(err)
+		}
+		return parse(epoch, text)
 	})
 	return m, err
 }
 
 // Confirm asks the server that takes writes.
 func (d *Redis) Confirm(ctx context.Context, epoch int64) (*Map, error) {
-	reply, _, err := d.write(ctx, d.scripts.confirm, strconv.FormatInt(epoch, 10))
+	reply, _, err := d.write(ctx, "confirm", strconv.FormatInt(epoch, 10))
 	if err != nil {
 		return nil, err
 	}
-	parts, err := reply.ToArray()
-	if err != nil {
-		return nil, err
+	stored := reply.Int()
+	switch {
+	case reply.More():
+		return parse(stored, reply.Text())
+	case reply.Err() == nil && stored == 0:
+		return nil, ErrNoFleet
 	}
-	if len(parts) == 2 {
-		return parse(parts)
-	}
-	if present, err := parts[0].AsInt64(); err != nil || present != 0 {
-		return nil, err
-	}
-	return nil, ErrNoFleet
+	return nil, reply.Err()
 }
 
 // Hint remembers a hint.
@@ -143,7 +143,7 @@ func (d *Redis) Hint(ctx context.Context, hint Hint) error {
 	if err != nil {
 		return err
 	}
-	_, _, err = d.write(ctx, d.scripts.hint, string(text), strconv.FormatInt(HintLife.Milliseconds(), 10))
+	_, _, err = d.write(ctx, "hint", string(text), strconv.FormatInt(HintLife.Milliseconds(), 10))
 	return err
 }
 
@@ -151,11 +151,15 @@ func (d *Redis) Hint(ctx context.Context, hint Hint) error {
 // another server.
 func (d *Redis) Hints(ctx context.Context) ([]Hint, error) {
 	texts, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
-		reply, err := s.Run(ctx, d.scripts.hints, baseKey)
+		reply, err := s.Run(ctx, "hints", baseKey)
 		if err != nil {
 			return nil, err
 		}
-		return reply.AsStrSlice()
+		hints := make([]string, 0, reply.Len())
+		for reply.More() {
+			hints = append(hints, reply.Text())
+		}
+		return hints, reply.Err()
 	})
 	if err != nil {
 		return nil, err
@@ -171,9 +175,9 @@ func (d *Redis) Hints(ctx context.Context) ([]Hint, error) {
 
 // write runs a script on the server that takes writes, and returns which one that
 // is. The one that took the last write is asked first.
-func (d *Redis) write(ctx context.Context, s *script.Script, args ...string) (rueidis.RedisMessage, int, error) {
-	reply, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, r *script.Runner) (rueidis.RedisMessage, error) {
-		return r.Run(ctx, s, baseKey, args...)
+func (d *Redis) write(ctx context.Context, name string, args ...string) (*script.Reply, int, error) {
+	reply, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, r *script.Runner) (*script.Reply, error) {
+		return r.Run(ctx, name, baseKey, args...)
 	})
 	if err == nil {
 		d.master.Store(int32(at))
@@ -182,15 +186,7 @@ func (d *Redis) write(ctx context.Context, s *script.Script, args ...string) (ru
 }
 
 // parse reads the epoch and the map that are stored side by side.
-func parse(stored []rueidis.RedisMessage) (*Map, error) {
-	epoch, err := stored[0].AsInt64()
-	if err != nil {
-		return nil, ErrMap.With(err)
-	}
-	text, err := stored[1].ToString()
-	if err != nil {
-		return nil, ErrMap.With(err)
-	}
+func parse(epoch int64, text string) (*Map, error) {
 	m, err := Parse([]byte(text))
 	if err == nil && m.Epoch != epoch {
 		return nil, ErrMap.With(fmt.Errorf("it is stored as of epoch %d and says %d", epoch, m.Epoch))

@@ -185,7 +185,7 @@ func TestHints(t *testing.T) {
 			t.Fatal(err)
 		}
 		back := strconv.FormatInt(-HintLife.Milliseconds(), 10)
-		must(t, client, "ZINCRBY", hintsKey(baseKey), back, string(text))
+		must(t, client, "ZINCRBY", baseKey+":hints", back, string(text))
 	}
 	want()
 	tell("a:1", "x")
@@ -197,7 +197,7 @@ func TestHints(t *testing.T) {
 	pass("a:1", "x")
 	want(Hint{"a:1", "y"}, Hint{"/run/with a space", "x y"})
 	tell("a:1", "y") // and is remembered longer, while the other is forgotten
-	if n := integer(t, client, "ZCARD", hintsKey(baseKey)); n != 2 {
+	if n := integer(t, client, "ZCARD", baseKey+":hints"); n != 2 {
 		t.Errorf("%d hints are stored, want 2", n)
 	}
 	tell("a:1", "x")
@@ -226,7 +226,7 @@ func TestHintLife(t *testing.T) {
 		t.Fatal(err)
 	}
 	after := now()
-	due, err := do(t, client, "ZSCORE", hintsKey(baseKey), `{"addr":"a:1","reporter":"x"}`).AsFloat64()
+	due, err := do(t, client, "ZSCORE", baseKey+":hints", `{"addr":"a:1","reporter":"x"}`).AsFloat64()
 	if life := HintLife.Milliseconds(); err != nil || int64(due) < before+life || int64(due) > after+life {
 		t.Errorf("the hint is due at %.0f, %v, want %d after it was told, at %d to %d", due, err, life, before, after)
 	}
@@ -240,7 +240,7 @@ func TestHintsAreBounded(t *testing.T) {
 	client := server.Client(t)
 	const most = 10_000
 	const fill = "for i = 1, ARGV[1] do redis.call('ZADD', KEYS[1], 1e15 + i, '{\"addr\":\"' .. i .. '\"}') end"
-	must(t, client, "EVAL", fill, "1", hintsKey(baseKey), strconv.Itoa(most))
+	must(t, client, "EVAL", fill, "1", baseKey+":hints", strconv.Itoa(most))
 	// All of those are due later than any new one.
 	if err := d.Hint(t.Context(), Hint{"soon", "x"}); err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestHintsAreBounded(t *testing.T) {
 	if err != nil || len(hints) != most || hints[0] != (Hint{Addr: "1"}) || hints[most-1] != (Hint{Addr: strconv.Itoa(most)}) {
 		t.Errorf("Hints = %d of them, %v, want those that are due last", len(hints), err)
 	}
-	must(t, client, "ZREMRANGEBYRANK", hintsKey(baseKey), "0", "0")
+	must(t, client, "ZREMRANGEBYRANK", baseKey+":hints", "0", "0")
 	if err := d.Hint(t.Context(), Hint{"soon", "x"}); err != nil {
 		t.Fatal(err)
 	}
@@ -272,7 +272,7 @@ func TestAnyHint(t *testing.T) {
 		if diff := cmp.Diff([]Hint{want}, got); err != nil || diff != "" {
 			r.Fatalf("Hints: %v (-want +got):\n%s", err, diff)
 		}
-		must(t, client, "DEL", hintsKey(baseKey))
+		must(t, client, "DEL", baseKey+":hints")
 	})
 }
 

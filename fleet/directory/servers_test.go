@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // replicated returns a directory on a master and its replicas, which hold the map
@@ -336,7 +337,9 @@ func TestMasterWithoutReplica(t *testing.T) {
 		}
 	}
 	careless := dial(t, r.Master.Addr())
-	careless.scripts = sabotage(t, probe, "")
+	for _, run := range careless.servers {
+		run.Scripts = scripttest.Without(t, library, probe, "")
+	}
 	if _, err := careless.Confirm(t.Context(), 1); err != nil {
 		t.Errorf("Confirm = %v without the protection: it was not what stopped the master", err)
 	}

@@ -4,6 +4,7 @@
 -- is older than what is known changes nothing. If nothing failed, an older failure
 -- is forgotten.
 --
+-- Touches  snapshots
 -- KEYS[1]  K
 -- ARGV[1]  partition: its number
 -- ARGV[2]  ago: how long ago the attempt began, in milliseconds
@@ -13,7 +14,7 @@
 -- Reply    1
 -- Cost     O(1)
 -- Repeat   harmless: the same is known, of the same time
-local snapshots = KEYS[1] .. ':snapshots'
+local snapshots = prefix .. 'snapshots'
 local time = redis.call('TIME')
 local at = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(ARGV[2])
 local parts = {':saved', ':archived', ':failed'}

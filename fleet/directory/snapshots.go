@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -11,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Snapshot is what is known of the snapshots of one partition.
@@ -50,11 +49,6 @@ type Failed struct {
 // snapshotsKey is a hash: of each partition what was saved, archived and failed,
 // in the fields ID:saved, ID:archived and ID:failed.
 func snapshotsKey(base string) string { return base + ":snapshots" }
-
-//go:embed snapped.lua
-var snappedSource string
-
-var snappedScript = script.New("directory.snapped", snappedSource)
 
 // The parts of a snapshot as they are stored, without the time, which the directory
 // puts in front.
@@ -100,7 +94,7 @@ func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error 
 		}
 		args = append(args, string(text))
 	}
-	_, _, err := d.write(ctx, snappedScript, args...)
+	_, _, err := d.write(ctx, "snapped", args...)
 	return err
 }
 

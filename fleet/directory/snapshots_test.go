@@ -8,19 +8,7 @@ import (
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
-
-	"github.com/millrace/millrace/internal/script/luacheck"
 )
-
-func TestSnapshotScriptsKeepTheRules(t *testing.T) {
-	t.Parallel()
-	keys := func(base string) []string { return []string{snapshotsKey(base), turnsKey(base), movesKey(base)} }
-	for name, source := range map[string]string{"directory.snapped": snappedSource, "directory.turn": turnSource, "directory.moves": movesSource} {
-		for _, p := range luacheck.Check(name, source, luacheck.Options{Keys: keys}) {
-			t.Error(p)
-		}
-	}
-}
 
 // snapshots returns what is known, by partition and without times, which must be
 // those of attempts that began so long ago.

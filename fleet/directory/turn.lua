@@ -3,6 +3,7 @@
 -- Lets a holder have the turn of a node, or keep it, unless another one has had it
 -- for less than its life.
 --
+-- Touches  turns
 -- KEYS[1]  K
 -- ARGV[1]  node: its name
 -- ARGV[2]  holder: who asks, a name of his own
@@ -10,7 +11,7 @@
 -- Reply    1 if the holder has it, or has given it up; 0 if another one has it
 -- Cost     O(1)
 -- Repeat   harmless: the holder keeps it
-local turns = KEYS[1] .. ':turns'
+local turns = prefix .. 'turns'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local stored = redis.call('HGET', turns, ARGV[1])

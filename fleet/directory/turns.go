@@ -3,14 +3,12 @@ package directory
 import (
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"strconv"
 	"sync"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // ErrTurn means that it is another one's turn on a node.
@@ -74,20 +72,11 @@ func renew(ctx context.Context, every time.Duration, again, last func(context.Co
 	}
 }
 
-//go:embed turn.lua
-var turnSource string
-
-var turnScript = script.New("directory.turn", turnSource)
-
-// turnsKey is a hash: who has a node's turn, and until when.
-func turnsKey(base string) string { return base + ":turns" }
-
 // Turn asks the server that takes writes.
 func (d *Redis) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	reply, _, err := d.write(ctx, turnScript, node, holder, strconv.FormatInt(life.Milliseconds(), 10))
+	reply, _, err := d.write(ctx, "turn", node, holder, strconv.FormatInt(life.Milliseconds(), 10))
 	if err != nil {
 		return false, err
 	}
-	has, err := reply.AsInt64()
-	return has == 1, err
+	return reply.Bool(), reply.Err()
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
@@ -154,7 +155,7 @@ func (w *world) load(f *fleet.Fleet, tag string, writers int) *load {
 					l.acknowledged = append(l.acknowledged, member)
 					l.pause = max(l.pause, now.Sub(l.last))
 					l.last = now
-				} else if errors.Is(err, fleet.ErrUncertain) {
+				} else if errors.Is(err, millrace.ErrUncertain) {
 					l.uncertain++
 				}
 				l.mu.Unlock()

@@ -2,7 +2,9 @@
 --
 -- Deletes keys of a tag that is elsewhere.
 --
--- KEYS[1]  K, which is empty
+-- Needs    guard
+-- Touches  any key
+-- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be
 -- ARGV[3]  tag
@@ -16,6 +18,6 @@ if found ~= ARGV[4] then
   return {'other', found}
 end
 for i = 5, #ARGV do
-  redis.call('UNLINK', K .. ARGV[i])
+  redis.call('UNLINK', ARGV[i])
 end
 return {'done', found}

@@ -126,7 +126,7 @@ func (m *Mover) restore(ctx context.Context, it *item, values []dumped) error {
 		args = append(args, v.key, strconv.FormatInt(v.ends, 10), v.payload)
 		bytes += int64(len(v.payload))
 	}
-	if err := m.run(ctx, "restore", m.scripts.restore, it.to, it.tag, args...); err != nil {
+	if err := m.run(ctx, "restore", "restore", it.to, it.tag, args...); err != nil {
 		return err
 	}
 	it.claimed = next

@@ -2,9 +2,8 @@ package rebalance
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,51 +15,37 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // client returns the client of one partition.
 func (m *Mover) client(partition int) rueidis.Client { return m.f.Partitions()[partition] }
 
-var (
-	//go:embed guard.lua
-	guardFragment string
-	//go:embed restore.lua
-	restoreSource string
-	//go:embed clear.lua
-	clearSource string
-)
+//go:embed *.lua
+var folder embed.FS
 
-// scripts are what partitions run.
-type scripts struct{ restore, clear *script.Script }
-
-var theScripts = scripts{
-	restore: script.New("rebalance.restore", restoreSource, guardFragment),
-	clear:   script.New("rebalance.clear", clearSource, guardFragment),
-}
+// library holds the scripts that partitions run.
+var library = script.Load(folder, "K:")
 
 // run runs a script that does something for a tag in one partition if the record
 // there is the expected one, and returns ErrTaken otherwise.
-func (m *Mover) run(ctx context.Context, step string, s *script.Script, partition int, tag string, args ...string) error {
+func (m *Mover) run(ctx context.Context, step, name string, partition int, tag string, args ...string) error {
 	return m.step(step, tag, func() error {
-		runner := script.Runner{Client: m.client(partition), Retry: retry.Policy{Patience: m.times().patience}}
-		reply, err := runner.Run(ctx, s, "", append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
+		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Patience: m.times().patience}}
+		reply, err := runner.Run(ctx, name, base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
 		if errors.Is(err, millrace.ErrFull) {
 			return full(partition).With(err)
 		}
 		if err != nil {
 			return err
 		}
-		parts, err := reply.AsStrSlice()
-		switch {
-		case err != nil || len(parts) != 2:
-			return fmt.Errorf("partition %d answered %v to a script: %w", partition, parts, err)
-		case parts[0] == "stranger":
-			return fleet.ErrStranger.Saying("the server that is expected to be partition %d says it is %q", partition, parts[1])
-		case parts[0] == "other":
-			return ErrTaken.Saying("the record of %q in partition %d is %q by now", tag, partition, parts[1])
+		switch outcome, detail := reply.Text(), reply.Text(); outcome {
+		case "stranger":
+			return fleet.ErrStranger.Saying("the server that is expected to be partition %d says it is %q", partition, detail)
+		case "other":
+			return ErrTaken.Saying("the record of %q in partition %d is %q by now", tag, partition, detail)
 		}
-		return nil
+		return reply.Err()
 	})
 }
 
@@ -179,7 +164,7 @@ func tags(items []*item) []string {
 // there says.
 func (m *Mover) clear(ctx context.Context, step string, partition int, tag, expected string, keys []string) error {
 	for some := range slices.Chunk(keys, parcelKeys) {
-		if err := m.run(ctx, step, m.scripts.clear, partition, tag, append([]string{expected}, some...)...); err != nil {
+		if err := m.run(ctx, step, "clear", partition, tag, append([]string{expected}, some...)...); err != nil {
 			return err
 		}
 	}

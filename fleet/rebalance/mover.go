@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // DefaultBatch is how many tags are moved together.
@@ -80,7 +81,7 @@ type Mover struct {
 	f   *fleet.Fleet
 	cfg Config
 
-	scripts scripts
+	scripts *script.Library
 
 	// Tests have steps fail, hold them up, and leave them out.
 	step func(name, tag string, do func() error) error
@@ -101,7 +102,7 @@ func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 		cfg.Progress = func(Progress) {}
 	}
 	return &Mover{
-		f: f, cfg: cfg, scripts: theScripts,
+		f: f, cfg: cfg, scripts: library,
 		step: func(_, _ string, do func() error) error { return do() },
 	}, nil
 }

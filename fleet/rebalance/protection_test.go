@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A history plays one way in which a tag could be moved wrongly, and returns an error
@@ -411,17 +411,7 @@ var protections = []struct {
 func sabotage(t *testing.T, m *Mover, old, replacement, leaveOut string) {
 	t.Helper()
 	if old != "" {
-		found := false
-		cut := func(source string) string {
-			found = found || strings.Contains(source, old)
-			return strings.ReplaceAll(source, old, replacement)
-		}
-		for into, source := range map[**script.Script]string{&m.scripts.restore: restoreSource, &m.scripts.clear: clearSource} {
-			*into = script.New("rebalance.sabotaged", cut(source), cut(guardFragment))
-		}
-		if !found {
-			t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-		}
+		m.scripts = scripttest.Without(t, library, old, replacement)
 	}
 	if inner := m.step; leaveOut != "" {
 		m.step = func(name, tag string, do func() error) error {

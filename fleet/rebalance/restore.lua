@@ -4,7 +4,9 @@
 -- the record of the tag: of two claims the later one has all that the earlier one
 -- has.
 --
--- KEYS[1]  K, which is empty
+-- Needs    guard
+-- Touches  any key
+-- KEYS[1]  K
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be
 -- ARGV[3]  tag
@@ -24,7 +26,7 @@ if found ~= ARGV[4] then
   return {'other', found}
 end
 for i = 6, #ARGV, 3 do
-  redis.call('RESTORE', K .. ARGV[i], ARGV[i + 1], ARGV[i + 2], 'REPLACE', 'ABSTTL')
+  redis.call('RESTORE', ARGV[i], ARGV[i + 1], ARGV[i + 2], 'REPLACE', 'ABSTTL')
 end
 redis.call('SET', record, ARGV[5])
 return {'done', ARGV[5]}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
@@ -49,7 +50,7 @@ func startUsers(t *testing.T, tag string, processes ...*fleet.Fleet) *users {
 					u.acked.Add(1)
 				case err == nil:
 					u.members.Store(member, true)
-				case ctx.Err() != nil || errors.Is(err, fleet.ErrUncertain) || errors.Is(err, fleet.ErrUnavailable) || errors.Is(err, fleet.ErrReadOnly):
+				case ctx.Err() != nil || errors.Is(err, millrace.ErrUncertain) || errors.Is(err, fleet.ErrUnavailable) || errors.Is(err, fleet.ErrReadOnly):
 				default:
 					t.Errorf("a write while the tag is moved = %v", err)
 				}

@@ -30,4 +30,13 @@ return answered and tonumber(answered) or tonumber(answer(tostring(redis.call('H
 			t.Fatalf("call %d = %v, want %d", i+2, err, i+2)
 		}
 	}
+	again := script.Runner{Client: client, Scripts: counting, Lanes: one.Clone()}
+	for i, r := range []*script.Runner{&runner, &again} {
+		request := r.Request(t.Context())
+		reply, err := r.RunRequest(t.Context(), request, "add", key, "1")
+		if err != nil || reply.Int() != int64(i+7) {
+			t.Fatalf("call %d = %v, want %d", i+7, err, i+7)
+		}
+		request.Done()
+	}
 }

@@ -52,4 +52,8 @@
 // slot has moved. If the script has nothing to do without it, its header says so behind
 // Without, and the runner answers with nil once neither node has that key. A structure
 // whose keys all come and go declares the key none, which never exists.
+//
+// A star in Touches stands for what only the running script knows, and "any key" for
+// keys that have the callers' own names. A script that touches such keys declares the
+// base key alone: it is one that no moving slot may be expected to bear.
 package script

@@ -15,9 +15,9 @@ var named = map[string]*millrace.Error{
 	"LANE":      millrace.ErrUncertain,
 }
 
-// name gives an error of a server or a script the name that programs know it by: the
+// Name gives an error of a server or a script the name that programs know it by: the
 // structure's own, or one that all share.
-func (r *Runner) name(err error) error {
+func (r *Runner) Name(err error) error {
 	if err == nil {
 		return nil
 	}

@@ -14,16 +14,26 @@ import (
 // argument of the call at its end. One with {K} in it is another structure's whole key,
 // which may lie in another slot: it is not declared.
 type template struct {
-	text string // "due", "v:", "mr:channel:{K}"
+	text string // "due", "v:", "s:*", "mr:channel:{K}"
 	arg  int    // the argument behind the text, from 1 on; 0 for none
 	all  bool   // there is a key for this argument and for each one behind it
 }
 
 func (t template) elsewhere() bool { return strings.Contains(t.text, "{K}") }
 
+// anyKey is written for keys that have the callers' own names, whatever those are.
+const anyKey = "any key"
+
+// undeclared reports whether the template stands for keys that are not known before the
+// script runs.
+func (t template) undeclared() bool { return t.text == anyKey || strings.Contains(t.text, "*") }
+
 var templateForm = regexp.MustCompile(`^([^\s\[\]]*?)(?:ARGV\[(\d+)(\.\.\.)?\])?$`)
 
 func readTemplate(file, item string) template {
+	if item == anyKey {
+		return template{text: anyKey}
+	}
 	m := templateForm.FindStringSubmatch(item)
 	if m == nil {
 		panic(fmt.Sprintf("script: %s touches %q, which is no key", file, item))
@@ -40,9 +50,17 @@ func (t template) key(prefix string, args []string) string {
 	return prefix + t.text + args[t.arg-1]
 }
 
-// Keys returns the keys that a call may touch, the base key first. The arguments are
-// the script's own.
+// Keys returns the keys that a call declares, the base key first: all that it may
+// touch, or the base key alone if they are not known. The arguments are the script's
+// own.
 func (l *Library) Keys(s *Script, base string, args []string) []string {
+	if slices.ContainsFunc(s.keys, template.undeclared) {
+		return []string{base}
+	}
+	return l.keys(s, base, args)
+}
+
+func (l *Library) keys(s *Script, base string, args []string) []string {
 	prefix := l.prefixOf(base)
 	keys := []string{base}
 	add := func(key string) {
@@ -52,6 +70,8 @@ func (l *Library) Keys(s *Script, base string, args []string) []string {
 	}
 	for _, t := range s.keys {
 		switch {
+		case t.text == anyKey:
+			add("*")
 		case t.elsewhere():
 		case t.all:
 			for _, arg := range args[min(t.arg-1, len(args)):] {
@@ -68,7 +88,7 @@ func (l *Library) Keys(s *Script, base string, args []string) []string {
 // running script knows.
 func (l *Library) Patterns(s *Script, base string) []string {
 	star := []string{"*", "*", "*", "*", "*", "*", "*", "*"}
-	patterns := l.Keys(s, base, star)
+	patterns := l.keys(s, base, star)
 	for _, t := range s.keys {
 		if t.elsewhere() {
 			patterns = append(patterns, strings.ReplaceAll(t.text, "K", base))

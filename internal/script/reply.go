@@ -152,6 +152,16 @@ func (r *Reply) Texts() []string {
 	return texts
 }
 
+// Fields reads a list of fields, each with its value.
+func (r *Reply) Fields() map[string]string {
+	texts := r.Texts()
+	fields := make(map[string]string, len(texts)/2)
+	for i := 0; i+1 < len(texts); i += 2 {
+		fields[texts[i]] = texts[i+1]
+	}
+	return fields
+}
+
 // Join takes over the error of a list that was read.
 func (r *Reply) Join(inner *Reply) {
 	if r.err == nil {

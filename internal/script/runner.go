@@ -91,7 +91,7 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 		return err
 	})
 	if err != nil {
-		return nil, r.name(err)
+		return nil, r.Name(err)
 	}
 	return reply, nil
 }

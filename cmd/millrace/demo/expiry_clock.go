@@ -2,21 +2,14 @@ package demo
 
 import (
 	"context"
-	_ "embed"
-	"fmt"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/expiry"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
-
-//go:embed expiry_clock.lua
-var clockSource string
-
-var clockScript = script.New("demo.expiry_clock", clockSource)
 
 // drift is the part of a time by which two clocks may come apart meanwhile: those
 // that are kept in step are steered by at most this much.
@@ -38,7 +31,7 @@ type told struct {
 }
 
 func newServerClock(client rueidis.Client, name string) *serverClock {
-	return &serverClock{name: name, scripts: script.Runner{Client: client}}
+	return &serverClock{name: name, scripts: script.Runner{Client: client, Scripts: library}}
 }
 
 // ask asks about all shards. It comes before everything else.
@@ -55,20 +48,15 @@ func (c *serverClock) ask(ctx context.Context) error {
 func (c *serverClock) tick(ctx context.Context) error {
 	shard := c.next % len(c.told)
 	c.next++
-	reply, asked, err := c.scripts.RunSince(ctx, clockScript, shardKey(c.name, shard))
+	reply, err := c.scripts.Run(ctx, "expiry_clock", shardKey(c.name, shard))
 	if err != nil {
 		return err
 	}
-	answered := time.Now()
-	clock, err := reply.AsIntSlice()
-	if err != nil || len(clock) != 2 {
-		return fmt.Errorf("demo.expiry_clock answered %d numbers: %w", len(clock), err)
+	t := &told{time: time.Unix(reply.Int(), reply.Int()*1000), asked: reply.Asked, answered: time.Now()}
+	if reply.Err() == nil {
+		c.told[shard].Store(t)
 	}
-	c.told[shard].Store(&told{
-		time:  time.Unix(clock[0], clock[1]*1000),
-		asked: asked, answered: answered,
-	})
-	return nil
+	return reply.Err()
 }
 
 // bounds returns the earliest and the latest time that it may be for a shard's

@@ -2,6 +2,7 @@
 --
 -- Tells the time of the server that a shard lies on.
 --
+-- Touches  nothing
 -- KEYS[1]  K: the shard; it is not looked at
 -- ARGV     none
 -- Reply    what TIME says

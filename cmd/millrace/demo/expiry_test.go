@@ -11,7 +11,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/luacheck"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -220,14 +219,6 @@ func TestClockHoldsTheServersTime(t *testing.T) {
 	_, after := c.span(time.Now())
 	if server := time.Unix(now[0], now[1]*1000); server.Before(before) || server.After(after) {
 		t.Errorf("the server's time is %s, not from %s to %s", server, before, after)
-	}
-}
-
-func TestClockScriptKeepsTheRules(t *testing.T) {
-	t.Parallel()
-	keys := func(base string) []string { return []string{base} }
-	for _, p := range luacheck.Check("demo.expiry_clock", clockSource, luacheck.Options{Keys: keys}) {
-		t.Error(p)
 	}
 }
 

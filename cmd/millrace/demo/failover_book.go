@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -95,7 +96,7 @@ func (b *book) note(text string, now func() time.Time, err error) {
 		e := entryInBook{text, now()}
 		b.pause = max(b.pause, e.at.Sub(b.last()))
 		b.done = append(b.done, e)
-	case errors.Is(err, fleet.ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+	case errors.Is(err, millrace.ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		b.uncertain = append(b.uncertain, text)
 	default:
 		b.refused++

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 )
@@ -34,7 +35,7 @@ func soundFailover() *failoverPlay {
 			for _, ms := range []int{500, 650, 1001, 2100} {
 				b.note(fmt.Sprint(ms), func() time.Time { return at(ms) }, nil)
 			}
-			b.note("unknown", time.Now, fleet.ErrUncertain)
+			b.note("unknown", time.Now, millrace.ErrUncertain)
 			p.books = append(p.books, b)
 		}
 	}
@@ -104,7 +105,7 @@ func TestABookNotesWhatBecameOfWrites(t *testing.T) {
 	t.Parallel()
 	b := &book{began: time.Now()}
 	for _, err := range []error{
-		nil, fleet.ErrUncertain.Saying("so"), fmt.Errorf("%w", context.DeadlineExceeded), fleet.ErrReadOnly.Saying("so"), fleet.ErrUnavailable, errors.New("NOREPLICAS"),
+		nil, millrace.ErrUncertain.Saying("so"), fmt.Errorf("%w", context.DeadlineExceeded), fleet.ErrReadOnly.Saying("so"), fleet.ErrUnavailable, errors.New("NOREPLICAS"),
 	} {
 		b.note("x", time.Now, err)
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -66,17 +65,6 @@ func sessionsKey(name string) string { return "{" + name + "}:sessions" }
 func dueKey(name string) string      { return sessionsKey(name) + ":due" }
 func signsKey(name string) string    { return "{" + name + "}:signs" }
 
-var (
-	//go:embed steal_begin.lua
-	beginSource string
-
-	//go:embed steal_collect.lua
-	collectSource string
-
-	beginScript   = script.New("demo.steal_begin", beginSource)
-	collectScript = script.New("demo.steal_collect", collectSource)
-)
-
 // siteNews is what a site tells: first its address alone, and then what it did.
 type siteNews struct {
 	Address string      `json:"address"`
@@ -112,7 +100,7 @@ func serveSite(ctx context.Context, p part) error {
 }
 
 func newSite(p part) *site {
-	return &site{client: p.client, name: p.name, scripts: script.Runner{Client: p.client}}
+	return &site{client: p.client, name: p.name, scripts: script.Runner{Client: p.client, Scripts: library}}
 }
 
 // play is serveSite with any way to collect sessions.
@@ -233,19 +221,22 @@ func (s *site) page(ctx context.Context, number int) (page string, hit bool, err
 // begin begins a session.
 func (s *site) begin(ctx context.Context, id string) error {
 	life := strconv.FormatInt(sessionLife.Milliseconds(), 10)
-	_, err := s.scripts.Run(ctx, beginScript, sessionsKey(s.name), id, life, "a basket with nothing in it yet")
+	_, err := s.scripts.Run(ctx, "steal_begin", sessionsKey(s.name), id, life, "a basket with nothing in it yet")
 	return err
 }
 
 // collect is a slice of the job that removes sessions which are over.
 func (s *site) collect(ctx context.Context) (millrace.Progress, error) {
-	reply, err := s.scripts.Run(ctx, collectScript, sessionsKey(s.name), strconv.Itoa(collectAtOnce))
+	reply, err := s.scripts.Run(ctx, "steal_collect", sessionsKey(s.name), strconv.Itoa(collectAtOnce))
 	if err != nil {
 		return millrace.Idle, err
 	}
-	overdue, err := reply.AsIntSlice()
-	if err != nil {
-		return millrace.Idle, err
+	overdue := make([]int64, 0, reply.Len())
+	for reply.More() {
+		overdue = append(overdue, reply.Int())
+	}
+	if reply.Err() != nil {
+		return millrace.Idle, reply.Err()
 	}
 	s.mu.Lock()
 	s.news.Overdue = append(s.news.Overdue, overdue...)

@@ -5,21 +5,13 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/internal/script/luacheck"
+	"github.com/millrace/millrace/internal/script/scripttest"
 	"github.com/millrace/millrace/steal"
 )
 
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	keys := func(base string) []string { return []string{base, base + ":due"} }
-	for name, source := range map[string]string{"demo.steal_begin": beginSource, "demo.steal_collect": collectSource} {
-		for _, p := range luacheck.Check(name, source, luacheck.Options{Keys: keys}) {
-			t.Error(p)
-		}
-	}
-	if got, want := dueKey("a name"), keys(sessionsKey("a name"))[1]; got != want {
-		t.Errorf("dueKey = %q, want %q", got, want)
-	}
+	scripttest.Check(t, library)
 }
 
 // The checks can fail: sites that leave the sessions are found out.
@@ -135,10 +127,10 @@ func TestCollectTakesWhatIsDueLongest(t *testing.T) {
 	// In milliseconds since 1970.
 	add := client.B().Zadd().Key(dueKey(s.name)).ScoreMember().ScoreMember(1, "oldest").ScoreMember(2, "old")
 	must(t, client.Do(ctx, add.Build()).Error())
-	overdue, err := s.scripts.Run(ctx, collectScript, sessionsKey(s.name), "1")
+	overdue, err := s.scripts.Run(ctx, "steal_collect", sessionsKey(s.name), "1")
 	must(t, err)
-	if times, err := overdue.AsIntSlice(); err != nil || len(times) != 1 || times[0] < time.Hour.Milliseconds() {
-		t.Errorf("collected = %v, %v, want one that is due for long", times, err)
+	if n, first := overdue.Len(), overdue.Int(); n != 1 || first < time.Hour.Milliseconds() {
+		t.Errorf("collected %d, %d ms late: %v; want one that is due for long", n, first, overdue.Err())
 	}
 	left, err := client.Do(ctx, client.B().Zrange().Key(dueKey(s.name)).Min("0").Max("-1").Build()).AsStrSlice()
 	if err != nil || len(left) != 2 || left[0] != "old" || left[1] != "young" {

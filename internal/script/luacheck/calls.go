@@ -115,7 +115,8 @@ func (l *linter) checkKey(command string, e ast.Expr) {
 	if v.external {
 		return // checked with each script that the fragment is put in front of
 	}
-	if v.unknown {
+	free := slices.Contains(l.keys, "*") // the callers name them
+	if v.unknown && !free {
 		l.report(e.Line(), "this key of %s cannot be followed to KEYS[1] and literals", command)
 	}
 	for _, text := range v.texts {
@@ -124,6 +125,7 @@ func (l *linter) checkKey(command string, e ast.Expr) {
 		}
 		base, star := strings.Index(text, baseMark), strings.Index(text, hole)
 		switch {
+		case free && base < 0:
 		case star >= 0 && (base < 0 || star < base):
 			l.report(e.Line(), "key %q of %s cannot be followed to KEYS[1] and literals", readable(text), command)
 		case base < 0:

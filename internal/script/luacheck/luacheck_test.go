@@ -481,6 +481,18 @@ func TestPrelude(t *testing.T) {
 	}
 }
 
+// TestAnyKey: a script may say that it also touches keys that its callers name; those
+// built from the base key are looked at all the same.
+func TestAnyKey(t *testing.T) {
+	t.Parallel()
+	source := goodHeader + "redis.call('GET', ARGV[1])\nredis.call('GET', KEYS[1] .. ':c')"
+	keys := func(base string) []string { return append(demoKeys(base), "*") }
+	want := []string{`11: key "BASE:c" of GET is not one that the Go side derives`}
+	if diff := cmp.Diff(want, lines(Check("demo.do", source, Options{Keys: keys}))); diff != "" {
+		t.Errorf("Check (-want +got):\n%s", diff)
+	}
+}
+
 func TestProblemString(t *testing.T) {
 	t.Parallel()
 	p := Problem{File: "demo/do.lua", Line: 3, Message: "wrong"}

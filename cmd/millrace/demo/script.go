@@ -1,0 +1,13 @@
+package demo
+
+import (
+	"embed"
+
+	"github.com/millrace/millrace/internal/script"
+)
+
+//go:embed *.lua
+var folder embed.FS
+
+// library holds the scripts of scenes.
+var library = script.Load(folder, "K:")
