@@ -343,17 +343,17 @@ func TestMasterWithoutReplica(t *testing.T) {
 }
 
 // TestUnconfirmed changes the map while the replica is frozen: the map is stored,
-// and whoever changed it knows that the replica may not have it. The repeat succeeds
-// when the replica has it, and not before.
+// and whoever changed it knows that the replica may not have it. The repeat, also over
+// another connection, succeeds when the replica has it, and not before.
 func TestUnconfirmed(t *testing.T) {
 	t.Parallel()
 	d, r := replicated(t, 1)
 	r.Replicas[0].Pause()
 	defer r.Replicas[0].Resume()
 	next := sample(t, 2)
-	for range 2 {
+	for _, by := range []*Redis{d, dial(t, addrs(r)...)} {
 		began := time.Now()
-		wantError(t, "Change", d.Change(t.Context(), 1, next), ErrUnconfirmed)
+		wantError(t, "Change", by.Change(t.Context(), 1, next), ErrUnconfirmed)
 		if took := time.Since(began); took < waitForReplica || took > waitForReplica+time.Second {
 			t.Errorf("Change takes %v, want a little more than %v", took, waitForReplica)
 		}
