@@ -47,6 +47,8 @@ func (o *outcomes) of(err error) string {
 		return "timeout"
 	case retry.Code(err, "OOM"):
 		return millrace.ErrFull.Code
+	case retry.Denied(err):
+		return "no_permission"
 	case answered:
 		word, _, _ := strings.Cut(reply.Error(), " ")
 		return o.bounded(strings.ToLower(word))
