@@ -15,7 +15,7 @@ package replicas
 
 import (
 	"context"
-	_ "embed"
+	"embed"
 	"fmt"
 	"slices"
 	"time"
@@ -25,10 +25,13 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-//go:embed mark.lua
-var markSource string
+//go:embed *.lua
+var folder embed.FS
 
-var mark = script.New("replicas.mark", markSource)
+var library = script.Load(folder, "K:")
+
+// Key is the key of the counter that [Confirm] leaves on a server.
+func Key(base string) string { return base + ":waits" }
 
 // Confirm sends commands to a master and waits until that many replicas have all
 // that was written there before and by them, for timeout at most. It returns the
@@ -39,7 +42,7 @@ func Confirm(ctx context.Context, c rueidis.Client, base string, replicas int, t
 ) (results []rueidis.RedisResult, have int, err error) {
 	n := len(cmds)
 	results = c.DoMulti(ctx, append(slices.Clip(cmds),
-		c.B().Eval().Script(mark.Source()).Numkeys(1).Key(base).Build(), // EVALSHA might not find it
+		c.B().Eval().Script(library.Script("mark").Source()).Numkeys(1).Key(base).Build(), // EVALSHA might not find it
 		c.B().Wait().Numreplicas(int64(replicas)).Timeout(max(1, timeout.Milliseconds())).Build())...)
 	// A mark that failed, or is only queued in a transaction, stands before no WAIT.
 	if _, err := results[n].AsInt64(); err != nil {

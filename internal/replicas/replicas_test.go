@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script/luacheck"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 const (
@@ -136,12 +136,9 @@ func TestNobodyElseWaits(t *testing.T) {
 	}
 }
 
-// TestScriptsKeepTheRules holds the script to the rules of package luacheck.
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	for _, p := range luacheck.Check("replicas.mark", markSource, luacheck.Options{Keys: keys}) {
-		t.Error(p)
-	}
+	scripttest.Check(t, library)
 }
 
 // TestUnreachable: an error says why nothing is known.
