@@ -318,7 +318,8 @@ func TestMasterWithoutReplica(t *testing.T) {
 	_, r := replicated(t, 1)
 	d := dial(t, r.Master.Addr())
 	const lag = time.Second
-	must(t, r.Master.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
+	must(t, r.Master.Client(t), "CONFIG", "SET", "min-replicas-max-lag", "1")
+	must(t, r.Master.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1")
 	redistest.Eventually(t, "the replica is there", func() bool { _, err := d.Confirm(t.Context(), 1); return err == nil })
 	r.Replicas[0].Pause()
 	defer r.Replicas[0].Resume()
