@@ -1,6 +1,7 @@
 package retry_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -118,6 +119,13 @@ func TestRecordedReplies(t *testing.T) {
 			}
 			if got := retry.Denied(err); got != r.denied {
 				t.Errorf("%s: Denied(%q) = %v, want %v", server, r.reply, got, r.denied)
+			}
+			want := cmp.Or(r.code, "ERR")
+			if r.denied {
+				want = "NOPERM"
+			}
+			if got := retry.Word(err); got != want {
+				t.Errorf("%s: Word(%q) = %q, want %q", server, r.reply, got, want)
 			}
 		}
 	}

@@ -144,18 +144,35 @@ func Code(err error, code string) bool {
 	return ok && hasCode(said(reply), code)
 }
 
-// Denied reports whether the server says that its user may not do that. It gives no
-// code to what it denies to a script: since Redis 7.2 and in Valkey that is an ACL
-// failure, before that the user executing the script is to blame.
-func Denied(err error) bool {
+// Word returns the code of the Redis error in err's chain, ERR for one without a code
+// of its own, and "" when there is no such error.
+func Word(err error) string {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
-	if !ok {
-		return false
+	if !ok || reply.IsNil() {
+		return ""
 	}
 	text := said(reply)
-	return hasCode(text, "NOPERM") || strings.HasPrefix(text, "ACL failure in script: ") ||
-		strings.HasPrefix(text, "The user executing the script can't ")
+	for _, denial := range denials {
+		if strings.HasPrefix(text, denial) {
+			return noPermission
+		}
+	}
+	word, _, _ := strings.Cut(text, " ")
+	if word != strings.ToUpper(word) {
+		return "ERR"
+	}
+	return word
 }
+
+// noPermission is the code of what a user may not do.
+const noPermission = "NOPERM"
+
+// denials begin what is denied to a script, which has no code: that of Redis 7.2 and
+// later and of Valkey, and that of older ones.
+var denials = []string{"ACL failure in script: ", "The user executing the script can't "}
+
+// Denied reports whether the server says that its user may not do that.
+func Denied(err error) bool { return Word(err) == noPermission }
 
 // wrapping is what servers before 7.0 put in front of the error of a command inside a
 // script: the first part if it was raised (redis.call), the second one and the minus if
