@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/fleet/rebalance"
 	"github.com/millrace/millrace/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // TestACLOnFleet has the users of a fleet do what they are for: nothing may be
@@ -50,7 +51,7 @@ func TestACLOnFleet(t *testing.T) {
 	must(t, "Confirm", err)
 	next := m.Clone()
 	next.Epoch++
-	if err := dir.Change(t.Context(), m.Epoch, next); !denied(err) {
+	if err := dir.Change(t.Context(), m.Epoch, next); !retry.Denied(err) {
 		t.Errorf("Change by a client = %v, want it refused", err)
 	}
 }

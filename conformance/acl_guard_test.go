@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -73,7 +74,26 @@ func (g *guarded) allow(user string, rules ...string) {
 
 // as returns how to connect as a user.
 func as(user string) func(*rueidis.ClientOption) {
-	return func(o *rueidis.ClientOption) { o.Username, o.Password = user, aclPassword }
+	return func(o *rueidis.ClientOption) {
+		o.Username, o.Password = user, aclPassword
+		o.ClientSetInfo = rueidis.DisableClientSetInfo // as the page has it
+	}
+}
+
+// unasked is the one of two commands that a client of these servers does not use to ask
+// which slots a Cluster has where.
+func (g *guarded) unasked() string {
+	g.t.Helper()
+	hello, err := g.everywhere("HELLO")[0].AsMap()
+	must(g.t, "HELLO", err)
+	reply := hello["version"]
+	version, err := reply.ToString()
+	must(g.t, "HELLO", err)
+	first, _, _ := strings.Cut(version, ".")
+	if major, err := strconv.Atoi(first); err == nil && major >= 8 {
+		return "cluster|slots"
+	}
+	return "cluster|shards"
 }
 
 // stat is what the servers call a command where they count and log it.

@@ -168,8 +168,12 @@ func keysPolicy(t *testing.T, on running) {
 			continue
 		}
 		configure := func(memory, policy string) error {
-			return node.Do(t.Context(), node.B().ConfigSet().ParameterValue().
-				ParameterValue("maxmemory", memory).ParameterValue("maxmemory-policy", policy).Build()).Error()
+			for name, value := range map[string]string{"maxmemory": memory, "maxmemory-policy": policy} {
+				if err := node.Do(t.Context(), node.B().ConfigSet().ParameterValue().ParameterValue(name, value).Build()).Error(); err != nil {
+					return err
+				}
+			}
+			return nil
 		}
 		must(t, "CONFIG SET", configure("1gb", "allkeys-lru"))
 		defer func() { must(t, "CONFIG SET", configure("0", "noeviction")) }()

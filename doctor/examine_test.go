@@ -89,7 +89,7 @@ func TestRealServers(t *testing.T) {
 			healthy(map[string]Level{"memory": Warn}), "fit for work, with 1 warning",
 		},
 		{
-			"snapshots", redistest.Options{MaxMemory: "64mb", Args: []string{"--save", "3600 1"}},
+			"snapshots", redistest.Options{MaxMemory: "64mb", Args: []string{"--save", "3600", "1"}},
 			healthy(map[string]Level{"persistence": Note}), "fit for work",
 		},
 		{

@@ -30,7 +30,7 @@ if before then
   return codes
 end
 
-local deadline = ARGV[4] == 'in' and now + ARGV[5] or tonumber(ARGV[5])
+local deadline = ARGV[4] == 'in' and soon + ARGV[5] or tonumber(ARGV[5])
 local text = string.format('%.0f', deadline)
 local scores = redis.call('ZMSCORE', t, unpack(ARGV, 6, #ARGV - 1))
 local known, set, gone = {}, {}, {} -- known: what this call made of a field, for one that is named twice

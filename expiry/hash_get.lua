@@ -13,10 +13,11 @@
 local score, left = redis.call('ZSCORE', KEYS[1] .. ':t:' .. ARGV[1], ARGV[2]), -1
 if score then
   local clock = redis.call('TIME')
-  left = score - clock[1] * 1000 - math.floor(clock[2] / 1000)
-  if left <= 0 then
+  left = score - clock[1] * 1000
+  if left <= math.floor(clock[2] / 1000) then
     return false
   end
+  left = math.max(1, left - math.ceil(clock[2] / 1000)) -- the millisecond that has begun does not count
 end
 local value = redis.call('HGET', KEYS[1] .. ':h:' .. ARGV[1], ARGV[2])
 return value and {value, left}

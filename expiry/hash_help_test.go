@@ -204,3 +204,13 @@ func text(fields map[string]string) map[string][]byte {
 	}
 	return all
 }
+
+// clock returns the server's time.
+func clock(t *testing.T, client rueidis.Client) time.Time {
+	t.Helper()
+	parts, err := client.Do(t.Context(), client.B().Time().Build()).AsIntSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Unix(parts[0], parts[1]*1000)
+}

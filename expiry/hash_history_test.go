@@ -259,6 +259,39 @@ var hashHistories = []hashHistory{
 		n, err := s.h.Delete(s.Context(), inHash, "a", "a")
 		s.want("Delete", n, 1, err)
 	}},
+	{"a life is whole", func(s *hashTale) {
+		deadlines := baseOf(s.T, s.h, inHash) + ":t:" + inHash
+		s.put(0, "a")
+		for range 20 { // there are moments at which a millisecond has just begun
+			for what, live := range map[string]func(){
+				"Set": func() {
+					_, err := s.h.Set(s.Context(), inHash, "a", []byte("x"), SetConfig{TTL: hashLong})
+					s.want("Set", nil, nil, err)
+				},
+				"Expire": func() { s.expire(hashLong, Always, "a", Applied) },
+			} {
+				began := clock(s.T, s.client)
+				live()
+				ms, err := do(s.client, "ZSCORE", deadlines, "a").AsInt64()
+				deadline := time.UnixMilli(ms)
+				s.want(what+": the field ends before its time", deadline.Sub(began) < hashLong, false, err)
+				for name, read := range map[string]func() (time.Duration, error){
+					"Get": func() (time.Duration, error) {
+						_, ttl, err := s.h.Get(s.Context(), inHash, "a")
+						return ttl, err
+					},
+					"TTL": func() (time.Duration, error) {
+						ttls, err := s.h.TTL(s.Context(), inHash, "a")
+						return ttls[0], err
+					},
+				} {
+					asked := clock(s.T, s.client)
+					left, err := read()
+					s.want(name+" tells of more than is left", asked.Add(left).After(deadline), false, err)
+				}
+			}
+		}
+	}},
 	{"ttl", func(s *hashTale) {
 		s.ttl("a", NoField)
 		s.put(0, "a")

@@ -11,8 +11,8 @@
 -- Repeat   harmless: it only reads
 local reply, values = {}, redis.call('HMGET', h, unpack(ARGV, 2))
 for i, score in ipairs(redis.call('ZMSCORE', t, unpack(ARGV, 2))) do
-  local left = score and score - now or -1
-  local there = values[i] and (not score or left > 0)
+  local left = left_of(score)
+  local there = values[i] and left ~= 0
   reply[2 * i - 1], reply[2 * i] = there and values[i], there and left or -2
 end
 return reply

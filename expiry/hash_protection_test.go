@@ -10,14 +10,18 @@ var hashProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it
 }{
-	{"get hides what is expired", "if left <= 0 then\n    return false", "if false then\n    return false", []string{"an expired field is none"}},
-	{"mget hides what is expired", "values[i] and (not score or left > 0)", "values[i]", []string{"an expired field is none"}},
-	{"ttl hides what is expired", "local there = (not score or left > 0) and ", "local there = ", []string{"an expired field is none"}},
+	{"get hides what is expired", "if left <= math.floor(clock[2] / 1000) then\n    return false", "if false then\n    return false", []string{"an expired field is none"}},
+	{"mget hides what is expired", "values[i] and left ~= 0", "values[i]", []string{"an expired field is none"}},
+	{"ttl hides what is expired", "local there = left ~= 0 and ", "local there = ", []string{"an expired field is none"}},
 	{"the length leaves out what is expired", " - redis.call('ZCOUNT', t, '-inf', now))\n", " - 0)\n", []string{"an expired field is none"}},
-	{"scan leaves out what is expired", "if not score or left > 0 then", "if true then", []string{"an expired field is none"}},
+	{"scan leaves out what is expired", "if left ~= 0 then", "if true then", []string{"an expired field is none"}},
 	{"GetAll leaves out what is expired", "redis.call('ZRANGEBYSCORE', t, '-inf', now, 'LIMIT', 0, ARGV[2])", "{}", []string{"an expired field is none"}},
 	{"a write knows what is expired", "return score and tonumber(score) <= now", "return false",
 		[]string{"an expired field is none", "set if none is there", "expire at once removes", "created counts what was not there", "incr keeps a deadline"}},
+
+	{"a life begins when its millisecond is over", "soon + ARGV[5]", "now + ARGV[5]", []string{"a life is whole"}},
+	{"get does not count the millisecond that has begun", "left - math.ceil(clock[2] / 1000)", "left - math.floor(clock[2] / 1000)", []string{"a life is whole"}},
+	{"other reads do not count the millisecond that has begun", "score - clock[1] * 1000 - math.ceil(clock[2] / 1000)", "score - now", []string{"a life is whole"}},
 
 	{"IfNone", "only == 'new' and alive > 0 or ", "", []string{"set if none is there"}},
 	{"IfExist", " or only == 'old' and alive < #fields", "", []string{"set if all are there", "an expired field is none"}},

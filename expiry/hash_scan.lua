@@ -13,8 +13,8 @@
 local page, fields = redis.call('HSCAN', h, ARGV[2], 'COUNT', ARGV[3]), {}
 for i = 1, #page[2], 2 do
   local score = redis.call('ZSCORE', t, page[2][i])
-  local left = score and score - now or -1
-  if not score or left > 0 then
+  local left = left_of(score)
+  if left ~= 0 then
     local n = #fields
     fields[n + 1], fields[n + 2], fields[n + 3] = page[2][i], page[2][i + 1], left
   end

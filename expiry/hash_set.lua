@@ -39,7 +39,7 @@ if only == 'new' and alive > 0 or only == 'old' and alive < #fields then
   return -1
 end
 
-local deadline = life == 'in' and now + ARGV[5] or life == 'at' and tonumber(ARGV[5])
+local deadline = life == 'in' and soon + ARGV[5] or life == 'at' and tonumber(ARGV[5])
 local changed = 0
 if expired(deadline) then
   if #stale > 0 then

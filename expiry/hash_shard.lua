@@ -5,7 +5,8 @@
 --
 -- Needs  nothing
 -- Gives  K, due, req: keys
---        now: the server's clock in milliseconds
+--        now, soon: the server's clock in milliseconds, down and up: what stays from
+--        now on is counted from soon, so that it does not stay too short
 --        count(field, by): adds to a counter of the record, which it makes if it is
 --        new; not a script's first write, since a full server refuses it there
 --        sweep(of, most): removes at most so many expired fields of a hash, and
@@ -24,6 +25,7 @@ redis.call('ZCARD', due)
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local soon = clock[1] * 1000 + math.ceil(clock[2] / 1000)
 
 local function count(field, by)
   if not version then

@@ -11,8 +11,8 @@
 -- Repeat   harmless: it only reads
 local reply = {}
 for i, score in ipairs(redis.call('ZMSCORE', t, unpack(ARGV, 2))) do
-  local left = score and score - now or -1
-  local there = (not score or left > 0) and redis.call('HEXISTS', h, ARGV[i + 1]) == 1
+  local left = left_of(score)
+  local there = left ~= 0 and redis.call('HEXISTS', h, ARGV[i + 1]) == 1
   reply[i] = there and left or -2
 end
 return reply

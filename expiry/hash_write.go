@@ -128,7 +128,7 @@ func in(ttl time.Duration) (life, ms string, err error) {
 	case ttl < 0:
 		return "", "", ErrConfig.Saying("a TTL cannot be negative: %s", ttl)
 	case ttl == 0:
-		return "in", "0", nil
+		return "at", "0", nil
 	}
 	return "in", ceilMillis(ttl), nil
 }

@@ -24,7 +24,7 @@ if not deadline then
 elseif deadline <= now then
   return 0
 end
-local at = stamp(now + ARGV[3])
+local at = stamp(soon + ARGV[3])
 redis.call('PERSIST', key)
 redis.call('ZADD', due, at, name)
 redis.call('SETRANGE', key, 0, at)

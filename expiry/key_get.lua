@@ -17,7 +17,7 @@ for i, name in ipairs(ARGV) do
     if head ~= 17 then
       return redis.error_reply('EXPIRYBROKEN ' .. value_key(name) .. ' is no value')
     end
-    left = math.max(0, tonumber(string.sub(value, 1, 16)) - now)
+    left = left_of(tonumber(string.sub(value, 1, 16)))
   end
   reply[2 * i - 1] = left
   reply[2 * i] = left > 0 and string.sub(value, 18) or ''

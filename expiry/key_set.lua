@@ -28,7 +28,7 @@ if not deadline then
 elseif condition == 'none' and deadline > now or condition == 'exist' and deadline <= now then
   return 0
 end
-local at = stamp(now + ARGV[3])
+local at = stamp(soon + ARGV[3])
 local value = at .. ' ' .. ARGV[5]
 redis.call('ZADD', due, at, name)
 redis.call('SET', key, value)

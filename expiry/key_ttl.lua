@@ -12,4 +12,4 @@ local deadline = deadline_of(key)
 if not deadline then
   return redis.error_reply('EXPIRYBROKEN ' .. key .. ' is no value')
 end
-return math.max(0, deadline - now)
+return left_of(deadline)

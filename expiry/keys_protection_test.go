@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -116,6 +117,39 @@ var keyHistories = []keyHistory{
 			return fmt.Errorf("Delete of what is over = %d, %w", n, err)
 		}
 		return holds(t, k, "a", "")
+	}},
+	{"a life is whole", func(t *testing.T, k *Keys) error {
+		client, base := k.space.run.Client, keyBase(t, k, "a")
+		setKey(t, k, "a", "x", keyLong)
+		for range 20 { // there are moments at which a millisecond has just begun
+			for what, live := range map[string]func() error{
+				"Set": func() error { return setErr(t, k, "a", "x", SetKeyConfig{}, true) },
+				"Expire": func() error {
+					_, err := k.Expire(t.Context(), "a", keyLong)
+					return err
+				},
+			} {
+				began := clock(t, client)
+				if err := live(); err != nil {
+					return err
+				}
+				ms, err := strconv.ParseInt(keyRaw(t, client, "GETRANGE", valueKey(base, "a"), "0", "15"), 10, 64)
+				if deadline := time.UnixMilli(ms); err != nil || deadline.Sub(began) < keyLong {
+					return fmt.Errorf("%s: the value ends %v after it, %w, want %v at least", what, deadline.Sub(began), err, keyLong)
+				}
+				asked := clock(t, client)
+				_, got, err := k.Get(t.Context(), "a")
+				if told := asked.Add(got); err != nil || told.After(time.UnixMilli(ms)) {
+					return fmt.Errorf("after %s, Get tells of %v, %w, more than is left", what, got, err)
+				}
+				asked = clock(t, client)
+				got, err = k.TTL(t.Context(), "a")
+				if told := asked.Add(got); err != nil || told.After(time.UnixMilli(ms)) {
+					return fmt.Errorf("after %s, TTL tells of %v, %w, more than is left", what, got, err)
+				}
+			}
+		}
+		return nil
 	}},
 	{"read when it is over", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
@@ -308,8 +342,10 @@ var keyProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it
 }{
-	{"what is over is not read", "left = math.max(0, tonumber(string.sub(value, 1, 16)) - now)", "left = 1", []string{"read when it is over"}},
-	{"what is over has no ttl", "return math.max(0, deadline - now)", "return 1", []string{"over"}},
+	{"what is over is not read", "left = left_of(tonumber(string.sub(value, 1, 16)))", "left = 1", []string{"read when it is over"}},
+	{"what is over has no ttl", "return left_of(deadline)", "return 1", []string{"over"}},
+	{"a life begins when its millisecond is over", "stamp(soon + ARGV[3])", "stamp(now + ARGV[3])", []string{"a life is whole"}},
+	{"what is left does not count the millisecond that has begun", "deadline - soon)", "deadline - now)", []string{"a life is whole"}},
 	{"what is over is not prolonged", "elseif deadline <= now then", "elseif deadline == 0 then", []string{"over"}},
 	{"what is over is not counted as deleted", "alive[i] = deadline > now", "alive[i] = deadline > 0", []string{"over"}},
 	{"set if none heeds what is there", "condition == 'none' and deadline > now or", "", []string{"set if none"}},

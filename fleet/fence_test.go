@@ -300,6 +300,8 @@ func TestWaitReplicas(t *testing.T) {
 	f := tf.open(Config{WaitReplicas: 1})
 	c, ctx := f.Client(), t.Context()
 	must(t, set(ctx, c, "{a}", "x"))
+	other := tf.open(Config{WaitReplicas: 1}).Client()
+	must(t, set(ctx, other, "{a}", "x"))
 	if got, err := get(ctx, tf.copies[0][0].Client(t), "{a}"); err != nil || got != "x" {
 		t.Errorf("the replica has %q, %v, want x at once", got, err)
 	}
@@ -308,6 +310,8 @@ func TestWaitReplicas(t *testing.T) {
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}1").Value("y").Build(), c.B().Set().Key("{a}2").Value("y").Build())
 	wantError(t, results[0].Error(), millrace.ErrUncertain)
 	wantError(t, results[1].Error(), millrace.ErrUncertain)
+	// What changes nothing tells of what others wrote: a success would be that of y.
+	wantError(t, other.Do(ctx, other.B().Setnx().Key("{a}").Value("z").Build()).Error(), millrace.ErrUncertain)
 	tf.copies[0][0].Resume()
 	redistest.Eventually(t, "writes are confirmed again", func() bool { return set(ctx, c, "{a}", "z") == nil })
 

@@ -2,7 +2,7 @@ package fleet
 
 import "strings"
 
-// Each member of a fleet has these keys, which no structure uses.
+// Each member of a fleet has these keys, and replicas.Key, which no structure uses.
 const baseKey = "mr:fleet"
 
 // identityKey says which partition of which fleet the server is a member of:

@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -11,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/commands"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -78,38 +78,38 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 	if err != nil {
 		return all(len(cmds), p.lost(ctx, p.master(), err))
 	}
-	replicas := p.f.cfg.WaitReplicas
+	need, have := p.f.cfg.WaitReplicas, 0
 	var results []rueidis.RedisResult
+	var unknown error // why nobody knows how many replicas have it
 	caller := ctx
-	if !endless && (blocks || spread || replicas > 0) {
+	if !endless && (blocks || spread || need > 0) {
 		// What waits has a connection of its own, which nobody else notices to hang.
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit+p.v.replyLimit))
 		defer cancel()
 	}
-	if replicas == 0 && !spread || blocks {
-		replicas = 0
+	if need == 0 && !spread || blocks {
+		need = 0
 		results = c.DoMulti(ctx, cmds...)
 	} else {
-		// Only in one pipeline does WAIT speak of these writes.
-		patience := p.v.replyLimit / 2 / 1e6
-		wait := c.B().Wait().Numreplicas(int64(max(1, replicas))).Timeout(patience).Build()
-		results = c.DoMulti(ctx, append(slices.Clip(cmds), wait)...)
+		results, have, unknown = replicas.Confirm(ctx, c, baseKey, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
 	}
 	late := !endless && p.f.now()-t.began > limit
 	for i := range cmds {
 		results[i] = p.judge(caller, results[i], late)
 	}
-	if replicas > 0 {
-		if have, err := results[len(cmds)].AsInt64(); err != nil || have < int64(replicas) {
-			for i := range cmds {
-				if succeeded(results[i]) {
-					results[i] = rueidis.NewErrorResult(millrace.ErrUncertain.Saying("%d of %d replicas have the write", have, replicas))
-				}
+	if have < need {
+		few := millrace.ErrUncertain.Saying("%d of %d replicas have the write", have, need)
+		if unknown != nil {
+			few = few.With(errors.New(unknown.Error())) // in words, see lost
+		}
+		for i := range cmds {
+			if succeeded(results[i]) {
+				results[i] = rueidis.NewErrorResult(few)
 			}
 		}
 	}
-	return results[:len(cmds)]
+	return results
 }
 
 // judge says what became of a write.

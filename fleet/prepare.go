@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -86,8 +87,10 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 				return err
 			}
 		}
-		if err := made[i][0].counts(ctx, len(made[i])-1); err != nil {
-			return err
+		if n := len(made[i]) - 1; n > 0 {
+			if err := made[i][0].counts(ctx, n); err != nil {
+				return err
+			}
 		}
 	}
 	return nil
@@ -100,7 +103,7 @@ func (s *server) fit(ctx context.Context, expected string) (run string, err erro
 	c := s.client
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().Dbsize().Build(),
-			c.B().Mget().Key(identityKey(baseKey), floorKey(baseKey), tagsKey(baseKey)).Build())
+			c.B().Mget().Key(identityKey(baseKey), floorKey(baseKey), tagsKey(baseKey), replicas.Key(baseKey)).Build())
 		return replies, replies[0].NonRedisError()
 	})
 	if err != nil {
@@ -198,9 +201,11 @@ func (s *server) inStep(ctx context.Context) error {
 // counts waits until the master counts that many replicas, which it does only when
 // it has heard of them, up to a second after they are in step: writes that wait for
 // a replica would have to wait for that.
-func (s *server) counts(ctx context.Context, replicas int) error {
-	c := s.client
-	return s.failedReply(ctx, c.Do(ctx, c.B().Wait().Numreplicas(int64(replicas)).Timeout(2000).Build()))
+func (s *server) counts(ctx context.Context, n int) error {
+	if _, _, err := replicas.Confirm(ctx, s.client, baseKey, n, 2*time.Second); err != nil {
+		return s.failed(ctx, err)
+	}
+	return nil
 }
 
 // raise raises the floor of the partition's master to that of the map, and has a
@@ -208,12 +213,16 @@ func (s *server) counts(ctx context.Context, replicas int) error {
 func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	return retry.Policy{}.Do(ctx, func(int) error {
 		c := s.client
-		commands := []rueidis.Completed{c.B().Eval().Script(library.Script("raise").Source()).Numkeys(1).Key(baseKey).
-			Arg(m.Fleet, strconv.Itoa(p.ID), strconv.FormatInt(m.Floor, 10)).Build()}
+		raise := c.B().Eval().Script(library.Script("raise").Source()).Numkeys(1).Key(baseKey).
+			Arg(m.Fleet, strconv.Itoa(p.ID), strconv.FormatInt(m.Floor, 10)).Build()
+		var result rueidis.RedisResult
 		if len(p.Replicas) > 0 {
-			commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(500).Build())
+			results, _, _ := replicas.Confirm(ctx, c, baseKey, 1, 500*time.Millisecond, raise)
+			result = results[0]
+		} else {
+			result = c.Do(ctx, raise)
 		}
-		parts, err := c.DoMulti(ctx, commands...)[0].AsStrSlice()
+		parts, err := result.AsStrSlice()
 		switch {
 		case err != nil:
 			return err

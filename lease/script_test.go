@@ -55,7 +55,9 @@ func TestOnACluster(t *testing.T) {
 func TestOneEvictingMasterIsEnough(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)
-	must(t, cluster.MasterOf("any").Client(t), "CONFIG", "SET", "maxmemory", "8mb", "maxmemory-policy", "allkeys-lru")
+	evicting := cluster.MasterOf("any").Client(t)
+	must(t, evicting, "CONFIG", "SET", "maxmemory", "8mb")
+	must(t, evicting, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	l := openOn(t, cluster.Client(t), Config{})
 	for i := range 10 { // on all of them
 		_, err := l.Acquire(t.Context(), fmt.Sprint(i), long, Options{})

@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
 	"github.com/millrace/millrace/internal/retry"
@@ -37,7 +35,7 @@ func (o *outcomes) of(err error) string {
 	if code := millrace.Code(err); code != "" {
 		return o.bounded(code)
 	}
-	reply, answered := rueidis.IsRedisErr(err)
+	word := retry.Word(err)
 	switch {
 	case errors.As(err, new(*loop.PanicError)):
 		return "panic"
@@ -45,10 +43,11 @@ func (o *outcomes) of(err error) string {
 		return "interrupted"
 	case errors.Is(err, context.DeadlineExceeded):
 		return "timeout"
-	case retry.Code(err, "OOM"):
+	case word == "OOM":
 		return millrace.ErrFull.Code
-	case answered:
-		word, _, _ := strings.Cut(reply.Error(), " ")
+	case retry.Denied(err):
+		return "no_permission"
+	case word != "" && word != "ERR":
 		return o.bounded(strings.ToLower(word))
 	}
 	return "error"

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -51,5 +52,26 @@ func TestOutcomesAreFew(t *testing.T) {
 	}
 	if got, want := o.of(&millrace.Error{Code: "order_0"}), "order_0"; got != want {
 		t.Errorf("outcome of a code that was there first = %q, want %q", got, want)
+	}
+}
+
+// TestOutcomesOfReplies: what servers say in different ways has one outcome.
+func TestOutcomesOfReplies(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	var o outcomes
+	for text, want := range map[string]string{
+		"OOM command not allowed when used memory > 'maxmemory'.":                              "full",
+		"@user_script: 1: -OOM command not allowed when used memory > 'maxmemory'.":            "full",
+		"NOPERM this user has no permissions to run the 'set' command":                         "no_permission",
+		"@user_script: 1: The user executing the script can't run this command or subcommand":  "no_permission",
+		"ERR ACL failure in script: No permissions to access a key":                            "no_permission",
+		"WRONGTYPE Operation against a key holding the wrong kind of value":                    "wrongtype",
+		"@user_script: 1: Lua script attempted to execute a command while the cluster is down": "error",
+	} {
+		reply := client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(text).Build())
+		if got := o.of(reply.Error()); got != want {
+			t.Errorf("outcome of %q = %q, want %q", text, got, want)
+		}
 	}
 }

@@ -114,7 +114,10 @@ while ARGV[i] do
   if kind == 'add' then
     redis.call('INCRBY', key, ARGV[first])
   elseif kind == 'float' then
-    redis.call('INCRBYFLOAT', key, ARGV[first])
+    -- INCRBYFLOAT in a script ruins the memory of some builds of Redis 6.2.
+    redis.call('HSET', meta, 'sum', redis.call('GET', key) or '0')
+    redis.call('SET', key, redis.call('HINCRBYFLOAT', meta, 'sum', ARGV[first]), 'KEEPTTL')
+    redis.call('HDEL', meta, 'sum')
   elseif kind == 'push' then
     for j = first + 1, last do
       redis.call('LPUSH', key, moment .. ARGV[j])

@@ -202,6 +202,9 @@ func (one *server) connect(s *Scatter) (*script.Runner, error) {
 		option.ForceSingleClient = true
 		option.DisableCache = true
 		option.DisableRetry = true
+		if option.ClientSetInfo == nil {
+			option.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
+		}
 		option.Dialer.Timeout = s.cfg.Timeout
 		var err error
 		if client, err = rueidis.NewClient(option); client == nil {

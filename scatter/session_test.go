@@ -1,6 +1,7 @@
 package scatter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -193,6 +194,32 @@ func TestFloatSums(t *testing.T) {
 		if got := text(t, c, "GET", other); (got == "1") != (tt.err == nil) {
 			t.Errorf("beside %q and %v: %q", tt.before, tt.add, got)
 		}
+	}
+}
+
+// TestFloatsBesideWideCalls: a Redis 6.2 that was built without jemalloc dies of an
+// INCRBYFLOAT in a script that calls commands of many words, too.
+func TestFloatsBesideWideCalls(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 1)
+	sc := newScatter(t, servers, Config{})
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // a server that dies so may hang
+	defer cancel()
+	for range 20 {
+		s := sc.Session("x")
+		for i := range 15 {
+			for j := range 60 {
+				s.Insert(fmt.Sprint("set", i), fmt.Sprint(j))
+			}
+			s.AddFloat(fmt.Sprint("sum", i), 0.1)
+		}
+		if err := s.Flush(ctx); err != nil {
+			servers[0].Kill()
+			t.Fatal(err)
+		}
+	}
+	if got, want := text(t, servers[0].Client(t), "GET", "sum0"), "2"; got != want {
+		t.Errorf("a sum is %s, want %s", got, want)
 	}
 }
 

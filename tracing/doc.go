@@ -52,7 +52,7 @@
 //	db.system.name            redis           of calls, and
 //	db.operation.name         EVALSHA
 //	db.stored_procedure.name  the script
-//	db.response.status_code   the first word of what Redis refused with: LOADING
+//	db.response.status_code   the code of what Redis refused with: LOADING
 //	messaging.system          millrace        of handlers, and
 //	messaging.operation.name  handle
 //	messaging.operation.type  process
@@ -65,7 +65,7 @@
 //	millrace.job, millrace.via, millrace.outcome, millrace.rounds   of recruits
 //	error.type                what went wrong
 //
-// The error.type is the code of the millrace.Error, or else the word of Redis, or
+// The error.type is the code of the millrace.Error, or else that of Redis, or
 // else panic, interrupted, timeout or _OTHER; the status holds the whole text. Keys may be attributes of spans,
 // where they could not be labels of metrics: a span is kept for itself, and a value
 // of its own costs no series.

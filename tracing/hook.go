@@ -3,10 +3,8 @@ package tracing
 import (
 	"context"
 	"errors"
-	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -16,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -91,7 +90,7 @@ func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context,
 		attribute.Int("millrace.try", call.Try),
 	)
 	return ctx, func(err error) {
-		if word := refusal(err); word != "" {
+		if word := retry.Word(err); word != "" {
 			span.SetAttributes(semconv.DBResponseStatusCode(word))
 		}
 		note(span, err)
@@ -162,7 +161,7 @@ func kind(err error) string {
 	if code := millrace.Code(err); code != "" {
 		return code
 	}
-	if word := refusal(err); word != "" {
+	if word := retry.Word(err); word != "" {
 		return word
 	}
 	switch {
@@ -174,15 +173,4 @@ func kind(err error) string {
 		return "timeout"
 	}
 	return semconv.ErrorTypeOther.Value.AsString()
-}
-
-// refusal returns the first word of what Redis refused a call with, such as
-// LOADING; empty when it did not.
-func refusal(err error) string {
-	reply, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return ""
-	}
-	word, _, _ := strings.Cut(reply.Error(), " ")
-	return word
 }

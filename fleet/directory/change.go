@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -77,22 +78,18 @@ func changeOn(ctx context.Context, run *script.Runner, args []string) (done chan
 	if err != nil {
 		return done, err
 	}
-	commands := []rueidis.Completed{c.B().Eval().Script(run.Scripts.Script("change").Source()).Numkeys(1).Key(baseKey).Arg(args...).Build()}
-	if replicas, err := role[len(role)-1].ToArray(); err == nil && len(replicas) > 0 {
-		commands = append(commands, c.B().Wait().Numreplicas(1).Timeout(waitForReplica.Milliseconds()).Build())
+	change := c.B().Eval().Script(run.Scripts.Script("change").Source()).Numkeys(1).Key(baseKey).Arg(args...).Build()
+	var result rueidis.RedisResult
+	replicated, unknown := true, error(nil)
+	if followers, err := role[len(role)-1].ToArray(); err == nil && len(followers) > 0 {
+		results, have, err := replicas.Confirm(ctx, c, baseKey, 1, waitForReplica, change)
+		result, replicated, unknown = results[0], have > 0, err
+	} else {
+		result = c.Do(ctx, change)
 	}
-	results := c.DoMulti(ctx, commands...)
-	reply, err := results[0].AsIntSlice()
+	reply, err := result.AsIntSlice()
 	if err != nil {
 		return done, err
 	}
-	done = changed{stored: reply[0] == 1, epoch: reply[1], replicated: true}
-	if len(results) == 2 {
-		have, err := results[1].AsInt64()
-		if err != nil {
-			return done, err
-		}
-		done.replicated = have > 0
-	}
-	return done, nil
+	return changed{stored: reply[0] == 1, epoch: reply[1], replicated: replicated}, unknown
 }

@@ -42,6 +42,9 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 	option.DisableCache = true
 	option.AlwaysPipelining = true
 	option.DisableRetry = true
+	if option.ClientSetInfo == nil {
+		option.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
+	}
 	if option.Dialer.Timeout == 0 {
 		option.Dialer.Timeout = time.Second
 	}

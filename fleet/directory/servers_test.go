@@ -319,7 +319,8 @@ func TestMasterWithoutReplica(t *testing.T) {
 	_, r := replicated(t, 1)
 	d := dial(t, r.Master.Addr())
 	const lag = time.Second
-	must(t, r.Master.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1", "min-replicas-max-lag", "1")
+	must(t, r.Master.Client(t), "CONFIG", "SET", "min-replicas-max-lag", "1")
+	must(t, r.Master.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1")
 	redistest.Eventually(t, "the replica is there", func() bool { _, err := d.Confirm(t.Context(), 1); return err == nil })
 	r.Replicas[0].Pause()
 	defer r.Replicas[0].Resume()
@@ -346,17 +347,17 @@ func TestMasterWithoutReplica(t *testing.T) {
 }
 
 // TestUnconfirmed changes the map while the replica is frozen: the map is stored,
-// and whoever changed it knows that the replica may not have it. The repeat succeeds
-// when the replica has it, and not before.
+// and whoever changed it knows that the replica may not have it. The repeat, also over
+// another connection, succeeds when the replica has it, and not before.
 func TestUnconfirmed(t *testing.T) {
 	t.Parallel()
 	d, r := replicated(t, 1)
 	r.Replicas[0].Pause()
 	defer r.Replicas[0].Resume()
 	next := sample(t, 2)
-	for range 2 {
+	for _, by := range []*Redis{d, dial(t, addrs(r)...)} {
 		began := time.Now()
-		wantError(t, "Change", d.Change(t.Context(), 1, next), ErrUnconfirmed)
+		wantError(t, "Change", by.Change(t.Context(), 1, next), ErrUnconfirmed)
 		if took := time.Since(began); took < waitForReplica || took > waitForReplica+time.Second {
 			t.Errorf("Change takes %v, want a little more than %v", took, waitForReplica)
 		}

@@ -13,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -97,14 +97,8 @@ func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 		if live == 0 {
 			return nil
 		}
-		// In one pipeline with any other command, WAIT speaks of all that was written
-		// before that.
-		c := m.client(partition)
-		replies := c.DoMulti(ctx,
-			c.B().Get().Key(directory.IdentityKey).Build(),
-			c.B().Wait().Numreplicas(int64(live)).Timeout(set.ReplyLimit.Milliseconds()).Build())
-		have, err := replies[1].AsInt64()
-		if need := int64(min(live, max(1, set.Confirmed))); err == nil && have < need {
+		_, have, err := replicas.Confirm(ctx, m.client(partition), base, live, set.ReplyLimit)
+		if need := min(live, max(1, set.Confirmed)); err == nil && have < need {
 			err = fleet.ErrUnavailable.Saying("%d replicas of partition %d have what was written, and %d should", have, partition, need)
 		}
 		return err

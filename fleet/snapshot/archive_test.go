@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -80,10 +79,8 @@ func TestArchiveIsRestored(t *testing.T) {
 		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("%s: %v, %v, want it to be nobody else's", name, info.Mode(), err)
 		}
-		if tool, err := exec.LookPath("redis-check-rdb"); err == nil {
-			if out, err := exec.Command(tool, path).CombinedOutput(); err != nil {
-				t.Errorf("redis-check-rdb: %v\n%s", err, out)
-			}
+		if _, err := checkByTool(t.Context(), path); err != nil {
+			t.Error(err)
 		}
 		restored := restore(t, path)
 		for key, want := range map[string]string{
@@ -269,22 +266,30 @@ func TestNothingHalfWrittenIsArchived(t *testing.T) {
 }
 
 // A server with rdbchecksum off says nothing by which a wrong bit could be found;
-// the tool that Redis has finds what is no snapshot at all.
+// the tools that servers bring along find what is no snapshot at all. The tool on PATH
+// may be older than the server: that it does not know a format says nothing.
 func TestSnapshotWithoutChecksum(t *testing.T) {
-	t.Parallel()
-	if _, err := exec.LookPath("redis-check-rdb"); err != nil {
-		t.Skip("there is no redis-check-rdb on PATH")
-	}
+	t.Setenv("PATH", filepath.Dir(redistest.Binary(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	rdb := real(t, "--rdbchecksum", "no")
-	check := func(text []byte) error {
+	write := func(text []byte) string {
 		path := filepath.Join(t.TempDir(), "x.rdb")
 		if err := os.WriteFile(path, text, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		return checkRDB(t.Context(), path, int64(len(text)))
+		return path
 	}
+	check := func(text []byte) error { return checkRDB(t.Context(), write(text), int64(len(text))) }
 	if err := check(rdb); err != nil {
 		t.Error(err)
+	}
+	newer := slices.Concat(rdb[:5], []byte("9999"), rdb[9:])
+	for _, strange := range [][]byte{newer, append([]byte("VALKEY"), newer[6:]...)} {
+		if err := check(strange); err != nil {
+			t.Errorf("a snapshot that begins with %q: %v", strange[:9], err)
+		}
+	}
+	if checked, _ := checkByTool(t.Context(), write(rdb)); !checked {
+		t.Skip("there is no tool on PATH that reads this server's snapshots")
 	}
 	if err := check(slices.Concat(rdb[:len(rdb)/2], rdb[len(rdb)/2+1:])); err == nil {
 		t.Error("a snapshot that lacks a byte passes")
@@ -408,4 +413,40 @@ func TestSilentMember(t *testing.T) {
 	time.AfterFunc(50*time.Millisecond, cancel)
 	_, err := pool.request(ctx, server.Addr(), time.Minute)
 	wantError(t, "request", err, context.Canceled)
+}
+
+// TestTools: each tool is asked until one knows the format of a snapshot.
+func TestTools(t *testing.T) {
+	const (
+		fine    = "exit 0"
+		bad     = "echo '[offset 9] Unexpected EOF reading RDB file'; exit 1"
+		unknown = "echo \"[offset 9] Can't handle RDB format version 12\"; exit 1"
+	)
+	for _, tc := range []struct {
+		redis, valkey string // what the tools do; none is not there
+		checked, ok   bool
+	}{
+		{"", "", false, true},
+		{fine, "", true, true},
+		{bad, fine, true, false},
+		{unknown, "", false, true},
+		{unknown, fine, true, true},
+		{unknown, bad, true, false},
+		{"", bad, true, false},
+		{unknown, unknown, false, true},
+	} {
+		path := t.TempDir()
+		t.Setenv("PATH", path)
+		for name, does := range map[string]string{"redis-check-rdb": tc.redis, "valkey-check-rdb": tc.valkey} {
+			if does == "" {
+				continue
+			}
+			if err := os.WriteFile(filepath.Join(path, name), []byte("#!/bin/sh\n"+does+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if checked, err := checkByTool(t.Context(), "x.rdb"); checked != tc.checked || (err == nil) != tc.ok {
+			t.Errorf("with tools that do %q and %q a snapshot is checked: %v, %v; want %v, fine: %v", tc.redis, tc.valkey, checked, err, tc.checked, tc.ok)
+		}
+	}
 }

@@ -117,6 +117,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 		return opt, "", ErrURL.Saying("the Redis URL %s cannot be used", shown).With(err)
 	}
 	opt.DisableCache = true
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
 	opt.AlwaysPipelining = true
 	if opt.Sentinel.MasterSet != "" {
 		opt.Sentinel.TopologyRefreshInterval = sentinelRefresh

@@ -64,6 +64,7 @@ func (f *Fleet) config(s Server) redisproc.Config {
 	cfg.Args = append([]string{
 		"--replicaof", "127.0.0.1", "1", // the boot fence: nobody listens there
 		"--min-replicas-max-lag", "2",
+		"--repl-diskless-sync", "yes", // Redis 6.2 leaves a file for each new replica, and would load it when restarted
 		"--repl-diskless-sync-delay", "0", // a new replica need not wait for others
 	}, f.pins.take(s)...)
 	return cfg

@@ -28,6 +28,9 @@ func Single(option rueidis.ClientOption, addr string, dial, silence time.Duratio
 	option.DisableCache = true
 	option.DisableRetry = true
 	option.AlwaysPipelining = true
+	if option.ClientSetInfo == nil {
+		option.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
+	}
 	if option.Dialer.Timeout == 0 {
 		option.Dialer.Timeout = dial
 	}

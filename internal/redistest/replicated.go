@@ -64,9 +64,11 @@ func offset(text string) int64 {
 	return n
 }
 
-// quickSync makes a master serve a new replica at once, instead of waiting
-// five seconds for others to come.
-func quickSync() []string { return []string{"--repl-diskless-sync-delay", "0"} }
+// quickSync makes a master serve a new replica at once, instead of waiting five
+// seconds for others to come, and without a file, as all do since Redis 7.0.
+func quickSync() []string {
+	return []string{"--repl-diskless-sync", "yes", "--repl-diskless-sync-delay", "0"}
+}
 
 func replicaOf(master *Server) []string {
 	host, port := master.hostPort()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -111,6 +113,14 @@ var trouble = []string{
 	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "NOSCRIPT",
 }
 
+// wordless lists what the nodes of a Cluster say without a code when a command of a
+// script meets a slot that is being moved, or a Cluster that is down.
+var wordless = []string{
+	"attempted to access a non local key",
+	"undeclared keys were accessed during rehashing of the slot",
+	"while the cluster is down",
+}
+
 // Transient reports whether err is worth another try: the server is in trouble
 // that passes, or the connection was lost and nobody knows what became of the
 // call.
@@ -119,36 +129,67 @@ func Transient(err error) bool {
 		errors.Is(err, rueidis.ErrClosing) {
 		return false
 	}
-	if _, ok := rueidis.IsRedisErr(err); ok {
-		for _, code := range trouble {
-			if Code(err, code) {
-				return true
-			}
-		}
-		return false
+	if reply, ok := rueidis.IsRedisErr(err); ok {
+		text := said(reply)
+		return slices.ContainsFunc(trouble, func(code string) bool { return hasCode(text, code) }) ||
+			slices.ContainsFunc(wordless, func(words string) bool { return strings.Contains(text, words) })
 	}
 	return !rueidis.IsParseErr(err)
 }
 
-// Code reports whether err is a Redis error with that code. Servers before 7.0
-// wrap the error of a command inside a script into one about the script; there
-// the code is looked for inside.
+// Code reports whether err is a Redis error with that code, be it of a command or of
+// one inside a script.
 func Code(err error, code string) bool {
 	reply, ok := rueidis.IsRedisErr(err)
-	if !ok {
-		return false
-	}
-	text := strings.TrimPrefix(reply.Error(), "ERR ")
-	if strings.HasPrefix(text, code+" ") || text == code {
-		return true
-	}
-	return strings.HasPrefix(text, "Error running script") &&
-		(strings.Contains(text, " "+code+" ") || strings.Contains(text, "-"+code+" "))
+	return ok && hasCode(said(reply), code)
 }
 
-// Denied reports whether the server says that its user may not do that. Redis 7.0
-// gives no code to what it denies to a script.
-func Denied(err error) bool {
+// Word returns the code of the Redis error in err's chain, ERR for one without a code
+// of its own, and "" when there is no such error.
+func Word(err error) string {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && (Code(reply, "NOPERM") || strings.Contains(reply.Error(), "The user executing the script can't"))
+	if !ok || reply.IsNil() {
+		return ""
+	}
+	text := said(reply)
+	for _, denial := range denials {
+		if strings.HasPrefix(text, denial) {
+			return noPermission
+		}
+	}
+	word, _, _ := strings.Cut(text, " ")
+	if word != strings.ToUpper(word) {
+		return "ERR"
+	}
+	return word
+}
+
+// noPermission is the code of what a user may not do.
+const noPermission = "NOPERM"
+
+// denials begin what is denied to a script, which has no code: that of Redis 7.2 and
+// later and of Valkey, and that of older ones.
+var denials = []string{"ACL failure in script: ", "The user executing the script can't "}
+
+// Denied reports whether the server says that its user may not do that.
+func Denied(err error) bool { return Word(err) == noPermission }
+
+// wrapping is what servers before 7.0 put in front of the error of a command inside a
+// script: the first part if it was raised (redis.call), the second one and the minus if
+// the server refused to run the command at all.
+var wrapping = regexp.MustCompile(`^(Error running script \([^)]*\): @user_script:\d+: )?(@user_script: \d+: )?-?(ERR )?`)
+
+// said returns the error itself, without what servers put around that of a command
+// inside a script.
+func said(reply *rueidis.RedisError) string {
+	text := strings.TrimPrefix(reply.Error(), "ERR ")
+	if strings.HasPrefix(text, "Error running script ") || strings.HasPrefix(text, "@user_script: ") {
+		text = text[len(wrapping.FindString(text)):]
+	}
+	return text
+}
+
+func hasCode(text, code string) bool {
+	rest, ok := strings.CutPrefix(text, code)
+	return ok && (rest == "" || rest[0] == ' ')
 }

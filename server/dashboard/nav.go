@@ -109,7 +109,7 @@ func about(s survey.ServerView) string {
 	if len(s.Nodes) == 0 {
 		return ""
 	}
-	text := "Redis " + cmp.Or(s.Nodes[0].Version, "of an unknown version")
+	text := cmp.Or(s.Nodes[0].Version, "Redis of an unknown version")
 	if n := len(s.Nodes); n > 1 {
 		text += ", " + counted(n, "server")
 	}

@@ -83,10 +83,22 @@ func readInfo(text string) (NodeView, error) {
 		return n
 	}
 	return NodeView{
-		Version: info["redis_version"], Role: info["role"],
+		Version: software(info), Role: info["role"],
 		Uptime: time.Duration(number("uptime_in_seconds")) * time.Second,
 		Memory: number("used_memory"), MaxMemory: number("maxmemory"),
 		Ops: number("instantaneous_ops_per_sec"), Clients: number("connected_clients"),
 		Evicted: number("evicted_keys"),
 	}, nil
+}
+
+// software returns the name and version of a server. Valkey gives as redis_version the
+// Redis that it goes by.
+func software(info map[string]string) string {
+	if version := info["valkey_version"]; version != "" {
+		return "Valkey " + version
+	}
+	if version := info["redis_version"]; version != "" {
+		return "Redis " + version
+	}
+	return ""
 }

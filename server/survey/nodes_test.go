@@ -13,12 +13,16 @@ func TestReadInfo(t *testing.T) {
 	const text = "# Server\r\nredis_version:7.0.15\r\nuptime_in_seconds:90\r\n\r\n# Memory\r\nused_memory:1000\r\nmaxmemory:2000\r\n" +
 		"role:slave\r\nconnected_clients:3\r\ninstantaneous_ops_per_sec:4\r\nevicted_keys:5\r\nloading:0\r\n"
 	want := NodeView{
-		Version: "7.0.15", Role: "slave", Uptime: 90 * time.Second,
+		Version: "Redis 7.0.15", Role: "slave", Uptime: 90 * time.Second,
 		Memory: 1000, MaxMemory: 2000, Ops: 4, Clients: 3, Evicted: 5,
 	}
 	got, err := readInfo(text)
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("readInfo: %v (-want +got):\n%s", err, diff)
+	}
+	valkey, err := readInfo("redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n")
+	if want := "Valkey 8.0.1"; valkey.Version != want || err != nil {
+		t.Errorf("readInfo of Valkey = %q, %v, want %q", valkey.Version, err, want)
 	}
 	if got, err := readInfo(""); got != (NodeView{}) || err != nil {
 		t.Errorf("readInfo of nothing = %+v, %v", got, err)

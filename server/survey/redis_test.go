@@ -173,7 +173,7 @@ func TestViewIsWhatStructuresSay(t *testing.T) {
 		t.Fatalf("%d servers, want %d", got, want)
 	}
 	n, info := v.Server.Nodes[0], server.Info("server")
-	if n.Addr != server.Addr() || n.Version != info["redis_version"] || n.Role != "master" ||
+	if n.Addr != server.Addr() || n.Version != software(info) || n.Role != "master" ||
 		n.Memory == 0 || n.MaxMemory != 100<<20 || n.Clients == 0 || n.Evicted != 0 || v.Server.Memory() != n.Memory || v.Server.Ops() != n.Ops {
 		t.Errorf("the server says %+v", n)
 	}

@@ -124,7 +124,7 @@ func (s ServerView) sum(of func(NodeView) int64) (sum int64) {
 // empty.
 type NodeView struct {
 	Addr      string
-	Version   string
+	Version   string        // with the name: "Redis 7.4.1", "Valkey 8.0.1"; empty if it does not tell
 	Role      string        // master or slave
 	Uptime    time.Duration // to the second
 	Memory    int64         // used_memory, in bytes

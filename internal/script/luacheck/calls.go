@@ -39,6 +39,9 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 	case cmd.Is("noscript"):
 		l.report(e.Line(), "%s may not be called from a script", name)
 		return
+	case name == "INCRBYFLOAT":
+		l.report(e.Line(), "INCRBYFLOAT in a script ruins the memory of a Redis 6.2 that was built without jemalloc; HINCRBYFLOAT does not")
+		return
 	}
 
 	// The arguments behind the name, as Redis counts them.

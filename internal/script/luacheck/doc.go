@@ -20,7 +20,8 @@
 //     redis.pcall is built from it and from literals, and is one of the keys
 //     that the package's keys.go derives.
 //   - Commands. The name is a literal; the command and each option written as a
-//     literal exist in Redis 6.2, and the command may be called from a script.
+//     literal exist in Redis 6.2, and the command may be called from a script, where
+//     it does no harm.
 //
 // [Check] applies them to one script together with its fragments, [CheckTree]
 // to every .lua file of the module (leaving what only a package knows: its

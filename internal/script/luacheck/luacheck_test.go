@@ -237,6 +237,9 @@ return ('x'):rep(a), t, sum(1), (function(...) return ... end)(last())`, nil},
 		{"a command that scripts may not call", "return redis.pcall('BLPOP', KEYS[1], 0)", []string{
 			"1: BLPOP may not be called from a script",
 		}},
+		{"a command that ruins a server of 6.2", "return redis.call('INCRBYFLOAT', KEYS[1], ARGV[1])", []string{
+			"1: INCRBYFLOAT in a script ruins the memory of a Redis 6.2 that was built without jemalloc; HINCRBYFLOAT does not",
+		}},
 		{"options of 7.0", "redis.call('EXPIRE', KEYS[1], 10,\n  'GT')\nredis.call('XGROUP', 'CREATE', KEYS[1], 'g', '$', 'ENTRIESREAD', 0)", []string{
 			"2: GT is not an option of EXPIRE in Redis 6.2 (a literal that is a value is not in upper case)",
 			"3: ENTRIESREAD is not an option of XGROUP CREATE in Redis 6.2 (a literal that is a value is not in upper case)",
