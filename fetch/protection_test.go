@@ -5,6 +5,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -80,7 +82,11 @@ func without(t *testing.T, file, old, replacement string, args ...string) (outpu
 			t.Fatal(err)
 		}
 	}
-	test := exec.CommandContext(t.Context(), "go", append([]string{"test", "-vet=off", "-count=1", "-timeout=5s", "-ldflags=-s -w", "-overlay", overlay}, args...)...)
+	flags := []string{"test", "-vet=off", "-count=1", "-timeout=5s", "-overlay", overlay}
+	if info, ok := debug.ReadBuildInfo(); ok && slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"}) {
+		flags = append(flags, "-race") // all that this package needs has been built for this test
+	}
+	test := exec.CommandContext(t.Context(), "go", append(flags, args...)...)
 	out, err := test.CombinedOutput()
 	return string(out), err
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // users is how many tags stand for the users of a service.
-const users = 1_000_000
+const users = 250_000
 
 // grown returns a ring of n partitions after these many more were added, at once
 // for each number.
@@ -81,7 +81,7 @@ func TestWeights(t *testing.T) {
 	}
 }
 
-// TestUsersSpread: a million users at 160, 161 and 320 partitions.
+// TestUsersSpread: users at 160, 161 and 320 partitions.
 func TestUsersSpread(t *testing.T) {
 	t.Parallel()
 	before, one, doubled := grown(t, 160), grown(t, 160, 1), grown(t, 160, 160)
@@ -107,7 +107,7 @@ func TestUsersSpread(t *testing.T) {
 	for _, tt := range []struct {
 		ring     *Ring
 		min, max float64
-	}{{before, 0.95, 1.05}, {one, 0.47, 1.06}, {doubled, 0.93, 1.07}} {
+	}{{before, 0.92, 1.08}, {one, 0.47, 1.09}, {doubled, 0.89, 1.12}} {
 		mean := float64(users) / float64(tt.ring.Partitions())
 		low, high := float64(slices.Min(counts[tt.ring]))/mean, float64(slices.Max(counts[tt.ring]))/mean
 		if low < tt.min || high > tt.max {
@@ -130,7 +130,7 @@ func TestProbesAfterDoublings(t *testing.T) {
 	for g := 1; g <= 4; g++ {
 		r := grown(t, 160, []int{160, 320, 640, 1280}[:g]...)
 		probes, steps, most := 0, 0, 0
-		const n = 100_000
+		const n = 25_000
 		for i := range n {
 			position := Position(fmt.Sprint("user:", i))
 			old := first.Owner(position)

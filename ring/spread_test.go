@@ -46,7 +46,7 @@ var hashes = []struct {
 	}},
 }
 
-// address is the i-th of a million identifiers that look like e-mail addresses:
+// address is the i-th of many identifiers that look like e-mail addresses:
 // few domains, common names, numbers.
 func address(i int) string {
 	names := []string{"anna", "ben", "carla.m", "d", "eva-maria", "f.k", "george", "hello"}
@@ -54,17 +54,17 @@ func address(i int) string {
 	return fmt.Sprintf("%s%d@%s", names[i%len(names)], i/len(names), domains[i%len(domains)])
 }
 
-// spread returns the deviation and the largest count of a million addresses over
+// spread returns the deviation and the largest count of n addresses over
 // 160 partitions, in parts of the mean, and how many times what chance gives the
 // deviation is.
-func spread(r *Ring, position func(string) uint64) (deviation, largest, chance float64) {
+func spread(r *Ring, n int, position func(string) uint64) (deviation, largest, chance float64) {
 	counts := make([]int, r.Partitions())
-	for i := range users {
+	for i := range n {
 		counts[r.Owner(position(address(i)))]++
 	}
-	mean, squares := float64(users)/float64(len(counts)), 0.0
-	for _, n := range counts {
-		squares += (float64(n) - mean) * (float64(n) - mean)
+	mean, squares := float64(n)/float64(len(counts)), 0.0
+	for _, count := range counts {
+		squares += (float64(count) - mean) * (float64(count) - mean)
 	}
 	deviation = math.Sqrt(squares/float64(len(counts))) / mean
 	return deviation, float64(slices.Max(counts)) / mean, deviation / math.Sqrt(1/mean)
@@ -81,7 +81,7 @@ func BenchmarkSpread(b *testing.B) {
 			for b.Loop() {
 				h.position("alice@example.com")
 			}
-			deviation, largest, chance := spread(r, h.position)
+			deviation, largest, chance := spread(r, 1_000_000, h.position)
 			fmt.Fprintf(table, "%s\t%.2f%%\t%.3f\t%.2f\t%.0f\n", h.name, 100*deviation, largest, chance,
 				float64(b.Elapsed().Nanoseconds())/float64(b.N))
 		})
@@ -96,10 +96,10 @@ func BenchmarkSpread(b *testing.B) {
 func TestSpreadIsChance(t *testing.T) {
 	t.Parallel()
 	r := grown(t, 160)
-	if _, _, chance := spread(r, Position); chance < 0.8 || chance > 1.2 {
+	if _, _, chance := spread(r, users, Position); chance < 0.8 || chance > 1.2 {
 		t.Errorf("the deviation is %.2f times that of chance, want about 1", chance)
 	}
-	if _, _, chance := spread(r, hashes[len(hashes)-2].position); chance < 10 {
+	if _, _, chance := spread(r, users, hashes[len(hashes)-2].position); chance < 10 {
 		t.Errorf("the deviation of Adler-32 is %.2f times that of chance, want much more", chance)
 	}
 }

@@ -25,7 +25,9 @@ func TestGuideShowsWhatIsPrinted(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?s)```text\n(.*?)```\n").FindAllSubmatch(guide, -1) {
 		blocks = append(blocks, string(match[1]))
 	}
-	out, err := exec.Command("go", "run", ".").Output()
+	program := exec.Command("go", "run", "-trimpath", ".")
+	program.Env = append(os.Environ(), "CGO_ENABLED=0") // as the tests of dist, so that the same packages are built once
+	out, err := program.Output()
 	if err != nil {
 		t.Fatalf("go run .: %v", err)
 	}

@@ -159,12 +159,7 @@ func (w *world) load(f *fleet.Fleet, tag string, writers int) *load {
 					l.uncertain++
 				}
 				l.mu.Unlock()
-				switch {
-				case err != nil:
-					retry.Sleep(ctx, 5*time.Millisecond)
-				case soak(): // so much data that copies of it are what takes the time is no better
-					retry.Sleep(ctx, 3*time.Millisecond)
-				}
+				retry.Sleep(ctx, 3*time.Millisecond) // so much data that copies of it are what takes the time is no better
 			}
 		})
 	}

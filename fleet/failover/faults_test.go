@@ -279,7 +279,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 // nothing that was acknowledged is lost. 200 faults with MILLRACE_SOAK=1.
 func TestFaults(t *testing.T) {
 	t.Parallel()
-	faults := 16
+	faults := 10
 	if soak() {
 		faults = 200
 	}

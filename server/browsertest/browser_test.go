@@ -48,9 +48,9 @@ type browser struct {
 	complaints []string // of the console, since they were last asked for
 }
 
-func open(t *testing.T) *browser {
+func open(t *testing.T, opts ...chromedp.ExecAllocatorOption) *browser {
 	t.Helper()
-	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()),
+	opts = append(opts,
 		chromedp.ExecPath(chromium(t)),
 		chromedp.Headless,
 		chromedp.NoSandbox, // as root there is none
@@ -64,6 +64,7 @@ func open(t *testing.T) *browser {
 		chromedp.UserDataDir(t.TempDir()),
 		chromedp.WSURLReadTimeout(patience),
 	)
+	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
 	t.Cleanup(end)
 	tab, closeTab := chromedp.NewContext(allocator)
 	b := &browser{t: t, ctx: tab}
@@ -148,9 +149,13 @@ func (b *browser) await(what, script string) {
 	}
 }
 
+// isLive says that the scripts of a page have run, and that it has its stream. Before
+// that the page is as the server wrote it, with times in UTC.
+const isLive = `document.documentElement.dataset.link === 'live'`
+
 // visit opens a page, and waits until it is live.
 func (b *browser) visit(url string) {
 	b.t.Helper()
 	b.do(url, chromedp.Navigate(url), chromedp.WaitReady(css("main h1")))
-	b.await("a live page with numbers", `document.querySelector('[data-pulse=live] time') !== null`)
+	b.await("a live page with numbers", isLive+` && document.querySelector('[data-pulse=live] time') !== null`)
 }

@@ -110,12 +110,11 @@ func TestServiceGoes(t *testing.T) {
 	town := build(t, false)
 	b := open(t)
 	b.visit(town.url + "/queues/orders")
-	b.await("a live page", `document.documentElement.dataset.link === 'live'`)
 	town.end()
 	b.await("a page that says that it is not live", `document.documentElement.dataset.link === 'lost'`)
 	b.do("a warning", chromedp.WaitVisible(css(".warning")))
 	town.serve(t, strings.TrimPrefix(town.url, "http://"), server.Config{Client: town.client})
-	b.await("a live page again", `document.documentElement.dataset.link === 'live'`)
+	b.await("a live page again", isLive)
 }
 
 func (o *town) paused(t *testing.T) bool {

@@ -1,12 +1,9 @@
 package browsertest
 
 import (
-	"context"
 	"testing"
 	"time"
 
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
 	"github.com/millrace/millrace/fairqueue"
@@ -22,10 +19,7 @@ func TestMoments(t *testing.T) {
 		t.Fatal(err)
 	}
 	there := time.FixedZone("Asia/Tokyo", 9*3600)
-	b := open(t)
-	b.do("the zone", func(ctx context.Context, tab *chromedp.Target) (chromedp.Void, error) {
-		return cdp.Call(ctx, tab, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: there.String()})
-	})
+	b := open(t, chromedp.Env("TZ="+there.String()))
 
 	b.visit(town.url + "/queues/orders?tenant=late")
 	if b.moments(there) == 0 {
@@ -34,9 +28,16 @@ func TestMoments(t *testing.T) {
 	b.await("a later look", `document.querySelector('#pulse time').dateTime > '`+eval[string](b, `document.querySelector('#pulse time').dateTime`)+`'`)
 	b.moments(there)
 	b.visit(town.url + "/queues/orders")
+	eval[chromedp.Void](b, `window.inUTC = 0; (function look() {
+		window.inUTC += [...document.querySelectorAll('time')].filter(t => t.title.endsWith(' UTC')).length
+		requestAnimationFrame(look)
+	})()`)
 	b.do("what is in flight", chromedp.Click(css(".tabs a:nth-child(2)")))
 	b.await("what is in flight", `document.querySelector('.tabs a:nth-child(2)[aria-current]') !== null`)
 	b.moments(there)
+	if n := eval[int](b, `window.inUTC`); n > 0 {
+		t.Errorf("%d times of the new part were painted as the server wrote them", n)
+	}
 	for _, path := range []string{"/icks/search", "/leases", "/stealing", "/doctor"} {
 		b.visit(town.url + path)
 		b.moments(there)

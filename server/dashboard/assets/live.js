@@ -18,7 +18,9 @@
       if (!("relative" in time.dataset)) time.textContent = date === today ? hours : `${date} ${hours}`
     }
   }
-  htmx.onLoad(local)
+  local(document)
+  // What was fetched is written anew before it is painted; htmx:load comes later.
+  document.addEventListener("htmx:afterSwap", () => local(document))
 
   // keyOf says which element of a list this is, so that it may move and keep what
   // the reader did with it.
