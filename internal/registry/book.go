@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
@@ -16,6 +17,10 @@ import (
 )
 
 const (
+	// linger is how long a member waits for others that go with it in one command, and at
+	// most twice that. One that is withdrawn meanwhile costs nothing.
+	linger = 10 * time.Millisecond
+
 	// sendTimeout is how long one command that enters may take.
 	sendTimeout = time.Second
 
@@ -36,11 +41,11 @@ const (
 // pauses are the times before what could not be entered is sent again.
 var pauses = retry.Policy{Base: time.Second, Max: 30 * time.Second}
 
-// book enters members, each with a value, into keys that are shared out by the members'
+// book enters members, each with a time in Unix milliseconds, into keys that are shared out by the members'
 // checksums. It does so in the background, and once a period.
 type book struct {
 	client  rueidis.Client
-	command func(c rueidis.Client, shard int, members map[string]string) rueidis.Completed
+	command func(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed
 	period  time.Duration // less up to an eighth
 	what    string        // for the log
 	logger  atomic.Pointer[slog.Logger]
@@ -52,18 +57,23 @@ type book struct {
 	shards  []page
 	entered map[string]bool // in this period, or about to be
 	turning bool            // a timer will end the period
+	ticking bool            // a timer will have sent what is ready
 }
 
 // page is a shard, as far as it is to be entered.
+//
+//	enter ─▶ fresh ─ a tick ─▶ ready ─ a tick ─▶ sent
+//	                             ▲                │ no answer: after a pause
+//	                             └────────────────┘
 type page struct {
-	waiting  map[string]string
-	sending  chan struct{} // closed when what is being sent has been answered; nil if nothing is
-	resting  bool          // a timer will send what waits
-	failures int           // in a row
+	fresh, ready map[string]int64
+	sending      chan struct{} // closed when what is being sent was answered; nil if nothing is
+	failures     int           // in a row
+	until        time.Time     // nothing is sent before
 }
 
 func newBook(client rueidis.Client, shards int, period time.Duration, what string,
-	command func(rueidis.Client, int, map[string]string) rueidis.Completed,
+	command func(rueidis.Client, int, map[string]int64) rueidis.Completed,
 ) *book {
 	b := &book{
 		client: client, command: command, period: period, what: what,
@@ -75,37 +85,94 @@ func newBook(client rueidis.Client, shards int, period time.Duration, what strin
 
 // enter has a member entered with a value, unless it was in this period. It returns at
 // once.
-func (b *book) enter(member, value string) {
+func (b *book) enter(member string, value int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if b.entered[member] {
 		return
 	}
-	b.put(member, value)
-}
-
-// put has a member entered with a value, again if need be. Call it with mu held.
-func (b *book) put(member, value string) {
-	shard := shardOf(member, len(b.shards))
-	p := &b.shards[shard]
-	if len(p.waiting) >= maxWaiting {
+	p := &b.shards[shardOf(member, len(b.shards))]
+	if len(p.fresh)+len(p.ready) >= maxWaiting {
 		return
 	}
 	if len(b.entered) >= maxEntered {
 		clear(b.entered)
 	}
 	b.entered[member] = true
-	if p.waiting == nil {
-		p.waiting = map[string]string{}
+	if p.fresh == nil {
+		p.fresh = map[string]int64{}
 	}
-	p.waiting[member] = value
+	p.fresh[member] = value
 	if !b.turning {
 		b.turning = true
 		time.AfterFunc(b.period-rand.N(b.period/8), b.turn)
 	}
-	if p.sending == nil && !p.resting {
+	b.tickIn(linger)
+}
+
+// withdraw has a member not entered after all, and reports whether that was in time.
+func (b *book) withdraw(member string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := &b.shards[shardOf(member, len(b.shards))]
+	for _, some := range []map[string]int64{p.fresh, p.ready} {
+		if _, waits := some[member]; waits {
+			delete(some, member)
+			delete(b.entered, member)
+			return true
+		}
+	}
+	return false
+}
+
+// tickIn has what is ready sent after a pause. Call it with mu held.
+func (b *book) tickIn(pause time.Duration) {
+	if !b.ticking {
+		b.ticking = true
+		time.AfterFunc(pause, b.tick)
+	}
+}
+
+// tick sends what is ready in each shard, and makes ready what is fresh.
+func (b *book) tick() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ticking = false
+	now, next := time.Now(), time.Duration(-1)
+	for shard := range b.shards {
+		p := &b.shards[shard]
+		if !now.Before(p.until) {
+			b.begin(shard)
+		}
+		p.ripen()
+		if len(p.ready) > 0 {
+			pause := max(linger, p.until.Sub(now))
+			if next < 0 || pause < next {
+				next = pause
+			}
+		}
+	}
+	if next >= 0 {
+		b.tickIn(next)
+	}
+}
+
+// ripen makes ready what is fresh. Call it with mu held.
+func (p *page) ripen() {
+	if len(p.ready) == 0 {
+		p.ready, p.fresh = p.fresh, nil
+		return
+	}
+	maps.Copy(p.ready, p.fresh)
+	p.fresh = nil
+}
+
+// begin sends what is ready in a shard. Call it with mu held.
+func (b *book) begin(shard int) {
+	p := &b.shards[shard]
+	if len(p.ready) > 0 && p.sending == nil {
 		p.sending = make(chan struct{})
-		go b.send(shard)
+		go b.send(shard, p.take())
 	}
 }
 
@@ -118,118 +185,77 @@ func (b *book) turn() {
 	b.entered = map[string]bool{}
 }
 
-// send sends what waits in a shard, until nothing does or until it cannot be sent.
-func (b *book) send(shard int) {
-	for {
-		members := b.take(shard)
-		if len(members) == 0 {
-			return
-		}
-		ctx, cancel := script.Within(context.Background(), sendTimeout)
-		_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
-			return struct{}{}, b.client.Do(ctx, b.command(b.client, shard, members)).Error()
-		})
-		cancel()
-		if !b.sent(shard, members, err) {
-			return
-		}
-	}
-}
-
-// take returns what one command may enter. When nothing waits, nothing is being sent
-// any more.
-func (b *book) take(shard int) map[string]string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := &b.shards[shard]
-	if len(p.waiting) <= perCommand {
-		members := p.waiting
-		p.waiting = nil
-		if len(members) == 0 {
-			p.rest()
-		}
+// take returns what one command may enter. Call it with mu held.
+func (p *page) take() map[string]int64 {
+	members := p.ready
+	if len(members) <= perCommand {
+		p.ready = nil
 		return members
 	}
-	members := make(map[string]string, perCommand)
-	for member, value := range p.waiting {
+	members = make(map[string]int64, perCommand)
+	for member, value := range p.ready {
 		if len(members) == perCommand {
 			break
 		}
 		members[member] = value
-		delete(p.waiting, member)
+		delete(p.ready, member)
 	}
 	return members
 }
 
-// rest notes that nothing is being sent. Call it with mu held.
-func (p *page) rest() {
-	close(p.sending)
-	p.sending = nil
-}
-
-// sent notes what became of members, and reports whether to go on at once. What may be
-// entered later is sent again after a pause.
-func (b *book) sent(shard int, members map[string]string, err error) bool {
+// send enters members of a shard.
+func (b *book) send(shard int, members map[string]int64) {
+	ctx, cancel := script.Within(context.Background(), sendTimeout)
+	defer cancel()
+	_, err := script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, b.client.Do(ctx, b.command(b.client, shard, members)).Error()
+	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	p := &b.shards[shard]
-	if err == nil {
-		p.failures = 0
-		return true
-	}
-	_, answered := rueidis.IsRedisErr(err)
-	full := retry.Code(err, "OOM")
-	final := errors.Is(err, rueidis.ErrClosing) || answered && !full && !retry.Transient(err)
-	if p.failures++; final || p.failures == tries {
-		b.give(p, members, final)
-		if answered && final {
-			b.tell(err)
-		}
-		return false
-	}
-	for member, value := range members {
-		if _, newer := p.waiting[member]; !newer {
-			if p.waiting == nil {
-				p.waiting = map[string]string{}
-			}
-			p.waiting[member] = value
-		}
-	}
-	p.rest()
-	p.resting = true
-	time.AfterFunc(pauses.Pause(p.failures), func() { b.resume(shard) })
-	return false
-}
-
-// give gives up what cannot be entered. It is not tried again in this period if that
-// would be of no use.
-func (b *book) give(p *page, members map[string]string, useless bool) {
-	for _, some := range []map[string]string{members, p.waiting} {
-		for member := range some {
-			if !useless {
+	close(p.sending)
+	p.sending = nil
+	switch {
+	case err == nil:
+		p.failures, p.until = 0, time.Time{}
+	case final(err):
+		p.fresh, p.ready, p.failures = nil, nil, 0 // all would fail alike, until the next period
+		b.tell(err)
+	case p.failures+1 == tries:
+		for _, some := range []map[string]int64{members, p.fresh, p.ready} {
+			for member := range some {
 				delete(b.entered, member)
 			}
 		}
+		p.fresh, p.ready, p.failures = nil, nil, 0
+	default:
+		p.ripen()
+		maps.Copy(members, p.ready) // which are newer
+		p.ready = members
+		p.failures++
+		p.until = time.Now().Add(pauses.Pause(p.failures))
 	}
-	p.waiting, p.failures = nil, 0
-	p.rest()
+	if len(p.ready) > 0 {
+		b.tickIn(max(linger, time.Until(p.until)))
+	}
 }
 
-// resume sends what waits after a pause.
-func (b *book) resume(shard int) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := &b.shards[shard]
-	p.resting = false
-	if len(p.waiting) > 0 && p.sending == nil {
-		p.sending = make(chan struct{})
-		go b.send(shard)
+// final reports whether entering will go on to fail. A full server may have room again.
+func final(err error) bool {
+	_, answered := rueidis.IsRedisErr(err)
+	return errors.Is(err, rueidis.ErrClosing) || answered && !retry.Code(err, "OOM") && !retry.Transient(err)
+}
+
+// logTo has a logger told of refusals, unless another one is already.
+func (b *book) logTo(logger *slog.Logger) {
+	if logger != nil {
+		b.logger.CompareAndSwap(nil, logger)
 	}
 }
 
 // tell logs, once, that the server refuses to enter anything.
 func (b *book) tell(err error) {
-	if b.refused.Swap(true) {
+	if errors.Is(err, rueidis.ErrClosing) || b.refused.Swap(true) {
 		return
 	}
 	logger := b.logger.Load()
@@ -239,16 +265,24 @@ func (b *book) tell(err error) {
 	logger.WarnContext(context.Background(), b.what, "error", err)
 }
 
-// settle waits until nothing is being sent in a shard, or until ctx ends.
+// settle has what waits in a shard sent now, and waits until that was answered or until
+// ctx ends. It does not wait for what failed and is to be sent again.
 func (b *book) settle(ctx context.Context, shard int) {
-	b.mu.Lock()
-	sending := b.shards[shard].sending
-	b.mu.Unlock()
-	if sending == nil {
-		return
-	}
-	select {
-	case <-sending:
-	case <-ctx.Done():
+	p := &b.shards[shard]
+	for ctx.Err() == nil {
+		b.mu.Lock()
+		if p.failures == 0 {
+			p.ripen()
+			b.begin(shard)
+		}
+		sending := p.sending
+		b.mu.Unlock()
+		if sending == nil {
+			return
+		}
+		select {
+		case <-sending:
+		case <-ctx.Done():
+		}
 	}
 }

@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"iter"
+	"log/slog"
 	"strconv"
 	"time"
 
@@ -12,9 +13,13 @@ import (
 // DueShards is in how many sorted sets an index by time lies.
 const DueShards = 64
 
+// DueAfter is how long after a lease was entered it is looked at: what is left of one that
+// was released is gone by then.
+const DueAfter = time.Minute + time.Second
+
 // duePeriod is how often a process enters a name that it uses, less up to an eighth. It
-// is shorter than what entries are ahead of the clock, by more than clocks of servers are
-// apart: so an entry that a process remembers is there.
+// is shorter than DueAfter, by more than the clocks of servers are apart: an entry that a
+// process remembers is still there.
 const duePeriod = 30 * time.Second
 
 // LeasesKey is the key of one shard of the index of leases, a sorted set: the name of a
@@ -25,17 +30,25 @@ func LeasesKey(shard int) string { return "mr:leases:{" + strconv.Itoa(shard) + 
 // looks removes those that have ended, and gives the others another time.
 type Due struct{ book *book }
 
-// Leases returns the index of leases.
-func (r *Registrar) Leases() Due { return Due{r.leases} }
+// Leases returns the index of leases. The logger is told if the server refuses to enter
+// any; nil is slog.Default().
+func (r *Registrar) Leases(logger *slog.Logger) Due {
+	r.leases.logTo(logger)
+	return Due{r.leases}
+}
 
-// Enter has a lease looked at at that time of the server's, in Unix milliseconds, unless
-// this process entered it a short while ago. It returns at once.
-func (d Due) Enter(name string, at int64) { d.book.enter(name, strconv.FormatInt(at, 10)) }
+// Enter has a lease looked at a minute after now, which is the server's time, unless this
+// process entered it a short while ago. It returns at once.
+func (d Due) Enter(name string, now time.Time) { d.book.enter(name, now.Add(DueAfter).UnixMilli()) }
 
-func zadd(c rueidis.Client, shard int, members map[string]string) rueidis.Completed {
+// Withdraw has a lease not entered after all, because it has ended, and reports whether
+// that was in time.
+func (d Due) Withdraw(name string) bool { return d.book.withdraw(name) }
+
+func zadd(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed {
 	words := make([]string, 0, 2*len(members))
 	for member, at := range members {
-		words = append(words, at, member)
+		words = append(words, strconv.FormatInt(at, 10), member)
 	}
 	return c.B().Arbitrary("ZADD").Keys(LeasesKey(shard)).Args(words...).Build()
 }

@@ -65,24 +65,25 @@ func newRegistrar(client rueidis.Client) *Registrar {
 	}
 }
 
-func hset(c rueidis.Client, shard int, members map[string]string) rueidis.Completed {
+func hset(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed {
 	pairs := c.B().Hset().Key(key(shard)).FieldValue()
 	for member, value := range members {
-		pairs = pairs.FieldValue(member, value)
+		pairs = pairs.FieldValue(member, strconv.FormatInt(value, 10))
 	}
 	return pairs.Build()
 }
 
-// Settle waits until what is about to be entered has been sent, or until ctx ends. It is
-// for programs that close their client right after they used a structure, and returns
-// soon when a server does not answer.
+// Settle sends what is about to be entered, and waits until that was answered or until
+// ctx ends. It is for programs that close their client right after they used a structure.
 func Settle(ctx context.Context, client rueidis.Client) {
 	r := Of(client)
+	var settling sync.WaitGroup
 	for _, b := range []*book{r.structures, r.leases} {
 		for shard := range b.shards {
-			b.settle(ctx, shard)
+			settling.Go(func() { b.settle(ctx, shard) })
 		}
 	}
+	settling.Wait()
 }
 
 // Entry is one structure's place in the registry. The zero value enters nothing.
@@ -96,9 +97,7 @@ type Entry struct {
 // logger is told if the server refuses; nil is slog.Default().
 func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slog.Logger) {
 	e.book, e.member = Of(client).structures, field(kind, name)
-	if logger != nil {
-		e.book.logger.CompareAndSwap(nil, logger)
-	}
+	e.book.logTo(logger)
 }
 
 // Touch has the structure entered in the background, unless it was a short while ago.
@@ -106,6 +105,6 @@ func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slo
 func (e *Entry) Touch() {
 	if b := e.book; b != nil && e.touched.Load() != b.generation.Load() {
 		e.touched.Store(b.generation.Load())
-		b.enter(e.member, strconv.FormatInt(time.Now().UnixMilli(), 10))
+		b.enter(e.member, time.Now().UnixMilli())
 	}
 }

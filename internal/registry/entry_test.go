@@ -165,11 +165,11 @@ func TestBounds(t *testing.T) {
 	server.Pause()
 	b := newBook(client, 1, Period, "", hset)
 	for i := range maxEntered + maxWaiting {
-		b.enter("queue "+strconv.Itoa(i), "1")
+		b.enter("queue "+strconv.Itoa(i), 1)
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := len(b.shards[0].waiting); n > maxWaiting {
+	if n := len(b.shards[0].fresh) + len(b.shards[0].ready); n > 2*maxWaiting {
 		t.Errorf("%d wait, want at most %d", n, maxWaiting)
 	}
 	if n := len(b.entered); n > maxEntered {
@@ -208,7 +208,7 @@ func TestClosedClient(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for shard, p := range b.shards {
-		if len(p.waiting) > 0 || p.resting {
+		if len(p.fresh)+len(p.ready) > 0 || p.failures > 0 {
 			t.Errorf("shard %d goes on with a client that is closed", shard)
 		}
 	}

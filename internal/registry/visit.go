@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -30,9 +29,6 @@ const (
 	maxAvoided = 10_000
 )
 
-// away is how long what failed is left alone.
-var away = retry.Policy{Base: time.Second, Max: time.Minute}
-
 // Visitor goes round the registered structures of a kind, a slice at a time, for upkeep.
 // It starts at a random place and goes on where it stopped. What fails is passed over, at
 // first for a second, at last for a minute at a time, and keeps none of the others
@@ -45,8 +41,8 @@ type Visitor struct {
 
 	mu      sync.Mutex
 	shards  [Shards]walk
-	todo    []entered          // what was read and was not visited yet
-	avoided map[string]avoided // what failed, by its field
+	todo    []entered       // what was read and was not visited yet
+	avoided map[string]Away // what failed, by its field
 }
 
 // walk is how far a visitor has come in a shard.
@@ -55,21 +51,7 @@ type walk struct {
 	ended  bool // in this round
 	cursor uint64
 	skip   int // steps that are passed over before the first visit
-	avoided
-}
-
-// avoided is what failed, and until when it is left alone.
-type avoided struct {
-	failures int
-	until    time.Time
-	err      error
-}
-
-// failed returns a after one failure more.
-func (a avoided) failed(err error) avoided {
-	a.failures, a.err = a.failures+1, err
-	a.until = time.Now().Add(away.Pause(a.failures))
-	return a
+	Away
 }
 
 // entered is an entry that was read.
@@ -82,7 +64,7 @@ type entered struct {
 // NewVisitor returns a visitor of the structures of a kind, or of all if it is "". Visit does what is due in the structure of that name, and
 // reports whether there was anything; an error counts as nothing done.
 func NewVisitor(client rueidis.Client, kind Kind, visit func(ctx context.Context, name string) (bool, error)) *Visitor {
-	return &Visitor{client: client, kind: kind, visit: visit, avoided: map[string]avoided{}}
+	return &Visitor{client: client, kind: kind, visit: visit, avoided: map[string]Away{}}
 }
 
 // Slice visits up to 50 structures, all at the same time. It is a [millrace.Job]'s. The
@@ -168,7 +150,7 @@ func (v *Visitor) pick() (some []entered, more bool) {
 	for len(v.todo) > 0 && len(some) < visitsAtOnce {
 		e := v.todo[len(v.todo)-1]
 		v.todo = v.todo[:len(v.todo)-1]
-		if !now.Before(v.avoided[e.field].until) {
+		if v.avoided[e.field].Over(now) {
 			some = append(some, e)
 		}
 	}
@@ -189,7 +171,7 @@ func (v *Visitor) note(e entered, err error) {
 	if len(v.avoided) >= maxAvoided {
 		clear(v.avoided)
 	}
-	v.avoided[e.field] = v.avoided[e.field].failed(err)
+	v.avoided[e.field] = v.avoided[e.field].Failed(err)
 }
 
 // read takes the next step in each shard, in all at the same time, and reports whether
@@ -202,8 +184,8 @@ func (v *Visitor) read(ctx context.Context) (again bool, err error) {
 	ended := true
 	for shard := range v.shards {
 		w := &v.shards[shard]
-		if now.Before(w.until) {
-			err = w.err
+		if !w.Over(now) {
+			err = w.Err
 			continue
 		}
 		if !w.ended {
@@ -214,7 +196,7 @@ func (v *Visitor) read(ctx context.Context) (again bool, err error) {
 	if ended { // of those that answer
 		for shard := range v.shards {
 			v.shards[shard].ended = false
-			if w := &v.shards[shard]; !now.Before(w.until) {
+			if v.shards[shard].Over(now) {
 				turn = append(turn, shard)
 			}
 		}
@@ -248,7 +230,7 @@ func (v *Visitor) read(ctx context.Context) (again bool, err error) {
 		w := &v.shards[shard]
 		if errs[i] != nil {
 			err = errs[i]
-			w.avoided = w.failed(err)
+			w.Away = w.Failed(err)
 			continue
 		}
 		answered = true
