@@ -1,8 +1,6 @@
 package fairqueue
 
 import (
-	"strings"
-
 	"github.com/millrace/millrace/internal/names"
 )
 
@@ -35,13 +33,6 @@ func keys(base string) []string {
 		base + ":req",        // hash: answers by request id, see package reqid
 		base + ":req_before", // hash: the same, the ones before
 	}
-}
-
-// nameOf returns the name of the queue with that base key, and whether it is one.
-func nameOf(key string) (string, bool) {
-	name, ok := strings.CutPrefix(key, keyPrefix)
-	name, end := strings.CutSuffix(name, "}")
-	return name, ok && end && CheckName(name) == nil
 }
 
 // CheckName returns the [ErrName] with which [New] refuses that name, and nil for

@@ -11,8 +11,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/retry"
 	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
@@ -50,6 +51,7 @@ type Queue struct {
 	desk    *desk
 	writes  joint[draft, Written]
 	acks    joint[string, int64]
+	entry   registry.Entry
 
 	mu          sync.Mutex
 	shape       shape     // as last seen
@@ -183,6 +185,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 		scripts: standardScripts,
 		shape:   shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
 	}
+	q.entry.Enter(client, registry.Queue, name, cfg.Logger)
 	q.desk = newDesk(q)
 	q.writes.call = q.write
 	q.acks.call = q.ack

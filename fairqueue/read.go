@@ -147,6 +147,7 @@ func (q *Queue) takeOnce(ctx context.Context, cfg ReadConfig, most int, prefer [
 	if err != nil {
 		return t, "", err
 	}
+	q.entry.Touch()
 	if len(values) < 3 {
 		return t, "", fmt.Errorf("fairqueue.read answered %d values", len(values))
 	}

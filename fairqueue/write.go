@@ -157,6 +157,7 @@ func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
 			q.reshape(shape{streams: streams, perTenant: per})
 			continue
 		}
+		q.entry.Touch()
 		return readWritten(words, len(drafts))
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -42,6 +43,8 @@ type Channel struct {
 	name string
 	cfg  ChannelConfig
 	run  script.Runner
+
+	entry registry.Entry
 
 	mu     sync.Mutex
 	icks   []*Ick // by index; as many as were used
@@ -110,6 +113,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		cfg:  cfg,
 		run:  script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
 	}
+	c.entry.Enter(client, registry.Channel, name, nil)
 	_, err := c.ick(0) // its settings are those of all
 	return c, err
 }
@@ -164,6 +168,7 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 	if err != nil {
 		return err
 	}
+	c.entry.Touch()
 	c.learn(readRoll(r))
 	return r.Err()
 }
@@ -224,6 +229,7 @@ func (c *Channel) reload(ctx context.Context) (roll, error) {
 	if err != nil {
 		return roll{}, err
 	}
+	c.entry.Touch()
 	fresh := readRoll(r)
 	if r.Err() != nil {
 		return roll{}, r.Err()
