@@ -48,6 +48,14 @@ var (
 	}
 )
 
+// ErrPartial means that a list is not whole, because servers did not answer: what the
+// others have was given before the error.
+var ErrPartial = &Error{
+	Code:    "partial",
+	Message: "servers did not answer, and what they have is missing",
+	Hint:    "Take the list for what it is, and ask again when they are back.",
+}
+
 // Error is an error that people and programs can both act on. Packages declare
 // their sentinels as Errors and derive what they return from them with
 // [Error.With] and [Error.Saying]; errors.Is finds the sentinel again.

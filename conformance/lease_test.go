@@ -3,6 +3,8 @@ package conformance
 import (
 	"context"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"slices"
 	"strconv"
 	"sync"
@@ -282,8 +284,18 @@ func leaseReap(t *testing.T, on running) {
 		_, err := l.Acquire(t.Context(), name, long, lease.Options{})
 		must(t, "Acquire", err)
 	}
-	past := strconv.FormatInt(time.Now().Add(-time.Hour-time.Second).UnixMilli(), 10)
+	past := strconv.FormatInt(time.Now().Add(-time.Minute-time.Second).UnixMilli(), 10)
+	redistest.Eventually(t, "all are in the index", func() bool {
+		listed := 0
+		for _, err := range lease.List(t.Context(), client) {
+			must(t, "List", err)
+			listed++
+		}
+		return listed >= len(abandoned)+len(kept)
+	})
 	for _, name := range abandoned {
+		index := fmt.Sprintf("mr:leases:{%d}", crc32.ChecksumIEEE([]byte(name))%64)
+		must(t, "ZADD", client.Do(t.Context(), client.B().Zadd().Key(index).ScoreMember().ScoreMember(1, name).Build()).Error())
 		must(t, "HSET", client.Do(t.Context(), client.B().Hset().Key(key(name)).FieldValue().FieldValue("deadline_ms", past).Build()).Error())
 	}
 	job := l.ReapJob()

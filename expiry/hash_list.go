@@ -9,8 +9,10 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// ListHashes returns the names of all namespaces of hashes, sorted. It goes through
-// all keys of all servers.
+// ListHashes returns the names of the namespaces of hashes that are registered, which each
+// is by those who write to it, sorted. It takes as long as there are structures, whatever
+// else Redis has. Where servers do not answer, it returns what the others have, and an
+// error: see [millrace.ErrPartial].
 func ListHashes(ctx context.Context, client rueidis.Client) ([]string, error) {
 	return kindHashes.list(ctx, client)
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace"
 	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // MaxFields is how many fields [Hashes.SetMany] sets at most, and how many one call
@@ -69,7 +70,7 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 	if cfg.Shards == 0 {
 		cfg.Shards = ShardsDefault
 	}
-	return &Hashes{
+	h := &Hashes{
 		cfg:     cfg,
 		scripts: standardHashScripts,
 		space: &namespace{
@@ -77,7 +78,9 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 			run:   script.Runner{Client: client, Hooks: cfg.Hooks},
 			claim: standardHashScripts.claim,
 		},
-	}, nil
+	}
+	h.space.entry.Enter(client, registry.Hashes, name, nil)
+	return h, nil
 }
 
 // Name returns the namespace's name.

@@ -15,9 +15,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/policy"
-	"github.com/millrace/millrace/internal/reqid"
 	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/policy"
+	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/reqid"
 )
 
 // namesPerCall is how many values one call to Redis reads or deletes at most.
@@ -90,7 +91,7 @@ func newKeys(client rueidis.Client, name string, cfg KeysConfig) (*Keys, error) 
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Keys{
+	k := &Keys{
 		cfg: cfg,
 		policy: policy.New(client, policy.Config{
 			Refusal: ErrEvictable, One: "a value", Many: "deterministic values", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
@@ -101,7 +102,9 @@ func newKeys(client rueidis.Client, name string, cfg KeysConfig) (*Keys, error) 
 			run:   script.Runner{Client: client, Hooks: cfg.Hooks},
 			claim: standardKeyScripts.claim,
 		},
-	}, nil
+	}
+	k.space.entry.Enter(client, registry.Keys, name, cfg.Logger)
+	return k, nil
 }
 
 // SetKeyConfig is a condition of [Keys.Set]. The zero value is none.

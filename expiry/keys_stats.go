@@ -75,8 +75,8 @@ func (s *KeysStats) add(reply rueidis.RedisMessage) error {
 	return nil
 }
 
-// ListKeys returns the names of all namespaces of deterministic values, sorted. It
-// goes through all keys of all servers.
+// ListKeys returns the names of the namespaces of deterministic values that are
+// registered, sorted, as [ListHashes] does.
 func ListKeys(ctx context.Context, client rueidis.Client) ([]string, error) {
 	return kindKeys.list(ctx, client)
 }

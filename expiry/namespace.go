@@ -11,8 +11,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/retry"
 	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
@@ -43,21 +44,29 @@ func (k kind) recordKey(name string) string {
 	return "mr:hashes:{" + name + "}"
 }
 
-// list returns the names of all namespaces of the kind, sorted.
+// registered is the kind as the registry has it.
+func (k kind) registered() registry.Kind {
+	if k == kindKeys {
+		return registry.Keys
+	}
+	return registry.Hashes
+}
+
+// list returns the names of all namespaces of the kind, sorted; with an error those that
+// are known all the same.
 func (k kind) list(ctx context.Context, client rueidis.Client) ([]string, error) {
-	prefix := strings.TrimSuffix(k.recordKey(""), "}")
 	var names []string
-	for key, err := range script.Scan(ctx, client, prefix+"*") {
-		if err != nil {
-			return nil, err
-		}
-		name, ok := strings.CutSuffix(strings.TrimPrefix(key, prefix), "}")
-		if ok && CheckNamespace(name) == nil {
+	var failed error
+	for name, err := range registry.List(ctx, client, k.registered()) {
+		switch {
+		case err != nil:
+			failed = err
+		case CheckNamespace(name) == nil:
 			names = append(names, name)
 		}
 	}
 	slices.Sort(names)
-	return slices.Compact(names), nil
+	return names, failed
 }
 
 // shardKey is the base key of a shard, from which its other keys are made: a hash
@@ -89,6 +98,7 @@ type namespace struct {
 	want  int // shards, if the namespace is new
 	run   script.Runner
 	claim *script.Script
+	entry registry.Entry
 
 	mu     sync.Mutex
 	shards int // as stored; 0 while it is not known
@@ -101,6 +111,9 @@ func (n *namespace) shardOf(ctx context.Context, member string, create bool) (ba
 	shards, err := n.count(ctx, create)
 	if err != nil || shards == 0 {
 		return "", false, err
+	}
+	if create {
+		n.entry.Touch()
 	}
 	return n.kind.shardKey(n.name, int(crc32.ChecksumIEEE([]byte(member))%uint32(shards))), true, nil
 }

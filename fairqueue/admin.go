@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -36,6 +37,7 @@ func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 	}
 	now := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
 	if reply.Err() == nil {
+		q.entry.Touch()
 		q.reshape(now)
 	}
 	return reply.Err()
@@ -158,22 +160,16 @@ func (q *Queue) eachDead(ctx context.Context, ids []string, do func(some []strin
 	return sum, context.Cause(ctx)
 }
 
-// List goes through the names of the queues on all masters, in no order. It takes
-// as long as a SCAN of all keys.
+// List goes through the names of the queues that are registered, which each is by those
+// who write to it and read from it, in no order. It takes as long as there are structures,
+// whatever else Redis has.
+//
+// Where servers do not answer, it yields what the others have, and then an error: see
+// [millrace.ErrPartial].
 func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := make(map[string]bool)
-		for key, err := range script.Scan(ctx, client, keyPrefix+"*}") {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			name, ok := nameOf(key)
-			if !ok || seen[name] {
-				continue
-			}
-			seen[name] = true
-			if !yield(name, nil) {
+		for name, err := range registry.List(ctx, client, registry.Queue) {
+			if (err != nil || CheckName(name) == nil) && !yield(name, err) {
 				return
 			}
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -31,6 +32,9 @@ func TestTendJob(t *testing.T) {
 	if err := do(t, client, "SET", baseKey("foreign"), "x").Error(); err != nil {
 		t.Fatal(err)
 	}
+	var entry registry.Entry
+	entry.Enter(client, registry.Queue, "foreign", nil)
+	entry.Touch()
 	q := openOn(t, client, "x", Config{Streams: 8, MaxAttempts: 2})
 	write(t, q, "a:1 b:2 c:3")
 	if _, err := q.Read(t.Context(), ReadConfig{Max: 3, Visibility: MinVisibility}); err != nil {

@@ -1,8 +1,6 @@
 package fairqueue
 
 import (
-	"strings"
-
 	"github.com/millrace/millrace/internal/names"
 )
 
@@ -16,13 +14,6 @@ const keyPrefix = "mr:queue:{"
 // baseKey is the hash that is the queue: version, streams, per_tenant, span,
 // group, cursor, paused, and counters.
 func baseKey(name string) string { return keyPrefix + name + "}" }
-
-// nameOf returns the name of the queue with that base key, and whether it is one.
-func nameOf(key string) (string, bool) {
-	name, ok := strings.CutPrefix(key, keyPrefix)
-	name, end := strings.CutSuffix(name, "}")
-	return name, ok && end && CheckName(name) == nil
-}
 
 // CheckName returns the [ErrName] with which [New] refuses that name, and nil for
 // one that can be a queue's. It is for programs that look at what they were given

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -48,6 +49,7 @@ type Queue struct {
 	desk   *desk
 	writes joint[draft, Written]
 	acks   joint[string, int64]
+	entry  registry.Entry
 
 	mu          sync.Mutex
 	shape       shape     // as last seen
@@ -180,6 +182,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 		run:   script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
 		shape: shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
 	}
+	q.entry.Enter(client, registry.Queue, name, cfg.Logger)
 	q.desk = newDesk(q)
 	q.writes.call = q.write
 	q.acks.call = q.ack

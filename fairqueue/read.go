@@ -145,6 +145,7 @@ func (q *Queue) takeOnce(ctx context.Context, cfg ReadConfig, most int, prefer [
 	if err != nil {
 		return t, "", err
 	}
+	q.entry.Touch()
 	state = reply.Text()
 	t.paused, t.pause, t.at = state == readPaused, reply.Millis(), reply.MilliTime()
 	for reply.More() {

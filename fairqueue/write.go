@@ -143,6 +143,7 @@ func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
 		if err != nil {
 			return nil, err
 		}
+		q.entry.Touch()
 		if reply.Text() == "written" {
 			return readWritten(reply, len(drafts))
 		}

@@ -65,6 +65,7 @@ type Fleet struct {
 	places *cache
 
 	builder rueidis.Builder
+	whole   *client // of all tags
 
 	mu        sync.Mutex
 	scripts   *script.Library
@@ -94,6 +95,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 		dir: dir, cfg: cfg, name: reporter(), start: time.Now(), places: newCache(cfg.Placements),
 		builder: builder(), scripts: library, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
+	f.whole = &client{f: f, by: byTag{f}, close: f.Close}
 	// Who only reads can begin without the directory's master.
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
@@ -152,9 +154,9 @@ func (f *Fleet) Close() {
 }
 
 // Client returns the whole fleet as one client, which routes each command by the
-// tag of its keys. Its Nodes are the partitions' masters. Closing it closes the
-// fleet.
-func (f *Fleet) Client() rueidis.Client { return &client{f: f, by: byTag{f}, close: f.Close} }
+// tag of its keys: the same one each time. Its Nodes are the partitions' masters.
+// Closing it closes the fleet.
+func (f *Fleet) Client() rueidis.Client { return f.whole }
 
 // For returns a client for one tag. It refuses keys of others. Closing it does
 // nothing.

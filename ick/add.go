@@ -176,6 +176,7 @@ func (k *Ick) send(ctx context.Context, count string, marks ...mark) (string, er
 	if err != nil {
 		return "", err
 	}
+	k.entry.Touch()
 	outcomes := reply.Text()
 	if err = reply.Err(); err == nil && len(outcomes) != len(marks) {
 		err = fmt.Errorf("ick.add answered %d outcomes for %d marks", len(outcomes), len(marks))

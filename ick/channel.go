@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -44,6 +45,7 @@ type Channel struct {
 	run  script.Runner
 
 	glancing chan struct{} // held by a look in the background
+	entry    registry.Entry
 
 	mu     sync.Mutex
 	icks   []*Ick // by index; as many as were used
@@ -113,6 +115,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		run:      script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
 		glancing: make(chan struct{}, 1),
 	}
+	c.entry.Enter(client, registry.Channel, name, nil)
 	_, err := c.ick(0) // its settings are those of all
 	return c, err
 }
@@ -167,6 +170,7 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 	if err != nil {
 		return err
 	}
+	c.entry.Touch()
 	c.learn(readRoll(r))
 	return r.Err()
 }
@@ -245,6 +249,7 @@ func (c *Channel) reload(ctx context.Context) (roll, error) {
 	if err != nil {
 		return roll{}, err
 	}
+	c.entry.Touch()
 	fresh := readRoll(r)
 	if r.Err() != nil {
 		return roll{}, r.Err()

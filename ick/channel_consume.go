@@ -158,6 +158,7 @@ func (m *member) attend(ctx context.Context, over []*serving) error {
 	if err != nil {
 		return err
 	}
+	c.entry.Touch()
 	seen := readRoll(r)
 	mine, surplus := indices(r), indices(r)
 	if r.Err() != nil {

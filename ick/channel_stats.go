@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // ChannelStats is what a channel holds. Its Icks were looked at one after the
@@ -108,22 +107,12 @@ func (c *Counters) add(o Counters) {
 	c.Dropped += o.Dropped
 }
 
-// ListChannels goes through the names of the channels on all masters, in no order.
-// It takes as long as a SCAN of all keys.
+// ListChannels goes through the names of the channels that are registered, in no order,
+// as [List] does.
 func ListChannels(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := make(map[string]bool)
-		for found, err := range script.Scan(ctx, client, channelPrefix+"*}") {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			name := strings.TrimSuffix(strings.TrimPrefix(found, channelPrefix), "}")
-			if checkChannelName(name) != nil || seen[name] {
-				continue
-			}
-			seen[name] = true
-			if !yield(name, nil) {
+		for name, err := range registry.List(ctx, client, registry.Channel) {
+			if (err != nil || checkChannelName(name) == nil) && !yield(name, err) {
 				return
 			}
 		}

@@ -188,6 +188,7 @@ func (k *Ick) exchange(ctx context.Context, token string, members []string, n, f
 	if err != nil {
 		return turn{}, k.explain(err)
 	}
+	k.entry.Touch()
 	var t turn
 	t.reservation.Token = r.Text()
 	t.reservation.At = r.MicroTime()

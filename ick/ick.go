@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -22,6 +23,7 @@ type Ick struct {
 	cfg   Config
 	run   script.Runner
 	folds foldCount
+	entry registry.Entry
 }
 
 // Config is how an Ick is used by this process. The zero value works.
@@ -69,11 +71,13 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if cfg.Opaque && cfg.Settle > 0 {
 		return nil, ErrConfig.Saying("Settle needs scores that are Unix seconds, and Opaque says they are not")
 	}
-	return &Ick{
+	k := &Ick{
 		name: name,
 		cfg:  cfg,
 		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: named},
-	}, nil
+	}
+	k.entry.Enter(client, registry.Ick, name, nil)
+	return k, nil
 }
 
 // Name returns the Ick's name.

@@ -2,7 +2,6 @@ package ick
 
 import (
 	"context"
-	"strconv"
 	"testing"
 	"time"
 
@@ -10,13 +9,14 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
 )
 
-// untilRound runs slices of a job until one round of all keys is over, and says
-// what they found.
-func untilRound(t *testing.T, job millrace.Job, keys int) (found millrace.Progress) {
+// someSlices runs some slices of a job, which are several rounds, and says what they
+// found.
+func someSlices(t *testing.T, job millrace.Job) (found millrace.Progress) {
 	t.Helper()
-	for range keys/perSlice*2 + 10 {
+	for range 10 {
 		progress, err := job.Slice(t.Context())
 		if err != nil {
 			t.Fatalf("slice of %s: %v", job.Name, err)
@@ -26,18 +26,23 @@ func untilRound(t *testing.T, job millrace.Job, keys int) (found millrace.Progre
 	return found
 }
 
-// litter adds keys of no interest, and one of a wrong type that looks like a
-// structure's.
-func litter(t *testing.T, client rueidis.Client, n int, lookalike string) {
+// litter registers a structure that is not there, and another one with a key of a wrong
+// type.
+func litter(t *testing.T, client rueidis.Client, kind registry.Kind, lookalike string) {
 	t.Helper()
-	for i := range n {
-		if err := do(t, client, "SET", "other:"+strconv.Itoa(i), "x").Error(); err != nil {
-			t.Fatal(err)
-		}
+	for _, name := range []string{"z", "gone"} {
+		enter(client, kind, name)
 	}
 	if err := do(t, client, "SET", lookalike, "x").Error(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// enter registers a structure.
+func enter(client rueidis.Client, kind registry.Kind, name string) {
+	var entry registry.Entry
+	entry.Enter(client, kind, name, nil)
+	entry.Touch()
 }
 
 // TestRetryJob: parked members whose rest is over wait again, though nobody
@@ -47,7 +52,7 @@ func TestRetryJob(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
 	job := RetryJob(client)
-	litter(t, client, 1000, key("z", keyParked))
+	litter(t, client, registry.Ick, key("z", keyParked))
 	for _, name := range []string{"x", "y"} {
 		k := openOn(t, client, name, Config{})
 		wantAdd(t, k, "a1 b2 c3", 3, 0)
@@ -66,7 +71,7 @@ func TestRetryJob(t *testing.T) {
 		park(5, "1", "a", "b") // since 1970
 		park(1, "+inf", "c")
 	}
-	if got, want := untilRound(t, job, 1100), millrace.Full; got < millrace.Worked {
+	if got, want := someSlices(t, job), millrace.Full; got < millrace.Worked {
 		t.Errorf("the job found %v, want %v", got, want)
 	}
 	for _, name := range []string{"x", "y"} {
@@ -88,7 +93,7 @@ func TestRetryJob(t *testing.T) {
 			}
 		}
 	}
-	if got := untilRound(t, job, 1100); got != millrace.Idle {
+	if got := someSlices(t, job); got != millrace.Idle {
 		t.Errorf("the job found %v when nothing was due, want idle", got)
 	}
 }
@@ -100,7 +105,7 @@ func TestTidyJob(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
 	job := TidyJob(client)
-	litter(t, client, 1000, channelKey("z"))
+	litter(t, client, registry.Channel, channelKey("z"))
 	c := openChannel(t, client, "x", ChannelConfig{Size: 3})
 	w := newCrowd(t, c)
 	w.join()
@@ -110,6 +115,7 @@ func TestTidyJob(t *testing.T) {
 	if _, err := dead.call(t.Context(), "attend", args...); err != nil {
 		t.Fatal(err)
 	}
+	enter(client, registry.Channel, "y")
 	left := func() (n int64) {
 		for _, question := range [][]string{{"ZCARD", channelKey("y") + ":members"}, {"HLEN", channelKey("y") + ":owners"}} {
 			entries, err := do(t, client, question...).AsInt64()
@@ -130,7 +136,7 @@ func TestTidyJob(t *testing.T) {
 	if got := left(); got != 0 {
 		t.Errorf("entries of the dead consumer afterwards = %d, want 0", got)
 	}
-	if got := untilRound(t, job, 1100); got != millrace.Idle {
+	if got := someSlices(t, job); got != millrace.Idle {
 		t.Errorf("the job found %v when nothing was due, want idle", got)
 	}
 	settles(t, c, 3, 1)

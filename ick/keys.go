@@ -1,7 +1,6 @@
 package ick
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/millrace/millrace/internal/names"
@@ -53,22 +52,6 @@ const maxChannelName = maxName - len("/1023")
 func channelKey(name string) string { return channelPrefix + name + "}" }
 
 const channelPrefix = "mr:channel:{"
-
-// nameOf returns the name of the Ick that a key other than a version key belongs
-// to, and whether it is such a key.
-func nameOf(found string) (string, bool) {
-	const between, end = "/ick/{", "}/"
-	cut := strings.LastIndex(found, end)
-	if cut < 0 || !slices.Contains(parts, found[cut+len(end):]) {
-		return "", false
-	}
-	twice := cut - len(between) // the name stands on both sides of between
-	if twice < 2 || twice%2 != 0 {
-		return "", false
-	}
-	name := found[:twice/2]
-	return name, key(name, found[cut+len(end):]) == found
-}
 
 // checkName refuses names that Redis should not be asked about.
 func checkName(name string) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -153,23 +154,17 @@ func (k *Ick) remove(ctx context.Context, how string) (int, error) {
 	return int(reply.Int()), reply.Err()
 }
 
-// List goes through the names of the Icks on all masters, in no order. It takes
-// as long as a SCAN of all keys. An Ick that a gem made and that is
-// empty has no key but its name, and is not found.
+// List goes through the names of the Icks that are registered and not empty since they
+// began, in no order: those that a Millrace process adds to or reserves from, or did. One
+// that only programs with the gem use is found when somebody has registered it, see
+// docs/WIRE.md. It takes as long as there are structures, whatever else Redis has.
+//
+// Where servers do not answer, it yields what the others have, and then an error: see
+// [millrace.ErrPartial].
 func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
-		seen := make(map[string]bool)
-		for found, err := range script.Scan(ctx, client, "*/ick/{*") {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			name, ok := nameOf(found)
-			if !ok || seen[name] {
-				continue
-			}
-			seen[name] = true
-			if !yield(name, nil) {
+		for name, err := range registry.List(ctx, client, registry.Ick) {
+			if (err != nil || checkName(name) == nil) && !yield(name, err) {
 				return
 			}
 		}

@@ -132,10 +132,9 @@ type grant struct {
 
 // obtain asks until the lease is free, or until it has waited enough.
 func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Duration, opts Options) (grant, error) {
-	base := baseKey(name)
 	began := time.Now()
 	for {
-		g, held, err := l.ask(ctx, base, token, ttl, opts)
+		g, held, err := l.ask(ctx, name, token, ttl, opts)
 		if err != nil || held == nil {
 			return g, err
 		}
@@ -148,7 +147,7 @@ func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Durati
 			}
 			pause = min(pause, left)
 		}
-		if _, err := wake.Wait(ctx, l.run.Client, wakeKey(base), pause); err != nil {
+		if _, err := wake.Wait(ctx, l.run.Client, wakeKey(baseKey(name)), pause); err != nil {
 			retry.Sleep(ctx, pause) // asking again tells what the trouble is
 		}
 		if ctx.Err() != nil {
@@ -158,17 +157,20 @@ func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Durati
 }
 
 // ask asks for the lease once.
-func (l *Locker) ask(ctx context.Context, base, token string, ttl time.Duration, opts Options) (grant, *HeldError, error) {
+func (l *Locker) ask(ctx context.Context, name, token string, ttl time.Duration, opts Options) (grant, *HeldError, error) {
 	waits := "0"
 	if opts.Wait != 0 {
 		waits = "1"
 	}
-	reply, err := l.run.Run(ctx, "acquire", base, token, millis(ttl), opts.Metadata, waits)
+	reply, err := l.run.Run(ctx, "acquire", baseKey(name), token, millis(ttl), opts.Metadata, waits)
 	if err != nil {
 		return grant{}, nil, err
 	}
 	held := reply.Bool()
 	g := grant{asked: reply.Asked, fence: reply.Int(), remaining: reply.Millis(), until: reply.MilliTime()}
+	if reply.Err() == nil {
+		l.index.Enter(name, g.until.Add(-g.remaining)) // also another's: its holder may be dead
+	}
 	if held {
 		return g, nil, reply.Err()
 	}

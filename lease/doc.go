@@ -40,6 +40,22 @@
 // shrugs off errors until the deadline, and it stops at the cap, because a holder
 // that is stuck looks just like one that is busy.
 //
+// # The index
+//
+// Names of leases come by the million, and nobody goes round them all. An index in 64
+// sorted sets, mr:leases:{S}, has when to look at each: a minute after its holder last
+// entered it.
+//
+//	        acquire, refresh                        held: after its deadline
+//	holder ───────────────────▶ index ─ due ─▶ reaper ─────────────▶ index
+//	  │      twice a minute       ▲              │ gone, or abandoned: removed
+//	  └── released after long ────┘              ▼
+//
+// A lease that is released within 10 ms never gets there, and one that is taken again and
+// again is entered twice a minute, so that the index costs next to nothing. The reaper
+// takes what is due in one call, which gives it ten seconds, visits the leases, and puts
+// back or removes only those that nobody has entered since.
+//
 // # What is guaranteed
 //
 //   - At any time of the server's clock there is at most one holder, and it keeps
@@ -68,10 +84,15 @@
 // append-only file may lose them all; then two may hold the lease. The next fence
 // is larger still, provided that the new server's clock is not behind the last
 // fence: run NTP. The same holds for what a release leaves: the hash with its
-// fence stays for an hour, by a Redis TTL, since it is no lease any more, and
+// fence stays for a minute, by a Redis TTL, since it is no lease any more, and
 // after that fences come from the clock alone. So names may come and go without
-// leaving garbage. Only an abandoned lease stays; [Locker.ReapJob] removes it an
-// hour after its deadline. Until then [List] finds them, too.
+// leaving garbage. Only an abandoned lease stays; [Locker.ReapJob] removes it a
+// minute after its deadline. Until then [List] finds them, too.
+//
+// Both know leases from an index, which holders write in the background: a holder that
+// is killed within some 20 ms of acquiring may leave a lease that is not there. It is
+// entered when anybody finds it held, and by `millrace doctor --scan`; otherwise it stays
+// until somebody takes that name.
 //
 // A waiter is woken by a release, and otherwise looks again each second or at the
 // holder's deadline. Waiters are not served in order.

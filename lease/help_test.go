@@ -3,6 +3,7 @@ package lease
 import (
 	"context"
 	"errors"
+	"hash/crc32"
 	"strconv"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 const (
@@ -93,7 +95,12 @@ func integer(t *testing.T, client rueidis.Client, args ...string) int64 {
 
 func exists(t *testing.T, l *Locker, name string) bool {
 	t.Helper()
-	return integer(t, l.run.Client, "EXISTS", baseKey(name)) == 1
+	c := l.run.Client
+	n, err := c.Do(t.Context(), c.B().Exists().Key(baseKey(name)).Build()).AsInt64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n == 1
 }
 
 // set changes a field of a lease behind everybody's back.
@@ -111,5 +118,30 @@ func pass(t *testing.T, l *Locker, name string) {
 // abandon makes a lease's deadline pass so long ago that it may be reaped.
 func abandon(t *testing.T, l *Locker, name string) {
 	t.Helper()
-	set(t, l, name, "deadline_ms", time.Now().Add(-time.Hour-time.Millisecond).UnixMilli())
+	set(t, l, name, "deadline_ms", time.Now().Add(-time.Minute-time.Millisecond).UnixMilli())
+	due(t, l, name)
+}
+
+// indexKey is the key of the shard of the index that has a lease.
+func indexKey(name string) string {
+	return registry.LeasesKey(int(crc32.ChecksumIEEE([]byte(name)) % registry.DueShards))
+}
+
+// due has a lease looked at by the next reaper.
+func due(t *testing.T, l *Locker, name string) {
+	t.Helper()
+	registry.Settle(t.Context(), l.run.Client)
+	must(t, l.run.Client, "ZADD", indexKey(name), "1", name)
+}
+
+// score returns when a lease is to be looked at, in milliseconds from now, and whether
+// it is at all.
+func score(t *testing.T, l *Locker, name string) (left time.Duration, ok bool) {
+	t.Helper()
+	registry.Settle(t.Context(), l.run.Client)
+	ms, err := do(t, l.run.Client, "ZSCORE", indexKey(name), name).AsFloat64()
+	if err != nil && !rueidis.IsRedisNil(err) {
+		t.Fatal(err)
+	}
+	return time.Until(time.UnixMilli(int64(ms))), err == nil
 }

@@ -23,7 +23,7 @@ return 1`
 
 func write(ctx context.Context, client rueidis.Client, resource string, fence int64) (bool, error) {
 	n, err := client.Do(ctx, client.B().Eval().Script(accept).Numkeys(1).Key(resource).Arg(strconv.FormatInt(fence, 10)).Build()).AsInt64()
-	if errors.Is(err, context.Canceled) && ctx.Err() == nil { // another call was, on the same connection, which broke
+	if (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil { // another call ended so, on the same connection, which broke
 		return write(ctx, client, resource, fence)
 	}
 	return n == 1, err

@@ -62,8 +62,8 @@ func TestLife(t *testing.T) {
 	if info, err := l.Show(ctx, name); err != nil || info.Held || info.Fence != first.Fence() || info.Token != "" {
 		t.Errorf("Show after the release = %+v, %v, want only the fence", info, err)
 	}
-	if ttl := integer(t, l.run.Client, "PTTL", baseKey(name)); ttl <= 0 || ttl > time.Hour.Milliseconds() {
-		t.Errorf("PTTL of a released lease = %d, want an hour at most", ttl)
+	if ttl := integer(t, l.run.Client, "PTTL", baseKey(name)); ttl <= 0 || ttl > time.Minute.Milliseconds() {
+		t.Errorf("PTTL of a released lease = %d, want a minute at most", ttl)
 	}
 	second := acquire(t, l, name, long)
 	if second.Fence() <= first.Fence() {

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // list returns the names of leases that have a part in common.
@@ -34,6 +35,7 @@ func TestList(t *testing.T) {
 	held, released, expired, abandoned := base+":held", base+" released", base+"*expired", base+"/abandoned"
 	for _, name := range []string{held, released, expired, abandoned} {
 		lease := acquire(t, l, name, long)
+		registry.Settle(t.Context(), client)
 		if name == released {
 			if err := lease.Release(t.Context()); err != nil {
 				t.Fatal(err)
@@ -49,14 +51,14 @@ func TestList(t *testing.T) {
 	if diff := cmp.Diff(wanted, list(t, client, base)); diff != "" {
 		t.Errorf("List (-want +got):\n%s", diff)
 	}
-	if _, err := l.reap(t.Context(), baseKey(abandoned)); err != nil {
+	if _, _, err := l.reap(t.Context(), abandoned); err != nil {
 		t.Fatal(err)
 	}
 	delete(wanted, abandoned)
-	must(t, client, "DEL", baseKey(released)) // its hour is over
+	must(t, client, "DEL", baseKey(released)) // its minute is over
 	delete(wanted, released)
 	if diff := cmp.Diff(wanted, list(t, client, base)); diff != "" {
-		t.Errorf("List after an hour (-want +got):\n%s", diff)
+		t.Errorf("List after a minute (-want +got):\n%s", diff)
 	}
 
 	n := 0

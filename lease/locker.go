@@ -8,6 +8,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/policy"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -22,6 +23,7 @@ type Locker struct {
 	cfg    Config
 	run    script.Runner
 	policy *policy.Watch
+	index  registry.Due
 }
 
 // Config is how leases are used by this process. The zero value works.
@@ -64,6 +66,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		policy: policy.New(client, policy.Config{
 			Refusal: ErrEvictable, One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
+		index: registry.Of(client).Leases(cfg.Logger),
 	}, nil
 }
 

@@ -11,7 +11,7 @@
 --        held: whether there is an owner whose deadline has not come
 --        waited: whether somebody said not long ago that it waits
 --        keep: for how long what is left of a lease stays, in milliseconds
-local keep = 3600000
+local keep = 60000
 
 local found = redis.call('HMGET', K, 'version', 'token', 'fence', 'deadline_ms', 'metadata', 'waited_ms')
 local owner, metadata = found[2], found[5]

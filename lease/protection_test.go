@@ -23,7 +23,7 @@ type history struct {
 // hold acquires and reports the fence, 0 when the lease is held.
 func hold(t *testing.T, l *Locker, name, token string) int64 {
 	t.Helper()
-	g, held, err := l.ask(t.Context(), baseKey(name), token, long, Options{})
+	g, held, err := l.ask(t.Context(), name, token, long, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -173,7 +173,7 @@ var fullHistories = []history{
 	}},
 	{"acquire on a full server", func(t *testing.T, l *Locker, name string) error {
 		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
-		if _, _, err := l.ask(t.Context(), baseKey(name), "a", long, Options{}); !errors.Is(err, millrace.ErrFull) {
+		if _, _, err := l.ask(t.Context(), name, "a", long, Options{}); !errors.Is(err, millrace.ErrFull) {
 			return fmt.Errorf("acquire = %w, want ErrFull", err)
 		}
 		return nil
@@ -197,8 +197,8 @@ var protections = []struct {
 	{"the fence is larger than the last", "math.max(fence + 1, now_us)", "now_us", []string{"clock set back"}},
 	{"the fence comes from the clock", "math.max(fence + 1, now_us)", "fence + 1", []string{"lost hash"}},
 	{"the fence outlives the release", "'HDEL', K, 'token',", "'HDEL', K, 'fence', 'token',", []string{"clock set back"}},
-	{"reap keeps fences ahead of the clock", " or fence >= now_us", "", []string{"reaped with a fence ahead of the clock"}},
-	{"reap keeps what is not abandoned", "held or deadline + keep > now", "false", []string{"reaped while held"}},
+	{"reap keeps fences ahead of the clock", "math.ceil((fence + 1 - now_us) / 1000)", "0", []string{"reaped with a fence ahead of the clock"}},
+	{"reap keeps what is not abandoned", "math.max(deadline + keep - now, ", "math.max(0, ", []string{"reaped while held"}},
 	{"the same token adopts", "owner == ARGV[1] and 1 or 0", "0", []string{"repeated acquire"}},
 	{"a release is remembered", "redis.call('HSET', K, 'released', ARGV[1])", "", []string{"repeated release"}},
 	{"the deadline never moves nearer", "math.max(deadline, now + tonumber(ARGV[2]))", "now + tonumber(ARGV[2])", []string{"shorter refresh"}},

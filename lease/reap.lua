@@ -1,17 +1,27 @@
--- lease.reap(K) -> 1 or 0
+-- lease.reap(K) -> {removed, again}
 --
--- Removes a lease that was abandoned: its holder let the deadline come and an
--- hour go by, and nobody took it over. One whose fence lies ahead of the clock
--- stays, because without it the next fence would be smaller.
+-- Removes a lease that was abandoned: its holder let the deadline come and a minute go
+-- by, and nobody took it over. One whose fence lies ahead of the clock stays until the
+-- clock has passed it, because without it the next fence would be smaller.
 --
 -- Needs    open
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    1 when it was removed, else 0
+-- Reply    1 when it was removed, else 0; in how many milliseconds to look at it again,
+--          -1 when nothing is left to be looked at
 -- Cost     O(1)
 -- Repeat   harmless: the second run finds nothing
-if not owner or held or deadline + keep > now or fence >= now_us then
-  return 0
+if not owner then
+  local left = redis.call('PTTL', K)
+  if left == -1 then
+    redis.call('PEXPIRE', K, keep) -- somebody took from it what a release had left
+    left = keep
+  end
+  return {0, left < 0 and -1 or left + 1}
 end
-return redis.call('UNLINK', K)
+local again = math.max(deadline + keep - now, math.ceil((fence + 1 - now_us) / 1000)) + 1
+if again > 1 then
+  return {0, again}
+end
+return {redis.call('UNLINK', K), -1}

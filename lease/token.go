@@ -42,14 +42,18 @@ func (l *Locker) refresh(ctx context.Context, name, token string, ttl time.Durat
 		return Info{}, time.Time{}, err
 	}
 	info, err := readInfo(name, reply)
-	if err == nil && !info.Held {
+	switch {
+	case err != nil:
+	case info.Held:
+		l.index.Enter(name, info.Deadline.Add(-info.Remaining))
+	default:
 		err = ErrLost
 	}
 	return info, reply.Asked, err
 }
 
 // Release is [Lease.Release] for a program that has only the token. The last
-// token that released a lease is known for an hour, and may release it again;
+// token that released a lease is known for a minute, and may release it again;
 // one before it is told [ErrLost].
 func (l *Locker) Release(ctx context.Context, name, token string) error {
 	if err := cmp.Or(CheckName(name), CheckToken(token)); err != nil {
@@ -62,7 +66,10 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 	if err != nil {
 		return err
 	}
-	released, waited := reply.Bool(), reply.Bool()
+	released, waited, now := reply.Bool(), reply.Bool(), reply.MilliTime()
+	if released && !l.index.Withdraw(name) {
+		l.index.Enter(name, now) // to be looked at when what is left of it is gone
+	}
 	if waited {
 		wake.Notify(ctx, l.run.Client, wakeKey(base))
 	}

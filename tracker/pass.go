@@ -143,6 +143,7 @@ func (t *Tracker) advance(ctx context.Context, run *script.Runner, at place, row
 	if err != nil {
 		return step{}, err
 	}
+	t.entry.Touch()
 	s := step{at: at, moved: values[0] == "1", passes: values[1]}
 	if s.moved {
 		s.rows = len(rows)

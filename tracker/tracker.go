@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -31,6 +32,7 @@ type Tracker struct {
 	cfg    Config
 	run    script.Runner
 	slices script.Runner // what is stolen is not repeated
+	entry  registry.Entry
 }
 
 // Config is how this process uses a tracker. The zero value works for a program
@@ -89,7 +91,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Tracker{
+	t := &Tracker{
 		name: name,
 		cfg:  cfg,
 		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
@@ -97,7 +99,9 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 			Client: client, Scripts: library, Hooks: cfg.Hooks,
 			Retry: retry.Policy{Patience: time.Nanosecond},
 		},
-	}, nil
+	}
+	t.entry.Enter(client, registry.Tracker, name, cfg.Logger)
+	return t, nil
 }
 
 // Name returns the tracker's name.
@@ -111,6 +115,9 @@ func (t *Tracker) Name() string { return t.name }
 func (t *Tracker) Add(ctx context.Context, ids ...string) error {
 	return t.each(ids, func(part []string) error {
 		_, err := t.run.Run(ctx, "add", baseKey(t.name), part...)
+		if err == nil {
+			t.entry.Touch()
+		}
 		return err
 	})
 }

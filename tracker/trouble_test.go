@@ -161,7 +161,7 @@ func TestFullServer(t *testing.T) {
 		t.Errorf("Delete = %d, %v, want 2 keys", n, err)
 	}
 	wantError(t, tr.Add(t.Context(), "x"), millrace.ErrFull)
-	if n, err := do(t, tr.run.Client, "DBSIZE").AsInt64(); n != 0 || err != nil {
+	if n, err := do(t, tr.run.Client, "EXISTS", baseKey(tr.name), idsKey(baseKey(tr.name))).AsInt64(); n != 0 || err != nil {
 		t.Errorf("%d keys, %v, want a refused Add to leave none", n, err)
 	}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
-// theShared is the test binary's shared server. It is the one package-level
-// variable of the project: tests of one binary have nothing else in common
-// that could hold it, and TestMain runs too early to know whether any test
-// will want a server.
+// theShared is the test binary's shared server. It is a package-level variable
+// since tests of one binary have nothing else in common that could hold it, and
+// TestMain runs too early to know whether any test will want a server.
 var theShared struct {
 	mu   sync.Mutex
 	proc *redisproc.Proc

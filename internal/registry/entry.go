@@ -1,0 +1,110 @@
+package registry
+
+import (
+	"context"
+	"log/slog"
+	"reflect"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// Period is how often a process enters a structure that it uses, less up to an eighth.
+const Period = 5 * time.Minute
+
+// Registrar enters what one client is used for. It is safe for concurrent use.
+type Registrar struct {
+	structures *book
+	leases     *book
+}
+
+// maxClients is how many clients' registrars are kept at hand.
+const maxClients = 64
+
+// clients are the registrars of the clients that were used last. It is a package's
+// variable because structures are made by the caller's own client and have nothing else
+// in common, and because a program may make a structure for each call.
+var clients struct {
+	mu   sync.Mutex
+	of   map[rueidis.Client]*Registrar
+	last []rueidis.Client // the ones that were made last come last
+}
+
+// Of returns the client's registrar. It asks nothing of Redis.
+func Of(client rueidis.Client) *Registrar {
+	if !reflect.ValueOf(client).Comparable() {
+		return newRegistrar(client) // one of its own, which remembers less
+	}
+	clients.mu.Lock()
+	defer clients.mu.Unlock()
+	if r := clients.of[client]; r != nil {
+		return r
+	}
+	if clients.of == nil {
+		clients.of = map[rueidis.Client]*Registrar{}
+	}
+	if len(clients.last) == maxClients {
+		delete(clients.of, clients.last[0])
+		clients.last = append(clients.last[:0], clients.last[1:]...)
+	}
+	r := newRegistrar(client)
+	clients.of[client] = r
+	clients.last = append(clients.last, client)
+	return r
+}
+
+func newRegistrar(client rueidis.Client) *Registrar {
+	return &Registrar{
+		structures: newBook(client, Shards, Period,
+			"structures cannot be entered in the registry, so that lists and upkeep may not find them: allow HSET of mr:registry:*", hset),
+		leases: newBook(client, DueShards, duePeriod,
+			"leases cannot be entered in their index, so that lists and upkeep may not find them: allow ZADD to mr:leases:*", zadd),
+	}
+}
+
+func hset(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed {
+	pairs := c.B().Hset().Key(key(shard)).FieldValue()
+	for member, value := range members {
+		pairs = pairs.FieldValue(member, strconv.FormatInt(value, 10))
+	}
+	return pairs.Build()
+}
+
+// Settle sends what is about to be entered, and waits until that was answered or until
+// ctx ends. It is for programs that close their client right after they used a structure.
+func Settle(ctx context.Context, client rueidis.Client) {
+	r := Of(client)
+	var settling sync.WaitGroup
+	for _, b := range []*book{r.structures, r.leases} {
+		for shard := range b.shards {
+			settling.Go(func() { b.settle(ctx, shard) })
+		}
+	}
+	settling.Wait()
+}
+
+// Entry is one structure's place in the registry. The zero value enters nothing.
+type Entry struct {
+	book    *book
+	member  string
+	touched atomic.Uint32 // the number of the period in which it last was
+}
+
+// Enter makes e the entry of a structure, which is entered when it is first touched. The
+// logger is told if the server refuses; nil is slog.Default().
+func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slog.Logger) {
+	e.book, e.member = Of(client).structures, field(kind, name)
+	e.book.logTo(logger)
+}
+
+// Touch has the structure entered in the background, unless it was a short while ago.
+// Call it when the structure was found to be in use; it costs next to nothing.
+func (e *Entry) Touch() {
+	if b := e.book; b != nil && e.touched.Load() != b.generation.Load() {
+		e.touched.Store(b.generation.Load())
+		b.enter(e.member, time.Now().UnixMilli())
+	}
+}

@@ -1,0 +1,325 @@
+package registry
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// entry returns the entry of a queue.
+func entry(client rueidis.Client, name string) *Entry {
+	e := &Entry{}
+	e.Enter(client, Queue, name, nil)
+	return e
+}
+
+// settled touches entries and waits until that has had its effect.
+func settled(t *testing.T, client rueidis.Client, entries ...*Entry) {
+	t.Helper()
+	for _, e := range entries {
+		e.Touch()
+	}
+	Settle(t.Context(), client)
+}
+
+func TestTouch(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	before := time.Now().UnixMilli()
+	settled(t, client, entry(client, "a"), entry(client, "b c"), entry(client, "b c"))
+	all := registered(t, client)
+	for _, f := range []string{"queue a", "queue b c"} {
+		if at, err := strconv.ParseInt(all[f], 10, 64); err != nil || at < before || at > time.Now().UnixMilli() {
+			t.Errorf("%q is entered with %q, want the time", f, all[f])
+		}
+	}
+	if len(all) != 2 {
+		t.Errorf("%v is entered, want two structures", all)
+	}
+}
+
+// TestTouchOnce: a structure is entered once a period, however often and by how many
+// values of the same name it is used.
+func TestTouchOnce(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	client := server.Client(t)
+	must(t, client, "CONFIG", "RESETSTAT")
+	for range 100 {
+		e := entry(client, "a") // as by a program that makes one for each call
+		for range 100 {
+			e.Touch()
+		}
+	}
+	Settle(t.Context(), client)
+	if got := server.Info("commandstats")["cmdstat_hset"]; !strings.HasPrefix(got, "calls=1,") {
+		t.Errorf("HSET: %s, want one call", got)
+	}
+}
+
+// TestFlushHeals: what was lost is entered again in the next period by those who use it.
+func TestFlushHeals(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	b := newBook(client, Shards, 50*time.Millisecond, "", hset)
+	used, unused := &Entry{book: b, member: "queue used"}, &Entry{book: b, member: "queue unused"}
+	used.Touch()
+	unused.Touch()
+	redistest.Eventually(t, "both are entered", func() bool { return len(registered(t, client)) == 2 })
+	must(t, client, "FLUSHALL")
+	redistest.Eventually(t, "what is used is entered again", func() bool {
+		used.Touch()
+		return registered(t, client)["queue used"] != ""
+	})
+	if all := registered(t, client); len(all) != 1 {
+		t.Errorf("%v is entered, want what is used alone", all)
+	}
+}
+
+// TestDenied: a user who may not enter anything is told so once, and served.
+func TestDenied(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	must(t, server.Client(t), "ACL", "SETUSER", "u", "on", ">pw", "~*", "&*", "+@all", "-hset")
+	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "pw" })
+	var logged bytes.Buffer
+	logger := slog.New(slog.NewTextHandler(&logged, nil))
+	b := newBook(client, Shards, 20*time.Millisecond, "not entered", hset)
+	b.logger.Store(logger)
+	for period := b.generation.Load(); b.generation.Load() < period+3; {
+		e := &Entry{book: b, member: "queue " + strconv.Itoa(int(b.generation.Load()))}
+		e.Touch()
+		runtime.Gosched()
+	}
+	for shard := range Shards {
+		b.settle(t.Context(), shard)
+	}
+	if got := strings.Count(logged.String(), "not entered"); got != 1 {
+		t.Errorf("%d log lines, want one: %s", got, logged.String())
+	}
+	// Names that are new each time are tried once a period.
+	var tried, refused int
+	if _, err := fmt.Sscanf(server.Info("commandstats")["cmdstat_hset"], "calls=%d,usec=0,usec_per_call=0.00,rejected_calls=%d", &tried, &refused); err != nil || refused < 2 {
+		t.Errorf("HSET was refused %d times (%v), want it in each period", refused, err)
+	}
+}
+
+// TestFullServer: a server that is full keeps nobody waiting, and is asked again when it
+// is not.
+func TestFullServer(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	must(t, client, "CONFIG", "SET", "maxmemory", "1")
+	e := entry(client, "a")
+	settled(t, client, e)
+	if all := registered(t, client); len(all) > 0 {
+		t.Errorf("%v is entered on a full server", all)
+	}
+	must(t, client, "CONFIG", "SET", "maxmemory", "0")
+	redistest.Eventually(t, "it is entered", func() bool { return len(registered(t, client)) == 1 })
+}
+
+// TestSilentServer: with a server that does not answer, touching returns at once, and
+// costs one goroutine a shard however much there is to enter.
+func TestSilentServer(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	client := server.Client(t)
+	must(t, client, "PING")
+	server.Pause()
+	b := newBook(client, Shards, Period, "", hset)
+	before, began := runtime.NumGoroutine(), time.Now()
+	for i := range 20_000 {
+		e := &Entry{book: b, member: "queue " + strconv.Itoa(i)}
+		e.Touch()
+	}
+	if took := time.Since(began); took > 2*time.Second {
+		t.Errorf("20,000 structures were touched within %v, want no time at all", took)
+	}
+	if more := runtime.NumGoroutine() - before; more > 200 { // those of other tests, too
+		t.Errorf("%d goroutines more, want a few", more)
+	}
+	server.Resume()
+	redistest.Eventually(t, "all are entered", func() bool { return len(registered(t, client)) == 20_000 })
+}
+
+// TestBounds: what is remembered and what waits is bounded.
+func TestBounds(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	client := server.Client(t)
+	server.Pause()
+	b := newBook(client, 1, Period, "", hset)
+	for i := range maxEntered + maxWaiting {
+		b.enter("queue "+strconv.Itoa(i), 1)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if n := len(b.shards[0].fresh) + len(b.shards[0].ready); n > 2*maxWaiting {
+		t.Errorf("%d wait, want at most %d", n, maxWaiting)
+	}
+	if n := len(b.entered); n > maxEntered {
+		t.Errorf("%d are remembered, want at most %d", n, maxEntered)
+	}
+}
+
+// TestRegistrars: clients have registrars of their own, the last ones used for long; also
+// one that cannot be compared has one.
+func TestRegistrars(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	if Of(client) != Of(client) {
+		t.Error("a client has two registrars")
+	}
+	type odd struct {
+		rueidis.Client
+		_ []int
+	}
+	e := &Entry{}
+	e.Enter(odd{Client: client}, Queue, "a", nil)
+	e.Touch()
+	redistest.Eventually(t, "it is entered", func() bool { return len(registered(t, client)) == 1 })
+	var zero Entry
+	zero.Touch()
+}
+
+// TestClosedClient: nothing is tried with a client that is closed.
+func TestClosedClient(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	e := entry(client, "a")
+	client.Close()
+	settled(t, client, e)
+	b := Of(client).structures
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for shard, p := range b.shards {
+		if len(p.fresh)+len(p.ready) > 0 || p.failures > 0 {
+			t.Errorf("shard %d goes on with a client that is closed", shard)
+		}
+	}
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	names := numbered(3000)
+	create(t, client, Queue, time.Now(), names...)
+	create(t, client, Ick, time.Now(), "a", "x{tag}y")
+	for kind, want := range map[Kind][]string{Queue: names, Ick: {"a", "x{tag}y"}, Tracker: nil} {
+		slices.Sort(want)
+		if got, err := listed(t.Context(), client, kind); err != nil || !slices.Equal(got, want) {
+			t.Errorf("List of %s: %d names, %v, want %d", kind, len(got), err, len(want))
+		}
+	}
+	n := 0
+	for range List(t.Context(), client, Queue) { // and its goroutines end
+		if n++; n == 10 {
+			break
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := listed(ctx, client, Queue); !errors.Is(err, context.Canceled) {
+		t.Errorf("List for a caller who has gone = %v", err)
+	}
+}
+
+// TestListIsTrue: what is gone is not listed, and what this process enters at the moment
+// is.
+func TestListIsTrue(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	create(t, client, Queue, time.Now(), "gone", "there")
+	must(t, client, "DEL", Queue.keys("gone")[0])
+	must(t, client, "SET", Queue.keys("new")[0], "1")
+	entry(client, "new").Touch()
+	if got, err := listed(t.Context(), client, Queue); err != nil || !slices.Equal(got, []string{"new", "there"}) {
+		t.Errorf("List = %q, %v, want new and there", got, err)
+	}
+}
+
+// TestListWithoutAServer: when nobody answers, the error is that of the server.
+func TestListWithoutAServer(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	client := server.Client(t)
+	must(t, client, "ACL", "SETUSER", "u", "on", ">pw", "~*", "+@all", "-hscan")
+	denied := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "pw" })
+	if _, err := listed(t.Context(), denied, Queue); err == nil || !strings.Contains(err.Error(), "NOPERM") || errors.Is(err, millrace.ErrPartial) {
+		t.Errorf("List without permission = %v, want NOPERM", err)
+	}
+	server.Pause()
+	defer server.Resume()
+	began := time.Now()
+	_, err := listed(t.Context(), client, Queue)
+	if took := time.Since(began); err == nil || took > 2*listTimeout {
+		t.Errorf("List of a silent server = %v after %v, want an error within %v", err, took, listTimeout)
+	}
+}
+
+// TestKeys: each kind's key is found, and nothing else is.
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	for _, kind := range Kinds() {
+		for _, name := range []string{"a", "a b", "a/b", "a:b"} {
+			for _, key := range kind.keys(name) {
+				if k, n, ok := Find(key); k != kind || n != name || !ok {
+					t.Errorf("Find(%q) = %s, %q, %v, want %s, %q", key, k, n, ok, kind, name)
+				}
+			}
+		}
+	}
+	for _, key := range []string{
+		"", "a", "mr:queue:{a", "mr:queue:{a}:due", "mr:queue:{}", "mr:queue:{a{b}", "mr:hash:{a/1}", "/ick/{}/pset", "a/ick/{b}/pset",
+		"a/ick/{a}/req", "}/meta", "/ick/{a}/pset", "mr:registry:{1}",
+	} {
+		if k, n, ok := Find(key); ok {
+			t.Errorf("Find(%q) = %s, %q, want nothing", key, k, n)
+		}
+	}
+	for text, want := range map[string]int{"queue orders": 5, "ick documents": 6, "tracker tasks": 8} {
+		if got := shardOf(text, Shards); got != want {
+			t.Errorf("%q is in shard %d, want %d, as docs/WIRE.md says", text, got, want)
+		}
+	}
+}
+
+// BenchmarkTouch is what a structure pays when nothing is due.
+func BenchmarkTouch(b *testing.B) {
+	e := entry(own(b).Client(b), "a")
+	e.Touch()
+	Settle(b.Context(), e.book.client)
+	b.ReportAllocs()
+	for b.Loop() {
+		e.Touch()
+	}
+}
+
+func TestTouchAllocatesNothing(t *testing.T) {
+	e := entry(own(t).Client(t), "a")
+	e.Touch()
+	if got := testing.AllocsPerRun(100, e.Touch); got != 0 {
+		t.Errorf("%v allocations, want none", got)
+	}
+	Settle(t.Context(), e.book.client)
+	var touching sync.WaitGroup
+	for range 10 {
+		touching.Go(e.Touch)
+	}
+	touching.Wait()
+}

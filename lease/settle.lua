@@ -1,0 +1,30 @@
+-- lease.settle(K) claimed {name again} ... -> number of entries
+--
+-- Puts names that were taken out of the index back, or removes them. Those that somebody
+-- has entered since stay as they are.
+--
+-- Needs    nothing
+-- Touches  K
+-- KEYS[1]  K: a shard of the index
+-- ARGV[1]  claimed: what lease.due answered
+-- ARGV     for each of at most 100 names: the name; in how many milliseconds to look at
+--          it again, below 0 for never
+-- Reply    how many entries were changed
+-- Cost     O(log N) for each name
+-- Repeat   harmless: the second run finds nothing that is claimed
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local claimed, settled = tonumber(ARGV[1]), 0
+redis.call('ZREM', K, '') -- a first write that a full server does not refuse
+for i = 2, #ARGV, 2 do
+  local again = tonumber(ARGV[i + 1])
+  if tonumber(redis.call('ZSCORE', K, ARGV[i]) or 0) == claimed then
+    settled = settled + 1
+    if again < 0 then
+      redis.call('ZREM', K, ARGV[i])
+    else
+      redis.call('ZADD', K, string.format('%.0f', now + again), ARGV[i])
+    end
+  end
+end
+return settled
