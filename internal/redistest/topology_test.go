@@ -10,8 +10,9 @@ func TestReplicatedCarriesWrites(t *testing.T) {
 	t.Parallel()
 	r := Replicated(t, 2)
 	c := r.Master.Client(t)
-	set(t, c, "k", "v")
-	n, err := c.Do(t.Context(), c.B().Wait().Numreplicas(2).Timeout(5000).Build()).AsInt64()
+	// In one pipeline, or WAIT speaks of another connection's writes.
+	n, err := c.DoMulti(t.Context(), c.B().Set().Key("k").Value("v").Build(),
+		c.B().Wait().Numreplicas(2).Timeout(5000).Build())[1].AsInt64()
 	if err != nil || n != 2 {
 		t.Fatalf("WAIT = %d, %v, want 2 replicas", n, err)
 	}
