@@ -111,6 +111,36 @@ func TestGoneConsumersAreForgotten(t *testing.T) {
 	wantSizes(t, q, 0, 1, 0, 0)
 }
 
+// TestLanesThatRestAreForgotten by upkeep, for a queue that nobody calls any more.
+func TestLanesThatRestAreForgotten(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1")
+	answers := func() (n int64) {
+		for _, part := range []string{":lanes:0", ":lanes:1"} {
+			some, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+part).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += max(0, some-1) // without the time
+		}
+		return n
+	}
+	for _, want := range []int64{1, 0} {
+		if _, err := q.count(t.Context(), "tend"); err != nil {
+			t.Fatal(err)
+		}
+		if n := answers(); n != want {
+			t.Errorf("%d answers are kept, want %d", n, want)
+		}
+		for _, part := range []string{":lanes:0", ":lanes:1"} {
+			if err := do(t, q.run.Client, "HINCRBY", baseKey(q.name)+part, "", "-3").Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // TestIdleExpiry: a queue that nobody touches goes whole when it is empty, and a
 // full one only if that was asked for.
 func TestIdleExpiry(t *testing.T) {

@@ -3,12 +3,11 @@
 -- Does what is due in a queue that nobody reads at the moment: brings back what
 -- has to come again, drops streams that are no longer used, removes waiting
 -- messages whose deadline has come, forgets consumers that have nothing in flight
--- and did not come for a minute, and removes the queue whole when it was not
--- touched for the time that it asked for.
+-- and did not come for a minute, and the answers of lanes that rest, and removes the
+-- queue whole when it was not touched for the time that it asked for.
 --
--- Needs    due
--- Touches  dedupe, dedupes, lanes:0, lanes:1, keyed:0,
---          keyed:1
+-- Needs    due, tidy
+-- Touches  dedupe, dedupes, lanes:0, lanes:1, keyed:0, keyed:1
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    0 when nothing was due, 1 when something was, 2 when there is probably
@@ -26,6 +25,7 @@ redis.call('HDEL', K, '') -- a first write that a full server does not refuse
 
 local brought = tend_due(attempts)
 local done = brought + drop_streams()
+tidy_lanes()
 
 local head = redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')
 if head[2] then

@@ -191,14 +191,17 @@ func TestSilentDirectoryIsWaitedOut(t *testing.T) {
 	f := tf.open(Config{})
 	must(t, put(t.Context(), f.Client(), "{a}", "x"))
 	structure := &script.Runner{Client: f.Client(), Scripts: script.Load(fstest.MapFS{
-		"incr.lua": {Data: []byte("-- test.incr(K) -> number\nreturn redis.call('INCR', KEYS[1])")},
+		"incr.lua": {Data: []byte("-- test.incr(K) -> number of keys\n-- Touches  K, other\nredis.call('INCR', K)\nreturn #KEYS")},
 	}, "K:")}
 	tf.dirs.Pause()
 	defer tf.dirs.Resume()
 	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(t.Context(), f.Client(), "{a}", "y"), ErrReadOnly) })
 	time.AfterFunc(4*quick.ViewLife, tf.dirs.Resume)
-	_, err := structure.Run(t.Context(), "incr", "{a}n")
+	reply, err := structure.Run(t.Context(), "incr", "{a}n")
 	must(t, err)
+	if n := reply.Int(); n != 1 {
+		t.Errorf("a script on a fleet was given %d keys, want the base key alone", n)
+	}
 }
 
 // TestEpochsNeverGoBack gives the directory an old map.

@@ -108,5 +108,9 @@ func (c *client) Nodes() map[string]rueidis.Client {
 // Mode returns that of a cluster, which a fleet is most like.
 func (c *client) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
+// KeepsTogether tells package script that the keys of a tag are always on one server, so
+// that none of them but the first needs to be declared.
+func (c *client) KeepsTogether() {}
+
 // Close ends what the client was made for.
 func (c *client) Close() { c.close() }

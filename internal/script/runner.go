@@ -60,7 +60,7 @@ func (r *Runner) RunRequest(ctx context.Context, request *reqid.Request, name, k
 func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, request *reqid.Request) (*Reply, error) {
 	c := call{runner: r, script: s, key: key, unsent: request == nil || request.First(), keyed: request != nil && request.Keyed()}
 	c.number(args, request)
-	if r.Client.Mode() == rueidis.ClientModeCluster {
+	if declares(r.Client) {
 		c.keys = r.Scripts.Keys(s, key, args)
 		for i, k := range c.keys {
 			c.keys[i] = c.answers(k, r.Scripts.prefixOf(key)+"lanes:", r.Scripts.prefixOf(key)+"keyed:")
@@ -94,6 +94,16 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 		return nil, r.Name(err)
 	}
 	return reply, nil
+}
+
+// declares reports whether a client's calls declare their keys: on a Cluster they do. A
+// fleet says that it is one, but keeps the keys of a tag together.
+func declares(client rueidis.Client) bool {
+	if client.Mode() != rueidis.ClientModeCluster {
+		return false
+	}
+	_, together := client.(interface{ KeepsTogether() })
+	return !together
 }
 
 // call is one call of a script.

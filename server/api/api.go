@@ -217,8 +217,8 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 		if w, ok := any(in).(waiter); ok {
 			*until = until.Add(min(w.wait(), a.cfg.MaxBlock))
 		} else if reqid.Seeded(ctx) {
-			// What has a key is done once, also if its client hangs up half way: nobody
-			// would know then what was done, and structures know it for a minute only.
+			// What has a key is done to its end, also if its client hangs up half way, and
+			// is answered then when the client asks again.
 			ctx = context.WithoutCancel(ctx)
 		}
 		bounded, cancel := context.WithDeadline(ctx, *until)

@@ -75,20 +75,16 @@
 //     up. Only waiting for a lease ends with the client; a repeat waits again, for the
 //     same one.
 //   - What failed (5xx) is not kept, and what was refused before it was looked at neither.
-//     A repeat is done under the same request ids as the first one, so that a
-//     structure which did it all the same answers as it did, for about a minute, or
-//     until it had 10,000 other calls. The same holds if the process was killed between
-//     the work and keeping its answer, and for a server that is so full that nothing can
-//     be kept: there, what drains goes on, and as nobody knows which keys were used,
-//     none is refused.
-//   - What is idempotent by nature has no such ids. In these cases it is done again,
+//     A repeat is the same request to the structure as the first one, so that one
+//     which did it all the same answers as it did, for 24 hours, too. The same holds if
+//     the process was killed between the work and keeping its answer, and for a server
+//     that is so full that nothing can be kept: there, what drains goes on, and as nobody
+//     knows which keys were used, none is refused.
+//   - What is idempotent by nature is not remembered. In these cases it is done again,
 //     which changes nothing more, but the answer counts what the repeat found: for
 //     marks, retry and drop of an Ick's parked members, resize, purge, redrive of all
 //     that are dead, and every DELETE.
 //   - A server that may evict any key may evict an answer. A failover may lose one.
-//
-// So a repeat does the work twice only if it comes later than that minute, and after a
-// 5xx, a killed process, a full server, an eviction or a failover: repeat at once.
 //
 // A key costs two round trips, and its answer takes some 600 bytes of Redis and its own
 // length, in the namespace "http" of package expiry: ten a second are half a gigabyte in

@@ -28,13 +28,13 @@ const (
 	// answersNamespace is where answers are kept, a namespace of expiry.Keys.
 	answersNamespace = "http"
 
-	// answerLife is for how long an answer is kept.
+	// answerLife is for how long an answer is kept. Where none was, the structures know
+	// what they did for as long: package reqid.
 	answerLife = 24 * time.Hour
 
 	// markLifeDefault is for how long a mark says that a request is under way. While
 	// it is, the mark is renewed; if its process is killed, the request may be repeated
-	// after that. It is much less than the minute for which the structures know what
-	// they did.
+	// after that.
 	markLifeDefault = 5 * time.Second
 )
 
@@ -63,7 +63,7 @@ var (
 //	new ──┴─▶ marked, under way ──▶ failed (5xx): the mark goes     kept ──▶ forgotten
 //	              │      ▲                                                  after a day
 //	              └──────┘ killed: the mark ends after some seconds, and what was
-//	                       done is known to the structure, for about a minute
+//	                       done is known to the structure, for a day as well
 func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body []byte) {
 	if err := checkKey(given); err != nil {
 		a.refuse(w, r, err)

@@ -129,11 +129,11 @@ func (f hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, 
 	return f(ctx, call), nil
 }
 
-// outlive has a queue forget what it answered, as it does after a minute or two.
+// outlive has a queue forget what it answered, as it does after a day or two.
 func outlive(t *testing.T, client rueidis.Client, queue string) {
 	t.Helper()
 	base := "mr:queue:{" + queue + "}"
-	if err := client.Do(t.Context(), client.B().Del().Key(base+":req", base+":req_before").Build()).Error(); err != nil {
+	if err := client.Do(t.Context(), client.B().Del().Key(base+":keyed:0", base+":keyed:1").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -301,6 +301,56 @@ func TestKilledInBetween(t *testing.T) {
 	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
 }
 
+// TestKilledADayAgo: what a structure did is known for a day to a request whose answer
+// was not kept, and not for ever.
+func TestKilledADayAgo(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	s, k := serve(t, api.Config{Client: client}), key("k")
+	add := func() answer {
+		s.ask("POST", "/v1/counters/c/add", object{"n": 1}, k).want(200, "")
+		return s.ask("POST", "/v1/queues/q/messages", object{"tenant": "a"}, k).want(201, "")
+	}
+	first := add()
+	for day, want := range []int{1, 2} {
+		forget(t, client)
+		nextDay(t, client)
+		again := add()
+		if known := string(again.body) == string(first.body); known != (want == 1) {
+			t.Errorf("day %d: %s, after %s", day+1, again.body, first.body)
+		}
+		s.ask("GET", "/v1/counters/c", nil).want(200, fmt.Sprintf(`{"value":%d,"servers":1,"answered":1}`, want))
+		if n := read[document.QueueStats](s.ask("GET", "/v1/queues/q/stats", nil)).Waiting; n != want {
+			t.Errorf("day %d: %d messages, want %d", day+1, n, want)
+		}
+	}
+}
+
+// nextDay has structures remember the requests of today as those of yesterday, and
+// those of yesterday as older ones.
+func nextDay(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	keys, err := client.Do(t.Context(), client.B().Keys().Pattern("*:keyed:[01]").Build()).AsStrSlice()
+	if err != nil || len(keys) != 2 {
+		t.Fatalf("remembered requests are in %v, %v, want one key of each structure", keys, err)
+	}
+	for _, key := range keys {
+		turned := strings.TrimSuffix(key, "0") + "1"
+		if rest, ok := strings.CutSuffix(key, "1"); ok {
+			turned = rest + "0"
+		}
+		for _, cmd := range []rueidis.Completed{
+			client.B().Rename().Key(key).Newkey(turned).Build(),
+			client.B().Hincrby().Key(turned).Field("").Increment(-1).Build(),
+		} {
+			if err := client.Do(t.Context(), cmd).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
 // forget removes all answers that are kept.
 func forget(t *testing.T, client rueidis.Client) {
 	t.Helper()
@@ -357,7 +407,7 @@ func TestKeysOnAFullServer(t *testing.T) {
 		}
 	}
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("full")).refused(507, "full")
-	for range 2 { // the queue knows for a minute, though no answer is kept
+	for range 2 { // the queue knows, though no answer is kept
 		s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
 	}
 	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack again")).refused(409, "stale")

@@ -211,7 +211,6 @@ var spoken = []struct {
 	{fairqueue.ErrNotFound, "A queue begins with its first write; see which there are with GET /v1/queues."},
 	{millrace.ErrBroken, "Look at its keys; DELETE removes those of a queue whatever they hold, and with force=true those of an Ick."},
 	{ick.ErrNotFound, "An Ick begins with its first mark; see which there are with GET /v1/icks."},
-	{millrace.ErrBroken, "Look at its keys; DELETE with force=true removes them whatever they hold."},
 	{ick.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
 	{lease.ErrHeld, `Wait for it with "wait", or come back later.`},
 	{lease.ErrEvictable, `Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with "allow_evictable".`},
