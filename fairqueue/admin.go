@@ -63,7 +63,11 @@ func (q *Queue) pause(ctx context.Context, on string) error {
 // flight, what is dead. Stop writers and readers first. It returns how many keys
 // there were.
 func (q *Queue) Delete(ctx context.Context) (int, error) {
-	return q.count(ctx, "delete", strconv.Itoa(MaxStreams))
+	n, err := q.count(ctx, "delete", strconv.Itoa(MaxStreams))
+	if err == nil {
+		q.entry.Leave(ctx)
+	}
+	return n, err
 }
 
 // DeadMessage is a message that was delivered too often, or that its handler gave

@@ -201,7 +201,9 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 			return lost, err
 		}
 	}
-	_, err = c.call(ctx, "disband")
+	if _, err = c.call(ctx, "disband"); err == nil {
+		c.entry.Leave(ctx)
+	}
 	c.mu.Lock()
 	c.looked, c.roll = time.Time{}, roll{}
 	c.mu.Unlock()

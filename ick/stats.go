@@ -151,6 +151,7 @@ func (k *Ick) remove(ctx context.Context, how string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	k.entry.Leave(ctx)
 	return int(reply.Int()), reply.Err()
 }
 

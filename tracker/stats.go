@@ -2,7 +2,12 @@ package tracker
 
 import (
 	"context"
+	"iter"
 	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // Stats is what a tracker knows at one moment.
@@ -62,4 +67,20 @@ func (t *Tracker) Stats(ctx context.Context) (Stats, error) {
 		OldestCheck: since(n[3]), PassAge: since(n[4]), PassTime: age(n[5], n[4]), CursorAge: since(n[6]),
 		Counters: Counters{Added: n[7], Confirmed: n[8], Removed: n[9]},
 	}, nil
+}
+
+// List goes through the names of the trackers that are registered, which each is by those
+// who add to it, in no order. It takes as long as there are structures, whatever else Redis
+// has.
+//
+// Where servers do not answer, it yields what the others have, and then an error: see
+// [millrace.ErrPartial].
+func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range registry.List(ctx, client, registry.Tracker) {
+			if (err != nil || CheckName(name) == nil) && !yield(name, err) {
+				return
+			}
+		}
+	}
 }

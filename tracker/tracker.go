@@ -129,6 +129,7 @@ func (t *Tracker) Delete(ctx context.Context) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	t.entry.Leave(ctx)
 	return int(reply.Int()), reply.Err()
 }
 

@@ -14,11 +14,11 @@
 // A rate is a chance at each moment that the program gives away; see package
 // steal for the arithmetic. Those here suit a program with a hundred to ten
 // thousand such moments a second, all processes together: at a thousand, one
-// slice in half a second goes round the keys for parked members and one for
-// queues, and one in a second for each of the others. A slice looks at 100 to 200
-// keys, which costs the server a tenth of a millisecond. Quieter programs have
-// the recruiter's floor, which runs each job every ten seconds in every process. A
-// program that wants other rates installs the jobs by itself:
+// slice in half a second goes round the Icks for parked members and one round the
+// queues, and one in a second for each of the others. A slice visits up to 50 structures,
+// all at the same time. Quieter programs have the recruiter's floor, which runs each job
+// every ten seconds in every process. A program that wants other rates installs the jobs
+// by itself:
 //
 //	ick.RetryJob(client)            0.002   parked members whose rest is over
 //	ick.TidyJob(client)             0.001   consumers of channels that died
@@ -26,6 +26,20 @@
 //	fairqueue.TendJob(client)       0.002   messages whose time or whose reader's time is over
 //	expiry.RepairHashesJob(client)  0.001   what other programs did to hashes
 //	expiry.RepairKeysJob(client)    0.001   what other programs did to deterministic values
+//	upkeep.TidyJob(client)          0.0005  entries of structures that are gone
+//
+// # What they go round
+//
+// A structure is entered in a registry by whoever uses it, at its first use and then every
+// few minutes, in the background. The jobs go round the registry, from a random place on,
+// and leases have an index by time: so a round takes as long as there are structures, and
+// not as there are keys in the same Redis. What does not answer, a structure or a whole
+// node, is left alone for a while and keeps nobody else waiting. The repairs of expiry are
+// the exception: they look for what nobody told them of, and go round all keys.
+//
+// A structure that nobody has used since it was lost from the registry is not looked
+// after; `millrace doctor --scan` finds it. docs/WIRE.md says how programs in other
+// languages enter theirs.
 //
 // # What stays with its owner
 //
@@ -62,11 +76,6 @@
 // twice. And the totals have the first 100 jobs that were published, so jobs are named
 // by their kind, and not by what they work on.
 //
-// # When not to use it
-//
-// These jobs look at all keys of a Redis, a slice at a time, because what they
-// look after has no index. On one that is shared with a hundred million keys of
-// others, a round takes long; let it, or leave the upkeep to the calls. Totals are for
-// people; what a monitoring system scrapes is in each process, and package metrics
-// shows it.
+// Totals are for people; what a monitoring system scrapes is in each process, and package
+// metrics shows it.
 package upkeep

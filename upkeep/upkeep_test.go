@@ -52,6 +52,7 @@ func Example() {
 	// fairqueue.tend
 	// expiry.hash_repair
 	// expiry.keys_repair
+	// registry.tidy
 	// <nil>
 }
 

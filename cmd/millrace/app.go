@@ -3,16 +3,19 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"iter"
 	"log/slog"
 	"slices"
 	"text/tabwriter"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/server/document"
 )
 
@@ -47,9 +50,28 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return f.Client(), nil
+		return &settling{f.Client()}, nil
 	}
-	return within(ctx, func() (rueidis.Client, error) { return connect.Open(url) }, rueidis.Client.Close)
+	client, err := within(ctx, func() (rueidis.Client, error) { return connect.Open(url) }, rueidis.Client.Close)
+	if err != nil {
+		return nil, err
+	}
+	return &settling{client}, nil
+}
+
+// settling is a client that does not close before what was used has been registered: a
+// command may end right after it wrote to a queue.
+type settling struct{ rueidis.Client }
+
+// settleTimeout is how long that may take.
+const settleTimeout = 250 * time.Millisecond
+
+// Close closes the client.
+func (s *settling) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), settleTimeout)
+	defer cancel()
+	registry.Settle(ctx, s)
+	s.Client.Close()
 }
 
 // within opens something, for as long as ctx lets it: connecting knows no context,
@@ -106,22 +128,41 @@ func (a *app) input(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// names returns what a package lists on the Redis at hand, sorted.
-func (a *app) names(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error]) ([]document.Text, error) {
+// list shows what a package lists on the Redis at hand, sorted. Of a list that is not
+// whole, it shows what is there, and fails.
+func (a *app) list(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
+	show func(names []document.Text, part document.Incomplete) error,
+) error {
 	client, err := a.open(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer client.Close()
 	var names []string
+	var failed error
 	for name, err := range list(ctx, client) {
 		if err != nil {
-			return nil, err
+			failed = err
+			continue
 		}
 		names = append(names, name)
 	}
+	part, ok := document.OfList(failed)
+	if !ok {
+		return failed
+	}
 	slices.Sort(names)
-	return document.Texts(names), nil
+	return cmp.Or(show(document.Texts(names), part), failed)
+}
+
+// tableOfNames writes the names of structures, or that there are none.
+func tableOfNames(w io.Writer, what string, names []document.Text) {
+	if len(names) == 0 {
+		fmt.Fprintf(w, "there are no %s\n", what)
+	}
+	for _, name := range names {
+		fmt.Fprintln(w, name)
+	}
 }
 
 // print writes a result: doc as one line of JSON, or what table writes, with

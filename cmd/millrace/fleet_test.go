@@ -142,9 +142,16 @@ func TestFleetLocate(t *testing.T) {
 
 	// Each partition takes three, and sends on the others that are its own.
 	hows := map[fleet.How]string{}
+	f, err := fleet.Dial(t.Context(), s.url, fleet.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
 	for i := range 6 {
 		name := fmt.Sprint("k", i)
-		s.want("1 new, 0 lowered\n", "ick", "add", name, "1", "a")
+		if err := f.Client().Do(t.Context(), f.Client().B().Set().Key(name).Value("x").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
 		hows[answer[locationDoc](s, "fleet", "locate", name).How] = name
 	}
 	s.refused(1, "full", "ick", "add", "one too many", "1", "a")

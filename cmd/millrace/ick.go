@@ -254,7 +254,9 @@ type ickLs struct{}
 
 // Help shows examples.
 func (*ickLs) Help() string {
-	return `Scans all keys of every master. An Ick that the gem made and that is empty has no key to be found by.
+	return `Those that are registered, as each is by the Millrace programs that use it. One that only programs with the gem use is found when it was registered once: by them, or by millrace doctor --scan.
+
+If servers do not answer, what the others have is printed, and the command fails with the code "partial".
 
 Examples:
 
@@ -264,18 +266,8 @@ Examples:
 
 // Run lists.
 func (*ickLs) Run(ctx context.Context, a *app) error {
-	names, err := a.names(ctx, ick.List)
-	if err != nil {
-		return err
-	}
-	doc := document.Icks{Icks: names}
-	return a.print(doc, func(w io.Writer) {
-		if len(names) == 0 {
-			fmt.Fprintln(w, "there are no Icks")
-		}
-		for _, name := range doc.Icks {
-			fmt.Fprintln(w, name)
-		}
+	return a.list(ctx, ick.List, func(names []document.Text, part document.Incomplete) error {
+		return a.print(document.Icks{Icks: names, Incomplete: part}, func(w io.Writer) { tableOfNames(w, "Icks", names) })
 	})
 }
 

@@ -86,7 +86,9 @@ type queueLs struct{}
 
 // Help shows examples.
 func (*queueLs) Help() string {
-	return `Scans all keys of every master.
+	return `Those that are registered, as each is by those who write to it and read from it. One that nobody has used since Millrace keeps a registry is found by millrace doctor --scan.
+
+If servers do not answer, what the others have is printed, and the command fails with the code "partial".
 
 Examples:
 
@@ -96,18 +98,8 @@ Examples:
 
 // Run lists.
 func (*queueLs) Run(ctx context.Context, a *app) error {
-	names, err := a.names(ctx, fairqueue.List)
-	if err != nil {
-		return err
-	}
-	doc := document.Queues{Queues: names}
-	return a.print(doc, func(w io.Writer) {
-		if len(names) == 0 {
-			fmt.Fprintln(w, "there are no queues")
-		}
-		for _, name := range doc.Queues {
-			fmt.Fprintln(w, name)
-		}
+	return a.list(ctx, fairqueue.List, func(names []document.Text, part document.Incomplete) error {
+		return a.print(document.Queues{Queues: names, Incomplete: part}, func(w io.Writer) { tableOfNames(w, "queues", names) })
 	})
 }
 

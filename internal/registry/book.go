@@ -125,6 +125,13 @@ func (b *book) withdraw(member string) bool {
 	return false
 }
 
+// forget has a member entered again when it comes again.
+func (b *book) forget(member string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.entered, member)
+}
+
 // tickIn has what is ready sent after a pause. Call it with mu held.
 func (b *book) tickIn(pause time.Duration) {
 	if !b.ticking {

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Period is how often a process enters a structure that it uses, less up to an eighth.
@@ -98,6 +100,28 @@ type Entry struct {
 func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slog.Logger) {
 	e.book, e.member = Of(client).structures, field(kind, name)
 	e.book.logTo(logger)
+}
+
+// leaveTimeout is how long a deletion waits for the entry to be removed.
+const leaveTimeout = time.Second
+
+// Leave removes the entry of a structure that was deleted. It is best effort: what it
+// does not remove, upkeep does.
+func (e *Entry) Leave(ctx context.Context) {
+	b := e.book
+	if b == nil {
+		return
+	}
+	ctx, cancel := script.Within(ctx, leaveTimeout)
+	defer cancel()
+	shard := shardOf(e.member, len(b.shards))
+	b.withdraw(e.member)
+	b.settle(ctx, shard)
+	_, _ = script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
+		return struct{}{}, b.client.Do(ctx, b.client.B().Hdel().Key(key(shard)).Field(e.member).Build()).Error()
+	})
+	b.forget(e.member)
+	e.touched.Store(0) // what begins anew is entered anew
 }
 
 // Touch has the structure entered in the background, unless it was a short while ago.

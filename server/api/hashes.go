@@ -13,7 +13,7 @@ const hashPath = "/v1/hashes/{namespace}/{hash}"
 
 func (a *API) routeHashes() {
 	register(a, op(http.MethodGet, "/v1/hashes", "listHashes", "List the namespaces of hashes by name",
-		"Scans all keys of every master."), a.listHashes)
+		"Those that are registered, as each is by those who write to it."), a.listHashes)
 	register(a, op(http.MethodGet, hashPath, "getHash", "Read the fields of a hash",
 		"All of them, or those that are named. Fields whose time is over are not there, and a hash that is not there has none. One with more than 10,000 fields is not read whole, which is an error with the code too_many.",
 		http.StatusConflict), a.getHash)
@@ -54,11 +54,13 @@ func (a *API) space(ctx context.Context, name string) (*expiry.Hashes, error) {
 // namespaceNames is the names of namespaces.
 type namespaceNames struct {
 	Namespaces []document.Text `json:"namespaces" doc:"Their names, sorted by their bytes."`
+	document.Incomplete
 }
 
 func (a *API) listHashes(ctx context.Context, _ *nothing) (namespaceNames, error) {
 	names, err := expiry.ListHashes(ctx, a.cfg.Client)
-	return namespaceNames{document.Texts(names)}, err
+	part, err := a.whole(ctx, err)
+	return namespaceNames{document.Texts(names), part}, err
 }
 
 // getHashRequest asks for fields.

@@ -13,7 +13,7 @@ const ickPath = "/v1/icks/{name}"
 
 func (a *API) routeIcks() {
 	register(a, op(http.MethodGet, "/v1/icks", "listIcks", "List the Icks by name",
-		"Scans all keys of every master. An Ick that the gem made and that is empty has no key to be found by."), a.listIcks)
+		"Those that are registered, as each is by the Millrace programs that use it. One that only programs with the gem use has to be registered by them."), a.listIcks)
 	register(a, op(http.MethodDelete, ickPath, "deleteIck", "Delete an Ick with all its marks",
 		"Those that wait, are reserved or parked. The count is that of the keys an Ick has in the gem, at most 3; an Ick that is not there counts 0."), a.deleteIck)
 	register(a, op(http.MethodGet, ickPath+"/stats", "getIckStats", "Show sizes, ages and counters",
@@ -48,8 +48,8 @@ func (a *API) ickOf(use ickUse) (*ick.Ick, error) {
 }
 
 func (a *API) listIcks(ctx context.Context, _ *nothing) (document.Icks, error) {
-	names, err := a.namesOf(ctx, ick.List)
-	return document.Icks{Icks: names}, err
+	names, part, err := a.namesOf(ctx, ick.List)
+	return document.Icks{Icks: names, Incomplete: part}, err
 }
 
 // deleteIckRequest names an Ick that is to go.

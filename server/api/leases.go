@@ -14,7 +14,7 @@ const leasePath = "/v1/leases/{name}"
 
 func (a *API) routeLeases() {
 	register(a, op(http.MethodGet, "/v1/leases", "listLeases", "List the leases by name",
-		"Those that are held, and those that were within the last hour. Scans all keys of every master."), a.listLeases)
+		"Those that are held, and those that were within the last minute, but for the ones that were held for a moment only."), a.listLeases)
 	register(a, op(http.MethodGet, leasePath, "getLease", "Show who holds a lease, and for how long",
 		"A lease that nobody ever held is not held. The token is as good as the lease: with it anybody may release one whose holder will not come back."), a.getLease)
 	register(a, op(http.MethodPost, leasePath+"/acquire", "acquireLease", "Take a lease, or wait for it",
@@ -23,17 +23,18 @@ func (a *API) routeLeases() {
 	register(a, op(http.MethodPost, leasePath+"/refresh", "refreshLease", "Hold a lease longer",
 		"A deadline that is later already stays. A lease that expired even once, or was released, is lost."), a.refreshLease)
 	register(a, op(http.MethodPost, leasePath+"/release", "releaseLease", "End a lease before its deadline",
-		"The last token that released a lease may release it again for an hour; any other one has lost it."), a.releaseLease)
+		"The last token that released a lease may release it again for a minute; any other one has lost it."), a.releaseLease)
 }
 
 // leaseNames is the names of leases.
 type leaseNames struct {
 	Leases []document.Text `json:"leases" doc:"Their names, sorted by their bytes."`
+	document.Incomplete
 }
 
 func (a *API) listLeases(ctx context.Context, _ *nothing) (leaseNames, error) {
-	names, err := a.namesOf(ctx, lease.List)
-	return leaseNames{names}, err
+	names, part, err := a.namesOf(ctx, lease.List)
+	return leaseNames{names, part}, err
 }
 
 func (a *API) getLease(ctx context.Context, in *named) (document.Lease, error) {

@@ -31,7 +31,7 @@ const queuePath = "/v1/queues/{name}"
 
 func (a *API) routeQueues() {
 	register(a, op(http.MethodGet, "/v1/queues", "listQueues", "List the queues by name",
-		"Scans all keys of every master."), a.listQueues)
+		"Those that are registered, as each is by those who write to it and read from it."), a.listQueues)
 	register(a, op(http.MethodDelete, queuePath, "deleteQueue", "Delete a queue with all its messages",
 		"Those that wait, are delayed, in flight or dead. The count is that of its keys; a queue that is not there counts 0."), a.deleteQueue)
 	register(a, op(http.MethodGet, queuePath+"/stats", "getQueueStats", "Show sizes, ages, streams and counters",
@@ -65,22 +65,39 @@ func (a *API) queueOf(use queueUse) (*fairqueue.Queue, error) {
 	})
 }
 
-// namesOf returns what a package lists, sorted.
-func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error]) ([]document.Text, error) {
+// namesOf returns what a package lists, sorted, and what is missing.
+func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
+) ([]document.Text, document.Incomplete, error) {
 	var names []string
+	var failed error
 	for name, err := range list(ctx, a.cfg.Client) {
 		if err != nil {
-			return nil, err
+			failed = err
+			continue
 		}
 		names = append(names, name)
 	}
+	part, err := a.whole(ctx, failed)
 	slices.Sort(names)
-	return document.Texts(names), nil
+	return document.Texts(names), part, err
+}
+
+// whole returns what is missing from a list that ended with an error. A list of which
+// something is there is no error; the log has the cause.
+func (a *API) whole(ctx context.Context, failed error) (document.Incomplete, error) {
+	part, ok := document.OfList(failed)
+	if !ok {
+		return part, failed
+	}
+	if failed != nil {
+		a.cfg.Logger.WarnContext(ctx, "a list is not whole", "error", failed)
+	}
+	return part, nil
 }
 
 func (a *API) listQueues(ctx context.Context, _ *nothing) (document.Queues, error) {
-	names, err := a.namesOf(ctx, fairqueue.List)
-	return document.Queues{Queues: names}, err
+	names, part, err := a.namesOf(ctx, fairqueue.List)
+	return document.Queues{Queues: names, Incomplete: part}, err
 }
 
 func (a *API) deleteQueue(ctx context.Context, in *named) (document.Deleted, error) {

@@ -10,6 +10,7 @@ import (
 // Icks are the names of Icks.
 type Icks struct {
 	Icks []Text `json:"icks" doc:"Their names, sorted by their bytes."`
+	Incomplete
 }
 
 // Marked is what an add did.

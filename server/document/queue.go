@@ -9,6 +9,7 @@ import (
 // Queues are the names of queues.
 type Queues struct {
 	Queues []Text `json:"queues" doc:"Their names, sorted by their bytes."`
+	Incomplete
 }
 
 // Deleted is what a deletion removed.

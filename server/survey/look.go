@@ -28,7 +28,8 @@ const (
 
 // scout is what a Survey sees by.
 type scout interface {
-	// find finds the names of all structures.
+	// find finds the names of all structures, or most: with an error that is derived from
+	// millrace.ErrPartial.
 	find(ctx context.Context) (names, error)
 
 	// look asks the structures of those names, and returns a View without LeftOut

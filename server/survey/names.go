@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
@@ -24,12 +26,15 @@ type names struct {
 	at      time.Time         // when they were; zero before the first time
 	of      map[Kind][]string // sorted, most of each
 	leftOut map[Kind]int      // only kinds of which some are
+	partial []Kind            // kinds of which some may be missing
 }
 
-// find goes through the names of all structures, one kind after the other.
+// find goes through the names of all structures, one kind after the other. Where servers
+// do not answer, it returns those of the others, and an error.
 func find(ctx context.Context, client rueidis.Client) (names, error) {
 	found := names{of: map[Kind][]string{}, leftOut: map[Kind]int{}}
 	channels := map[string]bool{}
+	var missing error
 	for _, one := range []struct {
 		kind Kind
 		list iter.Seq2[string, error]
@@ -41,21 +46,40 @@ func find(ctx context.Context, client rueidis.Client) (names, error) {
 		{Keys, each(func() ([]string, error) { return expiry.ListKeys(ctx, client) })},
 		{Lease, lease.List(ctx, client)},
 	} {
-		if err := found.add(one.kind, one.list); err != nil {
+		switch err := found.add(one.kind, one.list); {
+		case errors.Is(err, millrace.ErrPartial):
+			found.partial = append(found.partial, one.kind)
+			missing = err
+		case err != nil:
 			return names{}, err
 		}
 	}
 	found.at = time.Now()
-	return found, nil
+	return found, missing
+}
+
+// complete adds the names that were known before, of kinds of which some may be missing.
+func (n *names) complete(before names) {
+	for _, kind := range n.partial {
+		all := slices.Concat(n.of[kind], before.of[kind])
+		slices.Sort(all)
+		all = slices.Compact(all)
+		n.of[kind] = all[:min(len(all), most)]
+		if left := max(n.leftOut[kind], before.leftOut[kind], len(all)-most); left > 0 {
+			n.leftOut[kind] = left
+		}
+	}
 }
 
 // add keeps the first names by the alphabet, and counts the others.
 func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
 	var kept []string
+	var failed error
 	more := 0
 	for name, err := range list {
 		if err != nil {
-			return err
+			failed = err
+			continue
 		}
 		i, known := slices.BinarySearch(kept, name)
 		if known {
@@ -70,14 +94,14 @@ func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
 	if more > 0 {
 		n.leftOut[kind] = more
 	}
-	return nil
+	return failed
 }
 
 // remembering passes names on and remembers them.
 func remembering(seen map[string]bool, list iter.Seq2[string, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for name, err := range list {
-			seen[name] = true
+			seen[name] = err == nil
 			if !yield(name, err) {
 				return
 			}
@@ -102,18 +126,17 @@ func outside(channels map[string]bool, list iter.Seq2[string, error]) iter.Seq2[
 	}
 }
 
-// each passes the names of a list on.
+// each passes the names of a list on, and then its error.
 func each(list func() ([]string, error)) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		all, err := list()
-		if err != nil {
-			yield("", err)
-			return
-		}
 		for _, name := range all {
 			if !yield(name, nil) {
 				return
 			}
+		}
+		if err != nil {
+			yield("", err)
 		}
 	}
 }

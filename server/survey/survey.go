@@ -2,6 +2,7 @@ package survey
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"log/slog"
 	"sync"
@@ -305,7 +306,9 @@ func (s *Survey) find(ctx context.Context) {
 		return
 	}
 	s.found, s.findAgain = began, time.Now().Add(max(rest, pauses*took))
-	if s.unnamed = err; err == nil {
+	s.unnamed = err
+	if err == nil || errors.Is(err, millrace.ErrPartial) {
+		found.complete(s.known)
 		s.known = found
 	}
 }

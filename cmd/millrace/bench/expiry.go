@@ -55,7 +55,7 @@ func withHashes(ctx context.Context, p Place, cfg expiry.HashesConfig, n int, do
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(namespaceKeys(p, cfg.Shards, n)...))) }()
+	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlinkNamespace(namespaceKeys(p, cfg.Shards, n)...))) }()
 	return do(h)
 }
 

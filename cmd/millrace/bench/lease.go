@@ -47,12 +47,11 @@ func onLeases(measure func(ctx context.Context, p Place, l *lease.Locker) (float
 		if err != nil {
 			return 0, err
 		}
-		var keys []string
+		var names []string
 		for i := range Goroutines {
-			base := "mr:lease:{" + leaseName(p, i) + "}" // docs/WIRE.md tells what lies there
-			keys = append(keys, base, base+":wake")
+			names = append(names, leaseName(p, i))
 		}
-		defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(keys...))) }()
+		defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlinkLeases(names...))) }()
 		return measure(ctx, p, l)
 	}
 }

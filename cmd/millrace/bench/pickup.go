@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -79,7 +80,10 @@ func queuePickups(ctx context.Context, p Place) (took []time.Duration, err error
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx, writer.Delete)) }()
+	defer func() {
+		registry.Settle(context.WithoutCancel(ctx), w) // so that the deletion has the last word
+		err = errors.Join(err, p.cleanUp(ctx, writer.Delete))
+	}()
 	draft := drafts(1)[0]
 	var before []fairqueue.Message
 	return pickups(ctx, p, w, func(ctx context.Context) (err error) {

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // Goroutines is how many call at once, on every side of a figure.
@@ -143,6 +146,33 @@ func (p Place) unlink(keys ...string) func(context.Context) (int, error) {
 			n += one
 		}
 		return int(n), nil
+	}
+}
+
+// unlinkNamespace deletes keys of a namespace of hashes, and its entry in the registry.
+func (p Place) unlinkNamespace(keys ...string) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		var entry registry.Entry
+		entry.Enter(p.Client, registry.Hashes, p.Name, nil)
+		entry.Leave(ctx)
+		return p.unlink(keys...)(ctx)
+	}
+}
+
+// unlinkLeases deletes leases, and their entries in the index.
+func (p Place) unlinkLeases(names ...string) func(context.Context) (int, error) {
+	return func(ctx context.Context) (int, error) {
+		registry.Settle(ctx, p.Client)
+		var keys []string
+		for _, name := range names { // docs/WIRE.md tells what lies there
+			base := "mr:lease:{" + name + "}"
+			keys = append(keys, base, base+":wake")
+			index := registry.LeasesKey(int(crc32.ChecksumIEEE([]byte(name)) % registry.DueShards))
+			if err := p.Client.Do(ctx, p.Client.B().Zrem().Key(index).Member(name).Build()).Error(); err != nil {
+				return 0, err
+			}
+		}
+		return p.unlink(keys...)(ctx)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 const (
@@ -213,6 +214,9 @@ func (p *expiryPlay) garbage() string {
 
 // remove deletes what the scene wrote, a command for each shard.
 func (p *expiryPlay) remove(ctx context.Context) (int64, error) {
+	var entry registry.Entry
+	entry.Enter(p.client, registry.Hashes, p.name, nil)
+	entry.Leave(ctx)
 	keys := map[int][]string{}
 	for shard := range expiry.ShardsDefault {
 		base := shardKey(p.name, shard)
