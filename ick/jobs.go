@@ -11,7 +11,8 @@ import (
 
 // RetryJob returns the job that takes up parked members whose rest is over, up
 // to 100 of an Ick at once, and wakes who waits for them. A reserve does that for
-// its own Ick; the job does it where nobody reserves at the moment.
+// its own Ick; the job does it where nobody reserves at the moment. It also forgets the
+// answers that were kept for calls which are long over.
 //
 // A slice visits up to 50 of the Icks that [List] knows, all at the same time, and the
 // next one goes on where it ended. One that does not answer keeps no others waiting.

@@ -3,10 +3,11 @@
 -- Ends the rest of parked members: they are tried once more, attempts kept, or
 -- dropped for good.
 --
--- Needs    open
+-- Needs    open, tidy
 -- KEYS[1]  K
 -- ARGV[1]  how: 'retry' or 'drop' those that are named, by hand; 'due' to retry
---          up to 100 whose rest is over
+--          up to 100 whose rest is over, and to forget the answers of lanes that
+--          rest
 -- ARGV     members, at most 1,000
 -- Reply    how many of them were parked
 -- Cost     O(log N) a member
@@ -19,6 +20,7 @@ if how == 'due' then
   local clock = redis.call('TIME')
   local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
   chosen = redis.call('ZRANGEBYSCORE', parked, '-inf', now, 'LIMIT', 0, 100)
+  tidy_lanes()
 end
 local count, returned = 0, 0
 for _, member in ipairs(chosen) do

@@ -1,62 +1,72 @@
-// Package reqid remembers the answers to requests, so that one that is sent
-// again gets the answer it missed instead of being done twice.
+// Package reqid lets a call that is sent again take effect once.
 //
 // # The problem
 //
-// A server may do the work and its reply may be lost. The library then sends
-// the same request again. Most scripts are idempotent by nature; for the others
-// the caller draws an id ([New]), sends it with every try, and the script looks
-// it up first.
+// A server may do the work and its reply may be lost. The library then sends the same
+// call again. Most scripts are idempotent by nature; the others must know the call.
+//
+// Answers that are kept by an id of the call must be forgotten some day. By count, the
+// calls of others push an answer out in half a second on a busy structure. By time, the
+// store grows with the rate of calls.
 //
 // # The mechanism
 //
-// [Fragment] gives scripts two functions over two hashes of the structure, a
-// current and a previous one:
+// A client has a random name, and numbers its lanes. A call takes a free lane ([Lanes]),
+// whose number of calls goes up by one: its ticket. The fragment lane, in front of the
+// script, keeps the answer to the last call of each lane, together with its ticket:
 //
-//	reqid_recall(id)          the answer remembered for id, or false
-//	reqid_remember(id, text)  keeps it
+//	a lane's last ticket   the call's
+//	none, or lower         newer        it is done, and its answer takes the place
+//	the same               the same     a repeat: it gets the answer
+//	higher                 older        it comes too late, and is refused
+//	the same number        of others    a copy of the machine: it is refused
 //
-//	            full or old
-//	  current ───────────────▶ previous ───────────────▶ gone
-//	  (written)   renamed      (read only)   replaced
+//	client                                    structure
+//	  │── lane 3, ticket 17 ───────────────────▶│ done; 3 -> 17 and the answer
+//	  │        ✕ the reply is lost              │
+//	  │── lane 3, ticket 17 ───────────────────▶│ 17 is known
+//	  │◀─────────────────────── its answer ─────│
+//	  │── lane 3, ticket 18 ───────────────────▶│ done; 3 -> 18
 //
-// When the current hash holds 10,000 answers, or 8 MB of long ones, or is a minute
-// old, it becomes the previous one. So an answer is remembered for a minute, or
-// until 10,000 or 8 MB later ones, whichever comes first, and hardly more than
-// 20,000 or 16 MB are kept. The library's own repeats end after seconds.
+// So memory is bounded by the calls that are under way at once, and nothing that others
+// do can push an answer out. Storing costs one HSET, and looking one HMGET.
+//
+// The answers lie in two hashes that take turns, for ten minutes each, which needs no
+// index. A lane that rests is forgotten after ten to twenty minutes, when the structure
+// is called again or its upkeep comes by (the fragment tidy). The library's own repeats
+// end after seconds.
+//
+// A copy of a machine, or of a process, has the same lanes. The kernel gives each call's
+// ticket other letters. Who is refused for that on the first try draws another name and
+// sends the call once more.
 //
 // # A request that its asker repeats
 //
-// The library repeats with the id that it drew, and a process that is killed takes
-// the id along. A request that may come again from outside, to another process,
-// brings a key that its asker chose, and the ids are derived from that: [With] puts
-// a seed into the context, and [Next] gives the structure's first call its first
-// id, the second its second.
+// A process that is killed takes its lanes along. A request that may come again from
+// outside, to another process, brings a key that its asker chose. [With] puts a seed into
+// the context, and each call under it takes a lane of its own, derived from the seed: the
+// first call the first, the second the second. Such lanes are used once, and kept in two
+// hashes that take turns for a day each, which only such requests pay for.
 //
 //	asker          process 1        Redis         process 2
-//	  │── key ────────▶│── id ────────▶│ done           │
+//	  │── key ────────▶│── lane ──────▶│ done           │
 //	  │                ✕ killed        │                │
 //	  │── key ─────────────────────────┼───────────────▶│
-//	  │                                │◀────────── id ─│
+//	  │                                │◀──────── lane ─│
 //	  │                        the answer that is known │
 //	  │◀────────────────────────────────────────────────│
 //
-// Three things make that right. A script looks an answer up on the first try, too
-// ([Seeded]): the number of the try behind its arguments is never 1. Calls that
-// goroutines share are shared among those without a seed only. And what one call
+// Calls that goroutines share are shared among those without a seed only. What one call
 // does at the same time in several places is numbered before it begins.
+//
+// # The wrinkle
+//
+// A failover that loses the newest writes loses a call and its answer together. Most
+// scripts do not keep that they did nothing: what found nothing to do may find something
+// when it is repeated.
 //
 // # When not to use it
 //
-// Not for scripts that are idempotent by nature: each answer costs a hash field
-// and a command or two, and looking one up two more.
-//
-// Not alone as a user's dedupe window. An answer is there for a minute, and on a busy
-// structure for less, since 10,000 others take its place; it is best effort on a full
-// server; and it lies on the server that gave it, so that a failover may lose it.
-// That is no promise to users. The web service, which makes one, keeps its own answers
-// by key for a day, and needs these for the gap only: from when the work was done until
-// its answer was kept, a moment in which its process may be killed. Nor do most scripts
-// remember that they did nothing: what found nothing to do may find something when it
-// is repeated.
+// Not for scripts that are idempotent by nature. Not as a user's dedupe window: that is
+// the web service's Idempotency-Key, or a queue's dedupe id.
 package reqid
