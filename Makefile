@@ -1,12 +1,16 @@
 # Every target with a ## comment is listed by `make help`.
 
 # Nested modules hold what only examples, benchmarks and tests with drivers need.
-MODULES := . $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
+NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracker/sqltest/go.mod server/browsertest/go.mod))
+MODULES := . $(NESTED)
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
-TESTFLAGS ?= -race -shuffle=on -count=1 -timeout=20m
+# All of vet runs with the tests, and not before, so that everything is compiled once. Most tests wait for servers, so
+# twice as many packages are tested at a time as there are CPUs.
+CPUS := $(shell getconf _NPROCESSORS_ONLN)
+TESTFLAGS ?= -race -vet=all -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS))
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test lint fmt bench soak
+.PHONY: help deps test lint fmt bench soak $(NESTED:%=test/%)
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,8 +19,12 @@ deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, 
 	@scripts/test-deps
 
 test: deps ## Run all tests, with real Redis servers
-	@set -e; for module in $(MODULES); do \
-		echo "== $$module"; (cd $$module && go vet ./... && go test $(TESTFLAGS) ./...); done
+	go test $(TESTFLAGS) ./...
+	@$(MAKE) --no-print-directory --jobs=3 $(NESTED:%=test/%)
+
+# Beside each other: each compiles for a while what nobody else needs, on one CPU.
+$(NESTED:%=test/%): test/%:
+	cd $* && go test $(TESTFLAGS) ./...
 
 soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad|OneServerWouldHave' \

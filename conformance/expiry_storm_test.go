@@ -95,7 +95,7 @@ func (s sightings) exceeds(o sightings, by int) bool {
 // may have put there without an answer does not matter.
 func (s *shelf) fill(ctx context.Context) {
 	times := []time.Duration{brief, 3 * brief, 20 * brief, long}
-	for i := 0; retry.Sleep(ctx, 2*time.Millisecond); i++ {
+	for i := 0; retry.Sleep(ctx, pace); i++ {
 		asked := s.now.Load()
 		g := good{name: fmt.Sprint("good", i), ttl: times[i%len(times)], began: time.Now()}
 		if err := s.writer.put(ctx, g.name, g.ttl); err != nil {
@@ -115,7 +115,7 @@ func (s *shelf) fill(ctx context.Context) {
 
 // look looks at things, more often at new ones, until ctx ends.
 func (s *shelf) look(ctx context.Context) {
-	for retry.Sleep(ctx, 2*time.Millisecond) {
+	for retry.Sleep(ctx, pace) {
 		if g, ok := s.pick(); ok {
 			s.inspect(ctx, g)
 		}

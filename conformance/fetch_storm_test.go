@@ -77,7 +77,7 @@ type interval struct{ began, ended time.Time }
 
 // fetch fetches the value again and again until ctx ends.
 func (w *wanted) fetch(ctx context.Context, c *fetch.Cache) {
-	for retry.Sleep(ctx, 2*time.Millisecond) {
+	for retry.Sleep(ctx, pace) {
 		asked, run := w.now.Load(), interval{}
 		r, err := fetch.Get(ctx, c, w.key, func(ctx context.Context) (string, error) {
 			run.began = time.Now()

@@ -102,8 +102,8 @@ func (s *stream) backsUp() {
 // produce marks new members until ctx ends. When it hears that a server was lost
 // and another took over, it marks again what may have been lost with it.
 func (s *stream) produce(ctx context.Context, recovered <-chan struct{}) {
-	pace := time.NewTicker(2 * time.Millisecond)
-	defer pace.Stop()
+	next := time.NewTicker(pace)
+	defer next.Stop()
 	for i := 0; ; i++ {
 		select {
 		case <-recovered:
@@ -121,7 +121,7 @@ func (s *stream) produce(ctx context.Context, recovered <-chan struct{}) {
 		s.acknowledged = append(s.acknowledged, member)
 		s.mu.Unlock()
 		select {
-		case <-pace.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}

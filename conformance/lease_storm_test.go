@@ -126,7 +126,7 @@ func (g *guard) contend(ctx context.Context, l *lease.Locker) {
 		}
 		v := &visit{lease: held, shaken: asked == inStorm || asked != g.now.Load()}
 		g.enter(v, floor)
-		retry.Sleep(held.Context(), 2*time.Millisecond)
+		retry.Sleep(held.Context(), pace)
 		g.leave(v)
 		_ = held.Release(ctx) // one that fails leaves the lease to its deadline
 	}

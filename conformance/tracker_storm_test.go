@@ -79,7 +79,7 @@ func (o *office) check() {
 // queue queues work for new identifiers, and ends it some time later, until ctx
 // ends.
 func (o *office) queue(ctx context.Context) {
-	for i := 0; retry.Sleep(ctx, 2*time.Millisecond); i++ {
+	for i := 0; retry.Sleep(ctx, pace); i++ {
 		id, asked := fmt.Sprint("task", i), o.now.Load()
 		o.source.start(id)
 		o.source.finish(fmt.Sprint("task", i-20))
@@ -104,7 +104,7 @@ func (o *office) queue(ctx context.Context) {
 
 // ask asks until ctx ends about identifiers whose answer does not change.
 func (o *office) ask(ctx context.Context) {
-	for retry.Sleep(ctx, 2*time.Millisecond) {
+	for retry.Sleep(ctx, pace) {
 		began := time.Now()
 		answers, err := o.two.QueuedMany(ctx, append(o.lasting, "idle")...)
 		if err != nil {

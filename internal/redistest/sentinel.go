@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -145,14 +144,13 @@ func (s *SentinelServers) Failover() *Server {
 // timeout.
 func (s *SentinelServers) Replaced(old *Server) (now *Server) {
 	s.t.Helper()
-	replaced := func() bool {
+	const elections = 3 * patience
+	if !poll(elections, func() bool {
 		now = s.Master()
 		return now != nil && now != old && now.Info("replication")["role"] == "master"
+	}) {
+		s.t.Fatalf("after %v, the sentinels still do not agree on a new master", elections)
 	}
-	for deadline := time.Now().Add(2 * patience); !replaced() && time.Now().Before(deadline); {
-		time.Sleep(pollEvery)
-	}
-	Eventually(s.t, "the sentinels agree on a new master", replaced)
 	return now
 }
 

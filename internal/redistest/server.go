@@ -22,8 +22,11 @@ const (
 	// patience is how long a helper waits for something that must happen.
 	patience = 20 * time.Second
 
-	// pollEvery is how often a helper that waits looks again.
+	// pollEvery is how soon a helper that waits looks again, at first.
 	pollEvery = 2 * time.Millisecond
+
+	// pollSlowly is how soon it does when it has waited for long.
+	pollSlowly = 20 * time.Millisecond
 )
 
 // Options says how to run a server. The zero value is a private one on a unix
@@ -275,11 +278,22 @@ func (s *Server) do(args ...string) (string, error) {
 // does not within 20 seconds.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for !cond() {
-		if time.Now().After(deadline) {
-			t.Fatalf("after %v, still not: %s", patience, what)
-		}
-		time.Sleep(pollEvery)
+	if !poll(patience, cond) {
+		t.Fatalf("after %v, still not: %s", patience, what)
 	}
+}
+
+// poll waits until cond holds, and reports whether it did in time. It looks again
+// after a twentieth of the time that it has waited: servers that take seconds to
+// come up are not slowed down by being asked.
+func poll(patience time.Duration, cond func() bool) bool {
+	began := time.Now()
+	for !cond() {
+		waited := time.Since(began)
+		if waited > patience {
+			return false
+		}
+		time.Sleep(min(max(waited/20, pollEvery), pollSlowly))
+	}
+	return true
 }
