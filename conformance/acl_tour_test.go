@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // tour is a walk through everything that programs do with Redis: each stop is a
@@ -133,6 +134,9 @@ func (w *walker) consume(run func(ctx context.Context) error, meanwhile func()) 
 
 // found goes through a list and says whether a name is in it.
 func (w *walker) found(what, name string, list iter.Seq2[string, error]) {
+	if w.admin != nil { // who may have made it just now
+		registry.Settle(w, w.admin.client)
+	}
 	seen := false
 	for one, err := range list {
 		w.must(what, err)

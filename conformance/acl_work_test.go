@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -296,7 +297,13 @@ func walkLease(w *walker) {
 	})
 	_, err = locker.Acquire(w, w.name+"-gone", time.Minute, lease.Options{})
 	w.must("Acquire", err)
+	registry.Settle(w, w.client)
 	w.did("HSET", "mr:lease:{"+w.name+"-gone}", "deadline_ms", "1")
+	for shard := range registry.DueShards {
+		w.did("ZADD", registry.LeasesKey(shard), "XX", "1", w.name+"-gone")
+	}
 	w.work(locker.ReapJob())
-	w.found("List", w.name, lease.List(w, w.client))
+	_, err = locker.Acquire(w, w.name+"-held", time.Minute, lease.Options{})
+	w.must("Acquire", err)
+	w.found("List", w.name+"-held", lease.List(w, w.client))
 }

@@ -47,6 +47,7 @@ var structures = []structure{
 	{"fetch", fetchBehaviours},
 	{"tracker", trackerBehaviours},
 	{"kept", keptBehaviours},
+	{"registry", registryBehaviours},
 }
 
 // engine is a way to run Redis.

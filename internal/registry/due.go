@@ -63,7 +63,7 @@ func ListLeases(ctx context.Context, client rueidis.Client) iter.Seq2[string, er
 			return client.B().Zscan().Key(LeasesKey(shard)).Cursor(cursor).Count(listCount).Build()
 		},
 		name: func(member string) string { return member },
-		keys: func(name string) []string { return []string{"mr:lease:{" + name + "}"} },
+		keys: func(name string) []string { return []string{leasePrefix + name + "}"} },
 		what: "the index of leases",
 	}.all(ctx)
 }

@@ -67,6 +67,8 @@ func newRegistrar(client rueidis.Client) *Registrar {
 	}
 }
 
+func millis(at time.Time) string { return strconv.FormatInt(at.UnixMilli(), 10) }
+
 func hset(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed {
 	pairs := c.B().Hset().Key(key(shard)).FieldValue()
 	for member, value := range members {

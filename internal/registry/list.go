@@ -137,19 +137,8 @@ func (l list) there(ctx context.Context, pairs []string) []string {
 		names = append(names, name)
 		questions = append(questions, l.client.B().Exists().Key(l.keys(name)...).Build())
 	}
-	if len(names) == 0 {
-		return nil
-	}
-	ctx, cancel := script.Within(ctx, listTimeout)
-	defer cancel()
-	answers, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		return l.client.DoMulti(ctx, questions...), nil
-	})
-	if err != nil {
-		return names
-	}
 	var there []string
-	for i, answer := range answers {
+	for i, answer := range multi(ctx, l.client, questions) {
 		if n, err := answer.AsInt64(); err != nil || n > 0 {
 			there = append(there, names[i])
 		}
