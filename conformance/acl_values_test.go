@@ -7,7 +7,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/tracker"
@@ -188,12 +187,13 @@ func walkCounters(w *walker) {
 
 // walkAnswers has remembered answers, which are said to be old, make room for others.
 func walkAnswers(w *walker) {
-	q := w.queue(fairqueue.Config{})
-	answers := "mr:queue:{" + w.name + "}:req"
+	h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
+	w.must("OpenHashes", err)
+	answers := "mr:hash:{" + w.name + "/0}:req"
 	w.did("HSET", answers, "since", "1")
 	w.until("old answers make room", func() (bool, error) {
-		_, err := q.Write(w, fairqueue.Draft{Tenant: "a"})
-		w.must("Write", err)
+		_, err := h.Incr(w, "h", "n", 1)
+		w.must("Incr", err)
 		n, err := w.others("EXISTS", answers+"_before").AsInt64()
 		return n == 1, err
 	})

@@ -94,7 +94,11 @@ func walkIckConsumer(w *walker) {
 	w.consume(func(ctx context.Context) error { return k.Consume(ctx, cfg, handler) }, func() {
 		_, err := k.AddNow(w, "bad")
 		w.must("AddNow", err)
-		<-bad
+		select {
+		case <-bad:
+		case <-w.Done():
+			w.must("Consume", context.Cause(w))
+		}
 	})
 	_, err = ick.RetryJob(w.client).Slice(w)
 	w.must("RetryJob", err)

@@ -175,7 +175,7 @@ type server struct {
 	run atomic.Pointer[script.Runner] // nil until something is sent there
 
 	dialing sync.Mutex
-	ended   bool // no more connections are opened
+	ended   bool // nothing is sent any more
 }
 
 // runner returns what runs scripts on the server, and connects to it if nobody has.
@@ -193,11 +193,11 @@ func (one *server) connect(s *Scatter) (*script.Runner, error) {
 	if r := one.run.Load(); r != nil {
 		return r, nil
 	}
+	if one.ended {
+		return nil, rueidis.ErrClosing
+	}
 	client := one.Client
 	if client == nil {
-		if one.ended {
-			return nil, rueidis.ErrClosing
-		}
 		option := one.Option
 		option.ForceSingleClient = true
 		option.DisableCache = true
@@ -218,11 +218,13 @@ func (one *server) connect(s *Scatter) (*script.Runner, error) {
 	return r, nil
 }
 
+// close forgets the runner, too: a client of rueidis that once could not connect does so
+// again when it is called after its Close.
 func (one *server) close() {
 	one.dialing.Lock()
 	defer one.dialing.Unlock()
 	one.ended = true
-	if r := one.run.Load(); r != nil && one.Client == nil {
+	if r := one.run.Swap(nil); r != nil && one.Client == nil {
 		r.Client.Close()
 	}
 }

@@ -53,7 +53,7 @@ func TestCancelledBeforeTheConnectionStands(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	best := time.Hour
 	for range 3 {
-		sc, err := New([]Server{{Option: optionOf(server)}}, Config{Timeout: 200 * time.Millisecond})
+		sc, err := New([]Server{{Option: optionOf(server)}}, Config{Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,6 +98,12 @@ func TestServersComeLater(t *testing.T) {
 	}
 	server.Restart()
 	redistest.Eventually(t, "it is flushed", func() bool { return s.Flush(t.Context()) == nil })
+	sc.Close()
+	s.Add("n", 1)
+	wantError(t, s.Flush(t.Context()), rueidis.ErrClosing)
+	if got := text(t, server.Client(t), "GET", "n"); got != "1" {
+		t.Errorf("sum = %s, want 1", got)
+	}
 
 	closed := scatterOver(t, []Server{{Option: optionOf(server)}}, Config{})
 	closed.Close()
