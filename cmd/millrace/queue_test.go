@@ -598,6 +598,31 @@ func TestQueueLs(t *testing.T) {
 	s.want(`{"queues":["a:s:1","b","c d"]}`+"\n", "queue", "ls", "--json")
 }
 
+// TestQueueLsInPart: of a list that is not whole the names are printed that are there, and
+// it is said that some are missing. A part of the registry that is something else fails
+// as one that does not answer.
+func TestQueueLsInPart(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	s, client := shell{t, server.URL()}, server.Client(t)
+	s.put("orders", "t", "x") // which is in part 5
+	if err := client.Do(t.Context(), client.B().Set().Key("mr:registry:{3}").Value("x").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	got := s.run("queue", "ls")
+	if got.code != 1 || got.stdout != "orders\n" || !strings.Contains(got.stderr, "1 of 16 parts of the registry could not be read") {
+		t.Errorf("queue ls = %+v, want the queue, and that something is missing", got)
+	}
+	var f failure
+	got = s.run("queue", "ls", "--json")
+	if err := json.Unmarshal([]byte(got.stderr), &f); err != nil || got.code != 1 || f.Code != "partial" || f.Hint == "" {
+		t.Errorf("queue ls --json says %q, want the code partial", got.stderr)
+	}
+	if want := `{"queues":["orders"],"incomplete":"1 of 16 parts of the registry could not be read"}` + "\n"; got.stdout != want {
+		t.Errorf("queue ls --json = %q, want %q", got.stdout, want)
+	}
+}
+
 func TestQueueBroken(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)

@@ -404,3 +404,22 @@ func counters(s service, name string) {
 	s.ask("POST", "/v1/counters/mr:x/add", object{"n": 1}).refused(400, "bad_name")
 	s.ask("POST", c+"/add", object{"n": 9223372036854775807}).refused(409, "overflow")
 }
+
+// TestListsInPart: a list that is not whole is given, and says so.
+func TestListsInPart(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	s := serve(t, api.Config{Client: client})
+	s.ask("POST", "/v1/queues/orders/messages", map[string]any{"tenant": "a", "body": "x"}).want(201, "")
+	s.ask("GET", "/v1/queues", nil).want(200, `{"queues":["orders"]}`)
+	for _, key := range []string{"mr:registry:{3}", "mr:leases:{3}"} {
+		if err := client.Do(t.Context(), client.B().Set().Key(key).Value("x").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const registry = `"incomplete":"1 of 16 parts of the registry could not be read"`
+	s.ask("GET", "/v1/queues", nil).want(200, `{"queues":["orders"],`+registry+`}`)
+	s.ask("GET", "/v1/icks", nil).want(200, `{"icks":[],`+registry+`}`)
+	s.ask("GET", "/v1/hashes", nil).want(200, `{"namespaces":[],`+registry+`}`)
+	s.ask("GET", "/v1/leases", nil).want(200, `{"leases":[],"incomplete":"1 of 64 parts of the index of leases could not be read"}`)
+}

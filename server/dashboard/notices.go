@@ -97,6 +97,7 @@ func (d *Dashboard) trouble(t survey.Trouble) notice {
 	n.Kind = map[survey.Kind]string{
 		survey.Queue: "Queue", survey.Ick: "Ick", survey.Channel: "Channel", survey.Hashes: "Hashes", survey.Keys: "Values",
 		survey.Lease: "Lease", survey.Steal: "Stealing", survey.Fleet: "Fleet", survey.Server: "Redis",
+		survey.Names: "Names",
 	}[t.Kind]
 	if section := sections[t.Kind]; section != "" && t.Name != "" {
 		n.Path = d.link(section, t.Name)

@@ -6,15 +6,14 @@
 // A page that shows what goes on, numbers that change on it each second, a scrape
 // by Prometheus: each wants the Stats of all structures, at its own time. If each
 // asked Redis by itself, ten open pages would ask ten times, and nobody would know
-// what was a minute ago. And nobody has a list of the structures: there is none in
-// Redis, and finding them means to go through all keys.
+// what was a minute ago.
 //
 // # The mechanism
 //
 // One goroutine asks, everybody else reads what it saw:
 //
 //	            names, seldom          ┌─▶ View, Watch ─▶ pages
-//	Redis ──┬─▶ (SCAN) ───────┐        │
+//	Redis ──┬─▶ registry ─────┐        │
 //	        │                 ▼        ├─▶ Series ──────▶ charts
 //	        └─▶ Stats ──▶ a look ──▶ View
 //	            each 5 s, or 1 s       └─▶ Collector ───▶ Prometheus
@@ -25,9 +24,10 @@
 // one takes: so the survey asks for half of the time at most, however slow Redis
 // is, and no look begins before the last one has ended.
 //
-// Names are found by the structures' own List functions, each of which goes through
-// all keys. That is done at the start, and then after a pause of 50 times what it
-// took, 30 seconds at least, which is for 2% of the time at most. A new structure
+// Names are found by the structures' own List functions, which read the registry in
+// which each structure is entered, and so take as long as there are structures, whatever
+// else is in the same Redis. That is done at the start, and then after a pause of 50 times
+// what it took, 30 seconds at least, which is for 2% of the time at most. A new structure
 // appears after that pause, or after [Survey.Refresh].
 //
 // # What is kept
@@ -45,7 +45,8 @@
 //
 // A structure that fails is in [View.Troubles], the others are there, and those
 // that failed come last in the next look, where they take no time from others.
-// When no server answers at all, the View keeps its numbers and its time, and
+// When some servers do not tell which names they have, those that were known stay, and a
+// Trouble of the kind [Names] says what is missing. When no server answers at all, the View keeps its numbers and its time, and
 // [View.Away] says why: numbers that are old look old, and do not look like
 // nothing.
 //

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -306,6 +307,34 @@ func TestUnnamed(t *testing.T) {
 		pass(40 * time.Second)
 		if v := s.View(); len(v.Troubles) > 0 {
 			t.Errorf("troubles = %v", v.Troubles)
+		}
+	})
+}
+
+// TestNamesInPart: what servers do not tell at the moment stays known, what they tell is
+// new, and that something is missing is trouble.
+func TestNamesInPart(t *testing.T) {
+	t.Parallel()
+	before := names{of: map[Kind][]string{Queue: {"a", "b"}, Ick: {"i"}}, leftOut: map[Kind]int{Lease: 7}}
+	found := names{of: map[Kind][]string{Queue: {"b", "c"}, Ick: {"j"}}, leftOut: map[Kind]int{}, partial: []Kind{Queue, Lease}}
+	found.complete(before)
+	want := map[Kind][]string{Queue: {"a", "b", "c"}, Ick: {"j"}, Lease: nil}
+	if diff := cmp.Diff(want, found.of); diff != "" || found.leftOut[Lease] != 7 {
+		t.Errorf("names (-want +got):\n%s\nand %v left out", diff, found.leftOut)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		scout := newStory()
+		s := newSurvey(scout, discard)
+		run(t, s)
+		missing := millrace.ErrPartial.Saying("5 of 16 parts")
+		scout.change(func(s *story) { s.unnamed = missing })
+		pass(40 * time.Second)
+		v := s.View()
+		if len(v.Queues) != 1 || len(v.Troubles) != 1 || v.Troubles[0].Kind != Names || !errors.Is(v.Troubles[0].Err, millrace.ErrPartial) {
+			t.Errorf("the View = %+v, want a queue, and trouble with names", v)
+		}
+		if time.Since(v.Named) > 40*time.Second {
+			t.Errorf("names are from %v ago, want those that were told", time.Since(v.Named))
 		}
 	})
 }

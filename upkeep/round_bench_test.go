@@ -1,0 +1,149 @@
+package upkeep_test
+
+import (
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/upkeep"
+)
+
+// structures is how many of each kind a round finds, and slices how many slices of each
+// job that are at most.
+const (
+	structures = 100
+	slices     = 4
+)
+
+// foreign is how many keys of others are in the same Redis.
+func foreign() int {
+	if os.Getenv("MILLRACE_SOAK") != "" {
+		return 5_000_000
+	}
+	return 200_000
+}
+
+// populate makes structures of all kinds that upkeep goes round.
+func populate(t testing.TB, client rueidis.Client) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	locker, err := lease.New(client, lease.Config{})
+	must(err)
+	for i := range structures {
+		name := fmt.Sprint("n", i)
+		k, err := ick.New(client, name, ick.Config{})
+		must(err)
+		_, err = k.AddNow(t.Context(), "a")
+		must(err)
+		q, err := fairqueue.New(client, name, fairqueue.Config{})
+		must(err)
+		_, err = q.Write(t.Context(), fairqueue.Draft{Tenant: "a"})
+		must(err)
+		c, err := ick.NewChannel(client, "c"+name, ick.ChannelConfig{Size: 1})
+		must(err)
+		_, err = c.AddNow(t.Context(), "a")
+		must(err)
+		_, err = locker.Acquire(t.Context(), name, time.Hour, lease.Options{})
+		must(err)
+	}
+	registry.Settle(t.Context(), client)
+}
+
+// jobs are those that go round the registry and the index of leases.
+func jobs(t testing.TB, client rueidis.Client) []millrace.Job {
+	t.Helper()
+	locker, err := lease.New(client, lease.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []millrace.Job{ick.RetryJob(client), ick.TidyJob(client), locker.ReapJob(), fairqueue.TendJob(client), upkeep.TidyJob(client)}
+}
+
+// round goes round all structures.
+func round(t testing.TB, jobs []millrace.Job) {
+	t.Helper()
+	for _, job := range jobs {
+		for range slices {
+			if _, err := job.Slice(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// BenchmarkRound is a round of upkeep over 100 structures of each kind, in a Redis that is
+// theirs alone, and in one with 200,000 keys of others, or 5,000,000 with MILLRACE_SOAK. A
+// SCAN, by which a round was made before, is beside it.
+func BenchmarkRound(b *testing.B) {
+	for _, n := range []int{0, foreign()} {
+		server := redistest.Start(b, redistest.Options{})
+		client := server.Client(b)
+		redistest.Fill(b, client, n)
+		populate(b, client)
+		all := jobs(b, client)
+		measured := func(do func(b *testing.B)) func(b *testing.B) {
+			return func(b *testing.B) {
+				before := server.CPU()
+				do(b)
+				b.ReportMetric((server.CPU()-before)/float64(b.N), "server-us/op")
+			}
+		}
+		b.Run(fmt.Sprintf("registry/foreign=%d", n), measured(func(b *testing.B) {
+			for b.Loop() {
+				round(b, all)
+			}
+		}))
+		b.Run(fmt.Sprintf("scan/foreign=%d", n), measured(func(b *testing.B) {
+			for b.Loop() {
+				for _, err := range script.Scan(b.Context(), client, "mr:queue:{*}") {
+					if err != nil {
+						b.Fatal(err)
+					}
+				}
+			}
+		}))
+	}
+}
+
+// TestARoundGoesRoundNoKeys: what a round asks the server does not depend on what else is
+// there.
+func TestARoundGoesRoundNoKeys(t *testing.T) {
+	t.Parallel()
+	asked := func(n int) map[string]string {
+		server := redistest.Start(t, redistest.Options{})
+		client := server.Client(t)
+		redistest.Fill(t, client, n)
+		populate(t, client)
+		all := jobs(t, client)
+		if err := client.Do(t.Context(), client.B().ConfigResetstat().Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		round(t, all)
+		return server.Info("commandstats")
+	}
+	for _, stats := range []map[string]string{asked(0), asked(10_000)} {
+		for _, command := range []string{"cmdstat_scan", "cmdstat_keys", "cmdstat_role"} {
+			if calls := stats[command]; calls != "" {
+				t.Errorf("%s: %s, want none", command, calls)
+			}
+		}
+		if stats["cmdstat_hscan"] == "" || stats["cmdstat_evalsha"] == "" {
+			t.Errorf("the round has asked for nothing: %v", stats)
+		}
+	}
+}
