@@ -61,7 +61,7 @@ func beConsumer(spec string) error {
 // producers run: nothing is forgotten. MILLRACE_SOAK makes it 200 rounds.
 func TestConsumersAreKilled(t *testing.T) {
 	t.Parallel()
-	rounds := 20
+	rounds := 8
 	if os.Getenv("MILLRACE_SOAK") != "" {
 		rounds = 200
 	}

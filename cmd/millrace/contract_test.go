@@ -188,7 +188,7 @@ var progresses = regexp.MustCompile(`^millrace (bench|demo|.*fleet (init|add|age
 
 // playBriefly is demo.Run with a shorter load.
 func playBriefly(ctx context.Context, cfg demo.Config) (demo.Report, error) {
-	cfg.Duration = 700 * time.Millisecond
+	cfg.Duration = 250 * time.Millisecond
 	return demo.Run(ctx, cfg)
 }
 
