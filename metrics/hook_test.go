@@ -94,7 +94,7 @@ func TestRefusalsOfRedisHaveTheirOutcome(t *testing.T) {
 	wantSamples(t, reg, "calls_total", map[string]float64{
 		"calls_total{outcome=full,script=ick.add}":        1,
 		"calls_total{outcome=interrupted,script=ick.add}": 1,
-		"calls_total{outcome=ickversion,script=ick.add}":  1,
+		"calls_total{outcome=version,script=ick.add}":     1,
 	})
 }
 
