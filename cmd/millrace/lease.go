@@ -190,7 +190,7 @@ type leaseRelease struct {
 
 // Help shows examples.
 func (*leaseRelease) Help() string {
-	return `Releasing again is no error for an hour, unless somebody else has released since. A lease that had expired before fails with the code "lost": somebody else may have held it meanwhile.
+	return `Releasing again is no error for a minute, unless somebody else has released since. A lease that had expired before fails with the code "lost": somebody else may have held it meanwhile.
 
 Examples:
 
