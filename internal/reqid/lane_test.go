@@ -7,7 +7,26 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
+
+// TestScriptsKeepTheRules checks the fragments in front of a script.
+func TestScriptsKeepTheRules(t *testing.T) {
+	t.Parallel()
+	scripttest.Check(t, script.Load(fstest.MapFS{"add.lua": {Data: []byte(`-- test.add(K) -> number
+--
+-- Is there for what stands in front of it.
+--
+-- Needs    lane, tidy
+-- Touches  nothing
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    how many answers were forgotten
+-- Cost     O(1)
+-- Repeat   harmless
+return answered or answer(tostring(tidy_lanes()))
+`)}}, "K:"))
+}
 
 // TestClonedMachine: of two processes with the same lanes, both calls take effect.
 func TestClonedMachine(t *testing.T) {
