@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
@@ -55,7 +56,7 @@ func TestOnACluster(t *testing.T) {
 func TestOneEvictingMasterIsEnough(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)
-	evicting := cluster.MasterOf("any").Client(t)
+	evicting := cluster.MasterOf("any").Client(t, func(o *rueidis.ClientOption) { o.ForceSingleClient = true }) // and not all of them
 	must(t, evicting, "CONFIG", "SET", "maxmemory", "8mb")
 	must(t, evicting, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	l := openOn(t, cluster.Client(t), Config{})
