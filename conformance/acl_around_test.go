@@ -38,6 +38,11 @@ func walkDoctor(w *walker) {
 	}
 }
 
+// walkScan looks for structures that nobody has registered.
+func walkScan(w *walker) {
+	doctor.Report{}.Scan(w, w.client, nil)
+}
+
 // walkSurvey is what stands behind the dashboard and the metrics.
 func walkSurvey(w *walker) {
 	s, err := survey.New(survey.Config{Client: w.client})

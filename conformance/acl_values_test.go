@@ -99,10 +99,12 @@ func walkKeys(w *walker) {
 	_, err = k.Set(w, "b", []byte("1"), time.Millisecond, expiry.SetKeyConfig{})
 	w.must("Set", err)
 	w.work(k.ReapJob())
-	w.did("EXPIRE", "mr:key:{"+w.name+"/0}:v:a", "3600")
+	w.did("EXPIRE", "mr:key:{"+w.name+"/0}:values", "3600")
 	w.work(expiry.RepairKeysJob(w.client))
+	w.found("Names", "a", k.Names(w))
 	_, err = k.Delete(w, "a")
 	w.must("Delete", err)
+	w.must("DeleteNamespace", k.DeleteNamespace(w))
 }
 
 func walkFetch(w *walker) {
@@ -183,18 +185,4 @@ func walkCounters(w *walker) {
 	w.must("Tally", err)
 	w.must("Add", tally.Add(w.name+":int", 1))
 	w.must("Close", tally.Close(w))
-}
-
-// walkAnswers has remembered answers, which are said to be old, make room for others.
-func walkAnswers(w *walker) {
-	h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
-	w.must("OpenHashes", err)
-	answers := "mr:hash:{" + w.name + "/0}:req"
-	w.did("HSET", answers, "since", "1")
-	w.until("old answers make room", func() (bool, error) {
-		_, err := h.Incr(w, "h", "n", 1)
-		w.must("Incr", err)
-		n, err := w.others("EXISTS", answers+"_before").AsInt64()
-		return n == 1, err
-	})
 }

@@ -57,6 +57,18 @@ func stored(t *testing.T, on running, namespace string) []string {
 	return keysOf(t, on.client(t), "{"+namespace)
 }
 
+// valuesStored returns how many values take memory, of a namespace of values.
+func valuesStored(t *testing.T, on running, namespace string) int {
+	t.Helper()
+	client, values := on.client(t), 0
+	for _, base := range shardKeys("key", namespace) {
+		n, err := client.Do(t.Context(), client.B().Hlen().Key(base+":values").Build()).AsInt64()
+		must(t, "HLEN", err)
+		values += max(0, int(n)-1) // but for the placeholder
+	}
+	return values
+}
+
 // wantShards checks that each key of a namespace lies in the slot of a shard or
 // of the namespace's record, and that every server is home to some shards.
 func wantShards(t *testing.T, on running, kind, namespace string) {

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
@@ -171,6 +173,21 @@ var reshardings = []resharding{
 		must(t, "NewChannel", err)
 		return &resizers{channel: c}, "mr:channel:{" + name + "}"
 	}},
+	{"hashes", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		h, err := expiry.OpenHashes(t.Context(), client, name, expiry.HashesConfig{Shards: 1})
+		must(t, "OpenHashes", err)
+		for worker := range 6 { // a hash that is not there waits for its slot
+			setField(t, h, fmt.Sprint("h", worker), "n", "0", expiry.SetConfig{})
+		}
+		return &counters{hashes: h}, "mr:hash:{" + name + "/0}"
+	}},
+	{"keys", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		k, err := expiry.OpenKeys(t.Context(), client, name, expiry.KeysConfig{Shards: 1})
+		must(t, "OpenKeys", err)
+		return &keepers{keys: k}, "mr:key:{" + name + "/0}"
+	}},
 	{"ick", true, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		k, err := ick.New(client, name, ick.Config{})
@@ -282,6 +299,84 @@ func (r *resizers) check(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
+	}
+}
+
+// counters count fields up, each its own hash, and have others expire.
+type counters struct {
+	tally
+
+	hashes *expiry.Hashes
+	ended  [6]int64 // what each counted
+}
+
+func (c *counters) work(ctx context.Context, t *testing.T, worker int) {
+	t.Helper()
+	hash := fmt.Sprint("h", worker)
+	for n := int64(1); ctx.Err() == nil; n++ {
+		got, err := c.hashes.Incr(context.WithoutCancel(ctx), hash, "n", 1)
+		if !c.count(context.WithoutCancel(ctx), t, "Incr", err) {
+			return
+		}
+		if c.ended[worker] = got; got != n {
+			t.Errorf("Incr = %d, want %d", got, n)
+			return
+		}
+		_, err = c.hashes.Set(ctx, hash, "brief", []byte("x"), expiry.SetConfig{TTL: time.Millisecond})
+		c.count(ctx, t, "Set", err)
+		if _, _, err = c.hashes.Get(ctx, hash, "brief"); errors.Is(err, expiry.ErrNotFound) {
+			err = nil // its time is over
+		}
+		c.count(ctx, t, "Get", err)
+		all, err := c.hashes.GetAll(ctx, hash)
+		if c.count(ctx, t, "GetAll", err) && string(all["n"]) != strconv.FormatInt(n, 10) {
+			t.Errorf("GetAll = %q, want n to be %d", all, n)
+		}
+	}
+}
+
+func (c *counters) check(t *testing.T) {
+	t.Helper()
+	for worker, want := range c.ended {
+		got, _, err := c.hashes.Get(t.Context(), fmt.Sprint("h", worker), "n")
+		if err != nil || string(got) != strconv.FormatInt(want, 10) {
+			t.Errorf("worker %d counted to %d, and there is %q, %v", worker, want, got, err)
+		}
+	}
+}
+
+// keepers store values, read what they stored, and delete it.
+type keepers struct {
+	tally
+
+	keys *expiry.Keys
+}
+
+func (k *keepers) work(ctx context.Context, t *testing.T, worker int) {
+	t.Helper()
+	key := fmt.Sprint("k", worker)
+	for i := 0; ctx.Err() == nil; i++ {
+		calls := context.WithoutCancel(ctx)
+		value := strconv.Itoa(i)
+		stored, err := k.keys.Set(calls, key, []byte(value), time.Hour, expiry.SetKeyConfig{IfNone: true})
+		if k.count(calls, t, "Set", err) && !stored {
+			t.Errorf("there is a value where one was deleted")
+		}
+		got, _, err := k.keys.Get(calls, key)
+		if k.count(calls, t, "Get", err) && string(got) != value {
+			t.Errorf("Get = %q, want %q", got, value)
+		}
+		n, err := k.keys.Delete(calls, key)
+		if k.count(calls, t, "Delete", err) && n != 1 {
+			t.Errorf("Delete = %d, want 1", n)
+		}
+	}
+}
+
+func (k *keepers) check(t *testing.T) {
+	t.Helper()
+	if s, err := k.keys.Stats(t.Context()); err != nil || s.Keys != 0 || s.Counters.Set != s.Counters.Deleted {
+		t.Errorf("Stats = %+v, %v, want that each value was stored and deleted once", s, err)
 	}
 }
 

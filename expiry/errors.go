@@ -22,13 +22,6 @@ var (
 		Message: "there is nothing of that name, or its time is over",
 	}
 
-	// ErrTooLarge means that a hash has more fields than one call may bring.
-	ErrTooLarge = &millrace.Error{
-		Code:    "too_large",
-		Message: "the hash has more than 10,000 fields",
-		Hint:    "Use Scan, which brings them in pages.",
-	}
-
 	// ErrNotNumber means that what should be counted up is not a whole number, or
 	// would be more than 64 bits hold. Nothing was changed.
 	ErrNotNumber = &millrace.Error{
@@ -42,21 +35,5 @@ var (
 		Code:    "evictable",
 		Message: "the server may evict a value before its time",
 		Hint:    "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.",
-	}
-
-	// ErrBroken means that a key of the namespace holds something else. Nothing was
-	// changed.
-	ErrBroken = &millrace.Error{
-		Code:    "broken",
-		Message: "a key of the namespace holds something else",
-		Hint:    "Look at what is stored there, and delete it or choose another namespace.",
-	}
-
-	// ErrVersion means that the namespace was written in a version that this one
-	// does not know. Nothing was changed.
-	ErrVersion = &millrace.Error{
-		Code:    "unknown_version",
-		Message: "the namespace's version is not 1",
-		Hint:    "Use the Millrace that wrote it.",
 	}
 )

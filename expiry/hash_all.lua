@@ -1,20 +1,28 @@
--- expiry.hash_all(K) name most whole -> {expired, page}
+-- expiry.hash_all(K) shards name most -> {field, value, ...}
 --
--- Tells which fields of a hash are expired, so that whoever has them all can leave
--- those out. It writes nothing. A client gets both in one transaction, which
--- spares the server the detour of the values through Lua; a full server refuses
--- transactions, but not this script, which then brings the fields too.
+-- Brings all fields of a hash as they are at one moment, if their values are not more
+-- than a mebibyte: behind that it brings names only. It writes nothing.
 --
+-- Needs    shard
+-- Touches  K, h:ARGV[2], t:ARGV[2]
+-- Without  h:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  name: of the hash
--- ARGV[2]  most: how many fields are brought at most, about
--- ARGV[3]  whole: '1' to bring the fields too
--- Reply    {expired fields, at most so many}, and the answer of HSCAN or an empty
---          list
--- Cost     O(most)
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
+-- ARGV[3]  most: how many fields it may have
+-- Reply    the fields and their values, nil for one that was not brought; the error
+--          TOOMANY if there are more
+-- Cost     O(fields)
 -- Repeat   harmless: it only reads
-local page = {}
-if ARGV[3] == '1' then
-  page = redis.call('HSCAN', h, 0, 'COUNT', ARGV[2])
+local h = prefix .. 'h:' .. ARGV[2]
+local fields = redis.call('ZRANGEBYSCORE', prefix .. 't:' .. ARGV[2], '(' .. now, '+inf', 'LIMIT', 0, ARGV[3] + 1)
+if #fields > tonumber(ARGV[3]) then
+  return redis.error_reply('TOOMANY the hash has more than ' .. ARGV[3] .. ' fields')
 end
-return {redis.call('ZRANGEBYSCORE', t, '-inf', now, 'LIMIT', 0, ARGV[2]), page}
+local reply, room = {}, 1048576
+for i, field in ipairs(fields) do
+  local value = room > 0 and redis.call('HGET', h, field)
+  reply[2 * i - 1], reply[2 * i] = field, value
+  room = room - (value and #value or 0)
+end
+return reply

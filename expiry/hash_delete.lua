@@ -1,35 +1,29 @@
--- expiry.hash_delete(K) name id field [field ...] -> number of fields
+-- expiry.hash_delete(K) shards name field [field ...] -> number of fields
 --
 -- Removes fields. It begins with a write that a full server does not refuse.
 --
+-- Needs    lane, hash_one
+-- Touches  K
+-- Without  h:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  name: of the hash
--- ARGV[2]  id: of the request
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
 -- ARGV     fields, at most 1,000
--- ARGV     last, the number of the try
 -- Reply    how many of them were there, without the expired ones
 -- Cost     O(log N) a field
--- Repeat   harmless: the answer is replayed by id
-local id, last = ARGV[2], #ARGV - 1
-local before = ARGV[#ARGV] ~= '1' and reqid_recall(id)
-if before then
-  return tonumber(before)
+-- Repeat   harmless: the answer is known by its lane
+if answered then
+  return tonumber(answered)
 end
-
-local stale = {}
-for i, score in ipairs(redis.call('ZMSCORE', t, unpack(ARGV, 3, last))) do
-  if expired(score) then
-    stale[#stale + 1] = ARGV[i + 2]
+local fields, deleted, seen = {unpack(ARGV, 3)}, 0, {}
+for i, score in ipairs(redis.call('ZMSCORE', t, unpack(fields))) do
+  if time_of(score) > now and not seen[fields[i]] then
+    deleted, seen[fields[i]] = deleted + 1, true
   end
 end
-local reaped = #stale > 0 and redis.call('HDEL', h, unpack(stale)) or 0
-local deleted = redis.call('HDEL', h, unpack(ARGV, 3, last))
-tidy(redis.call('ZREM', t, unpack(ARGV, 3, last)) > 0)
-if reaped > 0 then
-  count('reaped', reaped)
-end
+settle(name, fields, deleted, 10)
 if deleted > 0 then
   count('deleted', deleted)
-  reqid_remember(id, tostring(deleted))
+  answer(tostring(deleted))
 end
 return deleted

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"strconv"
 	"testing"
 	"time"
@@ -128,25 +129,36 @@ func all(t *testing.T, h *Hashes, hash string) map[string]string {
 // baseOf returns the base key of the shard of a hash, in a namespace that exists.
 func baseOf(t *testing.T, h *Hashes, hash string) string {
 	t.Helper()
-	base, _, err := h.space.shardOf(t.Context(), hash, true)
+	shards, err := h.space.count(t.Context(), true)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return base
+	return h.space.base(hash, shards)
 }
 
-// expire lets the deadline of fields come, all of them if none is named. It is
-// what the server's clock does, without the wait.
+// valuesKey is the hash that holds the values of a hash.
+func valuesKey(base, name string) string { return base + ":h:" + name }
+
+// deadlinesKey is the sorted set that holds the deadlines of its fields.
+func deadlinesKey(base, name string) string { return base + ":t:" + name }
+
+// expire lets the deadline of fields come, if they have one; of all if none is named.
+// It is what the server's clock does, without the wait.
 func expire(t *testing.T, h *Hashes, hash string, fields ...string) {
 	t.Helper()
 	base := baseOf(t, h, hash)
 	const script = `
 local past = redis.call('TIME')[1] * 1000 - 1000
-local name, fields = table.remove(ARGV, 1), ARGV
+local name, fields, expired = table.remove(ARGV, 1), ARGV, 0
 if #fields == 0 then fields = redis.call('ZRANGE', KEYS[1], 0, -1) end
-for _, f in ipairs(fields) do redis.call('ZADD', KEYS[1], 'XX', past, f) end
-redis.call('ZADD', KEYS[2], 'LT', past, name)
-return #fields`
+for _, f in ipairs(fields) do
+  if (redis.call('ZSCORE', KEYS[1], f) or 'inf') ~= 'inf' then
+    redis.call('ZADD', KEYS[1], past, f)
+    expired = expired + 1
+  end
+end
+if expired > 0 then redis.call('ZADD', KEYS[2], 'LT', past, name) end
+return expired`
 	args := append([]string{"EVAL", script, "2", deadlinesKey(base, hash), base + ":due", hash}, fields...)
 	must(t, h.space.run.Client, args...)
 }
@@ -177,7 +189,7 @@ func integer(t *testing.T, client rueidis.Client, args ...string) int64 {
 func stored(t *testing.T, h *Hashes, hash string) (values, deadlines int64) {
 	t.Helper()
 	base, c := baseOf(t, h, hash), h.space.run.Client
-	return integer(t, c, "HLEN", valuesKey(base, hash)), integer(t, c, "ZCARD", deadlinesKey(base, hash))
+	return integer(t, c, "HLEN", valuesKey(base, hash)), integer(t, c, "ZCOUNT", deadlinesKey(base, hash), "-inf", "(+inf")
 }
 
 // indexed returns the time at which the index looks after a hash, 0 for never.
@@ -186,6 +198,9 @@ func indexed(t *testing.T, h *Hashes, hash string) int64 {
 	n, err := do(h.space.run.Client, "ZSCORE", baseOf(t, h, hash)+":due", hash).AsFloat64()
 	if err != nil && !rueidis.IsRedisNil(err) {
 		t.Fatal(err)
+	}
+	if math.IsInf(n, 1) {
+		return 0
 	}
 	return int64(n)
 }

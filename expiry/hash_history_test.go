@@ -15,7 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // A hashHistory plays one way in which hashes could break their word. It is played
@@ -130,35 +130,35 @@ func (s *hashTale) gone() {
 	s.want("what is left of a hash without fields", []int64{values, deadlines, indexed(s.T, s.h, inHash)}, []int64{0, 0, 0}, nil)
 }
 
-// again runs a script twice with the same request id, the second time as a repeat,
-// and wants the same answer.
-func (s *hashTale) again(what string, one *script.Script, args ...string) {
+// again runs a script twice under the same request, the second time as a repeat, and
+// wants the same answer.
+func (s *hashTale) again(what, name string, args ...string) {
 	s.Helper()
+	request := s.h.space.run.Request(s.Context())
+	defer request.Done()
 	var answers []string
-	for _, number := range []string{"1", "2"} {
-		all := slices.Concat([]string{"EVAL", one.Source(), "1", baseOf(s.T, s.h, inHash), inHash, "id of " + what}, args, []string{number})
-		reply, err := do(s.client, all...).ToAny()
+	for range 2 {
+		reply, err := s.h.space.call(s.Context(), request, true, name, inHash, append([]string{inHash}, args...))
 		s.want(what, nil, nil, err)
-		answers = append(answers, fmt.Sprint(reply))
+		text := ""
+		for err == nil && reply.More() {
+			text += reply.Text() + " "
+		}
+		answers = append(answers, text)
 	}
 	s.want("answer to a repeated "+what, answers[1], answers[0], nil)
 }
 
 func (s *hashTale) reap() reaping {
-	r, err := s.h.reap(s.Context(), baseOf(s.T, s.h, inHash), hashReapBudget, "due", "")
+	r, err := s.h.reap(s.Context(), baseOf(s.T, s.h, inHash), 1, hashReapBudget)
 	s.want("reap", nil, nil, err)
 	return r
 }
 
 // repair mends the hash.
 func (s *hashTale) repair() bool {
-	done := false
-	r := &hashRepair{run: script.Runner{Client: s.client}, repair: s.h.scripts.repair}
-	for _, key := range []string{valuesKey(baseOf(s.T, s.h, inHash), inHash), baseOf(s.T, s.h, inHash)} {
-		mended, err := r.visit(s.Context(), key)
-		s.want("repair", nil, nil, err)
-		done = done || mended
-	}
+	done, err := repairHash(s.Context(), s.h.space, baseOf(s.T, s.h, inHash), 1, inHash)
+	s.want("repair", nil, nil, err)
 	return done
 }
 
@@ -449,6 +449,41 @@ var hashHistories = []hashHistory{
 		values, deadlines := stored(s.T, s.h, inHash)
 		s.want("stored after ten", []int64{values, deadlines, indexed(s.T, s.h, inHash)}, []int64{1, 0, 0}, nil)
 	}},
+	{"a large write sweeps as much", func(s *hashTale) {
+		for round := range 3 { // if each left what it cannot sweep, there would be more and more
+			fields := map[string][]byte{}
+			for i := range 100 {
+				fields[fmt.Sprint(round, " ", i)] = nil
+			}
+			got, err := s.h.SetMany(s.Context(), inHash, fields, SetConfig{TTL: hashLong})
+			s.want("SetMany", got, SetResult{Set: true, Created: 100}, err)
+			values, _ := stored(s.T, s.h, inHash)
+			s.want("stored", values, int64(100), nil)
+			s.over()
+		}
+	}},
+	{"the namespace began anew", func(s *hashTale) {
+		s.put(0, "a")
+		before := HashesConfig{Shards: 7}
+		base := baseOf(s.T, s.h, inHash)
+		must(s.T, s.client, "DEL", base, base+":due", valuesKey(base, inHash), deadlinesKey(base, inHash), kindHashes.recordKey(s.h.space.name))
+		others := openHashesOn(s.T, s.client, s.h.space.name, before)
+		for i := range 20 { // some of them in the shard that the first process knows
+			put(s.T, others, fmt.Sprint(inHash, i), "f", fmt.Sprint(i), 0)
+		}
+		if s.h.space.known.Load() != 1 {
+			s.Fatal("the first process knows of the new shards: this shows nothing")
+		}
+		for i := range 20 {
+			value, _, err := s.h.Get(s.Context(), fmt.Sprint(inHash, i), "f")
+			s.want("Get", string(value), fmt.Sprint(i), err)
+		}
+		s.h.space.known.Store(1)
+		got, err := s.h.Set(s.Context(), fmt.Sprint(inHash, 1), "f", []byte("x"), SetConfig{IfExist: true})
+		s.want("Set", got, set, err)
+		n, err := others.Len(s.Context(), fmt.Sprint(inHash, 1))
+		s.want("Len", n, 1, err)
+	}},
 	{"a slice spans hashes", func(s *hashTale) {
 		for i := range 30 {
 			hash := fmt.Sprint(inHash, i)
@@ -477,34 +512,51 @@ var hashHistories = []hashHistory{
 		must(s.T, s.client, "SET", deadlinesKey(base, "odder"), "x")
 		must(s.T, s.client, "ZADD", base+":due", "1", "odder")
 		s.want("reap", s.reap(), reaping{reaped: 1}, nil)
-		s.want("index", integer(s.T, s.client, "ZCARD", base+":due"), int64(0), nil)
+		s.want("index", integer(s.T, s.client, "ZCARD", base+":due"), int64(1), nil) // the placeholder
 	}},
 	{"a deadline without its field", func(s *hashTale) {
 		s.put(hashLong, "a", "b")
 		base := baseOf(s.T, s.h, inHash)
 		must(s.T, s.client, "HDEL", valuesKey(base, inHash), "a")
 		s.want("repair", s.repair(), true, nil)
-		must(s.T, s.client, "HSET", valuesKey(base, inHash), "a", "1")
-		s.ttl("a", NoTTL)
+		s.ttl("a", NoField)
 		s.ttl("b", hashLong)
 		s.want("second repair", s.repair(), false, nil)
+		must(s.T, s.client, "HDEL", valuesKey(base, inHash), "b")
+		s.want("repair of the last", s.repair(), true, nil)
+		s.gone()
 	}},
-	{"a hash that its index has lost", func(s *hashTale) {
+	{"an index that is wrong", func(s *hashTale) {
 		s.put(hashLong, "a")
 		before := indexed(s.T, s.h, inHash)
 		base := baseOf(s.T, s.h, inHash)
-		must(s.T, s.client, "ZREM", base+":due", inHash)
-		s.want("repair", s.repair(), true, nil)
-		s.want("index", indexed(s.T, s.h, inHash), before, nil)
 		must(s.T, s.client, "ZADD", base+":due", "9e12", inHash)
 		s.want("repair", s.repair(), true, nil)
 		s.want("index", indexed(s.T, s.h, inHash), before, nil)
 		s.want("second repair", s.repair(), false, nil)
+		must(s.T, s.client, "ZREM", base+":due", inHash)
+		s.set(SetConfig{KeepTTL: true}, set, "a") // the next write enters it again
+		s.want("index", indexed(s.T, s.h, inHash), before, nil)
+	}},
+	{"a hash that has lost its deadlines", func(s *hashTale) {
+		s.put(hashLong, "a")
+		s.put(0, "b")
+		must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash))
+		s.there() // better none than one that never goes
+		s.put(hashLong, "a")
+		s.there("a")
+		n, err := s.h.Delete(s.Context(), inHash, "a")
+		s.want("Delete", n, 1, err)
+		s.gone()
+		s.put(hashLong, "a")
+		must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash))
+		s.want("repair", s.repair(), true, nil)
+		s.gone()
 	}},
 	{"a ttl of Redis", func(s *hashTale) {
 		s.put(hashLong, "a")
 		base := baseOf(s.T, s.h, inHash)
-		keys := []string{base, valuesKey(base, inHash), deadlinesKey(base, inHash), base + ":due", kindHashes.recordKey(s.h.space.name)}
+		keys := []string{base, valuesKey(base, inHash), deadlinesKey(base, inHash), base + ":due"}
 		for _, key := range keys {
 			must(s.T, s.client, "EXPIRE", key, "1000")
 		}
@@ -522,43 +574,49 @@ var hashHistories = []hashHistory{
 		s.want("stored", []int64{values, deadlines}, []int64{1, 1}, nil)
 	}},
 	{"repeated calls", func(s *hashTale) {
-		x := s.h.scripts
-		s.again("set", x.set, "", "none", "0", "a", "1", "b", "2")
-		s.again("set if none", x.set, "new", "none", "0", "n", "1")
-		s.again("incr", x.incr, "n", "5")
+		s.again("set", "hash_set", "", "none", "0", "a", "1", "b", "2")
+		s.again("set if none", "hash_set", "new", "none", "0", "n", "1")
+		s.again("incr", "hash_incr", "n", "5")
 		s.want("value", value(s.T, s.h, inHash, "n"), "6", nil)
-		s.again("expire", x.expire, "without", "in", "1000000", "a", "none")
-		s.again("persist", x.persist, "a", "b", "none")
-		s.again("delete", x.delete, "a", "none")
-		s.again("expire at once", x.expire, "", "in", "0", "b")
-		s.again("drop", x.drop)
+		s.again("expire", "hash_expire", "without", "in", "1000000", "a", "none")
+		s.again("persist", "hash_persist", "a", "b", "none")
+		s.again("delete", "hash_delete", "a", "none")
+		s.again("expire at once", "hash_expire", "", "at", "0", "b")
+		s.again("drop", "hash_drop")
 	}},
 	{"a repeat does not overwrite", func(s *hashTale) {
-		args := []string{"EVAL", s.h.scripts.set.Source(), "1", baseOf(s.T, s.h, inHash), inHash, "id", "", "none", "0", "a", "old"}
-		must(s.T, s.client, append(args, "1")...)
+		request := s.h.space.run.Request(s.Context())
+		defer request.Done()
+		set := func() {
+			_, err := s.h.space.call(s.Context(), request, true, "hash_set", inHash, []string{inHash, "", "none", "0", "a", "old"})
+			s.want("set", nil, nil, err)
+		}
+		set()
 		put(s.T, s.h, inHash, "a", "new", 0)
-		must(s.T, s.client, append(args, "2")...)
+		set()
 		s.want("value", value(s.T, s.h, inHash, "a"), "new", nil)
 	}},
 	{"another version", func(s *hashTale) {
 		s.put(hashLong, "a")
-		s.refuses(ErrVersion, func(base string) { must(s.T, s.client, "HSET", base, "version", "2") })
+		s.refuses(millrace.ErrVersion, func(base string) { must(s.T, s.client, "HSET", base, "version", "1") })
 	}},
 	{"no version", func(s *hashTale) {
-		s.refuses(ErrBroken, func(base string) { must(s.T, s.client, "HSET", base, "color", "red") })
+		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "HSET", base, "color", "red") })
 	}},
 	{"a record of a wrong type", func(s *hashTale) {
-		s.refuses(ErrBroken, func(base string) { must(s.T, s.client, "SET", base, "x") })
+		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", base, "x") })
 	}},
 	{"values of a wrong type", func(s *hashTale) {
-		s.refuses(ErrBroken, func(base string) { must(s.T, s.client, "SET", valuesKey(base, inHash), "x") })
+		put(s.T, s.h, "other", "a", "1", 0)
+		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", valuesKey(base, inHash), "x") })
 	}},
 	{"deadlines of a wrong type", func(s *hashTale) {
-		s.refuses(ErrBroken, func(base string) { must(s.T, s.client, "SET", deadlinesKey(base, inHash), "x") })
+		put(s.T, s.h, "other", "a", "1", 0)
+		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", deadlinesKey(base, inHash), "x") })
 	}},
 	{"an index of a wrong type", func(s *hashTale) {
 		s.put(0, "a", "n")
-		s.refuses(ErrBroken, func(base string) { must(s.T, s.client, "SET", base+":due", "x") })
+		s.refuses(millrace.ErrBroken, func(base string) { must(s.T, s.client, "SET", base+":due", "x") })
 	}},
 }
 
@@ -665,7 +723,7 @@ var fullHashHistories = []hashHistory{
 }
 
 // playHash plays a history with the scripts given, in a namespace of one shard.
-func playHash(t *testing.T, name string, scripts *hashScripts) error {
+func playHash(t *testing.T, name string, scripts *script.Library) error {
 	t.Helper()
 	client, list := redistest.Shared(t).Client(t), hashHistories
 	if strings.HasPrefix(name, "full: ") {
@@ -673,7 +731,7 @@ func playHash(t *testing.T, name string, scripts *hashScripts) error {
 	}
 	i := slices.IndexFunc(list, func(h hashHistory) bool { return h.name == name })
 	s := &hashTale{T: t, h: openHashesOn(t, client, redistest.Name(t), HashesConfig{Shards: 1}), client: client}
-	s.h.scripts = scripts
+	s.h.space.run.Scripts = scripts
 	list[i].play(s)
 	return s.err
 }
@@ -683,7 +741,7 @@ func TestHashHistories(t *testing.T) {
 	for _, h := range slices.Concat(hashHistories, fullHashHistories) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := playHash(t, h.name, standardHashScripts); err != nil {
+			if err := playHash(t, h.name, library); err != nil {
 				t.Error(err)
 			}
 		})

@@ -1,10 +1,14 @@
--- expiry.hash_len(K) name -> number of fields
+-- expiry.hash_len(K) shards name -> number of fields
 --
 -- Counts the fields that are there, without the expired ones. It writes nothing.
 --
+-- Needs    shard
+-- Touches  K, t:ARGV[2]
+-- Without  t:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  name: of the hash
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
 -- Reply    how many there are
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
-return math.max(0, redis.call('HLEN', h) - redis.call('ZCOUNT', t, '-inf', now))
+return redis.call('ZCOUNT', prefix .. 't:' .. ARGV[2], '(' .. now, '+inf')

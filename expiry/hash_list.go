@@ -5,8 +5,6 @@ import (
 	"iter"
 
 	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/internal/script"
 )
 
 // ListHashes returns the names of the namespaces of hashes that are registered, which each
@@ -18,23 +16,5 @@ func ListHashes(ctx context.Context, client rueidis.Client) ([]string, error) {
 }
 
 // Names goes through the names of the namespace's hashes, in no order; one may come
-// twice, and so may one whose fields are all expired. It goes through all keys of
-// all servers, and ends with the first error.
-func (h *Hashes) Names(ctx context.Context) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for key, err := range script.Scan(ctx, h.space.run.Client, string(kindHashes)+"*}"+valuesPart) {
-			if err != nil {
-				yield("", err)
-				return
-			}
-			namespace, shard, ok := kindHashes.shardOf(key)
-			if !ok || namespace != h.space.name {
-				continue
-			}
-			hash, ok := hashOf(kindHashes.shardKey(namespace, shard), key)
-			if ok && !yield(hash, nil) {
-				return
-			}
-		}
-	}
-}
+// twice, and so may one whose fields are all expired. It ends with the first error.
+func (h *Hashes) Names(ctx context.Context) iter.Seq2[string, error] { return h.space.names(ctx) }

@@ -1,40 +1,44 @@
--- expiry.hash_persist(K) name id field [field ...] -> {code, ...}
+-- expiry.hash_persist(K) shards name field [field ...] -> {code, ...}
 --
--- Takes the deadlines of fields away.
+-- Takes the deadlines of fields away. It begins with a write that a full server does
+-- not refuse.
 --
+-- Needs    lane, hash_one
+-- Touches  K
+-- Without  h:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  name: of the hash
--- ARGV[2]  id: of the request
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
 -- ARGV     fields, at most 1,000
--- ARGV     last, the number of the try
 -- Reply    for each field 1 if it had a deadline, -1 if it had none, -2 if there is
 --          no such field
 -- Cost     O(log N) a field
--- Repeat   harmless: the answer is replayed by id
-local id, codes = ARGV[2], {}
-local before = ARGV[#ARGV] ~= '1' and reqid_recall(id)
-if before then
-  for code in string.gmatch(before, '%S+') do
+-- Repeat   harmless: the answer is known by its lane
+local codes = {}
+if answered then
+  for code in string.gmatch(answered, '%S+') do
     codes[#codes + 1] = tonumber(code)
   end
   return codes
 end
 
-local kept = {}
-local seen = {} -- for a field that is named twice
-for i, score in ipairs(redis.call('ZMSCORE', t, unpack(ARGV, 3, #ARGV - 1))) do
-  local field = ARGV[i + 2]
-  if expired(score) or redis.call('HEXISTS', h, field) == 0 then
+local kept, seen = {}, {} -- seen: for a field that is named twice
+for i, score in ipairs(redis.call('ZMSCORE', t, unpack(ARGV, 3))) do
+  local field, has = ARGV[i + 2], time_of(score)
+  if has <= now then
     codes[i] = -2
-  elseif not score or seen[field] then
+  elseif has == math.huge or seen[field] then
     codes[i] = -1
   else
-    codes[i], seen[field], kept[#kept + 1] = 1, true, field
+    codes[i], seen[field] = 1, true
+    kept[#kept + 1] = '+inf'
+    kept[#kept + 1] = field
   end
 end
 if #kept > 0 then
-  redis.call('ZREM', t, unpack(kept))
-  tidy(true)
-  reqid_remember(id, table.concat(codes, ' '))
+  redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+  redis.call('ZADD', t, unpack(kept))
+  settle(name, {}, 0, 10)
+  answer(table.concat(codes, ' '))
 end
 return codes

@@ -1,56 +1,49 @@
--- fragment hash_shard: a shard of a namespace of hashes, before anything is written
+-- fragment hash_shard: a shard of hashes that is about to be written to
 --
--- Refuses a shard of another version. The record and the index are read first, so
--- that one of a wrong type ends the script here.
+-- A hash has two keys, with the same fields: h holds the values, t the deadlines, which
+-- are infinite for fields without. A field that is not in t is not there. Both keys go
+-- with the last field, and nothing looks at them after that in the same script: in a
+-- slot that moves it would fail. The index due has every hash at its first deadline.
 --
--- Needs  nothing
--- Gives  K, due, req: keys
---        now, soon: the server's clock in milliseconds, down and up: what stays from
---        now on is counted from soon, so that it does not stay too short
---        count(field, by): adds to a counter of the record, which it makes if it is
---        new; not a script's first write, since a full server refuses it there
---        sweep(of, most): removes at most so many expired fields of a hash, and
---        returns how many
---        rescore(of): puts a hash where it belongs in the index
-local K = KEYS[1]
-local due, req = K .. ':due', K .. ':req'
+-- Needs    shard
+-- Touches  due
+-- Makes    K hash version 2, due zset
+-- Gives    due: the key of the index
+--          settle(of, gone, alive, most) -> how many fields were removed since they are
+--          expired, and how many in all: removes the fields gone of a hash, of which so
+--          many are alive, and at most so many expired ones, and puts the hash where it
+--          belongs in the index. It is the last that a script does to a hash, and not a
+--          script's first write, since a full server refuses that
+local due = prefix .. 'due'
+redis.call('ZCARD', due) -- what is something else ends the script here
 
-local version = redis.call('HGET', K, 'version')
-if version and version ~= '1' then
-  return redis.error_reply('EXPIRYVERSION ' .. version)
-elseif not version and redis.call('EXISTS', K) == 1 then
-  return redis.error_reply('EXPIRYBROKEN the version is missing')
-end
-redis.call('ZCARD', due)
-
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local soon = clock[1] * 1000 + math.ceil(clock[2] / 1000)
-
-local function count(field, by)
-  if not version then
-    version = '1'
-    redis.call('HSET', K, 'version', version)
+local function settle(of, gone, alive, most)
+  local h, t = prefix .. 'h:' .. of, prefix .. 't:' .. of
+  local first = redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2]
+  if #gone == 0 and time_of(first) > now then
+    if first ~= redis.call('ZSCORE', due, of) then
+      redis.call('ZADD', due, first, of)
+    end
+    return 0, 0
   end
-  redis.call('HINCRBY', K, field, by)
-end
-
-local function sweep(of, most)
-  local h, t = K .. ':h:' .. of, K .. ':t:' .. of
-  local gone = redis.call('ZRANGEBYSCORE', t, '-inf', now, 'LIMIT', 0, most)
+  for _, field in ipairs(redis.call('ZRANGEBYSCORE', t, '-inf', now, 'LIMIT', 0, most)) do
+    gone[#gone + 1] = field
+  end
+  local fields, values, taken, removed = redis.call('ZCARD', t), redis.call('HLEN', h), 0, 0
   if #gone > 0 then
-    local reaped = redis.call('HDEL', h, unpack(gone))
-    redis.call('ZREM', t, unpack(gone))
-    count('reaped', reaped)
+    removed = redis.call('HDEL', h, unpack(gone))
+    taken = redis.call('ZREM', t, unpack(gone))
   end
-  return #gone
-end
-
-local function rescore(of)
-  local head = redis.call('ZRANGE', K .. ':t:' .. of, 0, 0, 'WITHSCORES')
-  if head[1] then
-    redis.call('ZADD', due, head[2], of)
+  if taken < fields then
+    redis.call('ZADD', due, redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2], of)
   else
+    if removed < values then
+      redis.call('UNLINK', h) -- it had fields without a deadline's place, which nobody saw
+    end
     redis.call('ZREM', due, of)
   end
+  if removed > alive then
+    count('reaped', removed - alive)
+  end
+  return removed - alive, taken
 end

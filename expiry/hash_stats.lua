@@ -1,14 +1,21 @@
--- expiry.hash_stats(K) -> {now, hashes, overdue, oldest, set, deleted, reaped, repaired}
+-- expiry.hash_stats(K) shards -> {now, hashes, overdue, oldest, set, deleted, reaped, repaired}
 --
 -- Looks at a shard and changes nothing.
 --
+-- Needs    shard
+-- Touches  K, due
 -- KEYS[1]  K
--- ARGV     none
--- Reply    the server's clock, how many hashes have deadlines, for how many the
---          index says that one has come, the earliest of those or 0, times in
---          milliseconds; and the counters of the record, nil for 0
+-- ARGV[1]  shards: how many the namespace has
+-- Reply    the server's clock, how many hashes have deadlines, for how many one has
+--          come, the earliest of those or 0, times in milliseconds; and the counters of
+--          the shard
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
+local due = prefix .. 'due'
 local oldest = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)[2]
 local counters = redis.call('HMGET', K, 'set', 'deleted', 'reaped', 'repaired')
-return {now, redis.call('ZCARD', due), redis.call('ZCOUNT', due, '-inf', now), tonumber(oldest or 0), unpack(counters)}
+local reply = {now, redis.call('ZCARD', due) - redis.call('ZCOUNT', due, '+inf', '+inf'), redis.call('ZCOUNT', due, '-inf', now), time_of(oldest)}
+for i = 1, 4 do
+  reply[4 + i] = tonumber(counters[i] or 0)
+end
+return reply

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -11,10 +12,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // TestLostHashReplies loses the reply of each call after the server did the work.
@@ -24,17 +26,12 @@ func TestLostHashReplies(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())
 	h := openHashesOn(t, proxy.Client(t), redistest.Name(t), HashesConfig{Shards: 1})
 	ctx := t.Context()
-	for _, one := range []struct{ source string }{
-		{h.scripts.set.Source()}, {h.scripts.incr.Source()}, {h.scripts.delete.Source()}, {h.scripts.drop.Source()},
-		{h.scripts.expire.Source()}, {h.scripts.persist.Source()}, {h.scripts.reap.Source()}, {h.scripts.get.Source()},
-	} {
-		must(t, h.space.run.Client, "SCRIPT", "LOAD", one.source)
-	}
+	scripttest.Load(t, h.space.run.Client, library)
 	losing := func(what string, want any, call func() (any, error)) {
 		t.Helper()
 		fault := proxy.DropReply(redistest.Named("EVALSHA"))
 		got, err := call()
-		if diff := cmp.Diff(want, got); err != nil || diff != "" || fault.Count() != 1 {
+		if diff := cmp.Diff(want, got, cmpopts.EquateComparable(reaping{})); err != nil || diff != "" || fault.Count() != 1 {
 			t.Errorf("%s whose reply was lost %d times: %v (-want +got):\n%s", what, fault.Count(), err, diff)
 		}
 	}
@@ -53,17 +50,16 @@ func TestLostHashReplies(t *testing.T) {
 	losing("Expire at once", []Outcome{Removed}, func() (any, error) { return h.Expire(ctx, inHash, 0, ExpireConfig{}, "b") })
 	losing("Delete", 1, func() (any, error) { return h.Delete(ctx, inHash, "a", "b") })
 	expire(t, h, inHash, "c")
-	losing("reap", millrace.Idle, func() (any, error) { return h.ReapJob().Slice(ctx) }) // the second run finds nothing
+	losing("reap", reaping{}, func() (any, error) { // the second run finds nothing
+		return h.reapHashes(ctx, baseOf(t, h, inHash), 1, hashReapBudget, inHash)
+	})
 	if values, _ := stored(t, h, inHash); values != 1 {
 		t.Errorf("%d values are stored, want the reaping done", values)
 	}
 	losing("DeleteHash", true, func() (any, error) { return h.DeleteHash(ctx, inHash) })
 
 	put(t, h, inHash, "a", "1", 0)
-	fault := proxy.DropReply(redistest.Named("EXEC"))
-	if got := all(t, h, inHash); len(got) != 1 || fault.Count() != 1 {
-		t.Errorf("GetAll whose reply was lost %d times = %v", fault.Count(), got)
-	}
+	losing("GetAll", map[string]string{"a": "1"}, func() (any, error) { return all(t, h, inHash), nil })
 }
 
 // TestReapAgainstWrites has writers set fields anew at the moment in which they
@@ -121,7 +117,7 @@ func TestWorkOfACallIsBounded(t *testing.T) {
 	ctx := t.Context()
 	putMany(t, h, inHash, n, hashLong)
 	_, err := h.GetAll(ctx, inHash)
-	wantHashError(t, "GetAll", err, ErrTooLarge)
+	wantHashError(t, "GetAll", err, millrace.ErrTooLarge)
 	if got := lenOf(t, h, inHash); got != n {
 		t.Errorf("Len = %d, want %d", got, n)
 	}
@@ -149,12 +145,12 @@ func TestWorkOfACallIsBounded(t *testing.T) {
 	change("reap", hashReapBudget, func() { _, _ = h.ReapJob().Slice(ctx) })
 	change("sample", sampleBudget, func() { _, _ = h.SampleJob().Slice(ctx) })
 	change("repair", 100, func() {
-		if _, err := (&hashRepair{run: script.Runner{Client: h.space.run.Client}, repair: h.scripts.repair}).mend(ctx, base, inHash, 0); err != nil {
+		if _, err := h.space.ask(ctx, nil, "hash_repair", base, 1, inHash, "0", strconv.Itoa(deadlinesPage)); err != nil {
 			t.Error(err)
 		}
 	})
 	put(t, h, inHash, "alive", "1", hashLong)
-	if got := all(t, h, inHash); len(got) != 1 || got["alive"] != "1" { // it sweeps first
+	if got := all(t, h, inHash); len(got) != 1 || got["alive"] != "1" {
 		t.Errorf("GetAll = %v", got)
 	}
 	if was, err := h.DeleteHash(ctx, inHash); err != nil || !was {
@@ -172,7 +168,7 @@ func TestGetAllOfTheMost(t *testing.T) {
 	}
 	put(t, h, inHash, "more", "1", hashLong)
 	_, err := h.GetAll(t.Context(), inHash)
-	wantHashError(t, "GetAll", err, ErrTooLarge)
+	wantHashError(t, "GetAll", err, millrace.ErrTooLarge)
 	expire(t, h, inHash)
 	if got := all(t, h, inHash); len(got) != maxAll {
 		t.Errorf("GetAll = %d fields, want %d", len(got), maxAll)
@@ -267,16 +263,15 @@ func TestSeedDefects(t *testing.T) {
 		names := [2]string{}
 		for i := 0; names[0] == "" || names[1] == ""; i++ {
 			name := fmt.Sprint("h", i)
-			_, shard, _ := kindHashes.shardOf(baseOf(t, h, name))
-			names[shard] = name
+			names[int(crc32.ChecksumIEEE([]byte(name)))%2] = name
 		}
 		for _, name := range names {
 			put(t, h, name, "a", "1", hashLong)
 			expire(t, h, name)
 		}
-		must(t, h.space.run.Client, "HSET", baseOf(t, h, names[0]), "version", "2")
+		must(t, h.space.run.Client, "HSET", baseOf(t, h, names[0]), "version", "1")
 		_, err := h.ReapJob().Slice(t.Context())
-		wantHashError(t, "slice", err, ErrVersion)
+		wantHashError(t, "slice", err, millrace.ErrVersion)
 		if values, _ := stored(t, h, names[1]); values != 0 {
 			t.Error("a shard that fails keeps another from being reaped")
 		}

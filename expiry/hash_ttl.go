@@ -2,14 +2,10 @@ package expiry
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Outcome is what came of changing a field's deadline. The numbers are those with
@@ -85,8 +81,8 @@ func (c Condition) word() (string, error) {
 // full. It makes a call for every [MaxFields] fields, each of which is applied
 // whole; with an error it returns what is known.
 //
-// Errors: [ErrName] and [ErrConfig], before Redis was asked; [ErrBroken],
-// [ErrVersion].
+// Errors: [ErrName], [ErrConfig] and millrace.ErrTooLarge, before Redis was asked;
+// millrace.ErrBroken, millrace.ErrVersion.
 func (h *Hashes) Expire(ctx context.Context, hash string, ttl time.Duration, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
 	life, ms, err := in(ttl)
 	if err != nil {
@@ -110,62 +106,54 @@ func (h *Hashes) expire(ctx context.Context, hash string, cfg ExpireConfig, life
 	if err != nil {
 		return nil, err
 	}
-	return each(ctx, h, h.scripts.expire, hash, fields, outcome, HasNoField, func() []string {
-		return []string{reqid.Next(ctx), only, life, ms}
-	})
+	return each(ctx, h.write, hash, fields, readOutcome, HasNoField, "hash_expire", only, life, ms)
 }
 
 // Persist takes the deadlines of fields away. It says for each field, in order,
 // what came of it: [Applied], [HasNoTTL] or [HasNoField]. Errors, and calls, are
 // those of Expire.
 func (h *Hashes) Persist(ctx context.Context, hash string, fields ...string) ([]Outcome, error) {
-	return each(ctx, h, h.scripts.persist, hash, fields, outcome, HasNoField, func() []string {
-		return []string{reqid.Next(ctx)}
-	})
+	return each(ctx, h.write, hash, fields, readOutcome, HasNoField, "hash_persist")
 }
 
 // TTL returns for each field, in order, for how long it still lives, [NoTTL] or
-// [NoField]. It makes a call for every [MaxFields] fields. Errors: [ErrName],
-// before Redis was asked; [ErrBroken].
+// [NoField]. It makes a call for every [MaxFields] fields. Errors: [ErrName] and
+// millrace.ErrTooLarge, before Redis was asked; millrace.ErrBroken.
 func (h *Hashes) TTL(ctx context.Context, hash string, fields ...string) ([]time.Duration, error) {
-	return each(ctx, h, h.scripts.ttl, hash, fields, left, NoField, func() []string { return nil })
+	return each(ctx, h.space.read, hash, fields, readTTL, NoField, "hash_ttl")
 }
 
-func outcome(m rueidis.RedisMessage) (Outcome, error) {
-	n, err := m.AsInt64()
-	return Outcome(n), err
+// write runs a script that changes a hash that is there.
+func (h *Hashes) write(ctx context.Context, name, hash string, args ...string) (*script.Reply, error) {
+	return h.space.write(ctx, false, name, hash, args...)
 }
+
+func readOutcome(r *script.Reply) Outcome { return Outcome(r.Int()) }
 
 // each runs a script that answers with something for each field, on parts of the
-// fields, behind the arguments that head returns. In a namespace that does not
-// exist the answer is none.
+// fields, behind other arguments. For a hash that does not exist the answer is none.
 func each[T any](
-	ctx context.Context, h *Hashes, s *script.Script, hash string, fields []string,
-	read func(rueidis.RedisMessage) (T, error), none T, head func() []string,
+	ctx context.Context, run func(ctx context.Context, name, hash string, args ...string) (*script.Reply, error),
+	hash string, fields []string, read func(*script.Reply) T, none T, name string, args ...string,
 ) ([]T, error) {
-	if err := CheckHash(hash); err != nil {
+	if err := check(hash, fields...); err != nil {
 		return nil, err
 	}
 	list := make([]T, 0, len(fields))
 	for part := range slices.Chunk(fields, MaxFields) {
-		reply, ok, err := h.ask(ctx, s, false, hash, append(head(), part...)...)
+		reply, err := run(ctx, name, hash, slices.Concat([]string{hash}, args, part)...)
 		if err != nil {
 			return list, err
 		}
-		if !ok {
+		if reply == nil {
 			list = append(list, slices.Repeat([]T{none}, len(part))...)
 			continue
 		}
-		answers, err := reply.ToArray()
-		if err != nil || len(answers) != len(part) {
-			return list, fmt.Errorf("%d answers for %d fields: %w", len(answers), len(part), err)
+		for range part {
+			list = append(list, read(reply))
 		}
-		for _, a := range answers {
-			one, err := read(a)
-			if err != nil {
-				return list, err
-			}
-			list = append(list, one)
+		if err := reply.Err(); err != nil {
+			return list[:len(list)-len(part)], err
 		}
 	}
 	return list, nil

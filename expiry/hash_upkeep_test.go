@@ -7,7 +7,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
 )
 
 // TestHashJobs drains many hashes in slices, and looks at what the namespace says
@@ -67,17 +66,16 @@ func TestHashJobs(t *testing.T) {
 func TestRepairOfALargeHash(t *testing.T) {
 	t.Parallel()
 	h := openHashes(t, HashesConfig{Shards: 1})
-	const n = 2 * repairPage * repairPages
+	const n = 2 * deadlinesPage * deadlinesPages
 	putMany(t, h, inHash, n, hashLong)
 	client, base := h.space.run.Client, baseOf(t, h, inHash)
 	for i := range 10 {
 		must(t, client, "HDEL", valuesKey(base, inHash), "f"+strconv.Itoa(i*n/10))
 	}
-	r := &hashRepair{run: script.Runner{Client: client}, repair: h.scripts.repair}
 	visits := 0
 	redistest.Eventually(t, "all is mended", func() bool {
 		visits++
-		if _, err := r.visit(t.Context(), valuesKey(base, inHash)); err != nil {
+		if _, err := repairHash(t.Context(), h.space, base, 1, inHash); err != nil {
 			t.Fatal(err)
 		}
 		_, deadlines := stored(t, h, inHash)
@@ -89,11 +87,11 @@ func TestRepairOfALargeHash(t *testing.T) {
 	t.Logf("%d visits", visits)
 }
 
-// TestRepairLeavesOthersAlone visits keys that are none of a hash.
+// TestRepairLeavesOthersAlone visits keys that are no namespace's.
 func TestRepairLeavesOthersAlone(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
-	for _, key := range []string{"mr:hash:{", "mr:hash:{a}", "mr:hash:{a/x}:h:h", "mr:hash:{a/0}:h:", "mr:hash:{a/0}:due", "mr:hash:{a/0}:h:{", "mr:hash:{a/0}:t:odd"} {
+	for _, key := range []string{"mr:hashes:{", "mr:hashes:{}", "mr:hashes:{a}b", "mr:hashes:{a", "mr:hash:{a/0}", "mr:hash:{a/0}:due", "mr:hash:{a/0}:h:odd"} {
 		must(t, client, "SET", key, "x", "EX", "1000")
 	}
 	job := RepairHashesJob(client)
@@ -143,7 +141,7 @@ func TestShardsStay(t *testing.T) {
 	if s := hashStats(t, second); s.Shards != 3 {
 		t.Errorf("Shards = %d, want 3", s.Shards)
 	}
-	must(t, client, "HSET", kindHashes.recordKey(name), "version", "2")
+	must(t, client, "HSET", kindHashes.recordKey(name), "version", "1")
 	_, err := OpenHashes(t.Context(), client, name, HashesConfig{})
-	wantHashError(t, "OpenHashes", err, ErrVersion)
+	wantHashError(t, "OpenHashes", err, millrace.ErrVersion)
 }

@@ -1,17 +1,15 @@
 package expiry
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // SetConfig is how fields are set. The zero value sets them for good: a deadline
@@ -44,14 +42,15 @@ type SetResult struct {
 // full it first removes what has expired in the hash's shard; a field that still
 // does not fit is refused.
 //
-// Errors: [ErrName] and [ErrConfig], before Redis was asked; millrace.ErrFull,
-// [ErrBroken] and [ErrVersion], and then nothing was changed.
+// Errors: [ErrName], [ErrConfig] and millrace.ErrTooLarge, before Redis was asked;
+// millrace.ErrFull, millrace.ErrBroken and millrace.ErrVersion, and then nothing was
+// changed.
 func (h *Hashes) Set(ctx context.Context, hash, field string, value []byte, cfg SetConfig) (SetResult, error) {
 	return h.set(ctx, hash, []string{field, string(value)}, cfg)
 }
 
-// SetMany stores fields of a hash, all or none, at most [MaxFields]. Errors are
-// those of Set; more fields are an [ErrConfig].
+// SetMany stores fields of a hash, all or none: at most [MaxFields], and [MaxValue]
+// bytes of values. Errors are those of Set; more fields are an [ErrConfig].
 func (h *Hashes) SetMany(ctx context.Context, hash string, fields map[string][]byte, cfg SetConfig) (SetResult, error) {
 	if len(fields) > MaxFields {
 		return SetResult{}, ErrConfig.Saying("%d fields are more than one call can set, %d", len(fields), MaxFields)
@@ -64,37 +63,45 @@ func (h *Hashes) SetMany(ctx context.Context, hash string, fields map[string][]b
 }
 
 func (h *Hashes) set(ctx context.Context, hash string, pairs []string, cfg SetConfig) (SetResult, error) {
-	if err := CheckHash(hash); err != nil {
+	size := 0
+	for i := 0; i < len(pairs); i += 2 {
+		if err := check(hash, pairs[i]); err != nil {
+			return SetResult{}, err
+		}
+		size += len(pairs[i+1])
+	}
+	if err := cmp.Or(check(hash), checkSize(size)); err != nil {
 		return SetResult{}, err
 	}
 	only, life, ms, err := cfg.words()
 	if err != nil || len(pairs) == 0 {
 		return SetResult{Set: err == nil}, err
 	}
-	reply, err := h.store(ctx, h.scripts.set, hash, append([]string{reqid.Next(ctx), only, life, ms}, pairs...)...)
-	if err != nil {
+	reply, err := h.store(ctx, !cfg.IfExist, "hash_set", hash, append([]string{hash, only, life, ms}, pairs...)...)
+	if err != nil || reply == nil {
 		return SetResult{}, err
 	}
-	created, err := reply.AsInt64()
-	return SetResult{Set: created >= 0, Created: max(0, int(created))}, err
+	created := reply.Int()
+	return SetResult{Set: created >= 0, Created: max(0, int(created))}, reply.Err()
 }
 
 // store runs a script that needs memory. If the server is full, it first removes
 // what has expired in the shard, and then tries once more.
-func (h *Hashes) store(ctx context.Context, s *script.Script, hash string, args ...string) (rueidis.RedisMessage, error) {
-	reply, _, err := h.ask(ctx, s, true, hash, args...)
+func (h *Hashes) store(ctx context.Context, create bool, name, hash string, args ...string) (*script.Reply, error) {
+	request := h.space.run.Request(ctx)
+	defer request.Done()
+	reply, err := h.space.call(ctx, request, create, name, hash, args)
 	if !errors.Is(err, millrace.ErrFull) {
 		return reply, err
 	}
-	base, ok, known := h.space.shardOf(ctx, hash, false)
-	if known != nil || !ok {
-		return reply, err
+	shards, unknown := h.space.count(ctx, false)
+	if unknown != nil || shards == 0 {
+		return nil, err
 	}
-	if r, failed := h.reap(ctx, base, hashReapBudget, "due", ""); failed != nil || r.reaped == 0 {
-		return reply, err
+	if r, failed := h.reap(ctx, h.space.base(hash, shards), shards, hashReapBudget); failed != nil || r.reaped == 0 {
+		return nil, err
 	}
-	reply, _, err = h.ask(ctx, s, true, hash, args...)
-	return reply, err
+	return h.space.call(ctx, request, create, name, hash, args)
 }
 
 // words are what the script takes for a config.
@@ -150,28 +157,33 @@ func at(deadline time.Time) (life, ms string, err error) {
 // field keeps its deadline. One that is not there, or is expired, starts at 0
 // without a deadline.
 //
-// Errors: [ErrName], before Redis was asked; [ErrNotNumber], millrace.ErrFull,
-// [ErrBroken] and [ErrVersion], and then nothing was changed.
+// Errors: [ErrName] and millrace.ErrTooLarge, before Redis was asked; [ErrNotNumber],
+// millrace.ErrFull, millrace.ErrBroken and millrace.ErrVersion, and then nothing was
+// changed.
 func (h *Hashes) Incr(ctx context.Context, hash, field string, by int64) (int64, error) {
-	reply, err := h.store(ctx, h.scripts.incr, hash, reqid.Next(ctx), field, strconv.FormatInt(by, 10))
+	if err := check(hash, field); err != nil {
+		return 0, err
+	}
+	reply, err := h.store(ctx, true, "hash_incr", hash, hash, field, strconv.FormatInt(by, 10))
 	if err != nil {
 		return 0, err
 	}
-	return reply.AsInt64()
+	return reply.Int(), reply.Err()
 }
 
 // Delete removes fields and returns how many of them were there. It works when
 // the server is full. It makes a call for every [MaxFields] fields, each of which
 // is applied whole; with an error it returns how many are known to be deleted.
 //
-// Errors: [ErrName], before Redis was asked; [ErrBroken], [ErrVersion].
+// Errors: [ErrName] and millrace.ErrTooLarge, before Redis was asked;
+// millrace.ErrBroken, millrace.ErrVersion.
 func (h *Hashes) Delete(ctx context.Context, hash string, fields ...string) (int, error) {
-	if err := CheckHash(hash); err != nil {
+	if err := check(hash, fields...); err != nil {
 		return 0, err
 	}
 	deleted := 0
 	for part := range slices.Chunk(fields, MaxFields) {
-		n, err := h.number(ctx, h.scripts.delete, false, hash, append([]string{reqid.Next(ctx)}, part...)...)
+		n, err := h.remove(ctx, "hash_delete", hash, part...)
 		if deleted += n; err != nil {
 			return deleted, err
 		}
@@ -182,6 +194,18 @@ func (h *Hashes) Delete(ctx context.Context, hash string, fields ...string) (int
 // DeleteHash removes a whole hash, of any size, and reports whether it had fields.
 // It works when the server is full. Errors are those of Delete.
 func (h *Hashes) DeleteHash(ctx context.Context, hash string) (bool, error) {
-	n, err := h.number(ctx, h.scripts.drop, false, hash, reqid.Next(ctx))
+	if err := check(hash); err != nil {
+		return false, err
+	}
+	n, err := h.remove(ctx, "hash_drop", hash)
 	return n > 0, err
+}
+
+// remove runs a script that answers how many fields it removed.
+func (h *Hashes) remove(ctx context.Context, name, hash string, fields ...string) (int, error) {
+	reply, err := h.write(ctx, name, hash, append([]string{hash}, fields...)...)
+	if err != nil || reply == nil {
+		return 0, err
+	}
+	return int(reply.Int()), reply.Err()
 }

@@ -7,13 +7,16 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxFields is how many fields [Hashes.SetMany] sets at most, and how many one call
 // to Redis works on: more are split, and each part is of another moment.
 const MaxFields = 1000
+
+// MaxField is the longest name of a field in bytes. It may be any bytes.
+const MaxField = 1024
 
 // What [Hashes.TTL] and the like say instead of a time that is left.
 const (
@@ -24,9 +27,8 @@ const (
 // Hashes is a namespace of hashes whose fields expire one by one. It is safe for
 // concurrent use.
 type Hashes struct {
-	cfg     HashesConfig
-	space   *namespace
-	scripts *hashScripts
+	cfg   HashesConfig
+	space *namespace
 }
 
 // HashesConfig is how hashes are used by this process. The zero value works.
@@ -70,15 +72,7 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 	if cfg.Shards == 0 {
 		cfg.Shards = ShardsDefault
 	}
-	h := &Hashes{
-		cfg:     cfg,
-		scripts: standardHashScripts,
-		space: &namespace{
-			kind: kindHashes, name: name, want: cfg.Shards,
-			run:   script.Runner{Client: client, Hooks: cfg.Hooks},
-			claim: standardHashScripts.claim,
-		},
-	}
+	h := &Hashes{cfg: cfg, space: newNamespace(client, kindHashes, name, cfg.Shards, cfg.Hooks)}
 	h.space.entry.Enter(client, registry.Hashes, name, nil)
 	return h, nil
 }
@@ -87,42 +81,35 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 func (h *Hashes) Name() string { return h.space.name }
 
 // CheckHash returns the [ErrName] with which every call refuses that name of a
-// hash, and nil for one that can be had. Fields may be any bytes.
+// hash, and nil for one that can be had. Fields may be any bytes, at most [MaxField].
 func CheckHash(name string) error { return checkName("hash", name) }
 
-// ask runs a script on a hash. It reports false, and asks nothing, for a namespace
-// that does not exist and is not to be created.
-func (h *Hashes) ask(ctx context.Context, s *script.Script, create bool, hash string, args ...string) (rueidis.RedisMessage, bool, error) {
-	none := rueidis.RedisMessage{}
+// check refuses what cannot be a hash, or fields of one.
+func check(hash string, fields ...string) error {
 	if err := CheckHash(hash); err != nil {
-		return none, false, err
+		return err
 	}
-	base, ok, err := h.space.shardOf(ctx, hash, create)
-	if err != nil || !ok {
-		return none, false, err
+	for _, field := range fields {
+		if len(field) > MaxField {
+			return millrace.ErrTooLarge.Saying("a field's name has %d bytes, more than %d", len(field), MaxField)
+		}
 	}
-	reply, err := h.space.call(ctx, s, base, append([]string{hash}, args...)...)
-	return reply, err == nil, err
+	return nil
 }
 
-// number is ask for a script that answers with a number, which is 0 for a
-// namespace that does not exist.
-func (h *Hashes) number(ctx context.Context, s *script.Script, create bool, hash string, args ...string) (int, error) {
-	reply, ok, err := h.ask(ctx, s, create, hash, args...)
-	if err != nil || !ok {
-		return 0, err
-	}
-	n, err := reply.AsInt64()
-	return int(n), err
+// readValue reads a value and what is left of its time. It reports whether there is one.
+func readValue(r *script.Reply) (v Value, ok bool) {
+	text, ok := r.Maybe()
+	return Value{Value: []byte(text), TTL: readTTL(r)}, ok
 }
 
-// left reads what scripts say of the time that is left.
-func left(m rueidis.RedisMessage) (time.Duration, error) {
-	ms, err := m.AsInt64()
+// readTTL reads what scripts say of the time that is left.
+func readTTL(r *script.Reply) time.Duration {
+	ms := r.Int()
 	if ms < 0 {
-		return time.Duration(ms), err // NoTTL or NoField
+		return time.Duration(ms) // NoTTL or NoField
 	}
-	return time.Duration(ms) * time.Millisecond, err
+	return lifetime(ms)
 }
 
 func (h *Hashes) enlist(ctx context.Context) {

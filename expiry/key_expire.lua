@@ -1,33 +1,32 @@
--- expiry.key_expire(K) id name ttl -> 1 or 0
+-- expiry.key_expire(K) shards name ttl -> 1 or 0
 --
--- Moves the deadline of a value, nearer or farther, and takes a Redis TTL from
--- it that somebody else gave it: that is a first write which a full server does
--- not refuse. Two overdue values of the shard go on the way.
+-- Moves the deadline of a value, nearer or farther. It begins with a write that a full
+-- server does not refuse. Two overdue values of the shard go on the way.
 --
+-- Needs    lane, key_shard
+-- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  id: of the request
+-- ARGV[1]  shards: how many the namespace has
 -- ARGV[2]  name
 -- ARGV[3]  ttl: in milliseconds from now, at least 1
--- ARGV     last, the number of the try
 -- Reply    1 when it has the new deadline, 0 when it is not there
--- Cost     O(log N) of the shard's N values
--- Repeat   harmless: the answer is replayed by id
-local id, name = ARGV[1], ARGV[2]
-if ARGV[#ARGV] ~= '1' and reqid_recall(id) then
+-- Cost     O(log N) of the shard's N values, and O(length of the value)
+-- Repeat   harmless: the answer is known by its lane
+if answered then
   return 1
 end
-redis.call('ZCARD', due) -- fails here if it is something else
-local key = value_key(name)
-local deadline = deadline_of(key)
+local name = ARGV[2]
+local value = redis.call('HGET', values, name)
+local deadline = deadline_of(value)
 if not deadline then
-  return redis.error_reply('EXPIRYBROKEN ' .. key .. ' is no value')
+  return redis.error_reply('BROKEN ' .. name .. ' is no value')
 elseif deadline <= now then
   return 0
 end
-local at = stamp(soon + ARGV[3])
-redis.call('PERSIST', key)
-redis.call('ZADD', due, at, name)
-redis.call('SETRANGE', key, 0, at)
-reqid_remember(id, '1')
+deadline = soon + ARGV[3]
+redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+redis.call('ZADD', due, string.format('%.0f', deadline), name)
+redis.call('HSET', values, name, head_of(deadline) .. string.sub(value, 9))
+answer('1')
 reap(2)
 return 1

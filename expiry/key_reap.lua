@@ -1,12 +1,16 @@
--- expiry.key_reap(K) most -> number
+-- expiry.key_reap(K) shards most -> {number, more}
 --
 -- Removes values whose time is over, those first that have been for longest.
 --
+-- Needs    key_shard, tidy
+-- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  most: how many to look at
--- Reply    how many were looked at; as many as that when more are probably due
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  most: how many to look at
+-- Reply    how many were looked at; 1 when more are due, else 0
 -- Cost     O(log N) each, of the shard's N values
 -- Repeat   harmless: what is gone is gone
-redis.call('ZCARD', due) -- fails here if it is something else
 redis.call('HDEL', K, '') -- a first write that a full server does not refuse
-return reap(tonumber(ARGV[1]))
+tidy_lanes()
+local looked, more = reap(tonumber(ARGV[2]))
+return {looked, more and 1 or 0}

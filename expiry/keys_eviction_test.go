@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 // TestKeysAreNotEvicted holds 1,000 values while cache entries fill the memory,
@@ -164,6 +165,7 @@ func TestKeyUpkeepOnAFullServer(t *testing.T) {
 	setKey(t, k, "b", "x", keyLong)
 	keyIndex(t, k, "a", time.Now().Add(-time.Minute)) // a lower bound
 	keyRaw(t, client, "ZREM", dueKey(keyBase(t, k, "b")), "b")
+	registry.Settle(t.Context(), client)
 	limit("1")
 	wantSlice(t, k.ReapJob(), millrace.Worked)
 	wantSlice(t, k.ReapJob(), millrace.Idle)

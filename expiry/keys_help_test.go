@@ -1,8 +1,8 @@
 package expiry
 
 import (
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -90,12 +90,23 @@ func keyRaw(t *testing.T, client rueidis.Client, args ...string) string {
 // keyBase returns the base key of a key's shard.
 func keyBase(t *testing.T, k *Keys, key string) string {
 	t.Helper()
-	base, ok, err := k.space.shardOf(t.Context(), key, true)
-	if err != nil || !ok {
-		t.Fatalf("shard of %q: %v, %v", key, ok, err)
+	shards, err := k.space.count(t.Context(), true)
+	if err != nil {
+		t.Fatalf("shard of %q: %v", key, err)
 	}
-	return base
+	return k.space.base(key, shards)
 }
+
+// keysOfShard are all keys of the shard of values with that base key.
+func keysOfShard(base string) []string {
+	return []string{base, shardValues(base), dueKey(base), base + ":lanes:0", base + ":lanes:1"}
+}
+
+// shardValues is the hash that holds the values of a shard.
+func shardValues(base string) string { return base + ":values" }
+
+// dueKey is the index of a shard.
+func dueKey(base string) string { return base + ":due" }
 
 // keyOver moves a value's deadline into the past, in the value and in the index.
 func keyOver(t *testing.T, k *Keys, key string) {
@@ -107,19 +118,27 @@ func keyOver(t *testing.T, k *Keys, key string) {
 // keyDeadline writes the deadline into a value.
 func keyDeadline(t *testing.T, k *Keys, key string, at time.Time) {
 	t.Helper()
-	keyRaw(t, k.space.run.Client, "SETRANGE", valueKey(keyBase(t, k, key), key), "0", keyStamp(at))
+	client, values := k.space.run.Client, shardValues(keyBase(t, k, key))
+	head := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))
+	head[0], head[1] = mark, version
+	keyRaw(t, client, "HSET", values, key, string(head)+keyRaw(t, client, "HGET", values, key)[headSize:])
+}
+
+// storedDeadline reads the deadline out of what is stored for a value.
+func storedDeadline(stored string) time.Time {
+	return time.UnixMilli(int64(binary.BigEndian.Uint64([]byte("\x00\x00" + stored[2:headSize]))))
 }
 
 // keyIndex writes a time into the index.
 func keyIndex(t *testing.T, k *Keys, key string, at time.Time) {
 	t.Helper()
-	keyRaw(t, k.space.run.Client, "ZADD", dueKey(keyBase(t, k, key)), keyStamp(at), key)
+	keyRaw(t, k.space.run.Client, "ZADD", dueKey(keyBase(t, k, key)), strconv.FormatInt(at.UnixMilli(), 10), key)
 }
 
 // keyStored reports whether a value takes memory.
 func keyStored(t *testing.T, k *Keys, key string) bool {
 	t.Helper()
-	return keyRaw(t, k.space.run.Client, "EXISTS", valueKey(keyBase(t, k, key), key)) == "1"
+	return keyRaw(t, k.space.run.Client, "HEXISTS", shardValues(keyBase(t, k, key)), key) == "1"
 }
 
 // wantSlice runs a slice of a job.
@@ -143,6 +162,3 @@ func keyStats(t *testing.T, k *Keys) KeysStats {
 	s.Name = "" // which is another one in each test
 	return s
 }
-
-// keyStamp is a time as a value has it.
-func keyStamp(at time.Time) string { return fmt.Sprintf("%016d", at.UnixMilli()) }

@@ -1,17 +1,17 @@
 package expiry
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // A keyHistory plays one way in which a value could break its word, and returns
@@ -75,17 +75,17 @@ func keyHas(t *testing.T, k *Keys, want string, args ...string) error {
 
 // again runs a script twice as one request whose first reply was lost, and checks
 // the answers. Something may happen in between.
-func again(t *testing.T, k *Keys, s *script.Script, between func(), args ...string) error {
+func again(t *testing.T, k *Keys, name string, between func(), args ...string) error {
 	t.Helper()
-	client, base := k.space.run.Client, keyBase(t, k, args[0])
-	args = slices.Insert(args, 0, "id")
+	request := k.space.run.Request(t.Context())
+	defer request.Done()
 	var answers [2]int64
 	for try := range answers {
-		var err error
-		cmd := client.B().Eval().Script(s.Source()).Numkeys(1).Key(base).Arg(args...).Arg(fmt.Sprint(try + 1)).Build()
-		if answers[try], err = client.Do(t.Context(), cmd).AsInt64(); err != nil {
+		reply, err := k.space.call(t.Context(), request, true, name, args[0], args)
+		if err != nil {
 			return fmt.Errorf("try %d: %w", try+1, err)
 		}
+		answers[try] = reply.Int()
 		if try == 0 {
 			between()
 		}
@@ -133,18 +133,18 @@ var keyHistories = []keyHistory{
 				if err := live(); err != nil {
 					return err
 				}
-				ms, err := strconv.ParseInt(keyRaw(t, client, "GETRANGE", valueKey(base, "a"), "0", "15"), 10, 64)
-				if deadline := time.UnixMilli(ms); err != nil || deadline.Sub(began) < keyLong {
-					return fmt.Errorf("%s: the value ends %v after it, %w, want %v at least", what, deadline.Sub(began), err, keyLong)
+				deadline := storedDeadline(keyRaw(t, client, "HGET", shardValues(base), "a"))
+				if deadline.Sub(began) < keyLong {
+					return fmt.Errorf("%s: the value ends %v after it, want %v at least", what, deadline.Sub(began), keyLong)
 				}
 				asked := clock(t, client)
 				_, got, err := k.Get(t.Context(), "a")
-				if told := asked.Add(got); err != nil || told.After(time.UnixMilli(ms)) {
+				if told := asked.Add(got); err != nil || told.After(deadline) {
 					return fmt.Errorf("after %s, Get tells of %v, %w, more than is left", what, got, err)
 				}
 				asked = clock(t, client)
 				got, err = k.TTL(t.Context(), "a")
-				if told := asked.Add(got); err != nil || told.After(time.UnixMilli(ms)) {
+				if told := asked.Add(got); err != nil || told.After(deadline) {
 					return fmt.Errorf("after %s, TTL tells of %v, %w, more than is left", what, got, err)
 				}
 			}
@@ -179,7 +179,7 @@ var keyHistories = []keyHistory{
 		keyOver(t, k, "a")
 		return errors.Join(
 			counted(t, k, 1, 1), reaped(t, k, millrace.Worked), counted(t, k, 1, 0), holds(t, k, "b", "x"),
-			keyHas(t, k, "0", "EXISTS", valueKey(keyBase(t, k, "a"), "a")),
+			keyHas(t, k, "0", "HEXISTS", shardValues(keyBase(t, k, "a")), "a"),
 		)
 	}},
 	{"the index lags behind a value", func(t *testing.T, k *Keys) error {
@@ -192,12 +192,63 @@ var keyHistories = []keyHistory{
 	{"something else in the place of a value", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
 		keyOver(t, k, "a")
-		key := valueKey(keyBase(t, k, "a"), "a")
-		keyRaw(t, k.space.run.Client, "DEL", key)
-		keyRaw(t, k.space.run.Client, "LPUSH", key, "theirs")
+		values := shardValues(keyBase(t, k, "a"))
+		keyRaw(t, k.space.run.Client, "HSET", values, "a", "theirs, and long enough")
 		return errors.Join(
-			reaped(t, k, millrace.Worked), keyHas(t, k, "1", "LLEN", key), reaped(t, k, millrace.Idle),
+			reaped(t, k, millrace.Worked), keyHas(t, k, "1", "HEXISTS", values, "a"), reaped(t, k, millrace.Idle),
 		)
+	}},
+	{"something else is read", func(t *testing.T, k *Keys) error {
+		setKey(t, k, "a", "x", keyLong)
+		keyRaw(t, k.space.run.Client, "HSET", shardValues(keyBase(t, k, "a")), "a", "theirs, and long enough")
+		for what, call := range map[string]func() error{
+			"Get":      func() error { _, _, err := k.Get(t.Context(), "a"); return err },
+			"GetMany":  func() error { _, err := k.GetMany(t.Context(), "a"); return err },
+			"TTL":      func() error { _, err := k.TTL(t.Context(), "a"); return err },
+			"Expire":   func() error { _, err := k.Expire(t.Context(), "a", keyLong); return err },
+			"Set none": func() error { _, err := k.Set(t.Context(), "a", nil, keyLong, SetKeyConfig{IfNone: true}); return err },
+		} {
+			if err := call(); !errors.Is(err, millrace.ErrBroken) {
+				return fmt.Errorf("%s = %w, want ErrBroken", what, err)
+			}
+		}
+		return nil
+	}},
+	{"the namespace began anew", func(t *testing.T, k *Keys) error {
+		setKey(t, k, "a", "x", keyLong)
+		base := keyBase(t, k, "a")
+		keyRaw(t, k.space.run.Client, append([]string{"DEL", kindKeys.recordKey(k.space.name)}, keysOfShard(base)...)...)
+		others := openKeysOn(t, k.space.run.Client, k.space.name, KeysConfig{Shards: 7})
+		var names []string
+		for i := range 20 { // some of them in the shard that the first process knows
+			names = append(names, fmt.Sprint(i))
+			setKey(t, others, fmt.Sprint(i), "x", keyLong)
+		}
+		stale := func() {
+			if got := k.space.known.Swap(1); got == 0 {
+				t.Fatal("nothing is known")
+			}
+		}
+		stale()
+		many, err := k.GetMany(t.Context(), names...)
+		if err != nil || len(many) != len(names) {
+			return fmt.Errorf("GetMany = %d, %w", len(many), err)
+		}
+		stale()
+		ok, err := k.Expire(t.Context(), "1", keyLong)
+		if err != nil || !ok {
+			return fmt.Errorf("Expire = %v, %w", ok, err)
+		}
+		stale()
+		if err := holds(t, k, "2", "x"); err != nil {
+			return err
+		}
+		stale()
+		n, err := k.Delete(t.Context(), names...)
+		if err != nil || n != len(names) {
+			return fmt.Errorf("Delete = %d, %w", n, err)
+		}
+		return nil
 	}},
 	{"reaped by writes", func(t *testing.T, k *Keys) error {
 		for _, name := range []string{"a", "b", "c"} {
@@ -229,8 +280,8 @@ var keyHistories = []keyHistory{
 		if err != nil || ttl <= time.Minute {
 			return fmt.Errorf("TTL = %v, %w", ttl, err)
 		}
-		value := keyRaw(t, k.space.run.Client, "GET", valueKey(base, "a"))
-		score := strings.TrimLeft(value[:16], "0")
+		value := keyRaw(t, k.space.run.Client, "HGET", shardValues(base), "a")
+		score := fmt.Sprint(storedDeadline(value).UnixMilli())
 		return errors.Join(holds(t, k, "a", "x"), keyHas(t, k, score, "ZSCORE", dueKey(base), "a"))
 	}},
 	{"deleted", func(t *testing.T, k *Keys) error {
@@ -240,48 +291,32 @@ var keyHistories = []keyHistory{
 		}
 		return errors.Join(holds(t, k, "a", ""), counted(t, k, 0, 0))
 	}},
-	{"a Redis TTL before a Set", func(t *testing.T, k *Keys) error {
-		setKey(t, k, "a", "x", keyLong)
-		key := valueKey(keyBase(t, k, "a"), "a")
-		keyRaw(t, k.space.run.Client, "PEXPIRE", key, hourMillis)
-		setKey(t, k, "a", "y", keyLong)
-		return keyHas(t, k, "-1", "PTTL", key)
-	}},
-	{"a Redis TTL before an Expire", func(t *testing.T, k *Keys) error {
-		setKey(t, k, "a", "x", keyLong)
-		key := valueKey(keyBase(t, k, "a"), "a")
-		keyRaw(t, k.space.run.Client, "PEXPIRE", key, hourMillis)
-		if ok, err := k.Expire(t.Context(), "a", keyLong); !ok || err != nil {
-			return fmt.Errorf("Expire = %v, %w", ok, err)
-		}
-		return keyHas(t, k, "-1", "PTTL", key)
-	}},
 	{"repeated set over a later one", func(t *testing.T, k *Keys) error {
 		later := func() { setKey(t, k, "a", "later", keyLong) }
-		return errors.Join(again(t, k, k.scripts.set, later, "a", hourMillis, "", "x"), holds(t, k, "a", "later"))
+		return errors.Join(again(t, k, "key_set", later, "a", hourMillis, "", "x"), holds(t, k, "a", "later"))
 	}},
 	{"repeated set if none", func(t *testing.T, k *Keys) error {
-		return again(t, k, k.scripts.set, func() {}, "a", hourMillis, "none", "x")
+		return again(t, k, "key_set", func() {}, "a", hourMillis, "none", "x")
 	}},
 	{"repeated expire", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
-		return again(t, k, k.scripts.expire, func() { keyOver(t, k, "a") }, "a", hourMillis)
+		return again(t, k, "key_expire", func() { keyOver(t, k, "a") }, "a", hourMillis)
 	}},
 	{"repeated delete", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
 		later := func() { setKey(t, k, "a", "later", keyLong) }
-		return errors.Join(again(t, k, k.scripts.delete, later, "a"), holds(t, k, "a", "later"))
+		return errors.Join(again(t, k, "key_delete", later, "a"), holds(t, k, "a", "later"))
 	}},
-	{"a version to come", func(t *testing.T, k *Keys) error {
+	{"another version", func(t *testing.T, k *Keys) error {
 		setKey(t, k, "a", "x", keyLong)
-		keyRaw(t, k.space.run.Client, "HSET", keyBase(t, k, "a"), "version", "2")
+		keyRaw(t, k.space.run.Client, "HSET", keyBase(t, k, "a"), "version", "1")
 		for what, call := range map[string]func() error{
-			"Get":   func() error { _, _, err := k.Get(t.Context(), "a"); return err },
+			"Get":   func() error { _, _, err := k.Get(t.Context(), "none"); return err },
 			"Set":   func() error { _, err := k.Set(t.Context(), "a", nil, keyLong, SetKeyConfig{}); return err },
 			"reap":  func() error { _, err := k.ReapJob().Slice(t.Context()); return err },
 			"Stats": func() error { _, err := k.Stats(t.Context()); return err },
 		} {
-			if err := call(); !errors.Is(err, ErrVersion) {
+			if err := call(); !errors.Is(err, millrace.ErrVersion) {
 				return fmt.Errorf("%s = %w, want ErrVersion", what, err)
 			}
 		}
@@ -319,20 +354,24 @@ var keyServerHistories = []keyHistory{
 			setKey(t, k, name, "x", keyLong)
 		}
 		base := keyBase(t, k, "a")
-		keyRaw(t, client, "ZREM", dueKey(base), "a")
-		keyRaw(t, client, "DEL", valueKey(base, "b"))
-		keyRaw(t, client, "PEXPIRE", valueKey(base, "c"), hourMillis)
-		keyIndex(t, k, "d", time.Now().Add(100*keyLong))
-		keyRaw(t, client, "PEXPIRE", base, hourMillis)
-		keyRaw(t, client, "PEXPIRE", dueKey(base), hourMillis)
-		repairBy(t, millrace.Job{Name: "repair", Slice: newKeyRepair(client, k.scripts).slice})
-		return errors.Join(
-			counted(t, k, 3, 0),
-			keyHas(t, k, "-1", "PTTL", valueKey(base, "c")),
-			keyHas(t, k, "-1", "PTTL", base),
-			keyHas(t, k, "-1", "PTTL", dueKey(base)),
-			keyHas(t, k, strings.TrimLeft(keyRaw(t, client, "GETRANGE", valueKey(base, "d"), "0", "15"), "0"), "ZSCORE", dueKey(base), "d"),
-		)
+		keyRaw(t, client, "ZREM", dueKey(base), "a", "")
+		keyRaw(t, client, "HDEL", shardValues(base), "b", "c", "")
+		keyRaw(t, client, "DEL", base+":lanes:0")
+		for _, key := range keysOfShard(base) {
+			keyRaw(t, client, "PEXPIRE", key, hourMillis)
+		}
+		slice := newRepair(client, kindKeys, func(ctx context.Context, n *namespace, base string, shards int, at spot) (bool, spot, error) {
+			n.run.Scripts = k.space.run.Scripts
+			return repairValues(ctx, n, base, shards, at)
+		})
+		repairBy(t, millrace.Job{Name: "repair", Slice: slice})
+		errs := []error{
+			counted(t, k, 2, 0), keyHas(t, k, "3", "HLEN", shardValues(base)), keyHas(t, k, "3", "ZCARD", dueKey(base)),
+		}
+		for _, key := range keysOfShard(base) {
+			errs = append(errs, keyHas(t, k, "-1", "PTTL", key))
+		}
+		return errors.Join(errs...)
 	}},
 }
 
@@ -342,63 +381,52 @@ var keyProtections = []struct {
 	name, old, replacement string
 	histories              []string // those that must catch it
 }{
-	{"what is over is not read", "left = left_of(tonumber(string.sub(value, 1, 16)))", "left = 1", []string{"read when it is over"}},
-	{"what is over has no ttl", "return left_of(deadline)", "return 1", []string{"over"}},
-	{"a life begins when its millisecond is over", "stamp(soon + ARGV[3])", "stamp(now + ARGV[3])", []string{"a life is whole"}},
-	{"what is left does not count the millisecond that has begun", "deadline - soon)", "deadline - now)", []string{"a life is whole"}},
+	{"a life begins when its millisecond is over", "soon + ARGV[3]", "now + ARGV[3]", []string{"a life is whole"}},
 	{"what is over is not prolonged", "elseif deadline <= now then", "elseif deadline == 0 then", []string{"over"}},
-	{"what is over is not counted as deleted", "alive[i] = deadline > now", "alive[i] = deadline > 0", []string{"over"}},
-	{"set if none heeds what is there", "condition == 'none' and deadline > now or", "", []string{"set if none"}},
-	{"what is over is none", "condition == 'none' and deadline > now", "condition == 'none' and deadline > 0", []string{"set if none where one is over"}},
-	{"what is over does not exist", "condition == 'exist' and deadline <= now", "condition == 'exist' and deadline == 0", []string{"set if it exists"}},
-	{"set writes the index", "redis.call('ZADD', due, at, name)\nredis.call('SET'", "redis.call('SET'", []string{"reaped"}},
-	{"set begins with what is refused", "redis.call('ZADD', due, at, name)\nredis.call('SET'", "redis.call('HDEL', K, '')\nredis.call('ZADD', due, at, name)\nredis.call('SET'",
+	{"what is over is not counted as deleted", "if not deadline or tonumber(deadline) > now then", "if true then", []string{"over"}},
+	{"set if none heeds what is there", "condition == 'none' and old > now or", "", []string{"set if none"}},
+	{"what is over is none", "condition == 'none' and old > now", "condition == 'none' and old > 0", []string{"set if none where one is over"}},
+	{"what is over does not exist", "condition == 'exist' and old <= now", "condition == 'exist' and old == 0", []string{"set if it exists"}},
+	{"set writes the index", "redis.call('ZADD', due, string.format('%.0f', deadline), name)\nredis.call('HSET', values, name, head_of(deadline) .. ARGV[5])",
+		"redis.call('HSET', values, name, head_of(deadline) .. ARGV[5])", []string{"reaped"}},
+	{"set begins with what is refused", "redis.call('ZADD', due, string.format('%.0f', deadline), name)\nredis.call('HSET', values, name, head_of(deadline) .. ARGV[5])",
+		"redis.call('HDEL', K, '')\nredis.call('ZADD', due, string.format('%.0f', deadline), name)\nredis.call('HSET', values, name, head_of(deadline) .. ARGV[5])",
 		[]string{"set on a full server"}},
-	{"set takes a TTL away", "redis.call('SET', key, value)", "redis.call('SET', key, value, 'KEEPTTL')", []string{"a Redis TTL before a Set"}},
+	{"what has no mark is no value", "if mark ~= 250 or version ~= 2 or not f then", "if not f then", []string{"something else is read"}},
 	{"reap heeds the value's own deadline", "if deadline and deadline > now then", "if false then", []string{"the index lags behind a value"}},
-	{"reap mends the index", "redis.call('ZADD', due, stamp(deadline), name)", "do end", []string{"the index lags behind a value"}},
-	{"reap frees the value", "redis.call('UNLINK', key)\n", "1\n", []string{"reaped"}},
+	{"reap mends the index", "redis.call('ZADD', due, string.format('%.0f', deadline), name)\n    else", "do end\n    else", []string{"the index lags behind a value"}},
+	{"reap frees the value", "redis.call('HDEL', values, name)\n", "1\n", []string{"reaped"}},
 	{"reap clears the index", "      redis.call('ZREM', due, name)\n", "", []string{"reaped", "something else in the place of a value"}},
 	{"reap leaves what is no value", "      if deadline then\n", "      if true then\n", []string{"something else in the place of a value"}},
-	{"reap begins with what is not refused", "redis.call('HDEL', K, '')", "", []string{"the index lags on a full server"}},
-	{"reap begins with the first due", "'-inf', stamp(now)", "stamp(now), '+inf'", []string{"reaped"}},
+	{"reap begins with what is not refused", "redis.call('HDEL', K, '') -- a first write that a full server does not refuse\ntidy", "tidy", []string{"the index lags on a full server"}},
+	{"reap begins with the first due", "'-inf', now", "now, '+inf'", []string{"reaped"}},
 	{"writes reap", "reap(2)\n", "", []string{"reaped by writes"}},
-	{"expire writes the index", "redis.call('ZADD', due, at, name)\nredis.call('SETRANGE'", "redis.call('SETRANGE'", []string{"prolonged"}},
-	{"expire writes the value", "redis.call('SETRANGE', key, 0, at)", "", []string{"prolonged"}},
-	{"expire takes a TTL away", "redis.call('PERSIST', key)\nredis.call('ZADD', due, at", "redis.call('ZADD', due, at", []string{"a Redis TTL before an Expire", "expire on a full server"}},
+	{"expire writes the index", "redis.call('ZADD', due, string.format('%.0f', deadline), name)\nredis.call('HSET', values, name, head_of(deadline) .. string.sub",
+		"redis.call('HSET', values, name, head_of(deadline) .. string.sub", []string{"prolonged"}},
+	{"expire writes the value", "redis.call('HSET', values, name, head_of(deadline) .. string.sub(value, 9))", "", []string{"prolonged"}},
+	{"expire begins with what is not refused", "redis.call('HDEL', K, '') -- a first write that a full server does not refuse\nredis.call('ZADD'", "redis.call('ZADD'",
+		[]string{"expire on a full server"}},
 	{"delete clears the index", "redis.call('ZREM', due, ARGV[i])", "do end", []string{"deleted"}},
-	{"a set is known again", "if ARGV[#ARGV] ~= '1' and reqid_recall(id) then", "if false then",
-		[]string{"repeated set over a later one", "repeated set if none", "repeated expire"}},
-	{"a delete is known again", "ARGV[#ARGV] ~= '1' and reqid_recall(id)\nif before", "false\nif before", []string{"repeated delete"}},
-	{"answers are remembered", "reqid_remember(id, '1')", "", []string{"repeated set if none", "repeated expire"}},
-	{"versions are told apart", "if version and version ~= '1' then", "if false then", []string{"a version to come"}},
-	{"the repair indexes values", "redis.call('ZADD', due, stamp(deadline), ARGV[1])", "do end", []string{"repaired"}},
-	{"the repair compares deadlines", "if indexed ~= deadline then", "if indexed == 0 then", []string{"repaired"}},
-	{"the repair takes TTLs from values", "redis.call('PERSIST', key) --", "0 --", []string{"repaired"}},
-	{"the repair takes TTLs from the record", "redis.call('PERSIST', K) +", "0 +", []string{"repaired"}},
-	{"the repair takes TTLs from the index", "+ redis.call('PERSIST', due)", "", []string{"repaired"}},
+	{"calls are known again", "if answered then", "if false then",
+		[]string{"repeated set over a later one", "repeated set if none", "repeated expire", "repeated delete"}},
+	{"answers are remembered", "answer('1')", "", []string{"repeated set if none", "repeated expire"}},
+	{"the number of deleted values is remembered", "answer(string.format('%.0f', deleted))", "", []string{"repeated delete"}},
+	{"versions are told apart", "if found[1] and found[1] ~= '2' then", "if false then", []string{"another version"}},
+	{"the number of shards is checked", "elseif found[2] ~= ARGV[1] then", "elseif false then", []string{"the namespace began anew"}},
+	{"a read looks whether the shard is the right one", "return missing and refusal() or reply", "return reply", []string{"the namespace began anew", "another version"}},
+	{"the repair indexes values", "if name ~= '' and deadline then", "if false then", []string{"repaired"}},
+	{"the repair counts values", "redis.call('HLEN', values) > redis.call('ZCARD', due)", "false", []string{"repaired"}},
+	{"the repair takes the TTL from the record", "redis.call('PERSIST', K) +", "0 +", []string{"repaired"}},
+	{"the repair takes the TTL from the index", "+ redis.call('PERSIST', due)", "", []string{"repaired"}},
+	{"the repair takes the TTL from the values", "+ redis.call('PERSIST', values)", "", []string{"repaired"}},
+	{"the repair takes the TTLs from the lanes", "+ redis.call('PERSIST', prefix .. 'lanes:1')", "", []string{"repaired"}},
+	{"the repair puts the index's placeholder back", "redis.call('ZADD', due, 'NX', '+inf', '') +", "0 +", []string{"repaired"}},
+	{"the repair puts the values' placeholder back", "+ redis.call('HSETNX', values, '', '0')", "", []string{"repaired"}},
+	{"the repair puts the lanes' placeholder back", "redis.call('HSETNX', prefix .. 'lanes:0', '', '0') +", "0 +", []string{"repaired"}},
 	{"the repair clears the index", "mended + redis.call('ZREM', due, page[2][i])", "0", []string{"repaired"}},
 }
 
-// withoutKey returns the scripts with one protection taken out.
-func withoutKey(t *testing.T, old, replacement string) *keyScripts {
-	t.Helper()
-	found := false
-	cut := func(source string) string {
-		found = found || strings.Contains(source, old)
-		return strings.ReplaceAll(source, old, replacement)
-	}
-	s := assembleKeys(func(name, source string, fragments ...string) *script.Script {
-		whole := cut(strings.Join(append(slices.Clone(fragments), source), "\n"))
-		return script.New(name, whole)
-	})
-	if !found {
-		t.Fatalf("no script has %q: the sabotage would prove nothing", old)
-	}
-	return s
-}
-
-func playKey(t *testing.T, name string, s *keyScripts) error {
+func playKey(t *testing.T, name string, scripts *script.Library) error {
 	t.Helper()
 	is := func(h keyHistory) bool { return h.name == name }
 	list := keyHistories
@@ -411,7 +439,7 @@ func playKey(t *testing.T, name string, s *keyScripts) error {
 		i = slices.IndexFunc(list, is)
 		k = openKeysOn(t, redistest.Start(t, redistest.Options{}).Client(t), "n", KeysConfig{Shards: 1})
 	}
-	k.scripts = s
+	k.space.run.Scripts = scripts
 	return list[i].play(t, k)
 }
 
@@ -420,7 +448,7 @@ func TestKeyHistories(t *testing.T) {
 	for _, h := range slices.Concat(keyHistories, keyServerHistories) {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
-			if err := playKey(t, h.name, standardKeyScripts); err != nil {
+			if err := playKey(t, h.name, library); err != nil {
 				t.Error(err)
 			}
 		})
@@ -435,7 +463,7 @@ func TestEveryKeyProtectionIsNeeded(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
 			for _, name := range p.histories {
-				if err := playKey(t, name, withoutKey(t, p.old, p.replacement)); err == nil {
+				if err := playKey(t, name, scripttest.Without(t, library, p.old, p.replacement)); err == nil {
 					t.Errorf("history %q holds without the protection", name)
 				}
 			}

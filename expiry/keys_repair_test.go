@@ -3,7 +3,6 @@ package expiry
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -44,42 +43,39 @@ func TestKeysAreRepaired(t *testing.T) {
 	for i := range n {
 		name := fmt.Sprint(i)
 		base := keyBase(t, k, name)
-		switch i % 4 {
+		switch i % 3 {
 		case 0:
 			keyRaw(t, client, "ZREM", dueKey(base), name)
 		case 1:
-			keyRaw(t, client, "DEL", valueKey(base, name))
-		case 2:
-			keyRaw(t, client, "PEXPIRE", valueKey(base, name), "3600000")
+			keyRaw(t, client, "HDEL", shardValues(base), name)
 		}
 	}
-	keyDeadline(t, k, "over", time.Now().Add(-time.Minute)) // its index says: in an hour
+	keyOver(t, k, "over")
 	base := keyBase(t, k, "0")
-	keyRaw(t, client, "PEXPIRE", base, "3600000")
-	keyRaw(t, client, "PEXPIRE", dueKey(base), "3600000")
-	keyRaw(t, client, "SET", valueKey(base, "foreign"), "no deadline")
-	keyRaw(t, client, "LPUSH", valueKey(base, "list"), "no value")
-	keyRaw(t, client, "SET", "mr:key:{x/9999}:v:a", "not ours")
+	for _, key := range append(keysOfShard(base), kindKeys.recordKey("n/1")) {
+		keyRaw(t, client, "PEXPIRE", key, "3600000")
+	}
+	keyRaw(t, client, "HSET", shardValues(base), "foreign", "no deadline")
+	keyRaw(t, client, "SET", "mr:keys:{x", "not ours")
+	keyRaw(t, client, "HSET", "mr:keys:{empty}", "version", "2", "shards", "3")
+	keyRaw(t, client, "HSET", "mr:keys:{old}", "version", "1", "shards", "3")
 
 	repairAll(t, client)
 	count, err := k.Len(t.Context())
-	wantKey(t, "Len", count, n/4*3, err)
+	wantKey(t, "Len", count, n/3*2, err)
 	wantSlice(t, k.ReapJob(), millrace.Worked)
 	wantKey(t, "stored", keyStored(t, k, "over"), false, nil)
-	for i := range n {
-		name := fmt.Sprint(i)
-		key := valueKey(keyBase(t, k, name), name)
-		wantKey(t, "TTL of "+name, keyRaw(t, client, "PTTL", key), map[bool]string{true: "-2", false: "-1"}[i%4 == 1], nil)
-	}
-	for _, key := range []string{base, dueKey(base)} {
+	many, err := k.GetMany(t.Context(), "0", "1", "2", "3")
+	wantKey(t, "GetMany", len(many), 3, err)
+	for _, key := range append(keysOfShard(base), kindKeys.recordKey("n/1")) {
 		wantKey(t, "TTL of "+key, keyRaw(t, client, "PTTL", key), "-1", nil)
 	}
-	wantKey(t, "a text of others", keyRaw(t, client, "GET", valueKey(base, "foreign")), "no deadline", nil)
-	wantKey(t, "a list of others", keyRaw(t, client, "LLEN", valueKey(base, "list")), "1", nil)
+	wantKey(t, "a field of others", keyRaw(t, client, "HGET", shardValues(base), "foreign"), "no deadline", nil)
 }
 
-// TestKeyShardIsRepaired: with its record lost, a shard has its values yet.
-func TestKeyShardIsRepaired(t *testing.T) {
+// TestKeyShardIsFoundAgain: with its record lost, a shard has its values yet. They are
+// read, and the next write makes the record anew.
+func TestKeyShardIsFoundAgain(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
 	k := openKeysOn(t, client, "n", KeysConfig{Shards: 1})
@@ -88,11 +84,13 @@ func TestKeyShardIsRepaired(t *testing.T) {
 	keyOver(t, k, "over")
 	base := keyBase(t, k, "a")
 	keyRaw(t, client, "DEL", base, dueKey(base))
+	wantKey(t, "Get", getKey(t, k, "a"), "x", nil)
+	repairAll(t, client) // of what is no shard it repairs nothing
+	setKey(t, k, "b", "x", keyLong)
 	repairAll(t, client)
-	wantKey(t, "version", keyRaw(t, client, "HGET", base, "version"), "1", nil)
 	wantSlice(t, k.ReapJob(), millrace.Worked)
 	n, err := k.Len(t.Context())
-	wantKey(t, "Len", n, 1, err)
+	wantKey(t, "Len", n, 2, err)
 }
 
 // TestForeignKeyShards: what is no shard of this version is refused and left
@@ -104,13 +102,11 @@ func TestForeignKeyShards(t *testing.T) {
 		command []string
 		want    error
 	}{
-		{func(base string) string { return base }, []string{"SET", "", "text"}, ErrBroken},
-		{func(base string) string { return base }, []string{"HSET", "", "color", "red"}, ErrBroken},
-		{func(base string) string { return base }, []string{"HSET", "", "version", "2"}, ErrVersion},
-		{dueKey, []string{"SET", "", "text"}, ErrBroken},
-		{func(base string) string { return valueKey(base, "a") }, []string{"SET", "", "text"}, ErrBroken},
-		{func(base string) string { return valueKey(base, "a") }, []string{"SET", "", "0001700000000000"}, ErrBroken},
-		{func(base string) string { return valueKey(base, "a") }, []string{"LPUSH", "", "text"}, ErrBroken},
+		{func(base string) string { return base }, []string{"SET", "", "text"}, millrace.ErrBroken},
+		{func(base string) string { return base }, []string{"HSET", "", "color", "red"}, millrace.ErrBroken},
+		{func(base string) string { return base }, []string{"HSET", "", "version", "1"}, millrace.ErrVersion},
+		{dueKey, []string{"SET", "", "text"}, millrace.ErrBroken},
+		{shardValues, []string{"SET", "", "text"}, millrace.ErrBroken},
 	} {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			t.Parallel()
@@ -120,33 +116,55 @@ func TestForeignKeyShards(t *testing.T) {
 			c.command[1] = c.key(base)
 			keyRaw(t, client, c.command...)
 			before := keyRaw(t, client, "DUMP", c.command[1])
-			broken := c.command[1] == dueKey(base) // reading does not need the index
 			_, err := k.Set(ctx, "a", nil, keyLong, SetKeyConfig{})
 			wantKeyError(t, "Set", err, c.want)
-			if !broken {
+			if c.command[1] == base {
 				_, _, err = k.Get(ctx, "a")
 				wantKeyError(t, "Get", err, c.want)
 				_, err = k.TTL(ctx, "a")
 				wantKeyError(t, "TTL", err, c.want)
-			}
-			_, err = k.Expire(ctx, "a", keyLong)
-			wantKeyError(t, "Expire", err, c.want)
-			_, err = k.Delete(ctx, "a")
-			wantKeyError(t, "Delete", err, c.want)
-			if c.command[1] != valueKey(base, "a") {
+				_, err = k.Expire(ctx, "a", keyLong)
+				wantKeyError(t, "Expire", err, c.want)
+				_, err = k.Delete(ctx, "a")
+				wantKeyError(t, "Delete", err, c.want)
 				_, err = k.ReapJob().Slice(ctx)
 				wantKeyError(t, "reap", err, c.want)
 				_, err = k.Len(ctx)
 				wantKeyError(t, "Len", err, c.want)
+				wantKeyError(t, "DeleteNamespace", k.DeleteNamespace(ctx), c.want)
 			}
 			if after := keyRaw(t, client, "DUMP", c.command[1]); after != before {
 				t.Errorf("%q was changed", c.command)
 			}
-			for _, key := range keysOfKeys(base) {
+			for _, key := range keysOfShard(base) {
 				if key != c.command[1] && keyRaw(t, client, "EXISTS", key) == "1" {
 					t.Errorf("%s was created", key)
 				}
 			}
 		})
+	}
+}
+
+// TestKeyIndexOfAWrongType: a shard that has begun is refused, too, and nothing changed.
+func TestKeyIndexOfAWrongType(t *testing.T) {
+	t.Parallel()
+	for _, wrong := range []func(base string) string{dueKey, shardValues} {
+		k := openKeys(t, KeysConfig{Shards: 1})
+		client, ctx := k.space.run.Client, t.Context()
+		setKey(t, k, "a", "x", keyLong)
+		base := keyBase(t, k, "a")
+		keyRaw(t, client, "DEL", wrong(base))
+		keyRaw(t, client, "SET", wrong(base), "text")
+		before := keyRaw(t, client, "DUMP", dueKey(base)) + keyRaw(t, client, "DUMP", shardValues(base)) + keyRaw(t, client, "DUMP", base)
+		for what, call := range map[string]func() error{
+			"Set":    func() error { _, err := k.Set(ctx, "a", nil, keyLong, SetKeyConfig{}); return err },
+			"Expire": func() error { _, err := k.Expire(ctx, "a", keyLong); return err },
+			"Delete": func() error { _, err := k.Delete(ctx, "a"); return err },
+			"reap":   func() error { _, err := k.ReapJob().Slice(ctx); return err },
+		} {
+			wantKeyError(t, what, call(), millrace.ErrBroken)
+		}
+		after := keyRaw(t, client, "DUMP", dueKey(base)) + keyRaw(t, client, "DUMP", shardValues(base)) + keyRaw(t, client, "DUMP", base)
+		wantKey(t, "nothing is changed", after == before, true, nil)
 	}
 }

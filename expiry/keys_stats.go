@@ -2,11 +2,12 @@ package expiry
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/script"
 )
 
 // KeysStats is what a namespace of values holds.
@@ -36,43 +37,33 @@ func (k *Keys) Len(ctx context.Context) (int, error) {
 }
 
 // Stats looks at all shards at the same time and changes nothing. With an error it
-// returns what the others say. Errors: [ErrBroken], [ErrVersion].
+// returns what the others say. Errors: millrace.ErrBroken, millrace.ErrVersion.
 func (k *Keys) Stats(ctx context.Context) (KeysStats, error) {
 	s := KeysStats{Name: k.space.name}
-	bases, err := k.space.bases(ctx)
-	if err != nil {
-		return s, err
-	}
-	s.Shards = len(bases)
 	var mu sync.Mutex
-	err = atOnce(bases, func(base string) error {
-		reply, err := k.space.call(ctx, k.scripts.stats, base)
+	shards, err := k.space.each(ctx, func(base string, shards int) error {
+		reply, err := k.space.ask(ctx, nil, "key_stats", base, shards)
 		if err != nil {
 			return err
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		return s.add(reply)
+		s.add(reply)
+		return reply.Err()
 	})
+	s.Shards = shards
 	return s, err
 }
 
 // add adds what the script answers for one shard.
-func (s *KeysStats) add(reply rueidis.RedisMessage) error {
-	n, err := reply.AsIntSlice()
-	if err != nil {
-		return err
-	}
-	if len(n) != 7 {
-		return fmt.Errorf("expiry.key_stats answered %d numbers", len(n))
-	}
-	s.Keys += int(n[1])
-	s.Overdue += int(n[2])
-	s.OldestOverdue = max(s.OldestOverdue, time.Duration(n[0]-n[3])*time.Millisecond)
-	s.Counters.Set += n[4]
-	s.Counters.Deleted += n[5]
-	s.Counters.Reaped += n[6]
-	return nil
+func (s *KeysStats) add(r *script.Reply) {
+	now := r.Int()
+	s.Keys += int(r.Int())
+	s.Overdue += int(r.Int())
+	s.OldestOverdue = max(s.OldestOverdue, time.Duration(now-r.Int())*time.Millisecond)
+	s.Counters.Set += r.Int()
+	s.Counters.Deleted += r.Int()
+	s.Counters.Reaped += r.Int()
 }
 
 // ListKeys returns the names of the namespaces of deterministic values that are

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
-	script "github.com/millrace/millrace/internal/oldscript"
+	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
 // TestKeyRepliesAreLost loses the reply of each call after the server did the
@@ -19,11 +19,7 @@ func TestKeyRepliesAreLost(t *testing.T) {
 	t.Parallel()
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())
 	k := openKeysOn(t, proxy.Client(t), redistest.Name(t), KeysConfig{Shards: 1})
-	for _, one := range []*script.Script{
-		k.scripts.claim, k.scripts.set, k.scripts.get, k.scripts.ttl, k.scripts.expire, k.scripts.delete, k.scripts.reap, k.scripts.stats,
-	} {
-		keyRaw(t, k.space.run.Client, "SCRIPT", "LOAD", one.Source())
-	}
+	scripttest.Load(t, k.space.run.Client, library)
 	ctx := t.Context()
 	for i, step := range []struct {
 		what string
@@ -96,7 +92,6 @@ func TestCancelledKeyCallsReturn(t *testing.T) {
 	setKey(t, k, "a", "x", keyLong)
 	server.Pause()
 	defer server.Resume()
-	repair := RepairKeysJob(k.space.run.Client)
 	for name, call := range map[string]func(context.Context) error{
 		"OpenKeys": func(ctx context.Context) error {
 			_, err := OpenKeys(ctx, k.space.run.Client, "m", KeysConfig{})
@@ -110,7 +105,10 @@ func TestCancelledKeyCallsReturn(t *testing.T) {
 		"Delete":  func(ctx context.Context) error { _, err := k.Delete(ctx, "a"); return err },
 		"Stats":   func(ctx context.Context) error { _, err := k.Stats(ctx); return err },
 		"reap":    func(ctx context.Context) error { _, err := k.ReapJob().Slice(ctx); return err },
-		"repair":  func(ctx context.Context) error { _, err := repair.Slice(ctx); return err },
+		"repair": func(ctx context.Context) error {
+			_, err := RepairKeysJob(k.space.run.Client).Slice(ctx)
+			return err
+		},
 	} {
 		best := time.Hour
 		for range 3 {

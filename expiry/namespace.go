@@ -2,18 +2,21 @@ package expiry
 
 import (
 	"context"
+	"errors"
 	"hash/crc32"
+	"iter"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	script "github.com/millrace/millrace/internal/oldscript"
 	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/script"
 )
 
 const (
@@ -76,102 +79,217 @@ func (k kind) shardKey(name string, shard int) string {
 	return string(k) + name + "/" + strconv.Itoa(shard) + "}"
 }
 
-// shardOf takes a base key, or another key of a shard, apart. It reports false
-// for any other key.
-func (k kind) shardOf(key string) (name string, shard int, ok bool) {
-	tag, ok := strings.CutPrefix(key, string(k))
-	tag, _, end := strings.Cut(tag, "}")
-	slash := strings.LastIndexByte(tag, '/')
-	if !ok || !end || slash < 0 {
-		return "", 0, false
+// begin is the script with which a shard of the kind begins.
+func (k kind) begin() string {
+	if k == kindKeys {
+		return "key_begin"
 	}
-	shard, err := strconv.Atoi(tag[slash+1:])
-	name = tag[:slash]
-	return name, shard, err == nil && shard >= 0 && shard < MaxShards && checkName("namespace", name) == nil
+	return "hash_begin"
 }
 
 // namespace is a name and its fixed number of shards. The first write stores how
-// many there are; from then on that holds for everybody.
+// many there are; from then on that holds for everybody, and each shard says it again,
+// so that nobody goes by a number from before the namespace was lost.
 type namespace struct {
 	kind  kind
 	name  string
 	want  int // shards, if the namespace is new
 	run   script.Runner
-	claim *script.Script
 	entry registry.Entry
 
-	mu     sync.Mutex
-	shards int // as stored; 0 while it is not known
+	known atomic.Int64 // how many shards there are, as last read; 0 while it is not known
 }
 
-// shardOf returns the base key of the shard that a hash or key lies in: the CRC-32
-// (IEEE) of its name, modulo the number of shards. A namespace that does not
-// exist is created if create is set; otherwise ok is false.
-func (n *namespace) shardOf(ctx context.Context, member string, create bool) (base string, ok bool, err error) {
-	shards, err := n.count(ctx, create)
-	if err != nil || shards == 0 {
-		return "", false, err
-	}
-	if create {
-		n.entry.Touch()
-	}
-	return n.kind.shardKey(n.name, int(crc32.ChecksumIEEE([]byte(member))%uint32(shards))), true, nil
+func newNamespace(client rueidis.Client, k kind, name string, want int, hooks []millrace.Hook) *namespace {
+	return &namespace{kind: k, name: name, want: want, run: script.Runner{
+		Client: client, Scripts: library, Hooks: hooks, Errors: scriptErrors,
+	}}
 }
 
-// count returns how many shards there are, 0 for a namespace that does not exist.
+// count returns how many shards there are, 0 for a namespace that does not exist. It
+// is created if create is set.
 func (n *namespace) count(ctx context.Context, create bool) (int, error) {
-	n.mu.Lock()
-	known := n.shards
-	n.mu.Unlock()
-	if known > 0 {
-		return known, nil
+	if known := n.known.Load(); known > 0 {
+		return int(known), nil
 	}
+	return n.recount(ctx, create)
+}
+
+// recount is count by what the record says now.
+func (n *namespace) recount(ctx context.Context, create bool) (int, error) {
 	want := 0
 	if create {
 		want = n.want
 	}
-	reply, err := n.run.Run(ctx, n.claim, n.kind.recordKey(n.name), strconv.Itoa(want))
+	reply, err := n.run.Run(ctx, "claim", n.kind.recordKey(n.name), strconv.Itoa(want))
 	if err != nil {
-		return 0, named(err)
+		return 0, err
 	}
-	stored, err := reply.AsInt64()
+	shards := reply.Int()
+	if err := reply.Err(); err != nil {
+		return 0, err
+	}
+	n.known.Store(shards)
+	return int(shards), nil
+}
+
+// base returns the base key of the shard that a hash or key lies in: the CRC-32 (IEEE)
+// of its name, modulo the number of shards.
+func (n *namespace) base(member string, shards int) string {
+	return n.kind.shardKey(n.name, int(crc32.ChecksumIEEE([]byte(member))%uint32(shards)))
+}
+
+// read runs a script that takes no lane on the shard of a member. The reply is nil if
+// there is nothing to run it on.
+func (n *namespace) read(ctx context.Context, name, member string, args ...string) (*script.Reply, error) {
+	return n.call(ctx, nil, false, name, member, args)
+}
+
+// write runs a script that takes effect once on the shard of a member, which it creates
+// if create is set. Otherwise the reply is nil if there is nothing to run it on.
+func (n *namespace) write(ctx context.Context, create bool, name, member string, args ...string) (*script.Reply, error) {
+	request := n.run.Request(ctx)
+	defer request.Done()
+	return n.call(ctx, request, create, name, member, args)
+}
+
+// maxRecounts is how often one call may find that the namespace has begun anew.
+const maxRecounts = 3
+
+// call runs a script on the shard of a member, under a request or nil.
+func (n *namespace) call(ctx context.Context, request *reqid.Request, create bool, name, member string, args []string) (*script.Reply, error) {
+	shards, err := n.count(ctx, create)
+	if err == nil && create {
+		n.entry.Touch()
+	}
+	for recounts := 0; err == nil && shards > 0; recounts++ {
+		base := n.base(member, shards)
+		reply, err := n.ask(ctx, request, name, base, shards, args...)
+		missing, other := errors.Is(err, errNoShard), errors.Is(err, errShards)
+		switch {
+		case err == nil && reply.None():
+			return nil, nil
+		case !missing && !other:
+			return reply, err
+		case recounts == maxRecounts:
+			return nil, millrace.ErrBroken.With(err)
+		}
+		known := shards
+		if shards, err = n.recount(ctx, create); err != nil {
+			return nil, err
+		}
+		switch {
+		case shards != known: // what was known is from before
+		case other:
+			return nil, millrace.ErrBroken.Saying("the shard %s is not one of %d", base, shards)
+		case !create:
+			return nil, nil
+		default:
+			_, err := n.ask(ctx, nil, n.kind.begin(), base, shards)
+			if err != nil && !errors.Is(err, errShards) {
+				return nil, err
+			}
+		}
+	}
+	return nil, err
+}
+
+// ask runs a script on a shard of so many.
+func (n *namespace) ask(ctx context.Context, request *reqid.Request, name, base string, shards int, args ...string) (*script.Reply, error) {
+	args = append([]string{strconv.Itoa(shards)}, args...)
+	if request == nil {
+		return n.run.Run(ctx, name, base, args...)
+	}
+	return n.run.RunRequest(ctx, request, name, base, args...)
+}
+
+// each calls do for all shards at the same time, by what the record says now, and
+// returns how many there are. A shard in which nothing was stored is no error.
+func (n *namespace) each(ctx context.Context, do func(base string, shards int) error) (int, error) {
+	shards, err := n.recount(ctx, false)
 	if err != nil {
-		return 0, ErrBroken.With(err)
+		return 0, err
 	}
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.shards = int(stored)
-	return n.shards, nil
+	failed := make([]error, shards)
+	var running sync.WaitGroup
+	for i := range failed {
+		running.Go(func() {
+			err := do(n.kind.shardKey(n.name, i), shards)
+			switch {
+			case errors.Is(err, errShards):
+				failed[i] = millrace.ErrBroken.With(err)
+			case !errors.Is(err, errNoShard):
+				failed[i] = err
+			}
+		})
+	}
+	running.Wait()
+	return shards, errors.Join(failed...)
 }
 
-// bases returns the base keys of all shards, none for a namespace that does not
-// exist.
-func (n *namespace) bases(ctx context.Context) ([]string, error) {
-	shards, err := n.count(ctx, false)
-	list := make([]string, shards)
-	for i := range list {
-		list[i] = n.kind.shardKey(n.name, i)
+// forget removes the record of a namespace whose shards are gone.
+func (n *namespace) forget(ctx context.Context) error {
+	c := n.run.Client
+	n.known.Store(0)
+	if err := n.run.Retry.Do(ctx, func(int) error {
+		_, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
+			return c.Do(ctx, c.B().Unlink().Key(n.kind.recordKey(n.name)).Build()).AsInt64()
+		})
+		return err
+	}); err != nil {
+		return err
 	}
-	return list, err
+	n.entry.Leave(ctx)
+	return nil
 }
 
-// call runs a script on a shard and names the errors that scripts answer with.
-func (n *namespace) call(ctx context.Context, s *script.Script, base string, args ...string) (rueidis.RedisMessage, error) {
-	reply, err := n.run.Run(ctx, s, base, args...)
-	return reply, named(err)
+// indexPage is about how many names a page of an index has.
+const indexPage = 100
+
+// names goes through the names in the indexes of all shards.
+func (n *namespace) names(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		shards, err := n.recount(ctx, false)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for i := range shards {
+			for cursor := uint64(0); ; {
+				page, next, err := n.index(ctx, n.kind.shardKey(n.name, i), cursor)
+				if err != nil {
+					yield("", err)
+					return
+				}
+				for _, name := range page {
+					if !yield(name, nil) {
+						return
+					}
+				}
+				if cursor = next; cursor == 0 {
+					break
+				}
+			}
+		}
+	}
 }
 
-// named gives the errors that Redis answers with the names of this package.
-func named(err error) error {
-	switch {
-	case retry.Code(err, "EXPIRYVERSION"):
-		return ErrVersion.With(err)
-	case retry.Code(err, "EXPIRYNUMBER"):
-		return ErrNotNumber.With(err)
-	case retry.Code(err, "EXPIRYBROKEN"), retry.Code(err, "WRONGTYPE"):
-		return ErrBroken.With(err)
-	}
-	return err
+// index brings a page of the names in the index of a shard, and the cursor of the next.
+func (n *namespace) index(ctx context.Context, base string, cursor uint64) (names []string, next uint64, err error) {
+	c := n.run.Client
+	err = n.run.Retry.Do(ctx, func(int) error {
+		page, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.ScanEntry, error) {
+			return c.Do(ctx, c.B().Zscan().Key(base+":due").Cursor(cursor).Count(indexPage).Build()).AsScanEntry()
+		})
+		names, next = names[:0], page.Cursor
+		for i := 0; i < len(page.Elements); i += 2 {
+			if name := page.Elements[i]; name != "" { // which is the placeholder
+				names = append(names, name)
+			}
+		}
+		return err
+	})
+	return names, next, n.run.Name(err)
 }
 
 // CheckNamespace returns the [ErrName] with which that name of a namespace is

@@ -65,7 +65,7 @@ func TestHashesUnderASeed(t *testing.T) {
 // TestKeysUnderASeed is the same of deterministic values.
 func TestKeysUnderASeed(t *testing.T) {
 	t.Parallel()
-	many := make([]string, 10*namesPerCall) // on several shards, in more than one part
+	many := make([]string, 10*keysPerCall) // on several shards, in more than one part
 	for i := range many {
 		many[i] = fmt.Sprint("k", i)
 	}

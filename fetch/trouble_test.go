@@ -279,6 +279,12 @@ func TestLostReplies(t *testing.T) {
 	want(t, c, "first", &source{value: "v"}, "v", Miss, nil)
 	want(t, c, "first", &source{}, "v", Hit, nil) // now the server knows all scripts
 	const calls = 5                               // look, lease, look again, store, release
+	for i := range calls {                        // and their shards have begun
+		want(t, c, fmt.Sprint("k", i), &source{value: "v"}, "v", Miss, nil)
+		if err := c.Forget(t.Context(), fmt.Sprint("k", i)); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for i := range calls {
 		seen := 0
 		fault := proxy.DropReply(func(cmd []string) bool {

@@ -4,18 +4,9 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/binary"
 	"sync/atomic"
 )
-
-// Fragment is put in front of scripts that replay answers.
-//
-//go:embed reqid.lua
-var Fragment string
-
-// New returns a request id that nobody else has: 26 letters and digits.
-func New() string { return rand.Text() }
 
 // With returns a context under which [Next] derives its ids from a seed. Whoever
 // asks again, in whichever process, under a context of the same seed and with the
@@ -39,14 +30,14 @@ func With(ctx context.Context, seed string) context.Context {
 func Seeded(ctx context.Context) bool { return sourceOf(ctx) != nil }
 
 // Next returns the next request id of ctx's seed: the first, the second and so on
-// of that context. Without a seed it is New. It is safe for concurrent use, but
+// of that context. Without a seed it is one that nobody else has. It is safe for concurrent use, but
 // calls get the ids in the order in which they come: a repeat gets the same ones
 // only if the order is the same, as that of calls made one after the other is.
 func Next(ctx context.Context) string {
 	if s := sourceOf(ctx); s != nil {
 		return s.id(s.drawn.Add(1))
 	}
-	return New()
+	return rand.Text()
 }
 
 // source is what ids are derived from.
@@ -63,7 +54,7 @@ func sourceOf(ctx context.Context) *source {
 	return s
 }
 
-// alphabet is that of New.
+// alphabet is that of ids.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 // id returns the id of that number: 130 bits of a SHA-256.

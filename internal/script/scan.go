@@ -46,3 +46,19 @@ func scanNode(ctx context.Context, node rueidis.Client, match string, yield func
 		}
 	}
 }
+
+// isMaster reports whether a node takes writes. A server that does not know its
+// role, like miniredis, is alone and a master.
+func isMaster(ctx context.Context, node rueidis.Client) (bool, error) {
+	role, err := Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisMessage, error) {
+		return node.Do(ctx, node.B().Role().Build()).ToArray()
+	})
+	if _, refused := rueidis.IsRedisErr(err); refused {
+		return true, nil
+	}
+	if err != nil || len(role) == 0 {
+		return false, err
+	}
+	text, err := role[0].ToString()
+	return text == "master", err
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/server/api"
 	"github.com/millrace/millrace/server/document"
@@ -234,8 +235,18 @@ func TestOneDeadline(t *testing.T) {
 		}
 		return ctx
 	})}})
+	client := redistest.Shared(t).Client(t)
 	path := "/v1/queues/" + redistest.Name(t) + "/messages"
-	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "") // opens what there is
+	redistest.Eventually(t, "all that there is has begun", func() bool {
+		s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
+		for shard := range expiry.ShardsDefault {
+			n, err := client.Do(t.Context(), client.B().Exists().Key(fmt.Sprintf("mr:key:{http/%d}", shard)).Build()).AsInt64()
+			if err != nil || n == 0 {
+				return false
+			}
+		}
+		return true
+	})
 	known = true
 	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
 	close(answered)
@@ -380,8 +391,16 @@ func TestFailureIsNotKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Eventually(t, "the mark is removed", func() bool { // and not only hidden, when its time is over
-		marks, err := client.Do(t.Context(), client.B().Keys().Pattern("*{http*:v:*").Build()).AsStrSlice()
-		return err == nil && len(marks) == 0
+		shards, err := client.Do(t.Context(), client.B().Keys().Pattern("*{http*:values").Build()).AsStrSlice()
+		marks := int64(-len(shards)) // the placeholders
+		for _, values := range shards {
+			n, err := client.Do(t.Context(), client.B().Hlen().Key(values).Build()).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			marks += n
+		}
+		return err == nil && len(shards) > 0 && marks == 0
 	})
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")

@@ -220,7 +220,7 @@ func TestTroubles(t *testing.T) {
 	do("HSET", "mr:steal:{totals}", "version", "99")
 	v := must(s.look(t.Context()))(t)
 	wantTroubles := []Trouble{
-		{Ick, "docs", millrace.ErrVersion}, {Keys, "answers", expiry.ErrVersion}, {Queue, "orders", millrace.ErrVersion}, {Steal, "", millrace.ErrVersion},
+		{Ick, "docs", millrace.ErrVersion}, {Keys, "answers", millrace.ErrVersion}, {Queue, "orders", millrace.ErrVersion}, {Steal, "", millrace.ErrVersion},
 	}
 	if diff := cmp.Diff(wantTroubles, v.Troubles, cmp.Comparer(sameError)); diff != "" {
 		t.Errorf("troubles (-want +got):\n%s", diff)

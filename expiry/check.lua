@@ -1,0 +1,22 @@
+-- fragment check: whether a shard is one of this version, of so many
+--
+-- The record of a namespace says how many shards it has, and each shard says it, too.
+-- A caller that knows another number has it from before the namespace was lost and
+-- began anew, and would look into the wrong shard. It reads the record again.
+--
+-- Needs    nothing
+-- Touches  K
+-- Gives    refusal(): the error with which the call is refused, nil for none; the first
+--          argument of the call is the number of shards
+local function refusal()
+  local found = redis.call('HMGET', K, 'version', 'shards')
+  if found[1] and found[1] ~= '2' then
+    return redis.error_reply('VERSION ' .. found[1])
+  elseif not found[1] and redis.call('EXISTS', K) == 1 then
+    return redis.error_reply('BROKEN the version is missing')
+  elseif not found[2] then
+    return redis.error_reply('NOSHARD nothing was stored in this shard')
+  elseif found[2] ~= ARGV[1] then
+    return redis.error_reply('SHARDS the shard is one of ' .. found[2])
+  end
+end

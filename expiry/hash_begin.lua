@@ -1,0 +1,15 @@
+-- expiry.hash_begin(K) shards -> 1
+--
+-- Begins a shard of hashes. All keys that a shard has are there from now on until it is
+-- deleted, some with a placeholder: a Redis Cluster does not run scripts on a key that
+-- is missing while its slot moves. The hashes themselves come and go.
+--
+-- Needs    begin
+-- Touches  K, due, lanes:0, lanes:1
+-- Makes    K hash version 2, due zset, lanes:0 hash, lanes:1 hash
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- Reply    1
+-- Cost     O(1)
+-- Repeat   harmless: it states what is so
+return begin()

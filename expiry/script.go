@@ -1,0 +1,39 @@
+package expiry
+
+import (
+	"embed"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
+)
+
+//go:embed *.lua
+var folder embed.FS
+
+// library holds the scripts of hashes and of values, and of their namespaces.
+var library = script.Load(folder, "K:")
+
+var (
+	// errNoShard means that nothing was stored in a shard so far.
+	errNoShard = &millrace.Error{Code: "no_shard"}
+
+	// errShards means that a shard is one of another number than the caller knows.
+	errShards = &millrace.Error{Code: "other_shards"}
+
+	// errTooMany means that a hash has more fields than GetAll brings.
+	errTooMany = tooMany()
+)
+
+func tooMany() *millrace.Error {
+	err := millrace.ErrTooLarge.Saying("the hash has more than %d fields", maxAll)
+	err.Hint = "Use Scan, which brings them in pages."
+	return err
+}
+
+// scriptErrors are the names of what only these scripts answer with.
+var scriptErrors = map[string]*millrace.Error{
+	"NOSHARD": errNoShard,
+	"SHARDS":  errShards,
+	"NUMBER":  ErrNotNumber,
+	"TOOMANY": errTooMany,
+}
