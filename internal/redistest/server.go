@@ -133,12 +133,14 @@ func (s *Server) Client(t testing.TB, changes ...func(*rueidis.ClientOption)) ru
 	return c
 }
 
-// newClient makes a client with buffers that suit a test.
+// newClient makes a client with buffers that suit a test, and room for 128 commands on
+// their way on each connection.
 func newClient(t testing.TB, opt rueidis.ClientOption, changes []func(*rueidis.ClientOption)) rueidis.Client {
 	t.Helper()
 	opt.DisableCache = true
 	opt.ReadBufferEachConn = 1 << 16
 	opt.WriteBufferEachConn = 1 << 16
+	opt.RingScaleEachConn = 7
 	for _, change := range changes {
 		change(&opt)
 	}
