@@ -64,10 +64,39 @@ func TestTouchOnce(t *testing.T) {
 		for range 100 {
 			e.Touch()
 		}
+		Settle(t.Context(), client)
 	}
-	Settle(t.Context(), client)
 	if got := server.Info("commandstats")["cmdstat_hset"]; !strings.HasPrefix(got, "calls=1,") {
 		t.Errorf("HSET: %s, want one call", got)
+	}
+}
+
+// TestLeave: what was deleted is not entered any more, also if it was about to be, and is
+// when it begins anew.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	e := entry(client, "a")
+	for range 2 {
+		settled(t, client, e)
+		if all := registered(t, client); len(all) != 1 {
+			t.Errorf("%v is entered, want the structure", all)
+		}
+		e.Leave(t.Context())
+		if all := registered(t, client); len(all) != 0 {
+			t.Errorf("%v is entered, want nothing", all)
+		}
+	}
+	must(t, client, "CONFIG", "SET", "maxmemory", "1")
+	settled(t, client, e) // and so it will be tried again
+	e.Leave(t.Context())
+	b := Of(client).structures
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for shard, p := range b.shards {
+		if len(p.fresh)+len(p.ready) > 0 {
+			t.Errorf("shard %d is about to enter what was deleted", shard)
+		}
 	}
 }
 
