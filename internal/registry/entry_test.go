@@ -104,7 +104,7 @@ func TestLeave(t *testing.T) {
 func TestFlushHeals(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
-	b := newBook(client, Shards, 50*time.Millisecond, "", hset)
+	b := newBook(client, parts, 50*time.Millisecond, "", hset)
 	used, unused := &Entry{book: b, member: "queue used"}, &Entry{book: b, member: "queue unused"}
 	used.Touch()
 	unused.Touch()
@@ -127,14 +127,14 @@ func TestDenied(t *testing.T) {
 	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "pw" })
 	var logged bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&logged, nil))
-	b := newBook(client, Shards, 20*time.Millisecond, "not entered", hset)
+	b := newBook(client, parts, 20*time.Millisecond, "not entered", hset)
 	b.logger.Store(logger)
 	for period := b.generation.Load(); b.generation.Load() < period+3; {
 		e := &Entry{book: b, member: "queue " + strconv.Itoa(int(b.generation.Load()))}
 		e.Touch()
 		runtime.Gosched()
 	}
-	for shard := range Shards {
+	for shard := range parts {
 		b.settle(t.Context(), shard)
 	}
 	if got := strings.Count(logged.String(), "not entered"); got != 1 {
@@ -170,7 +170,7 @@ func TestSilentServer(t *testing.T) {
 	client := server.Client(t)
 	must(t, client, "PING")
 	server.Pause()
-	b := newBook(client, Shards, Period, "", hset)
+	b := newBook(client, parts, entryPeriod, "", hset)
 	before, began := runtime.NumGoroutine(), time.Now()
 	for i := range 20_000 {
 		e := &Entry{book: b, member: "queue " + strconv.Itoa(i)}
@@ -192,7 +192,7 @@ func TestBounds(t *testing.T) {
 	server := own(t)
 	client := server.Client(t)
 	server.Pause()
-	b := newBook(client, 1, Period, "", hset)
+	b := newBook(client, 1, entryPeriod, "", hset)
 	for i := range maxEntered + maxWaiting {
 		b.enter("queue "+strconv.Itoa(i), 1)
 	}
@@ -304,11 +304,11 @@ func TestListWithoutAServer(t *testing.T) {
 // TestKeys: each kind's key is found, and nothing else is.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	for _, kind := range Kinds() {
+	for _, kind := range kinds() {
 		for _, name := range []string{"a", "a b", "a/b", "a:b"} {
 			for _, key := range kind.keys(name) {
-				if k, n, ok := Find(key); k != kind || n != name || !ok {
-					t.Errorf("Find(%q) = %s, %q, %v, want %s, %q", key, k, n, ok, kind, name)
+				if k, n, ok := find(key); k != kind || n != name || !ok {
+					t.Errorf("find(%q) = %s, %q, %v, want %s, %q", key, k, n, ok, kind, name)
 				}
 			}
 		}
@@ -317,12 +317,12 @@ func TestKeys(t *testing.T) {
 		"", "a", "mr:queue:{a", "mr:queue:{a}:due", "mr:queue:{}", "mr:queue:{a{b}", "mr:hash:{a/1}", "/ick/{}/pset", "a/ick/{b}/pset",
 		"a/ick/{a}/req", "}/meta", "/ick/{a}/pset", "mr:registry:{1}",
 	} {
-		if k, n, ok := Find(key); ok {
-			t.Errorf("Find(%q) = %s, %q, want nothing", key, k, n)
+		if k, n, ok := find(key); ok {
+			t.Errorf("find(%q) = %s, %q, want nothing", key, k, n)
 		}
 	}
 	for text, want := range map[string]int{"queue orders": 5, "ick documents": 6, "tracker tasks": 8} {
-		if got := shardOf(text, Shards); got != want {
+		if got := shardOf(text, parts); got != want {
 			t.Errorf("%q is in shard %d, want %d, as docs/WIRE.md says", text, got, want)
 		}
 	}

@@ -82,7 +82,7 @@ func TestSilentNode(t *testing.T) {
 	var there []string // whose entry and whose key are elsewhere
 	inRegistry := 0
 	for _, name := range names {
-		if cluster.MasterOf(key(shardOf(field(Queue, name), Shards))) == silent {
+		if cluster.MasterOf(key(shardOf(field(Queue, name), parts))) == silent {
 			continue
 		}
 		inRegistry++
@@ -136,7 +136,7 @@ func TestPartThatFails(t *testing.T) {
 	must(t, client, "RENAME", key(3)+"x", key(3))
 	elsewhere := 0
 	for _, name := range names {
-		if shardOf(field(Queue, name), Shards) != 3 {
+		if shardOf(field(Queue, name), parts) != 3 {
 			elsewhere++
 		}
 	}
