@@ -279,6 +279,18 @@ func TestReapWithASilentNode(t *testing.T) {
 		}
 		return true
 	})
+	redistest.Eventually(t, "nothing is left of them in the index", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+		defer cancel()
+		_, _ = job.Slice(ctx)
+		for _, name := range there {
+			c := l.run.Client
+			if err := c.Do(t.Context(), c.B().Zscore().Key(indexKey(name)).Member(name).Build()).Error(); !rueidis.IsRedisNil(err) {
+				return false
+			}
+		}
+		return true
+	})
 	found := 0
 	var failed error
 	for _, err := range List(t.Context(), l.run.Client) {

@@ -183,6 +183,7 @@ func TestFullServer(t *testing.T) {
 	lease := acquire(t, l, "x", long)
 	acquire(t, l, "left", long)
 	abandon(t, l, "left")
+	due(t, l, "x")
 	full("1")
 	_, err := l.Acquire(t.Context(), "y", long, Options{})
 	wantError(t, err, millrace.ErrFull)
@@ -202,6 +203,9 @@ func TestFullServer(t *testing.T) {
 	}
 	if _, ok := score(t, l, "left"); ok {
 		t.Error("what is reaped on a full server stays in the index")
+	}
+	if left, ok := score(t, l, "x"); !ok || left < long {
+		t.Errorf("what is held on a full server is looked at in %v (%v), want after its deadline", left, ok)
 	}
 	if _, err := l.Acquire(t.Context(), "x", long, Options{Wait: time.Millisecond}); !errors.Is(err, ErrHeld) {
 		t.Errorf("Acquire of one who waits = %v, want ErrHeld", err)

@@ -27,9 +27,9 @@ func Adopt(ctx context.Context, client rueidis.Client, keys []string) Adopted {
 	var cmds rueidis.Commands
 	var leases []string
 	for _, k := range keys {
-		if kind, name, ok := Find(k); ok {
+		if kind, name, ok := find(k); ok {
 			f := field(kind, name)
-			cmds = append(cmds, client.B().Hsetnx().Key(key(shardOf(f, Shards))).Field(f).Value(millis(now)).Build())
+			cmds = append(cmds, client.B().Hsetnx().Key(key(shardOf(f, parts))).Field(f).Value(millis(now)).Build())
 		}
 		if name, ok := strings.CutPrefix(k, leasePrefix); ok && strings.HasSuffix(name, "}") {
 			leases = append(leases, strings.TrimSuffix(name, "}"))

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Period is how often a process enters a structure that it uses, less up to an eighth.
-const Period = 5 * time.Minute
+// entryPeriod is how often a process enters a structure that it uses, less up to an eighth.
+const entryPeriod = 5 * time.Minute
 
 // Registrar enters what one client is used for. It is safe for concurrent use.
 type Registrar struct {
@@ -60,7 +60,7 @@ func Of(client rueidis.Client) *Registrar {
 
 func newRegistrar(client rueidis.Client) *Registrar {
 	return &Registrar{
-		structures: newBook(client, Shards, Period,
+		structures: newBook(client, parts, entryPeriod,
 			"structures cannot be entered in the registry, so that lists and upkeep may not find them: allow HSET of mr:registry:*", hset),
 		leases: newBook(client, DueShards, duePeriod,
 			"leases cannot be entered in their index, so that lists and upkeep may not find them: allow ZADD to mr:leases:*", zadd),

@@ -64,10 +64,39 @@ func TestTouchOnce(t *testing.T) {
 		for range 100 {
 			e.Touch()
 		}
+		Settle(t.Context(), client)
 	}
-	Settle(t.Context(), client)
 	if got := server.Info("commandstats")["cmdstat_hset"]; !strings.HasPrefix(got, "calls=1,") {
 		t.Errorf("HSET: %s, want one call", got)
+	}
+}
+
+// TestLeave: what was deleted is not entered any more, also if it was about to be, and is
+// when it begins anew.
+func TestLeave(t *testing.T) {
+	t.Parallel()
+	client := own(t).Client(t)
+	e := entry(client, "a")
+	for range 2 {
+		settled(t, client, e)
+		if all := registered(t, client); len(all) != 1 {
+			t.Errorf("%v is entered, want the structure", all)
+		}
+		e.Leave(t.Context())
+		if all := registered(t, client); len(all) != 0 {
+			t.Errorf("%v is entered, want nothing", all)
+		}
+	}
+	must(t, client, "CONFIG", "SET", "maxmemory", "1")
+	settled(t, client, e) // and so it will be tried again
+	e.Leave(t.Context())
+	b := Of(client).structures
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for shard, p := range b.shards {
+		if len(p.fresh)+len(p.ready) > 0 {
+			t.Errorf("shard %d is about to enter what was deleted", shard)
+		}
 	}
 }
 
@@ -75,7 +104,7 @@ func TestTouchOnce(t *testing.T) {
 func TestFlushHeals(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
-	b := newBook(client, Shards, 50*time.Millisecond, "", hset)
+	b := newBook(client, parts, 50*time.Millisecond, "", hset)
 	used, unused := &Entry{book: b, member: "queue used"}, &Entry{book: b, member: "queue unused"}
 	used.Touch()
 	unused.Touch()
@@ -98,14 +127,14 @@ func TestDenied(t *testing.T) {
 	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "pw" })
 	var logged bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&logged, nil))
-	b := newBook(client, Shards, 20*time.Millisecond, "not entered", hset)
+	b := newBook(client, parts, 20*time.Millisecond, "not entered", hset)
 	b.logger.Store(logger)
 	for period := b.generation.Load(); b.generation.Load() < period+3; {
 		e := &Entry{book: b, member: "queue " + strconv.Itoa(int(b.generation.Load()))}
 		e.Touch()
 		runtime.Gosched()
 	}
-	for shard := range Shards {
+	for shard := range parts {
 		b.settle(t.Context(), shard)
 	}
 	if got := strings.Count(logged.String(), "not entered"); got != 1 {
@@ -141,7 +170,7 @@ func TestSilentServer(t *testing.T) {
 	client := server.Client(t)
 	must(t, client, "PING")
 	server.Pause()
-	b := newBook(client, Shards, Period, "", hset)
+	b := newBook(client, parts, entryPeriod, "", hset)
 	before, began := runtime.NumGoroutine(), time.Now()
 	for i := range 20_000 {
 		e := &Entry{book: b, member: "queue " + strconv.Itoa(i)}
@@ -163,7 +192,7 @@ func TestBounds(t *testing.T) {
 	server := own(t)
 	client := server.Client(t)
 	server.Pause()
-	b := newBook(client, 1, Period, "", hset)
+	b := newBook(client, 1, entryPeriod, "", hset)
 	for i := range maxEntered + maxWaiting {
 		b.enter("queue "+strconv.Itoa(i), 1)
 	}
@@ -275,11 +304,11 @@ func TestListWithoutAServer(t *testing.T) {
 // TestKeys: each kind's key is found, and nothing else is.
 func TestKeys(t *testing.T) {
 	t.Parallel()
-	for _, kind := range Kinds() {
+	for _, kind := range kinds() {
 		for _, name := range []string{"a", "a b", "a/b", "a:b"} {
 			for _, key := range kind.keys(name) {
-				if k, n, ok := Find(key); k != kind || n != name || !ok {
-					t.Errorf("Find(%q) = %s, %q, %v, want %s, %q", key, k, n, ok, kind, name)
+				if k, n, ok := find(key); k != kind || n != name || !ok {
+					t.Errorf("find(%q) = %s, %q, %v, want %s, %q", key, k, n, ok, kind, name)
 				}
 			}
 		}
@@ -288,12 +317,12 @@ func TestKeys(t *testing.T) {
 		"", "a", "mr:queue:{a", "mr:queue:{a}:due", "mr:queue:{}", "mr:queue:{a{b}", "mr:hash:{a/1}", "/ick/{}/pset", "a/ick/{b}/pset",
 		"a/ick/{a}/req", "}/meta", "/ick/{a}/pset", "mr:registry:{1}",
 	} {
-		if k, n, ok := Find(key); ok {
-			t.Errorf("Find(%q) = %s, %q, want nothing", key, k, n)
+		if k, n, ok := find(key); ok {
+			t.Errorf("find(%q) = %s, %q, want nothing", key, k, n)
 		}
 	}
 	for text, want := range map[string]int{"queue orders": 5, "ick documents": 6, "tracker tasks": 8} {
-		if got := shardOf(text, Shards); got != want {
+		if got := shardOf(text, parts); got != want {
 			t.Errorf("%q is in shard %d, want %d, as docs/WIRE.md says", text, got, want)
 		}
 	}

@@ -35,14 +35,14 @@ func must(t *testing.T, client rueidis.Client, words ...string) rueidis.RedisMes
 func registered(t *testing.T, client rueidis.Client) map[string]string {
 	t.Helper()
 	all := map[string]string{}
-	for shard := range Shards {
+	for shard := range parts {
 		some, err := client.Do(t.Context(), client.B().Hgetall().Key(key(shard)).Build()).AsStrMap()
 		if err != nil {
 			t.Fatal(err)
 		}
 		for f, v := range some {
-			if shardOf(f, Shards) != shard {
-				t.Errorf("%q is in shard %d, want %d", f, shard, shardOf(f, Shards))
+			if shardOf(f, parts) != shard {
+				t.Errorf("%q is in shard %d, want %d", f, shard, shardOf(f, parts))
 			}
 			all[f] = v
 		}
@@ -57,7 +57,7 @@ func create(t *testing.T, client rueidis.Client, kind Kind, at time.Time, names 
 	for _, name := range names {
 		f := field(kind, name)
 		cmds = append(cmds, client.B().Hset().Key(kind.keys(name)[0]).FieldValue().FieldValue("version", "1").Build(),
-			client.B().Hset().Key(key(shardOf(f, Shards))).FieldValue().FieldValue(f, strconv.FormatInt(at.UnixMilli(), 10)).Build())
+			client.B().Hset().Key(key(shardOf(f, parts))).FieldValue().FieldValue(f, strconv.FormatInt(at.UnixMilli(), 10)).Build())
 	}
 	for _, result := range client.DoMulti(t.Context(), cmds...) {
 		if err := result.Error(); err != nil {

@@ -19,11 +19,11 @@ const (
 	Keys    Kind = "keys"   // a namespace
 )
 
-// Kinds are all kinds that are entered.
-func Kinds() []Kind { return []Kind{Ick, Channel, Queue, Tracker, Hashes, Keys} }
+// kinds are all kinds that are entered.
+func kinds() []Kind { return []Kind{Ick, Channel, Queue, Tracker, Hashes, Keys} }
 
-// Shards is in how many hashes the registry lies.
-const Shards = 16
+// parts is in how many hashes the registry lies.
+const parts = 16
 
 // key is the key of one of them.
 func key(shard int) string { return "mr:registry:{" + strconv.Itoa(shard) + "}" }
@@ -62,10 +62,10 @@ func (k Kind) keys(name string) []string {
 // prefix begins the key that is the structure.
 func (k Kind) prefix() string { return "mr:" + string(k) + ":{" }
 
-// Find returns what a key shows to be there. It knows one key of each structure, or a
+// find returns what a key shows to be there. It knows one key of each structure, or a
 // few; all others are ok = false.
-func Find(key string) (kind Kind, name string, ok bool) {
-	for _, kind := range Kinds() {
+func find(key string) (kind Kind, name string, ok bool) {
+	for _, kind := range kinds() {
 		if kind == Ick {
 			continue
 		}

@@ -38,7 +38,7 @@ func TestTidy(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
 	old, now := time.Now().Add(-2*young), time.Now()
-	for _, kind := range Kinds() {
+	for _, kind := range kinds() {
 		create(t, client, kind, old, "there", "gone")
 		for _, k := range kind.keys("gone") {
 			must(t, client, "DEL", k)
@@ -47,11 +47,11 @@ func TestTidy(t *testing.T) {
 	create(t, client, Queue, now, "young")
 	must(t, client, "DEL", Queue.keys("young")[0])
 	for f, value := range map[string]string{"future thing": "", "queue foreign": "x"} {
-		must(t, client, "HSET", key(shardOf(f, Shards)), f, value)
+		must(t, client, "HSET", key(shardOf(f, parts)), f, value)
 	}
 	tidierOf(client).round(t)
 	all := registered(t, client)
-	for _, kind := range Kinds() {
+	for _, kind := range kinds() {
 		if _, ok := all[field(kind, "there")]; !ok {
 			t.Errorf("the %s that is there is not entered any more", kind)
 		}
@@ -74,7 +74,7 @@ func TestTidyRace(t *testing.T) {
 		client := own(t).Client(t)
 		old := strconv.FormatInt(time.Now().Add(-2*young).UnixMilli(), 10)
 		f := field(Queue, "a")
-		must(t, client, "HSET", key(shardOf(f, Shards)), f, old)
+		must(t, client, "HSET", key(shardOf(f, parts)), f, old)
 		td := tidierOf(client)
 		td.run.Scripts = library
 		td.run.Hooks = []millrace.Hook{before("registry.leave", func() {
@@ -115,11 +115,11 @@ func TestTidyNeedsAnAnswer(t *testing.T) {
 	cluster := redistest.Cluster(t, 3, 0)
 	client := cluster.Client(t)
 	name := "a"
-	for i := 0; cluster.MasterOf(Queue.keys(name)[0]) == cluster.MasterOf(key(shardOf(field(Queue, name), Shards))); i++ {
+	for i := 0; cluster.MasterOf(Queue.keys(name)[0]) == cluster.MasterOf(key(shardOf(field(Queue, name), parts))); i++ {
 		name = strconv.Itoa(i)
 	}
 	f := field(Queue, name)
-	must(t, client, "HSET", key(shardOf(f, Shards)), f, "1")
+	must(t, client, "HSET", key(shardOf(f, parts)), f, "1")
 	silent := cluster.MasterOf(Queue.keys(name)[0])
 	silent.Pause()
 	td := tidierOf(client)
@@ -128,7 +128,7 @@ func TestTidyNeedsAnAnswer(t *testing.T) {
 		_, _ = td.slice(ctx)
 		cancel()
 	}
-	if n, err := client.Do(t.Context(), client.B().Hexists().Key(key(shardOf(f, Shards))).Field(f).Build()).AsInt64(); n != 1 {
+	if n, err := client.Do(t.Context(), client.B().Hexists().Key(key(shardOf(f, parts))).Field(f).Build()).AsInt64(); n != 1 {
 		t.Errorf("the entry of a structure whose server is silent is gone (%v)", err)
 	}
 	silent.Resume()

@@ -40,7 +40,7 @@ type Visitor struct {
 	visit  func(ctx context.Context, name string) (bool, error)
 
 	mu      sync.Mutex
-	shards  [Shards]walk
+	shards  [parts]walk
 	todo    []entered       // what was read and was not visited yet
 	avoided map[string]Away // what failed, by its field
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -81,7 +82,7 @@ func TestSilentNode(t *testing.T) {
 	var there []string // whose entry and whose key are elsewhere
 	inRegistry := 0
 	for _, name := range names {
-		if cluster.MasterOf(key(shardOf(field(Queue, name), Shards))) == silent {
+		if cluster.MasterOf(key(shardOf(field(Queue, name), parts))) == silent {
 			continue
 		}
 		inRegistry++
@@ -121,6 +122,43 @@ func TestSilentNode(t *testing.T) {
 		return err == nil && len(list) == len(names)
 	})
 	redistest.Eventually(t, "all are visited again", func() bool { return seen.slice(t, visitor) == len(names) })
+}
+
+// TestPartThatFails: a part of the registry that fails is left alone for a while, and the
+// others are gone round.
+func TestPartThatFails(t *testing.T) {
+	t.Parallel()
+	server := own(t)
+	client := server.Client(t)
+	names := numbered(160)
+	create(t, client, Queue, time.Now(), names...)
+	must(t, client, "SET", key(3)+"x", "x")
+	must(t, client, "RENAME", key(3)+"x", key(3))
+	elsewhere := 0
+	for _, name := range names {
+		if shardOf(field(Queue, name), parts) != 3 {
+			elsewhere++
+		}
+	}
+	var seen visits
+	visitor := NewVisitor(client, Queue, func(_ context.Context, name string) (bool, error) {
+		seen.add(name)
+		return false, nil
+	})
+	for range 50 {
+		seen.slice(t, visitor)
+	}
+	redistest.Eventually(t, "all others are visited", func() bool { return seen.slice(t, visitor) == elsewhere })
+	failed := 0
+	stats := server.Info("commandstats")
+	for _, command := range []string{"cmdstat_hlen", "cmdstat_hscan"} {
+		_, text, _ := strings.Cut(stats[command], "failed_calls=")
+		n, _ := strconv.Atoi(text)
+		failed += n
+	}
+	if failed == 0 || failed > 10 {
+		t.Errorf("the part that fails was asked %d times in 50 slices, want a few times", failed)
+	}
 }
 
 // TestResumption: a visitor goes on where it stopped, so that all are visited once in a

@@ -3,6 +3,7 @@ package upkeep_test
 import (
 	"fmt"
 	"os"
+	"strconv"
 	"testing"
 	"time"
 
@@ -145,5 +146,38 @@ func TestARoundGoesRoundNoKeys(t *testing.T) {
 		if stats["cmdstat_hscan"] == "" || stats["cmdstat_evalsha"] == "" {
 			t.Errorf("the round has asked for nothing: %v", stats)
 		}
+	}
+}
+
+// TestIdleUpkeepIsCheap: what a process asks when its floor runs each job once, with
+// nothing to look after, which is every ten seconds.
+func TestIdleUpkeepIsCheap(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	all := jobs(t, server.Client(t))
+	floor := func() {
+		for _, job := range all {
+			if _, err := job.Slice(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	commands := func() int {
+		n, err := strconv.Atoi(server.Info("stats")["total_commands_processed"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	floor() // the first looks how much there is
+	before := commands()
+	const floors = 10
+	for range floors {
+		floor()
+	}
+	// 16 parts of the registry for each of three kinds, and 16 scripts with two commands
+	// each for the index of leases.
+	if got, want := (commands()-before)/floors, 100; got > want {
+		t.Errorf("%d commands each time, want %d at most", got, want)
 	}
 }
