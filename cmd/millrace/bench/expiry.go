@@ -67,7 +67,7 @@ func namespaceKeys(p Place, shards, hashes int) []string {
 	keys := []string{"mr:hashes:{" + p.Name + "}"}
 	for shard := range shards {
 		base := shardKey(p, shard)
-		keys = append(keys, base, base+":due", base+":req", base+":req_before")
+		keys = append(keys, base, base+":due", base+":lanes:0", base+":lanes:1")
 	}
 	for i := range hashes {
 		base := shardKey(p, int(crc32.ChecksumIEEE([]byte(hashName(i)))%uint32(shards)))

@@ -220,7 +220,7 @@ func (p *expiryPlay) remove(ctx context.Context) (int64, error) {
 	keys := map[int][]string{}
 	for shard := range expiry.ShardsDefault {
 		base := shardKey(p.name, shard)
-		keys[shard] = []string{base, base + ":due", base + ":req", base + ":req_before"}
+		keys[shard] = []string{base, base + ":due", base + ":lanes:0", base + ":lanes:1"}
 	}
 	for number := range visitors {
 		hash := visitorHash(number)
