@@ -1,8 +1,10 @@
 -- fragment begin: the keys of a new shard
 --
+-- They are those that both kinds of shards have. What is there of a shard that lost
+-- its record stays.
+--
 -- Needs  check
--- Gives  begin() -> 1, or the error with which it is refused: makes the keys that both
---        kinds of shards have. What is there of a shard that lost its record stays.
+-- Gives  begin() -> 1, or the error with which it is refused: makes the keys
 local function begin()
   local refused = refusal()
   if not (refused and string.find(refused.err, 'NOSHARD', 1, true)) then

@@ -1,5 +1,7 @@
 -- fragment hash_one: the one hash that a write is about
 --
+-- It is looked at before anything is written.
+--
 -- Needs    hash_shard
 -- Touches  h:ARGV[2], t:ARGV[2]
 -- Gives    name: of the hash

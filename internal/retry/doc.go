@@ -5,7 +5,7 @@
 // itself then does the work twice, and one that never re-sends leaves every
 // caller to write the same loop. Millrace repeats in exactly one place, here:
 // every script may be repeated without harm, because it is idempotent by nature
-// or carries a request id (see package reqid), so a lost connection, a failover
+// or is known by its lane (see package reqid), so a lost connection, a failover
 // or a loading server is waited out within the caller's context and a fixed
 // patience.
 //

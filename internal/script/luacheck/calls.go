@@ -115,9 +115,6 @@ func keyPositions(cmd *commands.Command, words []string, open bool) (keys []int,
 // checkKey checks one argument that is a key.
 func (l *linter) checkKey(command string, e ast.Expr) {
 	v := l.resolve(e)
-	if v.external {
-		return // checked with each script that the fragment is put in front of
-	}
 	free := slices.Contains(l.keys, "*") // the callers name them
 	if v.unknown && !free {
 		l.report(e.Line(), "this key of %s cannot be followed to KEYS[1] and literals", command)
@@ -133,8 +130,8 @@ func (l *linter) checkKey(command string, e ast.Expr) {
 			l.report(e.Line(), "key %q of %s cannot be followed to KEYS[1] and literals", readable(text), command)
 		case base < 0:
 			l.report(e.Line(), "key %q of %s is not built from KEYS[1]", readable(text), command)
-		case l.keys != nil && !slices.Contains(l.keys, readable(text)):
-			l.report(e.Line(), "key %q of %s is not one that the Go side derives", readable(text), command)
+		case !slices.Contains(l.keys, readable(text)):
+			l.report(e.Line(), "key %q of %s is not one that the headers name", readable(text), command)
 		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -248,4 +250,41 @@ func (g *goFile) report(line int, format string, args ...any) {
 	if !slices.Contains(g.problems, p) {
 		g.problems = append(g.problems, p)
 	}
+}
+
+// walk visits the files of a module with the given extension, in order of their
+// names, with their paths and their names below root.
+func walk(root, ext string, visit func(path, name string) error) error {
+	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() {
+			if path != root && passedOver(path) {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if filepath.Ext(path) != ext {
+			return nil
+		}
+		name, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		return visit(path, filepath.ToSlash(name))
+	})
+}
+
+// passedOver reports whether a folder is none of the module's own.
+func passedOver(path string) bool {
+	name := filepath.Base(path)
+	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+		return true
+	}
+	if slices.Contains([]string{"bench", "examples", "testdata"}, name) {
+		return true
+	}
+	_, err := os.Stat(filepath.Join(path, "go.mod"))
+	return err == nil
 }

@@ -2,7 +2,9 @@ package luacheck
 
 import (
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -109,16 +111,11 @@ func TestTreeSkips(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const (
-		badGo  = "package demo\n\nfunc do() { c.B().Lcs().Key1(k).Key2(k).Build() }\n"
-		badLua = goodHeader + "x = 1\n"
-	)
+	const badGo = "package demo\n\nfunc do() { c.B().Lcs().Key1(k).Key2(k).Build() }\n"
 	root := t.TempDir()
 	write(t, root, "demo/demo.go", badGo)
-	write(t, root, "demo/do.lua", badLua)
 	for _, folder := range []string{"examples/demo", "bench/demo", "demo/testdata", ".git", "_old", "nested"} {
 		write(t, root, folder+"/demo.go", badGo)
-		write(t, root, folder+"/do.lua", badLua)
 	}
 	write(t, root, "demo/demo_test.go", badGo)
 	write(t, root, "nested/go.mod", "module nested\n")
@@ -127,27 +124,6 @@ func TestTreeSkips(t *testing.T) {
 	if diff := cmp.Diff(want, checkGo(root, b)); diff != "" {
 		t.Errorf("checkGo (-want +got):\n%s", diff)
 	}
-	want = []Problem{{"demo/do.lua", 10, "x is assigned, but is not a local"}}
-	if diff := cmp.Diff(want, CheckTree(root)); diff != "" {
-		t.Errorf("CheckTree (-want +got):\n%s", diff)
-	}
-}
-
-func TestTreeFragments(t *testing.T) {
-	t.Parallel()
-	root := t.TempDir()
-	write(t, root, "demo/open.lua", openFragment)
-	write(t, root, "internal/size/size.lua", sizeFragment)
-	write(t, root, "demo/do.lua", goodHeader+"return size(a) + redis.call('ZCARD', K .. ':' .. ARGV[1]) + redis.call('ZCARD', 'a')\n")
-	write(t, root, "other/demo/do.lua", goodHeader+"return size(a)\n")
-
-	want := []Problem{
-		{"demo/do.lua", 10, `key "a" of ZCARD is not built from KEYS[1]`},
-		{"other/demo/do.lua", 10, "a is neither a local nor a global that scripts may use"},
-	}
-	if diff := cmp.Diff(want, CheckTree(root)); diff != "" {
-		t.Errorf("CheckTree (-want +got):\n%s", diff)
-	}
 }
 
 func TestTreesThatCannotBeRead(t *testing.T) {
@@ -155,10 +131,6 @@ func TestTreesThatCannotBeRead(t *testing.T) {
 	root := t.TempDir()
 	if got := CheckGo(root); len(got) != 1 || !strings.Contains(got[0].Message, "rueidis") {
 		t.Errorf("CheckGo without a module = %v, want one problem about rueidis", got)
-	}
-	missing := filepath.Join(root, "missing")
-	if got := CheckTree(missing); len(got) != 1 {
-		t.Errorf("CheckTree of a missing folder = %v, want one problem", got)
 	}
 	write(t, root, "demo.go", "package")
 	if got := checkGo(root, builders{}); len(got) != 1 {
@@ -169,11 +141,71 @@ func TestTreesThatCannotBeRead(t *testing.T) {
 // TestModule holds Millrace itself to the rules.
 func TestModule(t *testing.T) {
 	t.Parallel()
-	for _, p := range CheckTree(moduleRoot) {
-		t.Error(p)
-	}
 	for _, p := range CheckGo(moduleRoot) {
 		t.Error(p)
+	}
+}
+
+// unchecked returns the folders with scripts of a module whose tests do not hold each
+// library of theirs to the rules. Such a folder is a package's, or just below it.
+func unchecked(root string) ([]string, error) {
+	const load, check = "script.Load(", "scripttest.Check("
+	folders := map[string]bool{}
+	counts := map[string]map[string]int{load: {}, check: {}}
+	err := walk(root, ".lua", func(_, name string) error {
+		folders[path.Dir(name)] = true
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	packages := map[string]bool{}
+	err = walk(root, ".go", func(file, name string) error {
+		source, err := os.ReadFile(file)
+		packages[path.Dir(name)] = true
+		what := load
+		if strings.HasSuffix(name, "_test.go") {
+			what = check
+		}
+		counts[what][path.Dir(name)] += strings.Count(string(source), what)
+		return err
+	})
+	var found []string
+	for folder := range folders {
+		in := folder
+		if !packages[in] {
+			in = path.Dir(in)
+		}
+		if counts[check][in] < max(1, counts[load][in]) {
+			found = append(found, folder)
+		}
+	}
+	slices.Sort(found)
+	return found, err
+}
+
+// TestEveryFolderIsChecked: no script of the module escapes the rules.
+func TestEveryFolderIsChecked(t *testing.T) {
+	t.Parallel()
+	found, err := unchecked(moduleRoot)
+	for _, folder := range found {
+		t.Errorf("the tests of %s do not call scripttest.Check with each library", folder)
+	}
+	if err != nil {
+		t.Error(err)
+	}
+
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"good/a.lua": "", "good/a.go": "script.Load(f)", "good/a_test.go": "scripttest.Check(t, l)",
+		"two/a.lua": "", "two/b/b.lua": "", "two/a.go": "script.Load(f) script.Load(g)", "two/a_test.go": "scripttest.Check(t, l)",
+		"none/a.lua": "", "none/a.go": "",
+	} {
+		write(t, root, name, text)
+	}
+	found, err = unchecked(root)
+	if diff := cmp.Diff([]string{"none", "two", "two/b"}, found); diff != "" || err != nil {
+		t.Errorf("unchecked folders: %v (-want +got):\n%s", err, diff)
 	}
 }
 

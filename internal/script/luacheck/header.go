@@ -1,6 +1,8 @@
 package luacheck
 
 import (
+	"fmt"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,31 +20,16 @@ var (
 	libraryLabels  = []string{"Needs", "Touches", "Makes", "Without"} // see package script; not in every header
 )
 
-// header is what the comment block at the top of a file says.
-type header struct {
-	fragment     bool
-	needs, gives []named
-}
-
-// named is a name that a header speaks of.
-type named struct {
-	name string
-	line int // of the source
-}
-
-// checkHeader reads the header of the source under check.
-func (l *linter) checkHeader(source string) header {
-	first := l.source().first
-	at := func(i int, format string, args ...any) { l.report(first+i, format, args...) }
-
-	lines := commentLines(source)
-	if len(lines) == 0 {
-		at(0, "the file does not begin with a header: -- package.script args -> reply")
-		return header{}
+// checkHeader reads the header of a file.
+func (l *linter) checkHeader(c chunk) {
+	at := func(i int, format string, args ...any) {
+		// What is wrong with a fragment's header has nothing to do with the script.
+		l.problems = append(l.problems, Problem{c.file, i + 1, fmt.Sprintf(format, args...)})
 	}
-	head := header{fragment: strings.HasPrefix(lines[0], "-- fragment ")}
+	lines := commentLines(c.source)
+	fragment := fragmentForm.MatchString(lines[0])
 	labels := scriptLabels
-	if head.fragment {
+	if fragment {
 		labels = fragmentLabels
 	}
 	i := 1
@@ -50,7 +37,9 @@ func (l *linter) checkHeader(source string) header {
 	for ; i < len(lines) && continuation.MatchString(lines[i]); i++ {
 		call = append(call, continuation.FindStringSubmatch(lines[i])[1])
 	}
-	l.checkCallForm(strings.Join(call, " "), head.fragment)
+	if problem := checkCallForm(c.file, strings.Join(call, " "), fragment); problem != "" {
+		at(0, "%s", problem)
+	}
 
 	prose := false
 	for ; i < len(lines); i++ {
@@ -63,49 +52,41 @@ func (l *linter) checkHeader(source string) header {
 		at(min(i, len(lines)-1), "the header has no paragraph that says what the file does, in front of the labelled lines")
 	}
 
-	entries := map[string][]named{}
-	label := ""
+	seen := map[string]bool{}
 	for ; i < len(lines); i++ {
-		text := ""
 		if m := labelForm.FindStringSubmatch(lines[i]); m != nil {
-			label, text = m[1], m[2]
-			if !slices.Contains(labels, label) && !slices.Contains(libraryLabels, label) {
-				at(i, "%s is not a label for this kind of file: those are %s", label, strings.Join(labels, ", "))
+			seen[m[1]] = true
+			if !slices.Contains(labels, m[1]) && !slices.Contains(libraryLabels, m[1]) {
+				at(i, "%s is not a label for this kind of file: those are %s", m[1], strings.Join(labels, ", "))
 			}
-			if text == "" {
-				at(i, "%s says nothing", label)
+			if m[2] == "" {
+				at(i, "%s says nothing", m[1])
 			}
-		} else if m := continuation.FindStringSubmatch(lines[i]); m != nil {
-			text = m[1]
-		} else if lines[i] != "--" {
+		} else if lines[i] != "--" && !continuation.MatchString(lines[i]) {
 			at(i, "this header line is neither a label nor the indented continuation of one")
 		}
-		entries[label] = append(entries[label], named{text, i + 1})
 	}
 	for _, want := range labels {
-		if entries[want] == nil {
+		if !seen[want] {
 			at(0, "the header has no line for %s", want)
 		}
 	}
-	head.needs, head.gives = namesIn(entries["Needs"]), namesIn(entries["Gives"])
-	return head
 }
 
-// checkCallForm checks the first line and that it names the file it stands in.
-func (l *linter) checkCallForm(call string, fragment bool) {
-	name := strings.ReplaceAll(strings.TrimSuffix(l.file, ".lua"), "/", ".")
+// checkCallForm returns what is wrong with a file's first line, which names the file.
+func checkCallForm(file, call string, fragment bool) string {
 	form, shape := callForm, "-- package.script args -> reply"
 	if fragment {
 		form, shape = fragmentForm, "-- fragment name: what it is"
-		name = name[strings.LastIndex(name, ".")+1:]
 	}
 	m := form.FindStringSubmatch(call)
-	switch {
-	case m == nil:
-		l.report(l.source().first, "the first line is not of the form: %s", shape)
-	case !strings.HasSuffix("."+name, "."+m[1]) && !strings.HasSuffix(m[1], "."+name):
-		l.report(l.source().first, "the first line says %s, but the file is %s", m[1], l.file)
+	if m == nil {
+		return "the first line is not of the form: " + shape
 	}
+	if name := m[1][strings.Index(m[1], ".")+1:]; name+".lua" != path.Base(file) {
+		return fmt.Sprintf("the first line says %s, but the file is %s", m[1], file)
+	}
+	return ""
 }
 
 // commentLines returns the comment lines at the top of a source, without
@@ -119,34 +100,4 @@ func commentLines(source string) []string {
 		lines = append(lines, strings.TrimRight(line, " \t\r\n"))
 	}
 	return lines
-}
-
-var nameForm = regexp.MustCompile(`^([A-Za-z_]\w*)(?:\([^)]*\))?(?:,\s*)?`)
-
-// namesIn returns the names in the text of Needs or Gives: lists of names, with
-// or without parameters, that end at a colon, an arrow or the end of the label's
-// own line. Other lines are prose.
-func namesIn(lines []named) []named {
-	var all []named
-	open := true // a list may end at the end of this line
-	for _, line := range lines {
-		var names []named
-		rest := line.name
-		for m := nameForm.FindStringSubmatch(rest); m != nil; m = nameForm.FindStringSubmatch(rest) {
-			names = append(names, named{m[1], line.line})
-			rest = rest[len(m[0]):]
-			if !strings.HasSuffix(strings.TrimSpace(m[0]), ",") {
-				break
-			}
-		}
-		rest = strings.TrimSpace(rest)
-		if strings.HasPrefix(rest, ":") || strings.HasPrefix(rest, "->") || open && rest == "" {
-			all = append(all, names...)
-		}
-		open = strings.HasSuffix(line.name, ",") && rest == ""
-	}
-	if len(all) == 1 && all[0].name == "nothing" {
-		return nil
-	}
-	return all
 }

@@ -1,6 +1,7 @@
 package luacheck
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -15,7 +16,7 @@ import (
 
 // Problem is one place where a rule is broken.
 type Problem struct {
-	File    string // the name given to Check, or a path below the root
+	File    string // of the library, or a path below the root
 	Line    int    // counted from 1
 	Message string
 }
@@ -25,82 +26,35 @@ func (p Problem) String() string {
 	return fmt.Sprintf("%s:%d: %s", p.File, p.Line, p.Message)
 }
 
-// Options says what a script is checked with.
-type Options struct {
-	// Prelude holds the sources of the fragments in front of the script, in
-	// order. Their calls are checked too, with the values that this script
-	// gives them. Defaults to none.
-	Prelude []string
-
-	// Keys returns every key that the Go side derives from a base key, with a
-	// star for each part that only the running script knows. Defaults to nil:
-	// keys must then be built from KEYS[1], whatever they are.
-	Keys func(base string) []string
-
-	library bool // needs are fragments
-}
-
-// Check returns what is wrong with a script or a fragment, by line. The name is
-// that of the script ("ick.add") or of its file ("ick/add.lua"); the header must
-// agree with it.
-func Check(name, source string, opts Options) []Problem {
-	return check(name, source, opts, nil)
-}
-
-// CheckLibrary returns what is wrong with the scripts of a library: as [Check], with the
-// keys that their headers say they touch.
-func CheckLibrary(l *script.Library) []Problem {
-	var problems []Problem
-	for _, s := range l.Scripts() {
-		file, fragments := s.File()
-		prelude := []string{l.Prelude()}
-		for _, f := range fragments {
-			prelude = append(prelude, l.Text(f))
-		}
-		problems = append(problems, Check(s.Name(), l.Text(file), Options{
-			Prelude: prelude,
-			Keys:    func(base string) []string { return l.Patterns(s, base) },
-			library: true,
-		})...)
+// Check returns what is wrong with the scripts of a library and with the fragments in
+// front of them, by file and line.
+func Check(library *script.Library) []Problem {
+	table, err := commands.Redis62()
+	if err != nil {
+		return []Problem{{File: "commands", Line: 1, Message: err.Error()}}
 	}
+	var problems []Problem
+	for _, s := range library.Scripts() {
+		l := newLinter(library, s, table)
+		l.check()
+		for _, p := range l.problems {
+			if !slices.Contains(problems, p) { // scripts share fragments
+				problems = append(problems, p)
+			}
+		}
+	}
+	slices.SortStableFunc(problems, func(a, b Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line)
+	})
 	return problems
 }
 
-// check is Check for a script that also uses the given names, defined by
-// fragments that are not at hand.
-func check(name, source string, opts Options, given []string) []Problem {
-	table, err := commands.Redis62()
-	if err != nil {
-		return []Problem{{File: name, Line: 1, Message: err.Error()}}
-	}
-	l := newLinter(name, source, opts, table)
-	head := l.checkHeader(source)
-	if opts.library {
-		head.needs = nil
-	}
-
-	block, err := parse.Parse(strings.NewReader(l.text), "")
-	if err != nil {
-		l.reportParse(err)
-		return l.sorted()
-	}
-	l.checkNames(block, head, given)
-	if opts.Keys != nil {
-		l.keys = opts.Keys(baseName)
-	}
-	for _, call := range l.calls {
-		l.checkCall(call)
-	}
-	return l.sorted()
-}
-
 // linter is the check of one script. Fragments and script are one text, as they
-// are on the server; chunks tells the lines apart again.
+// are on the server; chunks tells the files apart again.
 type linter struct {
-	file     string
+	script   *script.Script
 	table    *commands.Table
-	keys     []string // all keys of the base baseName, or nil if unknown
-	text     string
+	keys     []string // those that the script may touch, of the base baseName
 	chunks   []chunk
 	problems []Problem
 
@@ -110,57 +64,74 @@ type linter struct {
 	calls     []*ast.FuncCallExpr // of redis.call and redis.pcall
 }
 
-// chunk is the part of the text that came from one source.
+// chunk is the part of the text that came from one file.
 type chunk struct {
-	first, last int    // lines of the text
-	fragment    string // the fragment's name; empty for the source under check
+	file        string // empty for the line in front of all
+	source      string
+	first, last int // lines of the text
 }
 
-func newLinter(name, source string, opts Options, t *commands.Table) *linter {
+func newLinter(library *script.Library, s *script.Script, table *commands.Table) *linter {
 	l := &linter{
-		file:      name,
-		table:     t,
+		script:    s,
+		table:     table,
+		keys:      library.Patterns(s, baseName),
 		names:     map[*ast.IdentExpr]*local{},
 		functions: map[*ast.FunctionExpr]*function{},
 	}
-	sources := append(slices.Clone(opts.Prelude), source)
-	l.text = strings.Join(sources, "\n")
+	file, fragments := s.File()
 	line := 1
-	for i, s := range sources {
-		c := chunk{first: line, last: line + strings.Count(s, "\n")}
-		if i < len(opts.Prelude) {
-			c.fragment = "without a name"
-			if m := fragmentForm.FindStringSubmatch(firstLine(s)); m != nil {
-				c.fragment = m[1]
-			}
+	for _, name := range append(append([]string{""}, fragments...), file) {
+		source := library.Text(name)
+		if name == "" {
+			source = library.Prelude()
 		}
-		l.chunks = append(l.chunks, c)
+		c := chunk{file: name, source: strings.TrimSuffix(source, "\n"), first: line}
+		c.last = line + strings.Count(c.source, "\n")
 		line = c.last + 1
+		l.chunks = append(l.chunks, c)
 	}
 	return l
 }
 
-// source returns the chunk under check.
-func (l *linter) source() chunk { return l.chunks[len(l.chunks)-1] }
+func (l *linter) check() {
+	var text strings.Builder
+	for _, c := range l.chunks {
+		text.WriteString(c.source + "\n")
+		if c.file != "" {
+			l.checkHeader(c)
+		}
+	}
+	block, err := parse.Parse(strings.NewReader(text.String()), "")
+	if err != nil {
+		l.reportParse(err)
+		return
+	}
+	l.checkNames(block)
+	for _, call := range l.calls {
+		l.checkCall(call)
+	}
+}
 
-// report notes a problem in a line of the text. A problem inside a fragment is
-// the script's, at its first line: it is the script that put the fragment there.
+// own returns the chunk of the script itself.
+func (l *linter) own() chunk { return l.chunks[len(l.chunks)-1] }
+
+// report notes a problem in a line of the text. One in a fragment may come from what the
+// script gives it.
 func (l *linter) report(line int, format string, args ...any) {
-	message := fmt.Sprintf(format, args...)
-	c := l.source()
+	c := l.own()
 	if i := slices.IndexFunc(l.chunks, func(c chunk) bool { return line <= c.last }); i >= 0 {
 		c = l.chunks[i]
 	}
-	line -= c.first - 1
-	if c.fragment != "" {
-		message = fmt.Sprintf("with fragment %s, line %d of it: %s", c.fragment, line, message)
-		line = 1
+	message := fmt.Sprintf(format, args...)
+	if c.file != l.own().file {
+		message += ", in front of " + l.script.Name()
 	}
-	l.problems = append(l.problems, Problem{l.file, line, message})
+	l.problems = append(l.problems, Problem{c.file, line - c.first + 1, message})
 }
 
 func (l *linter) reportParse(err error) {
-	line, message := l.source().last, err.Error()
+	line, message := l.own().last, err.Error()
 	if e, ok := errors.AsType[*parse.Error](err); ok {
 		message = "syntax error near the end of the file"
 		if e.Pos.Line > 0 {
@@ -168,15 +139,4 @@ func (l *linter) reportParse(err error) {
 		}
 	}
 	l.report(line, "%s", message)
-}
-
-// sorted returns the problems by line, in the order found within one.
-func (l *linter) sorted() []Problem {
-	slices.SortStableFunc(l.problems, func(a, b Problem) int { return a.Line - b.Line })
-	return slices.Compact(l.problems)
-}
-
-func firstLine(text string) string {
-	line, _, _ := strings.Cut(text, "\n")
-	return line
 }

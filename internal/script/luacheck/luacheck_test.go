@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/millrace/millrace/internal/script"
 )
 
 const goodHeader = `-- demo.do(K) member -> number
@@ -17,11 +19,16 @@ const goodHeader = `-- demo.do(K) member -> number
 -- Reply    a number
 -- Cost     O(1)
 -- Repeat   harmless
+-- Touches  K, a, b, s:*
 `
 
-// demoKeys is the keys.go of the scripts in these tests.
-func demoKeys(base string) []string {
-	return []string{base, base + ":a", base + ":b", base + ":s:*"}
+// check returns what is wrong with a library of these files.
+func check(files map[string]string) []Problem {
+	folder := fstest.MapFS{}
+	for name, source := range files {
+		folder[name] = &fstest.MapFile{Data: []byte(source)}
+	}
+	return Check(script.Load(folder, "K:"))
 }
 
 // lines returns the problems as "line: message".
@@ -43,99 +50,48 @@ func TestHeader(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name   string
-		file   string
 		source string
 		want   []string
 	}{
-		{"good", "demo/do.lua", goodHeader, nil},
-		{"good by name", "demo.do", goodHeader, nil},
-		{"good by file", "do.lua", goodHeader, nil},
-		{"call form over two lines", "demo.do", with(" -> number", "\n--      -> number"), nil},
-		{"continuation", "demo.do", with("O(1)", "O(1), or more,\n--          or less"), nil},
-		{"two paragraphs", "demo.do", with("about.\n", "about.\n--\n-- And Cost is a word here.\n"), nil},
+		{"good", goodHeader, nil},
+		{"call form over two lines", with(" -> number", "\n--      -> number"), nil},
+		{"continuation", with("O(1)", "O(1), or more,\n--          or less"), nil},
+		{"two paragraphs", with("about.\n", "about.\n--\n-- And Cost is a word here.\n"), nil},
 		{
-			"no comment", "demo.do", "return 1\n" + goodHeader,
-			[]string{"1: the file does not begin with a header: -- package.script args -> reply"},
-		},
-		{
-			"no call form", "demo.do", with("-- demo.do(K) member -> number", "-- Does it."),
+			"no reply in the call form", with(" -> number", ""),
 			[]string{"1: the first line is not of the form: -- package.script args -> reply"},
 		},
 		{
-			"no reply in the call form", "demo.do", with(" -> number", ""),
-			[]string{"1: the first line is not of the form: -- package.script args -> reply"},
+			"another script's header", with("demo.do(", "demo.undo("),
+			[]string{"1: the first line says demo.undo, but the file is do.lua"},
 		},
 		{
-			"another script's header", "demo/undo.lua", goodHeader,
-			[]string{"1: the first line says demo.do, but the file is demo/undo.lua"},
-		},
-		{
-			"another package's header", "other/do.lua", goodHeader,
-			[]string{"1: the first line says demo.do, but the file is other/do.lua"},
-		},
-		{
-			"no prose", "demo.do", with("-- Does what the test is about.\n", ""),
+			"no prose", with("-- Does what the test is about.\n", ""),
 			[]string{"4: the header has no paragraph that says what the file does, in front of the labelled lines"},
 		},
 		{
-			"only prose", "demo.do", "-- demo.do(K) -> 1\n--\n-- Prose.\n",
+			"only prose", "-- demo.do(K) -> 1\n--\n-- Prose.\n",
 			[]string{
 				"1: the header has no line for KEYS", "1: the header has no line for ARGV",
 				"1: the header has no line for Reply", "1: the header has no line for Cost",
 				"1: the header has no line for Repeat",
 			},
 		},
+		{"no KEYS", with("-- KEYS[1]  K\n", ""), []string{"1: the header has no line for KEYS"}},
+		{"no Repeat", with("-- Repeat   harmless\n", ""), []string{"1: the header has no line for Repeat"}},
+		{"a label without text", with("-- Cost     O(1)", "-- Cost"), []string{"8: Cost says nothing"}},
 		{
-			"no KEYS", "demo.do", with("-- KEYS[1]  K\n", ""),
-			[]string{"1: the header has no line for KEYS"},
+			"a fragment's label", with("-- Cost ", "-- Gives    x\n-- Cost "),
+			[]string{"8: Gives is not a label for this kind of file: those are KEYS, ARGV, Reply, Cost, Repeat"},
 		},
 		{
-			"no Repeat", "demo.do", with("-- Repeat   harmless\n", ""),
-			[]string{"1: the header has no line for Repeat"},
-		},
-		{
-			"a label without text", "demo.do", with("-- Cost     O(1)", "-- Cost"),
-			[]string{"8: Cost says nothing"},
-		},
-		{
-			"a fragment's label", "demo.do", with("-- Cost ", "-- Gives    x\n-- Cost "),
-			[]string{
-				"8: Gives is not a label for this kind of file: those are KEYS, ARGV, Reply, Cost, Repeat",
-				"8: the header says that it gives x, which is not a local of the file's outermost block",
-			},
-		},
-		{
-			"a continuation without indent", "demo.do", with("O(1)", "O(1), or more,\n-- or less"),
+			"a continuation without indent", with("O(1)", "O(1), or more,\n-- or less"),
 			[]string{"9: this header line is neither a label nor the indented continuation of one"},
-		},
-		{
-			"good fragment", "demo/open.lua",
-			"-- fragment open: its keys\n--\n-- Prose.\n--\n-- Needs  nothing\n-- Gives  a, b: keys\n--        f(x, y) -> one, two\n" +
-				"--        which of the two\n" +
-				"local a, b = 1, 2\nlocal function f(x, y) return x, y end\n",
-			nil,
-		},
-		{
-			"another fragment's header", "demo/open.lua",
-			"-- fragment close\n--\n-- Prose.\n--\n-- Needs  nothing\n-- Gives  nothing\n",
-			[]string{"1: the first line says close, but the file is demo/open.lua"},
-		},
-		{
-			"a fragment that gives and needs what is not there", "open",
-			"-- fragment open\n--\n-- Prose.\n--\n-- Needs  a,\n--        b\n-- Gives  c, d: two\nlocal c = a\n",
-			[]string{
-				"6: the header says that it needs b, which is never read",
-				"7: the header says that it gives d, which is not a local of the file's outermost block",
-			},
-		},
-		{
-			"a fragment without labels", "open", "-- fragment open\n--\n-- Prose.\n",
-			[]string{"1: the header has no line for Needs", "1: the header has no line for Gives"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tc.want, lines(Check(tc.file, tc.source, Options{}))); diff != "" {
+			if diff := cmp.Diff(tc.want, lines(check(map[string]string{"do.lua": tc.source}))); diff != "" {
 				t.Errorf("Check (-want +got):\n%s", diff)
 			}
 		})
@@ -152,7 +108,7 @@ func TestBody(t *testing.T) {
 	}{
 		// Syntax.
 		{"syntax error", "local x =\nreturn ) x", []string{`2: syntax error near "return"`}},
-		{"syntax error at the end", "if true then\n\n", []string{"3: syntax error near the end of the file"}},
+		{"syntax error at the end", "if true then\n\n", []string{"2: syntax error near the end of the file"}},
 		{"goto", "goto done\n::done::\n", []string{
 			"1: goto is not in Lua 5.1, which Redis runs", "2: goto is not in Lua 5.1, which Redis runs",
 		}},
@@ -278,10 +234,10 @@ redis.call('SMOVE', ARGV[1] and a or K, a, ARGV[1])`, nil},
 			`3: key "*:b" of GET cannot be followed to KEYS[1] and literals`,
 		}},
 		{"a key that the Go side has not", "local c = KEYS[1] .. ':c'\nredis.call('SET', KEYS[1], c)\nredis.call('GET', c)", []string{
-			`3: key "BASE:c" of GET is not one that the Go side derives`,
+			`3: key "BASE:c" of GET is not one that the headers name`,
 		}},
 		{"one of several keys", "local k = KEYS[1]\nif ARGV[1] then\n  k = KEYS[1] .. ':c'\nend\nredis.call('DEL', KEYS[1], k)", []string{
-			`5: key "BASE:c" of DEL is not one that the Go side derives`,
+			`5: key "BASE:c" of DEL is not one that the headers name`,
 		}},
 		{"keys from elsewhere", "redis.call('GET', 'fixed')\nredis.call('GET', ARGV[1])\nredis.call('DEL', KEYS[1], unpack(ARGV))\nlocal t = {KEYS[1]}\nredis.call('GET', t[1])\nredis.call('GET', ARGV[1] .. KEYS[1])", []string{
 			`1: key "fixed" of GET is not built from KEYS[1]`,
@@ -291,7 +247,7 @@ redis.call('SMOVE', ARGV[1] and a or K, a, ARGV[1])`, nil},
 			`6: key "*BASE" of GET cannot be followed to KEYS[1] and literals`,
 		}},
 		{"keys with a star", "for i = 1, 3 do\n  redis.call('XLEN', KEYS[1] .. ':s:' .. i)\n  redis.call('XLEN', KEYS[1] .. ':t:' .. i)\nend", []string{
-			`3: key "BASE:t:*" of XLEN is not one that the Go side derives`,
+			`3: key "BASE:t:*" of XLEN is not one that the headers name`,
 		}},
 		{"keys through functions", `
 local K = KEYS[1]
@@ -303,7 +259,7 @@ local function size(key)
 end
 local both = size(key('a')) + size(key('b')) + size(key('c'))
 return redis.call('GET', K) + both`, []string{
-			`7: key "BASE:c" of ZCARD is not one that the Go side derives`,
+			`7: key "BASE:c" of ZCARD is not one that the headers name`,
 		}},
 		{"keys through a function that gets away", `
 local function size(key)
@@ -332,12 +288,12 @@ local function del(...)
 end
 return del(KEYS[1])`, []string{"3: this key of DEL cannot be followed to KEYS[1] and literals"}},
 		{"numbers in keys", "return redis.call('GET', KEYS[1] .. ':s:' .. 7) + redis.call('GET', KEYS[1] .. ':s:' .. 1e3)", []string{
-			`1: key "BASE:s:7" of GET is not one that the Go side derives`,
+			`1: key "BASE:s:7" of GET is not one that the headers name`,
 		}},
 		{"too many keys to list", `
 local function bit() return ARGV[1] and '0' or '1' end
 return redis.call('GET', KEYS[1] .. bit() .. bit() .. bit() .. bit() .. bit() .. bit() .. bit() .. bit())`, []string{
-			`3: key "BASE*" of GET is not one that the Go side derives`,
+			`3: key "BASE*" of GET is not one that the headers name`,
 		}},
 		{"keys through functions with several results", `
 local function both()
@@ -395,7 +351,7 @@ walk(KEYS[1], 3)`, []string{
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			problems := Check("demo.do", goodHeader+tc.body, Options{Keys: demoKeys})
+			problems := check(map[string]string{"do.lua": goodHeader + tc.body})
 			for i := range problems {
 				problems[i].Line -= strings.Count(goodHeader, "\n")
 			}
@@ -412,15 +368,14 @@ const (
 -- Prose.
 --
 -- Needs  nothing
--- Gives  K, a: keys
-local K = KEYS[1]
+-- Gives  a: a key
 local a = K .. ':a'
 `
 	sizeFragment = `-- fragment size
 --
 -- Prose.
 --
--- Needs  a: a key
+-- Needs  open
 -- Gives  size(key)
 local function size(key)
   return redis.call('ZCARD', key) + redis.call('ZCARD', a)
@@ -428,55 +383,57 @@ end
 `
 )
 
-func TestPrelude(t *testing.T) {
+func TestFragments(t *testing.T) {
 	t.Parallel()
+	needs := func(fragment string) string {
+		return strings.TrimSuffix(goodHeader, "\n") + "\n-- Needs    " + fragment + "\n"
+	}
 	for _, tc := range []struct {
-		name    string
-		source  string
-		prelude []string
-		want    []string
+		name       string
+		source     string
+		open, size string
+		want       []string // with their files
 	}{
-		{"fragments alone", openFragment, nil, nil},
-		{"a fragment with needs alone", sizeFragment, nil, nil},
-		{"a fragment behind another", sizeFragment, []string{openFragment}, nil},
+		{"one that needs another", needs("size") + "return size(K) + redis.call('ZCARD', a)", openFragment, sizeFragment, nil},
+		{"what the script has no use for", needs("size") + "return 1", openFragment, sizeFragment, nil},
 		{
-			"a script with fragments", goodHeader + "return size(K) + redis.call('ZCARD', a)",
-			[]string{openFragment, sizeFragment}, nil,
+			"a script that passes a wrong key", needs("size") + "return size(K .. ':c')", openFragment, sizeFragment,
+			[]string{`size.lua:8: key "BASE:c" of ZCARD is not one that the headers name, in front of demo.do`},
 		},
 		{
-			"a script that passes a wrong key", goodHeader + "return size(K .. ':c')",
-			[]string{openFragment, sizeFragment},
-			[]string{`1: with fragment size, line 8 of it: key "BASE:c" of ZCARD is not one that the Go side derives`},
-		},
-		{
-			"a script without what a fragment needs", goodHeader + "return size(KEYS[1])",
-			[]string{sizeFragment},
+			"one without what it needs", needs("size") + "return size(K)", openFragment, strings.Replace(sizeFragment, "Needs  open", "Needs  nothing", 1),
 			[]string{
-				"1: with fragment size, line 8 of it: a is neither a local nor a global that scripts may use",
-				"1: with fragment size, line 8 of it: this key of ZCARD cannot be followed to KEYS[1] and literals",
+				"size.lua:8: a is neither a local nor a global that scripts may use, in front of demo.do",
+				"size.lua:8: this key of ZCARD cannot be followed to KEYS[1] and literals, in front of demo.do",
 			},
 		},
 		{
-			"a script without its fragment", goodHeader + "return size(KEYS[1])", nil,
-			[]string{"10: size is neither a local nor a global that scripts may use"},
+			"a script that does not name it", goodHeader + "return size(K)", openFragment, sizeFragment,
+			[]string{"do.lua:11: size is neither a local nor a global that scripts may use"},
 		},
 		{
-			"a fragment with a wrong key",
-			strings.ReplaceAll(openFragment, "a = K", "a = redis.call('GET', ARGV[1]) or K"), nil,
-			[]string{"8: this key of GET cannot be followed to KEYS[1] and literals"},
+			"one with a wrong key", needs("open") + "return a", strings.Replace(openFragment, "a = K", "a = redis.call('GET', ARGV[1]) or K", 1), sizeFragment,
+			[]string{"open.lua:7: this key of GET cannot be followed to KEYS[1] and literals, in front of demo.do"},
 		},
 		{
-			"a syntax error in a fragment", goodHeader, []string{"local\n= 1"},
-			[]string{`1: with fragment without a name, line 2 of it: syntax error near "="`},
+			"a syntax error", needs("open"), openFragment + "local\n= 1\n", sizeFragment,
+			[]string{`open.lua:9: syntax error near "=", in front of demo.do`},
+		},
+		{
+			"another one's header", needs("shut") + "return a", strings.Replace(openFragment, "fragment open", "fragment shut", 1), openFragment,
+			[]string{"open.lua:1: the first line says shut, but the file is open.lua"},
+		},
+		{
+			"one without labels", needs("open"), "-- fragment open\n--\n-- Prose.\n", sizeFragment,
+			[]string{"open.lua:1: the header has no line for Needs", "open.lua:1: the header has no line for Gives"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			name := "demo.do"
-			if m := fragmentForm.FindStringSubmatch(tc.source); m != nil {
-				name = m[1]
+			var got []string
+			for _, p := range check(map[string]string{"do.lua": tc.source, "open.lua": tc.open, "size.lua": tc.size}) {
+				got = append(got, p.String())
 			}
-			got := lines(Check(name, tc.source, Options{Prelude: tc.prelude, Keys: demoKeys}))
 			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("Check (-want +got):\n%s", diff)
 			}
@@ -488,10 +445,22 @@ func TestPrelude(t *testing.T) {
 // built from the base key are looked at all the same.
 func TestAnyKey(t *testing.T) {
 	t.Parallel()
-	source := goodHeader + "redis.call('GET', ARGV[1])\nredis.call('GET', KEYS[1] .. ':c')"
-	keys := func(base string) []string { return append(demoKeys(base), "*") }
-	want := []string{`11: key "BASE:c" of GET is not one that the Go side derives`}
-	if diff := cmp.Diff(want, lines(Check("demo.do", source, Options{Keys: keys}))); diff != "" {
+	source := strings.Replace(goodHeader, "s:*", "any key", 1) + "redis.call('GET', ARGV[1])\nredis.call('GET', K .. ':c')"
+	want := []string{`12: key "BASE:c" of GET is not one that the headers name`}
+	if diff := cmp.Diff(want, lines(check(map[string]string{"do.lua": source}))); diff != "" {
+		t.Errorf("Check (-want +got):\n%s", diff)
+	}
+}
+
+// TestEachProblemOnce: what is wrong with a fragment, whatever it is in front of, is told
+// once.
+func TestEachProblemOnce(t *testing.T) {
+	t.Parallel()
+	source := strings.TrimSuffix(goodHeader, "\n") + "\n-- Needs    open\nreturn a"
+	got := lines(check(map[string]string{
+		"do.lua": source, "undo.lua": strings.Replace(source, "demo.do(", "demo.undo(", 1), "open.lua": strings.Replace(openFragment, "-- Needs  nothing\n-- Gives  a: a key\n", "", 1),
+	}))
+	if diff := cmp.Diff([]string{"1: the header has no line for Needs", "1: the header has no line for Gives"}, got); diff != "" {
 		t.Errorf("Check (-want +got):\n%s", diff)
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/yuin/gopher-lua/ast"
-	"github.com/yuin/gopher-lua/parse"
 )
 
 // globals are the global names that a script may read: those that Redis 6.2 and
@@ -38,10 +37,9 @@ var members = map[string][]string{
 // local is one local variable or parameter, and all that can be known of what
 // it holds.
 type local struct {
-	name     string
-	line     int // of the text
-	read     bool
-	external bool // defined by a fragment that is not at hand
+	name string
+	line int // of the text
+	read bool
 
 	values   []ast.Expr // what it is ever set to
 	elements []ast.Expr // what is ever put into it, if it is a list
@@ -57,7 +55,6 @@ type local struct {
 // function is one function of the script.
 type function struct {
 	holder  *local // the local it is kept in, or nil
-	open    bool   // it also has callers that are not at hand
 	returns []*ast.ReturnStmt
 }
 
@@ -80,50 +77,24 @@ func (s *scope) find(name string) *local {
 }
 
 // checkNames walks the text, resolves every name, and reports the names that
-// are not there and the locals that are not used.
-func (l *linter) checkNames(block []ast.Stmt, head header, given []string) {
-	w := &walker{linter: l, openTop: head.fragment, scope: &scope{}}
-	first := l.source().first
-	for _, name := range given {
-		w.declare(name, first).external = true
-	}
-	var needed []*local
-	i := slices.IndexFunc(block, func(s ast.Stmt) bool { return s.Line() >= first })
+// are not there and the locals that are not used. Those of a fragment may be for
+// other scripts.
+func (l *linter) checkNames(block []ast.Stmt) {
+	w := &walker{linter: l, scope: &scope{}}
+	i := slices.IndexFunc(block, func(s ast.Stmt) bool { return s.Line() >= l.own().first })
 	if i < 0 {
 		i = len(block)
 	}
 	w.stmts(block[:i])
-	for _, n := range head.needs {
-		if w.scope.find(n.name) == nil {
-			v := w.declare(n.name, first+n.line-1)
-			v.external = true
-			needed = append(needed, v)
-		}
-	}
 	top := len(w.scope.locals)
 	w.stmts(block[i:])
-
-	for _, v := range needed {
-		if !v.read {
-			l.report(v.line, "the header says that it needs %s, which is never read", v.name)
-		}
-	}
-	own := w.scope.locals[top:]
-	for _, n := range head.gives {
-		if !slices.ContainsFunc(own, func(v *local) bool { return v.name == n.name }) {
-			l.report(first+n.line-1, "the header says that it gives %s, which is not a local of the file's outermost block", n.name)
-		}
-	}
-	if !head.fragment {
-		w.checkUsed(own)
-	}
+	w.checkUsed(w.scope.locals[top:])
 }
 
 // walker goes through the tree once, in the order of the text.
 type walker struct {
 	*linter
-	scope   *scope
-	openTop bool // functions of the outermost block may have other callers
+	scope *scope
 }
 
 func (w *walker) declare(name string, line int) *local {
@@ -302,7 +273,7 @@ func (w *walker) define(s *ast.FuncDefStmt) {
 }
 
 func (w *walker) function(e *ast.FunctionExpr, holder *local) {
-	fn := &function{holder: holder, open: w.openTop && w.scope.outer == nil}
+	fn := &function{holder: holder}
 	w.functions[e] = fn
 	w.open(fn)
 	for i, name := range e.ParList.Names {
@@ -383,7 +354,7 @@ func (w *walker) attribute(e *ast.AttrGetExpr) {
 	library := w.global(e.Object)
 	key, literal := e.Key.(*ast.StringExpr)
 	switch {
-	case library == "KEYS" && (isOne(e.Key) || w.openTop || e.Line() < w.source().first): // package script looks whether there are more
+	case library == "KEYS" && (isOne(e.Key) || e.Line() == 1): // package script looks whether there are more
 	case members[library] == nil || !literal:
 		w.expr(e.Object)
 		w.expr(e.Key)
@@ -444,20 +415,4 @@ func endsOpen(exprs []ast.Expr) bool {
 func isOne(e ast.Expr) bool {
 	n, ok := e.(*ast.NumberExpr)
 	return ok && n.Value == "1"
-}
-
-// topLocals returns the names of the locals of a source's outermost block, or
-// none if it cannot be read.
-func topLocals(source string) []string {
-	block, err := parse.Parse(strings.NewReader(source), "")
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, s := range block {
-		if s, ok := s.(*ast.LocalAssignStmt); ok {
-			names = append(names, s.Names...)
-		}
-	}
-	return names
 }

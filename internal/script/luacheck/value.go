@@ -22,17 +22,15 @@ const (
 )
 
 // value is what an expression can be: one of texts, and something that cannot
-// be told if unknown is set. What comes from a fragment that is not at hand is
-// external.
+// be told if unknown is set.
 type value struct {
-	texts             []string
-	unknown, external bool
+	texts   []string
+	unknown bool
 }
 
 // or returns a value that may be either.
 func (v value) or(other value) value {
 	v.unknown = v.unknown || other.unknown
-	v.external = v.external || other.external
 	for _, text := range other.texts {
 		if !slices.Contains(v.texts, text) {
 			v.texts = append(slices.Clip(v.texts), text)
@@ -43,7 +41,7 @@ func (v value) or(other value) value {
 
 // concat returns the texts of v followed by those of other.
 func (v value) concat(other value) value {
-	joined := value{external: v.external || other.external}
+	joined := value{}
 	if len(v.texts)*len(other.texts) > maxTexts {
 		joined.unknown = true
 		return joined
@@ -64,7 +62,7 @@ func (v value) parts() []string {
 	return v.texts
 }
 
-// readable returns a text as it appears in messages and in Options.Keys.
+// readable returns a text as it appears in messages and in patterns of keys.
 func readable(text string) string {
 	return strings.NewReplacer(baseMark, baseName, hole, "*").Replace(text)
 }
@@ -125,7 +123,7 @@ func (r *resolver) local(v *local) value {
 	r.at[v] = true
 	defer delete(r.at, v)
 
-	all := value{unknown: v.unknown, external: v.external}
+	all := value{unknown: v.unknown}
 	for _, e := range v.values {
 		all = all.or(r.expr(e))
 	}
@@ -158,7 +156,7 @@ func (r *resolver) argument(fn *function, index int) value {
 	if holder == nil || holder.passed {
 		return value{unknown: true}
 	}
-	all := value{external: fn.open}
+	all := value{}
 	for _, call := range holder.calls {
 		switch {
 		case index < len(call.Args):
@@ -178,7 +176,7 @@ func (r *resolver) result(v *local) value {
 	r.at[v] = true
 	defer delete(r.at, v)
 
-	all := value{unknown: v.unknown, external: v.external}
+	all := value{unknown: v.unknown}
 	for _, e := range v.values {
 		def, ok := e.(*ast.FunctionExpr)
 		if !ok {

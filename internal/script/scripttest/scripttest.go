@@ -15,7 +15,7 @@ import (
 // Check holds the scripts of a library to the rules of package luacheck.
 func Check(t *testing.T, library *script.Library) {
 	t.Helper()
-	for _, p := range luacheck.CheckLibrary(library) {
+	for _, p := range luacheck.Check(library) {
 		t.Error(p)
 	}
 }
