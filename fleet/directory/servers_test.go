@@ -26,7 +26,14 @@ func replicated(t *testing.T, replicas int) (*Redis, *redistest.Replication) {
 		n, err := c.Do(t.Context(), c.B().Wait().Numreplicas(int64(replicas)).Timeout(2000).Build()).AsInt64()
 		return err == nil && n == int64(replicas)
 	})
-	change(t, dial(t, r.Master.Addr()), 0, sample(t, 1))
+	d, first := dial(t, r.Master.Addr()), sample(t, 1)
+	redistest.Eventually(t, "a replica has the first map", func() bool {
+		err := d.Change(t.Context(), 0, first)
+		if err != nil && !errors.Is(err, ErrUnconfirmed) {
+			t.Fatal(err)
+		}
+		return err == nil
+	})
 	awaitMap(t, r.Replicas, 1)
 	return dial(t, addrs(r)...), r
 }
