@@ -321,6 +321,7 @@ func TestKilledADayAgo(t *testing.T) {
 	s, k := serve(t, api.Config{Client: client}), key("k")
 	add := func() answer {
 		s.ask("POST", "/v1/counters/c/add", object{"n": 1}, k).want(200, "")
+		s.ask("POST", "/v1/hashes/ns/h/incr", object{"field": "n", "by": 1}, k).want(200, "")
 		return s.ask("POST", "/v1/queues/q/messages", object{"tenant": "a"}, k).want(201, "")
 	}
 	first := add()
@@ -332,6 +333,7 @@ func TestKilledADayAgo(t *testing.T) {
 			t.Errorf("day %d: %s, after %s", day+1, again.body, first.body)
 		}
 		s.ask("GET", "/v1/counters/c", nil).want(200, fmt.Sprintf(`{"value":%d,"servers":1,"answered":1}`, want))
+		s.ask("GET", "/v1/hashes/ns/h", nil).want(200, fmt.Sprintf(`{"fields":[{"field":"n","value":"%d","ttl_ms":-1}]}`, want))
 		if n := read[document.QueueStats](s.ask("GET", "/v1/queues/q/stats", nil)).Waiting; n != want {
 			t.Errorf("day %d: %d messages, want %d", day+1, n, want)
 		}
@@ -343,7 +345,7 @@ func TestKilledADayAgo(t *testing.T) {
 func nextDay(t *testing.T, client rueidis.Client) {
 	t.Helper()
 	keys, err := client.Do(t.Context(), client.B().Keys().Pattern("*:keyed:[01]").Build()).AsStrSlice()
-	if err != nil || len(keys) != 2 {
+	if err != nil || len(keys) != 3 {
 		t.Fatalf("remembered requests are in %v, %v, want one key of each structure", keys, err)
 	}
 	for _, key := range keys {
