@@ -201,7 +201,11 @@ func (p *failoverPlay) open(ctx context.Context, dir directory.Directory) (close
 func tagOn(ctx context.Context, f *fleet.Fleet, partition int, prefix string) (string, error) {
 	for n := 0; ; n++ {
 		tag := fmt.Sprintf("%s:%d", prefix, n)
-		l, err := f.Locate(ctx, tag)
+		var l fleet.Location
+		err := retry.Policy{}.Do(ctx, func(int) (err error) { // an agent may be at work on a slow machine
+			l, err = f.Locate(ctx, tag)
+			return err
+		})
 		if err != nil || l.Partition == partition {
 			return tag, err
 		}
