@@ -8,6 +8,21 @@ import (
 // What several packages mean alike. What is returned is derived from these and says
 // more.
 var (
+	// ErrBadArgument means that a setting or an argument is invalid. Redis was not
+	// asked.
+	ErrBadArgument = &Error{Code: "bad_argument", Message: "invalid argument"}
+
+	// ErrBadName means that a name is invalid. Redis was not asked.
+	ErrBadName = &Error{
+		Code:    "bad_name",
+		Message: "invalid name",
+		Hint:    "Use 1 to 512 bytes without braces and control characters.",
+	}
+
+	// ErrNotFound means that there is no such thing: no structure of that name, or
+	// nothing in it under the name that was asked for.
+	ErrNotFound = &Error{Code: "not_found", Message: "there is nothing of that name"}
+
 	// ErrFull means that Redis has reached its maxmemory and refused a write that
 	// needs more. Nothing was written.
 	ErrFull = &Error{
@@ -94,6 +109,13 @@ func (e *Error) With(err error) *Error {
 func (e *Error) Saying(format string, args ...any) *Error {
 	d := e.derive()
 	d.Message = fmt.Sprintf(format, args...)
+	return d
+}
+
+// WithHint returns an error derived from e with a hint of its own.
+func (e *Error) WithHint(hint string) *Error {
+	d := e.derive()
+	d.Hint = hint
 	return d
 }
 

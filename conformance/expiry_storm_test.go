@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -143,7 +144,7 @@ func (s *shelf) inspect(ctx context.Context, g good) {
 	switch {
 	case ctx.Err() != nil:
 		return
-	case errors.Is(err, expiry.ErrNotFound):
+	case errors.Is(err, millrace.ErrNotFound):
 		if !g.shaken && answered.Before(g.began.Add(g.ttl-slack)) {
 			s.t.Errorf("%s, set for %v, is gone after %v", g.name, g.ttl, answered.Sub(g.began))
 		}

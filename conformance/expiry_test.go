@@ -36,7 +36,7 @@ func wantBrief(t *testing.T, began, ended time.Time, look func() error) {
 		case answered.Before(began.Add(brief - slack)):
 			t.Fatalf("what was set for %v is gone after %v", brief, answered.Sub(began))
 		}
-		wantError(t, "look at what is gone", err, expiry.ErrNotFound)
+		wantError(t, "look at what is gone", err, millrace.ErrNotFound)
 		return
 	}
 }

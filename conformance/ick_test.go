@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -327,7 +328,7 @@ func ickParkedComeBack(t *testing.T, on running) {
 
 func ickStats(t *testing.T, on running) {
 	k := newIck(t, on)
-	if _, err := k.Stats(t.Context()); !errors.Is(err, ick.ErrNotFound) {
+	if _, err := k.Stats(t.Context()); !errors.Is(err, millrace.ErrNotFound) {
 		t.Errorf("Stats of no Ick = %v, want ErrNotFound", err)
 	}
 	wantAdd(t, k, "a:1 b:2 c:3", 3, 0)

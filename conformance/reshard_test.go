@@ -16,6 +16,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
@@ -275,7 +276,7 @@ func (r *resizers) work(ctx context.Context, t *testing.T, worker int) {
 	for ctx.Err() == nil {
 		if worker > 0 {
 			s, err := r.channel.Stats(ctx)
-			if errors.Is(err, ick.ErrNotFound) {
+			if errors.Is(err, millrace.ErrNotFound) {
 				continue // nobody made it yet
 			}
 			if r.count(ctx, t, "Stats", err) && (s.Size < 1 || s.Size > 3) {
@@ -324,7 +325,7 @@ func (c *counters) work(ctx context.Context, t *testing.T, worker int) {
 		}
 		_, err = c.hashes.Set(ctx, hash, "brief", []byte("x"), expiry.SetConfig{TTL: time.Millisecond})
 		c.count(ctx, t, "Set", err)
-		if _, _, err = c.hashes.Get(ctx, hash, "brief"); errors.Is(err, expiry.ErrNotFound) {
+		if _, _, err = c.hashes.Get(ctx, hash, "brief"); errors.Is(err, millrace.ErrNotFound) {
 			err = nil // its time is over
 		}
 		c.count(ctx, t, "Get", err)

@@ -24,7 +24,7 @@ const (
 // The server is busy for some milliseconds with a hash of 10,000 fields; one with
 // more is refused with millrace.ErrTooLarge. Expired fields do not count.
 //
-// Errors: millrace.ErrTooLarge; [ErrName], before Redis was asked; millrace.ErrBroken.
+// Errors: millrace.ErrTooLarge; [millrace.ErrBadName], before Redis was asked; millrace.ErrBroken.
 func (h *Hashes) GetAll(ctx context.Context, hash string) (map[string][]byte, error) {
 	if err := check(hash); err != nil {
 		return nil, err
@@ -71,7 +71,7 @@ type Field struct {
 // Scan goes through the fields of a hash of any size, in pages of about 100. A
 // field that is there all the time comes at least once, one that comes or goes
 // meanwhile may or may not, and one may come twice. It ends with the first error:
-// [ErrName], before Redis was asked; millrace.ErrBroken.
+// [millrace.ErrBadName], before Redis was asked; millrace.ErrBroken.
 func (h *Hashes) Scan(ctx context.Context, hash string) iter.Seq2[Field, error] {
 	return func(yield func(Field, error) bool) {
 		for cursor := "0"; ; {

@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 )
 
@@ -84,7 +85,7 @@ func ExampleHashes_Get() {
 	value, ttl, err := hashes.Get(ctx, "user:7", "phone")
 	fmt.Println(string(value), ttl > 59*time.Minute, err)
 	_, _, err = hashes.Get(ctx, "user:7", "laptop")
-	fmt.Println(errors.Is(err, expiry.ErrNotFound))
+	fmt.Println(errors.Is(err, millrace.ErrNotFound))
 	there, err := hashes.Exists(ctx, "user:7", "phone")
 	fmt.Println(there, err)
 	// Output:

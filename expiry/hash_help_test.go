@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -63,7 +64,7 @@ func putMany(t *testing.T, h *Hashes, hash string, n int, ttl time.Duration) {
 func value(t *testing.T, h *Hashes, hash, field string) string {
 	t.Helper()
 	got, _, err := h.Get(t.Context(), hash, field)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, millrace.ErrNotFound) {
 		return "-"
 	}
 	if err != nil {

@@ -112,7 +112,7 @@ func (s *hashTale) there(want ...string) {
 	for _, f := range []string{"a", "b", "c"} {
 		_, _, err := s.h.Get(ctx, inHash, f)
 		got := err == nil
-		if errors.Is(err, ErrNotFound) {
+		if errors.Is(err, millrace.ErrNotFound) {
 			err = nil
 		}
 		s.want("Get("+f+")", got, slices.Contains(want, f), err)
@@ -236,7 +236,7 @@ var hashHistories = []hashHistory{
 	{"expire with a negative ttl", func(s *hashTale) {
 		s.put(0, "a")
 		_, err := s.h.Expire(s.Context(), inHash, -time.Second, ExpireConfig{}, "a")
-		s.wantError("Expire", err, ErrConfig)
+		s.wantError("Expire", err, millrace.ErrBadArgument)
 		s.there("a")
 	}},
 	{"conditions come before a deadline that is past", func(s *hashTale) {

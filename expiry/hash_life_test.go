@@ -143,7 +143,7 @@ func TestReadsCreateNothing(t *testing.T) {
 	h := openHashesOn(t, client, "n", HashesConfig{})
 	ctx := t.Context()
 	_, _, err := h.Get(ctx, inHash, "f")
-	wantHashError(t, "Get", err, ErrNotFound)
+	wantHashError(t, "Get", err, millrace.ErrNotFound)
 	if got, err := h.GetMany(ctx, inHash, "f"); err != nil || len(got) != 0 {
 		t.Errorf("GetMany = %v, %v", got, err)
 	}
@@ -181,7 +181,7 @@ func TestReadsCreateNothing(t *testing.T) {
 	}
 	put(t, h, inHash, "f", "1", 0)
 	_, _, err = h.Get(ctx, inHash, "other")
-	wantHashError(t, "Get", err, ErrNotFound)
+	wantHashError(t, "Get", err, millrace.ErrNotFound)
 	if names, err := ListHashes(ctx, client); err != nil || !cmp.Equal(names, []string{"n"}) {
 		t.Errorf("ListHashes = %v, %v", names, err)
 	}
@@ -194,11 +194,11 @@ func TestHashArguments(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for _, name := range []string{"", "a{b", "a}", "\n", strings.Repeat("n", 513)} {
 		_, err := OpenHashes(ctx, client, name, HashesConfig{})
-		wantHashError(t, "OpenHashes", err, ErrName)
+		wantHashError(t, "OpenHashes", err, millrace.ErrBadName)
 	}
 	for _, shards := range []int{-1, MaxShards + 1} {
 		_, err := OpenHashes(ctx, client, "n", HashesConfig{Shards: shards})
-		wantHashError(t, "OpenHashes", err, ErrConfig)
+		wantHashError(t, "OpenHashes", err, millrace.ErrBadArgument)
 	}
 	h := openHashes(t, HashesConfig{})
 	for name, call := range map[string]func(hash string) error{
@@ -224,7 +224,7 @@ func TestHashArguments(t *testing.T) {
 		},
 	} {
 		for _, hash := range []string{"", "{", "\x7f", strings.Repeat("n", 513)} {
-			wantHashError(t, name, call(hash), ErrName)
+			wantHashError(t, name, call(hash), millrace.ErrBadName)
 		}
 	}
 	for _, cfg := range []SetConfig{
@@ -232,22 +232,22 @@ func TestHashArguments(t *testing.T) {
 		{IfNone: true, IfExist: true}, {Deadline: time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC)},
 	} {
 		_, err := h.Set(ctx, inHash, "f", nil, cfg)
-		wantHashError(t, fmt.Sprintf("Set with %+v", cfg), err, ErrConfig)
+		wantHashError(t, fmt.Sprintf("Set with %+v", cfg), err, millrace.ErrBadArgument)
 	}
 	_, err := h.Expire(ctx, inHash, -1, ExpireConfig{}, "f")
-	wantHashError(t, "Expire", err, ErrConfig)
+	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
 	_, err = h.Expire(ctx, inHash, 1, ExpireConfig{Only: 9}, "f")
-	wantHashError(t, "Expire", err, ErrConfig)
+	wantHashError(t, "Expire", err, millrace.ErrBadArgument)
 	_, err = h.ExpireAt(ctx, inHash, time.Date(10_000, 1, 1, 0, 0, 0, 0, time.UTC), ExpireConfig{}, "f")
-	wantHashError(t, "ExpireAt", err, ErrConfig)
+	wantHashError(t, "ExpireAt", err, millrace.ErrBadArgument)
 	_, err = h.SetMany(ctx, inHash, text(map[string]string{}), SetConfig{TTL: -1})
-	wantHashError(t, "SetMany", err, ErrConfig)
+	wantHashError(t, "SetMany", err, millrace.ErrBadArgument)
 	tooMany := map[string][]byte{}
 	for i := range MaxFields + 1 {
 		tooMany[fmt.Sprint(i)] = nil
 	}
 	_, err = h.SetMany(ctx, inHash, tooMany, SetConfig{})
-	wantHashError(t, "SetMany of 1,001", err, ErrConfig)
+	wantHashError(t, "SetMany of 1,001", err, millrace.ErrBadArgument)
 	if n := lenOf(t, h, inHash); n != 0 {
 		t.Errorf("refused calls set %d fields", n)
 	}

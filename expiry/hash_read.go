@@ -14,7 +14,7 @@ type Value struct {
 // Get returns the value of a field and for how long it still lives, [NoTTL] if it
 // has no deadline.
 //
-// Errors: [ErrNotFound]; [ErrName] and millrace.ErrTooLarge, before Redis was asked;
+// Errors: [millrace.ErrNotFound]; [millrace.ErrBadName] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrBroken.
 func (h *Hashes) Get(ctx context.Context, hash, field string) (value []byte, ttl time.Duration, err error) {
 	if err := check(hash, field); err != nil {
@@ -25,14 +25,14 @@ func (h *Hashes) Get(ctx context.Context, hash, field string) (value []byte, ttl
 		return nil, 0, err
 	}
 	if reply == nil {
-		return nil, 0, ErrNotFound
+		return nil, 0, errNotFound
 	}
 	v, ok := readValue(reply)
 	if err := reply.Err(); err != nil {
 		return nil, 0, err
 	}
 	if !ok {
-		return nil, 0, ErrNotFound
+		return nil, 0, errNotFound
 	}
 	h.enlist(ctx)
 	return v.Value, v.TTL, nil
@@ -40,7 +40,7 @@ func (h *Hashes) Get(ctx context.Context, hash, field string) (value []byte, ttl
 
 // GetMany returns those of the fields that are there. It makes a call for every
 // [MaxFields] fields, and for about every mebibyte of values; the fields of one call are
-// of one moment. Errors: [ErrName] and millrace.ErrTooLarge, before Redis was asked;
+// of one moment. Errors: [millrace.ErrBadName] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrBroken.
 func (h *Hashes) GetMany(ctx context.Context, hash string, fields ...string) (map[string]Value, error) {
 	if err := check(hash, fields...); err != nil {
@@ -70,7 +70,7 @@ func (h *Hashes) GetMany(ctx context.Context, hash string, fields ...string) (ma
 	return values, nil
 }
 
-// Exists reports whether a field is there. Errors: [ErrName] and millrace.ErrTooLarge,
+// Exists reports whether a field is there. Errors: [millrace.ErrBadName] and millrace.ErrTooLarge,
 // before Redis was asked; millrace.ErrBroken.
 func (h *Hashes) Exists(ctx context.Context, hash, field string) (bool, error) {
 	ttls, err := h.TTL(ctx, hash, field)
@@ -78,7 +78,7 @@ func (h *Hashes) Exists(ctx context.Context, hash, field string) (bool, error) {
 }
 
 // Len returns how many fields a hash has. Expired ones do not count. Errors:
-// [ErrName], before Redis was asked; millrace.ErrBroken.
+// [millrace.ErrBadName], before Redis was asked; millrace.ErrBroken.
 func (h *Hashes) Len(ctx context.Context, hash string) (int, error) {
 	if err := check(hash); err != nil {
 		return 0, err

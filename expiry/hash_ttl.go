@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -72,7 +73,7 @@ func (c Condition) word() (string, error) {
 	case Shorter:
 		return "shorter", nil
 	}
-	return "", ErrConfig.Saying("there is no condition %d", c)
+	return "", millrace.ErrBadArgument.Saying("there is no condition %d", c)
 }
 
 // Expire gives fields a deadline in ttl from now, rounded up to milliseconds. A
@@ -81,7 +82,7 @@ func (c Condition) word() (string, error) {
 // full. It makes a call for every [MaxFields] fields, each of which is applied
 // whole; with an error it returns what is known.
 //
-// Errors: [ErrName], [ErrConfig] and millrace.ErrTooLarge, before Redis was asked;
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrBroken, millrace.ErrVersion.
 func (h *Hashes) Expire(ctx context.Context, hash string, ttl time.Duration, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
 	life, ms, err := in(ttl)
@@ -117,7 +118,7 @@ func (h *Hashes) Persist(ctx context.Context, hash string, fields ...string) ([]
 }
 
 // TTL returns for each field, in order, for how long it still lives, [NoTTL] or
-// [NoField]. It makes a call for every [MaxFields] fields. Errors: [ErrName] and
+// [NoField]. It makes a call for every [MaxFields] fields. Errors: [millrace.ErrBadName] and
 // millrace.ErrTooLarge, before Redis was asked; millrace.ErrBroken.
 func (h *Hashes) TTL(ctx context.Context, hash string, fields ...string) ([]time.Duration, error) {
 	return each(ctx, h.space.read, hash, fields, readTTL, NoField, "hash_ttl")

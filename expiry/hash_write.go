@@ -42,7 +42,7 @@ type SetResult struct {
 // full it first removes what has expired in the hash's shard; a field that still
 // does not fit is refused.
 //
-// Errors: [ErrName], [ErrConfig] and millrace.ErrTooLarge, before Redis was asked;
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrFull, millrace.ErrBroken and millrace.ErrVersion, and then nothing was
 // changed.
 func (h *Hashes) Set(ctx context.Context, hash, field string, value []byte, cfg SetConfig) (SetResult, error) {
@@ -50,10 +50,10 @@ func (h *Hashes) Set(ctx context.Context, hash, field string, value []byte, cfg 
 }
 
 // SetMany stores fields of a hash, all or none: at most [MaxFields], and [MaxValue]
-// bytes of values. Errors are those of Set; more fields are an [ErrConfig].
+// bytes of values. Errors are those of Set; more fields are an [millrace.ErrBadArgument].
 func (h *Hashes) SetMany(ctx context.Context, hash string, fields map[string][]byte, cfg SetConfig) (SetResult, error) {
 	if len(fields) > MaxFields {
-		return SetResult{}, ErrConfig.Saying("%d fields are more than one call can set, %d", len(fields), MaxFields)
+		return SetResult{}, millrace.ErrBadArgument.Saying("%d fields are more than one call can set, %d", len(fields), MaxFields)
 	}
 	pairs := make([]string, 0, 2*len(fields))
 	for field, value := range fields {
@@ -108,7 +108,7 @@ func (h *Hashes) store(ctx context.Context, create bool, name, hash string, args
 func (c SetConfig) words() (only, life, ms string, err error) {
 	switch {
 	case c.IfNone && c.IfExist:
-		return "", "", "", ErrConfig.Saying("fields cannot be set only if none is there and only if all are")
+		return "", "", "", millrace.ErrBadArgument.Saying("fields cannot be set only if none is there and only if all are")
 	case c.IfNone:
 		only = "new"
 	case c.IfExist:
@@ -116,7 +116,7 @@ func (c SetConfig) words() (only, life, ms string, err error) {
 	}
 	switch {
 	case c.TTL != 0 && !c.Deadline.IsZero(), c.KeepTTL && (c.TTL != 0 || !c.Deadline.IsZero()):
-		return "", "", "", ErrConfig.Saying("TTL, Deadline and KeepTTL exclude each other")
+		return "", "", "", millrace.ErrBadArgument.Saying("TTL, Deadline and KeepTTL exclude each other")
 	case c.KeepTTL:
 		return only, "keep", "0", nil
 	case c.TTL != 0:
@@ -133,7 +133,7 @@ func (c SetConfig) words() (only, life, ms string, err error) {
 func in(ttl time.Duration) (life, ms string, err error) {
 	switch {
 	case ttl < 0:
-		return "", "", ErrConfig.Saying("a TTL cannot be negative: %s", ttl)
+		return "", "", millrace.ErrBadArgument.Saying("a TTL cannot be negative: %s", ttl)
 	case ttl == 0:
 		return "at", "0", nil
 	}
@@ -144,7 +144,7 @@ func in(ttl time.Duration) (life, ms string, err error) {
 // 2^53.
 func at(deadline time.Time) (life, ms string, err error) {
 	if deadline.Year() > 9999 {
-		return "", "", ErrConfig.Saying("a deadline lies before the year 10000, not at %s", deadline)
+		return "", "", millrace.ErrBadArgument.Saying("a deadline lies before the year 10000, not at %s", deadline)
 	}
 	whole := max(0, deadline.UnixMilli())
 	if deadline.After(time.UnixMilli(whole)) {
@@ -157,7 +157,7 @@ func at(deadline time.Time) (life, ms string, err error) {
 // field keeps its deadline. One that is not there, or is expired, starts at 0
 // without a deadline.
 //
-// Errors: [ErrName] and millrace.ErrTooLarge, before Redis was asked; [ErrNotNumber],
+// Errors: [millrace.ErrBadName] and millrace.ErrTooLarge, before Redis was asked; [ErrNotNumber],
 // millrace.ErrFull, millrace.ErrBroken and millrace.ErrVersion, and then nothing was
 // changed.
 func (h *Hashes) Incr(ctx context.Context, hash, field string, by int64) (int64, error) {
@@ -175,7 +175,7 @@ func (h *Hashes) Incr(ctx context.Context, hash, field string, by int64) (int64,
 // the server is full. It makes a call for every [MaxFields] fields, each of which
 // is applied whole; with an error it returns how many are known to be deleted.
 //
-// Errors: [ErrName] and millrace.ErrTooLarge, before Redis was asked;
+// Errors: [millrace.ErrBadName] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrBroken, millrace.ErrVersion.
 func (h *Hashes) Delete(ctx context.Context, hash string, fields ...string) (int, error) {
 	if err := check(hash, fields...); err != nil {

@@ -48,7 +48,7 @@ type HashesConfig struct {
 // OpenHashes opens a namespace of hashes. It asks Redis whether there is one, and
 // creates nothing: that the first Set does.
 //
-// Errors: [ErrName] and [ErrConfig], before Redis was asked; [ErrBroken],
+// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked; [ErrBroken],
 // [ErrVersion].
 func OpenHashes(ctx context.Context, client rueidis.Client, namespace string, cfg HashesConfig) (*Hashes, error) {
 	h, err := newHashes(client, namespace, cfg)
@@ -67,7 +67,7 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 		return nil, err
 	}
 	if cfg.Shards < 0 || cfg.Shards > MaxShards {
-		return nil, ErrConfig.Saying("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
+		return nil, millrace.ErrBadArgument.Saying("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
 	}
 	if cfg.Shards == 0 {
 		cfg.Shards = ShardsDefault
@@ -80,7 +80,7 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 // Name returns the namespace's name.
 func (h *Hashes) Name() string { return h.space.name }
 
-// CheckHash returns the [ErrName] with which every call refuses that name of a
+// CheckHash returns the [millrace.ErrBadName] with which every call refuses that name of a
 // hash, and nil for one that can be had. Fields may be any bytes, at most [MaxField].
 func CheckHash(name string) error { return checkName("hash", name) }
 

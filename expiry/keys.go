@@ -59,7 +59,7 @@ type KeysConfig struct {
 // evict, for half a second at most. One that has not answered by then is asked again
 // in the background; as soon as it says that it may evict any key, Set is refused.
 //
-// Errors: [ErrName] and [ErrConfig], before Redis was asked; [ErrEvictable].
+// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked; [ErrEvictable].
 func OpenKeys(ctx context.Context, client rueidis.Client, namespace string, cfg KeysConfig) (*Keys, error) {
 	k, err := newKeys(client, namespace, cfg)
 	if err != nil {
@@ -80,7 +80,7 @@ func newKeys(client rueidis.Client, name string, cfg KeysConfig) (*Keys, error) 
 		return nil, err
 	}
 	if cfg.Shards < 0 || cfg.Shards > MaxShards {
-		return nil, ErrConfig.Saying("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
+		return nil, millrace.ErrBadArgument.Saying("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
 	}
 	if cfg.Shards == 0 {
 		cfg.Shards = ShardsDefault
@@ -109,7 +109,7 @@ type SetKeyConfig struct {
 func (c SetKeyConfig) condition() (string, error) {
 	switch {
 	case c.IfNone && c.IfExist:
-		return "", ErrConfig.Saying("a value cannot be stored only if there is none and only if there is one")
+		return "", millrace.ErrBadArgument.Saying("a value cannot be stored only if there is none and only if there is one")
 	case c.IfNone:
 		return "none", nil
 	case c.IfExist:
@@ -129,7 +129,7 @@ func (k *Keys) Name() string { return k.space.name }
 // A value that still does not fit is refused, and nothing was changed: an earlier
 // value stays until its own deadline.
 //
-// Errors: [ErrName], [ErrConfig] and millrace.ErrTooLarge, before Redis was asked;
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrFull, [ErrEvictable], millrace.ErrBroken and millrace.ErrVersion, and then
 // nothing was stored.
 func (k *Keys) Set(ctx context.Context, key string, value []byte, ttl time.Duration, cfg SetKeyConfig) (bool, error) {
@@ -173,7 +173,7 @@ func (k *Keys) enlist(ctx context.Context) {
 // the one it has, and reports whether there was one. It works when the server is
 // full, and is not refused where Set is for what the server may evict.
 //
-// Errors: [ErrName] and [ErrConfig], before Redis was asked; millrace.ErrBroken,
+// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked; millrace.ErrBroken,
 // millrace.ErrVersion.
 func (k *Keys) Expire(ctx context.Context, key string, ttl time.Duration) (bool, error) {
 	if err := checkKeyTTL(key, ttl); err != nil {
@@ -190,7 +190,7 @@ func (k *Keys) Expire(ctx context.Context, key string, ttl time.Duration) (bool,
 // for every 100 keys of a shard, each of which is applied whole. With an error it
 // returns how many are known to be deleted.
 //
-// Errors: [ErrName], before Redis was asked; millrace.ErrBroken, millrace.ErrVersion.
+// Errors: [millrace.ErrBadName], before Redis was asked; millrace.ErrBroken, millrace.ErrVersion.
 func (k *Keys) Delete(ctx context.Context, keys ...string) (int, error) {
 	var mu sync.Mutex
 	deleted := 0
@@ -234,7 +234,7 @@ func checkSize(size int) error {
 
 func checkKeyTTL(key string, ttl time.Duration) error {
 	if ttl < time.Millisecond {
-		return ErrConfig.Saying("a value lives for a millisecond at least, not %s", ttl)
+		return millrace.ErrBadArgument.Saying("a value lives for a millisecond at least, not %s", ttl)
 	}
 	return checkName("key", key)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 )
 
@@ -49,7 +50,7 @@ func ExampleKeys() {
 	deleted, err := keys.Delete(ctx, "session:7")
 	fmt.Println("deleted:", deleted, err)
 	_, _, err = keys.Get(ctx, "session:7")
-	fmt.Println("gone:", errors.Is(err, expiry.ErrNotFound))
+	fmt.Println("gone:", errors.Is(err, millrace.ErrNotFound))
 	// Output:
 	// alice for an hour: true, <nil>
 	// deleted: 1 <nil>

@@ -43,7 +43,7 @@ func setKey(t *testing.T, k *Keys, key, value string, ttl time.Duration) {
 func getKey(t *testing.T, k *Keys, key string) string {
 	t.Helper()
 	value, _, err := k.Get(t.Context(), key)
-	if err != nil && !errors.Is(err, ErrNotFound) {
+	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		t.Fatalf("Get of %q: %v", key, err)
 	}
 	return string(value)

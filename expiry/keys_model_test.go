@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"errors"
 	"slices"
 	"testing"
 	"time"
@@ -120,7 +121,7 @@ func TestKeyModel(t *testing.T) {
 					check("the value", string(value), v.text, err)
 					check("its hours", int((ttl+time.Minute)/time.Hour), v.hours, nil)
 				} else {
-					check("no value", err, error(ErrNotFound), nil)
+					check("no value", errors.Is(err, millrace.ErrNotFound), true, nil)
 				}
 				s, err := k.Stats(ctx)
 				check("Len", s.Keys, len(m.alive), err)

@@ -35,7 +35,7 @@ func setErr(t *testing.T, k *Keys, key, value string, cfg SetKeyConfig, want boo
 func holds(t *testing.T, k *Keys, key, want string) error {
 	t.Helper()
 	value, _, err := k.Get(t.Context(), key)
-	if want == "" && errors.Is(err, ErrNotFound) {
+	if want == "" && errors.Is(err, millrace.ErrNotFound) {
 		return nil
 	}
 	if err != nil || string(value) != want {
@@ -109,7 +109,7 @@ var keyHistories = []keyHistory{
 		keyOver(t, k, "a")
 		_, ttlErr := k.TTL(t.Context(), "a")
 		ok, err := k.Expire(t.Context(), "a", keyLong)
-		if !errors.Is(ttlErr, ErrNotFound) || ok || err != nil {
+		if !errors.Is(ttlErr, millrace.ErrNotFound) || ok || err != nil {
 			return fmt.Errorf("of what is over, TTL = %w, Expire = %v, %w", ttlErr, ok, err)
 		}
 		n, err := k.Delete(t.Context(), "a")

@@ -14,7 +14,7 @@ import (
 // Get returns a value and for how long it still lives. The ttl is that of the
 // moment in which the server read it.
 //
-// Errors: [ErrNotFound]; [ErrName], before Redis was asked; millrace.ErrBroken,
+// Errors: [millrace.ErrNotFound]; [millrace.ErrBadName], before Redis was asked; millrace.ErrBroken,
 // millrace.ErrVersion.
 func (k *Keys) Get(ctx context.Context, key string) (value []byte, ttl time.Duration, err error) {
 	value, ttl, err = k.find(ctx, key)
@@ -33,11 +33,11 @@ func (k *Keys) find(ctx context.Context, key string) (value []byte, ttl time.Dur
 		return nil, 0, err
 	}
 	if reply == nil {
-		return nil, 0, ErrNotFound
+		return nil, 0, errNotFound
 	}
 	value, ttl, err = readStored(reply, reply.Int(), key)
 	if err == nil && ttl == 0 {
-		err = ErrNotFound
+		err = errNotFound
 	}
 	return value, ttl, err
 }
@@ -54,7 +54,7 @@ func (k *Keys) TTL(ctx context.Context, key string) (time.Duration, error) {
 // at the same time as the others, so the values are not all of one moment. With an error
 // it returns what it got.
 //
-// Errors: those of Get, but for ErrNotFound.
+// Errors: those of Get, but for millrace.ErrNotFound.
 func (k *Keys) GetMany(ctx context.Context, keys ...string) (map[string][]byte, error) {
 	values := make(map[string][]byte, len(keys))
 	var mu sync.Mutex

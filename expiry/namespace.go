@@ -292,12 +292,12 @@ func (n *namespace) index(ctx context.Context, base string, cursor uint64) (name
 	return names, next, n.run.Name(err)
 }
 
-// CheckNamespace returns the [ErrName] with which that name of a namespace is
+// CheckNamespace returns the [millrace.ErrBadName] with which that name of a namespace is
 // refused, and nil for one that can be had. It is for programs that look at what
 // they were given before they connect.
 func CheckNamespace(name string) error { return checkName("namespace", name) }
 
 // checkName refuses what cannot be the name of a namespace, a hash or a key.
 func checkName(what, name string) error {
-	return names.Check(ErrName, "name of a "+what, name, maxName)
+	return names.Check(millrace.ErrBadName, "name of a "+what, name, maxName)
 }

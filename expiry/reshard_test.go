@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -82,7 +83,7 @@ func TestKeysWhileTheirSlotMoves(t *testing.T) {
 		}
 		fresh := openKeysOn(t, client, "n"+strconv.Itoa(round), KeysConfig{Shards: 1})
 		_, _, err := fresh.Get(ctx, "a")
-		wantKeyError(t, "Get in a namespace that is not there", err, ErrNotFound)
+		wantKeyError(t, "Get in a namespace that is not there", err, millrace.ErrNotFound)
 	}).Finish(t)
 	setKey(t, k, "new", "y", keyLong)
 	wantKey(t, "Get, afterwards", getKey(t, k, "new"), "y", nil)
@@ -223,7 +224,7 @@ func TestHalfAHash(t *testing.T) {
 		t.Error("Set worked on half of a hash")
 	}
 	m.Finish(t)
-	if _, _, err := h.Get(t.Context(), inHash, "over"); !errors.Is(err, ErrNotFound) {
+	if _, _, err := h.Get(t.Context(), inHash, "over"); !errors.Is(err, millrace.ErrNotFound) {
 		t.Errorf("Get of an expired field, afterwards: %v", err)
 	}
 	put(t, h, inHash, "c", "1", hashLong)

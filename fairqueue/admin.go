@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -22,13 +23,13 @@ import (
 // a tenant with messages in old and in new streams has turns in both for a while,
 // and its own messages come out of order.
 //
-// Errors: [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
+// Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 	if streams < 1 || streams > MaxStreams {
-		return ErrConfig.Saying("a queue has 1 to %d streams, not %d", MaxStreams, streams)
+		return millrace.ErrBadArgument.Saying("a queue has 1 to %d streams, not %d", MaxStreams, streams)
 	}
 	if perTenant < 0 || perTenant > streams {
-		return ErrConfig.Saying("a tenant has 1 to %d streams, not %d", streams, perTenant)
+		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", streams, perTenant)
 	}
 	reply, err := q.call(ctx, "resize", strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group,
 		strconv.Itoa(q.cfg.PerTenant))
@@ -44,7 +45,7 @@ func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
 }
 
 // Pause switches reading off, for all processes. Messages in flight may be
-// finished, and writing goes on. Errors: [ErrNotFound], [millrace.ErrBroken],
+// finished, and writing goes on. Errors: [millrace.ErrNotFound], [millrace.ErrBroken],
 // [millrace.ErrVersion].
 func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, "1") }
 
@@ -54,7 +55,7 @@ func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, "0") }
 func (q *Queue) pause(ctx context.Context, on string) error {
 	n, err := q.count(ctx, "pause", on)
 	if err == nil && n == 0 {
-		err = ErrNotFound
+		err = errNotFound
 	}
 	return err
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/shuffleshard"
 )
@@ -58,13 +59,13 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	stream, entry, ok := strings.Cut(c.After, ".")
 	switch {
 	case c.Place != Waiting && c.Place != InFlight && c.Place != Delayed:
-		return c, ErrConfig.Saying("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
+		return c, millrace.ErrBadArgument.Saying("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
 	case len(c.Tenant) > maxLabel:
-		return c, ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
+		return c, millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
 	case c.Max < 0 || c.Max > chunk:
-		return c, ErrConfig.Saying("a page has 1 to %d messages, not %d", chunk, c.Max)
+		return c, millrace.ErrBadArgument.Saying("a page has 1 to %d messages, not %d", chunk, c.Max)
 	case !ok || !digits(stream, 4) || !isEntry(entry):
-		return c, ErrConfig.Saying("not where a page ended: %q", c.After)
+		return c, millrace.ErrBadArgument.Saying("not where a page ended: %q", c.After)
 	}
 	return c, nil
 }
@@ -80,7 +81,7 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 // return fewer than Max, or none, and Next all the same: the end is where that is
 // empty. Beside that it takes as long as the queue has streams.
 //
-// Errors: [ErrNotFound], [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion].
+// Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -101,7 +102,7 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 	}
 	now := reply.MilliTime()
 	if now.IsZero() && reply.Err() == nil {
-		return Page{}, ErrNotFound
+		return Page{}, errNotFound
 	}
 	page := Page{Next: reply.Text(), Messages: make([]Browsed, 0, reply.Len())}
 	for reply.More() {
@@ -153,10 +154,10 @@ func readConsumer(text string) (reader string, visibility time.Duration) {
 }
 
 // Shard returns the indexes of a tenant's streams in ascending order, as the queue
-// is now. Errors: [ErrNotFound], [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion].
+// is now. Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Shard(ctx context.Context, tenant string) ([]int, error) {
 	if tenant == "" || len(tenant) > maxLabel {
-		return nil, ErrConfig.Saying("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
+		return nil, millrace.ErrBadArgument.Saying("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
 	}
 	s, err := q.stored(ctx)
 	if err != nil {
@@ -178,7 +179,7 @@ func (q *Queue) stored(ctx context.Context) (shape, error) {
 		return shape{}, err
 	}
 	if s.streams == 0 {
-		return shape{}, ErrNotFound
+		return shape{}, errNotFound
 	}
 	return s, nil
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/shuffleshard"
 )
@@ -46,9 +47,9 @@ func TestBrowse(t *testing.T) {
 	q := open(t, Config{Gzip: 1})
 	ctx := t.Context()
 	_, err := q.Browse(ctx, BrowseConfig{})
-	wantError(t, err, ErrNotFound)
+	wantError(t, err, millrace.ErrNotFound)
 	_, err = q.Browse(ctx, BrowseConfig{Tenant: "a"})
-	wantError(t, err, ErrNotFound)
+	wantError(t, err, millrace.ErrNotFound)
 
 	body := strings.Repeat("hello ", 100)
 	id, err := q.Write(ctx, Draft{Tenant: "a", Body: []byte(body), Headers: map[string]string{"k": "v"}, Deadline: time.Hour})
@@ -273,7 +274,7 @@ func TestShard(t *testing.T) {
 	client, name := redistest.Shared(t).Client(t), redistest.Name(t)
 	q, other := openOn(t, client, name, Config{}), openOn(t, client, name, Config{Streams: 10, PerTenant: 3})
 	_, err := q.Shard(t.Context(), "a")
-	wantError(t, err, ErrNotFound)
+	wantError(t, err, millrace.ErrNotFound)
 	write(t, other, "a:1 a:2 a:3")
 	for _, size := range [][2]int{{10, 3}, {20, 2}, {1, 1}} {
 		if err := other.Resize(t.Context(), size[0], size[1]); err != nil {

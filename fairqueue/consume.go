@@ -123,11 +123,11 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 	}
 	switch {
 	case c.Concurrency < 0:
-		return c, ErrConfig.Saying("Concurrency is negative: %d", c.Concurrency)
+		return c, millrace.ErrBadArgument.Saying("Concurrency is negative: %d", c.Concurrency)
 	case c.Drain < 0:
-		return c, ErrConfig.Saying("Drain is negative: %s", c.Drain)
+		return c, millrace.ErrBadArgument.Saying("Drain is negative: %s", c.Drain)
 	case c.Affinity < 0:
-		return c, ErrConfig.Saying("Affinity is negative: %d", c.Affinity)
+		return c, millrace.ErrBadArgument.Saying("Affinity is negative: %d", c.Affinity)
 	}
 	return c, checkVisibility(c.Visibility)
 }

@@ -287,7 +287,7 @@ func TestTyped(t *testing.T) {
 	}
 	write(t, orders.Queue, "a:nonsense")
 	_, err := Typed[func()](orders).Write(t.Context(), nil, Draft{Tenant: "a"})
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	ctx, cancel := context.WithCancel(t.Context())
 	var got []order
 	done := make(chan error)

@@ -2,17 +2,12 @@ package fairqueue
 
 import "github.com/millrace/millrace"
 
+// errNotFound is millrace.ErrNotFound in the words of this package.
+var errNotFound = millrace.ErrNotFound.Saying("there is no such queue").
+	WithHint("A queue begins with its first write; see which there are with: millrace queue ls")
+
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrName means that a name cannot be a queue's. Redis was not asked.
-	ErrName = &millrace.Error{
-		Code: "bad_name",
-		Hint: "Use 1 to 512 bytes without braces and control characters.",
-	}
-
-	// ErrConfig means that a setting or an argument cannot be had. Redis was not
-	// asked.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
 	// ErrEmpty means that there was no message within the time of the read.
 	ErrEmpty = &millrace.Error{
@@ -43,12 +38,5 @@ var (
 		Code:    "cancelled",
 		Message: "the message was cancelled, or another reader has it",
 		Hint:    "Stop work on the message.",
-	}
-
-	// ErrNotFound means that there is no such queue or message.
-	ErrNotFound = &millrace.Error{
-		Code:    "not_found",
-		Message: "there is no such queue",
-		Hint:    "A queue begins with its first write; see which there are with: millrace queue ls",
 	}
 )

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
 )
 
@@ -15,9 +16,9 @@ const keyPrefix = "mr:queue:{"
 // group, cursor, paused, and counters.
 func baseKey(name string) string { return keyPrefix + name + "}" }
 
-// CheckName returns the [ErrName] with which [New] refuses that name, and nil for
+// CheckName returns the [millrace.ErrBadName] with which [New] refuses that name, and nil for
 // one that can be a queue's. It is for programs that look at what they were given
 // before they connect.
 func CheckName(name string) error {
-	return names.Check(ErrName, "name of a queue", name, maxName)
+	return names.Check(millrace.ErrBadName, "name of a queue", name, maxName)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -81,6 +82,6 @@ func TestLegacyStreamOfNoGroup(t *testing.T) {
 	}
 	for _, cfg := range []Config{{Legacy: Legacy{Stream: "x"}}, {IdleExpiry: -1}, {ExpireFull: true}} {
 		_, err := New(nil, "x", cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/shuffleshard"
 )
@@ -233,7 +234,7 @@ func TestHeadersAndGzip(t *testing.T) {
 func TestPause(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	wantError(t, q.Pause(t.Context()), ErrNotFound)
+	wantError(t, q.Pause(t.Context()), millrace.ErrNotFound)
 	write(t, q, "a:1 a:2")
 	flying := read(t, q, 1)
 	if err := q.Pause(t.Context()); err != nil {
@@ -255,11 +256,11 @@ func TestBadInput(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "a{b", "a}", "a\n", strings.Repeat("x", 513)} {
 		_, err := New(nil, name, Config{})
-		wantError(t, err, ErrName)
+		wantError(t, err, millrace.ErrBadName)
 	}
 	for _, cfg := range []Config{{Streams: -1}, {Streams: MaxStreams + 1}, {PerTenant: -1}, {MaxAttempts: -1}, {DedupeWindow: -1}, {Gzip: -1}} {
 		_, err := New(nil, "x", cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	q := openOn(t, nil, "x", Config{}) // none of this asks Redis
 	for _, d := range []Draft{
@@ -267,43 +268,43 @@ func TestBadInput(t *testing.T) {
 		{Tenant: "a", Delay: -1}, {Tenant: "a", Deadline: -1}, {Tenant: "a", Deadline: 1},
 	} {
 		_, err := q.WriteBatch(t.Context(), Draft{Tenant: "fine"}, d)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, cfg := range []ReadConfig{{Max: -1}, {Max: 1001}, {Visibility: time.Millisecond}, {Visibility: 13 * time.Hour}, {Prefer: -1}, {Prefer: 1025}, {Consumer: "a\nb"}, {Consumer: strings.Repeat("x", 513)}} {
 		_, err := q.Read(t.Context(), cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, receipt := range []string{"", "x", "1:1", "1:1-1:", "1:1-1:x", "1:1-1 ", "12345:1-1"} {
 		_, err := q.Ack(t.Context(), receipt)
-		wantError(t, err, ErrConfig)
-		wantError(t, q.Nack(t.Context(), receipt, NackConfig{}), ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
+		wantError(t, q.Nack(t.Context(), receipt, NackConfig{}), millrace.ErrBadArgument)
 		_, err = q.Extend(t.Context(), time.Minute, receipt)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, id := range []string{"", "x", "1-1", "1-1.x", "1-1.12345"} {
 		_, err := q.Cancel(t.Context(), id)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = q.Redrive(t.Context(), id)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = q.Purge(t.Context(), id)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, cfg := range []BrowseConfig{
 		{Max: -1}, {Max: 1001}, {Place: "dead"}, {Tenant: strings.Repeat("x", 513)},
 		{After: "x"}, {After: "1"}, {After: "1.1"}, {After: "1:1-1"}, {After: "12345.1-1"}, {After: ".1-1"},
 	} {
 		_, err := q.Browse(t.Context(), cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, tenant := range []string{"", strings.Repeat("x", 513)} {
 		_, err := q.Shard(t.Context(), tenant)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
-	wantError(t, q.Nack(t.Context(), "1:1-1", NackConfig{Delay: -1}), ErrConfig)
-	wantError(t, q.Resize(t.Context(), 0, 0), ErrConfig)
-	wantError(t, q.Resize(t.Context(), 4, 5), ErrConfig)
+	wantError(t, q.Nack(t.Context(), "1:1-1", NackConfig{Delay: -1}), millrace.ErrBadArgument)
+	wantError(t, q.Resize(t.Context(), 0, 0), millrace.ErrBadArgument)
+	wantError(t, q.Resize(t.Context(), 4, 5), millrace.ErrBadArgument)
 	for _, cfg := range []ConsumeConfig{{Concurrency: -1}, {Visibility: 1}, {Drain: -1}, {Affinity: -1}} {
-		wantError(t, q.Consume(t.Context(), cfg, nil), ErrConfig)
+		wantError(t, q.Consume(t.Context(), cfg, nil), millrace.ErrBadArgument)
 	}
 }
 
@@ -435,7 +436,7 @@ func TestDeleteRemovesWhateverIsThere(t *testing.T) {
 func TestHeadersAreText(t *testing.T) {
 	t.Parallel()
 	_, err := openOn(t, nil, "x", Config{}).Write(t.Context(), Draft{Tenant: "a", Headers: map[string]string{"k": "\xff"}})
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 }
 
 // TestDedupeIDsAreTheTenants: two tenants with the same id do not swallow each

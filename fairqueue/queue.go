@@ -116,21 +116,21 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Streams < 0 || c.Streams > MaxStreams:
-		return c, ErrConfig.Saying("a queue has 1 to %d streams, not %d", MaxStreams, c.Streams)
+		return c, millrace.ErrBadArgument.Saying("a queue has 1 to %d streams, not %d", MaxStreams, c.Streams)
 	case c.PerTenant < 0:
-		return c, ErrConfig.Saying("PerTenant is negative: %d", c.PerTenant)
+		return c, millrace.ErrBadArgument.Saying("PerTenant is negative: %d", c.PerTenant)
 	case c.MaxAttempts < 0:
-		return c, ErrConfig.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
+		return c, millrace.ErrBadArgument.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
 	case c.DedupeWindow < 0:
-		return c, ErrConfig.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
+		return c, millrace.ErrBadArgument.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
 	case c.IdleExpiry < 0:
-		return c, ErrConfig.Saying("IdleExpiry is negative: %s", c.IdleExpiry)
+		return c, millrace.ErrBadArgument.Saying("IdleExpiry is negative: %s", c.IdleExpiry)
 	case c.ExpireFull && c.IdleExpiry == 0:
-		return c, ErrConfig.Saying("ExpireFull says how a queue goes, but IdleExpiry does not say when")
+		return c, millrace.ErrBadArgument.Saying("ExpireFull says how a queue goes, but IdleExpiry does not say when")
 	case c.Legacy.Stream != "" && c.Legacy.Group == "":
-		return c, ErrConfig.Saying("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
+		return c, millrace.ErrBadArgument.Saying("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
 	case c.Gzip < 0:
-		return c, ErrConfig.Saying("Gzip is negative: %d", c.Gzip)
+		return c, millrace.ErrBadArgument.Saying("Gzip is negative: %d", c.Gzip)
 	}
 	if c.Streams == 0 {
 		c.Streams = StreamsDefault
@@ -167,7 +167,7 @@ func (c Config) expiry() string {
 type shape struct{ streams, perTenant int }
 
 // New returns the queue of that name. It does not ask Redis: a queue begins with
-// its first write. Errors are derived from [ErrName] and [ErrConfig].
+// its first write. Errors are derived from [millrace.ErrBadName] and [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/reqid"
 )
@@ -60,12 +61,12 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 	}
 	switch {
 	case c.Max < 0 || c.Max > chunk:
-		return c, ErrConfig.Saying("a read takes 1 to %d messages, not %d", chunk, c.Max)
+		return c, millrace.ErrBadArgument.Saying("a read takes 1 to %d messages, not %d", chunk, c.Max)
 	case c.Prefer < 0 || c.Prefer > MaxStreams:
-		return c, ErrConfig.Saying("there is no stream %d to prefer", c.Prefer-1)
+		return c, millrace.ErrBadArgument.Saying("there is no stream %d to prefer", c.Prefer-1)
 	}
 	if c.Consumer != "" {
-		if err := names.CheckText(ErrConfig, "name of a consumer", c.Consumer, maxLabel); err != nil {
+		if err := names.CheckText(millrace.ErrBadArgument, "name of a consumer", c.Consumer, maxLabel); err != nil {
 			return c, err
 		}
 	}
@@ -74,7 +75,7 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 
 func checkVisibility(d time.Duration) error {
 	if d < MinVisibility || d > MaxVisibility {
-		return ErrConfig.Saying("a visibility is from %s to %s, not %s", MinVisibility, MaxVisibility, d)
+		return millrace.ErrBadArgument.Saying("a visibility is from %s to %s, not %s", MinVisibility, MaxVisibility, d)
 	}
 	return nil
 }
@@ -87,7 +88,7 @@ func checkVisibility(d time.Duration) error {
 // handed back, which counts as no attempt.
 //
 // Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused] instead
-// while reading is off; [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion].
+// while reading is off; [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

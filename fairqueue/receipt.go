@@ -3,6 +3,8 @@ package fairqueue
 import (
 	"strconv"
 	"strings"
+
+	"github.com/millrace/millrace"
 )
 
 // receipt is what settles one delivery: 'stream:entry', and ':message' behind for
@@ -47,7 +49,7 @@ func digits(text string, most int) bool {
 func checkReceipts(receipts []string) error {
 	for _, r := range receipts {
 		if _, ok := readReceipt(r); !ok {
-			return ErrConfig.Saying("not a receipt: %q", r)
+			return millrace.ErrBadArgument.Saying("not a receipt: %q", r)
 		}
 	}
 	return nil
@@ -57,7 +59,7 @@ func checkReceipts(receipts []string) error {
 func checkIDs(ids []string) error {
 	for _, id := range ids {
 		if !isID(id) {
-			return ErrConfig.Saying("not the id of a message: %q", id)
+			return millrace.ErrBadArgument.Saying("not the id of a message: %q", id)
 		}
 	}
 	return nil

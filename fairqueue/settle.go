@@ -7,13 +7,15 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace"
 )
 
 // Ack says that messages were handled: they are gone, with their memory. Goroutines
 // that do so at the same time share calls. It returns how many, and [ErrStale] if
 // any of the receipts was stale; the others count all the same.
 //
-// Errors: [ErrStale]; [ErrConfig] for what is no receipt, before Redis was asked.
+// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was asked.
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
 	if err := checkReceipts(receipts); err != nil {
 		return 0, err
@@ -70,7 +72,7 @@ const maxReason = 512
 
 // Nack gives a message back that could not be handled. It comes again after the
 // delay, at the end of its stream, or is dead when it was delivered
-// [Config.MaxAttempts] times. Errors: [ErrStale], [ErrConfig].
+// [Config.MaxAttempts] times. Errors: [ErrStale], [millrace.ErrBadArgument].
 func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error {
 	_, err := q.NackBatch(ctx, cfg, receipt)
 	return err
@@ -80,10 +82,10 @@ func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error 
 // returns how many, and [ErrStale] if any of the receipts was stale; the others count
 // all the same.
 //
-// Errors: [ErrStale]; [ErrConfig] for what is no receipt, before Redis was asked.
+// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was asked.
 func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
 	if cfg.Delay < 0 {
-		return 0, ErrConfig.Saying("the delay is negative: %s", cfg.Delay)
+		return 0, millrace.ErrBadArgument.Saying("the delay is negative: %s", cfg.Delay)
 	}
 	how := "failed"
 	if cfg.Dead {
@@ -173,7 +175,7 @@ const (
 
 // Cancel removes messages that are not done yet, by their ids, and returns where
 // each one was. The context of a handler that has one in hand ends within a
-// third of its visibility. Errors: [ErrConfig] for what is no id, before Redis
+// third of its visibility. Errors: [millrace.ErrBadArgument] for what is no id, before Redis
 // was asked.
 func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
 	if err := checkIDs(ids); err != nil {

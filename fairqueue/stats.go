@@ -79,7 +79,7 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 }
 
 // Stats looks at the queue and changes nothing. It takes as long as the queue has
-// streams. Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// streams. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	reply, err := q.call(ctx, "stats")
 	if err != nil {
@@ -87,7 +87,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	s := Stats{Name: q.name, At: reply.MilliTime()}
 	if s.At.IsZero() && reply.Err() == nil {
-		return Stats{}, ErrNotFound
+		return Stats{}, errNotFound
 	}
 	s.Delayed, s.Dead = int(reply.Int()), int(reply.Int())
 	record := reply.Fields()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+
+	"github.com/millrace/millrace"
 )
 
 // Typed is a queue whose bodies are values of one type, as JSON.
@@ -13,7 +15,7 @@ type Typed[T any] struct{ Queue *Queue }
 func (t Typed[T]) Write(ctx context.Context, value T, d Draft) (string, error) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		return "", ErrConfig.Saying("the value cannot be written as JSON").With(err)
+		return "", millrace.ErrBadArgument.Saying("the value cannot be written as JSON").With(err)
 	}
 	d.Body = body
 	return t.Queue.Write(ctx, d)

@@ -26,7 +26,7 @@ type Written struct {
 // Write writes one message and returns its id. After a lost reply the library
 // writes again and gets the first one's answer.
 //
-// Errors: [ErrConfig] for a draft that cannot be, before Redis was asked;
+// Errors: [millrace.ErrBadArgument] for a draft that cannot be, before Redis was asked;
 // [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull, and then nothing was written.
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
@@ -74,19 +74,19 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, err
 func (d Draft) check() error {
 	switch {
 	case d.Tenant == "":
-		missing := ErrConfig.Saying("a message has no tenant")
+		missing := millrace.ErrBadArgument.Saying("a message has no tenant")
 		missing.Hint = "Set Draft.Tenant to whose message it is; to one name for all if there are no tenants."
 		return missing
 	case len(d.Tenant) > maxLabel:
-		return ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
+		return millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
-		return ErrConfig.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+		return millrace.ErrBadArgument.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
 	case !textual(d.Headers):
-		return ErrConfig.Saying("a header is not UTF-8 text: put bytes into the body")
+		return millrace.ErrBadArgument.Saying("a header is not UTF-8 text: put bytes into the body")
 	case d.Delay < 0:
-		return ErrConfig.Saying("the delay is negative: %s", d.Delay)
+		return millrace.ErrBadArgument.Saying("the delay is negative: %s", d.Delay)
 	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
-		return ErrConfig.Saying("the deadline is not a millisecond away: %s", d.Deadline)
+		return millrace.ErrBadArgument.Saying("the deadline is not a millisecond away: %s", d.Deadline)
 	}
 	return nil
 }

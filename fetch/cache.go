@@ -111,21 +111,21 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	switch {
 	case c.TTL < time.Millisecond:
-		return ErrConfig.Saying("TTL is %s, less than a millisecond", c.TTL)
+		return millrace.ErrBadArgument.Saying("TTL is %s, less than a millisecond", c.TTL)
 	case c.Stale < 0:
-		return ErrConfig.Saying("Stale is negative: %s", c.Stale)
+		return millrace.ErrBadArgument.Saying("Stale is negative: %s", c.Stale)
 	case c.Negative != 0 && c.Negative < time.Millisecond:
-		return ErrConfig.Saying("Negative is %s, less than a millisecond", c.Negative)
+		return millrace.ErrBadArgument.Saying("Negative is %s, less than a millisecond", c.Negative)
 	case c.Timeout < 0:
-		return ErrConfig.Saying("Timeout is negative: %s", c.Timeout)
+		return millrace.ErrBadArgument.Saying("Timeout is negative: %s", c.Timeout)
 	case c.Concurrency < 0:
-		return ErrConfig.Saying("Concurrency is negative: %d", c.Concurrency)
+		return millrace.ErrBadArgument.Saying("Concurrency is negative: %d", c.Concurrency)
 	}
 	return nil
 }
 
 // Open returns the cache of that name; see [CheckName]. It asks Redis what it may
-// evict. That Redis does not answer is no error. Errors: [ErrName], [ErrConfig], and
+// evict. That Redis does not answer is no error. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument], and
 // expiry.ErrEvictable.
 func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (*Cache, error) {
 	cfg = cfg.withDefaults()
@@ -171,15 +171,15 @@ func (c *Cache) ReapJob() millrace.Job { return c.keys.ReapJob() }
 // slash, so no two caches share one.
 func (c *Cache) leaseName(key string) string { return prefix + c.name + "/" + key }
 
-// CheckName returns the [ErrName] with which [Open] refuses that name, and nil for
+// CheckName returns the [millrace.ErrBadName] with which [Open] refuses that name, and nil for
 // one of 1 to 200 bytes without braces, slashes and control characters.
 func CheckName(name string) error {
 	if strings.Contains(name, "/") {
-		return ErrName.Saying("the name of a cache has a slash: %q", name)
+		return errName.Saying("the name of a cache has a slash: %q", name)
 	}
-	return names.Check(ErrName, "name of a cache", name, maxName)
+	return names.Check(errName, "name of a cache", name, maxName)
 }
 
-// CheckKey returns the [ErrName] with which every call refuses that key, and nil
+// CheckKey returns the [millrace.ErrBadName] with which every call refuses that key, and nil
 // for one of 1 to 300 bytes without braces and control characters.
-func CheckKey(key string) error { return names.Check(ErrName, "key", key, maxKey) }
+func CheckKey(key string) error { return names.Check(errName, "key", key, maxKey) }

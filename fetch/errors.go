@@ -2,6 +2,9 @@ package fetch
 
 import "github.com/millrace/millrace"
 
+// errName is millrace.ErrBadName with what names and keys may be.
+var errName = millrace.ErrBadName.WithHint("Use 1 to 200 bytes for a cache and 1 to 300 for a key, without braces and control characters; a cache's name has no slash. Hash what is longer.")
+
 // Errors of this package. What is returned is derived from them and says more.
 var (
 	// ErrNone is what a load returns, wrapped or not, when there is no value for the
@@ -10,16 +13,6 @@ var (
 		Code:    "not_found",
 		Message: "there is no value for the key",
 	}
-
-	// ErrName means that a name cannot be a cache's, or a key not a value's. Redis
-	// was not asked.
-	ErrName = &millrace.Error{
-		Code: "bad_name",
-		Hint: "Use 1 to 200 bytes for a cache and 1 to 300 for a key, without braces and control characters; a cache's name has no slash. Hash what is longer.",
-	}
-
-	// ErrConfig means that a setting cannot be had. Redis was not asked.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
 	// ErrTimeout means that a load gave up because [Config].Timeout was over.
 	ErrTimeout = &millrace.Error{

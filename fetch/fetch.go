@@ -6,7 +6,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace"
 )
 
 // Fetch returns the value of a key, see [CheckKey], and has load compute it when
@@ -30,7 +30,7 @@ func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx conte
 //     there is an old value.
 //
 // Errors: load's own, [ErrNone], the cause of ctx's end, [ErrTimeout],
-// [ErrPanicked], [ErrEncoding], [ErrName]. That Redis does not answer or is full is
+// [ErrPanicked], [ErrEncoding], [millrace.ErrBadName]. That Redis does not answer or is full is
 // no error.
 func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (Result[T], error) {
 	var value T
@@ -127,7 +127,7 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 	asking, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	stored, left, err := c.keys.Get(asking, key)
-	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
+	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		if ctx.Err() == nil {
 			c.trouble(ctx, key, err)
 		}
@@ -152,7 +152,7 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 // next who asks. Whoever computes it now does so from what may be out of date: its
 // value is given to those who wait for it already, and is not kept.
 //
-// Errors: [ErrName], those of lease.Locker and of expiry.Keys; after one, forget
+// Errors: [millrace.ErrBadName], those of lease.Locker and of expiry.Keys; after one, forget
 // again.
 func (c *Cache) Forget(ctx context.Context, key string) error {
 	if err := CheckKey(key); err != nil {

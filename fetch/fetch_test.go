@@ -475,15 +475,15 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	for _, name := range []string{"", "a/b", "a{b}", "a\nb", strings.Repeat("x", maxName+1)} {
-		if _, err := Open(t.Context(), client, name, Config{}); !errors.Is(err, ErrName) {
-			t.Errorf("Open(%.20q) = %v, want ErrName", name, err)
+		if _, err := Open(t.Context(), client, name, Config{}); !errors.Is(err, millrace.ErrBadName) {
+			t.Errorf("Open(%.20q) = %v, want millrace.ErrBadName", name, err)
 		}
 	}
 	c := openOn(t, client, strings.Repeat("n", maxName-20)+redistest.Name(t)[:20], Config{})
 	for _, key := range []string{"", "a{b}", "a\x7f", strings.Repeat("x", maxKey+1)} {
-		want(t, c, key, &source{}, "", Failed, ErrName)
-		if err := c.Forget(t.Context(), key); !errors.Is(err, ErrName) {
-			t.Errorf("Forget(%.20q) = %v, want ErrName", key, err)
+		want(t, c, key, &source{}, "", Failed, millrace.ErrBadName)
+		if err := c.Forget(t.Context(), key); !errors.Is(err, millrace.ErrBadName) {
+			t.Errorf("Forget(%.20q) = %v, want millrace.ErrBadName", key, err)
 		}
 	}
 	for _, key := range []string{"/", "user/42?x=y", "ключ", strings.Repeat("k", maxKey)} {
@@ -498,8 +498,8 @@ func TestConfig(t *testing.T) {
 	for _, cfg := range []Config{
 		{TTL: -1}, {TTL: time.Microsecond}, {Stale: -1}, {Negative: -1}, {Negative: time.Microsecond}, {Timeout: -1}, {Concurrency: -1},
 	} {
-		if _, err := Open(t.Context(), client, "x", cfg); !errors.Is(err, ErrConfig) {
-			t.Errorf("Open(%+v) = %v, want ErrConfig", cfg, err)
+		if _, err := Open(t.Context(), client, "x", cfg); !errors.Is(err, millrace.ErrBadArgument) {
+			t.Errorf("Open(%+v) = %v, want millrace.ErrBadArgument", cfg, err)
 		}
 	}
 }

@@ -50,9 +50,6 @@ var (
 		Hint:    "Look at millrace fleet show, and restore the server's data or take it out of the fleet.",
 	}
 
-	// ErrConfig means that a setting or an argument cannot be had.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
-
 	// ErrClosed means that the fleet was closed.
 	ErrClosed = &millrace.Error{Code: "closed", Message: "the fleet's client was closed"}
 )

@@ -371,7 +371,7 @@ func TestWaitingForTooFew(t *testing.T) {
 	settings.Confirmed = 2
 	tf := startFleet(t, 1, 0, settings)
 	_, err := Open(t.Context(), tf.dir, Config{WaitReplicas: 1})
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	tf.open(Config{WaitReplicas: 2})
 	tf.open(Config{})
 }

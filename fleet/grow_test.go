@@ -39,17 +39,17 @@ func TestInitRefuses(t *testing.T) {
 		want       error
 		says       string
 	}{
-		{"nothing", nil, directory.Settings{}, ErrConfig, "no partition"},
-		{"no address", one(directory.Member{}), directory.Settings{}, ErrConfig, "no HOST:PORT"},
-		{"a socket", one(directory.Member{Addr: "/tmp/s"}), directory.Settings{}, ErrConfig, "no HOST:PORT"},
-		{"a server twice", []NewPartition{{Master: empty}, {Master: empty}}, directory.Settings{}, ErrConfig, "twice"},
-		{"a replica of itself", []NewPartition{{Master: empty, Replicas: []directory.Member{empty}}}, directory.Settings{}, ErrConfig, "twice"},
+		{"nothing", nil, directory.Settings{}, millrace.ErrBadArgument, "no partition"},
+		{"no address", one(directory.Member{}), directory.Settings{}, millrace.ErrBadArgument, "no HOST:PORT"},
+		{"a socket", one(directory.Member{Addr: "/tmp/s"}), directory.Settings{}, millrace.ErrBadArgument, "no HOST:PORT"},
+		{"a server twice", []NewPartition{{Master: empty}, {Master: empty}}, directory.Settings{}, millrace.ErrBadArgument, "twice"},
+		{"a replica of itself", []NewPartition{{Master: empty, Replicas: []directory.Member{empty}}}, directory.Settings{}, millrace.ErrBadArgument, "twice"},
 		{"two members on a node", []NewPartition{{
 			Master: directory.Member{Addr: empty.Addr, Node: "n"}, Replicas: []directory.Member{{Addr: other.Addr, Node: "n"}},
-		}}, directory.Settings{}, ErrConfig, "two members on node n"},
-		{"a weight", []NewPartition{{Master: empty, Weight: -1}}, directory.Settings{}, ErrConfig, "weight"},
-		{"settings", one(empty), directory.Settings{ViewLife: time.Millisecond}, ErrConfig, "ViewLife"},
-		{"a fill", one(empty), directory.Settings{MaxFill: 101}, ErrConfig, "MaxFill"},
+		}}, directory.Settings{}, millrace.ErrBadArgument, "two members on node n"},
+		{"a weight", []NewPartition{{Master: empty, Weight: -1}}, directory.Settings{}, millrace.ErrBadArgument, "weight"},
+		{"settings", one(empty), directory.Settings{ViewLife: time.Millisecond}, millrace.ErrBadArgument, "ViewLife"},
+		{"a fill", one(empty), directory.Settings{MaxFill: 101}, millrace.ErrBadArgument, "MaxFill"},
 		{"nobody there", one(directory.Member{Addr: "127.0.0.1:1"}), directory.Settings{}, ErrUnavailable, "127.0.0.1:1"},
 		{"data", one(directory.Member{Addr: used.Addr()}), directory.Settings{}, ErrUnfit, "has 1 keys"},
 		{"a policy", one(evicting), directory.Settings{}, ErrUnfit, "allkeys-lru"},
@@ -78,7 +78,7 @@ func TestInitRefuses(t *testing.T) {
 	_, err = Init(ctx, tf.dir, one(other), GrowConfig{Option: slowly})
 	wantError(t, err, ErrExists)
 	_, err = Add(ctx, tf.dir, one(empty), GrowConfig{Option: slowly})
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 }
 
 // TestInitAgain finishes what was cut off before the directory was told.
@@ -153,7 +153,7 @@ func TestParseURL(t *testing.T) {
 	}
 	for _, text := range []string{"", "redis://127.0.0.1:1", "fleet://", "fleet:///x", "fleet://u:secret@host:port:x", "fleet://127.0.0.1:7000?db=secret"} {
 		_, err := ParseURL(text)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		if err != nil && strings.Contains(err.Error(), "secret") {
 			t.Errorf("ParseURL(%q) shows the secret: %v", text, err)
 		}

@@ -1,6 +1,10 @@
 package fleet
 
-import "context"
+import (
+	"context"
+
+	"github.com/millrace/millrace"
+)
 
 // What follows is for package rebalance, which moves tags. A record is the text in
 // which a partition has written down where a tag is, see docs/WIRE.md.
@@ -26,7 +30,7 @@ func (f *Fleet) Record(ctx context.Context, partition int, tag string) (string, 
 		return "", err
 	}
 	if partition < 0 || partition >= len(v.partitions) {
-		return "", ErrConfig.Saying("there is no partition %d", partition)
+		return "", millrace.ErrBadArgument.Saying("there is no partition %d", partition)
 	}
 	r, found, sure, err := v.partitions[partition].lookUp(ctx, tag)
 	switch {
@@ -47,7 +51,7 @@ func (f *Fleet) Exchange(ctx context.Context, partition int, tag, before, after 
 		return false, err
 	}
 	if partition < 0 || partition >= len(v.partitions) {
-		return false, ErrConfig.Saying("there is no partition %d", partition)
+		return false, millrace.ErrBadArgument.Saying("there is no partition %d", partition)
 	}
 	return v.partitions[partition].exchange(ctx, tag, before, after)
 }

@@ -197,7 +197,7 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	if homes := tf.homes()[before]; len(homes) != 1 || homes[0] != 0 {
 		t.Errorf("the tag has the homes %v, want the old partition", homes)
 	}
-	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly}); !errors.Is(err, ErrConfig) {
+	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly}); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("another Add in between = %v, want to be told to finish this one", err)
 	}
 	// A call that was cut off is finished by the same one.

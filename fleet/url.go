@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/millrace/millrace"
 	"github.com/redis/rueidis"
 )
 
@@ -15,10 +16,10 @@ import (
 //	fleet://HOST:PORT?master_set=NAME          Sentinels that watch it
 //	fleets://...                               over TLS
 //
-// The rest is that of rueidis.ParseURL. The error is ErrConfig and shows no
+// The rest is that of rueidis.ParseURL. The error is millrace.ErrBadArgument and shows no
 // password.
 func ParseURL(text string) (rueidis.ClientOption, error) {
-	refused := ErrConfig.Saying("this is no URL of a fleet")
+	refused := millrace.ErrBadArgument.Saying("this is no URL of a fleet")
 	refused.Hint = "Give fleet://HOST:PORT, where the directory is."
 	rest, tls := strings.CutPrefix(text, "fleets://")
 	if !tls {

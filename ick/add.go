@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -94,7 +95,7 @@ func (c Config) check(marks ...mark) error {
 			return ErrScore.Saying("the score of %q is not a number", m.member)
 		}
 		if m.now && c.Opaque {
-			return ErrConfig.Saying("an Ick with opaque scores has no now")
+			return millrace.ErrBadArgument.Saying("an Ick with opaque scores has no now")
 		}
 		if err := checkMembers(m.member); err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -92,7 +93,7 @@ type roll struct {
 // NewChannel returns the channel of that name. It does not ask Redis: a channel
 // begins with its first add, its first consumer or its first resize.
 //
-// Errors are derived from [ErrName] and [ErrConfig].
+// Errors are derived from [millrace.ErrBadName] and [millrace.ErrBadArgument].
 func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel, error) {
 	if err := checkChannelName(name); err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		cfg.Shard = Shard
 	}
 	if len(cfg.Consumer) > maxConsumer {
-		return nil, ErrConfig.Saying("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
+		return nil, millrace.ErrBadArgument.Saying("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
 	}
 	c := &Channel{
 		name:     name,
@@ -122,7 +123,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 
 func checkSize(size int) error {
 	if size < 1 || size > MaxSize {
-		return ErrConfig.Saying("a channel has 1 to %d Icks, not %d", MaxSize, size)
+		return millrace.ErrBadArgument.Saying("a channel has 1 to %d Icks, not %d", MaxSize, size)
 	}
 	return nil
 }
@@ -135,7 +136,7 @@ func (c *Channel) Name() string { return c.name }
 // the channel does not use is not worked on.
 func (c *Channel) Ick(index int) (*Ick, error) {
 	if index < 0 || index >= MaxSize {
-		return nil, ErrConfig.Saying("a channel has no Ick %d", index)
+		return nil, millrace.ErrBadArgument.Saying("a channel has no Ick %d", index)
 	}
 	return c.ick(index)
 }
@@ -161,7 +162,7 @@ func (c *Channel) ick(index int) (*Ick, error) {
 // A member that waits when its Ick changes may be marked again in the other one,
 // and is then worked on twice.
 //
-// Errors: [ErrConfig], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
+// Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (c *Channel) Resize(ctx context.Context, size int) error {
 	if err := checkSize(size); err != nil {
 		return err
@@ -186,7 +187,7 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 		return 0, context.Cause(ctx)
 	}
 	s, err := c.Stats(ctx)
-	if errors.Is(err, ErrNotFound) {
+	if errors.Is(err, millrace.ErrNotFound) {
 		return 0, nil
 	}
 	if err != nil {

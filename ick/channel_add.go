@@ -5,6 +5,7 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -16,7 +17,7 @@ import (
 // forgets nothing: Icks that are no longer used are served until they are empty,
 // and then refuse marks, upon which Add asks for the new size.
 //
-// Errors: [ErrScore], before anything was added; [ErrConfig] when Shard returns
+// Errors: [ErrScore], before anything was added; [millrace.ErrBadArgument] when Shard returns
 // an index that is none; [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (c *Channel) Add(ctx context.Context, marks ...Entry) (Added, error) {
 	return c.checked(ctx, marked(marks))
@@ -88,7 +89,7 @@ func (c *Channel) share(marks []mark, size int) (shares, error) {
 		s := byIndex[index]
 		if s == nil {
 			if index < 0 || index >= size {
-				return nil, ErrConfig.Saying("Shard(%q, %d) returned %d", m.member, size, index)
+				return nil, millrace.ErrBadArgument.Saying("Shard(%q, %d) returned %d", m.member, size, index)
 			}
 			k, err := c.ick(index)
 			if err != nil {

@@ -248,7 +248,7 @@ func closed(err error) bool { return errors.Is(err, rueidis.ErrClosing) }
 func (c *Channel) carry(ctx context.Context, k *Ick) error {
 	for {
 		page, _, err := k.parkedPage(ctx, 0)
-		if errors.Is(err, ErrNotFound) || errors.Is(err, ErrRetired) {
+		if errors.Is(err, millrace.ErrNotFound) || errors.Is(err, ErrRetired) {
 			return nil
 		}
 		if err != nil || len(page) == 0 {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -281,7 +282,7 @@ func TestResizeUnderLoad(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch s, err := k.Stats(t.Context()); {
-		case errors.Is(err, ErrRetired) || errors.Is(err, ErrNotFound):
+		case errors.Is(err, ErrRetired) || errors.Is(err, millrace.ErrNotFound):
 		case err != nil || s.Total+s.Parked > 0:
 			t.Errorf("Ick %d at the end = %+v, %v", index, s, err)
 		}

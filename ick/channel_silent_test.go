@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -79,5 +80,5 @@ func TestDeleteWaitsForALook(t *testing.T) {
 	lost, err := c.Delete(t.Context())
 	want(t, "marks that were lost", lost, 1, err)
 	_, err = c.Stats(t.Context())
-	wantError(t, err, ErrNotFound)
+	wantError(t, err, millrace.ErrNotFound)
 }

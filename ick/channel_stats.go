@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/registry"
 )
 
@@ -39,7 +40,7 @@ type ChannelIck struct {
 }
 
 // Stats looks at the channel and at each of its Icks and changes nothing.
-// Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 	s, err := c.served(ctx)
 	if err != nil {
@@ -54,7 +55,7 @@ func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 				s.Icks[index].Stats, err = k.Stats(ctx)
 				s.Icks[index].Name = k.Name()
 			}
-			if !errors.Is(err, ErrNotFound) && !errors.Is(err, ErrRetired) {
+			if !errors.Is(err, millrace.ErrNotFound) && !errors.Is(err, ErrRetired) {
 				errs[index] = err
 			}
 		})
@@ -91,7 +92,7 @@ func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
 		}
 	}
 	if owners.Err() == nil && seen.size == 0 {
-		return s, ErrNotFound.Saying("there is no channel %q", c.name)
+		return s, errNotFound.Saying("there is no channel %q", c.name)
 	}
 	return s, owners.Err()
 }

@@ -101,7 +101,7 @@ func TestShardSpreadsEvenly(t *testing.T) {
 func TestChannelArguments(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]*millrace.Error{
-		"": ErrName, strings.Repeat("x", 508): ErrName, "a{b}": ErrName, "a}": ErrName, "a\n": ErrName,
+		"": millrace.ErrBadName, strings.Repeat("x", 508): millrace.ErrBadName, "a{b}": millrace.ErrBadName, "a}": millrace.ErrBadName, "a\n": millrace.ErrBadName,
 		strings.Repeat("x", 507): nil, "docs": nil,
 	} {
 		_, err := NewChannel(nil, name, ChannelConfig{})
@@ -111,22 +111,22 @@ func TestChannelArguments(t *testing.T) {
 	}
 	for _, cfg := range []ChannelConfig{{Size: -1}, {Size: MaxSize + 1}, {Ick: Config{Settle: -1}}, {Consumer: strings.Repeat("x", 65)}} {
 		_, err := NewChannel(nil, "x", cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{
 		Ick: Config{Opaque: true}, Shard: func(string, int) int { return 4 },
 	})
 	ctx := t.Context()
 	_, err := c.Add(ctx, Entry{"a", 1})
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = c.AddNow(ctx, "a")
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = c.Ick(-1)
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = c.Ick(MaxSize)
-	wantError(t, err, ErrConfig)
-	wantError(t, c.Resize(ctx, 0), ErrConfig)
-	wantError(t, c.Consume(ctx, ConsumeConfig{Batch: -1}, nil), ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
+	wantError(t, c.Resize(ctx, 0), millrace.ErrBadArgument)
+	wantError(t, c.Consume(ctx, ConsumeConfig{Batch: -1}, nil), millrace.ErrBadArgument)
 }
 
 func TestChannelAddFoldsInEachIck(t *testing.T) {
@@ -134,7 +134,7 @@ func TestChannelAddFoldsInEachIck(t *testing.T) {
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{Size: 3, Shard: digit})
 	ctx := t.Context()
 	_, err := c.Stats(ctx)
-	wantError(t, err, ErrNotFound)
+	wantError(t, err, millrace.ErrNotFound)
 	added, err := c.Add(ctx, Entry{"a0", 5}, Entry{"b1", 5}, Entry{"c0", 5}, Entry{"d1", 5}, Entry{"e2", 5})
 	want(t, "add", added, Added{New: 5}, err)
 	added, err = c.Add(ctx, Entry{"a0", 9}, Entry{"b1", 3}, Entry{"f3", 1})
@@ -188,7 +188,7 @@ func TestAChannelsNameIsNoIck(t *testing.T) {
 		}
 	}
 	_, err := openOn(t, client, name, Config{}).AddNow(t.Context(), "a")
-	if wantError(t, err, ErrName); !strings.Contains(millrace.Hint(err), name+"/0, "+name+"/1 ") {
+	if wantError(t, err, millrace.ErrBadName); !strings.Contains(millrace.Hint(err), name+"/0, "+name+"/1 ") {
 		t.Errorf("hint = %q, want it to name the channel's Icks", millrace.Hint(err))
 	}
 	if n, err := client.Do(t.Context(), client.B().Exists().Key(keys(name)...).Build()).AsInt64(); n != 0 || err != nil {

@@ -2,24 +2,23 @@ package ick
 
 import "github.com/millrace/millrace"
 
+var (
+	// errName is millrace.ErrBadName with what an Ick's name may be.
+	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters; braces only as one {tag}.")
+
+	// errNotFound is millrace.ErrNotFound in the words of this package.
+	errNotFound = millrace.ErrNotFound.Saying("there is no such Ick").
+			WithHint("An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls")
+)
+
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrName means that a name cannot be an Ick's. Redis was not asked, unless it
-	// is a channel's name and an Ick was to begin under it; nothing was added then.
-	ErrName = &millrace.Error{
-		Code: "bad_name",
-		Hint: "Use 1 to 512 bytes without control characters; braces only as one {tag}.",
-	}
 
 	// ErrScore means that a score is not a number. Redis was not asked.
 	ErrScore = &millrace.Error{
 		Code: "bad_score",
 		Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
 	}
-
-	// ErrConfig means that a setting or an argument cannot be had. Redis was not
-	// asked.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
 	// ErrClosed means that the Adder was closed before the add. Nothing was added.
 	ErrClosed = &millrace.Error{
@@ -34,13 +33,6 @@ var (
 		Code:    "stale",
 		Message: "none of the members could be committed under this token",
 		Hint:    "Reserve again: what is still dirty comes back with a new token.",
-	}
-
-	// ErrNotFound means that there is no Ick of that name.
-	ErrNotFound = &millrace.Error{
-		Code:    "not_found",
-		Message: "there is no such Ick",
-		Hint:    "An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls",
 	}
 
 	// ErrRetired means that the Ick belonged to a channel that has become smaller.

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -47,7 +48,7 @@ type Committed struct {
 // More than 1,000 take several script calls. An Ick that does not exist is
 // empty, and stays so.
 //
-// Errors: [ErrConfig] for a negative n, [millrace.ErrBroken], [millrace.ErrVersion].
+// Errors: [millrace.ErrBadArgument] for a negative n, [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
 	r, _, err := k.Exchange(ctx, "", nil, n)
 	return r, err
@@ -58,7 +59,7 @@ func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
 // are kept and come again, since they were dirtied after the work on them may
 // have begun.
 //
-// Errors: [ErrStale] when there were members and none could go; [ErrConfig] for
+// Errors: [ErrStale] when there were members and none could go; [millrace.ErrBadArgument] for
 // something that is no token; [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Committed, error) {
 	_, c, err := k.Exchange(ctx, token, members, 0)
@@ -75,10 +76,10 @@ func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Comm
 func (k *Ick) Exchange(ctx context.Context, token string, members []string, n int) (Reservation, Committed, error) {
 	var sum Committed
 	if n < 0 {
-		return Reservation{}, sum, ErrConfig.Saying("cannot reserve %d members", n)
+		return Reservation{}, sum, millrace.ErrBadArgument.Saying("cannot reserve %d members", n)
 	}
 	if len(members) > 0 && !isToken(token) {
-		return Reservation{}, sum, ErrConfig.Saying("not a token of a reservation: %q", token)
+		return Reservation{}, sum, millrace.ErrBadArgument.Saying("not a token of a reservation: %q", token)
 	}
 	var last []string // commits go along with the reserve as far as one call carries them
 	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {

@@ -29,14 +29,14 @@ func TestArgumentsAreCheckedBeforeRedisIsTouched(t *testing.T) {
 		"", "a\nb", "a\x00b", "a\x7fb", strings.Repeat("x", 513), "{}abc", "abc{}", "x}y", "a{b", "a{b}c}d{",
 	} {
 		if _, err := New(nil, name, Config{}); name != "a{b}c}d{" {
-			wantError(t, err, ErrName)
+			wantError(t, err, millrace.ErrBadName)
 		} else if err != nil {
 			t.Errorf("New(%q) = %v, want an Ick: its keys share a slot", name, err)
 		}
 	}
 	for _, cfg := range []Config{{Settle: -1}, {Settle: 1, Opaque: true}} {
 		_, err := New(nil, "x", cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	k, err := New(nil, "x", Config{Opaque: true})
 	if err != nil {
@@ -46,15 +46,15 @@ func TestArgumentsAreCheckedBeforeRedisIsTouched(t *testing.T) {
 	_, err = k.Add(ctx, Entry{"a", 1}, Entry{"b", math.NaN()})
 	wantError(t, err, ErrScore)
 	_, err = k.AddNow(ctx, "a")
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = k.Reserve(ctx, -1)
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	for _, token := range []string{"", "x", "-1", "1.5", "9007199254740993"} {
 		_, err = k.Commit(ctx, token, "a")
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, cfg := range []ConsumeConfig{{Batch: -1}, {MaxAttempts: -1}, {Rest: -1}} {
-		wantError(t, k.Consume(ctx, cfg, nil), ErrConfig)
+		wantError(t, k.Consume(ctx, cfg, nil), millrace.ErrBadArgument)
 	}
 }
 
@@ -80,9 +80,9 @@ func TestNoIckIsEmptyAndStaysSo(t *testing.T) {
 	k := open(t, Config{})
 	ctx := t.Context()
 	_, err := k.Stats(ctx)
-	wantError(t, err, ErrNotFound)
+	wantError(t, err, millrace.ErrNotFound)
 	for _, err := range k.Parked(ctx) {
-		wantError(t, err, ErrNotFound)
+		wantError(t, err, millrace.ErrNotFound)
 	}
 	wantReserve(t, k, 10, "")
 	wantCommit(t, k, "1", "a b", 0, 0)

@@ -60,16 +60,16 @@ type Entry struct {
 // its first add.
 //
 // The name is the Ick's version key as in the gem, and may hold a {tag} that
-// chooses its cluster slot. Errors are derived from [ErrName] and [ErrConfig].
+// chooses its cluster slot. Errors are derived from [millrace.ErrBadName] and [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	if cfg.Settle < 0 {
-		return nil, ErrConfig.Saying("Settle is negative: %s", cfg.Settle)
+		return nil, millrace.ErrBadArgument.Saying("Settle is negative: %s", cfg.Settle)
 	}
 	if cfg.Opaque && cfg.Settle > 0 {
-		return nil, ErrConfig.Saying("Settle needs scores that are Unix seconds, and Opaque says they are not")
+		return nil, millrace.ErrBadArgument.Saying("Settle needs scores that are Unix seconds, and Opaque says they are not")
 	}
 	k := &Ick{
 		name: name,
@@ -84,7 +84,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 func (k *Ick) Name() string { return k.name }
 
 // named are the errors that only scripts of Icks answer with.
-var named = map[string]*millrace.Error{"ICKCHANNEL": ErrName}
+var named = map[string]*millrace.Error{"ICKCHANNEL": errName}
 
 // call runs a script on the Ick.
 func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
@@ -97,8 +97,8 @@ func (k *Ick) explain(err error) error {
 	switch {
 	case errors.Is(err, millrace.ErrVersion) && strings.Contains(err.Error(), retired):
 		return ErrRetired.With(err)
-	case errors.Is(err, ErrName):
-		channel := ErrName.Saying("%q is a channel, and nobody would read an Ick of that name", k.name)
+	case errors.Is(err, millrace.ErrBadName):
+		channel := errName.Saying("%q is a channel, and nobody would read an Ick of that name", k.name)
 		channel.Hint = fmt.Sprintf("Mark through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)
 		return channel.With(err)
 	}

@@ -55,18 +55,18 @@ const channelPrefix = "mr:channel:{"
 
 // checkName refuses names that Redis should not be asked about.
 func checkName(name string) error {
-	if err := names.CheckText(ErrName, "name of an Ick", name, maxName); err != nil {
+	if err := names.CheckText(errName, "name of an Ick", name, maxName); err != nil {
 		return err
 	}
 	if tag(name) != tag(key(name, keyPset)) {
-		return ErrName.Saying("the braces in %q would put an Ick's keys into different cluster slots", name)
+		return errName.Saying("the braces in %q would put an Ick's keys into different cluster slots", name)
 	}
 	return nil
 }
 
 // checkChannelName refuses names that Redis should not be asked about.
 func checkChannelName(name string) error {
-	return names.Check(ErrName, "name of a channel", name, maxChannelName)
+	return names.Check(errName, "name of a channel", name, maxChannelName)
 }
 
 // tag returns the part of a key that Redis Cluster hashes: what is between the

@@ -115,7 +115,7 @@ type Parked struct {
 
 // Parked goes through the parked members, those that are tried again soonest
 // first. Members that are parked or taken up meanwhile may be missed or come
-// twice. Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// twice. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Parked(ctx context.Context) iter.Seq2[Parked, error] {
 	return func(yield func(Parked, error) bool) {
 		for first, more := 0, true; more; {
@@ -142,7 +142,7 @@ func (k *Ick) parkedPage(ctx context.Context, first int) (page []Parked, more bo
 		return nil, false, err
 	}
 	if exists := r.Bool(); !exists && r.Err() == nil {
-		return nil, false, ErrNotFound
+		return nil, false, errNotFound
 	}
 	more = r.Bool()
 	for r.More() {

@@ -63,7 +63,7 @@ type Counters struct {
 
 // Stats looks at the Ick and changes nothing. With more than 10,000 reserved
 // members it takes several calls, and Distinct may be off by what changed
-// between them. Errors: [ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// between them. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Stats(ctx context.Context) (Stats, error) {
 	s, both, err := k.stats(ctx, 0)
 	for first := overlapPage; err == nil && first < s.Cset.Size; first += overlapPage {
@@ -84,7 +84,7 @@ func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err erro
 	}
 	version, exists := r.Maybe()
 	if !exists && r.Err() == nil {
-		return s, 0, ErrNotFound
+		return s, 0, errNotFound
 	}
 	s = Stats{Name: k.name, Version: version, At: r.MicroTime()}
 	s.Pset = SetStats{Key: key(k.name, keyPset), Size: int(r.Int())}

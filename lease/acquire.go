@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/wake"
 )
@@ -78,7 +79,7 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 //
 // A caller that waits uses one connection while it does.
 //
-// Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [ErrName], [ErrConfig],
+// Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [millrace.ErrBadName], [millrace.ErrBadArgument],
 // [millrace.ErrBroken], [millrace.ErrVersion], [ErrExpired] when the answer came too late, and
 // millrace.ErrFull.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts Options) (*Lease, error) {
@@ -90,10 +91,10 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 		return nil, err
 	}
 	if opts.MaxHold < 0 {
-		return nil, ErrConfig.Saying("MaxHold is negative: %s", opts.MaxHold)
+		return nil, millrace.ErrBadArgument.Saying("MaxHold is negative: %s", opts.MaxHold)
 	}
 	if len(opts.Metadata) > maxMetadata {
-		return nil, ErrConfig.Saying("the metadata is %d bytes long, more than %d", len(opts.Metadata), maxMetadata)
+		return nil, millrace.ErrBadArgument.Saying("the metadata is %d bytes long, more than %d", len(opts.Metadata), maxMetadata)
 	}
 	if err := l.policy.Check(ctx); err != nil {
 		return nil, err

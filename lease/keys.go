@@ -31,24 +31,15 @@ func nameOf(key string) (string, bool) {
 	return name, ok && end && CheckName(name) == nil
 }
 
-// CheckName returns the [ErrName] with which every call refuses that name, and
+// CheckName returns the [millrace.ErrBadName] with which every call refuses that name, and
 // nil for one that can be a lease's. It is for programs that look at what they
 // were given before they connect.
 func CheckName(name string) error {
-	return names.Check(ErrName, "name of a lease", name, maxName)
+	return names.Check(millrace.ErrBadName, "name of a lease", name, maxName)
 }
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrName means that a name cannot be a lease's. Redis was not asked.
-	ErrName = &millrace.Error{
-		Code: "bad_name",
-		Hint: "Use 1 to 512 bytes without braces and control characters.",
-	}
-
-	// ErrConfig means that a setting or an argument cannot be had. Redis was not
-	// asked.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
 	// ErrHeld means that somebody else holds the lease. The error in whose chain
 	// it is found is a [*HeldError], which says for how long.

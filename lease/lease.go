@@ -99,7 +99,7 @@ func (l *Lease) expire() {
 
 // Refresh makes the lease last for ttl from now, from [MinTTL] to [MaxTTL]; a
 // deadline that is later already stays. A lease that expired even once is lost,
-// and Refresh never creates one. Errors: [ErrLost], [ErrConfig], [millrace.ErrBroken],
+// and Refresh never creates one. Errors: [ErrLost], [millrace.ErrBadArgument], [millrace.ErrBroken],
 // [millrace.ErrVersion].
 func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	if l.ctx.Err() != nil {

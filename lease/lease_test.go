@@ -82,22 +82,22 @@ func TestArguments(t *testing.T) {
 	name := redistest.Name(t)
 	for _, opts := range []Options{{MaxHold: -1}, {Metadata: string(make([]byte, 4097))}, {Token: string(make([]byte, 65))}} {
 		_, err := l.Acquire(t.Context(), name, long, opts)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, ttl := range []time.Duration{-1, 0, MinTTL - 1, MaxTTL + 1} {
 		_, err := l.Acquire(t.Context(), name, ttl, Options{})
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = l.Refresh(t.Context(), name, "t", ttl)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
-	wantError(t, l.Release(t.Context(), name, ""), ErrConfig)
-	wantError(t, CheckToken(""), ErrConfig)
-	wantError(t, CheckTTL(MinTTL-1), ErrConfig)
+	wantError(t, l.Release(t.Context(), name, ""), millrace.ErrBadArgument)
+	wantError(t, CheckToken(""), millrace.ErrBadArgument)
+	wantError(t, CheckTTL(MinTTL-1), millrace.ErrBadArgument)
 	if err := errors.Join(CheckToken("t"), CheckTTL(MinTTL), CheckTTL(MaxTTL)); err != nil {
 		t.Errorf("checks of what is good = %v", err)
 	}
-	if _, err := New(nil, Config{MaxHold: -1}); !errors.Is(err, ErrConfig) {
-		t.Errorf("New = %v, want ErrConfig", err)
+	if _, err := New(nil, Config{MaxHold: -1}); !errors.Is(err, millrace.ErrBadArgument) {
+		t.Errorf("New = %v, want millrace.ErrBadArgument", err)
 	}
 	if exists(t, l, name) {
 		t.Error("refused calls left a key")

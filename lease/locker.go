@@ -49,10 +49,10 @@ type Config struct {
 }
 
 // New returns a locker. It does not ask Redis. Errors are derived from
-// [ErrConfig].
+// [millrace.ErrBadArgument].
 func New(client rueidis.Client, cfg Config) (*Locker, error) {
 	if cfg.MaxHold < 0 {
-		return nil, ErrConfig.Saying("MaxHold is negative: %s", cfg.MaxHold)
+		return nil, millrace.ErrBadArgument.Saying("MaxHold is negative: %s", cfg.MaxHold)
 	}
 	if cfg.MaxHold == 0 {
 		cfg.MaxHold = time.Hour
@@ -73,20 +73,20 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 // maxToken is the longest token in bytes.
 const maxToken = 64
 
-// CheckToken returns the [ErrConfig] with which every call refuses that token,
+// CheckToken returns the [millrace.ErrBadArgument] with which every call refuses that token,
 // and nil for one of 1 to 64 bytes.
 func CheckToken(token string) error {
 	if len(token) == 0 || len(token) > maxToken {
-		return ErrConfig.Saying("a token is 1 to %d bytes long, not %d", maxToken, len(token))
+		return millrace.ErrBadArgument.Saying("a token is 1 to %d bytes long, not %d", maxToken, len(token))
 	}
 	return nil
 }
 
-// CheckTTL returns the [ErrConfig] with which every call refuses that TTL, and
+// CheckTTL returns the [millrace.ErrBadArgument] with which every call refuses that TTL, and
 // nil for one from [MinTTL] to [MaxTTL].
 func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
-		return ErrConfig.Saying("a lease lasts from %s to %s, not %s", MinTTL, MaxTTL, ttl)
+		return millrace.ErrBadArgument.Saying("a lease lasts from %s to %s, not %s", MinTTL, MaxTTL, ttl)
 	}
 	return nil
 }

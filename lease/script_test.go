@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -71,11 +72,11 @@ func TestNames(t *testing.T) {
 	l := open(t, Config{})
 	for _, name := range []string{"", "a{b", "a}", "\x00", "a\nb", "\x7f", strings.Repeat("n", 513)} {
 		_, err := l.Acquire(t.Context(), name, long, Options{})
-		wantError(t, err, ErrName)
+		wantError(t, err, millrace.ErrBadName)
 		_, err = l.Show(t.Context(), name)
-		wantError(t, err, ErrName)
-		wantError(t, l.Release(t.Context(), name, "t"), ErrName)
-		wantError(t, CheckName(name), ErrName)
+		wantError(t, err, millrace.ErrBadName)
+		wantError(t, l.Release(t.Context(), name, "t"), millrace.ErrBadName)
+		wantError(t, CheckName(name), millrace.ErrBadName)
 	}
 	for key, want := range map[string]bool{
 		"mr:lease:{a}": true, "mr:lease:{a:b}": true, "mr:lease:{a}:wake": false, "mr:lease:{}": false,

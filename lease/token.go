@@ -80,7 +80,7 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 }
 
 // Show tells what there is of the lease of that name; a lease that nobody ever
-// held is not held. Errors: [ErrName], [millrace.ErrBroken], [millrace.ErrVersion].
+// held is not held. Errors: [millrace.ErrBadName], [millrace.ErrBroken], [millrace.ErrVersion].
 func (l *Locker) Show(ctx context.Context, name string) (Info, error) {
 	if err := CheckName(name); err != nil {
 		return Info{}, err

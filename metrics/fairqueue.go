@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -15,7 +16,7 @@ func QueueCollector(q *fairqueue.Queue) prometheus.Collector {
 	all := seriesOf("queue", queueFigures, this)
 	return collector[fairqueue.Stats]{
 		stats:    q.Stats,
-		missing:  fairqueue.ErrNotFound,
+		missing:  millrace.ErrNotFound,
 		up:       upOf("queue", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s fairqueue.Stats) { all.send(ch, s) },

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 )
 
@@ -18,7 +19,7 @@ func IckCollector(k *ick.Ick) prometheus.Collector {
 	all := seriesOf("ick", ickFigures, this)
 	return collector[ick.Stats]{
 		stats:    k.Stats,
-		missing:  ick.ErrNotFound,
+		missing:  millrace.ErrNotFound,
 		up:       upOf("ick", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s ick.Stats) { all.send(ch, s) },
@@ -35,7 +36,7 @@ func ChannelCollector(c *ick.Channel) prometheus.Collector {
 	all := channelSeriesOf(this)
 	return collector[ick.ChannelStats]{
 		stats:    c.Stats,
-		missing:  ick.ErrNotFound,
+		missing:  millrace.ErrNotFound,
 		up:       upOf("channel", this),
 		describe: all.describe,
 		send:     func(ch chan<- prometheus.Metric, s ick.ChannelStats) { all.send(ch, s) },

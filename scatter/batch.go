@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/millrace/millrace"
 )
 
 // MaxOperations is how many counters, entries, members and scores one flush takes
@@ -68,9 +70,9 @@ func checkTarget(key string) error {
 	case err != nil:
 		return err
 	case len(key) > MaxName-maxSuffix:
-		return ErrName.Saying("the name of a value is %d bytes long, more than %d", len(key), MaxName-maxSuffix)
+		return errName.Saying("the name of a value is %d bytes long, more than %d", len(key), MaxName-maxSuffix)
 	case strings.HasPrefix(key, "mr:"):
-		return ErrName.Saying("the name of a value begins with mr:, as all of Millrace's own keys do: %q", key)
+		return errName.Saying("the name of a value begins with mr:, as all of Millrace's own keys do: %q", key)
 	}
 	return nil
 }
@@ -95,7 +97,7 @@ func (b *batch) add(key string, n int64, in stretch) {
 
 func (b *batch) addFloat(key string, x float64, in stretch) {
 	if !finite(x) {
-		b.fail(ErrConfig.Saying("%v cannot be added to %q", x, key))
+		b.fail(millrace.ErrBadArgument.Saying("%v cannot be added to %q", x, key))
 		return
 	}
 	o := b.at("float", key, in)
@@ -149,7 +151,7 @@ func (b *batch) split(most int) []*batch {
 // check returns what keeps the batch from being sent.
 func (b *batch) check() error {
 	if b.err == nil && b.size > MaxOperations {
-		e := ErrConfig.Saying("a session has %d operations, more than %d", b.size, MaxOperations)
+		e := millrace.ErrBadArgument.Saying("a session has %d operations, more than %d", b.size, MaxOperations)
 		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
 		return e
 	}

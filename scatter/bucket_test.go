@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/millrace/millrace"
 	"pgregory.net/rapid"
 )
 
@@ -38,11 +39,11 @@ func TestBucketKeys(t *testing.T) {
 	_, err := Bucket{Every: time.Second}.Keys("k", noon, noon.Add(MaxBuckets*time.Second))
 	wantError(t, err, nil)
 	_, err = Bucket{Every: time.Second}.Keys("k", noon, noon.Add(MaxBuckets*time.Second+1))
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = Bucket{}.Keys("k", time.Unix(-61, 0), noon)
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = Bucket{Every: 1}.Keys("k", noon, noon)
-	wantError(t, err, ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 }
 
 // TestBucketsAreFound: the bucket of an event is among those of every stretch of time

@@ -7,16 +7,11 @@ import (
 	"github.com/millrace/millrace"
 )
 
+// errName is millrace.ErrBadName with what names may be.
+var errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters, and for a group without braces.")
+
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrName means that a name cannot be had. Nobody was asked.
-	ErrName = &millrace.Error{
-		Code: "bad_name",
-		Hint: "Use 1 to 512 bytes without control characters, and for a group without braces.",
-	}
-
-	// ErrConfig means that a setting or an argument cannot be had. Nobody was asked.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
 	// ErrPartial means that some servers did not answer. What the others have is in
 	// the result all the same; the error is a [*PartialError], which names them.

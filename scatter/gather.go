@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -92,7 +93,7 @@ func (g *Gather) Min(key string) *Result[float64] {
 // is left out.
 func (g *Gather) List(key string, limit int) *Result[[]Entry] {
 	if limit < 1 || limit > g.s.cfg.MaxMembers {
-		g.refuse(ErrConfig.Saying("the limit of a list must be from 1 to %d, and is %d", g.s.cfg.MaxMembers, limit))
+		g.refuse(millrace.ErrBadArgument.Saying("the limit of a list must be from 1 to %d, and is %d", g.s.cfg.MaxMembers, limit))
 	}
 	merge := func(parts []part) ([]Entry, error) { return mergeEntries(parts, limit) }
 	return want(g, kindList, limit, merge, key)
@@ -110,10 +111,10 @@ func (g *Gather) Set(key string) *Result[[]string] {
 // whatever the limit is.
 func (g *Gather) Scores(key string, merge Merge, limit int) *Result[[]Scored] {
 	if limit < 0 {
-		g.refuse(ErrConfig.Saying("the limit of a sorted set cannot be negative"))
+		g.refuse(millrace.ErrBadArgument.Saying("the limit of a sorted set cannot be negative"))
 	}
 	if merge < Sum || merge > Min {
-		g.refuse(ErrConfig.Saying("there is no way %d to merge scores", merge))
+		g.refuse(millrace.ErrBadArgument.Saying("there is no way %d to merge scores", merge))
 	}
 	of := func(parts []part) ([]Scored, error) { return mergeScores(parts, merge, limit) }
 	return want(g, kindScores, g.s.cfg.MaxMembers, of, key)
@@ -136,7 +137,7 @@ func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), 
 		r.asks = append(r.asks, i)
 	}
 	if len(g.asks) > MaxKeys {
-		g.refuse(ErrConfig.Saying("a gather reads %d keys at most", MaxKeys))
+		g.refuse(millrace.ErrBadArgument.Saying("a gather reads %d keys at most", MaxKeys))
 	}
 	g.results = append(g.results, r)
 	return r
@@ -156,8 +157,8 @@ func (g *Gather) refuse(err error) {
 // A server that does not answer within [Config.Timeout] is left out, and the error is a
 // [*PartialError], joined by what else is wrong with single results.
 //
-// Errors: [ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [ErrName] and
-// [ErrConfig] for what cannot be asked for, and then nobody is asked.
+// Errors: [ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [millrace.ErrBadName] and
+// [millrace.ErrBadArgument] for what cannot be asked for, and then nobody is asked.
 func (g *Gather) Read(ctx context.Context) error {
 	if g.err != nil {
 		for _, result := range g.results {

@@ -447,18 +447,18 @@ func TestWhatCannotBeAskedFor(t *testing.T) {
 		ask  func(g *Gather)
 		want error
 	}{
-		"no name":            {func(g *Gather) { g.Int("") }, ErrName},
-		"a control":          {func(g *Gather) { g.Set("a\nb") }, ErrName},
-		"a long name":        {func(g *Gather) { g.Set(strings.Repeat("k", MaxName+1)) }, ErrName},
-		"no entries":         {func(g *Gather) { g.List("l", 0) }, ErrConfig},
-		"many entries":       {func(g *Gather) { g.List("l", 101) }, ErrConfig},
-		"a negative limit":   {func(g *Gather) { g.Scores("z", Sum, -1) }, ErrConfig},
-		"an unknown merging": {func(g *Gather) { g.Scores("z", 3, 0) }, ErrConfig},
+		"no name":            {func(g *Gather) { g.Int("") }, millrace.ErrBadName},
+		"a control":          {func(g *Gather) { g.Set("a\nb") }, millrace.ErrBadName},
+		"a long name":        {func(g *Gather) { g.Set(strings.Repeat("k", MaxName+1)) }, millrace.ErrBadName},
+		"no entries":         {func(g *Gather) { g.List("l", 0) }, millrace.ErrBadArgument},
+		"many entries":       {func(g *Gather) { g.List("l", 101) }, millrace.ErrBadArgument},
+		"a negative limit":   {func(g *Gather) { g.Scores("z", Sum, -1) }, millrace.ErrBadArgument},
+		"an unknown merging": {func(g *Gather) { g.Scores("z", 3, 0) }, millrace.ErrBadArgument},
 		"many keys": {func(g *Gather) {
 			for i := range MaxKeys {
 				g.Int(fmt.Sprint(i))
 			}
-		}, ErrConfig},
+		}, millrace.ErrBadArgument},
 	} {
 		g := sc.Gather()
 		n := g.Int("n")

@@ -11,7 +11,7 @@ const MaxName = 512
 // themselves, which have the caller's own names, is there.
 func base(group string) string { return "mr:scatter:{" + group + "}" }
 
-// CheckKey returns the [ErrName] with which every call refuses that name of a value, and
+// CheckKey returns the [millrace.ErrBadName] with which every call refuses that name of a value, and
 // nil for one that can be had. It is for programs that look at what they were given
 // before they connect.
-func CheckKey(key string) error { return names.CheckText(ErrName, "name of a value", key, MaxName) }
+func CheckKey(key string) error { return names.CheckText(errName, "name of a value", key, MaxName) }

@@ -90,19 +90,19 @@ type Scatter struct {
 }
 
 // New returns a group of servers. It connects to none. The list may grow at any time;
-// what is on a server that is not in it is not read. Errors: [ErrName], [ErrConfig].
+// what is on a server that is not in it is not read. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
 func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.Group == "" {
 		cfg.Group = DefaultGroup
 	}
-	if err := names.Check(ErrName, "name of a group", cfg.Group, MaxName); err != nil {
+	if err := names.Check(errName, "name of a group", cfg.Group, MaxName); err != nil {
 		return nil, err
 	}
 	if len(servers) == 0 {
-		return nil, ErrConfig.Saying("there is no server to write to")
+		return nil, millrace.ErrBadArgument.Saying("there is no server to write to")
 	}
 	if cfg.Timeout < 0 || cfg.MaxMembers < 0 {
-		return nil, ErrConfig.Saying("Timeout and MaxMembers cannot be negative")
+		return nil, millrace.ErrBadArgument.Saying("Timeout and MaxMembers cannot be negative")
 	}
 	if cfg.Shard == nil {
 		cfg.Shard = RingHash
@@ -122,14 +122,14 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 				one.Name = one.Option.InitAddress[0]
 			}
 		}
-		if err := names.Check(ErrName, "name of a server", one.Name, MaxName); err != nil {
+		if err := names.Check(errName, "name of a server", one.Name, MaxName); err != nil {
 			return nil, err
 		}
 		if seen[one.Name] {
-			return nil, ErrConfig.Saying("two servers are called %q", one.Name)
+			return nil, millrace.ErrBadArgument.Saying("two servers are called %q", one.Name)
 		}
 		if one.Client == nil && len(one.Option.InitAddress) == 0 {
-			return nil, ErrConfig.Saying("server %q has neither a Client nor an address", one.Name)
+			return nil, millrace.ErrBadArgument.Saying("server %q has neither a Client nor an address", one.Name)
 		}
 		seen[one.Name] = true
 		s.servers = append(s.servers, &server{Server: one})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -21,14 +22,14 @@ func TestNewRefuses(t *testing.T) {
 		cfg     Config
 		err     error
 	}{
-		"no server":     {nil, Config{}, ErrConfig},
-		"no way":        {[]Server{{Name: "a"}}, Config{}, ErrConfig},
-		"two of a name": {[]Server{{Name: "a", Client: client}, {Name: "a", Client: client}}, Config{}, ErrConfig},
-		"a brace":       {[]Server{{Name: "a{", Client: client}}, Config{}, ErrName},
-		"a long name":   {[]Server{{Name: strings.Repeat("n", MaxName+1), Client: client}}, Config{}, ErrName},
-		"group":         {[]Server{ok}, Config{Group: "a}"}, ErrName},
-		"timeout":       {[]Server{ok}, Config{Timeout: -1}, ErrConfig},
-		"members":       {[]Server{ok}, Config{MaxMembers: -1}, ErrConfig},
+		"no server":     {nil, Config{}, millrace.ErrBadArgument},
+		"no way":        {[]Server{{Name: "a"}}, Config{}, millrace.ErrBadArgument},
+		"two of a name": {[]Server{{Name: "a", Client: client}, {Name: "a", Client: client}}, Config{}, millrace.ErrBadArgument},
+		"a brace":       {[]Server{{Name: "a{", Client: client}}, Config{}, millrace.ErrBadName},
+		"a long name":   {[]Server{{Name: strings.Repeat("n", MaxName+1), Client: client}}, Config{}, millrace.ErrBadName},
+		"group":         {[]Server{ok}, Config{Group: "a}"}, millrace.ErrBadName},
+		"timeout":       {[]Server{ok}, Config{Timeout: -1}, millrace.ErrBadArgument},
+		"members":       {[]Server{ok}, Config{MaxMembers: -1}, millrace.ErrBadArgument},
 	} {
 		if _, err := New(tt.servers, tt.cfg); !errors.Is(err, tt.err) {
 			t.Errorf("%s: error = %v, want %v", name, err, tt.err)

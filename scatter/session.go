@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -70,9 +71,9 @@ func (s *Session) AddFloat(key string, x float64) { s.batch.addFloat(key, x, s.i
 func (s *Session) Push(key string, most int, body []byte) {
 	switch {
 	case most < 1 || most > MaxCap:
-		s.batch.fail(ErrConfig.Saying("a list keeps 1 to %d entries, not %d", MaxCap, most))
+		s.batch.fail(millrace.ErrBadArgument.Saying("a list keeps 1 to %d entries, not %d", MaxCap, most))
 	case len(body) > MaxBody:
-		s.batch.fail(ErrConfig.Saying("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
+		s.batch.fail(millrace.ErrBadArgument.Saying("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
 	default:
 		s.batch.push(key, most, pack(body, s.sc.cfg.Gzip), s.in)
 	}
@@ -89,7 +90,7 @@ func (s *Session) Insert(key string, members ...string) {
 // with [Sum].
 func (s *Session) Score(key, member string, by float64) {
 	if math.IsInf(by, 0) {
-		s.batch.fail(ErrConfig.Saying("%v cannot be added to the score of %q in %q", by, member, key))
+		s.batch.fail(millrace.ErrBadArgument.Saying("%v cannot be added to the score of %q in %q", by, member, key))
 		return
 	}
 	s.score("score", key, member, by)
@@ -105,7 +106,7 @@ func (s *Session) Least(key, member string, score float64) { s.score("least", ke
 
 func (s *Session) score(kind, key, member string, score float64) {
 	if math.IsNaN(score) {
-		s.batch.fail(ErrConfig.Saying("the score of %q in %q is no number", member, key))
+		s.batch.fail(millrace.ErrBadArgument.Saying("the score of %q in %q is no number", member, key))
 		return
 	}
 	s.batch.score(kind, key, member, score, s.in)
@@ -120,7 +121,7 @@ func (s *Session) score(kind, key, member string, score float64) {
 // that does not answer is not replaced by another one, since nobody knows what it has
 // done; who would rather lose the session, or count it twice, begins another one.
 //
-// Errors: [ErrName] and [ErrConfig], before anything is sent; [ErrType], [ErrOverflow],
+// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before anything is sent; [ErrType], [ErrOverflow],
 // [millrace.ErrFull], [millrace.ErrVersion] and [millrace.ErrBroken], with nothing
 // written; that of a server that cannot be reached within Config.Timeout;
 // [millrace.ErrUncertain] if the server can no longer tell whether it has done it.
@@ -176,7 +177,7 @@ func (s *Scatter) choose(shard Shard, key string) (*server, error) {
 	n := len(s.servers)
 	i := shard(key, n)
 	if i < 0 || i >= n {
-		return nil, ErrConfig.Saying("Shard answered %d, which is not from 0 to %d", i, n-1)
+		return nil, millrace.ErrBadArgument.Saying("Shard answered %d, which is not from 0 to %d", i, n-1)
 	}
 	return s.servers[i], nil
 }

@@ -267,25 +267,25 @@ func TestWhatCannotBeHad(t *testing.T) {
 		write func(*Session)
 		err   error
 	}{
-		"no name":         {func(s *Session) { s.Add("", 1) }, ErrName},
-		"a long name":     {func(s *Session) { s.Add(strings.Repeat("n", 501), 1) }, ErrName},
-		"a control":       {func(s *Session) { s.Insert("a\nb", "c") }, ErrName},
-		"our own":         {func(s *Session) { s.Push("mr:x", 1, nil) }, ErrName},
+		"no name":         {func(s *Session) { s.Add("", 1) }, millrace.ErrBadName},
+		"a long name":     {func(s *Session) { s.Add(strings.Repeat("n", 501), 1) }, millrace.ErrBadName},
+		"a control":       {func(s *Session) { s.Insert("a\nb", "c") }, millrace.ErrBadName},
+		"our own":         {func(s *Session) { s.Push("mr:x", 1, nil) }, millrace.ErrBadName},
 		"an overflow":     {func(s *Session) { s.Add("a", math.MaxInt64); s.Add("a", 1) }, ErrOverflow},
 		"an underflow":    {func(s *Session) { s.Add("a", math.MinInt64); s.Add("a", -1) }, ErrOverflow},
 		"a big float":     {func(s *Session) { s.AddFloat("a", 1e308); s.AddFloat("a", 1e308) }, ErrOverflow},
-		"no number":       {func(s *Session) { s.AddFloat("a", math.NaN()) }, ErrConfig},
-		"infinite":        {func(s *Session) { s.AddFloat("a", math.Inf(-1)) }, ErrConfig},
-		"infinite score":  {func(s *Session) { s.Score("a", "b", math.Inf(1)) }, ErrConfig},
-		"no best":         {func(s *Session) { s.Best("a", "b", math.NaN()) }, ErrConfig},
-		"no cap":          {func(s *Session) { s.Push("a", 0, nil) }, ErrConfig},
-		"a big cap":       {func(s *Session) { s.Push("a", MaxCap+1, nil) }, ErrConfig},
-		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, ErrConfig},
-		"half seconds":    {func(s *Session) { s.In(Bucket{Every: time.Second / 2}) }, ErrConfig},
-		"negative keep":   {func(s *Session) { s.In(Bucket{Keep: -1}) }, ErrConfig},
-		"before 1970":     {func(s *Session) { s.In(Bucket{At: time.Unix(-1, 0)}) }, ErrConfig},
-		"too many":        {func(s *Session) { s.Insert("a", make([]string, MaxOperations+1)...) }, ErrConfig},
-		"too many of two": {func(s *Session) { s.Insert("a", make([]string, MaxOperations)...); s.Add("b", 1) }, ErrConfig},
+		"no number":       {func(s *Session) { s.AddFloat("a", math.NaN()) }, millrace.ErrBadArgument},
+		"infinite":        {func(s *Session) { s.AddFloat("a", math.Inf(-1)) }, millrace.ErrBadArgument},
+		"infinite score":  {func(s *Session) { s.Score("a", "b", math.Inf(1)) }, millrace.ErrBadArgument},
+		"no best":         {func(s *Session) { s.Best("a", "b", math.NaN()) }, millrace.ErrBadArgument},
+		"no cap":          {func(s *Session) { s.Push("a", 0, nil) }, millrace.ErrBadArgument},
+		"a big cap":       {func(s *Session) { s.Push("a", MaxCap+1, nil) }, millrace.ErrBadArgument},
+		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, millrace.ErrBadArgument},
+		"half seconds":    {func(s *Session) { s.In(Bucket{Every: time.Second / 2}) }, millrace.ErrBadArgument},
+		"negative keep":   {func(s *Session) { s.In(Bucket{Keep: -1}) }, millrace.ErrBadArgument},
+		"before 1970":     {func(s *Session) { s.In(Bucket{At: time.Unix(-1, 0)}) }, millrace.ErrBadArgument},
+		"too many":        {func(s *Session) { s.Insert("a", make([]string, MaxOperations+1)...) }, millrace.ErrBadArgument},
+		"too many of two": {func(s *Session) { s.Insert("a", make([]string, MaxOperations)...); s.Add("b", 1) }, millrace.ErrBadArgument},
 	} {
 		s := sc.Session("x")
 		s.Add("beside", 1)
@@ -300,7 +300,7 @@ func TestWhatCannotBeHad(t *testing.T) {
 	for _, shard := range []Shard{func(string, int) int { return -1 }, func(_ string, n int) int { return n }} {
 		s := scatterOver(t, nowhere(2), Config{Shard: shard}).Session("x")
 		s.Add("a", 1)
-		wantError(t, s.Flush(t.Context()), ErrConfig)
+		wantError(t, s.Flush(t.Context()), millrace.ErrBadArgument)
 	}
 }
 

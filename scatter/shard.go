@@ -10,7 +10,7 @@ import (
 
 // Shard says to which of n servers, from 0 on, a session with that shard key goes. It
 // must be safe for concurrent use. One that answers with something else has the flush
-// fail with [ErrConfig].
+// fail with [millrace.ErrBadArgument].
 type Shard func(key string, n int) int
 
 // RingHash sends a shard key always to the same server: the key's [ring.Position]

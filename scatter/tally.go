@@ -76,14 +76,14 @@ type bundle struct {
 	err     error // why it is still here
 }
 
-// Tally returns a new tally, which writes until it is closed. Errors: [ErrConfig].
+// Tally returns a new tally, which writes until it is closed. Errors: [millrace.ErrBadArgument].
 func (s *Scatter) Tally(cfg TallyConfig) (*Tally, error) { return s.tally(cfg, sendSession) }
 
 func sendSession(ctx context.Context, session *Session) error { return session.Flush(ctx) }
 
 func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) error) (*Tally, error) {
 	if cfg.Every < 0 || cfg.Most < 0 {
-		return nil, ErrConfig.Saying("Every and Most cannot be negative")
+		return nil, millrace.ErrBadArgument.Saying("Every and Most cannot be negative")
 	}
 	if cfg.Every == 0 {
 		cfg.Every = DefaultTallyEvery
@@ -101,7 +101,7 @@ func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) er
 }
 
 // In returns a view of the tally whose counters are put into time buckets: into those
-// of the time of the flush, unless the bucket says when. Errors: [ErrConfig].
+// of the time of the flush, unless the bucket says when. Errors: [millrace.ErrBadArgument].
 func (t *Tally) In(b Bucket) (*Tally, error) {
 	b, err := b.checked()
 	if err != nil {
@@ -110,9 +110,9 @@ func (t *Tally) In(b Bucket) (*Tally, error) {
 	return &Tally{collector: t.collector, in: b.stretch()}, nil
 }
 
-// Add adds n to a counter, and does no I/O. Errors: [ErrName]; [ErrOverflow], with
+// Add adds n to a counter, and does no I/O. Errors: [millrace.ErrBadName]; [ErrOverflow], with
 // nothing added; [millrace.ErrFull] for a further counter if so many wait that no more
-// may; [ErrConfig] after Close.
+// may; [millrace.ErrBadArgument] after Close.
 func (t *Tally) Add(key string, n int64) error {
 	return t.note("add", key, t.in, func(b *batch) { b.add(key, n, t.in) })
 }
@@ -128,7 +128,7 @@ func (c *collector) note(kind, key string, in stretch, add func(*batch)) error {
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return ErrConfig.Saying("the tally is closed")
+		return millrace.ErrBadArgument.Saying("the tally is closed")
 	case c.waiting() >= c.cfg.Most && !c.batch.has(kind, key, in):
 		e := millrace.ErrFull.Saying("%d counters wait to be written", c.cfg.Most)
 		e.Hint = "See whether the servers can be reached, or raise TallyConfig.Most."

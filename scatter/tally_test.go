@@ -116,7 +116,7 @@ func TestTallyWritesSums(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.want(t, 2, map[string]int64{"a": 1001, "b": -2000})
-		wantError(t, tally.Add("a", 1), ErrConfig)
+		wantError(t, tally.Add("a", 1), millrace.ErrBadArgument)
 		if err := tally.Close(t.Context()); err != nil {
 			t.Errorf("second Close: %v", err)
 		}
@@ -229,11 +229,11 @@ func TestTallyTakesWhatItCanHave(t *testing.T) {
 		tally, _ := tallyOn(t, l, TallyConfig{})
 		add(t, tally, "a", math.MaxInt64)
 		wantError(t, tally.Add("a", 1), ErrOverflow)
-		wantError(t, tally.Add("", 1), ErrName)
-		wantError(t, tally.Add("mr:x", 1), ErrName)
-		wantError(t, tally.AddFloat("x", math.NaN()), ErrConfig)
+		wantError(t, tally.Add("", 1), millrace.ErrBadName)
+		wantError(t, tally.Add("mr:x", 1), millrace.ErrBadName)
+		wantError(t, tally.AddFloat("x", math.NaN()), millrace.ErrBadArgument)
 		_, err := tally.In(Bucket{Every: 1})
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		if err := tally.Close(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -242,7 +242,7 @@ func TestTallyTakesWhatItCanHave(t *testing.T) {
 	sc := scatterOver(t, nowhere(1), Config{})
 	for _, cfg := range []TallyConfig{{Every: -1}, {Most: -1}} {
 		_, err := sc.Tally(cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 }
 

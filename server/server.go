@@ -25,9 +25,6 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// ErrConfig means that a setting cannot be had.
-var ErrConfig = &millrace.Error{Code: "bad_argument"}
-
 // Config is what a service works on and whom it serves.
 type Config struct {
 	// Client is the way to Redis: one server, Sentinel, a cluster, or a fleet's. It
@@ -94,13 +91,13 @@ type Server struct {
 }
 
 // New returns the service. It asks nothing of Redis. Errors are derived from
-// [ErrConfig].
+// [millrace.ErrBadArgument].
 func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Client == nil:
-		return nil, ErrConfig.Saying("the service needs a Client")
+		return nil, millrace.ErrBadArgument.Saying("the service needs a Client")
 	case cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")):
-		return nil, ErrConfig.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
+		return nil, millrace.ErrBadArgument.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -19,11 +19,11 @@ func baseKey(name string) string { return "mr:tracker:{" + name + "}" }
 // infinity.
 func idsKey(base string) string { return base + ":ids" }
 
-// CheckName returns the [ErrName] with which [New] refuses that name, and nil for
+// CheckName returns the [millrace.ErrBadName] with which [New] refuses that name, and nil for
 // one that can be a tracker's. It is for programs that look at what they were
 // given before they connect.
 func CheckName(name string) error {
-	return names.Check(ErrName, "name of a tracker", name, maxBytes)
+	return names.Check(millrace.ErrBadName, "name of a tracker", name, maxBytes)
 }
 
 // CheckID returns the [ErrID] with which every call refuses that identifier, and
@@ -37,21 +37,12 @@ func CheckID(id string) error {
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrName means that a name cannot be a tracker's. Redis was not asked.
-	ErrName = &millrace.Error{
-		Code: "bad_name",
-		Hint: "Use 1 to 512 bytes without braces and control characters.",
-	}
 
 	// ErrID means that an identifier cannot be tracked. Redis was not asked.
 	ErrID = &millrace.Error{
 		Code: "bad_id",
 		Hint: "Use 1 to 512 bytes; track a hash of what is longer.",
 	}
-
-	// ErrConfig means that a setting cannot be had, or that a call needs one that is
-	// missing. Redis was not asked.
-	ErrConfig = &millrace.Error{Code: "bad_argument"}
 
 	// ErrSource means that the source answered what the [Source] interface does not
 	// allow. Nothing was changed.

@@ -38,7 +38,7 @@ func (t *Tracker) addSlice(ctx context.Context) (millrace.Progress, error) {
 // shares the cursor with the jobs that run meanwhile. After each step, progress
 // is told how many rows this call has seen so far; it may be nil. When Fill
 // fails, another one goes on where it ended. Errors: those of the source,
-// [ErrConfig] without one, [ErrSource], [millrace.ErrBroken], [millrace.ErrVersion], and
+// [millrace.ErrBadArgument] without one, [ErrSource], [millrace.ErrBroken], [millrace.ErrVersion], and
 // millrace.ErrFull.
 func (t *Tracker) Fill(ctx context.Context, progress func(rows int)) error {
 	passes, rows := "", 0
@@ -110,7 +110,7 @@ func (t *Tracker) rows(ctx context.Context, after Cursor, limit int) ([]Row, err
 }
 
 func errNoSource() error {
-	return ErrConfig.Saying("the tracker has no Source: only programs with one fill and verify it")
+	return millrace.ErrBadArgument.Saying("the tracker has no Source: only programs with one fill and verify it")
 }
 
 // sourceError says where an error came from, unless it says so itself.

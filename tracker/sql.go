@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
 )
 
@@ -66,10 +67,10 @@ type sqlSource struct {
 // SQL returns the source that is a table of a database. It does not ask the
 // database. Each call is one statement, which a cancelled context ends. An
 // identifier must be one that the ID column can hold in its own spelling; others
-// count as without work. Errors: [ErrConfig].
+// count as without work. Errors: [millrace.ErrBadArgument].
 func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
-		return nil, ErrConfig.Saying("there is no dialect %d", cfg.Dialect)
+		return nil, millrace.ErrBadArgument.Saying("there is no dialect %d", cfg.Dialect)
 	}
 	table, err := quote("Table", strings.Split(cfg.Table, ".")...)
 	if err != nil {
@@ -102,7 +103,7 @@ func quote(field string, parts ...string) (string, error) {
 	quoted := make([]string, len(parts))
 	for i, part := range parts {
 		if part == "" || !utf8.ValidString(part) || strings.ContainsFunc(part, names.IsControl) {
-			return "", ErrConfig.Saying("%s is not a name: %q", field, strings.Join(parts, "."))
+			return "", millrace.ErrBadArgument.Saying("%s is not a name: %q", field, strings.Join(parts, "."))
 		}
 		quoted[i] = `"` + strings.ReplaceAll(part, `"`, `""`) + `"`
 	}

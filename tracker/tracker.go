@@ -68,8 +68,8 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// New returns the tracker of that name. It does not ask Redis. Errors: [ErrName],
-// [ErrConfig].
+// New returns the tracker of that name. It does not ask Redis. Errors: [millrace.ErrBadName],
+// [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -79,14 +79,14 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 			*n = RowsDefault
 		}
 		if *n < 0 || *n > MaxRows {
-			return nil, ErrConfig.Saying("a slice handles from 1 to %d rows or identifiers, not %d", MaxRows, *n)
+			return nil, millrace.ErrBadArgument.Saying("a slice handles from 1 to %d rows or identifiers, not %d", MaxRows, *n)
 		}
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = GraceDefault
 	}
 	if cfg.Grace < time.Millisecond {
-		return nil, ErrConfig.Saying("the grace is a millisecond or longer, not %s", cfg.Grace)
+		return nil, millrace.ErrBadArgument.Saying("the grace is a millisecond or longer, not %s", cfg.Grace)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -244,9 +244,9 @@ func TestSourceFails(t *testing.T) {
 	tr.cfg.Source = nil
 	for _, job := range []millrace.Job{tr.AddJob(), tr.VerifyJob()} {
 		_, err := job.Slice(t.Context())
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
-	wantError(t, tr.Fill(t.Context(), nil), ErrConfig)
+	wantError(t, tr.Fill(t.Context(), nil), millrace.ErrBadArgument)
 	if after := stats(t, tr); after.Counters != before.Counters || after.Tracked != 1 {
 		t.Errorf("Stats = %+v, want them unchanged", after)
 	}
@@ -324,13 +324,13 @@ func TestRefusals(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	for _, name := range []string{"", "a{b", "a}", "\x00", "a\nb", "\x7f", strings.Repeat("n", 513)} {
 		_, err := New(client, name, Config{})
-		wantError(t, err, ErrName)
+		wantError(t, err, millrace.ErrBadName)
 	}
 	for _, cfg := range []Config{
 		{AddRows: -1}, {AddRows: MaxRows + 1}, {VerifyIDs: -1}, {VerifyIDs: MaxRows + 1}, {Grace: -1}, {Grace: time.Microsecond},
 	} {
 		_, err := New(client, "x", cfg)
-		wantError(t, err, ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	tr := open(t, Config{})
 	for _, id := range []string{"", strings.Repeat("x", 513)} {

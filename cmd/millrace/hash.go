@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/document"
@@ -201,7 +202,7 @@ Examples:
 // Run shows, after a change if there is one.
 func (c *hashTTL) Run(ctx context.Context, a *app) error {
 	if c.Set < 0 {
-		return expiry.ErrConfig.Saying("the time is negative: %s", c.Set)
+		return millrace.ErrBadArgument.Saying("the time is negative: %s", c.Set)
 	}
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
 		fields := document.Strings(c.Fields)

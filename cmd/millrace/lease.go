@@ -100,7 +100,7 @@ Examples:
 // Run acquires.
 func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 	if c.Wait < 0 {
-		return lease.ErrConfig.Saying("cannot wait for %s", c.Wait)
+		return millrace.ErrBadArgument.Saying("cannot wait for %s", c.Wait)
 	}
 	if err := lease.CheckTTL(c.TTL); err != nil {
 		return err

@@ -128,9 +128,9 @@ func inWords(s document.Shape) string {
 func (c *queueResize) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Streams < 1 || c.Streams > fairqueue.MaxStreams:
-		return fairqueue.ErrConfig.Saying("a queue has 1 to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
+		return millrace.ErrBadArgument.Saying("a queue has 1 to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
-		return fairqueue.ErrConfig.Saying("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
+		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		before, err := q.Stats(ctx) // also because a name that was mistyped is not to become a queue

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/document"
@@ -35,11 +36,11 @@ Examples:
 func (c *queueRead) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Consumer == "":
-		return fairqueue.ErrConfig.Saying("the consumer has no name")
+		return millrace.ErrBadArgument.Saying("the consumer has no name")
 	case c.Max < 1 || c.Max > 1000:
-		return fairqueue.ErrConfig.Saying("a read takes 1 to 1000 messages, not %d", c.Max)
+		return millrace.ErrBadArgument.Saying("a read takes 1 to 1000 messages, not %d", c.Max)
 	case c.Block < 0:
-		return fairqueue.ErrConfig.Saying("cannot wait for %s", c.Block)
+		return millrace.ErrBadArgument.Saying("cannot wait for %s", c.Block)
 	}
 	if err := checkVisibility(c.Visibility); err != nil {
 		return err
@@ -64,7 +65,7 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 
 func checkVisibility(d time.Duration) error {
 	if d < fairqueue.MinVisibility || d > fairqueue.MaxVisibility {
-		return fairqueue.ErrConfig.Saying("a visibility is from %s to %s, not %s",
+		return millrace.ErrBadArgument.Saying("a visibility is from %s to %s, not %s",
 			fairqueue.MinVisibility, fairqueue.MaxVisibility, d)
 	}
 	return nil
@@ -146,7 +147,7 @@ Examples:
 func (c *queueNack) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Delay < 0:
-		return fairqueue.ErrConfig.Saying("the delay is negative: %s", c.Delay)
+		return millrace.ErrBadArgument.Saying("the delay is negative: %s", c.Delay)
 	case c.Dead && c.Delay > 0:
 		return errUsage.Saying("a message that is dead does not come again after a delay: --dead or --delay")
 	}
@@ -239,7 +240,7 @@ func (c *queueCancel) Run(ctx context.Context, a *app) error {
 
 // noMessage is the error when none of the messages can be cancelled.
 func noMessage() error {
-	err := fairqueue.ErrNotFound.Saying("no such message waits, is delayed or in flight")
+	err := millrace.ErrNotFound.Saying("no such message waits, is delayed or in flight")
 	err.Hint = "It is done, or dead; see the dead ones with: millrace queue dead ls"
 	return err
 }

@@ -139,19 +139,19 @@ const maxLabel = 512
 func checkDraft(d fairqueue.Draft) error {
 	switch {
 	case d.Tenant == "":
-		return fairqueue.ErrConfig.Saying("the message has no tenant")
+		return millrace.ErrBadArgument.Saying("the message has no tenant")
 	case len(d.Tenant) > maxLabel:
-		return fairqueue.ErrConfig.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
+		return millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
-		return fairqueue.ErrConfig.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+		return millrace.ErrBadArgument.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
 	case d.Delay < 0:
-		return fairqueue.ErrConfig.Saying("the delay is negative: %s", d.Delay)
+		return millrace.ErrBadArgument.Saying("the delay is negative: %s", d.Delay)
 	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
-		return fairqueue.ErrConfig.Saying("the deadline is not a millisecond away: %s", d.Deadline)
+		return millrace.ErrBadArgument.Saying("the deadline is not a millisecond away: %s", d.Deadline)
 	}
 	for name, value := range d.Headers {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			notText := fairqueue.ErrConfig.Saying("the header %q is not UTF-8", name)
+			notText := millrace.ErrBadArgument.Saying("the header %q is not UTF-8", name)
 			notText.Hint = "Headers are text; put bytes into the body."
 			return notText
 		}

@@ -66,7 +66,7 @@ func (s *service) accept(w http.ResponseWriter, req *http.Request) {
 	}
 	id, err := s.queue.Write(req.Context(), draft)
 	switch {
-	case errors.Is(err, fairqueue.ErrConfig): // a key that is too long
+	case errors.Is(err, millrace.ErrBadArgument): // a key that is too long
 		http.Error(w, err.Error(), http.StatusBadRequest)
 	case errors.Is(err, millrace.ErrFull):
 		w.Header().Set("Retry-After", "10")

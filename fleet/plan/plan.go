@@ -6,10 +6,6 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// ErrConfig means that there is no plan for these numbers. What is returned is
-// derived from it, says which number it is, and has a hint.
-var ErrConfig = &millrace.Error{Code: "bad_argument"}
-
 // MaxPartitions is how many partitions a fleet has at most: as many as a ring has
 // points.
 const MaxPartitions = 1 << 16
@@ -72,7 +68,7 @@ type Size struct {
 	Users             int64 `json:"users,omitempty"`               // that fit in all partitions
 }
 
-// Make returns the plan for a fleet, or ErrConfig.
+// Make returns the plan for a fleet, or millrace.ErrBadArgument.
 func Make(cfg Config) (Plan, error) {
 	if cfg.Growth == 0 {
 		cfg.Growth = DefaultGrowth
@@ -158,7 +154,7 @@ func checkCopies(copies, nodes int) error {
 }
 
 func refuse(hint, format string, args ...any) error {
-	err := ErrConfig.Saying(format, args...)
+	err := millrace.ErrBadArgument.Saying(format, args...)
 	err.Hint = hint
 	return err
 }

@@ -141,10 +141,10 @@ func TestNoPlan(t *testing.T) {
 	}
 }
 
-// checkRefusal checks that err is an ErrConfig with the message and a hint.
+// checkRefusal checks that err is an ErrBadArgument with the message and a hint.
 func checkRefusal(t *testing.T, err error, message string) {
 	t.Helper()
-	if !errors.Is(err, plan.ErrConfig) || err.Error() != message {
+	if !errors.Is(err, millrace.ErrBadArgument) || err.Error() != message {
 		t.Errorf("error = %v, want %q", err, message)
 	}
 	if got, want := millrace.Code(err), "bad_argument"; got != want {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
@@ -105,31 +106,31 @@ func TestArguments(t *testing.T) {
 	tf := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{})
 	f, ctx := tf.open(), t.Context()
 	_, err := New(f, Config{Batch: -1})
-	wantError(t, err, fleet.ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	m := tf.mover(Config{})
 	for _, to := range []int{-1, 2} {
 		_, err := m.Move(ctx, to, "a")
-		wantError(t, err, fleet.ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = m.Resume(ctx, to)
-		wantError(t, err, fleet.ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = m.Drain(ctx, to, DrainConfig{})
-		wantError(t, err, fleet.ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = m.Drain(ctx, 0, DrainConfig{To: []int{to}})
-		wantError(t, err, fleet.ErrConfig)
-		wantError(t, Close(ctx, tf.dir, to), fleet.ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
+		wantError(t, Close(ctx, tf.dir, to), millrace.ErrBadArgument)
 	}
 	for _, share := range []float64{-0.1, 1.1} {
 		_, err := m.Drain(ctx, 0, DrainConfig{Share: share})
-		wantError(t, err, fleet.ErrConfig)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	_, err = m.Drain(ctx, 0, DrainConfig{To: []int{0}})
-	wantError(t, err, fleet.ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	must(t, Close(ctx, tf.dir, 1))
 	late := tf.mover(Config{})
 	_, err = late.Move(ctx, 1, "a")
-	wantError(t, err, fleet.ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	_, err = late.Drain(ctx, 0, DrainConfig{})
-	wantError(t, err, fleet.ErrConfig)
+	wantError(t, err, millrace.ErrBadArgument)
 	if report, err := m.Move(ctx, 0); err != nil || report.Tags != 0 {
 		t.Errorf("Move of nothing = %+v, %v", report, err)
 	}

@@ -90,7 +90,7 @@ type Mover struct {
 // New returns what moves the tags of a fleet.
 func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 	if cfg.Batch < 0 || cfg.Rate < 0 {
-		return nil, fleet.ErrConfig.Saying("a Batch of %d and a Rate of %d cannot be had: they must not be negative", cfg.Batch, cfg.Rate)
+		return nil, millrace.ErrBadArgument.Saying("a Batch of %d and a Rate of %d cannot be had: they must not be negative", cfg.Batch, cfg.Rate)
 	}
 	if cfg.Batch == 0 {
 		cfg.Batch = DefaultBatch
@@ -143,10 +143,10 @@ func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error
 func (m *Mover) mayTake(id int) error {
 	partitions := m.f.Map().Partitions
 	if id < 0 || id >= len(partitions) {
-		return fleet.ErrConfig.Saying("there is no partition %d", id)
+		return millrace.ErrBadArgument.Saying("there is no partition %d", id)
 	}
 	if phase := partitions[id].Phase; phase != directory.Open {
-		closed := fleet.ErrConfig.Saying("partition %d takes no tags: its phase is %s", id, phase)
+		closed := millrace.ErrBadArgument.Saying("partition %d takes no tags: its phase is %s", id, phase)
 		closed.Hint = "Finish adding it, or open it again, first."
 		return closed
 	}
@@ -189,7 +189,7 @@ func (m *Mover) again(ctx context.Context, step, tag string, try func() error) e
 
 // answers reports whether an error would be the same the next time.
 func answers(err error) bool {
-	return errors.Is(err, ErrTaken) || errors.Is(err, ErrUnknown) || errors.Is(err, millrace.ErrFull) || errors.Is(err, fleet.ErrConfig)
+	return errors.Is(err, ErrTaken) || errors.Is(err, ErrUnknown) || errors.Is(err, millrace.ErrFull) || errors.Is(err, millrace.ErrBadArgument)
 }
 
 // read returns the record that a partition has of a tag, as a text, "" for none, and

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -67,5 +67,5 @@ func TestTend(t *testing.T) {
 
 func TestTendNeedsMoves(t *testing.T) {
 	t.Parallel()
-	wantError(t, (&Mover{}).Tend(t.Context()), fleet.ErrConfig)
+	wantError(t, (&Mover{}).Tend(t.Context()), millrace.ErrBadArgument)
 }

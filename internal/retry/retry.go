@@ -129,7 +129,7 @@ func Transient(err error) bool {
 		errors.Is(err, rueidis.ErrClosing) {
 		return false
 	}
-	if reply, ok := rueidis.IsRedisErr(err); ok {
+	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		text := said(reply)
 		return slices.ContainsFunc(trouble, func(code string) bool { return hasCode(text, code) }) ||
 			slices.ContainsFunc(wordless, func(words string) bool { return strings.Contains(text, words) })
@@ -140,7 +140,7 @@ func Transient(err error) bool {
 // Code reports whether err is a Redis error with that code, be it of a command or of
 // one inside a script.
 func Code(err error, code string) bool {
-	reply, ok := rueidis.IsRedisErr(err)
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
 	return ok && hasCode(said(reply), code)
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -132,6 +133,9 @@ func TestTransient(t *testing.T) {
 		err := client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(text).Build()).Error()
 		if got := retry.Transient(err); got != want {
 			t.Errorf("Transient(%q) = %v, want %v", text, got, want)
+		}
+		if named := millrace.ErrBroken.With(err); retry.Transient(named) != want {
+			t.Errorf("Transient(%v) = %v, want %v as without a name", named, !want, want)
 		}
 	}
 	for err, want := range map[error]bool{

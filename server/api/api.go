@@ -33,9 +33,6 @@ const (
 	BodyTimeoutDefault = 30 * time.Second
 )
 
-// ErrConfig means that a setting cannot be had.
-var ErrConfig = &millrace.Error{Code: "bad_argument"}
-
 // Config is what an API works on. It needs a Client.
 type Config struct {
 	// Client is the way to Redis: one server, Sentinel, a cluster, or a fleet's. It
@@ -84,9 +81,9 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Client == nil:
-		return c, ErrConfig.Saying("an API needs a Client")
+		return c, millrace.ErrBadArgument.Saying("an API needs a Client")
 	case c.Timeout < 0 || c.MaxBlock < 0 || c.MaxBody < 0 || c.BodyTimeout < 0:
-		return c, ErrConfig.Saying("Timeout, MaxBlock, MaxBody and BodyTimeout cannot be negative")
+		return c, millrace.ErrBadArgument.Saying("Timeout, MaxBlock, MaxBody and BodyTimeout cannot be negative")
 	}
 	if c.Timeout == 0 {
 		c.Timeout = TimeoutDefault
@@ -128,7 +125,7 @@ type API struct {
 	end    context.CancelFunc
 }
 
-// New returns an API. It asks nothing of Redis. Errors are derived from [ErrConfig].
+// New returns an API. It asks nothing of Redis. Errors are derived from [millrace.ErrBadArgument].
 func New(cfg Config) (*API, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

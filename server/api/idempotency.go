@@ -115,7 +115,7 @@ func checkKey(given []string) error {
 // replay answers a request that is not new.
 func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *expiry.Keys, name string, mine answer) {
 	value, _, err := answers.Get(ctx, name)
-	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
+	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		a.refuse(w, r, err)
 		return
 	}

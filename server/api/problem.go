@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
@@ -208,9 +207,8 @@ var spoken = []struct {
 	err  error
 	hint string
 }{
-	{fairqueue.ErrNotFound, "A queue begins with its first write; see which there are with GET /v1/queues."},
+	{millrace.ErrNotFound, "Queues and Icks begin with their first write; see which there are with GET /v1/queues and GET /v1/icks."},
 	{millrace.ErrBroken, "Look at its keys; DELETE removes those of a queue whatever they hold, and with force=true those of an Ick."},
-	{ick.ErrNotFound, "An Ick begins with its first mark; see which there are with GET /v1/icks."},
 	{ick.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
 	{lease.ErrHeld, `Wait for it with "wait", or come back later.`},
 	{lease.ErrEvictable, `Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with "allow_evictable".`},
@@ -218,12 +216,13 @@ var spoken = []struct {
 
 // hintOf returns what to do about an error.
 func hintOf(err error, said *millrace.Error) string {
+	hint := millrace.Hint(err)
 	for _, s := range spoken {
-		if errors.Is(err, s.err) {
+		if hint != "" && errors.Is(err, s.err) {
 			return s.hint
 		}
 	}
-	if hint := millrace.Hint(err); hint != "" {
+	if hint != "" {
 		return hint
 	}
 	return said.Hint

@@ -40,13 +40,13 @@ func TestProblems(t *testing.T) {
 		status int
 		code   string
 	}{
-		{fairqueue.ErrName.Saying("no name"), 400, "bad_name"},
+		{millrace.ErrBadName.Saying("no name"), 400, "bad_name"},
 		{ick.ErrScore.Saying("not a score"), 400, "bad_score"},
 		{&millrace.Error{Code: "unauthorized", Message: "who?"}, 401, "unauthorized"},
 		{&millrace.Error{Code: "cross_origin", Message: "whence?"}, 403, "cross_origin"},
 		{&millrace.Error{Code: "misdirected", Message: "whither?"}, 421, "misdirected"},
-		{fairqueue.ErrNotFound, 404, "not_found"},
-		{ick.ErrNotFound, 404, "not_found"},
+		{millrace.ErrNotFound, 404, "not_found"},
+		{millrace.ErrNotFound, 404, "not_found"},
 		{fairqueue.ErrStale, 409, "stale"},
 		{&lease.HeldError{Name: "l", Remaining: time.Second}, 409, "held"},
 		{lease.ErrLost, 409, "lost"},
@@ -277,8 +277,8 @@ func TestConfig(t *testing.T) {
 	for _, cfg := range []api.Config{
 		{}, {Client: client, Timeout: -1}, {Client: client, MaxBlock: -1}, {Client: client, MaxBody: -1}, {Client: client, BodyTimeout: -1},
 	} {
-		if _, err := api.New(cfg); !errors.Is(err, api.ErrConfig) {
-			t.Errorf("New(%+v) = %v, want ErrConfig", cfg, err)
+		if _, err := api.New(cfg); !errors.Is(err, millrace.ErrBadArgument) {
+			t.Errorf("New(%+v) = %v, want ErrBadArgument", cfg, err)
 		}
 	}
 }

@@ -17,9 +17,6 @@ import (
 	"github.com/millrace/millrace/server/survey"
 )
 
-// ErrConfig means that a setting cannot be had.
-var ErrConfig = &millrace.Error{Code: "bad_argument"}
-
 // Survey is where the numbers of the pages come from. A *survey.Survey is one.
 type Survey interface {
 	// View returns the latest look at all structures; never nil.
@@ -82,15 +79,15 @@ type Dashboard struct {
 }
 
 // New returns the pages. It asks nothing of Redis. Errors are derived from
-// [ErrConfig].
+// [millrace.ErrBadArgument].
 func New(cfg Config) (*Dashboard, error) {
 	switch {
 	case cfg.Client == nil:
-		return nil, ErrConfig.Saying("the dashboard needs a Client")
+		return nil, millrace.ErrBadArgument.Saying("the dashboard needs a Client")
 	case cfg.Survey == nil:
-		return nil, ErrConfig.Saying("the dashboard needs a Survey")
+		return nil, millrace.ErrBadArgument.Saying("the dashboard needs a Survey")
 	case cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")):
-		return nil, ErrConfig.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
+		return nil, millrace.ErrBadArgument.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -361,8 +361,8 @@ func TestNewRefusesWhatItCannotHave(t *testing.T) {
 		"prefix without slash": {Client: h.client, Survey: h.survey, Prefix: "ops"},
 		"prefix with slash":    {Client: h.client, Survey: h.survey, Prefix: "/ops/"},
 	} {
-		if _, err := New(cfg); millrace.Code(err) != ErrConfig.Code {
-			t.Errorf("%s: New = %v, want %v", name, err, ErrConfig)
+		if _, err := New(cfg); millrace.Code(err) != millrace.ErrBadArgument.Code {
+			t.Errorf("%s: New = %v, want %v", name, err, millrace.ErrBadArgument)
 		}
 	}
 }

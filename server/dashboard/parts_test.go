@@ -269,8 +269,8 @@ func TestProblems(t *testing.T) {
 	t.Parallel()
 	var d Dashboard
 	for want, err := range map[int]error{
-		http.StatusNotFound:            fairqueue.ErrNotFound,
-		http.StatusBadRequest:          ick.ErrName.Saying("no name"),
+		http.StatusNotFound:            millrace.ErrNotFound,
+		http.StatusBadRequest:          millrace.ErrBadName.Saying("no name"),
 		http.StatusForbidden:           errReadOnly,
 		http.StatusMethodNotAllowed:    errMethod,
 		http.StatusServiceUnavailable:  fmt.Errorf("wrapped: %w", errors.New("connection refused")),

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -152,7 +153,7 @@ func deleteQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	}
 	n, err := q.Delete(ctx)
 	if err == nil && n == 0 {
-		err = fairqueue.ErrNotFound
+		err = millrace.ErrNotFound
 	}
 	return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), counted(n, "key")), err
 }

@@ -360,8 +360,8 @@ func TestRun(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	if _, err := New(Config{}); !errors.Is(err, ErrConfig) {
-		t.Errorf("New without a Client = %v, want %v", err, ErrConfig)
+	if _, err := New(Config{}); !errors.Is(err, millrace.ErrBadArgument) {
+		t.Errorf("New without a Client = %v, want %v", err, millrace.ErrBadArgument)
 	}
 }
 

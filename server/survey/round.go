@@ -7,8 +7,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -92,7 +91,7 @@ func (r *round) put(ctx context.Context, q question) {
 	if err == nil {
 		err = q.ask(ctx)
 	}
-	if err == nil || errors.Is(err, errGone) || errors.Is(err, fairqueue.ErrNotFound) || errors.Is(err, ick.ErrNotFound) {
+	if err == nil || errors.Is(err, errGone) || errors.Is(err, millrace.ErrNotFound) || errors.Is(err, millrace.ErrNotFound) {
 		return
 	}
 	r.mu.Lock()

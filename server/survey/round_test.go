@@ -11,9 +11,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace"
 )
 
 // numbered returns that many names.
@@ -66,7 +64,7 @@ func TestRoundOfManyAnswers(t *testing.T) {
 	asking, most := 0, 0
 	var r round
 	broken := errors.New("broken")
-	failures := map[string]error{"003": errGone, "004": fairqueue.ErrNotFound, "005": ick.ErrNotFound, "007": broken, "006": broken}
+	failures := map[string]error{"003": errGone, "004": millrace.ErrNotFound, "005": millrace.ErrNotFound, "007": broken, "006": broken}
 	answers := ask(&r, Ick, numbered(100), func(_ context.Context, name string) (string, error) {
 		mu.Lock()
 		asking++

@@ -35,9 +35,6 @@ const (
 	promptly = time.Second
 )
 
-// ErrConfig means that a setting cannot be had.
-var ErrConfig = &millrace.Error{Code: "bad_argument"}
-
 // Config is what a survey looks at.
 type Config struct {
 	// Client is the way to Redis: one server, Sentinel, a cluster, or a fleet's. It
@@ -82,10 +79,10 @@ type Survey struct {
 }
 
 // New returns a survey. It asks nothing of Redis: [Survey.Run] and [Survey.Refresh]
-// do. Errors are derived from [ErrConfig].
+// do. Errors are derived from [millrace.ErrBadArgument].
 func New(cfg Config) (*Survey, error) {
 	if cfg.Client == nil {
-		return nil, ErrConfig.Saying("a survey needs a Client")
+		return nil, millrace.ErrBadArgument.Saying("a survey needs a Client")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

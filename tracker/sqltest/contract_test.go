@@ -377,8 +377,8 @@ func TestRefusals(t *testing.T) {
 	} {
 		cfg := good
 		change(&cfg)
-		if _, err := tracker.SQL(nil, cfg); !errors.Is(err, tracker.ErrConfig) {
-			t.Errorf("SQL with %s = %v, want %v", what, err, tracker.ErrConfig)
+		if _, err := tracker.SQL(nil, cfg); !errors.Is(err, millrace.ErrBadArgument) {
+			t.Errorf("SQL with %s = %v, want %v", what, err, millrace.ErrBadArgument)
 		}
 	}
 	if _, err := tracker.SQL(nil, good); err != nil {

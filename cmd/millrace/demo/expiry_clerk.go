@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -120,7 +121,7 @@ func (c *clerk) read(ctx context.Context) error {
 	hash := c.hash(place)
 	asked := time.Now()
 	value, err := c.host.get(ctx, hash, field)
-	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
+	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		return err
 	}
 	end, want := time.Time{}, hash

@@ -36,7 +36,7 @@ func lookPastDeadlines(h *host) {
 		h.recruiter.Enlist(ctx)
 		value, err := h.client.Do(ctx, h.client.B().Hget().Key(key).Field(field).Build()).AsBytes()
 		if err != nil {
-			err = expiry.ErrNotFound.With(err)
+			err = millrace.ErrNotFound.With(err)
 		}
 		return value, err
 	}
@@ -46,7 +46,7 @@ func giveUpEarly(h *host) {
 	h.get = func(ctx context.Context, hash, field string) ([]byte, error) {
 		value, ttl, err := h.hashes.Get(ctx, hash, field)
 		if err == nil && ttl != expiry.NoTTL && ttl < time.Second {
-			err = expiry.ErrNotFound
+			err = millrace.ErrNotFound
 		}
 		return value, err
 	}

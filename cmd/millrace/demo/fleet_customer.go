@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
@@ -264,7 +265,7 @@ func (c *customer) read(ctx context.Context, e entry) error {
 		value, _, err = o.values.Get(ctx, e.name)
 	}
 	answered := time.Now()
-	if err != nil && !errors.Is(err, expiry.ErrNotFound) {
+	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		return fmt.Errorf("read for %s: %w", c.name, err)
 	}
 	c.market.tally.judge(e, err == nil, string(value), asked, answered)
