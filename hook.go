@@ -45,6 +45,13 @@ type Handling struct {
 	Headers map[string]string // what a CarryHook put there, among others; not to be changed
 }
 
+// HangHook is told about each handler that runs for so long that its slot was given to
+// another message.
+type HangHook interface {
+	// OnHang is called while the handler still runs.
+	OnHang(ctx context.Context, work Handling)
+}
+
 // CarryHook is told about each message that is written, so that something may
 // travel with it from the writer to the handler, such as the context of a trace.
 type CarryHook interface {

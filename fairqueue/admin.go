@@ -2,152 +2,144 @@ package fairqueue
 
 import (
 	"context"
-	"fmt"
 	"iter"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
 )
 
-// Resize changes how many streams the queue has, from 1 to [MaxStreams], and how
-// many of them a tenant has; perTenant 0 leaves that as it is, and it is never
-// more than there are streams. It creates a queue that does not exist.
+// Resize makes the queue's flows so many streams, of which each tenant has perTenant, or
+// with 0 streams one for each tenant again. It takes effect for what is written from then
+// on: writers that know another number are told by their next write. What waits in other
+// flows stays there and has its turns.
 //
-// A larger number is used at once. After a smaller one, the streams at the end
-// are read until they are empty, and then dropped. Writers that know the old
-// number are told by their next write and compute again; no message is moved. So
-// a tenant with messages in old and in new streams has turns in both for a while,
-// and its own messages come out of order.
-//
-// Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
-func (q *Queue) Resize(ctx context.Context, streams, perTenant int) error {
-	if streams < 1 || streams > MaxStreams {
-		return millrace.ErrBadArgument.Saying("a queue has 1 to %d streams, not %d", MaxStreams, streams)
+// Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
+// [millrace.ErrVersion].
+func (q *Queue) Resize(ctx context.Context, count, perTenant int) error {
+	if count < 0 || count > MaxStreams {
+		return millrace.ErrBadArgument.Saying("a queue has up to %d streams, not %d", MaxStreams, count)
 	}
-	if perTenant < 0 || perTenant > streams {
-		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", streams, perTenant)
+	if perTenant < 0 || perTenant > count {
+		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", count, perTenant)
 	}
-	reply, err := q.call(ctx, "resize", strconv.Itoa(streams), strconv.Itoa(perTenant), q.cfg.Group,
-		strconv.Itoa(q.cfg.PerTenant))
-	if err != nil {
-		return err
+	if perTenant == 0 {
+		perTenant = min(PerTenantDefault, count)
 	}
-	now := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
-	if reply.Err() == nil {
-		q.entry.Touch()
-		q.reshape(now)
+	s := streams{count: count, perTenant: perTenant}
+	err := q.set(ctx, "streams", s.setting())
+	if err == nil {
+		q.learn(s)
 	}
-	return reply.Err()
+	return err
 }
 
 // Pause switches reading off, for all processes. Messages in flight may be
 // finished, and writing goes on. Errors: [millrace.ErrNotFound], [millrace.ErrBroken],
 // [millrace.ErrVersion].
-func (q *Queue) Pause(ctx context.Context) error { return q.pause(ctx, "1") }
+func (q *Queue) Pause(ctx context.Context) error { return q.set(ctx, "paused", "1") }
 
 // Resume switches reading on again, and wakes readers.
-func (q *Queue) Resume(ctx context.Context) error { return q.pause(ctx, "0") }
+func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", "") }
 
-func (q *Queue) pause(ctx context.Context, on string) error {
-	n, err := q.count(ctx, "pause", on)
-	if err == nil && n == 0 {
-		err = errNotFound
+// KeepDead bounds how many dead messages the queue keeps and for how long; the oldest are
+// dropped when another dies, and [Counters].Dropped counts them. 0 is without end.
+func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error {
+	if most < 0 || age < 0 {
+		return millrace.ErrBadArgument.Saying("a queue cannot keep %d dead messages for %s", most, age)
 	}
-	return err
+	text := func(n int64) string {
+		if n == 0 {
+			return ""
+		}
+		return strconv.FormatInt(n, 10)
+	}
+	return q.set(ctx, "dead_most", text(int64(most)), "dead_age", text(age.Milliseconds()))
+}
+
+// set changes settings.
+func (q *Queue) set(ctx context.Context, pairs ...string) error {
+	reply, err := q.call(ctx, "set", pairs...)
+	if err != nil {
+		return err
+	}
+	if there := reply.Bool(); reply.Err() == nil && !there {
+		return errNotFound
+	}
+	return reply.Err()
+}
+
+// MinWeight and MaxWeight bound [Queue.SetWeight].
+const (
+	MinWeight = 0.01
+	MaxWeight = 100
+)
+
+// SetWeight gives a tenant so many turns for each one of a tenant of weight 1, from its
+// next message on. Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument],
+// [millrace.ErrBroken], [millrace.ErrVersion].
+func (q *Queue) SetWeight(ctx context.Context, tenant string, weight float64) error {
+	if tenant == "" || len(tenant) > maxLabel {
+		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
+	}
+	if !(weight >= MinWeight && weight <= MaxWeight) {
+		return millrace.ErrBadArgument.Saying("a weight is from %g to %d, not %g", MinWeight, MaxWeight, weight)
+	}
+	text := ""
+	if weight != 1 {
+		text = strconv.FormatFloat(weight, 'f', -1, 64)
+	}
+	reply, err := q.call(ctx, "weigh", tenantFlow(tenant), text)
+	if err != nil {
+		return err
+	}
+	if there := reply.Bool(); reply.Err() == nil && !there {
+		return errNotFound
+	}
+	return reply.Err()
 }
 
 // Delete removes the queue whole, whatever its keys hold: what waits, what is in
 // flight, what is dead. Stop writers and readers first. It returns how many keys
 // there were.
 func (q *Queue) Delete(ctx context.Context) (int, error) {
-	n, err := q.count(ctx, "delete", strconv.Itoa(MaxStreams))
-	if err == nil {
+	reply, err := q.call(ctx, "delete")
+	if err != nil {
+		return 0, err
+	}
+	n := int(reply.Int())
+	if reply.Err() == nil {
 		q.entry.Leave(ctx)
 	}
-	return n, err
-}
-
-// DeadMessage is a message that was delivered too often, or that its handler gave
-// up.
-type DeadMessage struct {
-	Message
-
-	Reason string // why it is dead
-}
-
-// Dead goes through the dead messages, oldest death first. Their Attempt is that
-// of their last delivery, and they have no receipt.
-func (q *Queue) Dead(ctx context.Context) iter.Seq2[DeadMessage, error] {
-	return func(yield func(DeadMessage, error) bool) {
-		for from := "-"; ; {
-			page, last, err := q.deadPage(ctx, from)
-			for _, m := range page {
-				if !yield(m, nil) {
-					return
-				}
-			}
-			if err != nil {
-				yield(DeadMessage{}, err)
-				return
-			}
-			if len(page) < deadPageSize {
-				return
-			}
-			from = "(" + last
-		}
-	}
-}
-
-// deadPageSize is how many dead messages are asked for at once.
-const deadPageSize = 100
-
-func (q *Queue) deadPage(ctx context.Context, from string) (page []DeadMessage, last string, err error) {
-	c := q.run.Client
-	entries, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.XRangeEntry, error) {
-		return c.Do(ctx, c.B().Xrange().Key(baseKey(q.name)+":dead").Start(from).End("+").Count(deadPageSize).Build()).AsXRange()
-	})
-	if err != nil {
-		return nil, "", q.run.Name(err)
-	}
-	for _, one := range entries {
-		died, err := timeOf(one.ID)
-		if err != nil {
-			return page, last, err
-		}
-		e := entry{id: one.ID, fields: one.FieldValues}
-		m, garbled := e.message(died)
-		m.Attempt--
-		m.ID, m.Receipt, m.Stream, m.PickupDelay = e.fields[fieldID], "", 0, 0
-		reason := e.fields[fieldReason]
-		if garbled != nil {
-			reason = fmt.Sprintf("%s (%s)", reason, garbled)
-		}
-		page, last = append(page, DeadMessage{Message: m, Reason: reason}), one.ID
-	}
-	return page, last, nil
+	return n, reply.Err()
 }
 
 // Redrive has dead messages tried again, as if they had never been delivered and
 // without their deadline, and returns how many of them were dead.
 func (q *Queue) Redrive(ctx context.Context, ids ...string) (int, error) {
 	return q.eachDead(ctx, ids, func(some []string) (int, error) {
-		done, err := q.integers(ctx, "redrive", some...)
-		n := 0
-		for _, one := range done {
-			n += int(one)
+		reply, err := q.call(ctx, "redrive", some...)
+		if err != nil {
+			return 0, err
 		}
-		return n, err
+		n := strings.Count(reply.Text(), "1")
+		return n, reply.Err()
 	})
 }
 
 // Purge forgets dead messages for good, and returns how many of them were dead.
 func (q *Queue) Purge(ctx context.Context, ids ...string) (int, error) {
 	return q.eachDead(ctx, ids, func(some []string) (int, error) {
-		return q.count(ctx, "purge", some...)
+		reply, err := q.call(ctx, "purge", some...)
+		if err != nil {
+			return 0, err
+		}
+		n := int(reply.Int())
+		return n, reply.Err()
 	})
 }
 
@@ -155,12 +147,14 @@ func (q *Queue) eachDead(ctx context.Context, ids []string, do func(some []strin
 	if err := checkIDs(ids); err != nil {
 		return 0, err
 	}
-	for first := 0; first < len(ids) && ctx.Err() == nil; first += chunk {
-		n, err := do(ids[first:min(first+chunk, len(ids))])
+	for len(ids) > 0 && ctx.Err() == nil {
+		some := min(len(ids), chunk)
+		n, err := do(ids[:some])
 		sum += n
 		if err != nil {
 			return sum, err
 		}
+		ids = ids[some:]
 	}
 	return sum, context.Cause(ctx)
 }

@@ -3,14 +3,16 @@ package fairqueue
 import (
 	"cmp"
 	"context"
-	"slices"
+	"encoding/base64"
+	"fmt"
+	"iter"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/shuffleshard"
 )
 
 // BrowseConfig is what to look at. The zero value looks at messages that wait.
@@ -19,10 +21,7 @@ type BrowseConfig struct {
 	// to [Waiting].
 	Place Place
 
-	// Tenant leaves out the messages of all others. Of those that wait or are in
-	// flight it finds what is in the tenant's present streams, see [Queue.Shard]:
-	// what was written before a resize may be in others until it is done. Defaults
-	// to everybody's.
+	// Tenant leaves out the messages of all others. Defaults to everybody's.
 	Tenant string
 
 	// Max is how many messages a page has at most, up to 1,000. Defaults to 100.
@@ -40,146 +39,196 @@ type Page struct {
 }
 
 // Browsed is a message that somebody looked at. It has no Receipt and no
-// PickupDelay, its Attempt is how often it was delivered so far, and the Stream of
-// one that is set aside is the one that it will go to.
+// PickupDelay, and its Attempt is how often it was delivered so far.
 type Browsed struct {
 	Message
 
-	Consumer string    // who has it, if it is in flight
+	Since    time.Time // when it was delivered, if it is in flight
 	Until    time.Time // until when it is in flight or set aside, if nobody settles or extends it
+	Consumed bool      // it is in flight with a handler of Consume
 	Garbled  string    // why no reader could make sense of it; empty for a message that is whole
 }
+
+// DeadMessage is a message that was delivered too often, or that its handler gave
+// up.
+type DeadMessage struct {
+	Message
+
+	Died   time.Time
+	Reason string // why it is dead
+}
+
+// sets are the sorted sets of the places.
+var sets = map[Place]string{Waiting: "backlog", InFlight: "flight", Delayed: "delayed"}
 
 func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	if c.Max == 0 {
 		c.Max = 100
 	}
 	c.Place = cmp.Or(c.Place, Waiting)
-	c.After = cmp.Or(c.After, "0.0-0")
-	stream, entry, ok := strings.Cut(c.After, ".")
+	after, err := base64.RawURLEncoding.DecodeString(c.After)
+	bad := millrace.ErrBadArgument
 	switch {
-	case c.Place != Waiting && c.Place != InFlight && c.Place != Delayed:
-		return c, millrace.ErrBadArgument.Saying("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
+	case sets[c.Place] == "":
+		return c, bad.Saying("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
 	case len(c.Tenant) > maxLabel:
-		return c, millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
+		return c, bad.Saying("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
 	case c.Max < 0 || c.Max > chunk:
-		return c, millrace.ErrBadArgument.Saying("a page has 1 to %d messages, not %d", chunk, c.Max)
-	case !ok || !digits(stream, 4) || !isEntry(entry):
-		return c, millrace.ErrBadArgument.Saying("not where a page ended: %q", c.After)
+		return c, bad.Saying("a page has 1 to %d messages, not %d", chunk, c.Max)
+	case err != nil || c.After != "" && !memberForm.Match(after) && !rankForm.Match(after):
+		return c, bad.Saying("not where a page ended: %.60q", c.After)
 	}
+	c.After = string(after)
 	return c, nil
 }
+
+var rankForm = regexp.MustCompile(`^\d{1,16} \d{1,16}$`)
 
 // Browse looks at messages without taking them, for people, and changes nothing.
 // It does so in a queue that is paused, and on a server that is full, too.
 //
-// Messages come stream by stream, in the order in which they came into each. While
-// others come and go, a message that stays where it is comes once; one that
-// returned to a stream in between may come again.
+// Messages that wait come flow by flow, in their order; others by the time until which
+// they are in flight or set aside. While others come and go, one that stays where it is
+// comes once. One call looks at Max messages, and ends early behind a mebibyte. For
+// a tenant in a crowd it may so return fewer than Max, or none, and Next all the same.
 //
-// One call looks at 1,000 messages at most. For a tenant in a crowd it may so
-// return fewer than Max, or none, and Next all the same: the end is where that is
-// empty. Beside that it takes as long as the queue has streams.
-//
-// Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
+// Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
+// [millrace.ErrVersion].
 func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return Page{}, err
 	}
-	at, after, _ := strings.Cut(cfg.After, ".")
-	args := []string{string(cfg.Place), strconv.Itoa(cfg.Max), cfg.Tenant, at, after}
-	if cfg.Tenant != "" && cfg.Place != Delayed {
-		stored, err := q.stored(ctx)
-		if err != nil {
-			return Page{}, err
+	flow := ""
+	if cfg.Tenant != "" && cfg.Place == Waiting && q.known().count == 0 {
+		flow = tenantFlow(cfg.Tenant)
+	}
+	page := Page{Messages: []Browsed{}}
+	next, err := q.look(ctx, sets[cfg.Place], cfg.Max, flow, cfg.After, func(now time.Time, member, score string, reply *script.Reply) {
+		b := readBrowsed(cfg.Place, now, member, score, reply)
+		if cfg.Tenant == "" || b.Tenant == cfg.Tenant {
+			page.Messages = append(page.Messages, b)
 		}
-		args = stored.appendShard(args, cfg.Tenant)
-	}
-	reply, err := q.call(ctx, "browse", args...)
-	if err != nil {
-		return Page{}, err
-	}
-	now := reply.MilliTime()
-	if now.IsZero() && reply.Err() == nil {
-		return Page{}, errNotFound
-	}
-	page := Page{Next: reply.Text(), Messages: make([]Browsed, 0, reply.Len())}
-	for reply.More() {
-		message := reply.List()
-		page.Messages = append(page.Messages, readBrowsed(message, now, cfg.Place))
-		reply.Join(message)
-	}
-	if err := reply.Err(); err != nil {
-		return Page{}, err
-	}
-	return page, nil
+	})
+	page.Next = next
+	return page, err
 }
 
-// readBrowsed reads {stream, entry, {field, value, ...}} of a message that was
-// there at now, and {..., consumer, idle} of one in flight.
-func readBrowsed(reply *script.Reply, now time.Time, place Place) (b Browsed) {
-	e := entry{stream: int(reply.Int()), id: reply.Text(), fields: reply.Fields()}
-	message, garbled := e.message(now)
-	b.Message = message
-	b.Receipt, b.PickupDelay = "", 0
-	if place != InFlight {
-		b.Attempt-- // that would be the next one
+// look calls do with messages of a sorted set, and returns where to go on.
+func (q *Queue) look(ctx context.Context, set string, most int, flow, after string,
+	do func(now time.Time, member, score string, rest *script.Reply),
+) (next string, err error) {
+	reply, err := q.call(ctx, "browse", set, strconv.Itoa(most), flow, after)
+	if err != nil {
+		return "", err
 	}
-	if place == Delayed {
-		if e.fields[fieldID] == "" {
-			b.ID = e.id + ".d"
+	if reply.None() {
+		return "", errNotFound
+	}
+	now := reply.MilliTime()
+	end := reply.Text()
+	for reply.More() {
+		member, score := reply.Text(), reply.Text()
+		do(now, member, score, reply)
+	}
+	if end != "" {
+		end = base64.RawURLEncoding.EncodeToString([]byte(end))
+	}
+	return end, reply.Err()
+}
+
+// readBrowsed reads one message of a page.
+func readBrowsed(place Place, now time.Time, text, score string, reply *script.Reply) (b Browsed) {
+	b.Stream = -1
+	stored, there := reply.Maybe()
+	reply.Maybe() // its death, which it has not
+	if place != Waiting {
+		if ms, err := strconv.ParseInt(score, 10, 64); err == nil {
+			b.Until = time.UnixMilli(ms)
 		}
-		garbled = cmp.Or(garbled, e.moment(fieldDue, &b.Until))
 	}
-	if garbled != nil {
-		b.Garbled = garbled.Error()
+	if place == InFlight {
+		parts := strings.SplitN(text, ":", 6)
+		if len(parts) == 6 {
+			text = parts[5]
+			if ms, err := strconv.ParseInt(parts[3], 10, 64); err == nil {
+				b.Since = time.UnixMilli(ms)
+			}
+			b.Consumed = strings.EqualFold(parts[2], "c")
+		}
 	}
-	if reply.More() {
-		reader, visibility := readConsumer(reply.Text())
-		b.Consumer, b.Until = reader, now.Add(visibility-reply.Millis())
+	m, err := readMember(text)
+	if err == nil {
+		b.Message, err = m.message(stored, now)
+	}
+	b.PickupDelay = 0
+	if place != InFlight {
+		b.Attempt--
+	}
+	switch {
+	case !there:
+		b.Garbled = "its body is gone: it was cancelled, or somebody deleted it"
+	case err != nil:
+		b.Garbled = err.Error()
 	}
 	return b
 }
 
-// readConsumer reads the name of a consumer in a pending list: the reader's, a
-// slash, and the visibility in milliseconds.
-func readConsumer(text string) (reader string, visibility time.Duration) {
-	slash := strings.LastIndexByte(text, '/')
-	ms, err := strconv.ParseInt(text[slash+1:], 10, 64)
-	if slash < 0 || err != nil {
-		return text, 0
+// deadPageSize is how many dead messages are asked for at once.
+const deadPageSize = 100
+
+// Dead goes through the dead messages, oldest death first. Their Attempt is that
+// of their last delivery, and they have no receipt.
+func (q *Queue) Dead(ctx context.Context) iter.Seq2[DeadMessage, error] {
+	return func(yield func(DeadMessage, error) bool) {
+		for after := ""; ; {
+			var page []DeadMessage
+			next, err := q.look(ctx, "dead", deadPageSize, "", after, func(now time.Time, id, score string, reply *script.Reply) {
+				page = append(page, readDead(now, id, score, reply))
+			})
+			for _, m := range page {
+				if !yield(m, nil) {
+					return
+				}
+			}
+			switch {
+			case millrace.Code(err) == millrace.ErrNotFound.Code:
+				return
+			case err != nil:
+				yield(DeadMessage{}, err)
+				return
+			case next == "":
+				return
+			}
+			raw, _ := base64.RawURLEncoding.DecodeString(next) // which look encoded
+			after = string(raw)
+		}
 	}
-	return text[:slash], time.Duration(ms) * time.Millisecond
 }
 
-// Shard returns the indexes of a tenant's streams in ascending order, as the queue
-// is now. Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) Shard(ctx context.Context, tenant string) ([]int, error) {
-	if tenant == "" || len(tenant) > maxLabel {
-		return nil, millrace.ErrBadArgument.Saying("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
+// readDead reads one dead message. Of its death there is 'ATTEMPTS:SIZE:', its member of
+// backlog of that size, and the reason.
+func readDead(now time.Time, id, score string, reply *script.Reply) (d DeadMessage) {
+	d.ID, d.Stream = id, -1
+	stored, death := reply.Text(), reply.Text()
+	if ms, err := strconv.ParseInt(score, 10, 64); err == nil {
+		d.Died = time.UnixMilli(ms)
 	}
-	s, err := q.stored(ctx)
+	parts := strings.SplitN(death, ":", 3)
+	if len(parts) < 3 {
+		d.Reason = "nobody knows: somebody deleted what was kept of it"
+		return d
+	}
+	attempts, _ := strconv.Atoi(parts[0])
+	size, _ := strconv.Atoi(parts[1])
+	size = min(max(0, size), len(parts[2]))
+	m, err := readMember(parts[2][:size])
+	if err == nil {
+		d.Message, err = m.message(stored, now)
+	}
+	d.Attempt, d.PickupDelay, d.Reason = attempts, 0, parts[2][size:]
 	if err != nil {
-		return nil, err
+		d.Reason = fmt.Sprintf("%s (%s)", d.Reason, err)
 	}
-	shard := shuffleshard.Get(s.streams, s.perTenant, tenant)
-	slices.Sort(shard)
-	return shard, nil
-}
-
-// stored asks Redis for the queue's shape.
-func (q *Queue) stored(ctx context.Context) (shape, error) {
-	reply, err := q.call(ctx, "shape")
-	if err != nil {
-		return shape{}, err
-	}
-	s := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
-	if err := reply.Err(); err != nil {
-		return shape{}, err
-	}
-	if s.streams == 0 {
-		return shape{}, errNotFound
-	}
-	return s, nil
+	return d
 }

@@ -1,61 +1,53 @@
--- fairqueue.cancel(K) message [message ...] -> {where, ...}
+-- fairqueue.cancel(K) id ... -> places
 --
--- Removes messages that are not done yet, wherever they are: set aside, waiting
--- or in flight. The reader of one in flight learns of it when it extends its
--- time.
+-- Removes messages that are not done. The receipt of one in flight stays until its reader
+-- settles or extends it, and finds that the message is gone.
 --
--- Needs    move, lane
+-- Needs    record, turns, flight, lane
 -- KEYS[1]  K
--- ARGV     ids of messages, at most 1,000
--- Reply    for each message 'd' if it was set aside, 'w' if it waited, 'f' if it
---          was in flight, '-' if there is no such message any more
--- Cost     O(log N) a message
+-- ARGV     ids, at most 1,000
+-- Reply    for each id a letter: d if it was set aside, w if it waited, f if it was in
+--          flight, - if it is done, dead or unknown
+-- Cost     O(log N) an id
 -- Repeat   harmless: the lane knows the answer
-local reply = {}
-if streams > 0 and answered then
-  for one in string.gmatch(answered, '.') do
-    reply[#reply + 1] = one
-  end
-  return reply
+if not exists then
+  return string.rep('-', #ARGV)
+elseif answered then
+  return answered
 end
 
-sound()
-
-local function cancel(message)
-  local where, entry = string.match(redis.call('HGET', places, message) or '', '^(%S+) (%S+)$')
-  if not where then
-    entry, where = string.match(message, '^(%d+%-%d+)%.(%w+)$')
+-- A message that is set aside says how often it was delivered, which nobody else knows.
+local function set_aside(first, tail)
+  local members = {}
+  for attempts = 0, math.min(100, tonumber(record.attempts or 5)) do
+    members[attempts + 1] = first .. ';' .. attempts .. tail
   end
-  if where == 'd' then
-    if redis.call('ZREM', delayed, entry) == 1 then
-      redis.call('XDEL', later, entry)
-      return 'd'
-    end
-  elseif tonumber(where) then
-    local i = tonumber(where)
-    if finish(i, entry) then
-      count('recalled', 1)
-      return 'f'
-    elseif redis.call('XDEL', stream_key(i), entry) == 1 then
-      go(i, 1)
-      return 'w'
+  for i, due in ipairs(redis.call('ZMSCORE', delayed, unpack(members))) do
+    if due then
+      return members[i]
     end
   end
-  return '-'
 end
 
-local cancelled = 0
-for j = 1, #ARGV do
-  local message = ARGV[j]
-  reply[j] = streams > 0 and cancel(message) or '-'
-  if reply[j] ~= '-' then
-    forget(message)
-    cancelled = cancelled + 1
+local places = {}
+for i, id in ipairs(ARGV) do
+  local body = redis.call('HGET', messages, id)
+  places[i] = '-'
+  if body and not redis.call('ZSCORE', dead, id) then
+    local _, first, tail = header(body, id)
+    local member, aside = waiting(first), nil
+    if member then
+      redis.call('ZREM', backlog, member)
+    else
+      aside = set_aside(first, tail)
+      if aside then
+        redis.call('ZREM', delayed, aside)
+      end
+    end
+    places[i] = member and 'w' or aside and 'd' or 'f'
+    remove(id)
+    redis.call('ZREM', deadlines, id)
+    count('cancelled', 1)
   end
 end
-book()
-if cancelled > 0 then
-  count('cancelled', cancelled)
-  answer(table.concat(reply))
-end
-return reply
+return answer(table.concat(places))

@@ -8,7 +8,6 @@ var errNotFound = millrace.ErrNotFound.Saying("there is no such queue").
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-
 	// ErrEmpty means that there was no message within the time of the read.
 	ErrEmpty = &millrace.Error{
 		Code:    "empty",
@@ -38,5 +37,20 @@ var (
 		Code:    "cancelled",
 		Message: "the message was cancelled, or another reader has it",
 		Hint:    "Stop work on the message.",
+	}
+
+	// ErrTimeout ends the context of a handler that took longer than
+	// [ConsumeConfig].Timeout.
+	ErrTimeout = &millrace.Error{
+		Code:    "timeout",
+		Message: "the handler took too long",
+		Hint:    "Raise Timeout, or make the work smaller.",
+	}
+
+	// ErrUnhealthy ends Consume when as many handlers as may run at once hang.
+	ErrUnhealthy = &millrace.Error{
+		Code:    "unhealthy",
+		Message: "too many handlers run longer than MaxRun",
+		Hint:    "Look at where the handlers hang, and start the process anew.",
 	}
 )

@@ -2,9 +2,13 @@ package fairqueue
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
+	"os"
 	"strconv"
+	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/redis/rueidis"
 
@@ -31,7 +35,7 @@ type Legacy struct {
 
 	// Draft makes a draft of an entry's fields. One that returns an error is
 	// written as the default would. Defaults to the tenant "legacy" and the
-	// fields as a JSON object in the body.
+	// fields as a JSON object in the body, with {"base64": ...} for bytes.
 	Draft func(fields map[string]string) (Draft, error)
 }
 
@@ -46,7 +50,7 @@ func (l Legacy) draft(id string, fields map[string]string) (Draft, error) {
 		}
 	}
 	if l.Draft == nil || err != nil {
-		body, err := json.Marshal(fields)
+		body, err := json.Marshal(texts(fields))
 		if err != nil {
 			return d, err
 		}
@@ -89,7 +93,7 @@ func (q *Queue) adopt(ctx context.Context, n int) (int, error) {
 	if _, err := q.WriteBatch(ctx, drafts...); err != nil {
 		return 0, err
 	}
-	c := q.run.Client
+	c := q.client
 	_, err = script.Prompt(ctx, func(ctx context.Context) (int64, error) {
 		for _, reply := range c.DoMulti(ctx,
 			c.B().Xack().Key(l.Stream).Group(l.Group).Id(ids...).Build(),
@@ -109,7 +113,7 @@ func (q *Queue) adopt(ctx context.Context, n int) (int, error) {
 func (q *Queue) legacyEntries(ctx context.Context, n int) ([]rueidis.XRangeEntry, error) {
 	c, l := q.run.Client, q.cfg.Legacy
 	entries, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.XRangeEntry, error) {
-		claimed, err := c.Do(ctx, c.B().Xautoclaim().Key(l.Stream).Group(l.Group).Consumer(q.cfg.Consumer).
+		claimed, err := c.Do(ctx, c.B().Xautoclaim().Key(l.Stream).Group(l.Group).Consumer(legacyConsumer()).
 			MinIdleTime(strconv.FormatInt(VisibilityDefault.Milliseconds(), 10)).Start("0").Count(int64(n)).Build()).ToArray()
 		if err != nil {
 			return nil, err
@@ -118,7 +122,7 @@ func (q *Queue) legacyEntries(ctx context.Context, n int) ([]rueidis.XRangeEntry
 		if err != nil || len(entries) > 0 {
 			return entries, err
 		}
-		fresh, err := c.Do(ctx, c.B().Xreadgroup().Group(l.Group, q.cfg.Consumer).Count(int64(n)).Streams().Key(l.Stream).Id(">").Build()).AsXRead()
+		fresh, err := c.Do(ctx, c.B().Xreadgroup().Group(l.Group, legacyConsumer()).Count(int64(n)).Streams().Key(l.Stream).Id(">").Build()).AsXRead()
 		if rueidis.IsRedisNil(err) {
 			return nil, nil
 		}
@@ -150,4 +154,23 @@ func (q *Queue) legacyGroup(ctx context.Context) (bool, error) {
 		err = nil
 	}
 	return err == nil, err
+}
+
+// texts are fields as JSON holds them: a value that is not UTF-8 is an object with its
+// base64.
+func texts(fields map[string]string) map[string]any {
+	all := make(map[string]any, len(fields))
+	for name, value := range fields {
+		name = strings.ToValidUTF8(name, "\uFFFD")
+		if all[name] = value; !utf8.ValidString(value) {
+			all[name] = map[string]string{"base64": base64.StdEncoding.EncodeToString([]byte(value))}
+		}
+	}
+	return all
+}
+
+// legacyConsumer is the name under which this process reads the legacy stream.
+func legacyConsumer() string {
+	host, _ := os.Hostname() // without a name it is the number alone
+	return host + ":" + strconv.Itoa(os.Getpid())
 }

@@ -1,24 +1,25 @@
--- fairqueue.purge(K) message [message ...] -> number of messages
+-- fairqueue.purge(K) id ... -> how many
 --
 -- Forgets dead messages for good.
 --
--- Needs    open
+-- Needs    record, turns, flight, lane
 -- KEYS[1]  K
--- ARGV     ids of messages, at most 1,000
+-- ARGV     ids, at most 1,000
 -- Reply    how many of them were dead
--- Cost     O(log N) a message
--- Repeat   harmless: the second run finds nothing and counts 0
-local dead, places = K .. ':dead', K .. ':places'
-redis.call('XLEN', dead)
+-- Cost     O(log N) an id
+-- Repeat   harmless: the lane knows the answer
+if not exists then
+  return 0
+elseif answered then
+  return tonumber(answered)
+end
 local purged = 0
-for _, message in ipairs(ARGV) do
-  local entry = string.match(redis.call('HGET', places, message) or '', '^x (%S+)$')
-  if entry then
-    purged = purged + redis.call('XDEL', dead, entry)
-    redis.call('HDEL', places, message)
+for _, id in ipairs(ARGV) do
+  if redis.call('ZREM', dead, id) == 1 then
+    purged = purged + 1
+    redis.call('HDEL', deaths, id)
+    remove(id)
   end
 end
-if purged > 0 and streams > 0 then
-  redis.pcall('HINCRBY', K, 'purged', purged)
-end
-return purged
+count('purged', purged)
+return tonumber(answer(tostring(purged)))

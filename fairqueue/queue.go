@@ -2,9 +2,7 @@ package fairqueue
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
-	"os"
 	"sync"
 	"time"
 
@@ -16,11 +14,8 @@ import (
 )
 
 const (
-	// StreamsDefault is how many streams a new queue has.
-	StreamsDefault = 64
-
-	// PerTenantDefault is how many of them a tenant has. Two tenants share all of
-	// them once in 635,376 pairs.
+	// PerTenantDefault is how many streams a tenant has, in a queue with Streams. Two
+	// tenants of 64 streams share all of them once in 635,376 pairs.
 	PerTenantDefault = 4
 
 	// MaxStreams is how many streams a queue has at most.
@@ -33,8 +28,8 @@ const (
 	// DedupeWindowDefault is for how long a dedupe id counts.
 	DedupeWindowDefault = 5 * time.Minute
 
-	// GroupDefault is the consumer group of a new queue's streams.
-	GroupDefault = "millrace"
+	// MaxMessage is how many bytes a message has at most, with its tenant and headers.
+	MaxMessage = 1 << 20
 
 	// chunk is how many messages or receipts one script call takes at most.
 	chunk = 1000
@@ -45,36 +40,27 @@ const (
 type Queue struct {
 	name   string
 	cfg    Config
-	run    script.Runner
-	desk   *desk
-	writes joint[draft, Written]
-	acks   joint[string, int64]
+	client rueidis.Client
+	shared *dispatcher
+	run    *script.Runner // the dispatcher's
 	entry  registry.Entry
 
 	mu          sync.Mutex
-	shape       shape     // as last seen
+	streams     streams   // as last seen
 	legacyEmpty time.Time // when the legacy stream was last found empty
 }
 
 // Config is how a queue is used by this process. The zero value works.
 type Config struct {
-	// Streams is how many streams the queue has if it does not exist yet, from 1
-	// to [MaxStreams]; one that exists keeps its own until [Queue.Resize].
-	// Defaults to [StreamsDefault].
+	// Streams makes the flows of a new queue so many streams, of which each tenant has
+	// a few, instead of one flow for each tenant: for names of tenants that others
+	// choose without end. At most [MaxStreams]. A queue that exists keeps what it has
+	// until [Queue.Resize]. Defaults to 0, a flow for each tenant.
 	Streams int
 
-	// PerTenant is how many of them a tenant has, in a queue that does not exist
-	// yet. More than Streams are as many as Streams. Defaults to
-	// [PerTenantDefault].
+	// PerTenant is how many of the Streams a tenant has; more than Streams are as many.
+	// Defaults to [PerTenantDefault].
 	PerTenant int
-
-	// Group is the name of the consumer group in a queue that does not exist yet.
-	// Defaults to [GroupDefault].
-	Group string
-
-	// Consumer names this process in the group's pending lists, for people who
-	// look there. Defaults to the host's name and the process's number.
-	Consumer string
 
 	// MaxAttempts is after how many deliveries that were not acknowledged a
 	// message is dead. A writer stores it in the queue, for those that do not say.
@@ -114,38 +100,31 @@ type Config struct {
 }
 
 func (c Config) withDefaults() (Config, error) {
+	bad := millrace.ErrBadArgument
 	switch {
 	case c.Streams < 0 || c.Streams > MaxStreams:
-		return c, millrace.ErrBadArgument.Saying("a queue has 1 to %d streams, not %d", MaxStreams, c.Streams)
+		return c, bad.Saying("a queue has up to %d streams, not %d", MaxStreams, c.Streams)
 	case c.PerTenant < 0:
-		return c, millrace.ErrBadArgument.Saying("PerTenant is negative: %d", c.PerTenant)
+		return c, bad.Saying("PerTenant is negative: %d", c.PerTenant)
+	case c.PerTenant > 0 && c.Streams == 0:
+		return c, bad.Saying("PerTenant is %d, and there are no Streams", c.PerTenant)
 	case c.MaxAttempts < 0:
-		return c, millrace.ErrBadArgument.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
+		return c, bad.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
 	case c.DedupeWindow < 0:
-		return c, millrace.ErrBadArgument.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
+		return c, bad.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
 	case c.IdleExpiry < 0:
-		return c, millrace.ErrBadArgument.Saying("IdleExpiry is negative: %s", c.IdleExpiry)
+		return c, bad.Saying("IdleExpiry is negative: %s", c.IdleExpiry)
 	case c.ExpireFull && c.IdleExpiry == 0:
-		return c, millrace.ErrBadArgument.Saying("ExpireFull says how a queue goes, but IdleExpiry does not say when")
+		return c, bad.Saying("ExpireFull says how a queue goes, but IdleExpiry does not say when")
 	case c.Legacy.Stream != "" && c.Legacy.Group == "":
-		return c, millrace.ErrBadArgument.Saying("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
+		return c, bad.Saying("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
 	case c.Gzip < 0:
-		return c, millrace.ErrBadArgument.Saying("Gzip is negative: %d", c.Gzip)
-	}
-	if c.Streams == 0 {
-		c.Streams = StreamsDefault
+		return c, bad.Saying("Gzip is negative: %d", c.Gzip)
 	}
 	if c.PerTenant == 0 {
 		c.PerTenant = PerTenantDefault
 	}
 	c.PerTenant = min(c.PerTenant, c.Streams)
-	if c.Group == "" {
-		c.Group = GroupDefault
-	}
-	if c.Consumer == "" {
-		host, _ := os.Hostname() // without a name it is the number alone
-		c.Consumer = fmt.Sprintf("%s:%d", host, os.Getpid())
-	}
 	if c.DedupeWindow == 0 {
 		c.DedupeWindow = DedupeWindowDefault
 	}
@@ -163,11 +142,9 @@ func (c Config) expiry() string {
 	return millis(c.IdleExpiry)
 }
 
-// shape is how many streams writers use, and how many of them a tenant has.
-type shape struct{ streams, perTenant int }
-
 // New returns the queue of that name. It does not ask Redis: a queue begins with
-// its first write. Errors are derived from [millrace.ErrBadName] and [millrace.ErrBadArgument].
+// its first write. Errors are derived from [millrace.ErrBadName] and
+// [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
@@ -176,59 +153,51 @@ func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
+	shared := dispatcherOf(client, name)
 	q := &Queue{
-		name:  name,
-		cfg:   cfg,
-		run:   script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
-		shape: shape{streams: cfg.Streams, perTenant: cfg.PerTenant},
+		name: name, cfg: cfg, client: client, shared: shared, run: &shared.run,
+		streams: streams{count: cfg.Streams, perTenant: cfg.PerTenant},
 	}
 	q.entry.Enter(client, registry.Queue, name, cfg.Logger)
-	q.desk = newDesk(q)
-	q.writes.call = q.write
-	q.acks.call = q.ack
 	return q, nil
 }
 
 // Name returns the queue's name.
 func (q *Queue) Name() string { return q.name }
 
-// call runs a script on the queue.
+// call runs a script on the queue, for one caller.
 func (q *Queue) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
-	return q.run.Run(ctx, name, baseKey(q.name), args...)
+	var reply *script.Reply
+	err := q.observe(ctx, name, func(ctx context.Context) (err error) {
+		reply, err = q.run.Run(ctx, name, baseKey(q.name), args...)
+		return err
+	})
+	return reply, err
 }
 
-// count is call for a script that answers a number.
-func (q *Queue) count(ctx context.Context, name string, args ...string) (int, error) {
-	reply, err := q.call(ctx, name, args...)
-	if err != nil {
-		return 0, err
+// observe calls do between the hooks that watch calls.
+func (q *Queue) observe(ctx context.Context, name string, do func(context.Context) error) (err error) {
+	for _, hook := range q.cfg.Hooks {
+		if watcher, ok := hook.(millrace.CallHook); ok {
+			var done func(error)
+			call := millrace.Call{Script: "fairqueue." + name, Key: baseKey(q.name), Try: 1}
+			if ctx, done = watcher.OnCall(ctx, call); done != nil {
+				defer func() { done(err) }()
+			}
+		}
 	}
-	n := reply.Int()
-	return int(n), reply.Err()
+	return do(ctx)
 }
 
-// integers is call for a script that answers a list of them.
-func (q *Queue) integers(ctx context.Context, name string, args ...string) ([]int64, error) {
-	reply, err := q.call(ctx, name, args...)
-	if err != nil {
-		return nil, err
-	}
-	list := make([]int64, 0, reply.Len())
-	for reply.More() {
-		list = append(list, reply.Int())
-	}
-	return list, reply.Err()
-}
-
-// shaped returns what is known of the queue's shape.
-func (q *Queue) shaped() shape {
+// known returns what is known of the queue's streams.
+func (q *Queue) known() streams {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.shape
+	return q.streams
 }
 
-func (q *Queue) reshape(s shape) {
+func (q *Queue) learn(s streams) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.shape = s
+	q.streams = s
 }

@@ -1,25 +1,19 @@
 package fairqueue
 
 import (
-	"cmp"
 	"context"
-	"strconv"
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/reqid"
 )
 
 const (
-	// VisibilityDefault is for how long a message that was delivered is
-	// invisible.
+	// VisibilityDefault is after how long a message that was neither acknowledged nor
+	// extended comes again.
 	VisibilityDefault = 30 * time.Second
 
-	// MinVisibility is the shortest that may be asked for.
+	// MinVisibility and MaxVisibility bound it.
 	MinVisibility = 10 * time.Millisecond
-
-	// MaxVisibility is the longest.
 	MaxVisibility = 12 * time.Hour
 )
 
@@ -37,19 +31,6 @@ type ReadConfig struct {
 	// extended comes again, from [MinVisibility] to [MaxVisibility], in whole
 	// milliseconds. Defaults to [VisibilityDefault].
 	Visibility time.Duration
-
-	// Consumer names the reader in the group's pending lists, for people who look
-	// there or browse what is in flight; at most 512 bytes without control
-	// characters. Readers with different names do not share calls, and a name is
-	// kept in each stream that it took from until [TendJob] forgets it: name
-	// readers, and not calls. Defaults to [Config.Consumer].
-	Consumer string
-
-	// Prefer is a stream to take a message from first, if one waits there: the
-	// index of the last message's, for a worker that has something of its tenant
-	// at hand. Only Prefer 1 + the index counts, so that 0 is none. Using it
-	// without a limit starves the others. Defaults to 0, none.
-	Prefer int
 }
 
 func (c ReadConfig) withDefaults() (ReadConfig, error) {
@@ -59,16 +40,8 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 	if c.Visibility == 0 {
 		c.Visibility = VisibilityDefault
 	}
-	switch {
-	case c.Max < 0 || c.Max > chunk:
+	if c.Max < 0 || c.Max > chunk {
 		return c, millrace.ErrBadArgument.Saying("a read takes 1 to %d messages, not %d", chunk, c.Max)
-	case c.Prefer < 0 || c.Prefer > MaxStreams:
-		return c, millrace.ErrBadArgument.Saying("there is no stream %d to prefer", c.Prefer-1)
-	}
-	if c.Consumer != "" {
-		if err := names.CheckText(millrace.ErrBadArgument, "name of a consumer", c.Consumer, maxLabel); err != nil {
-			return c, err
-		}
 	}
 	return c, checkVisibility(c.Visibility)
 }
@@ -80,77 +53,88 @@ func checkVisibility(d time.Duration) error {
 	return nil
 }
 
-// Read takes messages, one from each stream in turn, and returns at least one or
+// Read takes messages, the head of one flow after the other, and returns at least one or
 // an error. They are invisible to others until they were not acknowledged for
-// [ReadConfig.Visibility].
+// [ReadConfig.Visibility]. Goroutines that read at the same time share calls. Max counts
+// as far as the messages are not more than a mebibyte.
+//
+// Messages that are read count for nobody's share of the handlers: see [Queue.Consume].
 //
 // A call whose context ends returns at once. What was taken for it meanwhile is
 // handed back, which counts as no attempt.
 //
 // Errors: [ErrEmpty], also for a queue that does not exist; [ErrPaused] instead
-// while reading is off; [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) Read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
-	cfg, err := cfg.withDefaults()
+// while reading is off; [millrace.ErrBadArgument], [millrace.ErrBroken],
+// [millrace.ErrVersion].
+func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, err error) {
+	cfg, err = cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	cfg.Consumer = cmp.Or(cfg.Consumer, q.cfg.Consumer)
-	messages, err := q.desk.ask(ctx, cfg)
+	err = q.observe(ctx, "work", func(ctx context.Context) error {
+		messages, err = q.read(ctx, cfg)
+		return err
+	})
 	if err != nil && q.cfg.Enlister != nil && ctx.Err() == nil {
 		q.cfg.Enlister.Enlist(ctx)
 	}
 	return messages, err
 }
 
-// taken is the answer of one read.
-type taken struct {
-	entries []entry
-	at      time.Time     // by the server's clock
-	pause   time.Duration // until something is due; negative when nobody knows
-	paused  bool
+func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
+	request := workRequest{q: q, max: cfg.Max, visibility: cfg.Visibility, sleeps: cfg.Block != 0}
+	end := ctx
+	if cfg.Block > 0 {
+		var cancel context.CancelFunc
+		end, cancel = context.WithTimeoutCause(ctx, cfg.Block, ErrEmpty)
+		defer cancel()
+	}
+	for {
+		a, err := q.shared.works.Do(ctx, request)
+		switch {
+		case err != nil:
+			return nil, err
+		case len(a.messages) > 0:
+			return a.messages, nil
+		case a.again:
+			continue
+		}
+		if moved, err := q.adopt(ctx, cfg.Max); err != nil {
+			return nil, err
+		} else if moved > 0 {
+			continue
+		}
+		if cfg.Block == 0 || end.Err() != nil {
+			return nil, a.nothing()
+		}
+		rest, cancel := q.resting(end)
+		found, err := q.shared.sleepers.wait(rest, request, a.pause)
+		cancel()
+		switch {
+		case err == nil:
+			return found.messages, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case end.Err() != nil:
+			return nil, a.nothing()
+		case rest.Err() == nil:
+			return nil, err
+		}
+	}
 }
 
-// What a read says of the queue.
-const (
-	readPaused  = "1" // reading is off
-	readDue     = "2" // something is due, and nothing was taken
-	readDamaged = "3" // nothing was found though something should be there
-)
-
-// take takes messages under the name and for the visibility of cfg. What a read
-// finds to be due is done first.
-func (q *Queue) take(ctx context.Context, cfg ReadConfig, most int, prefer []int) (taken, error) {
-	t, state, err := q.takeOnce(ctx, cfg, most, prefer, "0")
-	if err != nil || state != readDue && state != readDamaged {
-		return t, err
+// resting ends when a reader that sleeps is to look into the legacy stream again.
+func (q *Queue) resting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.cfg.Legacy.Stream == "" {
+		return ctx, func() {}
 	}
-	mend := "0"
-	if state == readDamaged {
-		mend = "1"
-	}
-	if _, err := q.count(ctx, "catchup", strconv.Itoa(q.cfg.MaxAttempts), mend); err != nil {
-		return t, err
-	}
-	t, _, err = q.takeOnce(ctx, cfg, most, prefer, "1")
-	return t, err
+	return context.WithTimeout(ctx, longestSleep)
 }
 
-// takeOnce makes one script call. What is read is no part of the request that the
-// caller may repeat.
-func (q *Queue) takeOnce(ctx context.Context, cfg ReadConfig, most int, prefer []int, tended string) (t taken, state string, err error) {
-	args := []string{cfg.Consumer, millis(cfg.Visibility), strconv.Itoa(most), tended}
-	for _, stream := range prefer {
-		args = append(args, strconv.Itoa(stream))
+// nothing is the error of a read that found nothing.
+func (a workAnswer) nothing() error {
+	if a.paused {
+		return ErrPaused
 	}
-	reply, err := q.call(reqid.With(ctx, ""), "read", args...)
-	if err != nil {
-		return t, "", err
-	}
-	q.entry.Touch()
-	state = reply.Text()
-	t.paused, t.pause, t.at = state == readPaused, reply.Millis(), reply.MilliTime()
-	for reply.More() {
-		t.entries = append(t.entries, readRound(reply)...)
-	}
-	return t, state, reply.Err()
+	return ErrEmpty
 }

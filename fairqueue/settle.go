@@ -2,54 +2,22 @@ package fairqueue
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/reqid"
 )
 
 // Ack says that messages were handled: they are gone, with their memory. Goroutines
 // that do so at the same time share calls. It returns how many, and [ErrStale] if
 // any of the receipts was stale; the others count all the same.
 //
-// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was asked.
+// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
+// asked.
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
-	if err := checkReceipts(receipts); err != nil {
-		return 0, err
-	}
-	var done []int64
-	for first := 0; first < len(receipts); first += chunk {
-		some, err := q.acks.do(ctx, receipts[first:min(first+chunk, len(receipts))])
-		if err != nil {
-			return countOf(done, receipts, err)
-		}
-		done = append(done, some...)
-	}
-	return countOf(done, receipts, nil)
-}
-
-// ack makes one script call. It answers 1 for each receipt whose message is gone
-// by it, and 0 for a stale one.
-func (q *Queue) ack(ctx context.Context, receipts []string) ([]int64, error) {
-	args, order := grouped(receipts)
-	stale, err := q.integers(ctx, "ack", args...)
-	if err != nil {
-		return nil, err
-	}
-	done := make([]int64, len(receipts))
-	for i := range done {
-		done[i] = 1
-	}
-	for _, number := range stale {
-		if number < 1 || int(number) > len(order) {
-			return nil, fmt.Errorf("fairqueue.ack answered that entry %d of %d is stale", number, len(order))
-		}
-		done[order[number-1]] = 0
-	}
-	return done, nil
+	return countOf(q.settle(ctx, "a", 0, "", receipts))
 }
 
 // NackConfig is how a message is given back. The zero value has it come again at
@@ -71,7 +39,7 @@ type NackConfig struct {
 const maxReason = 512
 
 // Nack gives a message back that could not be handled. It comes again after the
-// delay, at the end of its stream, or is dead when it was delivered
+// delay, in its old place, or is dead when it was delivered
 // [Config.MaxAttempts] times. Errors: [ErrStale], [millrace.ErrBadArgument].
 func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error {
 	_, err := q.NackBatch(ctx, cfg, receipt)
@@ -82,23 +50,58 @@ func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error 
 // returns how many, and [ErrStale] if any of the receipts was stale; the others count
 // all the same.
 //
-// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was asked.
+// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
+// asked.
 func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
 	if cfg.Delay < 0 {
 		return 0, millrace.ErrBadArgument.Saying("the delay is negative: %s", cfg.Delay)
 	}
-	how := "failed"
+	verb := "n"
 	if cfg.Dead {
-		how = "dead"
+		verb = "d"
 	}
-	return countOf(q.nack(ctx, how, cfg.Delay, cfg.Reason, receipts...))
+	return countOf(q.settle(ctx, verb, cfg.Delay, cfg.Reason, receipts))
 }
 
-// nack returns what became of each receipt: 2 for dead, 1 for back, 0 for stale.
-func (q *Queue) nack(ctx context.Context, how string, delay time.Duration, reason string, receipts ...string) (done []int64, all []string, err error) {
-	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
-	done, err = q.settle(ctx, "nack", []string{how, millis(delay), strconv.Itoa(q.cfg.MaxAttempts), reason}, receipts)
-	return done, receipts, err
+// brief returns as much of a reason as is kept.
+func brief(reason string) string {
+	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+}
+
+// settle returns what became of each receipt: 2 for a message that is dead now, 1, or 0 for
+// a stale one.
+func (q *Queue) settle(ctx context.Context, verb string, delay time.Duration, reason string, texts []string) (verdicts []int64, all []string, err error) {
+	receipts, err := readReceipts(texts)
+	if err != nil {
+		return nil, texts, err
+	}
+	settle := make([]settlement, len(receipts))
+	for i, r := range receipts {
+		settle[i] = settled(r, verb, delay, brief(reason))
+	}
+	for len(settle) > 0 {
+		n := min(len(settle), chunk)
+		request := workRequest{q: q, settle: settle[:n]}
+		err := q.observe(ctx, "work", func(ctx context.Context) error {
+			var a workAnswer
+			var err error
+			if reqid.Seeded(ctx) {
+				var answers []workAnswer
+				if answers, err = q.shared.work(ctx, []workRequest{request}, false); err == nil {
+					a = answers[0]
+				}
+			} else {
+				a, err = q.shared.works.Do(ctx, request)
+			}
+			verdicts = append(verdicts, a.verdicts...)
+			return err
+		})
+		if err != nil {
+			return verdicts, texts, err
+		}
+		settle = settle[n:]
+	}
+	return verdicts, texts, nil
 }
 
 // Extend keeps messages invisible for d from now on, from [MinVisibility] to
@@ -108,38 +111,41 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string)
 	if err := checkVisibility(d); err != nil {
 		return nil, err
 	}
-	if err := checkReceipts(receipts); err != nil {
+	all, err := readReceipts(receipts)
+	if err != nil {
 		return nil, err
 	}
+	return q.beat(ctx, d, reader{}, all)
+}
+
+// reader is what a consumer says of itself.
+type reader struct {
+	id, name, host string
+	handlers, busy int
+}
+
+// beat extends deliveries, and says that a reader is there if it has an id.
+func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, receipts []receipt) ([]bool, error) {
 	good := make([]bool, 0, len(receipts))
-	for first := 0; first < len(receipts); first += chunk {
-		args := append([]string{millis(d)}, receipts[first:min(first+chunk, len(receipts))]...)
-		done, err := q.integers(ctx, "extend", args...)
+	for first := true; first || len(receipts) > 0; first = false {
+		n := min(len(receipts), chunk)
+		args := []string{millis(visibility), r.id, strconv.Itoa(r.handlers), strconv.Itoa(r.busy), r.name, r.host}
+		for _, one := range receipts[:n] {
+			args = append(args, string(one))
+		}
+		reply, err := q.call(ctx, "beat", args...)
 		if err != nil {
 			return good, err
 		}
-		for _, n := range done {
-			good = append(good, n == 1)
+		for reply.More() {
+			good = append(good, reply.Bool())
 		}
+		if reply.Err() != nil {
+			return good, reply.Err()
+		}
+		receipts = receipts[n:]
 	}
 	return good, nil
-}
-
-// settle runs a script that takes some arguments and receipts.
-func (q *Queue) settle(ctx context.Context, name string, args, receipts []string) ([]int64, error) {
-	if err := checkReceipts(receipts); err != nil {
-		return nil, err
-	}
-	var all []int64
-	for first := 0; first < len(receipts); first += chunk {
-		call := slices.Concat(args, receipts[first:min(first+chunk, len(receipts))])
-		done, err := q.integers(ctx, name, call...)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, done...)
-	}
-	return all, nil
 }
 
 // countOf counts what was done, and says which receipts were stale.
@@ -175,25 +181,27 @@ const (
 
 // Cancel removes messages that are not done yet, by their ids, and returns where
 // each one was. The context of a handler that has one in hand ends within a
-// third of its visibility. Errors: [millrace.ErrBadArgument] for what is no id, before Redis
-// was asked.
+// third of its visibility, or five seconds. Errors: [millrace.ErrBadArgument] for what is
+// no id, before Redis was asked.
 func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
 	if err := checkIDs(ids); err != nil {
 		return nil, err
 	}
-	names := map[string]Place{"d": Delayed, "w": Waiting, "f": InFlight, "-": Nowhere}
+	names := map[rune]Place{'d': Delayed, 'w': Waiting, 'f': InFlight, '-': Nowhere}
 	places := make([]Place, 0, len(ids))
-	for first := 0; first < len(ids); first += chunk {
-		reply, err := q.call(ctx, "cancel", ids[first:min(first+chunk, len(ids))]...)
+	for len(ids) > 0 {
+		n := min(len(ids), chunk)
+		reply, err := q.call(ctx, "cancel", ids[:n]...)
 		if err != nil {
 			return places, err
 		}
-		for reply.More() {
-			places = append(places, names[reply.Text()])
+		for _, letter := range reply.Text() {
+			places = append(places, names[letter])
 		}
 		if reply.Err() != nil {
 			return places, reply.Err()
 		}
+		ids = ids[n:]
 	}
 	return places, nil
 }

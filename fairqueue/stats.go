@@ -1,13 +1,13 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -21,23 +21,45 @@ type Stats struct {
 	Delayed  int // messages that are set aside until their time
 	Dead     int
 
-	OldestAge time.Duration // how long a message has waited since it could be read, at most; 0 for none
+	OldestAge time.Duration // how long the head of one of Flows has waited, at most; 0 for none
 	Paused    bool
-	Group     string
 
-	StreamCount int           // streams that writers use
-	PerTenant   int           // how many of them a tenant has
-	Streams     []StreamStats // those that hold messages, by index; also of those that are no longer used
+	Streams   int // how many streams the flows are; 0 if they are the tenants
+	PerTenant int // how many of them a tenant has
 
+	FlowCount int         // flows in which messages wait
+	Flows     []FlowStats // those of them that come next, 1,024 at most, the fullest first
+
+	Capacity int           // handlers of those who Consume
+	Readers  []ReaderStats // those who Consume, by name
 	Counters Counters
 }
 
-// StreamStats is one stream.
-type StreamStats struct {
-	Index     int
+// FlowStats is one flow.
+type FlowStats struct {
+	Tenant string // empty if the flow is a stream
+	Stream int    // -1 if the flow is a tenant
+
 	Waiting   int
-	InFlight  int
-	OldestAge time.Duration // how long one of those that wait has done so, at most; 0 for none
+	InFlight  int           // with handlers of those who Consume
+	OldestAge time.Duration // how long its head has waited
+
+	// Handling is how long handlers took for its last messages, on average; negative
+	// if nobody knows.
+	Handling time.Duration
+
+	// Held says that its next message waits for its handlers, which have their share of
+	// all.
+	Held bool
+}
+
+// ReaderStats is one run of [Queue.Consume].
+type ReaderStats struct {
+	Name        string // of the process, or [ConsumeConfig].Name
+	Host        string
+	Concurrency int
+	InFlight    int // messages in its hands
+	LastSeen    time.Time
 }
 
 // Counters count since the queue began, over all processes. A full server may
@@ -54,72 +76,103 @@ type Counters struct {
 	Buried    int64 // messages that died
 	Redriven  int64 // dead messages that were given another try
 	Purged    int64 // dead messages that were forgotten
+	Dropped   int64 // dead messages that were dropped: see KeepDead
+	Lost      int64 // messages whose body somebody deleted past the library
 }
 
-// Len returns how many messages wait, in O(1), for autoscalers; 0 for a queue
-// that does not exist.
+// Len returns how many messages a new reader could work on, in O(log N), for autoscalers;
+// 0 for a queue that does not exist. Those that are due and those that were not settled in
+// time count, also if nobody has noticed yet.
 func (q *Queue) Len(ctx context.Context) (int, error) {
-	c := q.run.Client
-	counts, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisMessage, error) {
-		return c.Do(ctx, c.B().Hmget().Key(baseKey(q.name)).Field("in", "out").Build()).ToArray()
-	})
+	reply, err := q.call(ctx, "len")
 	if err != nil {
-		return 0, q.run.Name(err)
+		return 0, err
 	}
-	var n [2]int64
-	for i := range n {
-		if counts[i].IsNil() {
-			continue
-		}
-		if n[i], err = counts[i].AsInt64(); err != nil {
-			return 0, millrace.ErrBroken.With(err)
-		}
-	}
-	return int(max(0, n[0]-n[1])), nil
+	n := int(reply.Int())
+	return n, reply.Err()
 }
+
+// maxFlows is how many flows Stats describes at most.
+const maxFlows = 1024
 
 // Stats looks at the queue and changes nothing. It takes as long as the queue has
-// streams. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// flows and readers, up to 1,024 flows. Errors: [millrace.ErrNotFound],
+// [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	reply, err := q.call(ctx, "stats")
+	reply, err := q.call(ctx, "stats", strconv.Itoa(maxFlows))
 	if err != nil {
 		return Stats{}, err
 	}
-	s := Stats{Name: q.name, At: reply.MilliTime()}
-	if s.At.IsZero() && reply.Err() == nil {
+	if reply.None() {
 		return Stats{}, errNotFound
 	}
-	s.Delayed, s.Dead = int(reply.Int()), int(reply.Int())
+	s := Stats{Name: q.name, At: reply.MilliTime()}
+	s.Waiting, s.InFlight, s.Delayed = int(reply.Int()), int(reply.Int()), int(reply.Int())
+	s.Dead, s.FlowCount = int(reply.Int()), int(reply.Int())
 	record := reply.Fields()
 	number := func(field string) int64 {
 		n, _ := strconv.ParseInt(record[field], 10, 64) // absent is 0
 		return n
 	}
-	s.StreamCount, s.PerTenant = int(number("streams")), int(number("per_tenant"))
-	s.Paused, s.Group = record["paused"] == "1", record["group"]
+	flows := readStreams(record["streams"])
+	s.Streams, s.PerTenant = flows.count, flows.perTenant
+	s.Paused, s.Capacity = record["paused"] == "1", int(number("capacity"))
 	s.Counters = Counters{
-		Written:   number("in") - number("moved") + number("later"),
-		Delivered: number("delivered"), Acked: number("acked"), Nacked: number("nacked"),
-		Returned:  number("unread"),
-		Reclaimed: number("reclaimed"), Expired: number("expired"), Cancelled: number("cancelled"),
-		Buried: number("buried"), Redriven: number("redriven"), Purged: number("purged"),
+		Written: number("written"), Delivered: number("delivered"), Acked: number("acked"), Nacked: number("nacked"),
+		Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
+		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
+		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
 	}
-	for reply.More() {
-		stream := reply.List()
-		one := s.stream(stream)
-		reply.Join(stream)
-		s.Waiting += one.Waiting
-		s.InFlight += one.InFlight
-		s.OldestAge = max(s.OldestAge, one.OldestAge)
-		s.Streams = append(s.Streams, one)
+	s.readers(reply)
+	list := reply.List()
+	for list.More() {
+		f := s.flow(list)
+		s.OldestAge = max(s.OldestAge, f.OldestAge)
+		s.Flows = append(s.Flows, f)
 	}
+	reply.Join(list)
+	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
 	return s, reply.Err()
 }
 
-func (s Stats) stream(reply *script.Reply) StreamStats {
-	one := StreamStats{Index: int(reply.Int()), Waiting: int(reply.Int()), InFlight: int(reply.Int())}
-	if oldest := reply.MilliTime(); !oldest.IsZero() {
-		one.OldestAge = max(0, s.At.Sub(oldest))
+// readers reads what readers say of themselves: when, handlers, busy, name, host.
+func (s *Stats) readers(reply *script.Reply) {
+	for id, text := range reply.Fields() {
+		parts := strings.Split(text, "\x01")
+		if id == "" || len(parts) != 5 {
+			continue
+		}
+		number := func(i int) int {
+			n, _ := strconv.Atoi(parts[i]) // digits that this package wrote
+			return n
+		}
+		s.Readers = append(s.Readers, ReaderStats{
+			Name: parts[3], Host: parts[4], Concurrency: number(1), InFlight: number(2), LastSeen: time.UnixMilli(int64(number(0))),
+		})
 	}
-	return one
+	slices.SortFunc(s.Readers, func(a, b ReaderStats) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), a.LastSeen.Compare(b.LastSeen))
+	})
+}
+
+func (s *Stats) flow(reply *script.Reply) FlowStats {
+	f := FlowStats{Stream: -1, Handling: -1}
+	f.Tenant, f.Stream = readFlow(reply.Text())
+	f.Waiting = int(reply.Int())
+	head, since := reply.Text(), reply.MilliTime()
+	f.Held = reply.Bool()
+	state := strings.Fields(reply.Text())
+	if head != "" {
+		if since.IsZero() {
+			since = written(head)
+		}
+		f.OldestAge = max(0, s.At.Sub(since))
+	}
+	if len(state) > 1 {
+		f.InFlight, _ = strconv.Atoi(state[0]) // digits that scripts wrote
+		if mean, err := strconv.Atoi(state[1]); err == nil && mean >= 0 {
+			f.Handling = time.Duration(mean) * time.Millisecond
+		}
+	}
+	return f
 }

@@ -1,38 +1,40 @@
--- fairqueue.stats(K) -> {...} or nil
+-- fairqueue.stats(K) most -> {...} or nil
 --
 -- Looks and changes nothing.
 --
--- Needs    waits
+-- Needs    record
+-- Touches  blocked, work, flight, delayed, dead, readers
 -- KEYS[1]  K
--- ARGV     none
--- Reply    nil without a queue, else {the server's clock, delayed, dead, {field,
---          value, ...} of the queue's hash, {index, waiting, in flight, since when
---          the one that has waited longest could be read} of each stream that holds
---          messages ...}, times in milliseconds
--- Cost     O(streams), at most 1,024
--- Repeat   harmless: it writes nothing
-if streams == 0 then
+-- ARGV[1]  most: how many flows to describe, at most 1,024: those whose turn is next, and
+--          those that wait for their handlers
+-- Reply    nil without a queue, else {the server's clock; waiting, in flight, delayed, dead,
+--          flows; {field, value, ...} of the record; {readers and what they say ...}; {flow,
+--          waiting, the id of its head or '', since when that waits or '', 1 if the flow is
+--          blocked, its state in work or '' ...}}, times in milliseconds
+-- Cost     O(log N) a flow
+-- Repeat   harmless: it only reads
+if not exists then
   return false
 end
-local reply = {
-  string.format('%.0f', now), redis.call('ZCARD', K .. ':delayed'), redis.call('XLEN', K .. ':dead'), redis.call('HGETALL', K),
-}
-for i = 0, span - 1 do
-  local key = stream_key(i)
-  if redis.call('EXISTS', key) == 1 and redis.call('XLEN', key) > 0 then
-    local waiting = waits_in(i)
-    local flying, oldest = 0, ''
-    local from = '-'
-    for _, one in ipairs(redis.call('XINFO', 'GROUPS', key)) do
-      if field_of(one, 'name') == group then
-        flying, from = field_of(one, 'pending'), '(' .. field_of(one, 'last-delivered-id')
-      end
+local blocked, work, flows = prefix .. 'blocked', prefix .. 'work', {}
+local function describe(set, held)
+  for _, flow in ipairs(redis.call('ZRANGE', set, 0, ARGV[1] - 1)) do
+    if flow ~= '' and #flows < 6 * ARGV[1] then
+      local from, to = range(flow)
+      local head = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 1)[1]
+      flows[#flows + 1] = flow
+      flows[#flows + 1] = redis.call('ZLEXCOUNT', backlog, from, to)
+      flows[#flows + 1] = head and string.sub(head, #flow + 3, #flow + 18) or ''
+      flows[#flows + 1] = head and string.match(head, '^;%d+;(%d+)', #flow + 19) or ''
+      flows[#flows + 1] = held
+      flows[#flows + 1] = redis.call('HGET', work, flow) or ''
     end
-    if waiting > 0 then
-      local head = redis.call('XRANGE', key, from, '+', 'COUNT', 1)[1]
-      oldest = head and string.match(head[1], '^%d+') or ''
-    end
-    reply[#reply + 1] = {i, waiting, flying, oldest}
   end
 end
-return reply
+describe(blocked, 1)
+describe(active, 0)
+return {
+  now, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1, redis.call('ZCARD', prefix .. 'delayed') - 1,
+  redis.call('ZCARD', prefix .. 'dead') - 1, redis.call('ZCARD', active) + redis.call('ZCARD', blocked) - 2, redis.call('HGETALL', K),
+  redis.call('HGETALL', prefix .. 'readers'), flows,
+}

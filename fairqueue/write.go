@@ -6,16 +6,11 @@ import (
 	"maps"
 	"strconv"
 	"strings"
-	"time"
-	"unicode/utf8"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/shuffleshard"
 )
-
-// maxLabel is the longest tenant and dedupe id in bytes.
-const maxLabel = 512
 
 // Written is what became of a draft.
 type Written struct {
@@ -26,8 +21,9 @@ type Written struct {
 // Write writes one message and returns its id. After a lost reply the library
 // writes again and gets the first one's answer.
 //
-// Errors: [millrace.ErrBadArgument] for a draft that cannot be, before Redis was asked;
-// [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull, and then nothing was written.
+// Errors: [millrace.ErrBadArgument] for an invalid draft and [millrace.ErrTooLarge], before
+// Redis was asked; [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], and
+// then nothing was written.
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
 	if err != nil {
@@ -36,81 +32,65 @@ func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	return written[0].ID, nil
 }
 
-// draft is a Draft with the fields of its entry.
-type draft struct {
-	Draft
-
-	fields []string
+// writeRequest is one caller's messages.
+type writeRequest struct {
+	q      *Queue
+	drafts []encoded
+	bytes  int
 }
 
-// WriteBatch writes several messages in one call for each 1,000 of them, which is
-// applied whole. Goroutines that write at the same time share calls. All drafts
+// encoded is a draft as the script takes it.
+type encoded struct {
+	tenant, options, body string
+}
+
+func (e encoded) size() int { return len(e.tenant) + len(e.options) + len(e.body) }
+
+// WriteBatch writes several messages in one call for each 1,000 of them or mebibyte, which
+// is applied whole. Goroutines that write at the same time share calls. All drafts
 // are checked before the first is written. It returns what became of each, in
 // their order; with an error, of those that are written.
 func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, error) {
-	all := make([]draft, len(drafts))
+	all := make([]encoded, len(drafts))
 	for i, d := range drafts {
 		if err := d.check(); err != nil {
 			return nil, err
 		}
 		d.Headers = q.carried(ctx, d.Headers)
-		fields, err := q.fields(d)
+		body, err := d.encode(q.cfg.Gzip)
 		if err != nil {
 			return nil, err
 		}
-		all[i] = draft{Draft: d, fields: fields}
+		all[i] = encoded{tenant: d.Tenant, options: d.options(), body: body}
 	}
-	written := make([]Written, 0, len(drafts))
-	for first := 0; first < len(all); first += chunk {
-		some, err := q.writes.do(ctx, all[first:min(first+chunk, len(all))])
+	done := make([]Written, 0, len(drafts))
+	for len(all) > 0 {
+		n, size := 0, 0
+		for n < len(all) && n < chunk && (n == 0 || size+all[n].size() <= MaxMessage) {
+			size += all[n].size()
+			n++
+		}
+		request := writeRequest{q: q, drafts: all[:n], bytes: size}
+		err := q.observe(ctx, "write", func(ctx context.Context) error {
+			var some []Written
+			var err error
+			if reqid.Seeded(ctx) { // what shares its call would be asked as a request that is not its own
+				var answers [][]Written
+				if answers, err = q.shared.write(ctx, []writeRequest{request}); err == nil {
+					some = answers[0]
+				}
+			} else {
+				some, err = q.shared.writes.Do(ctx, request)
+			}
+			done = append(done, some...)
+			return err
+		})
 		if err != nil {
-			return written, err
+			return done, err
 		}
-		written = append(written, some...)
+		all = all[n:]
 	}
-	return written, nil
-}
-
-func (d Draft) check() error {
-	switch {
-	case d.Tenant == "":
-		missing := millrace.ErrBadArgument.Saying("a message has no tenant")
-		missing.Hint = "Set Draft.Tenant to whose message it is; to one name for all if there are no tenants."
-		return missing
-	case len(d.Tenant) > maxLabel:
-		return millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
-	case len(d.DedupeID) > maxLabel:
-		return millrace.ErrBadArgument.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
-	case !textual(d.Headers):
-		return millrace.ErrBadArgument.Saying("a header is not UTF-8 text: put bytes into the body")
-	case d.Delay < 0:
-		return millrace.ErrBadArgument.Saying("the delay is negative: %s", d.Delay)
-	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
-		return millrace.ErrBadArgument.Saying("the deadline is not a millisecond away: %s", d.Deadline)
-	}
-	return nil
-}
-
-// options are a draft's delay, deadline and dedupe id as the script takes them.
-// Each tenant has dedupe ids of its own.
-func (d Draft) options() string {
-	if d.Delay == 0 && d.Deadline == 0 && d.DedupeID == "" {
-		return ""
-	}
-	name := ""
-	if d.DedupeID != "" {
-		name = strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID
-	}
-	return millis(d.Delay) + " " + millis(d.Deadline) + " " + name
-}
-
-func textual(headers map[string]string) bool {
-	for name, value := range headers {
-		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			return false
-		}
-	}
-	return true
+	return done, nil
 }
 
 // carried returns headers with what hooks add to them.
@@ -132,82 +112,67 @@ func (q *Queue) carried(ctx context.Context, headers map[string]string) map[stri
 	return headers
 }
 
-// write makes one script call, and another one when the queue has another shape
+// writeTogether reports whether a request goes with others: what it has stored is the
+// same, and it is not large.
+func writeTogether(others []writeRequest, r writeRequest) bool {
+	first := others[0]
+	a, b := first.q.cfg, r.q.cfg
+	return first.bytes < aloneBytes && r.bytes < aloneBytes && first.q.known() == r.q.known() &&
+		a.MaxAttempts == b.MaxAttempts && a.DedupeWindow == b.DedupeWindow && a.expiry() == b.expiry()
+}
+
+// write makes one script call, and another one when flows are something else in the queue
 // than was known.
-func (q *Queue) write(ctx context.Context, drafts []draft) ([]Written, error) {
-	request := q.run.Request(ctx)
+func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([][]Written, error) {
+	ctx, cancel := script.Within(ctx, callTimeout)
+	defer cancel()
+	request := d.run.Request(ctx)
 	defer request.Done()
-	for {
-		known := q.shaped()
-		reply, err := q.run.RunRequest(ctx, request, "write", baseKey(q.name), q.writeArgs(known, drafts)...)
+	q, messages := requests[0].q, 0
+	for _, r := range requests {
+		messages += len(r.drafts)
+	}
+	for known := q.known(); ; {
+		args := make([]string, 0, 4+3*messages)
+		args = append(args, strconv.Itoa(q.cfg.MaxAttempts), millis(q.cfg.DedupeWindow), q.cfg.expiry(), known.setting())
+		for _, r := range requests {
+			for _, e := range r.drafts {
+				args = append(args, known.flows(e.tenant), e.options, e.body)
+			}
+		}
+		reply, err := d.run.RunRequest(ctx, request, "write", baseKey(d.name), args...)
 		if err != nil {
 			return nil, err
 		}
-		q.entry.Touch()
-		if reply.Text() == "written" {
-			return readWritten(reply, len(drafts))
-		}
-		now := shape{streams: int(reply.Int()), perTenant: int(reply.Int())}
+		other, text := reply.Bool(), reply.Text()
 		if err := reply.Err(); err != nil {
 			return nil, err
 		}
-		q.reshape(now)
-	}
-}
-
-// writeArgs are the arguments of the script for so many drafts. Drafts of one
-// tenant share the list of its streams.
-func (q *Queue) writeArgs(known shape, drafts []draft) []string {
-	numbers := make(map[string]string, len(drafts)) // of the tenants, from 1 on
-	var shards []string
-	messages := make([]string, 0, 8*len(drafts))
-	careful := "0"
-	for _, d := range drafts {
-		number, ok := numbers[d.Tenant]
-		if !ok {
-			number = strconv.Itoa(len(numbers) + 1)
-			numbers[d.Tenant] = number
-			shards = known.appendShard(shards, d.Tenant)
+		if other {
+			known = readStreams(text)
+			for _, r := range requests {
+				r.q.learn(known)
+			}
+			continue
 		}
-		options := d.options()
-		if options != "" {
-			careful = "1"
+		q.entry.Touch()
+		return readWritten(text, requests, messages)
+	}
+}
+
+// readWritten reads the ids that the script answers.
+func readWritten(text string, requests []writeRequest, messages int) ([][]Written, error) {
+	ids := strings.Fields(text)
+	if len(ids) != messages {
+		return nil, fmt.Errorf("the script fairqueue.write answered %d ids for %d messages", len(ids), messages)
+	}
+	answers := make([][]Written, len(requests))
+	for i, r := range requests {
+		for _, id := range ids[:len(r.drafts)] {
+			name, duplicate := strings.CutPrefix(id, "=")
+			answers[i] = append(answers[i], Written{ID: name, Duplicate: duplicate})
 		}
-		messages = append(messages, number, options, strconv.Itoa(len(d.fields)))
-		messages = append(messages, d.fields...)
+		ids = ids[len(r.drafts):]
 	}
-	args := make([]string, 0, 8+len(shards)+len(messages))
-	args = append(args, strconv.Itoa(known.streams), strconv.Itoa(known.perTenant), q.cfg.Group, strconv.Itoa(q.cfg.MaxAttempts),
-		millis(q.cfg.DedupeWindow), q.cfg.expiry(), careful, strconv.Itoa(len(numbers)))
-	return append(append(args, shards...), messages...)
-}
-
-// readWritten reads what the script answers for n drafts.
-func readWritten(reply *script.Reply, n int) ([]Written, error) {
-	ids := strings.Fields(reply.Text())
-	if err := reply.Err(); err != nil {
-		return nil, err
-	}
-	if len(ids) != n {
-		return nil, fmt.Errorf("fairqueue.write answered %d ids for %d messages", len(ids), n)
-	}
-	written := make([]Written, n)
-	for i, id := range ids {
-		name, duplicate := strings.CutPrefix(id, "=")
-		written[i] = Written{ID: name, Duplicate: duplicate}
-	}
-	return written, nil
-}
-
-// appendShard appends a tenant's streams as the script takes them.
-func (s shape) appendShard(list []string, tenant string) []string {
-	for _, index := range shuffleshard.Get(s.streams, s.perTenant, tenant) {
-		list = append(list, strconv.Itoa(index))
-	}
-	return list
-}
-
-// millis rounds up, so that nothing comes too early and no time becomes none.
-func millis(d time.Duration) string {
-	return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10)
+	return answers, nil
 }

@@ -1,170 +1,150 @@
--- fairqueue.write(K) streams per group attempts window expiry careful shards {stream ...} {shard options size field value ...} ... -> {...}
+-- fairqueue.write(K) attempts window idle streams {flows options body} ... -> {tokens, ids}
 --
--- Writes messages, each to the one of its tenant's streams in which the fewest
--- wait. A message with a delay is set aside until then.
+-- Writes messages, all or none, each to the one of its candidate flows in which the
+-- fewest wait. A message with a delay is set aside until then. Creates the queue if there
+-- is none.
 --
--- Creates the queue if there is none. A writer that computed the tenants' streams
--- for another number of streams is told, and nothing is written.
---
--- Needs    waits, lane
--- Touches  dedupe, dedupes
+-- Needs    record, turns, flight, wake, lane
+-- Makes    K hash version 2, messages hash, backlog zset 0, active zset, blocked zset, work hash,
+--          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
+--          dedupe hash, dedupes zset, weights hash
 -- KEYS[1]  K
--- ARGV[1]  streams: the number of streams that the writer knows, or wants for a
---          new queue
--- ARGV[2]  per: the same for how many a tenant has
--- ARGV[3]  group: of a new queue
--- ARGV[4]  attempts: to store, how many deliveries a message has; 0 for no change
--- ARGV[5]  window: for how many milliseconds a dedupe id counts
--- ARGV[6]  expiry: after how many milliseconds without a write or a read an empty
---          queue may go; 0 for never; with a '!' behind, a full one may, too
--- ARGV[7]  careful: '1' if a message has options
--- ARGV[8]  shards: how many tenants' streams follow
--- ARGV     for each tenant, its streams, per of them, those preferred first
--- ARGV     for each message, at most 1,000: which of those shards is its own, from
---          1 on; '' or its options, 'DELAY TTL NAME', the first two in milliseconds
---          and 0 for none, and the dedupe id or nothing; how many texts follow;
---          field, value, ...
--- Reply    {'resized', streams, per} or {'written', message ids with spaces in
---          between}; the id of one that was written before under its dedupe id has
---          a '=' in front
--- Cost     O(streams of a tenant) a message
+-- ARGV[1]  attempts: to store, how many deliveries a message has; 0 for no change
+-- ARGV[2]  window: for how many milliseconds a dedupe id counts
+-- ARGV[3]  idle: after how many milliseconds without a write or a read an empty queue may
+--          go, with a '!' behind also a full one; 0 for no change
+-- ARGV[4]  streams: what the writer takes for the setting of that name, or wants for a new
+--          queue: '' if each tenant is a flow, 'STREAMS PER_TENANT' if flows are streams
+-- ARGV     for each message, at most 1,000: its flow '=TENANT', or '#1,#7=TENANT' with
+--          the flows that it may have; 'PRIORITY' or 'PRIORITY DELAY TTL DEDUPE', times in
+--          milliseconds and 0 for none; what readers get, as it is
+-- Reply    {0, ids with spaces in between}; the id of a message that was written before
+--          under its dedupe id has a '=' in front. {1, streams} if that is another setting:
+--          then nothing was written
+-- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer
-local known, known_per = tonumber(ARGV[1]), tonumber(ARGV[2])
-if answered then -- also across a resize: what was written is not written again
-  return {'written', answered}
-end
-if streams > 0 and (streams ~= known or per ~= known_per) then
-  return {'resized', streams, per}
+if answered then
+  return {0, answered}
+elseif exists and (record.streams or '') ~= ARGV[4] then
+  return {1, record.streams or ''}
 end
 
--- Everything is looked at before the first write. What streams are is found out
--- by writing to them: that comes first, and is taken back if one of them fails.
-local later, delayed, dedupe, dedupes = K .. ':later', K .. ':delayed', K .. ':dedupe', K .. ':dedupes'
-if ARGV[7] == '1' then
-  sound()
-  redis.call('HLEN', dedupe)
-  redis.call('ZCARD', dedupes)
-end
+-- What is something else ends the script here, before the first write.
+redis.call('HLEN', messages)
+redis.call('ZCARD', backlog)
+redis.call('ZCARD', active)
+redis.call('ZCARD', blocked)
 
-local arg, shards = 9, {}
-for s = 1, tonumber(ARGV[8]) do
-  local shard = {}
-  for j = 1, known_per do
-    shard[j] = tonumber(ARGV[arg])
-    arg = arg + 1
-  end
-  shards[s] = shard
-end
-
-local function emptiest(shard)
-  local best = shard[1]
-  local fewest = waits_in(best)
-  for j = 2, #shard do
-    local n = waits_in(shard[j])
-    if n < fewest then
-      best, fewest = shard[j], n
+-- Where the fewest wait, with those that this call adds.
+local added = {}
+local function emptiest(list)
+  local best, fewest
+  for flow in string.gmatch(list, '#%d+') do
+    local n = redis.call('ZLEXCOUNT', backlog, range(flow)) + (added[flow] or 0)
+    if not fewest or n < fewest then
+      best, fewest = flow, n
     end
   end
+  added[best] = (added[best] or 0) + 1
   return best
 end
 
--- The outcome of an earlier write under the same dedupe id, or false.
+-- The message that was written before under the same dedupe id, or false.
 local function written_before(name)
-  local until_ = tonumber(redis.call('ZSCORE', dedupes, name) or 0)
-  return until_ > now and redis.call('HGET', dedupe, name)
+  redis.call('HLEN', dedupe)
+  return tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, fresh, aside, names, dying = {}, {}, {}, {}, false
-while arg <= #ARGV do
-  local i, options, last = emptiest(shards[tonumber(ARGV[arg])]), ARGV[arg + 1], arg + 2 + tonumber(ARGV[arg + 2])
-  local key, place, message, entry, name = stream_key(i), i, false, nil, ''
-  if options == '' then
-    entry = redis.pcall('XADD', key, '*', unpack(ARGV, arg + 3, last))
-  else
-    local delay, ttl
-    delay, ttl, name = string.match(options, '^(%d+) (%d+) (.*)$')
+local ids, bodies, ready, aside, dying, names, flows = {}, {}, {}, {}, {}, {}, {}
+local last = numbers.last
+for arg = 5, #ARGV, 3 do
+  local list, tenant = string.match(ARGV[arg], '^([#%d,]*)(=.*)$')
+  local priority, delay, ttl, name = string.sub(ARGV[arg + 1], 1, 1), 0, 0, ''
+  if #ARGV[arg + 1] > 1 then
+    delay, ttl, name = string.match(ARGV[arg + 1], '^. (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
-    message = name ~= '' and (names[name] or written_before(name))
-    if not message then
-      local fields = {unpack(ARGV, arg + 3, last)}
-      if ttl > 0 then
-        fields[#fields + 1] = 'd'
-        fields[#fields + 1] = string.format('%.0f', now + ttl)
-        dying = true
-      end
-      if delay > 0 then
-        local at = string.format('%.0f', now + delay)
-        for _, word in ipairs({'w', string.format('%.0f', now), 's', i, 'u', at}) do
-          fields[#fields + 1] = word
-        end
-        key, place = later, 'd'
-        aside[#aside + 1] = at
-      end
-      entry = redis.pcall('XADD', key, '*', unpack(fields))
-    end
   end
-  if message then
-    ids[#ids + 1] = '=' .. message
-  elseif entry.err then
-    for _, done in ipairs(fresh) do
-      local added, where = string.match(done, '^(.*)%.(.*)$')
-      redis.call('XDEL', where == 'd' and later or stream_key(where), added)
-    end
-    return entry
+  local before = name ~= '' and (names[name] or written_before(name))
+  if before then
+    ids[#ids + 1] = '=' .. before
   else
-    if place == 'd' then
-      aside[#aside + 1] = entry
+    last = math.max(last + 1, micros)
+    local id, flow, tail = string.format('%016.0f', last), tenant, ''
+    if list ~= '' then
+      flow, tail = emptiest(list), tenant
+    end
+    local member = flow .. '\1' .. priority .. id
+    bodies[#bodies + 1] = id
+    bodies[#bodies + 1] = (ttl > 0 and whole(now + ttl) or '') .. ':' .. priority .. ':' .. #flow + #tail .. ':' .. #name ..
+      ':' .. flow .. tail .. name .. ARGV[arg + 2]
+    if delay > 0 then
+      aside[#aside + 1] = now + delay
+      aside[#aside + 1] = member .. ';0' .. tail
     else
-      come(i, 1)
+      ready[#ready + 1] = 0
+      ready[#ready + 1] = member .. tail
+      flows[flow] = true
     end
-    message = entry .. '.' .. place
-    ids[#ids + 1], fresh[#fresh + 1] = message, message
+    if ttl > 0 then
+      dying[#dying + 1] = now + ttl
+      dying[#dying + 1] = id
+    end
     if name ~= '' then
-      names[name] = message
+      names[name] = id
     end
+    ids[#ids + 1] = id
+    seen(tenant)
   end
-  arg = last + 1
 end
 
-if #aside > 0 then
-  local soonest = aside[1]
-  for j = 1, #aside, 2 do
-    redis.call('ZADD', delayed, aside[j], aside[j + 1])
-    soonest = math.min(soonest, aside[j])
+if not exists then
+  redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
+  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights'}) do
+    redis.call('HSETNX', hash, '', '0')
   end
-  redis.call('ZADD', K .. ':due', 'LT', string.format('%.0f', soonest), 'd')
-end
-for name, message in pairs(names) do
-  redis.call('HSET', dedupe, name, message)
-  redis.call('ZADD', dedupes, string.format('%.0f', now + tonumber(ARGV[5])), name)
-  for _, old in ipairs(redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, 10)) do
-    redis.call('ZREM', dedupes, old)
-    redis.call('HDEL', dedupe, old)
+  redis.call('ZADD', backlog, 'NX', 0, '')
+  for _, set in ipairs({active, blocked, flight, delayed, deadlines, dead, dedupes}) do
+    redis.call('ZADD', set, 'NX', '+inf', '')
   end
 end
-if streams == 0 then
-  redis.call('HSET', K, 'version', '1', 'streams', known, 'per_tenant', known_per, 'span', known, 'group', ARGV[3], 'cursor', '0',
-    'in', '0', 'out', '0')
+if #bodies > 0 then
+  redis.call('HSET', messages, unpack(bodies))
 end
-if ARGV[4] ~= '0' and ARGV[4] ~= found[10] then
-  redis.call('HSET', K, 'attempts', ARGV[4])
+if #ready > 0 then
+  redis.call('ZADD', backlog, unpack(ready))
 end
-if dying and not mortal then
-  redis.call('HSET', K, 'mortal', '1')
+local some_blocked = redis.call('ZCARD', blocked) > 1
+for flow in pairs(flows) do
+  if not (some_blocked and redis.call('ZSCORE', blocked, flow)) then
+    activate(flow)
+  end
 end
-if ARGV[6] ~= '0' or expiry then
-  redis.call('HSET', K, 'expiry', ARGV[6] ~= '0' and ARGV[6] or expiry, 'touched', string.format('%.0f', now))
-end
-book()
-count('later', #aside / 2)
-local written = answer(table.concat(ids, ' '))
-
--- A token for each message that waits, for readers that sleep: also for those that
--- found nothing before and have not gone to sleep yet. One more for what was set
--- aside, so that somebody sleeps no longer than that.
+local sooner = false
 if #aside > 0 then
-  redis.pcall('LPUSH', K .. ':wake', '1')
-  redis.pcall('LTRIM', K .. ':wake', 0, 63)
+  local soonest = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2] or math.huge)
+  for i = 1, #aside, 2 do
+    sooner = sooner or aside[i] < soonest
+  end
+  redis.call('ZADD', delayed, unpack(aside))
 end
-ring(came)
-return {'written', written}
+if #dying > 0 then
+  redis.call('ZADD', deadlines, unpack(dying))
+end
+for name, id in pairs(names) do
+  redis.call('HSET', dedupe, name, id)
+  redis.call('ZADD', dedupes, now + tonumber(ARGV[2]), name)
+end
+forget_names(10)
+if last ~= numbers.last then
+  changes.last = last
+end
+if ARGV[1] ~= '0' and ARGV[1] ~= record.attempts then
+  changes.attempts = ARGV[1]
+end
+if ARGV[3] ~= '0' and ARGV[3] ~= record.idle_after then
+  changes.idle_after, record.idle_after = ARGV[3], ARGV[3]
+end
+wake(math.max(#ready / 2, sooner and 1 or 0))
+save()
+count('written', #bodies / 2)
+return {0, answer(table.concat(ids, ' '))}

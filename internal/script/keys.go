@@ -106,7 +106,8 @@ func (l *Library) prefixOf(base string) string { return strings.ReplaceAll(l.pre
 // placeholder is what a key of a new structure begins with.
 type placeholder struct {
 	key          string // relative to the prefix, or K
-	zset         bool   // a sorted set, with the empty member at infinity; else a hash
+	zset         bool   // a sorted set, with the empty member; else a hash
+	score        string // of the empty member
 	field, value string // of a hash
 }
 
@@ -114,13 +115,15 @@ func readPlaceholder(file, item string) placeholder {
 	words := strings.Fields(item)
 	switch {
 	case len(words) == 2 && words[1] == "zset":
-		return placeholder{key: words[0], zset: true}
+		return placeholder{key: words[0], zset: true, score: "+inf"}
+	case len(words) == 3 && words[1] == "zset":
+		return placeholder{key: words[0], zset: true, score: words[2]}
 	case len(words) == 2 && words[1] == "hash":
 		return placeholder{key: words[0], value: "0"}
 	case len(words) == 4 && words[1] == "hash":
 		return placeholder{key: words[0], field: words[2], value: words[3]}
 	}
-	panic(fmt.Sprintf("script: %s makes %q: say KEY zset, KEY hash, or KEY hash FIELD VALUE", file, item))
+	panic(fmt.Sprintf("script: %s makes %q: say KEY zset, KEY zset SCORE, KEY hash, or KEY hash FIELD VALUE", file, item))
 }
 
 // command returns the command that makes the key unless it is there.
@@ -130,7 +133,7 @@ func (p placeholder) command(client rueidis.Client, base, prefix string) rueidis
 		key = base
 	}
 	if p.zset {
-		return client.B().Arbitrary("ZADD").Keys(key).Args("NX", "+inf", "").Build()
+		return client.B().Arbitrary("ZADD").Keys(key).Args("NX", p.score, "").Build()
 	}
 	return client.B().Hsetnx().Key(key).Field(p.field).Value(p.value).Build()
 }

@@ -1,0 +1,55 @@
+-- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {1 or 0, ...}
+--
+-- Extends deliveries, and says that a reader is there. A reader that did not say so for
+-- 15 seconds is forgotten, with its handlers.
+--
+-- Needs    record
+-- Touches  flight, readers
+-- KEYS[1]  K
+-- ARGV[1]  visibility: for how many milliseconds from now
+-- ARGV[2]  reader: letters that no other reader has, or ''
+-- ARGV[3]  handlers: how many it runs at once; 0 for one that leaves
+-- ARGV[4]  busy: how many of them work
+-- ARGV[5]  name: of the reader, without control characters
+-- ARGV[6]  host: where it runs, the same
+-- ARGV     receipts, at most 1,000
+-- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or
+--          another reader has it
+-- Cost     O(log N) a receipt, and every 5 seconds O(readers)
+-- Repeat   harmless: it says the same again
+local reply = {}
+if not exists then
+  for i = 7, #ARGV do
+    reply[i - 6] = 0
+  end
+  return reply
+end
+local flight, readers = prefix .. 'flight', prefix .. 'readers'
+redis.call('HLEN', readers) -- what is something else ends the script here
+redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
+for i = 7, #ARGV do
+  local good = redis.call('ZSCORE', flight, ARGV[i]) and redis.call('HEXISTS', messages, string.match(ARGV[i], '^%d+')) == 1
+  reply[#reply + 1] = good and 1 or 0
+  if good then
+    redis.call('ZADD', flight, 'XX', now + tonumber(ARGV[1]), ARGV[i])
+  end
+end
+if ARGV[2] ~= '' then
+  if ARGV[3] == '0' then
+    redis.call('HDEL', readers, ARGV[2])
+  else
+    redis.call('HSET', readers, ARGV[2], table.concat({whole(now), ARGV[3], ARGV[4], ARGV[5], ARGV[6]}, '\1'))
+  end
+  local capacity, all = 0, redis.call('HGETALL', readers)
+  for i = 1, #all, 2 do
+    local seen, handlers = string.match(all[i + 1], '^(%d+)\1(%d+)\1')
+    if seen and tonumber(seen) < now - 15000 then
+      redis.call('HDEL', readers, all[i])
+    else
+      capacity = capacity + (tonumber(handlers) or 0)
+    end
+  end
+  changes.capacity = capacity
+  save()
+end
+return reply

@@ -1,0 +1,17 @@
+-- fairqueue.len(K) -> how many
+--
+-- Counts what a new reader could work on: what waits, what was set aside until now, and
+-- what was not settled in time.
+--
+-- Needs    record
+-- Touches  delayed, flight
+-- KEYS[1]  K
+-- ARGV     none
+-- Reply    how many, 0 without a queue
+-- Cost     O(log N)
+-- Repeat   harmless: it only reads
+if not exists then
+  return 0
+end
+return redis.call('ZCARD', backlog) - 1 + redis.call('ZCOUNT', prefix .. 'delayed', '-inf', now) +
+  redis.call('ZCOUNT', prefix .. 'flight', '-inf', now)

@@ -1,0 +1,185 @@
+package fairqueue
+
+import (
+	"context"
+	"time"
+
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// pump settles what is finished and fetches what handlers can start, both in one call,
+// until done is closed and all is settled.
+func (c *consumer) pump(ctx context.Context, stop context.CancelCauseFunc, done <-chan struct{}) {
+	for {
+		select {
+		case <-c.kicks:
+		case <-done:
+			done = nil
+		}
+		c.mu.Lock()
+		for c.step(ctx) {
+		}
+		over := done == nil && c.calls == 0 && len(c.finished) == 0
+		failed := c.failed
+		c.mu.Unlock()
+		if failed != nil {
+			stop(failed)
+		}
+		if over {
+			return
+		}
+	}
+}
+
+// step begins one call if there is something to do, and reports whether there may be more.
+// Call it with mu held.
+func (c *consumer) step(ctx context.Context) bool {
+	if c.calls >= consumerCalls || c.resting {
+		return false
+	}
+	want := c.wanted(ctx)
+	if len(c.finished) == 0 && (want == 0 || c.dry) {
+		if want > 0 && !c.asleep {
+			c.asleep = true
+			go c.sleep(ctx)
+		}
+		return false
+	}
+	n := min(len(c.finished), chunk-want)
+	some := c.finished[:n:n]
+	c.finished = c.finished[n:]
+	c.calls++
+	c.asked += want
+	go c.call(ctx, some, want)
+	return len(c.finished) > 0
+}
+
+// wanted is how many messages to ask for: those that handlers can start within
+// fetchAhead. Call it with mu held.
+func (c *consumer) wanted(ctx context.Context) int {
+	if c.ending || ctx.Err() != nil || c.failed != nil {
+		return 0
+	}
+	ahead := 0
+	if c.mean >= 0 && c.mean < fetchAhead {
+		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
+	}
+	return max(0, c.free+ahead-len(c.ready)-c.asked)
+}
+
+// call makes one call.
+func (c *consumer) call(ctx context.Context, some []finished, want int) {
+	settle := make([]settlement, len(some))
+	for i, one := range some {
+		settle[i] = one.settlement
+	}
+	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility}
+	var a workAnswer
+	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
+		a, err = c.q.shared.works.Do(ctx, request)
+		return err
+	})
+	if err == nil && want > 0 && len(a.messages) == 0 {
+		var moved int
+		if moved, err = c.q.adopt(ctx, want); moved > 0 {
+			a.again = true
+		}
+	}
+	for i, verdict := range a.verdicts {
+		if verdict == 0 && some[i].verb != "u" {
+			c.log.InfoContext(ctx, "a handler ended too late: another reader has its message, or it was cancelled", "message", some[i].id)
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.calls--
+	c.asked -= want
+	if err != nil && len(a.verdicts) == 0 {
+		c.trouble(ctx, some, err)
+		c.kick()
+		return
+	}
+	c.failures = 0
+	if want > 0 {
+		c.dry = len(a.messages) < want && !a.again
+		c.pause = a.pause
+		c.take(a.messages)
+	}
+	c.kick()
+}
+
+// take gives messages to workers. Call it with mu held.
+func (c *consumer) take(messages []Message) {
+	if len(messages) == 0 {
+		return
+	}
+	now := time.Now()
+	for _, m := range messages {
+		c.ready = append(c.ready, fetched{m, now})
+	}
+	if c.ending {
+		c.handBack(len(c.ready))
+	}
+	c.changed.Broadcast()
+	if len(c.ready) > c.free {
+		time.AfterFunc(startWithin, c.tidy)
+	}
+}
+
+// tidy hands back what did not start in time.
+func (c *consumer) tidy() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	late, now := 0, time.Now()
+	for late < len(c.ready) && now.Sub(c.ready[late].at) >= startWithin {
+		late++
+	}
+	c.handBack(late)
+	c.kick()
+}
+
+// trouble notes that a call failed: what it was to settle is settled by a later one. Call
+// it with mu held.
+func (c *consumer) trouble(ctx context.Context, some []finished, err error) {
+	lost := 0
+	for _, one := range some {
+		if time.Since(one.at) < settleTimeout {
+			c.finished = append(c.finished, one)
+		} else {
+			lost++
+		}
+	}
+	if permanent(err) {
+		c.failed, c.finished = err, nil
+		return
+	}
+	c.log.WarnContext(ctx, "the queue could not be asked", "error", err, "not_settled", lost)
+	c.failures, c.resting = c.failures+1, true
+	pause := retry.Policy{Base: 50 * time.Millisecond, Max: 5 * time.Second}.Pause(c.failures)
+	time.AfterFunc(pause, func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.resting = false
+		c.kick()
+	})
+}
+
+// sleep waits for the first message.
+func (c *consumer) sleep(ctx context.Context) {
+	c.mu.Lock()
+	pause := c.pause
+	c.mu.Unlock()
+	rest, cancel := c.q.resting(ctx)
+	request := workRequest{q: c.q, consume: true, max: 1, visibility: c.cfg.Visibility, sleeps: true}
+	a, err := c.q.shared.sleepers.wait(rest, request, pause)
+	cancel()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.asleep, c.dry = false, false
+	if err == nil {
+		c.take(a.messages)
+	} else if rest.Err() == nil {
+		c.trouble(ctx, nil, err)
+	}
+	c.kick()
+}

@@ -1,0 +1,23 @@
+-- fairqueue.set(K) field value ... -> 1 or 0
+--
+-- Changes settings of a queue, and wakes readers.
+--
+-- Needs    record, wake
+-- KEYS[1]  K
+-- ARGV     pairs of a field of the record, paused, attempts, dead_most or dead_age, and its
+--          value; '' to forget it
+-- Reply    0 without a queue
+-- Cost     O(1)
+-- Repeat   harmless: it says the same again
+if not exists then
+  return 0
+end
+for i = 1, #ARGV, 2 do
+  redis.call('HDEL', K, ARGV[i]) -- a full server does not refuse it, nor then what follows
+  if ARGV[i + 1] ~= '' then
+    redis.call('HSET', K, ARGV[i], ARGV[i + 1])
+  end
+end
+wake(64)
+save()
+return 1

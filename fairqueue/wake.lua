@@ -1,0 +1,24 @@
+-- fragment wake: wakes readers that sleep
+--
+-- A read that finds nothing and goes to sleep is counted in the record, so a write that
+-- wakes nobody pays nothing for it. The list wake has a token for each reader that is to
+-- wake. It comes and goes, so it is not declared: where that is in the way of a slot that
+-- moves, a reader finds out by itself within a second.
+--
+-- Needs    record
+-- Gives    wake(n): wakes so many readers, or as many as sleep; returns how many
+local function wake(n)
+  local tokens = math.min(n, numbers.sleepers, 64)
+  if tokens <= 0 then
+    return 0
+  end
+  changes.sleepers, numbers.sleepers = numbers.sleepers - tokens, numbers.sleepers - tokens
+  local list = {}
+  for i = 1, tokens do
+    list[i] = '1'
+  end
+  redis.pcall('LPUSH', prefix .. 'wake', unpack(list))
+  redis.pcall('LTRIM', prefix .. 'wake', 0, 63)
+  redis.pcall('PEXPIRE', prefix .. 'wake', 10000)
+  return tokens
+end

@@ -1,0 +1,184 @@
+// Package batch lets goroutines that make calls at the same time share them.
+//
+// # The problem
+//
+// A script call costs the server more than what most of them do in it, and a process has
+// many goroutines that each want a little.
+//
+// # The mechanism
+//
+// A request goes out at once while fewer than [Config].Calls are under way. Those that come
+// later wait, and go out together with the next call, in the order in which they came.
+//
+//	Do ──▶ waiting ──▶ a call, with others of its group ──▶ its own answer
+//	          │                      │
+//	          └─ context ends:       └─ context ends: the answer goes to Abandoned
+//	             it is never sent
+//
+// A call is bounded in count and in bytes. No context of a single caller ends it.
+package batch
+
+import (
+	"context"
+	"sync"
+)
+
+// Config says how requests are put together.
+type Config[In, Out any] struct {
+	// Call sends requests of one group and returns an answer for each, or one error for
+	// all. The context is not that of any caller.
+	Call func(ctx context.Context, requests []In) ([]Out, error)
+
+	// Calls is how many may be under way at once. Defaults to 4.
+	Calls int
+
+	// Size returns how many items and bytes a request has. Defaults to one item.
+	Size func(In) (items, bytes int)
+
+	// MaxItems and MaxBytes bound a call that has more than one request. Default to
+	// 1,000 and 1 MiB.
+	MaxItems, MaxBytes int
+
+	// Together reports whether a request can go in one call with others, which are one
+	// at least. Defaults to always.
+	Together func(others []In, request In) bool
+
+	// Abandoned is told of answers whose callers have gone. Defaults to nobody.
+	Abandoned func(ctx context.Context, request In, answer Out)
+}
+
+// Batcher puts requests together. It is safe for concurrent use.
+type Batcher[In, Out any] struct {
+	cfg Config[In, Out]
+
+	mu      sync.Mutex
+	waiting []*request[In, Out]
+	calls   int
+}
+
+// request is one caller's.
+type request[In, Out any] struct {
+	ctx  context.Context //nolint:containedctx // it travels with the call that it is part of
+	in   In
+	gone bool // its caller has left; guarded by the batcher's mu
+	done chan struct{}
+
+	// Written before done is closed.
+	out Out
+	err error
+}
+
+// New returns a batcher.
+func New[In, Out any](cfg Config[In, Out]) *Batcher[In, Out] {
+	if cfg.Calls == 0 {
+		cfg.Calls = 4
+	}
+	if cfg.Size == nil {
+		cfg.Size = func(In) (int, int) { return 1, 0 }
+	}
+	if cfg.MaxItems == 0 {
+		cfg.MaxItems = 1000
+	}
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 1 << 20
+	}
+	if cfg.Together == nil {
+		cfg.Together = func([]In, In) bool { return true }
+	}
+	if cfg.Abandoned == nil {
+		cfg.Abandoned = func(context.Context, In, Out) {}
+	}
+	return &Batcher[In, Out]{cfg: cfg}
+}
+
+// Do returns the answer to a request. When ctx ends it returns its cause at once: the
+// request is not sent, or its answer goes to [Config].Abandoned.
+func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
+	if ctx.Err() != nil {
+		return out, context.Cause(ctx)
+	}
+	r := &request[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
+	b.mu.Lock()
+	b.waiting = append(b.waiting, r)
+	if b.calls < b.cfg.Calls {
+		b.calls++
+		go b.serve()
+	}
+	b.mu.Unlock()
+	select {
+	case <-r.done:
+		return r.out, r.err
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	select {
+	case <-r.done: // it came at the same moment
+		return r.out, r.err
+	default:
+	}
+	r.gone = true
+	return out, context.Cause(ctx)
+}
+
+// serve makes calls until nobody waits for one.
+func (b *Batcher[In, Out]) serve() {
+	for {
+		b.mu.Lock()
+		turn := b.next()
+		if turn == nil {
+			b.calls--
+			b.mu.Unlock()
+			return
+		}
+		b.mu.Unlock()
+		b.call(turn)
+	}
+}
+
+// next takes the first of those that wait, and those that go with it. Call it with mu
+// held.
+func (b *Batcher[In, Out]) next() []*request[In, Out] {
+	var turn, rest []*request[In, Out]
+	var others []In
+	items, bytes := 0, 0
+	for _, r := range b.waiting {
+		if r.gone {
+			continue
+		}
+		n, size := b.cfg.Size(r.in)
+		if turn == nil || items+n <= b.cfg.MaxItems && bytes+size <= b.cfg.MaxBytes && b.cfg.Together(others, r.in) {
+			turn, others = append(turn, r), append(others, r.in)
+			items, bytes = items+n, bytes+size
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	b.waiting = rest
+	return turn
+}
+
+// call makes one call, and hands out its answers.
+func (b *Batcher[In, Out]) call(turn []*request[In, Out]) {
+	all := make([]In, len(turn))
+	for i, r := range turn {
+		all[i] = r.in
+	}
+	ctx := context.WithoutCancel(turn[0].ctx)
+	out, err := b.cfg.Call(ctx, all)
+	var left []int
+	b.mu.Lock()
+	for i, r := range turn {
+		if err == nil && r.gone {
+			left = append(left, i)
+		}
+		if r.err = err; err == nil {
+			r.out = out[i]
+		}
+		close(r.done)
+	}
+	b.mu.Unlock()
+	for _, i := range left {
+		b.cfg.Abandoned(ctx, turn[i].in, out[i])
+	}
+}
