@@ -71,7 +71,7 @@ type request[In, Out any] struct {
 // New returns a batcher.
 func New[In, Out any](cfg Config[In, Out]) *Batcher[In, Out] {
 	if cfg.Calls == 0 {
-		cfg.Calls = 4
+		cfg.Calls = 2
 	}
 	if cfg.Size == nil {
 		cfg.Size = func(In) (int, int) { return 1, 0 }
