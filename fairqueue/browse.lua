@@ -40,7 +40,7 @@ local score, rank = string.match(after, '^(%d+) (%d+)$')
 for i = 1, #members, 2 do
   local member = members[i]
   local id = place == 'backlog' and string.match(member, '\1.(%d+)') or place == 'delayed' and string.match(member, '\1.(%d+)') or
-    string.match(member, '^%d+')
+    place == 'flight' and string.sub(member, 2, 17) or member
   if member ~= '' and room > 0 then
     local body = redis.call('HGET', messages, id)
     for _, word in ipairs({member, members[i + 1], body, place == 'dead' and redis.call('HGET', prefix .. 'deaths', id)}) do

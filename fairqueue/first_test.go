@@ -30,6 +30,7 @@ func TestFirst(t *testing.T) {
 	s, err := q.Stats(ctx)
 	t.Logf("%+v %v", s, err)
 	ms, err := q.Read(ctx, ReadConfig{Max: 4})
+	t.Log(err)
 	for _, m := range ms {
 		t.Logf("%s %q %s %v %d", m.ID, m.Tenant, m.Body, m.Headers, m.Attempt)
 	}
