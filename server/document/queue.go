@@ -143,3 +143,9 @@ type Redriven struct {
 type Purged struct {
 	Purged int `json:"purged" doc:"How many of them were dead, and are gone." example:"1"`
 }
+
+// KeptDead is how many dead messages a queue keeps, and for how long.
+type KeptDead struct {
+	Max int   `json:"max" doc:"How many; 0 for all." example:"10000"`
+	Age int64 `json:"age_ms" doc:"For how long; 0 for ever." example:"2592000000"`
+}

@@ -100,3 +100,9 @@ func OfQueueStats(s fairqueue.Stats) QueueStats {
 type Paused struct {
 	Paused bool `json:"paused" doc:"Reading is switched off."`
 }
+
+// Weight is how many turns a tenant has for each one of others.
+type Weight struct {
+	Tenant Text    `json:"tenant" example:"\"acme\""`
+	Weight float64 `json:"weight" doc:"1 for as many as others." example:"2.5"`
+}
