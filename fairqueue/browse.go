@@ -100,7 +100,7 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 		return Page{}, err
 	}
 	flow := ""
-	if cfg.Tenant != "" && cfg.Place == Waiting && q.known().count == 0 {
+	if cfg.Tenant != "" && cfg.Place == Waiting {
 		flow = tenantFlow(cfg.Tenant)
 	}
 	page := Page{Messages: []Browsed{}}
