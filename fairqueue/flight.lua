@@ -79,6 +79,7 @@ local function put(member, attempts, since)
 end
 
 local function bury(id, member, attempts, reason)
+  redis.call('ZREM', deadlines, id)
   redis.call('ZADD', dead, now, id)
   redis.call('HSET', deaths, id, attempts .. ':' .. #member .. ':' .. member .. reason)
   local most, age = unpack(redis.call('HMGET', K, 'dead_most', 'dead_age'))
@@ -138,6 +139,9 @@ local function settle(receipt, verb, arg, limit)
   if verb == 'a' then
     if redis.call('HDEL', messages, id) == 0 then
       return 0 -- it was cancelled
+    end
+    if mortal then
+      redis.call('ZREM', deadlines, id)
     end
     count('acked', 1)
     return 1
