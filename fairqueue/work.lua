@@ -70,7 +70,7 @@ local function pick(most)
   local before, soonest = virtual, math.huge
   for i = 1, #turns, 2 do
     local flow, at = turns[i], tonumber(turns[i + 1])
-    if flow == '' or at > soonest then
+    if flow == '' or at >= soonest then
       break
     end
     local from, to = range(flow)
