@@ -79,6 +79,7 @@ local function put(member, attempts, since)
 end
 
 local function bury(id, member, attempts, reason)
+  redis.call('ZREM', deadlines, id)
   redis.call('ZADD', dead, now, id)
   redis.call('HSET', deaths, id, attempts .. ':' .. #member .. ':' .. member .. reason)
   local most, age = unpack(redis.call('HMGET', K, 'dead_most', 'dead_age'))

@@ -10,7 +10,7 @@
 -- slot that moves a key that is missing cannot be told from one that is elsewhere.
 --
 -- Needs    nothing
--- Touches  K, active, backlog, messages
+-- Touches  K, active, backlog, messages, weights
 -- Gives    exists: whether there is a queue
 --          now, micros: the server's clock in milliseconds and microseconds
 --          virtual: the virtual time

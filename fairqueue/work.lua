@@ -58,6 +58,10 @@ if #ARGV > 6 then
     redis.call('ZREM', flight, unpack(gone))
   end
   for _, receipt in ipairs(gone) do
+    local how = string.byte(receipt)
+    if how == 67 or how == 82 then -- C, R
+      redis.call('ZREM', prefix .. 'deadlines', string.sub(receipt, 2, 17))
+    end
     land(receipt, true)
   end
   if #ids > 0 then
@@ -101,7 +105,7 @@ local function pick(most)
   end
   for i = 1, #turns, 2 do
     local flow, at = turns[i], tonumber(turns[i + 1])
-    if flow == '' or at > soonest then
+    if flow == '' or at >= soonest then
       break
     end
     local from, to = range(flow)

@@ -1,0 +1,249 @@
+package fairqueue
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace/millrace"
+)
+
+// browse returns all pages of what there is to see.
+func browse(t *testing.T, q *Queue, cfg BrowseConfig) (all []Browsed, pages int) {
+	t.Helper()
+	for {
+		page, err := q.Browse(t.Context(), cfg)
+		if err != nil {
+			t.Fatalf("browse %+v: %v", cfg, err)
+		}
+		all = append(all, page.Messages...)
+		if pages++; page.Next == "" {
+			return all, pages
+		}
+		cfg.After = page.Next
+	}
+}
+
+func browseAll(t *testing.T, q *Queue, cfg BrowseConfig) []Browsed {
+	t.Helper()
+	all, _ := browse(t, q, cfg)
+	return all
+}
+
+// bodiesOf writes what was browsed as words, in alphabetical order.
+func bodiesOf(messages []Browsed) string {
+	words := make([]string, len(messages))
+	for i, m := range messages {
+		words[i] = string(m.Body)
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+// TestBrowse follows messages from place to place, and looking changes nothing.
+func TestBrowse(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cfg.Gzip = 1
+			q := open(t, cfg)
+			ctx := t.Context()
+			_, err := q.Browse(ctx, BrowseConfig{})
+			wantError(t, err, millrace.ErrNotFound)
+
+			body := strings.Repeat("hello ", 100)
+			id, err := q.Write(ctx, Draft{Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, Deadline: time.Hour, Priority: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			later, err := q.Write(ctx, Draft{Tenant: "a", Body: []byte("later"), Delay: time.Hour})
+			if err != nil {
+				t.Fatal(err)
+			}
+			look := func(place Place) Browsed {
+				t.Helper()
+				before := dump(t, q)
+				all := browseAll(t, q, BrowseConfig{Place: place})
+				if diff := cmp.Diff(before, dump(t, q)); diff != "" {
+					t.Fatalf("looking changed the queue (-before +after):\n%s", diff)
+				}
+				if len(all) != 1 {
+					t.Fatalf("%d messages are %s, want one", len(all), place)
+				}
+				return all[0]
+			}
+			got := look("")
+			stream, at := got.Stream, got.Written
+			if ago := stats(t, q).At.Sub(at); ago < -time.Millisecond || ago > time.Minute {
+				t.Errorf("written %v ago", ago)
+			}
+			if left := got.Deadline.Sub(at); left < time.Hour-time.Second || left > time.Hour {
+				t.Errorf("the deadline is %v after the write, want an hour", left)
+			}
+			waits := Browsed{Message: Message{
+				ID: id, Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, Stream: stream, Written: at,
+				Deadline: got.Deadline, Priority: 2,
+			}}
+			want(t, "waiting", got, waits, nil)
+
+			aside := look(Delayed)
+			want(t, "delayed", aside, Browsed{
+				Message: Message{ID: later, Tenant: "a", Body: []byte("later"), Stream: aside.Stream, Written: aside.Written},
+				Until:   aside.Until,
+			}, nil)
+			if left := aside.Until.Sub(aside.Written); left < time.Hour-time.Second || left > time.Hour {
+				t.Errorf("set aside for %v, want an hour", left)
+			}
+
+			want(t, "pause", nil, nil, q.Pause(ctx))
+			want(t, "waiting in a paused queue", look(Waiting), waits, nil)
+			want(t, "resume", nil, nil, q.Resume(ctx))
+
+			messages, err := q.Read(ctx, ReadConfig{Visibility: time.Minute})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := stats(t, q).At
+			flies := waits
+			flies.Attempt = 1
+			got = look(InFlight)
+			if left := got.Until.Sub(now); left < 30*time.Second || left > time.Minute {
+				t.Errorf("in flight for another %v, want a little less than a minute", left)
+			}
+			if since := now.Sub(got.Since); since < 0 || since > 30*time.Second {
+				t.Errorf("delivered %v ago", since)
+			}
+			flies.Until, flies.Since = got.Until, got.Since
+			want(t, "in flight", got, flies, nil)
+
+			want(t, "nack", nil, nil, q.Nack(ctx, messages[0].Receipt, NackConfig{}))
+			waits.Attempt = 1
+			want(t, "back", look(Waiting), waits, nil)
+		})
+	}
+}
+
+// TestBrowsePages: as many messages a page as were asked for, each message once.
+func TestBrowsePages(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	var wrote []string
+	for i := range 250 {
+		wrote = append(wrote, fmt.Sprintf("tenant%d:%03d", i%20, i))
+	}
+	write(t, q, strings.Join(wrote, " "))
+	for i := range wrote {
+		_, wrote[i], _ = strings.Cut(wrote[i], ":")
+	}
+	for most, wantPages := range map[int]int{0: 3, 1: 251, 99: 3, 125: 3, 249: 2, 251: 1, 1000: 1} {
+		all, pages := browse(t, q, BrowseConfig{Max: most})
+		want(t, fmt.Sprintf("messages in pages of %d", most), bodiesOf(all), strings.Join(wrote, " "), nil)
+		if pages > wantPages {
+			t.Errorf("%d pages of %d, want %d", pages, most, wantPages)
+		}
+	}
+	flying := read(t, q, 100)
+	all, pages := browse(t, q, BrowseConfig{Place: InFlight, Max: 30})
+	if len(all) != len(flying) || pages != 4 {
+		t.Errorf("%d messages in flight on %d pages, want 100 on 4", len(all), pages)
+	}
+	for _, m := range all {
+		if m.Consumed {
+			t.Errorf("%s was consumed", m.ID)
+		}
+	}
+}
+
+// TestBrowseATenant in a crowd, in which a call looks at 1,000 messages and no more.
+func TestBrowseATenant(t *testing.T) {
+	t.Parallel()
+	for name, cfg := range map[string]Config{"tenants": {}, "streams": {Streams: 1}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := open(t, cfg)
+			for n := range 3 {
+				drafts := make([]Draft, 1000)
+				for i := range drafts {
+					drafts[i] = Draft{Tenant: "flood", Delay: time.Duration(n%2) * time.Hour}
+				}
+				if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			write(t, q, "quiet:1 flood:x quiet:2 quiet2:no")
+			if _, err := q.Write(t.Context(), Draft{Tenant: "quiet", Body: []byte("3"), Delay: time.Hour}); err != nil {
+				t.Fatal(err)
+			}
+			for place, wanted := range map[Place]string{Waiting: "1 2", InFlight: "", Delayed: "3"} {
+				all, pages := browse(t, q, BrowseConfig{Place: place, Tenant: "quiet", Max: 1000})
+				want(t, fmt.Sprint("the quiet tenant's, ", place), bodiesOf(all), wanted, nil)
+				if place == Waiting && cfg.Streams == 0 && pages != 1 {
+					t.Errorf("%d pages for the two messages of a flow", pages)
+				}
+			}
+			want(t, "nobody's", len(browseAll(t, q, BrowseConfig{Tenant: "nobody"})), 0, nil)
+			for range 3 {
+				read(t, q, 1000)
+			}
+			all, pages := browse(t, q, BrowseConfig{Place: InFlight, Tenant: "quiet", Max: 1000})
+			want(t, "in flight", bodiesOf(all), "1 2", nil)
+			if pages > 4 {
+				t.Errorf("%d pages", pages)
+			}
+		})
+	}
+}
+
+// TestBrowseEndsBehindAMebibyte, and goes on from there.
+func TestBrowseEndsBehindAMebibyte(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for i := range 8 {
+		if _, err := q.Write(t.Context(), Draft{Tenant: fmt.Sprint(i), Body: make([]byte, 400_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all, pages := browse(t, q, BrowseConfig{})
+	if len(all) != 8 || pages < 3 {
+		t.Errorf("%d messages of 400 kB on %d pages", len(all), pages)
+	}
+	read(t, q, 1000)
+	read(t, q, 1000)
+	read(t, q, 1000)
+	all, pages = browse(t, q, BrowseConfig{Place: InFlight})
+	if len(all) != 8 || pages < 3 {
+		t.Errorf("%d messages of 400 kB in flight on %d pages", len(all), pages)
+	}
+}
+
+// TestBrowseWhatIsGarbled: a message whose body somebody changed or deleted past the
+// library does not hide the others, and says what is wrong.
+func TestBrowseWhatIsGarbled(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	ids := write(t, q, "a:first a:deleted a:foreign a:short a:headers a:gzip a:encoding a:last")
+	messages := baseKey(q.name) + ":messages"
+	stored, err := do(t, q.run.Client, "HGET", messages, ids[0]).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := strings.TrimSuffix(stored, "\x00first")
+	for i, text := range map[int]string{2: "x", 3: "::", 4: head + "\x01\x09{", 5: head + "\x02gzip", 6: head + "\x09x"} {
+		if err := do(t, q.run.Client, "HSET", messages, ids[i], text).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	do(t, q.run.Client, "HDEL", messages, ids[1])
+	all := browseAll(t, q, BrowseConfig{})
+	want(t, "messages", len(all), 8, nil)
+	for i, m := range all {
+		if garbled := i > 0 && i < 7; (m.Garbled != "") != garbled {
+			t.Errorf("message %d: garbled = %q", i, m.Garbled)
+		}
+	}
+}

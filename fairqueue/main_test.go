@@ -1,0 +1,20 @@
+package fairqueue
+
+import (
+	flags "flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) {
+	if spec := os.Getenv(workerEnv); spec != "" {
+		fmt.Fprintln(os.Stderr, beWorker(spec))
+		os.Exit(1)
+	}
+	// Each step of a model asks the server several times; -rapid.checks says otherwise.
+	_ = flags.Set("rapid.checks", "40")
+	redistest.Main(m)
+}
