@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -144,6 +145,9 @@ func dump(t *testing.T, q *Queue) map[string]string {
 		}
 		for _, name := range page.Elements {
 			text, err := do(t, q.run.Client, "DUMP", name).ToString()
+			if fields, isHash := do(t, q.run.Client, "HGETALL", name).AsStrMap(); isHash == nil {
+				text = fmt.Sprint(fields) // which sorts them
+			}
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -146,7 +146,8 @@ local function deliver(picked)
       local one = picked[at]
       local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
       if deadline and deadline <= now then
-        due, room = true, 0 -- whoever does what is due removes it
+        redis.call('ZADD', prefix .. 'deadlines', now, one.id) -- whoever does what is due removes it
+        due, room = true, 0
         break
       end
       at = at + 1
