@@ -109,8 +109,13 @@ func (c *consumer) run(ctx context.Context) error {
 		c.end()
 	})()
 
+	c.beat(work) // so that the first messages are shared as all
 	var heart, workers, pump sync.WaitGroup
-	heart.Go(func() { c.beat(work) })
+	heart.Go(func() {
+		for retry.Sleep(work, c.period()) {
+			c.beat(work)
+		}
+	})
 	for range c.cfg.Concurrency {
 		workers.Go(func() { c.serve(work, &workers) })
 	}
@@ -287,31 +292,28 @@ func (c *consumer) verdict(work context.Context, m Message, failed error) settle
 	return settled(m.receipt(), verb, max(0, delay), brief(reason))
 }
 
-// beat extends the messages in hand until work ends, says that the consumer is there, and
-// ends the contexts of those messages that are not its own any more.
+// period is how often beat is called.
+func (c *consumer) period() time.Duration { return min(c.cfg.Visibility/3, beatPeriod) }
+
+// beat extends the messages in hand, says that the consumer is there, and ends the contexts
+// of those messages that are not its own any more.
 func (c *consumer) beat(work context.Context) {
-	period := min(c.cfg.Visibility/3, beatPeriod)
-	for {
-		c.mu.Lock()
-		receipts := c.alive()
-		r := c.reader
-		r.busy = len(receipts)
-		c.mu.Unlock()
-		within, cancel := context.WithTimeout(work, period)
-		good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
-		cancel()
-		if err != nil && work.Err() == nil {
-			c.log.WarnContext(work, "messages in hand were not extended", "messages", len(receipts), "error", err)
-		}
-		c.mu.Lock()
-		for i, ok := range good {
-			if one := c.running[receipts[i]]; !ok && one != nil {
-				one.cancel(ErrCancelled)
-			}
-		}
-		c.mu.Unlock()
-		if !retry.Sleep(work, period) {
-			return
+	c.mu.Lock()
+	receipts := c.alive()
+	r := c.reader
+	r.busy = len(receipts)
+	c.mu.Unlock()
+	within, cancel := context.WithTimeout(work, c.period())
+	defer cancel()
+	good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
+	if err != nil && work.Err() == nil {
+		c.log.WarnContext(work, "messages in hand were not extended", "messages", len(receipts), "error", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, ok := range good {
+		if one := c.running[receipts[i]]; !ok && one != nil {
+			one.cancel(ErrCancelled)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (c *consumer) wanted(ctx context.Context) int {
 	if c.mean >= 0 && c.mean < fetchAhead {
 		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
-	return max(0, c.free+ahead-len(c.ready)-c.asked)
+	return max(0, min(chunk/2, c.free+ahead-len(c.ready)-c.asked))
 }
 
 // call makes one call.
