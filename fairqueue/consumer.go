@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
@@ -46,16 +45,19 @@ type consumer struct {
 	reader  reader
 	log     *slog.Logger
 	kicks   chan struct{} // something changed
+	beats   chan struct{} // it is time to say that it is there
 
 	mu       sync.Mutex
 	changed  *sync.Cond
 	ready    []fetched
 	running  map[receipt]*running
 	finished []finished
-	free     int // workers that wait
-	hung     int // handlers that were given up
-	calls    int // under way
-	asked    int // messages that those calls ask for
+	known    bool // it tried to say that it is there
+	fed      bool // it got messages
+	free     int  // workers that wait
+	hung     int  // handlers that were given up
+	calls    int  // under way
+	asked    int  // messages that those calls ask for
 	asleep   bool
 	dry      bool          // nothing was there when last asked
 	pause    time.Duration // until something is due, when last asked
@@ -92,6 +94,7 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		q: q, cfg: cfg, handler: handler, log: q.cfg.Logger.With("queue", q.name),
 		reader:  reader{id: rand.Text()[:16], name: cfg.Name, host: host, handlers: cfg.Concurrency},
 		kicks:   make(chan struct{}, 1),
+		beats:   make(chan struct{}, 1),
 		running: map[receipt]*running{}, mean: -1,
 	}
 	c.changed = sync.NewCond(&c.mu)
@@ -291,6 +294,8 @@ func (c *consumer) verdict(work context.Context, m Message, failed error) settle
 // ends the contexts of those messages that are not its own any more.
 func (c *consumer) beat(work context.Context) {
 	period := min(c.cfg.Visibility/3, beatPeriod)
+	next := time.NewTicker(period)
+	defer next.Stop()
 	for {
 		c.mu.Lock()
 		receipts := c.alive()
@@ -309,8 +314,13 @@ func (c *consumer) beat(work context.Context) {
 				one.cancel(ErrCancelled)
 			}
 		}
+		c.known = true
+		c.kick()
 		c.mu.Unlock()
-		if !retry.Sleep(work, period) {
+		select {
+		case <-next.C:
+		case <-c.beats:
+		case <-work.Done():
 			return
 		}
 	}
