@@ -197,7 +197,7 @@ end
 local function next_due()
   local soonest = math.huge
   for _, set in ipairs({delayed, flight}) do
-    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2] or math.huge))
+    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or math.huge)
   end
   return soonest < math.huge and math.max(0, soonest - now) or -1
 end
