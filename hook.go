@@ -38,7 +38,7 @@ type Handling struct {
 	Structure string        // the kind of structure: "ick"
 	Key       string        // its base key
 	Size      int           // how many members or messages the handler was given
-	Age       time.Duration // how long the oldest of them has waited; 0 when unknown
+	Age       time.Duration // how long the oldest of them has waited; negative when unknown
 
 	// Of a single message, where the structure has them; else zero.
 	Attempt int               // the number of this delivery, from 1 on

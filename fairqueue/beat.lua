@@ -28,7 +28,7 @@ local flight, readers = prefix .. 'flight', prefix .. 'readers'
 redis.call('HLEN', readers) -- what is something else ends the script here
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 for i = 7, #ARGV do
-  local good = redis.call('ZSCORE', flight, ARGV[i]) and redis.call('HEXISTS', messages, string.match(ARGV[i], '^%d+')) == 1
+  local good = redis.call('ZSCORE', flight, ARGV[i]) and redis.call('HEXISTS', messages, string.sub(ARGV[i], 2, 17)) == 1
   reply[#reply + 1] = good and 1 or 0
   if good then
     redis.call('ZADD', flight, 'XX', now + tonumber(ARGV[1]), ARGV[i])
@@ -49,7 +49,7 @@ if ARGV[2] ~= '' then
       capacity = capacity + (tonumber(handlers) or 0)
     end
   end
-  changes.capacity = capacity
+  n.capacity = capacity
   save()
 end
 return reply

@@ -100,7 +100,7 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 		return Page{}, err
 	}
 	flow := ""
-	if cfg.Tenant != "" && cfg.Place == Waiting && q.known().count == 0 {
+	if cfg.Tenant != "" && cfg.Place == Waiting {
 		flow = tenantFlow(cfg.Tenant)
 	}
 	page := Page{Messages: []Browsed{}}
@@ -148,14 +148,13 @@ func readBrowsed(place Place, now time.Time, text, score string, reply *script.R
 		}
 	}
 	if place == InFlight {
-		parts := strings.SplitN(text, ":", 6)
-		if len(parts) == 6 {
-			text = parts[5]
-			if ms, err := strconv.ParseInt(parts[3], 10, 64); err == nil {
+		if len(text) >= memberAt {
+			if ms, err := strconv.ParseInt(text[17:30], 10, 64); err == nil {
 				b.Since = time.UnixMilli(ms)
 			}
-			b.Consumed = strings.EqualFold(parts[2], "c")
+			b.Consumed = strings.EqualFold(text[:1], "c")
 		}
+		text = receipt(text).member()
 	}
 	m, err := readMember(text)
 	if err == nil {

@@ -7,7 +7,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  place: backlog, flight, delayed or dead
 -- ARGV[2]  max: how many to look at, at most 1,000
--- ARGV[3]  flow: of those that wait, only that flow's; '' for all
+-- ARGV[3]  flow: of those that wait in flows of tenants, only that tenant's; '' for all
 -- ARGV[4]  after: where the page before ended, '' for the beginning: a member of backlog, or
 --          for another place a score and a rank among those with that score, 'SCORE RANK'
 -- Reply    nil without a queue, else {the server's clock; where to go on or ''; member,
@@ -20,17 +20,17 @@ end
 local place, max, after = ARGV[1], tonumber(ARGV[2]), ARGV[4]
 local set, members, reply, room = prefix .. place, nil, {now, ''}, 1048576
 if place == 'backlog' then
-  local from, to = '(', '+'
-  if ARGV[3] ~= '' then
-    from, to = range(ARGV[3])
-  end
-  if after ~= '' or ARGV[3] == '' then
-    from = '(' .. after
-  end
   members = {}
-  for _, member in ipairs(redis.call('ZRANGEBYLEX', set, from, to, 'LIMIT', 0, max)) do
-    members[#members + 1] = member
-    members[#members + 1] = '0'
+  local function add(from, to)
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', set, from, to, 'LIMIT', 0, max - #members / 2)) do
+      members[#members + 1] = member
+      members[#members + 1] = '0'
+    end
+  end
+  add('(' .. after, ARGV[3] == '' and '+' or '(=') -- streams come before tenants
+  if ARGV[3] ~= '' then
+    local from, to = range(ARGV[3])
+    add(string.sub(after, 1, 1) == '=' and '(' .. after or from, to)
   end
 else
   local score, rank = string.match(after, '^(%d+) (%d+)$')
@@ -40,7 +40,7 @@ local score, rank = string.match(after, '^(%d+) (%d+)$')
 for i = 1, #members, 2 do
   local member = members[i]
   local id = place == 'backlog' and string.match(member, '\1.(%d+)') or place == 'delayed' and string.match(member, '\1.(%d+)') or
-    string.match(member, '^%d+')
+    place == 'flight' and string.sub(member, 2, 17) or member
   if member ~= '' and room > 0 then
     local body = redis.call('HGET', messages, id)
     for _, word in ipairs({member, members[i + 1], body, place == 'dead' and redis.call('HGET', prefix .. 'deaths', id)}) do

@@ -19,8 +19,8 @@ end
 -- A message that is set aside says how often it was delivered, which nobody else knows.
 local function set_aside(first, tail)
   local members = {}
-  for attempts = 0, math.min(100, tonumber(record.attempts or 5)) do
-    members[attempts + 1] = first .. ';' .. attempts .. tail
+  for made = 0, math.min(100, tonumber(attempts or 5)) do
+    members[made + 1] = first .. ';' .. made .. tail
   end
   for i, due in ipairs(redis.call('ZMSCORE', delayed, unpack(members))) do
     if due then
@@ -45,9 +45,11 @@ for i, id in ipairs(ARGV) do
       end
     end
     places[i] = member and 'w' or aside and 'd' or 'f'
+    n.cancelled = n.cancelled + (places[i] == 'f' and 1 or 0)
     remove(id)
     redis.call('ZREM', deadlines, id)
     count('cancelled', 1)
   end
 end
+save()
 return answer(table.concat(places))

@@ -152,73 +152,124 @@ func workTogether(others []workRequest, r workRequest) bool {
 	return true
 }
 
-// work makes one call for several requests. Slept says that it is for those who slept.
+// work serves several requests with one call, and with another one for what was not
+// handled. Slept says that it is for those who slept.
 func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept bool) ([]workAnswer, error) {
 	ctx, cancel := script.Within(ctx, callTimeout)
 	defer cancel()
-	limit := requests[0].q.cfg.MaxAttempts
-	how, most, visibility, sleeps := "r", 0, VisibilityDefault, false
-	settlements := 0
+	answers := make([]workAnswer, len(requests))
+	var acks []string
+	most, others := 0, 0
+	for i, r := range requests {
+		answers[i] = workAnswer{verdicts: make([]int64, len(r.settle)), pause: -1}
+		most += r.max
+		for _, s := range r.settle {
+			if s.verb == "a" {
+				acks = append(acks, string(s.receipt))
+			} else {
+				others++
+			}
+		}
+	}
+	if others > 0 {
+		if err := d.giveBack(ctx, requests, answers, others); err != nil {
+			return nil, err
+		}
+	}
+	if most == 0 && len(acks) == 0 {
+		return answers, nil
+	}
+	return answers, d.fetch(ctx, requests, answers, acks, most, slept)
+}
+
+// giveBack settles what was not handled.
+func (d *dispatcher) giveBack(ctx context.Context, requests []workRequest, answers []workAnswer, n int) error {
+	args := make([]string, 0, 1+3*n)
+	args = append(args, strconv.Itoa(requests[0].q.cfg.MaxAttempts))
 	for _, r := range requests {
-		settlements += len(r.settle)
+		for _, s := range r.settle {
+			if s.verb != "a" {
+				args = append(args, string(s.receipt), s.verb, s.arg)
+			}
+		}
+	}
+	reply, err := d.run.Run(ctx, "settle", baseKey(d.name), args...)
+	if err != nil {
+		return err
+	}
+	verdicts := reply.Text()
+	if err := reply.Err(); err != nil {
+		return err
+	}
+	return deal(requests, answers, verdicts, n, func(s settlement) bool { return s.verb != "a" })
+}
+
+// deal gives each settlement of some kind its verdict.
+func deal(requests []workRequest, answers []workAnswer, verdicts string, n int, some func(settlement) bool) error {
+	if len(verdicts) != n {
+		return fmt.Errorf("a script of fairqueue answered %d verdicts for %d receipts", len(verdicts), n)
+	}
+	at := 0
+	for i, r := range requests {
+		for j, s := range r.settle {
+			if some(s) {
+				answers[i].verdicts[j] = int64(verdicts[at] - '0')
+				at++
+			}
+		}
+	}
+	return nil
+}
+
+// fetch acknowledges what was handled and takes messages.
+func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers []workAnswer, acks []string, most int, slept bool) error {
+	q := requests[0].q
+	how, visibility, sleeps := "r", VisibilityDefault, false
+	for _, r := range requests {
 		if r.max > 0 {
-			most, visibility, sleeps = most+r.max, r.visibility, sleeps || r.sleeps
+			visibility, sleeps = r.visibility, sleeps || r.sleeps
 			if r.consume {
 				how = "c"
 			}
 		}
 	}
 	counted, counts := d.sleepers.begin(slept, sleeps)
-	args := make([]string, 0, 7+3*settlements)
-	args = append(args, how, strconv.Itoa(most), millis(visibility), strconv.Itoa(limit), flag(counted), flag(counts), rand.Text()[:8])
-	for _, r := range requests {
-		for _, s := range r.settle {
-			args = append(args, string(s.receipt), s.verb, s.arg)
-		}
-	}
-	reply, err := d.run.Run(ctx, "work", baseKey(d.name), args...)
-	if err != nil {
+	args := make([]string, 0, 6+len(acks))
+	args = append(args, how, strconv.Itoa(most), millis(visibility), flag(counted), flag(counts), rand.Text()[:8])
+	reply, err := d.run.Run(ctx, "work", baseKey(d.name), append(args, acks...)...)
+	if err != nil || reply.None() {
 		d.sleepers.end(counted, false)
-		return nil, err
+		return err
 	}
-	answers := make([]workAnswer, len(requests))
-	if reply.None() {
-		d.sleepers.end(counted, false)
-		for i, r := range requests {
-			answers[i] = workAnswer{verdicts: make([]int64, len(r.settle)), pause: -1}
-		}
-		return answers, nil
-	}
-	requests[0].q.entry.Touch()
-	now, state, pause, verdicts := reply.MilliTime(), reply.Text(), reply.Millis(), reply.Text()
+	q.entry.Touch()
+	now, paused, due, pause, verdicts := reply.MilliTime(), reply.Bool(), reply.Bool(), reply.Millis(), reply.Text()
 	var messages []Message
 	for reply.More() {
-		raw, stored := reply.Text(), reply.Text()
+		raw, stored := receipt(reply.Text()), reply.Text()
 		msg, err := delivered(raw, stored, now)
 		if err != nil {
-			requests[0].q.bury(receipt(raw), err)
+			q.bury(raw, err)
 			continue
 		}
 		messages = append(messages, msg)
 	}
-	d.sleepers.end(counted, counts && len(messages) == 0 && state != "2")
+	d.sleepers.end(counted, counts && len(messages) == 0 && !due)
 	if err := reply.Err(); err != nil {
-		return nil, err
+		return err
 	}
-	if len(verdicts) != settlements {
-		return nil, fmt.Errorf("the script fairqueue.work answered %d verdicts for %d receipts", len(verdicts), settlements)
+	if err := deal(requests, answers, verdicts, len(acks), func(s settlement) bool { return s.verb == "a" }); err != nil {
+		return err
 	}
-	for i, r := range requests {
-		a := workAnswer{paused: state == "1", again: state == "2", pause: pause}
-		a.verdicts = make([]int64, len(r.settle))
-		for j := range r.settle {
-			a.verdicts[j] = int64(verdicts[j] - '0')
+	if due {
+		if _, err := d.run.Run(ctx, "tend", baseKey(d.name), strconv.Itoa(q.cfg.MaxAttempts)); err != nil && len(messages) == 0 {
+			return err // who has messages is not kept from them: the next call tries again
 		}
-		verdicts = verdicts[len(r.settle):]
-		answers[i] = a
+	}
+	for i := range answers {
+		answers[i].paused, answers[i].again, answers[i].pause = paused, due && !paused && len(messages) == 0, pause
 	}
 	divide(requests, answers, messages)
-	return answers, nil
+	return nil
 }
 
 // divide deals messages out, one to each reader in turn.

@@ -1,17 +1,17 @@
 -- fragment flight: what becomes of messages that were delivered
 --
 -- A delivery is one member of flight, at the time at which it is visible again. It is the
--- receipt: 'ID:DELIVERY:HOW:SINCE:RANDOM:' and the message's member of backlog. HOW is c
--- for a reader that Consumes and r for others, C and R for a message with a deadline. So
--- a receipt that was settled, or whose message became visible again, is no member.
+-- receipt: HOW, c for a reader that Consumes and r for others, C and R for a message with a
+-- deadline; its id, 16 digits; since when, 13 digits; 8 random letters; which delivery it
+-- is, a colon, and the message's member of backlog. So a receipt that was settled, or whose
+-- message became visible again, is no member.
 --
 -- Needs    record, turns
 -- Touches  flight, delayed, deadlines, dead, deaths, dedupe, dedupes
--- Gives    settle(receipt, verb, arg, limit) -> 0 for a stale receipt, 1, or 2 if the
---          message is dead now
+-- Gives    give_back(receipt, failed, delay, limit, reason) -> 0 if the message was cancelled,
+--          2 if it is dead now, else 1: has it wait again, or die
 --          tend(limit, budget) -> whether more is due: brings back what is due and what
 --          was not settled in time, and removes what has expired, so many of each
---          next_due() -> milliseconds until something is due, -1 for never
 --          forget_names(n): forgets so many dedupe ids whose time is over
 --          remove(id): removes a message and its dedupe id; returns whether it was there
 --          header(body, id) -> deadline or nil, the beginning and the end of the message's
@@ -99,66 +99,31 @@ local function bury(id, member, attempts, reason)
   count('buried', 1)
 end
 
--- Returns the parts of a receipt if it is good, and takes it out of flight.
-local function land(receipt, took)
-  if redis.call('ZREM', flight, receipt) == 0 then
-    return nil
-  end
-  local id, attempt, how, since, member = string.match(receipt, '^(%d+):(%d+):(%a):(%d+):[^:]*:(.*)$')
-  if how == 'c' or how == 'C' then
-    finish(tenant_of(member), took and math.max(0, now - since))
-  end
-  return id, tonumber(attempt), member, how == 'C' or how == 'R'
-end
-
--- Has a message wait again, or die. Reports 0 for one that was cancelled.
-local function give_back(id, attempts, member, mortal, delay, limit, reason)
-  local body = redis.call(mortal and 'HGET' or 'HEXISTS', messages, id)
-  if not body or body == 0 then
+-- Has a message wait again, or die: 0 for one that was cancelled.
+local function give_back(receipt, failed, delay, limit, reason)
+  local id, delivery, member = string.match(receipt, '^.(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)' .. string.rep('.', 21) .. '(%d+):(.*)$')
+  local body = redis.call('HGET', messages, id)
+  local made = failed and tonumber(delivery) or delivery - 1
+  if not body then
+    n.cancelled = math.max(0, n.cancelled - 1)
     return 0
-  elseif attempts >= limit then
-    bury(id, member, attempts, reason)
+  elseif made >= limit then
+    bury(id, member, made, reason)
     return 2
   elseif delay > 0 then
-    redis.call('ZADD', delayed, now + delay, again(member, attempts))
+    redis.call('ZADD', delayed, now + delay, again(member, made))
   else
-    put(member, attempts, now)
+    put(member, made, now)
   end
-  if mortal then
+  local how = string.byte(receipt)
+  if how == 67 or how == 82 then -- C, R
     local deadline = header(body, id)
     redis.call('ZADD', deadlines, deadline, id)
   end
   return 1
 end
 
-local function settle(receipt, verb, arg, limit)
-  local id, attempt, member, mortal = land(receipt, verb ~= 'u')
-  if not id then
-    return 0
-  end
-  if verb == 'a' then
-    if redis.call('HDEL', messages, id) == 0 then
-      return 0 -- it was cancelled
-    end
-    if mortal then
-      redis.call('ZREM', deadlines, id)
-    end
-    count('acked', 1)
-    return 1
-  end
-  local delay, reason = string.match(arg, '^(%d+) (.*)$')
-  local done
-  if verb == 'u' then
-    done = give_back(id, attempt - 1, member, mortal, tonumber(delay), math.huge)
-  else
-    done = give_back(id, attempt, member, mortal, tonumber(delay), verb == 'd' and 0 or limit, reason)
-  end
-  if done > 0 then
-    count(verb == 'u' and 'returned' or 'nacked', 1)
-  end
-  return done
-end
-
+-- Does what is due, so many of each kind.
 local function tend(limit, budget)
   local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, budget)
   for i = 1, #due, 2 do
@@ -170,8 +135,9 @@ local function tend(limit, budget)
   end
   local late = redis.call('ZRANGEBYSCORE', flight, '-inf', now, 'LIMIT', 0, budget)
   for _, receipt in ipairs(late) do
-    local id, attempt, member, mortal = land(receipt, true)
-    give_back(id, attempt, member, mortal, 0, limit, 'its reader did not finish in time, ' .. attempt .. ' times')
+    redis.call('ZREM', flight, receipt)
+    land(receipt, true)
+    give_back(receipt, true, 0, limit, 'its reader did not finish in time')
     count('reclaimed', 1)
   end
   local over = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, budget)
@@ -189,15 +155,7 @@ local function tend(limit, budget)
     end
   end
   if redis.call('ZCARD', flight) <= 1 then
-    busy = 0
+    n.busy = 0
   end
   return #due == 2 * budget or #late == budget or #over == budget
-end
-
-local function next_due()
-  local soonest = math.huge
-  for _, set in ipairs({delayed, flight}) do
-    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', set, 0, 0, 'WITHSCORES')[2]) or math.huge)
-  end
-  return soonest < math.huge and math.max(0, soonest - now) or -1
 end

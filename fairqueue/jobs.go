@@ -23,7 +23,7 @@ func TendJob(client rueidis.Client) millrace.Job {
 		if err != nil {
 			return false, err
 		}
-		reply, err := q.call(ctx, "tend")
+		reply, err := q.call(ctx, "tend", "")
 		if err != nil {
 			return false, err
 		}

@@ -79,7 +79,7 @@ func TestLanesThatRestAreForgotten(t *testing.T) {
 		return n
 	}
 	for _, want := range []int64{1, 0} {
-		if _, err := q.call(t.Context(), "tend"); err != nil {
+		if _, err := q.call(t.Context(), "tend", ""); err != nil {
 			t.Fatal(err)
 		}
 		if n := answers(); n != want {
@@ -179,7 +179,7 @@ func TestDedupeIDsAreForgotten(t *testing.T) {
 	}
 	ack(t, q, read(t, q, 30)...)
 	passes(t, q.run.Client, 2*time.Millisecond)
-	_, err := q.call(t.Context(), "tend")
+	_, err := q.call(t.Context(), "tend", "")
 	want(t, "tend", nil, nil, err)
 	wantNothingLeft(t, q)
 }

@@ -248,7 +248,7 @@ func TestRedrivenMessageHasNoDeadline(t *testing.T) {
 	n, err := q.Redrive(t.Context(), id)
 	want(t, "redrive", n, 1, err)
 	passes(t, q.run.Client, 310*time.Millisecond)
-	_, err = q.call(t.Context(), "tend")
+	_, err = q.call(t.Context(), "tend", "")
 	want(t, "tend", nil, nil, err)
 	if got := read(t, q, 1); len(got) != 1 || !got[0].Deadline.IsZero() {
 		t.Errorf("read %+v, want the message without a deadline", got)

@@ -11,13 +11,13 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// receipt is one delivery, as scripts know it: 'ID:DELIVERY:HOW:SINCE:RANDOM:' and the
-// message's member of backlog. People and programs see it in base64.
+// receipt is one delivery, as scripts know it: HOW, the id, since when in 13 digits, 8
+// letters, which delivery it is, a colon, and the message's member of backlog. People and programs see it in base64.
 type receipt string
 
 func (r receipt) String() string { return base64.RawURLEncoding.EncodeToString([]byte(r)) }
 
-var receiptForm = regexp.MustCompile(`(?s)^(\d{16}):(\d{1,9}):[crCR]:(\d{1,16}):[A-Za-z0-9_-]*:([=#][^\x01]*)\x01(\d)(\d{16})(?:;(\d+)(?:;(\d+))?)?(=[^\x01]*)?$`)
+var receiptForm = regexp.MustCompile(`(?s)^[crCR](\d{16})(\d{13})[A-Za-z0-9]{8}\d{1,9}:([=#][^\x01]*)\x01\d\d{16}(?:;\d+(?:;\d+)?)?(?:=[^\x01]*)?$`)
 
 // readReceipt reads a receipt from its base64.
 func readReceipt(text string) (receipt, error) {
@@ -151,17 +151,26 @@ func readStored(stored string) (deadline time.Time, text string, err error) {
 	return deadline, parts[4][place+name:], nil
 }
 
-// delivered returns the message of a receipt and a stored body.
-func delivered(raw, stored string, at time.Time) (Message, error) {
-	parts := strings.SplitN(raw, ":", 6)
-	if len(parts) < 6 {
-		return Message{}, fmt.Errorf("no receipt: %.60q", raw)
+// member returns the message's member of backlog.
+func (r receipt) member() string {
+	if len(r) < memberAt {
+		return ""
 	}
-	m, err := readMember(parts[5])
+	_, member, _ := strings.Cut(string(r[memberAt:]), ":")
+	return member
+}
+
+// memberAt is where in a receipt the number of the delivery begins, with the member behind
+// it.
+const memberAt = 1 + 16 + 13 + 8
+
+// delivered returns the message of a receipt and a stored body.
+func delivered(r receipt, stored string, at time.Time) (Message, error) {
+	m, err := readMember(r.member())
 	if err != nil {
 		return Message{}, err
 	}
 	msg, err := m.message(stored, at)
-	msg.Receipt = receipt(raw).String()
+	msg.Receipt = r.String()
 	return msg, err
 }

@@ -14,57 +14,60 @@
 -- Gives    exists: whether there is a queue
 --          now, micros: the server's clock in milliseconds and microseconds
 --          virtual: the virtual time
---          record[field]: what is stored, a text or false
---          numbers[field]: the fields that scripts change, as numbers; save() stores
---          those of them that were set in changes
---          count(field, n): adds to a counter; not a script's first write
+--          n: the numbers that scripts change, by name; save() stores them
+--          last_tenant: whose message was written or delivered last
+--          attempts, paused, idle, streams: settings, as texts or false
+--          count(field, by): adds to a counter; not a script's first write
 --          flow_of(member), tenant_of(member): whose a message is
 --          range(flow): the two ends of a flow in backlog
---          tag(flow): what a turn of the flow costs, behind the virtual time
+--          tag(flow): when the flow's turn is that begins now
 --          activate(flow, at): gives a flow with a head its turn, at the virtual time at
 --          or one turn from now; a flow that has a turn keeps it
-local fields = {'version', 'virtual', 'last', 'paused', 'attempts', 'busy', 'capacity', 'sleepers', 'looked',
-  'tenant', 'tenant_at', 'others_at', 'idle_after', 'weights', 'streams'}
-local record, numbers, changes = {}, {}, {}
-for i, value in ipairs(redis.call('HMGET', K, unpack(fields))) do
-  record[fields[i]] = value
-  numbers[fields[i]] = tonumber(value or 0) or 0
-end
-local exists = record.version ~= false
-if exists and record.version ~= '2' then
-  return redis.error_reply('VERSION ' .. record.version)
+local found = redis.call('HMGET', K, 'version', 'numbers', 'tenant', 'attempts', 'paused', 'idle', 'streams', 'weights')
+local exists, last_tenant = found[1] ~= false, found[3]
+local attempts, paused, idle, streams, weights = found[4], found[5], found[6], found[7], found[8]
+if exists and found[1] ~= '2' then
+  return redis.error_reply('VERSION ' .. found[1])
 elseif not exists and redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1 then
   return redis.error_reply('BROKEN the version is missing')
 end
 local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
-local now, virtual = math.floor(micros / 1000), numbers.virtual
+local now = math.floor(micros / 1000)
+local n = {}
+do
+  local a, b, c, d, e, f, g, h, i, j, k, l = string.match(found[2] or '0 0 0 0 0 0 0 0 0 0 0 0',
+    '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  if not a then
+    return redis.error_reply('BROKEN the numbers are missing')
+  end
+  n = {
+    virtual = a + 0, last = b + 0, busy = c + 0, capacity = d + 0, sleepers = e + 0, looked = f + 0, tenant_at = g + 0,
+    others_at = h + 0, cancelled = i + 0, written = j + 0, delivered = k + 0, acked = l + 0,
+  }
+end
+local virtual = n.virtual
 
 local function whole(number)
   return string.format('%.0f', number)
 end
 
 local function save()
-  local words = {}
-  if virtual ~= numbers.virtual then
-    changes.virtual = virtual
-  end
-  if record.idle_after then
-    changes.touched = now
-  end
-  for field, value in pairs(changes) do
-    words[#words + 1] = field
-    words[#words + 1] = type(value) == 'number' and whole(value) or value
-  end
-  if #words > 0 then
-    redis.call('HSET', K, unpack(words))
+  local numbers = string.format('%.0f %.0f %d %d %d %.0f %.0f %.0f %d %.0f %.0f %.0f', virtual, n.last, n.busy, n.capacity,
+    n.sleepers, n.looked, n.tenant_at, n.others_at, n.cancelled, n.written, n.delivered, n.acked)
+  if idle then
+    redis.call('HSET', K, 'numbers', numbers, 'tenant', last_tenant or '', 'touched', whole(now))
+  elseif last_tenant ~= found[3] then
+    redis.call('HSET', K, 'numbers', numbers, 'tenant', last_tenant)
+  elseif numbers ~= found[2] then
+    redis.call('HSET', K, 'numbers', numbers)
   end
 end
 
-local function count(field, n)
-  if n ~= 0 then
-    redis.call('HINCRBY', K, field, n)
+local function count(field, by)
+  if by ~= 0 then
+    redis.call('HINCRBY', K, field, by)
   end
 end
 
@@ -73,11 +76,11 @@ local function flow_of(member)
 end
 
 local function tenant_of(member)
-  if string.sub(member, 1, 1) == '=' then
-    return flow_of(member)
+  local at = string.find(member, '\1', 1, true)
+  if string.byte(member) == 61 then -- =
+    return string.sub(member, 1, at - 1)
   end
-  local rest = string.find(member, '\1', 1, true) + 18
-  return string.sub(member, string.find(member, '=', rest, true))
+  return string.sub(member, string.find(member, '=', at + 18, true))
 end
 
 local function range(flow)
@@ -85,7 +88,7 @@ local function range(flow)
 end
 
 local function tag(flow)
-  local weight = record.weights and tonumber(redis.call('HGET', prefix .. 'weights', flow) or nil)
+  local weight = weights and tonumber(redis.call('HGET', prefix .. 'weights', flow) or nil)
   return virtual + (weight and math.ceil(1000 / weight) or 1000)
 end
 

@@ -114,11 +114,12 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		n, _ := strconv.ParseInt(record[field], 10, 64) // absent is 0
 		return n
 	}
+	numbers := readNumbers(record["numbers"])
 	flows := readStreams(record["streams"])
 	s.Streams, s.PerTenant = flows.count, flows.perTenant
-	s.Paused, s.Capacity = record["paused"] == "1", int(number("capacity"))
+	s.Paused, s.Capacity = record["paused"] == "1", int(numbers.capacity)
 	s.Counters = Counters{
-		Written: number("written"), Delivered: number("delivered"), Acked: number("acked"), Nacked: number("nacked"),
+		Written: numbers.written, Delivered: numbers.delivered, Acked: numbers.acked, Nacked: number("nacked"),
 		Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
@@ -133,6 +134,26 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	reply.Join(list)
 	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
 	return s, reply.Err()
+}
+
+// numbers are those of the record that scripts change at every call.
+type numbers struct{ capacity, written, delivered, acked int64 }
+
+func readNumbers(text string) (n numbers) {
+	for i, word := range strings.Fields(text) {
+		value, _ := strconv.ParseInt(word, 10, 64) // digits that scripts wrote
+		switch i {
+		case 3:
+			n.capacity = value
+		case 9:
+			n.written = value
+		case 10:
+			n.delivered = value
+		case 11:
+			n.acked = value
+		}
+	}
+	return n
 }
 
 // readers reads what readers say of themselves: when, handlers, busy, name, host.

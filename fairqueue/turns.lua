@@ -10,32 +10,52 @@
 -- Needs    record
 -- Touches  blocked, work
 -- Gives    seen(tenant): that something of the tenant was written or delivered
+--          know(tenants): reads the numbers of tenants in one call
 --          may_start(tenant): whether a handler may have another message of the tenant
 --          begin(tenant), finish(tenant, took): counts one in flight, or one less that
 --          took so many milliseconds, or nil if that says nothing
 --          recheck(tenant): gives flows their turn whose head may start again
 --          block(flow, tenant): takes a flow's turn away until its tenant may start
---          unblock(room, most): gives at most so many flows their turn, of those whose tenants
---          have fewer than room in flight, or of all without a room
+--          unblock(room, most): gives at most so many flows their turn, of those whose
+--          tenants have fewer than room in flight, or of all without a room
+--          land(receipt, took): counts a delivery down that has been taken out of flight
 --          book(): stores the tenants' numbers; once, at the end
 local blocked, work = prefix .. 'blocked', prefix .. 'work'
-local states, busy = {}, numbers.busy
+local states = {}
 
 local function seen(tenant)
-  if tenant ~= record.tenant then
-    changes.others_at, numbers.others_at = numbers.tenant_at, numbers.tenant_at
-    changes.tenant, record.tenant = tenant, tenant
+  if tenant ~= last_tenant then
+    n.others_at, last_tenant = n.tenant_at, tenant
   end
-  changes.tenant_at, numbers.tenant_at = now, now
+  n.tenant_at = now
 end
 
 -- The state of a tenant is how many are in flight, the mean time that they took, -1 if
 -- that is unknown, and the flows that it blocks, with \1 between them.
+local function read_state(text)
+  local flying, mean, flows = string.match(text or '', '^(%d+) (%-?%d+) (.*)$')
+  return {n = tonumber(flying or 0), mean = tonumber(mean or -1), flows = flows or ''}
+end
+
+local function know(tenants)
+  local unknown, listed = {}, {}
+  for _, tenant in ipairs(tenants) do
+    if not states[tenant] and not listed[tenant] then
+      listed[tenant] = true
+      unknown[#unknown + 1] = tenant
+    end
+  end
+  if #unknown > 0 then
+    for i, text in ipairs(redis.call('HMGET', work, unpack(unknown))) do
+      states[unknown[i]] = read_state(text)
+    end
+  end
+end
+
 local function state_of(tenant)
   local state = states[tenant]
   if not state then
-    local n, mean, flows = string.match(redis.call('HGET', work, tenant) or '0 -1 ', '^(%d+) (%-?%d+) (.*)$')
-    state = {n = tonumber(n), mean = tonumber(mean), flows = flows}
+    state = read_state(redis.call('HGET', work, tenant))
     states[tenant] = state
   end
   return state
@@ -43,26 +63,25 @@ end
 
 local function may_start(tenant)
   local state = state_of(tenant)
-  if state.n == 0 or state.n < numbers.capacity - busy or state.mean >= 0 and state.mean <= 20 then
+  if state.n == 0 or state.n < n.capacity - n.busy or state.mean >= 0 and state.mean <= 20 then
     return true
   end
-  local others = tenant == record.tenant and numbers.others_at or numbers.tenant_at
-  return others < now - 60000
+  return (tenant == last_tenant and n.others_at or n.tenant_at) < now - 60000
 end
 
 local function begin(tenant)
   local state = state_of(tenant)
-  state.n, state.changed, busy = state.n + 1, true, busy + 1
+  state.n, state.changed, n.busy = state.n + 1, true, n.busy + 1
 end
 
 local function release(flow)
   redis.call('ZREM', blocked, flow)
-  if redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', 0, 1)[1] then
+  local from, to = range(flow)
+  if redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 1)[1] then
     activate(flow, virtual)
   end
 end
 
--- Gives the flows that a tenant blocks their turn, or notes how many it has in flight.
 local function recheck(tenant)
   local state = state_of(tenant)
   local flows = state.flows
@@ -83,7 +102,7 @@ end
 
 local function finish(tenant, took)
   local state = state_of(tenant)
-  state.n, state.changed, busy = math.max(0, state.n - 1), true, math.max(0, busy - 1)
+  state.n, state.changed, n.busy = math.max(0, state.n - 1), true, math.max(0, n.busy - 1)
   if took then
     state.mean = state.mean < 0 and took or math.floor((3 * state.mean + took) / 4)
   end
@@ -106,14 +125,28 @@ local function unblock(room, most)
 end
 
 local function book()
+  local keep, forget = {}, {}
   for tenant, state in pairs(states) do
     if state.changed and state.n == 0 then
-      redis.call('HDEL', work, tenant)
+      forget[#forget + 1] = tenant
     elseif state.changed then
-      redis.call('HSET', work, tenant, state.n .. ' ' .. state.mean .. ' ' .. state.flows)
+      keep[#keep + 1] = tenant
+      keep[#keep + 1] = state.n .. ' ' .. state.mean .. ' ' .. state.flows
     end
   end
-  if busy ~= numbers.busy then
-    changes.busy = busy
+  if #keep > 0 then
+    redis.call('HSET', work, unpack(keep))
+  end
+  if #forget > 0 then
+    redis.call('HDEL', work, unpack(forget))
+  end
+end
+
+-- Counts a delivery down that has been taken out of flight.
+local function land(receipt, took)
+  local how = string.byte(receipt)
+  if how == 99 or how == 67 then -- c, C
+    local member = string.sub(receipt, string.find(receipt, ':', 39, true) + 1)
+    finish(tenant_of(member), took and math.max(0, now - string.sub(receipt, 18, 30)))
   end
 end

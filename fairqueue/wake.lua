@@ -6,13 +6,13 @@
 -- moves, a reader finds out by itself within a second.
 --
 -- Needs    record
--- Gives    wake(n): wakes so many readers, or as many as sleep; returns how many
-local function wake(n)
-  local tokens = math.min(n, numbers.sleepers, 64)
+-- Gives    wake(most): wakes so many readers, or as many as sleep; returns how many
+local function wake(most)
+  local tokens = math.min(most, n.sleepers, 64)
   if tokens <= 0 then
     return 0
   end
-  changes.sleepers, numbers.sleepers = numbers.sleepers - tokens, numbers.sleepers - tokens
+  n.sleepers = n.sleepers - tokens
   local list = {}
   for i = 1, tokens do
     list[i] = '1'

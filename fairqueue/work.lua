@@ -1,73 +1,108 @@
--- fairqueue.work(K) how max visibility limit slept sleep random {receipt verb arg} ... -> {...}
+-- fairqueue.work(K) how max visibility slept sleep random [receipt ...] -> {...}
 --
--- Settles deliveries, and then takes messages: the head of the flow whose turn it is, and
--- so on. What is due is looked for at most every 100 ms.
+-- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is,
+-- and so on. It does not do what is due, but says at most every 100 ms that something is.
 --
--- Needs    record, turns, flight, wake, lane
+-- Needs    record, turns, wake, lane
+-- Touches  flight, delayed, deadlines
 -- KEYS[1]  K
 -- ARGV[1]  how: 'c' to take messages for handlers of Consume, 'r' for others
 -- ARGV[2]  max: how many messages, at most 1,000; fewer if they are more than 1 MiB
 -- ARGV[3]  visibility: after how many milliseconds they come again
--- ARGV[4]  limit: after so many deliveries a message is dead; 0 for what is stored
--- ARGV[5]  slept: '1' from a reader that slept and was not woken by a token
--- ARGV[6]  sleep: '1' from a reader that sleeps if nothing is there
--- ARGV[7]  random: letters for the receipts
--- ARGV     for each delivery to settle, at most 1,000: its receipt; 'a' if it was handled,
---          'n' if it failed, 'd' if the message is to die, 'u' if nobody was there; '' or
---          the delay in milliseconds, a space and the reason
--- Reply    nil without a queue, else {the server's clock; '1' if reading is off, '2' if
---          the caller is to come again at once, else '0'; milliseconds until something is
---          due, or -1; a digit for each settlement: 0 for a stale receipt, 2 for a message
---          that is dead, else 1; then receipt, body ...}
+-- ARGV[4]  slept: '1' from a reader that slept and was not woken by a token
+-- ARGV[5]  sleep: '1' from a reader that sleeps if nothing is there
+-- ARGV[6]  random: eight letters for the receipts
+-- ARGV     receipts of what was handled, at most 1,000
+-- Reply    nil without a queue, else {the server's clock; '1' if reading is off, else '0';
+--          '1' if something is due; milliseconds until something is due, or -1; a digit
+--          for each receipt: 0 for a stale one, else 1; then receipt, body ...}
 -- Cost     O(log N) a message
 -- Repeat   harmless: the lane knows the answer; what is not in flight any more is left out
 if not exists then
   return false
 end
+local flight, verdicts = prefix .. 'flight', {}
 if answered then
-  local known, at = string.match(answered, '^(%d*) ()')
-  local reply = {now, '0', 0, known}
-  while at <= #answered do
-    local size, from = string.match(answered, '^(%d+):()', at)
-    local receipt = string.sub(answered, from, from + size - 1)
-    local body = redis.call('ZSCORE', flight, receipt) and redis.call('HGET', messages, string.match(receipt, '^%d+'))
+  local known, receipts = string.match(answered, '^(%d*) (.*)$')
+  local reply = {now, '0', '0', 0, known}
+  for receipt in string.gmatch(receipts == '' and '' or receipts .. '\1\1', '(.-)\1\1') do
+    local body = redis.call('ZSCORE', flight, receipt) and redis.call('HGET', messages, string.sub(receipt, 2, 17))
     if body then
       reply[#reply + 1] = receipt
       reply[#reply + 1] = body
     end
-    at = from + size
   end
-  reply[2] = #reply > 4 and '0' or '2'
+  reply[3] = (#reply > 5 or receipts == '') and '0' or '1'
   return reply
 end
-redis.call('ZCARD', backlog) -- what is something else ends the script here
-redis.call('ZCARD', active)
-redis.call('HLEN', messages)
-redis.call('ZCARD', flight)
-
+redis.call('HLEN', messages) -- what is something else ends the script here
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
-local consumes, max = ARGV[1] == 'c' and numbers.capacity > 0, tonumber(ARGV[2])
-local limit = tonumber(ARGV[4])
-limit = limit > 0 and limit or tonumber(record.attempts or 5)
-local verdicts = {}
-for arg = 8, #ARGV, 3 do
-  verdicts[#verdicts + 1] = settle(ARGV[arg], ARGV[arg + 1], ARGV[arg + 2], limit)
+local consumes, max = ARGV[1] == 'c' and n.capacity > 0, tonumber(ARGV[2])
+
+if #ARGV > 6 then
+  local gone, ids, receipts = {}, {}, {unpack(ARGV, 7)}
+  for i, visible in ipairs(redis.call('ZMSCORE', flight, unpack(receipts))) do
+    local receipt = receipts[i]
+    local id = string.sub(receipt, 2, 17)
+    verdicts[i] = 0
+    if visible and not gone[receipt] then
+      gone[#gone + 1], gone[receipt] = receipt, true
+      if n.cancelled > 0 and redis.call('HEXISTS', messages, id) == 0 then
+        n.cancelled = n.cancelled - 1
+      else
+        ids[#ids + 1], verdicts[i] = id, 1
+      end
+    end
+  end
+  if #gone > 0 then
+    redis.call('ZREM', flight, unpack(gone))
+  end
+  for _, receipt in ipairs(gone) do
+    local how = string.byte(receipt)
+    if how == 67 or how == 82 then -- C, R
+      redis.call('ZREM', prefix .. 'deadlines', string.sub(receipt, 2, 17))
+    end
+    land(receipt, true)
+  end
+  if #ids > 0 then
+    n.acked = n.acked + redis.call('HDEL', messages, unpack(ids))
+  end
+end
+verdicts = table.concat(verdicts)
+
+-- How long it is until something is due in these sets, at least 0, or -1.
+local function next_due(...)
+  local soonest = math.huge
+  for _, set in ipairs({...}) do
+    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', prefix .. set, 0, 0, 'WITHSCORES')[2]) or math.huge)
+  end
+  return soonest < math.huge and math.max(0, soonest - now) or -1
 end
 
-local state = record.paused and '1' or '0'
-if now - numbers.looked >= 100 or now < numbers.looked then
-  changes.looked = tend(limit, 100) and 0 or now
+local due = false
+if now - n.looked >= 100 or now < n.looked then
+  n.looked = now
+  due = next_due('delayed', 'flight', 'deadlines') == 0
 end
-if ARGV[5] == '1' and numbers.sleepers > 0 then
-  changes.sleepers, numbers.sleepers = numbers.sleepers - 1, numbers.sleepers - 1
+if ARGV[4] == '1' and n.sleepers > 0 then
+  n.sleepers = n.sleepers - 1
 end
 
-local reply, receipts, spent, room, largest = {now, state, -1, table.concat(verdicts)}, {}, 0, 1048576, 131072
+local reply, receipts, lost, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 1048576, 131072
+local kind, mortal = consumes and 'c' or 'r', consumes and 'C' or 'R'
+local stamp = string.format('%013.0f', now) .. ARGV[6]
 
 -- The heads of the flows whose turn it is, one of each.
 local function pick(most)
   local turns, picked, progress = redis.call('ZRANGE', active, 0, most - 1, 'WITHSCORES'), {}, false
   local before, soonest = virtual, math.huge
+  if consumes and #turns > 2 and string.byte(turns[1]) == 61 then
+    local tenants = {}
+    for i = 1, #turns, 2 do
+      tenants[#tenants + 1] = turns[i]
+    end
+    know(tenants)
+  end
   for i = 1, #turns, 2 do
     local flow, at = turns[i], tonumber(turns[i + 1])
     if flow == '' or at >= soonest then
@@ -75,7 +110,7 @@ local function pick(most)
     end
     local from, to = range(flow)
     local heads = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 2)
-    local tenant = heads[1] and tenant_of(heads[1])
+    local tenant = heads[1] and (string.byte(flow) == 61 and flow or tenant_of(heads[1])) -- =
     if not tenant then
       redis.call('ZREM', active, flow) -- its messages were cancelled
       progress = true
@@ -107,33 +142,30 @@ local function deliver(picked)
     for i = at, math.min(#picked, at + math.max(0, math.floor(room / largest) - 1)) do
       ids[#ids + 1] = picked[i].id
     end
-    for i, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
-      local one = picked[at + i - 1]
-      local deadline = body and string.match(body, '^(%d*):')
+    for _, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
+      local one = picked[at]
+      local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
+      if deadline and deadline <= now then
+        due, room = true, 0 -- whoever does what is due removes it
+        break
+      end
+      at = at + 1
       gone[#gone + 1] = one.member
-      if not body or deadline ~= '' and tonumber(deadline) <= now then
-        if body then
-          remove(one.id)
-          count('expired', 1)
-        else
-          count('lost', 1)
-        end
-        spent, idle[one.flow] = spent + 1, nil
+      if not body then
+        lost = lost + 1
         if consumes then
           finish(one.tenant)
         end
       else
-        local kind = consumes and 'c' or 'r'
-        local attempts = tonumber(string.match(one.member, '^;(%d+);', #one.flow + 19) or 0)
-        local receipt = one.id .. ':' .. attempts + 1 .. ':' .. (deadline ~= '' and string.upper(kind) or kind) .. ':' ..
-          whole(now) .. ':' .. ARGV[7] .. ':' .. one.member
-        flying[#flying + 1] = now + tonumber(ARGV[3])
+        local made = #one.member > #one.flow + 18 and tonumber(string.match(one.member, '^;(%d+)', #one.flow + 19) or 0) or 0
+        local receipt = (deadline and mortal or kind) .. one.id .. stamp .. made + 1 .. ':' .. one.member
+        flying[#flying + 1] = now + ARGV[3]
         flying[#flying + 1] = receipt
-        receipts[#receipts + 1] = #receipt .. ':' .. receipt
+        receipts[#receipts + 1] = receipt
         reply[#reply + 1] = receipt
         reply[#reply + 1] = body
         virtual, room = math.max(virtual, one.virtual), room - #body
-        largest = #reply == 6 and math.max(64, #body) or math.max(largest, #body)
+        largest = #receipts == 1 and math.max(64, #body) or math.max(largest, #body)
         if one.next_at then
           turns[#turns + 1] = one.next_at
           turns[#turns + 1] = one.flow
@@ -143,18 +175,17 @@ local function deliver(picked)
         seen(one.tenant)
       end
     end
-    at = at + #ids
   end
   for i = at, #picked do
     if consumes then
       finish(picked[i].tenant)
     end
   end
-  if #gone > 0 then
-    redis.call('ZREM', backlog, unpack(gone))
-  end
   if #flying > 0 then
     redis.call('ZADD', flight, unpack(flying))
+  end
+  if #gone > 0 then
+    redis.call('ZREM', backlog, unpack(gone))
   end
   if #turns > 0 then
     redis.call('ZADD', active, unpack(turns))
@@ -164,32 +195,33 @@ local function deliver(picked)
   end
 end
 
-if max > 0 and not record.paused then
+if max > 0 and not paused then
   if redis.call('ZCARD', blocked) > 1 then
-    unblock(consumes and numbers.capacity - busy, max + 10)
-    if consumes and record.tenant then
-      recheck(record.tenant)
+    unblock(consumes and n.capacity - n.busy, max + 10)
+    if consumes and last_tenant then
+      recheck(last_tenant)
     end
   end
   local progress = true
-  while progress and #receipts < max and spent < 1000 and room > 0 do
-    local before, picked = #receipts + spent, nil
+  while progress and #receipts < max and lost < 1000 and room > 0 do
+    local before, picked = #receipts + lost, nil
     picked, progress = pick(max - #receipts)
     deliver(picked)
-    progress = progress or #receipts + spent > before
+    progress = progress or #receipts + lost > before
   end
-  count('delivered', #receipts)
-  if #receipts == 0 and (spent >= 1000 or changes.looked == 0) then
-    reply[2] = '2'
-  elseif #receipts == 0 then
-    reply[3] = next_due()
+  n.delivered = n.delivered + #receipts
+  count('lost', lost)
+  if #receipts == 0 then
+    reply[4] = next_due('delayed', 'flight')
   end
 end
-if ARGV[6] == '1' and #receipts == 0 and reply[2] ~= '2' then
-  changes.sleepers, numbers.sleepers = numbers.sleepers + 1, numbers.sleepers + 1
+if ARGV[5] == '1' and #receipts == 0 and not due then
+  n.sleepers = n.sleepers + 1
 end
-wake(returned)
+if due then
+  reply[3], n.looked = '1', 0
+end
 book()
 save()
-answer(table.concat(verdicts) .. ' ' .. table.concat(receipts))
+answer(verdicts .. ' ' .. table.concat(receipts, '\1\1'))
 return reply

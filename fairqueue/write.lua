@@ -25,15 +25,14 @@
 -- Repeat   harmless: the lane knows the answer
 if answered then
   return {0, answered}
-elseif exists and (record.streams or '') ~= ARGV[4] then
-  return {1, record.streams or ''}
+elseif exists and (streams or '') ~= ARGV[4] then
+  return {1, streams or ''}
 end
 
 -- What is something else ends the script here, before the first write.
-redis.call('HLEN', messages)
 redis.call('ZCARD', backlog)
 redis.call('ZCARD', active)
-redis.call('ZCARD', blocked)
+local some_blocked = redis.call('ZCARD', blocked) > 1
 
 -- Where the fewest wait, with those that this call adds.
 local added = {}
@@ -55,13 +54,16 @@ local function written_before(name)
   return tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, bodies, ready, aside, dying, names, flows = {}, {}, {}, {}, {}, {}, {}
-local last = numbers.last
+local ids, bodies, ready, turns, aside, dying, names, flows = {}, {}, {}, {}, {}, {}, {}, {}
+local last = n.last
 for arg = 5, #ARGV, 3 do
-  local list, tenant = string.match(ARGV[arg], '^([#%d,]*)(=.*)$')
-  local priority, delay, ttl, name = string.sub(ARGV[arg + 1], 1, 1), 0, 0, ''
-  if #ARGV[arg + 1] > 1 then
-    delay, ttl, name = string.match(ARGV[arg + 1], '^. (%d+) (%d+) (.*)$')
+  local list, tenant = '', ARGV[arg]
+  if string.byte(tenant) ~= 61 then -- =
+    list, tenant = string.match(tenant, '^([#%d,]*)(=.*)$')
+  end
+  local priority, delay, ttl, name = ARGV[arg + 1], 0, 0, ''
+  if #priority > 1 then
+    priority, delay, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
   end
   local before = name ~= '' and (names[name] or written_before(name))
@@ -83,6 +85,10 @@ for arg = 5, #ARGV, 3 do
     else
       ready[#ready + 1] = 0
       ready[#ready + 1] = member .. tail
+      if not flows[flow] and not (some_blocked and redis.call('ZSCORE', blocked, flow)) then
+        turns[#turns + 1] = tag(flow)
+        turns[#turns + 1] = flow
+      end
       flows[flow] = true
     end
     if ttl > 0 then
@@ -113,11 +119,8 @@ end
 if #ready > 0 then
   redis.call('ZADD', backlog, unpack(ready))
 end
-local some_blocked = redis.call('ZCARD', blocked) > 1
-for flow in pairs(flows) do
-  if not (some_blocked and redis.call('ZSCORE', blocked, flow)) then
-    activate(flow)
-  end
+if #turns > 0 then
+  redis.call('ZADD', active, 'NX', unpack(turns))
 end
 local sooner = false
 if #aside > 0 then
@@ -134,17 +137,17 @@ for name, id in pairs(names) do
   redis.call('HSET', dedupe, name, id)
   redis.call('ZADD', dedupes, now + tonumber(ARGV[2]), name)
 end
-forget_names(10)
-if last ~= numbers.last then
-  changes.last = last
+if next(names) then
+  forget_names(10)
 end
-if ARGV[1] ~= '0' and ARGV[1] ~= record.attempts then
-  changes.attempts = ARGV[1]
+n.last, n.written = last, n.written + #bodies / 2
+if ARGV[1] ~= '0' and ARGV[1] ~= attempts then
+  redis.call('HSET', K, 'attempts', ARGV[1])
 end
-if ARGV[3] ~= '0' and ARGV[3] ~= record.idle_after then
-  changes.idle_after, record.idle_after = ARGV[3], ARGV[3]
+if ARGV[3] ~= '0' and ARGV[3] ~= idle then
+  redis.call('HSET', K, 'idle', ARGV[3])
+  idle = ARGV[3]
 end
 wake(math.max(#ready / 2, sooner and 1 or 0))
 save()
-count('written', #bodies / 2)
 return {0, answer(table.concat(ids, ' '))}

@@ -228,7 +228,7 @@ func (f *flight) observed(ctx context.Context) (payload []byte, err error) {
 	for _, hook := range f.cache.cfg.Hooks {
 		if observer, ok := hook.(millrace.HandleHook); ok {
 			var done func(error)
-			if ctx, done = observer.OnHandle(ctx, millrace.Handling{Structure: "fetch", Key: f.cache.name, Size: 1}); done != nil {
+			if ctx, done = observer.OnHandle(ctx, millrace.Handling{Structure: "fetch", Key: f.cache.name, Size: 1, Age: -1}); done != nil {
 				defer func() { done(err) }()
 			}
 		}

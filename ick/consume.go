@@ -181,8 +181,9 @@ func (c *consumer) step(ctx, work context.Context) (bool, error) {
 }
 
 func (c *consumer) handle(ctx context.Context, r Reservation) error {
-	handling := millrace.Handling{
-		Structure: "ick", Key: c.ick.name, Size: len(r.Entries), Age: c.ick.age(r.Entries[0].Score, r.At),
+	handling := millrace.Handling{Structure: "ick", Key: c.ick.name, Size: len(r.Entries), Age: -1}
+	if age, known := c.ick.age(r.Entries[0].Score, r.At); known {
+		handling.Age = age
 	}
 	err := c.observed(ctx, handling, func(ctx context.Context) error { return c.handler(ctx, r.Entries) })
 	failed := failures(err, r.Entries)
@@ -250,12 +251,12 @@ func (c *consumer) finish(ctx context.Context) {
 	}
 }
 
-// age is how long a mark has waited; 0 when its score does not tell.
-func (k *Ick) age(score float64, now time.Time) time.Duration {
+// age is how long a mark has waited, if its score tells.
+func (k *Ick) age(score float64, now time.Time) (age time.Duration, known bool) {
 	if k.cfg.Opaque || math.IsInf(score, 0) {
-		return 0
+		return 0, false
 	}
 	const most = float64(math.MaxInt64 / time.Second)
 	seconds := min(float64(now.UnixMicro())/1e6-score, most)
-	return max(0, time.Duration(seconds*float64(time.Second)))
+	return max(0, time.Duration(seconds*float64(time.Second))), true
 }

@@ -95,7 +95,7 @@ func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err erro
 	s.Counters = readCounters(r.Texts(), s.Pset.Size)
 	s.Total = s.Pset.Size + s.Cset.Size
 	if s.Range = s.Pset.Range.union(s.Cset.Range); s.Range != nil {
-		s.OldestAge = k.age(s.Range.Oldest, s.At)
+		s.OldestAge, _ = k.age(s.Range.Oldest, s.At)
 	}
 	return s, both, r.Err()
 }

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace"
@@ -52,9 +54,29 @@ var queueFigures = []figure[fairqueue.Stats]{
 		value: func(s fairqueue.Stats) float64 { return s.OldestAge.Seconds() },
 	},
 	{
-		name: "streams", kind: prometheus.GaugeValue,
-		help:  "Streams that writers use.",
-		value: func(s fairqueue.Stats) float64 { return float64(s.StreamCount) },
+		name: "flows", kind: prometheus.GaugeValue,
+		help:  "Flows in which messages wait: tenants, or streams.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.FlowCount) },
+	},
+	{
+		name: "held_flows", kind: prometheus.GaugeValue,
+		help:  "Flows whose next message waits for their own handlers, which have their share of all; at most 1,024.",
+		value: func(s fairqueue.Stats) float64 { return float64(heldFlows(s)) },
+	},
+	{
+		name: "readers", kind: prometheus.GaugeValue,
+		help:  "Programs that consume and were heard of in the last 15 seconds.",
+		value: overReaders(func(fairqueue.ReaderStats) int { return 1 }),
+	},
+	{
+		name: "capacity", kind: prometheus.GaugeValue,
+		help:  "Handlers that those programs run at once, all together.",
+		value: overReaders(func(r fairqueue.ReaderStats) int { return r.Concurrency }),
+	},
+	{
+		name: "busy_handlers", kind: prometheus.GaugeValue,
+		help:  "Handlers of those programs that work, as they last said.",
+		value: overReaders(func(r fairqueue.ReaderStats) int { return r.InFlight }),
 	},
 	{
 		name: "paused", kind: prometheus.GaugeValue,
@@ -121,4 +143,40 @@ var queueFigures = []figure[fairqueue.Stats]{
 		help:  "Dead messages that were forgotten.",
 		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Purged) },
 	},
+	{
+		name: "dropped_total", kind: prometheus.CounterValue,
+		help:  "Dead messages that were dropped because there were too many, or for their age.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Dropped) },
+	},
+	{
+		name: "lost_total", kind: prometheus.CounterValue,
+		help:  "Messages whose body somebody deleted past the library.",
+		value: func(s fairqueue.Stats) float64 { return float64(s.Counters.Lost) },
+	},
+}
+
+func heldFlows(s fairqueue.Stats) (n int) {
+	for _, f := range s.Flows {
+		if f.Held {
+			n++
+		}
+	}
+	return n
+}
+
+// readerLife is for how long a reader counts that is not heard of. The queue forgets it
+// then, too, but only when another one is heard of.
+const readerLife = 15 * time.Second
+
+// overReaders adds something up over the readers that are alive.
+func overReaders(of func(fairqueue.ReaderStats) int) func(fairqueue.Stats) float64 {
+	return func(s fairqueue.Stats) float64 {
+		sum := 0
+		for _, r := range s.Readers {
+			if s.At.Sub(r.LastSeen) <= readerLife {
+				sum += of(r)
+			}
+		}
+		return float64(sum)
+	}
 }

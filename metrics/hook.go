@@ -78,7 +78,7 @@ func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context,
 
 // OnHandle counts a run of a handler.
 func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
-	if work.Age > 0 {
+	if work.Age >= 0 {
 		h.pickupDelay.WithLabelValues(work.Structure).Observe(work.Age.Seconds())
 	}
 	began := time.Now()

@@ -123,7 +123,7 @@ func TestHandlersAreCounted(t *testing.T) {
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("Consume = %v", err)
 	}
-	hook.OnHandle(t.Context(), millrace.Handling{Structure: "ick"}) // under way, of unknown age
+	hook.OnHandle(t.Context(), millrace.Handling{Structure: "ick", Age: -1}) // under way, of unknown age
 	wantSamples(t, reg, "hand", map[string]float64{
 		"handled_total{outcome=error,structure=ick}": 1,
 		"handled_total{outcome=panic,structure=ick}": 1,
@@ -159,6 +159,17 @@ func TestHistogramsHoldSeconds(t *testing.T) {
 		return
 	}
 	t.Error("there is no histogram of pickup delays")
+}
+
+// TestNoWaitIsAWait: what was picked up at once counts in the quantiles of the wait.
+func TestNoWaitIsAWait(t *testing.T) {
+	t.Parallel()
+	reg, hook := fresh(t)
+	for _, age := range []time.Duration{0, 0, 0, time.Minute, -1} {
+		_, done := hook.OnHandle(t.Context(), millrace.Handling{Structure: "fairqueue", Age: age})
+		done(nil)
+	}
+	wantSamples(t, reg, "pickup", map[string]float64{"pickup_delay_seconds{structure=fairqueue}": 4})
 }
 
 func TestRecruitsAreCounted(t *testing.T) {

@@ -220,8 +220,9 @@ func TestQueueCollector(t *testing.T) {
 			all["queue_messages{"+name+",state="+state+"}"] = values[state]
 		}
 		for _, figure := range []string{
-			"oldest_age_seconds", "streams", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
+			"oldest_age_seconds", "flows", "held_flows", "readers", "capacity", "busy_handlers", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
 			"returned_total", "reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",
+			"dropped_total", "lost_total",
 		} {
 			all["queue_"+figure+"{"+name+"}"] = values[figure]
 		}
@@ -252,10 +253,37 @@ func TestQueueCollector(t *testing.T) {
 	if _, err := q.Cancel(ctx, written[4].ID, messages[2].ID); err != nil {
 		t.Fatal(err)
 	}
+	// One that was cancelled in flight is so until its reader knows.
 	wantSamples(t, reg, "queue_", samples(map[string]float64{
-		"in_flight": 1, "dead": 1, "streams": 8, "written_total": 5, "delivered_total": 4, "acked_total": 1,
+		"in_flight": 2, "dead": 1, "written_total": 5, "delivered_total": 4, "acked_total": 1,
 		"nacked_total": 1, "cancelled_total": 2, "buried_total": 1,
 	}))
+}
+
+// TestReadersAndFlows: readers that are not heard of any more do not count, and flows that
+// are held do.
+func TestReadersAndFlows(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	stats := fairqueue.Stats{
+		At: now, FlowCount: 3, Capacity: 17,
+		Flows: []fairqueue.FlowStats{{Tenant: "a", Held: true}, {Tenant: "b"}, {Tenant: "c", Held: true}},
+		Readers: []fairqueue.ReaderStats{
+			{Concurrency: 10, InFlight: 4, LastSeen: now.Add(-time.Second)},
+			{Concurrency: 5, InFlight: 5, LastSeen: now},
+			{Concurrency: 2, InFlight: 1, LastSeen: now.Add(-time.Minute)},
+		},
+	}
+	want := map[string]float64{"flows": 3, "held_flows": 2, "readers": 2, "capacity": 15, "busy_handlers": 9}
+	for _, f := range queueFigures {
+		if n, ok := want[f.name]; ok && f.value(stats) != n {
+			t.Errorf("%s = %v, want %v", f.name, f.value(stats), n)
+		}
+		delete(want, f.name)
+	}
+	if len(want) > 0 {
+		t.Errorf("nobody says %v", want)
+	}
 }
 
 func TestCollectorsOfOneNameAreRefused(t *testing.T) {

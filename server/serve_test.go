@@ -57,7 +57,7 @@ func TestDrain(t *testing.T) {
 		}()
 		return done
 	}
-	poll, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+queue+"/messages?consumer=worker&block=50s", http.NoBody)
+	poll, err := http.NewRequestWithContext(t.Context(), http.MethodGet, base+queue+"/messages?block=50s", http.NoBody)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -113,7 +113,7 @@ func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 		attribute.String("millrace.key", work.Key),
 		attribute.Int("millrace.size", work.Size),
 	)
-	if work.Age > 0 {
+	if work.Age >= 0 {
 		span.SetAttributes(attribute.Int64("millrace.pickup_delay_ms", work.Age.Milliseconds()))
 	}
 	if work.Attempt > 0 {

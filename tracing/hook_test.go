@@ -99,7 +99,7 @@ func TestMessageOfNobody(t *testing.T) {
 		t.Errorf("headers written outside of any trace = %v, want none", headers)
 	}
 	for _, headers := range []map[string]string{nil, {"mine": "kept"}, {"traceparent": "nonsense"}} {
-		_, done := hook.OnHandle(t.Context(), millrace.Handling{Structure: "fairqueue", Headers: headers})
+		_, done := hook.OnHandle(t.Context(), millrace.Handling{Structure: "fairqueue", Age: -1, Headers: headers})
 		done(nil)
 	}
 	for _, run := range named(spans, "handle fairqueue") {
@@ -108,6 +108,13 @@ func TestMessageOfNobody(t *testing.T) {
 		}
 		if _, known := attributes(run)["millrace.pickup_delay_ms"]; known {
 			t.Error("an unknown age is an attribute")
+		}
+	}
+	_, done := hook.OnHandle(t.Context(), millrace.Handling{Structure: "lease"})
+	done(nil)
+	for _, run := range named(spans, "handle lease") {
+		if delay, known := attributes(run)["millrace.pickup_delay_ms"]; !known || delay != int64(0) {
+			t.Errorf("the age of what did not wait is %v (%t), want 0", delay, known)
 		}
 	}
 }

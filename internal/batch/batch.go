@@ -29,7 +29,7 @@ type Config[In, Out any] struct {
 	// all. The context is not that of any caller.
 	Call func(ctx context.Context, requests []In) ([]Out, error)
 
-	// Calls is how many may be under way at once. Defaults to 4.
+	// Calls is how many may be under way at once. Defaults to 2.
 	Calls int
 
 	// Size returns how many items and bytes a request has. Defaults to one item.

@@ -13,7 +13,7 @@ import (
 
 func (a *API) routeBrowse() {
 	register(a, op(http.MethodGet, queuePath+"/browse", "browseMessages", "Look at messages without taking them",
-		"Stream by stream, in the order in which they came into each. A call looks at 1,000 messages at most, so for a tenant in a crowd there may be fewer than max, or none, and next all the same.",
+		"Those that wait come flow by flow, in their order; others by the time until which they are in flight or set aside. A call looks at 1,000 messages at most, so for a tenant in a crowd there may be fewer than max, or none, and next all the same.",
 		http.StatusNotFound), a.browseMessages)
 	register(a, op(http.MethodGet, queuePath+"/dead", "listDead", "List dead messages, the oldest death first",
 		"Those that were delivered too often, or that their reader gave up. With after, those before it are gone through, too.",
@@ -23,6 +23,8 @@ func (a *API) routeBrowse() {
 		http.StatusNotFound, http.StatusInsufficientStorage), a.redriveDead)
 	register(a, op(http.MethodPost, queuePath+"/dead/purge", "purgeDead", "Forget dead messages for good",
 		"Messages that are not dead are passed over.", http.StatusNotFound), a.purgeDead)
+	register(a, op(http.MethodPost, queuePath+"/dead/keep", "keepDead", "Bound how many dead messages are kept, and for how long",
+		"The oldest are dropped when another dies, and counted.", http.StatusNotFound), a.keepDead)
 }
 
 // browseRequest asks to look at messages.
@@ -42,16 +44,18 @@ type browsedMessages struct {
 
 // browsedMessage is a message that somebody looks at.
 type browsedMessage struct {
-	ID        string                   `json:"id" example:"1795226400100-0.1"`
+	ID        string                   `json:"id" example:"1795226400100321"`
 	Tenant    document.Text            `json:"tenant" example:"\"acme\""`
 	Body      document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
 	Headers   map[string]document.Text `json:"headers" doc:"Empty when there are none."`
-	Stream    int                      `json:"stream" doc:"The index of its stream, or of the one that it will go to."`
+	Stream    int                      `json:"stream" doc:"The index of the stream that is its flow; -1 if its tenant is." example:"-1"`
+	Priority  int                      `json:"priority,omitempty" doc:"Its place among the messages of its tenant. Absent if it is 0." example:"1"`
 	Attempts  int                      `json:"attempts" doc:"How often it was delivered so far."`
 	WrittenAt time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
 	Deadline  *time.Time               `json:"deadline,omitempty" doc:"When it is worth nothing any more. Absent for never."`
 	Until     *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or set aside."`
-	Consumer  document.Text            `json:"consumer,omitempty" doc:"Who has it, if it is in flight."`
+	Since     *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight."`
+	Consumed  bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a program that consumes. Absent if it is not."`
 	Garbled   string                   `json:"garbled,omitempty" doc:"Why no reader could make sense of it."`
 }
 
@@ -67,8 +71,8 @@ func (a *API) browseMessages(ctx context.Context, in *browseRequest) (doc browse
 	for i, m := range page.Messages {
 		doc.Messages[i] = browsedMessage{
 			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
-			Stream: m.Stream, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
-			Deadline: moment(m.Deadline), Until: moment(m.Until), Consumer: document.Text(m.Consumer), Garbled: m.Garbled,
+			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
+			Deadline: moment(m.Deadline), Until: moment(m.Until), Since: moment(m.Since), Consumed: m.Consumed, Garbled: m.Garbled,
 		}
 	}
 	return doc, err
@@ -143,7 +147,7 @@ func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.DeadMes
 
 // deadChoice names dead messages.
 type deadChoice struct {
-	IDs []string `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110-0.6\"]"`
+	IDs []string `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110405\"]"`
 	All bool     `json:"all,omitempty" doc:"All that are dead, instead of ids."`
 }
 
@@ -185,4 +189,18 @@ func (a *API) purgeDead(ctx context.Context, in *namedWith[deadChoice]) (doc doc
 	}
 	doc.Purged, err = q.Purge(ctx, ids...)
 	return doc, err
+}
+
+// keepRequest is which dead messages are to be kept.
+type keepRequest struct {
+	Max int               `json:"max,omitempty" minimum:"0" doc:"How many. Defaults to 0, all." example:"10000"`
+	Age document.Duration `json:"age,omitzero" doc:"For how long. Defaults to 0s, for ever." example:"720h"`
+}
+
+func (a *API) keepDead(ctx context.Context, in *namedWith[keepRequest]) (doc document.KeptDead, err error) {
+	q, err := a.queue(in.Name)
+	if err != nil {
+		return doc, err
+	}
+	return document.KeptDead{Max: in.Body.Max, Age: in.Body.Age.Milliseconds()}, q.KeepDead(ctx, in.Body.Max, in.Body.Age.Duration)
 }

@@ -4,7 +4,7 @@
 // # The mechanism
 //
 //	POST   /v1/queues/orders/messages             {"tenant":"acme","body":"hello"}  ──▶ 201 {"id":"..."}
-//	GET    /v1/queues/orders/messages?consumer=w&block=30s        ──▶ 200 {"messages":[{"receipt":...}]}
+//	GET    /v1/queues/orders/messages?block=30s                   ──▶ 200 {"messages":[{"receipt":...}]}
 //	POST   /v1/queues/orders/ack                  {"receipts":["..."]}   ──▶ 200 {"acked":1,"stale":0}
 //	POST   /v1/icks/search/marks                  {"members":["doc:17"]}  ──▶ 200 {"new":1,"lowered":0}
 //	POST   /v1/leases/nightly/acquire             {"ttl":"10m"}    ──▶ 200 {"token":...}, or 409 held

@@ -204,7 +204,7 @@ func TestLateProcess(t *testing.T) {
 		return s.ask("POST", path, message, k).header.Get(replayed) == "true"
 	})
 	close(goOn)
-	(<-first).refused(503, "timeout")
+	(<-first).refused(503, "unavailable")
 	held.api.Wait()
 	for begun := time.Now(); time.Since(begun) < 3*life/2; {
 		if got := s.ask("POST", path, message, k).want(201, ""); got.header.Get(replayed) != "true" {
@@ -305,7 +305,7 @@ func TestKilledInBetween(t *testing.T) {
 		}
 	}
 	s := serve(t, api.Config{Client: client})
-	if got := s.take(q + "/messages?consumer=c&max=10"); len(got) != 1 {
+	if got := s.take(q + "/messages?max=10"); len(got) != 1 {
 		t.Errorf("%d messages, want one", len(got))
 	}
 	s.ask("GET", "/v1/hashes/"+name+"/h", nil).want(200, `{"fields":[{"field":"n","value":"1","ttl_ms":-1}]}`)
@@ -406,7 +406,7 @@ func TestFailureIsNotKept(t *testing.T) {
 	})
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
-	if got := s.take(q + "/messages?consumer=c&max=10"); len(got) != 1 {
+	if got := s.take(q + "/messages?max=10"); len(got) != 1 {
 		t.Errorf("%d messages, want one", len(got))
 	}
 }
@@ -420,7 +420,7 @@ func TestKeysOnAFullServer(t *testing.T) {
 	q := "/v1/queues/" + redistest.Name(t)
 	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("fill")).want(201, "")
 	s.ask("POST", q+"/messages", object{"tenant": "b"}, key("fill another")).want(201, "")
-	both := s.take(q + "/messages?consumer=c&max=2")
+	both := s.take(q + "/messages?max=2")
 	receipt, other := both[0].Receipt, both[1].Receipt
 	for _, setting := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
 		if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue(setting[0], setting[1]).Build()).Error(); err != nil {
@@ -484,7 +484,7 @@ func TestRedriveAllAgain(t *testing.T) {
 		}
 		s.ask("POST", q+"/messages/batch", object{"messages": messages}).want(201, "")
 		var receipts []string
-		for _, m := range s.take(q + "/messages?consumer=c&max=1000&visibility=1h") {
+		for _, m := range s.take(q + "/messages?max=1000&visibility=1h") {
 			receipts = append(receipts, m.Receipt)
 		}
 		s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, fmt.Sprintf(`{"nacked":%d,"stale":0}`, n))

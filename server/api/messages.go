@@ -19,12 +19,12 @@ func (a *API) routeMessages() {
 		"All of them or none, and all are checked before.",
 		http.StatusCreated, http.StatusInsufficientStorage), a.writeMessages)
 	register(a, op(http.MethodGet, queuePath+"/messages", "readMessages", "Take messages to work on",
-		"One from each stream in turn. They are invisible to others for the visibility, and come again, with other receipts, unless they are settled or extended by then. With block the request waits for the first one, for as long as the service lets it, which is a minute unless it was told otherwise. No messages, a paused queue and one that does not exist are no errors. If the client goes while it waits, nothing is taken."),
+		"One from each tenant in turn. They are invisible to others for the visibility, and come again, with other receipts, unless they are settled or extended by then. With block the request waits for the first one, for as long as the service lets it, which is a minute unless it was told otherwise. No messages, a paused queue and one that does not exist are no errors. If the client goes while it waits, nothing is taken."),
 		a.readMessages)
 	register(a, op(http.MethodPost, queuePath+"/ack", "ackMessages", "Say that messages were handled",
 		"They are gone. If all receipts are stale it is an error."), a.ackMessages)
 	register(a, op(http.MethodPost, queuePath+"/nack", "nackMessages", "Give messages back that could not be handled",
-		"They come again at the end of their streams, unless they were delivered too often and are dead. If all receipts are stale it is an error."),
+		"They come again in their old places, unless they were delivered too often and are dead. If all receipts are stale it is an error."),
 		a.nackMessages)
 	register(a, op(http.MethodPost, queuePath+"/extend", "extendMessages", "Keep messages invisible for longer",
 		"Counted from now on, so that they may also come sooner. If all receipts are stale it is an error."), a.extendMessages)
@@ -37,8 +37,8 @@ func (a *API) routeMessages() {
 type writeRequest struct {
 	document.Draft
 
-	Streams   int `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams the queue has if it is new. Defaults to 64." example:"64"`
-	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has if it is new. Defaults to 4." example:"4"`
+	Streams   int `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams the flows of the queue are if it is new. Defaults to 0, a flow for each tenant." example:"64"`
+	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has, if the queue is new and has streams. Defaults to 4." example:"4"`
 }
 
 func (a *API) writeMessage(ctx context.Context, in *namedWith[writeRequest]) (doc document.Written, err error) {
@@ -52,8 +52,8 @@ func (a *API) writeMessage(ctx context.Context, in *namedWith[writeRequest]) (do
 // batchRequest is several messages that are to be written.
 type batchRequest struct {
 	Messages  []document.Draft `json:"messages" minItems:"1" maxItems:"1000"`
-	Streams   int              `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams the queue has if it is new. Defaults to 64." example:"64"`
-	PerTenant int              `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has if it is new. Defaults to 4." example:"4"`
+	Streams   int              `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams the flows of the queue are if it is new. Defaults to 0, a flow for each tenant." example:"64"`
+	PerTenant int              `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has, if the queue is new and has streams. Defaults to 4." example:"4"`
 }
 
 // writtenBatch is what became of them.
@@ -84,7 +84,6 @@ func (a *API) write(ctx context.Context, use queueUse, drafts ...document.Draft)
 // readRequest asks for messages.
 type readRequest struct {
 	Name       string            `path:"name" doc:"The queue's name, percent-encoded." example:"orders"`
-	Consumer   string            `query:"consumer" required:"true" doc:"Who reads, for people who look at what is in flight. A worker's name, not a request's." example:"worker-1"`
 	Max        int               `query:"max" default:"1" minimum:"1" maximum:"1000" doc:"How many messages at most."`
 	Block      document.Duration `query:"block" doc:"For how long to wait for the first one. Defaults to 0s, not at all." example:"30s"`
 	Visibility document.Duration `query:"visibility" doc:"After how long they come again unless they are settled or extended, from 10ms to 12h. Defaults to 30s." example:"5m"`
@@ -100,7 +99,7 @@ func (a *API) readMessages(ctx context.Context, in *readRequest) (doc document.M
 	ctx, done := a.whileServing(ctx)
 	defer done()
 	messages, err := q.Read(ctx, fairqueue.ReadConfig{
-		Consumer: in.Consumer, Max: in.Max, Block: min(in.wait(), a.cfg.MaxBlock), Visibility: in.Visibility.Duration,
+		Max: in.Max, Block: min(in.wait(), a.cfg.MaxBlock), Visibility: in.Visibility.Duration,
 	})
 	paused := errors.Is(err, fairqueue.ErrPaused)
 	if paused || errors.Is(err, fairqueue.ErrEmpty) || errors.Is(err, errDraining) {
@@ -111,7 +110,7 @@ func (a *API) readMessages(ctx context.Context, in *readRequest) (doc document.M
 
 // ackRequest says what was handled.
 type ackRequest struct {
-	Receipts []string `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"1:1795226400100-0\"]"`
+	Receipts []string `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ\"]"`
 }
 
 // acked is what was acknowledged.
@@ -139,7 +138,7 @@ func unlessAll(err error, good int) error {
 
 // nackRequest gives messages back.
 type nackRequest struct {
-	Receipts []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"1:1795226400100-0\"]"`
+	Receipts []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ\"]"`
 	Delay    document.Duration `json:"delay,omitzero" doc:"After how long they come again. Defaults to 0s, at once." example:"1m"`
 	Reason   document.Text     `json:"reason,omitempty" doc:"Why, for people who find them dead; 512 bytes of it are kept." example:"\"no such article\""`
 	Dead     bool              `json:"dead,omitempty" doc:"They are not worth another try: let them be dead."`
@@ -166,7 +165,7 @@ func (a *API) nackMessages(ctx context.Context, in *namedWith[nackRequest]) (doc
 
 // extendRequest keeps messages invisible.
 type extendRequest struct {
-	Receipts   []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"1:1795226400100-0\"]"`
+	Receipts   []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ\"]"`
 	Visibility document.Duration `json:"visibility" doc:"For how long from now on, from 10ms to 12h." example:"5m"`
 }
 
@@ -202,7 +201,7 @@ func (a *API) extendMessages(ctx context.Context, in *namedWith[extendRequest]) 
 
 // idsRequest names messages.
 type idsRequest struct {
-	IDs []string `json:"ids" minItems:"1" maxItems:"1000" doc:"Ids of messages, which a write and a read answer with." example:"[\"1795226400100-0.1\"]"`
+	IDs []string `json:"ids" minItems:"1" maxItems:"1000" doc:"Ids of messages, which a write and a read answer with." example:"[\"1795226400100321\"]"`
 }
 
 func (a *API) cancelMessages(ctx context.Context, in *namedWith[idsRequest]) (doc document.Cancelled, err error) {

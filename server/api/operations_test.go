@@ -51,17 +51,17 @@ func (s service) take(path string) []document.Message {
 
 func messages(s service, name string) {
 	q := "/v1/queues/" + name
-	s.ask("GET", q+"/messages?consumer=c", nil).want(200, `{"messages":[]}`)
+	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[]}`)
 	s.ask("GET", q+"/stats", nil).refused(404, "not_found") // a read creates nothing
 	id := read[document.Written](s.ask("POST", q+"/messages", object{
 		"tenant": "acme", "body": "hello", "headers": object{"kind": "greeting"}, "deadline": "1h", "streams": 8, "per_tenant": 2,
 	}).want(201, "")).ID
 
-	first := s.take(q + "/messages?consumer=w-1&max=10&visibility=10ms&block=1s")[0]
+	first := s.take(q + "/messages?max=10&visibility=10ms&block=1s")[0]
 	if first.ID != id || first.Tenant != "acme" || first.Body != "hello" || first.Attempt != 1 || first.Headers["kind"] != "greeting" {
 		s.t.Errorf("read %+v, want the message %s", first, id)
 	}
-	second := s.take(q + "/messages?consumer=w-1&block=20s")[0] // nobody settled it in time
+	second := s.take(q + "/messages?block=20s")[0] // nobody settled it in time
 	if second.ID != id || second.Attempt != 2 || second.Receipt == first.Receipt {
 		s.t.Errorf("read again %+v, want the same message under another receipt", second)
 	}
@@ -73,16 +73,18 @@ func messages(s service, name string) {
 	s.ask("POST", q+"/messages", object{"tenant": "acme", "dedupe": "d"}).want(201, `{"id":"`+id+`","duplicate":true}`)
 	bytes := document.Text("\xff\x00")
 	s.ask("POST", q+"/messages", object{"tenant": bytes, "body": bytes}).want(201, "")
-	all := s.take(q + "/messages?consumer=c&max=10")
+	all := s.take(q + "/messages?max=10")
 	if len(all) != 2 || !slices.ContainsFunc(all, func(m document.Message) bool { return m.Tenant == bytes && m.Body == bytes }) {
 		s.t.Errorf("read %+v, want two messages, one of bytes", all)
 	}
+	s.ask("POST", q+"/messages", object{"tenant": "a", "priority": 5}).refused(400, "bad_request")
+	s.ask("POST", q+"/messages", object{"tenant": "a", "per_tenant": 2}).refused(400, "bad_argument")
 	s.ask("POST", q+"/messages", object{"tenant": ""}).refused(400, "bad_argument")
+	s.ask("GET", q+"/messages?consumer=c", nil).refused(400, "bad_request")
 	s.ask("POST", q+"/messages", object{"tenant": "a", "headers": object{"h": bytes}}).refused(400, "bad_argument")
-	s.ask("GET", q+"/messages", nil).refused(400, "bad_request")
-	s.ask("GET", q+"/messages?consumer=c&max=1001", nil).refused(400, "bad_request")
-	s.ask("GET", q+"/messages?consumer=c&block=-1s", nil).refused(400, "bad_request")
-	s.ask("GET", q+"/messages?consumer=c&visibility=1ms", nil).refused(400, "bad_argument")
+	s.ask("GET", q+"/messages?max=1001", nil).refused(400, "bad_request")
+	s.ask("GET", q+"/messages?block=-1s", nil).refused(400, "bad_request")
+	s.ask("GET", q+"/messages?visibility=1ms", nil).refused(400, "bad_argument")
 }
 
 func batches(s service, name string) {
@@ -95,7 +97,7 @@ func batches(s service, name string) {
 	got := read[struct{ Messages []document.Written }](s.ask("POST", q+"/messages/batch", object{
 		"streams": 4, "messages": []object{{"tenant": "a", "dedupe": "1"}, {"tenant": "b", "delay": "1h"}, {"tenant": "a", "dedupe": "1"}},
 	}).want(201, "")).Messages
-	if len(got) != 3 || got[0].ID != got[2].ID || !got[2].Duplicate || got[0].Duplicate || !strings.HasSuffix(got[1].ID, ".d") {
+	if len(got) != 3 || got[0].ID != got[2].ID || !got[2].Duplicate || got[0].Duplicate || got[1].ID == got[0].ID {
 		s.t.Errorf("written %+v, want two messages, and the first one again", got)
 	}
 	tooMany := make([]object, 1001)
@@ -108,11 +110,22 @@ func batches(s service, name string) {
 	}
 }
 
+const unknownID = "1700000000000000"
+
+// stale returns the receipt of a delivery that nobody has any more.
+func (s service) stale() string {
+	q := "/v1/queues/" + redistest.Name(s.t)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
+	receipt := s.take(q + "/messages")[0].Receipt
+	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}).want(200, `{"acked":1,"stale":0}`)
+	return receipt
+}
+
 func settling(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
-	taken := s.take(q + "/messages?consumer=c&max=2")
-	good, stale := taken[0].Receipt, "0:1-0"
+	taken := s.take(q + "/messages?max=2")
+	good, stale := taken[0].Receipt, s.stale()
 	got := s.ask("POST", q+"/extend", object{"receipts": []string{good, stale}, "visibility": "1h"})
 	got.want(200, `{"extended":1,"stale":1,"stale_receipts":["`+stale+`"]}`)
 	s.ask("POST", q+"/extend", object{"receipts": []string{stale}, "visibility": "1h"}).refused(409, "stale")
@@ -123,7 +136,7 @@ func settling(s service, name string) {
 	s.ask("POST", q+"/nack", object{"receipts": []string{taken[1].Receipt}, "delay": "1h", "dead": true}).refused(400, "bad_request")
 	s.ask("POST", q+"/nack", object{"receipts": []string{"17"}}).refused(400, "bad_argument")
 
-	cancelled := read[document.Cancelled](s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID, taken[1].ID, "1-0.0"}}).want(200, ""))
+	cancelled := read[document.Cancelled](s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID, taken[1].ID, unknownID}}).want(200, ""))
 	var was []string
 	for _, m := range cancelled.Messages {
 		was = append(was, m.Was)
@@ -132,6 +145,15 @@ func settling(s service, name string) {
 		s.t.Errorf("cancelled %+v, want one delayed, one in flight and one nowhere", cancelled)
 	}
 	s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID}}).refused(404, "not_found")
+
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "c", "priority": -1}, {"tenant": "c", "priority": 4}}}).want(201, "")
+	var priorities []int
+	for _, m := range s.take(q + "/messages?max=1000") {
+		priorities = append(priorities, m.Priority)
+	}
+	if !slices.Equal(priorities, []int{4, 0, -1}) {
+		s.t.Errorf("read with the priorities %v, want what is more urgent first", priorities)
+	}
 }
 
 // TestNackIsOneCall: what is wrong with one receipt is found before anything is done to
@@ -140,16 +162,17 @@ func TestNackIsOneCall(t *testing.T) {
 	t.Parallel()
 	calls := 0
 	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
-		if call.Script == "fairqueue.nack" {
+		if call.Script != "fairqueue.stats" {
 			calls++
 		}
 	})}})
 	q := "/v1/queues/" + redistest.Name(t)
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
-	receipts := []string{"0:1-0"}
-	for _, m := range s.take(q + "/messages?consumer=c&max=3") {
+	receipts := []string{s.stale()}
+	for _, m := range s.take(q + "/messages?max=3") {
 		receipts = append(receipts, m.Receipt)
 	}
+	calls = 0
 	s.ask("POST", q+"/nack", object{"receipts": append(slices.Clip(receipts), "rubbish"), "dead": true}).refused(400, "bad_argument")
 	if dead := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; dead != 0 || calls != 0 {
 		t.Errorf("refused, and %d are dead after %d calls, want nothing done", dead, calls)
@@ -163,9 +186,10 @@ func TestNackIsOneCall(t *testing.T) {
 func dead(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("GET", q+"/dead", nil).refused(404, "not_found")
+	s.ask("POST", q+"/dead/keep", object{"max": 10}).refused(404, "not_found")
 	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
 	var receipts, ids []string
-	for _, m := range s.take(q + "/messages?consumer=c&max=3") {
+	for _, m := range s.take(q + "/messages?max=3") {
 		receipts, ids = append(receipts, m.Receipt), append(ids, m.ID)
 	}
 	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true, "reason": "no such article"}).want(200, `{"nacked":3,"stale":0}`)
@@ -185,13 +209,15 @@ func dead(s service, name string) {
 	if !slices.Equal(listed, ids) || second.Next != "" {
 		s.t.Errorf("dead are %v, then %q, want %v", listed, second.Next, ids)
 	}
-	s.ask("GET", q+"/dead?after=1-0.0", nil).refused(404, "not_found")
+	s.ask("GET", q+"/dead?after="+unknownID, nil).refused(404, "not_found")
 	s.ask("POST", q+"/dead/redrive", object{}).refused(400, "bad_request")
 	s.ask("POST", q+"/dead/redrive", object{"ids": ids[:1], "all": true}).refused(400, "bad_request")
-	s.ask("POST", q+"/dead/redrive", object{"ids": []string{ids[0], "1-0.0"}}).want(200, `{"redriven":1}`)
+	s.ask("POST", q+"/dead/redrive", object{"ids": []string{ids[0], unknownID}}).want(200, `{"redriven":1}`)
 	s.ask("POST", q+"/dead/purge", object{"ids": ids[:2]}).want(200, `{"purged":1}`)
 	s.ask("POST", q+"/dead/purge", object{"all": true}).want(200, `{"purged":1}`)
 	s.ask("GET", q+"/dead", nil).want(200, `{"dead":[],"next":""}`)
+	s.ask("POST", q+"/dead/keep", object{"max": 10, "age": "720h"}).want(200, `{"max":10,"age_ms":2592000000}`)
+	s.ask("POST", q+"/dead/keep", object{"max": -1}).refused(400, "bad_request")
 }
 
 func queues(s service, name string) {
@@ -199,21 +225,34 @@ func queues(s service, name string) {
 	for _, path := range []string{"/pause", "/resume"} {
 		s.ask("POST", q+path, nil).refused(404, "not_found")
 	}
+	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2}).refused(404, "not_found")
 	s.ask("POST", q+"/resize", object{"streams": 4}).refused(404, "not_found")
 	s.ask("POST", q+"/messages", object{"tenant": "a", "streams": 8, "per_tenant": 2}).want(201, "")
 	if got := read[document.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, document.Text(name)) {
 		s.t.Errorf("queues %v, want %s", got, name)
 	}
 	s.ask("POST", q+"/pause", nil).want(200, `{"paused":true}`)
-	s.ask("GET", q+"/messages?consumer=c", nil).want(200, `{"messages":[],"paused":true}`)
+	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[],"paused":true}`)
 	s.ask("POST", q+"/resume", "{}").want(200, `{"paused":false}`)
 	s.ask("POST", q+"/pause", object{"for": "1h"}).refused(400, "bad_request")
-	s.ask("POST", q+"/resize", object{"streams": 4}).want(200, `{"streams":4,"per_tenant":2,"before":{"streams":8,"per_tenant":2}}`)
+	s.ask("POST", q+"/resize", object{"streams": 3}).want(200, `{"streams":3,"per_tenant":3,"before":{"streams":8,"per_tenant":2}}`)
 	s.ask("POST", q+"/resize", object{"streams": 4, "per_tenant": 5}).refused(400, "bad_argument")
+	s.ask("POST", q+"/resize", object{"streams": 0}).want(200, `{"streams":0,"per_tenant":0,"before":{"streams":3,"per_tenant":3}}`)
+	s.ask("POST", q+"/messages", object{"tenant": "b"}).want(201, "")
 	stats := read[document.QueueStats](s.ask("GET", q+"/stats", nil).want(200, ""))
-	if stats.Waiting != 1 || stats.Shape != (document.Shape{Streams: 4, PerTenant: 2}) || stats.Counters.Written != 1 || string(stats.Name) != name {
-		s.t.Errorf("stats %+v, want one message in 4 streams", stats)
+	if stats.Waiting != 2 || stats.Shape != (document.Shape{}) || stats.Counters.Written != 2 || string(stats.Name) != name {
+		s.t.Errorf("stats %+v, want two messages and a flow for each tenant", stats)
 	}
+	flows := map[document.Text]int{}
+	for _, f := range stats.Flows {
+		flows[f.Tenant] = f.Stream
+	}
+	if stream, ok := flows[""]; stats.FlowCount != 2 || len(flows) != 2 || !ok || stream < 0 || flows["b"] != -1 {
+		s.t.Errorf("flows %+v, want a stream and the tenant b", stats.Flows)
+	}
+	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","weight":2.5}`)
+	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
+	s.ask("POST", q+"/weight", object{"tenant": "", "weight": 1}).refused(400, "bad_argument")
 	s.ask("DELETE", q, nil).want(200, "")
 	s.ask("DELETE", q, nil).want(200, `{"deleted":0}`)
 }
@@ -221,15 +260,15 @@ func queues(s service, name string) {
 func browsing(s service, name string) {
 	q := "/v1/queues/" + name
 	s.ask("GET", q+"/browse", nil).refused(404, "not_found")
-	s.ask("GET", q+"/shard?tenant=a", nil).refused(404, "not_found")
 	s.ask("POST", q+"/messages/batch", object{"streams": 8, "messages": []object{
-		{"tenant": "a", "body": "1"}, {"tenant": "a", "body": "2"}, {"tenant": "b", "deadline": "1h"}, {"tenant": "c", "delay": "1h"},
+		{"tenant": "a", "body": "1"}, {"tenant": "a", "body": "2"}, {"tenant": "b", "deadline": "1h", "priority": -4}, {"tenant": "c", "delay": "1h"},
 	}}).want(201, "")
 	type page struct {
 		Messages []struct {
-			ID, Tenant, Body, Consumer string
-			Stream, Attempts           int
-			Until, Deadline            time.Time
+			ID, Tenant, Body           string
+			Stream, Attempts, Priority int
+			Since, Until, Deadline     time.Time
+			Consumed                   bool
 		}
 		Next string
 	}
@@ -242,18 +281,15 @@ func browsing(s service, name string) {
 	if got := browse("place=delayed").Messages; len(got) != 1 || got[0].Tenant != "c" || time.Until(got[0].Until) < time.Minute {
 		s.t.Errorf("delayed %+v, want the message of c", got)
 	}
-	if got := browse("tenant=b").Messages; len(got) != 1 || time.Until(got[0].Deadline) < time.Minute {
-		s.t.Errorf("of b %+v, want its message with its deadline", got)
+	if got := browse("tenant=b").Messages; len(got) != 1 || time.Until(got[0].Deadline) < time.Minute || got[0].Priority != -4 {
+		s.t.Errorf("of b %+v, want its message with its deadline and its priority", got)
 	}
-	s.take(q + "/messages?consumer=worker-7")
-	if got := browse("place=in_flight").Messages; len(got) != 1 || got[0].Consumer != "worker-7" || got[0].Attempts != 1 {
-		s.t.Errorf("in flight %+v, want one message that worker-7 has", got)
+	s.take(q + "/messages")
+	if got := browse("place=in_flight").Messages; len(got) != 1 || got[0].Consumed || got[0].Since.IsZero() || got[0].Attempts != 1 {
+		s.t.Errorf("in flight %+v, want one message that somebody read", got)
 	}
 	s.ask("GET", q+"/browse?place=nowhere", nil).refused(400, "bad_request")
 	s.ask("GET", q+"/browse?after=x", nil).refused(400, "bad_argument")
-	if got := read[struct{ Streams []int }](s.ask("GET", q+"/shard?tenant=a", nil).want(200, "")).Streams; len(got) != 4 {
-		s.t.Errorf("streams of a %v, want four", got)
-	}
 }
 
 func icks(s service, name string) {

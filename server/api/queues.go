@@ -34,17 +34,18 @@ func (a *API) routeQueues() {
 		"Those that are registered, as each is by those who write to it and read from it."), a.listQueues)
 	register(a, op(http.MethodDelete, queuePath, "deleteQueue", "Delete a queue with all its messages",
 		"Those that wait, are delayed, in flight or dead. The count is that of its keys; a queue that is not there counts 0."), a.deleteQueue)
-	register(a, op(http.MethodGet, queuePath+"/stats", "getQueueStats", "Show sizes, ages, streams and counters",
+	register(a, op(http.MethodGet, queuePath+"/stats", "getQueueStats", "Show sizes, ages, flows, readers and counters",
 		"The counters count since the queue began, over all processes.", http.StatusNotFound), a.queueStats)
-	register(a, op(http.MethodPost, queuePath+"/resize", "resizeQueue", "Change how many streams a queue has",
-		"A larger number is used at once. After a smaller one, the streams at the end are read until they are empty. No message is moved.",
+	register(a, op(http.MethodPost, queuePath+"/resize", "resizeQueue", "Change what the flows of a queue are",
+		"So many streams, of which each tenant has some, or a flow for each tenant. It holds for what is written from then on; what waits in other flows stays there and has its turns.",
 		http.StatusNotFound, http.StatusInsufficientStorage), a.resizeQueue)
+	register(a, op(http.MethodPost, queuePath+"/weight", "weighTenant", "Give a tenant more turns, or fewer",
+		"So many for each one of a tenant of weight 1, from its next message on. In a queue with streams it changes nothing.",
+		http.StatusNotFound), a.weighTenant)
 	register(a, op(http.MethodPost, queuePath+"/pause", "pauseQueue", "Switch reading off",
 		"For all readers. Messages in flight may be finished, and writing goes on.", http.StatusNotFound), a.pauseQueue)
 	register(a, op(http.MethodPost, queuePath+"/resume", "resumeQueue", "Switch reading on again",
 		"Readers that wait are woken.", http.StatusNotFound), a.resumeQueue)
-	register(a, op(http.MethodGet, queuePath+"/shard", "getShard", "Show which streams a tenant has",
-		"Its shuffle shard.", http.StatusNotFound), a.shard)
 }
 
 // queueUse is a queue, and how it is created if it does not exist yet.
@@ -120,8 +121,8 @@ func (a *API) queueStats(ctx context.Context, in *named) (document.QueueStats, e
 
 // resizeRequest is the shape that a queue is to have.
 type resizeRequest struct {
-	Streams   int `json:"streams" minimum:"1" maximum:"1024" doc:"How many streams." example:"128"`
-	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has. Defaults to 0, as many as before." example:"4"`
+	Streams   int `json:"streams" minimum:"0" maximum:"1024" doc:"How many streams; 0 for a flow for each tenant." example:"64"`
+	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them a tenant has. Defaults to 4, or as many as there are." example:"4"`
 }
 
 func (a *API) resizeQueue(ctx context.Context, in *namedWith[resizeRequest]) (doc document.Resized, err error) {
@@ -129,7 +130,7 @@ func (a *API) resizeQueue(ctx context.Context, in *namedWith[resizeRequest]) (do
 	if err != nil {
 		return doc, err
 	}
-	before, err := q.Stats(ctx) // also because a name that was mistyped is not to become a queue
+	before, err := q.Stats(ctx)
 	if err != nil {
 		return doc, err
 	}
@@ -138,6 +139,20 @@ func (a *API) resizeQueue(ctx context.Context, in *namedWith[resizeRequest]) (do
 	}
 	after, err := q.Stats(ctx)
 	return document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}, err
+}
+
+// weightRequest is the weight that a tenant is to have.
+type weightRequest struct {
+	Tenant document.Text `json:"tenant" doc:"Whose turns; 1 to 512 bytes." example:"\"acme\""`
+	Weight float64       `json:"weight" minimum:"0.01" maximum:"100" doc:"How many turns for each one of others." example:"2.5"`
+}
+
+func (a *API) weighTenant(ctx context.Context, in *namedWith[weightRequest]) (doc document.Weight, err error) {
+	q, err := a.queue(in.Name)
+	if err != nil {
+		return doc, err
+	}
+	return document.Weight(in.Body), q.SetWeight(ctx, string(in.Body.Tenant), in.Body.Weight)
 }
 
 func (a *API) pauseQueue(ctx context.Context, in *namedWith[*nothing]) (document.Paused, error) {
@@ -158,25 +173,4 @@ func (a *API) switchReading(ctx context.Context, name string, off bool) (doc doc
 		change = q.Pause
 	}
 	return document.Paused{Paused: off}, change(ctx)
-}
-
-// shardRequest asks for a tenant's streams.
-type shardRequest struct {
-	Name   string `path:"name" doc:"The queue's name, percent-encoded." example:"orders"`
-	Tenant string `query:"tenant" required:"true" doc:"Whose streams." example:"acme"`
-}
-
-// tenantShard is a tenant's shuffle shard.
-type tenantShard struct {
-	Tenant  document.Text `json:"tenant" example:"\"acme\""`
-	Streams []int         `json:"streams" doc:"The indices of its streams." example:"[1,6]"`
-}
-
-func (a *API) shard(ctx context.Context, in *shardRequest) (doc tenantShard, err error) {
-	q, err := a.queue(in.Name)
-	if err != nil {
-		return doc, err
-	}
-	streams, err := q.Shard(ctx, in.Tenant)
-	return tenantShard{document.Text(in.Tenant), streams}, err
 }

@@ -28,7 +28,7 @@ func TestNames(t *testing.T) {
 		if got := read[document.QueueStats](s.ask("GET", path+"/stats", nil).want(200, "")).Name; string(got) != name {
 			t.Errorf("queue %q is %q in its stats", name, got)
 		}
-		query := "?consumer=c&tenant=" + url.QueryEscape(part)
+		query := "?tenant=" + url.QueryEscape(part)
 		if got := s.ask("GET", path+"/browse?tenant="+url.QueryEscape(part), nil).want(200, ""); !strings.Contains(string(got.body), `"body":"b"`) {
 			t.Errorf("nothing of the tenant %q in %s", part, got.body)
 		}
@@ -169,7 +169,7 @@ func TestStrictRequests(t *testing.T) {
 		"an unknown parameter":  {"/messages?max=1", func(*http.Request) {}, 400, "bad_request"},
 		"a query of no form":    {"/messages?a=%zz", func(*http.Request) {}, 400, "bad_request"},
 		"a parameter twice":     {"/messages?a=1&a=2", func(*http.Request) {}, 400, "bad_request"},
-		"a GET with a body":     {"/messages?consumer=c", func(r *http.Request) { r.Method = "GET" }, 400, "bad_request"},
+		"a GET with a body":     {"/messages", func(r *http.Request) { r.Method = "GET" }, 400, "bad_request"},
 		"a client that is gone": {"/messages", func(r *http.Request) { r.Body = io.NopCloser(brokenReader{}) }, 400, "bad_request"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestStrictRequests(t *testing.T) {
 	} {
 		s.ask("POST", q+"/messages", fine, header("Content-Type", "Application/JSON; charset=UTF-8"), header("Accept", "text/html")).want(201, "")
 	}
-	if got := s.take(q + "/messages?consumer=c&max=10"); !slices.ContainsFunc(got, func(m document.Message) bool { return m.Body == "\U0001f600 \\ud800 \x00" }) {
+	if got := s.take(q + "/messages?max=10"); !slices.ContainsFunc(got, func(m document.Message) bool { return m.Body == "\U0001f600 \\ud800 \x00" }) {
 		t.Errorf("read %+v, want the text with its pair", got)
 	}
 }

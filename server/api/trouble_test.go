@@ -111,7 +111,7 @@ func TestRedisIsAway(t *testing.T) {
 		for _, ask := range []func() answer{
 			func() answer { return s.ask("POST", q+"/messages", object{"tenant": "a"}) },
 			func() answer { return s.ask("POST", q+"/messages", object{"tenant": "a"}, key(redistest.Name(t))) },
-			func() answer { return s.ask("GET", q+"/messages?consumer=c&block=1s", nil) },
+			func() answer { return s.ask("GET", q+"/messages?block=1s", nil) },
 			func() answer { return s.ask("GET", "/v1/queues", nil) },
 			func() answer { return s.ask("GET", "/v1/icks/i/stats", nil) },
 			func() answer {
@@ -154,11 +154,11 @@ func TestClientGoes(t *testing.T) {
 	s := serve(t, api.Config{})
 	base, q := s.listen(), "/v1/queues/"+redistest.Name(t)
 	id := read[document.Written](s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")).ID
-	first := s.take(q + "/messages?consumer=c")[0]
+	first := s.take(q + "/messages")[0]
 	ctx, leave := context.WithCancel(t.Context())
 	left := make(chan error, 1)
 	go func() {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+q+"/messages?consumer=gone&block=1m&visibility=1h", nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+q+"/messages?block=1m&visibility=1h", nil)
 		if err == nil {
 			var response *http.Response
 			if response, err = http.DefaultClient.Do(r); err == nil {
@@ -173,7 +173,7 @@ func TestClientGoes(t *testing.T) {
 		t.Fatalf("the client that goes: %v", err)
 	}
 	s.ask("POST", q+"/nack", object{"receipts": []string{first.Receipt}}).want(200, `{"nacked":1,"stale":0}`)
-	again := s.take(q + "/messages?consumer=c&block=30s")[0]
+	again := s.take(q + "/messages?block=30s")[0]
 	if again.ID != id || again.Attempt != 2 {
 		t.Errorf("read %+v, want %s for the second time", again, id)
 	}
@@ -188,7 +188,7 @@ func TestDrain(t *testing.T) {
 	s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h"}).want(200, "")
 	<-waiting
 	answers := make(chan answer)
-	go func() { answers <- s.ask("GET", "/v1/queues/"+name+"/messages?consumer=c&block=1m", nil) }()
+	go func() { answers <- s.ask("GET", "/v1/queues/"+name+"/messages?block=1m", nil) }()
 	go func() { answers <- s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h", "wait": "1m"}) }()
 	for range 2 {
 		<-waiting
@@ -202,7 +202,7 @@ func TestDrain(t *testing.T) {
 			got.refused(503, "unavailable")
 		}
 	}
-	s.ask("GET", "/v1/queues/"+name+"/messages?consumer=c&block=1m", nil).want(200, `{"messages":[]}`)
+	s.ask("GET", "/v1/queues/"+name+"/messages?block=1m", nil).want(200, `{"messages":[]}`)
 	if took := time.Since(begun); took > 30*time.Second {
 		t.Errorf("draining took %s", took)
 	}
@@ -214,7 +214,7 @@ func TestBlockIsBounded(t *testing.T) {
 	t.Parallel()
 	s := serve(t, api.Config{MaxBlock: 3 * time.Second, Timeout: 2 * time.Second}) // which counts besides
 	begun := time.Now()
-	s.ask("GET", "/v1/queues/"+redistest.Name(t)+"/messages?consumer=c&block=1h", nil).want(200, `{"messages":[]}`)
+	s.ask("GET", "/v1/queues/"+redistest.Name(t)+"/messages?block=1h", nil).want(200, `{"messages":[]}`)
 	if took := time.Since(begun); took < 3*time.Second || took > 20*time.Second {
 		t.Errorf("waited for %s, want 3 s", took)
 	}

@@ -22,6 +22,7 @@ type Draft struct {
 	Tenant   Text            `json:"tenant" doc:"Whose message it is; 1 to 512 bytes." example:"\"acme\""`
 	Body     Text            `json:"body,omitempty" doc:"What the message says. Defaults to nothing." example:"\"{\\\"order\\\":17}\""`
 	Headers  map[string]Text `json:"headers,omitempty" doc:"What travels with the body, as UTF-8 text. Defaults to none."`
+	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
 	Delay    Duration        `json:"delay,omitzero" doc:"For how long it may not be read yet. Defaults to 0s." example:"10m"`
 	Deadline Duration        `json:"deadline,omitzero" doc:"For how long it is worth anything, from the write on. Defaults to for ever." example:"1h"`
 	Dedupe   Text            `json:"dedupe,omitempty" doc:"Writes it only if the tenant's queue had nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
@@ -30,7 +31,7 @@ type Draft struct {
 // Message returns the draft as the queue takes it. It is not checked.
 func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
-		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)),
+		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority,
 		Delay: d.Delay.Duration, Deadline: d.Deadline.Duration, DedupeID: string(d.Dedupe),
 	}
 	for name, value := range d.Headers {
@@ -41,7 +42,7 @@ func (d Draft) Message() fairqueue.Draft {
 
 // Written is what became of a draft.
 type Written struct {
-	ID        string `json:"id" doc:"The message's id, which stays the same through all deliveries." example:"1795226400100-0.1"`
+	ID        string `json:"id" doc:"The message's id, which stays the same through all deliveries." example:"1795226400100321"`
 	Duplicate bool   `json:"duplicate,omitempty" doc:"It was written before, under the same dedupe id. Absent if it was not."`
 }
 
@@ -50,10 +51,11 @@ func OfWritten(w fairqueue.Written) Written { return Written(w) }
 
 // Message is a message that was delivered.
 type Message struct {
-	ID          string          `json:"id" doc:"Stays the same through all deliveries." example:"1795226400100-0.1"`
-	Receipt     string          `json:"receipt" doc:"Settles this delivery." example:"1:1795226400100-0"`
+	ID          string          `json:"id" doc:"Stays the same through all deliveries." example:"1795226400100321"`
+	Receipt     string          `json:"receipt" doc:"Settles this delivery." example:"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ"`
 	Tenant      Text            `json:"tenant" example:"\"acme\""`
 	Body        Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
+	Priority    int             `json:"priority,omitempty" doc:"Its place among the messages of its tenant. Absent if it is 0." example:"1"`
 	Attempt     int             `json:"attempt" doc:"The number of this delivery, from 1 on." example:"1"`
 	PickupDelay int64           `json:"pickup_delay_ms" doc:"Between the write, or the end of a delay, and this delivery." example:"61"`
 	Headers     map[string]Text `json:"headers" doc:"Empty when there are none."`
@@ -61,7 +63,7 @@ type Message struct {
 
 // Messages is what a read brought.
 type Messages struct {
-	Messages []Message `json:"messages" doc:"One from each stream in turn; empty when there was nothing to read."`
+	Messages []Message `json:"messages" doc:"One from each tenant in turn; empty when there was nothing to read."`
 	Paused   bool      `json:"paused,omitempty" doc:"Reading is switched off. Absent if it is not."`
 }
 
@@ -70,7 +72,7 @@ func OfMessages(messages []fairqueue.Message, paused bool) Messages {
 	doc := Messages{Messages: make([]Message, len(messages)), Paused: paused}
 	for i, m := range messages {
 		doc.Messages[i] = Message{
-			m.ID, m.Receipt, Text(m.Tenant), Text(m.Body), m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
+			m.ID, m.Receipt, Text(m.Tenant), Text(m.Body), m.Priority, m.Attempt, m.PickupDelay.Milliseconds(), OfHeaders(m.Headers),
 		}
 	}
 	return doc
@@ -90,7 +92,7 @@ const Nowhere = "nowhere"
 
 // CancelledMessage is a message that was to be cancelled.
 type CancelledMessage struct {
-	ID  string `json:"id" example:"1795226400100-0.1"`
+	ID  string `json:"id" example:"1795226400100321"`
 	Was string `json:"was" doc:"Where it was; nowhere if it is done, dead or unknown." enum:"waiting,delayed,in_flight,nowhere"`
 }
 
@@ -116,7 +118,7 @@ func OfCancelled(ids []string, places []fairqueue.Place) Cancelled {
 // DeadMessage is a message that was delivered too often, or that its reader gave
 // up.
 type DeadMessage struct {
-	ID        string          `json:"id" example:"1795226400110-0.6"`
+	ID        string          `json:"id" example:"1795226400110405"`
 	Tenant    Text            `json:"tenant" example:"\"acme\""`
 	Body      Text            `json:"body" example:"\"{\\\"order\\\":18}\""`
 	Attempts  int             `json:"attempts" doc:"How often it was delivered." example:"5"`
@@ -140,4 +142,10 @@ type Redriven struct {
 // Purged is how many dead messages were forgotten.
 type Purged struct {
 	Purged int `json:"purged" doc:"How many of them were dead, and are gone." example:"1"`
+}
+
+// KeptDead is how many dead messages a queue keeps, and for how long.
+type KeptDead struct {
+	Max int   `json:"max" doc:"How many; 0 for all." example:"10000"`
+	Age int64 `json:"age_ms" doc:"For how long; 0 for ever." example:"2592000000"`
 }

@@ -137,7 +137,7 @@ func (w *town) view(t *testing.T) *View {
 var sameNumbers = cmp.Options{
 	cmpopts.IgnoreFields(View{}, "At", "Named", "Server", "Troubles", "LeftOut"),
 	cmpopts.IgnoreFields(fairqueue.Stats{}, "At", "OldestAge"),
-	cmpopts.IgnoreFields(fairqueue.StreamStats{}, "OldestAge"),
+	cmpopts.IgnoreFields(fairqueue.FlowStats{}, "OldestAge"),
 	cmpopts.IgnoreFields(ick.Stats{}, "At"),
 	cmpopts.IgnoreUnexported(ick.ChannelStats{}),
 	cmpopts.IgnoreFields(lease.Info{}, "Remaining"),
