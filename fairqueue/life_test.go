@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -211,6 +212,28 @@ func TestDelayAndDeadline(t *testing.T) {
 	wantSizes(t, q, 0, 1, 0, 0)
 	ack(t, q, m)
 	wantNothingLeft(t, q)
+}
+
+// TestDeadlineWhileSetAside: a message whose deadline came while it was set aside is gone
+// when its time comes, and hides no others.
+func TestDeadlineWhileSetAside(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	if _, err := q.Write(t.Context(), Draft{Tenant: "a", Delay: 60 * time.Millisecond, Deadline: 5 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	passes(t, q.run.Client, 10*time.Millisecond)
+	_, err := q.call(t.Context(), "tend", "")
+	want(t, "tend", nil, nil, err)
+	write(t, q, "a:behind")
+	passes(t, q.run.Client, 60*time.Millisecond)
+	_, err = q.call(t.Context(), "tend", "")
+	want(t, "tend", nil, nil, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	messages, err := q.Read(ctx, ReadConfig{Max: 10})
+	want(t, "read", bodies(messages), "behind", err)
+	wantSizes(t, q, 0, 1, 0, 0)
 }
 
 // TestDeadlineIsForgotten when its message is done: it is no memory of it.

@@ -146,6 +146,7 @@ local function deliver(picked)
       local one = picked[at]
       local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
       if deadline and deadline <= now then
+        redis.call('ZADD', prefix .. 'deadlines', deadline, one.id) -- it left when the message was set aside
         due, room = true, 0 -- whoever does what is due removes it
         break
       end
