@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
-	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
@@ -46,16 +45,19 @@ type consumer struct {
 	reader  reader
 	log     *slog.Logger
 	kicks   chan struct{} // something changed
+	beats   chan struct{} // it is time to say that it is there
 
 	mu       sync.Mutex
 	changed  *sync.Cond
 	ready    []fetched
 	running  map[receipt]*running
 	finished []finished
-	free     int // workers that wait
-	hung     int // handlers that were given up
-	calls    int // under way
-	asked    int // messages that those calls ask for
+	known    bool // it tried to say that it is there
+	fed      bool // it got messages
+	free     int  // workers that wait
+	hung     int  // handlers that were given up
+	calls    int  // under way
+	asked    int  // messages that those calls ask for
 	asleep   bool
 	dry      bool          // nothing was there when last asked
 	pause    time.Duration // until something is due, when last asked
@@ -92,6 +94,7 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		q: q, cfg: cfg, handler: handler, log: q.cfg.Logger.With("queue", q.name),
 		reader:  reader{id: rand.Text()[:16], name: cfg.Name, host: host, handlers: cfg.Concurrency},
 		kicks:   make(chan struct{}, 1),
+		beats:   make(chan struct{}, 1),
 		running: map[receipt]*running{}, mean: -1,
 	}
 	c.changed = sync.NewCond(&c.mu)
@@ -109,13 +112,8 @@ func (c *consumer) run(ctx context.Context) error {
 		c.end()
 	})()
 
-	c.beat(work) // so that the first messages are shared as all
 	var heart, workers, pump sync.WaitGroup
-	heart.Go(func() {
-		for retry.Sleep(work, c.period()) {
-			c.beat(work)
-		}
-	})
+	heart.Go(func() { c.beat(work) })
 	for range c.cfg.Concurrency {
 		workers.Go(func() { c.serve(work, &workers) })
 	}
@@ -292,28 +290,38 @@ func (c *consumer) verdict(work context.Context, m Message, failed error) settle
 	return settled(m.receipt(), verb, max(0, delay), brief(reason))
 }
 
-// period is how often beat is called.
-func (c *consumer) period() time.Duration { return min(c.cfg.Visibility/3, beatPeriod) }
-
-// beat extends the messages in hand, says that the consumer is there, and ends the contexts
-// of those messages that are not its own any more.
+// beat extends the messages in hand until work ends, says that the consumer is there, and
+// ends the contexts of those messages that are not its own any more.
 func (c *consumer) beat(work context.Context) {
-	c.mu.Lock()
-	receipts := c.alive()
-	r := c.reader
-	r.busy = len(receipts)
-	c.mu.Unlock()
-	within, cancel := context.WithTimeout(work, c.period())
-	defer cancel()
-	good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
-	if err != nil && work.Err() == nil {
-		c.log.WarnContext(work, "messages in hand were not extended", "messages", len(receipts), "error", err)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for i, ok := range good {
-		if one := c.running[receipts[i]]; !ok && one != nil {
-			one.cancel(ErrCancelled)
+	period := min(c.cfg.Visibility/3, beatPeriod)
+	next := time.NewTicker(period)
+	defer next.Stop()
+	for {
+		c.mu.Lock()
+		receipts := c.alive()
+		r := c.reader
+		r.busy = len(receipts)
+		c.mu.Unlock()
+		within, cancel := context.WithTimeout(work, period)
+		good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
+		cancel()
+		if err != nil && work.Err() == nil {
+			c.log.WarnContext(work, "messages in hand were not extended", "messages", len(receipts), "error", err)
+		}
+		c.mu.Lock()
+		for i, ok := range good {
+			if one := c.running[receipts[i]]; !ok && one != nil {
+				one.cancel(ErrCancelled)
+			}
+		}
+		c.known = true
+		c.kick()
+		c.mu.Unlock()
+		select {
+		case <-next.C:
+		case <-c.beats:
+		case <-work.Done():
+			return
 		}
 	}
 }

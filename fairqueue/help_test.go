@@ -144,19 +144,40 @@ func dump(t *testing.T, q *Queue) map[string]string {
 			t.Fatal(err)
 		}
 		for _, name := range page.Elements {
-			text, err := do(t, q.run.Client, "DUMP", name).ToString()
-			if fields, isHash := do(t, q.run.Client, "HGETALL", name).AsStrMap(); isHash == nil {
-				text = fmt.Sprint(fields) // which sorts them
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			found[strings.TrimPrefix(name, base)] = text
+			found[strings.TrimPrefix(name, base)] = content(t, q.run.Client, name)
 		}
 		if cursor = page.Cursor; cursor == 0 {
 			return found
 		}
 	}
+}
+
+// content returns what a key holds, in an order that depends on nothing else.
+func content(t *testing.T, client rueidis.Client, key string) string {
+	t.Helper()
+	kind, err := do(t, client, "TYPE", key).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := map[string][]string{
+		"hash": {"HGETALL", key}, "zset": {"ZRANGE", key, "0", "-1", "WITHSCORES"}, "list": {"LRANGE", key, "0", "-1"}, "string": {"GET", key},
+	}[kind]
+	if command == nil {
+		return kind
+	}
+	result := do(t, client, command...)
+	if kind == "hash" {
+		fields, err := result.AsStrMap()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fmt.Sprintf("%q", fields)
+	}
+	value, err := result.ToAny()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("%q", value)
 }
 
 // passes waits until so much time has passed on the server.

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -213,6 +214,28 @@ func TestDelayAndDeadline(t *testing.T) {
 	wantNothingLeft(t, q)
 }
 
+// TestDeadlineWhileSetAside: a message whose deadline came while it was set aside is gone
+// when its time comes, and hides no others.
+func TestDeadlineWhileSetAside(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	if _, err := q.Write(t.Context(), Draft{Tenant: "a", Delay: 60 * time.Millisecond, Deadline: 5 * time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	passes(t, q.run.Client, 10*time.Millisecond)
+	_, err := q.call(t.Context(), "tend", "")
+	want(t, "tend", nil, nil, err)
+	write(t, q, "a:behind")
+	passes(t, q.run.Client, 60*time.Millisecond)
+	_, err = q.call(t.Context(), "tend", "")
+	want(t, "tend", nil, nil, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	messages, err := q.Read(ctx, ReadConfig{Max: 10})
+	want(t, "read", bodies(messages), "behind", err)
+	wantSizes(t, q, 0, 1, 0, 0)
+}
+
 // TestDeadlineIsForgotten when its message is done: it is no memory of it.
 func TestDeadlineIsForgotten(t *testing.T) {
 	t.Parallel()
@@ -248,7 +271,7 @@ func TestRedrivenMessageHasNoDeadline(t *testing.T) {
 	n, err := q.Redrive(t.Context(), id)
 	want(t, "redrive", n, 1, err)
 	passes(t, q.run.Client, 310*time.Millisecond)
-	_, err = q.call(t.Context(), "tend")
+	_, err = q.call(t.Context(), "tend", "")
 	want(t, "tend", nil, nil, err)
 	if got := read(t, q, 1); len(got) != 1 || !got[0].Deadline.IsZero() {
 		t.Errorf("read %+v, want the message without a deadline", got)

@@ -57,7 +57,7 @@ func (c *consumer) step(ctx context.Context) bool {
 // wanted is how many messages to ask for: those that handlers can start within
 // fetchAhead. Call it with mu held.
 func (c *consumer) wanted(ctx context.Context) int {
-	if c.ending || ctx.Err() != nil || c.failed != nil {
+	if c.ending || ctx.Err() != nil || c.failed != nil || !c.known {
 		return 0
 	}
 	ahead := 0
@@ -112,6 +112,10 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 func (c *consumer) take(messages []Message) {
 	if len(messages) == 0 {
 		return
+	}
+	if !c.fed { // there may have been no queue that it could have told before
+		c.fed = true
+		c.beats <- struct{}{}
 	}
 	now := time.Now()
 	for _, m := range messages {

@@ -74,7 +74,7 @@ verdicts = table.concat(verdicts)
 local function next_due(...)
   local soonest = math.huge
   for _, set in ipairs({...}) do
-    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', prefix .. set, 0, 0, 'WITHSCORES')[2] or math.huge))
+    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', prefix .. set, 0, 0, 'WITHSCORES')[2]) or math.huge)
   end
   return soonest < math.huge and math.max(0, soonest - now) or -1
 end
@@ -146,8 +146,8 @@ local function deliver(picked)
       local one = picked[at]
       local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
       if deadline and deadline <= now then
-        redis.call('ZADD', prefix .. 'deadlines', now, one.id) -- whoever does what is due removes it
-        due, room = true, 0
+        redis.call('ZADD', prefix .. 'deadlines', deadline, one.id) -- it left when the message was set aside
+        due, room = true, 0 -- whoever does what is due removes it
         break
       end
       at = at + 1

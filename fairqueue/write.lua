@@ -124,7 +124,7 @@ if #turns > 0 then
 end
 local sooner = false
 if #aside > 0 then
-  local soonest = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2] or math.huge)
+  local soonest = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]) or math.huge
   for i = 1, #aside, 2 do
     sooner = sooner or aside[i] < soonest
   end

@@ -1,0 +1,177 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// die writes messages and has them die, and returns their ids.
+func die(t *testing.T, q *Queue, words string) []string {
+	t.Helper()
+	ids := write(t, q, words)
+	for range ids {
+		for _, m := range read(t, q, 1) {
+			want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, NackConfig{Dead: true, Reason: "of " + string(m.Body)}))
+		}
+	}
+	return ids
+}
+
+func theDead(t *testing.T, q *Queue) string {
+	t.Helper()
+	var words []string
+	for m, err := range q.Dead(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		words = append(words, string(m.Body))
+	}
+	return strings.Join(words, " ")
+}
+
+// TestKeepDead: the oldest of the dead are dropped when another one dies, and counted.
+func TestKeepDead(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	die(t, q, "a:1 a:2 a:3 a:4 a:5")
+	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 3, 0))
+	die(t, q, "a:6")
+	want(t, "the dead", theDead(t, q), "4 5 6", nil)
+	want(t, "dropped", stats(t, q).Counters.Dropped, int64(3), nil)
+
+	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 0, 50*time.Millisecond))
+	passes(t, q.run.Client, 60*time.Millisecond)
+	die(t, q, "a:7")
+	want(t, "the dead", theDead(t, q), "7", nil)
+	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 0, 0))
+	passes(t, q.run.Client, 60*time.Millisecond)
+	ids := die(t, q, "a:8 a:9")
+	want(t, "the dead", theDead(t, q), "7 8 9", nil)
+	n, err := q.Purge(t.Context(), ids...)
+	want(t, "purge", n, 2, err)
+	want(t, "counters", stats(t, q).Counters, Counters{Written: 9, Delivered: 9, Nacked: 9, Buried: 9, Dropped: 6, Purged: 2}, nil)
+	n, err = q.Purge(t.Context(), ids...)
+	want(t, "purge again", n, 0, err)
+	for _, hash := range []string{":messages", ":deaths"} {
+		n, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+hash).AsInt64()
+		want(t, "kept in "+hash, n, int64(2), err) // 7 and the placeholder
+	}
+}
+
+// TestDeadPages: all of the dead are listed, more than one page of them, also those that
+// died in one millisecond.
+func TestDeadPages(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{MaxAttempts: 1})
+	const n = 2*deadPageSize + 7
+	for range n {
+		write(t, q, "a:x")
+	}
+	_, err := q.NackBatch(t.Context(), NackConfig{Reason: "all at once"}, receipts(read(t, q, 1000))...)
+	want(t, "nack", nil, nil, err)
+	seen := map[string]bool{}
+	for m, err := range q.Dead(t.Context()) {
+		if err != nil || m.Reason != "all at once" || seen[m.ID] {
+			t.Fatalf("dead = %+v, %v", m, err)
+		}
+		seen[m.ID] = true
+	}
+	want(t, "the dead", len(seen), n, nil)
+}
+
+// TestStats of flows, the fullest first, and of readers.
+func TestStats(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1 b:1 b:2 b:3 c:1 c:2")
+	s := stats(t, q)
+	want(t, "shape", [3]int{s.FlowCount, s.Streams, s.PerTenant}, [3]int{3, 0, 0}, nil)
+	for i, f := range s.Flows {
+		want(t, "flow", FlowStats{Tenant: f.Tenant, Stream: f.Stream, Waiting: f.Waiting, Handling: f.Handling},
+			FlowStats{Tenant: string("bca"[i]), Stream: -1, Waiting: 3 - i, Handling: -1}, nil)
+		if f.OldestAge < 0 || f.OldestAge > s.OldestAge || f.Held {
+			t.Errorf("flow = %+v", f)
+		}
+	}
+	want(t, "name", s.Name, q.name, nil)
+	want(t, "readers", len(s.Readers), 0, nil)
+
+	started, release := make(chan bool), make(chan bool)
+	stop := consume(t, q, ConsumeConfig{Name: "worker 7", Concurrency: 3, Visibility: 150 * time.Millisecond}, func(_ context.Context, _ Message) error {
+		started <- true
+		<-release
+		return nil
+	})
+	for range 3 {
+		<-started
+	}
+	redistest.Eventually(t, "the reader is seen at work", func() bool {
+		s = stats(t, q)
+		return len(s.Readers) == 1 && s.Readers[0].InFlight == 3
+	})
+	r := s.Readers[0]
+	want(t, "reader", [2]any{r.Name, r.Concurrency}, [2]any{"worker 7", 3}, nil)
+	want(t, "capacity", s.Capacity, 3, nil)
+	if ago := s.At.Sub(r.LastSeen); ago < 0 || ago > 5*time.Second || r.Host == "" {
+		t.Errorf("reader = %+v", r)
+	}
+	flying := browseAll(t, q, BrowseConfig{Place: InFlight})
+	for _, m := range flying {
+		if !m.Consumed {
+			t.Errorf("%s was not consumed", m.ID)
+		}
+	}
+	close(release)
+	go func() {
+		for range started {
+		}
+	}()
+	redistest.Eventually(t, "all are done", func() bool { return stats(t, q).Counters.Acked == 6 })
+	stop()
+	close(started)
+	s = stats(t, q)
+	want(t, "readers and capacity of those who left", [2]int{len(s.Readers), s.Capacity}, [2]int{0, 0}, nil)
+}
+
+func TestDeleteRemovesWhateverIsThere(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	for _, key := range []string{baseKey(q.name), baseKey(q.name) + ":flight"} {
+		if err := do(t, q.run.Client, "SET", key, "x").Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := q.Delete(t.Context())
+	want(t, "delete", n, 2, err)
+	full := open(t, Config{})
+	write(t, full, "a:1 b:2")
+	if _, err := full.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "keys", len(dump(t, full)), 0, nil)
+}
+
+// TestList names the queues that were written to.
+func TestList(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	for i := range 3 {
+		write(t, openOn(t, client, fmt.Sprint("queue ", i), Config{}), "a:x")
+	}
+	redistest.Eventually(t, "all are listed", func() bool {
+		names := map[string]bool{}
+		for name, err := range List(t.Context(), client) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[name] = true
+		}
+		return len(names) == 3 && names["queue 1"]
+	})
+}

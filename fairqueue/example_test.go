@@ -1,0 +1,261 @@
+package fairqueue_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// connect stands for the client that a program has anyway.
+func connect() (rueidis.Client, func()) {
+	server := miniredis.NewMiniRedis()
+	if err := server.Start(); err != nil {
+		log.Fatal(err)
+	}
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return client, func() {
+		client.Close()
+		server.Close()
+	}
+}
+
+func open(client rueidis.Client) *fairqueue.Queue {
+	q, err := fairqueue.New(client, "webhooks", fairqueue.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	return q
+}
+
+func Example() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx, cancel := context.WithCancel(context.Background())
+	if _, err := q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")}); err != nil {
+		log.Fatal(err)
+	}
+
+	// In as many processes as there is work for.
+	err := q.Consume(ctx, fairqueue.ConsumeConfig{}, func(_ context.Context, m fairqueue.Message) error {
+		fmt.Printf("%s says %s, attempt %d\n", m.Tenant, m.Body, m.Attempt)
+		cancel() // a worker would go on
+		return nil
+	})
+	fmt.Println(errors.Is(err, context.Canceled))
+	// Output:
+	// acme says hello, attempt 1
+	// true
+}
+
+func ExampleQueue_Read() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")})
+
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: 10, Visibility: time.Minute})
+	if err != nil {
+		log.Fatal(err)
+	}
+	done, err := q.Ack(ctx, messages[0].Receipt)
+	fmt.Println(len(messages), done, err)
+	_, err = q.Ack(ctx, messages[0].Receipt)
+	fmt.Println(errors.Is(err, fairqueue.ErrStale))
+	// Output:
+	// 1 1 <nil>
+	// true
+}
+
+func ExampleQueue_WriteBatch() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	written, err := q.WriteBatch(context.Background(),
+		fairqueue.Draft{Tenant: "acme", Body: []byte("now")},
+		fairqueue.Draft{Tenant: "acme", Body: []byte("later"), Delay: time.Hour},
+		fairqueue.Draft{Tenant: "acme", Body: []byte("once"), DedupeID: "order 17"},
+		fairqueue.Draft{Tenant: "acme", Body: []byte("once"), DedupeID: "order 17"},
+	)
+	fmt.Println(written[2].Duplicate, written[3].Duplicate, err)
+	n, err := q.Len(context.Background())
+	fmt.Println(n, "waiting", err)
+	// Output:
+	// false true <nil>
+	// 2 waiting <nil>
+}
+
+func ExampleQueue_Cancel() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	id, _ := q.Write(ctx, fairqueue.Draft{Tenant: "acme", Delay: time.Hour})
+	places, err := q.Cancel(ctx, id)
+	fmt.Println(places, err)
+	// Output: [delayed] <nil>
+}
+
+func ExampleQueue_Dead() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	id, _ := q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")})
+	messages, _ := q.Read(ctx, fairqueue.ReadConfig{})
+	_ = q.Nack(ctx, messages[0].Receipt, fairqueue.NackConfig{Dead: true, Reason: "no such endpoint"})
+
+	for m, err := range q.Dead(ctx) {
+		fmt.Println(string(m.Body), "is dead:", m.Reason, m.ID == id, err)
+	}
+	n, err := q.Redrive(ctx, id)
+	fmt.Println(n, "tried again", err)
+	// Output:
+	// hello is dead: no such endpoint true <nil>
+	// 1 tried again <nil>
+}
+
+// A page of what each place holds, for somebody who wonders.
+func ExampleQueue_Browse() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("first")})
+	_, _ = q.Read(ctx, fairqueue.ReadConfig{})
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("second")})
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("third"), Delay: time.Hour})
+
+	for _, place := range []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
+		for cfg := (fairqueue.BrowseConfig{Place: place, Tenant: "acme"}); ; {
+			page, err := q.Browse(ctx, cfg)
+			if err != nil {
+				log.Fatal(err)
+			}
+			for _, m := range page.Messages {
+				fmt.Printf("%s: %s, delivered %d times\n", place, m.Body, m.Attempt)
+			}
+			if page.Next == "" {
+				break
+			}
+			cfg.After = page.Next
+		}
+	}
+	// Output:
+	// waiting: second, delivered 0 times
+	// in_flight: first, delivered 1 times
+	// delayed: third, delivered 0 times
+}
+
+// A queue whose tenants choose their own names, without end, has streams instead of a flow
+// for each tenant.
+func ExampleQueue_Resize() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme"})
+	if err := q.Resize(ctx, 128, 0); err != nil {
+		log.Fatal(err)
+	}
+	s, err := q.Stats(ctx)
+	fmt.Println(s.Streams, "streams,", s.PerTenant, "a tenant", err)
+	// Output: 128 streams, 4 a tenant <nil>
+}
+
+// A tenant that pays for it has more turns than others.
+func ExampleQueue_SetWeight() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	for range 4 {
+		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme"})
+		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "basic"})
+	}
+	if err := q.SetWeight(ctx, "acme", 3); err != nil {
+		log.Fatal(err)
+	}
+	_, _ = q.Read(ctx, fairqueue.ReadConfig{Max: 2}) // it counts from the next message on
+
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: 4})
+	turns := map[string]int{}
+	for _, m := range messages {
+		turns[m.Tenant]++
+	}
+	fmt.Println(turns, err)
+	// Output: map[acme:3 basic:1] <nil>
+}
+
+// A receiver that is down says when to come back, or that it never will.
+func ExampleRetryAfter() {
+	deliver := func(status int, retryAfter time.Duration) error {
+		err := fmt.Errorf("the receiver answered %d", status)
+		switch status {
+		case 200:
+			return nil
+		case 410:
+			return fairqueue.Dead(err)
+		case 429:
+			return fairqueue.RetryAfter(retryAfter, err)
+		}
+		return err // after the backoff
+	}
+	fmt.Println(deliver(429, time.Minute))
+	fmt.Println(deliver(200, 0))
+	// Output:
+	// the receiver answered 429
+	// <nil>
+}
+
+func ExampleTyped() {
+	client, closeAll := connect()
+	defer closeAll()
+	type order struct{ Number int }
+	orders := fairqueue.Typed[order]{Queue: open(client)}
+	ctx, cancel := context.WithCancel(context.Background())
+	if _, err := orders.Write(ctx, order{Number: 17}, fairqueue.Draft{Tenant: "acme"}); err != nil {
+		log.Fatal(err)
+	}
+	_ = orders.Consume(ctx, fairqueue.ConsumeConfig{}, func(_ context.Context, m fairqueue.Message, value order) error {
+		fmt.Println(m.Tenant, "orders number", value.Number)
+		cancel()
+		return nil
+	})
+	// Output: acme orders number 17
+}
+
+// A team that has a stream with a consumer group moves to a queue: readers of the
+// queue empty the stream, too, and writers change over one by one.
+func ExampleLegacy() {
+	client, closeAll := connect()
+	defer closeAll()
+	ctx := context.Background()
+	client.Do(ctx, client.B().Xadd().Key("jobs").Id("*").FieldValue().FieldValue("customer", "acme").FieldValue("text", "hello").Build())
+	client.Do(ctx, client.B().XgroupCreate().Key("jobs").Group("workers").Id("0").Build())
+
+	q, err := fairqueue.New(client, "jobs", fairqueue.Config{Legacy: fairqueue.Legacy{
+		Stream: "jobs",
+		Group:  "workers",
+		Draft: func(fields map[string]string) (fairqueue.Draft, error) {
+			return fairqueue.Draft{Tenant: fields["customer"], Body: []byte(fields["text"])}, nil
+		},
+	}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	messages, err := q.Read(ctx, fairqueue.ReadConfig{})
+	fmt.Println(messages[0].Tenant, string(messages[0].Body), err)
+	// Output: acme hello <nil>
+}

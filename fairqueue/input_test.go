@@ -1,0 +1,142 @@
+package fairqueue
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestBadInput(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "a{b", "a}", "a\n", strings.Repeat("x", 513)} {
+		_, err := New(nil, name, Config{})
+		wantError(t, err, millrace.ErrBadName)
+	}
+	for _, cfg := range []Config{
+		{Streams: -1}, {Streams: MaxStreams + 1}, {Streams: 1, PerTenant: -1}, {PerTenant: 1}, {MaxAttempts: -1}, {DedupeWindow: -1}, {Gzip: -1},
+		{Legacy: Legacy{Stream: "x"}}, {IdleExpiry: -1}, {ExpireFull: true},
+	} {
+		_, err := New(nil, "x", cfg)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	long := strings.Repeat("x", 513)
+	q := openOn(t, nil, "x", Config{}) // none of this asks Redis
+	for _, d := range []Draft{
+		{}, {Tenant: long}, {Tenant: "a", DedupeID: long}, {Tenant: "a", Delay: -1}, {Tenant: "a", Deadline: -1}, {Tenant: "a", Deadline: 1},
+		{Tenant: "a", Priority: 5}, {Tenant: "a", Priority: -5}, {Tenant: "a", Headers: map[string]string{"k": "\xff"}},
+	} {
+		_, err := q.WriteBatch(t.Context(), Draft{Tenant: "fine"}, d)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	for _, cfg := range []ReadConfig{{Max: -1}, {Max: 1001}, {Visibility: time.Millisecond}, {Visibility: 13 * time.Hour}} {
+		_, err := q.Read(t.Context(), cfg)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	for _, receipt := range []string{"", "x", "!", receipt("x").String(), receipt("c0000000000000000").String(), receipt(strings.Repeat("0", 60)).String()} {
+		_, err := q.Ack(t.Context(), receipt)
+		wantError(t, err, millrace.ErrBadArgument)
+		wantError(t, q.Nack(t.Context(), receipt, NackConfig{}), millrace.ErrBadArgument)
+		_, err = q.Extend(t.Context(), time.Minute, receipt)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	_, err := q.Extend(t.Context(), time.Millisecond)
+	wantError(t, err, millrace.ErrBadArgument)
+	for _, id := range []string{"", "x", "1-1", "123456789012345", "12345678901234567", "123456789012345x"} {
+		_, err := q.Cancel(t.Context(), id)
+		wantError(t, err, millrace.ErrBadArgument)
+		_, err = q.Redrive(t.Context(), id)
+		wantError(t, err, millrace.ErrBadArgument)
+		_, err = q.Purge(t.Context(), id)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	for _, cfg := range []BrowseConfig{
+		{Max: -1}, {Max: 1001}, {Place: "dead"}, {Tenant: long}, {After: "x"}, {After: "!"}, {After: receipt("1").String()},
+		{After: receipt("12345678901234567 1").String()},
+	} {
+		_, err := q.Browse(t.Context(), cfg)
+		wantError(t, err, millrace.ErrBadArgument)
+	}
+	wantError(t, q.Nack(t.Context(), "x", NackConfig{Delay: -1}), millrace.ErrBadArgument)
+	for _, size := range [][2]int{{-1, 0}, {MaxStreams + 1, 1}, {4, 5}, {4, -1}, {0, 1}} {
+		wantError(t, q.Resize(t.Context(), size[0], size[1]), millrace.ErrBadArgument)
+	}
+	wantError(t, q.KeepDead(t.Context(), -1, 0), millrace.ErrBadArgument)
+	wantError(t, q.KeepDead(t.Context(), 0, -1), millrace.ErrBadArgument)
+	for _, weight := range []float64{0, -1, MinWeight / 2, MaxWeight * 2, nan()} {
+		wantError(t, q.SetWeight(t.Context(), "a", weight), millrace.ErrBadArgument)
+	}
+	for _, tenant := range []string{"", long} {
+		wantError(t, q.SetWeight(t.Context(), tenant, 1), millrace.ErrBadArgument)
+	}
+	for _, cfg := range []ConsumeConfig{
+		{Concurrency: -1}, {Concurrency: 1001}, {Visibility: 1}, {Drain: -1}, {Timeout: -1}, {MaxRun: -1}, {Name: "a\nb"}, {Name: long},
+	} {
+		wantError(t, q.Consume(t.Context(), cfg, nil), millrace.ErrBadArgument)
+	}
+}
+
+// nan is no number.
+func nan() float64 { zero := 0.0; return zero / zero }
+
+// TestNoQueue is what calls on a queue that does not exist answer.
+func TestNoQueue(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	ctx := t.Context()
+	_, err := q.Stats(ctx)
+	wantError(t, err, millrace.ErrNotFound)
+	for _, call := range []func() error{
+		func() error { return q.Pause(ctx) }, func() error { return q.Resume(ctx) }, func() error { return q.Resize(ctx, 4, 2) },
+		func() error { return q.KeepDead(ctx, 1, 0) }, func() error { return q.SetWeight(ctx, "a", 2) },
+	} {
+		wantError(t, call(), millrace.ErrNotFound)
+	}
+	for _, call := range []func() (int, error){
+		func() (int, error) { return q.Redrive(ctx, "1234567890123456") },
+		func() (int, error) { return q.Purge(ctx, "1234567890123456") },
+		func() (int, error) { return q.Delete(ctx) },
+		func() (int, error) { return q.Len(ctx) },
+	} {
+		n, err := call()
+		want(t, "count", n, 0, err)
+	}
+	places, err := q.Cancel(ctx, "1234567890123456")
+	want(t, "cancel", places, []Place{Nowhere}, err)
+	for m, err := range q.Dead(ctx) {
+		t.Errorf("dead = %v, %v", m, err)
+	}
+	want(t, "keys", len(dump(t, q)), 0, nil)
+}
+
+// TestTooLarge: a message has a mebibyte with all that travels with it, and a batch that is
+// larger goes in several calls.
+func TestTooLarge(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	_, err := q.WriteBatch(t.Context(), Draft{Tenant: "a"}, Draft{Tenant: "a", Body: make([]byte, MaxMessage)})
+	wantError(t, err, millrace.ErrTooLarge)
+	_, err = q.Write(t.Context(), Draft{Tenant: "a", Body: make([]byte, MaxMessage-100), Headers: map[string]string{"k": strings.Repeat("x", 100)}})
+	wantError(t, err, millrace.ErrTooLarge)
+	want(t, "keys", len(dump(t, q)), 0, nil)
+	large := Draft{Tenant: "a", Body: make([]byte, MaxMessage-2)}
+	written, err := q.WriteBatch(t.Context(), large, large, Draft{Tenant: "b"})
+	want(t, "written", len(written), 3, err)
+	got := read(t, q, 10)
+	if len(got) == 0 || len(got) == 3 && len(got[0].Body)+len(got[2].Body) > 1<<20+1<<18 {
+		t.Errorf("a read brought %d messages of a mebibyte", len(got))
+	}
+	ack(t, q, got...)
+	for range 3 {
+		ack(t, q, read(t, q, 10)...)
+	}
+	wantSizes(t, q, 0, 0, 0, 0)
+	shared := openOn(t, redistest.Shared(t).Client(t), q.name, Config{Gzip: 1000})
+	_, err = shared.Write(t.Context(), Draft{Tenant: "a", Body: make([]byte, 4*MaxMessage)}) // zeros, which gzip makes small
+	want(t, "write of what is small when it is compressed", nil, nil, err)
+	if m := read(t, q, 1)[0]; len(m.Body) != 4*MaxMessage {
+		t.Errorf("%d bytes", len(m.Body))
+	}
+}

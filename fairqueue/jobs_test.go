@@ -1,0 +1,211 @@
+package fairqueue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/registry"
+)
+
+// TestTendJob does what is due in queues that nobody reads.
+func TestTendJob(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	job := TendJob(client)
+	until := func(what string, cond func() bool) {
+		t.Helper()
+		redistest.Eventually(t, what, func() bool {
+			if _, err := job.Slice(context.Background()); err != nil {
+				t.Fatal(err)
+			}
+			return cond()
+		})
+	}
+	if err := do(t, client, "SET", baseKey("foreign"), "x").Error(); err != nil {
+		t.Fatal(err)
+	}
+	var entry registry.Entry
+	entry.Enter(client, registry.Queue, "foreign", nil)
+	entry.Touch()
+	q := openOn(t, client, "x", Config{MaxAttempts: 2})
+	write(t, q, "a:1 b:2 c:3")
+	if _, err := q.Read(t.Context(), ReadConfig{Max: 3, Visibility: MinVisibility}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Write(t.Context(), Draft{Tenant: "d", Delay: time.Millisecond}); err != nil {
+		t.Fatal(err)
+	}
+	until("what is due comes back", func() bool { s := stats(t, q); return s.Waiting == 4 && s.InFlight == 0 && s.Delayed == 0 })
+	if _, err := q.Read(t.Context(), ReadConfig{Max: 4, Visibility: MinVisibility}); err != nil {
+		t.Fatal(err)
+	}
+	until("messages die of their second reader", func() bool { s := stats(t, q); return s.Dead == 3 && s.Waiting == 1 })
+	ack(t, q, read(t, q, 1)...)
+
+	for i := range 20 {
+		if _, err := q.Write(t.Context(), Draft{Tenant: fmt.Sprint(i), Deadline: time.Millisecond}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	until("waiting messages expire", func() bool { return stats(t, q).Counters.Expired == 20 })
+	wantSizes(t, q, 0, 0, 0, 3)
+
+	for range 10 {
+		if progress, err := job.Slice(t.Context()); err != nil || progress != millrace.Idle {
+			t.Errorf("slice when nothing is due = %v, %v, want idle", progress, err)
+		}
+	}
+}
+
+// TestLanesThatRestAreForgotten by upkeep, for a queue that nobody calls any more.
+func TestLanesThatRestAreForgotten(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1")
+	answers := func() (n int64) {
+		for _, part := range []string{":lanes:0", ":lanes:1"} {
+			some, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+part).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += max(0, some-1) // without the time
+		}
+		return n
+	}
+	for _, want := range []int64{1, 0} {
+		if _, err := q.call(t.Context(), "tend", ""); err != nil {
+			t.Fatal(err)
+		}
+		if n := answers(); n != want {
+			t.Errorf("%d answers are kept, want %d", n, want)
+		}
+		for _, part := range []string{":lanes:0", ":lanes:1"} {
+			if err := do(t, q.run.Client, "HINCRBY", baseKey(q.name)+part, "", "-3").Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestIdleExpiry: a queue that nobody touches goes whole when it is empty, and a
+// full one only if that was asked for.
+func TestIdleExpiry(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	const expiry = 50 * time.Millisecond
+	empty := openOn(t, client, "empty", Config{IdleExpiry: expiry})
+	write(t, empty, "a:1")
+	ack(t, empty, read(t, empty, 1)...)
+	full := openOn(t, client, "full", Config{IdleExpiry: expiry})
+	write(t, full, "a:1")
+	flying := openOn(t, client, "flying", Config{IdleExpiry: expiry})
+	write(t, flying, "a:1")
+	read(t, flying, 1)
+	forced := openOn(t, client, "forced", Config{IdleExpiry: expiry, ExpireFull: true})
+	write(t, forced, "a:1")
+	lasting := openOn(t, client, "lasting", Config{})
+	write(t, lasting, "a:1")
+	ack(t, lasting, read(t, lasting, 1)...)
+
+	job := TendJob(client)
+	gone := func(name string) bool {
+		keys, err := do(t, client, "KEYS", baseKey(name)+"*").AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(keys) == 0
+	}
+	redistest.Eventually(t, "the empty and the forced one are gone", func() bool {
+		if _, err := job.Slice(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		return gone("empty") && gone("forced")
+	})
+	for range 5 {
+		if _, err := job.Slice(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, name := range []string{"full", "flying", "lasting"} {
+		if gone(name) {
+			t.Errorf("the queue %q is gone", name)
+		}
+	}
+	write(t, empty, "a:again")
+	wantSizes(t, empty, 1, 0, 0, 0)
+}
+
+// TestAnyCallTouches: a writer that knows nothing of the expiry keeps the queue alive, too,
+// and so does a reader.
+func TestAnyCallTouches(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{IdleExpiry: time.Hour})
+	write(t, q, "a:x")
+	touched := func() string {
+		text, err := do(t, q.run.Client, "HGET", baseKey(q.name), "touched").ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return text
+	}
+	other := openOn(t, redistest.Shared(t).Client(t), q.name, Config{})
+	for what, touch := range map[string]func(){
+		"write": func() { write(t, other, "a:y") },
+		"read":  func() { read(t, other, 1) },
+	} {
+		before := touched()
+		redistest.Eventually(t, "a later "+what+" is noted", func() bool {
+			touch()
+			return touched() != before
+		})
+	}
+}
+
+// TestDedupeIDsAreForgotten by upkeep, when their time is over.
+func TestDedupeIDsAreForgotten(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{DedupeWindow: time.Millisecond})
+	for i := range 30 {
+		if _, err := q.Write(t.Context(), Draft{Tenant: "a", DedupeID: fmt.Sprint(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ack(t, q, read(t, q, 30)...)
+	passes(t, q.run.Client, 2*time.Millisecond)
+	_, err := q.call(t.Context(), "tend", "")
+	want(t, "tend", nil, nil, err)
+	wantNothingLeft(t, q)
+}
+
+// TestManyAreOverdue: all that is overdue comes back, also more than one call looks at.
+func TestManyAreOverdue(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	drafts := make([]Draft, 250)
+	for i := range drafts {
+		drafts[i] = Draft{Tenant: "a"}
+	}
+	if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
+		t.Fatal(err)
+	}
+	first, err := q.Read(t.Context(), ReadConfig{Max: 1000, Visibility: MinVisibility})
+	if err != nil || len(first) != len(drafts) {
+		t.Fatalf("Read = %d messages, %v, want %d", len(first), err, len(drafts))
+	}
+	again := 0
+	redistest.Eventually(t, "all of them come again", func() bool {
+		some, err := q.Read(t.Context(), ReadConfig{Max: 1000})
+		if err != nil && !errors.Is(err, ErrEmpty) {
+			t.Fatal(err)
+		}
+		again += len(some)
+		return again == len(drafts)
+	})
+}
