@@ -138,6 +138,9 @@ func (c *consumer) tidy() {
 	for late < len(c.ready) && now.Sub(c.ready[late].at) >= startWithin {
 		late++
 	}
+	if late > 0 { // handlers are slower than the last ones were: fetch nothing ahead until some return
+		c.mean = max(c.mean, startWithin)
+	}
 	c.handBack(late)
 	c.kick()
 }
