@@ -153,7 +153,7 @@ WRITTEN DELIVERED ACKED NACKED RETURNED RECLAIMED EXPIRED CANCELLED BURIED REDRI
 	s.want("resumed\n", "queue", "resume", name)
 	s.want("32 streams, 2 a tenant; before: a flow for each tenant\n", "queue", "resize", name, "32", "--per-tenant", "2")
 	s.want("a b has the weight 2.5\n", "queue", "weight", name, "a b", "2.5")
-	s.want("1000 of dead messages kept, for 720h0m0s\n", "queue", "dead", "keep", name, "--most", "1000", "--age", "720h")
+	s.want("1000 of dead messages kept, for 30d0h\n", "queue", "dead", "keep", name, "--most", "1000", "--age", "720h")
 	s.want("any number of dead messages kept, for ever\n", "queue", "dead", "keep", name)
 
 	printed = s.run("queue", "read", name).stdout
@@ -555,8 +555,11 @@ func TestQueueNackAndCancel(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
 	ids := []string{s.put(name, "a", "1"), s.put(name, "a", "2"), s.put(name, "a", "3")}
+	var kept string
 	for _, m := range s.take(name, "--max", "9").Messages {
 		switch m.ID {
+		case ids[2]:
+			kept = m.Receipt
 		case ids[0]:
 			s.want("given back\n", "queue", "nack", name, m.Receipt)
 		case ids[1]:
@@ -572,6 +575,8 @@ func TestQueueNackAndCancel(t *testing.T) {
 	}
 	s.refused(1, "not_found", "queue", "cancel", name, ids[0])
 	s.refused(1, "not_found", "queue", "cancel", name+"-of-none", ids[0])
+	s.wantSizes(name, 0, 1, 0, 0) // a reader has it until it is told
+	s.refused(1, "stale", "queue", "ack", name, kept)
 	s.wantSizes(name, 0, 0, 0, 0)
 }
 
@@ -729,7 +734,7 @@ func TestQueueBroken(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.put(name, "a", "x")
 	client := redistest.Shared(t).Client(t)
-	if err := client.Do(t.Context(), client.B().Del().Key("mr:queue:{"+name+"}").Build()).Error(); err != nil {
+	if err := client.Do(t.Context(), client.B().Hdel().Key("mr:queue:{"+name+"}").Field("version").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	f := s.refused(1, "broken", "queue", "write", name, "--tenant", "a", "--body", "x")
