@@ -73,7 +73,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	for i, one := range some {
 		settle[i] = one.settlement
 	}
-	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility}
+	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
 	var a workAnswer
 	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
 		a, err = c.q.shared.works.Do(ctx, request)

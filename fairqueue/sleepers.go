@@ -103,13 +103,21 @@ func without(list []*sleeper, gone *sleeper) []*sleeper {
 
 // sleep sleeps for all who wait, until nobody does.
 func (s *sleepers) sleep(pause time.Duration) {
-	for {
+	for asked := 0; ; {
 		s.mu.Lock()
 		if len(s.waiting) == 0 {
 			s.running = false
 			s.mu.Unlock()
 			return
 		}
+		if !s.counted && asked < 3 { // nobody would wake them
+			waiting := s.waiting
+			s.mu.Unlock()
+			pause = s.ask(waiting)
+			asked++
+			continue
+		}
+		asked = 0
 		most := longestSleep
 		if pause >= 0 {
 			most = min(most, pause)
@@ -127,6 +135,8 @@ func (s *sleepers) sleep(pause time.Duration) {
 		s.cancel = nil
 		if woken {
 			s.counted = false
+			s.mu.Unlock()
+			continue
 		}
 		waiting := s.waiting
 		s.mu.Unlock()

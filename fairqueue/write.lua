@@ -148,6 +148,12 @@ if ARGV[3] ~= '0' and ARGV[3] ~= idle then
   redis.call('HSET', K, 'idle', ARGV[3])
   idle = ARGV[3]
 end
+if not exists then
+  n.sleepers = 64 -- as many as may wait for a queue that is not there yet
+end
 wake(math.max(#ready / 2, sooner and 1 or 0))
+if not exists then
+  n.sleepers = 0
+end
 save()
 return {0, answer(table.concat(ids, ' '))}
