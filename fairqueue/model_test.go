@@ -153,6 +153,16 @@ func (m *model) live() (n int) {
 	return n
 }
 
+// expired reports whether the deadline of one that waits has come.
+func (m *model) expired() bool {
+	for _, k := range m.messages {
+		if k.state == waiting && k.worthNot {
+			return true
+		}
+	}
+	return false
+}
+
 // expire removes those messages that wait and whose deadline has come which the queue has
 // noticed: it need not notice before their turn.
 func (m *model) expire(noticed func(id string) bool) {

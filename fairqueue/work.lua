@@ -32,7 +32,7 @@ if answered then
       reply[#reply + 1] = body
     end
   end
-  reply[3] = (#reply > 5 or receipts == '') and '0' or '1'
+  reply[3] = #reply > 5 and '0' or '1'
   return reply
 end
 redis.call('HLEN', messages) -- what is something else ends the script here
