@@ -83,8 +83,8 @@ local function bury(id, member, attempts, reason)
   redis.call('ZADD', dead, now, id)
   redis.call('HSET', deaths, id, attempts .. ':' .. #member .. ':' .. member .. reason)
   local most, age = unpack(redis.call('HMGET', K, 'dead_most', 'dead_age'))
-  local over = most and redis.call('ZCARD', dead) - 1 - most or 0
-  local old = over > 0 and redis.call('ZRANGE', dead, 0, math.min(99, over - 1)) or {}
+  local above = most and redis.call('ZCARD', dead) - 1 - most or 0
+  local old = above > 0 and redis.call('ZRANGE', dead, 0, math.min(100, above) - 1) or {}
   if age then
     for _, one in ipairs(redis.call('ZRANGEBYSCORE', dead, '-inf', now - age, 'LIMIT', 0, 100)) do
       old[#old + 1] = one

@@ -24,7 +24,7 @@ end
 local flight, verdicts = prefix .. 'flight', {}
 if answered then
   local known, receipts = string.match(answered, '^(%d*) (.*)$')
-  local reply = {now, '0', '0', 0, known}
+  local reply = {now, paused and '1' or '0', '0', 0, known}
   for receipt in string.gmatch(receipts == '' and '' or receipts .. '\1\1', '(.-)\1\1') do
     local body = redis.call('ZSCORE', flight, receipt) and redis.call('HGET', messages, string.sub(receipt, 2, 17))
     if body then
@@ -32,7 +32,7 @@ if answered then
       reply[#reply + 1] = body
     end
   end
-  reply[3] = (#reply > 5 or receipts == '') and '0' or '1'
+  reply[3] = #reply > 5 and '0' or '1'
   return reply
 end
 redis.call('HLEN', messages) -- what is something else ends the script here
