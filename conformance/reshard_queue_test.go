@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/redistest"
 )
 
 // post writes messages to a queue and handles them. Each that was written must be handled,
@@ -71,12 +72,12 @@ func (p *post) write(ctx context.Context, t *testing.T, d fairqueue.Draft) {
 }
 
 // read handles a few messages, after giving those back that come for the first time, if
-// told so. It reports whether there was any.
-func (p *post) read(ctx context.Context, t *testing.T, picky bool) bool {
+// told so.
+func (p *post) read(ctx context.Context, t *testing.T, picky bool) {
 	t.Helper()
 	messages, err := p.queue.Read(ctx, fairqueue.ReadConfig{Max: 20, Block: 20 * time.Millisecond})
 	if errors.Is(err, fairqueue.ErrEmpty) || !p.count(ctx, t, "Read", err) {
-		return false
+		return
 	}
 	for _, m := range messages {
 		p.take(t, m)
@@ -86,7 +87,6 @@ func (p *post) read(ctx context.Context, t *testing.T, picky bool) bool {
 			p.handle(m)
 		}
 	}
-	return true
 }
 
 // take notes a delivery, of which there may be one with its number.
@@ -109,17 +109,17 @@ func (p *post) handle(m fairqueue.Message) {
 
 func (p *post) check(t *testing.T) {
 	t.Helper()
-	for more := true; more; {
-		more = p.read(t.Context(), t, false)
-	}
+	var s fairqueue.Stats
+	redistest.Eventually(t, "nothing is left", func() bool {
+		p.read(t.Context(), t, false)
+		var err error
+		s, err = p.queue.Stats(t.Context())
+		return err == nil && s.Waiting+s.InFlight+s.Delayed+s.Dead == 0
+	})
 	for id := range p.written {
 		if n := p.handled[id]; n != 1 {
 			t.Errorf("message %s was handled %d times, want once", id, n)
 		}
-	}
-	s, err := p.queue.Stats(t.Context())
-	if err != nil || s.Waiting+s.InFlight+s.Delayed+s.Dead != 0 {
-		t.Errorf("Stats = %+v, %v, want nothing left", s, err)
 	}
 	if c := s.Counters; c.Written != int64(len(p.written)) || c.Acked != c.Written || c.Lost != 0 {
 		t.Errorf("%d were written, and counted are %+v", len(p.written), c)
