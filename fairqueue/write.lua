@@ -105,7 +105,8 @@ end
 
 if not exists then
   redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
-  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights'}) do
+  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights', prefix .. 'lanes:0',
+    prefix .. 'lanes:1'}) do
     redis.call('HSETNX', hash, '', '0')
   end
   redis.call('ZADD', backlog, 'NX', 0, '')
