@@ -212,6 +212,10 @@ if max > 0 and not paused then
   end
   n.delivered = n.delivered + #receipts
   count('lost', lost)
+  if #receipts == 0 and not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', blocked, '') and
+    redis.call('ZSCORE', flight, '') and redis.call('ZSCORE', prefix .. 'delayed', '') and redis.call('HEXISTS', messages, '') == 1) then
+    return redis.error_reply('BROKEN a key is missing')
+  end
   if #receipts == 0 then
     reply[4] = next_due('delayed', 'flight')
   end
