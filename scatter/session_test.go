@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -439,7 +438,6 @@ func TestRepeatBehindOthers(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)
 	sc, proxies := throughProxies(t, servers, Config{Timeout: brief})
-	others := newScatter(t, servers, Config{})
 	flush(t, sc, func(s *Session) { s.Add("n", 1) }) // so that the script is there
 	proxies[0].DropReplyWhen(redistest.Named("EVALSHA"))
 	s := sc.Session("x")
@@ -448,20 +446,12 @@ func TestRepeatBehindOthers(t *testing.T) {
 		t.Fatal("a flush without any reply succeeds")
 	}
 	proxies[0].Heal()
-	var running sync.WaitGroup
-	for range 50 {
-		running.Go(func() {
-			for range 500 {
-				other := others.Session("y")
-				other.Add("n", 1)
-				if err := other.Flush(t.Context()); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
+	var others redistest.Pipeline
+	for i := range 25_000 {
+		others.Add("EVALSHA", library.Script("flush").SHA(), "1", sc.base, "add", "n", "", "1", "1",
+			fmt.Sprint("other:", i%50), fmt.Sprintf("%016dAAAAAAAAAAA", i))
 	}
-	running.Wait()
+	others.Send(t, servers[0])
 	arrive(t, s)
 	if got := text(t, servers[0].Client(t), "GET", "n"); got != "1025001" {
 		t.Errorf("sum = %s, want 1025001", got)
