@@ -279,7 +279,10 @@ func TestWhatCannotBeHad(t *testing.T) {
 		"no best":         {func(s *Session) { s.Best("a", "b", math.NaN()) }, ErrConfig},
 		"no cap":          {func(s *Session) { s.Push("a", 0, nil) }, ErrConfig},
 		"a big cap":       {func(s *Session) { s.Push("a", MaxCap+1, nil) }, ErrConfig},
-		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, ErrConfig},
+		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, millrace.ErrTooLarge},
+		"a big member":    {func(s *Session) { s.Insert("a", strings.Repeat("m", MaxBody+1)) }, millrace.ErrTooLarge},
+		"a big name":      {func(s *Session) { s.Best("a", strings.Repeat("m", MaxBody+1), 1) }, millrace.ErrTooLarge},
+		"much in all":     {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody)) }, millrace.ErrTooLarge},
 		"half seconds":    {func(s *Session) { s.In(Bucket{Every: time.Second / 2}) }, ErrConfig},
 		"negative keep":   {func(s *Session) { s.In(Bucket{Keep: -1}) }, ErrConfig},
 		"before 1970":     {func(s *Session) { s.In(Bucket{At: time.Unix(-1, 0)}) }, ErrConfig},
@@ -330,9 +333,10 @@ func TestAFullSession(t *testing.T) {
 	}
 	flush(t, sc, func(s *Session) {
 		s.Add("n", 1)
-		s.Push("l", 1, make([]byte, MaxBody))
+		s.Push("l", 1, make([]byte, MaxBytes-10_000))
 		s.Insert("s", members...)
 	})
+	flush(t, sc, func(s *Session) { s.Push("alone", 1, make([]byte, MaxBody)) })
 	c := servers[0].Client(t)
 	if got, want := integer(t, c, "SCARD", "s"), int64(len(members)); got != want {
 		t.Errorf("members = %d, want %d", got, want)
