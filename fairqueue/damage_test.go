@@ -23,6 +23,13 @@ func TestStreamCameBackWithoutItsGroup(t *testing.T) {
 	write(t, q, "a:1")
 	old := read(t, q, 1)[0]
 	do(t, q.run.Client, "DEL", baseKey(q.name)+":s:0")
+	redistest.Eventually(t, "the next id is another one: its millisecond is", func() bool {
+		clock, err := do(t, q.run.Client, "TIME").AsIntSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return !strings.HasPrefix(old.ID, fmt.Sprint(clock[0]*1000+clock[1]/1000, "-"))
+	})
 	write(t, q, "a:2")
 	good, err := q.Extend(t.Context(), time.Minute, old.Receipt)
 	want(t, "extend", good, []bool{false}, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -620,18 +621,12 @@ func TestRepeatBehindOthers(t *testing.T) {
 	write(t, other, "a:first")
 	args := other.writeArgs(other.shaped(), []draft{{Draft: Draft{Tenant: "a"}, fields: []string{fieldTenant, "a"}}})
 	const others = 25_000
-	q := openOn(t, proxy.Client(t), "x", Config{Hooks: []millrace.Hook{beforeRepeat(func() {
-		calls := make([]rueidis.Completed, others)
-		for i := range calls {
-			calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).Arg(args...).
-				Arg(fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
-		}
-		for _, result := range client.DoMulti(t.Context(), calls...) {
-			if err := result.Error(); err != nil {
-				t.Error(err)
-			}
-		}
-	})}})
+	var calls redistest.Pipeline
+	for i := range others {
+		calls.Add(slices.Concat([]string{"EVALSHA", library.Script("write").SHA(), "1", baseKey("x")}, args,
+			[]string{fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)})...)
+	}
+	q := openOn(t, proxy.Client(t), "x", Config{Hooks: []millrace.Hook{beforeRepeat(func() { calls.Send(t, server) })}})
 	lost := proxy.DropReply(evalsha)
 	if _, err := q.Write(t.Context(), Draft{Tenant: "b"}); err != nil || lost.Count() != 1 {
 		t.Fatalf("Write = %v with %d lost replies, want 1", err, lost.Count())

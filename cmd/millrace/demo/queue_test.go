@@ -28,7 +28,11 @@ func TestAForgottenMessageIsFound(t *testing.T) {
 		t.Error("report is OK")
 	}
 	seen := report.Scenes[0]
-	wantFailed(t, seen.Checks, "all_handled")
+	// Other checks compare times, which a busy machine spoils: they are judged on what is
+	// recorded, in TestEachCheckOfTheQueueSceneCanFail.
+	if !slices.ContainsFunc(seen.Checks, func(c Check) bool { return c.Name == "all_handled" && !c.OK }) {
+		t.Errorf("all_handled did not fail: %+v", seen.Checks)
+	}
 	if got, want := strings.Join(seen.Failures, "\n"), "message 7 was written as"; !strings.HasPrefix(got, want) || len(seen.Failures) != 1 {
 		t.Errorf("failures = %q, want one that begins with %q", got, want)
 	}
