@@ -22,7 +22,7 @@ func againstAsynq(f bench.Figure, url string) bench.Figure {
 	case "queue_batch":
 		asynq.Goal = bench.AtLeast(5)
 	case "queue_backlog":
-		asynq.Name = "asynq"
+		asynq.Name, asynq.Goal = "asynq", bench.AtLeast(5)
 	default:
 		return f
 	}

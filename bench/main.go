@@ -13,6 +13,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/connect"
 )
@@ -90,7 +92,7 @@ func open(ctx context.Context, url string) (*site, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &site{bench.Place{Client: client, Name: "bench"}, url, "the server of --redis", client.Close}, nil
+		return &site{bench.Place{Client: client, Name: "bench", Open: opener(url)}, url, "the server of --redis", client.Close}, nil
 	}
 	server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 	if err != nil {
@@ -99,7 +101,11 @@ func open(ctx context.Context, url string) (*site, error) {
 	if !server.Real {
 		return nil, errors.Join(server.Close(), errors.New("there is no redis-server on PATH, and miniredis would say nothing about speed"))
 	}
-	return &site{bench.Place{Client: server.Client, Name: "bench"}, server.URL, server.Kind, func() { _ = server.Close() }}, nil
+	return &site{bench.Place{Client: server.Client, Name: "bench", Open: opener(server.URL)}, server.URL, server.Kind, func() { _ = server.Close() }}, nil
+}
+
+func opener(url string) func() (rueidis.Client, error) {
+	return func() (rueidis.Client, error) { return connect.Open(url) }
 }
 
 func write(table *tabwriter.Writer, r bench.Result) {

@@ -45,10 +45,6 @@ func TestACL(t *testing.T) {
 				}
 			}
 			for _, command := range commandsOf(rules) {
-				if why, slow := unhurried[command]; slow && os.Getenv("MILLRACE_SOAK") == "" {
-					t.Logf("without +%s was not tried: %s", command, why)
-					continue
-				}
 				if command == g.unasked() || command == "role" { // which clients ask behind Sentinels: TestACLBehindSentinels
 					continue
 				}
@@ -64,12 +60,6 @@ func TestACL(t *testing.T) {
 			}
 		})
 	}
-}
-
-// unhurried are commands that are used only where more time has passed than a
-// test has.
-var unhurried = map[string]string{
-	"xgroup|delconsumer": "a reader is forgotten after a minute",
 }
 
 // newer are commands that Redis 6.2 does not have, and takes in a rule all the same: it

@@ -42,7 +42,7 @@ func TestNothingStays(t *testing.T) {
 		{"channel", useChannel, 7},
 		{"lease", useLease, 0},
 		{"abandoned lease", abandonLease, 0},
-		{"queue", useQueue, 8},
+		{"queue", useQueue, 17},
 		{"tracker", useTracker, 2},
 		{"hashes", useHashes, 5},
 		{"keys", useKeys, 6},

@@ -189,6 +189,10 @@ var reshardings = []resharding{
 		must(t, "OpenKeys", err)
 		return &keepers{keys: k}, "mr:key:{" + name + "/0}"
 	}},
+	{"queue", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		return newPost(t, openQueue(t, client, name)), "mr:queue:{" + name + "}"
+	}},
 	{"ick", true, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		k, err := ick.New(client, name, ick.Config{})

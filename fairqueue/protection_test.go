@@ -344,6 +344,8 @@ var histories = []history{
 		return nil
 	}},
 	{"a sleeping reader", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:first") // the first write of a queue wakes everybody
+		ack(h.t, h.watch, h.read(1, time.Hour)...)
 		return h.quickest(func() error { write(h.t, h.watch, "a:x"); return nil })
 	}},
 	{"a sleeping reader and a message that is given back", Config{MaxAttempts: 100}, func(h *hand) error {

@@ -64,7 +64,7 @@ func (c *consumer) wanted(ctx context.Context) int {
 	if c.mean >= 0 && c.mean < fetchAhead {
 		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
-	return max(0, c.free+ahead-len(c.ready)-c.asked)
+	return max(0, min(chunk/2, c.free+ahead-len(c.ready)-c.asked))
 }
 
 // call makes one call.
@@ -73,7 +73,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	for i, one := range some {
 		settle[i] = one.settlement
 	}
-	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility}
+	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
 	var a workAnswer
 	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
 		a, err = c.q.shared.works.Do(ctx, request)
@@ -137,6 +137,9 @@ func (c *consumer) tidy() {
 	late, now := 0, time.Now()
 	for late < len(c.ready) && now.Sub(c.ready[late].at) >= startWithin {
 		late++
+	}
+	if late > 0 { // handlers are slower than the last ones were: fetch nothing ahead until some return
+		c.mean = max(c.mean, startWithin)
 	}
 	c.handBack(late)
 	c.kick()

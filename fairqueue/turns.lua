@@ -19,9 +19,10 @@
 --          unblock(room, most): gives at most so many flows their turn, of those whose
 --          tenants have fewer than room in flight, or of all without a room
 --          land(receipt, took): counts a delivery down that has been taken out of flight
+--          freed: how many flows were given their turn again
 --          book(): stores the tenants' numbers; once, at the end
 local blocked, work = prefix .. 'blocked', prefix .. 'work'
-local states = {}
+local states, freed = {}, 0
 
 local function seen(tenant)
   if tenant ~= last_tenant then
@@ -79,6 +80,7 @@ local function release(flow)
   local from, to = range(flow)
   if redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 1)[1] then
     activate(flow, virtual)
+    freed = freed + 1
   end
 end
 

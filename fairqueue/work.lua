@@ -226,6 +226,7 @@ end
 if due then
   reply[3], n.looked = '1', 0
 end
+wake(freed - #receipts) -- for others whose handlers are free
 book()
 save()
 answer(verdicts .. ' ' .. table.concat(receipts, '\1\1'))

@@ -111,7 +111,8 @@ if #dying > 0 then
 end
 if not exists then
   redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
-  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights'}) do
+  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights', prefix .. 'lanes:0',
+    prefix .. 'lanes:1'}) do
     redis.call('HSETNX', hash, '', '0')
   end
   redis.call('ZADD', backlog, 'NX', 0, '')
@@ -154,6 +155,12 @@ if ARGV[3] ~= '0' and ARGV[3] ~= idle then
   redis.call('HSET', K, 'idle', ARGV[3])
   idle = ARGV[3]
 end
+if not exists then
+  n.sleepers = 64 -- as many as may wait for a queue that is not there yet
+end
 wake(math.max(#ready / 2, sooner and 1 or 0))
+if not exists then
+  n.sleepers = 0
+end
 save()
 return {0, answer(table.concat(ids, ' '))}

@@ -20,9 +20,10 @@ type queueCommands struct {
 	Nack   queueNack   `cmd:"" help:"Give a message back that could not be handled."`
 	Extend queueExtend `cmd:"" help:"Keep a message invisible to other readers for longer."`
 	Cancel queueCancel `cmd:"" help:"Remove messages that are not done yet."`
-	Stats  queueStats  `cmd:"" help:"Show sizes, ages, streams and counters."`
+	Stats  queueStats  `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
 	Ls     queueLs     `cmd:"" help:"List the queues by name."`
-	Resize queueResize `cmd:"" help:"Change how many streams a queue has."`
+	Resize queueResize `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
+	Weight queueWeight `cmd:"" help:"Give a tenant more turns, or fewer."`
 	Pause  queuePause  `cmd:"" help:"Switch reading off."`
 	Resume queueResume `cmd:"" help:"Switch reading on again."`
 	Dead   queueDead   `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
@@ -45,7 +46,7 @@ func (*queueCommands) Help() string {
 Examples:
 
     millrace queue write orders --tenant acme --body hello
-    millrace queue read orders --consumer worker-1 --max 10 --block 30s
+    millrace queue read orders --max 10 --block 30s
     millrace queue ack orders RECEIPT
     millrace queue stats orders`
 }
@@ -105,35 +106,39 @@ func (*queueLs) Run(ctx context.Context, a *app) error {
 
 type queueResize struct {
 	queueName
-	Streams   int `arg:"" name:"n" help:"How many streams, from 1 to 1,024."`
-	PerTenant int `placeholder:"K" help:"How many of them a tenant has. Defaults to as many as before."`
+	Streams   int `arg:"" name:"n" help:"How many streams, up to 1,024; 0 for a flow for each tenant."`
+	PerTenant int `placeholder:"K" help:"How many of them a tenant has. Defaults to 4, or as many as there are."`
 }
 
 // Help shows examples.
 func (*queueResize) Help() string {
-	return `A larger number is used at once. After a smaller one, the streams at the end are read until they are empty. No message is moved, and writers need not be told.
+	return `Flows take turns. Unless a queue has streams, each tenant is a flow; else each tenant has a few of the streams. It holds for what is written from then on: no message is moved, what waits in other flows has its turns there, and writers need not be told.
 
 Examples:
 
     millrace queue resize orders 128
-    millrace queue resize orders 32 --per-tenant 2`
+    millrace queue resize orders 32 --per-tenant 2
+    millrace queue resize orders 0`
 }
 
 // inWords returns a queue's shape as people read it.
 func inWords(s document.Shape) string {
+	if s.Streams == 0 {
+		return "a flow for each tenant"
+	}
 	return fmt.Sprintf("%s, %d a tenant", readable.Count(s.Streams, "stream"), s.PerTenant)
 }
 
 // Run resizes.
 func (c *queueResize) Run(ctx context.Context, a *app) error {
 	switch {
-	case c.Streams < 1 || c.Streams > fairqueue.MaxStreams:
-		return millrace.ErrBadArgument.Saying("a queue has 1 to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
+	case c.Streams < 0 || c.Streams > fairqueue.MaxStreams:
+		return millrace.ErrBadArgument.Saying("a queue has up to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
 		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
-		before, err := q.Stats(ctx) // also because a name that was mistyped is not to become a queue
+		before, err := q.Stats(ctx)
 		if err != nil {
 			return err
 		}
@@ -148,6 +153,34 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 		return a.print(doc, func(w io.Writer) {
 			fmt.Fprintf(w, "%s; before: %s\n", inWords(doc.Shape), inWords(doc.Before))
 		})
+	})
+}
+
+type queueWeight struct {
+	queueName
+	Tenant document.Text `arg:"" help:"Whose turns."`
+	Weight float64       `arg:"" help:"How many turns for each one of others, from 0.01 to 100; 1 for as many."`
+}
+
+// Help shows examples.
+func (*queueWeight) Help() string {
+	return `From the tenant's next message on. In a queue with streams it changes nothing.
+
+Examples:
+
+    millrace queue weight orders acme 2.5`
+}
+
+// Run sets a weight.
+func (c *queueWeight) Run(ctx context.Context, a *app) error {
+	if !(c.Weight >= fairqueue.MinWeight && c.Weight <= fairqueue.MaxWeight) {
+		return millrace.ErrBadArgument.Saying("a weight is from %g to %d, not %g", fairqueue.MinWeight, fairqueue.MaxWeight, c.Weight)
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		if err := q.SetWeight(ctx, string(c.Tenant), c.Weight); err != nil {
+			return err
+		}
+		return a.print(document.Weight{Tenant: c.Tenant, Weight: c.Weight}, func(w io.Writer) { fmt.Fprintf(w, "%s has the weight %g\n", c.Tenant, c.Weight) })
 	})
 }
 

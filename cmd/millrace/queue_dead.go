@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/server/document"
@@ -16,6 +17,7 @@ type queueDead struct {
 	Ls      deadLs      `cmd:"" default:"withargs" help:"List dead messages, the oldest death first."`
 	Redrive deadRedrive `cmd:"" help:"Have dead messages tried again."`
 	Purge   deadPurge   `cmd:"" help:"Forget dead messages for good."`
+	Keep    deadKeep    `cmd:"" help:"Bound how many dead messages are kept, and for how long."`
 }
 
 // Help shows examples.
@@ -25,7 +27,7 @@ func (*queueDead) Help() string {
 Examples:
 
     millrace queue dead orders
-    millrace queue dead redrive orders 1795226400123-0.17
+    millrace queue dead redrive orders 1795226400123456
     millrace queue dead purge orders --all`
 }
 
@@ -118,7 +120,7 @@ func (*deadRedrive) Help() string {
 
 Examples:
 
-    millrace queue dead redrive orders 1795226400123-0.17
+    millrace queue dead redrive orders 1795226400123456
     millrace queue dead redrive orders --all`
 }
 
@@ -143,7 +145,7 @@ func (*deadPurge) Help() string {
 
 Examples:
 
-    millrace queue dead purge orders 1795226400123-0.17
+    millrace queue dead purge orders 1795226400123456
     millrace queue dead purge orders --all`
 }
 
@@ -155,5 +157,47 @@ func (c *deadPurge) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		return a.print(document.Purged{Purged: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "message")+" purged") })
+	})
+}
+
+type deadKeep struct {
+	queueName
+	Most int           `placeholder:"N" help:"How many. Defaults to any number."`
+	Age  time.Duration `placeholder:"DURATION" help:"For how long. Defaults to for ever."`
+}
+
+// Help shows examples.
+func (*deadKeep) Help() string {
+	return `The oldest ones are dropped when another message dies, and counted as dropped. Without flags all are kept, as in a new queue.
+
+Examples:
+
+    millrace queue dead keep orders --most 1000 --age 720h
+    millrace queue dead keep orders`
+}
+
+// Run sets the bounds.
+func (c *deadKeep) Run(ctx context.Context, a *app) error {
+	if c.Most < 0 || c.Age < 0 {
+		return millrace.ErrBadArgument.Saying("cannot keep %d messages for %s", c.Most, c.Age)
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+		if err := q.KeepDead(ctx, c.Most, c.Age); err != nil {
+			return err
+		}
+		doc := struct {
+			Most int   `json:"most"`
+			Age  int64 `json:"age_ms"`
+		}{c.Most, c.Age.Milliseconds()}
+		return a.print(doc, func(w io.Writer) {
+			number, age := "any number", "for ever"
+			if c.Most > 0 {
+				number = fmt.Sprint(c.Most)
+			}
+			if c.Age > 0 {
+				age = "for " + readable.Duration(c.Age)
+			}
+			fmt.Fprintf(w, "%s of dead messages kept, %s\n", number, age)
+		})
 	})
 }

@@ -16,7 +16,6 @@ import (
 
 type queueRead struct {
 	queueName
-	Consumer   document.Text `required:"" placeholder:"C" help:"Who reads, for people who look at what is in flight."`
 	Max        int           `placeholder:"N" default:"1" help:"How many messages at most, up to 1,000. Defaults to ${default}."`
 	Block      time.Duration `placeholder:"DURATION" help:"For how long to wait for the first one. Defaults to not at all."`
 	Visibility time.Duration `placeholder:"DURATION" default:"30s" help:"After how long they come again unless they are settled or extended, from 10ms to 12h. Defaults to ${default}."`
@@ -24,19 +23,17 @@ type queueRead struct {
 
 // Help shows examples.
 func (*queueRead) Help() string {
-	return `Takes one message from each stream in turn. Each comes again, with another receipt, unless it is acknowledged, given back or extended within its visibility. Nothing to read is no error, and neither is a queue that is paused or does not exist.
+	return `Takes one message from each tenant in turn. Each comes again, with another receipt, unless it is acknowledged, given back or extended within its visibility. Nothing to read is no error, and neither is a queue that is paused or does not exist.
 
 Examples:
 
-    millrace queue read orders --consumer worker-1
-    millrace queue read orders --consumer worker-1 --max 100 --block 30s --visibility 5m --json`
+    millrace queue read orders
+    millrace queue read orders --max 100 --block 30s --visibility 5m --json`
 }
 
 // Run reads.
 func (c *queueRead) Run(ctx context.Context, a *app) error {
 	switch {
-	case c.Consumer == "":
-		return millrace.ErrBadArgument.Saying("the consumer has no name")
 	case c.Max < 1 || c.Max > 1000:
 		return millrace.ErrBadArgument.Saying("a read takes 1 to 1000 messages, not %d", c.Max)
 	case c.Block < 0:
@@ -45,7 +42,7 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 	if err := checkVisibility(c.Visibility); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{Consumer: string(c.Consumer)}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: c.Max, Block: c.Block, Visibility: c.Visibility})
 		doc := document.OfMessages(messages, errors.Is(err, fairqueue.ErrPaused))
 		if err != nil && !doc.Paused && !errors.Is(err, fairqueue.ErrEmpty) {
@@ -108,7 +105,7 @@ func (*queueAck) Help() string {
 
 Examples:
 
-    millrace queue ack orders 17:1795226400123-0`
+    millrace queue ack orders RECEIPT`
 }
 
 // Run acknowledges.
@@ -135,12 +132,12 @@ type queueNack struct {
 
 // Help shows examples.
 func (*queueNack) Help() string {
-	return `The message comes again at the end of its stream, unless it was delivered too often and is dead.
+	return `The message comes again in its old place, unless it was delivered too often and is dead.
 
 Examples:
 
-    millrace queue nack orders 17:1795226400123-0 --delay 1m --reason "the shop does not answer"
-    millrace queue nack orders 17:1795226400123-0 --dead --reason "no such article"`
+    millrace queue nack orders RECEIPT --delay 1m --reason "the shop does not answer"
+    millrace queue nack orders RECEIPT --dead --reason "no such article"`
 }
 
 // Run gives back.
@@ -181,7 +178,7 @@ func (*queueExtend) Help() string {
 
 Examples:
 
-    millrace queue extend orders 17:1795226400123-0 5m`
+    millrace queue extend orders RECEIPT 5m`
 }
 
 // Run extends.
@@ -215,7 +212,7 @@ func (*queueCancel) Help() string {
 
 Examples:
 
-    millrace queue cancel orders 1795226400123-0.17`
+    millrace queue cancel orders 1795226400123456`
 }
 
 // Run cancels.

@@ -17,7 +17,7 @@ type queueStats struct {
 
 // Help shows examples.
 func (*queueStats) Help() string {
-	return `The streams are those that hold messages. The counters count since the queue began, over all processes.
+	return `A flow is a tenant, or a stream if the queue has streams; the flows are those in which messages wait, the fullest first. A flow that is held waits for its own handlers, which have their share of all. Readers are programs that consume with the library. The counters count since the queue began, over all processes.
 
 Examples:
 
@@ -32,31 +32,59 @@ func (c *queueStats) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return err
 		}
-		doc := document.OfQueueStats(s)
-		return a.print(doc, func(w io.Writer) { tableOfQueue(w, doc) })
+		return a.print(document.OfQueueStats(s), func(w io.Writer) { tableOfQueue(w, s) })
 	})
 }
 
-func tableOfQueue(w io.Writer, doc document.QueueStats) {
-	fmt.Fprintf(w, "%s (%s)", doc.Name, inWords(doc.Shape))
-	if doc.Paused {
+func tableOfQueue(w io.Writer, s fairqueue.Stats) {
+	fmt.Fprintf(w, "%s (%s)", document.Text(s.Name), inWords(document.OfShape(s)))
+	if s.Paused {
 		fmt.Fprint(w, ", paused")
 	}
-	fmt.Fprintln(w, "\n\nSTREAM\tWAITING\tIN FLIGHT\tOLDEST")
-	row := func(name string, waiting, inFlight int, oldest int64) {
-		age := "-"
-		if waiting > 0 {
-			age = readable.Duration(time.Duration(oldest) * time.Millisecond)
+	fmt.Fprintln(w)
+	tableOfFlows(w, s)
+	fmt.Fprintf(w, "\n%d delayed, %d dead\n", s.Delayed, s.Dead)
+	if len(s.Readers) > 0 {
+		fmt.Fprintln(w, "\nREADER\tHOST\tHANDLERS\tIN FLIGHT\tLAST SEEN")
+		for _, r := range s.Readers {
+			ago := readable.Duration(max(0, s.At.Sub(r.LastSeen)))
+			fmt.Fprintf(w, "%s\t%s\t%d\t%d\t%s ago\n", document.Text(r.Name), document.Text(r.Host), r.Concurrency, r.InFlight, ago)
 		}
-		fmt.Fprintf(w, "%s\t%d\t%d\t%s\n", name, waiting, inFlight, age)
+		fmt.Fprintf(w, "all\t\t%d\t\n", s.Capacity)
 	}
-	for _, one := range doc.Streams {
-		row(fmt.Sprint(one.Index), one.Waiting, one.InFlight, one.OldestAge)
+	n := s.Counters
+	fmt.Fprintln(w, "\nWRITTEN\tDELIVERED\tACKED\tNACKED\tRETURNED\tRECLAIMED\tEXPIRED\tCANCELLED\tBURIED\tREDRIVEN\tPURGED\tDROPPED\tLOST")
+	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", n.Written, n.Delivered, n.Acked, n.Nacked,
+		n.Returned, n.Reclaimed, n.Expired, n.Cancelled, n.Buried, n.Redriven, n.Purged, n.Dropped, n.Lost)
+}
+
+func tableOfFlows(w io.Writer, s fairqueue.Stats) {
+	heading := "TENANT"
+	if s.Streams > 0 {
+		heading = "FLOW"
 	}
-	row("all", doc.Waiting, doc.InFlight, doc.OldestAge)
-	fmt.Fprintf(w, "\n%d delayed, %d dead\n", doc.Delayed, doc.Dead)
-	n := doc.Counters
-	fmt.Fprintln(w, "\nWRITTEN\tDELIVERED\tACKED\tNACKED\tRECLAIMED\tEXPIRED\tCANCELLED\tBURIED\tREDRIVEN\tPURGED")
-	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n", n.Written, n.Delivered, n.Acked, n.Nacked,
-		n.Reclaimed, n.Expired, n.Cancelled, n.Buried, n.Redriven, n.Purged)
+	fmt.Fprintf(w, "\n%s\tWAITING\tIN FLIGHT\tOLDEST\tHANDLING\tHELD\n", heading)
+	age := func(waiting int, oldest time.Duration) string {
+		if waiting == 0 {
+			return "-"
+		}
+		return readable.Duration(oldest)
+	}
+	for _, f := range s.Flows {
+		name, handling, held := document.Text(f.Tenant).String(), "-", "-"
+		if f.Stream >= 0 {
+			name = fmt.Sprintf("stream %d", f.Stream)
+		}
+		if f.Handling >= 0 {
+			handling = readable.Duration(f.Handling)
+		}
+		if f.Held {
+			held = "held"
+		}
+		fmt.Fprintf(w, "%s\t%d\t%d\t%s\t%s\t%s\n", name, f.Waiting, f.InFlight, age(f.Waiting, f.OldestAge), handling, held)
+	}
+	if more := s.FlowCount - len(s.Flows); more > 0 {
+		fmt.Fprintf(w, "%d more\n", more)
+	}
+	fmt.Fprintf(w, "all\t%d\t%d\t%s\n", s.Waiting, s.InFlight, age(s.Waiting, s.OldestAge))
 }

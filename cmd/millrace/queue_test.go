@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/server/document"
 )
@@ -45,7 +46,7 @@ type deliveries struct {
 // take reads from a queue.
 func (s shell) take(name string, args ...string) deliveries {
 	s.t.Helper()
-	return answer[deliveries](s, append([]string{"queue", "read", name, "--consumer", "c"}, args...)...)
+	return answer[deliveries](s, append([]string{"queue", "read", name}, args...)...)
 }
 
 // takeOne reads the one message that a queue has.
@@ -77,7 +78,7 @@ func (s shell) wantSizes(name string, waiting, inFlight, delayed, dead int) {
 func TestQueueRound(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
-	s.want(`{"messages":[]}`+"\n", "queue", "read", name, "--consumer", "c", "--json")
+	s.want(`{"messages":[]}`+"\n", "queue", "read", name, "--json")
 	s.refused(1, "not_found", "queue", "stats", name) // a read creates nothing
 	id := answer[writtenDoc](s, "queue", "write", name, "--tenant", "acme", "--body", "hello",
 		"--header", "kind=greeting", "--header", "a=b=c,d").ID
@@ -123,7 +124,7 @@ func TestQueueAckOfSome(t *testing.T) {
 func TestQueueTables(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
-	s.want("nothing to read\n", "queue", "read", name, "--consumer", "c")
+	s.want("nothing to read\n", "queue", "read", name)
 	s.want("there was nothing to delete\n", "queue", "delete", name)
 
 	printed := s.feed("{\n\t\"order\": 17\n}\n", "queue", "write", name, "--tenant", "a b", "--dedupe", "17").stdout
@@ -134,25 +135,28 @@ func TestQueueTables(t *testing.T) {
 	s.want(id+" was written before\n", "queue", "write", name, "--tenant", "a b", "--body", "x", "--dedupe", "17")
 	s.want("nothing is dead\n", "queue", "dead", name)
 	s.want("paused\n", "queue", "pause", name)
-	s.want("nothing to read: the queue is paused\n", "queue", "read", name, "--consumer", "c")
+	s.want("nothing to read: the queue is paused\n", "queue", "read", name)
 	printed = s.run("queue", "stats", name).stdout
-	if got, want := masked(printed), name+` (64 streams, 4 a tenant), paused
+	if got, want := masked(printed), name+` (a flow for each tenant), paused
 
-STREAM WAITING IN FLIGHT OLDEST
-n 1 0 -
+TENANT WAITING IN FLIGHT OLDEST HANDLING HELD
+a b 1 0 - - -
 all 1 0 -
 
 0 delayed, 0 dead
 
-WRITTEN DELIVERED ACKED NACKED RECLAIMED EXPIRED CANCELLED BURIED REDRIVEN PURGED
-1 0 0 0 0 0 0 0 0 0
+WRITTEN DELIVERED ACKED NACKED RETURNED RECLAIMED EXPIRED CANCELLED BURIED REDRIVEN PURGED DROPPED LOST
+1 0 0 0 0 0 0 0 0 0 0 0 0
 `; got != want {
 		t.Errorf("stats prints\n%s, want\n%s", got, want)
 	}
 	s.want("resumed\n", "queue", "resume", name)
-	s.want("32 streams, 2 a tenant; before: 64 streams, 4 a tenant\n", "queue", "resize", name, "32", "--per-tenant", "2")
+	s.want("32 streams, 2 a tenant; before: a flow for each tenant\n", "queue", "resize", name, "32", "--per-tenant", "2")
+	s.want("a b has the weight 2.5\n", "queue", "weight", name, "a b", "2.5")
+	s.want("1000 of dead messages kept, for 30d0h\n", "queue", "dead", "keep", name, "--most", "1000", "--age", "720h")
+	s.want("any number of dead messages kept, for ever\n", "queue", "dead", "keep", name)
 
-	printed = s.run("queue", "read", name, "--consumer", "c").stdout
+	printed = s.run("queue", "read", name).stdout
 	heading, row, _ := strings.Cut(printed, "\n")
 	receipt, row, _ := strings.Cut(row, " ")
 	if got, want := masked(heading+"\nr "+row), "RECEIPT TENANT ATTEMPT PICKED UP AFTER BODY\nr a b 1 - { \"order\": 17 }\n"; got != want {
@@ -172,8 +176,7 @@ WRITTEN DELIVERED ACKED NACKED RECLAIMED EXPIRED CANCELLED BURIED REDRIVEN PURGE
 	s.want("0 messages purged\n", "queue", "dead", "purge", name, "--all")
 }
 
-// masked returns a table with one blank between its columns, and without what is
-// of the moment: times, and the index of a stream.
+// masked returns a table with one blank between its columns, and without times.
 func masked(table string) string {
 	var out strings.Builder
 	for line := range strings.Lines(table) {
@@ -182,9 +185,6 @@ func masked(table string) string {
 			if d, err := time.ParseDuration(word); err == nil && d != 0 || word == "0s" {
 				words[i] = "-"
 			}
-		}
-		if _, err := strconv.Atoi(strings.Join(words[:min(1, len(words))], "")); err == nil && len(words) == 4 && words[3] == "-" {
-			words[0] = "n"
 		}
 		out.WriteString(strings.Join(words, " ") + "\n")
 	}
@@ -321,6 +321,9 @@ func TestQueueBadLines(t *testing.T) {
 		`{"tenant":"a","headers":["x"]}`:       `headers are an object of strings`,
 		`{"tenant":"a","headers":{"x":1}}`:     `headers are an object of strings`,
 		`{"tenant":"a","headers":{"x":{"base64":"/w=="}}}`:           `the header "x" is not UTF-8`,
+		`{"tenant":"a","priority":"1"}`:                              `priority is a whole number, and not a JSON string`,
+		`{"tenant":"a","priority":0.5}`:                              `priority is a whole number, and not a JSON number 0.5`,
+		`{"tenant":"a","priority":5}`:                                `a priority is from -4 to 4, not 5`,
 		`{"tenant":"a","delay":5}`:                                   `delay is a duration in quotes, such as "10m", and not a JSON number`,
 		`{"tenant":"a","delay":"5"}`:                                 `"5" is no duration such as 500ms or 10m`,
 		`{"tenant":"a","delay":"-5s"}`:                               `the delay is negative: -5s`,
@@ -434,12 +437,12 @@ func TestQueueBlock(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	s := shell{t, server.URL()}
 	began := time.Now()
-	s.want(`{"messages":[]}`+"\n", "queue", "read", "q", "--consumer", "c", "--block", "30ms", "--json")
+	s.want(`{"messages":[]}`+"\n", "queue", "read", "q", "--block", "30ms", "--json")
 	if waited := time.Since(began); waited < 30*time.Millisecond {
 		t.Errorf("gave up after %s, want no less than 30ms", waited)
 	}
 	got := make(chan outcome, 1)
-	go func() { got <- s.run("queue", "read", "q", "--consumer", "c", "--block", "1m", "--json") }()
+	go func() { got <- s.run("queue", "read", "q", "--block", "1m", "--json") }()
 	awaitWaiter(t, server)
 	s.put("q", "a", "hello")
 	var doc deliveries
@@ -451,7 +454,7 @@ func TestQueueBlock(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		s.interrupted(ctx, "queue", "read", "q", "--consumer", "c", "--block", "1h")
+		s.interrupted(ctx, "queue", "read", "q", "--block", "1h")
 	}()
 	awaitWaiter(t, server)
 	interrupt()
@@ -465,7 +468,7 @@ func TestQueueUnprinted(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.put(name, "a", "hello")
 	a := &app{env: s.env, stdout: full{}, stderr: io.Discard}
-	if code := a.run(t.Context(), []string{"queue", "read", name, "--consumer", "c", "--visibility", "12h"}); code != 1 {
+	if code := a.run(t.Context(), []string{"queue", "read", name, "--visibility", "12h"}); code != 1 {
 		t.Errorf("read without a place to write exits with %d, want 1", code)
 	}
 	if m := s.takeOne(name, "--block", "20s"); m.Attempt != 2 {
@@ -507,7 +510,7 @@ func TestQueuePause(t *testing.T) {
 	for range 2 {
 		s.want(`{"paused":true}`+"\n", "queue", "pause", name, "--json")
 	}
-	s.want(`{"messages":[],"paused":true}`+"\n", "queue", "read", name, "--consumer", "c", "--json", "--block", "10ms")
+	s.want(`{"messages":[],"paused":true}`+"\n", "queue", "read", name, "--json", "--block", "10ms")
 	if !answer[document.QueueStats](s, "queue", "stats", name).Paused {
 		t.Error("stats does not tell that the queue is paused")
 	}
@@ -538,7 +541,7 @@ func TestQueueDead(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{ids[0]: "1", ids[1]: "2", ids[2]: "3"}, bodies); diff != "" {
 		t.Errorf("dead (-want +got):\n%s", diff)
 	}
-	s.want(`{"redriven":1}`+"\n", "queue", "dead", "redrive", name, ids[0], "1-1.1", "--json")
+	s.want(`{"redriven":1}`+"\n", "queue", "dead", "redrive", name, ids[0], "1795226400000000", "--json")
 	s.want(`{"purged":1}`+"\n", "queue", "dead", "purge", name, ids[1], ids[1], "--json")
 	s.wantSizes(name, 1, 0, 0, 1)
 	if m := s.takeOne(name); m.ID != ids[0] || m.Attempt != 1 {
@@ -552,8 +555,11 @@ func TestQueueNackAndCancel(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
 	ids := []string{s.put(name, "a", "1"), s.put(name, "a", "2"), s.put(name, "a", "3")}
+	var kept string
 	for _, m := range s.take(name, "--max", "9").Messages {
 		switch m.ID {
+		case ids[2]:
+			kept = m.Receipt
 		case ids[0]:
 			s.want("given back\n", "queue", "nack", name, m.Receipt)
 		case ids[1]:
@@ -561,14 +567,16 @@ func TestQueueNackAndCancel(t *testing.T) {
 		}
 	}
 	s.wantSizes(name, 1, 1, 1, 0)
-	got := s.run("queue", "cancel", name, ids[0], ids[1], ids[2], "1-1.1", "--json").stdout
+	got := s.run("queue", "cancel", name, ids[0], ids[1], ids[2], "1795226400000000", "--json").stdout
 	want := fmt.Sprintf(`{"cancelled":3,"messages":[{"id":%q,"was":"waiting"},{"id":%q,"was":"delayed"},`+
-		`{"id":%q,"was":"in_flight"},{"id":"1-1.1","was":"nowhere"}]}`+"\n", ids[0], ids[1], ids[2])
+		`{"id":%q,"was":"in_flight"},{"id":"1795226400000000","was":"nowhere"}]}`+"\n", ids[0], ids[1], ids[2])
 	if got != want {
 		t.Errorf("cancel = %s, want %s", got, want)
 	}
 	s.refused(1, "not_found", "queue", "cancel", name, ids[0])
 	s.refused(1, "not_found", "queue", "cancel", name+"-of-none", ids[0])
+	s.wantSizes(name, 0, 1, 0, 0) // a reader has it until it is told
+	s.refused(1, "stale", "queue", "ack", name, kept)
 	s.wantSizes(name, 0, 0, 0, 0)
 }
 
@@ -579,10 +587,108 @@ func TestQueueResize(t *testing.T) {
 	s.refused(1, "not_found", "queue", "stats", name) // a name that was mistyped became no queue
 	s.run("queue", "write", name, "--tenant", "a", "--body", "x", "--streams", "8", "--per-tenant", "3")
 	s.run("queue", "write", name, "--tenant", "a", "--body", "x", "--streams", "99") // it is not new
-	s.want(`{"streams":16,"per_tenant":3,"before":{"streams":8,"per_tenant":3}}`+"\n", "queue", "resize", name, "16", "--json")
-	s.want(`{"streams":2,"per_tenant":2,"before":{"streams":16,"per_tenant":3}}`+"\n", "queue", "resize", name, "2", "--json")
-	if got := s.take(name, "--max", "9").Messages; len(got) != 2 {
-		t.Errorf("read = %+v, want both messages, wherever they wait", got)
+	s.want(`{"streams":16,"per_tenant":4,"before":{"streams":8,"per_tenant":3}}`+"\n", "queue", "resize", name, "16", "--json")
+	s.want(`{"streams":2,"per_tenant":2,"before":{"streams":16,"per_tenant":4}}`+"\n", "queue", "resize", name, "2", "--json")
+	s.put(name, "a", "x")
+	s.want(`{"streams":0,"per_tenant":0,"before":{"streams":2,"per_tenant":2}}`+"\n", "queue", "resize", name, "0", "--json")
+	s.put(name, "a", "x")
+	flows := 0
+	for _, f := range answer[document.QueueStats](s, "queue", "stats", name).Flows {
+		if (f.Tenant == "a") != (f.Stream == -1) {
+			t.Errorf("flow = %+v, want a tenant or a stream", f)
+		}
+		flows += f.Waiting
+	}
+	if flows != 4 {
+		t.Errorf("%d messages wait in flows, want 4", flows)
+	}
+	if got := s.run("queue", "stats", name).stdout; !strings.Contains(got, "\nTENANT ") || !strings.Contains(got, "\nstream ") || !strings.Contains(got, "\na ") {
+		t.Errorf("stats prints\n%s, want streams, and a tenant", got)
+	}
+	if got := s.take(name, "--max", "9").Messages; len(got) != 4 {
+		t.Errorf("read = %+v, want all messages, wherever they wait", got)
+	}
+}
+
+// A tenant of weight 3 has three turns for each one of others, and a message of a higher
+// priority goes before the tenant's others.
+func TestQueueTurns(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.refused(1, "not_found", "queue", "weight", name, "a", "3")
+	s.put(name, "b", "0")
+	s.want(`{"tenant":"a","weight":3}`+"\n", "queue", "weight", name, "a", "3", "--json")
+	var lines strings.Builder
+	for i := range 6 {
+		fmt.Fprintf(&lines, `{"tenant":"a","body":"%d"}`+"\n"+`{"tenant":"b","body":"%d"}`+"\n", i, i)
+	}
+	fmt.Fprintln(&lines, `{"tenant":"a","body":"urgent","priority":4}`)
+	s.written(lines.String(), name)
+	s.run("queue", "write", name, "--tenant", "a", "--body", "late", "--priority", "-4")
+	turns, bodies := map[string]int{}, []string{}
+	for _, m := range s.take(name, "--max", "8").Messages {
+		turns[string(m.Tenant)]++
+		if string(m.Tenant) == `"a"` {
+			bodies = append(bodies, string(m.Body))
+		}
+	}
+	if got := turns[`"a"`]; got < 5 || got > 7 {
+		t.Errorf("turns of 8 = %v, want 3 of a for each one of b", turns)
+	}
+	if len(bodies) < 2 || bodies[0] != `"urgent"` || bodies[1] != `"0"` {
+		t.Errorf("messages of a = %v, want what is urgent first", bodies)
+	}
+}
+
+// Programs that consume are shown as readers.
+func TestQueueReaders(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	q, err := fairqueue.New(redistest.Shared(t).Client(t), name, fairqueue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.put(name, "a", "x")
+	ctx, stop := context.WithCancel(t.Context())
+	started, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = q.Consume(ctx, fairqueue.ConsumeConfig{Name: "worker-1", Concurrency: 7, Drain: time.Nanosecond}, func(ctx context.Context, _ fairqueue.Message) error {
+			close(started)
+			<-ctx.Done()
+			return ctx.Err()
+		})
+	}()
+	<-started
+	doc := answer[document.QueueStats](s, "queue", "stats", name)
+	if doc.Capacity != 7 || len(doc.Readers) != 1 || doc.Readers[0].Name != "worker-1" || doc.Readers[0].Concurrency != 7 {
+		t.Errorf("capacity %d, readers %+v, want 7 handlers of worker-1", doc.Capacity, doc.Readers)
+	}
+	printed := s.run("queue", "stats", name).stdout
+	if got := masked(printed); !strings.Contains(got, "\nREADER HOST HANDLERS IN FLIGHT LAST SEEN\nworker-1 ") || !strings.Contains(got, "\nall 7\n") {
+		t.Errorf("stats prints\n%s, want the reader", printed)
+	}
+	stop()
+	<-done
+	if readers := answer[document.QueueStats](s, "queue", "stats", name).Readers; len(readers) != 0 {
+		t.Errorf("readers = %+v when it has left, want none", readers)
+	}
+}
+
+func TestQueueKeepDead(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.refused(1, "not_found", "queue", "dead", "keep", name, "--most", "1")
+	for _, body := range []string{"1", "2"} {
+		s.put(name, "a", body)
+	}
+	s.want(`{"most":1,"age_ms":0}`+"\n", "queue", "dead", "keep", name, "--most", "1", "--json")
+	for range 2 {
+		s.run("queue", "nack", name, s.takeOne(name).Receipt, "--dead")
+	}
+	dead := answer[struct{ Dead []document.DeadMessage }](s, "queue", "dead", name).Dead
+	if dropped := answer[document.QueueStats](s, "queue", "stats", name).Counters.Dropped; len(dead) != 1 || dead[0].Body != "2" || dropped != 1 {
+		t.Errorf("dead = %+v, %d dropped, want the last one, and one dropped", dead, dropped)
 	}
 }
 
@@ -628,7 +734,7 @@ func TestQueueBroken(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.put(name, "a", "x")
 	client := redistest.Shared(t).Client(t)
-	if err := client.Do(t.Context(), client.B().Del().Key("mr:queue:{"+name+"}").Build()).Error(); err != nil {
+	if err := client.Do(t.Context(), client.B().Hdel().Key("mr:queue:{"+name+"}").Field("version").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	f := s.refused(1, "broken", "queue", "write", name, "--tenant", "a", "--body", "x")
@@ -646,6 +752,15 @@ func TestQueueBadInput(t *testing.T) {
 	nowhere := shell{t, "unix:///nonexistent/redis.sock"} // what is wrong is found before Redis is
 	long := strings.Repeat("x", 513)
 	for args, code := range map[string]string{
+		"queue write Q --tenant t --priority 5":                 "bad_argument",
+		"queue write Q --tenant t --priority high":              "bad_usage",
+		"queue write Q --batch --priority 1":                    "bad_usage",
+		"queue weight Q t 0":                                    "bad_argument",
+		"queue weight Q t 101":                                  "bad_argument",
+		"queue weight Q t NaN":                                  "bad_argument",
+		"queue weight Q t":                                      "bad_usage",
+		"queue dead keep Q --most -1":                           "bad_argument",
+		"queue dead keep Q --age -1s":                           "bad_argument",
 		"queue write Q":                                         "bad_usage",
 		"queue write Q --tenant=":                               "bad_usage",
 		"queue write Q --tenant " + long:                        "bad_argument",
@@ -666,14 +781,13 @@ func TestQueueBadInput(t *testing.T) {
 		"queue write Q --batch --streams -1":                    "bad_argument",
 		"queue write a{b --tenant t":                            "bad_name",
 		"queue write " + long + " --batch":                      "bad_name",
-		"queue read Q":                                          "bad_usage",
-		"queue read Q --consumer=":                              "bad_argument",
-		"queue read Q --consumer c --max 0":                     "bad_argument",
-		"queue read Q --consumer c --max 1001":                  "bad_argument",
-		"queue read Q --consumer c --block -1s":                 "bad_argument",
-		"queue read Q --consumer c --visibility 9ms":            "bad_argument",
-		"queue read Q --consumer c --visibility 13h":            "bad_argument",
-		"queue read a} --consumer c":                            "bad_name",
+		"queue read Q --consumer c":                             "bad_usage",
+		"queue read Q --max 0":                                  "bad_argument",
+		"queue read Q --max 1001":                               "bad_argument",
+		"queue read Q --block -1s":                              "bad_argument",
+		"queue read Q --visibility 9ms":                         "bad_argument",
+		"queue read Q --visibility 13h":                         "bad_argument",
+		"queue read a}":                                         "bad_name",
 		"queue ack Q":                                           "bad_usage",
 		"queue ack a} 1:1-1":                                    "bad_name",
 		"queue nack Q 1:1-1 --delay -1s":                        "bad_argument",
@@ -682,11 +796,12 @@ func TestQueueBadInput(t *testing.T) {
 		"queue extend Q 1:1-1 soon":                             "bad_usage",
 		"queue extend Q 1:1-1 -1s":                              "bad_argument",
 		"queue cancel Q":                                        "bad_usage",
-		"queue resize Q 0":                                      "bad_argument",
+		"queue resize Q -- -1":                                  "bad_argument",
+		"queue resize Q 0 --per-tenant 1":                       "bad_argument",
 		"queue resize Q 1025":                                   "bad_argument",
 		"queue resize Q 4 --per-tenant 5":                       "bad_argument",
 		"queue dead redrive Q":                                  "bad_usage",
-		"queue dead purge Q 1-1.1 --all":                        "bad_usage",
+		"queue dead purge Q 1795226400000000 --all":             "bad_usage",
 		"queue stats " + long:                                   "bad_name",
 	} {
 		if f := nowhere.refused(2, code, strings.Fields(args)...); f.Error == "" || f.Hint == "" {
@@ -694,7 +809,7 @@ func TestQueueBadInput(t *testing.T) {
 		}
 	}
 	nowhere.refused(1, "unreachable", "queue", "write", "Q", "--tenant", "t", "--body", "x")
-	for _, args := range []string{"ack Q x", "nack Q 1-1.1", "extend Q x 1m", "cancel Q 1:1-1", "dead redrive Q x", "dead purge Q x"} {
+	for _, args := range []string{"ack Q x", "nack Q 1795226400000000", "extend Q x 1m", "cancel Q 1:1-1", "dead redrive Q x", "dead purge Q x"} {
 		sharedShell(t).refused(2, "bad_argument", strings.Fields("queue "+args)...)
 	}
 }

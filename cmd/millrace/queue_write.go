@@ -24,13 +24,14 @@ type queueWrite struct {
 	queueName
 	Tenant    document.Text `placeholder:"T" help:"Whose message it is."`
 	Body      optionalText  `placeholder:"TEXT" help:"What the message says. Defaults to standard input, byte for byte."`
+	Priority  int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
 	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
 	Deadline  time.Duration `placeholder:"DURATION" help:"For how long it is worth anything, from now on. Defaults to for ever."`
 	Dedupe    document.Text `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
 	Header    []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
 	Batch     bool          `help:"Write one message for each line of standard input, which is a JSON object."`
-	Streams   int           `placeholder:"N" help:"How many streams the queue has if it is new. Defaults to 64."`
-	PerTenant int           `placeholder:"K" help:"How many of them a tenant has if it is new. Defaults to 4."`
+	Streams   int           `placeholder:"N" help:"How many streams the flows of the queue are if it is new. Defaults to 0, a flow for each tenant."`
+	PerTenant int           `placeholder:"K" help:"How many of them a tenant has, if the queue is new and has streams. Defaults to 4."`
 }
 
 // optionalText is a flag's value that may be empty, and may be absent.
@@ -50,7 +51,7 @@ func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 
 // Help shows examples.
 func (*queueWrite) Help() string {
-	return `With --batch each line is an object with the fields tenant, body, headers, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Lines that are blank are passed over.
+	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Lines that are blank are passed over.
 
 Run again after a lost answer, it may write a message twice, unless that has a dedupe id.
 
@@ -99,7 +100,7 @@ func (c *queueWrite) config() fairqueue.Config {
 // draft returns the message that the flags describe.
 func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error) {
 	d := fairqueue.Draft{
-		Tenant: string(c.Tenant), Body: []byte(c.Body.Text),
+		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority,
 		Delay: c.Delay, Deadline: c.Deadline, DedupeID: string(c.Dedupe),
 	}
 	if d.Tenant == "" {
@@ -144,6 +145,8 @@ func checkDraft(d fairqueue.Draft) error {
 		return millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
 		return millrace.ErrBadArgument.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+	case d.Priority < -4 || d.Priority > 4:
+		return millrace.ErrBadArgument.Saying("a priority is from -4 to 4, not %d", d.Priority)
 	case d.Delay < 0:
 		return millrace.ErrBadArgument.Saying("the delay is negative: %s", d.Delay)
 	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
@@ -161,7 +164,7 @@ func checkDraft(d fairqueue.Draft) error {
 
 // batch writes one message for each line of standard input.
 func (c *queueWrite) batch(ctx context.Context, a *app) error {
-	if c.Tenant != "" || c.Body.given || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || len(c.Header) > 0 {
+	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || len(c.Header) > 0 {
 		both := errUsage.Saying("with --batch each line describes its message, and flags cannot")
 		both.Hint = `Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`
 		return both
@@ -255,6 +258,8 @@ func sayInJSON(err error) error {
 		return errors.New("headers are an object of strings")
 	case wrong.Field == "delay", wrong.Field == "deadline":
 		return fmt.Errorf(`%s is a duration in quotes, such as "10m", and not a JSON %s`, wrong.Field, wrong.Value)
+	case wrong.Field == "priority":
+		return fmt.Errorf("priority is a whole number, and not a JSON %s", wrong.Value)
 	}
 	return fmt.Errorf(`%s is a string or {"base64":"..."}, and not a JSON %s`, wrong.Field, wrong.Value)
 }

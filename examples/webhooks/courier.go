@@ -49,8 +49,8 @@ func (c *courier) run(ctx context.Context, queue *fairqueue.Queue) error {
 		Concurrency: c.hands,
 		Visibility:  10 * time.Second,
 		Drain:       2 * answerWithin,
-		Backoff: func(attempt int) time.Duration { // shorter than the default, as all is here
-			return fairqueue.Backoff(attempt) / 4
+		Backoff: func(attempt int, err error) time.Duration { // shorter than the default, as all is here
+			return fairqueue.Backoff(attempt, err) / 4
 		},
 	}, func(ctx context.Context, m fairqueue.Message) error {
 		err := c.deliver(ctx, m)

@@ -27,7 +27,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/fairqueue"
 )
 
 const (
@@ -48,7 +47,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("webhooks", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	url := flags.String("redis", "", "Redis to use, redis://HOST:PORT (default: a private one that is gone at the end)")
-	streams := flags.Int("streams", fairqueue.StreamsDefault, "streams of the queue; with 1 all tenants wait in one line")
+	streams := flags.Int("streams", 0, "streams of the queue, or 0 for a flow for each tenant; with 1 all tenants wait in one line")
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return exitOK

@@ -22,7 +22,7 @@ import (
 // job is what one run does.
 type job struct {
 	redis    string        // URL; a private Redis when empty
-	streams  int           // of the queue
+	streams  int           // of the queue; 0 for a flow for each tenant
 	hands    int           // of a courier: how many deliveries are under way at a time
 	quiet    int           // how many quiet tenants there are
 	every    time.Duration // how often each posts, on average

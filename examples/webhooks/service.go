@@ -57,12 +57,9 @@ func (s *service) accept(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
-	draft := fairqueue.Draft{Tenant: tenant, Body: body}
+	draft := fairqueue.Draft{Tenant: tenant, Body: body, DedupeID: req.Header.Get(keyHeader)}
 	if kind := req.Header.Get("Content-Type"); kind != "" {
 		draft.Headers = map[string]string{"Content-Type": kind}
-	}
-	if key := req.Header.Get(keyHeader); key != "" {
-		draft.DedupeID = tenant + " " + key // a dedupe id is the queue's, and a key is the tenant's own
 	}
 	id, err := s.queue.Write(req.Context(), draft)
 	switch {

@@ -76,17 +76,17 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 			c.number(args, request)
 			m, err = c.try(ctx, number)
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			reply = newReply(s.name, asked, m)
-			err = reply.err
-		} else if len(c.keys) > 1 && retry.Code(err, "TRYAGAIN") {
-			if (c.unsent || !s.lane) && c.missing(ctx, args) {
-				reply = &Reply{Asked: asked, script: s.name, none: true}
-				return nil
-			}
-			c.begin(ctx)
-		} else {
+			return reply.err
+		case len(c.keys) == 1 || !retry.Code(err, "TRYAGAIN"):
 			c.unsent = false
+		case (c.unsent || !s.lane) && c.missing(ctx, args):
+			reply = &Reply{Asked: asked, script: s.name, none: true}
+			return nil
+		default:
+			c.begin(ctx)
 		}
 		return err
 	})

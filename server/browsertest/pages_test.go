@@ -17,7 +17,8 @@ import (
 var pages = []struct{ name, path string }{
 	{"overview", "/"},
 	{"queues", "/queues"},
-	{"queue", "/queues/orders?shard=acme"},
+	{"queue", "/queues/orders"},
+	{"flows", "/queues/reports?by=handling"},
 	{"dead", "/queues/orders?place=dead"},
 	{"icks", "/icks"},
 	{"ick", "/icks/search"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -83,6 +84,7 @@ func build(t *testing.T, actions bool) *town {
 	_, err = emails.WriteBatch(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("welcome")}, fairqueue.Draft{Tenant: "globex", Body: []byte{0xff, 0x00, 0x7f}})
 	must(err)
 	must(emails.Pause(ctx))
+	town.consume(t)
 
 	town.search, err = ick.New(town.client, "search", ick.Config{})
 	must(err)
@@ -118,6 +120,59 @@ func build(t *testing.T, actions bool) *town {
 	town.steal(t)
 	town.serve(t, "127.0.0.1:0", server.Config{Client: town.client, Actions: actions})
 	return town
+}
+
+// consume has a queue in which two tenants have slow handlers, so that they are held, and
+// a third floods.
+func (o *town) consume(t *testing.T) {
+	t.Helper()
+	q, err := fairqueue.New(o.client, "reports", fairqueue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(tenant string, n int) {
+		drafts := make([]fairqueue.Draft, n)
+		for i := range drafts {
+			drafts[i] = fairqueue.Draft{Tenant: tenant, Body: []byte("{}")}
+		}
+		if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("initech", 1) // so that there is a queue
+	ctx, end := context.WithCancel(t.Context())
+	var once sync.Map // tenants of whom a message was handled
+	handler := func(ctx context.Context, m fairqueue.Message) error {
+		if _, again := once.LoadOrStore(m.Tenant, true); !again {
+			return nil
+		}
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	var ended sync.WaitGroup
+	for i, name := range []string{"worker-1", "worker-2", "importer"} {
+		ended.Go(func() {
+			cfg := fairqueue.ConsumeConfig{Name: name, Concurrency: 10 + 10*i, Drain: time.Millisecond, Visibility: time.Hour}
+			if err := q.Consume(ctx, cfg, handler); !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(func() { end(); ended.Wait() })
+	redistest.Eventually(t, "three readers", func() bool {
+		stats, err := q.Stats(t.Context())
+		return err == nil && len(stats.Readers) == 3
+	})
+	write("initech", 60)
+	write("a tenant with quite a long name, as some have: Umbrella Biologicals of Raccoon City", 25)
+	write("globex", 400)
+	for i := range 20 {
+		write(fmt.Sprintf("customer-%02d", i), 1+i%4)
+	}
+	redistest.Eventually(t, "flows are held", func() bool {
+		stats, err := q.Stats(t.Context())
+		return err == nil && slices.ContainsFunc(stats.Flows, func(f fairqueue.FlowStats) bool { return f.Held })
+	})
 }
 
 // parkOne has a member of an Ick fail.

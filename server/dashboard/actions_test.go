@@ -54,13 +54,18 @@ func TestQueueIsPausedResumedAndResized(t *testing.T) {
 		t.Error("the queue is still paused")
 	}
 	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"32"}, "per_tenant": {"4"}})).says("32 streams now")
-	if s := h.stats(q); s.StreamCount != 32 || s.PerTenant != 4 {
-		t.Errorf("the queue has %d streams, %d a tenant", s.StreamCount, s.PerTenant)
+	if s := h.stats(q); s.Streams != 32 || s.PerTenant != 4 {
+		t.Errorf("the queue has %d streams, %d a tenant", s.Streams, s.PerTenant)
 	}
 	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"many"}, "per_tenant": {"4"}})).says(`is no number: "many"`)
-	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"5000"}, "per_tenant": {"4"}})).says("1 to 1024 streams")
-	if s := h.stats(q); s.StreamCount != 32 {
-		t.Errorf("the queue has %d streams", s.StreamCount)
+	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"5000"}, "per_tenant": {"4"}})).says("up to 1024 streams")
+	if s := h.stats(q); s.Streams != 32 {
+		t.Errorf("the queue has %d streams", s.Streams)
+	}
+	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"8"}, "per_tenant": {"0"}})).says("8 streams now, and a tenant 4 of them")
+	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"0"}, "per_tenant": {"0"}})).says("Each tenant is a flow now.")
+	if s := h.stats(q); s.Streams != 0 || s.PerTenant != 0 {
+		t.Errorf("the queue has %d streams, %d a tenant, want a flow for each tenant", s.Streams, s.PerTenant)
 	}
 }
 
@@ -151,7 +156,7 @@ func TestReadOnlyRefusesActions(t *testing.T) {
 		h.post(path, form).want(http.StatusForbidden).says("--allow-actions")
 	}
 	after := h.stats(h.queue("orders", fairqueue.Config{}))
-	if after.Paused || after.StreamCount != before.StreamCount || after.Dead != before.Dead || after.Waiting != before.Waiting {
+	if after.Paused || after.Streams != before.Streams || after.Dead != before.Dead || after.Waiting != before.Waiting {
 		t.Errorf("the queue was %+v and is %+v", before, after)
 	}
 	said := h.do(http.MethodPost, everyAction[0], form, http.Header{"Sec-Fetch-Site": {"same-origin"}, "Hx-Request": {"true"}}).want(http.StatusForbidden)
@@ -185,7 +190,7 @@ func TestOtherSitesCannotAct(t *testing.T) {
 			h.do(http.MethodPost, path, form, header).want(http.StatusForbidden).says("another site")
 		}
 	}
-	if s := h.stats(h.queue("orders", fairqueue.Config{})); s.Paused || s.StreamCount != 16 {
+	if s := h.stats(h.queue("orders", fairqueue.Config{})); s.Paused || s.Streams != 16 {
 		t.Errorf("the queue is %+v", s)
 	}
 }

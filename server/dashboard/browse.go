@@ -16,7 +16,7 @@ type browser struct {
 	Place    string
 	Tabs     []tab
 	Tenant   string
-	Shard    string // whose streams are drawn above; it stays when one browses
+	By       string // how the flows above are ranked; it stays when one browses
 	Rows     []messageRow
 	First    string // where the first page is; empty on it
 	Next     string // where the next page is; empty on the last
@@ -43,8 +43,10 @@ type messageRow struct {
 	Written  time.Time
 	Until    time.Time
 	Deadline time.Time
-	Consumer string
-	Reason   string // why it is dead
+	Priority int
+	Since    time.Time // when it was delivered, if it is in flight
+	Consumed bool      // with a handler of a program that consumes
+	Reason   string    // why it is dead
 	Garbled  string
 	Headers  []header
 	Body     preview
@@ -66,7 +68,7 @@ const (
 // browse reads a page of messages, as the request says which.
 func (d *Dashboard) browse(a *asked, q *fairqueue.Queue, s fairqueue.Stats) *browser {
 	query := a.URL.Query()
-	b := &browser{Place: query.Get("place"), Tenant: query.Get("tenant"), Shard: query.Get("shard")}
+	b := &browser{Place: query.Get("place"), Tenant: query.Get("tenant"), By: query.Get("by")}
 	if b.Place == "" {
 		b.Place = string(fairqueue.Waiting)
 		if s.Waiting == 0 && s.InFlight == 0 && s.Dead > 0 {
@@ -100,13 +102,13 @@ func (d *Dashboard) browse(a *asked, q *fairqueue.Queue, s fairqueue.Stats) *bro
 	if next != "" {
 		b.Next = d.browserPath(q.Name(), b, b.Place, next)
 	}
-	b.View = valuesOf("place", b.Place, "tenant", b.Tenant, "shard", b.Shard)
+	b.View = valuesOf("place", b.Place, "tenant", b.Tenant, "by", b.By)
 	b.Requests = d.messageRequests(q.Name(), b.Place)
 	return b
 }
 
 func (d *Dashboard) browserPath(name string, b *browser, place, after string) string {
-	return query(d.link("queues", name), "place", place, "tenant", b.Tenant, "shard", b.Shard, "after", after) + "#browser"
+	return query(d.link("queues", name), "place", place, "tenant", b.Tenant, "by", b.By, "after", after) + "#browser"
 }
 
 // readAlive reads messages that are not dead.
@@ -116,7 +118,7 @@ func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next st
 	})
 	for _, m := range page.Messages {
 		row := newMessageRow(m.Message)
-		row.Consumer, row.Until, row.Garbled = m.Consumer, m.Until, m.Garbled
+		row.Since, row.Consumed, row.Until, row.Garbled = m.Since, m.Consumed, m.Until, m.Garbled
 		b.Rows = append(b.Rows, row)
 	}
 	return page.Next, err
@@ -146,7 +148,7 @@ func (b *browser) readDead(a *asked, q *fairqueue.Queue, after string) (next str
 
 func newMessageRow(m fairqueue.Message) messageRow {
 	row := messageRow{
-		ID: m.ID, Tenant: m.Tenant, Stream: m.Stream, Attempt: m.Attempt, Written: m.Written, Deadline: m.Deadline,
+		ID: m.ID, Tenant: m.Tenant, Stream: m.Stream, Priority: m.Priority, Attempt: m.Attempt, Written: m.Written, Deadline: m.Deadline,
 		Body: newPreview(m.Body),
 	}
 	for _, name := range slices.SortedFunc(maps.Keys(m.Headers), cmp.Compare) {

@@ -25,7 +25,7 @@
 //	   └◀─────────────────────────────────────────────────────────────────┘
 //
 // A page is opened once, and asks Redis for what only it wants: the
-// messages of a queue, the streams of a tenant. From then on a scene makes of each
+// messages of a queue. From then on a scene makes of each
 // survey.View what the page shows. In a template each part that is called "live.NAME"
 // is a region; a stream sends it as an event of that name, and the browser changes
 // what differs and nothing else: the focus stays, a dialog stays open, what is being

@@ -72,7 +72,7 @@ func TestHostileNamesAreShownAndFound(t *testing.T) {
 	for _, name := range hostile {
 		for _, path := range []string{
 			h.pages.link("queues", name), h.pages.link("queues", name) + "?place=dead", h.pages.link("icks", name),
-			query(h.pages.link("queues", name), "shard", name, "tenant", name), query("/counters", "name", name),
+			query(h.pages.link("queues", name), "by", name, "tenant", name), query("/counters", "name", name),
 		} {
 			a := h.get(path).want(http.StatusOK)
 			a.harmless()

@@ -101,7 +101,7 @@ func (h *house) recruit() error {
 
 // everyPage are the paths of all pages in a house that is furnished.
 var everyPage = []string{
-	"/", "/queues", "/queues/orders", "/queues/orders?place=dead", "/queues/orders?place=in_flight", "/queues/orders?place=delayed&shard=acme",
+	"/", "/queues", "/queues/orders", "/queues/orders?place=dead", "/queues/orders?place=in_flight", "/queues/orders?place=delayed&by=oldest",
 	"/icks", "/icks/documents", "/channels/thumbnails", "/icks/" + segment("thumbnails/0"), "/stealing", "/leases", "/namespaces", "/fleet",
 	"/counters", "/counters?name=impressions", "/doctor",
 }
@@ -191,27 +191,6 @@ func TestDeadMessagesHavePages(t *testing.T) {
 	if got := len(h.get(path).all("data-message", "*")); got != 2 {
 		t.Errorf("the page %q has %d, want 2", next, got)
 	}
-}
-
-func TestShardIsDrawn(t *testing.T) {
-	t.Parallel()
-	h := furnished(t)
-	want, err := h.queue("orders", fairqueue.Config{}).Shard(t.Context(), "acme")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := h.get("/queues/orders?shard=acme").want(http.StatusOK)
-	var got []string
-	for n := range nodes(page.root, having("data-stream", "*")) {
-		if class, _ := attribute(n, "class"); slices.Contains(strings.Fields(class), "mine") {
-			index, _ := attribute(n, "data-stream")
-			got = append(got, index)
-		}
-	}
-	if strings.Join(got, ", ") != page.one("data-shard", "") || len(got) != len(want) {
-		t.Errorf("streams %v are marked, want %v", got, want)
-	}
-	h.get("/queues/orders?shard=" + strings.Repeat("a", 600)).want(http.StatusOK).says("A tenant has 1 to 512 bytes")
 }
 
 func TestPagesNeedNothingInline(t *testing.T) {

@@ -27,7 +27,6 @@ func TestWords(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
 		number(0): "0", number(-1234): "-1,234", number(1234567): "1,234,567",
-		short(0): "0", short(999): "999", short(1234): "1.2k", short(12345): "12k", short(3_400_000): "3.4M",
 		rate(0): "0", rate(0.04): "< 0.1", rate(12.34): "12.3", rate(1204.4): "1,204", rate(math.NaN()): "–",
 		percent(0): "0%", percent(0.006): "0.6%", percent(0.78): "78%", percent(1): "100%",
 		odds(0): "never", odds(1): "always", odds(1.0 / 120): "once in 120 pairs", odds(0.5): "in 50% of all pairs",
@@ -42,30 +41,6 @@ func TestWords(t *testing.T) {
 	} {
 		if got != want {
 			t.Errorf("got %q, want %q", got, want)
-		}
-	}
-}
-
-func TestHeat(t *testing.T) {
-	t.Parallel()
-	h := newHeat(fairqueue.Stats{StreamCount: 16, Streams: []fairqueue.StreamStats{
-		{Index: 0, Waiting: 3000}, {Index: 1, Waiting: 1}, {Index: 2, InFlight: 1}, {Index: 20, Waiting: 50, OldestAge: time.Minute},
-	}}, []int{1})
-	if len(h.Cells) != 21 || h.Old != 5 || h.Most != 3000 || !h.Drawn || h.Many || h.Few {
-		t.Errorf("heat = %+v", h)
-	}
-	levels := []int{h.Cells[0].Level, h.Cells[1].Level, h.Cells[2].Level, h.Cells[20].Level}
-	if diff := cmp.Diff([]int{heatLevels, 1, 0, 3}, levels); diff != "" {
-		t.Error(diff)
-	}
-	if got, want := h.Cells[20].Words, "stream 20: 50 waiting, 0 in flight, oldest 1m0s, no longer written to"; got != want {
-		t.Errorf("words = %q, want %q", got, want)
-	}
-	for most := range 2000 {
-		for _, n := range []int{0, 1, most / 2, most} {
-			if got := level(n, most); got < 0 || got > heatLevels || n > 0 && got == 0 || n == most && most > heatLevels && got != heatLevels {
-				t.Fatalf("level(%d, %d) = %d", n, most, got)
-			}
 		}
 	}
 }

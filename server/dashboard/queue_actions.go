@@ -28,10 +28,10 @@ func (d *Dashboard) queueControls(s fairqueue.Stats) []request {
 		pause,
 		{
 			ID: "ask-resize", Open: "Resize", Title: "Resize this queue?", Path: path("resize"), Verb: "Resize",
-			Text: "No message is moved. More streams are used at once. If there are fewer, those at the end are read until they are empty. A tenant whose streams change has messages in old and new ones for a while, and they come out of order.",
+			Text: "With 0 streams each tenant is a flow of its own, and takes turns with all others. With more, flows are so many streams, of which each tenant has some. It holds for what is written from then on; what waits stays where it is, and has its turns.",
 			Fields: []field{
-				{"streams", "Streams", s.StreamCount, 1, fairqueue.MaxStreams},
-				{"per_tenant", "Streams a tenant", s.PerTenant, 1, fairqueue.MaxStreams},
+				{"streams", "Streams", s.Streams, 0, fairqueue.MaxStreams},
+				{"per_tenant", "Streams a tenant", s.PerTenant, 0, fairqueue.MaxStreams},
 			},
 		},
 		{
@@ -105,10 +105,16 @@ func resizeQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	if err != nil {
 		return "", wrong("the number of streams a tenant has", r.PostFormValue("per_tenant"))
 	}
-	if _, err := q.Stats(ctx); err != nil { // Resize would create it
+	if err := q.Resize(ctx, streams, perTenant); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("The queue has %s now, and a tenant %s of them.", counted(streams, "stream"), number(perTenant)), q.Resize(ctx, streams, perTenant)
+	if streams == 0 {
+		return "Each tenant is a flow now.", nil
+	}
+	if perTenant == 0 {
+		perTenant = min(streams, fairqueue.PerTenantDefault)
+	}
+	return fmt.Sprintf("The queue has %s now, and a tenant %s of them.", counted(streams, "stream"), number(perTenant)), nil
 }
 
 func redrive(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, error) {
@@ -153,7 +159,7 @@ func deleteQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	}
 	n, err := q.Delete(ctx)
 	if err == nil && n == 0 {
-		err = millrace.ErrNotFound
+		err = millrace.ErrNotFound.Saying("there is no such queue")
 	}
 	return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), counted(n, "key")), err
 }

@@ -3,7 +3,6 @@ package dashboard
 import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/server/survey"
-	"github.com/millrace/millrace/shuffleshard"
 )
 
 // queueList is the page of all queues.
@@ -21,6 +20,7 @@ type queueRow struct {
 
 	Written, Acked float64 // a second
 	Spark          spark
+	Handlers       readerList
 }
 
 func (d *Dashboard) queues(*asked) (scene, error) {
@@ -28,7 +28,7 @@ func (d *Dashboard) queues(*asked) (scene, error) {
 		l := queueList{heading: heading{Title: "Queues"}, Looked: !v.Named.IsZero(), LeftOut: v.LeftOut[survey.Queue]}
 		for _, q := range v.Queues {
 			lately := d.recent(v, survey.Queue, q.Name)
-			l.Rows = append(l.Rows, queueRow{q, lately.now["written"], lately.now["acked"], lately.Spark})
+			l.Rows = append(l.Rows, queueRow{q, lately.now["written"], lately.now["acked"], lately.Spark, newReaders(q)})
 		}
 		return l
 	}, nil
@@ -41,8 +41,8 @@ type queuePage struct {
 	Name     string
 	How      presence
 	Stats    fairqueue.Stats
-	Heat     heat
-	Tenant   tenant
+	Flows    flowList
+	Readers  readerList
 	Lately   map[string]float64
 	Counters []counter
 	Browser  *browser // nil for what is live
@@ -54,15 +54,6 @@ type counter struct {
 	Name  string
 	N     int64
 	Title string
-}
-
-// tenant is whose streams are drawn.
-type tenant struct {
-	Name    string
-	Streams []int
-	Wrong   string // why they cannot be
-	All     string // how likely another tenant shares all of them
-	None    string // and none
 }
 
 func (d *Dashboard) queue(a *asked) (scene, error) {
@@ -82,7 +73,9 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	whose := d.tenant(a, q, queue.last)
+	query := a.URL.Query()
+	by := sorting(query.Get("by"))
+	at := browser{Place: query.Get("place"), Tenant: query.Get("tenant"), By: string(by)}
 	var seen *browser
 	if !a.live {
 		seen = d.browse(a, q, queue.last)
@@ -91,26 +84,19 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 		stats, how := queue.in(v)
 		return queuePage{
 			heading: heading{Title: plain(name), Charts: []chart{d.chart(v, "queue", name), d.chart(v, "backlog", name)}},
-			Name:    name, How: how, Stats: stats, Heat: newHeat(stats, whose.Streams), Tenant: whose,
+			Name:    name, How: how, Stats: stats, Readers: newReaders(stats),
+			Flows: newFlows(stats, by, func(by sorting) string { return d.flowsPath(name, at, by) }, func(tenant string) string {
+				return d.browserPath(name, &browser{Tenant: tenant, By: string(by)}, string(fairqueue.Waiting), "")
+			}),
 			Lately: d.recent(v, survey.Queue, name).now, Counters: queueCounters(stats.Counters), Browser: seen,
 			Controls: d.queueControls(stats),
 		}
 	}, nil
 }
 
-// tenant looks up the streams of the tenant that the request names.
-func (d *Dashboard) tenant(a *asked, q *fairqueue.Queue, s fairqueue.Stats) tenant {
-	t := tenant{Name: a.URL.Query().Get("shard")}
-	chances := shuffleshard.Collision(s.StreamCount, s.PerTenant)
-	t.All, t.None = odds(chances[len(chances)-1]), percent(chances[0])
-	if t.Name == "" {
-		return t
-	}
-	var err error
-	if t.Streams, err = q.Shard(a.Context(), t.Name); err != nil {
-		t.Wrong = sentence(err.Error())
-	}
-	return t
+// flowsPath leads to a ranking of the flows, with the messages below that are shown.
+func (d *Dashboard) flowsPath(name string, at browser, by sorting) string {
+	return query(d.link("queues", name), "place", at.Place, "tenant", at.Tenant, "by", string(by)) + "#flows"
 }
 
 func queueCounters(c fairqueue.Counters) []counter {
@@ -126,5 +112,7 @@ func queueCounters(c fairqueue.Counters) []counter {
 		{"Buried", c.Buried, "messages that died"},
 		{"Redriven", c.Redriven, "dead messages that were given another try"},
 		{"Purged", c.Purged, "dead messages that were forgotten"},
+		{"Dropped", c.Dropped, "dead messages that were dropped because there were too many, or for their age"},
+		{"Lost", c.Lost, "messages whose body somebody deleted past the library"},
 	}
 }

@@ -100,7 +100,6 @@ func (d *Dashboard) functions() template.FuncMap {
 		"plain":   plain,
 		"number":  number[int],
 		"big":     number[int64],
-		"short":   short,
 		"rate":    rate,
 		"percent": percent,
 		"ago":     ago,

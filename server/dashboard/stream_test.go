@@ -21,8 +21,8 @@ import (
 func viewOf(waiting int) *survey.View {
 	now := time.Now()
 	return &survey.View{At: now, Named: now, Queues: []fairqueue.Stats{{
-		Name: "orders", At: now, Waiting: waiting, StreamCount: 8, PerTenant: 2, Group: "millrace",
-		Streams: []fairqueue.StreamStats{{Index: 3, Waiting: waiting}},
+		Name: "orders", At: now, Waiting: waiting, Streams: 8, PerTenant: 2,
+		FlowCount: 1, Flows: []fairqueue.FlowStats{{Stream: 3, Waiting: waiting}},
 	}}}
 }
 
@@ -130,7 +130,7 @@ func TestStreamSendsWhatChanges(t *testing.T) {
 
 	s.show(viewOf(4))
 	seen := map[string]bool{}
-	for len(seen) == 0 || !seen["heat"] {
+	for len(seen) == 0 || !seen["flows"] {
 		e := <-v.events
 		seen[e.name] = true
 	}

@@ -19,19 +19,6 @@ func number[N ~int | ~int64](n N) string {
 	return digits
 }
 
-// short writes a number in as few characters as a small box has: "999", "12k", "3M".
-func short(n int) string {
-	units := []string{"", "k", "M", "G"}
-	size := float64(n)
-	for size >= 1000 && len(units) > 1 {
-		size, units = size/1000, units[1:]
-	}
-	if size < 9.95 && units[0] != "" {
-		return strconv.FormatFloat(math.Floor(size*10)/10, 'f', -1, 64) + units[0]
-	}
-	return strconv.FormatFloat(math.Floor(size), 'f', 0, 64) + units[0]
-}
-
 // rate writes how often something happens in a second: "0", "0.4", "12.5", "1,204".
 func rate(perSecond float64) string {
 	switch {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -23,6 +24,11 @@ func keys(t *testing.T, c rueidis.Client, pattern string) []string {
 		t.Fatalf("KEYS %s: %v", pattern, err)
 	}
 	return found
+}
+
+// opener opens clients of a server.
+func opener(server *redistest.Server) func() (rueidis.Client, error) {
+	return func() (rueidis.Client, error) { return connect.Open(server.URL()) }
 }
 
 // wantEmpty fails the test if a server has keys.

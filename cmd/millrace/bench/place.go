@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/registry"
 )
 
@@ -23,6 +24,38 @@ type Place struct {
 	Client rueidis.Client
 	Name   string        // of the structures; all keys have it in their hash tag
 	Time   time.Duration // how long a side runs
+
+	// Open opens another client of the same server. Without it figures with many
+	// clients are not measured.
+	Open func() (rueidis.Client, error)
+}
+
+// errOneClient means that a figure needs clients that a place has not.
+var errOneClient = &millrace.Error{
+	Code:    "one_client",
+	Message: "there is one client only",
+	Hint:    "It is measured on a server, and not on a fleet, whose processes have many connections each.",
+}
+
+// clients opens a client for each goroutine.
+func (p Place) clients() (list []rueidis.Client, done func(), err error) {
+	done = func() {
+		for _, c := range list {
+			c.Close()
+		}
+	}
+	if p.Open == nil {
+		return nil, nil, errOneClient
+	}
+	for range Goroutines {
+		c, err := p.Open()
+		if err != nil {
+			done()
+			return nil, nil, err
+		}
+		list = append(list, c)
+	}
+	return list, done, nil
 }
 
 // Rate calls do from all goroutines, with the goroutine's number, until the time is

@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/registry"
 )
 
 const (
@@ -25,15 +26,19 @@ func queueFigures() []Figure {
 	return []Figure{
 		{Name: "queue_cycle", What: "fairqueue write, read, ack one by one, 50 goroutines", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: onQueue(fairqueue.Config{}, queueCycles(1))},
-			{Name: "bare stream", Goal: AtLeast(0.6), Measure: onStream(bareCycles(1))},
+			{Name: "bare stream", Goal: AtLeast(0.8), Measure: onStream(bareCycles(1))},
+		}},
+		{Name: "queue_clients", What: "fairqueue write, read, ack one by one, 50 clients", Unit: "messages/s", Sides: []Side{
+			{Name: "fairqueue", Measure: queueClients},
+			{Name: "bare stream", Goal: AtLeast(0.5), Measure: onStream(bareClients)},
 		}},
 		{Name: "queue_batch", What: "fairqueue write, read, ack in batches of 100, 50 goroutines", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: onQueue(fairqueue.Config{}, queueCycles(lot))},
-			{Name: "bare stream", Goal: AtLeast(0.6), Measure: onStream(bareCycles(lot))},
+			{Name: "bare stream", Goal: AtLeast(0.65), Measure: onStream(bareCycles(lot))},
 		}},
 		{Name: "queue_backlog", What: "fairqueue consume a backlog, 50 handlers", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: onQueue(fairqueue.Config{}, queueBacklog)},
-			{Name: "bare stream", Measure: onStream(bareBacklog)},
+			{Name: "bare stream", Goal: AtLeast(0.9), Measure: onStream(bareBacklog)},
 		}},
 		{Name: "queue_pickup_median", What: "fairqueue pickup by an idle reader, median", Unit: "us", Sides: []Side{
 			{Name: "fairqueue", Measure: percentile(50, time.Microsecond, queuePickups)},
@@ -43,10 +48,9 @@ func queueFigures() []Figure {
 			{Name: "fairqueue", Measure: percentile(99, time.Millisecond, queuePickups)},
 			{Name: "bare BLPOP", Goal: ValueAtMost(10), Measure: percentile(99, time.Millisecond, barePickups)},
 		}},
-		{Name: "queue_fairness", What: "fairqueue last of 60 quiet tenants behind 3000", Unit: "messages read", Once: true, Sides: []Side{
-			{Name: "64 streams, 4 a tenant", Measure: onQueue(fairqueue.Config{}, lastQuiet)},
-			{Name: "one stream", Goal: ValueAtMost(70), Measure: onQueue(fairqueue.Config{Streams: 1}, lastQuiet)},
-		}},
+		fairnessFigure("queue_fairness", "read by 100", readBy(lot)),
+		fairnessFigure("queue_fairness_single", "read one by one", readBy(1)),
+		fairnessFigure("queue_fairness_consume", "consumed", consumeAll),
 		{Name: "queue_memory", What: "fairqueue memory when all is acked", Unit: "kB", Once: true, Sides: []Side{
 			{Name: "after four cycles", Measure: onQueue(fairqueue.Config{}, memoryAfter(4))},
 			{Name: "after one", Goal: AtMost(1.05), Measure: onQueue(fairqueue.Config{}, memoryAfter(1))},
@@ -93,25 +97,53 @@ func receipts(messages []fairqueue.Message) []string {
 // returns messages a second.
 func queueCycles(size int) func(context.Context, Place, *fairqueue.Queue) (float64, error) {
 	return func(ctx context.Context, p Place, q *fairqueue.Queue) (float64, error) {
-		all := drafts(tenants + size)
-		var turn atomic.Int64
-		cycles, err := p.Rate(ctx, func(ctx context.Context, _ int) error {
-			first := int(turn.Add(1)) % tenants
-			if _, err := q.WriteBatch(ctx, all[first:first+size]...); err != nil {
-				return err
-			}
-			messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: size})
-			if err != nil {
-				return err
-			}
-			if len(messages) != size {
-				return fmt.Errorf("a read brought %d messages, want %d", len(messages), size)
-			}
-			_, err = q.Ack(ctx, receipts(messages)...)
-			return err
-		})
-		return cycles * float64(size), err
+		return cycles(ctx, p, size, func(int) *fairqueue.Queue { return q })
 	}
+}
+
+// cycles is queueCycles with a queue for each goroutine.
+func cycles(ctx context.Context, p Place, size int, of func(goroutine int) *fairqueue.Queue) (float64, error) {
+	all := drafts(tenants + size)
+	var turn atomic.Int64
+	rate, err := p.Rate(ctx, func(ctx context.Context, goroutine int) error {
+		q, first := of(goroutine), int(turn.Add(1))%tenants
+		if _, err := q.WriteBatch(ctx, all[first:first+size]...); err != nil {
+			return err
+		}
+		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: size})
+		if err != nil {
+			return err
+		}
+		if len(messages) != size {
+			return fmt.Errorf("a read brought %d messages, want %d", len(messages), size)
+		}
+		_, err = q.Ack(ctx, receipts(messages)...)
+		return err
+	})
+	return rate * float64(size), err
+}
+
+// queueClients is queueCycles for goroutines with a client each, as if each were a
+// process.
+func queueClients(ctx context.Context, p Place) (rate float64, err error) {
+	clients, done, err := p.clients()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	queues := make([]*fairqueue.Queue, len(clients))
+	for i, c := range clients {
+		if queues[i], err = fairqueue.New(c, p.Name, fairqueue.Config{}); err != nil {
+			return 0, err
+		}
+	}
+	defer func() {
+		for _, c := range clients {
+			registry.Settle(context.WithoutCancel(ctx), c) // so that the deletion has the last word
+		}
+		err = errors.Join(err, p.cleanUp(ctx, queues[0].Delete))
+	}()
+	return cycles(ctx, p, 1, func(goroutine int) *fairqueue.Queue { return queues[goroutine] })
 }
 
 // queueBacklog has handlers that do nothing work a backlog off, until there is
@@ -136,41 +168,6 @@ func queueBacklog(ctx context.Context, p Place, q *fairqueue.Queue) (float64, er
 		return 0, err
 	}
 	return float64(handled.Load()) / took.Seconds(), nil
-}
-
-// lastQuiet has one tenant write 3000 messages and 60 others one each, and returns
-// how many are read until the last of the 60 has come. It reads many at once, which
-// come in the order in which they would come one by one.
-func lastQuiet(ctx context.Context, _ Place, q *fairqueue.Queue) (float64, error) {
-	const loud, flood, quiet = "loud", 3000, 60
-	all := drafts(flood)
-	for i := range all {
-		all[i].Tenant = loud
-	}
-	start := strconv.FormatInt(time.Now().UnixNano(), 36) // other tenants each time
-	for i := range quiet {
-		all = append(all, fairqueue.Draft{Tenant: start + strconv.Itoa(i)})
-	}
-	calls := context.WithoutCancel(ctx) // none is cut off
-	if _, err := q.WriteBatch(calls, all...); err != nil {
-		return 0, err
-	}
-	for seen, read := 0, 0; ctx.Err() == nil; {
-		messages, err := q.Read(calls, fairqueue.ReadConfig{Max: lot})
-		if err != nil {
-			return 0, err
-		}
-		for _, m := range messages {
-			read++
-			if m.Tenant != loud {
-				seen++
-			}
-			if seen == quiet {
-				return float64(read), nil
-			}
-		}
-	}
-	return 0, context.Cause(ctx)
 }
 
 // memoryAfter returns the size of a queue's keys in kilobytes after so many
@@ -213,11 +210,11 @@ func cycle(ctx context.Context, q *fairqueue.Queue, size int) error {
 func queueKeys(p Place) []string {
 	base := "mr:queue:{" + p.Name + "}"
 	keys := []string{base}
-	for _, part := range []string{"waits", "due", "delayed", "later", "places", "dead", "dedupe", "dedupes", "wake"} {
+	for _, part := range []string{
+		"messages", "backlog", "active", "blocked", "work", "flight", "delayed", "deadlines", "dead", "deaths", "readers",
+		"dedupe", "dedupes", "weights", "wake",
+	} {
 		keys = append(keys, base+":"+part)
-	}
-	for i := range fairqueue.StreamsDefault {
-		keys = append(keys, base+":s:"+strconv.Itoa(i))
 	}
 	return keys
 }

@@ -23,12 +23,13 @@ import (
 
 func TestRunMeasuresAllAndCleansUp(t *testing.T) {
 	t.Parallel()
-	c := redistest.Start(t, redistest.Options{}).Client(t)
+	server := redistest.Start(t, redistest.Options{})
+	c := server.Client(t)
 	if err := c.Do(t.Context(), c.B().Set().Key("theirs").Value("stays").Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
-	report, err := Run(t.Context(), Config{Client: c, Server: "here", Duration: short, Progress: &progress, rounds: 1})
+	report, err := Run(t.Context(), Config{Client: c, Open: opener(server), Server: "here", Duration: short, Progress: &progress, rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func TestCancelCleansUp(t *testing.T) {
 				c := server.Client(t)
 				ctx, cancel := context.WithCancelCause(t.Context())
 				enough := errors.New("enough")
-				cfg := Config{Client: c, Figures: []Figure{{Name: f.Name, What: f.What, Sides: []Side{side}}}, Duration: time.Hour}
+				cfg := Config{Client: c, Open: opener(server), Figures: []Figure{{Name: f.Name, What: f.What, Sides: []Side{side}}}, Duration: time.Hour}
 				ended := make(chan error, 1)
 				go func() {
 					_, err := Run(ctx, cfg)
@@ -192,6 +193,25 @@ func TestRunWhereLeasesAreRefused(t *testing.T) {
 	}
 }
 
+// A fleet is one client, and a figure that needs many tells so.
+func TestRunWithOneClient(t *testing.T) {
+	t.Parallel()
+	c := redistest.Start(t, redistest.Options{}).Client(t)
+	figures, err := Choose("queue_clients", "queue_cycle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	report, err := Run(t.Context(), Config{Client: c, Figures: figures, Duration: short, rounds: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wantFigures(t, report, 1)
+	if got := report.NotMeasured; len(got) != 1 || got[0].Name != "queue_clients" || !strings.Contains(got[0].Why, "fleet") {
+		t.Errorf("not measured: %+v, want queue_clients, and why", got)
+	}
+	wantEmpty(t, c)
+}
+
 func TestRunEndsWithWhatFails(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)
@@ -264,7 +284,8 @@ func TestChoose(t *testing.T) {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	want := "ick_add ick_add_coalesced ick_exchange " +
-		"queue_cycle queue_batch queue_backlog queue_pickup_median queue_pickup_p99 queue_fairness queue_memory queue_idle " +
+		"queue_cycle queue_clients queue_batch queue_backlog queue_pickup_median queue_pickup_p99 " +
+		"queue_fairness queue_fairness_single queue_fairness_consume queue_memory queue_idle " +
 		"lease_acquire lease_refresh steal_enlist steal_enlist_deep steal_enlist_cpus steal_allocations " +
 		"hash_get hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
 	if got := strings.Join(Names(), " "); got != want {

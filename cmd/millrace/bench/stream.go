@@ -32,33 +32,48 @@ func streamKey(p Place) string { return p.key("stream") }
 
 // bareCycles is queueCycles on a bare stream.
 func bareCycles(size int) Measure {
-	body := strings.Repeat("x", bodySize)
 	return func(ctx context.Context, p Place) (float64, error) {
-		cycles, err := p.Rate(ctx, func(ctx context.Context, _ int) error {
-			if err := bareWrite(ctx, p, size, body); err != nil {
-				return err
-			}
-			n, err := bareReadAck(ctx, p, size)
-			if err == nil && n != size {
-				err = fmt.Errorf("a read brought %d messages, want %d", n, size)
-			}
-			return err
-		})
-		return cycles * float64(size), err
+		return barely(ctx, p, size, func(int) rueidis.Client { return p.Client })
 	}
 }
 
-func bareWrite(ctx context.Context, p Place, size int, body string) error {
+// bareClients is queueClients on a bare stream.
+func bareClients(ctx context.Context, p Place) (float64, error) {
+	clients, done, err := p.clients()
+	if err != nil {
+		return 0, err
+	}
+	defer done()
+	return barely(ctx, p, 1, func(goroutine int) rueidis.Client { return clients[goroutine] })
+}
+
+// barely is cycles on a bare stream.
+func barely(ctx context.Context, p Place, size int, of func(goroutine int) rueidis.Client) (float64, error) {
+	body := strings.Repeat("x", bodySize)
+	rate, err := p.Rate(ctx, func(ctx context.Context, goroutine int) error {
+		c, key := of(goroutine), streamKey(p)
+		if err := bareWrite(ctx, c, key, size, body); err != nil {
+			return err
+		}
+		n, err := bareReadAck(ctx, c, key, size)
+		if err == nil && n != size {
+			err = fmt.Errorf("a read brought %d messages, want %d", n, size)
+		}
+		return err
+	})
+	return rate * float64(size), err
+}
+
+func bareWrite(ctx context.Context, c rueidis.Client, key string, size int, body string) error {
 	adds := make(rueidis.Commands, size)
 	for i := range adds {
-		adds[i] = p.Client.B().Xadd().Key(streamKey(p)).Id("*").FieldValue().FieldValue("b", body).Build()
+		adds[i] = c.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("b", body).Build()
 	}
-	return FirstError(p.Client.DoMulti(ctx, adds...))
+	return FirstError(c.DoMulti(ctx, adds...))
 }
 
 // bareReadAck returns how many messages it read, removed and acknowledged.
-func bareReadAck(ctx context.Context, p Place, size int) (int, error) {
-	c, key := p.Client, streamKey(p)
+func bareReadAck(ctx context.Context, c rueidis.Client, key string, size int) (int, error) {
 	read, err := c.Do(ctx, c.B().Xreadgroup().Group(group, "bench").Count(int64(size)).Streams().Key(key).Id(">").Build()).AsXRead()
 	if rueidis.IsRedisNil(err) {
 		return 0, nil
@@ -78,12 +93,12 @@ func bareReadAck(ctx context.Context, p Place, size int) (int, error) {
 // bareBacklog is queueBacklog on a bare stream.
 func bareBacklog(ctx context.Context, p Place) (float64, error) {
 	n := max(lot, p.Scaled(backlog))
-	if err := bareWrite(context.WithoutCancel(ctx), p, n, strings.Repeat("x", bodySize)); err != nil {
+	if err := bareWrite(context.WithoutCancel(ctx), p.Client, streamKey(p), n, strings.Repeat("x", bodySize)); err != nil {
 		return 0, err
 	}
 	start := time.Now()
 	handled, err := dealUntil(ctx, start.Add(p.Time), n, func(ctx context.Context, _ int) error {
-		_, err := bareReadAck(ctx, p, 1)
+		_, err := bareReadAck(ctx, p.Client, streamKey(p), 1)
 		return err
 	})
 	return float64(handled) / time.Since(start).Seconds(), err

@@ -18,8 +18,9 @@
 //	expiry    web servers      fields expire        none is read after its time,
 //	                                                and those who read remove them
 //	lease     a second holder  memory is full       it gets no lease
-//	queue     workers          they are killed,     no tenant waits behind another,
-//	                           streams come and go  and nothing is stranded
+//	queue     workers          they are killed,     no tenant waits behind one that
+//	                           a tenant is slow     floods or is slow, and nothing
+//	                                                is stranded
 //	fleet     none             a partition is       no data moves, nothing is lost,
 //	                           added                no name has two places
 //	failover  none             a master is killed,  writes go on by themselves, and

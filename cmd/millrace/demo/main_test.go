@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
@@ -91,16 +92,16 @@ func serveLazily(ctx context.Context, p part) error {
 }
 
 // forgotten is the message that workForgetfully leaves out.
-const forgotten = 7
+const forgotten = 100
 
 // workForgetfully is the queue scene's worker, but for one message.
 func workForgetfully(ctx context.Context, p part) error {
 	w := &queueWorker{part: p}
-	return w.serve(ctx, func(ctx context.Context, news queueNews) error {
-		if news.Number == forgotten {
+	return w.serve(ctx, func(ctx context.Context, news queueNews, work time.Duration) error {
+		if news.Number == forgotten && news.Side == fair {
 			return nil
 		}
-		return w.handle(ctx, news)
+		return w.handle(ctx, news, work)
 	})
 }
 

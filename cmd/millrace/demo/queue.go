@@ -8,73 +8,74 @@ import (
 	"sync"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
-	// importer is the tenant who floods. When the queue grows, some of its
-	// streams are new; when it shrinks, all of them are given up.
-	importer = "importer"
-
-	// floodAhead is how many of its messages the importer keeps waiting, written
+	// importer is the tenant who floods, and keeps floodAhead messages waiting, written
 	// floodAtOnce at a time.
+	importer    = "importer"
 	floodAhead  = 2000
 	floodAtOnce = 25
 
-	// quietTenants is how many others there are, and quietEvery is how often
-	// each writes, on average.
+	// dawdler is the tenant whose messages are slow.
+	dawdler      = "slow"
+	slowMessages = 36
+
+	// quietTenants is how many others there are. Each writes again when its last message
+	// was handled, and quietPause has gone by, on average.
 	quietTenants = 50
-	quietEvery   = 250 * time.Millisecond
+	quietPause   = 250 * time.Millisecond
 
 	// queueWorkers is how many children work at a time.
 	queueWorkers = 2
 )
 
-// queueStreams is how many streams the queue has in each third of the load.
-var queueStreams = [...]int{64, 80, 48}
+// An act is a part of the scene.
+type act int
 
-// queueScene shows that a tenant with much work is not in the way of those with
-// little. One tenant floods a queue and fifty write now and then, while workers
-// are killed and the queue is resized. All that is written goes to a plain stream
-// as well, which the same workers serve in the same way.
+const (
+	dawdles act = iota // one tenant is slow
+	floods             // one tenant floods
+)
+
+// queueScene shows that a tenant with much work is not in the way of those with little,
+// and neither is one with slow work. All that is written goes to a queue in which all are
+// one tenant as well, which the same workers serve in the same way.
 func queueScene() scene {
 	return scene{
 		name:  "queue",
-		shows: "one tenant floods, fifty do not wait behind it, and killed workers and resizing strand nothing",
-		load:  4 * time.Second,
+		shows: "one tenant is slow, one floods, fifty wait for neither, and killed workers strand nothing",
+		load:  3 * time.Second,
 		play:  playQueue,
 		child: workOnQueues,
 	}
 }
 
-func fifoKey(name string) string { return "{" + name + "}:fifo" }
-
 // queuePlay is one performance of the scene.
 type queuePlay struct {
 	*stage
-	queue  *fairqueue.Queue
+	queues map[side]*fairqueue.Queue
 	ledger *ledger
 
 	kills    int
-	dropped  int // messages that waited in streams that were given up
 	loading  time.Duration
 	draining time.Duration
-	last     fairqueue.Stats
+	last     map[side]fairqueue.Stats
 }
 
 func playQueue(ctx context.Context, st *stage) (seen Scene, err error) {
 	if st.mimic {
-		seen.Skipped = "it compares waits in a flood, and an imitation of Redis is too slow to be flooded"
+		seen.Skipped = "it floods a queue, and an imitation of Redis is too slow for that"
 		return seen, nil
 	}
-	p := &queuePlay{stage: st, ledger: newLedger()}
-	p.queue, err = fairqueue.New(st.client, st.name, fairqueue.Config{Streams: queueStreams[0]})
-	if err != nil {
-		return seen, err
+	p := &queuePlay{stage: st, ledger: newLedger(), queues: map[side]*fairqueue.Queue{}, last: map[side]fairqueue.Stats{}}
+	for _, s := range []side{fair, line} {
+		if p.queues[s], err = s.open(part{client: st.client, name: st.name}); err != nil {
+			return seen, err
+		}
 	}
 	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.remove)) }()
 	if err := p.perform(ctx); err != nil {
@@ -97,7 +98,8 @@ func (p *queuePlay) perform(ctx context.Context) (err error) {
 		}
 	}()
 
-	if err := p.begin(ctx); err != nil {
+	start := time.Now()
+	if _, err := p.write(ctx, dawdles, quietName(0), 1, quickWork); err != nil { // readers of no queue are not counted
 		return err
 	}
 	for range queueWorkers {
@@ -105,84 +107,129 @@ func (p *queuePlay) perform(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	start := time.Now()
-	if err := p.watch(ctx, crew, start, p.load(ctx, &work, cancel)); err != nil {
+	if err := p.until(ctx, start, func() bool {
+		return p.last[fair].Capacity == queueWorkers*hands && p.last[line].Capacity == queueWorkers*hands
+	}); err != nil {
+		return err
+	}
+	if err := p.beSlow(ctx); err != nil {
+		return err
+	}
+	if err := p.watch(ctx, crew, start, p.flood(ctx, &work, cancel)); err != nil {
 		return err
 	}
 	p.loading = time.Since(start)
-	return p.drain(ctx, start)
+	within, stop := context.WithTimeout(ctx, drainPatience)
+	defer stop()
+	defer func(begin time.Time) { p.draining = time.Since(begin) }(time.Now())
+	err = p.until(within, start, func() bool { return held(p.last[fair])+held(p.last[line]) == 0 })
+	if ctx.Err() == nil && within.Err() != nil {
+		return nil // the checks tell what is left
+	}
+	return err
 }
 
-// begin creates the queue and the plain stream, so that there is something to
-// look at.
-func (p *queuePlay) begin(ctx context.Context) error {
-	if err := p.queue.Resize(ctx, queueStreams[0], 0); err != nil {
+// beSlow has one tenant write what is slow, and others when that has its share of the
+// handlers. It ends when all was handled, so that no worker is killed meanwhile: one that
+// was counts as one that may work for 15 seconds.
+func (p *queuePlay) beSlow(ctx context.Context) error {
+	slow, err := p.write(ctx, dawdles, dawdler, slowMessages, slowWork)
+	if err != nil {
 		return err
 	}
-	return p.client.Do(ctx, p.client.B().XgroupCreate().Key(fifoKey(p.name)).Group(fifoGroup).Id("0").Mkstream().Build()).Error()
+	if err := handled(ctx, slow[:1]); err != nil {
+		return err
+	}
+	for i := range quietTenants {
+		one, err := p.write(ctx, dawdles, quietName(i), 1, quickWork)
+		if err != nil {
+			return err
+		}
+		slow = append(slow, one...)
+	}
+	return handled(ctx, slow)
 }
 
-// load starts the tenants, and who resizes their queue, and returns a channel that
-// is closed when all have ended.
-func (p *queuePlay) load(ctx context.Context, work *sync.WaitGroup, failed func(error)) <-chan struct{} {
-	end := time.Now().Add(p.duration)
+func quietName(i int) string { return fmt.Sprintf("quiet %d", i) }
+
+// handled waits until messages were handled.
+func handled(ctx context.Context, notes []*note) error {
+	for _, m := range notes {
+		select {
+		case <-m.done:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+// flood starts the tenants, and returns a channel that is closed when all have ended.
+func (p *queuePlay) flood(ctx context.Context, work *sync.WaitGroup, failed func(error)) <-chan struct{} {
+	loading, stop := context.WithTimeout(ctx, p.duration)
 	var all sync.WaitGroup
-	tenant := func(name string, pause func() time.Duration, due func() int) {
+	tenant := func(do func() error) {
 		all.Go(func() {
-			for retry.Sleep(ctx, min(pause(), time.Until(end))) && time.Now().Before(end) {
-				if err := p.write(ctx, name, due()); err != nil {
-					failed(err)
-				}
+			if err := do(); err != nil && loading.Err() == nil {
+				failed(err)
 			}
 		})
 	}
-	tenant(importer, func() time.Duration { return 10 * time.Millisecond }, p.ledger.floodDue)
-	for i := range quietTenants {
-		tenant(fmt.Sprintf("quiet %d", i),
-			func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(quietEvery)) },
-			func() int { return 1 })
-	}
-	all.Go(func() {
-		if err := p.resize(ctx); err != nil {
-			failed(err)
+	tenant(func() error {
+		for retry.Sleep(loading, 10*time.Millisecond) {
+			written, onFair, inLine := p.ledger.counts()
+			if written-min(onFair, inLine) >= floodAhead {
+				continue
+			}
+			if _, err := p.write(ctx, floods, importer, floodAtOnce, quickWork); err != nil {
+				return err
+			}
 		}
+		return nil
 	})
+	for i := range quietTenants {
+		tenant(func() error {
+			for retry.Sleep(loading, time.Duration(rand.ExpFloat64()*float64(quietPause))) {
+				one, err := p.write(ctx, floods, quietName(i), 1, quickWork)
+				if err != nil {
+					return err
+				}
+				if err := handled(loading, one); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
 	done := make(chan struct{})
 	work.Go(func() {
 		all.Wait()
+		stop()
 		close(done)
 	})
 	return done
 }
 
-// write writes n messages of a tenant to the queue, and to the stream.
-func (p *queuePlay) write(ctx context.Context, tenant string, n int) error {
-	if n == 0 {
-		return nil
-	}
-	numbers := p.ledger.begin(n, tenant != importer)
+// write writes n messages of a tenant to the queue, and to the line.
+func (p *queuePlay) write(ctx context.Context, in act, tenant string, n int, work time.Duration) ([]*note, error) {
+	numbers, notes := p.ledger.begin(tenant, in, n)
 	drafts := make([]fairqueue.Draft, n)
-	for i, number := range numbers {
-		drafts[i] = fairqueue.Draft{Tenant: tenant, Body: []byte(noteNow(number))}
-	}
-	written, err := p.queue.WriteBatch(ctx, drafts...)
-	if err != nil {
-		return fmt.Errorf("write to the queue: %w", err)
-	}
-	p.ledger.wrote(numbers, written)
-
-	return retry.Policy{}.Do(ctx, func(int) error {
-		adds := make(rueidis.Commands, n)
+	for _, s := range []side{line, fair} {
 		for i, number := range numbers {
-			adds[i] = p.client.B().Xadd().Key(fifoKey(p.name)).Id("*").FieldValue().FieldValue(noteField, noteNow(number)).Build()
-		}
-		for _, reply := range p.client.DoMulti(ctx, adds...) {
-			if err := reply.Error(); err != nil {
-				return fmt.Errorf("write to the stream: %w", err)
+			drafts[i] = fairqueue.Draft{Tenant: tenant, Body: noteOf(number, work)}
+			if s == line {
+				drafts[i].Tenant = "everybody"
 			}
 		}
-		return nil
-	})
+		written, err := p.queues[s].WriteBatch(ctx, drafts...)
+		if err != nil {
+			return nil, fmt.Errorf("write to the queue: %w", err)
+		}
+		if s == fair {
+			p.ledger.wrote(notes, written)
+		}
+	}
+	return notes, nil
 }
 
 // watch shows progress and kills workers until the tenants have ended.
@@ -198,7 +245,7 @@ func (p *queuePlay) watch(ctx context.Context, crew *crew, start time.Time, load
 		case <-loaded:
 			return nil
 		case <-kill.C:
-			p.ledger.bury(crew.killOne())
+			crew.killOne()
 			p.kills++
 			if err := crew.hire(); err != nil {
 				return err
@@ -212,90 +259,38 @@ func (p *queuePlay) watch(ctx context.Context, crew *crew, start time.Time, load
 	}
 }
 
-// resize changes the number of streams after each third of the load, as an
-// operator would: not through the writers' own Queue, which so learns of it from
-// Redis.
-func (p *queuePlay) resize(ctx context.Context) error {
-	operator, err := fairqueue.New(p.client, p.name, fairqueue.Config{})
-	if err != nil {
-		return err
-	}
-	for _, streams := range queueStreams[1:] {
-		if !retry.Sleep(ctx, p.duration/time.Duration(len(queueStreams))) {
-			return context.Cause(ctx)
-		}
-		before, err := operator.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		for _, s := range before.Streams {
-			if s.Index >= streams {
-				p.dropped += s.Waiting
-			}
-		}
-		if err := operator.Resize(ctx, streams, 0); err != nil {
-			return err
-		}
-		// A write that knows of the change, on however slow a server.
-		if err := p.write(ctx, importer, floodAtOnce); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// drain waits until nothing is left in the queue, and all out of the stream was
-// handled, too.
-func (p *queuePlay) drain(ctx context.Context, start time.Time) error {
-	patience := time.NewTimer(drainPatience)
-	defer patience.Stop()
-	tick := time.NewTicker(watchEvery / 4)
-	defer tick.Stop()
-	defer func(begin time.Time) { p.draining = time.Since(begin) }(time.Now())
+// until shows progress until the queues are as wanted.
+func (p *queuePlay) until(ctx context.Context, start time.Time, reached func() bool) error {
 	for {
 		if err := p.look(ctx, start); err != nil {
 			return err
 		}
-		if p.left() == 0 && p.ledger.fifoHandled() {
+		if reached() {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
+		if !retry.Sleep(ctx, watchEvery/4) {
 			return context.Cause(ctx)
-		case <-patience.C:
-			return nil // the checks tell what is left
-		case <-tick.C:
 		}
 	}
 }
 
-// left is how many messages the queue held when last looked, in whatever state.
-func (p *queuePlay) left() int {
-	return p.last.Waiting + p.last.InFlight + p.last.Delayed + p.last.Dead
-}
-
-// look asks the queue how it is and shows it.
-func (p *queuePlay) look(ctx context.Context, start time.Time) (err error) {
-	if p.last, err = p.queue.Stats(ctx); err != nil {
-		return err
+// look asks the queues how they are and shows it.
+func (p *queuePlay) look(ctx context.Context, start time.Time) error {
+	for s, q := range p.queues {
+		now, err := q.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		p.last[s] = now
 	}
-	elapsed := time.Since(start)
-	written, handled := p.ledger.counts()
+	written, onFair, inLine := p.ledger.counts()
 	p.screen.Show(screen.Frame{
 		Title: "queue",
-		Done:  min(elapsed, p.duration),
+		Done:  min(time.Since(start), p.duration),
 		Whole: p.duration,
 		Rows: [][]string{
-			{
-				grouped(written) + " messages",
-				grouped(handled) + " handled",
-				fmt.Sprintf("%d streams", p.last.StreamCount),
-			},
-			{
-				"quiet wait " + briefly(p.ledger.pickups(fair, true, 0.99)) + " (p99)",
-				"in one stream " + briefly(p.ledger.pickups(fifo, true, 0.99)),
-				"workers killed: " + grouped(p.kills),
-			},
+			{grouped(written) + " messages", grouped(onFair) + " handled", grouped(inLine) + " out of one line"},
+			{grouped(p.last[fair].FlowCount) + " tenants wait", grouped(p.last[fair].Waiting) + " messages wait", "workers killed: " + grouped(p.kills)},
 		},
 	})
 	return nil
@@ -303,10 +298,10 @@ func (p *queuePlay) look(ctx context.Context, start time.Time) (err error) {
 
 // remove deletes what the scene wrote.
 func (p *queuePlay) remove(ctx context.Context) (int64, error) {
-	other, err := p.unlink(ctx, fifoKey(p.name))
+	a, err := p.queues[fair].Delete(ctx)
 	if err != nil {
 		return 0, err
 	}
-	own, err := p.queue.Delete(ctx)
-	return other + int64(own), err
+	b, err := p.queues[line].Delete(ctx)
+	return int64(a + b), err
 }

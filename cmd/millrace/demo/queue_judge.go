@@ -1,89 +1,93 @@
 package demo
 
 import (
-	"fmt"
-	"time"
+	"slices"
+
+	"github.com/millrace/millrace/fairqueue"
 )
 
 const (
-	// fairMedian is how many times as long as in the queue quiet tenants must wait
-	// in the plain stream, in the median; of the slowest in a hundred the wait
-	// must be no longer in the queue. It is a hundred times as long, or more, on a
-	// machine with nothing else to do.
-	fairMedian = 3
+	// turnsAtMost is how many messages of others may be delivered while one of a quiet
+	// tenant waits: one of each tenant. It is twice that, because a tenant whose message
+	// was under way may have its turn in the same millisecond.
+	turnsAtMost = 2 * (quietTenants + 1)
 
-	// leastFlood is how many messages must have been ahead of the workers at a
-	// time for waits to be compared. A server that is so far away that nobody can
-	// flood it makes all wait alike.
-	leastFlood = floodAhead / 2
+	// slowAtMost is how many handlers the slow tenant may have at once: half of all.
+	slowAtMost = queueWorkers * hands / 2
+
+	// slowAhead is how many of its messages may be delivered while one of a quiet tenant
+	// waits. None needs to; it is a few on a machine that has no time for the workers.
+	slowAhead = queueWorkers * hands
 )
 
-// judge compares what the queue and the workers did with what the ledger says. The
+// judge compares what the queues and the workers did with what the ledger says. The
 // tenants have ended, and the workers, too.
 func (p *queuePlay) judge() Scene {
 	var seen Scene
 	l := p.ledger
-	written, _ := l.counts()
-	of := p.last.Counters
+	written, _, _ := l.counts()
 
 	lost := p.failLost(&seen)
 	seen.check("all_handled", lost == 0,
 		"every message was handled, under the id that its writer got: %s of %s", grouped(written-lost), grouped(written))
-	seen.check("nothing_stranded", p.left() == 0,
-		"the queue ended up empty: %d waiting, %d in flight, %d delayed, %d dead",
-		p.last.Waiting, p.last.InFlight, p.last.Delayed, p.last.Dead)
+	left, inLine := held(p.last[fair]), held(p.last[line])
+	seen.check("nothing_stranded", left+inLine == 0, "the queue ended up empty, and so did the line: %d and %d messages left", left, inLine)
 
-	again, twice, stolen := p.repeats()
-	seen.check("only_from_the_killed", stolen == 0,
-		"what was delivered again had been in the hands of a killed worker: %s of %s messages, %s of them handled already",
-		grouped(again-stolen), grouped(again), grouped(twice))
+	quiet, quietInLine := l.positions(fair, floods, ""), l.positions(line, floods, "")
+	seen.check("quiet_have_their_turn", len(quiet) > 0 && most(quiet) <= turnsAtMost,
+		"beside the flood a quiet tenant waited for at most %s messages of others, of which %d may be ahead; in one line for %s",
+		grouped(most(quiet)), turnsAtMost, grouped(most(quietInLine)))
 
-	median, slow := l.pickups(fair, true, 0.5), l.pickups(fair, true, 0.99)
-	plainMedian, plainSlow := l.pickups(fifo, true, 0.5), l.pickups(fifo, true, 0.99)
-	if l.ahead >= leastFlood {
-		seen.check("quiet_do_not_wait", len(l.waited[fair][true]) > 0 && fairMedian*median <= plainMedian && slow <= plainSlow,
-			"quiet tenants do not wait behind the flood: median %s, p99 %s; in one stream %s and %s",
-			briefly(median), briefly(slow), briefly(plainMedian), briefly(plainSlow))
-	} else {
-		seen.check("quiet_do_not_wait", true,
-			"waits were not compared: %s messages at most were ahead of the workers, and a flood begins at %s",
-			grouped(l.ahead), grouped(leastFlood))
-	}
+	atOnce, atOnceInLine := l.mostAtOnce(fair, dawdler), l.mostAtOnce(line, dawdler)
+	seen.check("slow_has_its_share", atOnce > 0 && atOnce <= slowAtMost,
+		"the slow tenant had at most %d of %d handlers; in one line %d", atOnce, queueWorkers*hands, atOnceInLine)
+	beside, besideInLine := l.positions(fair, dawdles, dawdler), l.positions(line, dawdles, dawdler)
+	seen.check("quiet_do_not_wait_for_the_slow", len(beside) > 0 && most(beside) <= slowAhead,
+		"beside the slow one a quiet tenant waited for at most %d of its messages, of which %d may be ahead; in one line for %d",
+		most(beside), slowAhead, most(besideInLine))
 
-	first, most, least := queueStreams[0], queueStreams[1], queueStreams[2]
-	seen.check("resized", p.last.StreamCount == least && l.streams > first && p.dropped > 0,
-		"the queue went from %d to %d streams, which were used, and to %d: %s messages waited in those given up",
-		first, most, least, grouped(p.dropped))
-	seen.check("counted", of.Written == int64(written) && of.Acked == of.Written && of.Delivered == of.Acked+of.Reclaimed,
-		"the queue counted alike: %s written = %s acknowledged, %s delivered = acknowledged + %s of the killed",
-		grouped(of.Written), grouped(of.Acked), grouped(of.Delivered), grouped(of.Reclaimed))
+	of := p.last[fair].Counters
+	seen.check("only_from_the_killed", of.Reclaimed <= int64(p.kills*hands),
+		"no more was delivered again than the killed had in hand: %d messages, of up to %d each of %d", of.Reclaimed, hands, p.kills)
+	seen.check("counted", of.Written == int64(written) && of.Acked == of.Written && of.Delivered == of.Acked+of.Reclaimed+of.Returned,
+		"the queue counted alike: %s written = %s acknowledged, %s delivered = acknowledged + %s of the killed + %s handed back",
+		grouped(of.Written), grouped(of.Acked), grouped(of.Delivered), grouped(of.Reclaimed), grouped(of.Returned))
 
-	seen.count("messages", int64(written), "messages written", grouped(perSecond(int64(written), p.loading))+" a second, to the queue and to one plain stream")
-	seen.count("flood", int64(l.flood), "of one tenant", fmt.Sprintf("who keeps %s waiting", grouped(floodAhead)))
-	seen.count("ahead", int64(l.ahead), "ahead of the workers at most", "written and not handled yet")
-	seen.count("quiet", int64(written-l.flood), fmt.Sprintf("of %d others", quietTenants),
-		fmt.Sprintf("each one in %d ms on average", quietEvery.Milliseconds()))
-	seen.time("quiet_p50_ms", median, "wait of the others (median)", "")
-	seen.time("quiet_p99_ms", slow, "wait of the others (p99)", "")
-	seen.time("fifo_quiet_p50_ms", plainMedian, "  in one plain stream (median)", ratio(plainMedian, median))
-	seen.time("fifo_quiet_p99_ms", plainSlow, "  in one plain stream (p99)", ratio(plainSlow, slow))
-	seen.time("flood_p50_ms", l.pickups(fair, false, 0.5), "wait of the flood (median)", "it waits behind itself")
-	seen.time("flood_p99_ms", l.pickups(fair, false, 0.99), "wait of the flood (p99)", "")
-	seen.time("fifo_flood_p50_ms", l.pickups(fifo, false, 0.5), "  in one plain stream (median)", "")
-	seen.time("fifo_flood_p99_ms", l.pickups(fifo, false, 0.99), "  in one plain stream (p99)", "")
-	seen.count("kills", int64(p.kills), "workers killed",
-		fmt.Sprintf("of %d, another one started each time", queueWorkers))
-	seen.count("redelivered", int64(again), "messages delivered again", fmt.Sprintf("%s after the kill", seconds(inHandFor)))
-	seen.count("handled_twice", int64(twice), "messages handled twice", "their worker was killed before it could say so")
-	seen.count("dropped", int64(p.dropped), "waited in streams given up", "and were read there")
+	flood, slow := l.ofTenant(importer), l.ofTenant(dawdler)
+	seen.count("messages", int64(written), "messages written", "to the queue, and to one line for all")
+	seen.count("flood", int64(flood), "of the tenant who floods", "who keeps "+grouped(floodAhead)+" waiting")
+	seen.count("slow", int64(slow), "of the tenant who is slow", "each takes its handler "+briefly(slowWork)+", and others "+briefly(quickWork))
+	seen.count("quiet", int64(written-flood-slow), "of "+grouped(quietTenants)+" others", "")
+	seen.count("quiet_ahead_median", int64(median(quiet)), "ahead of them in the flood (median)", "messages of others that were delivered first")
+	seen.count("quiet_ahead_most", int64(most(quiet)), "ahead of them in the flood (most)", "")
+	seen.count("line_quiet_ahead_median", int64(median(quietInLine)), "  in one line (median)", "")
+	seen.count("line_quiet_ahead_most", int64(most(quietInLine)), "  in one line (most)", "")
+	seen.count("slow_handlers", int64(atOnce), "handlers of the slow one at once", "of "+grouped(queueWorkers*hands))
+	seen.count("line_slow_handlers", int64(atOnceInLine), "  in one line", "")
+	seen.count("kills", int64(p.kills), "workers killed", "of "+grouped(queueWorkers)+", another one started each time")
+	seen.count("redelivered", of.Reclaimed, "messages delivered again", seconds(inHandFor)+" after the kill")
+	seen.count("handled_twice", int64(p.twice()), "messages handled twice", "their worker was killed before it could say so")
 	seen.time("loading_ms", p.loading, "writing messages", "")
 	seen.time("draining_ms", p.draining, "and until all were handled", "")
 	return seen
 }
 
-// ratio says how many times longer a time is than another.
-func ratio(longer, shorter time.Duration) string {
-	return fmt.Sprintf("%.0f times as long", float64(longer)/float64(max(shorter, time.Millisecond)))
+// held is how many messages a queue holds, in whatever state.
+func held(s fairqueue.Stats) int { return s.Waiting + s.InFlight + s.Delayed + s.Dead }
+
+// most and median are of sorted numbers.
+func most(numbers []int) int {
+	if len(numbers) == 0 {
+		return 0
+	}
+	return slices.Max(numbers)
+}
+
+func median(numbers []int) int {
+	if len(numbers) == 0 {
+		return 0
+	}
+	return numbers[len(numbers)/2]
 }
 
 // failLost returns how many messages were not handled, or under another id, and
@@ -93,37 +97,25 @@ func (p *queuePlay) failLost(seen *Scene) (lost int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for number, m := range l.messages {
-		if m.done[fair] > 0 && m.told == m.id {
+		t := m.trips[fair]
+		if t.handled > 0 && t.id == m.id {
 			continue
 		}
 		lost++
-		seen.fail("message %d was written as %q, delivered %d times as %q, and handled %d times",
-			number, m.id, len(m.had), m.told, m.done[fair])
+		seen.fail("message %d was written as %q, delivered %d times as %q, and handled %d times", number, m.id, t.told, t.id, t.handled)
 	}
 	return lost
 }
 
-// repeats returns how many messages were delivered more than once, how many of
-// these were handled more than once, and how many were taken from a worker that
-// was not killed.
-func (p *queuePlay) repeats() (again, twice, stolen int) {
+// twice returns how many messages were handled more than once.
+func (p *queuePlay) twice() (n int) {
 	l := p.ledger
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range l.messages {
-		if m.done[fair] > 1 {
-			twice++
-		}
-		if len(m.had) < 2 {
-			continue
-		}
-		again++
-		for _, worker := range m.had[:len(m.had)-1] {
-			if !l.killed[worker] {
-				stolen++
-				break
-			}
+		if m.trips[fair].handled > 1 {
+			n++
 		}
 	}
-	return again, twice, stolen
+	return n
 }

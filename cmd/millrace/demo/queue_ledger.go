@@ -1,9 +1,10 @@
 package demo
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 	"sync"
-	"time"
 
 	"github.com/millrace/millrace/fairqueue"
 )
@@ -13,117 +14,145 @@ import (
 type ledger struct {
 	mu       sync.Mutex
 	messages []*note
-	flood    int // messages of the importer
-	ahead    int // messages that were not handled yet, at most
-	killed   map[int]bool
-	handled  map[side]int                      // messages, each once
-	waited   map[side]map[bool][]time.Duration // for the first delivery; by whether it is a quiet tenant's
-	streams  int                               // one more than the highest stream that a message came from
+	handled  map[side]int // messages, each once
 }
 
 // note is one message.
 type note struct {
-	quiet bool
-	id    string       // that its writer got
-	told  string       // that a worker got
-	had   []int        // the workers that got it out of the queue, in their order
-	done  map[side]int // how often it was handled
+	tenant string
+	act    act
+	id     string // that its writer got
+	trips  map[side]*trip
+	done   chan struct{} // closed when the fair side has handled it
 }
 
-func newLedger() *ledger {
-	return &ledger{
-		killed:  make(map[int]bool),
-		handled: make(map[side]int),
-		waited:  map[side]map[bool][]time.Duration{fair: {}, fifo: {}},
-	}
+// trip is what became of a message on one side. Times are in microseconds.
+type trip struct {
+	id                 string // that a worker got
+	written, delivered int64  // for the first time, by the server's clock; 0 if nobody told
+	begun, ended       int64  // by a handler, the last one
+	told, handled      int    // how often
 }
 
-// begin gives numbers to n messages that are about to be written.
-func (l *ledger) begin(n int, quiet bool) (numbers []int) {
+func newLedger() *ledger { return &ledger{handled: map[side]int{}} }
+
+// begin gives numbers to n messages of a tenant that are about to be written.
+func (l *ledger) begin(tenant string, in act, n int) (numbers []int, notes []*note) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range n {
-		numbers = append(numbers, len(l.messages))
-		l.messages = append(l.messages, &note{quiet: quiet, done: make(map[side]int)})
+		m := &note{tenant: tenant, act: in, trips: map[side]*trip{fair: {}, line: {}}, done: make(chan struct{})}
+		numbers, notes = append(numbers, len(l.messages)), append(notes, m)
+		l.messages = append(l.messages, m)
 	}
-	if !quiet {
-		l.flood += n
-	}
-	return numbers
+	return numbers, notes
 }
 
-// wrote notes the ids that the queue gave.
-func (l *ledger) wrote(numbers []int, written []fairqueue.Written) {
+// wrote notes the ids that the fair side gave.
+func (l *ledger) wrote(notes []*note, written []fairqueue.Written) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, number := range numbers {
-		l.messages[number].id = written[i].ID
+	for i, m := range notes {
+		m.id = written[i].ID
 	}
-}
-
-// floodDue is how many messages the importer has to write now, so that enough wait
-// on the slower side.
-func (l *ledger) floodDue() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ahead := len(l.messages) - min(l.handled[fair], l.handled[fifo])
-	if l.ahead = max(l.ahead, ahead); ahead >= floodAhead {
-		return 0
-	}
-	return floodAtOnce
 }
 
 // hear takes in what a worker told.
-func (l *ledger) hear(line []byte) {
+func (l *ledger) hear(text []byte) {
 	var news queueNews
-	if json.Unmarshal(line, &news) != nil || news.Side != fair && news.Side != fifo {
+	if json.Unmarshal(text, &news) != nil || news.Side != fair && news.Side != line {
 		return // not ours: a runtime may print what it likes
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	m := l.messages[news.Number]
-	if news.Done {
-		if m.done[news.Side]++; m.done[news.Side] == 1 {
-			l.handled[news.Side]++
+	t := m.trips[news.Side]
+	if !news.Done {
+		t.id, t.begun = news.ID, news.Now
+		if t.told++; !news.Again {
+			t.written, t.delivered = news.Written, news.Delivered
 		}
 		return
 	}
-	if !news.Again {
-		l.waited[news.Side][m.quiet] = append(l.waited[news.Side][m.quiet], news.Waited)
+	t.ended = news.Now
+	if t.handled++; t.handled > 1 {
+		return
 	}
-	if news.Side == fair {
-		m.told = news.ID
-		m.had = append(m.had, news.Worker)
-		l.streams = max(l.streams, news.Stream+1)
+	if l.handled[news.Side]++; news.Side == fair {
+		close(m.done)
 	}
 }
 
-// bury notes that a worker was killed.
-func (l *ledger) bury(worker int) {
+// counts returns how many messages there are, and how many of them each side has handled.
+func (l *ledger) counts() (written, onFair, inLine int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.killed[worker] = true
+	return len(l.messages), l.handled[fair], l.handled[line]
 }
 
-// counts returns how many messages there are, and how many of them were handled
-// out of the queue.
-func (l *ledger) counts() (written, handled int) {
+// ofTenant counts a tenant's messages.
+func (l *ledger) ofTenant(tenant string) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.messages), l.handled[fair]
+	for _, m := range l.messages {
+		if m.tenant == tenant {
+			n++
+		}
+	}
+	return n
 }
 
-// fifoHandled reports whether all messages were handled out of the stream.
-func (l *ledger) fifoHandled() bool {
+// positions returns for each message of an act's quiet tenants how many messages of
+// others were delivered on one side between its write and its own delivery, in ascending
+// order. With a tenant only those of that one count. The server tells deliveries in
+// milliseconds, so those of the same one count, too. What was delivered again counts only
+// once.
+func (l *ledger) positions(on side, in act, of string) (list []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.handled[fifo] == len(l.messages)
+	var times []int64
+	for _, m := range l.messages {
+		if t := m.trips[on]; t.delivered > 0 && (of == "" || m.tenant == of) {
+			times = append(times, t.delivered)
+		}
+	}
+	slices.Sort(times)
+	for _, m := range l.messages {
+		t := m.trips[on]
+		if m.act != in || m.tenant == importer || m.tenant == dawdler || t.delivered == 0 {
+			continue
+		}
+		first, _ := slices.BinarySearch(times, t.written+1)
+		behind, _ := slices.BinarySearch(times, t.delivered+1)
+		n := max(0, behind-first)
+		if of == "" && n > 0 {
+			n-- // itself
+		}
+		list = append(list, n)
+	}
+	slices.Sort(list)
+	return list
 }
 
-// pickups returns the time below which the share q of all messages waited for
-// their first delivery.
-func (l *ledger) pickups(on side, quiet bool, q float64) time.Duration {
+// mostAtOnce returns how many handlers of one side worked for a tenant at once, at most.
+func (l *ledger) mostAtOnce(on side, tenant string) (most int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return quantile(l.waited[on][quiet], q)
+	type change struct {
+		at int64
+		by int
+	}
+	var changes []change
+	for _, m := range l.messages {
+		if t := m.trips[on]; m.tenant == tenant && t.ended > 0 {
+			changes = append(changes, change{t.begun, 1}, change{t.ended, -1})
+		}
+	}
+	slices.SortFunc(changes, func(a, b change) int { return cmp.Or(cmp.Compare(a.at, b.at), a.by-b.by) })
+	now := 0
+	for _, c := range changes {
+		now += c.by
+		most = max(most, now)
+	}
+	return most
 }

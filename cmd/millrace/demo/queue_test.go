@@ -2,7 +2,6 @@ package demo
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/shuffleshard"
 )
 
 // The checks can fail: a worker that leaves work out is found out.
@@ -29,76 +27,135 @@ func TestAForgottenMessageIsFound(t *testing.T) {
 	}
 	seen := report.Scenes[0]
 	wantFailed(t, seen.Checks, "all_handled")
-	if got, want := strings.Join(seen.Failures, "\n"), "message 7 was written as"; !strings.HasPrefix(got, want) || len(seen.Failures) != 1 {
+	if got, want := strings.Join(seen.Failures, "\n"), fmt.Sprintf("message %d was written as", forgotten); !strings.HasPrefix(got, want) || len(seen.Failures) != 1 {
 		t.Errorf("failures = %q, want one that begins with %q", got, want)
 	}
 	wantEmpty(t, server.Client(t))
 }
 
-// soundQueue is a performance of the queue scene in which all went well: a
-// message of the flood, and one of a quiet tenant whose worker was killed.
+// soundQueue is a performance of the queue scene in which all went well: two messages of
+// the slow tenant and one of a quiet one beside them, two of the flood, and one of a quiet
+// tenant, whose worker was killed, beside that. Numbers are in the order of their writes,
+// at 10, 20, ... ms.
 func soundQueue() *queuePlay {
-	p := &queuePlay{stage: &stage{}, ledger: newLedger(), kills: 1, dropped: 1, loading: time.Second}
+	p := &queuePlay{stage: &stage{}, ledger: newLedger(), kills: 1, loading: time.Second}
 	l := p.ledger
-	l.begin(1, false)
-	l.begin(1, true)
-	l.wrote([]int{0, 1}, []fairqueue.Written{{ID: "1-0.3"}, {ID: "2-0.70"}})
-	l.ahead = floodAhead
-	for _, line := range []string{
-		`a runtime that prints what it likes`,
-		`{"side":"fair","worker":10,"number":0,"id":"1-0.3","stream":3,"waited":5000000}`,
-		`{"side":"fair","worker":10,"number":0,"done":true}`,
-		`{"side":"fair","worker":11,"number":1,"id":"2-0.70","stream":70,"waited":1000000}`,
-		`{"side":"fair","worker":10,"number":1,"id":"2-0.70","stream":70,"again":true,"waited":9000000}`,
-		`{"side":"fair","worker":10,"number":1,"done":true}`,
-		`{"side":"fifo","worker":10,"number":0,"waited":6000000}`,
-		`{"side":"fifo","worker":10,"number":0,"done":true}`,
-		`{"side":"fifo","worker":10,"number":1,"waited":7000000}`,
-		`{"side":"fifo","worker":10,"number":1,"done":true}`,
-	} {
-		l.hear([]byte(line))
+	for i, m := range []struct {
+		tenant string
+		act    act
+	}{{dawdler, dawdles}, {dawdler, dawdles}, {"quiet 1", dawdles}, {importer, floods}, {importer, floods}, {"quiet 2", floods}} {
+		_, notes := l.begin(m.tenant, m.act, 1)
+		l.wrote(notes, []fairqueue.Written{{ID: fmt.Sprint("id", i)}})
 	}
-	l.bury(11)
-	p.last.StreamCount = 48
-	p.last.Counters = fairqueue.Counters{Written: 2, Delivered: 3, Acked: 2, Reclaimed: 1}
+	l.hear([]byte(`a runtime that prints what it likes`))
+	tell := func(on side, number, delivered, now int, more string) {
+		l.hear(fmt.Appendf(nil, `{"side":%q,"number":%d,"now":%d,"id":"id%d","written":%d,"delivered":%d%s}`,
+			on, number, now*1000, number, 10_000*(number+1), delivered*1000, more))
+	}
+	done := func(on side, number, now int) {
+		l.hear(fmt.Appendf(nil, `{"side":%q,"number":%d,"now":%d,"done":true}`, on, number, now*1000))
+	}
+	for number, delivered := range []int{100, 110, 31, 100, 200, 101} {
+		tell(fair, number, delivered, delivered, "")
+		if number == 5 { // the first worker was killed
+			tell(fair, number, 0, delivered+3000, `,"again":true`)
+		}
+		done(fair, number, delivered+10)
+		tell(line, number, 300+number, 300+number, "")
+		done(line, number, 310+number)
+	}
+	p.last = map[side]fairqueue.Stats{fair: {Counters: fairqueue.Counters{Written: 6, Delivered: 8, Acked: 6, Reclaimed: 1, Returned: 1}}, line: {}}
 	return p
 }
 
 func TestEachCheckOfTheQueueSceneCanFail(t *testing.T) {
 	t.Parallel()
-	waits := func(on side, ms ...time.Duration) func(*queuePlay) {
-		for i := range ms {
-			ms[i] *= time.Millisecond
+	// flood has so many messages delivered while one of a quiet tenant waits.
+	flood := func(tenant string, in act, n int) func(*queuePlay) {
+		return func(p *queuePlay) {
+			_, notes := p.ledger.begin(tenant, in, n)
+			quiet := p.ledger.messages[2]
+			if in == floods {
+				quiet = p.ledger.messages[5]
+			}
+			for _, m := range notes {
+				*m.trips[fair] = trip{handled: 1, delivered: quiet.trips[fair].delivered}
+			}
+			p.last[fair] = fairqueue.Stats{Counters: fairqueue.Counters{Written: int64(6 + n), Delivered: int64(6 + n), Acked: int64(6 + n)}}
 		}
-		return func(p *queuePlay) { p.ledger.waited[on][true] = ms }
+	}
+	stats := func(on side, spoil func(*fairqueue.Stats)) func(*queuePlay) {
+		return func(p *queuePlay) {
+			s := p.last[on]
+			spoil(&s)
+			p.last[on] = s
+		}
 	}
 	for _, test := range []struct {
 		check string // none when empty
 		spoil func(p *queuePlay)
 	}{
 		{"", func(*queuePlay) {}},
-		{"all_handled", func(p *queuePlay) { p.ledger.messages[1].done[fair] = 0 }},
-		{"all_handled", func(p *queuePlay) { p.ledger.messages[1].told = "2-1.70" }},
-		{"nothing_stranded", func(p *queuePlay) { p.last.Waiting = 1 }},
-		{"nothing_stranded", func(p *queuePlay) { p.last.InFlight = 1 }},
-		{"nothing_stranded", func(p *queuePlay) { p.last.Delayed = 1 }},
-		{"nothing_stranded", func(p *queuePlay) { p.last.Dead = 1 }},
-		{"only_from_the_killed", func(p *queuePlay) { delete(p.ledger.killed, 11) }},
-		{"quiet_do_not_wait", waits(fair)},
-		{"quiet_do_not_wait", waits(fair, 3)},
-		{"quiet_do_not_wait", waits(fair, 1, 1, 1, 8, 8)},
-		{"quiet_do_not_wait", waits(fifo, 2)},
-		{"resized", func(p *queuePlay) { p.last.StreamCount = 80 }},
-		{"resized", func(p *queuePlay) { p.ledger.streams = 64 }},
-		{"resized", func(p *queuePlay) { p.dropped = 0 }},
-		{"counted", func(p *queuePlay) { p.last.Counters.Written++ }},
-		{"counted", func(p *queuePlay) { p.last.Counters.Acked-- }},
-		{"counted", func(p *queuePlay) { p.last.Counters.Reclaimed++ }},
+		{"", flood(importer, floods, turnsAtMost-2)}, // two were there before
+		{"", flood(dawdler, dawdles, slowAhead)},
+		{"all_handled", func(p *queuePlay) { p.ledger.messages[1].trips[fair].handled = 0 }},
+		{"all_handled", func(p *queuePlay) { p.ledger.messages[1].trips[fair].id = "other" }},
+		{"nothing_stranded", stats(fair, func(s *fairqueue.Stats) { s.Waiting = 1 })},
+		{"nothing_stranded", stats(fair, func(s *fairqueue.Stats) { s.InFlight = 1 })},
+		{"nothing_stranded", stats(fair, func(s *fairqueue.Stats) { s.Delayed = 1 })},
+		{"nothing_stranded", stats(line, func(s *fairqueue.Stats) { s.Dead = 1 })},
+		{"quiet_have_their_turn", flood(importer, floods, turnsAtMost-1)},
+		{"quiet_have_their_turn", func(p *queuePlay) { p.ledger.messages[5].trips[fair].delivered = 0 }},
+		{"quiet_do_not_wait_for_the_slow", flood(dawdler, dawdles, slowAhead+1)},
+		{"quiet_do_not_wait_for_the_slow", func(p *queuePlay) { p.ledger.messages[2].trips[fair].delivered = 0 }},
+		{"slow_has_its_share", func(p *queuePlay) {
+			for _, m := range p.ledger.messages[:2] {
+				m.trips[fair].ended = 0
+			}
+		}},
+		{"only_from_the_killed", func(p *queuePlay) { p.kills = 0 }},
+		{"counted", stats(fair, func(s *fairqueue.Stats) { s.Counters.Written++ })},
+		{"counted", stats(fair, func(s *fairqueue.Stats) { s.Counters.Acked-- })},
+		{"counted", stats(fair, func(s *fairqueue.Stats) { s.Counters.Delivered++ })},
 	} {
 		p := soundQueue()
 		test.spoil(p)
+		for _, m := range p.ledger.messages[6:] { // of a flood that is sound but for its turns
+			m.id = m.trips[fair].id
+		}
 		wantFailed(t, p.judge().Checks, test.check)
 	}
+}
+
+// A tenant that is slow has as many handlers at once as overlap, and one that ends when
+// another begins does not.
+func TestHandlersAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		want  int
+		times [][2]int64
+	}{
+		{0, nil},
+		{0, [][2]int64{{1, 0}}}, // it never ended
+		{1, [][2]int64{{1, 5}, {5, 9}}},
+		{3, [][2]int64{{1, 9}, {2, 4}, {3, 5}, {6, 8}}},
+	} {
+		l := newLedger()
+		_, notes := l.begin(dawdler, dawdles, len(test.times))
+		for i, at := range test.times {
+			*notes[i].trips[fair] = trip{begun: at[0], ended: at[1]}
+		}
+		if got := l.mostAtOnce(fair, dawdler); got != test.want {
+			t.Errorf("at once in %v = %d, want %d", test.times, got, test.want)
+		}
+	}
+	p := soundQueue()
+	_, notes := p.ledger.begin(dawdler, dawdles, slowAtMost+1)
+	for _, m := range notes {
+		*m.trips[fair] = trip{handled: 1, begun: 1, ended: 2}
+	}
+	p.last[fair] = fairqueue.Stats{Counters: fairqueue.Counters{Written: 13, Delivered: 13, Acked: 13}}
+	wantFailed(t, p.judge().Checks, "slow_has_its_share")
 }
 
 func TestFiguresOfTheQueueScene(t *testing.T) {
@@ -108,76 +165,23 @@ func TestFiguresOfTheQueueScene(t *testing.T) {
 		got[f.Key] = f.Value
 	}
 	want := map[string]any{
-		"messages": int64(2), "flood": int64(1), "ahead": int64(2000), "quiet": int64(1),
-		"quiet_p50_ms": int64(1), "quiet_p99_ms": int64(1), "fifo_quiet_p50_ms": int64(7), "fifo_quiet_p99_ms": int64(7),
-		"flood_p50_ms": int64(5), "flood_p99_ms": int64(5), "fifo_flood_p50_ms": int64(6), "fifo_flood_p99_ms": int64(6),
-		"kills": int64(1), "redelivered": int64(1), "handled_twice": int64(0), "dropped": int64(1),
-		"loading_ms": int64(1000), "draining_ms": int64(0),
+		"messages": int64(6), "flood": int64(2), "slow": int64(2), "quiet": int64(2),
+		"quiet_ahead_median": int64(2), "quiet_ahead_most": int64(2), "line_quiet_ahead_median": int64(5), "line_quiet_ahead_most": int64(5),
+		"slow_handlers": int64(1), "line_slow_handlers": int64(2),
+		"kills": int64(1), "redelivered": int64(1), "handled_twice": int64(0), "loading_ms": int64(1000), "draining_ms": int64(0),
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("figures (-want +got):\n%s", diff)
 	}
 }
 
-func TestWaitsAreNotComparedWithoutAFlood(t *testing.T) {
-	t.Parallel()
-	p := soundQueue()
-	p.ledger.ahead = leastFlood - 1
-	p.ledger.waited[fair][true] = []time.Duration{time.Minute}
-	checks := p.judge().Checks
-	wantFailed(t, checks, "")
-	if !slices.ContainsFunc(checks, func(c Check) bool { return strings.HasPrefix(c.Sentence, "waits were not compared: 999") }) {
-		t.Errorf("no check says that waits were not compared: %+v", checks)
-	}
-}
-
-// The flood heeds the slower side, and counts a message that was handled twice
-// once.
-func TestTheFloodKeepsAhead(t *testing.T) {
-	t.Parallel()
-	l := newLedger()
-	l.begin(floodAhead, false)
-	for _, test := range []struct {
-		on   side
-		want int
-	}{{fair, 0}, {fair, 0}, {fifo, floodAtOnce}} {
-		l.hear(fmt.Appendf(nil, `{"side":%q,"worker":10,"number":0,"done":true}`, test.on))
-		if got := l.floodDue(); got != test.want {
-			t.Errorf("due when one was handled on the %s side, too = %d, want %d", test.on, got, test.want)
-		}
-	}
-	if got, want := l.handled[fair], 1; got != want {
-		t.Errorf("handled = %d, want %d", got, want)
-	}
-}
-
-// The scene needs a tenant who has streams among those that come, and among those
-// that go.
-func TestTheImporterIsResized(t *testing.T) {
-	t.Parallel()
-	count := func(streams int, in func(int) bool) (n int) {
-		for _, s := range shuffleshard.Get(streams, fairqueue.PerTenantDefault, importer) {
-			if in(s) {
-				n++
-			}
-		}
-		return n
-	}
-	if got := count(queueStreams[1], func(s int) bool { return s >= queueStreams[0] }); got == 0 {
-		t.Errorf("%d of the importer's streams are new when the queue grows, want some", got)
-	}
-	if got, want := count(queueStreams[1], func(s int) bool { return s >= queueStreams[2] }), fairqueue.PerTenantDefault; got != want {
-		t.Errorf("%d of the importer's streams are given up, want %d", got, want)
-	}
-}
-
 func TestNotesCanBeRead(t *testing.T) {
 	t.Parallel()
-	if number, waited, err := readNote(noteNow(42)); number != 42 || waited > time.Minute || err != nil {
-		t.Errorf("readNote = %d, %s, %v, want 42", number, waited, err)
+	if number, work, err := readNote(noteOf(42, slowWork)); number != 42 || work != slowWork || err != nil {
+		t.Errorf("readNote = %d, %s, %v, want 42", number, work, err)
 	}
-	for _, note := range []string{"", "42", "x 1", "1 x"} {
-		if _, _, err := readNote(note); err == nil {
+	for _, note := range []string{"", "42", "x 1s", "1 x"} {
+		if _, _, err := readNote([]byte(note)); err == nil {
 			t.Errorf("readNote(%q) is no error", note)
 		}
 	}

@@ -1,0 +1,203 @@
+package dashboard
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/shuffleshard"
+)
+
+// flowList ranks the flows of a queue: who floods, who waits, who is slow.
+type flowList struct {
+	Ranks  []rank
+	Rows   []flowRow
+	Sort   sorting // by what they are ranked
+	Count  int     // flows in which messages wait
+	Looked int     // of them those that are known
+	More   int     // of those the ones without a row
+	Held   int
+
+	Streams, PerTenant int    // 0 if flows are tenants
+	All, None          string // how likely two tenants share all of their streams, and none
+}
+
+// flowRow is one flow.
+type flowRow struct {
+	fairqueue.FlowStats
+
+	Key  string // on the page
+	Path string // to its messages; empty for a stream
+
+	Waits, Oldest, Flying, Takes measure
+}
+
+// measure is a number with a bar.
+type measure struct {
+	Words string
+	Share string // of the whole, if that is of interest
+	Width int    // of the bar, in hundredths
+	Tone  string
+	None  bool // nobody knows it
+}
+
+// rank is one way to rank flows, with the flow that comes first by it.
+type rank struct {
+	Name    string
+	Path    string
+	Current bool
+	First   flowRow
+	None    bool // nobody is first
+	About   string
+}
+
+// sorting is by what flows are ranked.
+type sorting string
+
+const (
+	byWaiting  sorting = "waiting"
+	byOldest   sorting = "oldest"
+	byHandling sorting = "handling"
+)
+
+// mostFlows is how many flows have a row.
+const mostFlows = 15
+
+// newFlows ranks the flows of a queue. The path leads to a ranking, and tenant to the
+// messages of one.
+func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(string) string) flowList {
+	l := flowList{Sort: by, Count: s.FlowCount, Looked: len(s.Flows), Streams: s.Streams, PerTenant: s.PerTenant}
+	if by != byOldest && by != byHandling {
+		l.Sort = byWaiting
+	}
+	if s.Streams > 0 {
+		chances := shuffleshard.Collision(s.Streams, s.PerTenant)
+		l.All, l.None = odds(chances[len(chances)-1]), percent(chances[0])
+	}
+	var most fairqueue.FlowStats
+	for _, f := range s.Flows {
+		most.Waiting, most.OldestAge = max(most.Waiting, f.Waiting), max(most.OldestAge, f.OldestAge)
+		most.Handling = max(most.Handling, f.Handling)
+		if f.Held {
+			l.Held++
+		}
+	}
+	row := func(f fairqueue.FlowStats) flowRow {
+		r := flowRow{
+			FlowStats: f, Key: "t" + token(f.Tenant),
+			Waits:  measure{number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
+			Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
+			Flying: measure{number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
+			Takes:  measure{takes(f.Handling), "", hundredths(part(f.Handling, most.Handling)), "used", f.Handling < 0},
+		}
+		if f.Held {
+			r.Takes.Tone = "full"
+		}
+		if f.Stream >= 0 {
+			r.Key = "s" + number(f.Stream)
+		} else {
+			r.Path = tenant(f.Tenant)
+		}
+		return r
+	}
+	for _, kind := range []struct {
+		by    sorting
+		name  string
+		there bool
+		about func(flowRow) string
+	}{
+		{byWaiting, "Most waiting", most.Waiting > 0, func(f flowRow) string {
+			return counted(f.Waiting, "message") + ", " + f.Waits.Share + " of all that wait"
+		}},
+		{byOldest, "Waits longest", most.OldestAge > 0, func(f flowRow) string { return "for " + ago(f.OldestAge) }},
+		{byHandling, "Slowest handlers", most.Handling > 0, func(f flowRow) string { return f.Takes.Words + " for a message" }},
+	} {
+		flows := ranked(s.Flows, kind.by)
+		if kind.by == l.Sort {
+			l.More = max(0, len(flows)-mostFlows)
+			for _, f := range flows[:len(flows)-l.More] {
+				l.Rows = append(l.Rows, row(f))
+			}
+		}
+		r := rank{Name: kind.name, Path: path(kind.by), Current: kind.by == l.Sort, None: !kind.there, About: "nobody"}
+		if kind.there {
+			r.First = row(flows[0])
+			r.About = kind.about(r.First)
+		}
+		l.Ranks = append(l.Ranks, r)
+	}
+	return l
+}
+
+// ranked returns flows in that order. Those that are equal stay in theirs.
+func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
+	flows = slices.Clone(flows)
+	slices.SortStableFunc(flows, func(a, b fairqueue.FlowStats) int {
+		switch by {
+		case byOldest:
+			return cmp.Compare(b.OldestAge, a.OldestAge)
+		case byHandling:
+			return cmp.Compare(b.Handling, a.Handling)
+		}
+		return cmp.Compare(b.Waiting, a.Waiting)
+	})
+	return flows
+}
+
+// takes writes how long handlers take.
+func takes(d time.Duration) string {
+	switch {
+	case d < 0:
+		return "–"
+	case d < time.Millisecond:
+		return "< 1ms"
+	}
+	return ago(d)
+}
+
+// part is how much n is of the whole.
+func part[N ~int | ~int64](n, whole N) float64 {
+	if whole <= 0 {
+		return 0
+	}
+	return min(1, max(0, float64(n)/float64(whole)))
+}
+
+// hundredths of a bar; at least one of something.
+func hundredths(part float64) int { return int(math.Ceil(100 * part)) }
+
+// readerList is who consumes.
+type readerList struct {
+	Rows []readerRow
+	Busy int // handlers that work
+	All  int // handlers
+}
+
+// readerRow is one of them.
+type readerRow struct {
+	fairqueue.ReaderStats
+
+	Hands  measure
+	Silent bool // it is not heard of any more
+}
+
+// silentAfter is when a reader is taken for gone, as the queue does.
+const silentAfter = 15 * time.Second
+
+func newReaders(s fairqueue.Stats) readerList {
+	var l readerList
+	for _, r := range s.Readers {
+		hands := measure{number(r.InFlight), "", hundredths(part(r.InFlight, r.Concurrency)), "used", false}
+		if r.InFlight >= r.Concurrency {
+			hands.Tone = "high"
+		}
+		one := readerRow{r, hands, s.At.Sub(r.LastSeen) > silentAfter}
+		if !one.Silent {
+			l.Busy, l.All = l.Busy+r.InFlight, l.All+r.Concurrency
+		}
+		l.Rows = append(l.Rows, one)
+	}
+	return l
+}
