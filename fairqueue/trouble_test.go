@@ -212,3 +212,19 @@ func TestFullServer(t *testing.T) {
 	limit("0")
 	wantSizes(t, q, 0, 1, 0, 0)
 }
+
+// TestFullServerNeedsAFirstWrite that it does not refuse: without it nothing could be read
+// from a full server.
+func TestFullServerNeedsAFirstWrite(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Policy: "noeviction"})
+	q := openOn(t, server.Client(t), "x", Config{})
+	write(t, q, "a:1 b:2")
+	if err := do(t, q.run.Client, "CONFIG", "SET", "maxmemory", "1").Error(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "messages read", len(read(t, q, 1)), 1, nil)
+	q.run.Scripts = scripttest.Without(t, library, "redis.call('HDEL', K, 'none')", "")
+	_, err := q.Read(t.Context(), ReadConfig{})
+	wantError(t, err, millrace.ErrFull)
+}
