@@ -29,6 +29,11 @@ func TestRepeatBehindOthers(t *testing.T) {
 	if _, err := q.Len(t.Context()); err != nil { // the connection is there
 		t.Fatal(err)
 	}
+	calls := make([]rueidis.Completed, others)
+	for i := range calls {
+		calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).
+			Arg("0", "1000", "0", "", "=a", "4", "\x00", fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
+	}
 	proxy.Refuse(true)
 	lost := proxy.DropReply(evalsha)
 	done := make(chan error)
@@ -37,11 +42,6 @@ func TestRepeatBehindOthers(t *testing.T) {
 		done <- err
 	}()
 	<-lost.Done()
-	calls := make([]rueidis.Completed, others)
-	for i := range calls {
-		calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).
-			Arg("0", "1000", "0", "", "=a", "4", "\x00", fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
-	}
 	for _, result := range client.DoMulti(t.Context(), calls...) {
 		if err := result.Error(); err != nil {
 			t.Fatal(err)
