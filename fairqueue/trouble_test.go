@@ -29,6 +29,11 @@ func TestRepeatBehindOthers(t *testing.T) {
 	if _, err := q.Len(t.Context()); err != nil { // the connection is there
 		t.Fatal(err)
 	}
+	calls := make([]rueidis.Completed, others)
+	for i := range calls {
+		calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).
+			Arg("0", "1000", "0", "", "=a", "4", "\x00", fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
+	}
 	proxy.Refuse(true)
 	lost := proxy.DropReply(evalsha)
 	done := make(chan error)
@@ -37,11 +42,6 @@ func TestRepeatBehindOthers(t *testing.T) {
 		done <- err
 	}()
 	<-lost.Done()
-	calls := make([]rueidis.Completed, others)
-	for i := range calls {
-		calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).
-			Arg("0", "1000", "0", "", "=a", "4", "\x00", fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
-	}
 	for _, result := range client.DoMulti(t.Context(), calls...) {
 		if err := result.Error(); err != nil {
 			t.Fatal(err)
@@ -211,4 +211,20 @@ func TestFullServer(t *testing.T) {
 	}
 	limit("0")
 	wantSizes(t, q, 0, 1, 0, 0)
+}
+
+// TestFullServerNeedsAFirstWrite that it does not refuse: without it nothing could be read
+// from a full server.
+func TestFullServerNeedsAFirstWrite(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{Policy: "noeviction"})
+	q := openOn(t, server.Client(t), "x", Config{})
+	write(t, q, "a:1 b:2")
+	if err := do(t, q.run.Client, "CONFIG", "SET", "maxmemory", "1").Error(); err != nil {
+		t.Fatal(err)
+	}
+	want(t, "messages read", len(read(t, q, 1)), 1, nil)
+	q.run.Scripts = scripttest.Without(t, library, "redis.call('HDEL', K, 'none')", "")
+	_, err := q.Read(t.Context(), ReadConfig{})
+	wantError(t, err, millrace.ErrFull)
 }

@@ -109,7 +109,9 @@ func TestMessagesWakeNoMoreReadersThanSleep(t *testing.T) {
 	writer := openOn(t, server.Client(t), "x", Config{})
 	write(t, writer, "a:first")
 	ack(t, writer, read(t, writer, 1)...)
-	// Nobody takes tokens here, so that they can be counted.
+	// Nobody takes tokens here, so that they can be counted, but those of the first write,
+	// which woke whoever may have waited for a queue.
+	do(t, writer.run.Client, "DEL", baseKey("x")+":wake")
 	sleep := func(n int) {
 		for range n {
 			reply, err := writer.run.Run(t.Context(), "work", baseKey("x"), "r", "1", "1000", "0", "1", "12345678")

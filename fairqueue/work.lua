@@ -92,6 +92,8 @@ local reply, receipts, lost, room, largest = {now, paused and '1' or '0', '0', -
 local kind, mortal = consumes and 'c' or 'r', consumes and 'C' or 'R'
 local stamp = string.format('%013.0f', now) .. ARGV[6]
 
+local skipped = 0 -- flows
+
 -- The heads of the flows whose turn it is, one of each.
 local function pick(most)
   local turns, picked, progress = redis.call('ZRANGE', active, 0, most - 1, 'WITHSCORES'), {}, false
@@ -113,10 +115,10 @@ local function pick(most)
     local tenant = heads[1] and (string.byte(flow) == 61 and flow or tenant_of(heads[1])) -- =
     if not tenant then
       redis.call('ZREM', active, flow) -- its messages were cancelled
-      progress = true
+      progress, skipped = true, skipped + 1
     elseif consumes and not may_start(tenant) then
       block(flow, tenant)
-      progress = true
+      progress, skipped = true, skipped + 1
     else
       if consumes then
         begin(tenant)
@@ -204,13 +206,14 @@ if max > 0 and not paused then
     end
   end
   local progress = true
-  while progress and #receipts < max and lost < 1000 and room > 0 do
+  while progress and #receipts < max and lost < 1000 and skipped < 1000 and room > 0 do
     local before, picked = #receipts + lost, nil
     picked, progress = pick(max - #receipts)
     deliver(picked)
     progress = progress or #receipts + lost > before
   end
   n.delivered = n.delivered + #receipts
+  due = due or #receipts == 0 and (skipped >= 1000 or lost >= 1000)
   count('lost', lost)
   if #receipts == 0 and not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', blocked, '') and
     redis.call('ZSCORE', flight, '') and redis.call('ZSCORE', prefix .. 'delayed', '') and redis.call('HEXISTS', messages, '') == 1) then
