@@ -139,7 +139,7 @@ func (o *town) consume(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("initech", 1) // so that there is a queue
+	write("customer-00", 1) // so that there is a queue, and initech is not alone in it
 	ctx, end := context.WithCancel(t.Context())
 	var once sync.Map // tenants of whom a message was handled
 	handler := func(ctx context.Context, m fairqueue.Message) error {

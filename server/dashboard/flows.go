@@ -112,7 +112,15 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 			return counted(f.Waiting, "message") + ", " + f.Waits.Share + " of all that wait"
 		}},
 		{byOldest, "Waits longest", most.OldestAge > 0, func(f flowRow) string { return "for " + ago(f.OldestAge) }},
-		{byHandling, "Slowest handlers", most.Handling > 0, func(f flowRow) string { return f.Takes.Words + " for a message" }},
+		{byHandling, "Slowest handlers", most.Handling > 0 || l.Held > 0, func(f flowRow) string {
+			switch {
+			case f.Takes.None:
+				return "held, none has returned of late"
+			case f.Held:
+				return "held, " + f.Takes.Words + " for a message"
+			}
+			return f.Takes.Words + " for a message"
+		}},
 	} {
 		flows := ranked(s.Flows, kind.by)
 		if kind.by == l.Sort {
@@ -131,7 +139,8 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 	return l
 }
 
-// ranked returns flows in that order. Those that are equal stay in theirs.
+// ranked returns flows in that order. Those that are equal stay in theirs. Those that are
+// held come before others by their handlers, also where nobody knows how slow these are.
 func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
 	flows = slices.Clone(flows)
 	slices.SortStableFunc(flows, func(a, b fairqueue.FlowStats) int {
@@ -139,11 +148,21 @@ func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
 		case byOldest:
 			return cmp.Compare(b.OldestAge, a.OldestAge)
 		case byHandling:
+			if a.Held != b.Held {
+				return cmp.Compare(held(b), held(a))
+			}
 			return cmp.Compare(b.Handling, a.Handling)
 		}
 		return cmp.Compare(b.Waiting, a.Waiting)
 	})
 	return flows
+}
+
+func held(f fairqueue.FlowStats) int {
+	if f.Held {
+		return 1
+	}
+	return 0
 }
 
 // takes writes how long handlers take.

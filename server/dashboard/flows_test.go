@@ -64,7 +64,7 @@ func TestFlowsAreRanked(t *testing.T) {
 				t.Errorf("by %q: %q is current: %t", by, r.Name, r.Current)
 			}
 		}
-		wantFirst := []string{"noisy: 900 messages, 90% of all that wait", "late: for 1h0m0s", "slow: 5s for a message"}
+		wantFirst := []string{"noisy: 900 messages, 90% of all that wait", "late: for 1h0m0s", "slow: held, 5s for a message"}
 		if diff := cmp.Diff(wantFirst, first); diff != "" {
 			t.Errorf("by %q (-want +got):\n%s", by, diff)
 		}
@@ -102,6 +102,21 @@ func TestFlowsThatAreStreams(t *testing.T) {
 	}
 	if l := flowsOf(fairqueue.Stats{}, byOldest); len(l.Rows) != 0 || !l.Ranks[0].None {
 		t.Errorf("flows of nothing are %+v", l)
+	}
+}
+
+// TestHeldWithoutATime: who is held is slow, also if no handler has returned.
+func TestHeldWithoutATime(t *testing.T) {
+	t.Parallel()
+	s := crowd()
+	s.Flows = append(s.Flows, fairqueue.FlowStats{Tenant: "hung", Stream: -1, Waiting: 1, Handling: -1, Held: true})
+	l := flowsOf(s, byHandling)
+	if l.Rows[0].Tenant != "slow" || l.Rows[1].Tenant != "hung" || !l.Rows[1].Takes.None {
+		t.Errorf("rows are %+v", l.Rows[:2])
+	}
+	s.Flows = s.Flows[len(s.Flows)-1:]
+	if r := flowsOf(s, byWaiting).Ranks[2]; r.None || r.First.Tenant != "hung" || r.About != "held, none has returned of late" {
+		t.Errorf("the slowest is %+v", r)
 	}
 }
 
