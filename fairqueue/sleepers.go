@@ -142,7 +142,7 @@ func (s *sleepers) sleep(pause time.Duration) {
 		s.mu.Lock()
 		s.cancel = nil
 		if woken {
-			s.counted = false
+			s.counted, s.absent = false, false
 			s.mu.Unlock()
 			continue
 		}

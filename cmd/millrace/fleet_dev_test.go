@@ -167,7 +167,7 @@ func TestFleetDev(t *testing.T) {
 	if got := bare.run("--redis", s.url, "queue", "write", "orders", "--tenant", "acme", "--body", "hello"); got.code != 0 {
 		t.Errorf("queue write = %+v", got)
 	}
-	if got := bare.run("--redis", s.url, "queue", "read", "orders", "--consumer", "c"); got.code != 0 || !strings.Contains(got.stdout, "hello") {
+	if got := bare.run("--redis", s.url, "queue", "read", "orders"); got.code != 0 || !strings.Contains(got.stdout, "hello") {
 		t.Errorf("queue read = %+v, want the message", got)
 	}
 

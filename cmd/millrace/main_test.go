@@ -96,12 +96,12 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "1", "a")
 		case "retry", "drop", "redrive", "purge":
 			args = append(args, "K", "--all")
-		case "stats", "delete", "show", "pause", "resume":
+		case "stats", "delete", "show", "pause", "resume", "read", "keep":
 			args = append(args, "K")
 		case "write":
 			args = append(args, "K", "--tenant", "t")
-		case "read":
-			args = append(args, "K", "--consumer", "c")
+		case "weight":
+			args = append(args, "K", "t", "2")
 		case "ack", "nack":
 			args = append(args, "K", "1:1-1")
 		case "extend":
