@@ -85,8 +85,6 @@ func viewQueues(w *walker) {
 			w.must("Browse", fmt.Errorf("%d messages %s, want 1", len(page.Messages), place))
 		}
 	}
-	_, err = q.Shard(w, "a")
-	w.must("Shard", err)
 	for _, err := range q.Dead(w) {
 		w.must("Dead", err)
 	}

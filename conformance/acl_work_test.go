@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -165,8 +164,6 @@ func walkQueue(w *walker) {
 		_, err = q.Browse(w, fairqueue.BrowseConfig{Place: place})
 		w.must("Browse", err)
 	}
-	_, err = q.Shard(w, "b")
-	w.must("Shard", err)
 	_, err = q.Cancel(w, waiting, delayed)
 	w.must("Cancel", err)
 
@@ -197,6 +194,8 @@ func walkQueue(w *walker) {
 	w.fails("Read while paused", err, fairqueue.ErrPaused)
 	w.must("Resume", q.Resume(w))
 	w.must("Resize", q.Resize(w, 2, 1))
+	w.must("SetWeight", q.SetWeight(w, "a", 2))
+	w.must("KeepDead", q.KeepDead(w, 10, time.Hour))
 	_, err = q.Len(w)
 	w.must("Len", err)
 	_, err = q.Stats(w)
@@ -208,7 +207,7 @@ func walkQueue(w *walker) {
 
 // walkQueueReader has readers wait for messages, and one die.
 func walkQueueReader(w *walker) {
-	q := w.queue(fairqueue.Config{Streams: 2})
+	q := w.queue(fairqueue.Config{})
 	handled := make(chan struct{}, 10)
 	handler := func(context.Context, fairqueue.Message) error {
 		handled <- struct{}{}
@@ -232,23 +231,15 @@ func walkQueueReader(w *walker) {
 	w.must("Ack", err)
 }
 
-// walkQueueUpkeep has the job do what nobody reads, and forget a consumer that did
-// not come for a minute: a longer stop in long tests.
+// walkQueueUpkeep has the job do what nobody reads.
 func walkQueueUpkeep(w *walker) {
-	q := w.queue(fairqueue.Config{Streams: 1, IdleExpiry: 5 * time.Millisecond})
+	q := w.queue(fairqueue.Config{IdleExpiry: 5 * time.Millisecond})
 	job := fairqueue.TendJob(w.client)
 	_, err := q.Write(w, fairqueue.Draft{Tenant: "a", Delay: time.Millisecond})
 	w.must("Write", err)
 	w.work(job)
 	m := w.take(q, fairqueue.ReadConfig{})
 	w.must("Nack", q.Nack(w, m.Receipt, fairqueue.NackConfig{Dead: true})) // so that the queue stays
-	if os.Getenv("MILLRACE_SOAK") != "" {
-		w.until("its reader is forgotten", func() (bool, error) {
-			readers, failed := w.others("XINFO", "CONSUMERS", "mr:queue:{"+w.name+"}:s:0", "millrace").ToArray()
-			_, err := job.Slice(w)
-			return len(readers) == 0, errors.Join(err, failed)
-		})
-	}
 	_, err = q.Purge(w, m.ID)
 	w.must("Purge", err)
 	w.until("the queue expires", func() (bool, error) {

@@ -2,13 +2,10 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -16,8 +13,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
@@ -155,6 +152,9 @@ func (c *tally) count(ctx context.Context, t *testing.T, what string, err error)
 	return true
 }
 
+// reshardings has the structures of which a Cluster may have one. Queues are missing for as
+// long as their keys are not a fixed set; scatter is not for a Cluster, since its values
+// have the callers' names, and so lie in any slot.
 var reshardings = []resharding{
 	{"lease", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
@@ -189,252 +189,22 @@ var reshardings = []resharding{
 		must(t, "OpenKeys", err)
 		return &keepers{keys: k}, "mr:key:{" + name + "/0}"
 	}},
+	{"queue", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		return newPost(t, openQueue(t, client, name)), "mr:queue:{" + name + "}"
+	}},
+	{"fetch", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		_, err := expiry.OpenKeys(t.Context(), client, "fetch/"+name, expiry.KeysConfig{Shards: 1})
+		must(t, "OpenKeys", err)
+		c, err := fetch.Open(t.Context(), client, name, fetch.Config{TTL: 20 * time.Millisecond})
+		must(t, "fetch.Open", err)
+		return &fetchers{cache: c, runs: map[string][]interval{}}, "mr:key:{fetch/" + name + "/0}"
+	}},
 	{"ick", true, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		k, err := ick.New(client, name, ick.Config{})
 		must(t, "ick.New", err)
 		return &markers{ick: k, marked: map[string]bool{}}, name
 	}},
-}
-
-// contenders take turns with a lease.
-type contenders struct {
-	tally
-
-	locker *lease.Locker
-	name   string
-	inside atomic.Int64
-	fence  atomic.Int64
-}
-
-func (c *contenders) work(ctx context.Context, t *testing.T, _ int) {
-	t.Helper()
-	for ctx.Err() == nil {
-		held, err := c.locker.Acquire(ctx, c.name, 20*time.Second, lease.Options{Wait: -1})
-		if !c.count(ctx, t, "Acquire", err) {
-			if err == nil {
-				_ = held.Release(ctx)
-			}
-			continue
-		}
-		if n := c.inside.Add(1); n != 1 {
-			t.Errorf("%d hold the lease at once", n)
-		}
-		if before := c.fence.Swap(held.Fence()); before >= held.Fence() {
-			t.Errorf("fence %d behind %d", held.Fence(), before)
-		}
-		c.inside.Add(-1)
-		c.count(ctx, t, "Release", held.Release(ctx))
-	}
-}
-
-func (c *contenders) check(*testing.T) {}
-
-// adders add identifiers to a tracker, which must know them from then on.
-type adders struct {
-	tally
-
-	tracker *tracker.Tracker
-	added   atomic.Int64
-}
-
-func (a *adders) work(ctx context.Context, t *testing.T, worker int) {
-	t.Helper()
-	for i := 0; ctx.Err() == nil; i++ {
-		id := fmt.Sprint(worker, "/", i)
-		if !a.count(ctx, t, "Add", a.tracker.Add(context.WithoutCancel(ctx), id)) {
-			continue
-		}
-		a.added.Add(1)
-		answer, err := a.tracker.Queued(ctx, id)
-		if a.count(ctx, t, "Queued", err) && answer.State != tracker.Queued {
-			t.Errorf("%s is %v, and was added before", id, answer.State)
-		}
-	}
-}
-
-func (a *adders) check(t *testing.T) {
-	t.Helper()
-	s, err := a.tracker.Stats(t.Context())
-	// The last add of each worker may have been done and not been counted here.
-	if extra := int64(s.Tracked) - a.added.Load(); err != nil || extra < 0 || extra > 6 || s.Counters.Added != int64(s.Tracked) {
-		t.Errorf("Stats = %+v, %v, want %d tracked and each added once", s, err, a.added.Load())
-	}
-}
-
-// resizers make a channel larger and smaller, and see what they made.
-type resizers struct {
-	tally
-
-	channel *ick.Channel
-	mu      sync.Mutex
-	size    int
-}
-
-func (r *resizers) work(ctx context.Context, t *testing.T, worker int) {
-	t.Helper()
-	for ctx.Err() == nil {
-		if worker > 0 {
-			s, err := r.channel.Stats(ctx)
-			if errors.Is(err, millrace.ErrNotFound) {
-				continue // nobody made it yet
-			}
-			if r.count(ctx, t, "Stats", err) && (s.Size < 1 || s.Size > 3) {
-				t.Errorf("Stats = %+v, want a size of 1 to 3", s)
-			}
-			continue
-		}
-		size := 1 + rand.IntN(3)
-		if r.count(ctx, t, "Resize", r.channel.Resize(context.WithoutCancel(ctx), size)) {
-			r.mu.Lock()
-			r.size = size
-			r.mu.Unlock()
-		}
-	}
-}
-
-func (r *resizers) check(t *testing.T) {
-	t.Helper()
-	if s, err := r.channel.Stats(t.Context()); err != nil || s.Size != r.size && r.size != 0 {
-		t.Logf("the last resize may have been under way: %+v, %v, want size %d", s, err, r.size)
-		if err != nil {
-			t.Error(err)
-		}
-	}
-}
-
-// counters count fields up, each its own hash, and have others expire.
-type counters struct {
-	tally
-
-	hashes *expiry.Hashes
-	ended  [6]int64 // what each counted
-}
-
-func (c *counters) work(ctx context.Context, t *testing.T, worker int) {
-	t.Helper()
-	hash := fmt.Sprint("h", worker)
-	for n := int64(1); ctx.Err() == nil; n++ {
-		got, err := c.hashes.Incr(context.WithoutCancel(ctx), hash, "n", 1)
-		if !c.count(context.WithoutCancel(ctx), t, "Incr", err) {
-			return
-		}
-		if c.ended[worker] = got; got != n {
-			t.Errorf("Incr = %d, want %d", got, n)
-			return
-		}
-		_, err = c.hashes.Set(ctx, hash, "brief", []byte("x"), expiry.SetConfig{TTL: time.Millisecond})
-		c.count(ctx, t, "Set", err)
-		if _, _, err = c.hashes.Get(ctx, hash, "brief"); errors.Is(err, millrace.ErrNotFound) {
-			err = nil // its time is over
-		}
-		c.count(ctx, t, "Get", err)
-		all, err := c.hashes.GetAll(ctx, hash)
-		if c.count(ctx, t, "GetAll", err) && string(all["n"]) != strconv.FormatInt(n, 10) {
-			t.Errorf("GetAll = %q, want n to be %d", all, n)
-		}
-	}
-}
-
-func (c *counters) check(t *testing.T) {
-	t.Helper()
-	for worker, want := range c.ended {
-		got, _, err := c.hashes.Get(t.Context(), fmt.Sprint("h", worker), "n")
-		if err != nil || string(got) != strconv.FormatInt(want, 10) {
-			t.Errorf("worker %d counted to %d, and there is %q, %v", worker, want, got, err)
-		}
-	}
-}
-
-// keepers store values, read what they stored, and delete it.
-type keepers struct {
-	tally
-
-	keys *expiry.Keys
-}
-
-func (k *keepers) work(ctx context.Context, t *testing.T, worker int) {
-	t.Helper()
-	key := fmt.Sprint("k", worker)
-	for i := 0; ctx.Err() == nil; i++ {
-		calls := context.WithoutCancel(ctx)
-		value := strconv.Itoa(i)
-		stored, err := k.keys.Set(calls, key, []byte(value), time.Hour, expiry.SetKeyConfig{IfNone: true})
-		if k.count(calls, t, "Set", err) && !stored {
-			t.Errorf("there is a value where one was deleted")
-		}
-		got, _, err := k.keys.Get(calls, key)
-		if k.count(calls, t, "Get", err) && string(got) != value {
-			t.Errorf("Get = %q, want %q", got, value)
-		}
-		n, err := k.keys.Delete(calls, key)
-		if k.count(calls, t, "Delete", err) && n != 1 {
-			t.Errorf("Delete = %d, want 1", n)
-		}
-	}
-}
-
-func (k *keepers) check(t *testing.T) {
-	t.Helper()
-	if s, err := k.keys.Stats(t.Context()); err != nil || s.Keys != 0 || s.Counters.Set != s.Counters.Deleted {
-		t.Errorf("Stats = %+v, %v, want that each value was stored and deleted once", s, err)
-	}
-}
-
-// markers mark, reserve and commit. What was marked must be handed out.
-type markers struct {
-	tally
-
-	ick    *ick.Ick
-	mu     sync.Mutex
-	marked map[string]bool // and not handed out since
-}
-
-func (m *markers) work(ctx context.Context, t *testing.T, worker int) {
-	t.Helper()
-	for i := 0; ctx.Err() == nil; i++ {
-		if worker == 0 {
-			m.drain(ctx, t)
-			continue
-		}
-		member := fmt.Sprint(worker, "/", i)
-		m.mu.Lock()
-		m.marked[member] = true
-		m.mu.Unlock()
-		for { // until it is marked: an Ick waits for its slot
-			_, err := m.ick.AddNow(context.WithoutCancel(ctx), member)
-			if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
-				m.count(context.WithoutCancel(ctx), t, "AddNow", err)
-				break
-			}
-		}
-	}
-}
-
-// drain has one batch handed out.
-func (m *markers) drain(ctx context.Context, t *testing.T) int {
-	t.Helper()
-	r, err := m.ick.Reserve(ctx, 100)
-	if err != nil && strings.HasPrefix(err.Error(), "TRYAGAIN") || !m.count(ctx, t, "Reserve", err) || len(r.Entries) == 0 {
-		return 0
-	}
-	m.mu.Lock()
-	for _, e := range r.Entries {
-		delete(m.marked, e.Member)
-	}
-	m.mu.Unlock()
-	_, err = m.ick.Commit(context.WithoutCancel(ctx), r.Token, r.Members()...)
-	if err == nil || !strings.HasPrefix(err.Error(), "TRYAGAIN") {
-		m.count(ctx, t, "Commit", err)
-	}
-	return len(r.Entries)
-}
-
-func (m *markers) check(t *testing.T) {
-	t.Helper()
-	for m.drain(t.Context(), t) > 0 {
-	}
-	for member := range m.marked {
-		t.Errorf("%s was marked and never handed out", member)
-	}
 }

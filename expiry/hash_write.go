@@ -68,7 +68,7 @@ func (h *Hashes) set(ctx context.Context, hash string, pairs []string, cfg SetCo
 		if err := check(hash, pairs[i]); err != nil {
 			return SetResult{}, err
 		}
-		size += len(pairs[i+1])
+		size += len(pairs[i+1]) //nolint:gosec // they come in pairs
 	}
 	if err := cmp.Or(check(hash), checkSize(size)); err != nil {
 		return SetResult{}, err

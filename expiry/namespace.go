@@ -168,7 +168,7 @@ func (n *namespace) call(ctx context.Context, request *reqid.Request, create boo
 		missing, other := errors.Is(err, errNoShard), errors.Is(err, errShards)
 		switch {
 		case err == nil && reply.None():
-			return nil, nil
+			return nil, nil //nolint:nilnil // there is nothing: callers ask for no more
 		case !missing && !other:
 			return reply, err
 		case recounts == maxRecounts:
@@ -183,7 +183,7 @@ func (n *namespace) call(ctx context.Context, request *reqid.Request, create boo
 		case other:
 			return nil, millrace.ErrBroken.Saying("the shard %s is not one of %d", base, shards)
 		case !create:
-			return nil, nil
+			return nil, nil //nolint:nilnil // there is nothing: callers ask for no more
 		default:
 			_, err := n.ask(ctx, nil, n.kind.begin(), base, shards)
 			if err != nil && !errors.Is(err, errShards) {

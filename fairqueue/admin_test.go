@@ -38,6 +38,14 @@ func theDead(t *testing.T, q *Queue) string {
 func TestKeepDead(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
+	few := open(t, Config{})
+	write(t, few, "a:x")
+	want(t, "keep", nil, nil, few.KeepDead(t.Context(), 3, 0))
+	ack(t, few, read(t, few, 1)...)
+	for i, wanted := range []string{"0", "0 1", "0 1 2", "1 2 3"} {
+		die(t, few, fmt.Sprint("a:", i))
+		want(t, "the dead of few", theDead(t, few), wanted, nil)
+	}
 	die(t, q, "a:1 a:2 a:3 a:4 a:5")
 	want(t, "keep", nil, nil, q.KeepDead(t.Context(), 3, 0))
 	die(t, q, "a:6")

@@ -29,6 +29,10 @@ local function set_aside(first, tail)
   end
 end
 
+local missing = broken()
+if missing then
+  return missing
+end
 local places = {}
 for i, id in ipairs(ARGV) do
   local body = redis.call('HGET', messages, id)

@@ -237,6 +237,9 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 	args := make([]string, 0, 6+len(acks))
 	args = append(args, how, strconv.Itoa(most), millis(visibility), flag(counted), flag(counts), rand.Text()[:8])
 	reply, err := d.run.Run(ctx, "work", baseKey(d.name), append(args, acks...)...)
+	if err == nil {
+		d.sleepers.exists(!reply.None())
+	}
 	if err != nil || reply.None() {
 		d.sleepers.end(counted, false)
 		return err

@@ -17,10 +17,21 @@
 --          header(body, id) -> deadline or nil, the beginning and the end of the message's
 --          member of backlog, its dedupe id; waiting(beginning) -> that member, or nil
 --          put(member, attempts, since): has a message wait
+--          broken() -> an error if a key of the queue is missing, before the first write
 --          returned: how many messages wait again by this call
 local flight, delayed, deadlines = prefix .. 'flight', prefix .. 'delayed', prefix .. 'deadlines'
 local dead, deaths, dedupe, dedupes = prefix .. 'dead', prefix .. 'deaths', prefix .. 'dedupe', prefix .. 'dedupes'
 local returned = 0
+
+-- A key that is something else ends the script here.
+local function broken()
+  if not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', blocked, '') and
+    redis.call('ZSCORE', flight, '') and redis.call('ZSCORE', delayed, '') and redis.call('ZSCORE', deadlines, '') and
+    redis.call('ZSCORE', dead, '') and redis.call('ZSCORE', dedupes, '') and redis.call('HEXISTS', messages, '') == 1 and
+    redis.call('HEXISTS', work, '') == 1 and redis.call('HEXISTS', deaths, '') == 1 and redis.call('HEXISTS', dedupe, '') == 1) then
+    return redis.error_reply('BROKEN a key is missing')
+  end
+end
 
 local function forget_names(n)
   local old = redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, n)
@@ -83,8 +94,8 @@ local function bury(id, member, attempts, reason)
   redis.call('ZADD', dead, now, id)
   redis.call('HSET', deaths, id, attempts .. ':' .. #member .. ':' .. member .. reason)
   local most, age = unpack(redis.call('HMGET', K, 'dead_most', 'dead_age'))
-  local over = most and redis.call('ZCARD', dead) - 1 - most or 0
-  local old = over > 0 and redis.call('ZRANGE', dead, 0, math.min(99, over - 1)) or {}
+  local above = most and redis.call('ZCARD', dead) - 1 - most or 0
+  local old = above > 0 and redis.call('ZRANGE', dead, 0, math.min(100, above) - 1) or {}
   if age then
     for _, one in ipairs(redis.call('ZRANGEBYSCORE', dead, '-inf', now - age, 'LIMIT', 0, 100)) do
       old[#old + 1] = one

@@ -16,5 +16,6 @@ func TestMain(m *testing.M) {
 	}
 	// Each step of a model asks the server several times; -rapid.checks says otherwise.
 	_ = flags.Set("rapid.checks", "40")
+	_ = flags.Set("rapid.shrinktime", "5s")
 	redistest.Main(m)
 }

@@ -13,6 +13,10 @@ if not exists then
 elseif answered then
   return tonumber(answered)
 end
+local missing = broken()
+if missing then
+  return missing
+end
 local purged = 0
 for _, id in ipairs(ARGV) do
   if redis.call('ZREM', dead, id) == 1 then

@@ -28,10 +28,11 @@ local exists, last_tenant = found[1] ~= false, found[3]
 local attempts, paused, idle, streams, weights = found[4], found[5], found[6], found[7], found[8]
 if exists and found[1] ~= '2' then
   return redis.error_reply('VERSION ' .. found[1])
-elseif not exists and redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1 then
-  return redis.error_reply('BROKEN the version is missing')
 end
 local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
+if not exists and (redis.call('EXISTS', messages) == 1 or redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1) then
+  return redis.error_reply('BROKEN the version is missing')
+end
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)

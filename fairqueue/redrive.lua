@@ -14,6 +14,10 @@ if not exists then
 elseif answered then
   return answered
 end
+local missing = broken()
+if missing then
+  return missing
+end
 local verdicts = {}
 for i, id in ipairs(ARGV) do
   verdicts[i] = redis.call('ZREM', dead, id)

@@ -16,9 +16,10 @@ if not exists then
 elseif answered then
   return answered
 end
-redis.call('ZCARD', backlog) -- what is something else ends the script here
-redis.call('ZCARD', active)
-redis.call('HLEN', messages)
+local missing = broken()
+if missing then
+  return missing
+end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local limit, verdicts = tonumber(ARGV[1]), {}
 limit = limit > 0 and limit or tonumber(attempts or 5)

@@ -25,6 +25,7 @@ type sleepers struct {
 	cancel   context.CancelFunc // ends the blocking command; nil if there is none
 	counted  bool               // the record counts this process
 	counting bool               // a call is under way that may change that
+	absent   bool               // there was no queue when last asked, in whose record it could count
 }
 
 // sleeper is a reader that waits.
@@ -57,6 +58,13 @@ func (s *sleepers) end(counted, counts bool) {
 		s.counted = true
 	}
 	s.counting = false
+}
+
+// exists notes whether there is a queue.
+func (s *sleepers) exists(there bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.absent = !there
 }
 
 // wait waits until the request has messages, an error, or ctx ends. The pause is until
@@ -110,7 +118,7 @@ func (s *sleepers) sleep(pause time.Duration) {
 			s.mu.Unlock()
 			return
 		}
-		if !s.counted && asked < 3 { // nobody would wake them
+		if !s.counted && !s.absent && asked < 3 { // nobody would wake them
 			waiting := s.waiting
 			s.mu.Unlock()
 			pause = s.ask(waiting)

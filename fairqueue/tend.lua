@@ -14,6 +14,10 @@
 if not exists then
   return 0
 end
+local missing = broken()
+if missing then
+  return missing
+end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 local limit, after, full = tonumber(ARGV[1] ~= '' and ARGV[1] or 0)
 if ARGV[1] == '' then

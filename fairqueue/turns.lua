@@ -115,7 +115,9 @@ local function block(flow, tenant)
   local state = state_of(tenant)
   redis.call('ZREM', active, flow)
   redis.call('ZADD', blocked, state.n, flow)
-  state.flows, state.changed = state.flows .. flow .. '\1', true
+  if not string.find('\1' .. state.flows, '\1' .. flow .. '\1', 1, true) then
+    state.flows, state.changed = state.flows .. flow .. '\1', true
+  end
 end
 
 local function unblock(room, most)

@@ -24,7 +24,7 @@ end
 local flight, verdicts = prefix .. 'flight', {}
 if answered then
   local known, receipts = string.match(answered, '^(%d*) (.*)$')
-  local reply = {now, '0', '0', 0, known}
+  local reply = {now, paused and '1' or '0', '0', 0, known}
   for receipt in string.gmatch(receipts == '' and '' or receipts .. '\1\1', '(.-)\1\1') do
     local body = redis.call('ZSCORE', flight, receipt) and redis.call('HGET', messages, string.sub(receipt, 2, 17))
     if body then
@@ -32,7 +32,7 @@ if answered then
       reply[#reply + 1] = body
     end
   end
-  reply[3] = (#reply > 5 or receipts == '') and '0' or '1'
+  reply[3] = #reply > 5 and '0' or '1'
   return reply
 end
 redis.call('HLEN', messages) -- what is something else ends the script here
@@ -212,6 +212,10 @@ if max > 0 and not paused then
   end
   n.delivered = n.delivered + #receipts
   count('lost', lost)
+  if #receipts == 0 and not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', blocked, '') and
+    redis.call('ZSCORE', flight, '') and redis.call('ZSCORE', prefix .. 'delayed', '') and redis.call('HEXISTS', messages, '') == 1) then
+    return redis.error_reply('BROKEN a key is missing')
+  end
   if #receipts == 0 then
     reply[4] = next_due('delayed', 'flight')
   end

@@ -103,9 +103,16 @@ for arg = 5, #ARGV, 3 do
   end
 end
 
+if #aside > 0 then
+  redis.call('ZCARD', delayed)
+end
+if #dying > 0 then
+  redis.call('ZCARD', deadlines)
+end
 if not exists then
   redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
-  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights'}) do
+  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights', prefix .. 'lanes:0',
+    prefix .. 'lanes:1'}) do
     redis.call('HSETNX', hash, '', '0')
   end
   redis.call('ZADD', backlog, 'NX', 0, '')

@@ -94,7 +94,7 @@ func (p *partition) check(ctx context.Context, m *member) health {
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if c, err := m.open(asking); err == nil {
-		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(identityKey(baseKey)).Build())
+		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(identityKey).Build())
 		info, err := replies[0].ToString()
 		identity, _ := replies[1].ToString()
 		if err == nil && identity == p.identity() {

@@ -7,7 +7,7 @@ const baseKey = "mr:fleet"
 
 // identityKey says which partition of which fleet the server is a member of:
 // "FLEET/NUMBER".
-func identityKey(base string) string { return base + ":id" }
+const identityKey = baseKey + ":id"
 
 // floorKey holds the epoch below which a map is too old to place a tag by.
 func floorKey(base string) string { return base + ":floor" }

@@ -103,7 +103,7 @@ func (s *server) fit(ctx context.Context, expected string) (run string, err erro
 	c := s.client
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().Dbsize().Build(),
-			c.B().Mget().Key(identityKey(baseKey), floorKey(baseKey), tagsKey(baseKey), replicas.Key(baseKey)).Build())
+			c.B().Mget().Key(identityKey, floorKey(baseKey), tagsKey(baseKey), replicas.Key(baseKey)).Build())
 		return replies, replies[0].NonRedisError()
 	})
 	if err != nil {
@@ -160,7 +160,7 @@ func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partiti
 	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
 		return err
 	}
-	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(identityKey(baseKey), directory.Identity(m.Fleet, p.ID)).
+	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(identityKey, directory.Identity(m.Fleet, p.ID)).
 		KeyValue(floorKey(baseKey), strconv.FormatInt(m.Floor, 10)).Build()))
 }
 

@@ -86,7 +86,7 @@ func (p *partition) lookUpAt(ctx context.Context, m *member, tag string) (r reco
 	if err != nil {
 		return r, false, p.lost(ctx, m, err)
 	}
-	reply, err := c.Do(ctx, c.B().Mget().Key(identityKey(baseKey), recordKey(baseKey, tag)).Build()).ToArray()
+	reply, err := c.Do(ctx, c.B().Mget().Key(identityKey, recordKey(baseKey, tag)).Build()).ToArray()
 	if err != nil {
 		if _, answered := rueidis.IsRedisErr(err); !answered {
 			return r, false, p.lost(ctx, m, err)

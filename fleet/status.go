@@ -142,7 +142,7 @@ func (p *partition) inquire(ctx context.Context, m *member) answer {
 		a.err = err
 		return a
 	}
-	replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().Mget().Key(identityKey(baseKey), tagsKey(baseKey)).Build())
+	replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().Mget().Key(identityKey, tagsKey(baseKey)).Build())
 	if a.info, a.err = replies[0].ToString(); a.err != nil {
 		return a
 	}

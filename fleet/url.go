@@ -4,8 +4,9 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/millrace/millrace"
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
 )
 
 // ParseURL returns how to connect to a directory, and with the same user, password

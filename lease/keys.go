@@ -21,9 +21,6 @@ func baseKey(name string) string { return keyPrefix + name + "}" }
 // wakeKey is a list: a token for one who waits.
 func wakeKey(base string) string { return base + ":wake" }
 
-// keys returns all keys of the lease with that base key.
-func keys(base string) []string { return []string{base, wakeKey(base)} }
-
 // nameOf returns the name of the lease with that base key, and whether it is one.
 func nameOf(key string) (string, bool) {
 	name, ok := strings.CutPrefix(key, keyPrefix)

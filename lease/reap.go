@@ -167,7 +167,7 @@ func (l *Locker) due(ctx context.Context, key string) (claimed string, names []s
 // it again.
 func (l *Locker) reap(ctx context.Context, name string) (removed bool, again int64, err error) {
 	if CheckName(name) != nil {
-		return false, -1, nil // no lease has that name
+		return false, -1, nil //nolint:nilerr // no lease has that name
 	}
 	reply, err := l.run.Run(ctx, "reap", baseKey(name))
 	if err != nil {

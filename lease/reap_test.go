@@ -246,7 +246,9 @@ func withDeadline(t *testing.T) context.Context {
 	return ctx
 }
 
-// TestReapWithASilentNode: leases on the other masters are reaped all the same.
+// TestReapWithASilentNode: leases on the other masters are reaped all the same. The job
+// takes the time that it takes by itself: what it does not end in it is left alone for
+// reapClaim, which on a busy machine happens in each of several short slices.
 func TestReapWithASilentNode(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)
@@ -257,7 +259,7 @@ func TestReapWithASilentNode(t *testing.T) {
 	l := openOn(t, cluster.Client(t), Config{})
 	silent := cluster.Nodes[1]
 	var there []string
-	for i := range 200 {
+	for i := range 60 {
 		name := fmt.Sprint(i)
 		acquire(t, l, name, long)
 		abandon(t, l, name)
@@ -268,24 +270,12 @@ func TestReapWithASilentNode(t *testing.T) {
 	silent.Pause()
 	defer silent.Resume()
 	job := l.ReapJob()
-	redistest.Eventually(t, "those of the living masters are reaped", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
-		defer cancel()
-		_, _ = job.Slice(ctx)
-		for _, name := range there {
-			if exists(t, l, name) {
-				return false
-			}
-		}
-		return true
-	})
-	redistest.Eventually(t, "nothing is left of them in the index", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
-		defer cancel()
-		_, _ = job.Slice(ctx)
+	redistest.Eventually(t, "those of the living masters are reaped, and nothing is left of them in the index", func() bool {
+		_, _ = job.Slice(t.Context())
 		for _, name := range there {
 			c := l.run.Client
-			if err := c.Do(t.Context(), c.B().Zscore().Key(indexKey(name)).Member(name).Build()).Error(); !rueidis.IsRedisNil(err) {
+			entry := c.Do(t.Context(), c.B().Zscore().Key(indexKey(name)).Member(name).Build())
+			if exists(t, l, name) || !rueidis.IsRedisNil(entry.Error()) {
 				return false
 			}
 		}

@@ -1,6 +1,12 @@
 package scatter
 
-import "github.com/millrace/millrace/internal/script"
+import (
+	"context"
+	"slices"
+	"strconv"
+
+	"github.com/millrace/millrace/internal/script"
+)
 
 // answers are what the servers answered to a gather. The lists are by server.
 type answers struct {
@@ -36,12 +42,78 @@ func (a *answers) parts(i int) []part {
 	return parts
 }
 
-// values reads what a server has of each key.
-func (g *Gather) values(reply *script.Reply) ([]value, error) {
-	values := make([]value, len(g.asks))
-	for i := range values {
-		state := int(reply.Int())
-		values[i] = value{texts: reply.Texts(), bad: state < 0, many: max(0, state)}
+// keysPerCall is how many keys one call reads at most.
+const keysPerCall = 1000
+
+// of reads what a server has of each key: in one call, unless it is much.
+func (g *Gather) of(ctx context.Context, one *server) ([]value, error) {
+	var values []value
+	for asks := range script.Chunks(g.asks, keysPerCall, func(a ask) int { return len(a.key) }) {
+		for next := ""; len(asks) > 0; {
+			begun := next != ""
+			args := []string{next}
+			for i, a := range asks {
+				if i == 0 && begun && a.kind == kindList {
+					a.most -= len(values[len(values)-1].texts)
+				}
+				args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
+			}
+			reply, err := g.s.on(ctx, one, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
+				return run.Run(ctx, "read", g.s.base, args...)
+			})
+			if err != nil {
+				return nil, err
+			}
+			for next = reply.Text(); ; asks = asks[1:] {
+				if !begun {
+					values = append(values, value{})
+				}
+				values[len(values)-1].add(asks[0].kind, int(reply.Int()), reply.Texts(), begun)
+				if begun = false; !reply.More() || len(asks) == 1 {
+					break
+				}
+			}
+			if err := reply.Err(); err != nil {
+				return nil, err
+			}
+			if next == "" {
+				asks = asks[1:]
+			}
+		}
 	}
-	return values, reply.Err()
+	return values, nil
+}
+
+// add adds what a call answered, in the words of read.lua. A value of several calls may
+// be told the same member again.
+func (v *value) add(kind kind, state int, texts []string, again bool) {
+	switch {
+	case state != 0:
+		*v = value{bad: state == -1, many: max(0, state)}
+	case !again:
+		v.texts = texts
+	case kind == kindSet:
+		v.texts = append(v.texts, texts...)
+		slices.Sort(v.texts)
+		v.texts = slices.Compact(v.texts)
+	case kind == kindScores:
+		v.texts = latest(append(v.texts, texts...))
+	default:
+		v.texts = append(v.texts, texts...)
+	}
+}
+
+// latest leaves each member once, with the score that comes last.
+func latest(pairs []string) []string {
+	at := make(map[string]int, len(pairs)/2)
+	kept := pairs[:0]
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if j, known := at[pairs[i]]; known {
+			kept[j+1] = pairs[i+1]
+			continue
+		}
+		at[pairs[i]] = len(kept)
+		kept = append(kept, pairs[i], pairs[i+1])
+	}
+	return kept
 }

@@ -7,11 +7,16 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxOperations is how many counters, entries, members and scores one flush takes
 // together.
 const MaxOperations = 1000
+
+// MaxBytes is how many bytes of names and values one flush takes together, unless it has
+// one value alone.
+const MaxBytes = script.MaxBytes
 
 // batch is what is to be written in one call. What is added to the same counter
 // several times is one operation.
@@ -19,6 +24,7 @@ type batch struct {
 	ops   []*op
 	known map[target]*op
 	size  int   // operations, in the sense of MaxOperations
+	bytes int   // in the sense of MaxBytes; counters, which are small, have their names
 	err   error // the first thing that was wrong with it
 }
 
@@ -55,6 +61,7 @@ func (b *batch) at(kind, key string, in stretch) *op {
 	}
 	b.known[where] = o
 	b.ops = append(b.ops, o)
+	b.bytes += len(where.key)
 	if kind == "add" || kind == "float" {
 		b.size++
 	}
@@ -112,6 +119,7 @@ func (b *batch) addFloat(key string, x float64, in stretch) {
 }
 
 func (b *batch) push(key string, most int, packed string, in stretch) {
+	b.bytes += len(packed)
 	if o := b.at("push", key, in); o != nil {
 		o.most = most
 		o.values = append(o.values, packed)
@@ -120,14 +128,25 @@ func (b *batch) push(key string, most int, packed string, in stretch) {
 }
 
 func (b *batch) insert(key string, members []string, in stretch) {
+	for _, member := range members {
+		b.member(key, member)
+	}
 	if o := b.at("insert", key, in); o != nil {
 		o.values = append(o.values, members...)
 		b.size += len(members)
 	}
 }
 
+// member counts a member, and refuses one that is too large.
+func (b *batch) member(key, member string) {
+	if b.bytes += len(member); len(member) > MaxBody {
+		b.fail(millrace.ErrTooLarge.Saying("a member of %q has %d bytes, more than %d", key, len(member), MaxBody))
+	}
+}
+
 // score is for the three kinds that change scores.
 func (b *batch) score(kind, key, member string, score float64, in stretch) {
+	b.member(key, member)
 	if o := b.at(kind, key, in); o != nil {
 		o.values = append(o.values, member, decimal(score))
 		b.size++
@@ -152,6 +171,11 @@ func (b *batch) split(most int) []*batch {
 func (b *batch) check() error {
 	if b.err == nil && b.size > MaxOperations {
 		e := millrace.ErrBadArgument.Saying("a session has %d operations, more than %d", b.size, MaxOperations)
+		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
+		return e
+	}
+	if b.err == nil && b.bytes > MaxBytes && b.size > 1 {
+		e := millrace.ErrTooLarge.Saying("a session has %d bytes, more than %d", b.bytes, MaxBytes)
 		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
 		return e
 	}

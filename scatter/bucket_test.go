@@ -7,8 +7,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/millrace/millrace"
 	"pgregory.net/rapid"
+
+	"github.com/millrace/millrace"
 )
 
 var noon = time.Date(2024, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -63,13 +63,17 @@
 //   - Sums are exact: of 64 bits, without wrapping around.
 //   - An event needs one connection, whatever the number of servers; nothing connects
 //     to a server to which nothing is sent.
-//   - Lists, gathers and what waits in a Tally are bounded.
+//   - Lists, gathers and what waits in a Tally are bounded. So is one call: a session
+//     has at most 1,000 operations and 1 MiB, a gather makes several calls to a server
+//     that has more than that of it.
 //
 // # The wrinkle
 //
 // A gather is not one moment. Each server answers with what it has at one, but these
 // differ by the time that the calls take: of two sessions one after the other the later
-// one may be seen without the earlier one.
+// one may be seen without the earlier one. What takes several calls to one server has all
+// that was there from the first to the last, and may have what was written meanwhile. A
+// value that ends meanwhile is not there.
 //
 // A server that does not answer is not replaced by another one, because nobody knows
 // whether it has written the session. Flush fails, and goes to the same server when it

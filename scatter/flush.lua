@@ -149,4 +149,4 @@ if not versioned then
 end
 redis.call('HINCRBY', meta, 'flushes', 1)
 redis.call('HINCRBY', meta, 'writes', writes)
-return answer('done')
+return answer('done', true)

@@ -3,18 +3,17 @@ package scatter
 import (
 	"context"
 	"errors"
-	"strconv"
 	"sync"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxKeys is how many keys one gather reads at most.
 const MaxKeys = 10_000
 
 // Gather collects what is to be read, and then reads all of it from all servers at
-// once: one call to each of them. It is for one goroutine.
+// once: one call to each of them, and further ones for what is more than 1,000 keys or
+// about 1 MiB. It is for one goroutine.
 type Gather struct {
 	s        *Scatter
 	asks     []ask
@@ -150,11 +149,13 @@ func (g *Gather) refuse(err error) {
 	}
 }
 
-// Read reads all that was asked for, from all servers at the same time. Each of them
-// answers with what it has at one moment; the moments differ. It may be called again,
-// and then replaces what was read before.
+// Read reads all that was asked for, from all servers at the same time. Each call is
+// answered with what there is at one moment; the moments differ. What takes several calls
+// to a server has all that was there from the first to the last of them, and may have
+// what was written meanwhile. Read may be called again, and then replaces what was read
+// before.
 //
-// A server that does not answer within [Config.Timeout] is left out, and the error is a
+// A server that does not answer a call within [Config.Timeout] is left out, and the error is a
 // [*PartialError], joined by what else is wrong with single results.
 //
 // Errors: [ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [millrace.ErrBadName] and
@@ -181,30 +182,12 @@ func (g *Gather) ask(ctx context.Context) *answers {
 	if len(g.asks) == 0 {
 		return all
 	}
-	args := g.args()
 	var running sync.WaitGroup
 	for i, one := range g.s.servers {
-		running.Go(func() {
-			reply, err := g.s.on(ctx, one, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
-				return run.Run(ctx, "read", g.s.base, args...)
-			})
-			if err == nil {
-				all.values[i], err = g.values(reply)
-			}
-			all.failed[i] = err
-		})
+		running.Go(func() { all.values[i], all.failed[i] = g.of(ctx, one) })
 	}
 	running.Wait()
 	return all
-}
-
-// args are what the script is called with.
-func (g *Gather) args() []string {
-	args := make([]string, 0, 3*len(g.asks))
-	for _, a := range g.asks {
-		args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
-	}
-	return args
 }
 
 // fill merges what the servers have of a result's keys, and returns what is wrong

@@ -421,7 +421,7 @@ func TestBoundedMemory(t *testing.T) {
 			t.Errorf("%d members and %d scores, want 10 and 1", len(set.Value), len(scores.Value))
 		}
 		if key == "one" {
-			for _, command := range []string{"smembers", "zrange"} {
+			for _, command := range []string{"sscan", "zscan"} {
 				if got := calls(servers[0], command); got != "" {
 					t.Errorf("%s %s on the server that has too many, want none", command, got)
 				}

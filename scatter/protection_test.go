@@ -172,7 +172,7 @@ var flushProtections = []struct {
 	histories              []string // those that must catch it
 }{
 	{"the request is known", "if answered then", "if false then", []string{"the reply is lost"}},
-	{"the answer is kept", "return answer('done')", "return 'done'", []string{"the reply is lost"}},
+	{"the answer is kept", "return answer('done', true)", "return 'done'", []string{"the reply is lost"}},
 	{"the version is looked at", "if versioned and versioned ~= '1' then", "if false then", []string{"another version"}},
 	{"the version is written", "redis.call('HSET', meta, 'version', '1')", "", []string{"a version is written"}},
 	{"types are looked at", "type(value) ~= 'table' and", "",

@@ -58,7 +58,7 @@ type Config struct {
 	Shard Shard
 
 	// Timeout is for how long one server is waited for, within the deadline of the call.
-	// Defaults to 1 second.
+	// A gather that needs several calls to a server waits for each. Defaults to 1 second.
 	Timeout time.Duration
 
 	// MaxMembers is how many members of one set or sorted set, and entries of one list,

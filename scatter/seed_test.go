@@ -2,6 +2,7 @@ package scatter
 
 import (
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/reqid"
 )
@@ -46,6 +47,40 @@ func TestFlushesOfOneRequest(t *testing.T) {
 		}
 		if got := integer(t, servers[0].Client(t), "GET", "clicks"); got != 2 {
 			t.Errorf("clicks = %d, want 2", got)
+		}
+	}
+}
+
+// TestLanesLeave: what a server knows of flushes leaves by itself, and not before a
+// repeat may come.
+func TestLanesLeave(t *testing.T) {
+	t.Parallel()
+	servers := startServers(t, 1)
+	c := servers[0].Client(t)
+	for keys, tt := range map[string]struct {
+		seed string
+		long time.Duration
+	}{
+		"lanes": {"", 10 * time.Minute},
+		"keyed": {"one", 24 * time.Hour},
+	} {
+		s := newScatter(t, servers, Config{}).Session("user 7")
+		s.Add("clicks", 1)
+		if err := s.Flush(reqid.With(t.Context(), tt.seed)); err != nil {
+			t.Fatal(err)
+		}
+		found := 0
+		for _, i := range []string{"0", "1"} {
+			left := time.Duration(integer(t, c, "PTTL", base(DefaultGroup)+":"+keys+":"+i)) * time.Millisecond
+			if left == -2*time.Millisecond {
+				continue // there is none
+			}
+			if found++; left < tt.long-time.Minute || left > 2*tt.long {
+				t.Errorf("%s:%s stays for %v, want %v to %v", keys, i, left, tt.long, 2*tt.long)
+			}
+		}
+		if found == 0 {
+			t.Errorf("nothing is known of a flush in %s", keys)
 		}
 	}
 }

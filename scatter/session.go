@@ -73,13 +73,13 @@ func (s *Session) Push(key string, most int, body []byte) {
 	case most < 1 || most > MaxCap:
 		s.batch.fail(millrace.ErrBadArgument.Saying("a list keeps 1 to %d entries, not %d", MaxCap, most))
 	case len(body) > MaxBody:
-		s.batch.fail(millrace.ErrBadArgument.Saying("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
+		s.batch.fail(millrace.ErrTooLarge.Saying("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
 	default:
 		s.batch.push(key, most, pack(body, s.sc.cfg.Gzip), s.in)
 	}
 }
 
-// Insert puts members into a set.
+// Insert puts members of at most [MaxBody] bytes into a set.
 func (s *Session) Insert(key string, members ...string) {
 	if len(members) > 0 {
 		s.batch.insert(key, members, s.in)
@@ -87,7 +87,7 @@ func (s *Session) Insert(key string, members ...string) {
 }
 
 // Score adds to the score of a member of a sorted set, which begins with 0. Read it
-// with [Sum].
+// with [Sum]. A member has at most [MaxBody] bytes.
 func (s *Session) Score(key, member string, by float64) {
 	if math.IsInf(by, 0) {
 		s.batch.fail(millrace.ErrBadArgument.Saying("%v cannot be added to the score of %q in %q", by, member, key))
@@ -113,7 +113,8 @@ func (s *Session) score(kind, key, member string, score float64) {
 }
 
 // Flush sends the session in one call, which is done wholly or not at all, and empties
-// it; it may be used again. An empty one sends nothing.
+// it; it may be used again. An empty one sends nothing. It has at most [MaxOperations]
+// and [MaxBytes].
 //
 // A session that could not be flushed stays as it is. Flush it again: that is the same
 // call to the same server, and what was done already is not done twice, as long as less
@@ -121,7 +122,7 @@ func (s *Session) score(kind, key, member string, score float64) {
 // that does not answer is not replaced by another one, since nobody knows what it has
 // done; who would rather lose the session, or count it twice, begins another one.
 //
-// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before anything is sent; [ErrType], [ErrOverflow],
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge], before anything is sent; [ErrType], [ErrOverflow],
 // [millrace.ErrFull], [millrace.ErrVersion] and [millrace.ErrBroken], with nothing
 // written; that of a server that cannot be reached within Config.Timeout;
 // [millrace.ErrUncertain] if the server can no longer tell whether it has done it.

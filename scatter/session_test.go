@@ -7,7 +7,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -280,7 +279,10 @@ func TestWhatCannotBeHad(t *testing.T) {
 		"no best":         {func(s *Session) { s.Best("a", "b", math.NaN()) }, millrace.ErrBadArgument},
 		"no cap":          {func(s *Session) { s.Push("a", 0, nil) }, millrace.ErrBadArgument},
 		"a big cap":       {func(s *Session) { s.Push("a", MaxCap+1, nil) }, millrace.ErrBadArgument},
-		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, millrace.ErrBadArgument},
+		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, millrace.ErrTooLarge},
+		"a big member":    {func(s *Session) { s.Insert("a", strings.Repeat("m", MaxBody+1)) }, millrace.ErrTooLarge},
+		"a big name":      {func(s *Session) { s.Best("a", strings.Repeat("m", MaxBody+1), 1) }, millrace.ErrTooLarge},
+		"much in all":     {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody)) }, millrace.ErrTooLarge},
 		"half seconds":    {func(s *Session) { s.In(Bucket{Every: time.Second / 2}) }, millrace.ErrBadArgument},
 		"negative keep":   {func(s *Session) { s.In(Bucket{Keep: -1}) }, millrace.ErrBadArgument},
 		"before 1970":     {func(s *Session) { s.In(Bucket{At: time.Unix(-1, 0)}) }, millrace.ErrBadArgument},
@@ -331,9 +333,10 @@ func TestAFullSession(t *testing.T) {
 	}
 	flush(t, sc, func(s *Session) {
 		s.Add("n", 1)
-		s.Push("l", 1, make([]byte, MaxBody))
+		s.Push("l", 1, make([]byte, MaxBytes-10_000))
 		s.Insert("s", members...)
 	})
+	flush(t, sc, func(s *Session) { s.Push("alone", 1, make([]byte, MaxBody)) })
 	c := servers[0].Client(t)
 	if got, want := integer(t, c, "SCARD", "s"), int64(len(members)); got != want {
 		t.Errorf("members = %d, want %d", got, want)
@@ -439,7 +442,6 @@ func TestRepeatBehindOthers(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)
 	sc, proxies := throughProxies(t, servers, Config{Timeout: brief})
-	others := newScatter(t, servers, Config{})
 	flush(t, sc, func(s *Session) { s.Add("n", 1) }) // so that the script is there
 	proxies[0].DropReplyWhen(redistest.Named("EVALSHA"))
 	s := sc.Session("x")
@@ -448,20 +450,12 @@ func TestRepeatBehindOthers(t *testing.T) {
 		t.Fatal("a flush without any reply succeeds")
 	}
 	proxies[0].Heal()
-	var running sync.WaitGroup
-	for range 50 {
-		running.Go(func() {
-			for range 500 {
-				other := others.Session("y")
-				other.Add("n", 1)
-				if err := other.Flush(t.Context()); err != nil {
-					t.Error(err)
-					return
-				}
-			}
-		})
+	var others redistest.Pipeline
+	for i := range 25_000 {
+		others.Add("EVALSHA", library.Script("flush").SHA(), "1", sc.base, "add", "n", "", "1", "1",
+			fmt.Sprint("other:", i%50), fmt.Sprintf("%016dAAAAAAAAAAA", i))
 	}
-	running.Wait()
+	others.Send(t, servers[0])
 	arrive(t, s)
 	if got := text(t, servers[0].Client(t), "GET", "n"); got != "1025001" {
 		t.Errorf("sum = %s, want 1025001", got)

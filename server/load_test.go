@@ -43,8 +43,8 @@ func TestLoadWhileRedisRestarts(t *testing.T) {
 	}
 	readCtx, done := context.WithCancel(t.Context())
 	defer done()
-	for i := range readers {
-		reading.Go(func() { l.consume(readCtx, i) })
+	for range readers {
+		reading.Go(func() { l.consume(readCtx) })
 	}
 	restarts := 0
 	for outage := 300 * time.Millisecond; ctx.Err() == nil; restarts++ {
@@ -107,10 +107,9 @@ func (l *load) write(ctx context.Context, writer int) {
 }
 
 // consume reads and acknowledges until ctx ends.
-func (l *load) consume(ctx context.Context, reader int) {
+func (l *load) consume(ctx context.Context) {
 	for ctx.Err() == nil {
-		status, answer := l.ask(http.MethodGet,
-			fmt.Sprintf("/v1/queues/orders/messages?consumer=reader-%d&max=50&block=500ms&visibility=2s", reader), "", nil)
+		status, answer := l.ask(http.MethodGet, "/v1/queues/orders/messages?max=50&block=500ms&visibility=2s", "", nil)
 		var page struct {
 			Messages []struct{ Receipt, Body string }
 		}

@@ -242,7 +242,7 @@ func TestOneRefreshAtATime(t *testing.T) {
 		})
 	}
 	calls.Wait()
-	if w.refresh(t.Context(), forever) != w.refresh(t.Context(), forever) {
+	if one, other := w.refresh(t.Context(), forever), w.refresh(t.Context(), forever); one != other {
 		t.Error("two refreshes are under way")
 	}
 	redistest.Eventually(t, "it is asked", func() bool { return nodes[0].asked.Load() > before })

@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -239,24 +238,12 @@ func parseInfo(text string) map[string]string {
 // do runs one command on a fresh connection and returns a text reply's text,
 // any other reply as it came over the wire. It may run in any goroutine.
 func (s *Server) do(args ...string) (string, error) {
-	network := "unix"
-	if !strings.HasPrefix(s.URL(), "unix:") {
-		network = "tcp"
-	}
-	conn, err := net.DialTimeout(network, s.Addr(), patience)
+	conn, err := s.dial()
 	if err != nil {
 		return "", err
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-		return "", err
-	}
-
-	out := append([]byte("*"), strconv.Itoa(len(args))+"\r\n"...)
-	for _, arg := range args {
-		out = append(out, "$"+strconv.Itoa(len(arg))+"\r\n"+arg+"\r\n"...)
-	}
-	if _, err := conn.Write(out); err != nil {
+	if _, err := conn.Write(appendRequest(nil, args)); err != nil {
 		return "", err
 	}
 	reply, err := appendReply(nil, bufio.NewReader(conn))

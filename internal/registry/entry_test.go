@@ -211,7 +211,7 @@ func TestBounds(t *testing.T) {
 func TestRegistrars(t *testing.T) {
 	t.Parallel()
 	client := own(t).Client(t)
-	if Of(client) != Of(client) {
+	if one, other := Of(client), Of(client); one != other {
 		t.Error("a client has two registrars")
 	}
 	type odd struct {

@@ -70,7 +70,7 @@ func (l list) all(ctx context.Context) iter.Seq2[string, error] {
 		}()
 		defer func() { // goroutines end when nobody listens any more
 			cancel()
-			for range steps { //nolint:revive // what they found is not asked for
+			for range steps {
 			}
 		}()
 

@@ -33,8 +33,9 @@
 //
 // The answers lie in two hashes that take turns, for ten minutes each, which needs no
 // index. A lane that rests is forgotten after ten to twenty minutes, when the structure
-// is called again or its upkeep comes by (the fragment tidy). The library's own repeats
-// end after seconds.
+// is called again or its upkeep comes by (the fragment tidy). Where there is no upkeep,
+// the hashes leave by a Redis TTL at the end of that time. The library's own repeats end
+// after seconds.
 //
 // A copy of a machine, or of a process, has the same lanes. The kernel gives each call's
 // ticket other letters. Who is refused for that on the first try draws another name and

@@ -18,11 +18,14 @@
 -- Touches  lanes:0, lanes:1
 -- Makes    lanes:0 hash, lanes:1 hash
 -- Gives    answered: the answer to an earlier try of this call, or false
---          answer(text): keeps the answer and returns it; not a script's first
---          write, since a full server refuses it there
+--          answer(text, leaves): keeps the answer and returns it; not a script's
+--          first write, since a full server refuses it there. What leaves goes by a
+--          Redis TTL when nobody looks for it any more: for a structure without
+--          upkeep, which is never on a Cluster
 local ticket, lane = table.remove(ARGV), table.remove(ARGV)
 local keyed = ticket == '0000000000000000idempotency'
-local period = math.floor(redis.call('TIME')[1] / (keyed and 86400 or 600))
+local length = keyed and 86400 or 600
+local period = math.floor(redis.call('TIME')[1] / length)
 local current, other, answered, stale = prefix .. 'lanes:' .. period % 2, prefix .. 'lanes:' .. (period + 1) % 2, false, false
 if keyed then
   current, other = prefix .. 'keyed:' .. period % 2, prefix .. 'keyed:' .. (period + 1) % 2
@@ -44,13 +47,16 @@ if lane ~= '' then
   end
 end
 
-local function answer(text)
+local function answer(text, leaves)
   if lane ~= '' then
     if stale and not (on_cluster and type(redis.pcall('EXISTS', prefix .. 'none')) == 'table') then
       redis.call('UNLINK', current)
     end
     if stale then
       redis.call('HSET', current, '', string.format('%.0f', period), lane, ticket .. text)
+      if leaves then
+        redis.call('PEXPIREAT', current, string.format('%.0f', (period + 2) * length * 1000))
+      end
     else
       redis.call('HSET', current, lane, ticket .. text)
     end

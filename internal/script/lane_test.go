@@ -58,22 +58,14 @@ func TestRepeatBehindOthers(t *testing.T) {
 		server := redistest.Start(t, redistest.Options{})
 		proxy := redistest.NewProxy(t, server.Addr())
 		direct := server.Client(t)
-		others := script.Runner{Client: direct, Scripts: library, Lanes: &reqid.Lanes{}}
 		scripttest.Load(t, direct, library)
-		caller := script.Runner{Client: proxy.Client(t), Scripts: library, Hooks: []millrace.Hook{beforeTry(2, func() {
-			var running sync.WaitGroup
-			for range 50 {
-				running.Go(func() {
-					for range 500 {
-						if _, err := others.Run(t.Context(), "add", "k", "1"); err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-			running.Wait()
-		})}}
+		var others redistest.Pipeline
+		for i := range 25_000 {
+			others.Add("EVALSHA", library.Script("add").SHA(), "1", "k", "1", fmt.Sprint("other:", i%50), fmt.Sprintf("%016dAAAAAAAAAAA", i))
+		}
+		caller := script.Runner{Client: proxy.Client(t), Scripts: library, Hooks: []millrace.Hook{
+			beforeTry(2, func() { others.Send(t, server) }),
+		}}
 		lost := proxy.DropReply(redistest.Named("EVALSHA"))
 		reply, err := caller.Run(t.Context(), "add", "k", "1000000")
 		if err != nil || lost.Count() != 1 {

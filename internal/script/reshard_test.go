@@ -183,7 +183,7 @@ func TestTidy(t *testing.T) {
 	}
 	add(t.Context(), "1")
 	keyed := func() int64 { return add(reqid.With(t.Context(), "seed"), "1") }
-	if keyed() != 2 || keyed() != 2 {
+	if one, other := keyed(), keyed(); one != 2 || other != 2 {
 		t.Error("a request with a key is done twice")
 	}
 	tidy(0)

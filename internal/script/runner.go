@@ -29,7 +29,7 @@ type Runner struct {
 	// Lanes are those that its calls take. Defaults to the process's.
 	Lanes *reqid.Lanes
 
-	answered atomic.Int64 // when the server last answered, in Unix milliseconds
+	recent   recent
 	underWay atomic.Int64 // calls that are
 }
 
@@ -76,17 +76,17 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 			c.number(args, request)
 			m, err = c.try(ctx, number)
 		}
-		if err == nil {
+		switch {
+		case err == nil:
 			reply = newReply(s.name, asked, m)
-			err = reply.err
-		} else if len(c.keys) > 1 && retry.Code(err, "TRYAGAIN") {
-			if (c.unsent || !s.lane) && c.missing(ctx, args) {
-				reply = &Reply{Asked: asked, script: s.name, none: true}
-				return nil
-			}
-			c.begin(ctx)
-		} else {
+			return reply.err
+		case len(c.keys) == 1 || !retry.Code(err, "TRYAGAIN"):
 			c.unsent = false
+		case (c.unsent || !s.lane) && c.missing(ctx, args):
+			reply = &Reply{Asked: asked, script: s.name, none: true}
+			return nil
+		default:
+			c.begin(ctx)
 		}
 		return err
 	})
@@ -153,11 +153,11 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 	// That is where a call must be cheap; a lonely one can afford the guard.
 	defer r.underWay.Add(-1)
 	busy := r.underWay.Add(1) > crowd
-	if now := time.Now().UnixMilli(); busy && number == 1 && now-r.answered.Load() < trust {
+	if busy && number == 1 && r.recent.has(r.Client, c.key) {
 		m, err = c.eval(Endless(ctx))
 		err = Caused(ctx, err)
 	} else if m, err = Prompt(ctx, c.eval); err == nil {
-		r.answered.Store(time.Now().UnixMilli())
+		r.recent.note(r.Client, c.key)
 	}
 	return m, err
 }
@@ -165,10 +165,6 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 // crowd is how many calls under way show that connections are shared: more than
 // the client has to one server.
 const crowd = 8
-
-// trust is for how long an answer says that connections are open, in
-// milliseconds.
-const trust = 1000
 
 // eval runs the script. One that the server does not know is sent whole; so it is to a
 // node to which its slot is moving.

@@ -159,6 +159,57 @@ func TestFrozenServer(t *testing.T) {
 	}
 }
 
+// TestSilentNode: calls to a node that is silent, and that has as many waiting as its
+// connection takes, end with their contexts while the other nodes answer many calls.
+func TestSilentNode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Cluster(t, 3, 0)
+	cluster.HoldFailovers()
+	run := script.Runner{Scripts: library, Client: cluster.Client(t, func(o *rueidis.ClientOption) {
+		o.RingScaleEachConn = 4
+		o.PipelineMultiplex = -1 // one connection to a node
+	})}
+	silent, there, elsewhere := cluster.Nodes[0], "", ""
+	for i := 0; there == "" || elsewhere == ""; i++ {
+		if key := fmt.Sprint(i); cluster.MasterOf(key) == silent {
+			there = key
+		} else {
+			elsewhere = key
+		}
+	}
+	if _, err := run.Run(t.Context(), "one", there); err != nil {
+		t.Fatal(err)
+	}
+	silent.Pause()
+	var waiting sync.WaitGroup
+	defer waiting.Wait()
+	defer silent.Resume()
+	client := run.Client
+	for range 1 << 5 {
+		waiting.Go(func() { client.Do(context.Background(), client.B().Get().Key(there).Build()) })
+	}
+	calls := &begun{}
+	others := script.Runner{Scripts: library, Client: client, Hooks: []millrace.Hook{calls}}
+	for range 20 { // many are under way
+		waiting.Go(func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			_, _ = others.Run(ctx, "one", there)
+		})
+	}
+	redistest.Eventually(t, "calls are under way", func() bool { return calls.n.Load() == 20 })
+	if _, err := others.Run(t.Context(), "one", elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	start := time.Now()
+	_, err := others.Run(ctx, "one", there)
+	if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > time.Second {
+		t.Errorf("Run = %v after %v, want the deadline of 50 ms", err, took)
+	}
+}
+
 // begun counts calls.
 type begun struct{ n atomic.Int64 }
 

@@ -110,7 +110,7 @@ func (a *API) readMessages(ctx context.Context, in *readRequest) (doc document.M
 
 // ackRequest says what was handled.
 type ackRequest struct {
-	Receipts []string `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ\"]"`
+	Receipts []string `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
 }
 
 // acked is what was acknowledged.
@@ -138,7 +138,7 @@ func unlessAll(err error, good int) error {
 
 // nackRequest gives messages back.
 type nackRequest struct {
-	Receipts []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ\"]"`
+	Receipts []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
 	Delay    document.Duration `json:"delay,omitzero" doc:"After how long they come again. Defaults to 0s, at once." example:"1m"`
 	Reason   document.Text     `json:"reason,omitempty" doc:"Why, for people who find them dead; 512 bytes of it are kept." example:"\"no such article\""`
 	Dead     bool              `json:"dead,omitempty" doc:"They are not worth another try: let them be dead."`
@@ -165,7 +165,7 @@ func (a *API) nackMessages(ctx context.Context, in *namedWith[nackRequest]) (doc
 
 // extendRequest keeps messages invisible.
 type extendRequest struct {
-	Receipts   []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ\"]"`
+	Receipts   []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
 	Visibility document.Duration `json:"visibility" doc:"For how long from now on, from 10ms to 12h." example:"5m"`
 }
 

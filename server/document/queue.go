@@ -52,7 +52,7 @@ func OfWritten(w fairqueue.Written) Written { return Written(w) }
 // Message is a message that was delivered.
 type Message struct {
 	ID          string          `json:"id" doc:"Stays the same through all deliveries." example:"1795226400100321"`
-	Receipt     string          `json:"receipt" doc:"Settles this delivery." example:"MTc5NTIyNjQwMDEwMDMyMToxOnI6MTc5NTIyNjQwMDE2MTpRMlpXNEJUSzo9YWNtZQE0MTc5NTIyNjQwMDEwMDMyMQ"`
+	Receipt     string          `json:"receipt" doc:"Settles this delivery." example:"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx"`
 	Tenant      Text            `json:"tenant" example:"\"acme\""`
 	Body        Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
 	Priority    int             `json:"priority,omitempty" doc:"Its place among the messages of its tenant. Absent if it is 0." example:"1"`

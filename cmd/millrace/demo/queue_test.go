@@ -2,6 +2,7 @@ package demo
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,7 +27,9 @@ func TestAForgottenMessageIsFound(t *testing.T) {
 		t.Error("report is OK")
 	}
 	seen := report.Scenes[0]
-	wantFailed(t, seen.Checks, "all_handled")
+	if !slices.ContainsFunc(seen.Checks, func(c Check) bool { return c.Name == "all_handled" && !c.OK }) {
+		t.Errorf("all_handled did not fail: %+v", seen.Checks)
+	}
 	if got, want := strings.Join(seen.Failures, "\n"), fmt.Sprintf("message %d was written as", forgotten); !strings.HasPrefix(got, want) || len(seen.Failures) != 1 {
 		t.Errorf("failures = %q, want one that begins with %q", got, want)
 	}

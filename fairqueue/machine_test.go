@@ -1,0 +1,674 @@
+package fairqueue
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script/scripttest"
+)
+
+// machine plays random histories on a queue and the model side by side.
+type machine struct {
+	t     *testing.T
+	q     *Queue
+	watch *Queue // the same queue, without a network that loses replies
+	model *model
+	lose  func(*rapid.T) func() bool // may arm the loss of the next reply
+	ids   []string                   // of all messages
+	held  []string                   // receipts that a reader has not forgotten
+}
+
+func (c *machine) check(r *rapid.T, what string, got, want any, err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatalf("%s: %v", what, err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.Fatalf("%s (-model +queue):\n%s", what, diff)
+	}
+}
+
+// server runs a command past the library.
+func (c *machine) server(r *rapid.T, args ...string) rueidis.RedisResult {
+	client := c.watch.run.Client
+	result := client.Do(c.t.Context(), client.B().Arbitrary(args...).Build())
+	if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) {
+		r.Fatalf("%v: %v", args, err)
+	}
+	return result
+}
+
+func (c *machine) key(part string) string { return baseKey(c.q.name) + part }
+
+var (
+	someTenant   = rapid.SampledFrom([]string{"a", "b\x01", "c\x02"})
+	someDedupe   = rapid.SampledFrom([]string{"", "", "", "", "x", "y"})
+	somePriority = rapid.SampledFrom([]int{0, 0, 0, -4, 1, 4})
+)
+
+// someMessage draws the id of a message in one of the states, or skips.
+func (c *machine) someMessage(r *rapid.T, states ...state) *known {
+	var list []*known
+	for _, id := range c.ids {
+		if k := c.model.messages[id]; len(states) == 0 || slices.Contains(states, k.state) {
+			list = append(list, k)
+		}
+	}
+	if len(list) == 0 {
+		r.Skip("there is none")
+	}
+	return rapid.SampledFrom(list).Draw(r, "message")
+}
+
+// someReceipt draws a receipt, most often a good one, and the message it is good
+// for, or nil.
+func (c *machine) someReceipt(r *rapid.T) (string, *known) {
+	list := slices.Clone(c.held)
+	for receipt := range c.model.stale {
+		list = append(list, receipt)
+	}
+	if len(list) == 0 {
+		r.Skip("there is none")
+	}
+	slices.Sort(list)
+	receipt := rapid.SampledFrom(list).Draw(r, "receipt")
+	for _, k := range c.model.messages {
+		if k.receipt == receipt {
+			return receipt, k
+		}
+	}
+	return receipt, nil
+}
+
+func (c *machine) write(r *rapid.T) {
+	drafts := make([]Draft, rapid.IntRange(1, 5).Draw(r, "messages"))
+	expires, plain := false, true
+	for i := range drafts {
+		d := &drafts[i]
+		d.Tenant, d.DedupeID, d.Priority = someTenant.Draw(r, "tenant"), someDedupe.Draw(r, "dedupe id"), somePriority.Draw(r, "priority")
+		d.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(r, "delay")
+		d.Deadline = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
+		expires = expires || d.Deadline == time.Millisecond
+		plain = plain && d.Delay == 0 && d.DedupeID == "" // what is set aside counts in a batch as if it waited
+	}
+	c.lose(r)
+	written, err := c.q.WriteBatch(c.t.Context(), drafts...)
+	if err != nil || len(written) != len(drafts) {
+		r.Fatalf("write: %+v, %v", written, err)
+	}
+	for i, d := range drafts {
+		name := dedupeName(d)
+		if first, ok := c.model.deduped[name]; ok {
+			c.check(r, "duplicate", written[i], Written{ID: first, Duplicate: true}, nil)
+			continue
+		}
+		id := written[i].ID
+		c.check(r, "written", written[i], Written{ID: id}, nil)
+		if c.model.messages[id] != nil {
+			r.Fatalf("two messages have the id %s", id)
+		}
+		k := &known{
+			id: id, tenant: d.Tenant, priority: d.Priority, dedupe: name, mortal: d.Deadline > 0, worthNot: d.Deadline == time.Millisecond,
+			state: waiting, flow: c.flowOf(r, id, d),
+		}
+		if plain {
+			if err := c.model.mayLieIn(d.Tenant, k.flow); err != nil {
+				r.Fatal(err)
+			}
+		}
+		if d.Delay > 0 {
+			k.state = aside
+		}
+		c.model.messages[id] = k
+		c.ids = append(c.ids, id)
+		c.model.count.Written++
+		if name != "" {
+			c.model.deduped[name] = id
+		}
+	}
+	if expires {
+		passes(c.t, c.watch.run.Client, 2*time.Millisecond)
+		c.tend(r)
+		for _, k := range c.model.messages {
+			if k.state == waiting && k.worthNot && k.moves == 0 {
+				r.Fatalf("message %s waits behind its deadline", k.id)
+			}
+		}
+	}
+}
+
+// tend has the queue do what is due.
+func (c *machine) tend(r *rapid.T) {
+	if _, err := c.watch.call(c.t.Context(), "tend", ""); err != nil {
+		r.Fatal(err)
+	}
+	c.expire(r)
+}
+
+// expire has the model learn which messages have expired.
+func (c *machine) expire(r *rapid.T) {
+	c.model.expire(func(id string) bool {
+		there, err := c.server(r, "HEXISTS", c.key(":messages"), id).AsBool()
+		return err == nil && !there
+	})
+}
+
+// flowOf is the flow of a message that was just written.
+func (c *machine) flowOf(r *rapid.T, id string, d Draft) string {
+	set := ":backlog"
+	if d.Delay > 0 {
+		set = ":delayed"
+	}
+	members, err := c.server(r, "ZRANGE", c.key(set), "0", "-1").AsStrSlice()
+	for _, text := range members {
+		if m, bad := readMember(text); bad == nil && m.id == id {
+			return m.flow
+		}
+	}
+	r.Fatalf("message %s is not there: %v", id, err)
+	return ""
+}
+
+func (c *machine) read(r *rapid.T) {
+	most := rapid.SampledFrom([]int{1, 1, 2, 3, 10}).Draw(r, "max")
+	c.lose(r)
+	messages, err := c.q.Read(c.t.Context(), ReadConfig{Max: most, Visibility: time.Hour})
+	if c.model.paused {
+		if !errors.Is(err, ErrPaused) {
+			r.Fatalf("read of a paused queue = %d messages, %v", len(messages), err)
+		}
+		return
+	}
+	fewer := c.model.expired()
+	c.expire(r)
+	// A read ends early where it comes upon one that has expired, but not with nothing.
+	if most := min(most, c.model.live()); !fewer || len(messages) > most || most > 0 && len(messages) == 0 {
+		c.check(r, "number of messages", len(messages), most, nil)
+	}
+	if (len(messages) == 0) != errors.Is(err, ErrEmpty) {
+		r.Fatalf("read = %d messages, %v", len(messages), err)
+	}
+	for _, m := range messages {
+		k := c.model.messages[m.ID]
+		if k == nil || k.state != waiting || k.worthNot {
+			r.Fatalf("message %s was delivered, and it is %+v", m.ID, k)
+		}
+		head := c.model.head(k.flow)
+		_, stream := readFlow(k.flow)
+		c.check(r, "delivered", []any{m.ID, m.Tenant, m.Priority, m.Attempt, m.Stream, !m.Deadline.IsZero()},
+			[]any{head.id, head.tenant, head.priority, head.made + 1, stream, head.mortal}, nil)
+		if _, wasStale := c.model.stale[m.Receipt]; wasStale || slices.Contains(c.held, m.Receipt) {
+			r.Fatalf("receipt %s was given out twice", m.Receipt)
+		}
+		k.moves++
+		k.made++
+		k.state, k.receipt = flying, m.Receipt
+		c.model.count.Delivered++
+		c.held = append(c.held, m.Receipt)
+	}
+}
+
+// forget is a reader that crashes: nobody has its receipts any more.
+func (c *machine) forget(r *rapid.T) {
+	if len(c.held) == 0 {
+		r.Skip("holds nothing")
+	}
+	i := rapid.IntRange(0, len(c.held)-1).Draw(r, "receipt")
+	c.held = slices.Delete(c.held, i, i+1)
+}
+
+func (c *machine) ack(r *rapid.T) {
+	receipt, k := c.someReceipt(r)
+	other, k2 := c.someReceipt(r)
+	c.lose(r)
+	n, err := c.q.Ack(c.t.Context(), receipt, other)
+	want := 0
+	for _, one := range []*known{k, k2} {
+		switch {
+		case one == nil:
+		case one.state == flying:
+			c.model.leave(one)
+			c.model.count.Acked++
+			want++
+		case one.state == ghost:
+			c.model.leave(one)
+		}
+	}
+	if (want < 2) != errors.Is(err, ErrStale) {
+		r.Fatalf("ack: error = %v, good receipts in the model: %d of 2", err, want)
+	}
+	c.check(r, "acknowledged", n, want, nil)
+}
+
+func (c *machine) nack(r *rapid.T) {
+	receipt, k := c.someReceipt(r)
+	cfg := NackConfig{
+		Delay: rapid.SampledFrom([]time.Duration{0, 0, time.Hour}).Draw(r, "delay"),
+		Dead:  rapid.IntRange(0, 5).Draw(r, "dead") == 0,
+	}
+	c.lose(r)
+	err := c.q.Nack(c.t.Context(), receipt, cfg)
+	good := k != nil && k.state == flying
+	if good != !errors.Is(err, ErrStale) || good && err != nil {
+		r.Fatalf("nack: error = %v, good in the model: %v", err, good)
+	}
+	switch {
+	case good && cfg.Dead:
+		c.model.count.Nacked++
+		c.model.bury(k)
+	case good:
+		c.model.count.Nacked++
+		c.model.giveBack(k, cfg.Delay > 0)
+	case k != nil:
+		c.model.leave(k)
+	}
+}
+
+// handBack returns a message for which nobody was there any more.
+func (c *machine) handBack(r *rapid.T) {
+	receipt, k := c.someReceipt(r)
+	c.lose(r)
+	c.q.handBack(c.t.Context(), []Message{{Receipt: receipt}})
+	if k == nil {
+		return
+	}
+	was := k.state
+	c.model.leave(k)
+	if was == flying {
+		k.made--
+		k.state = waiting
+		c.model.count.Returned++
+	}
+}
+
+func (c *machine) extend(r *rapid.T) {
+	receipt, k := c.someReceipt(r)
+	c.lose(r)
+	good, err := c.q.Extend(c.t.Context(), time.Hour, receipt)
+	c.check(r, "extended", good, []bool{k != nil && k.state == flying}, err)
+}
+
+func (c *machine) cancel(r *rapid.T) {
+	k := c.someMessage(r)
+	places := map[state]Place{gone: Nowhere, ghost: Nowhere, isDead: Nowhere, aside: Delayed, waiting: Waiting, flying: InFlight}
+	want := []Place{places[k.state], Nowhere}
+	if want[0] != Nowhere {
+		receipt, was := k.receipt, k.state
+		c.model.remove(k)
+		c.model.count.Cancelled++
+		if was == flying {
+			delete(c.model.stale, receipt)
+			k.state, k.receipt = ghost, receipt
+		}
+	}
+	c.lose(r)
+	got, err := c.q.Cancel(c.t.Context(), k.id, k.id)
+	c.check(r, "cancelled", got, want, err)
+}
+
+// browse turns the pages of what is in a place, and other things happen in
+// between. Each page has what is in that place then, and what is there all the
+// time comes once.
+func (c *machine) browse(r *rapid.T) {
+	cfg := BrowseConfig{
+		Place: rapid.SampledFrom([]Place{Waiting, InFlight, Delayed}).Draw(r, "place"),
+		Max:   rapid.IntRange(1, 4).Draw(r, "max"),
+	}
+	at := map[Place]state{Waiting: waiting, InFlight: flying, Delayed: aside}[cfg.Place]
+	stays := map[string]int{} // moves, when the first page was turned
+	for id, k := range c.model.messages {
+		if k.state == at {
+			stays[id] = k.moves
+		}
+	}
+	seen := map[string]int{}
+	for disturbances := rapid.IntRange(0, 4).Draw(r, "disturbances"); ; disturbances-- {
+		c.lose(r)
+		page, err := c.q.Browse(c.t.Context(), cfg)
+		if err != nil || len(page.Messages) > cfg.Max {
+			r.Fatalf("browse = %d messages, %v", len(page.Messages), err)
+		}
+		for _, m := range page.Messages {
+			k := c.model.messages[m.ID]
+			if k.state == ghost && at == flying {
+				continue
+			}
+			c.check(r, "browsed "+m.ID, []any{at, m.Attempt, m.Tenant, m.Garbled}, []any{k.state, k.made, k.tenant, ""}, nil)
+			seen[m.ID]++
+		}
+		if cfg.After = page.Next; cfg.After == "" {
+			break
+		}
+		if disturbances > 0 && at == waiting { // others lie in the order of times that are equal here
+			rapid.SampledFrom([]func(*rapid.T){c.write, c.read, c.cancel, c.resize, c.pause}).Draw(r, "disturbance")(r)
+		}
+	}
+	for id, moves := range stays {
+		if k := c.model.messages[id]; k.moves == moves && seen[id] != 1 {
+			r.Fatalf("%s was %s all the time and came %d times", id, at, seen[id])
+		}
+	}
+}
+
+func (c *machine) redrive(r *rapid.T) {
+	k := c.someMessage(r, isDead, isDead, gone, waiting)
+	want := 0
+	if k.state == isDead {
+		c.model.leave(k)
+		k.state, k.made, k.worthNot, k.mortal = waiting, 0, false, false
+		c.model.count.Redriven++
+		want = 1
+	}
+	c.lose(r)
+	n, err := c.q.Redrive(c.t.Context(), k.id)
+	c.check(r, "redriven", n, want, err)
+}
+
+func (c *machine) purgeDead(r *rapid.T) {
+	k := c.someMessage(r, isDead, isDead, gone, flying)
+	want := 0
+	if k.state == isDead {
+		c.model.remove(k)
+		c.model.count.Purged++
+		want = 1
+	}
+	c.lose(r)
+	n, err := c.q.Purge(c.t.Context(), k.id)
+	c.check(r, "purged", n, want, err)
+}
+
+func (c *machine) keepDead(r *rapid.T) {
+	c.model.most = rapid.IntRange(0, 3).Draw(r, "dead to keep")
+	c.lose(r)
+	if err := c.q.KeepDead(c.t.Context(), c.model.most, 0); err != nil {
+		r.Fatal(err)
+	}
+}
+
+func (c *machine) resize(r *rapid.T) {
+	shape := streams{count: rapid.IntRange(0, 5).Draw(r, "streams")}
+	if shape.count > 0 {
+		shape.perTenant = rapid.IntRange(1, shape.count).Draw(r, "per tenant")
+	}
+	c.lose(r)
+	if err := c.watch.Resize(c.t.Context(), shape.count, shape.perTenant); err != nil {
+		r.Fatalf("resize: %v", err)
+	}
+	c.model.shape = shape
+}
+
+func (c *machine) pause(r *rapid.T) {
+	call := c.q.Pause
+	if c.model.paused {
+		call = c.q.Resume
+	}
+	c.lose(r)
+	if err := call(c.t.Context()); err != nil {
+		r.Fatalf("pause or resume: %v", err)
+	}
+	c.model.paused = !c.model.paused
+}
+
+// over lets the visibility or the delay of a message be over.
+func (c *machine) over(r *rapid.T) { c.bringAbout(r, c.someMessage(r, aside, flying, ghost)) }
+
+func (c *machine) bringAbout(r *rapid.T, k *known) {
+	set, is := ":flight", k.state
+	if is == aside {
+		set = ":delayed"
+	}
+	members, err := c.server(r, "ZRANGE", c.key(set), "0", "-1").AsStrSlice()
+	i := slices.IndexFunc(members, func(text string) bool {
+		if is != aside {
+			return receipt(text).String() == k.receipt
+		}
+		m, bad := readMember(text)
+		return bad == nil && m.id == k.id
+	})
+	if err != nil || i < 0 {
+		r.Fatalf("message %s is not %s: %v", k.id, is, err)
+	}
+	c.server(r, "ZADD", c.key(set), "XX", "1", members[i])
+	switch is {
+	case aside:
+		c.model.leave(k)
+		k.state = waiting
+	case ghost:
+		c.model.count.Reclaimed++
+		c.model.leave(k)
+	default:
+		c.model.count.Reclaimed++
+		c.model.giveBack(k, false)
+	}
+	c.tend(r)
+}
+
+// dedupeName is the name under which the model knows a draft's dedupe id.
+func dedupeName(d Draft) string {
+	if d.DedupeID == "" {
+		return ""
+	}
+	return fmt.Sprintf("%d:%s:%s", len(d.Tenant), d.Tenant, d.DedupeID)
+}
+
+// window lets the window of a dedupe id be over.
+func (c *machine) window(r *rapid.T) {
+	name := dedupeName(Draft{
+		Tenant: someTenant.Draw(r, "tenant"), DedupeID: rapid.SampledFrom([]string{"x", "y"}).Draw(r, "dedupe id"),
+	})
+	c.server(r, "ZADD", c.key(":dedupes"), "XX", "1", name)
+	delete(c.model.deduped, name)
+}
+
+// invariant: what the queue says it holds is what the model holds.
+func (c *machine) invariant(r *rapid.T) {
+	ctx := c.t.Context()
+	s, err := c.watch.Stats(ctx)
+	if err != nil {
+		r.Fatalf("stats: %v", err)
+	}
+	count := map[state]int{}
+	flows := map[string]int{}
+	for _, k := range c.model.messages {
+		at := k.state
+		if at == ghost {
+			at = flying
+		}
+		count[at]++
+		if at == waiting {
+			flows[k.flow]++
+		}
+	}
+	delete(count, gone)
+	got := map[state]int{waiting: s.Waiting, flying: s.InFlight, aside: s.Delayed, isDead: s.Dead}
+	maps.DeleteFunc(got, func(_ state, n int) bool { return n == 0 })
+	c.check(r, "sizes", got, count, nil)
+	inFlows := map[string]int{}
+	for _, f := range s.Flows {
+		switch {
+		case f.Waiting == 0:
+		case f.Stream < 0:
+			inFlows[tenantFlow(f.Tenant)] = f.Waiting
+		default:
+			inFlows[streamFlow(f.Stream)] = f.Waiting
+		}
+	}
+	c.check(r, "flows", inFlows, flows, nil)
+	c.check(r, "shape", streams{s.Streams, s.PerTenant}.setting(), c.model.shape.setting(), nil)
+	c.check(r, "paused", s.Paused, c.model.paused, nil)
+	c.check(r, "counters", s.Counters, c.model.count, nil)
+	n, err := c.watch.Len(ctx)
+	c.check(r, "Len", n, count[waiting], err)
+	var dead, wantDead []string
+	for m, err := range c.watch.Dead(ctx) {
+		if err != nil {
+			r.Fatalf("dead: %v", err)
+		}
+		dead = append(dead, fmt.Sprint(m.ID, " attempt ", m.Attempt))
+	}
+	for _, k := range c.model.dead {
+		wantDead = append(wantDead, fmt.Sprint(k.id, " attempt ", k.made))
+	}
+	slices.Sort(dead) // two that died in one millisecond lie in the order of their ids
+	slices.Sort(wantDead)
+	c.check(r, "the dead", dead, wantDead, nil)
+}
+
+// finish works everything off: each message that is neither acknowledged nor
+// cancelled, expired or purged comes out, and nothing of it is left in Redis.
+func (c *machine) finish(r *rapid.T) {
+	if c.model.paused {
+		c.pause(r)
+	}
+	for _, id := range c.ids {
+		if k := c.model.messages[id]; k.state == flying || k.state == aside || k.state == ghost {
+			c.bringAbout(r, k)
+		}
+	}
+	for _, k := range c.model.dead {
+		n, err := c.watch.Purge(c.t.Context(), k.id)
+		c.check(r, "purged in the end", n, 1, err)
+		c.model.remove(k)
+	}
+	left := map[string]bool{}
+	for id, k := range c.model.messages {
+		if k.state == waiting && !k.worthNot {
+			left[id] = true
+		}
+	}
+	seen := map[string]bool{}
+	for {
+		messages, err := c.watch.Read(c.t.Context(), ReadConfig{Max: 100})
+		if errors.Is(err, ErrEmpty) {
+			break
+		} else if err != nil {
+			r.Fatalf("read: %v", err)
+		}
+		for _, m := range messages {
+			if seen[m.ID] {
+				r.Fatalf("%s came out twice", m.ID)
+			}
+			seen[m.ID] = true
+			if _, err := c.watch.Ack(c.t.Context(), m.Receipt); err != nil {
+				r.Fatalf("ack: %v", err)
+			}
+		}
+	}
+	c.check(r, "what came out in the end", seen, left, nil)
+	for _, name := range slices.Sorted(maps.Keys(c.model.deduped)) {
+		c.server(r, "ZADD", c.key(":dedupes"), "XX", "1", name)
+	}
+	for _, tenant := range []string{"a", "b\x01", "c\x02"} {
+		for _, id := range []string{"x", "y"} {
+			c.server(r, "ZADD", c.key(":dedupes"), "XX", "1", dedupeName(Draft{Tenant: tenant, DedupeID: id}))
+		}
+	}
+	c.tend(r)
+	wantNothingLeft(c.t, c.watch)
+	if _, err := c.watch.Delete(c.t.Context()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// TestModel plays random histories on a server, through a proxy that executes and
+// then loses replies, and with MILLRACE_SOAK on miniredis, which is slow at it.
+func TestModel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	proxy := redistest.NewProxy(t, server.Addr())
+	straight := server.Client(t)
+	scripttest.Load(t, straight, library)
+	mini := miniClient(t)
+	never := func(*rapid.T) func() bool { return func() bool { return false } }
+	sometimes := func(r *rapid.T) func() bool {
+		proxy.Heal()
+		if rapid.IntRange(0, 4).Draw(r, "lose the reply") > 0 {
+			return func() bool { return false }
+		}
+		lost := proxy.DropReply(evalsha)
+		return func() bool { return lost.Count() > 0 }
+	}
+	for _, network := range []struct {
+		name            string
+		client, watches rueidis.Client
+		lose            func(*rapid.T) func() bool
+	}{
+		{"server", straight, straight, never},
+		{"lossy", proxy.Client(t), straight, sometimes},
+		{"miniredis", mini, mini, never},
+	} {
+		t.Run(network.name, func(t *testing.T) {
+			t.Parallel()
+			if network.client == mini && os.Getenv("MILLRACE_SOAK") == "" {
+				t.Skip("set MILLRACE_SOAK to run it")
+			}
+			rapid.Check(t, func(r *rapid.T) {
+				name := redistest.Name(t)
+				shape := streams{count: rapid.SampledFrom([]int{0, 0, 1, 5}).Draw(r, "streams")}
+				if shape.count > 0 {
+					shape.perTenant = rapid.IntRange(1, min(3, shape.count)).Draw(r, "per tenant")
+				}
+				cfg := Config{
+					Streams: shape.count, PerTenant: shape.perTenant,
+					MaxAttempts: rapid.IntRange(1, 3).Draw(r, "attempts"), DedupeWindow: time.Hour,
+				}
+				c := &machine{
+					t: t, q: openOn(t, network.client, name, cfg), watch: openOn(t, network.watches, name, cfg),
+					model: newModel(shape, cfg.MaxAttempts), lose: network.lose,
+				}
+				c.write(r)
+				r.Repeat(map[string]func(*rapid.T){
+					"write": c.write, "read": c.read, "read again": c.read, "forget": c.forget, "ack": c.ack, "nack": c.nack,
+					"hand back": c.handBack, "extend": c.extend, "cancel": c.cancel, "redrive": c.redrive, "purge": c.purgeDead,
+					"resize": c.resize, "pause": c.pause, "browse": c.browse, "over": c.over, "over too": c.over, "window": c.window,
+					"keep dead": c.keepDead,
+					"":          c.invariant,
+				})
+				c.finish(r)
+			})
+		})
+	}
+}
+
+// TestMiniredis is the life of messages on the embedded stand-in for a server.
+func TestMiniredis(t *testing.T) {
+	t.Parallel()
+	q := openOn(t, miniClient(t), "x", Config{})
+	got := make(chan Message)
+	go func() { got <- eventually(t, q) }()
+	write(t, q, "a:1")
+	m := <-got
+	good, err := q.Extend(t.Context(), MinVisibility, m.Receipt)
+	want(t, "extend", good, []bool{true}, err)
+	again := eventually(t, q)
+	if again.ID != m.ID || again.Attempt != 2 {
+		t.Errorf("read = %+v, want %s at attempt 2", again, m.ID)
+	}
+	want(t, "nack", nil, nil, q.Nack(t.Context(), again.Receipt, NackConfig{Delay: time.Millisecond}))
+	ack(t, q, eventually(t, q))
+	wantSizes(t, q, 0, 0, 0, 0)
+}
+
+// miniClient returns a client of an embedded miniredis.
+func miniClient(t *testing.T) rueidis.Client {
+	t.Helper()
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress: []string{miniredis.RunT(t).Addr()}, DisableCache: true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(client.Close)
+	return client
+}

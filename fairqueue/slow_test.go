@@ -1,0 +1,163 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
+)
+
+// slowScene is a consumer whose handlers hang at messages of slow tenants until it ends.
+type slowScene struct {
+	q *Queue
+
+	mu      sync.Mutex
+	slow    int // handlers that are at slow messages
+	quick   map[string]bool
+	release chan bool
+}
+
+const slowWorkers = 10
+
+// slowTenants runs ten workers on 30 messages each of so many slow tenants.
+func slowTenants(t *testing.T, scripts *script.Library, n int) *slowScene {
+	t.Helper()
+	client := redistest.Shared(t).Client(t)
+	q := openOn(t, client, redistest.Name(t), Config{})
+	q.run.Scripts = scripts
+	s := &slowScene{q: q, quick: map[string]bool{}, release: make(chan bool)}
+	write(t, q, "quiet0:first") // somebody else was there within the minute
+	for i := range n {
+		write(t, q, strings.Repeat(fmt.Sprintf("slow%d:slow ", i), 30))
+	}
+	stop := consume(t, q, ConsumeConfig{Concurrency: slowWorkers, Visibility: time.Minute}, func(_ context.Context, m Message) error {
+		if string(m.Body) == "slow" {
+			s.mu.Lock()
+			s.slow++
+			s.mu.Unlock()
+			<-s.release
+			return nil
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.quick[string(m.Body)] = true
+		return nil
+	})
+	t.Cleanup(func() {
+		close(s.release)
+		if err := q.Pause(context.Background()); err != nil {
+			t.Error(err)
+		}
+		stop()
+	})
+	return s
+}
+
+func (s *slowScene) busy() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.slow
+}
+
+func (s *slowScene) served(body string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.quick[body]
+}
+
+// TestSlowTenants: however long their handlers take, quiet tenants are served while not one
+// of those handlers returns.
+func TestSlowTenants(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 2, 5} {
+		t.Run(fmt.Sprint(n), func(t *testing.T) {
+			t.Parallel()
+			s := slowTenants(t, library, n)
+			least := map[int]int{1: 5, 2: 6, 5: 5}[n] // n of n+1 parts, or one each
+			redistest.Eventually(t, "slow tenants have their share", func() bool { return s.busy() >= least })
+			for round := range 5 {
+				for i := range 20 {
+					write(t, s.q, fmt.Sprintf("quiet%d:%d-%d", i, round, i))
+				}
+			}
+			redistest.Eventually(t, "all quiet ones are served", func() bool {
+				for round := range 5 {
+					for i := range 20 {
+						if !s.served(fmt.Sprintf("%d-%d", round, i)) {
+							return false
+						}
+					}
+				}
+				return true
+			})
+			if busy := s.busy(); busy >= slowWorkers {
+				t.Errorf("slow tenants have %d of %d workers", busy, slowWorkers)
+			}
+			held := 0
+			for _, f := range stats(t, s.q).Flows {
+				if f.Held {
+					held++
+				}
+			}
+			want(t, "flows that are held", held, n, nil)
+		})
+	}
+}
+
+// TestSlowTenantsWithoutTheRule have all workers, so the rule is what helps.
+func TestSlowTenantsWithoutTheRule(t *testing.T) {
+	t.Parallel()
+	s := slowTenants(t, scripttest.Without(t, library, "if state.n == 0 or state.n < n.capacity - n.busy or", "if true or"), 1)
+	redistest.Eventually(t, "the slow tenant has all workers", func() bool { return s.busy() == slowWorkers })
+}
+
+// TestOneTenantAlone has all workers when the others were quiet for a minute, which is half
+// a second here.
+func TestOneTenantAlone(t *testing.T) {
+	t.Parallel()
+	s := slowTenants(t, scripttest.Without(t, library, "now - 60000", "now - 500"), 1)
+	redistest.Eventually(t, "the slow tenant has all workers", func() bool {
+		write(t, s.q, "slow0:slow") // each message makes the readers look
+		return s.busy() == slowWorkers
+	})
+}
+
+// TestReadersAreNotLimited: what is read by Read counts for nobody's share.
+func TestReadersAreNotLimited(t *testing.T) {
+	t.Parallel()
+	s := slowTenants(t, library, 1)
+	redistest.Eventually(t, "the slow tenant is held", func() bool { return s.busy() >= 5 && stats(t, s.q).Flows[0].Held })
+	other := openOn(t, redistest.Shared(t).Client(t), s.q.name, Config{})
+	other.run.Scripts = s.q.run.Scripts
+	want(t, "messages read", len(read(t, other, 10)), 10, nil)
+}
+
+// TestHeldFlowsTakeNoMemory: a flow that is held and freed again and again is noted once.
+func TestHeldFlowsTakeNoMemory(t *testing.T) {
+	t.Parallel()
+	s := slowTenants(t, library, 1)
+	redistest.Eventually(t, "the slow tenant is held", func() bool { return s.busy() >= 5 && stats(t, s.q).Flows[0].Held })
+	other := openOn(t, redistest.Shared(t).Client(t), s.q.name, Config{})
+	size := func() int {
+		text, err := do(t, other.run.Client, "HGET", baseKey(s.q.name)+":work", tenantFlow("slow0")).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(text)
+	}
+	before := size()
+	for range 30 {
+		other.handBack(t.Context(), read(t, other, 1)) // frees the flow
+		answers, err := other.shared.work(t.Context(), []workRequest{{q: other, consume: true, max: 1, visibility: time.Minute}}, false)
+		want(t, "messages for one who consumes", len(answers[0].messages), 0, err)
+	}
+	if after := size(); after > 2*before+20 {
+		t.Errorf("what is known of a tenant has %d bytes, %d at first", after, before)
+	}
+}
