@@ -18,25 +18,28 @@ if not exists then
   return false
 end
 local place, max, after = ARGV[1], tonumber(ARGV[2]), ARGV[4]
-local set, members, reply, room = prefix .. place, nil, {now, ''}, 1048576
-if place == 'backlog' then
-  members = {}
-  local function add(from, to)
-    for _, member in ipairs(redis.call('ZRANGEBYLEX', set, from, to, 'LIMIT', 0, max - #members / 2)) do
-      members[#members + 1] = member
-      members[#members + 1] = '0'
-    end
+local members, reply, room = {}, {now, ''}, 1048576
+local score, rank = string.match(after, '^(%d+) (%d+)$')
+local from, to = score or '-inf', '(inf'
+local function add(low, high)
+  for _, member in ipairs(redis.call('ZRANGEBYLEX', backlog, low, high, 'LIMIT', 0, max - #members / 2)) do
+    members[#members + 1] = member
+    members[#members + 1] = '0'
   end
+end
+if place == 'backlog' then
   add('(' .. after, ARGV[3] == '' and '+' or '(=') -- streams come before tenants
   if ARGV[3] ~= '' then
-    local from, to = range(ARGV[3])
-    add(string.sub(after, 1, 1) == '=' and '(' .. after or from, to)
+    local low, high = range(ARGV[3])
+    add(string.sub(after, 1, 1) == '=' and '(' .. after or low, high)
   end
+elseif place == 'flight' then
+  members = redis.call('ZRANGEBYSCORE', prefix .. 'flight', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)
+elseif place == 'delayed' then
+  members = redis.call('ZRANGEBYSCORE', prefix .. 'delayed', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)
 else
-  local score, rank = string.match(after, '^(%d+) (%d+)$')
-  members = redis.call('ZRANGEBYSCORE', set, score or '-inf', '(inf', 'WITHSCORES', 'LIMIT', rank or 0, max)
+  members = redis.call('ZRANGEBYSCORE', prefix .. 'dead', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)
 end
-local score, rank = string.match(after, '^(%d+) (%d+)$')
 for i = 1, #members, 2 do
   local member = members[i]
   local id = place == 'backlog' and string.match(member, '\1.(%d+)') or place == 'delayed' and string.match(member, '\1.(%d+)') or

@@ -85,7 +85,7 @@ func TestDrain(t *testing.T) {
 }
 
 // TestNothingIsExtendedAfterTheDrain: the message of a handler that does not heed its
-// context comes again (Q5 in docs/DEFECTS.md).
+// context comes again (F7 in docs/DEFECTS.md).
 func TestNothingIsExtendedAfterTheDrain(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -83,7 +83,7 @@ func TestLegacyStreamOfNoGroup(t *testing.T) {
 	}
 }
 
-// TestLegacyValuesThatAreNotText come as base64 (Q7 in docs/DEFECTS.md), and the default
+// TestLegacyValuesThatAreNotText come as base64 (F10 in docs/DEFECTS.md), and the default
 // is used for what a Draft function does not understand.
 func TestLegacyValuesThatAreNotText(t *testing.T) {
 	t.Parallel()

@@ -299,7 +299,7 @@ func TestDedupe(t *testing.T) {
 }
 
 // TestCancelFreesADedupeID: what is written again is a message, and not a duplicate of one
-// that is no more (Q7 in docs/DEFECTS.md).
+// that is no more (F9 in docs/DEFECTS.md).
 func TestCancelFreesADedupeID(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
@@ -430,7 +430,7 @@ func TestOldestAgeIsTheWait(t *testing.T) {
 }
 
 // TestLenCountsWhatAWorkerCouldDo: also what is due and what was abandoned, whether or not
-// anybody has noticed (Q6 in docs/DEFECTS.md).
+// anybody has noticed (F8 in docs/DEFECTS.md).
 func TestLenCountsWhatAWorkerCouldDo(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})

@@ -3,7 +3,7 @@
 -- Does what is due. Upkeep of a queue also forgets dedupe ids and lanes, and removes a queue
 -- that was not touched for the time after which it may go.
 --
--- Needs    record, turns, flight, wake, tidy
+-- Needs    keys, record, turns, flight, wake, tidy
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for what is stored; '' from
 --          upkeep
@@ -25,11 +25,7 @@ if ARGV[1] == '' then
 end
 if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') or now) < now - after and
   (full == '!' or redis.call('HLEN', messages) <= 1) then
-  for _, key in ipairs({'messages', 'backlog', 'active', 'blocked', 'work', 'flight', 'delayed', 'deadlines', 'dead', 'deaths',
-    'readers', 'dedupe', 'dedupes', 'weights', 'lanes:0', 'lanes:1', 'wake'}) do
-    redis.call('UNLINK', prefix .. key)
-  end
-  redis.call('UNLINK', K)
+  remove_keys()
   return -1
 end
 local more = tend(limit > 0 and limit or tonumber(attempts or 5), 200)

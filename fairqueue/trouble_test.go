@@ -97,7 +97,7 @@ func TestCancelledReadOrphansNothing(t *testing.T) {
 }
 
 // TestExpiredMessagesHideNone: a read looks behind messages whose deadline has
-// come, however many, and a sleeping reader does not doze between them (Q2 in
+// come, however many, and a sleeping reader does not doze between them (F4 in
 // docs/DEFECTS.md).
 func TestExpiredMessagesHideNone(t *testing.T) {
 	t.Parallel()

@@ -6,6 +6,7 @@
 -- moves, a reader finds out by itself within a second.
 --
 -- Needs    record
+-- Beside   wake
 -- Gives    wake(most): wakes so many readers, or as many as sleep; returns how many
 local function wake(most)
   local tokens = math.min(most, n.sleepers, 64)

@@ -70,19 +70,17 @@ if #ARGV > 6 then
 end
 verdicts = table.concat(verdicts)
 
--- How long it is until something is due in these sets, at least 0, or -1.
-local function next_due(...)
-  local soonest = math.huge
-  for _, set in ipairs({...}) do
-    soonest = math.min(soonest, tonumber(redis.call('ZRANGE', prefix .. set, 0, 0, 'WITHSCORES')[2]) or math.huge)
-  end
+-- How long it is until something is visible again or is to be, at least 0, or -1.
+local function next_due()
+  local soonest = math.min(tonumber(redis.call('ZRANGE', flight, 0, 0, 'WITHSCORES')[2]) or math.huge,
+    tonumber(redis.call('ZRANGE', prefix .. 'delayed', 0, 0, 'WITHSCORES')[2]) or math.huge)
   return soonest < math.huge and math.max(0, soonest - now) or -1
 end
 
 local due = false
 if now - n.looked >= 100 or now < n.looked then
   n.looked = now
-  due = next_due('delayed', 'flight', 'deadlines') == 0
+  due = next_due() == 0 or (tonumber(redis.call('ZRANGE', prefix .. 'deadlines', 0, 0, 'WITHSCORES')[2]) or math.huge) <= now
 end
 if ARGV[4] == '1' and n.sleepers > 0 then
   n.sleepers = n.sleepers - 1
@@ -220,7 +218,7 @@ if max > 0 and not paused then
     return redis.error_reply('BROKEN a key is missing')
   end
   if #receipts == 0 then
-    reply[4] = next_due('delayed', 'flight')
+    reply[4] = next_due()
   end
 end
 if ARGV[5] == '1' and #receipts == 0 and not due then

@@ -4,7 +4,7 @@
 -- fewest wait. A message with a delay is set aside until then. Creates the queue if there
 -- is none.
 --
--- Needs    record, turns, flight, wake, lane
+-- Needs    keys, record, turns, flight, wake, lane
 -- Makes    K hash version 2, messages hash, backlog zset 0, active zset, blocked zset, work hash,
 --          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
 --          dedupe hash, dedupes zset, weights hash
@@ -111,14 +111,7 @@ if #dying > 0 then
 end
 if not exists then
   redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
-  for _, hash in ipairs({messages, work, deaths, prefix .. 'readers', dedupe, prefix .. 'weights', prefix .. 'lanes:0',
-    prefix .. 'lanes:1'}) do
-    redis.call('HSETNX', hash, '', '0')
-  end
-  redis.call('ZADD', backlog, 'NX', 0, '')
-  for _, set in ipairs({active, blocked, flight, delayed, deadlines, dead, dedupes}) do
-    redis.call('ZADD', set, 'NX', '+inf', '')
-  end
+  make_keys()
 end
 if #bodies > 0 then
   redis.call('HSET', messages, unpack(bodies))

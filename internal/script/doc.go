@@ -13,6 +13,7 @@
 //	-- Needs    open, lane           the fragments in front of it
 //	-- Touches  K, due, v:ARGV[1]    the keys that it may touch
 //	-- Makes    K hash version 1     what a new structure's keys begin with
+//	-- Beside   wake              a key that it tries to touch, and that is not declared
 //	-- Without  v:ARGV[1]            the key without which there is nothing to do
 //
 // Every script finds two locals: K, the base key that it was called with, and
@@ -52,6 +53,9 @@
 // slot has moved. If the script has nothing to do without it, its header says so behind
 // Without, and the runner answers with nil once neither node has that key. A structure
 // whose keys all come and go declares the key none, which never exists.
+//
+// A key that comes and goes, and without which a call does its work, is named behind
+// Beside: it is not declared, and the script touches it with redis.pcall.
 //
 // A star in Touches stands for what only the running script knows, and "any key" for
 // keys that have the callers' own names. A script that touches such keys declares the

@@ -94,6 +94,9 @@ func (l *Library) Patterns(s *Script, base string) []string {
 			patterns = append(patterns, strings.ReplaceAll(t.text, "K", base))
 		}
 	}
+	for _, t := range s.beside {
+		patterns = append(patterns, l.prefixOf(base)+t.text)
+	}
 	if prefix := l.prefixOf(base); s.lane || slices.Contains(s.fragments, "tidy.lua") {
 		patterns = append(patterns, prefix+"lanes:*", prefix+"keyed:*", prefix+"none")
 	}

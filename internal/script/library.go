@@ -73,6 +73,7 @@ type Script struct {
 	source    string   // what the server compiles
 	sha       string
 	keys      []template // those that it may touch beside the base key
+	beside    []template // those that it tries to touch, and that are not declared
 	makes     []placeholder
 	without   *template // the key without which there is nothing to do; nil for none
 	lane      bool      // it runs once, however often it is sent
@@ -155,6 +156,7 @@ func (s *Script) declare(h header) {
 			s.keys = append(s.keys, t)
 		}
 	}
+	s.beside = append(s.beside, h.beside...)
 	s.makes = append(s.makes, h.makes...)
 	if h.without != nil {
 		s.without = h.without
@@ -166,6 +168,7 @@ type header struct {
 	script, fragment string // the name of either
 	needs            []string
 	touches          []template
+	beside           []template
 	makes            []placeholder
 	without          *template
 }
@@ -215,6 +218,9 @@ func readHeader(file, source string) header {
 	h.needs = list("Needs")
 	for _, item := range list("Touches") {
 		h.touches = append(h.touches, readTemplate(file, item))
+	}
+	for _, item := range list("Beside") {
+		h.beside = append(h.beside, readTemplate(file, item))
 	}
 	for _, item := range list("Without") {
 		t := readTemplate(file, item)
