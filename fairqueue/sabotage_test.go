@@ -69,11 +69,11 @@ var protections = []struct {
 		[]string{"the same is written twice"},
 	},
 	{
-		"hashes have a placeholder", "redis.call('HSETNX', hash, '', '0')", "",
+		"hashes have a placeholder", "redis.call('HSETNX', prefix .. 'messages', '', '0')", "",
 		[]string{"all keys stay for as long as the queue is there"},
 	},
 	{
-		"sorted sets have a placeholder", "redis.call('ZADD', set, 'NX', '+inf', '')", "",
+		"sorted sets have a placeholder", "redis.call('ZADD', prefix .. 'flight', 'NX', '+inf', '')", "",
 		[]string{"all keys stay for as long as the queue is there"},
 	},
 	{
@@ -85,7 +85,7 @@ var protections = []struct {
 		[]string{"a sleeping reader", "a sleeping reader and a message that is given back"},
 	},
 	{
-		"a reader knows when something is due", "reply[4] = next_due('delayed', 'flight')", "",
+		"a reader knows when something is due", "reply[4] = next_due()", "",
 		[]string{"a sleeping reader and a delayed message"},
 	},
 }

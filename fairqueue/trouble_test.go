@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
@@ -16,7 +15,7 @@ import (
 )
 
 // TestRepeatBehindOthers: a write whose reply is lost is done once, though 25,000 calls of
-// others come before its repeat (C1 in docs/DEFECTS.md).
+// others come before its repeat.
 func TestRepeatBehindOthers(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
@@ -29,10 +28,10 @@ func TestRepeatBehindOthers(t *testing.T) {
 	if _, err := q.Len(t.Context()); err != nil { // the connection is there
 		t.Fatal(err)
 	}
-	calls := make([]rueidis.Completed, others)
-	for i := range calls {
-		calls[i] = client.B().Evalsha().Sha1(library.Script("write").SHA()).Numkeys(1).Key(baseKey("x")).
-			Arg("0", "1000", "0", "", "=a", "4", "\x00", fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i)).Build()
+	var calls redistest.Pipeline
+	for i := range others {
+		calls.Add("EVALSHA", library.Script("write").SHA(), "1", baseKey("x"),
+			"0", "1000", "0", "", "=a", "4", "\x00", fmt.Sprint("other:", i%100), fmt.Sprintf("%016dAAAAAAAAAAA", i))
 	}
 	proxy.Refuse(true)
 	lost := proxy.DropReply(evalsha)
@@ -42,11 +41,7 @@ func TestRepeatBehindOthers(t *testing.T) {
 		done <- err
 	}()
 	<-lost.Done()
-	for _, result := range client.DoMulti(t.Context(), calls...) {
-		if err := result.Error(); err != nil {
-			t.Fatal(err)
-		}
-	}
+	calls.Send(t, server)
 	proxy.Refuse(false)
 	want(t, "write", nil, nil, <-done)
 	n, err := openOn(t, client, "x", Config{}).Len(t.Context())
