@@ -88,7 +88,10 @@
 //
 // A turn is a message, not a time: only handlers of Consume are shared by time. With one
 // handler in all there is no protection from slow tenants. A tenant whose times nobody knows
-// yet counts as slow, so the first burst after a rest starts on half of the handlers.
+// yet counts as slow, so the first burst after a rest starts on half of the handlers. One
+// whose messages were quick and then hang may still occupy all handlers: nobody knows that
+// they are slow before the first of them has returned. [ConsumeConfig].Timeout and MaxRun
+// bound for how long. And the handlers of a process that was killed count for 15 seconds.
 //
 // A tenant that may choose its own name can be many tenants, with a turn each. Use a name
 // that it cannot choose, or Streams.

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -141,9 +142,8 @@ func (o *town) consume(t *testing.T) {
 	}
 	write("customer-00", 1) // so that there is a queue, and initech is not alone in it
 	ctx, end := context.WithCancel(t.Context())
-	var once sync.Map // tenants of whom a message was handled
 	handler := func(ctx context.Context, m fairqueue.Message) error {
-		if _, again := once.LoadOrStore(m.Tenant, true); !again {
+		if strings.HasPrefix(m.Tenant, "customer") {
 			return nil
 		}
 		<-ctx.Done()
