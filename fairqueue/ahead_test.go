@@ -27,7 +27,7 @@ func TestNothingAheadOfHungHandlers(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() {
-		ended <- q.Consume(ctx, ConsumeConfig{Concurrency: 4, Drain: time.Millisecond}, func(ctx context.Context, m Message) error {
+		ended <- q.Consume(ctx, ConsumeConfig{Concurrency: 4, Drain: time.Millisecond}, func(ctx context.Context, _ Message) error {
 			select {
 			case <-quick:
 				return nil

@@ -136,10 +136,10 @@ func decode(text string) (headers map[string]string, body []byte, err error) {
 		if n <= 0 || size > uint64(len(rest)-n) {
 			return nil, nil, fmt.Errorf("the headers end early")
 		}
-		if err := json.Unmarshal(rest[n:n+int(size)], &headers); err != nil { //nolint:gosec // not more than there are
+		if err := json.Unmarshal(rest[n:n+int(size)], &headers); err != nil {
 			return nil, nil, fmt.Errorf("headers: %w", err)
 		}
-		rest = rest[n+int(size):] //nolint:gosec // as above
+		rest = rest[n+int(size):]
 	}
 	if flags&zipped != 0 {
 		if rest, err = unpack(rest); err != nil {

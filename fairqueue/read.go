@@ -12,8 +12,10 @@ const (
 	// extended comes again.
 	VisibilityDefault = 30 * time.Second
 
-	// MinVisibility and MaxVisibility bound it.
+	// MinVisibility is the shortest that may be asked for.
 	MinVisibility = 10 * time.Millisecond
+
+	// MaxVisibility is the longest.
 	MaxVisibility = 12 * time.Hour
 )
 

@@ -75,7 +75,7 @@ func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Dur
 	s.waiting = append(s.waiting, one)
 	if !s.running {
 		s.running = true
-		go s.sleep(pause)
+		go s.sleep(pause) //nolint:gosec // it sleeps for others, too, whose contexts go on
 	}
 	s.mu.Unlock()
 	select {

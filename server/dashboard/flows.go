@@ -144,7 +144,7 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
 	flows = slices.Clone(flows)
 	slices.SortStableFunc(flows, func(a, b fairqueue.FlowStats) int {
-		switch by {
+		switch by { //nolint:exhaustive // the default is byWaiting
 		case byOldest:
 			return cmp.Compare(b.OldestAge, a.OldestAge)
 		case byHandling:

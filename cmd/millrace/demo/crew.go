@@ -82,14 +82,12 @@ func (w *worker) start(gone func(error)) error {
 	return <-started
 }
 
-// killOne ends a child at random with SIGKILL, and returns its process id when it
-// is gone.
-func (c *crew) killOne() int {
+// killOne ends a child at random with SIGKILL, and returns when it is gone.
+func (c *crew) killOne() {
 	i := rand.IntN(len(c.workers))
 	w := c.workers[i]
 	w.kill()
 	c.workers = slices.Delete(c.workers, i, i+1)
-	return w.cmd.Process.Pid
 }
 
 func (w *worker) kill() {

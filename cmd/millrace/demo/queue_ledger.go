@@ -53,7 +53,7 @@ func (l *ledger) wrote(notes []*note, written []fairqueue.Written) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for i, m := range notes {
-		m.id = written[i].ID
+		m.id = written[i].ID //nolint:gosec // there is one for each note
 	}
 }
 
