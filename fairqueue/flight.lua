@@ -13,7 +13,7 @@
 --          tend(limit, budget) -> whether more is due: brings back what is due and what
 --          was not settled in time, and removes what has expired, so many of each
 --          forget_names(n): forgets so many dedupe ids whose time is over
---          remove(id): removes a message and its dedupe id; returns whether it was there
+--          remove(id): removes a message and its dedupe id
 --          header(body, id) -> deadline or nil, the beginning and the end of the message's
 --          member of backlog, its dedupe id; waiting(beginning) -> that member, or nil
 --          put(member, attempts, since): has a message wait
@@ -60,7 +60,7 @@ end
 local function remove(id)
   local body = redis.call('HGET', messages, id)
   if not body then
-    return false
+    return
   end
   redis.call('HDEL', messages, id)
   local _, _, _, name = header(body, id)
@@ -68,7 +68,6 @@ local function remove(id)
     redis.call('HDEL', dedupe, name)
     redis.call('ZREM', dedupes, name)
   end
-  return true
 end
 
 -- A member says behind the id how often the message was delivered and since when it

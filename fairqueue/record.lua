@@ -36,7 +36,7 @@ end
 local clock = redis.call('TIME')
 local micros = clock[1] * 1000000 + clock[2]
 local now = math.floor(micros / 1000)
-local n = {}
+local n
 do
   local a, b, c, d, e, f, g, h, i, j, k, l = string.match(found[2] or '0 0 0 0 0 0 0 0 0 0 0 0',
     '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')

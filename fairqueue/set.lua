@@ -4,7 +4,7 @@
 --
 -- Needs    record, wake
 -- KEYS[1]  K
--- ARGV     pairs of a field of the record, paused, attempts, dead_most or dead_age, and its
+-- ARGV     pairs of a field of the record, paused, streams, dead_most or dead_age, and its
 --          value; '' to forget it
 -- Reply    0 without a queue
 -- Cost     O(1)

@@ -7,11 +7,11 @@
 --
 -- Needs    record
 -- Beside   wake
--- Gives    wake(most): wakes so many readers, or as many as sleep; returns how many
+-- Gives    wake(most): wakes so many readers, or as many as sleep
 local function wake(most)
   local tokens = math.min(most, n.sleepers, 64)
   if tokens <= 0 then
-    return 0
+    return
   end
   n.sleepers = n.sleepers - tokens
   local list = {}
@@ -21,5 +21,4 @@ local function wake(most)
   redis.pcall('LPUSH', prefix .. 'wake', unpack(list))
   redis.pcall('LTRIM', prefix .. 'wake', 0, 63)
   redis.pcall('PEXPIRE', prefix .. 'wake', 10000)
-  return tokens
 end

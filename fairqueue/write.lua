@@ -1,4 +1,4 @@
--- fairqueue.write(K) attempts window idle streams {flows options body} ... -> {tokens, ids}
+-- fairqueue.write(K) attempts window idle streams {flows options body} ... -> {0, ids}
 --
 -- Writes messages, all or none, each to the one of its candidate flows in which the
 -- fewest wait. A message with a delay is set aside until then. Creates the queue if there

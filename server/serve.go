@@ -31,8 +31,8 @@ const (
 	// maxHeader is how many bytes a header has at most.
 	maxHeader = 64 << 10
 
-	// drainPatience is how long requests may go on when the service is to end.
-	drainPatience = 20 * time.Second
+	// drainTimeout is how long requests may go on when the service is to end.
+	drainTimeout = 20 * time.Second
 )
 
 // Serve serves on a listener until ctx ends, and does what goes on between
@@ -56,7 +56,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	case <-ctx.Done():
 	}
 	s.Drain()
-	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainPatience)
+	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	err := server.Shutdown(bounded)
 	if err != nil {

@@ -32,9 +32,9 @@ const (
 	// watchEvery is how often the scene looks at the Ick and shows progress.
 	watchEvery = 100 * time.Millisecond
 
-	// drainPatience is how long the Ick may take to be empty when nothing
+	// drainTimeout is how long the Ick may take to be empty when nothing
 	// changes any more.
-	drainPatience = 8 * time.Second
+	drainTimeout = 8 * time.Second
 )
 
 // ickScene shows that an Ick forgets no mark. Documents change in a database,
@@ -215,7 +215,7 @@ func untilKill() time.Duration { return killAfter + rand.N(killBefore-killAfter)
 
 // drain waits until nothing is left in the Ick.
 func (p *ickPlay) drain(ctx context.Context, start time.Time) error {
-	patience := time.NewTimer(drainPatience)
+	patience := time.NewTimer(drainTimeout)
 	defer patience.Stop()
 	tick := time.NewTicker(watchEvery / 10)
 	defer tick.Stop()

@@ -119,7 +119,7 @@ func (p *queuePlay) perform(ctx context.Context) (err error) {
 		return err
 	}
 	p.loading = time.Since(start)
-	within, stop := context.WithTimeout(ctx, drainPatience)
+	within, stop := context.WithTimeout(ctx, drainTimeout)
 	defer stop()
 	defer func(begin time.Time) { p.draining = time.Since(begin) }(time.Now())
 	err = p.until(within, start, func() bool { return held(p.last[fair])+held(p.last[line]) == 0 })
