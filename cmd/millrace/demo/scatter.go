@@ -54,7 +54,8 @@ type scatterPlay struct {
 	missing  []string // servers that the reading in the pause named
 	partial  int64    // what it counted
 	partialE error    // what it said
-	known    int64    // events that were written before it
+	behind   int64    // events on the paused server
+	begun    int64    // events that any server may have had when the reading ended
 
 	sum     []int64 // of each counter, in the end
 	apart   []int64 // of the first counter, by server
@@ -200,21 +201,49 @@ func (p *scatterPlay) read(ctx context.Context) (*scatter.Result[int64], error) 
 	return sum, err
 }
 
-// pauseOne stops a server, reads, and has it go on.
+// paused is the server that is stopped.
+const paused = 1
+
+// pauseOne stops a server that has more events than are on their way, reads, and has
+// it go on.
 func (p *scatterPlay) pauseOne(ctx context.Context) error {
-	if err := p.servers[1].Pause(); err != nil {
+	for p.behind <= eventWriters {
+		var err error
+		if p.behind, err = p.readOne(ctx, paused); err != nil {
+			return err
+		}
+		if err := p.watch(ctx, 10*time.Millisecond, "all servers answer"); err != nil {
+			return err
+		}
+	}
+	if err := p.servers[paused].Pause(); err != nil {
 		return err
 	}
-	p.known = p.written.Load()
 	g := p.sc.Gather()
 	sum := g.Int(counterKey(0))
 	p.partialE = g.Read(ctx)
 	p.partial, p.missing = sum.Value, sum.Missing
+	p.begun = p.written.Load() + p.uncertain.Load() + eventWriters
 	p.screen.Show(screen.Frame{
 		Title: "scatter", Done: scatterTimeout, Whole: scatterTimeout,
 		Rows: [][]string{{fmt.Sprintf("server %v does not answer", p.missing), grouped(p.partial) + " read, and it says that it is a part"}},
 	})
-	return p.servers[1].Resume()
+	return p.servers[paused].Resume()
+}
+
+// readOne reads the first counter from one server.
+func (p *scatterPlay) readOne(ctx context.Context, i int) (int64, error) {
+	one := scatter.Server{Name: strconv.Itoa(i)}
+	one.Option.InitAddress = []string{p.servers[i].Addr()}
+	alone, err := scatter.New([]scatter.Server{one}, scatter.Config{})
+	if err != nil {
+		return 0, err
+	}
+	defer alone.Close()
+	g := alone.Gather()
+	part := g.Int(counterKey(0))
+	err = g.Read(ctx)
+	return part.Value, err
 }
 
 // count reads everything when nobody writes any more.
@@ -235,20 +264,11 @@ func (p *scatterPlay) count(ctx context.Context) error {
 	}
 	p.newest = newest.Value
 	for i := range shards {
-		one := scatter.Server{Name: strconv.Itoa(i)}
-		one.Option.InitAddress = []string{p.servers[i].Addr()}
-		alone, err := scatter.New([]scatter.Server{one}, scatter.Config{})
+		part, err := p.readOne(ctx, i)
 		if err != nil {
 			return err
 		}
-		g := alone.Gather()
-		part := g.Int(counterKey(0))
-		err = g.Read(ctx)
-		alone.Close()
-		if err != nil {
-			return err
-		}
-		p.apart = append(p.apart, part.Value)
+		p.apart = append(p.apart, part)
 	}
 	return nil
 }

@@ -17,8 +17,8 @@ func (p *scatterPlay) judge() Scene {
 	least, most := slices.Min(p.sum), slices.Max(p.sum)
 	seen.check("partial_is_told", errors.Is(p.partialE, scatter.ErrPartial) && slices.Equal(p.missing, []string{"1"}),
 		"while a server was paused the reading said that it is a part, and which server is missing: %s", strings.Join(p.missing, ", "))
-	seen.check("partial_is_a_part", p.partial < p.known,
-		"it was a part: %s of at least %s", grouped(p.partial), grouped(p.known))
+	seen.check("partial_is_a_part", p.behind > eventWriters && p.partial <= p.begun-p.behind,
+		"it was a part: %s of at most %s, without the %s that lie there", grouped(p.partial), grouped(p.begun), grouped(p.behind))
 	seen.check("sum_is_exact", least >= written && most <= written+uncertain,
 		"in the end each of %d counters has what was written: %s of %s, and %s uncertain", eventCounters, grouped(least), grouped(written), grouped(uncertain))
 	seen.check("whole_events", uncertain > 0 || least == most,

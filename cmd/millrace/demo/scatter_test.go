@@ -12,7 +12,7 @@ import (
 // soundScatter is a performance of the scatter scene in which all went well.
 func soundScatter() *scatterPlay {
 	p := &scatterPlay{
-		missing: []string{"1"}, partial: 60, partialE: scatter.ErrPartial, known: 80,
+		missing: []string{"1"}, partial: 60, partialE: scatter.ErrPartial, behind: 20, begun: 80,
 		sum: []int64{100, 100, 100}, apart: []int64{25, 25, 25, 25},
 	}
 	p.written.Store(100)
@@ -32,7 +32,8 @@ func TestEachCheckOfTheScatterSceneCanFail(t *testing.T) {
 		{"", func(p *scatterPlay) { p.uncertain.Store(1); p.sum[1] = 101 }},
 		{"partial_is_told", func(p *scatterPlay) { p.partialE = nil }},
 		{"partial_is_told", func(p *scatterPlay) { p.missing = []string{"0"} }},
-		{"partial_is_a_part", func(p *scatterPlay) { p.partial = 80 }},
+		{"partial_is_a_part", func(p *scatterPlay) { p.partial = 61 }},
+		{"partial_is_a_part", func(p *scatterPlay) { p.partial, p.behind = 0, eventWriters }},
 		{"sum_is_exact", func(p *scatterPlay) { p.written.Store(101) }},
 		{"sum_is_exact", func(p *scatterPlay) { p.uncertain.Store(1); p.sum[2] = 102 }},
 		{"one_list", func(p *scatterPlay) { p.newest = p.newest[1:] }},
