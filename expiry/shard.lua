@@ -1,10 +1,10 @@
 -- fragment shard: a shard that there is, and the time
 --
 -- A deadline that is counted from now is counted from the next whole millisecond, so
--- that nothing goes before its time. Time is one moment throughout the script.
+-- that nothing goes before its time.
 --
--- Needs  check
--- Gives  now, soon: the server's clock in milliseconds, rounded down and up
+-- Needs  check, clock
+-- Gives  soon: the server's clock in milliseconds, rounded up
 --        time_of(score): the time that a score is, infinite for a deadline that never
 --        comes, 0 for none
 --        count(field, by): adds to a counter of the shard; not a script's first write,
@@ -13,9 +13,7 @@ local refused = refusal()
 if refused then
   return refused
 end
-local clock = redis.call('TIME')
-local micros = clock[1] * 1000000 + clock[2]
-local now, soon = math.floor(micros / 1000), math.ceil(micros / 1000)
+local soon = math.ceil(micros / 1000)
 
 local function time_of(score)
   return score == 'inf' and math.huge or tonumber(score or 0)

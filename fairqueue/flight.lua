@@ -17,21 +17,10 @@
 --          header(body, id) -> deadline or nil, the beginning and the end of the message's
 --          member of backlog, its dedupe id; waiting(beginning) -> that member, or nil
 --          put(member, attempts, since): has a message wait
---          broken() -> an error if a key of the queue is missing, before the first write
 --          returned: how many messages wait again by this call
 local flight, delayed, deadlines = prefix .. 'flight', prefix .. 'delayed', prefix .. 'deadlines'
 local dead, deaths, dedupe, dedupes = prefix .. 'dead', prefix .. 'deaths', prefix .. 'dedupe', prefix .. 'dedupes'
 local returned = 0
-
--- A key that is something else ends the script here.
-local function broken()
-  if not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', blocked, '') and
-    redis.call('ZSCORE', flight, '') and redis.call('ZSCORE', delayed, '') and redis.call('ZSCORE', deadlines, '') and
-    redis.call('ZSCORE', dead, '') and redis.call('ZSCORE', dedupes, '') and redis.call('HEXISTS', messages, '') == 1 and
-    redis.call('HEXISTS', work, '') == 1 and redis.call('HEXISTS', deaths, '') == 1 and redis.call('HEXISTS', dedupe, '') == 1) then
-    return redis.error_reply('BROKEN a key is missing')
-  end
-end
 
 local function forget_names(n)
   local old = redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, n)

@@ -9,10 +9,9 @@
 -- Every key has a member or a field with an empty name, from the first write on: in a
 -- slot that moves a key that is missing cannot be told from one that is elsewhere.
 --
--- Needs    nothing
--- Touches  K, active, backlog, messages, weights
+-- Needs    clock
+-- Touches  K, active, backlog, messages, weights, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
 -- Gives    exists: whether there is a queue
---          now, micros: the server's clock in milliseconds and microseconds
 --          virtual: the virtual time
 --          n: the numbers that scripts change, by name; save() stores them
 --          last_tenant: whose message was written or delivered last
@@ -20,22 +19,20 @@
 --          count(field, by): adds to a counter; not a script's first write
 --          flow_of(member), tenant_of(member): whose a message is
 --          range(flow): the two ends of a flow in backlog
---          tag(flow): when the flow's turn is that begins now
+--          cost(flow): how long a turn of the flow is
 --          activate(flow, at): gives a flow with a head its turn, at the virtual time at
 --          or one turn from now; a flow that has a turn keeps it
+--          broken() -> an error if a key of the queue is missing; before the first write.
+--          A key that is something else ends the script there
 local found = redis.call('HMGET', K, 'version', 'numbers', 'tenant', 'attempts', 'paused', 'idle', 'streams', 'weights')
-local exists, last_tenant = found[1] ~= false, found[3]
+local exists, last_tenant = found[1] == '2', found[3]
 local attempts, paused, idle, streams, weights = found[4], found[5], found[6], found[7], found[8]
-if exists and found[1] ~= '2' then
-  return redis.error_reply('VERSION ' .. found[1])
-end
 local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
-if not exists and (redis.call('EXISTS', messages) == 1 or redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1) then
+if found[1] and not exists then
+  return redis.error_reply('VERSION ' .. found[1])
+elseif not exists and (redis.call('EXISTS', messages) == 1 or redis.call('EXISTS', K) == 1 and redis.call('HLEN', K) > 1) then
   return redis.error_reply('BROKEN the version is missing')
 end
-local clock = redis.call('TIME')
-local micros = clock[1] * 1000000 + clock[2]
-local now = math.floor(micros / 1000)
 local n
 do
   local a, b, c, d, e, f, g, h, i, j, k, l = string.match(found[2] or '0 0 0 0 0 0 0 0 0 0 0 0',
@@ -51,11 +48,11 @@ end
 local virtual = n.virtual
 
 local function whole(number)
-  return string.format('%.0f', number)
+  return string.format('%d', number)
 end
 
 local function save()
-  local numbers = string.format('%.0f %.0f %d %d %d %.0f %.0f %.0f %d %.0f %.0f %.0f', virtual, n.last, n.busy, n.capacity,
+  local numbers = string.format('%d %d %d %d %d %d %d %d %d %d %d %d', virtual, n.last, n.busy, n.capacity,
     n.sleepers, n.looked, n.tenant_at, n.others_at, n.cancelled, n.written, n.delivered, n.acked)
   if idle then
     redis.call('HSET', K, 'numbers', numbers, 'tenant', last_tenant or '', 'touched', whole(now))
@@ -88,11 +85,22 @@ local function range(flow)
   return '[' .. flow .. '\1', '(' .. flow .. '\2'
 end
 
-local function tag(flow)
+local function cost(flow)
   local weight = weights and tonumber(redis.call('HGET', prefix .. 'weights', flow) or nil)
-  return virtual + (weight and math.ceil(1000 / weight) or 1000)
+  return weight and math.ceil(1000 / weight) or 1000
 end
 
 local function activate(flow, at)
-  redis.call('ZADD', active, 'NX', at or tag(flow), flow)
+  redis.call('ZADD', active, 'NX', whole(at or virtual + cost(flow)), flow)
+end
+
+local function broken()
+  if not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', prefix .. 'blocked', '') and
+    redis.call('ZSCORE', prefix .. 'flight', '') and redis.call('ZSCORE', prefix .. 'delayed', '') and
+    redis.call('ZSCORE', prefix .. 'deadlines', '') and redis.call('ZSCORE', prefix .. 'dead', '') and
+    redis.call('ZSCORE', prefix .. 'dedupes', '') and redis.call('HEXISTS', messages, '') == 1 and
+    redis.call('HEXISTS', prefix .. 'work', '') == 1 and redis.call('HEXISTS', prefix .. 'deaths', '') == 1 and
+    redis.call('HEXISTS', prefix .. 'dedupe', '') == 1) then
+    return redis.error_reply('BROKEN a key is missing')
+  end
 end

@@ -33,11 +33,11 @@ var protections = []struct {
 		[]string{"a stale receipt"},
 	},
 	{
-		"receipts have random letters", "string.format('%013.0f', now) .. ARGV[6]", "'1234567890123' .. '12345678'",
+		"receipts have random letters", "string.format('%013d', now) .. ARGV[6]", "'1234567890123' .. '12345678'",
 		[]string{"the same delivery is made twice"},
 	},
 	{
-		"a delivery moves its flow's head by a turn", "turns[#turns + 1] = one.next_at", "turns[#turns + 1] = 1",
+		"a delivery moves its flow's head by a turn", "waiting[#waiting + 1] = whole(turn)", "waiting[#waiting + 1] = '1'",
 		[]string{"flows take turns"},
 	},
 	{
@@ -61,7 +61,7 @@ var protections = []struct {
 		[]string{"a writer knows the old number of streams"},
 	},
 	{
-		"pausing stops readers", "if max > 0 and not paused then", "if max > 0 then",
+		"pausing stops readers", "paused and 0 or tonumber(ARGV[2])", "tonumber(ARGV[2])",
 		[]string{"the queue is paused"},
 	},
 	{

@@ -21,7 +21,7 @@
 if not exists then
   return false
 end
-local flight, verdicts = prefix .. 'flight', {}
+local flight = prefix .. 'flight'
 if answered then
   local known, receipts = string.match(answered, '^(%d*) (.*)$')
   local reply = {now, paused and '1' or '0', '0', 0, known}
@@ -35,17 +35,26 @@ if answered then
   reply[3] = #reply > 5 and '0' or '1'
   return reply
 end
+local consumes, max = ARGV[1] == 'c' and n.capacity > 0, paused and 0 or tonumber(ARGV[2])
+local turns = max > 0 and redis.call('ZRANGE', active, 0, max - 1, 'WITHSCORES')
+if turns and (turns[1] or '') == '' then -- there is time for it
+  local missing = broken()
+  if missing then
+    return missing
+  end
+end
 redis.call('HLEN', messages) -- what is something else ends the script here
-redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
-local consumes, max = ARGV[1] == 'c' and n.capacity > 0, tonumber(ARGV[2])
 
-if #ARGV > 6 then
+local verdicts = {}
+if #ARGV == 6 then
+  redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
+else
   local gone, ids, receipts = {}, {}, {unpack(ARGV, 7)}
   for i, visible in ipairs(redis.call('ZMSCORE', flight, unpack(receipts))) do
     local receipt = receipts[i]
-    local id = string.sub(receipt, 2, 17)
     verdicts[i] = 0
     if visible and not gone[receipt] then
+      local id = string.sub(receipt, 2, 17)
       gone[#gone + 1], gone[receipt] = receipt, true
       if n.cancelled > 0 and redis.call('HEXISTS', messages, id) == 0 then
         n.cancelled = n.cancelled - 1
@@ -54,9 +63,7 @@ if #ARGV > 6 then
       end
     end
   end
-  if #gone > 0 then
-    redis.call('ZREM', flight, unpack(gone))
-  end
+  redis.call('ZREM', flight, '-', unpack(gone)) -- a full server does not refuse it, nor then what follows
   for _, receipt in ipairs(gone) do
     local how = string.byte(receipt)
     if how == 67 or how == 82 then -- C, R
@@ -86,100 +93,118 @@ if ARGV[4] == '1' and n.sleepers > 0 then
   n.sleepers = n.sleepers - 1
 end
 
-local reply, receipts, lost, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 1048576, 131072
-local kind, mortal = consumes and 'c' or 'r', consumes and 'C' or 'R'
-local stamp = string.format('%013.0f', now) .. ARGV[6]
+local reply, receipts, lost, skipped, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 0, 1048576, 131072
+local visible, kind, mortal = whole(now + ARGV[3]), consumes and 'c' or 'r', consumes and 'C' or 'R'
+local stamp = string.format('%013d', now) .. ARGV[6]
 
-local skipped = 0 -- flows
-
--- The heads of the flows whose turn it is, one of each.
+-- Puts the messages whose turn it is in a list, at most so many: their flows, members,
+-- tenants, the virtual times of their turns, and those of the flows' next turns.
+local flows, members, tenants, times, nexts
 local function pick(most)
-  local turns, picked, progress = redis.call('ZRANGE', active, 0, most - 1, 'WITHSCORES'), {}, false
-  local before, soonest = virtual, math.huge
-  if consumes and #turns > 2 and string.byte(turns[1]) == 61 then
-    local tenants = {}
-    for i = 1, #turns, 2 do
-      tenants[#tenants + 1] = turns[i]
+  flows, members, tenants, times, nexts = {}, {}, {}, {}, {}
+  local line, first, before, horizon, page = {}, 1, virtual, math.huge, 2
+  for i = 1, #turns - 1, 2 do
+    if turns[i] ~= '' then
+      line[#line + 1] = {name = turns[i], at = tonumber(turns[i + 1]), page = false, next = 1, cost = false}
     end
-    know(tenants)
   end
-  for i = 1, #turns, 2 do
-    local flow, at = turns[i], tonumber(turns[i + 1])
-    if flow == '' or at >= soonest then
-      break
+  if #line == most then
+    horizon = line[most].at -- flows behind it have not been looked at
+  end
+  if #line > 0 then
+    page = math.ceil(most / #line) + 1
+  end
+  if consumes and #line > 1 and string.byte(line[1].name) == 61 then -- =
+    local names = {}
+    for i, flow in ipairs(line) do
+      names[i] = flow.name
     end
-    local from, to = range(flow)
-    local heads = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 2)
-    local tenant = heads[1] and (string.byte(flow) == 61 and flow or tenant_of(heads[1])) -- =
+    know(names)
+  end
+  local function head(flow)
+    if not flow.page or flow.next > page then
+      local from = flow.page and '(' .. flow.page[page] or '[' .. flow.name .. '\1'
+      flow.page, flow.next = redis.call('ZRANGEBYLEX', backlog, from, '(' .. flow.name .. '\2', 'LIMIT', 0, page), 1
+    end
+    return flow.page[flow.next]
+  end
+  while #flows < most and line[first] and line[first].at <= horizon do
+    local flow = line[first]
+    local member = head(flow)
+    local tenant = member and (string.byte(flow.name) == 61 and flow.name or tenant_of(member)) -- =
+    first = first + 1
     if not tenant then
-      redis.call('ZREM', active, flow) -- its messages were cancelled
-      progress, skipped = true, skipped + 1
+      redis.call('ZREM', active, flow.name) -- its messages were cancelled
+      skipped = skipped + 1
     elseif consumes and not may_start(tenant) then
-      block(flow, tenant)
-      progress, skipped = true, skipped + 1
+      block(flow.name, tenant)
+      skipped = skipped + 1
     else
       if consumes then
         begin(tenant)
       end
-      virtual = math.max(virtual, at)
-      local next_at = tag(flow)
-      soonest = math.min(soonest, next_at)
-      picked[#picked + 1] = {
-        flow = flow, member = heads[1], tenant = tenant, virtual = virtual, next_at = heads[2] and next_at,
-        id = string.sub(heads[1], #flow + 3, #flow + 18),
-      }
+      virtual = math.max(virtual, flow.at)
+      flow.cost, flow.next = flow.cost or cost(flow.name), flow.next + 1
+      local i, more = #flows + 1, head(flow)
+      flows[i], members[i], tenants[i], times[i], nexts[i] = flow.name, member, tenant, virtual, more and virtual + flow.cost or false
+      if more then
+        flow.at = virtual + flow.cost
+        local place = #line + 1
+        local ahead = line[place - 1]
+        while place > first and (ahead.at > flow.at or ahead.at == flow.at and ahead.name > flow.name) do
+          line[place], place = ahead, place - 1
+          ahead = line[place - 1]
+        end
+        line[place] = flow
+      end
     end
   end
   virtual = before
-  return picked, progress
 end
 
 -- Delivers what was picked, as far as there is room.
-local function deliver(picked)
-  local gone, flying, turns, idle, at = {}, {}, {}, {}, 1
-  while at <= #picked and room > 0 do
+local function deliver()
+  local gone, flying, after, at = {}, {}, {}, 0
+  while at < #flows and room > 0 do
     local ids = {}
-    for i = at, math.min(#picked, at + math.max(0, math.floor(room / largest) - 1)) do
-      ids[#ids + 1] = picked[i].id
+    for i = at + 1, math.min(#flows, at + math.max(1, math.floor(room / largest))) do
+      ids[#ids + 1] = string.sub(members[i], #flows[i] + 3, #flows[i] + 18)
     end
-    for _, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
-      local one = picked[at]
+    for slice, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
+      if room <= 0 then
+        break
+      end
+      local i = at + 1
       local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
       if deadline and deadline <= now then
-        redis.call('ZADD', prefix .. 'deadlines', deadline, one.id) -- it left when the message was set aside
+        redis.call('ZADD', prefix .. 'deadlines', deadline, ids[slice]) -- it left when the message was set aside
         due, room = true, 0 -- whoever does what is due removes it
         break
       end
-      at = at + 1
-      gone[#gone + 1] = one.member
-      if not body then
-        lost = lost + 1
-        if consumes then
-          finish(one.tenant)
-        end
-      else
-        local made = #one.member > #one.flow + 18 and tonumber(string.match(one.member, '^;(%d+)', #one.flow + 19) or 0) or 0
-        local receipt = (deadline and mortal or kind) .. one.id .. stamp .. made + 1 .. ':' .. one.member
-        flying[#flying + 1] = now + ARGV[3]
+      local flow, member = flows[i], members[i]
+      at, gone[i], after[flow] = i, member, nexts[i]
+      if body then
+        local made = #member > #flow + 18 and tonumber(string.match(member, '^;(%d+)', #flow + 19)) or 0
+        local receipt = (deadline and mortal or kind) .. ids[slice] .. stamp .. (made == 0 and '1:' or made + 1 .. ':') .. member
+        flying[#flying + 1] = visible
         flying[#flying + 1] = receipt
         receipts[#receipts + 1] = receipt
         reply[#reply + 1] = receipt
         reply[#reply + 1] = body
-        virtual, room = math.max(virtual, one.virtual), room - #body
+        virtual, room = math.max(virtual, times[i]), room - #body
         largest = #receipts == 1 and math.max(64, #body) or math.max(largest, #body)
-        if one.next_at then
-          turns[#turns + 1] = one.next_at
-          turns[#turns + 1] = one.flow
-        else
-          idle[#idle + 1] = one.flow
+        seen(tenants[i])
+      else
+        lost = lost + 1
+        if consumes then
+          finish(tenants[i])
         end
-        seen(one.tenant)
       end
     end
   end
-  for i = at, #picked do
-    if consumes then
-      finish(picked[i].tenant)
+  if consumes then
+    for i = at + 1, #flows do
+      finish(tenants[i])
     end
   end
   if #flying > 0 then
@@ -188,36 +213,47 @@ local function deliver(picked)
   if #gone > 0 then
     redis.call('ZREM', backlog, unpack(gone))
   end
-  if #turns > 0 then
-    redis.call('ZADD', active, unpack(turns))
+  local waiting, idle = {}, {}
+  for flow, turn in pairs(after) do
+    if turn then
+      waiting[#waiting + 1] = whole(turn)
+      waiting[#waiting + 1] = flow
+    else
+      idle[#idle + 1] = flow
+    end
+  end
+  if #waiting > 0 then
+    redis.call('ZADD', active, 'XX', unpack(waiting)) -- a flow that is blocked has none
   end
   if #idle > 0 then
     redis.call('ZREM', active, unpack(idle))
   end
 end
 
-if max > 0 and not paused then
+if turns then
   if redis.call('ZCARD', blocked) > 1 then
     unblock(consumes and n.capacity - n.busy, max + 10)
     if consumes and last_tenant then
       recheck(last_tenant)
     end
   end
-  local progress = true
-  while progress and #receipts < max and lost < 1000 and skipped < 1000 and room > 0 do
-    local before, picked = #receipts + lost, nil
-    picked, progress = pick(max - #receipts)
-    deliver(picked)
-    progress = progress or #receipts + lost > before
+  if freed > 0 then
+    turns = redis.call('ZRANGE', active, 0, max - 1, 'WITHSCORES')
+  end
+  while turns do
+    local before = skipped + lost
+    pick(max - #receipts)
+    deliver()
+    local more = skipped + lost > before and skipped + lost < 1000 and #receipts < max and room > 0
+    turns = more and redis.call('ZRANGE', active, 0, max - #receipts - 1, 'WITHSCORES')
   end
   n.delivered = n.delivered + #receipts
-  due = due or #receipts == 0 and (skipped >= 1000 or lost >= 1000)
+  due = due or #receipts == 0 and skipped + lost >= 1000
   count('lost', lost)
-  if #receipts == 0 and not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', blocked, '') and
-    redis.call('ZSCORE', flight, '') and redis.call('ZSCORE', prefix .. 'delayed', '') and redis.call('HEXISTS', messages, '') == 1) then
-    return redis.error_reply('BROKEN a key is missing')
-  end
-  if #receipts == 0 then
+  local missing = #receipts == 0 and skipped + lost > 0 and broken()
+  if missing then
+    return missing
+  elseif #receipts == 0 then
     reply[4] = next_due()
   end
 end

@@ -86,7 +86,7 @@ for arg = 5, #ARGV, 3 do
       ready[#ready + 1] = 0
       ready[#ready + 1] = member .. tail
       if not flows[flow] and not (some_blocked and redis.call('ZSCORE', blocked, flow)) then
-        turns[#turns + 1] = tag(flow)
+        turns[#turns + 1] = whole(virtual + cost(flow))
         turns[#turns + 1] = flow
       end
       flows[flow] = true

@@ -7,7 +7,7 @@
 -- Numbers of 64 bits do not fit into Lua's. So sums are checked in two parts, billions
 -- and the rest.
 --
--- Needs    open, lane
+-- Needs    open, clock, lane
 -- KEYS[1]  K
 -- ARGV[1]  kind of the first operation: 'add', 'float', 'push', 'insert', 'score',
 --          'best', 'least'; at most 1,000 values in all
@@ -24,8 +24,6 @@
 if answered then
   return answered
 end
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
 -- What no server takes for a number of 64 bits is nil.
 local function split(text)

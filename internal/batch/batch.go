@@ -7,8 +7,10 @@
 //
 // # The mechanism
 //
-// A request goes out at once while fewer than [Config].Calls are under way. Those that come
-// later wait, and go out together with the next call, in the order in which they came.
+// A request goes out at once if no call is under way. Those that come later wait, and go
+// out together with the next call, in the order in which they came: the busier callers
+// are, the more of them share a call. Where calls take longer than 2 ms, as over a long
+// distance, up to 4 are under way at once.
 //
 //	Do ──▶ waiting ──▶ a call, with others of its group ──▶ its own answer
 //	          │                      │
@@ -21,6 +23,12 @@ package batch
 import (
 	"context"
 	"sync"
+	"time"
+)
+
+const (
+	longCall  = 2 * time.Millisecond
+	longCalls = 4 // under way at once
 )
 
 // Config says how requests are put together.
@@ -28,9 +36,6 @@ type Config[In, Out any] struct {
 	// Call sends requests of one group and returns an answer for each, or one error for
 	// all. The context is not that of any caller.
 	Call func(ctx context.Context, requests []In) ([]Out, error)
-
-	// Calls is how many may be under way at once. Defaults to 2.
-	Calls int
 
 	// Size returns how many items and bytes a request has. Defaults to one item.
 	Size func(In) (items, bytes int)
@@ -54,6 +59,7 @@ type Batcher[In, Out any] struct {
 	mu      sync.Mutex
 	waiting []*request[In, Out]
 	calls   int
+	took    time.Duration // by calls, of late
 }
 
 // request is one caller's.
@@ -70,9 +76,6 @@ type request[In, Out any] struct {
 
 // New returns a batcher.
 func New[In, Out any](cfg Config[In, Out]) *Batcher[In, Out] {
-	if cfg.Calls == 0 {
-		cfg.Calls = 2
-	}
 	if cfg.Size == nil {
 		cfg.Size = func(In) (int, int) { return 1, 0 }
 	}
@@ -100,7 +103,7 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	r := &request[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, r)
-	if b.calls < b.cfg.Calls {
+	if b.calls == 0 || b.took >= longCall && b.calls < longCalls {
 		b.calls++
 		go b.serve()
 	}
@@ -165,9 +168,11 @@ func (b *Batcher[In, Out]) call(turn []*request[In, Out]) {
 		all[i] = r.in
 	}
 	ctx := context.WithoutCancel(turn[0].ctx)
+	start := time.Now()
 	out, err := b.cfg.Call(ctx, all)
 	var left []int
 	b.mu.Lock()
+	b.took = (b.took + time.Since(start)) / 2
 	for i, r := range turn {
 		if err == nil && r.gone {
 			left = append(left, i)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // caller makes requests, which are numbers, and records the calls.
@@ -61,12 +62,38 @@ func want(t *testing.T, what, got, want string) {
 func TestShared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
-		b := New(Config[int, int]{Call: c.call, Calls: 2})
-		wait := start(t, b, t.Context(), 1, 2, 3, 4, 5)
-		want(t, "calls", c.made(), "[[1] [2]]")
+		b := New(Config[int, int]{Call: c.call})
+		wait := start(t, b, t.Context(), 1, 2, 3)
+		want(t, "calls", c.made(), "[[1]]")
 		close(c.hold)
 		wait()
-		want(t, "calls", c.made(), "[[1] [2] [3 4 5]]")
+		want(t, "calls", c.made(), "[[1] [2 3]]")
+	})
+}
+
+// TestLongCalls are under way at once, and short ones are not.
+func TestLongCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &caller{hold: make(chan struct{})}
+		b := New(Config[int, int]{Call: c.call})
+		wait := start(t, b, t.Context(), 1)
+		time.Sleep(2 * longCall)
+		close(c.hold)
+		wait()
+		c.hold = make(chan struct{})
+		wait = start(t, b, t.Context(), 2, 3, 4, 5, 6, 7)
+		want(t, "calls", c.made(), "[[1] [2] [3] [4] [5]]")
+		close(c.hold)
+		wait()
+		want(t, "calls", c.made(), "[[1] [2] [3] [4] [5] [6 7]]")
+		for i := range 9 {
+			start(t, b, t.Context(), 10+i)()
+		}
+		c.hold = make(chan struct{})
+		wait = start(t, b, t.Context(), 20, 21, 22)
+		want(t, "last call", c.made()[len(c.made())-5:], "[20]]")
+		close(c.hold)
+		wait()
 	})
 }
 
@@ -85,7 +112,7 @@ func TestBounds(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				c := &caller{hold: make(chan struct{})}
-				tt.cfg.Call, tt.cfg.Calls = c.call, 1
+				tt.cfg.Call = c.call
 				wait := start(t, New(tt.cfg), t.Context(), 1, 2, 3, 4, 30, 31)
 				close(c.hold)
 				wait()
@@ -101,7 +128,7 @@ func TestCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{})}
 		var abandoned []int
-		b := New(Config[int, int]{Call: c.call, Calls: 1, Abandoned: func(ctx context.Context, in, out int) {
+		b := New(Config[int, int]{Call: c.call, Abandoned: func(ctx context.Context, in, out int) {
 			if ctx.Err() != nil {
 				t.Error("the context of a caller who has gone is used")
 			}
@@ -128,7 +155,7 @@ func TestCancelled(t *testing.T) {
 func TestError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &caller{hold: make(chan struct{}), err: errors.New("no luck")}
-		b := New(Config[int, int]{Call: c.call, Calls: 1, Abandoned: func(context.Context, int, int) { t.Error("abandoned") }})
+		b := New(Config[int, int]{Call: c.call, Abandoned: func(context.Context, int, int) { t.Error("abandoned") }})
 		var running sync.WaitGroup
 		for i := range 3 {
 			running.Go(func() {

@@ -10,6 +10,11 @@ import (
 	"sync"
 )
 
+// ClockFragment is the fragment clock, which reads the server's clock once in a script.
+//
+//go:embed clock.lua
+var ClockFragment string
+
 // LaneFragment is the fragment lane, in front of scripts whose calls must take effect
 // once.
 //

@@ -14,36 +14,36 @@
 -- A hash is emptied by removing it and beginning anew. In a slot that moves to another
 -- node it would not come back, so there it keeps what it has.
 --
--- Needs    nothing
+-- Needs    clock
 -- Touches  lanes:0, lanes:1
+-- Beside   keyed:0, keyed:1
 -- Makes    lanes:0 hash, lanes:1 hash
 -- Gives    answered: the answer to an earlier try of this call, or false
 --          answer(text, leaves): keeps the answer and returns it; not a script's
 --          first write, since a full server refuses it there. What leaves goes by a
 --          Redis TTL when nobody looks for it any more: for a structure without
 --          upkeep, which is never on a Cluster
-local ticket, lane = table.remove(ARGV), table.remove(ARGV)
+local ticket, lane = ARGV[#ARGV], ARGV[#ARGV - 1]
+ARGV[#ARGV] = nil
+ARGV[#ARGV] = nil
 local keyed = ticket == '0000000000000000idempotency'
-local length = keyed and 86400 or 600
-local period = math.floor(redis.call('TIME')[1] / length)
-local current, other, answered, stale = prefix .. 'lanes:' .. period % 2, prefix .. 'lanes:' .. (period + 1) % 2, false, false
-if keyed then
-  current, other = prefix .. 'keyed:' .. period % 2, prefix .. 'keyed:' .. (period + 1) % 2
-end
+local period = math.floor(now / (keyed and 86400000 or 600000))
+local even, odd = keyed and 'keyed:0' or 'lanes:0', keyed and 'keyed:1' or 'lanes:1'
+local current, answered, stale = prefix .. (period % 2 == 0 and even or odd), false, false
 if lane ~= '' then
   local found = redis.call('HMGET', current, '', lane)
   stale = tonumber(found[1] or 0) < period
   local last = not stale and found[2]
   if not last then
-    found = redis.call('HMGET', other, '', lane)
+    found = redis.call('HMGET', prefix .. (period % 2 == 0 and odd or even), '', lane)
     last = tonumber(found[1] or 0) >= period - 1 and found[2]
   end
-  if last then
-    if string.sub(last, 1, 27) == ticket then
-      answered = string.sub(last, 28)
-    elseif string.sub(last, 1, 16) >= string.sub(ticket, 1, 16) then
-      return redis.error_reply('LANE the lane is at ' .. string.sub(last, 1, 16))
+  local number = last and string.sub(last, 1, 16)
+  if number and number >= string.sub(ticket, 1, 16) then
+    if string.sub(last, 17, 27) ~= string.sub(ticket, 17) or number ~= string.sub(ticket, 1, 16) then
+      return redis.error_reply('LANE the lane is at ' .. number)
     end
+    answered = string.sub(last, 28)
   end
 end
 
@@ -53,9 +53,9 @@ local function answer(text, leaves)
       redis.call('UNLINK', current)
     end
     if stale then
-      redis.call('HSET', current, '', string.format('%.0f', period), lane, ticket .. text)
+      redis.call('HSET', current, '', string.format('%d', period), lane, ticket .. text)
       if leaves then
-        redis.call('PEXPIREAT', current, string.format('%.0f', (period + 2) * length * 1000))
+        redis.call('PEXPIREAT', current, string.format('%d', (period + 2) * (keyed and 86400000 or 600000)))
       end
     else
       redis.call('HSET', current, lane, ticket .. text)

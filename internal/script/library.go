@@ -28,7 +28,7 @@ type Library struct {
 // The prefix is how the structure's other keys begin, with K for the base key:
 // "K:" for most.
 func Load(folder fs.FS, prefix string) *Library {
-	sources := map[string]string{"lane.lua": reqid.LaneFragment, "tidy.lua": reqid.TidyFragment}
+	sources := map[string]string{"clock.lua": reqid.ClockFragment, "lane.lua": reqid.LaneFragment, "tidy.lua": reqid.TidyFragment}
 	check(fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
