@@ -2,10 +2,11 @@ package fairqueue
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -119,6 +120,8 @@ func settled(r receipt, verb string, delay time.Duration, reason string) settlem
 	return s
 }
 
+func (s settlement) handled() bool { return s.verb == "a" }
+
 // workRequest settles deliveries and asks for messages, or one of both.
 type workRequest struct {
 	q          *Queue
@@ -132,6 +135,7 @@ type workRequest struct {
 // workAnswer is what becomes of it.
 type workAnswer struct {
 	verdicts []int64 // of each settlement: 0 stale, 1 done, 2 dead
+	err      error   // why what was handled is not acknowledged and nothing is fetched
 	messages []Message
 	paused   bool
 	again    bool          // nothing was found, and the caller is to ask again at once
@@ -164,7 +168,7 @@ func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept boo
 		answers[i] = workAnswer{verdicts: make([]int64, len(r.settle)), pause: -1}
 		most += r.max
 		for _, s := range r.settle {
-			if s.verb == "a" {
+			if s.handled() {
 				acks = append(acks, string(s.receipt))
 			} else {
 				others++
@@ -179,7 +183,25 @@ func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept boo
 	if most == 0 && len(acks) == 0 {
 		return answers, nil
 	}
-	return answers, d.fetch(ctx, requests, answers, acks, most, slept)
+	err := d.fetch(ctx, requests, answers, acks, most, slept)
+	if err == nil || others == 0 {
+		return answers, err
+	}
+	for i, r := range requests { // what was given back is
+		if r.max > 0 || slices.ContainsFunc(r.settle, settlement.handled) {
+			answers[i].err = err
+		}
+	}
+	return answers, nil
+}
+
+// do shares a call with others.
+func (d *dispatcher) do(ctx context.Context, request workRequest) (workAnswer, error) {
+	a, err := d.works.Do(ctx, request)
+	if err == nil {
+		err = a.err
+	}
+	return a, err
 }
 
 // giveBack settles what was not handled.
@@ -188,7 +210,7 @@ func (d *dispatcher) giveBack(ctx context.Context, requests []workRequest, answe
 	args = append(args, strconv.Itoa(requests[0].q.cfg.MaxAttempts))
 	for _, r := range requests {
 		for _, s := range r.settle {
-			if s.verb != "a" {
+			if !s.handled() {
 				args = append(args, string(s.receipt), s.verb, s.arg)
 			}
 		}
@@ -201,7 +223,7 @@ func (d *dispatcher) giveBack(ctx context.Context, requests []workRequest, answe
 	if err := reply.Err(); err != nil {
 		return err
 	}
-	return deal(requests, answers, verdicts, n, func(s settlement) bool { return s.verb != "a" })
+	return deal(requests, answers, verdicts, n, func(s settlement) bool { return !s.handled() })
 }
 
 // deal gives each settlement of some kind its verdict.
@@ -235,7 +257,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 	}
 	counted, counts := d.sleepers.begin(slept, sleeps)
 	args := make([]string, 0, 6+len(acks))
-	args = append(args, how, strconv.Itoa(most), millis(visibility), flag(counted), flag(counts), rand.Text()[:8])
+	args = append(args, how, strconv.Itoa(most), millis(visibility), flag(counted), flag(counts), letters())
 	reply, err := d.run.Run(ctx, "work", baseKey(d.name), append(args, acks...)...)
 	if err == nil {
 		d.sleepers.exists(!reply.None())
@@ -260,7 +282,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 	if err := reply.Err(); err != nil {
 		return err
 	}
-	if err := deal(requests, answers, verdicts, len(acks), func(s settlement) bool { return s.verb == "a" }); err != nil {
+	if err := deal(requests, answers, verdicts, len(acks), settlement.handled); err != nil {
 		return err
 	}
 	if due {
@@ -289,6 +311,12 @@ func divide(requests []workRequest, answers []workAnswer, messages []Message) {
 			return // more than anybody asked for, which a script does not send
 		}
 	}
+}
+
+// letters returns eight random letters, which tell two deliveries of a message apart when
+// the server's clock went back in between.
+func letters() string {
+	return fmt.Sprintf("%08X", rand.Uint32())
 }
 
 func flag(on bool) string {

@@ -137,8 +137,9 @@ local function tend(limit, budget)
   for _, receipt in ipairs(late) do
     redis.call('ZREM', flight, receipt)
     land(receipt, true)
-    give_back(receipt, true, 0, limit, 'its reader did not finish in time')
-    count('reclaimed', 1)
+    if give_back(receipt, true, 0, limit, 'its reader did not finish in time') > 0 then
+      count('reclaimed', 1)
+    end
   end
   local over = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, budget)
   for _, id in ipairs(over) do

@@ -30,21 +30,7 @@ end
 
 local function remove_keys()
   redis.pcall('UNLINK', prefix .. 'wake')
-  return redis.call('UNLINK', K)
-    + redis.call('UNLINK', prefix .. 'messages')
-    + redis.call('UNLINK', prefix .. 'backlog')
-    + redis.call('UNLINK', prefix .. 'active')
-    + redis.call('UNLINK', prefix .. 'blocked')
-    + redis.call('UNLINK', prefix .. 'work')
-    + redis.call('UNLINK', prefix .. 'flight')
-    + redis.call('UNLINK', prefix .. 'delayed')
-    + redis.call('UNLINK', prefix .. 'deadlines')
-    + redis.call('UNLINK', prefix .. 'dead')
-    + redis.call('UNLINK', prefix .. 'deaths')
-    + redis.call('UNLINK', prefix .. 'readers')
-    + redis.call('UNLINK', prefix .. 'dedupe')
-    + redis.call('UNLINK', prefix .. 'dedupes')
-    + redis.call('UNLINK', prefix .. 'weights')
-    + redis.call('UNLINK', prefix .. 'lanes:0')
-    + redis.call('UNLINK', prefix .. 'lanes:1')
+  return redis.call('UNLINK', K, prefix .. 'messages', prefix .. 'backlog', prefix .. 'active', prefix .. 'blocked', prefix .. 'work',
+    prefix .. 'flight', prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths', prefix .. 'readers',
+    prefix .. 'dedupe', prefix .. 'dedupes', prefix .. 'weights', prefix .. 'lanes:0', prefix .. 'lanes:1')
 end

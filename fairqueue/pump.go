@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/internal/retry"
@@ -76,7 +77,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
 	var a workAnswer
 	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
-		a, err = c.q.shared.works.Do(ctx, request)
+		a, err = c.q.shared.do(ctx, request)
 		return err
 	})
 	if err == nil && want > 0 && len(a.messages) == 0 {
@@ -86,7 +87,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		}
 	}
 	for i, verdict := range a.verdicts {
-		if verdict == 0 && some[i].verb != "u" {
+		if verdict == 0 && some[i].verb != "u" && (a.err == nil || !some[i].handled()) {
 			c.log.InfoContext(ctx, "a handler ended too late: another reader has its message, or it was cancelled", "message", some[i].id)
 		}
 	}
@@ -94,7 +95,10 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	defer c.mu.Unlock()
 	c.calls--
 	c.asked -= want
-	if err != nil && len(a.verdicts) == 0 {
+	if err != nil && (a.err != nil || len(a.verdicts) == 0) {
+		if a.err != nil { // what was not handled has been given back
+			some = slices.DeleteFunc(some, func(one finished) bool { return !one.handled() })
+		}
 		c.trouble(ctx, some, err)
 		c.kick()
 		return

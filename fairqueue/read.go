@@ -92,7 +92,7 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		defer cancel()
 	}
 	for {
-		a, err := q.shared.works.Do(ctx, request)
+		a, err := q.shared.do(ctx, request)
 		switch {
 		case err != nil:
 			return nil, err

@@ -91,7 +91,7 @@ func (q *Queue) settle(ctx context.Context, verb string, delay time.Duration, re
 					a = answers[0]
 				}
 			} else {
-				a, err = q.shared.works.Do(ctx, request)
+				a, err = q.shared.do(ctx, request)
 			}
 			verdicts = append(verdicts, a.verdicts...)
 			return err
