@@ -41,9 +41,19 @@ func waitingFigure(what string, size int, goal float64) bench.Figure {
 			})
 		})},
 		{Name: "asynq", Goal: bench.AtMost(1), Measure: waiting(func(ctx context.Context, own *connect.Instance, n int) error {
-			return onAsynq(own.URL, func(_ *redis.Client, queue *asynq.Client) error {
+			clients, err := info(ctx, own.Client, "clients", "connected_clients")
+			if err != nil {
+				return err
+			}
+			if err := onAsynq(own.URL, func(_ *redis.Client, queue *asynq.Client) error {
 				return enqueue(ctx, queue, "bench", n, size)
-			})
+			}); err != nil {
+				return err
+			}
+			for left := clients + 1; left > clients && err == nil; { // the memory of connections is no message's
+				left, err = info(ctx, own.Client, "clients", "connected_clients")
+			}
+			return err
 		})},
 	}}
 }
@@ -64,19 +74,9 @@ func waiting(write func(ctx context.Context, own *connect.Instance, n int) error
 		if err != nil {
 			return 0, err
 		}
-		clients, err := info(ctx, own.Client, "clients", "connected_clients")
-		if err != nil {
-			return 0, err
-		}
 		n := at.Scaled(waitingMessages)
 		if err := write(ctx, own, n); err != nil {
 			return 0, err
-		}
-		// What asynq's connections take is no message's.
-		for left := clients + 1; left > clients && ctx.Err() == nil; {
-			if left, err = info(ctx, own.Client, "clients", "connected_clients"); err != nil {
-				return 0, err
-			}
 		}
 		after, err := usedMemory(ctx, own.Client)
 		return float64(after-before) / float64(n), err
