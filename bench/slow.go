@@ -46,20 +46,20 @@ func slowFigures() []bench.Figure {
 }
 
 // crew has workers call handle with the bodies of messages until ctx ends.
-type crew func(ctx context.Context, q *fairqueue.Queue, handle func(ctx context.Context, body string)) error
+type crew func(ctx context.Context, q *fairqueue.Queue, handle func(body string)) error
 
 // consuming are the handlers of one that Consumes.
-func consuming(ctx context.Context, q *fairqueue.Queue, handle func(ctx context.Context, body string)) error {
+func consuming(ctx context.Context, q *fairqueue.Queue, handle func(body string)) error {
 	cfg := fairqueue.ConsumeConfig{Concurrency: workers, Visibility: time.Hour}
-	err := q.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error {
-		handle(ctx, string(m.Body))
+	err := q.Consume(ctx, cfg, func(_ context.Context, m fairqueue.Message) error {
+		handle(string(m.Body))
 		return nil
 	})
 	return unless(ctx, err)
 }
 
 // reading are as many goroutines that Read.
-func reading(ctx context.Context, q *fairqueue.Queue, handle func(ctx context.Context, body string)) error {
+func reading(ctx context.Context, q *fairqueue.Queue, handle func(body string)) error {
 	var all sync.WaitGroup
 	errs := make([]error, workers)
 	for i := range workers {
@@ -70,7 +70,7 @@ func reading(ctx context.Context, q *fairqueue.Queue, handle func(ctx context.Co
 					errs[i] = unless(ctx, err)
 					return
 				}
-				handle(ctx, string(messages[0].Body))
+				handle(string(messages[0].Body))
 				_, errs[i] = q.Ack(context.WithoutCancel(ctx), messages[0].Receipt)
 			}
 		})
@@ -87,17 +87,18 @@ func unless(ctx context.Context, err error) error {
 	return err
 }
 
-// during runs a crew while do runs, and ends it.
-func during(ctx context.Context, q *fairqueue.Queue, work crew, handle func(ctx context.Context, body string), do func(ctx context.Context) error) error {
+// during runs a crew while do runs, and ends it. Handlers are told when that is over.
+func during(ctx context.Context, q *fairqueue.Queue, work crew, handle func(over <-chan struct{}, body string), do func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
-	ended := make(chan error, 1)
+	over, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
-		err := work(ctx, q, handle)
+		err := work(ctx, q, func(body string) { handle(over, body) })
 		stop(err) // without workers nothing is to be waited for
 		ended <- err
 	}()
 	err := do(ctx)
 	stop(nil)
+	close(over)
 	return errors.Join(err, <-ended)
 }
 
@@ -127,9 +128,9 @@ func quietPickups(n int, work crew) func(context.Context, bench.Place, *fairqueu
 			_, err := q.Write(ctx, fairqueue.Draft{Tenant: fmt.Sprint("quiet ", i%quietTenants), Body: []byte(strconv.Itoa(i))})
 			return err
 		}
-		handle := func(ctx context.Context, body string) {
+		handle := func(over <-chan struct{}, body string) {
 			if body == "slow" {
-				<-ctx.Done()
+				<-over
 				return
 			}
 			i, err := strconv.Atoi(body)
@@ -139,6 +140,7 @@ func quietPickups(n int, work crew) func(context.Context, bench.Place, *fairqueu
 				waited[i] = time.Since(written[i])
 			}
 		}
+		var end time.Time
 		err := during(ctx, q, work, handle, func(ctx context.Context) error {
 			if err := write(ctx); err != nil { // others were there when the slow ones come
 				return err
@@ -148,7 +150,7 @@ func quietPickups(n int, work crew) func(context.Context, bench.Place, *fairqueu
 			}
 			tick := time.NewTicker(quietEvery / quietTenants)
 			defer tick.Stop()
-			for end := time.Now().Add(at.Time); time.Now().Before(end); {
+			for end = time.Now().Add(at.Time); time.Now().Before(end); {
 				select {
 				case <-tick.C:
 				case <-ctx.Done():
@@ -166,7 +168,7 @@ func quietPickups(n int, work crew) func(context.Context, bench.Place, *fairqueu
 		for i, at := range written {
 			took, there := waited[i]
 			if !there {
-				took = time.Since(at)
+				took = end.Sub(at)
 			}
 			all = append(all, took)
 		}
@@ -180,11 +182,11 @@ func workersOfOne(work crew) func(context.Context, bench.Place, *fairqueue.Queue
 	return func(ctx context.Context, at bench.Place, q *fairqueue.Queue) (float64, error) {
 		var busy atomic.Int64
 		all := make(chan struct{})
-		handle := func(ctx context.Context, _ string) {
+		handle := func(over <-chan struct{}, _ string) {
 			if busy.Add(1) == workers {
 				close(all)
 			}
-			<-ctx.Done()
+			<-over
 		}
 		err := during(ctx, q, work, handle, func(ctx context.Context) error {
 			if err := writeSlow(ctx, q, 1); err != nil {
@@ -214,19 +216,27 @@ func quickFloods(tenants int) func(context.Context, bench.Place, *fairqueue.Queu
 			return 0, err
 		}
 		var handled atomic.Int64
-		start, took := time.Now(), time.Duration(0)
-		err := during(ctx, q, consuming, func(context.Context, string) {
+		first, speed := make(chan struct{}), 0.0
+		err := during(ctx, q, consuming, func(<-chan struct{}, string) {
 			time.Sleep(time.Millisecond)
-			handled.Add(1)
+			if handled.Add(1) == 1 {
+				close(first)
+			}
 		}, func(ctx context.Context) error {
+			select {
+			case <-first:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+			start := time.Now()
 			select {
 			case <-time.After(at.Time):
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
-			took = time.Since(start)
+			speed = float64(handled.Load()) / time.Since(start).Seconds()
 			return nil
 		})
-		return float64(handled.Load()) / took.Seconds(), err
+		return speed, err
 	}
 }
