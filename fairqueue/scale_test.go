@@ -346,14 +346,14 @@ func (c *crowd) consume(n int) {
 }
 
 // TestLargeQueueCostsAsMuch: a call costs about the same however many messages wait in however
-// many flows. What goes through all of them would take 25 times as long.
+// many flows. What goes through all of them would take twenty times as long.
 func TestLargeQueueCostsAsMuch(t *testing.T) {
 	t.Parallel()
 	for name, cfg := range crowds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			small, large := newCrowd(t, cfg, 4000, 1100), newCrowd(t, cfg, 100_000, 50_000)
-			for range 5 {
+			small, large := newCrowd(t, cfg, 2200, 1100), newCrowd(t, cfg, 50_000, 25_000)
+			for range 4 {
 				small.round(20)
 				large.round(20)
 			}
