@@ -32,48 +32,73 @@ func againstAsynq(f bench.Figure, url string) bench.Figure {
 
 // asynqBacklog has asynq's workers work off tasks that do nothing and returns
 // tasks a second. Enqueueing them is not measured.
-func asynqBacklog(url string) bench.Measure {
+func asynqBacklog(url string) bench.Measure { return asynqTasks(url, false) }
+
+// asynqLife is queueLife with asynq.
+func asynqLife(url string) bench.Measure { return asynqTasks(url, true) }
+
+// asynqTasks returns tasks a second that are processed, after they were enqueued in the same
+// time or before it.
+func asynqTasks(url string, whole bool) bench.Measure {
 	return func(ctx context.Context, at bench.Place) (speed float64, err error) {
-		opt, err := redis.ParseURL(url)
-		if err != nil {
-			return 0, err
-		}
-		opt.PoolSize = bench.Goroutines + 10 // nobody waits for a connection
-		client := redis.NewClient(opt)
-		defer func() {
-			err = errors.Join(err, forgetQueue(context.WithoutCancel(ctx), client, at.Name), client.Close())
-		}()
-
-		n := max(100, at.Scaled(20_000))
-		queue, body := asynq.NewClientFromRedisClient(client), make([]byte, 100)
-		if err := bench.Deal(ctx, n, func(ctx context.Context, _ int) error {
-			_, err := queue.EnqueueContext(ctx, asynq.NewTask("bench", body), asynq.Queue(at.Name))
-			return err
-		}); err != nil {
-			return 0, err
-		}
-
-		var handled atomic.Int64
-		all := make(chan struct{})
-		server := asynq.NewServerFromRedisClient(client, asynq.Config{
-			Concurrency: bench.Goroutines, Queues: map[string]int{at.Name: 1}, LogLevel: asynq.ErrorLevel,
-		})
-		start := time.Now()
-		if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
-			if int(handled.Add(1)) == n {
-				close(all)
+		err = onAsynq(url, func(client *redis.Client, queue *asynq.Client) (err error) {
+			defer func() { err = errors.Join(err, forgetQueue(context.WithoutCancel(ctx), client, at.Name)) }()
+			n, start := max(100, at.Scaled(lifeMessages)), time.Now()
+			if err := enqueue(ctx, queue, at.Name, n, bodySize); err != nil {
+				return err
 			}
-			return nil
-		})); err != nil {
-			return 0, err
+			if !whole {
+				start = time.Now()
+			}
+			end, err := process(ctx, client, at.Name, n)
+			speed = float64(n) / end.Sub(start).Seconds()
+			return err
+		})
+		return speed, err
+	}
+}
+
+// onAsynq calls do with a client of asynq.
+func onAsynq(url string, do func(client *redis.Client, queue *asynq.Client) error) error {
+	opt, err := redis.ParseURL(url)
+	if err != nil {
+		return err
+	}
+	opt.PoolSize = bench.Goroutines + 10 // nobody waits for a connection
+	client := redis.NewClient(opt)
+	return errors.Join(do(client, asynq.NewClientFromRedisClient(client)), client.Close())
+}
+
+// enqueue writes n tasks, one by one.
+func enqueue(ctx context.Context, queue *asynq.Client, name string, n, size int) error {
+	body := make([]byte, size)
+	return bench.Deal(ctx, n, func(ctx context.Context, _ int) error {
+		_, err := queue.EnqueueContext(ctx, asynq.NewTask("bench", body), asynq.Queue(name))
+		return err
+	})
+}
+
+// process has asynq's workers work off n tasks, and returns when the last handler returned.
+func process(ctx context.Context, client *redis.Client, name string, n int) (end time.Time, err error) {
+	var handled atomic.Int64
+	all := make(chan time.Time, 1)
+	server := asynq.NewServerFromRedisClient(client, asynq.Config{
+		Concurrency: bench.Goroutines, Queues: map[string]int{name: 1}, LogLevel: asynq.ErrorLevel,
+	})
+	if err := server.Start(asynq.HandlerFunc(func(context.Context, *asynq.Task) error {
+		if int(handled.Add(1)) == n {
+			all <- time.Now()
 		}
-		defer server.Shutdown()
-		select {
-		case <-all:
-			return float64(n) / time.Since(start).Seconds(), nil
-		case <-ctx.Done():
-			return 0, context.Cause(ctx)
-		}
+		return nil
+	})); err != nil {
+		return end, err
+	}
+	defer server.Shutdown()
+	select {
+	case end = <-all:
+		return end, nil
+	case <-ctx.Done():
+		return end, context.Cause(ctx)
 	}
 }
 

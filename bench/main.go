@@ -36,7 +36,7 @@ func figures(url string) []bench.Figure {
 	for i, f := range common {
 		common[i] = againstAsynq(f, url)
 	}
-	return slices.Concat(common, memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), rebalanceFigures(), scatterFigures())
+	return slices.Concat(common, queueFigures(url), memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), rebalanceFigures(), scatterFigures())
 }
 
 func run(ctx context.Context) error {

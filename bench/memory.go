@@ -92,14 +92,19 @@ func memoryOf(hashes, fields int, begin func(context.Context, rueidis.Client) (f
 }
 
 func usedMemory(ctx context.Context, c rueidis.Client) (int64, error) {
-	info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
+	return info(ctx, c, "memory", "used_memory")
+}
+
+// info returns a number that the server tells of itself.
+func info(ctx context.Context, c rueidis.Client, section, field string) (int64, error) {
+	text, err := c.Do(ctx, c.B().Info().Section(section).Build()).ToString()
 	if err != nil {
 		return 0, err
 	}
-	for line := range strings.Lines(info) {
-		if bytes, ok := strings.CutPrefix(line, "used_memory:"); ok {
-			return strconv.ParseInt(strings.TrimSpace(bytes), 10, 64)
+	for line := range strings.Lines(text) {
+		if number, ok := strings.CutPrefix(line, field+":"); ok {
+			return strconv.ParseInt(strings.TrimSpace(number), 10, 64)
 		}
 	}
-	return 0, errors.New("the server does not tell its used_memory")
+	return 0, fmt.Errorf("the server does not tell its %s", field)
 }

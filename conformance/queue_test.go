@@ -25,12 +25,21 @@ var queueBehaviours = []behaviour{
 	{"a resize strands no message", queueResize},
 	{"list and upkeep go round all masters", queueTend},
 	{"delete leaves no key behind", queueDelete},
-	{"a storm loses no message", queueStorm},
+	{"a storm loses no message", queueStorm(fairqueue.Config{})},
+	{"a storm loses no message of streams", queueStorm(inStreams)},
 }
+
+// inStreams is a queue whose flows are a few streams, of which each tenant has two.
+var inStreams = fairqueue.Config{Streams: 5, PerTenant: 2}
 
 func openQueue(t *testing.T, client rueidis.Client, name string) *fairqueue.Queue {
 	t.Helper()
-	q, err := fairqueue.New(client, name, fairqueue.Config{})
+	return queueOf(t, client, name, fairqueue.Config{})
+}
+
+func queueOf(t *testing.T, client rueidis.Client, name string, cfg fairqueue.Config) *fairqueue.Queue {
+	t.Helper()
+	q, err := fairqueue.New(client, name, cfg)
 	must(t, "fairqueue.New", err)
 	return q
 }
@@ -269,37 +278,40 @@ func (o outboxed) Consume(ctx context.Context, _ ick.ConsumeConfig, handler ick.
 // queueStorm takes a queue's server away while messages are written, one is in a
 // handler's hands and others wait. Every message that was acknowledged to its
 // writer is handled.
-func queueStorm(t *testing.T, on running) {
-	q := newQueue(t, on)
-	t.Cleanup(on.mend) // should the test end before it does so itself
-	recovered := make(chan struct{})
-	producing, stop := context.WithCancel(t.Context())
-	var working sync.WaitGroup
-	t.Cleanup(working.Wait)
-	t.Cleanup(stop)
-	s := newStream(t, outboxed{openQueue(t, on.client(t), q.Name())})
-	consume(t, outboxed{openQueue(t, on.client(t), q.Name())}, ick.ConsumeConfig{}, s.consume)
-	working.Go(func() { s.produce(producing, recovered) })
+func queueStorm(cfg fairqueue.Config) func(t *testing.T, on running) {
+	return func(t *testing.T, on running) {
+		t.Helper()
+		q := queueOf(t, on.client(t), redistest.Name(t), cfg)
+		t.Cleanup(on.mend) // should the test end before it does so itself
+		recovered := make(chan struct{})
+		producing, stop := context.WithCancel(t.Context())
+		var working sync.WaitGroup
+		t.Cleanup(working.Wait)
+		t.Cleanup(stop)
+		s := newStream(t, outboxed{queueOf(t, on.client(t), q.Name(), cfg)})
+		consume(t, outboxed{queueOf(t, on.client(t), q.Name(), cfg)}, ick.ConsumeConfig{}, s.consume)
+		working.Go(func() { s.produce(producing, recovered) })
 
-	s.flows("before the disturbance")
-	release := make(chan struct{})
-	s.holdBatch(release)
-	s.backsUp()
-	s.seal()
-	home := "mr:queue:{" + q.Name() + "}"
-	on.secure(home)
-	on.disturb(home)
-	close(release)
-	close(recovered)
-	s.flows("after the disturbance")
-	on.mend()
-	s.flows("after all servers are back")
-	stop()
-	working.Wait()
-	redistest.Eventually(t, "the queue is empty", func() bool {
-		s, err := q.Stats(t.Context())
-		return err == nil && s.Waiting+s.InFlight+s.Delayed == 0
-	})
-	s.check()
-	wantQueue(t, q, [4]int{})
+		s.flows("before the disturbance")
+		release := make(chan struct{})
+		s.holdBatch(release)
+		s.backsUp()
+		s.seal()
+		home := "mr:queue:{" + q.Name() + "}"
+		on.secure(home)
+		on.disturb(home)
+		close(release)
+		close(recovered)
+		s.flows("after the disturbance")
+		on.mend()
+		s.flows("after all servers are back")
+		stop()
+		working.Wait()
+		redistest.Eventually(t, "the queue is empty", func() bool {
+			s, err := q.Stats(t.Context())
+			return err == nil && s.Waiting+s.InFlight+s.Delayed == 0
+		})
+		s.check()
+		wantQueue(t, q, [4]int{})
+	}
 }

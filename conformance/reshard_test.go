@@ -152,9 +152,8 @@ func (c *tally) count(ctx context.Context, t *testing.T, what string, err error)
 	return true
 }
 
-// reshardings has the structures of which a Cluster may have one. Queues are missing for as
-// long as their keys are not a fixed set; scatter is not for a Cluster, since its values
-// have the callers' names, and so lie in any slot.
+// reshardings has the structures of which a Cluster may have one. scatter is not for a Cluster,
+// since its values have the callers' names, and so lie in any slot.
 var reshardings = []resharding{
 	{"lease", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
@@ -192,6 +191,10 @@ var reshardings = []resharding{
 	{"queue", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		return newPost(t, openQueue(t, client, name)), "mr:queue:{" + name + "}"
+	}},
+	{"queue in streams", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
+		t.Helper()
+		return newPost(t, queueOf(t, client, name, inStreams)), "mr:queue:{" + name + "}"
 	}},
 	{"fetch", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()

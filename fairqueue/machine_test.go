@@ -233,6 +233,7 @@ func (c *machine) ack(r *rapid.T) {
 	other, k2 := c.someReceipt(r)
 	c.lose(r)
 	n, err := c.q.Ack(c.t.Context(), receipt, other)
+	c.expire(r) // which any call of readers notices, at most every 100 ms
 	want := 0
 	for _, one := range []*known{k, k2} {
 		switch {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -160,4 +161,24 @@ func TestHeldFlowsTakeNoMemory(t *testing.T) {
 	if after := size(); after > 2*before+20 {
 		t.Errorf("what is known of a tenant has %d bytes, %d at first", after, before)
 	}
+}
+
+// TestTenantsOfStreamsAreToldApart: where flows are streams the rule counts by tenant, too, so
+// ten tenants with a slow message each have all ten workers.
+func TestTenantsOfStreamsAreToldApart(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{Streams: 64})
+	release := make(chan struct{})
+	var busy atomic.Int64
+	write(t, q, "a:1 b:1 c:1 d:1 e:1 f:1 g:1 h:1 i:1 j:1")
+	stop := consume(t, q, ConsumeConfig{Concurrency: slowWorkers}, func(context.Context, Message) error {
+		busy.Add(1)
+		<-release
+		return nil
+	})
+	t.Cleanup(func() {
+		close(release)
+		stop()
+	})
+	redistest.Eventually(t, "each tenant has a worker", func() bool { return busy.Load() == slowWorkers })
 }

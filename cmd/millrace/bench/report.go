@@ -33,6 +33,7 @@ func Elsewhere() []Absent {
 	const own = "it starts servers of its own: make bench, in a checkout"
 	return []Absent{
 		{What: "fairqueue against asynq", Why: "asynq is no part of this program: make bench, in a checkout"},
+		{What: "fairqueue with AOF, with a replica, beside slow tenants, and memory of what waits", Why: own},
 		{What: "expiry memory a field", Why: "it needs a server that nobody else uses: make bench, in a checkout"},
 		{What: "failover, SIGKILL of a master to the first accepted write", Why: own},
 		{What: "p99 of writes while snapshots are taken", Why: own},
