@@ -445,8 +445,7 @@ func (c *machine) bringAbout(r *rapid.T, k *known) {
 	case aside:
 		c.model.leave(k)
 		k.state = waiting
-	case ghost:
-		c.model.count.Reclaimed++
+	case ghost: // was cancelled, so it does not come again
 		c.model.leave(k)
 	default:
 		c.model.count.Reclaimed++

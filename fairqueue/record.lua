@@ -78,7 +78,7 @@ local function tenant_of(member)
   if string.byte(member) == 61 then -- =
     return string.sub(member, 1, at - 1)
   end
-  return string.sub(member, string.find(member, '=', at + 18, true))
+  return string.sub(member, (string.find(member, '=', at + 18, true)))
 end
 
 local function range(flow)
