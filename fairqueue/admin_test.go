@@ -183,3 +183,30 @@ func TestList(t *testing.T) {
 		return len(names) == 3 && names["queue 1"]
 	})
 }
+
+// TestSilentReadersAreForgotten: a reader that was killed has no handlers.
+func TestSilentReadersAreForgotten(t *testing.T) {
+	t.Parallel()
+	q := open(t, Config{})
+	write(t, q, "a:1")
+	say := func(id string, handlers int) {
+		t.Helper()
+		if _, err := q.beat(t.Context(), time.Minute, reader{id: id, name: id, host: "here", handlers: handlers}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	say("killed", 7)
+	s := stats(t, q)
+	want(t, "capacity", s.Capacity, 7, nil)
+	silent := fmt.Sprintf("%d\x017\x010\x01killed\x01here", s.At.Add(-readerTimeout-time.Millisecond).UnixMilli())
+	do(t, q.run.Client, "HSET", baseKey(q.name)+":readers", "killed", silent)
+	s = stats(t, q)
+	want(t, "readers and capacity", [2]int{len(s.Readers), s.Capacity}, [2]int{0, 0}, nil)
+	say("alive", 3)
+	s = stats(t, q)
+	want(t, "readers and capacity with one that lives", [2]int{len(s.Readers), s.Capacity}, [2]int{1, 3}, nil)
+	left, err := do(t, q.run.Client, "HLEN", baseKey(q.name)+":readers").AsInt64()
+	want(t, "entries with the placeholder", left, int64(2), err)
+	numbers, err := do(t, q.run.Client, "HGET", baseKey(q.name), "numbers").ToString()
+	want(t, "capacity for the rule", strings.Fields(numbers)[3], "3", err)
+}

@@ -30,8 +30,8 @@ type Stats struct {
 	FlowCount int         // flows in which messages wait
 	Flows     []FlowStats // those of them that come next, 1,024 at most, the fullest first
 
-	Capacity int           // handlers of those who Consume
-	Readers  []ReaderStats // those who Consume, by name
+	Capacity int           // handlers of all Readers
+	Readers  []ReaderStats // those who Consume and said so in the last 15 seconds, by name
 	Counters Counters
 }
 
@@ -117,7 +117,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	numbers := readNumbers(record["numbers"])
 	flows := readStreams(record["streams"])
 	s.Streams, s.PerTenant = flows.count, flows.perTenant
-	s.Paused, s.Capacity = record["paused"] == "1", int(numbers.capacity)
+	s.Paused = record["paused"] == "1"
 	s.Counters = Counters{
 		Written: numbers.written, Delivered: numbers.delivered, Acked: numbers.acked, Nacked: number("nacked"),
 		Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
@@ -137,14 +137,12 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 }
 
 // numbers are those of the record that scripts change at every call.
-type numbers struct{ capacity, written, delivered, acked int64 }
+type numbers struct{ written, delivered, acked int64 }
 
 func readNumbers(text string) (n numbers) {
 	for i, word := range strings.Fields(text) {
 		value, _ := strconv.ParseInt(word, 10, 64) // digits that scripts wrote
 		switch i {
-		case 3:
-			n.capacity = value
 		case 9:
 			n.written = value
 		case 10:
@@ -155,6 +153,10 @@ func readNumbers(text string) (n numbers) {
 	}
 	return n
 }
+
+// readerTimeout is after what time a reader that says nothing is taken for gone, here as in
+// the script beat.
+const readerTimeout = 15 * time.Second
 
 // readers reads what readers say of themselves: when, handlers, busy, name, host.
 func (s *Stats) readers(reply *script.Reply) {
@@ -167,8 +169,13 @@ func (s *Stats) readers(reply *script.Reply) {
 			n, _ := strconv.Atoi(parts[i]) // digits that this package wrote
 			return n
 		}
+		seen := time.UnixMilli(int64(number(0)))
+		if s.At.Sub(seen) > readerTimeout {
+			continue
+		}
+		s.Capacity += number(1)
 		s.Readers = append(s.Readers, ReaderStats{
-			Name: parts[3], Host: parts[4], Concurrency: number(1), InFlight: number(2), LastSeen: time.UnixMilli(int64(number(0))),
+			Name: parts[3], Host: parts[4], Concurrency: number(1), InFlight: number(2), LastSeen: seen,
 		})
 	}
 	slices.SortFunc(s.Readers, func(a, b ReaderStats) int {
