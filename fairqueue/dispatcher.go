@@ -87,7 +87,7 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 	d.sleepers.d = d
 	d.writes = batch.New(batch.Config[writeRequest, []Written]{
 		Call: func(ctx context.Context, requests []writeRequest) ([][]Written, error) {
-			return d.write(reqid.With(ctx, ""), requests)
+			return d.write(script.Detached(reqid.With(ctx, "")), requests)
 		},
 		Size:     func(r writeRequest) (int, int) { return len(r.drafts), r.bytes },
 		Together: writeTogether,
@@ -95,7 +95,7 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 	})
 	d.works = batch.New(batch.Config[workRequest, workAnswer]{
 		Call: func(ctx context.Context, requests []workRequest) ([]workAnswer, error) {
-			return d.work(reqid.With(ctx, ""), requests, false)
+			return d.work(script.Detached(reqid.With(ctx, "")), requests, false)
 		},
 		Size:      func(r workRequest) (int, int) { return len(r.settle) + r.max, 0 },
 		Together:  workTogether,

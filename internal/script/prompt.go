@@ -16,8 +16,9 @@ import (
 // So the call is given a context that shows no deadline, and runs in a goroutine
 // of its own, which is left to end by itself when ctx has ended before it.
 func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (T, error) {
-	if ctx.Done() == nil {
-		return call(ctx)
+	if ctx.Done() == nil || ctx.Value(detachedKey{}) != nil {
+		value, err := call(ctx)
+		return value, Caused(ctx, err)
 	}
 	type answer struct {
 		value T
@@ -36,6 +37,14 @@ func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (
 		return none, context.Cause(ctx)
 	}
 }
+
+// Detached returns a context for a goroutine for which nobody waits any longer than he
+// wants to: its calls need no goroutine of their own to return at once.
+func Detached(ctx context.Context) context.Context {
+	return context.WithValue(ctx, detachedKey{}, true)
+}
+
+type detachedKey struct{}
 
 // Within is context.WithTimeout for a limit of the library's own. What ends with it says
 // that there was no answer, and not that a deadline has passed which no caller set; it
