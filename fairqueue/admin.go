@@ -148,7 +148,7 @@ func (q *Queue) eachDead(ctx context.Context, ids []string, do func(some []strin
 		return 0, err
 	}
 	for len(ids) > 0 && ctx.Err() == nil {
-		some := min(len(ids), chunk)
+		some := min(len(ids), costly)
 		n, err := do(ids[:some])
 		sum += n
 		if err != nil {

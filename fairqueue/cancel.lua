@@ -5,7 +5,7 @@
 --
 -- Needs    record, turns, flight, lane
 -- KEYS[1]  K
--- ARGV     ids, at most 1,000
+-- ARGV     ids, at most 100
 -- Reply    for each id a letter: d if it was set aside, w if it waited, f if it was in
 --          flight, - if it is done, dead or unknown
 -- Cost     O(log N) an id
@@ -18,13 +18,16 @@ end
 
 -- A message that is set aside says how often it was delivered, which nobody else knows.
 local function set_aside(first, tail)
-  local members = {}
-  for made = 0, math.min(100, tonumber(attempts or 5)) do
-    members[made + 1] = first .. ';' .. made .. tail
-  end
-  for i, due in ipairs(redis.call('ZMSCORE', delayed, unpack(members))) do
-    if due then
-      return members[i]
+  local most = math.min(100, tonumber(attempts or 5))
+  for from = 0, most, 4 do
+    local members = {}
+    for made = from, math.min(most, from + 3) do
+      members[#members + 1] = first .. ';' .. made .. tail
+    end
+    for i, due in ipairs(redis.call('ZMSCORE', delayed, unpack(members))) do
+      if due then
+        return members[i]
+      end
     end
   end
 end

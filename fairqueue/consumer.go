@@ -21,7 +21,7 @@ const (
 	// fetchAhead is the time for which messages are fetched before a handler is free, and
 	// fetchMost how many at most.
 	fetchAhead = 5 * time.Millisecond
-	fetchMost  = 256
+	fetchMost  = costly
 
 	// startWithin is when a message that was fetched must have started.
 	startWithin = 20 * time.Millisecond

@@ -91,15 +91,15 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 		},
 		Size:     func(r writeRequest) (int, int) { return len(r.drafts), r.bytes },
 		Together: writeTogether,
-		MaxItems: chunk,
+		MaxItems: page,
 	})
 	d.works = batch.New(batch.Config[workRequest, workAnswer]{
 		Call: func(ctx context.Context, requests []workRequest) ([]workAnswer, error) {
 			return d.work(script.Detached(reqid.With(ctx, "")), requests, false)
 		},
-		Size:      func(r workRequest) (int, int) { return len(r.settle) + r.max, 0 },
+		Size:      func(r workRequest) (int, int) { return r.size(), 0 },
 		Together:  workTogether,
-		MaxItems:  chunk,
+		MaxItems:  page,
 		Abandoned: func(ctx context.Context, r workRequest, a workAnswer) { r.q.handBack(ctx, a.messages) },
 	})
 	return d
@@ -130,6 +130,17 @@ type workRequest struct {
 	max        int
 	visibility time.Duration
 	sleeps     bool // the caller waits if nothing is there
+}
+
+// size is what the request costs, in messages that are read.
+func (r workRequest) size() int {
+	n := r.max
+	for _, s := range r.settle {
+		if n++; !s.handled() {
+			n++
+		}
+	}
+	return n
 }
 
 // workAnswer is what becomes of it.

@@ -31,8 +31,13 @@ const (
 	// MaxMessage is how many bytes a message has at most, with its tenant and headers.
 	MaxMessage = 1 << 20
 
-	// chunk is how many messages or receipts one script call takes at most.
+	// chunk is how many messages or receipts of one caller a script call takes at most.
 	chunk = 1000
+
+	// page is how many messages, flows or receipts a call takes where it is the library that
+	// chooses, and costly how many that cost more: no such call takes the server 5 ms.
+	page   = 250
+	costly = 100
 )
 
 // Queue is a multi-tenant queue. All of it lies in Redis; a Queue is safe for

@@ -84,7 +84,7 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 }
 
 func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
-	request := workRequest{q: q, max: cfg.Max, visibility: cfg.Visibility, sleeps: cfg.Block != 0}
+	request := workRequest{q: q, max: min(cfg.Max, page), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
 	end := ctx
 	if cfg.Block > 0 {
 		var cancel context.CancelFunc
@@ -97,7 +97,7 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 		case err != nil:
 			return nil, err
 		case len(a.messages) > 0:
-			return a.messages, nil
+			return q.readMore(ctx, a.messages, request, cfg.Max), nil
 		case a.again:
 			continue
 		}
@@ -123,6 +123,20 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 			return nil, err
 		}
 	}
+}
+
+// readMore reads on for a caller who wants many, as far as it can be had at once.
+func (q *Queue) readMore(ctx context.Context, messages []Message, request workRequest, most int) []Message {
+	request.sleeps = false
+	for full := len(messages) == page; full && len(messages) < most; {
+		request.max = min(most-len(messages), page)
+		a, err := q.shared.do(ctx, request)
+		if err != nil {
+			break // whoever has messages is not kept from them
+		}
+		messages, full = append(messages, a.messages...), len(a.messages) == page
+	}
+	return messages
 }
 
 // resting ends when a reader that sleeps is to look into the legacy stream again.

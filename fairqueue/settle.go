@@ -46,7 +46,7 @@ func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error 
 	return err
 }
 
-// NackBatch gives several messages back in one call per 1,000, all for one reason. It
+// NackBatch gives several messages back in one call per 100, all for one reason. It
 // returns how many, and [ErrStale] if any of the receipts was stale; the others count
 // all the same.
 //
@@ -81,6 +81,9 @@ func (q *Queue) settle(ctx context.Context, verb string, delay time.Duration, re
 	}
 	for len(settle) > 0 {
 		n := min(len(settle), chunk)
+		if verb != "a" {
+			n = min(n, costly)
+		}
 		request := workRequest{q: q, settle: settle[:n]}
 		err := q.observe(ctx, "work", func(ctx context.Context) error {
 			var a workAnswer
@@ -128,7 +131,7 @@ type reader struct {
 func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, receipts []receipt) ([]bool, error) {
 	good := make([]bool, 0, len(receipts))
 	for first := true; first || len(receipts) > 0; first = false {
-		n := min(len(receipts), chunk)
+		n := min(len(receipts), page)
 		args := []string{millis(visibility), r.id, strconv.Itoa(r.handlers), strconv.Itoa(r.busy), r.name, r.host}
 		for _, one := range receipts[:n] {
 			args = append(args, string(one))
@@ -190,7 +193,7 @@ func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
 	names := map[rune]Place{'d': Delayed, 'w': Waiting, 'f': InFlight, '-': Nowhere}
 	places := make([]Place, 0, len(ids))
 	for len(ids) > 0 {
-		n := min(len(ids), chunk)
+		n := min(len(ids), costly)
 		reply, err := q.call(ctx, "cancel", ids[:n]...)
 		if err != nil {
 			return places, err

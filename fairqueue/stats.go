@@ -99,14 +99,14 @@ const maxFlows = 1024
 // flows and readers, up to 1,024 flows. Errors: [millrace.ErrNotFound],
 // [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
-	reply, err := q.call(ctx, "stats", strconv.Itoa(maxFlows))
+	s := Stats{Name: q.name}
+	reply, flows, err := q.flows(ctx, &s)
 	if err != nil {
 		return Stats{}, err
 	}
 	if reply.None() {
 		return Stats{}, errNotFound
 	}
-	s := Stats{Name: q.name, At: reply.MilliTime()}
 	s.Waiting, s.InFlight, s.Delayed = int(reply.Int()), int(reply.Int()), int(reply.Int())
 	s.Dead, s.FlowCount = int(reply.Int()), int(reply.Int())
 	record := reply.Fields()
@@ -115,8 +115,8 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		return n
 	}
 	numbers := readNumbers(record["numbers"])
-	flows := readStreams(record["streams"])
-	s.Streams, s.PerTenant = flows.count, flows.perTenant
+	streams := readStreams(record["streams"])
+	s.Streams, s.PerTenant = streams.count, streams.perTenant
 	s.Paused = record["paused"] == "1"
 	s.Counters = Counters{
 		Written: numbers.written, Delivered: numbers.delivered, Acked: numbers.acked, Nacked: number("nacked"),
@@ -125,15 +125,34 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
 	}
 	s.readers(reply)
+	if err := reply.Err(); err != nil {
+		return s, err
+	}
+	for flows == page && len(s.Flows) < maxFlows {
+		if _, flows, err = q.flows(ctx, &s); err != nil {
+			return s, err
+		}
+	}
+	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
+	return s, nil
+}
+
+// flows adds the next flows to s, and returns how many there were and what else the script
+// answers. A flow whose turn came meanwhile may be there twice, or be missing.
+func (q *Queue) flows(ctx context.Context, s *Stats) (reply *script.Reply, n int, err error) {
+	reply, err = q.call(ctx, "stats", strconv.Itoa(len(s.Flows)), strconv.Itoa(page))
+	if err != nil || reply.None() {
+		return reply, 0, err
+	}
+	s.At = reply.MilliTime()
 	list := reply.List()
-	for list.More() {
+	for ; list.More(); n++ {
 		f := s.flow(list)
 		s.OldestAge = max(s.OldestAge, f.OldestAge)
 		s.Flows = append(s.Flows, f)
 	}
 	reply.Join(list)
-	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
-	return s, reply.Err()
+	return reply, n, reply.Err()
 }
 
 // numbers are those of the record that scripts change at every call.

@@ -1,25 +1,28 @@
--- fairqueue.stats(K) most -> {...} or nil
+-- fairqueue.stats(K) first most -> {...} or nil
 --
 -- Looks and changes nothing.
 --
 -- Needs    record
 -- Touches  blocked, work, flight, delayed, dead, readers
 -- KEYS[1]  K
--- ARGV[1]  most: how many flows to describe, at most 1,024: those whose turn is next, and
---          those that wait for their handlers
--- Reply    nil without a queue, else {the server's clock; waiting, in flight, delayed, dead,
---          flows; {field, value, ...} of the record; {readers and what they say ...}; {flow,
---          waiting, the id of its head or '', since when that waits or '', 1 if the flow is
---          blocked, its state in work or '' ...}}, times in milliseconds
+-- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers
+--          come before those whose turn is next
+-- ARGV[2]  most: how many, at most 256
+-- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
+--          '', since when that waits or '', 1 if the flow is blocked, its state in work or ''
+--          ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
+--          {readers and what they say ...}}, times in milliseconds
 -- Cost     O(log N) a flow
 -- Repeat   harmless: it only reads
+local first, left = tonumber(ARGV[1]), tonumber(ARGV[2])
 if not exists then
   return false
 end
 local blocked, work, flows = prefix .. 'blocked', prefix .. 'work', {}
 local function describe(set, held)
-  for _, flow in ipairs(redis.call('ZRANGE', set, 0, ARGV[1] - 1)) do
-    if flow ~= '' and #flows < 6 * ARGV[1] then
+  local size = redis.call('ZCARD', set) - 1 -- the last one is the placeholder
+  if first < size and left > 0 then
+    for _, flow in ipairs(redis.call('ZRANGE', set, first, math.min(first + left, size) - 1)) do
       local from, to = range(flow)
       local head = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 1)[1]
       flows[#flows + 1] = flow
@@ -29,12 +32,14 @@ local function describe(set, held)
       flows[#flows + 1] = held
       flows[#flows + 1] = redis.call('HGET', work, flow) or ''
     end
+    left = left - math.min(left, size - first)
   end
+  first = math.max(0, first - size)
 end
 describe(blocked, 1)
 describe(active, 0)
 return {
-  now, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1, redis.call('ZCARD', prefix .. 'delayed') - 1,
-  redis.call('ZCARD', prefix .. 'dead') - 1, redis.call('ZCARD', active) + redis.call('ZCARD', blocked) - 2, redis.call('HGETALL', K),
-  redis.call('HGETALL', prefix .. 'readers'), flows,
+  now, flows, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1,
+  redis.call('ZCARD', prefix .. 'delayed') - 1, redis.call('ZCARD', prefix .. 'dead') - 1,
+  redis.call('ZCARD', active) + redis.call('ZCARD', blocked) - 2, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
 }

@@ -7,7 +7,7 @@
 -- Touches  flight, delayed, deadlines
 -- KEYS[1]  K
 -- ARGV[1]  how: 'c' to take messages for handlers of Consume, 'r' for others
--- ARGV[2]  max: how many messages, at most 1,000; fewer if they are more than 1 MiB
+-- ARGV[2]  max: how many messages, at most 250; fewer if they are more than 1 MiB
 -- ARGV[3]  visibility: after how many milliseconds they come again
 -- ARGV[4]  slept: '1' from a reader that slept and was not woken by a token
 -- ARGV[5]  sleep: '1' from a reader that sleeps if nothing is there
@@ -244,11 +244,11 @@ if turns then
     local before = skipped + lost
     pick(max - #receipts)
     deliver()
-    local more = skipped + lost > before and skipped + lost < 1000 and #receipts < max and room > 0
+    local more = skipped + lost > before and skipped + lost < 250 and #receipts < max and room > 0
     turns = more and redis.call('ZRANGE', active, 0, max - #receipts - 1, 'WITHSCORES')
   end
   n.delivered = n.delivered + #receipts
-  due = due or #receipts == 0 and skipped + lost >= 1000
+  due = due or #receipts == 0 and skipped + lost >= 250
   count('lost', lost)
   local missing = #receipts == 0 and skipped + lost > 0 and broken()
   if missing then

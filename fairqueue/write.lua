@@ -35,16 +35,17 @@ redis.call('ZCARD', active)
 local some_blocked = redis.call('ZCARD', blocked) > 1
 
 -- Where the fewest wait, with those that this call adds.
-local added = {}
+local waiting_in = {}
 local function emptiest(list)
   local best, fewest
   for flow in string.gmatch(list, '#%d+') do
-    local n = redis.call('ZLEXCOUNT', backlog, range(flow)) + (added[flow] or 0)
+    local n = waiting_in[flow] or redis.call('ZLEXCOUNT', backlog, range(flow))
+    waiting_in[flow] = n
     if not fewest or n < fewest then
       best, fewest = flow, n
     end
   end
-  added[best] = (added[best] or 0) + 1
+  waiting_in[best] = fewest + 1
   return best
 end
 
