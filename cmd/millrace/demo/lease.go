@@ -231,7 +231,6 @@ func infoNumber(info, field string) (int64, error) {
 // compete has another process try to take everything that the first holder has.
 func (p *leasePlay) compete(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	told := make(chan rivalNews, 1)
 	crew := p.crew(func(line []byte) {
 		var news rivalNews
@@ -240,7 +239,8 @@ func (p *leasePlay) compete(ctx context.Context) error {
 		}
 	}, cancel)
 	crew.task.Redis = p.url
-	defer crew.dismiss()
+	defer crew.dismiss(ctx)
+	defer cancel(nil)
 	if err := crew.hire(); err != nil {
 		return err
 	}
