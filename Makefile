@@ -37,6 +37,7 @@ soak: deps ## Run the long versions of the tests
 		./ick ./fairqueue ./expiry ./tracker ./scatter -rapid.checks=2000
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed' ./fetch
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestACL$$|TestLoadWhile' ./conformance ./server
+	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v ./dist
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestSilentNode|TestResharding' ./conformance
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Faults|Schedules|Everybody|Restored|EveryStep' ./fleet/failover
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Anywhere|TwoAt' ./fleet/rebalance
