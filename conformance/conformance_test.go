@@ -122,7 +122,7 @@ const patience = 4 * time.Second
 
 // pace is how long those who use a structure in a storm rest between calls. A storm
 // lasts as long as servers take to come back, and with more calls shows no more.
-const pace = 5 * time.Millisecond
+const pace = 10 * time.Millisecond
 
 // wantPatient checks that a call that began then did not fail too early.
 func wantPatient(t *testing.T, what string, began time.Time, err error) {

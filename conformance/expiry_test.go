@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -104,6 +106,9 @@ func runUntil(t *testing.T, job millrace.Job, what string, so func() bool) {
 	t.Helper()
 	redistest.Eventually(t, what, func() bool {
 		_, err := job.Slice(t.Context())
+		if errors.Is(err, context.DeadlineExceeded) { // a busy server is late, and the next slice goes on
+			return false
+		}
 		must(t, job.Name, err)
 		return so()
 	})

@@ -92,22 +92,31 @@ func TestDockerfile(t *testing.T) {
 	}
 }
 
-// TestProgram builds the program as the Dockerfile does. The first time that takes
-// a minute or two.
+// TestBuildNeedsNoC looks for a package that the Dockerfile's build would not find: one
+// that is only there with cgo. Without that Go links programs that need no libraries.
+func TestBuildNeedsNoC(t *testing.T) {
+	t.Parallel()
+	command := strings.Fields(last(dockerfile(t), "RUN"))
+	if command[0] != "CGO_ENABLED=0" || !slices.Equal(command[1:3], []string{"go", "build"}) {
+		t.Fatalf("RUN %q, want a build without cgo", command)
+	}
+	list := exec.Command("go", "list", "-deps", command[len(command)-1])
+	list.Dir, list.Env = "..", append(os.Environ(), command[0], "GOOS=linux")
+	if out, err := list.CombinedOutput(); err != nil {
+		t.Errorf("%s: %v\n%s", list, err, out)
+	}
+}
+
+// TestProgram builds the program as the Dockerfile does, and runs it as the image would:
+// as nobody, in a folder that holds nothing else. With MILLRACE_SOAK, since all that it
+// depends on is compiled for it alone, which takes a minute or two.
 func TestProgram(t *testing.T) {
 	t.Parallel()
-	if testing.Short() {
-		t.Skip("it is built anew, with all that it depends on")
+	if os.Getenv("MILLRACE_SOAK") == "" {
+		t.Skip("set MILLRACE_SOAK to build it")
 	}
 	root := t.TempDir()
 	program := build(t, root)
-	t.Run("image", func(t *testing.T) { testImage(t, root, program) })
-	t.Run("flags", func(t *testing.T) { testFlags(t, program) })
-}
-
-// testImage runs it as the image would: as nobody, in a folder that holds nothing
-// else.
-func testImage(t *testing.T, root, program string) {
 	if runtime.GOOS != "linux" || os.Getuid() != 0 {
 		t.Skip("only root of a Linux may make a folder the root of a program")
 	}
@@ -231,27 +240,5 @@ func TestUnit(t *testing.T) {
 		} else if err != nil {
 			t.Errorf("security, with %q: %v\n%s", dropIn, err, out)
 		}
-	}
-}
-
-// testFlags looks whether serve knows the flags of the units and the Dockerfile.
-func testFlags(t *testing.T, program string) {
-	out, err := exec.Command(program, "serve", "--help").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	flag := regexp.MustCompile(`--[a-z-]+`)
-	known := flag.FindAllString(string(out), -1)
-	var used []string
-	for _, name := range []string{"millrace.service", "millrace.service.d/public.conf", "../Dockerfile"} {
-		for line := range strings.Lines(strings.ReplaceAll(read(t, name), "\\\n", "")) {
-			if strings.HasPrefix(line, "ExecStart=/") || strings.HasPrefix(line, "CMD ") {
-				used = append(used, flag.FindAllString(line, -1)...)
-			}
-		}
-	}
-	unknown := slices.DeleteFunc(slices.Clone(used), func(f string) bool { return slices.Contains(known, f) })
-	if len(used) < 5 || len(unknown) > 0 {
-		t.Errorf("flags %q are used, of which serve does not know %q", used, unknown)
 	}
 }

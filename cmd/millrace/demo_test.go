@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"os/exec"
 	"strings"
 	"testing"
 
@@ -38,6 +39,9 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%s: exits with %d, prints %q, says %q, want %d, %q, %q",
 				test.name, code, stdout.String(), stderr.String(), test.code, test.stdout, test.stderr)
 		}
+		if strings.Count(stdout.String(), "\n") > 1 {
+			t.Errorf("%s: prints more than one line:\n%s", test.name, stdout.String())
+		}
 		if test.stdout == "" && stdout.String() != "" {
 			t.Errorf("%s: prints %q, want nothing", test.name, stdout.String())
 		}
@@ -56,5 +60,14 @@ func TestDemoHeedsNoEnvironment(t *testing.T) {
 	}
 	if code := a.run(t.Context(), []string{"demo"}); code != 0 {
 		t.Errorf("exit code %d, want 0", code)
+	}
+}
+
+// The demo's children are the command itself.
+func TestDemoChild(t *testing.T) {
+	t.Parallel()
+	out, err := command(t, "demo-child", "none").CombinedOutput()
+	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), `no scene "none"`) {
+		t.Errorf("millrace demo-child none says %q, %v; want exit code 2 and that there is no such scene", out, err)
 	}
 }

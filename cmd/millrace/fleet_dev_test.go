@@ -185,11 +185,7 @@ func TestFleetDev(t *testing.T) {
 		return strings.Contains(said, "the member of partition 2 on "+victim.Node+" died") && strings.Contains(said, victim.Addr)
 	})
 
-	began := time.Now()
 	d.end(syscall.SIGTERM)
-	if took := time.Since(began); took > 5*time.Second {
-		t.Errorf("it took %s to end", took)
-	}
 	for _, pid := range pids {
 		if !gone(pid) {
 			t.Errorf("the server %d is still there", pid)

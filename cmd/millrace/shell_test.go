@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -22,9 +21,6 @@ const asCommand = "MILLRACE_TEST_AS_COMMAND"
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
 		main()
-	}
-	if code, ok := demo.Child(context.Background(), os.Args[1:]); ok {
-		os.Exit(code)
 	}
 	redistest.Main(m)
 }

@@ -26,7 +26,7 @@ func TestGuideShowsWhatIsPrinted(t *testing.T) {
 		blocks = append(blocks, string(match[1]))
 	}
 	program := exec.Command("go", "run", "-trimpath", ".")
-	program.Env = append(os.Environ(), "CGO_ENABLED=0") // as the tests of dist, so that the same packages are built once
+	program.Env = append(os.Environ(), "CGO_ENABLED=0")
 	out, err := program.Output()
 	if err != nil {
 		t.Fatalf("go run .: %v", err)

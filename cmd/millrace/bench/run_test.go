@@ -57,6 +57,9 @@ func TestCancelCleansUp(t *testing.T) {
 		if strings.HasPrefix(f.Name, "steal_") { // it needs no server, and all CPUs
 			continue
 		}
+		if f.Name == "hash_reap_undisturbed" || f.Name == "queue_pickup_p99" { // another number of the same sides
+			continue
+		}
 		for _, side := range f.Sides {
 			t.Run(f.Name+"/"+side.Name, func(t *testing.T) {
 				t.Parallel()

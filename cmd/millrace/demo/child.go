@@ -36,6 +36,8 @@ func Child(ctx context.Context, args []string) (code int, handled bool) {
 type task struct {
 	Redis string `json:"redis"` // the server's address
 	Name  string `json:"name"`  // of the structure, and of the keys around it
+
+	Visitors int `json:"visitors,omitempty"` // of the expiry scene
 }
 
 // part is what a child plays its part with.
@@ -43,6 +45,8 @@ type part struct {
 	client rueidis.Client
 	name   string
 	report func(any) error // sends one line of JSON to the parent
+
+	visitors int // of the expiry scene
 }
 
 // playChild plays a part on this process's standard streams.
@@ -80,7 +84,7 @@ func playPart(ctx context.Context, in io.Reader, out io.Writer, play func(contex
 		return err
 	}
 	defer client.Close()
-	err = play(ctx, part{client: client, name: t.Name, report: json.NewEncoder(out).Encode})
+	err = play(ctx, part{client: client, name: t.Name, report: json.NewEncoder(out).Encode, visitors: t.Visitors})
 	if ctx.Err() != nil {
 		return nil // dismissed
 	}

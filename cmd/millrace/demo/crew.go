@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -14,7 +15,8 @@ import (
 	"time"
 )
 
-// dismissal is how long dismissed children may take to finish what they hold.
+// dismissal is how long dismissed children may take to finish what they hold when nobody
+// waits for what they still have to say.
 const dismissal = time.Second
 
 // crew is the children of a scene. Only the scene's own goroutine may use it;
@@ -96,20 +98,19 @@ func (w *worker) kill() {
 	<-w.done
 }
 
-// dismiss lets all children finish what they hold and end; it kills those that
-// do not.
-func (c *crew) dismiss() {
+// dismiss lets all children finish what they hold, say what became of it, and end. Those
+// that have not ended some time after ctx has, it kills.
+func (c *crew) dismiss(ctx context.Context) {
 	for _, w := range c.workers {
 		w.ended.Store(true)
 		_ = w.stdin.Close() // the pipe is closed already if the child has ended
 	}
-	late := time.NewTimer(dismissal)
-	defer late.Stop()
+	late, cancel := outlive(ctx, dismissal)
+	defer cancel()
 	for _, w := range c.workers {
 		select {
 		case <-w.done:
-		case <-late.C:
-			late.Reset(0) // for the next one, too
+		case <-late.Done():
 			w.kill()
 		}
 	}

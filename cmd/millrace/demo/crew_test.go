@@ -104,8 +104,10 @@ func TestDismissKillsAChildThatStays(t *testing.T) {
 		}
 	}
 	hired := c.workers
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
 	begin := time.Now()
-	c.dismiss()
+	c.dismiss(ctx)
 	if took := time.Since(begin); took < dismissal {
 		t.Errorf("dismiss took %s, less than the %s that children may take", took, dismissal)
 	}

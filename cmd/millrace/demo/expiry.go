@@ -5,12 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/expiry"
@@ -21,8 +17,13 @@ const (
 	// hosts is how many children serve visitors at a time.
 	hosts = 2
 
-	// visitors is how many there are in all; each has a hash of its own.
-	visitors = 10_000
+	// visitors is how many there are in all; each has a hash of its own. A demo that is
+	// cut short has fewVisitors.
+	visitors    = 10_000
+	fewVisitors = 2000
+
+	// expiryLoad is how long there are visits.
+	expiryLoad = 3500 * time.Millisecond
 
 	// sessionsEnding is how many sessions come to their end in a second, those
 	// that are renewed then included: all of them in 25 s.
@@ -41,7 +42,7 @@ func expiryScene() scene {
 	return scene{
 		name:  "expiry",
 		shows: "10,000 hashes whose fields expire one by one, to the millisecond, and what is over is removed by those who read",
-		load:  3500 * time.Millisecond,
+		load:  expiryLoad,
 		play:  playExpiry,
 		child: hostVisitors,
 	}
@@ -67,10 +68,12 @@ func shardOf(hash string) int                { return int(crc32.ChecksumIEEE([]b
 // expiryPlay is one performance of the scene.
 type expiryPlay struct {
 	*stage
-	hashes *expiry.Hashes
-	clock  *serverClock
-	ledger *sessionLedger
-	looks  []expiryLook // the last one when there were no visits any more
+	visitors int
+	hashes   *expiry.Hashes
+	clock    *serverClock
+	ledger   *sessionLedger
+	looks    []expiryLook // the last one when there were no visits any more
+	idleThen uint64       // recruits that found nothing while nothing was overdue
 
 	loading time.Duration
 	serving time.Duration
@@ -91,12 +94,15 @@ func playExpiry(ctx context.Context, st *stage) (seen Scene, err error) {
 		seen.Skipped = "it makes 5,000 reads a second, for which an imitation of Redis is too slow"
 		return seen, nil
 	}
-	p := &expiryPlay{stage: st, clock: newServerClock(st.client, st.name), ledger: newSessionLedger()}
+	p := &expiryPlay{stage: st, visitors: visitors, clock: newServerClock(st.client, st.name), ledger: newSessionLedger()}
+	if st.duration < expiryLoad {
+		p.visitors = fewVisitors
+	}
 	p.hashes, err = expiry.OpenHashes(ctx, st.client, st.name, expiry.HashesConfig{Shards: expiry.ShardsDefault})
 	if err != nil {
 		return seen, err
 	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.remove)) }()
+	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.removers()...)) }()
 	if err := p.perform(ctx); err != nil {
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
@@ -109,9 +115,10 @@ func playExpiry(ctx context.Context, st *stage) (seen Scene, err error) {
 // perform has the visitors served, and looks once more when they have gone.
 func (p *expiryPlay) perform(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	crew := p.crew(p.ledger.hear, cancel)
-	defer crew.dismiss()
+	defer crew.dismiss(ctx)
+	defer cancel(nil)
+	crew.task.Visitors = p.visitors
 	begin := time.Now()
 	for range hosts {
 		if err := crew.hire(); err != nil {
@@ -132,7 +139,7 @@ func (p *expiryPlay) perform(ctx context.Context) error {
 	if err := p.watch(ctx); err != nil {
 		return causeOf(ctx, err)
 	}
-	crew.dismiss()
+	crew.dismiss(ctx) // the ledger is whole when they have said the last of it
 	return p.look(ctx)
 }
 
@@ -155,7 +162,7 @@ func (p *expiryPlay) watch(ctx context.Context) error {
 		}
 		elapsed := time.Since(begin)
 		p.show(min(elapsed, p.duration))
-		if elapsed >= p.duration {
+		if p.seenEnough() && elapsed >= p.duration {
 			return nil
 		}
 		select {
@@ -164,6 +171,17 @@ func (p *expiryPlay) watch(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// seenEnough reports whether there is something to judge: reads that came before their
+// deadline, and after it, and fields that were reaped, or that recruits leave.
+func (p *expiryPlay) seenEnough() bool {
+	sum, last := p.ledger.sum(), p.looks[len(p.looks)-1]
+	if last.Overdue == 0 {
+		p.idleThen = sum.reaping.Idle
+	}
+	reaped := last.Counters.Reaped > 0 || sum.reaping.Idle >= p.idleThen+2*hosts
+	return sum.Hits+sum.Early > 0 && sum.Over+sum.Late > 0 && sum.reaping.Recruited() > 0 && reaped
 }
 
 // look asks the namespace how it is.
@@ -212,35 +230,27 @@ func (p *expiryPlay) garbage() string {
 	return spark(overdue, sparkWidth)
 }
 
-// remove deletes what the scene wrote, a command for each shard.
-func (p *expiryPlay) remove(ctx context.Context) (int64, error) {
-	var entry registry.Entry
-	entry.Enter(p.client, registry.Hashes, p.name, nil)
-	entry.Leave(ctx)
-	keys := map[int][]string{}
-	for shard := range expiry.ShardsDefault {
+// removers return what deletes all that the scene wrote, a command for each shard.
+func (p *expiryPlay) removers() []func(context.Context) (int64, error) {
+	keys := make([][]string, expiry.ShardsDefault)
+	for shard := range keys {
 		base := shardKey(p.name, shard)
 		keys[shard] = []string{base, base + ":due", base + ":lanes:0", base + ":lanes:1"}
 	}
-	for number := range visitors {
+	for number := range p.visitors {
 		hash := visitorHash(number)
-		base := shardKey(p.name, shardOf(hash))
-		keys[shardOf(hash)] = append(keys[shardOf(hash)], base+":h:"+hash, base+":t:"+hash)
+		shard := shardOf(hash)
+		base := shardKey(p.name, shard)
+		keys[shard] = append(keys[shard], base+":h:"+hash, base+":t:"+hash)
 	}
-	commands := rueidis.Commands{
-		p.client.B().Unlink().Key(recordKey(p.name)).Build(),
-		p.client.B().Unlink().Key(hostsKey(p.name)).Build(),
+	all := []func(context.Context) (int64, error){func(ctx context.Context) (int64, error) {
+		var entry registry.Entry
+		entry.Enter(p.client, registry.Hashes, p.name, nil)
+		entry.Leave(ctx)
+		return p.unlink(ctx, recordKey(p.name))
+	}}
+	for _, some := range append(keys, []string{hostsKey(p.name)}) {
+		all = append(all, func(ctx context.Context) (int64, error) { return p.unlink(ctx, some...) })
 	}
-	for _, shard := range slices.Sorted(maps.Keys(keys)) {
-		commands = append(commands, p.client.B().Unlink().Key(keys[shard]...).Build())
-	}
-	all := int64(0)
-	for _, reply := range p.client.DoMulti(ctx, commands...) {
-		n, err := reply.AsInt64()
-		if err != nil {
-			return 0, err
-		}
-		all += n
-	}
-	return all, nil
+	return all
 }

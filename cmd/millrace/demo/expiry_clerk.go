@@ -92,7 +92,7 @@ func (c *clerk) renew(ctx context.Context) error {
 // extend renews the session at the edge, unless it is over by the time the server
 // gets to it. It is not cut off, because then nobody would know which it was.
 func (c *clerk) extend(ctx context.Context, hash string, end, asked time.Time) error {
-	later := end.Add(sessionSpan)
+	later := end.Add(c.host.sessionSpan())
 	set, err := c.host.hashes.Set(context.WithoutCancel(ctx), hash, sessionField, sessionValue(later),
 		expiry.SetConfig{Deadline: later, IfExist: true})
 	if err != nil {

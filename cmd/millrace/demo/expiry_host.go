@@ -27,17 +27,13 @@ const (
 	headStart = 300 * time.Millisecond
 )
 
-// Numbers that follow from the others.
-const (
-	perHost  = visitors / hosts
-	perClerk = perHost / clerks
+// apart is how far the deadlines of two sessions are from each other.
+const apart = time.Second / sessionsEnding
 
-	// apart is how far the deadlines of two sessions are from each other.
-	apart = time.Second / sessionsEnding
+func (p part) perHost() int { return p.visitors / hosts }
 
-	// sessionSpan is how much longer a session lasts when it is renewed.
-	sessionSpan = visitors * apart
-)
+// sessionSpan is how much longer a session lasts when it is renewed.
+func (p part) sessionSpan() time.Duration { return time.Duration(p.visitors) * apart }
 
 // host is the expiry scene's child: it stores visitors, and serves them.
 type host struct {
@@ -116,9 +112,7 @@ func (h *host) serve(ctx context.Context) error {
 	told := h.tell(ctx)
 	cancel(told)
 	work.Wait()
-	ending, stop := context.WithTimeout(context.WithoutCancel(ctx), dismissal/2)
-	defer stop()
-	_ = h.recruiter.Close(ending) // what hangs ends with the process
+	_ = h.recruiter.Close(context.WithoutCancel(ctx)) // what hangs ends with the process
 	return errors.Join(told, h.report(h.since()))
 }
 
@@ -136,14 +130,20 @@ func (h *host) load(ctx context.Context) ([]*clerk, error) {
 	_, start := h.clock.span(time.Now().Add(headStart))
 	staff := make([]*clerk, clerks)
 	for i := range staff {
-		staff[i] = &clerk{host: h, first: (h.number-1)*perHost + i, ends: make([]time.Time, perClerk)}
+		staff[i] = &clerk{host: h, first: (h.number-1)*h.perHost() + i, ends: make([]time.Time, h.perHost()/clerks)}
 	}
 	// Sessions end in the order of the visitors' numbers, those of all hosts in turn.
 	err = h.forEach(ctx, func(ctx context.Context, number int) error {
-		place := number % perHost
+		place := number % h.perHost()
 		end := start.Add(time.Duration(place*hosts+h.number-1) * apart).Truncate(time.Millisecond)
 		staff[place%clerks].ends[place/clerks] = end
-		_, err := h.hashes.Set(ctx, visitorHash(number), sessionField, sessionValue(end), expiry.SetConfig{Deadline: end})
+		hash := visitorHash(number)
+		_, err := h.hashes.Set(ctx, hash, sessionField, sessionValue(end), expiry.SetConfig{Deadline: end})
+		if _, latest := h.clock.bounds(shardOf(hash), time.Now()); !latest.Before(end) {
+			h.mu.Lock()
+			defer h.mu.Unlock()
+			h.news.Stillborn++
+		}
 		return err
 	})
 	if err != nil {
@@ -168,10 +168,10 @@ func (h *host) forEach(ctx context.Context, do func(ctx context.Context, number 
 		all.Go(func() {
 			for ctx.Err() == nil {
 				place := int(next.Add(1)) - 1
-				if place >= perHost {
+				if place >= h.perHost() {
 					return
 				}
-				if err := do(ctx, (h.number-1)*perHost+place); err != nil {
+				if err := do(ctx, (h.number-1)*h.perHost()+place); err != nil {
 					cancel(err)
 				}
 			}

@@ -35,8 +35,8 @@ func (p *expiryPlay) judge() Scene {
 	seen.check("recruits_counted", sum.sound && recruited > 0,
 		"every recruit worked, was idle or aborted: %s + %s + %s = %s",
 		grouped(int64(sum.reaping.Worked)), grouped(int64(sum.reaping.Idle)), grouped(int64(sum.reaping.Aborted.Sum())), grouped(recruited))
-	surely := len(l.ended(last.before))
-	seen.check("fields_counted", last.Counters.Reaped > 0 && last.removed() <= int64(len(expired)) && int64(surely) <= last.removed()+int64(last.Overdue),
+	surely := int64(len(l.ended(last.before))) - sum.Stillborn
+	seen.check("fields_counted", last.Counters.Reaped > 0 && last.removed() <= int64(len(expired)) && surely <= last.removed()+int64(last.Overdue),
 		"what expired was reaped or is overdue: %s expired, %s reaped, %s overdue at the end",
 		grouped(len(expired)), grouped(last.removed()), grouped(last.Overdue))
 
@@ -46,7 +46,7 @@ func (p *expiryPlay) judge() Scene {
 		seen.fail("%s", failure)
 	}
 	stays := p.stays(expired)
-	seen.count("hashes", visitors, "hashes", "with two fields that stay, and one that expires")
+	seen.count("hashes", int64(p.visitors), "hashes", "with two fields that stay, and one that expires")
 	seen.count("reads", sum.Reads, "reads", fmt.Sprintf("%s a second, in %d processes", grouped(perSecond(sum.Reads, p.serving)), hosts))
 	seen.count("hits", sum.Hits, "found their field", grouped(perSecond(sum.Hits, p.serving))+" a second, each a moment to spare")
 	seen.count("reads_after_deadline", sum.Over, "came after its deadline", "and found nothing")

@@ -29,6 +29,10 @@ type hostCounts struct {
 	Hits  int64 `json:"hits"` // of these, that found their field: the moments to spare
 	Over  int64 `json:"over"` // of these, that came after the deadline and found nothing
 
+	// Stillborn are sessions that may have been over when they came to be stored, which
+	// are then not there at all.
+	Stillborn int64 `json:"stillborn"`
+
 	Late  int64 `json:"late"`  // what was found after its deadline
 	Early int64 `json:"early"` // what was missing, or another value, before its deadline
 }
@@ -92,6 +96,7 @@ func (l *sessionLedger) sum() hostSum {
 		all.Reads += news.Reads
 		all.Hits += news.Hits
 		all.Over += news.Over
+		all.Stillborn += news.Stillborn
 		all.Late += news.Late
 		all.Early += news.Early
 		for _, j := range news.Stats.Jobs {

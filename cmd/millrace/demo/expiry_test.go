@@ -149,6 +149,10 @@ func TestEachCheckOfTheExpirySceneCanFail(t *testing.T) {
 		{"fields_counted", func(p *expiryPlay) { p.looks[3].Counters.Reaped = 4 }},
 		{"fields_counted", func(p *expiryPlay) { p.looks[3].Overdue = 0 }},
 		{"fields_counted", func(p *expiryPlay) { p.looks[3].Counters.Reaped, p.looks[3].Overdue = 0, 2 }},
+		{"", func(p *expiryPlay) {
+			news(func(n *hostNews) { n.Stillborn = 1 })(p)
+			p.looks[3].Overdue = 0
+		}},
 	} {
 		p := soundExpiry(t)
 		test.spoil(p)

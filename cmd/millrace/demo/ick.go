@@ -31,10 +31,6 @@ const (
 
 	// watchEvery is how often the scene looks at the Ick and shows progress.
 	watchEvery = 100 * time.Millisecond
-
-	// drainTimeout is how long the Ick may take to be empty when nothing
-	// changes any more.
-	drainTimeout = 8 * time.Second
 )
 
 // ickScene shows that an Ick forgets no mark. Documents change in a database,
@@ -106,7 +102,7 @@ func (p *ickPlay) perform(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	crew := p.crew(p.hear, cancel)
-	defer crew.dismiss()
+	defer crew.dismiss(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel(nil)
@@ -122,7 +118,11 @@ func (p *ickPlay) perform(ctx context.Context) error {
 		return err
 	}
 	p.producing = time.Since(start)
-	return p.drain(ctx, start)
+	if err := p.drain(ctx, start); err != nil {
+		return err
+	}
+	crew.dismiss(ctx)
+	return nil
 }
 
 // produce starts the producers and returns a channel that is closed when all
@@ -195,12 +195,18 @@ func (p *ickPlay) watch(ctx context.Context, crew *crew, start time.Time, produc
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-produced:
-			return nil
+			if p.duration < killBefore || p.kills > 0 {
+				return nil
+			}
+			produced = nil // a kill is due
 		case <-kill.C:
 			crew.killOne()
 			p.kills++
 			if err := crew.hire(); err != nil {
 				return err
+			}
+			if produced == nil {
+				return nil
 			}
 			kill.Reset(untilKill())
 		case <-tick.C:
@@ -215,8 +221,7 @@ func untilKill() time.Duration { return killAfter + rand.N(killBefore-killAfter)
 
 // drain waits until nothing is left in the Ick.
 func (p *ickPlay) drain(ctx context.Context, start time.Time) error {
-	patience := time.NewTimer(drainTimeout)
-	defer patience.Stop()
+	var patience patience[[2]int64]
 	tick := time.NewTicker(watchEvery / 10)
 	defer tick.Stop()
 	defer func(begin time.Time) { p.draining = time.Since(begin) }(time.Now())
@@ -224,14 +229,13 @@ func (p *ickPlay) drain(ctx context.Context, start time.Time) error {
 		if err := p.look(ctx, start); err != nil {
 			return err
 		}
-		if p.last.Total+p.last.Parked == 0 {
+		left := p.last.Total + p.last.Parked
+		if left == 0 || patience.out([2]int64{int64(left), p.processed.Load()}) { // the checks tell what is left
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-patience.C:
-			return nil // the checks tell what is left
 		case <-tick.C:
 		}
 	}

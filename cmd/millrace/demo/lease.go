@@ -33,6 +33,10 @@ const (
 	cacheValue  = 2 << 10
 	cacheTTL    = time.Hour
 
+	// cacheAtOnce is how many values are written together, 1 MB: who was late because the
+	// machine is busy has more to write, and more at once than a connection's time is for.
+	cacheAtOnce = 512
+
 	// cacheEvery is the pause between two writes of a batch.
 	cacheEvery = 25 * time.Millisecond
 )
@@ -151,12 +155,9 @@ func (p *leasePlay) fill(ctx context.Context) error {
 	defer tick.Stop()
 	for all := cacheLimits * memoryLimit / cacheValue; ; {
 		elapsed := min(time.Since(start), p.duration)
-		var batch rueidis.Commands
-		for due := int(int64(all) * int64(elapsed) / int64(p.duration)); p.cached < due; p.cached++ {
-			batch = append(batch, p.server.B().Set().Key(cacheKey(p.name, p.cached)).Value(value).Ex(cacheTTL).Build())
-		}
-		for _, reply := range p.server.DoMulti(ctx, batch...) {
-			if err := reply.Error(); err != nil {
+		due := int(int64(all) * int64(elapsed) / int64(p.duration))
+		for p.cached < due {
+			if err := p.cache(ctx, min(due, p.cached+cacheAtOnce), value); err != nil {
 				return err
 			}
 		}
@@ -169,6 +170,20 @@ func (p *leasePlay) fill(ctx context.Context) error {
 		case <-tick.C:
 		}
 	}
+}
+
+// cache writes values until there are n.
+func (p *leasePlay) cache(ctx context.Context, n int, value string) error {
+	var batch rueidis.Commands
+	for ; p.cached < n; p.cached++ {
+		batch = append(batch, p.server.B().Set().Key(cacheKey(p.name, p.cached)).Value(value).Ex(cacheTTL).Build())
+	}
+	for _, reply := range p.server.DoMulti(ctx, batch...) {
+		if err := reply.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // look counts what is left and shows it.
@@ -231,7 +246,6 @@ func infoNumber(info, field string) (int64, error) {
 // compete has another process try to take everything that the first holder has.
 func (p *leasePlay) compete(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	told := make(chan rivalNews, 1)
 	crew := p.crew(func(line []byte) {
 		var news rivalNews
@@ -240,7 +254,8 @@ func (p *leasePlay) compete(ctx context.Context) error {
 		}
 	}, cancel)
 	crew.task.Redis = p.url
-	defer crew.dismiss()
+	defer crew.dismiss(ctx)
+	defer cancel(nil)
 	if err := crew.hire(); err != nil {
 		return err
 	}

@@ -88,7 +88,7 @@ func playQueue(ctx context.Context, st *stage) (seen Scene, err error) {
 func (p *queuePlay) perform(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	crew := p.crew(p.ledger.hear, cancel)
-	defer crew.dismiss()
+	defer crew.dismiss(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel(nil)
@@ -119,14 +119,17 @@ func (p *queuePlay) perform(ctx context.Context) (err error) {
 		return err
 	}
 	p.loading = time.Since(start)
-	within, stop := context.WithTimeout(ctx, drainTimeout)
-	defer stop()
-	defer func(begin time.Time) { p.draining = time.Since(begin) }(time.Now())
-	err = p.until(within, start, func() bool { return held(p.last[fair])+held(p.last[line]) == 0 })
-	if ctx.Err() == nil && within.Err() != nil {
-		return nil // the checks tell what is left
+	begin := time.Now()
+	var patience patience[[2]int]
+	if err := p.until(ctx, start, func() bool {
+		left := [2]int{held(p.last[fair]), held(p.last[line])}
+		return left == [2]int{} || patience.out(left) // the checks tell what is left
+	}); err != nil {
+		return err
 	}
-	return err
+	p.draining = time.Since(begin)
+	crew.dismiss(ctx)
+	return nil
 }
 
 // beSlow has one tenant write what is slow, and others when that has its share of the
@@ -243,12 +246,18 @@ func (p *queuePlay) watch(ctx context.Context, crew *crew, start time.Time, load
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-loaded:
-			return nil
+			if p.duration < killBefore || p.kills > 0 {
+				return nil
+			}
+			loaded = nil // a kill is due
 		case <-kill.C:
 			crew.killOne()
 			p.kills++
 			if err := crew.hire(); err != nil {
 				return err
+			}
+			if loaded == nil {
+				return nil
 			}
 			kill.Reset(untilKill())
 		case <-tick.C:

@@ -73,24 +73,42 @@ func (st *stage) crew(heard func(line []byte), lost func(error)) *crew {
 	}
 }
 
-// cleanUpPatience bounds the clean-up, which a cancel does not end.
-const cleanUpPatience = 3 * time.Second
+// silence is how long a server may take to answer a call of the clean-up when the demo
+// was cancelled.
+const silence = 3 * time.Second
 
-// cleanUp deletes what the scene wrote: remove says how many keys it deleted. A
-// child that was killed may have left a command on its way, so it is called
-// again until nothing is there.
-func (st *stage) cleanUp(ctx context.Context, remove func(context.Context) (int64, error)) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpPatience)
-	defer cancel()
-	for {
-		n, err := remove(ctx)
-		if err != nil {
-			return fmt.Errorf("keys under %s could not be deleted and are left: %w", st.name, err)
-		}
-		if n == 0 {
-			return nil
+// cleanUp deletes what the scene wrote, which a cancel does not end: each remove says how
+// many keys it deleted. A child that was killed may have left a command on its way, so
+// each is called again until nothing is there.
+func (st *stage) cleanUp(ctx context.Context, removes ...func(context.Context) (int64, error)) error {
+	for _, remove := range removes {
+		for {
+			n, err := removeOnce(ctx, remove)
+			if err != nil {
+				return fmt.Errorf("keys under %s could not be deleted and are left: %w", st.name, err)
+			}
+			if n == 0 {
+				break
+			}
 		}
 	}
+	return nil
+}
+
+func removeOnce(ctx context.Context, remove func(context.Context) (int64, error)) (int64, error) {
+	ctx, cancel := outlive(ctx, silence)
+	defer cancel()
+	return remove(ctx)
+}
+
+// outlive returns a context that ends some time after another one has.
+func outlive(ctx context.Context, by time.Duration) (context.Context, context.CancelFunc) {
+	longer, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	stop := context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(by, cancel)
+		context.AfterFunc(longer, func() { timer.Stop() })
+	})
+	return longer, func() { stop(); cancel() }
 }
 
 // unlink deletes keys, which share a hash tag, and returns how many there were.

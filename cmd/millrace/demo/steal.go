@@ -16,9 +16,9 @@ const (
 	// sites is how many children serve pages at a time.
 	sites = 2
 
-	// collectPatience is how long the floor may take to collect the last
-	// sessions when there are no requests any more.
-	collectPatience = 4 * time.Second
+	// idleAtMost is how many recruits may find nothing although sessions are due: what
+	// sites tell of their recruits is a little late.
+	idleAtMost = 2 * sites
 )
 
 // stealScene shows that the requests of a web site do its upkeep, and that no
@@ -54,6 +54,9 @@ type stealPlay struct {
 	greatest int64 // of that, while there were requests
 	atEnd    int64 // of that, when the requests ended
 	left     int64 // sessions in the end
+
+	stuckAt  int64  // that many sessions were left when it was last less
+	idleThen uint64 // and so many recruits had found none
 }
 
 func playSteal(ctx context.Context, st *stage) (seen Scene, err error) {
@@ -73,7 +76,7 @@ func playSteal(ctx context.Context, st *stage) (seen Scene, err error) {
 func (p *stealPlay) perform(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	crew := p.crew(p.hear, cancel)
-	defer crew.dismiss()
+	defer crew.dismiss(ctx)
 	var work sync.WaitGroup
 	defer work.Wait()
 	defer cancel(nil)
@@ -101,7 +104,11 @@ func (p *stealPlay) perform(ctx context.Context) error {
 		return err
 	}
 	p.serving = time.Since(start)
-	return p.drain(ctx, start)
+	if err := p.drain(ctx, start); err != nil {
+		return err
+	}
+	crew.dismiss(ctx) // the last recruits are counted when it says what became of them
+	return nil
 }
 
 // hear takes in what a site told.
@@ -149,28 +156,34 @@ func (p *stealPlay) drain(ctx context.Context, start time.Time) error {
 	p.mu.Lock()
 	p.calm = true
 	p.mu.Unlock()
-	patience := time.NewTimer(collectPatience)
-	defer patience.Stop()
 	tick := time.NewTicker(watchEvery / 4)
 	defer tick.Stop()
 	for {
 		if err := p.look(ctx, start); err != nil {
 			return err
 		}
-		p.mu.Lock()
-		signed := p.signed()
-		p.mu.Unlock()
-		if p.left == 0 && signed {
+		if p.settled() { // the checks tell what is left
 			return nil
 		}
 		select {
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-patience.C:
-			return nil // the checks tell what is left
 		case <-tick.C:
 		}
 	}
+}
+
+// settled reports whether the floor has run both jobs in each site, and all sessions are
+// collected or, although they are due, recruits find none any more.
+func (p *stealPlay) settled() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sum, _ := p.sum(collectJob)
+	if p.left != p.stuckAt || p.backlog == 0 {
+		p.stuckAt, p.idleThen = p.left, sum.Idle
+	}
+	done := p.left == 0 && sum.Recruited() > 0
+	return p.signed() && (done || sum.Idle >= p.idleThen+idleAtMost)
 }
 
 // look counts the sessions that are due and those that are there, and shows how

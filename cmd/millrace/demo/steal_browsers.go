@@ -89,7 +89,7 @@ func (c *crowd) request(ctx context.Context, number int64) error {
 		return err
 	}
 	req.Header.Set(requestHeader, strconv.FormatInt(number, 10))
-	visitorIsNew := rand.IntN(newVisitors) == 0
+	visitorIsNew := number == 1 || rand.IntN(newVisitors) == 0
 	if !visitorIsNew {
 		req.Header.Set(sessionHeader, "one from before")
 	}

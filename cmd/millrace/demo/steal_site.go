@@ -127,9 +127,8 @@ func (s *site) play(ctx context.Context, p part, collect func(context.Context) (
 	work.Go(func() { _ = s.recruiter.Run(ctx) }) // it ends with the context
 	told := s.tell(ctx, p)
 
-	ending, stop := context.WithTimeout(context.WithoutCancel(ctx), dismissal/2)
-	defer stop()
-	_ = errors.Join(server.Shutdown(ending), server.Close(), s.recruiter.Close(ending)) // what hangs ends with the process
+	ending := context.WithoutCancel(ctx) // what hangs ends with the process
+	_ = errors.Join(server.Shutdown(ending), server.Close(), s.recruiter.Close(ending))
 	return errors.Join(told, p.report(s.since()))
 }
 
