@@ -34,7 +34,7 @@ const (
 	// chunk is how many messages or receipts of one caller a script call takes at most.
 	chunk = 1000
 
-	// page is how many messages, flows or receipts a call takes where it is the library that
+	// page is how many messages or receipts a call takes where it is the library that
 	// chooses, and costly how many that cost more: no such call takes the server 5 ms.
 	page   = 250
 	costly = 100

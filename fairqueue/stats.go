@@ -128,7 +128,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	if err := reply.Err(); err != nil {
 		return s, err
 	}
-	for flows == page && len(s.Flows) < maxFlows {
+	for flows == costly && len(s.Flows) < maxFlows {
 		if _, flows, err = q.flows(ctx, &s); err != nil {
 			return s, err
 		}
@@ -140,7 +140,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 // flows adds the next flows to s, and returns how many there were and what else the script
 // answers. A flow whose turn came meanwhile may be there twice, or be missing.
 func (q *Queue) flows(ctx context.Context, s *Stats) (reply *script.Reply, n int, err error) {
-	reply, err = q.call(ctx, "stats", strconv.Itoa(len(s.Flows)), strconv.Itoa(page))
+	reply, err = q.call(ctx, "stats", strconv.Itoa(len(s.Flows)), strconv.Itoa(costly))
 	if err != nil || reply.None() {
 		return reply, 0, err
 	}
