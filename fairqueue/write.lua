@@ -72,7 +72,7 @@ for arg = 5, #ARGV, 3 do
     ids[#ids + 1] = '=' .. before
   else
     last = math.max(last + 1, micros)
-    local id, flow, tail = string.format('%016.0f', last), tenant, ''
+    local id, flow, tail = string.format('%016d', last), tenant, ''
     if list ~= '' then
       flow, tail = emptiest(list), tenant
     end
