@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 	"strconv"
 	"time"
 
@@ -249,7 +250,7 @@ func (p *expiryPlay) removers() []func(context.Context) (int64, error) {
 		entry.Leave(ctx)
 		return p.unlink(ctx, recordKey(p.name))
 	}}
-	for _, some := range append(keys, []string{hostsKey(p.name)}) {
+	for _, some := range slices.Concat(keys, [][]string{{hostsKey(p.name)}}) {
 		all = append(all, func(ctx context.Context) (int64, error) { return p.unlink(ctx, some...) })
 	}
 	return all
