@@ -46,7 +46,7 @@ func (c *consumer) step(ctx context.Context) bool {
 		}
 		return false
 	}
-	n := min(len(c.finished), costly)
+	n := min(len(c.finished), callMost)
 	some := c.finished[:n:n]
 	c.finished = c.finished[n:]
 	c.calls++
@@ -63,9 +63,9 @@ func (c *consumer) wanted(ctx context.Context) int {
 	}
 	ahead := 0
 	if c.mean >= 0 && c.mean < fetchAhead {
-		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
+		ahead = min(callMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
-	return max(0, min(costly, c.free+ahead-len(c.ready)-c.asked))
+	return max(0, min(callMost, c.free+ahead-len(c.ready)-c.asked))
 }
 
 // call makes one call.
