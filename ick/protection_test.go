@@ -28,9 +28,9 @@ type hand struct {
 	processed map[string]int
 }
 
-// batch is what one consumer holds: a token, and the version of each document
+// holding is what one consumer holds: a token, and the version of each document
 // that it saw right after it reserved.
-type batch struct {
+type holding struct {
 	token string
 	saw   map[string]int
 }
@@ -45,15 +45,15 @@ func (h *hand) dirty(members ...string) {
 	}
 }
 
-func (h *hand) see(r Reservation) batch {
-	b := batch{token: r.Token, saw: map[string]int{}}
+func (h *hand) see(r Reservation) holding {
+	b := holding{token: r.Token, saw: map[string]int{}}
 	for _, e := range r.Entries {
 		b.saw[e.Member] = h.version[e.Member]
 	}
 	return b
 }
 
-func (h *hand) reserve(n int) batch {
+func (h *hand) reserve(n int) holding {
 	h.t.Helper()
 	r, err := h.k.Reserve(h.t.Context(), n)
 	if err != nil {
@@ -63,13 +63,13 @@ func (h *hand) reserve(n int) batch {
 }
 
 // work does what a handler does: it brings the copy in line with what it saw.
-func (h *hand) work(b batch, members ...string) {
+func (h *hand) work(b holding, members ...string) {
 	for _, m := range members {
 		h.processed[m] = max(h.processed[m], b.saw[m])
 	}
 }
 
-func (h *hand) commit(b batch, members ...string) Committed {
+func (h *hand) commit(b holding, members ...string) Committed {
 	h.t.Helper()
 	c, err := h.k.Commit(h.t.Context(), b.token, members...)
 	if err != nil && !errors.Is(err, ErrStale) {

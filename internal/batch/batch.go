@@ -60,6 +60,7 @@ type Batcher[In, Out any] struct {
 	waiting []*request[In, Out]
 	calls   int
 	took    time.Duration // by calls, of late
+	serving sync.WaitGroup
 }
 
 // request is one caller's.
@@ -105,7 +106,7 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	b.waiting = append(b.waiting, r)
 	if b.calls == 0 || b.took >= longCall && b.calls < longCalls {
 		b.calls++
-		go b.serve()
+		b.serving.Go(b.serve)
 	}
 	b.mu.Unlock()
 	select {
@@ -123,6 +124,9 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	r.gone = true
 	return out, context.Cause(ctx)
 }
+
+// Wait waits for the calls under way, when there are no more requests.
+func (b *Batcher[In, Out]) Wait() { b.serving.Wait() }
 
 // serve makes calls until nobody waits for one.
 func (b *Batcher[In, Out]) serve() {
