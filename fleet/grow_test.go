@@ -89,8 +89,8 @@ func TestInitAgain(t *testing.T) {
 	tf.dir = tf.dial(dirs.Addr())
 	partitions := tf.servers(1, 1)
 	cfg := GrowConfig{Option: slowly}
-	m := &directory.Map{Fleet: nameOf(partitions), Floor: 1} // an earlier attempt
-	must(t, cfg.prepare(t.Context(), m, describe(partitions, 0, 0, directory.Open)))
+	m := &directory.Map{Fleet: nameOf(partitions), Floor: 1, Partitions: describe(partitions, 0, 0, directory.Open)} // an earlier attempt
+	must(t, cfg.prepare(t.Context(), m, 0))
 	for range 2 { // the second one has nothing to do
 		_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: quick})
 		must(t, err)

@@ -125,6 +125,16 @@ func (tf *testFleet) change(change func(m *directory.Map)) *directory.Map {
 	return next
 }
 
+// restart starts a master again that has kept all it had, and says so, as an agent does
+// that has looked at it.
+func (tf *testFleet) restart(partition int) {
+	tf.t.Helper()
+	tf.masters[partition].Restart()
+	tf.change(func(m *directory.Map) {
+		m.Partitions[partition].Master.Run = tf.masters[partition].Info("server")["run_id"]
+	})
+}
+
 // put is set by one who repeats what nobody can say to have been done.
 func put(ctx context.Context, c rueidis.Client, key, value string) error {
 	return retry.Policy{}.Do(ctx, func(int) error { return set(ctx, c, key, value) })

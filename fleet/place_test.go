@@ -383,8 +383,14 @@ func TestPlacingSurvivesLostReplies(t *testing.T) {
 	t.Parallel()
 	tf, proxy := throughProxies(t, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	for i, command := range []string{"MGET", "EVALSHA", "EVAL"} {
-		proxy.DropReply(redistest.Named(command))
+	runs := func(command, name string) func(cmd []string) bool {
+		text := map[string]string{"EVALSHA": library.Script(name).SHA(), "EVAL": library.Script(name).Source()}[command]
+		return func(cmd []string) bool { return cmd[0] == command && cmd[1] == text }
+	}
+	for i, match := range []func(cmd []string) bool{
+		runs("EVALSHA", "lookup"), runs("EVAL", "place"), runs("EVALSHA", "place"),
+	} {
+		proxy.DropReply(match)
 		key := fmt.Sprintf("{%d}", i)
 		must(t, retry.Policy{}.Do(ctx, func(int) error { return set(ctx, f.Client(), key, "x") }))
 	}

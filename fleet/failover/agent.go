@@ -127,7 +127,7 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 func (a *Agent) work(ctx context.Context) {
 	var busy sync.WaitGroup
 	defer busy.Wait()
-	patients := map[int]*patient{}
+	reconcilers := map[int]*reconciler{}
 	back := setback{a: a}
 	planned := time.Now()
 	for {
@@ -148,15 +148,15 @@ func (a *Agent) work(ctx context.Context) {
 				partitions = nil // the next round looks at the map as it is then
 			}
 			for _, p := range partitions {
-				one := patients[p.ID]
+				one := reconcilers[p.ID]
 				if one == nil {
-					one = &patient{a: a, id: p.ID}
-					patients[p.ID] = one
+					one = &reconciler{a: a, id: p.ID}
+					reconcilers[p.ID] = one
 				}
 				if one.turn.TryLock() {
 					busy.Go(func() {
 						defer one.turn.Unlock()
-						one.treat(ctx, m, p)
+						one.reconcile(ctx, m, p)
 					})
 				}
 			}

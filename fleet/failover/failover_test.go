@@ -116,6 +116,21 @@ func (w *world) settled(f *fleet.Fleet, id int) {
 	}
 }
 
+// fence fences a member by hand.
+func fence(t *testing.T, members *Redis, addr string) {
+	t.Helper()
+	_, err := members.Fence(t.Context(), addr)
+	must(t, err)
+}
+
+// follow has a server follow another one by hand.
+func follow(t *testing.T, members *Redis, addr, master string) {
+	t.Helper()
+	l, err := members.Look(t.Context(), master)
+	must(t, err)
+	must(t, members.Follow(t.Context(), addr, master, l.Run))
+}
+
 // soak reports whether there is time for more.
 func soak() bool { return os.Getenv("MILLRACE_SOAK") != "" }
 
@@ -323,7 +338,7 @@ func TestReplicasArePutRight(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	fence(t, members, p.Replicas[0].Addr)
 	by, err := members.Look(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
 	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1))

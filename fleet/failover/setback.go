@@ -48,7 +48,7 @@ func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
 		for i := range next.Partitions {
 			p := &next.Partitions[i]
 			p.ReadOnly, p.Epoch = true, next.Epoch
-			p.Run = "" // it says of the master that it has all that was confirmed
+			p.Master.Run = "" // it says of the master that it has all that was confirmed
 		}
 	}
 	if err := s.a.desk.Change(ctx, m.Epoch, next); err != nil {

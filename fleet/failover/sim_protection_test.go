@@ -59,7 +59,7 @@ func TestProtections(t *testing.T) {
 		{"offsets of another history mean nothing", 1, func(w *world) {
 			w.with(func() {
 				w.servers[0].die(false)
-				w.servers[0].rise(fromLog)
+				w.servers[0].rise(fromLog, true)
 				w.servers[0].offset = 1 << 40
 			})
 			time.Sleep(8 * time.Second)
@@ -99,10 +99,30 @@ func TestProtections(t *testing.T) {
 				w.cutAgents(w.servers[1])
 				w.cutAgents(w.servers[2])
 				w.servers[0].die(false)
-				w.servers[0].rise(empty)
+				w.servers[0].rise(empty, true)
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{look: func(s *server, l *failover.Look) { l.Identity = s.belongs() }}, "I5"},
+		{"a master that was started again is not believed", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
+		{"a replica follows one run of its master", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
+		{"a replica that was started again is not known to have what it confirmed", 1, func(w *world) {
+			// Of two replicas one has confirmed, and the other one lags.
+			w.with(func() { w.servers[1].save(); w.servers[2].lag = 20 * time.Second })
+			time.Sleep(2 * time.Second)
+			w.with(func() {
+				w.pause(&w.servers[0].host)
+				w.servers[1].die(false)
+				w.servers[1].rise(fromSnapshot, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{sameRun: true}, "I3"},
+		{"a member that was started again is not read", 0, func(w *world) {
+			w.with(func() {
+				w.servers[0].die(false)
+				w.servers[0].rise(fromSnapshot, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{serve: true}, "R"},
 		{"so many replicas must answer that one has all", 1, func(w *world) {
 			w.with(func() { w.servers[2].lag = 20 * time.Second })
 			time.Sleep(time.Second)
@@ -141,6 +161,17 @@ func TestProtections(t *testing.T) {
 			t.Log(broken)
 		})
 	}
+}
+
+// backUnfenced has a master come back within a moment, with older data and without its
+// boot fence.
+func backUnfenced(w *world) {
+	w.with(func() { w.servers[0].save() })
+	time.Sleep(2 * time.Second)
+	w.with(func() { w.servers[0].die(false) })
+	time.Sleep(50 * time.Millisecond)
+	w.with(func() { w.servers[0].rise(fromSnapshot, false) })
+	time.Sleep(8 * time.Second)
 }
 
 // splitClient cuts the agents off from the master, and a client from the directory.

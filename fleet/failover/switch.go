@@ -77,7 +77,7 @@ func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Parti
 		})
 		return err
 	}
-	err = (&patient{a: a, id: p.ID}).replace(ctx, p, addr)
+	err = (&reconciler{a: a, id: p.ID}).replace(ctx, p, addr)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	_, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too

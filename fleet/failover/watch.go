@@ -16,6 +16,7 @@ type watch struct {
 // health is what it has seen of one.
 type health struct {
 	look   Look
+	before Look // the look before that which was answered
 	seen   bool // whether the last look was answered
 	missed int  // looks in a row that were not
 	good   int  // looks in a row that were
@@ -50,7 +51,15 @@ func (w *watch) saw(addr string, l Look, ok bool) {
 		h.missed, h.good = h.missed+1, 0
 		return
 	}
-	h.look, h.missed, h.good = l, 0, h.good+1
+	h.before, h.look, h.missed, h.good = h.look, l, 0, h.good+1
+}
+
+// wholeAgain reports whether a replica that is linked has all that its master had a
+// round ago, and was started before that: so it has also what it had confirmed, and
+// lost when it was started.
+func (h health) wholeAgain(master health) bool {
+	r, m := h.look, master.look
+	return h.before.Run == r.Run && master.before.Run == m.Run && r.History == m.History && r.Offset >= master.before.Offset
 }
 
 // of returns what was seen of a member.

@@ -11,22 +11,24 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// patient is a partition under the care of an agent.
-type patient struct {
+// reconciler makes one partition what it should be: with a master, and members that
+// follow it.
+type reconciler struct {
 	a    *Agent
 	id   int
-	turn sync.Mutex // held by who treats it
+	turn sync.Mutex // held by who reconciles it
 
 	need  int    // what min-replicas-to-write was last set to, and on which master
 	on    string // empty if it was not
 	stuck string // why nobody could be elected, as last noted
 }
 
-// treat does what a partition needs: a new master, or members that are put right.
-func (s *patient) treat(ctx context.Context, m *directory.Map, p directory.Partition) {
+// reconcile does what a partition needs: a new master, or members that are put right.
+func (s *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
 	if s.a.watch.cutOff(m) {
 		return
 	}
+	s.quarantine(ctx, m, p)
 	if p.ReadOnly || s.needsMaster(m, p) {
 		err := s.replace(ctx, p, p.Prefer)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != s.stuck {
@@ -35,12 +37,12 @@ func (s *patient) treat(ctx context.Context, m *directory.Map, p directory.Parti
 		}
 		return
 	}
-	s.heal(ctx, p)
+	s.repair(ctx, p)
 }
 
 // needsMaster reports whether the master is gone for certain, or cannot go on by
-// itself: it was restarted, and is fenced or without its data.
-func (s *patient) needsMaster(m *directory.Map, p directory.Partition) bool {
+// itself: it is fenced, without its data, or was started again.
+func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 	h := s.a.watch.of(p.Master.Addr)
 	switch {
 	case h.missed >= misses:
@@ -48,15 +50,45 @@ func (s *patient) needsMaster(m *directory.Map, p directory.Partition) bool {
 	case !h.seen:
 		return false
 	default:
-		return !h.look.Loading && (!h.look.Master || h.look.Identity != directory.Identity(m.Fleet, p.ID))
+		return !h.look.Master || h.look.Identity != directory.Identity(m.Fleet, p.ID) || restarted(p.Master, h.look)
 	}
+}
+
+// quarantine fences members at once that were started again and take writes: they
+// came back without their boot fence. Nobody reads or writes what they have before it
+// was examined. That no replica copies them in the meantime is up to the run that
+// replicas follow.
+func (s *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
+	for _, member := range p.Members() {
+		h := s.a.watch.of(member.Addr)
+		if !h.seen || !h.look.Master || !restarted(member, h.look) {
+			continue
+		}
+		// By a map that is old by now, it might be one that was elected after that.
+		if now, err := s.a.confirm(ctx); err != nil || now.Partitions[s.id].Epoch != p.Epoch {
+			return
+		}
+		if s.isolate(ctx, member) == nil {
+			s.a.note(ctx, m, s.id, member.Addr+" was started again without its boot fence, and has been fenced: put replicaof on its command line")
+		}
+	}
+}
+
+func (s *reconciler) isolate(ctx context.Context, member directory.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, s.a.cfg.Every)
+	defer cancel()
+	if err := s.a.servers.Serve(ctx, member.Addr, false); err != nil {
+		return err
+	}
+	_, err := s.a.servers.Fence(ctx, member.Addr)
+	return err
 }
 
 // replace gives the partition a master, of several that are equally far the
 // preferred one. Every step may be the last that this agent does: another one that
 // finds the partition read-only begins anew, with a higher epoch, and then this
 // one's last step is refused.
-func (s *patient) replace(ctx context.Context, p directory.Partition, prefer string) error {
+func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer string) error {
 	began := time.Now()
 	old := p.Master
 	m, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
@@ -105,7 +137,7 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 	m, err = s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
 		p.ReadOnly = false
 		p.Epoch++
-		p.History, p.Before, p.Run, p.Floor = look.History, look.Before, look.Run, look.Floor
+		p.History, p.Before, p.Floor = look.History, look.Before, look.Floor
 		p.Prefer = ""
 		p.Replicas = nil
 		for _, member := range append([]directory.Member{old}, m.Partitions[s.id].Replicas...) {
@@ -116,7 +148,7 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 			}
 		}
 		p.Master = chosen
-		p.Master.Down = false
+		p.Master.Down, p.Master.Run = false, look.Run
 	})
 	if err != nil {
 		return err
@@ -128,7 +160,7 @@ func (s *patient) replace(ctx context.Context, p directory.Partition, prefer str
 
 // catchUp waits a moment for replicas to get what the master has and they do not,
 // if it answers. One that has just missed a look is not waited for.
-func (s *patient) catchUp(ctx context.Context, p directory.Partition) {
+func (s *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
@@ -148,7 +180,7 @@ func (s *patient) catchUp(ctx context.Context, p directory.Partition) {
 }
 
 // fence fences all members that can be reached, and returns what they say then.
-func (s *patient) fence(ctx context.Context, p directory.Partition) map[string]Look {
+func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[string]Look {
 	var mu sync.Mutex
 	looks := map[string]Look{}
 	var fencing sync.WaitGroup
@@ -156,10 +188,7 @@ func (s *patient) fence(ctx context.Context, p directory.Partition) map[string]L
 		fencing.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, max(time.Second, s.a.cfg.Every))
 			defer cancel()
-			if s.a.servers.Fence(ctx, member.Addr) != nil {
-				return
-			}
-			if l, err := s.a.servers.Look(ctx, member.Addr); err == nil {
+			if l, err := s.a.servers.Fence(ctx, member.Addr); err == nil {
 				mu.Lock()
 				looks[member.Addr] = l
 				mu.Unlock()
@@ -170,55 +199,40 @@ func (s *patient) fence(ctx context.Context, p directory.Partition) map[string]L
 	return looks
 }
 
-// heal puts the members of a partition right whose master serves: replicas follow
-// it, one at a time on a node; those that are gone are marked, and those that are
-// back are not any more.
-func (s *patient) heal(ctx context.Context, p directory.Partition) {
+// repair puts the members of a partition right whose master serves: replicas follow
+// it, one at a time on a node. What it has seen of them goes into the map.
+func (s *reconciler) repair(ctx context.Context, p directory.Partition) {
 	master := s.a.watch.of(p.Master.Addr)
-	if !master.seen || !master.look.Master {
+	if !master.seen {
 		return
 	}
-	down := map[string]bool{}
+	members := map[string]directory.Member{} // as they are from now on
 	live := 0
 	for _, r := range p.Replicas {
-		h := s.a.watch.of(r.Addr)
-		follows := h.seen && !h.look.Master && h.look.Follows == p.Master.Addr
-		switch {
-		case h.seen && !follows && !h.look.Loading:
-			if err := s.follow(ctx, p, r); err != nil && ctx.Err() == nil {
-				s.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", r.Addr, "error", err)
-			}
-		case follows && h.look.Linked && !h.look.Copying:
+		now := r
+		switch h := s.a.watch.of(r.Addr); {
+		case h.missed >= misses:
+			now.Down = true
+		case !h.seen || h.look.Loading:
+		case h.look.Master || h.look.Follows != p.Master.Addr || h.look.FollowsRun != master.look.Run:
+			s.warn(ctx, r, s.follow(ctx, p, r, master.look.Run))
+		case h.look.Copying:
+		case !h.look.Linked:
+			s.warn(ctx, r, s.a.servers.Admit(ctx, p.Master.Addr, master.look.Run))
+		default:
 			live++
+			if r.Run != h.look.Run && h.wholeAgain(master) && s.a.servers.Serve(ctx, r.Addr, true) == nil {
+				now.Run = h.look.Run
+			}
+			if h.good >= returns && master.look.InStep >= live {
+				now.Down = false
+			}
 		}
-		switch {
-		case !r.Down && h.missed >= misses:
-			down[r.Addr] = true
-		case r.Down && h.good >= returns && follows && h.look.Linked && !h.look.Copying && master.look.InStep >= live:
-			down[r.Addr] = false
-		}
-	}
-	restarted := p.History != "" && master.look.History != p.History
-	news := master.look.History != p.History || master.look.Run != p.Run || master.look.Floor != p.Floor
-	if len(down) > 0 || news {
-		next, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch && !now.ReadOnly }, func(p *directory.Partition) {
-			if restarted {
-				p.Before = p.History
-				p.Epoch++ // what it was given in its last moments may be gone
-			}
-			p.History, p.Run, p.Floor = master.look.History, master.look.Run, master.look.Floor
-			for i := range p.Replicas {
-				if is, ok := down[p.Replicas[i].Addr]; ok {
-					p.Replicas[i].Down = is
-				}
-			}
-		})
-		if err == nil {
-			for addr, is := range down {
-				s.a.note(ctx, next, s.id, map[bool]string{true: addr + " is down", false: addr + " is back"}[is])
-			}
+		if now != r {
+			members[r.Addr] = now
 		}
 	}
+	s.record(ctx, p, master.look, members)
 	// What the master does not count yet it sends nothing, for up to a second after the
 	// copy, although the replica says that they are linked.
 	if need := min(1, live, master.look.InStep); s.on != p.Master.Addr || s.need != need {
@@ -228,9 +242,44 @@ func (s *patient) heal(ctx context.Context, p directory.Partition) {
 	}
 }
 
+func (s *reconciler) warn(ctx context.Context, r directory.Member, err error) {
+	if err != nil && ctx.Err() == nil {
+		s.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", r.Addr, "error", err)
+	}
+}
+
+// record has the map say what is new of a master and of members.
+func (s *reconciler) record(ctx context.Context, p directory.Partition, master Look, members map[string]directory.Member) {
+	if len(members) == 0 && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
+		return
+	}
+	next, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch && !now.ReadOnly }, func(p *directory.Partition) {
+		if p.History != "" && p.History != master.History {
+			// It began a new history, as with its first replica; or somebody has promoted it
+			// by hand, and what it was given in its last moments may be gone.
+			p.Before = p.History
+			p.Epoch++
+		}
+		p.History, p.Master.Run, p.Floor = master.History, master.Run, master.Floor
+		for i, r := range p.Replicas {
+			if now, ok := members[r.Addr]; ok {
+				p.Replicas[i].Down, p.Replicas[i].Run = now.Down, now.Run
+			}
+		}
+	})
+	if err != nil {
+		return
+	}
+	for _, r := range p.Replicas {
+		if now, ok := members[r.Addr]; ok && now.Down != r.Down {
+			s.a.note(ctx, next, s.id, r.Addr+map[bool]string{true: " is down", false: " is back"}[now.Down])
+		}
+	}
+}
+
 // follow makes a replica follow the master if it is the turn of the master's node,
 // where the copy is made, and waits until it is in step.
-func (s *patient) follow(ctx context.Context, p directory.Partition, r directory.Member) error {
+func (s *reconciler) follow(ctx context.Context, p directory.Partition, r directory.Member, run string) error {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
 	end, err := directory.TakeTurn(ctx, s.a.desk, p.Master)
@@ -241,7 +290,7 @@ func (s *patient) follow(ctx context.Context, p directory.Partition, r directory
 		return err
 	}
 	defer end()
-	if err := s.a.servers.Follow(ctx, r.Addr, p.Master.Addr); err != nil {
+	if err := s.a.servers.Follow(ctx, r.Addr, p.Master.Addr, run); err != nil {
 		return err
 	}
 	for {
