@@ -53,6 +53,12 @@ type GrowConfig struct {
 	// directory.Settings.
 	Settings directory.Settings
 
+	// RestartTimeout is how long a server may take to come back. Each is shut down once
+	// while it is empty, to see that whoever runs it starts it again with its boot fence;
+	// one that comes back without is ErrUnfit. Defaults to 30 seconds. Below 0 no server
+	// is restarted, and boot fences are taken on trust.
+	RestartTimeout time.Duration
+
 	// Progress is told what is being done, in a few words, by one goroutine.
 	// Defaults to telling nobody.
 	Progress func(step string)

@@ -20,7 +20,7 @@ func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 			tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
 			tf.dir = tf.dial(tf.dirs.Addr())
 			server := redistest.Start(t, redistest.Options{TCP: true})
-			_, err := Init(t.Context(), tf.dir, []NewPartition{{Master: directory.Member{Addr: server.Addr()}}}, GrowConfig{Settings: quick, Option: slowly})
+			_, err := Init(t.Context(), tf.dir, []NewPartition{{Master: directory.Member{Addr: server.Addr()}}}, GrowConfig{Settings: quick, Option: slowly, RestartTimeout: -1})
 			must(t, err)
 			ctx := t.Context()
 			c := server.Client(t)
@@ -31,7 +31,7 @@ func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 				tags = append(tags, fmt.Sprint("tag", i))
 				must(t, put(ctx, f.Client(), "{"+tags[i]+"}", "x"))
 			}
-			_, err = Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly})
+			_, err = Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 			must(t, err)
 
 			server.Kill()

@@ -23,7 +23,7 @@ func TestACandidateIsDown(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly})
+	m, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
 	tag := tagOwnedBy(t, m, 1)

@@ -54,22 +54,39 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 		}
 	}()
 	c.tell("servers are looked at")
-	runs := map[string]string{} // addresses by the id that a server has while it runs
+	var all []*server
 	for i, p := range partitions {
 		for _, member := range p.Members() {
 			s, err := c.connect(member)
 			if err != nil {
 				return err
 			}
-			made[i] = append(made[i], s)
-			if err := s.fit(ctx, directory.Identity(m.Fleet, p.ID)); err != nil {
-				return err
-			}
-			if other, ok := runs[s.Run]; ok {
-				return s.unfit("Name each server once.", "is the same as that at %s", other)
-			}
-			runs[s.Run] = s.Addr
+			made[i], all = append(made[i], s), append(all, s)
 		}
+	}
+	fit := func() error {
+		runs := map[string]string{} // addresses by the id that a server has while it runs
+		for i, p := range partitions {
+			for _, s := range made[i] {
+				if err := s.fit(ctx, directory.Identity(m.Fleet, p.ID)); err != nil {
+					return err
+				}
+				if other, ok := runs[s.Run]; ok {
+					return s.unfit("Name each server once.", "is the same as that at %s", other)
+				}
+				runs[s.Run] = s.Addr
+			}
+		}
+		return nil
+	}
+	if err := fit(); err != nil {
+		return err
+	}
+	if err := c.prove(ctx, all); err != nil {
+		return err
+	}
+	if err := fit(); err != nil {
+		return err // it has come back with other data
 	}
 	c.tell("masters and replicas are set up")
 	for i, p := range partitions {
