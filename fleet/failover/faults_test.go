@@ -8,12 +8,14 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
@@ -49,6 +51,37 @@ func TestRestartedWithItsData(t *testing.T) {
 		return err
 	}))
 	must(t, set("y"))
+}
+
+// TestAFullPartitionFailsOver: what an agent writes down on the member that it promotes
+// is not refused for lack of memory.
+func TestAFullPartitionFailsOver(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, MaxMemory: "6mb"})
+	f := w.client(fleet.Config{})
+	w.agent()
+	w.settled(f, 0)
+	c, ctx, value := f.Client(), t.Context(), strings.Repeat("x", 100_000)
+	redistest.Eventually(t, "the partition is full", func() bool {
+		for i := range 100 {
+			err := c.Do(ctx, c.B().Set().Key(fmt.Sprintf("{a}%d", i)).Value(value).Build()).Error()
+			if retry.Code(err, "OOM") || errors.Is(err, millrace.ErrFull) {
+				return true
+			}
+		}
+		return false
+	})
+	p := w.mapNow().Partitions[0]
+	for _, m := range p.Members() {
+		d := direct(t, m.Addr)
+		must(t, d.Do(ctx, d.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "2mb").Build()).Error())
+	}
+	must(t, w.server(p.Master.Addr).Proc.Kill())
+	redistest.Eventually(t, "the replica is the master", func() bool {
+		now := w.mapNow().Partitions[0]
+		return !now.ReadOnly && now.Master.Addr == p.Replicas[0].Addr
+	})
+	must(t, retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Del().Key("{a}0").Build()).Error() }))
 }
 
 // TestALaggingReplicaIsNotElected: of two replicas one was given nothing for a

@@ -200,7 +200,7 @@ func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64) error {
 				need(c.B(), 0),
 				members.Serve(c.B(), true),
 				c.B().Replicaof().No().One().Build(),
-				c.B().Set().Key(directory.FloorKey).Value(strconv.FormatInt(floor, 10)).Build(),
+				c.B().Eval().Script(library.Script("floor").Source()).Numkeys(1).Key(baseKey).Arg(strconv.FormatInt(floor, 10)).Build(),
 			) {
 				if err := result.Error(); err != nil {
 					return err
