@@ -48,6 +48,7 @@ type Agent struct {
 	name    string
 	watch   watch
 	known   atomic.Int64 // the highest epoch that it has seen a map have
+	waits   atomic.Bool  // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
@@ -105,7 +106,28 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadLife*a.cfg.Every/2)
 	defer cancel()
-	return a.desk.Lead(ctx, a.name, leadLife*a.cfg.Every)
+	leads, settled, err := a.desk.Lead(ctx, a.name, leadLife*a.cfg.Every)
+	if err == nil {
+		a.waits.Store(settled < directory.SettleTime)
+	}
+	return leads, err
+}
+
+// drain returns when nobody can write by a map that was replaced a moment ago, nor take
+// a late reply for a success. Where the directory has just failed over, its server of
+// before may have confirmed that map for a while.
+func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
+	for rest := grace; rest > 0; {
+		if !retry.Sleep(ctx, rest) {
+			return context.Cause(ctx)
+		}
+		_, settled, err := a.desk.Lead(ctx, a.name, max(leadLife*a.cfg.Every, grace))
+		if err != nil {
+			return err
+		}
+		rest = directory.SettleTime + grace - settled
+	}
+	return nil
 }
 
 // begin does a leader's work until stop is called; resign lets another one lead at
@@ -118,7 +140,7 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 		working.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Every)
 		defer cancel()
-		_, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+		_, _, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
 	}
 }
 
@@ -144,7 +166,7 @@ func (a *Agent) work(ctx context.Context) {
 		if err == nil {
 			a.watch.look(ctx, a, m)
 			partitions := m.Partitions
-			if back.mend(ctx, m) {
+			if a.waits.Load() || back.mend(ctx, m) {
 				partitions = nil // the next round looks at the map as it is then
 			}
 			for _, p := range partitions {

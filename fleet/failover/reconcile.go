@@ -104,9 +104,8 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		s.a.note(ctx, m, s.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
 	}
 
-	// Until nobody can write by the map before, or take a late reply for a success.
-	if !retry.Sleep(ctx, m.Settings.Grace()) {
-		return context.Cause(ctx)
+	if err := s.a.drain(ctx, m.Settings.Grace()); err != nil {
+		return err
 	}
 	if s.a.watch.of(p.Master.Addr).missed == 0 {
 		s.catchUp(ctx, p)

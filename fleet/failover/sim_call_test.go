@@ -114,7 +114,7 @@ func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, err
 func (p inDesk) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
 
 func (p inDesk) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(epoch) })
+	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(nil, epoch) })
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -166,14 +166,15 @@ func (p inDesk) remember(m *directory.Map) {
 	}
 }
 
-func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (bool, error) {
-	leads, err := ask(ctx, p.process, func(d *desk) bool { return d.lead(agent, life) })
+func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
+	var settled time.Duration
+	leads, err := ask(ctx, p.process, func(d *desk) bool { settled = d.settled(); return d.lead(agent, life) })
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	if len(p.blind) > 0 {
-		return true, nil
+		return true, settled, nil
 	}
-	return leads, err
+	return leads, settled, err
 }
 
 func (p inDesk) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {

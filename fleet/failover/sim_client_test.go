@@ -78,7 +78,7 @@ func (c *client) refresh(ctx context.Context) {
 	asked := time.Now()
 	w.mu.Unlock()
 	var m *directory.Map
-	if err := w.carry(ctx, &c.host, &w.dir.host, func() error { m = w.dir.confirm(epoch); return nil }); err != nil {
+	if err := w.carry(ctx, &c.host, &w.dir.host, func() error { m = w.dir.confirm(c, epoch); return nil }); err != nil {
 		return
 	}
 	w.mu.Lock()

@@ -25,6 +25,13 @@ func TestProtections(t *testing.T) {
 		{"agents wait a grace", 0, splitClient, sabotage{hasty: true}, "I2"},
 		{"clients write by fresh maps", 0, splitClient, sabotage{stale: true}, "I2"},
 		{"clients take no late reply", 0, splitClient, sabotage{late: true}, "I2"},
+		{"agents wait after a failover of the directory", 0, func(w *world) {
+			w.with(func() {
+				w.dir.failOver(w.clients[0])
+				w.cutAgents(w.servers[0])
+			})
+			time.Sleep(10 * time.Second)
+		}, sabotage{unsettled: true}, "I2"},
 		{"the epoch decides about the last change", 0, func(w *world) {
 			// An agent stops before its last change, and another one, which cannot reach the
 			// member that was promoted, has the old master go on.
@@ -141,8 +148,8 @@ func TestProtections(t *testing.T) {
 					free: true, seed: seed, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
 					settings: directory.Settings{ViewLife: 3 * time.Second, ReplyLimit: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
 				}
-				if tc.out.late {
-					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, true
+				if tc.out.late || tc.out.unsettled {
+					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, tc.out.late
 				}
 				if w := run(t, s); len(w.wrong) > 0 {
 					t.Fatalf("with the protection: seed %d: %s\n%s", seed, w.wrong[0], w.history())
@@ -156,6 +163,7 @@ func TestProtections(t *testing.T) {
 				}
 			}
 			if broken == "" {
+
 				t.Errorf("without the protection nothing goes wrong, want %s", tc.wants)
 			}
 			t.Log(broken)
