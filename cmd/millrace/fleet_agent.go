@@ -28,7 +28,7 @@ type fleetAgent struct {
 
 // Help shows examples.
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes moves of tags that were cut off (fleet rebalance), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off, moves of tags (fleet rebalance) and additions (fleet add), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
 
 Run several, on different machines: one leads, and another one takes over within seconds when it is gone. None of them needs a disk, and none must run for the fleet to serve: without them a lost master is not replaced, no more.
 
@@ -115,6 +115,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Tend(ctx) })
+	work.Go(func() { _ = fleet.FinishAdding(ctx, dir, fleet.GrowConfig{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		keeper := snapshot.New(dir, snapshot.Config{
 			Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,

@@ -162,6 +162,11 @@ func (m *Map) Clone() *Map {
 	return &next
 }
 
+// Adding reports whether partitions are being added, or that was cut off.
+func (m *Map) Adding() bool {
+	return m.Floor > m.Epoch || slices.ContainsFunc(m.Partitions, func(p Partition) bool { return p.Phase == LookUp })
+}
+
 // Ring returns the ring of the map's points.
 func (m *Map) Ring() (*ring.Ring, error) { return ring.Of(m.Points) }
 
