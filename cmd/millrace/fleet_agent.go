@@ -111,7 +111,13 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
-	agent := failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log})
+	agent := failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
+		if n > 0 {
+			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
+		}
+		return err
+	}})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Tend(ctx) })

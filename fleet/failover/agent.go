@@ -20,6 +20,11 @@ type Config struct {
 	// after three looks. Defaults to 500 milliseconds.
 	Every time.Duration
 
+	// Restored is called when a member is about to be the master of a partition that was
+	// started again, perhaps with data of long ago, before anybody writes there. What it
+	// returns is noted in the log. Defaults to doing nothing.
+	Restored func(ctx context.Context, m *directory.Map, partition int, addr string) error
+
 	// Logger is told what the agent does. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -58,6 +63,9 @@ func New(desk Desk, servers Servers, cfg Config) *Agent {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
+	}
+	if cfg.Restored == nil {
+		cfg.Restored = func(context.Context, *directory.Map, int, string) error { return nil }
 	}
 	return &Agent{desk: desk, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
 	dir     *directory.Redis
+
+	restored atomic.Int64 // how often a partition went on with a member that was started again
 }
 
 func start(t *testing.T, cfg devfleet.Config) *world {
@@ -45,7 +48,7 @@ func start(t *testing.T, cfg devfleet.Config) *world {
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 	must(t, err)
 	t.Cleanup(dir.Close)
-	return &world{t, servers, dir}
+	return &world{t: t, servers: servers, dir: dir}
 }
 
 // agent runs an agent until stop is called, or the test ends.
@@ -56,7 +59,8 @@ func (w *world) agent() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = New(w.dir, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		restored := func(context.Context, *directory.Map, int, string) error { w.restored.Add(1); return nil }
+		_ = New(w.dir, members, Config{Every: every, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 		members.Close()
 	}()
 	var once sync.Once

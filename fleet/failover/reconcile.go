@@ -133,6 +133,11 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		// It was restarted between being elected and leading, and is not what it was.
 		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
 	}
+	if restarted(chosen, look) {
+		if err := s.a.cfg.Restored(ctx, m, s.id, chosen.Addr); err != nil {
+			s.a.note(ctx, m, s.id, chosen.Addr+" has the data of an earlier time: "+err.Error())
+		}
+	}
 	m, err = s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
 		p.ReadOnly = false
 		p.Epoch++
