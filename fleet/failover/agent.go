@@ -138,6 +138,13 @@ func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
+// overdue returns by how much a time has passed, by whichever clock says more: that
+// which a process counts by stands still while its machine is suspended, and the wall
+// clock jumps when it is set.
+func overdue(planned, now time.Time) time.Duration {
+	return max(now.Sub(planned), now.Round(0).Sub(planned.Round(0)).Abs())
+}
+
 // begin does a leader's work until stop is called; resign lets another one lead at
 // once, and is called after that.
 func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func()) {
@@ -161,7 +168,7 @@ func (a *Agent) work(ctx context.Context) {
 	back := setback{a: a}
 	planned := time.Now()
 	for {
-		if late := time.Since(planned); late > max(2*time.Second, 4*a.cfg.Every) {
+		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Every) {
 			// This process stood still, or its clock jumped: what it remembers is old, and
 			// what it is about to see may be its own trouble.
 			a.cfg.Logger.WarnContext(ctx, "the agent was held up, and does nothing for a while", "for", late)

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
@@ -9,20 +10,21 @@ import (
 
 // Look is what a member says of itself.
 type Look struct {
-	Identity   string // which partition of which fleet it is; empty if it may not be read
-	Master     bool   // whether it takes writes
-	Follows    string // the address of its master, if it is a replica,
-	FollowsRun string // and in which run that has to be
-	Linked     bool   // whether it is given what that does
-	InStep     int    // how many replicas it sends what it does, if it is a master
-	Loading    bool   // whether it reads its data from disk
-	Copying    bool   // whether it gets all of its master's data, and has none of its own
-	History    string // the id of what it replicates or, as a master, makes
-	Offset     int64  // how far in its history it is, in bytes
-	Before     string // the id that it had before it was promoted, if it was
-	Turned     int64  // how far it was in that when it was
-	Run        string // what its process is called, another one after each start
-	Floor      int64  // the epoch below which it lets nobody place a tag
+	Identity   string    // which partition of which fleet it is; empty if it may not be read
+	Master     bool      // whether it takes writes
+	Follows    string    // the address of its master, if it is a replica,
+	FollowsRun string    // and in which run that has to be
+	Linked     bool      // whether it is given what that does
+	InStep     int       // how many replicas it sends what it does, if it is a master
+	Loading    bool      // whether it reads its data from disk
+	Copying    bool      // whether it gets all of its master's data, and has none of its own
+	History    string    // the id of what it replicates or, as a master, makes
+	Offset     int64     // how far in its history it is, in bytes
+	Before     string    // the id that it had before it was promoted, if it was
+	Turned     int64     // how far it was in that when it was
+	Run        string    // what its process is called, another one after each start
+	Floor      int64     // the epoch below which it lets nobody place a tag
+	Clock      time.Time // what time it has
 }
 
 // ErrNobody means that no member can be the master. The partition stays

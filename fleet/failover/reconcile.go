@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -49,9 +50,14 @@ func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 		return true
 	case !h.seen:
 		return false
-	default:
-		return !h.look.Master || h.look.Identity != directory.Identity(m.Fleet, p.ID) || restarted(p.Master, h.look)
+	case !h.look.Master || h.look.Identity != directory.Identity(m.Fleet, p.ID) || restarted(p.Master, h.look):
+		return true
 	}
+	// A directory that has lost its newest maps may name a master of before.
+	return slices.ContainsFunc(p.Replicas, func(r directory.Member) bool {
+		o := s.a.watch.of(r.Addr)
+		return o.seen && o.before.Identity == h.look.Identity && o.before.Floor > h.look.Floor
+	})
 }
 
 // quarantine fences members at once that were started again and take writes: they

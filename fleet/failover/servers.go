@@ -104,6 +104,9 @@ func look(ctx context.Context, c rueidis.Client) (l Look, err error) {
 			l.InStep++
 		}
 	}
+	if us, err := strconv.ParseInt(info["server_time_usec"], 10, 64); err == nil {
+		l.Clock = time.UnixMicro(us)
+	}
 	offset := "master_repl_offset"
 	if !l.Master {
 		offset = "slave_repl_offset"

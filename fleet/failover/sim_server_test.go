@@ -155,7 +155,7 @@ func (s *server) look() failover.Look {
 	s.receive()
 	l := failover.Look{
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
-		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor,
+		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Clock: time.Now(),
 	}
 	for _, r := range s.replicas() {
 		if r.link == linked {

@@ -2,7 +2,9 @@ package failover
 
 import (
 	"context"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
 )
@@ -16,10 +18,11 @@ type watch struct {
 // health is what it has seen of one.
 type health struct {
 	look   Look
-	before Look // the look before that which was answered
-	seen   bool // whether the last look was answered
-	missed int  // looks in a row that were not
-	good   int  // looks in a row that were
+	before Look          // the look before that which was answered
+	seen   bool          // whether the last look was answered
+	missed int           // looks in a row that were not
+	good   int           // looks in a row that were
+	ahead  time.Duration // by how much its clock is ahead of this process's
 }
 
 // look looks at all members at the same time.
@@ -51,6 +54,7 @@ func (w *watch) saw(addr string, l Look, ok bool) {
 		h.missed, h.good = h.missed+1, 0
 		return
 	}
+	h.ahead = time.Until(l.Clock)
 	h.before, h.look, h.missed, h.good = h.look, l, 0, h.good+1
 }
 
@@ -70,6 +74,23 @@ func (w *watch) of(addr string) health {
 		return *h
 	}
 	return health{}
+}
+
+// time returns what time it is for most members: the clock of one machine may be wrong.
+func (w *watch) time() time.Time {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var ahead []time.Duration
+	for _, h := range w.members {
+		if h.seen && !h.look.Clock.IsZero() {
+			ahead = append(ahead, h.ahead)
+		}
+	}
+	if len(ahead) == 0 {
+		return time.Now()
+	}
+	slices.Sort(ahead)
+	return time.Now().Add(ahead[len(ahead)/2])
 }
 
 // forget begins anew.
