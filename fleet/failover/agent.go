@@ -177,9 +177,13 @@ func (a *Agent) work(ctx context.Context) {
 				return
 			}
 		}
+		began := time.Now()
 		m, err := a.confirm(ctx)
 		if err == nil {
 			a.watch.look(ctx, a, m)
+			if a.watch.cutOff(m) {
+				a.watch.forgive()
+			}
 			partitions := m.Partitions
 			if a.waits.Load() || back.mend(ctx, m) {
 				partitions = nil // the next round looks at the map as it is then
@@ -200,8 +204,10 @@ func (a *Agent) work(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
 		}
-		planned = time.Now().Add(a.cfg.Every)
-		if !retry.Sleep(ctx, a.cfg.Every) {
+		// A member that is silent must not make the looks at it rarer.
+		pause := max(a.cfg.Every-time.Since(began), a.cfg.Every/10)
+		planned = time.Now().Add(pause)
+		if !retry.Sleep(ctx, pause) {
 			return
 		}
 	}

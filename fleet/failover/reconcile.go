@@ -196,7 +196,11 @@ func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[strin
 	var fencing sync.WaitGroup
 	for _, member := range p.Members() {
 		fencing.Go(func() {
-			ctx, cancel := context.WithTimeout(ctx, max(time.Second, s.a.cfg.Every))
+			limit := max(time.Second, s.a.cfg.Every)
+			if s.a.watch.of(member.Addr).missed >= misses {
+				limit = s.a.cfg.Every // it was silent for so long
+			}
+			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			if l, err := s.a.servers.Fence(ctx, member.Addr); err == nil {
 				mu.Lock()

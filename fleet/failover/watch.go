@@ -100,6 +100,16 @@ func (w *watch) forget() {
 	clear(w.members)
 }
 
+// forgive counts only the last look that was missed: those before say nothing of
+// members to which the agent had no way.
+func (w *watch) forgive() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, h := range w.members {
+		h.missed = min(h.missed, 1)
+	}
+}
+
 // cutOff reports whether so many members are missing that it is more likely the
 // agent that is cut off: more than half of all.
 func (w *watch) cutOff(m *directory.Map) bool {
