@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -307,8 +307,9 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestFaults kills, freezes and restarts members under load, one after the other,
-// with two agents of which one dies now and then. With a replica's confirmation
+// TestFaults kills, freezes and restarts members under load, one after the other, with
+// their boot fence and without, with older data, with none, and twice in a second; with
+// two agents of which one dies now and then. With a replica's confirmation
 // nothing that was acknowledged is lost. 200 faults with MILLRACE_SOAK=1.
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -326,6 +327,7 @@ func TestFaults(t *testing.T) {
 	for i := range 4 {
 		loads = append(loads, w.load(f, fmt.Sprint("tag", i), 2))
 	}
+	procs := &processes{w: w, loose: map[string]*redisproc.Proc{}}
 	for fault := range faults {
 		p := w.mapNow().Partitions[rand.IntN(2)]
 		members := p.Members()
@@ -333,18 +335,7 @@ func TestFaults(t *testing.T) {
 		if rand.IntN(2) == 0 {
 			victim = w.server(p.Master.Addr)
 		}
-		switch rand.IntN(3) {
-		case 0:
-			must(t, victim.Proc.Kill())
-			retry.Sleep(t.Context(), rand.N(500*time.Millisecond))
-			must(t, victim.Proc.Restart(t.Context()))
-		case 1:
-			must(t, victim.Proc.Pause())
-			retry.Sleep(t.Context(), rand.N(1500*time.Millisecond))
-			must(t, victim.Proc.Resume())
-		case 2:
-			must(t, victim.Proc.Restart(t.Context()))
-		}
+		procs.strike(victim, kinds[fault%len(kinds)])
 		if fault%5 == 4 {
 			stop()
 			stop = w.agent()

@@ -3,10 +3,14 @@ package failover
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -19,7 +23,7 @@ import (
 
 // unfenced starts the server of a member again in its folder and at its address,
 // without its boot fence, as somebody may who types the command by hand.
-func (w *world) unfenced(victim devfleet.Server) {
+func (w *world) unfenced(victim devfleet.Server) *redisproc.Proc {
 	w.t.Helper()
 	_, port, err := net.SplitHostPort(victim.Addr)
 	must(w.t, err)
@@ -28,6 +32,71 @@ func (w *world) unfenced(victim devfleet.Server) {
 	proc, err := redisproc.Start(w.t.Context(), redisproc.Config{Binary: redistest.Binary(w.t), Dir: victim.Proc.Dir(), Port: number})
 	must(w.t, err)
 	w.t.Cleanup(func() { must(w.t, errors.Join(proc.Kill(), proc.Stop())) })
+	return proc
+}
+
+// processes runs the servers of members, fenced or not.
+type processes struct {
+	w     *world
+	loose map[string]*redisproc.Proc // those that were started without their fence
+}
+
+// kind is a kind of fault. A server that was saved comes back with that, if nobody
+// deletes the file.
+type kind struct {
+	name                            string
+	pause, save, wipe, loose, twice bool
+}
+
+var kinds = []kind{
+	{name: "killed"},
+	{name: "paused", pause: true},
+	{name: "older data, without its fence", save: true, loose: true},
+	{name: "older data", save: true},
+	{name: "twice in a second", save: true, twice: true},
+	{name: "no data, without its fence", wipe: true, loose: true},
+	{name: "paused", pause: true},
+	{name: "no data, twice", wipe: true, twice: true},
+	{name: "older data, without its fence, twice", save: true, loose: true, twice: true},
+	{name: "killed"},
+}
+
+// strike does something to a server, and has it come back.
+func (p *processes) strike(s devfleet.Server, k kind) {
+	t, ctx := p.w.t, p.w.t.Context()
+	t.Helper()
+	proc := s.Proc
+	if loose := p.loose[s.Addr]; loose != nil {
+		proc = loose
+	}
+	if k.pause {
+		must(t, proc.Pause())
+		retry.Sleep(ctx, rand.N(1500*time.Millisecond))
+		must(t, proc.Resume())
+		return
+	}
+	if k.save {
+		d := direct(t, s.Addr)
+		must(t, d.Do(ctx, d.B().Save().Build()).Error())
+		retry.Sleep(ctx, rand.N(100*time.Millisecond)) // for something to be written that it will lack
+	}
+	for range map[bool]int{false: 1, true: 2}[k.twice] {
+		must(t, proc.Kill())
+		if k.wipe {
+			if err := os.Remove(filepath.Join(proc.Dir(), "dump.rdb")); err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+		}
+		retry.Sleep(ctx, rand.N(300*time.Millisecond))
+		if k.loose {
+			proc = p.w.unfenced(s)
+			p.loose[s.Addr] = proc
+		} else {
+			proc = s.Proc
+			delete(p.loose, s.Addr)
+			must(t, proc.Restart(ctx))
+		}
+	}
 }
 
 // direct returns a client of one server.
