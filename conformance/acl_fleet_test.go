@@ -153,7 +153,7 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 
 func (f *usersFleet) make(dir *directory.Redis, option rueidis.ClientOption) {
 	f.t.Helper()
-	cfg := fleet.GrowConfig{Option: option, Settings: directory.Settings{
+	cfg := fleet.GrowConfig{Option: option, RestartTimeout: -1, Settings: directory.Settings{
 		ViewLife: time.Second, ReplyLimit: time.Second, PlacementLife: time.Second,
 	}}
 	partition := func(i int) []fleet.NewPartition {

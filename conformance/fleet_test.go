@@ -33,7 +33,7 @@ var fleetEngine = engine{"fleet", func(t *testing.T) running {
 	for i := range partitions {
 		partitions[i] = fleet.NewPartition{Master: r.start(), Replicas: []directory.Member{r.start()}}
 	}
-	_, err = fleet.Init(t.Context(), dir, partitions, fleet.GrowConfig{})
+	_, err = fleet.Init(t.Context(), dir, partitions, fleet.GrowConfig{RestartTimeout: -1})
 	must(t, "Init", err)
 	r.f, err = fleet.Open(t.Context(), dir, fleet.Config{Logger: slog.New(slog.DiscardHandler)})
 	must(t, "Open", err)

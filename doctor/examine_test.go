@@ -281,7 +281,7 @@ func openFleet(t *testing.T, masters ...*redistest.Server) *fleet.Fleet {
 	for _, m := range masters {
 		partitions = append(partitions, fleet.NewPartition{Master: directory.Member{Addr: m.Addr()}})
 	}
-	if _, err := fleet.Init(t.Context(), dir, partitions, fleet.GrowConfig{}); err != nil {
+	if _, err := fleet.Init(t.Context(), dir, partitions, fleet.GrowConfig{RestartTimeout: -1}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := fleet.Open(t.Context(), dir, fleet.Config{Logger: slog.New(slog.DiscardHandler)})

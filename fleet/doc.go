@@ -73,6 +73,10 @@
 // A tag keeps its place when its data is gone: a record of about 100 bytes, and one
 // of the partition's tags. [Fleet.Forget] gives it up.
 //
+// The fence counts by a clock that stands still while a machine is suspended. That is
+// noticed within a fifth of a second, and nothing is written then before the directory
+// has confirmed the map; but what was under way may be taken for done.
+//
 // A record is data like any other: a master that dies within a moment of writing
 // one may take it along. A placement therefore waits, for half of ReplyLimit at
 // most, until a replica has the record too.

@@ -109,7 +109,7 @@ func ExampleInit() {
 	m, err := fleet.Init(ctx, dir, []fleet.NewPartition{
 		{Master: directory.Member{Addr: addrs[1], Node: "a"}},
 		{Master: directory.Member{Addr: addrs[2], Node: "b"}, Weight: 2},
-	}, fleet.GrowConfig{})
+	}, fleet.GrowConfig{RestartTimeout: -1}) // nobody starts the servers of this example again
 	if err != nil {
 		log.Fatal(err)
 	}

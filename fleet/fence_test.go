@@ -233,7 +233,7 @@ func throughProxies(t *testing.T, settings directory.Settings) (*testFleet, *red
 	partitions := tf.servers(1, 0)
 	proxy := redistest.NewTCPProxy(t, partitions[0].Master.Addr)
 	partitions[0].Master.Addr = proxy.Addr()
-	_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: settings})
+	_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: settings, RestartTimeout: -1})
 	must(t, err)
 	return tf, proxy
 }

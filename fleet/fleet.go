@@ -110,6 +110,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 		return nil, few
 	}
 	f.following.Go(f.follow)
+	f.following.Go(func() { f.watchClock(f.clocks) })
 	return f, nil
 }
 

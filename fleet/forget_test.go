@@ -73,7 +73,7 @@ func TestForgottenWhileInUse(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 0, quick)
 			f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-			m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly})
+			m, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
 			// It was placed before, on the old partition.

@@ -53,6 +53,12 @@ type GrowConfig struct {
 	// directory.Settings.
 	Settings directory.Settings
 
+	// RestartTimeout is how long a server may take to come back. Each is shut down once
+	// while it is empty, to see that whoever runs it starts it again with its boot fence;
+	// one that comes back without is ErrUnfit. Defaults to 30 seconds. Below 0 no server
+	// is restarted, and boot fences are taken on trust.
+	RestartTimeout time.Duration
+
 	// Progress is told what is being done, in a few words, by one goroutine.
 	// Defaults to telling nobody.
 	Progress func(step string)
@@ -75,7 +81,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 		return nil, err
 	}
 	switch made, err := dir.Confirm(ctx, 0); {
-	case err == nil && reflect.DeepEqual(made.Partitions, describe(partitions, 0, 0, directory.Open)):
+	case err == nil && untouched(made.Partitions, describe(partitions, 0, 0, directory.Open)):
 		return made, nil // and nothing has happened to it since
 	case err == nil:
 		return nil, ErrExists
@@ -90,7 +96,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 		Version: directory.Version, Fleet: nameOf(partitions), Epoch: 1, Floor: 1, Settings: cfg.Settings,
 		Points: points.Points(), Partitions: describe(partitions, 0, 0, directory.Open),
 	}
-	if err := cfg.prepare(ctx, m, m.Partitions); err != nil {
+	if err := cfg.prepare(ctx, m, 0); err != nil {
 		return nil, err
 	}
 	cfg.tell("the directory is told")
@@ -98,6 +104,21 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 		return nil, err
 	}
 	return m, nil
+}
+
+// untouched reports whether partitions are those that were described, and nothing has
+// happened to them since.
+func untouched(made, described []directory.Partition) bool {
+	if len(made) != len(described) {
+		return false
+	}
+	for i := range made {
+		described[i].History, described[i].Master.Run = made[i].History, made[i].Master.Run
+		for j := range min(len(made[i].Replicas), len(described[i].Replicas)) {
+			described[i].Replicas[j].Run = made[i].Replicas[j].Run
+		}
+	}
+	return reflect.DeepEqual(made, described)
 }
 
 // nameOf returns the name of a fleet that begins with these partitions: always the
@@ -175,9 +196,8 @@ func (c *GrowConfig) join(ctx context.Context, dir directory.Directory, m *direc
 	next := m.Clone()
 	next.Epoch++
 	next.Points = grown.Points()
-	added := describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)
-	next.Partitions = append(next.Partitions, added...)
-	if err := c.prepare(ctx, next, added); err != nil {
+	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
+	if err := c.prepare(ctx, next, len(m.Partitions)); err != nil {
 		return nil, err
 	}
 	return next, dir.Change(ctx, m.Epoch, next)
@@ -263,7 +283,7 @@ func describe(partitions []NewPartition, first, generation int, phase directory.
 	described := make([]directory.Partition, len(partitions))
 	for i, n := range partitions {
 		described[i] = directory.Partition{
-			ID: first + i, Epoch: 1, Generation: generation, Phase: phase, Master: n.Master, Replicas: n.Replicas,
+			ID: first + i, Epoch: 1, Generation: generation, Phase: phase, Master: n.Master, Replicas: slices.Clone(n.Replicas),
 		}
 	}
 	return described

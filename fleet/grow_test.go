@@ -58,7 +58,7 @@ func TestInitRefuses(t *testing.T) {
 		{"a member of another fleet", one(member), directory.Settings{}, ErrUnfit, "of a fleet already"},
 		{"a good one and a bad one", []NewPartition{{Master: empty}, {Master: evicting}}, directory.Settings{}, ErrUnfit, "allkeys-lru"},
 	} {
-		_, err := Init(ctx, tf.dir, tc.partitions, GrowConfig{Settings: tc.settings})
+		_, err := Init(ctx, tf.dir, tc.partitions, GrowConfig{Settings: tc.settings, RestartTimeout: -1})
 		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("Init of %s = %v, want %v that says %q", tc.name, err, tc.want, tc.says)
 		}
@@ -66,18 +66,18 @@ func TestInitRefuses(t *testing.T) {
 	if _, err := Open(ctx, tf.dir, Config{}); !errors.Is(err, directory.ErrNoFleet) || millrace.Hint(err) == "" {
 		t.Errorf("Open = %v, want ErrNoFleet with a hint", err)
 	}
-	if _, err := Add(ctx, tf.dir, one(empty), GrowConfig{Option: slowly}); !errors.Is(err, directory.ErrNoFleet) {
+	if _, err := Add(ctx, tf.dir, one(empty), onTrust); !errors.Is(err, directory.ErrNoFleet) {
 		t.Errorf("Add without a fleet = %v, want ErrNoFleet", err)
 	}
 	var steps []string
-	_, err := Init(ctx, tf.dir, one(empty), GrowConfig{Progress: func(step string) { steps = append(steps, step) }})
+	_, err := Init(ctx, tf.dir, one(empty), GrowConfig{RestartTimeout: -1, Progress: func(step string) { steps = append(steps, step) }})
 	must(t, err)
 	if len(steps) < 3 {
 		t.Errorf("the steps that were told are %q", steps)
 	}
-	_, err = Init(ctx, tf.dir, one(other), GrowConfig{Option: slowly})
+	_, err = Init(ctx, tf.dir, one(other), onTrust)
 	wantError(t, err, ErrExists)
-	_, err = Add(ctx, tf.dir, one(empty), GrowConfig{Option: slowly})
+	_, err = Add(ctx, tf.dir, one(empty), onTrust)
 	wantError(t, err, millrace.ErrBadArgument)
 }
 
@@ -88,11 +88,11 @@ func TestInitAgain(t *testing.T) {
 	tf := &testFleet{t: t, dirs: dirs}
 	tf.dir = tf.dial(dirs.Addr())
 	partitions := tf.servers(1, 1)
-	cfg := GrowConfig{Option: slowly}
-	m := &directory.Map{Fleet: nameOf(partitions), Floor: 1} // an earlier attempt
-	must(t, cfg.prepare(t.Context(), m, describe(partitions, 0, 0, directory.Open)))
+	cfg := onTrust
+	m := &directory.Map{Fleet: nameOf(partitions), Floor: 1, Partitions: describe(partitions, 0, 0, directory.Open)} // an earlier attempt
+	must(t, cfg.prepare(t.Context(), m, 0))
 	for range 2 { // the second one has nothing to do
-		_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: quick})
+		_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: quick, RestartTimeout: -1})
 		must(t, err)
 	}
 	must(t, put(t.Context(), tf.open(Config{}).Client(), "{a}", "x"))
@@ -105,7 +105,7 @@ func TestAddBesideOtherChanges(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	ctx := t.Context()
 	meddling := &meddler{Directory: tf.dir, changes: 2}
-	m, err := Add(ctx, meddling, tf.servers(1, 0), GrowConfig{Option: slowly})
+	m, err := Add(ctx, meddling, tf.servers(1, 0), onTrust)
 	must(t, err)
 	if m.Floor != m.Epoch || m.Partitions[1].Phase != directory.Open {
 		t.Errorf("the map is %+v, want its floor at its epoch", m)

@@ -27,6 +27,9 @@ const (
 func (t target) reader(ctx context.Context) *member {
 	p := t.p
 	if p.f.cfg.Reads == FromMasters || t.place == nil {
+		if t.place != nil && p.master().refused.Load() > 0 {
+			return t.instead(ctx)
+		}
 		return p.master()
 	}
 	n := len(p.members)
@@ -44,6 +47,22 @@ func (t target) reader(ctx context.Context) *member {
 		if h.linked && (!p.f.cfg.ReadYourWrites || h.caughtUp > t.place.wrote.Load()) {
 			return m
 		}
+	}
+	return p.master()
+}
+
+// instead returns a replica that has a copy, for half a second after the master has
+// refused a read: it was started again, and nobody has looked at it yet.
+func (t target) instead(ctx context.Context) *member {
+	p := t.p
+	if p.f.now()-p.master().refused.Load() < healthGood {
+		for _, m := range p.members[1:] {
+			if p.health(ctx, m).synced {
+				return m
+			}
+		}
+	} else {
+		p.master().refused.Store(0)
 	}
 	return p.master()
 }

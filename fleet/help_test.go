@@ -27,6 +27,9 @@ var (
 // slowly has time to connect on a busy machine.
 var slowly = rueidis.ClientOption{Dialer: net.Dialer{Timeout: 10 * time.Second}}
 
+// onTrust takes boot fences on trust: servers of most tests are restarted as they are.
+var onTrust = GrowConfig{Option: slowly, RestartTimeout: -1}
+
 // testFleet is a fleet of real servers.
 type testFleet struct {
 	t       *testing.T
@@ -41,7 +44,7 @@ func startFleet(t *testing.T, partitions, replicas int, settings directory.Setti
 	t.Helper()
 	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
 	tf.dir = tf.dial(tf.dirs.Addr())
-	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), GrowConfig{Settings: settings, Option: slowly}); err != nil {
+	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), GrowConfig{Settings: settings, Option: slowly, RestartTimeout: -1}); err != nil {
 		t.Fatal(err)
 	}
 	return tf
@@ -123,6 +126,16 @@ func (tf *testFleet) change(change func(m *directory.Map)) *directory.Map {
 		tf.t.Fatal(err)
 	}
 	return next
+}
+
+// restart starts a master again that has kept all it had, and says so, as an agent does
+// that has looked at it.
+func (tf *testFleet) restart(partition int) {
+	tf.t.Helper()
+	tf.masters[partition].Restart()
+	tf.change(func(m *directory.Map) {
+		m.Partitions[partition].Master.Run = tf.masters[partition].Info("server")["run_id"]
+	})
 }
 
 // put is set by one who repeats what nobody can say to have been done.

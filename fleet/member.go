@@ -25,6 +25,7 @@ type member struct {
 	health   atomic.Pointer[health]
 	checking atomic.Bool  // whether health is being asked for
 	told     atomic.Int64 // when the directory was last told that it cannot be reached
+	refused  atomic.Int64 // when it last refused a read, 0 for never
 }
 
 // newMember connects in the background: a server that does not answer must hold

@@ -23,7 +23,7 @@ func TestACandidateIsDown(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	m, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly})
+	m, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
 	tag := tagOwnedBy(t, m, 1)
@@ -50,7 +50,7 @@ func TestACandidateIsDown(t *testing.T) {
 	if status.State != directory.Out || status.Partitions[0].State != directory.Out || status.Partitions[1].State != directory.Full {
 		t.Errorf("Show = %+v, want partition 0 out", status)
 	}
-	tf.masters[0].Restart()
+	tf.restart(0)
 	must(t, retry.Policy{}.Do(ctx, func(int) error { return set(ctx, other.Client(), "{"+fresh+"}", "x") }))
 	tf.wantOneHome()
 }
@@ -88,9 +88,9 @@ func TestRestartedWithItsData(t *testing.T) {
 		must(t, put(ctx, f.Client(), key, "x"))
 		acknowledged = append(acknowledged, key)
 	}
-	for _, server := range tf.masters {
+	for i, server := range tf.masters {
 		server.Kill()
-		server.Restart()
+		tf.restart(i)
 	}
 	for _, key := range acknowledged {
 		must(t, retry.Policy{}.Do(ctx, func(int) error {
@@ -207,7 +207,7 @@ func TestAnOldCopyIsNoPlace(t *testing.T) {
 	if got, err := get(ctx, other.Client(), "{a}"); err != nil || got != "x" {
 		t.Errorf("GET from the old copy = %q, %v, want x", got, err)
 	}
-	tf.masters[0].Restart()
+	tf.restart(0)
 	must(t, put(ctx, other.Client(), "{a}", "y"))
 	if record, err := get(ctx, tf.masters[0].Client(t), "mr:fleet:{a}"); record != "0" || err != nil {
 		t.Errorf("the record is %q, %v, want one", record, err)

@@ -172,7 +172,7 @@ func (t target) read(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	result := m.ask(ctx, cmd)
 	err := result.NonRedisError()
 	if err == nil {
-		return t.p.answered(result)
+		return t.p.answered(m, result)
 	}
 	err = t.p.lost(ctx, m, err)
 	for other := range t.others(ctx, m) {
@@ -193,7 +193,7 @@ func (t target) readAll(ctx context.Context, cmds ...rueidis.Completed) []rueidi
 			if err := result.NonRedisError(); err != nil {
 				results[i] = rueidis.NewErrorResult(t.p.lost(ctx, m, err))
 			} else {
-				t.p.answered(result)
+				t.p.answered(m, result)
 			}
 		}
 		return results
@@ -209,8 +209,9 @@ func (t target) readAll(ctx context.Context, cmds ...rueidis.Completed) []rueidi
 
 // answered looks at what a member said, and has the map looked at if it said that
 // another one may be the one to ask.
-func (p *partition) answered(result rueidis.RedisResult) rueidis.RedisResult {
+func (p *partition) answered(m *member, result rueidis.RedisResult) rueidis.RedisResult {
 	if err := result.Error(); err != nil && troubled(err) {
+		m.refused.Store(p.f.now() + 1)
 		p.f.refreshSoon()
 	}
 	return result

@@ -151,8 +151,8 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 		r, found, sure, err := p.lookUp(ctx, tag)
 		if err != nil && !write {
 			// A replica knows nothing of what was placed a moment ago, but what it has
-			// been told can be read.
-			r, found, err = p.lookUpAtReplicas(ctx, tag, err)
+			// been told can be read, and so can what a fenced master has.
+			r, found, err = p.readAnywhere(ctx, tag, err)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -195,10 +195,10 @@ func unsure(id int) error {
 	return ErrUnavailable.Saying("the master of partition %d may have been replaced when it answered", id)
 }
 
-// lookUpAtReplicas asks those who have a copy.
-func (p *partition) lookUpAtReplicas(ctx context.Context, tag string, failed error) (record, bool, error) {
-	for _, m := range p.members[1:] {
-		if r, found, err := p.lookUpAt(ctx, m, tag); err == nil && found {
+// readAnywhere asks all who may have a copy.
+func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) (record, bool, error) {
+	for _, m := range p.members {
+		if r, found, err := p.readAt(ctx, m, tag); err == nil && found {
 			return r, true, nil
 		}
 	}
@@ -242,7 +242,7 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 		l.Asked = append(l.Asked, at)
 		next, has, sure, err := v.partitions[at].lookUp(ctx, l.Tag)
 		if err != nil && !write {
-			next, has, err = v.partitions[at].lookUpAtReplicas(ctx, l.Tag, nil)
+			next, has, err = v.partitions[at].readAnywhere(ctx, l.Tag, nil)
 		}
 		switch {
 		case err != nil:

@@ -91,7 +91,7 @@ func TestAllocationRaces(t *testing.T) {
 	}
 	growing.Go(func() {
 		for range 2 {
-			if _, err := Add(ctx, tf.dir, tf.servers(2, 0), GrowConfig{Option: slowly}); err != nil {
+			if _, err := Add(ctx, tf.dir, tf.servers(2, 0), onTrust); err != nil {
 				t.Error(err)
 			}
 		}
@@ -164,7 +164,7 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			old, ctx := tf.open(Config{}), t.Context()
 			old.use(tc.scripts)
 
-			cfg, m := GrowConfig{Option: slowly}, old.Map()
+			cfg, m := onTrust, old.Map()
 			m, err := cfg.join(ctx, tf.dir, m, tf.servers(1, 0))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
@@ -188,7 +188,7 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	cfg := GrowConfig{Option: slowly}
+	cfg := onTrust
 	m, err := cfg.join(ctx, tf.dir, f.Map(), tf.servers(1, 0))
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
@@ -197,12 +197,12 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	if homes := tf.homes()[before]; len(homes) != 1 || homes[0] != 0 {
 		t.Errorf("the tag has the homes %v, want the old partition", homes)
 	}
-	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), GrowConfig{Option: slowly}); !errors.Is(err, millrace.ErrBadArgument) {
+	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("another Add in between = %v, want to be told to finish this one", err)
 	}
 	// A call that was cut off is finished by the same one.
 	again := []NewPartition{{Master: m.Partitions[1].Master}}
-	opened, err := Add(ctx, tf.dir, again, GrowConfig{Option: slowly})
+	opened, err := Add(ctx, tf.dir, again, onTrust)
 	must(t, err)
 	if len(opened.Partitions) != 2 || opened.Partitions[1].Phase != directory.Open || opened.Floor != opened.Epoch {
 		t.Errorf("the map after Add is %+v", opened)
@@ -235,7 +235,7 @@ func TestGrowingMovesNothing(t *testing.T) {
 	}
 	before := tf.homes()
 	for range 2 {
-		_, err := Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), GrowConfig{Option: slowly})
+		_, err := Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), onTrust)
 		must(t, err)
 	}
 	grown := tf.open(Config{})
@@ -383,8 +383,14 @@ func TestPlacingSurvivesLostReplies(t *testing.T) {
 	t.Parallel()
 	tf, proxy := throughProxies(t, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	for i, command := range []string{"MGET", "EVALSHA", "EVAL"} {
-		proxy.DropReply(redistest.Named(command))
+	runs := func(command, name string) func(cmd []string) bool {
+		text := map[string]string{"EVALSHA": library.Script(name).SHA(), "EVAL": library.Script(name).Source()}[command]
+		return func(cmd []string) bool { return cmd[0] == command && cmd[1] == text }
+	}
+	for i, match := range []func(cmd []string) bool{
+		runs("EVALSHA", "lookup"), runs("EVAL", "place"), runs("EVALSHA", "place"),
+	} {
+		proxy.DropReply(match)
 		key := fmt.Sprintf("{%d}", i)
 		must(t, retry.Policy{}.Do(ctx, func(int) error { return set(ctx, f.Client(), key, "x") }))
 	}

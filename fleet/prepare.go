@@ -25,6 +25,7 @@ type server struct {
 	directory.Member
 
 	client rueidis.Client
+	secret string // see members.Login
 }
 
 func (c *GrowConfig) connect(m directory.Member) (*server, error) {
@@ -36,12 +37,14 @@ func (c *GrowConfig) connect(m directory.Member) (*server, error) {
 		}
 		return nil, ErrUnavailable.Saying("%s cannot be reached", m.Addr).With(err)
 	}
-	return &server{m, client}, nil
+	return &server{m, client, c.Option.Password}, nil
 }
 
-// prepare makes servers the members of these partitions of the map m: masters that
-// take writes, and replicas in step. It looks at all of them before it changes one.
-func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions []directory.Partition) error {
+// prepare makes servers the members of the partitions of the map m from first on:
+// masters that take writes, and replicas in step. It looks at all of them before it
+// changes one. The map has their runs and histories then.
+func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) error {
+	partitions := m.Partitions[first:]
 	made := make([][]*server, len(partitions))
 	defer func() {
 		for _, servers := range made {
@@ -51,23 +54,39 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 		}
 	}()
 	c.tell("servers are looked at")
-	runs := map[string]string{} // addresses by the id that a server has while it runs
+	var all []*server
 	for i, p := range partitions {
 		for _, member := range p.Members() {
 			s, err := c.connect(member)
 			if err != nil {
 				return err
 			}
-			made[i] = append(made[i], s)
-			run, err := s.fit(ctx, directory.Identity(m.Fleet, p.ID))
-			if err != nil {
-				return err
-			}
-			if other, ok := runs[run]; ok {
-				return s.unfit("Name each server once.", "is the same as that at %s", other)
-			}
-			runs[run] = s.Addr
+			made[i], all = append(made[i], s), append(all, s)
 		}
+	}
+	fit := func() error {
+		runs := map[string]string{} // addresses by the id that a server has while it runs
+		for i, p := range partitions {
+			for _, s := range made[i] {
+				if err := s.fit(ctx, directory.Identity(m.Fleet, p.ID)); err != nil {
+					return err
+				}
+				if other, ok := runs[s.Run]; ok {
+					return s.unfit("Name each server once.", "is the same as that at %s", other)
+				}
+				runs[s.Run] = s.Addr
+			}
+		}
+		return nil
+	}
+	if err := fit(); err != nil {
+		return err
+	}
+	if err := c.prove(ctx, all); err != nil {
+		return err
+	}
+	if err := fit(); err != nil {
+		return err // it has come back with other data
 	}
 	c.tell("masters and replicas are set up")
 	for i, p := range partitions {
@@ -75,7 +94,7 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 			return err
 		}
 		for _, replica := range made[i][1:] {
-			if err := replica.follow(ctx, p.Master.Addr); err != nil {
+			if err := replica.follow(ctx, made[i][0]); err != nil {
 				return err
 			}
 		}
@@ -92,6 +111,18 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 				return err
 			}
 		}
+		for _, s := range made[i] {
+			if err := s.failedReply(ctx, s.client.Do(ctx, members.Serve(s.client.B(), true))); err != nil {
+				return err
+			}
+		}
+		if err := made[i][0].history(ctx, &partitions[i]); err != nil {
+			return err
+		}
+		partitions[i].Master.Run = made[i][0].Run
+		for j, replica := range made[i][1:] {
+			partitions[i].Replicas[j].Run = replica.Run
+		}
 	}
 	return nil
 }
@@ -99,30 +130,34 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, partitions [
 // fit returns ErrUnfit unless the server is one that a fleet can take in: empty but
 // for what an earlier attempt left, which is the identity that it is to have, and
 // with a policy that evicts nothing that must stay. It returns the server's run id.
-func (s *server) fit(ctx context.Context, expected string) (run string, err error) {
-	c := s.client
+func (s *server) fit(ctx context.Context, expected string) error {
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().Dbsize().Build(),
-			c.B().Mget().Key(identityKey, floorKey(baseKey), tagsKey(baseKey), replicas.Key(baseKey)).Build())
+		b := s.client.B()
+		ours := []string{identityKey, floorKey(baseKey), tagsKey(baseKey), replicas.Key(baseKey)}
+		replies := s.client.DoMulti(ctx, b.Info().Build(), b.Dbsize().Build(), b.Mget().Key(ours...).Build())
+		if retry.Code(replies[1].Error(), "MASTERDOWN") {
+			// It is fenced as it should be, and may be read for that long.
+			copy(replies[1:], s.client.DoMulti(ctx, members.Serve(b, true), b.Dbsize().Build(), b.Mget().Key(ours...).Build(), members.Serve(b, false))[1:3])
+		}
 		return replies, replies[0].NonRedisError()
 	})
 	if err != nil {
-		return "", s.failed(ctx, err)
+		return s.failed(ctx, err)
 	}
 	info, err := replies[0].ToString()
 	if err != nil {
-		return "", s.failed(ctx, err)
+		return s.failed(ctx, err)
 	}
 	if field(info, "cluster_enabled") == "1" {
-		return "", s.unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
+		return s.unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
 	}
 	size, err := replies[1].AsInt64()
 	if err != nil {
-		return "", s.failed(ctx, err)
+		return s.failed(ctx, err)
 	}
 	ours, err := replies[2].ToArray()
 	if err != nil {
-		return "", s.failed(ctx, err)
+		return s.failed(ctx, err)
 	}
 	said, _ := ours[0].ToString()
 	for _, value := range ours {
@@ -132,13 +167,14 @@ func (s *server) fit(ctx context.Context, expected string) (run string, err erro
 	}
 	switch {
 	case said != "" && said != expected:
-		return "", s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", said)
+		return s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", said)
 	case size > 0:
-		return "", s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
+		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
 	case number(info, "maxmemory") > 0 && strings.HasPrefix(field(info, "maxmemory_policy"), "allkeys-"):
-		return "", s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
+		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
 	}
-	return field(info, "run_id"), nil
+	s.Run = field(info, "run_id")
+	return nil
 }
 
 func (s *server) unfit(hint, format string, args ...any) error {
@@ -165,13 +201,18 @@ func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partiti
 }
 
 // follow makes the server a replica of another one.
-func (s *server) follow(ctx context.Context, addr string) error {
-	host, port, err := net.SplitHostPort(addr)
+func (s *server) follow(ctx context.Context, master *server) error {
+	host, port, err := net.SplitHostPort(master.Addr)
 	if err != nil {
 		return err
 	}
-	c := s.client
-	return s.failedReply(ctx, c.Do(ctx, c.B().Arbitrary("REPLICAOF", host, port).Build()))
+	if err := members.Admit(ctx, master.client, master.Run, s.secret); err != nil {
+		return master.failed(ctx, err)
+	}
+	if err := members.Follow(ctx, s.client, host, port, master.Run, s.secret); err != nil {
+		return s.failed(ctx, err)
+	}
+	return nil
 }
 
 func (s *server) failedReply(ctx context.Context, result rueidis.RedisResult) error {
@@ -205,6 +246,17 @@ func (s *server) counts(ctx context.Context, n int) error {
 	if _, _, err := replicas.Confirm(ctx, s.client, baseKey, n, 2*time.Second); err != nil {
 		return s.failed(ctx, err)
 	}
+	return nil
+}
+
+// history notes what the master's replication is called, by which it is known how far
+// members are.
+func (s *server) history(ctx context.Context, p *directory.Partition) error {
+	info, err := s.client.Do(ctx, s.client.B().Info().Section("replication").Build()).ToString()
+	if err != nil {
+		return s.failed(ctx, err)
+	}
+	p.History = field(info, "master_replid")
 	return nil
 }
 

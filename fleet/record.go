@@ -70,31 +70,66 @@ func (p *partition) stranger(said string) error {
 	return ErrStranger.Saying("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, said)
 }
 
+// lookUpScript is run by members outside of any runner: a look-up that fails is the
+// caller's to repeat.
+var lookUpScript = rueidis.NewLuaScript(library.Script("lookup").Source())
+
 // lookUp asks the master for the record of a tag. The answer is sure if nobody can
 // have replaced the master before it was given; only then does it count that there
-// is no record.
+// is no record. A master that was started again since the map was made may have
+// forgotten the record.
 func (p *partition) lookUp(ctx context.Context, tag string) (r record, found, sure bool, err error) {
 	began := p.f.now()
 	fresh := p.v.fresh(began) && !p.readOnly
-	r, found, err = p.lookUpAt(ctx, p.master(), tag)
-	return r, found, err == nil && fresh && p.f.now()-began <= p.v.replyLimit, err
+	m := p.master()
+	c, err := m.open(ctx)
+	if err != nil {
+		return r, false, false, p.lost(ctx, m, err)
+	}
+	reply, err := lookUpScript.Exec(ctx, c, []string{baseKey}, []string{p.v.m.Fleet, strconv.Itoa(p.id), tag}).AsStrSlice()
+	switch {
+	case err != nil:
+		return r, false, false, p.refused(ctx, m, err)
+	case len(reply) != 2:
+		return r, false, false, fmt.Errorf("%s answered a look-up with %q", m.addr, reply)
+	}
+	sure = fresh && p.f.now()-began <= p.v.replyLimit
+	switch outcome, detail := reply[0], reply[1]; outcome {
+	case "stranger":
+		return r, false, false, p.stranger(detail)
+	case "none":
+		if known := p.v.m.Partitions[p.id].Master.Run; known != "" && detail != known {
+			p.f.refreshSoon()
+			return r, false, false, ErrUnavailable.Saying("%s was started again, and has not been looked at since", m.addr)
+		}
+		return r, false, sure, nil
+	default:
+		r, err = parseRecord(detail)
+		return r, err == nil, sure && err == nil, err
+	}
 }
 
-// lookUpAt asks one member.
-func (p *partition) lookUpAt(ctx context.Context, m *member, tag string) (r record, found bool, err error) {
+// refused is the error for a member that could not be asked.
+func (p *partition) refused(ctx context.Context, m *member, err error) error {
+	if _, answered := rueidis.IsRedisErr(err); !answered {
+		return p.lost(ctx, m, err)
+	}
+	if troubled(err) {
+		p.f.refreshSoon()
+	}
+	return ErrUnavailable.Saying("partition %d cannot be asked", p.id).With(err)
+}
+
+// readAt reads the record that a member has, which may be an old one, or not there
+// yet.
+func (p *partition) readAt(ctx context.Context, m *member, tag string) (r record, found bool, err error) {
 	c, err := m.open(ctx)
 	if err != nil {
 		return r, false, p.lost(ctx, m, err)
 	}
 	reply, err := c.Do(ctx, c.B().Mget().Key(identityKey, recordKey(baseKey, tag)).Build()).ToArray()
 	if err != nil {
-		if _, answered := rueidis.IsRedisErr(err); !answered {
-			return r, false, p.lost(ctx, m, err)
-		}
-		if troubled(err) {
-			p.f.refreshSoon()
-		}
-		return r, false, ErrUnavailable.Saying("partition %d cannot be asked", p.id).With(err)
+		return r, false, p.refused(ctx, m, err)
 	}
 	if said, _ := reply[0].ToString(); said != p.identity() {
 		return r, false, p.stranger(said)

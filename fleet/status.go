@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 // Status is a fleet at one time, as its members say.
@@ -52,7 +53,7 @@ const (
 	Up       MemberState = "up"       // it serves
 	Behind   MemberState = "behind"   // it has a copy, and is not given what the master does
 	Copying  MemberState = "copying"  // it has none yet
-	Fenced   MemberState = "fenced"   // it is to be the master, and takes no writes
+	Fenced   MemberState = "fenced"   // it is to be the master, and takes no writes; or it was started again, and serves nothing before somebody has looked at it
 	Loading  MemberState = "loading"  // it reads its data from disk
 	Strange  MemberState = "stranger" // it is another server than expected, or lost its data
 	Down     MemberState = "down"     // it does not answer
@@ -105,7 +106,7 @@ func (p *partition) show(ctx context.Context, d directory.Partition, share float
 		system, _ := strconv.ParseFloat(field(master.info, "used_cpu_sys"), 64)
 		s.Busy = (used + system) / float64(lived)
 	}
-	readable, whole := s.Master.State == Fenced, true
+	readable, whole := s.Master.State == Fenced && !master.unread, true
 	writable := s.Master.State == Up && !p.readOnly && confirmed
 	for i, replica := range d.Replicas {
 		r := answers[i+1].status(replica, false, number(master.info, "master_repl_offset"))
@@ -132,6 +133,7 @@ type answer struct {
 	identity string
 	tags     int64
 	expected string // the identity that it should have
+	unread   bool   // it may not be read: it was started again, and nobody has looked at it
 	err      error
 }
 
@@ -146,7 +148,9 @@ func (p *partition) inquire(ctx context.Context, m *member) answer {
 	if a.info, a.err = replies[0].ToString(); a.err != nil {
 		return a
 	}
-	if values, err := replies[1].ToArray(); err == nil {
+	values, err := replies[1].ToArray()
+	a.unread = retry.Code(err, "MASTERDOWN")
+	if err == nil {
 		a.identity, _ = values[0].ToString()
 		text, _ := values[1].ToString()
 		a.tags, _ = strconv.ParseInt(text, 10, 64)
@@ -167,9 +171,9 @@ func (a *answer) status(m directory.Member, master bool, offset int64) MemberSta
 		s.State = Loading
 	case replica && !master && field(a.info, "master_sync_in_progress") == "1":
 		s.State = Copying
-	case a.identity != a.expected:
+	case a.identity != a.expected && !a.unread:
 		s.State = Strange
-	case master && replica:
+	case master && replica, a.unread:
 		s.State = Fenced
 	case master:
 		s.State = Up

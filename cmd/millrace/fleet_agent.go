@@ -28,7 +28,7 @@ type fleetAgent struct {
 
 // Help shows examples.
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes moves of tags that were cut off (fleet rebalance), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off, moves of tags (fleet rebalance) and additions (fleet add), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
 
 Run several, on different machines: one leads, and another one takes over within seconds when it is gone. None of them needs a disk, and none must run for the fleet to serve: without them a lost master is not replaced, no more.
 
@@ -111,10 +111,17 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
-	agent := failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log})
+	agent := failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
+		if n > 0 {
+			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
+		}
+		return err
+	}})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Tend(ctx) })
+	work.Go(func() { _ = fleet.FinishAdding(ctx, dir, fleet.GrowConfig{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		keeper := snapshot.New(dir, snapshot.Config{
 			Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,

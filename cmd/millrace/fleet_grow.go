@@ -68,7 +68,17 @@ func parseMember(text string) (directory.Member, error) {
 
 // newPartitions is the flag of both init and add.
 type newPartitions struct {
-	Partition []partitionSpec `sep:"none" required:"" placeholder:"SPEC" help:"A partition: its master and its replicas, as HOST:PORT[@NODE], with commas between them, and weight=N at the end for more than one share of the ring. May be repeated."`
+	Partition      []partitionSpec `sep:"none" required:"" placeholder:"SPEC" help:"A partition: its master and its replicas, as HOST:PORT[@NODE], with commas between them, and weight=N at the end for more than one share of the ring. May be repeated."`
+	RestartTimeout time.Duration   `placeholder:"DURATION" help:"How long a server may take to come back: each is shut down once, to see that it comes back with its boot fence. Defaults to 30s."`
+	SkipRestart    bool            `help:"Restart no server, and take boot fences on trust."`
+}
+
+// restartTimeout is what GrowConfig calls so.
+func (n newPartitions) restartTimeout() time.Duration {
+	if n.SkipRestart {
+		return -1
+	}
+	return n.RestartTimeout
 }
 
 func (n newPartitions) partitions() []fleet.NewPartition {
@@ -86,7 +96,7 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 	err := a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
 		log := a.logger()
 		_, err := change(ctx, dir, n.partitions(), fleet.GrowConfig{
-			Option: option, Settings: settings, Progress: func(step string) { log.InfoContext(ctx, step) },
+			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
 		})
 		return err
 	})
@@ -129,7 +139,7 @@ type fleetInit struct {
 
 // Help shows examples.
 func (*fleetInit) Help() string {
-	return `The servers must run and be empty, and so must the directory that --redis names. Settings are for good. Masters are made masters and replicas made replicas; what is being done goes to standard error. A command that was cut off is finished by the same command again.
+	return `The servers must run and be empty, and so must the directory that --redis names. Settings are for good. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): whoever runs it must start it again, with --replicaof 127.0.0.1 1 --replica-serve-stale-data no on its command line, the boot fence. Then masters are made masters and replicas made replicas; what is being done goes to standard error. A command that was cut off is finished by the same command again.
 
 Without @NODE nobody can tell that two members of a partition are on one machine; with it that is refused.
 
@@ -153,7 +163,7 @@ type fleetAdd struct {
 
 // Help shows examples.
 func (*fleetAdd) Help() string {
-	return `No data moves: a new partition takes over a part of the tags that are yet to come. It takes a few seconds: first all clients look for tags there, too, and only then are new ones placed there. A command that was cut off is finished by the same command again.
+	return `The servers are shut down once, as by init, and must come back with their boot fence. No data moves: a new partition takes over a part of the tags that are yet to come. It takes a few seconds: first all clients look for tags there, too, and only then are new ones placed there. A command that was cut off is finished by the same command again.
 
 Add as many partitions as there are, and each gets half of what one had.
 

@@ -43,7 +43,7 @@ func (s shell) init(args ...string) fleet.Status {
 // grow runs a command that makes or adds partitions, and checks that it says so.
 func (s shell) grow(args ...string) fleet.Status {
 	s.t.Helper()
-	got := s.run(append(args, "--json")...)
+	got := s.run(append(args, "--skip-restart", "--json")...)
 	var status fleet.Status
 	if err := json.Unmarshal([]byte(got.stdout), &status); err != nil || got.code != 0 {
 		s.t.Fatalf("millrace %v = %+v, want a document", args, got)
@@ -297,7 +297,7 @@ func TestFleetBadInput(t *testing.T) {
 		{none, 1, "unfit", "fleet init --partition " + a + " --partition " + full.Addr()},
 		{none, 1, "unfit", "fleet init --partition " + evicting.Addr()},
 		{none, 1, "unavailable", "fleet init --partition " + a + " --partition " + dead.Addr()},
-		{none, 0, "", "fleet init --partition " + a},
+		{none, 0, "", "fleet init --skip-restart --partition " + a},
 		{none, 1, "exists", "fleet init --partition " + b},
 		{none, 2, "bad_argument", "fleet add --partition " + a},
 		{none, 2, "bad_argument", "fleet add --partition " + b + "@n," + c + "@n"},
@@ -351,7 +351,7 @@ func TestFleetAddInterrupted(t *testing.T) {
 	defer interrupt()
 	stderr := &watched{until: "look for tags", then: interrupt}
 	a := &app{env: s.env, stdout: io.Discard, stderr: stderr}
-	if code := a.run(ctx, append([]string{"fleet", "add", "--json"}, added...)); code != 1 {
+	if code := a.run(ctx, append([]string{"fleet", "add", "--skip-restart", "--json"}, added...)); code != 1 {
 		t.Errorf("an interrupted add exits with %d, want 1", code)
 	}
 	if got := stderr.text.String(); !strings.Contains(got, `"code":"interrupted","hint":"Repeat the command`) {

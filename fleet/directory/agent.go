@@ -25,8 +25,9 @@ type Desk interface {
 	Directory
 
 	// Lead makes an agent the leader for a while, unless another one is, and reports
-	// whether it leads. A life of 0 resigns.
-	Lead(ctx context.Context, agent string, life time.Duration) (bool, error)
+	// whether it leads, and for how long the same server has decided in the directory. A
+	// life of 0 resigns.
+	Lead(ctx context.Context, agent string, life time.Duration) (leads bool, settled time.Duration, err error)
 
 	// Note adds to the log. The time is put in by the directory.
 	Note(ctx context.Context, event Event) error
@@ -37,13 +38,25 @@ type Desk interface {
 
 var _ Desk = (*Redis)(nil)
 
+// SettleTime is how long a directory's server that was replaced may go on confirming
+// maps: until min-replicas-to-write stops it, with a min-replicas-max-lag of 2 seconds.
+const SettleTime = 4 * time.Second
+
+// always is how long a server has decided before which there was no other one.
+const always = 24 * time.Hour
+
 // Lead asks the server that takes writes.
-func (d *Redis) Lead(ctx context.Context, agent string, life time.Duration) (bool, error) {
+func (d *Redis) Lead(ctx context.Context, agent string, life time.Duration) (leads bool, settled time.Duration, err error) {
 	reply, _, err := d.write(ctx, "lead", agent, strconv.FormatInt(life.Milliseconds(), 10))
 	if err != nil {
-		return false, err
+		return false, 0, err
 	}
-	return reply.Bool(), reply.Err()
+	leads, _ = reply.Bool(), reply.Text()
+	settled = always
+	if ms := reply.Int(); ms >= 0 {
+		settled = time.Duration(ms) * time.Millisecond
+	}
+	return leads, settled, reply.Err()
 }
 
 // Note adds to the log.

@@ -47,8 +47,10 @@
 // it confirms the old map again. Clients refuse maps older than the one they have,
 // and whoever changes the map takes an epoch above all that the members of the fleet
 // know. A master that was cut off goes on confirming until min-replicas-to-write
-// stops it, for min-replicas-max-lag and about a second: the reason to wait a few
-// seconds after a failover of the directory before the fleet is changed.
+// stops it, for min-replicas-max-lag and about a second. So the directory remembers
+// which of its servers answers, and since when ([Desk]): agents change nothing for
+// [SettleTime] after a failover of the directory, or a restart, and no master is
+// replaced before that and a Grace. Give the directory min-replicas-max-lag 2.
 //
 // # When not to use it
 //

@@ -102,10 +102,6 @@ type Partition struct {
 	// followed it yet are still in that one.
 	Before string `json:"before,omitempty"`
 
-	// Run is what the master's process is called, another one after each start. Empty
-	// if it is not known yet.
-	Run string `json:"run,omitempty"`
-
 	// Floor is the highest epoch that the master knows of. Members that know of a
 	// higher one were promoted since.
 	Floor int64 `json:"floor,omitempty"`
@@ -129,6 +125,12 @@ type Member struct {
 
 	// Down means that nobody should ask it.
 	Down bool `json:"down,omitempty"`
+
+	// Run is the run id, another one after each start, in which the member was last
+	// known to be whole: elected, or in step with its master. One that has another run
+	// id was started again, and may have lost what it confirmed. Empty if it is not
+	// known yet.
+	Run string `json:"run,omitempty"`
 }
 
 // Machine returns the node on which the member runs. One without a node's name is on
@@ -158,6 +160,11 @@ func (m *Map) Clone() *Map {
 		next.Partitions[i].Replicas = slices.Clone(next.Partitions[i].Replicas)
 	}
 	return &next
+}
+
+// Adding reports whether partitions are being added, or that was cut off.
+func (m *Map) Adding() bool {
+	return m.Floor > m.Epoch || slices.ContainsFunc(m.Partitions, func(p Partition) bool { return p.Phase == LookUp })
 }
 
 // Ring returns the ring of the map's points.

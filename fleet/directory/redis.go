@@ -17,8 +17,8 @@ import (
 )
 
 // Redis is a directory in a Redis of its own: a master, replicas if it has any.
-// Give the master a replica, min-replicas-to-write 1 and an append-only file, and
-// it keeps what it was told; who is master may be changed by hand or by Sentinel.
+// Give the master two replicas, min-replicas-to-write 1, min-replicas-max-lag 2 and
+// an append-only file, and it keeps what it was told; who is master may be changed by hand or by Sentinel.
 // A server that is silent holds a call up for a tenth of a second, if another one
 // answers. It is safe for concurrent use.
 type Redis struct {

@@ -20,6 +20,11 @@ type Config struct {
 	// after three looks. Defaults to 500 milliseconds.
 	Every time.Duration
 
+	// Restored is called when a member is about to be the master of a partition that was
+	// started again, perhaps with data of long ago, before anybody writes there. What it
+	// returns is noted in the log. Defaults to doing nothing.
+	Restored func(ctx context.Context, m *directory.Map, partition int, addr string) error
+
 	// Logger is told what the agent does. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -48,6 +53,7 @@ type Agent struct {
 	name    string
 	watch   watch
 	known   atomic.Int64 // the highest epoch that it has seen a map have
+	waits   atomic.Bool  // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
@@ -57,6 +63,9 @@ func New(desk Desk, servers Servers, cfg Config) *Agent {
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
+	}
+	if cfg.Restored == nil {
+		cfg.Restored = func(context.Context, *directory.Map, int, string) error { return nil }
 	}
 	return &Agent{desk: desk, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
 }
@@ -105,7 +114,35 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadLife*a.cfg.Every/2)
 	defer cancel()
-	return a.desk.Lead(ctx, a.name, leadLife*a.cfg.Every)
+	leads, settled, err := a.desk.Lead(ctx, a.name, leadLife*a.cfg.Every)
+	if err == nil {
+		a.waits.Store(settled < directory.SettleTime)
+	}
+	return leads, err
+}
+
+// drain returns when nobody can write by a map that was replaced a moment ago, nor take
+// a late reply for a success. Where the directory has just failed over, its server of
+// before may have confirmed that map for a while.
+func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
+	for rest := grace; rest > 0; {
+		if !retry.Sleep(ctx, rest) {
+			return context.Cause(ctx)
+		}
+		_, settled, err := a.desk.Lead(ctx, a.name, max(leadLife*a.cfg.Every, grace))
+		if err != nil {
+			return err
+		}
+		rest = directory.SettleTime + grace - settled
+	}
+	return nil
+}
+
+// overdue returns by how much a time has passed, by whichever clock says more: that
+// which a process counts by stands still while its machine is suspended, and the wall
+// clock jumps when it is set.
+func overdue(planned, now time.Time) time.Duration {
+	return max(now.Sub(planned), now.Round(0).Sub(planned.Round(0)).Abs())
 }
 
 // begin does a leader's work until stop is called; resign lets another one lead at
@@ -118,7 +155,7 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 		working.Wait()
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Every)
 		defer cancel()
-		_, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+		_, _, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
 	}
 }
 
@@ -127,11 +164,11 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 func (a *Agent) work(ctx context.Context) {
 	var busy sync.WaitGroup
 	defer busy.Wait()
-	patients := map[int]*patient{}
+	reconcilers := map[int]*reconciler{}
 	back := setback{a: a}
 	planned := time.Now()
 	for {
-		if late := time.Since(planned); late > max(2*time.Second, 4*a.cfg.Every) {
+		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Every) {
 			// This process stood still, or its clock jumped: what it remembers is old, and
 			// what it is about to see may be its own trouble.
 			a.cfg.Logger.WarnContext(ctx, "the agent was held up, and does nothing for a while", "for", late)
@@ -140,31 +177,37 @@ func (a *Agent) work(ctx context.Context) {
 				return
 			}
 		}
+		began := time.Now()
 		m, err := a.confirm(ctx)
 		if err == nil {
 			a.watch.look(ctx, a, m)
+			if a.watch.cutOff(m) {
+				a.watch.forgive()
+			}
 			partitions := m.Partitions
-			if back.mend(ctx, m) {
+			if a.waits.Load() || back.mend(ctx, m) {
 				partitions = nil // the next round looks at the map as it is then
 			}
 			for _, p := range partitions {
-				one := patients[p.ID]
+				one := reconcilers[p.ID]
 				if one == nil {
-					one = &patient{a: a, id: p.ID}
-					patients[p.ID] = one
+					one = &reconciler{a: a, id: p.ID}
+					reconcilers[p.ID] = one
 				}
 				if one.turn.TryLock() {
 					busy.Go(func() {
 						defer one.turn.Unlock()
-						one.treat(ctx, m, p)
+						one.reconcile(ctx, m, p)
 					})
 				}
 			}
 		} else if ctx.Err() == nil {
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
 		}
-		planned = time.Now().Add(a.cfg.Every)
-		if !retry.Sleep(ctx, a.cfg.Every) {
+		// A member that is silent must not make the looks at it rarer.
+		pause := max(a.cfg.Every-time.Since(began), a.cfg.Every/10)
+		planned = time.Now().Add(pause)
+		if !retry.Sleep(ctx, pause) {
 			return
 		}
 	}

@@ -17,18 +17,24 @@
 // changing the map and waiting is enough to know that nobody writes any more. An
 // [Agent] looks at all members again and again:
 //
-//	         three looks missed,
-//	         or the master is fenced              Grace           the map names another
+//	         three looks missed, or the
+//	         master was started again             Grace           the map names another
 //	full ────────────────────────▶ read-only ──────────────▶ ... ──────────────────────▶ full
 //	  ▲   the map says so: epoch+1     ▲     fence all that answer            epoch+1
 //	  │                                │     elect, promote                      │
 //	  │                                └── nobody can be elected: once more      │
 //	  └───────── replicas follow, one at a time on a node ◀──────────────────────┘
 //
-// Every server begins boot-fenced, as a replica of nobody: it can be read, takes no
-// writes, and no replica copies it, until an agent says what it is. The member
-// that is elected is the one that is furthest in the history of the master (its
-// replication id); how far others are in other histories means nothing.
+// Every server begins boot-fenced, as a replica of nobody that may not be read: what
+// it has on its disk may be old, or gone. The map names the run id in which each member
+// was last known to be whole: elected, or with all that its master had a look ago. In
+// another run it was started again. As the master it is fenced, examined, and elected
+// if nobody has more; as a replica it does not count for what was confirmed. Replicas
+// log in to their master as a user that only the agents make, for one run of it: even
+// one that comes back without its fence is copied by nobody.
+//
+// The member that is elected is the one that is furthest in the history of the master
+// (its replication id); how far others are in other histories means nothing.
 //
 // Several agents may run. One leads, by a lease in the directory; the others are
 // there for when it dies. That is for peace. For safety there is the epoch: every
@@ -46,6 +52,10 @@
 //     dies in between.
 //   - A member that lost its data is never the master, and copies from it are never
 //     made.
+//   - What a member had on its disk when it was started is not read before it was
+//     examined.
+//   - When the directory has failed over, agents wait until nobody can go by maps that
+//     its server of before has confirmed.
 //   - An agent that was held up, or that misses more than half of all members, does
 //     nothing: the trouble may be its own.
 //
@@ -54,6 +64,9 @@
 // It takes three looks, a Grace and a promotion until writes go on: some three
 // seconds by the defaults, of which half is the Grace. A shorter ViewLife makes it
 // less, and the directory's pauses felt more.
+//
+// A member that comes back without its boot fence can be read, and written, until the
+// next look. What it takes then is lost, unless the writer waits for a replica.
 //
 // An agent that is cut off from a master that clients can reach replaces it all the
 // same. Nothing is lost by that; writes wait for a moment.

@@ -2,6 +2,7 @@ package failover
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
@@ -9,19 +10,21 @@ import (
 
 // Look is what a member says of itself.
 type Look struct {
-	Identity string // which partition of which fleet it is
-	Master   bool   // whether it takes writes
-	Follows  string // the address of its master, if it is a replica
-	Linked   bool   // whether it is given what that does
-	InStep   int    // how many replicas it sends what it does, if it is a master
-	Loading  bool   // whether it reads its data from disk
-	Copying  bool   // whether it gets all of its master's data, and has none of its own
-	History  string // the id of what it replicates or, as a master, makes
-	Offset   int64  // how far in its history it is, in bytes
-	Before   string // the id that it had before it was promoted, if it was
-	Turned   int64  // how far it was in that when it was
-	Run      string // what its process is called, another one after each start
-	Floor    int64  // the epoch below which it lets nobody place a tag
+	Identity   string    // which partition of which fleet it is; empty if it may not be read
+	Master     bool      // whether it takes writes
+	Follows    string    // the address of its master, if it is a replica,
+	FollowsRun string    // and in which run that has to be
+	Linked     bool      // whether it is given what that does
+	InStep     int       // how many replicas it sends what it does, if it is a master
+	Loading    bool      // whether it reads its data from disk
+	Copying    bool      // whether it gets all of its master's data, and has none of its own
+	History    string    // the id of what it replicates or, as a master, makes
+	Offset     int64     // how far in its history it is, in bytes
+	Before     string    // the id that it had before it was promoted, if it was
+	Turned     int64     // how far it was in that when it was
+	Run        string    // what its process is called, another one after each start
+	Floor      int64     // the epoch below which it lets nobody place a tag
+	Clock      time.Time // what time it has
 }
 
 // ErrNobody means that no member can be the master. The partition stays
@@ -41,8 +44,9 @@ var ErrNobody = &millrace.Error{
 // does not tell. Offsets of other histories mean nothing.
 //
 // If writers wait for k of n replicas, n-k+1 must have answered, or the master
-// itself, not started again since: then one of them has every write that was
-// confirmed. If all have answered there is nobody to wait for.
+// itself: then one of them has every write that was confirmed. Who was started again
+// since it was last known to be whole does not count for that. If all have answered
+// there is nobody to wait for.
 func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed int) (directory.Member, error) {
 	var best *directory.Member
 	var most reach
@@ -64,10 +68,9 @@ func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed
 			continue
 		}
 		switch {
-		case i == 0 && l.Run == p.Run && r.era >= present:
-			masterSeen = true
-		case i == 0 && p.Run != "":
-			// It was started again, and has lost what was not on its disk.
+		case restarted(*m, l):
+		case i == 0 && m.Run != "":
+			masterSeen = r.era >= present
 		case r.era >= present || r.era == former && !m.Down:
 			seen++
 		}
@@ -99,6 +102,10 @@ func answered(members []directory.Member, looks map[string]Look) bool {
 	return true
 }
 
+// restarted reports whether a member was started again since it was last known to be
+// whole: it may lack what it once had, and had confirmed.
+func restarted(m directory.Member, l Look) bool { return m.Run != "" && l.Run != m.Run }
+
 // whole reports whether a member has all the data of the partition, as of some
 // time.
 func whole(l Look, fleet string, id int) bool {
@@ -112,15 +119,16 @@ type lineage struct {
 }
 
 // known returns what the map and members know. If no agent has seen the master yet,
-// it is in the history in which a member was promoted last.
+// it is in the history in which a member was promoted last, of those that were not
+// started again if there are any.
 func known(fleet string, p directory.Partition, looks map[string]Look) lineage {
-	k := lineage{p.History, p.Before, p.Floor}
+	k, sure := lineage{p.History, p.Before, p.Floor}, false
 	for _, m := range p.Members() {
 		l, ok := looks[m.Addr]
 		switch {
 		case !ok || !whole(l, fleet, p.ID):
-		case p.History == "" && (k.history == "" || l.Floor > k.floor):
-			k = lineage{l.History, l.Before, l.Floor}
+		case p.History == "" && (k.history == "" || !sure && !restarted(m, l) || sure == !restarted(m, l) && l.Floor > k.floor):
+			k, sure = lineage{l.History, l.Before, l.Floor}, !restarted(m, l)
 		case l.History == p.History:
 			k.floor = max(k.floor, l.Floor)
 		}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,6 +32,8 @@ type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
 	dir     *directory.Redis
+
+	restored atomic.Int64 // how often a partition went on with a member that was started again
 }
 
 func start(t *testing.T, cfg devfleet.Config) *world {
@@ -45,7 +48,7 @@ func start(t *testing.T, cfg devfleet.Config) *world {
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 	must(t, err)
 	t.Cleanup(dir.Close)
-	return &world{t, servers, dir}
+	return &world{t: t, servers: servers, dir: dir}
 }
 
 // agent runs an agent until stop is called, or the test ends.
@@ -56,7 +59,8 @@ func (w *world) agent() (stop func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = New(w.dir, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		restored := func(context.Context, *directory.Map, int, string) error { w.restored.Add(1); return nil }
+		_ = New(w.dir, members, Config{Every: every, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 		members.Close()
 	}()
 	var once sync.Once
@@ -114,6 +118,21 @@ func (w *world) settled(f *fleet.Fleet, id int) {
 		}
 		retry.Sleep(w.t.Context(), 20*time.Millisecond)
 	}
+}
+
+// fence fences a member by hand.
+func fence(t *testing.T, members *Redis, addr string) {
+	t.Helper()
+	_, err := members.Fence(t.Context(), addr)
+	must(t, err)
+}
+
+// follow has a server follow another one by hand.
+func follow(t *testing.T, members *Redis, addr, master string) {
+	t.Helper()
+	l, err := members.Look(t.Context(), master)
+	must(t, err)
+	must(t, members.Follow(t.Context(), addr, master, l.Run))
 }
 
 // soak reports whether there is time for more.
@@ -323,7 +342,7 @@ func TestReplicasArePutRight(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	fence(t, members, p.Replicas[0].Addr)
 	by, err := members.Look(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
 	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1))

@@ -8,15 +8,17 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -51,6 +53,37 @@ func TestRestartedWithItsData(t *testing.T) {
 	must(t, set("y"))
 }
 
+// TestAFullPartitionFailsOver: what an agent writes down on the member that it promotes
+// is not refused for lack of memory.
+func TestAFullPartitionFailsOver(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, MaxMemory: "6mb"})
+	f := w.client(fleet.Config{})
+	w.agent()
+	w.settled(f, 0)
+	c, ctx, value := f.Client(), t.Context(), strings.Repeat("x", 100_000)
+	redistest.Eventually(t, "the partition is full", func() bool {
+		for i := range 100 {
+			err := c.Do(ctx, c.B().Set().Key(fmt.Sprintf("{a}%d", i)).Value(value).Build()).Error()
+			if retry.Code(err, "OOM") || errors.Is(err, millrace.ErrFull) {
+				return true
+			}
+		}
+		return false
+	})
+	p := w.mapNow().Partitions[0]
+	for _, m := range p.Members() {
+		d := direct(t, m.Addr)
+		must(t, d.Do(ctx, d.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "2mb").Build()).Error())
+	}
+	must(t, w.server(p.Master.Addr).Proc.Kill())
+	redistest.Eventually(t, "the replica is the master", func() bool {
+		now := w.mapNow().Partitions[0]
+		return !now.ReadOnly && now.Master.Addr == p.Replicas[0].Addr
+	})
+	must(t, retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Del().Key("{a}0").Build()).Error() }))
+}
+
 // TestALaggingReplicaIsNotElected: of two replicas one was given nothing for a
 // while.
 func TestALaggingReplicaIsNotElected(t *testing.T) {
@@ -60,7 +93,7 @@ func TestALaggingReplicaIsNotElected(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	fence(t, members, p.Replicas[0].Addr)
 	l := w.load(f, "a", 4)
 	l.goesOn(t)
 	must(t, w.server(p.Master.Addr).Proc.Kill())
@@ -197,7 +230,7 @@ func TestTheDirectoryFailsOver(t *testing.T) {
 	second := redistest.Start(t, redistest.Options{TCP: true})
 	copied := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(copied.Close)
-	must(t, copied.Follow(t.Context(), second.Addr(), w.servers.DirectoryAddr()))
+	follow(t, copied, second.Addr(), w.servers.DirectoryAddr())
 	redistest.Eventually(t, "the directory has a replica", func() bool { return second.Info("replication")["master_link_status"] == "up" })
 	both, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr(), second.Addr()}})
 	must(t, err)
@@ -274,8 +307,9 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	}
 }
 
-// TestFaults kills, freezes and restarts members under load, one after the other,
-// with two agents of which one dies now and then. With a replica's confirmation
+// TestFaults kills, freezes and restarts members under load, one after the other, with
+// their boot fence and without, with older data, with none, and twice in a second; with
+// two agents of which one dies now and then. With a replica's confirmation
 // nothing that was acknowledged is lost. 200 faults with MILLRACE_SOAK=1.
 func TestFaults(t *testing.T) {
 	t.Parallel()
@@ -293,6 +327,7 @@ func TestFaults(t *testing.T) {
 	for i := range 4 {
 		loads = append(loads, w.load(f, fmt.Sprint("tag", i), 2))
 	}
+	procs := &processes{w: w, loose: map[string]*redisproc.Proc{}}
 	for fault := range faults {
 		p := w.mapNow().Partitions[rand.IntN(2)]
 		members := p.Members()
@@ -300,18 +335,7 @@ func TestFaults(t *testing.T) {
 		if rand.IntN(2) == 0 {
 			victim = w.server(p.Master.Addr)
 		}
-		switch rand.IntN(3) {
-		case 0:
-			must(t, victim.Proc.Kill())
-			retry.Sleep(t.Context(), rand.N(500*time.Millisecond))
-			must(t, victim.Proc.Restart(t.Context()))
-		case 1:
-			must(t, victim.Proc.Pause())
-			retry.Sleep(t.Context(), rand.N(1500*time.Millisecond))
-			must(t, victim.Proc.Resume())
-		case 2:
-			must(t, victim.Proc.Restart(t.Context()))
-		}
+		procs.strike(victim, kinds[fault%len(kinds)])
 		if fault%5 == 4 {
 			stop()
 			stop = w.agent()

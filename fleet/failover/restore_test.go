@@ -64,6 +64,9 @@ func TestRestoredFromTheArchive(t *testing.T) {
 		return err
 	}))
 	must(t, set("y"))
+	if w.restored.Load() == 0 {
+		t.Error("nobody was told that the partition has the data of an earlier time")
+	}
 	redistest.Eventually(t, "the replica has it, too", func() bool {
 		now := w.mapNow().Partitions[0]
 		l, err := members.Look(ctx, now.Replicas[0].Addr)

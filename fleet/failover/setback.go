@@ -3,7 +3,6 @@ package failover
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
 )
@@ -28,7 +27,8 @@ const ahead = 2
 //
 // Clients may know of a map that no member does. So an agent that begins to lead,
 // and has seen nothing yet, raises the epoch in any case: to the time of day, which
-// no map of before has reached.
+// no map of before has reached. That is the time that most members have, whatever the
+// agent's own clock says.
 //
 // It reports whether the map is another one now, or is to be.
 func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
@@ -41,14 +41,14 @@ func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
 		return true
 	}
 	next := m.Clone()
-	next.Epoch = max(known+1, m.Epoch+1, time.Now().UnixMilli())
+	next.Epoch = max(known+1, m.Epoch+1, s.a.watch.time().UnixMilli())
 	lost := known > m.Epoch
 	if lost {
 		next.Floor = next.Epoch
 		for i := range next.Partitions {
 			p := &next.Partitions[i]
 			p.ReadOnly, p.Epoch = true, next.Epoch
-			p.Run = "" // it says of the master that it has all that was confirmed
+			p.Master.Run = "" // it says of the master that it has all that was confirmed
 		}
 	}
 	if err := s.a.desk.Change(ctx, m.Epoch, next); err != nil {

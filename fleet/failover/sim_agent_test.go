@@ -42,13 +42,17 @@ type step struct {
 
 // sabotage is a protection that is taken out, or several.
 type sabotage struct {
-	look  func(s *server, l *failover.Look) // changes what agents see
-	hasty bool                              // agents wait no grace
-	few   bool                              // agents do not know that writes are confirmed
-	soft  bool                              // nobody is fenced
-	blind bool                              // the last change is made whatever the epoch is
-	stale bool                              // clients write by maps of any age
-	late  bool                              // and take late replies for successes
+	look      func(s *server, l *failover.Look) // changes what agents see
+	hasty     bool                              // agents wait no grace
+	few       bool                              // agents do not know that writes are confirmed
+	soft      bool                              // nobody is fenced
+	blind     bool                              // the last change is made whatever the epoch is
+	stale     bool                              // clients write by maps of any age
+	late      bool                              // and take late replies for successes
+	unsettled bool                              // agents do not wait when the directory has failed over
+	sameRun   bool                              // servers that were started again say they were not
+	serve     bool                              // members are read whoever has examined them
+	anyRun    bool                              // replicas copy whoever is at their master's address
 }
 
 var errDead = errors.New("this process is dead")

@@ -21,24 +21,37 @@ func (p inMembers) Look(ctx context.Context, addr string) (failover.Look, error)
 	if err := p.call(ctx, &s.host, func() error { l = s.look(); return nil }); err != nil {
 		return failover.Look{}, err
 	}
-	if lie := p.w.sabotage.look; lie != nil {
-		p.w.mu.Lock()
-		defer p.w.mu.Unlock()
-		lie(s, &l)
-	}
+	p.lie(s, &l)
 	return l, nil
 }
 
-func (p inMembers) Fence(ctx context.Context, addr string) error {
+func (p inMembers) Fence(ctx context.Context, addr string) (failover.Look, error) {
 	s := p.w.server(addr)
-	return p.call(ctx, &s.host, func() error {
+	var l failover.Look
+	err := p.call(ctx, &s.host, func() error {
 		if !p.w.sabotage.soft {
 			s.follow(&p.host, nil)
 		}
 		p.fenced[s] = s.runs
+		l = s.look()
+		l.Identity, l.Floor = s.identity, s.floor
 		p.w.say("%s fences %s, at %d of %s", p.name, s.name, s.offset, s.history)
 		return nil
 	})
+	if err != nil {
+		return failover.Look{}, err
+	}
+	p.lie(s, &l)
+	return l, nil
+}
+
+// lie has what an agent is told be something else.
+func (p inMembers) lie(s *server, l *failover.Look) {
+	if lie := p.w.sabotage.look; lie != nil {
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		lie(s, l)
+	}
 }
 
 func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64) error {
@@ -58,13 +71,24 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64) erro
 	})
 }
 
-func (p inMembers) Follow(ctx context.Context, addr, master string) error {
+func (p inMembers) Follow(ctx context.Context, addr, master, run string) error {
 	s, m := p.w.server(addr), p.w.server(master)
 	return p.call(ctx, &s.host, func() error {
 		s.follow(&p.host, m)
-		p.w.say("%s has %s follow %s", p.name, s.name, m.name)
+		s.pass = run
+		p.w.say("%s has %s follow %s, in run %s", p.name, s.name, m.name, run)
 		return nil
 	})
+}
+
+// Admit does nothing: a server here lets its replicas in as long as it runs.
+func (p inMembers) Admit(ctx context.Context, master, _ string) error {
+	return p.call(ctx, &p.w.server(master).host, func() error { return nil })
+}
+
+func (p inMembers) Serve(ctx context.Context, addr string, unlinked bool) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error { s.serves = unlinked; return nil })
 }
 
 func (p inMembers) Need(ctx context.Context, addr string, replicas int) error {
@@ -90,7 +114,7 @@ func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, err
 func (p inDesk) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
 
 func (p inDesk) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(epoch) })
+	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(nil, epoch) })
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -142,14 +166,15 @@ func (p inDesk) remember(m *directory.Map) {
 	}
 }
 
-func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (bool, error) {
-	leads, err := ask(ctx, p.process, func(d *desk) bool { return d.lead(agent, life) })
+func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
+	var settled time.Duration
+	leads, err := ask(ctx, p.process, func(d *desk) bool { settled = d.settled(); return d.lead(agent, life) })
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	if len(p.blind) > 0 {
-		return true, nil
+		return true, settled, nil
 	}
-	return leads, err
+	return leads, settled, err
 }
 
 func (p inDesk) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {

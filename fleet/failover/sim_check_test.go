@@ -68,6 +68,14 @@ func (w *world) checkSuccess(id int) {
 	}
 }
 
+// checkRead is called when a member answers a read: it was not started again since it
+// was elected or in step, unless that was without its fence a moment ago.
+func (w *world) checkRead(s *server) {
+	if s.amnesic && !s.loose && s.link != linked {
+		w.fail("R: %s was started again, and is read", s.name)
+	}
+}
+
 // has tells which writes a log has.
 func (w *world) has(logs ...[]entry) []bool {
 	found := make([]bool, len(w.ledger.writes)+1)
@@ -156,7 +164,7 @@ func (w *world) concede(by string, was directory.Partition, master *server) {
 // wasThere reports whether a member could be elected by an agent, all the time since
 // the partition became read-only.
 func (w *world) wasThere(s *server, was directory.Partition, by string) bool {
-	if s.down || s.paused || s.slow > 0 || s.forgot || s.identity != s.belongs() || !s.trouble.Before(w.turned[was.ID].at) {
+	if s.down || s.paused || s.amnesic || s.slow > 0 || s.forgot || s.identity != s.belongs() || !s.trouble.Before(w.turned[was.ID].at) {
 		return false
 	}
 	for _, a := range w.agents {

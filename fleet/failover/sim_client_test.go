@@ -40,7 +40,28 @@ func (c *client) run(ctx context.Context) {
 				return
 			}
 			c.write(ctx, n%w.parts)
+			c.read(ctx, n%w.parts)
 		}
+	})
+}
+
+// read reads from some member of a partition, by a map of any age.
+func (c *client) read(ctx context.Context, partition int) {
+	w := c.w
+	w.mu.Lock()
+	if c.m == nil || w.draw(&c.host, &c.host, 4) > 0 {
+		w.mu.Unlock()
+		return
+	}
+	p := c.m.Partitions[partition]
+	members := p.Members()
+	s := w.server(members[w.draw(&c.host, &c.host, int64(len(members)))].Addr)
+	w.mu.Unlock()
+	_ = w.carry(ctx, &c.host, &s.host, func() error {
+		if s.readable() {
+			w.checkRead(s)
+		}
+		return nil
 	})
 }
 
@@ -57,7 +78,7 @@ func (c *client) refresh(ctx context.Context) {
 	asked := time.Now()
 	w.mu.Unlock()
 	var m *directory.Map
-	if err := w.carry(ctx, &c.host, &w.dir.host, func() error { m = w.dir.confirm(epoch); return nil }); err != nil {
+	if err := w.carry(ctx, &c.host, &w.dir.host, func() error { m = w.dir.confirm(c, epoch); return nil }); err != nil {
 		return
 	}
 	w.mu.Lock()

@@ -15,6 +15,11 @@ type desk struct {
 	stored []*directory.Map // all that there were
 	leader string
 	until  time.Time
+	since  time.Time // when the server that decides took over; zero if there was no other
+
+	former *directory.Map // what the one before confirms
+	loyal  *client        // to whom
+	ends   time.Time      // and until when
 	events []directory.Event
 	turns  map[string]nodeTurn
 }
@@ -28,6 +33,22 @@ func (d *desk) lead(agent string, life time.Duration) bool {
 	}
 	d.leader, d.until = agent, time.Now().Add(life)
 	return true
+}
+
+// settled is for how long the same server has decided.
+func (d *desk) settled() time.Duration {
+	if d.since.IsZero() || d.w.sabotage.unsettled {
+		return time.Hour
+	}
+	return time.Since(d.since)
+}
+
+// failOver has another server decide, and the one before go on for a client that does
+// not know it.
+func (d *desk) failOver(loyal *client) {
+	d.since = time.Now()
+	d.former, d.loyal, d.ends = d.m, loyal, time.Now().Add(directory.SettleTime)
+	d.w.say("the directory fails over; %s asks its old master", loyal.name)
 }
 
 // turn gives the turn of a node. Nobody but agents takes one here.
@@ -49,7 +70,13 @@ type nodeTurn struct {
 }
 
 // confirm returns nil if the map with that epoch is the present one.
-func (d *desk) confirm(epoch int64) *directory.Map {
+func (d *desk) confirm(by *client, epoch int64) *directory.Map {
+	if by != nil && by == d.loyal && time.Now().Before(d.ends) {
+		if d.former.Epoch == epoch {
+			return nil
+		}
+		return d.former.Clone()
+	}
 	if d.m.Epoch == epoch {
 		return nil
 	}
@@ -78,6 +105,6 @@ func (d *desk) change(by string, epoch int64, next *directory.Map) error {
 // restore has the directory come back with an earlier map.
 func (d *desk) restore(back int) {
 	d.m = d.stored[max(0, len(d.stored)-1-back)]
-	d.leader = ""
+	d.leader, d.since = "", time.Now()
 	d.w.say("the directory is restored: map %d of %d", d.m.Epoch, d.stored[len(d.stored)-1].Epoch)
 }

@@ -25,6 +25,13 @@ func TestProtections(t *testing.T) {
 		{"agents wait a grace", 0, splitClient, sabotage{hasty: true}, "I2"},
 		{"clients write by fresh maps", 0, splitClient, sabotage{stale: true}, "I2"},
 		{"clients take no late reply", 0, splitClient, sabotage{late: true}, "I2"},
+		{"agents wait after a failover of the directory", 0, func(w *world) {
+			w.with(func() {
+				w.dir.failOver(w.clients[0])
+				w.cutAgents(w.servers[0])
+			})
+			time.Sleep(10 * time.Second)
+		}, sabotage{unsettled: true}, "I2"},
 		{"the epoch decides about the last change", 0, func(w *world) {
 			// An agent stops before its last change, and another one, which cannot reach the
 			// member that was promoted, has the old master go on.
@@ -59,7 +66,7 @@ func TestProtections(t *testing.T) {
 		{"offsets of another history mean nothing", 1, func(w *world) {
 			w.with(func() {
 				w.servers[0].die(false)
-				w.servers[0].rise(fromLog)
+				w.servers[0].rise(fromLog, true)
 				w.servers[0].offset = 1 << 40
 			})
 			time.Sleep(8 * time.Second)
@@ -99,10 +106,30 @@ func TestProtections(t *testing.T) {
 				w.cutAgents(w.servers[1])
 				w.cutAgents(w.servers[2])
 				w.servers[0].die(false)
-				w.servers[0].rise(empty)
+				w.servers[0].rise(empty, true)
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{look: func(s *server, l *failover.Look) { l.Identity = s.belongs() }}, "I5"},
+		{"a master that was started again is not believed", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
+		{"a replica follows one run of its master", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
+		{"a replica that was started again is not known to have what it confirmed", 1, func(w *world) {
+			// Of two replicas one has confirmed, and the other one lags.
+			w.with(func() { w.servers[1].save(); w.servers[2].lag = 20 * time.Second })
+			time.Sleep(2 * time.Second)
+			w.with(func() {
+				w.pause(&w.servers[0].host)
+				w.servers[1].die(false)
+				w.servers[1].rise(fromSnapshot, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{sameRun: true}, "I3"},
+		{"a member that was started again is not read", 0, func(w *world) {
+			w.with(func() {
+				w.servers[0].die(false)
+				w.servers[0].rise(fromSnapshot, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{serve: true}, "R"},
 		{"so many replicas must answer that one has all", 1, func(w *world) {
 			w.with(func() { w.servers[2].lag = 20 * time.Second })
 			time.Sleep(time.Second)
@@ -121,8 +148,8 @@ func TestProtections(t *testing.T) {
 					free: true, seed: seed, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
 					settings: directory.Settings{ViewLife: 3 * time.Second, ReplyLimit: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
 				}
-				if tc.out.late {
-					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, true
+				if tc.out.late || tc.out.unsettled {
+					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, tc.out.late
 				}
 				if w := run(t, s); len(w.wrong) > 0 {
 					t.Fatalf("with the protection: seed %d: %s\n%s", seed, w.wrong[0], w.history())
@@ -136,11 +163,23 @@ func TestProtections(t *testing.T) {
 				}
 			}
 			if broken == "" {
+
 				t.Errorf("without the protection nothing goes wrong, want %s", tc.wants)
 			}
 			t.Log(broken)
 		})
 	}
+}
+
+// backUnfenced has a master come back within a moment, with older data and without its
+// boot fence.
+func backUnfenced(w *world) {
+	w.with(func() { w.servers[0].save() })
+	time.Sleep(2 * time.Second)
+	w.with(func() { w.servers[0].die(false) })
+	time.Sleep(50 * time.Millisecond)
+	w.with(func() { w.servers[0].rise(fromSnapshot, false) })
+	time.Sleep(8 * time.Second)
 }
 
 // splitClient cuts the agents off from the master, and a client from the directory.

@@ -22,6 +22,8 @@ type server struct {
 	master bool    // takes writes
 	need   int     // min-replicas-to-write
 	target *server // whom it follows; nil if that is a dead address
+	pass   string  // the run in which that lets it connect
+	serves bool    // may be read while it is not linked
 	link   link
 	forgot bool   // a copy was begun: it cannot go on where it was
 	before string // the history that this one went on from,
@@ -35,6 +37,7 @@ type server struct {
 	gone     bool // it never comes back
 	died     time.Duration
 	amnesic  bool // it was started again, and has not been in step since
+	loose    bool // it was started again without its fence, and nobody has fenced it
 	histories,
 	runs,
 	noise int
@@ -72,7 +75,12 @@ var (
 )
 
 // run is another one after each start.
-func (s *server) run() string { return fmt.Sprintf("%s.%d", s.name, s.runs) }
+func (s *server) run() string {
+	if s.w.sabotage.sameRun {
+		return s.name
+	}
+	return fmt.Sprintf("%s.%d", s.name, s.runs)
+}
 
 func (s *server) newHistory() string {
 	s.histories++
@@ -147,7 +155,7 @@ func (s *server) look() failover.Look {
 	s.receive()
 	l := failover.Look{
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
-		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor,
+		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Clock: time.Now(),
 	}
 	for _, r := range s.replicas() {
 		if r.link == linked {
@@ -155,9 +163,12 @@ func (s *server) look() failover.Look {
 		}
 	}
 	if !s.master {
-		l.Follows = "127.0.0.1:1"
+		l.Follows, l.FollowsRun = "127.0.0.1:1", s.pass
 		if s.target != nil {
 			l.Follows = s.target.name
+		}
+		if !s.readable() {
+			l.Identity, l.Floor = "", 0
 		}
 		if s.forgot {
 			l.Offset = 1
@@ -166,10 +177,16 @@ func (s *server) look() failover.Look {
 	return l
 }
 
+// readable reports whether clients may read it.
+func (s *server) readable() bool {
+	return s.master || s.serves || s.link == linked || s.w.sabotage.serve
+}
+
 // follow makes it a replica, of nobody if target is nil, and ends all connections
 // but the caller's.
 func (s *server) follow(by *host, target *server) {
 	s.receive()
+	s.loose = false
 	s.kills = append(s.kills, by.id)
 	queue := s.queue
 	s.queue = nil
@@ -189,7 +206,7 @@ func (s *server) follow(by *host, target *server) {
 // lead makes it take writes.
 func (s *server) lead(floor int64) {
 	s.receive()
-	s.amnesic = false
+	s.amnesic, s.serves = false, true
 	s.need = 0
 	if !s.master {
 		s.before, s.branch = s.history, s.offset
@@ -233,6 +250,7 @@ func (s *server) step() {
 	switch s.link {
 	case linked:
 		s.receive()
+		s.amnesic = s.amnesic && len(s.log) < len(y.log)
 	case copying:
 		if !time.Now().Before(s.copyEnds) {
 			s.endCopy(y)
@@ -241,8 +259,10 @@ func (s *server) step() {
 		switch {
 		case !y.master && y.link != linked:
 			// It has no master itself, and gives nothing.
+		case y.run() != s.pass && !s.w.sabotage.anyRun:
+			// It was started again since somebody said that it is to be followed.
 		case s.canGoOn(y):
-			s.link, s.amnesic = linked, false
+			s.link = linked
 			if s.history != y.history {
 				s.before, s.branch, s.history = s.history, s.offset, y.history
 				s.leave()
@@ -277,7 +297,7 @@ func (s *server) endCopy(y *server) {
 	s.w.checkCopy(s, y)
 	s.data = s.copied
 	s.before, s.oldest = "", s.offset
-	s.link, s.forgot, s.amnesic = linked, false, false
+	s.link, s.forgot = linked, false
 	s.leave()
 	s.w.say("%s has the copy from %s, at %d of %s", s.name, y.name, s.offset, s.history)
 	s.receive()
@@ -307,19 +327,23 @@ const (
 	empty
 )
 
-// rise starts it again, boot-fenced.
-func (s *server) rise(how int) {
+// rise starts it again, boot-fenced, or without its fence as the master of what it
+// has.
+func (s *server) rise(how int, fenced bool) {
 	if !s.down || s.gone {
 		return
 	}
 	if how == empty && !s.w.baseWithout(s) || how == fromSnapshot && s.disk.identity == "" {
 		how = fromLog
 	}
-	s.down, s.trouble, s.amnesic = false, time.Now(), true
-	s.master, s.target, s.link, s.forgot, s.before, s.need = false, nil, apart, false, "", 0
+	s.down, s.trouble, s.amnesic, s.serves, s.loose = false, time.Now(), true, false, !fenced
+	s.master, s.target, s.link, s.forgot, s.before, s.need = !fenced, nil, apart, false, "", 0
 	switch how {
 	case fromSnapshot:
 		s.data = s.disk
+		if !fenced {
+			s.before, s.branch, s.history = s.history, s.offset, s.newHistory()
+		}
 	case fromLog:
 		last := s.died - time.Duration(s.w.draw(&s.host, &s.host, int64(time.Second)))
 		keep := len(s.log)
@@ -339,8 +363,8 @@ func (s *server) rise(how int) {
 	}
 	s.oldest = s.offset
 	s.runs++
-	s.w.say("%s is started again %s: %d writes, at %d of %s", s.name,
-		[]string{"from its snapshot", "from its log", "empty"}[how], len(s.log), s.offset, s.history)
+	s.w.say("%s is started again %s, fenced: %v: %d writes, at %d of %s", s.name,
+		[]string{"from its snapshot", "from its log", "empty"}[how], fenced, len(s.log), s.offset, s.history)
 }
 
 // save takes a snapshot.

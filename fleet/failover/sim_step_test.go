@@ -18,7 +18,7 @@ func TestEveryStep(t *testing.T) {
 		return func(w *world) {
 			w.with(func() { w.servers[0].die(false) })
 			time.Sleep(3 * time.Second)
-			w.with(func() { w.servers[0].rise(how) })
+			w.with(func() { w.servers[0].rise(how, true) })
 		}
 	}
 	for _, tc := range []struct {

@@ -25,7 +25,7 @@ func TestStories(t *testing.T) {
 				w.eventually(func() bool { return len(w.promoters) > i })
 				w.with(func() { w.promoters[i].crash() })
 			}
-			w.with(func() { w.servers[0].rise(empty) })
+			w.with(func() { w.servers[0].rise(empty, true) })
 			time.Sleep(time.Second)
 		}},
 		{"a member loses its data after it was elected", []int{0, 1}, 2, func(w *world) {
@@ -35,7 +35,7 @@ func TestStories(t *testing.T) {
 				for _, s := range w.servers[1:3] {
 					if s.name < "c" {
 						s.die(false)
-						s.rise(empty)
+						s.rise(empty, true)
 					}
 				}
 			})
@@ -45,7 +45,7 @@ func TestStories(t *testing.T) {
 			w.with(func() {
 				w.pause(&w.servers[1].host)
 				w.servers[0].die(true)
-				w.servers[0].rise(fromSnapshot)
+				w.servers[0].rise(fromSnapshot, true)
 			})
 			time.Sleep(8 * time.Second)
 		}},
@@ -53,14 +53,14 @@ func TestStories(t *testing.T) {
 			w.with(func() {
 				w.pause(&w.servers[1].host)
 				w.servers[0].die(true)
-				w.servers[0].rise(fromLog)
+				w.servers[0].rise(fromLog, true)
 			})
 			time.Sleep(8 * time.Second)
 		}},
 		{"the directory is restored from before a failover", []int{0, 1}, 2, func(w *world) {
 			w.with(func() { w.servers[0].die(false) })
 			time.Sleep(5 * time.Second)
-			w.with(func() { w.servers[0].rise(fromSnapshot) })
+			w.with(func() { w.servers[0].rise(fromSnapshot, true) })
 			time.Sleep(5 * time.Second)
 			w.with(func() { w.dir.restore(len(w.dir.stored) - 3) })
 		}},
@@ -72,7 +72,7 @@ func TestStories(t *testing.T) {
 					old.die(false)
 				})
 				time.Sleep(5 * time.Second)
-				w.with(func() { old.rise(fromSnapshot) })
+				w.with(func() { old.rise(fromSnapshot, true) })
 				time.Sleep(5 * time.Second)
 			}
 			w.with(func() {

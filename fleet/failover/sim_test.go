@@ -1,8 +1,8 @@
 // The simulation: agents, the real ones, look after a fleet that is played in memory,
 // on the fake clock of testing/synctest. Hours of faults take a second.
 //
-// A schedule says what goes wrong, and is drawn from a seed: members die and come back
-// from a snapshot, from a log or empty; members, agents, clients and the directory
+// A schedule says what goes wrong, and is drawn from a seed: members die and come back,
+// fenced or not, once or twice in a second, from a snapshot, from a log or empty; members, agents, clients and the directory
 // stop, are slow, or are cut off from each other; the directory is restored from an
 // old file. Then all faults end, and all must be well within a minute. Whatever
 // anybody does to somebody else goes through one function, world.carry, which is the
@@ -21,6 +21,8 @@
 //	    master, and nobody copies it
 //	I6  epochs never go back                    checkChange, client.refresh
 //	I7  read-only ends                          recover, well
+//	R   nobody reads what a member had on its   checkRead
+//	    disk before it was examined
 //
 // (I8 is about places of tags, and shown in package fleet.)
 //
@@ -98,7 +100,7 @@ func newWorld(s schedule) *world {
 			one.identity, one.floor = one.belongs(), 1
 			one.lag = w.quickly(one)
 			w.servers = append(w.servers, one)
-			member := directory.Member{Addr: one.name, Node: fmt.Sprintf("node%d", (i+j)%3)}
+			member := directory.Member{Addr: one.name, Node: fmt.Sprintf("node%d", (i+j)%3), Run: one.run()}
 			if j == 0 {
 				master, p.Master = one, member
 				one.master, one.history = true, one.newHistory()
@@ -107,6 +109,7 @@ func newWorld(s schedule) *world {
 				}
 			} else {
 				one.target, one.link, one.history = master, linked, master.history
+				one.pass, one.serves = master.run(), true
 				p.Replicas = append(p.Replicas, member)
 			}
 			one.disk = one.data

@@ -65,7 +65,7 @@ func Switch(ctx context.Context, desk Desk, servers Servers, partition int, addr
 // instead has a partition's master replaced: by the agent that leads, or if none
 // does by itself, leading meanwhile.
 func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
-	leads, err := a.desk.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
+	leads, _, err := a.desk.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
 	if err != nil {
 		return err
 	}
@@ -77,10 +77,10 @@ func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Parti
 		})
 		return err
 	}
-	err = (&patient{a: a, id: p.ID}).replace(ctx, p, addr)
+	err = (&reconciler{a: a, id: p.ID}).replace(ctx, p, addr)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	_, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+	_, _, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
 	return err
 }
 

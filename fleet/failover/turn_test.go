@@ -23,7 +23,7 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
-	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	fence(t, members, p.Replicas[0].Addr)
 	turn := func(life time.Duration) {
 		t.Helper()
 		if has, err := w.dir.Turn(t.Context(), p.Master.Node, "a keeper", life); err != nil || !has {
@@ -78,8 +78,8 @@ func TestInStep(t *testing.T) {
 		})
 	}
 	inStep(1)
-	must(t, members.Fence(t.Context(), p.Replicas[0].Addr))
+	fence(t, members, p.Replicas[0].Addr)
 	inStep(0)
-	must(t, members.Follow(t.Context(), p.Replicas[0].Addr, p.Master.Addr))
+	follow(t, members, p.Replicas[0].Addr, p.Master.Addr)
 	inStep(1)
 }

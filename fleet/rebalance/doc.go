@@ -54,16 +54,24 @@
 // # Guarantees
 //
 //   - A tag has one place at any time. Who reads and writes it sees every write.
+//
 //   - Each type of value, its life and its consumer groups are the same afterwards.
+//
 //   - Wherever a call is cut off, the tag is in use in one place. Until somebody goes
 //     on with it, writers may have to wait, if it was cut off in the pause, and some
 //     keys may lie in the other partition, too. The same call again, or any that
 //     moves the tag elsewhere, first undoes or finishes what was begun, and
 //     [Mover.Resume] does for all tags of a partition.
+//
 //   - A call that fails or is cancelled undoes or finishes by itself what it can
 //     reach.
+//
 //   - Of two calls that move the same tag the later one wins; the other keeps the tag
 //     in its report.
+//
+//   - A partition that goes on with an old copy of its data, as one from the archive,
+//     has no tag that was moved away since ([Restored]), if the partition to which it
+//     was moved answers then.
 //
 // # The wrinkle
 //

@@ -83,7 +83,7 @@ func TestDrainToOwners(t *testing.T) {
 	}
 	server := redistest.Start(t, redistest.Options{TCP: true})
 	tf.masters, tf.direct = append(tf.masters, server), append(tf.direct, server.Client(t))
-	_, err := fleet.Add(ctx, tf.dir, []fleet.NewPartition{{Master: directory.Member{Addr: server.Addr()}}}, fleet.GrowConfig{Option: slowly})
+	_, err := fleet.Add(ctx, tf.dir, []fleet.NewPartition{{Master: directory.Member{Addr: server.Addr()}}}, fleet.GrowConfig{Option: slowly, RestartTimeout: -1})
 	must(t, err)
 	_, err = tf.mover(Config{}).Drain(ctx, 0, DrainConfig{Share: 0.9})
 	must(t, err)

@@ -67,7 +67,7 @@ func (tf *testFleet) init(settings directory.Settings, made []fleet.NewPartition
 	tf.dir, err = directory.Dial(rueidis.ClientOption{InitAddress: []string{redistest.Start(tf.t, redistest.Options{TCP: true}).Addr()}})
 	must(tf.t, err)
 	tf.t.Cleanup(tf.dir.Close)
-	_, err = fleet.Init(tf.t.Context(), tf.dir, made, fleet.GrowConfig{Settings: settings, Option: slowly})
+	_, err = fleet.Init(tf.t.Context(), tf.dir, made, fleet.GrowConfig{Settings: settings, Option: slowly, RestartTimeout: -1})
 	must(tf.t, err)
 }
 

@@ -88,10 +88,11 @@ func New(desk Desk, cfg Config) *Keeper {
 }
 
 // Run keeps the snapshots of all partitions fresh until ctx ends, the oldest one
-// first, and returns the cause of that. A partition that failed rests for a sixtieth
-// of [Config].Every, then for longer, up to a quarter of it.
+// first, and returns the cause of that. A partition that failed is tried again, perhaps
+// on another member, after a sixtieth of [Config].Every at first and then less often,
+// but within a minute.
 func (k *Keeper) Run(ctx context.Context) error {
-	rest := retry.Policy{Base: k.cfg.Every / 60, Max: k.cfg.Every / 4}
+	rest := k.cfg.rest()
 	tries, until := map[int]int{}, map[int]time.Time{}
 	return k.work(ctx, plan{
 		pause: min(max(k.cfg.Every/20, 20*time.Millisecond), 5*time.Second),
@@ -114,6 +115,15 @@ func (k *Keeper) Run(ctx context.Context) error {
 		},
 	})
 }
+
+// rest says for how long a partition that failed is left alone.
+func (c Config) rest() retry.Policy {
+	most := min(c.Every/4, maxRest)
+	return retry.Policy{Base: min(c.Every/60, most), Max: most}
+}
+
+// maxRest leaves time for the pause between two looks at what is due.
+const maxRest = 50 * time.Second
 
 // Now takes one snapshot of each of these partitions, or of all if none is named,
 // whatever their age, and yields each as it is done, or why it failed: ErrNoMember,

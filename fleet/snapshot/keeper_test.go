@@ -178,3 +178,17 @@ func TestExposure(t *testing.T) {
 		t.Errorf("exposure (-want +got):\n%s", diff)
 	}
 }
+
+// TestAFailedSnapshotIsTriedAgainWithinAMinute, however seldom snapshots are taken and
+// however often it has failed.
+func TestAFailedSnapshotIsTriedAgainWithinAMinute(t *testing.T) {
+	t.Parallel()
+	for _, every := range []time.Duration{time.Second, time.Hour, 24 * time.Hour} {
+		for tries := 1; tries < 40; tries++ {
+			rest := Config{Every: every}.rest().Pause(tries)
+			if pause := min(every/20, 5*time.Second); rest+pause > time.Minute || rest > every {
+				t.Errorf("every %v, after %d failures: the next attempt is after %v", every, tries, rest+pause)
+			}
+		}
+	}
+}

@@ -107,6 +107,8 @@ func TestReplicaOfAnotherMaster(t *testing.T) {
 	master, replica, promoted := b.f.Servers()[0], b.f.Servers()[1], b.f.Servers()[2]
 	b.ask(promoted, "REPLICAOF", "NO", "ONE")
 	host, port, _ := strings.Cut(promoted.Addr, ":")
+	b.ask(replica, "CONFIG", "SET", "masteruser", "") // by which it follows the master alone
+	b.ask(replica, "CONFIG", "SET", "masterauth", "")
 	b.ask(replica, "REPLICAOF", host, port)
 	redistest.Eventually(t, "the replica is linked", func() bool {
 		return b.info(replica, "master_port") == port && b.info(replica, "master_link_status") == "up"

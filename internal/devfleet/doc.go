@@ -20,7 +20,8 @@
 //	     ├─ node-1 ─┬─ ...
 //
 // Servers begin boot-fenced: as replicas of an address where nobody listens. Such
-// a server takes no writes and gives no data away until it is told what it is. One
+// a server takes no writes, may not be read and gives no data away until it is told
+// what it is. Package fleet shuts each one down once to see that; it is started again. One
 // that was killed and restarted is fenced again, and empty, as a machine without a
 // disk would be: nothing of the data is written to disk, the directory excepted,
 // unless somebody has a snapshot taken. Then that is what it begins with.

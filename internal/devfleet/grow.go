@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -37,6 +38,7 @@ func (f *Fleet) init(ctx context.Context) error {
 		return err
 	}
 	defer dir.Close()
+	defer supervise(ctx, f.servers)()
 	_, err = fleet.Init(ctx, dir, partitions(f.servers), f.growing())
 	return err
 }
@@ -73,12 +75,37 @@ func (f *Fleet) AddPartition(ctx context.Context, n int) error {
 	if err := f.launch(ctx, servers); err != nil {
 		return err
 	}
+	supervised := supervise(ctx, servers)
 	_, err = fleet.Add(ctx, dir, partitions(servers), f.growing())
+	supervised()
 	if err != nil && !known(dir, servers[0].Addr) {
 		return errors.Join(err, f.discard(servers))
 	}
 	f.adopt(servers)
 	return err
+}
+
+// supervise starts servers again that end, until stop is called: package fleet shuts
+// each one down, to see that it comes back with its boot fence.
+func supervise(ctx context.Context, servers []Server) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	for _, s := range servers {
+		watching.Go(func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case <-s.Proc.Done():
+					// One that cannot be started again is missed by who waits for it.
+					if s.Proc.Restart(ctx) != nil {
+						return
+					}
+				}
+			}
+		})
+	}
+	return func() { cancel(); watching.Wait() }
 }
 
 // known reports whether clients may have been told of a server.

@@ -134,3 +134,10 @@ func changed(t *testing.T, word, line string) string {
 	}
 	return path
 }
+
+// keyspace returns what a server says that it holds, also one that may not be read.
+func keyspace(t *testing.T, s Server) string {
+	t.Helper()
+	_, held, _ := strings.Cut(ask(t, s, "INFO", "keyspace"), "\n")
+	return strings.TrimSpace(held)
+}

@@ -63,6 +63,7 @@ func (f *Fleet) config(s Server) redisproc.Config {
 	cfg.MaxMemory = f.cfg.MaxMemory
 	cfg.Args = append([]string{
 		"--replicaof", "127.0.0.1", "1", // the boot fence: nobody listens there
+		"--replica-serve-stale-data", "no", // nor is it read before somebody has looked
 		"--min-replicas-max-lag", "2",
 		"--repl-diskless-sync", "yes", // Redis 6.2 leaves a file for each new replica, and would load it when restarted
 		"--repl-diskless-sync-delay", "0", // a new replica need not wait for others

@@ -74,6 +74,9 @@ func (p *Pool) Close() {
 	clear(p.clients)
 }
 
+// Secret is what who connects as option says has, and others do not.
+func (p *Pool) Secret() string { return p.option.Password }
+
 // Option returns how the pool connects to a server.
 func (p *Pool) Option(addr string) rueidis.ClientOption {
 	return Single(p.option, addr, dialLimit, p.silence)

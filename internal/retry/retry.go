@@ -87,7 +87,7 @@ func (p Policy) Pause(number int) time.Duration {
 		most = 500 * time.Millisecond
 	}
 	pause := most
-	if shift := number - 1; shift < 30 && base<<shift < most {
+	if shift := number - 1; shift < 30 && base < most>>shift { // base<<shift may be too large for any number
 		pause = base << shift
 	}
 	return pause/2 + rand.N(pause/2+1)

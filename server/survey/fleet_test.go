@@ -40,7 +40,7 @@ func found(t *testing.T) *county {
 		{Master: directory.Member{Addr: c.servers[1].Addr(), Node: "b"}, Replicas: []directory.Member{{Addr: replica.Addr(), Node: "c"}}},
 	}
 	calm := directory.Settings{ViewLife: 5 * time.Second, ReplyLimit: 5 * time.Second, PlacementLife: 5 * time.Second}
-	must(fleet.Init(ctx, c.dir, partitions, fleet.GrowConfig{Settings: calm, Option: slowly}))(t)
+	must(fleet.Init(ctx, c.dir, partitions, fleet.GrowConfig{Settings: calm, Option: slowly, RestartTimeout: -1}))(t)
 	c.fleet = must(fleet.Open(ctx, c.dir, fleet.Config{Option: slowly, Logger: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(c.fleet.Close)
 	return c

@@ -1,0 +1,37 @@
+package fleet
+
+import (
+	"log/slog"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestASuspendedMachineWritesNothing before the directory has confirmed the map again:
+// by the clock that stood still it was confirmed a moment ago.
+func TestASuspendedMachineWritesNothing(t *testing.T) {
+	t.Parallel()
+	settings := directory.Settings{ViewLife: time.Minute, ReplyLimit: 5 * time.Second, PlacementLife: time.Minute}
+	tf, ctx := startFleet(t, 1, 0, settings), t.Context()
+	f := tf.open(Config{Logger: slog.New(slog.DiscardHandler)})
+	must(t, put(ctx, f.Client(), "{a}", "x"))
+	tf.dirs.Pause()
+	defer tf.dirs.Resume()
+	must(t, set(ctx, f.Client(), "{a}", "by the map of before"))
+	var slept, asked atomic.Int64
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f.watchClock(func() clocks {
+			asked.Add(1)
+			return clocks{time.Now().Round(0).Add(time.Duration(slept.Load())), f.now()}
+		})
+	}()
+	defer func() { f.stop(); <-done }()
+	redistest.Eventually(t, "the clock is watched", func() bool { return asked.Load() > 0 })
+	slept.Store(int64(10 * time.Minute))
+	redistest.Eventually(t, "the map is not taken for confirmed", func() bool { return !f.view.Load().fresh(f.now()) })
+}

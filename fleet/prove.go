@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// DefaultRestartTimeout is how long a server may take to come back.
+const DefaultRestartTimeout = 30 * time.Second
+
+// fenceHint says how a boot fence is put on.
+const fenceHint = "Have --replicaof 127.0.0.1 1 --replica-serve-stale-data no on its command line (systemd: ExecStart), start it, and repeat the command. " +
+	"In its file alone that does not last: CONFIG REWRITE takes it out when the server is a master."
+
+// prove restarts all servers once, and returns ErrUnfit unless each comes back fenced:
+// what an accident does to it later must not make it a master that lacks data.
+func (c *GrowConfig) prove(ctx context.Context, servers []*server) error {
+	timeout := c.RestartTimeout
+	switch {
+	case timeout < 0:
+		return nil
+	case timeout == 0:
+		timeout = DefaultRestartTimeout
+	}
+	c.tell("each server is restarted once, to see that it comes back with its boot fence: within %v", timeout)
+	errs := make([]error, len(servers))
+	var proving sync.WaitGroup
+	for i, s := range servers {
+		proving.Go(func() { errs[i] = s.prove(ctx, timeout) })
+	}
+	proving.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prove makes the server a master, has it write that into its file if it has one, as
+// an operator may have it do some day, and restarts it.
+func (s *server) prove(ctx context.Context, timeout time.Duration) error {
+	c := s.client
+	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
+		return err
+	}
+	_ = c.Do(ctx, c.B().ConfigRewrite().Build()).Error() // without a file, or where it may not be written, nothing is lost from it
+	end := c.Do(ctx, c.B().Shutdown().Nosave().Build())
+	if err, answered := rueidis.IsRedisErr(end.Error()); answered {
+		return s.failed(ctx, err)
+	}
+	fenced, err := s.isBack(ctx, timeout)
+	if err != nil || fenced {
+		return err
+	}
+	// It is left as it was: its file says again what it said.
+	_ = members.Fence(ctx, c)
+	_ = c.Do(ctx, c.B().ConfigRewrite().Build()).Error()
+	return s.unfit(fenceHint, "came back from a restart without its boot fence")
+}
+
+// isBack waits until the server was started again, and reports whether it is fenced.
+func (s *server) isBack(ctx context.Context, timeout time.Duration) (fenced bool, err error) {
+	late := s.unfit("Run it under a supervisor that starts it again however it ends (systemd: Restart=always), start it, and repeat the command. "+
+		"With --skip-restart boot fences are taken on trust.", "was shut down to see that it comes back with its boot fence, and is not back after %v", timeout)
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, late)
+	defer cancel()
+	c := s.client
+	for {
+		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().ConfigGet().Parameter("replica-serve-stale-data").Build())
+		info, _ := replies[0].ToString()
+		if run := field(info, "run_id"); run != "" && run != s.Run && field(info, "loading") == "0" {
+			stale, err := replies[1].AsStrMap()
+			if err != nil {
+				return false, s.failed(ctx, err)
+			}
+			at := net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
+			fence := net.JoinHostPort(members.FenceHost, members.FencePort)
+			return field(info, "role") == "slave" && at == fence && stale["replica-serve-stale-data"] == "no", nil
+		}
+		if !retry.Sleep(ctx, 20*time.Millisecond) {
+			return false, context.Cause(ctx)
+		}
+	}
+}

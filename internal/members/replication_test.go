@@ -1,0 +1,56 @@
+package members
+
+import (
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestAReplicaFollowsOneRun of its master: when that was started again it is let in only
+// when somebody says so.
+func TestAReplicaFollowsOneRun(t *testing.T) {
+	t.Parallel()
+	master := redistest.Start(t, redistest.Options{TCP: true})
+	replica := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}})
+	pool := New(rueidis.ClientOption{}, 0)
+	defer pool.Close()
+	host, port := "127.0.0.1", master.Addr()[len("127.0.0.1:"):]
+	ctx := t.Context()
+	follow := func(run string) error {
+		if err := Admit(ctx, master.Client(t), run, "secret"); err != nil {
+			return err
+		}
+		return Follow(ctx, replica.Client(t), host, port, run, "secret")
+	}
+	linked := func() bool { return replica.Info("replication")["master_link_status"] == "up" }
+	first := master.Info("server")["run_id"]
+	if err := follow(first); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "the replica is linked", linked)
+	c := replica.Client(t)
+	login, err := c.Do(ctx, c.B().ConfigGet().Parameter("masteruser").Build()).AsStrMap()
+	if err != nil || FollowedRun(login["masteruser"]) != first {
+		t.Errorf("masteruser is %v, %v, want the run %s", login, err, first)
+	}
+
+	master.Kill()
+	master.Restart()
+	redistest.Eventually(t, "the replica was refused", func() bool {
+		c := master.Client(t)
+		log, err := c.Do(ctx, c.B().Arbitrary("ACL", "LOG").Build()).ToArray()
+		return err == nil && len(log) > 0
+	})
+	if linked() {
+		t.Error("the replica follows another run")
+	}
+	if err := follow(first); err == nil {
+		t.Error("a run that is over can be followed")
+	}
+	if err := follow(master.Info("server")["run_id"]); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "the replica is linked again", linked)
+}
