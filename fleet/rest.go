@@ -53,7 +53,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	}
 	var chosen target
 	for _, cmd := range multi {
-		if writes(cmd) {
+		if mayWrite(cmd) {
 			return rueidis.NewErrorResultStream(ErrUnsupported.Saying("%s may write, and cannot be streamed", cmd.Commands()[0]))
 		}
 	}
