@@ -90,6 +90,7 @@ func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
+	cmd = c.f.marked(cmd)
 	write := mayWrite(cmd)
 	t, err := c.by.locate(ctx, tag, write)
 	if err != nil {
@@ -117,8 +118,14 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	if len(multi) == 0 {
 		return nil
 	}
-	writes := make([]bool, len(multi))
-	for i := range multi {
+	writes, own := make([]bool, len(multi)), false
+	for i, cmd := range multi {
+		if marked := c.f.marked(cmd); marked != cmd {
+			if !own {
+				multi, own = slices.Clone(multi), true
+			}
+			multi[i] = marked
+		}
 		writes[i] = mayWrite(multi[i])
 	}
 	targets, err := c.by.locateAll(ctx, tags, writes)
@@ -248,7 +255,7 @@ func mayWrite(cmd rueidis.Completed) bool {
 		return false
 	}
 	switch words := cmd.Commands(); words[0] {
-	case "MULTI", "EXEC", "DISCARD", "PING", "ECHO", "INFO", "ROLE", "TIME", "DBSIZE", "SCAN":
+	case "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "PING", "ECHO", "INFO", "ROLE", "TIME", "DBSIZE", "SCAN":
 		return false
 	default:
 		return true

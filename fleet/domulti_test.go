@@ -33,8 +33,8 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			settings := quick
-			settings.ReplyLimit, settings.PlacementLife = 250*time.Millisecond, 10*time.Second
+			settings := calm
+			settings.ReplyLimit = 1500 * time.Millisecond
 			f := startFleet(t, 2, 1, settings).open(cfg)
 			c := f.Client()
 			for i, result := range c.DoMulti(t.Context(), newKeys(c, 2*tags)...) {

@@ -9,7 +9,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -23,6 +22,7 @@ type partition struct {
 	epoch    int64
 	phase    directory.Phase
 	readOnly bool
+	term     *term
 	members  []*member // the master first
 	down     []bool    // by member
 	runner   *script.Runner
@@ -63,38 +63,65 @@ func (t target) write(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 // spread it waits a moment for a replica to have them.
 func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	p := t.p
-	if p.readOnly {
-		p.f.refreshSoon()
-		return all(len(cmds), ErrReadOnly.Saying("partition %d takes no writes now", p.id))
-	}
-	limit, blocks, endless := p.v.replyLimit, false, false
-	for _, cmd := range cmds {
-		if cmd.IsBlock() {
-			d, forever := commands.BlockTime(cmd.Commands())
-			limit, blocks, endless = limit+int64(d), true, endless || forever
-		}
+	if err := p.refuseWrite(cmds); err != nil {
+		return all(len(cmds), err)
 	}
 	c, err := p.master().open(ctx)
 	if err != nil {
 		return all(len(cmds), p.lost(ctx, p.master(), err))
 	}
-	need, have := p.f.cfg.WaitReplicas, 0
+	return t.send(ctx, c, spread, p.f.cfg.WaitReplicas, cmds)
+}
+
+// refuseWrite returns why commands are not sent.
+func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
+	if p.readOnly {
+		p.f.refreshSoon()
+		return ErrReadOnly.Saying("partition %d takes no writes now", p.id)
+	}
+	if p.f.cfg.WaitReplicas > 0 {
+		return refusePop(cmds)
+	}
+	return nil
+}
+
+// send sends commands to the master, over a connection that is shared or the caller's
+// own. It needs so many replicas to have them.
+func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, need int, cmds []rueidis.Completed) []rueidis.RedisResult {
+	p, ctx := t.p, caller
 	var results []rueidis.RedisResult
-	var unknown error // why nobody knows how many replicas have it
-	caller := ctx
-	if !endless && (blocks || spread || need > 0) {
+	var late bool
+	have, unknown := 0, error(nil) // replicas, and why nobody knows how many have it
+	confirm := func(cmds ...rueidis.Completed) []rueidis.RedisResult {
 		// What waits has a connection of its own, which nobody else notices to hang.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit+p.v.replyLimit))
+		ctx, cancel := context.WithTimeout(caller, 2*time.Duration(p.v.replyLimit))
 		defer cancel()
-	}
-	if need == 0 && !spread || blocks {
-		need = 0
-		results = c.DoMulti(ctx, cmds...)
-	} else {
+		var results []rueidis.RedisResult
 		results, have, unknown = replicas.Confirm(ctx, c, baseKey, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
+		return results
 	}
-	late := !endless && p.f.now()-t.began > limit
+	switch blocks, d, forever := blockTimes(cmds); {
+	case blocks:
+		var cancel context.CancelFunc
+		ctx, cancel = p.blocking(ctx, d, forever)
+		results = c.DoMulti(ctx, cmds...)
+		cancel()
+		if !changed(results) { // its time was over, and there is nothing to confirm
+			need = 0
+			break
+		}
+		if need > 0 {
+			confirm()
+		}
+		// When it was done nobody knows, only that it was before now.
+		late = !p.counts() && !p.still(caller)
+	case need > 0 || spread:
+		results = confirm(cmds...)
+		late = p.f.now()-t.began > p.v.replyLimit
+	default:
+		results = c.DoMulti(ctx, cmds...)
+		late = p.f.now()-t.began > p.v.replyLimit
+	}
 	for i := range cmds {
 		results[i] = p.judge(caller, results[i], late)
 	}

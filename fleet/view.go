@@ -194,6 +194,16 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 		}
 	}
 	f.members = kept
+	old := f.view.Load()
+	if old != nil {
+		for _, p := range old.partitions {
+			if !p.in(v) {
+				last := old.confirmed.Load()
+				p.term.confirmed.Store(last)
+				time.AfterFunc(time.Duration(last+old.viewLife+old.replyLimit-f.now()), p.term.end)
+			}
+		}
+	}
 	f.view.Store(v)
 	return nil
 }
@@ -201,7 +211,12 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 // newPartition returns a partition with connections to its members, those that
 // there are and new ones.
 func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
-	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
+	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly, term: newTerm()}
+	if old := f.view.Load(); old != nil && p.ID < len(old.partitions) {
+		if was := old.partitions[p.ID]; was.epoch == p.Epoch && was.readOnly == p.ReadOnly {
+			made.term = was.term
+		}
+	}
 	for _, d := range p.Members() {
 		m := f.members[d.Addr]
 		if m == nil {

@@ -41,7 +41,7 @@ func Key(base string) string { return base + ":waits" }
 // that was written there before and by them, for timeout at most. It returns the
 // commands' results and how many replicas have it; the error says why that is not
 // known. [Key] counts its calls there.
-func Confirm(ctx context.Context, c rueidis.Client, base string, replicas int, timeout time.Duration,
+func Confirm(ctx context.Context, c rueidis.CoreClient, base string, replicas int, timeout time.Duration,
 	cmds ...rueidis.Completed,
 ) (results []rueidis.RedisResult, have int, err error) {
 	n := len(cmds)
