@@ -64,6 +64,7 @@ type Fleet struct {
 	start  time.Time // what now counts from
 	view   atomic.Pointer[view]
 	places *cache
+	names  names
 
 	builder rueidis.Builder
 	whole   *client // of all tags

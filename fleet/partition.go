@@ -3,6 +3,9 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -91,13 +94,14 @@ func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, 
 	p, ctx := t.p, caller
 	var results []rueidis.RedisResult
 	var late bool
-	have, unknown := 0, error(nil) // replicas, and why nobody knows how many have it
+	var copies replicas.Copies
+	var unknown error // why nobody knows how many replicas have it
 	confirm := func(cmds ...rueidis.Completed) []rueidis.RedisResult {
 		// What waits has a connection of its own, which nobody else notices to hang.
 		ctx, cancel := context.WithTimeout(caller, 2*time.Duration(p.v.replyLimit))
 		defer cancel()
 		var results []rueidis.RedisResult
-		results, have, unknown = replicas.Confirm(ctx, c, baseKey, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
+		results, copies, unknown = replicas.ConfirmAmong(ctx, c, baseKey, p.knows, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
 		return results
 	}
 	switch blocks, d, forever := blockTimes(cmds); {
@@ -125,10 +129,13 @@ func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, 
 	for i := range cmds {
 		results[i] = p.judge(caller, results[i], late)
 	}
-	if have < need {
-		few := millrace.ErrUncertain.Saying("%d of %d replicas have the write", have, need)
-		if unknown != nil {
+	if copies.Have < need {
+		few := millrace.ErrUncertain.Saying("%d of %d replicas have the write", copies.Have, need)
+		switch {
+		case unknown != nil:
 			few = few.With(errors.New(unknown.Error())) // in words, see lost
+		case len(copies.Others) > 0:
+			few = few.With(fmt.Errorf("the map does not have those at %s", strings.Join(copies.Others, ", ")))
 		}
 		for i := range cmds {
 			if succeeded(results[i]) {
@@ -137,6 +144,12 @@ func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, 
 		}
 	}
 	return results
+}
+
+// knows reports whether a replica that the master knows by an address is one of the
+// map's. A failover counts only on those.
+func (p *partition) knows(ip, port string) bool {
+	return slices.ContainsFunc(p.members[1:], func(m *member) bool { return p.f.names.match(m.addr, ip, port) })
 }
 
 // judge says what became of a write.
