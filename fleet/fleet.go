@@ -60,9 +60,9 @@ type Config struct {
 type Fleet struct {
 	dir    directory.Directory
 	cfg    Config
-	name   string    // who reports to the directory
 	start  time.Time // what now counts from
 	view   atomic.Pointer[view]
+	mayAsk atomic.Int64 // when the directory may be asked again, see now
 	places *cache
 	names  names
 
@@ -94,7 +94,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	}
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
-		dir: dir, cfg: cfg, name: reporter(), start: time.Now(), places: newCache(cfg.Placements),
+		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
 		builder: builder(), scripts: library, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
 	f.whole = &client{f: f, by: byTag{f}, close: f.Close}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/members"
 )
 
@@ -23,8 +22,7 @@ type member struct {
 	err    error // why there is none
 
 	health   atomic.Pointer[health]
-	checking atomic.Bool  // whether health is being asked for
-	told     atomic.Int64 // when the directory was last told that it cannot be reached
+	checking atomic.Bool // whether health is being asked for
 }
 
 // newMember connects in the background: a server that does not answer must hold
@@ -65,18 +63,6 @@ func (m *member) close() {
 	if m.client != nil {
 		m.client.Close()
 	}
-}
-
-// missed tells the directory, now and then, that the server cannot be reached.
-func (m *member) missed() {
-	now, before := m.f.now(), m.told.Load()
-	if before != 0 && now-before < int64(directory.HintLife/4) || !m.told.CompareAndSwap(before, now) {
-		return
-	}
-	m.f.background(func(ctx context.Context) {
-		// A hint that is lost is given again.
-		_ = m.f.dir.Hint(ctx, directory.Hint{Addr: m.addr, Reporter: m.f.name})
-	}, func() {})
 }
 
 // unsent reports whether an error says that there was no connection, so that

@@ -194,7 +194,6 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	if p.f.ended.Err() != nil {
 		return ErrClosed.With(rueidis.ErrClosing)
 	}
-	m.missed()
 	p.f.refreshSoon()
 	// The cause is told in words: it may hold the end of a context that is not the
 	// caller's.

@@ -2,9 +2,9 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -53,11 +53,21 @@ func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error)
 	}
 }
 
+// How often the directory is asked in the life of a view: by itself, and at most.
+const (
+	asksInLife     = 4
+	mostAsksInLife = 20
+)
+
+// jittered returns a time between a half and one and a half of d, so that a thousand
+// processes do not ask in step.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
+
 // follow asks the directory a few times in the life of a view.
 func (f *Fleet) follow() {
 	for {
-		every := time.Duration(f.view.Load().viewLife) / 4
-		if !retry.Sleep(f.ended, every) {
+		life := time.Duration(f.view.Load().viewLife)
+		if !retry.Sleep(f.ended, jittered(life/asksInLife)) {
 			return
 		}
 		f.tell(f.refresh(f.ended))
@@ -99,6 +109,7 @@ func (f *Fleet) refresh(ctx context.Context) error {
 		one = &flight{done: make(chan struct{})}
 		f.flight = one
 		f.following.Go(func() {
+			f.pace()
 			one.err = f.ask()
 			f.mu.Lock()
 			f.flight = nil
@@ -112,6 +123,16 @@ func (f *Fleet) refresh(ctx context.Context) error {
 		return one.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// pace waits until the last question was long enough ago. While a partition is away
+// each call has a reason to ask; a directory that a thousand processes ask without a
+// rest confirms nothing to anybody in time.
+func (f *Fleet) pace() {
+	if v := f.view.Load(); v != nil {
+		retry.Sleep(f.ended, time.Duration(f.mayAsk.Load()-f.now()))
+		f.mayAsk.Store(f.now() + int64(jittered(time.Duration(v.viewLife)/mostAsksInLife)))
 	}
 }
 
@@ -243,6 +264,3 @@ func unasked(ctx context.Context, err error) error {
 	silent.Hint = "Check that it runs and that the address is its."
 	return silent
 }
-
-// reporter returns a name for this process, without spaces.
-func reporter() string { return rand.Text()[:12] }

@@ -63,7 +63,6 @@ func TestDrawFleet(t *testing.T) {
 	s.Partitions[3].Replicas[0] = fleet.MemberStatus{Addr: "10.0.0.4:7003", State: fleet.Down, Error: "context deadline exceeded"}
 	s.Partitions[1].Replicas[0].Lag = 2048
 	s.Partitions[2].MaxMemory = 0
-	s.Hints = []directory.Hint{{Addr: "10.0.0.4:7003", Reporter: "a"}, {Addr: "10.0.0.4:7003", Reporter: "b"}}
 	want := `
            · · 0 · ·
         ···         ···

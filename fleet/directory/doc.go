@@ -30,9 +30,6 @@
 // a tenth of a second is not waited for alone: the next one is asked, too, so that a
 // frozen master does not hide the one that has replaced it.
 //
-// Clients also tell the directory what they cannot reach ([Hint]). A hint decides
-// nothing: the agents look for themselves.
-//
 // # Guarantees
 //
 //   - Two changes of the same map: one succeeds, the other has ErrConflict.
@@ -53,5 +50,5 @@
 // # When not to use it
 //
 // It is not for data. Whoever runs a store with consensus can implement Directory
-// there: five calls.
+// there: three calls.
 package directory

@@ -1,0 +1,122 @@
+package directory
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+)
+
+// difference is what makes one map of another. A map of 320 members is some 60 kB, and
+// what a failover changes of it some 200 bytes, for each of a thousand clients.
+type difference struct {
+	From       int64       `json:"from"` // the epoch of the map that it is for
+	Epoch      int64       `json:"epoch"`
+	Floor      int64       `json:"floor"`
+	Settings   *Settings   `json:"settings,omitempty"` // if they changed
+	Number     int         `json:"number"`             // of partitions
+	Partitions []Partition `json:"partitions,omitempty"`
+	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
+	Sum        string      `json:"sum"`              // of the map that it makes
+}
+
+// differ returns what makes next of old.
+func differ(old, next *Map) (*difference, error) {
+	d := &difference{From: old.Epoch, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
+	if old.Settings != next.Settings {
+		d.Settings = &next.Settings
+	}
+	for i, p := range next.Partitions {
+		if i >= len(old.Partitions) || !reflect.DeepEqual(old.Partitions[i], p) {
+			d.Partitions = append(d.Partitions, p)
+		}
+	}
+	if !reflect.DeepEqual(old.Points, next.Points) {
+		d.Points = &next.Points
+	}
+	var err error
+	d.Sum, err = next.sum()
+	return d, err
+}
+
+// of makes the new map of the old one. The error is ErrMap.
+func (d *difference) of(old *Map) (*Map, error) {
+	if d.From != old.Epoch {
+		return nil, ErrMap.With(fmt.Errorf("a difference is for the map of epoch %d, not %d", d.From, old.Epoch))
+	}
+	next := old.Clone()
+	next.Epoch, next.Floor = d.Epoch, d.Floor
+	if d.Settings != nil {
+		next.Settings = *d.Settings
+	}
+	if d.Points != nil {
+		next.Points = *d.Points
+	}
+	if d.Number < len(next.Partitions) {
+		next.Partitions = next.Partitions[:d.Number]
+	}
+	for _, p := range d.Partitions {
+		switch n := len(next.Partitions); {
+		case p.ID < n:
+			next.Partitions[p.ID] = p
+		case p.ID == n && n < d.Number:
+			next.Partitions = append(next.Partitions, p)
+		default:
+			return nil, ErrMap.With(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
+		}
+	}
+	switch sum, err := next.sum(); {
+	case err != nil:
+		return nil, err
+	case sum != d.Sum:
+		return nil, ErrMap.With(fmt.Errorf("a difference is for another map of epoch %d", d.From))
+	}
+	return next, next.check()
+}
+
+// sum returns the beginning of the SHA-256 of a map's JSON.
+func (m *Map) sum() (string, error) {
+	text, err := json.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:8]), nil
+}
+
+// pack returns the JSON of a map, or of a difference, as the directory holds it.
+func pack(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err = w.Write(text); err == nil {
+		err = w.Close()
+	}
+	return b.String(), err
+}
+
+// unpack returns the JSON again. Text that is not packed is taken as it is, so that a
+// map can be put there by hand.
+func unpack(text string) ([]byte, error) {
+	if len(text) > 0 && text[0] == '{' {
+		return []byte(text), nil
+	}
+	r, err := gzip.NewReader(bytes.NewReader([]byte(text)))
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, mapLimit))
+}
+
+// mapLimit is more than any map has.
+const mapLimit = 64 << 20
