@@ -112,11 +112,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 		return nil, target{}, err
 	}
 	if d.inner == nil {
-		c, err := t.p.master().open(ctx)
-		if err != nil {
-			return nil, target{}, t.p.lost(ctx, t.p.master(), err)
-		}
-		d.inner, d.give = c.Dedicate()
+		d.inner, d.give = t.p.master().waiting().Dedicate()
 		d.bound, d.tag = t, tag
 	}
 	if t.p.id != d.bound.p.id || t.p.epoch != d.bound.p.epoch {

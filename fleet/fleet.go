@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -58,13 +59,14 @@ type Config struct {
 
 // Fleet is many Redis servers as one. It is safe for concurrent use.
 type Fleet struct {
-	dir    directory.Directory
-	cfg    Config
-	start  time.Time // what now counts from
-	view   atomic.Pointer[view]
-	mayAsk atomic.Int64 // when the directory may be asked again, see now
-	places *cache
-	names  names
+	dir     directory.Directory
+	cfg     Config
+	start   time.Time // what now counts from
+	view    atomic.Pointer[view]
+	mayAsk  atomic.Int64 // when the directory may be asked again, see now
+	places  *cache
+	names   names
+	watched watch
 
 	builder rueidis.Builder
 	whole   *client // of all tags
@@ -97,6 +99,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
 		builder: builder(), scripts: library, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
+	f.watched.now = f.now
 	f.whole = &client{f: f, by: byTag{f}, close: f.Close}
 	// Who only reads can begin without the directory's master.
 	err := f.refresh(ctx)
@@ -111,6 +114,11 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 		return nil, few
 	}
 	f.following.Go(f.follow)
+	f.following.Go(func() {
+		for retry.Sleep(f.ended, memberSilence/6) {
+			f.watched.look()
+		}
+	})
 	return f, nil
 }
 

@@ -69,11 +69,7 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 	if err := p.refuseWrite(cmds); err != nil {
 		return all(len(cmds), err)
 	}
-	c, err := p.master().open(ctx)
-	if err != nil {
-		return all(len(cmds), p.lost(ctx, p.master(), err))
-	}
-	return t.send(ctx, c, spread, p.f.cfg.WaitReplicas, cmds)
+	return t.send(ctx, nil, spread, p.f.cfg.WaitReplicas, cmds)
 }
 
 // refuseWrite returns why commands are not sent.
@@ -88,16 +84,20 @@ func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 	return nil
 }
 
-// send sends commands to the master, over a connection that is shared or the caller's
-// own. It needs so many replicas to have them.
-func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, need int, cmds []rueidis.Completed) []rueidis.RedisResult {
-	p, ctx := t.p, caller
+// send sends commands to the master, over the caller's own connection if there is one.
+// It needs so many replicas to have them.
+func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool, need int, cmds []rueidis.Completed) []rueidis.RedisResult {
+	p := t.p
+	c := own
 	var results []rueidis.RedisResult
 	var late bool
 	var copies replicas.Copies
 	var unknown error // why nobody knows how many replicas have it
 	confirm := func(cmds ...rueidis.Completed) []rueidis.RedisResult {
 		// What waits has a connection of its own, which nobody else notices to hang.
+		if own == nil {
+			c = p.master().waiting()
+		}
 		ctx, cancel := context.WithTimeout(caller, 2*time.Duration(p.v.replyLimit))
 		defer cancel()
 		var results []rueidis.RedisResult
@@ -106,8 +106,10 @@ func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, 
 	}
 	switch blocks, d, forever := blockTimes(cmds); {
 	case blocks:
-		var cancel context.CancelFunc
-		ctx, cancel = p.blocking(ctx, d, forever)
+		if own == nil {
+			c = p.master().waiting()
+		}
+		ctx, cancel := p.blocking(caller, d, forever)
 		results = c.DoMulti(ctx, cmds...)
 		cancel()
 		if !changed(results) { // its time was over, and there is nothing to confirm
@@ -123,7 +125,14 @@ func (t target) send(caller context.Context, c rueidis.CoreClient, spread bool, 
 		results = confirm(cmds...)
 		late = p.f.now()-t.began > p.v.replyLimit
 	default:
-		results = c.DoMulti(ctx, cmds...)
+		if own == nil {
+			shared, err := p.master().open(caller)
+			if err != nil {
+				return all(len(cmds), p.lost(caller, p.master(), err))
+			}
+			c = shared
+		}
+		results = c.DoMulti(caller, cmds...)
 		late = p.f.now()-t.began > p.v.replyLimit
 	}
 	for i := range cmds {
