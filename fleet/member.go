@@ -69,7 +69,7 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 				if err != nil {
 					return nil, err
 				}
-				return m.f.watched.watch(inner, m.option.ConnWriteTimeout), nil
+				return m.f.watched.watch(gather(inner), m.option.ConnWriteTimeout), nil
 			}
 			// One that cannot be reached now is tried again by each call.
 			client, err := rueidis.NewClient(option)
