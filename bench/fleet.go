@@ -14,7 +14,7 @@ import (
 )
 
 func fleetFigures() []bench.Figure {
-	rows := speedFigures()
+	rows := append(speedFigures(), costFigures()...)
 	for g := 1; g <= maxDoublings; g++ {
 		expected := 1 + float64(g)/2 // and a tenth for chance
 		rows = append(rows,

@@ -52,10 +52,15 @@ type benchFleet struct {
 }
 
 // lasting are the fleets to be stopped.
-var lasting []*benchFleet
+var lasting struct {
+	sync.Mutex
+	fleets []*benchFleet
+}
 
 func stopFleets() (err error) {
-	for _, b := range lasting {
+	lasting.Lock()
+	defer lasting.Unlock()
+	for _, b := range lasting.fleets {
 		if b.f != nil {
 			b.f.Close()
 		}
@@ -70,8 +75,10 @@ func stopFleets() (err error) {
 func (b *benchFleet) measure(work bench.Measure, through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, func(), error)) bench.Measure {
 	return func(ctx context.Context, at bench.Place) (float64, error) {
 		b.once.Do(func() {
-			lasting = append(lasting, b)
 			b.err = b.start(ctx)
+			lasting.Lock()
+			defer lasting.Unlock()
+			lasting.fleets = append(lasting.fleets, b)
 		})
 		if b.err != nil {
 			return 0, b.err

@@ -24,6 +24,11 @@ var alike = regexp.MustCompile(`after [2-9] doublings|of 8 servers`)
 func TestEverySideRuns(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
+	t.Cleanup(func() {
+		if err := stopFleets(); err != nil {
+			t.Error(err)
+		}
+	})
 	for i, f := range figures("") {
 		if last := f.Sides[len(f.Sides)-1]; f.Name != "" && !strings.HasPrefix(last.Name, "asynq") || alike.MatchString(f.What) {
 			continue
