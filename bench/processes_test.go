@@ -28,7 +28,7 @@ const (
 	simPartitions = 160
 	simNodes      = 14
 	simUses       = 3                      // partitions that a process uses
-	simCallEvery  = 500 * time.Millisecond // of a process, to one of them
+	simCallEvery  = 2 * time.Second // of a process, to one of them
 	simWindow     = 15 * time.Second
 )
 

@@ -19,7 +19,8 @@ func (c *client) Dedicated(fn func(rueidis.DedicatedClient) error) error {
 
 // Dedicate lends a connection of its own to the master of the tag of the first
 // command. All commands must be for the same tag; those without a key, such as
-// MULTI, go with it. When the partition gets another master, the connection is of
+// MULTI, go with it. WaitReplicas holds for what changes something, and for a
+// transaction when it is executed. When the partition gets another master, the connection is of
 // no use any more.
 func (c *client) Dedicate() (rueidis.DedicatedClient, func()) {
 	d := &dedicated{c: c}

@@ -39,8 +39,9 @@ type Config struct {
 	// until the replica is known to have the write. Defaults to false.
 	ReadYourWrites bool
 
-	// WaitReplicas is how many replicas must have a write before it is a success;
-	// with fewer it is millrace.ErrUncertain. Each write then costs a connection of
+	// WaitReplicas is how many replicas of the map must have a write before it is a
+	// success; with fewer it is millrace.ErrUncertain. Commands that block and take out
+	// what is nowhere else are refused then. Each write costs a connection of
 	// its own while it waits. Defaults to 0.
 	WaitReplicas int
 

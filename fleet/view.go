@@ -53,24 +53,28 @@ func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error)
 	}
 }
 
-// How often the directory is asked in the life of a view: by itself, and at most.
-const (
-	asksInLife     = 4
-	mostAsksInLife = 20
-)
+// mostAsksInLife is how often the directory is asked in the life of a view at most.
+const mostAsksInLife = 20
 
 // jittered returns a time between a half and one and a half of d, so that a thousand
 // processes do not ask in step.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 
-// follow asks the directory a few times in the life of a view.
+// follow asks the directory twice in the life of a view, and more often if it does not
+// answer.
 func (f *Fleet) follow() {
+	var err error
 	for {
 		life := time.Duration(f.view.Load().viewLife)
-		if !retry.Sleep(f.ended, jittered(life/asksInLife)) {
+		pause := life*7/20 + rand.N(life/5) // 0.35 to 0.55
+		if err != nil {
+			pause = jittered(life / mostAsksInLife)
+		}
+		if !retry.Sleep(f.ended, pause) {
 			return
 		}
-		f.tell(f.refresh(f.ended))
+		err = f.refresh(f.ended)
+		f.tell(err)
 	}
 }
 
@@ -232,11 +236,14 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 // newPartition returns a partition with connections to its members, those that
 // there are and new ones.
 func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
-	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly, term: newTerm()}
+	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
 	if old := f.view.Load(); old != nil && p.ID < len(old.partitions) {
 		if was := old.partitions[p.ID]; was.epoch == p.Epoch && was.readOnly == p.ReadOnly {
 			made.term = was.term
 		}
+	}
+	if made.term == nil {
+		made.term = newTerm()
 	}
 	for _, d := range p.Members() {
 		m := f.members[d.Addr]

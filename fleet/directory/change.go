@@ -70,11 +70,8 @@ func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string)
 		err = nil // whether it may be replaced its epoch says
 	}
 	args := []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next.Epoch, 10), text, ""}
-	if err == nil && old != nil && old.Epoch == epoch && old.Fleet == next.Fleet {
-		var change *difference
-		if change, err = differ(old, next); err == nil {
-			args[3], err = pack(change)
-		}
+	if known := d.known.Load(); err == nil && old != nil && known.Epoch == epoch && known.Fleet == next.Fleet {
+		args[3], err = pack(differ(*known, held{next, sum(text)}))
 	}
 	if err == nil {
 		at := d.master.Load()

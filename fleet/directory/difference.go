@@ -14,19 +14,33 @@ import (
 // difference is what makes one map of another. A map of 320 members is some 60 kB, and
 // what a failover changes of it some 200 bytes, for each of a thousand clients.
 type difference struct {
-	From       int64       `json:"from"` // the epoch of the map that it is for
+	From       string      `json:"from"` // the sum of the map that it is for
 	Epoch      int64       `json:"epoch"`
 	Floor      int64       `json:"floor"`
 	Settings   *Settings   `json:"settings,omitempty"` // if they changed
 	Number     int         `json:"number"`             // of partitions
 	Partitions []Partition `json:"partitions,omitempty"`
 	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
-	Sum        string      `json:"sum"`              // of the map that it makes
+	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
+}
+
+// held is a map, and the sum of what the directory holds for it. An epoch may be given
+// twice if the directory loses a map; a sum is not.
+type held struct {
+	*Map
+
+	sum string
+}
+
+// sum returns the beginning of the SHA-256 of what the directory holds.
+func sum(packed string) string {
+	sum := sha256.Sum256([]byte(packed))
+	return hex.EncodeToString(sum[:8])
 }
 
 // differ returns what makes next of old.
-func differ(old, next *Map) (*difference, error) {
-	d := &difference{From: old.Epoch, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
+func differ(old, next held) *difference {
+	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
 	if old.Settings != next.Settings {
 		d.Settings = &next.Settings
 	}
@@ -38,15 +52,13 @@ func differ(old, next *Map) (*difference, error) {
 	if !reflect.DeepEqual(old.Points, next.Points) {
 		d.Points = &next.Points
 	}
-	var err error
-	d.Sum, err = next.sum()
-	return d, err
+	return d
 }
 
 // of makes the new map of the old one. The error is ErrMap.
-func (d *difference) of(old *Map) (*Map, error) {
-	if d.From != old.Epoch {
-		return nil, ErrMap.With(fmt.Errorf("a difference is for the map of epoch %d, not %d", d.From, old.Epoch))
+func (d *difference) of(old held) (held, error) {
+	if d.From != old.sum {
+		return held{}, ErrMap.With(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
 	}
 	next := old.Clone()
 	next.Epoch, next.Floor = d.Epoch, d.Floor
@@ -66,26 +78,10 @@ func (d *difference) of(old *Map) (*Map, error) {
 		case p.ID == n && n < d.Number:
 			next.Partitions = append(next.Partitions, p)
 		default:
-			return nil, ErrMap.With(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
+			return held{}, ErrMap.With(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
 		}
 	}
-	switch sum, err := next.sum(); {
-	case err != nil:
-		return nil, err
-	case sum != d.Sum:
-		return nil, ErrMap.With(fmt.Errorf("a difference is for another map of epoch %d", d.From))
-	}
-	return next, next.check()
-}
-
-// sum returns the beginning of the SHA-256 of a map's JSON.
-func (m *Map) sum() (string, error) {
-	text, err := json.Marshal(m)
-	if err != nil {
-		return "", err
-	}
-	sum := sha256.Sum256(text)
-	return hex.EncodeToString(sum[:8]), nil
+	return held{next, d.Sum}, next.check()
 }
 
 // pack returns the JSON of a map, or of a difference, as the directory holds it.

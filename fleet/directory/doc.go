@@ -22,6 +22,10 @@
 //	  │ Confirm(7) ───────────────▶ │ not any more: map 8            │ nobody writes on
 //	  │   goes on by map 8          │                                │ map 7 any more
 //
+// A client that has the present map is sent nothing but its epoch; one that has an
+// older one is sent what was changed since, packed, as long as that is kept and shorter
+// than the map.
+//
 // A client confirms its map a few times within ViewLife. [Redis] keeps the map in
 // a dedicated Redis; a confirmation is a script that the server refuses unless it
 // takes writes at that moment, which a replica does not, and with

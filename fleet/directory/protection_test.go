@@ -31,6 +31,9 @@ var histories = []history{
 		change(t, d, 0, sample(t, 1))
 		must(t, server.Client(t), "REPLICAOF", "127.0.0.1", "1")
 		if _, err := d.Confirm(t.Context(), 1); !retry.Code(err, "READONLY") {
+			t.Errorf("Confirm of the epoch by a replica = %v", err)
+		}
+		if _, err := d.confirm(t.Context(), 1, nil); !retry.Code(err, "READONLY") {
 			return fmt.Errorf("Confirm of a replica = %w", err)
 		}
 		return nil
@@ -39,6 +42,9 @@ var histories = []history{
 		change(t, d, 0, sample(t, 1))
 		must(t, server.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1")
 		if _, err := d.Confirm(t.Context(), 1); !retry.Code(err, "NOREPLICAS") {
+			t.Errorf("Confirm of the epoch by a master without replicas = %v", err)
+		}
+		if _, err := d.confirm(t.Context(), 1, nil); !retry.Code(err, "NOREPLICAS") {
 			return fmt.Errorf("Confirm of a master without replicas = %w", err)
 		}
 		return nil
@@ -46,7 +52,7 @@ var histories = []history{
 	{"an old map is confirmed", func(t *testing.T, d *Redis, _ *redistest.Server) error {
 		change(t, d, 0, sample(t, 1))
 		change(t, d, 1, sample(t, 2))
-		if m, err := d.Confirm(t.Context(), 1); err != nil || m == nil || m.Epoch != 2 {
+		if m, err := d.confirm(t.Context(), 1, nil); err != nil || m == nil || m.Epoch != 2 {
 			return fmt.Errorf("Confirm = %v, %w", m, err)
 		}
 		return nil

@@ -345,7 +345,7 @@ func TestMasterWithoutReplica(t *testing.T) {
 	for _, run := range careless.servers {
 		run.Scripts = scripttest.Without(t, library, probe, "")
 	}
-	if _, err := careless.Confirm(t.Context(), 1); err != nil {
+	if _, err := careless.confirm(t.Context(), 1, nil); err != nil {
 		t.Errorf("Confirm = %v without the protection: it was not what stopped the master", err)
 	}
 }
