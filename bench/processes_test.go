@@ -27,7 +27,7 @@ import (
 const (
 	simPartitions = 160
 	simNodes      = 14
-	simUses       = 3                      // partitions that a process uses
+	simUses       = 3               // partitions that a process uses
 	simCallEvery  = 2 * time.Second // of a process, to one of them
 	simWindow     = 15 * time.Second
 )

@@ -239,4 +239,17 @@ func (f *usersFleet) use(option rueidis.ClientOption) {
 	must(f.t, "Forget", user.Forget(ctx, "gone"))
 	_, err := user.Show(ctx)
 	must(f.t, "Show", err)
+
+	// Another process's directory reads the map from any server, and is sent what an
+	// agent changes of it.
+	other, agents := f.directory(option), f.directory(f.option("millrace-agent"))
+	_, err = other.Load(ctx)
+	must(f.t, "Load", err)
+	m, err := other.Confirm(ctx, 0)
+	must(f.t, "Confirm", err)
+	next := m.Clone()
+	next.Epoch++
+	must(f.t, "Change", agents.Change(ctx, m.Epoch, next))
+	_, err = other.Confirm(ctx, m.Epoch)
+	must(f.t, "Confirm", err)
 }

@@ -192,7 +192,7 @@ func (f *Fleet) ask() error {
 
 // adopt makes m the map to work by.
 func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
-	points, err := m.Ring()
+	points, err := f.ringOf(m)
 	if err != nil {
 		return err
 	}
@@ -231,6 +231,15 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	}
 	f.view.Store(v)
 	return nil
+}
+
+// ringOf returns the ring of a map, that at hand if the map has the same points: most
+// changes are of a master.
+func (f *Fleet) ringOf(m *directory.Map) (*ring.Ring, error) {
+	if old := f.view.Load(); old != nil && slices.Equal(old.m.Points, m.Points) {
+		return old.ring, nil
+	}
+	return m.Ring()
 }
 
 // newPartition returns a partition with connections to its members, those that

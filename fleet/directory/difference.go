@@ -9,6 +9,8 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"strings"
+	"sync"
 )
 
 // difference is what makes one map of another. A map of 320 members is some 60 kB, and
@@ -55,7 +57,7 @@ func differ(old, next held) *difference {
 	return d
 }
 
-// of makes the new map of the old one. The error is ErrMap.
+// of makes the new map of the old one, which is to be checked. The error is ErrMap.
 func (d *difference) of(old held) (held, error) {
 	if d.From != old.sum {
 		return held{}, ErrMap.With(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
@@ -81,7 +83,7 @@ func (d *difference) of(old held) (held, error) {
 			return held{}, ErrMap.With(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
 		}
 	}
-	return held{next, d.Sum}, next.check()
+	return held{next, d.Sum}, nil
 }
 
 // pack returns the JSON of a map, or of a difference, as the directory holds it.
@@ -107,12 +109,16 @@ func unpack(text string) ([]byte, error) {
 	if len(text) > 0 && text[0] == '{' {
 		return []byte(text), nil
 	}
-	r, err := gzip.NewReader(bytes.NewReader([]byte(text)))
-	if err != nil {
+	r := unpackers.Get().(*gzip.Reader)
+	defer unpackers.Put(r)
+	if err := r.Reset(strings.NewReader(text)); err != nil {
 		return nil, err
 	}
 	return io.ReadAll(io.LimitReader(r, mapLimit))
 }
+
+// unpackers are used again: one takes 40 kB, and a change some 300 bytes.
+var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
 
 // mapLimit is more than any map has.
 const mapLimit = 64 << 20

@@ -225,7 +225,10 @@ func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, e
 	if err == nil && m.Epoch != stored {
 		err = ErrMap.With(fmt.Errorf("the changes end at epoch %d, the map has %d", m.Epoch, stored))
 	}
-	return &m, errors.Join(err, reply.Err())
+	if err = errors.Join(err, reply.Err()); err == nil {
+		err = m.check()
+	}
+	return &m, err
 }
 
 // write runs a script on the server that takes writes, and returns which one that
