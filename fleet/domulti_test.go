@@ -34,7 +34,7 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			settings := calm
-			settings.ReplyLimit = 1500 * time.Millisecond
+			settings.ReplyLimit, settings.PlacementLife = 1500*time.Millisecond, time.Minute
 			f := startFleet(t, 2, 1, settings).open(cfg)
 			c := f.Client()
 			for i, result := range c.DoMulti(t.Context(), newKeys(c, 2*tags)...) {

@@ -96,7 +96,6 @@ PARTITION  SHARE            STATE    MEMORY          THREAD        MEMBERS
 Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.
 
 10.0.0.4:7003, the replica of partition 3, down: it does not answer
-10.0.0.4:7003 cannot be reached, 2 clients say
 `
 	if got := "\n" + drawnFleet(s, points); got != want {
 		t.Errorf("drawn is\n%s\nwant\n%s", got, want)

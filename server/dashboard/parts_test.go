@@ -168,7 +168,6 @@ func TestFleetIsShown(t *testing.T) {
 	h := on(t, newStage(troubled()))
 	page := h.get("/fleet").want(http.StatusOK)
 	page.figures(map[string]string{"state": "partial", "epoch": "7", "partitions": "2", "tags": "1,200", "exposure": "all of partition 1, and up to 1h0m0s of the others"})
-	page.says("10.0.0.1:7004 cannot be reached by 2 clients.")
 	page.says("10.0.0.1:7004 is down")
 	page.says("50 B of 100 B")
 	if got := page.one("data-partition", "1"); !strings.Contains(got, "partial") || !strings.Contains(got, "gen 1") || !strings.Contains(got, "95%") {
