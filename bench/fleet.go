@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
@@ -17,20 +14,7 @@ import (
 )
 
 func fleetFigures() []bench.Figure {
-	rows := []bench.Figure{
-		{What: "fleet script calls, 50 goroutines, 1000 tags", Unit: "calls/s", Sides: []bench.Side{
-			{Name: "fleet client", Measure: onAFleet(scripts, throughFleet)},
-			{Name: "bare client, the same server", Measure: onAFleet(scripts, throughMember)},
-		}},
-		{What: "fleet GET, 50 goroutines, 1000 tags", Unit: "gets/s", Sides: []bench.Side{
-			{Name: "fleet client", Measure: onAFleet(gets, throughFleet)},
-			{Name: "bare client, the same server", Measure: onAFleet(gets, throughMember)},
-		}},
-		{What: "fleet pipelines of 100 GETs, 50 goroutines", Unit: "pipelines/s", Sides: []bench.Side{
-			{Name: "fleet client", Measure: onAFleet(pipelines, throughFleet)},
-			{Name: "bare client, the same server", Measure: onAFleet(pipelines, throughMember)},
-		}},
-	}
+	rows := append(speedFigures(), costFigures()...)
 	for g := 1; g <= maxDoublings; g++ {
 		expected := 1 + float64(g)/2 // and a tenth for chance
 		rows = append(rows,
@@ -76,71 +60,7 @@ func withServers(ctx context.Context, cfg devfleet.Config, measure func(*devflee
 	return measure(servers, f)
 }
 
-// onAFleet measures work on a fleet of one partition, through the client that
-// through returns.
-func onAFleet(work bench.Measure, through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, error)) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (float64, error) {
-		return withFleet(ctx, directory.Settings{PlacementLife: time.Hour}, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
-			c, err := through(servers, f)
-			if err != nil {
-				return 0, err
-			}
-			defer c.Close()
-			at.Client = c
-			for i := range fleetTags {
-				if err := c.Do(ctx, c.B().Set().Key(tagged(i)).Value(fieldValue).Build()).Error(); err != nil {
-					return 0, err
-				}
-			}
-			return work(ctx, at)
-		})
-	}
-}
-
-func throughFleet(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, error) { return f.Client(), nil }
-
-func throughMember(servers *devfleet.Fleet, _ *fleet.Fleet) (rueidis.Client, error) {
-	return rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{servers.Servers()[0].Addr}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
-	})
-}
-
 func tagged(i int) string { return fmt.Sprintf("{user:%d}:value", i) }
-
-func scripts(ctx context.Context, at bench.Place) (float64, error) {
-	c := at.Client
-	const source = "return redis.call('ZADD', KEYS[1], 1, ARGV[1])"
-	if err := c.Do(ctx, c.B().Eval().Script(source).Numkeys(1).Key("{user:0}:set").Arg("x").Build()).Error(); err != nil {
-		return 0, err
-	}
-	sha := rueidis.NewLuaScript(source)
-	return at.Rate(ctx, func(ctx context.Context, _ int) error {
-		return sha.Exec(ctx, c, []string{fmt.Sprintf("{user:%d}:set", rand.IntN(fleetTags))}, []string{"member"}).Error()
-	})
-}
-
-func gets(ctx context.Context, at bench.Place) (float64, error) {
-	c := at.Client
-	return at.Rate(ctx, func(ctx context.Context, _ int) error {
-		return c.Do(ctx, c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()).Error()
-	})
-}
-
-func pipelines(ctx context.Context, at bench.Place) (float64, error) {
-	c := at.Client
-	return at.Rate(ctx, func(ctx context.Context, _ int) error {
-		cmds := make([]rueidis.Completed, 100)
-		for i := range cmds {
-			cmds[i] = c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()
-		}
-		for _, result := range c.DoMulti(ctx, cmds...) {
-			if err := result.Error(); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
 
 // questions measures something on a fleet that was doubled after tags had been
 // placed.

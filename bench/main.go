@@ -39,7 +39,7 @@ func figures(url string) []bench.Figure {
 	return slices.Concat(common, queueFigures(url), memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), rebalanceFigures(), scatterFigures())
 }
 
-func run(ctx context.Context) error {
+func run(ctx context.Context) (err error) {
 	url := flag.String("redis", "", "URL of a server to measure on; it is written to. Defaults to a private one.")
 	rounds := flag.Int("rounds", 5, "rounds of each figure")
 	length := flag.Duration("time", time.Second, "how long a side runs in a round")
@@ -54,6 +54,7 @@ func run(ctx context.Context) error {
 		return err
 	}
 	defer at.close()
+	defer func() { err = errors.Join(err, stopFleets()) }()
 	at.Time = *length
 	fmt.Printf("%s, %s, %d CPUs, medians of %d rounds of %v\n\n", at.says, runtime.Version(), runtime.NumCPU(), *rounds, *length)
 

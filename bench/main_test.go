@@ -17,13 +17,18 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const tries = 3
 
 // alike are figures of which another one runs the same code, more quickly.
-var alike = regexp.MustCompile(`after [2-9] doublings|of 8 servers`)
+var alike = regexp.MustCompile(`after [2-9] doublings|of 8 servers|fleet heap`)
 
 // TestEverySideRuns keeps the benchmarks from rotting. It measures nothing, and leaves
 // out what package cmd/millrace/bench tests.
 func TestEverySideRuns(t *testing.T) {
 	t.Parallel()
 	redistest.Binary(t)
+	t.Cleanup(func() {
+		if err := stopFleets(); err != nil {
+			t.Error(err)
+		}
+	})
 	for i, f := range figures("") {
 		if last := f.Sides[len(f.Sides)-1]; f.Name != "" && !strings.HasPrefix(last.Name, "asynq") || alike.MatchString(f.What) {
 			continue

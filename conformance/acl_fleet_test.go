@@ -148,7 +148,6 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 	must(f.t, "Events", err)
 	_, _, err = dir.Snapshots(f.t.Context())
 	must(f.t, "Snapshots", err)
-	must(f.t, "Hint", dir.Hint(f.t.Context(), directory.Hint{Addr: "192.0.2.1:1", Reporter: "test"}))
 }
 
 func (f *usersFleet) make(dir *directory.Redis, option rueidis.ClientOption) {
@@ -225,7 +224,6 @@ func (f *usersFleet) replace(dir *directory.Redis, option rueidis.ClientOption) 
 func (f *usersFleet) use(option rueidis.ClientOption) {
 	f.t.Helper()
 	dir := f.directory(option)
-	must(f.t, "Hint", dir.Hint(f.t.Context(), directory.Hint{Addr: "192.0.2.1:1", Reporter: "test"}))
 	user := f.open(dir, option, 1)
 	for _, s := range shortTour {
 		w := &walker{Context: f.t.Context(), client: user.Client(), name: redistest.Name(f.t)}
@@ -241,4 +239,17 @@ func (f *usersFleet) use(option rueidis.ClientOption) {
 	must(f.t, "Forget", user.Forget(ctx, "gone"))
 	_, err := user.Show(ctx)
 	must(f.t, "Show", err)
+
+	// Another process's directory reads the map from any server, and is sent what an
+	// agent changes of it.
+	other, agents := f.directory(option), f.directory(f.option("millrace-agent"))
+	_, err = other.Load(ctx)
+	must(f.t, "Load", err)
+	m, err := other.Confirm(ctx, 0)
+	must(f.t, "Confirm", err)
+	next := m.Clone()
+	next.Epoch++
+	must(f.t, "Change", agents.Change(ctx, m.Epoch, next))
+	_, err = other.Confirm(ctx, m.Epoch)
+	must(f.t, "Confirm", err)
 }

@@ -248,7 +248,7 @@ func TestFleet(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantSound(t, r)
-	want := map[string]Level{"state": OK, "members": OK, "nodes": Note, "hints": OK}
+	want := map[string]Level{"state": OK, "members": OK, "nodes": Note}
 	if diff := cmp.Diff(want, levels(r.Fleet)); diff != "" {
 		t.Errorf("levels of the fleet (-want +got):\n%s", diff)
 	}

@@ -15,15 +15,13 @@ import (
 func checkFleet(s fleet.Status) []Finding {
 	findings := []Finding{checkState(s)}
 	findings = append(findings, checkMembers(s)...)
-	findings = append(findings, checkNodes(s)...)
-	return append(findings, checkHints(s)...)
+	return append(findings, checkNodes(s)...)
 }
 
-// Troubles says of each member of a fleet that does not serve how it is and why,
-// and of each that clients cannot reach how many say so.
+// Troubles says of each member of a fleet that does not serve how it is and why.
 func Troubles(s fleet.Status) []string {
 	var lines []string
-	for _, f := range append(checkMembers(s), checkHints(s)...) {
+	for _, f := range checkMembers(s) {
 		if f.Level != OK {
 			lines = append(lines, f.Value)
 		}
@@ -147,47 +145,4 @@ func checkNodes(s fleet.Status) []Finding {
 		findings = append(findings, Finding{check, OK, readable.Count(len(nodes), "node") + ", none with two members of a partition", ""})
 	}
 	return findings
-}
-
-func checkHints(s fleet.Status) []Finding {
-	const check = "hints"
-	var findings []Finding
-	for _, v := range voices(s.Hints) {
-		findings = append(findings, Finding{
-			check, Warn, v.addr + " cannot be reached, " + v.who(),
-			"If it is up for you, look at the network between it and the clients.",
-		})
-	}
-	if len(findings) == 0 {
-		findings = append(findings, Finding{check, OK, "clients reach all members", ""})
-	}
-	return findings
-}
-
-// voice is how many clients say that a member cannot be reached.
-type voice struct {
-	addr    string
-	clients int
-}
-
-func (v voice) who() string {
-	if v.clients == 1 {
-		return "a client says"
-	}
-	return readable.Count(v.clients, "client") + " say"
-}
-
-// voices counts hints by member, in their order.
-func voices(hints []directory.Hint) []voice {
-	var list []voice
-	at := map[string]int{}
-	for _, h := range hints {
-		i, known := at[h.Addr]
-		if !known {
-			i = len(list)
-			at[h.Addr], list = i, append(list, voice{addr: h.Addr})
-		}
-		list[i].clients++ // a client has one voice in the directory
-	}
-	return list
 }

@@ -31,7 +31,6 @@ func TestCheckFleet(t *testing.T) {
 		"state": {with(func(*fleet.Status) {}), "state", OK, "full, 2 partitions, epoch 3"},
 		"up":    {with(func(*fleet.Status) {}), "members", OK, "4 members up"},
 		"apart": {with(func(*fleet.Status) {}), "nodes", OK, "2 nodes, none with two members of a partition"},
-		"heard": {with(func(*fleet.Status) {}), "hints", OK, "clients reach all members"},
 		"out":   {with(func(s *fleet.Status) { s.State = directory.Out }), "state", Fail, "out, 2 partitions, epoch 3"},
 		"adding": {
 			with(func(s *fleet.Status) { s.Partitions[1].Phase = directory.LookUp }),
@@ -59,10 +58,6 @@ func TestCheckFleet(t *testing.T) {
 			with(func(s *fleet.Status) { s.Partitions[0].Replicas[0].Node = "" }),
 			"nodes", Note, "1 member without the name of a node",
 		},
-		"hint": {
-			with(func(s *fleet.Status) { s.Hints = []directory.Hint{{Addr: "m1", Reporter: "x"}} }),
-			"hints", Warn, "m1 cannot be reached, a client says",
-		},
 	}
 	for name, test := range tests {
 		var got Finding
@@ -85,13 +80,10 @@ func TestTroubles(t *testing.T) {
 			Master:   fleet.MemberStatus{Addr: "m", State: fleet.Down, Error: "context deadline exceeded"},
 			Replicas: []fleet.MemberStatus{{Addr: "r", State: fleet.Up}, {Addr: "s", State: fleet.Loading}},
 		}},
-		Hints: []directory.Hint{{Addr: "m", Reporter: "x"}, {Addr: "r", Reporter: "x"}, {Addr: "m", Reporter: "y"}},
 	}
 	want := []string{
 		"m, the master of partition 0, down: it does not answer",
 		"s, the replica of partition 0, loading: it reads its data from disk",
-		"m cannot be reached, 2 clients say",
-		"r cannot be reached, a client says",
 	}
 	if diff := cmp.Diff(want, Troubles(s)); diff != "" {
 		t.Errorf("Troubles (-want +got):\n%s", diff)

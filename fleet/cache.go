@@ -13,6 +13,7 @@ type placement struct {
 	homeEpoch, viaEpoch int64 // theirs, when it was found out
 	until               int64 // for how long it may be used, see Fleet.now
 	position            uint64
+	leaving             bool // the tag is about to be moved: whoever writes asks each time
 
 	wrote atomic.Int64 // when this process last wrote for the tag, see Fleet.now
 }

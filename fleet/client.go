@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 
@@ -23,6 +24,9 @@ type route interface {
 
 	// locate returns where what has the tag is done.
 	locate(ctx context.Context, tag string, write bool) (target, error)
+
+	// locateAll does the same for several commands.
+	locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error)
 }
 
 // byTag routes by the tag of a command's keys.
@@ -32,6 +36,10 @@ func (r byTag) tag(words []string) (string, error) { return tagOf(words) }
 
 func (r byTag) locate(ctx context.Context, tag string, write bool) (target, error) {
 	return r.f.locate(ctx, tag, write)
+}
+
+func (r byTag) locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error) {
+	return r.f.locateAll(ctx, tags, writes)
 }
 
 // byOneTag does the same for one tag alone.
@@ -67,6 +75,11 @@ func (r byPartition) locate(ctx context.Context, _ string, write bool) (target, 
 	return target{p: v.partitions[r.id], began: began}, nil
 }
 
+func (r byPartition) locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error) {
+	t, err := r.locate(ctx, "", slices.Contains(writes, true))
+	return slices.Repeat([]target{t}, len(tags)), err
+}
+
 // B returns a builder of commands.
 func (c *client) B() rueidis.Builder { return c.f.builder }
 
@@ -77,7 +90,8 @@ func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	write := writes(cmd)
+	cmd = c.f.marked(cmd)
+	write := mayWrite(cmd)
 	t, err := c.by.locate(ctx, tag, write)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
@@ -95,6 +109,7 @@ func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 // DoMulti sends commands to the partitions where their tags are, to all at the
 // same time, and to each in one pipeline in their order. A transaction, MULTI to
 // EXEC, is for one tag, and goes as a whole; WAIT goes with the command before it.
+// Tags that are new are found and placed side by side before anything is sent.
 // If one of the commands cannot be routed, none is sent.
 func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
 	tags, err := c.tags(multi)
@@ -104,18 +119,23 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	if len(multi) == 0 {
 		return nil
 	}
-	var first *group // most pipelines go to one partition
-	var groups map[int]*group
-	for i, tag := range tags {
-		write := writes(multi[i])
-		t, err := c.by.locate(ctx, tag, write)
-		if err != nil {
-			return all(len(multi), err)
+	writes, own := make([]bool, len(multi)), false
+	for i, cmd := range multi {
+		if marked := c.f.marked(cmd); marked != cmd {
+			if !own {
+				multi, own = slices.Clone(multi), true
+			}
+			multi[i] = marked
 		}
-		if first == nil {
-			first = &group{target: t, at: make([]int, 0, len(multi))}
-			groups = map[int]*group{t.p.id: first}
-		}
+		writes[i] = mayWrite(multi[i])
+	}
+	targets, err := c.by.locateAll(ctx, tags, writes)
+	if err != nil {
+		return all(len(multi), err)
+	}
+	first := &group{target: targets[0], at: make([]int, 0, len(multi))} // most pipelines go to one partition
+	groups := map[int]*group{first.p.id: first}
+	for i, t := range targets {
 		g := first
 		if t.p.id != first.p.id {
 			if g = groups[t.p.id]; g == nil {
@@ -123,7 +143,7 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 				groups[t.p.id] = g
 			}
 		}
-		g.add(t, i, write)
+		g.add(t, i, writes[i])
 	}
 	if len(groups) == 1 {
 		return first.do(ctx, c.spread, multi)
@@ -229,14 +249,14 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 	return tags, nil
 }
 
-// writes reports whether a command may change anything. What begins and ends a
+// mayWrite reports whether a command may change anything. What begins and ends a
 // transaction does not by itself: it is a read if all in it is.
-func writes(cmd rueidis.Completed) bool {
+func mayWrite(cmd rueidis.Completed) bool {
 	if cmd.IsReadOnly() {
 		return false
 	}
 	switch words := cmd.Commands(); words[0] {
-	case "MULTI", "EXEC", "DISCARD", "PING", "ECHO", "INFO", "ROLE", "TIME", "DBSIZE", "SCAN":
+	case "MULTI", "EXEC", "DISCARD", "WATCH", "UNWATCH", "PING", "ECHO", "INFO", "ROLE", "TIME", "DBSIZE", "SCAN":
 		return false
 	default:
 		return true

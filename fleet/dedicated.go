@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"sync"
 
 	"github.com/redis/rueidis"
@@ -17,7 +19,8 @@ func (c *client) Dedicated(fn func(rueidis.DedicatedClient) error) error {
 
 // Dedicate lends a connection of its own to the master of the tag of the first
 // command. All commands must be for the same tag; those without a key, such as
-// MULTI, go with it. When the partition gets another master, the connection is of
+// MULTI, go with it. WaitReplicas holds for what changes something, and for a
+// transaction when it is executed. When the partition gets another master, the connection is of
 // no use any more.
 func (c *client) Dedicate() (rueidis.DedicatedClient, func()) {
 	d := &dedicated{c: c}
@@ -33,6 +36,7 @@ type dedicated struct {
 	bound  target
 	inner  rueidis.DedicatedClient // nil before the first command
 	give   func()
+	open   bool // a transaction is
 	closed bool
 }
 
@@ -50,13 +54,31 @@ func (d *dedicated) DoMulti(ctx context.Context, multi ...rueidis.Completed) []r
 	if err != nil {
 		return all(len(multi), err)
 	}
-	results := inner.DoMulti(ctx, multi...)
-	late := t.p.f.now()-t.began > t.p.v.replyLimit
-	for i := range results {
-		results[i] = t.p.judge(ctx, results[i], late)
+	// Inside a transaction nothing is done, and a WAIT would only be queued.
+	need := 0
+	if !d.queues(multi) && (slices.ContainsFunc(multi, mayWrite) || slices.ContainsFunc(multi, executes)) {
+		need = t.p.f.cfg.WaitReplicas
 	}
-	return results
+	return t.send(ctx, inner, false, need, multi)
 }
+
+// queues reports whether a transaction is open behind the commands.
+func (d *dedicated) queues(multi []rueidis.Completed) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, cmd := range multi {
+		switch strings.ToUpper(cmd.Commands()[0]) {
+		case "MULTI":
+			d.open = true
+		case "EXEC", "DISCARD":
+			d.open = false
+		}
+	}
+	return d.open
+}
+
+// executes reports whether a command does what a transaction has queued.
+func executes(cmd rueidis.Completed) bool { return strings.EqualFold(cmd.Commands()[0], "EXEC") }
 
 // bind returns the connection, which it chooses by the first command, and a target
 // from which the time of the commands counts.
@@ -87,15 +109,11 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 	if err != nil {
 		return nil, target{}, err
 	}
-	if t.p.readOnly {
-		return nil, target{}, ErrReadOnly.Saying("partition %d takes no writes now", t.p.id)
+	if err := t.p.refuseWrite(multi); err != nil {
+		return nil, target{}, err
 	}
 	if d.inner == nil {
-		c, err := t.p.master().open(ctx)
-		if err != nil {
-			return nil, target{}, t.p.lost(ctx, t.p.master(), err)
-		}
-		d.inner, d.give = c.Dedicate()
+		d.inner, d.give = t.p.master().waiting().Dedicate()
 		d.bound, d.tag = t, tag
 	}
 	if t.p.id != d.bound.p.id || t.p.epoch != d.bound.p.epoch {

@@ -42,7 +42,11 @@
 // A client writes only if the directory confirmed its map less than ViewLife ago,
 // counted from before it asked, and takes for done only what was answered within
 // ReplyLimit. Who replaces a master waits for both, and a tenth more. No clock of
-// one machine is compared with another's.
+// one machine is compared with another's. What blocks on the server has its time
+// besides: its answer counts as long as the master cannot have been replaced.
+//
+// A thousand processes may share a directory: a confirmation sends nothing, a change
+// what was changed. Each has one connection to a member that it uses.
 //
 // [Fleet.Client] is all of this behind one rueidis.Client, so that every structure
 // of Millrace runs on a fleet unchanged, spread over the partitions by its name.
@@ -54,7 +58,7 @@
 //     call fails with ErrUnavailable; it never guesses.
 //   - What was reported as written was written by the master of that time.
 //     Replication is asynchronous: with [Config].WaitReplicas a success is on so
-//     many replicas, without it a master that dies takes along what it had not yet
+//     many replicas of the map, without it a master that dies takes along what it had not yet
 //     sent.
 //   - A write is sent once. What became of one whose reply was lost nobody knows:
 //     [millrace.ErrUncertain]. The structures of Millrace repeat theirs, which take

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -320,6 +322,39 @@ func TestWaitReplicas(t *testing.T) {
 
 	two := tf.open(Config{WaitReplicas: 2})
 	wantError(t, set(ctx, two.Client(), "{a}", "x"), millrace.ErrUncertain)
+}
+
+// TestStrangersDoNotCount: a replica that is not in the map confirms nothing, however
+// fast it is, and holds nobody up.
+func TestStrangersDoNotCount(t *testing.T) {
+	t.Parallel()
+	settings := quick
+	settings.ReplyLimit = 4 * time.Second // a busy machine's replica takes its time
+	tf := startFleet(t, 1, 1, settings)
+	stranger := redistest.Start(t, redistest.Options{TCP: true})
+	s, ctx := stranger.Client(t), t.Context()
+	host, port, err := net.SplitHostPort(tf.masters[0].Addr())
+	must(t, err)
+	must(t, s.Do(ctx, s.B().Arbitrary("REPLICAOF", host, port).Build()).Error())
+	redistest.Eventually(t, "the stranger is in step", func() bool { return stranger.Info("replication")["master_link_status"] == "up" })
+	f := tf.open(Config{WaitReplicas: 1})
+	c := f.Client()
+	must(t, put(ctx, c, "{a}", "x"))
+	d, cancel := c.Dedicate()
+	defer cancel()
+
+	tf.copies[0][0].Pause()
+	for name, do := range map[string]doer{"client": c, "dedicated": d} {
+		err := do.Do(ctx, c.B().Set().Key("{a}").Value(name).Build()).Error()
+		if !errors.Is(err, millrace.ErrUncertain) || !strings.Contains(err.Error(), stranger.Addr()) {
+			t.Errorf("%s: a write that only a stranger has = %v, want it uncertain, and %s named", name, err, stranger.Addr())
+		}
+	}
+	tf.copies[0][0].Resume()
+	redistest.Eventually(t, "writes are confirmed again", func() bool { return set(ctx, c, "{a}", "y") == nil })
+	stranger.Pause()
+	must(t, set(ctx, c, "{a}", "z"))
+	stranger.Resume()
 }
 
 // TestCancelledCallsReturn even from a server that hangs.

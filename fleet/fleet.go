@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -38,8 +39,9 @@ type Config struct {
 	// until the replica is known to have the write. Defaults to false.
 	ReadYourWrites bool
 
-	// WaitReplicas is how many replicas must have a write before it is a success;
-	// with fewer it is millrace.ErrUncertain. Each write then costs a connection of
+	// WaitReplicas is how many replicas of the map must have a write before it is a
+	// success; with fewer it is millrace.ErrUncertain. Commands that block and take out
+	// what is nowhere else are refused then. Each write costs a connection of
 	// its own while it waits. Defaults to 0.
 	WaitReplicas int
 
@@ -58,12 +60,14 @@ type Config struct {
 
 // Fleet is many Redis servers as one. It is safe for concurrent use.
 type Fleet struct {
-	dir    directory.Directory
-	cfg    Config
-	name   string    // who reports to the directory
-	start  time.Time // what now counts from
-	view   atomic.Pointer[view]
-	places *cache
+	dir     directory.Directory
+	cfg     Config
+	start   time.Time // what now counts from
+	view    atomic.Pointer[view]
+	mayAsk  atomic.Int64 // when the directory may be asked again, see now
+	places  *cache
+	names   names
+	watched watch
 
 	builder rueidis.Builder
 	whole   *client // of all tags
@@ -93,9 +97,10 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	}
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
-		dir: dir, cfg: cfg, name: reporter(), start: time.Now(), places: newCache(cfg.Placements),
+		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
 		builder: builder(), scripts: library, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
+	f.watched.now = f.now
 	f.whole = &client{f: f, by: byTag{f}, close: f.Close}
 	// Who only reads can begin without the directory's master.
 	err := f.refresh(ctx)
@@ -111,6 +116,11 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	}
 	f.following.Go(f.follow)
 	f.following.Go(func() { f.watchClock(f.clocks) })
+	f.following.Go(func() {
+		for retry.Sleep(f.ended, memberSilence/6) {
+			f.watched.look()
+		}
+	})
 	return f, nil
 }
 

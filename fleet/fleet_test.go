@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // TestAFleetIsOneClient writes for many tags, finds them again with another
@@ -42,5 +43,30 @@ func TestAFleetIsOneClient(t *testing.T) {
 	}
 	if total != 300 || status.State != "full" {
 		t.Errorf("Show = %+v, want 300 tags and full", status)
+	}
+}
+
+// TestAnOutageDoesNotFloodTheDirectory: while a partition is away each call wants to
+// know whether it has another master by now.
+func TestAnOutageDoesNotFloodTheDirectory(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, calm)
+	f := tf.open(Config{})
+	must(t, put(t.Context(), f.Client(), "{a}", "x"))
+	tf.masters[0].Kill()
+	asked := func() (n int) {
+		fmt.Sscanf(tf.dirs.Info("commandstats")["cmdstat_evalsha"], "calls=%d", &n)
+		return n
+	}
+	before, began, failed := asked(), time.Now(), 0
+	for time.Since(began) < time.Second {
+		if set(t.Context(), f.Client(), "{a}", "x") == nil {
+			t.Fatal("a write to a dead master succeeded")
+		}
+		failed++
+	}
+	most := 2*mostAsksInLife*int(time.Since(began))/int(calm.ViewLife) + 2 // jittered
+	if n := asked() - before; n > most || failed < 2*most {
+		t.Errorf("the directory was asked %d times for %d calls that failed, want at most %d", n, failed, most)
 	}
 }

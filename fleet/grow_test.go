@@ -3,6 +3,8 @@ package fleet
 import (
 	"context"
 	"errors"
+	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -162,4 +164,32 @@ func TestParseURL(t *testing.T) {
 	if err == nil || millrace.Code(err) == "" {
 		t.Errorf("Dial of nobody = %v, want an error with a code", err)
 	}
+}
+
+// TestReplicasByTheirNames: hosts have names, and who makes a fleet is told if a master
+// knows a replica by another address than the map.
+func TestReplicasByTheirNames(t *testing.T) {
+	t.Parallel()
+	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
+	tf.dir = tf.dial(tf.dirs.Addr())
+	made := tf.servers(2, 1)
+	proxy := redistest.NewTCPProxy(t, made[0].Replicas[0].Addr)
+	made[0].Replicas[0].Addr = proxy.Addr()
+	_, port, err := net.SplitHostPort(made[1].Replicas[0].Addr)
+	must(t, err)
+	made[1].Replicas[0].Addr = net.JoinHostPort("localhost", port)
+
+	var told []string
+	_, err = Init(t.Context(), tf.dir, made, GrowConfig{Settings: calm, Option: slowly, Progress: func(s string) { told = append(told, s) }})
+	must(t, err)
+	warned := slices.DeleteFunc(told, func(s string) bool { return !strings.Contains(s, "replica-announce-ip") })
+	if len(warned) != 1 || !strings.Contains(warned[0], tf.copies[0][0].Addr()) {
+		t.Errorf("Init told %q, want one warning of %s", told, tf.copies[0][0].Addr())
+	}
+	confirmed := func(partition int) error {
+		c := tf.open(Config{WaitReplicas: 1}).Partitions()[partition]
+		return set(t.Context(), c, "x", "y")
+	}
+	wantError(t, confirmed(0), millrace.ErrUncertain)
+	must(t, confirmed(1))
 }

@@ -2,82 +2,134 @@ package fleet
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/members"
 )
 
-// member is the connection to one server.
+// member is one server, and the connections to it. There is none before it is needed,
+// then one for all that is pipelined, and one more for each call that waits.
 type member struct {
-	f     *Fleet
-	addr  string
-	ready chan struct{} // closed when client and err are there
+	f      *Fleet
+	addr   string
+	option rueidis.ClientOption
 
-	client rueidis.Client
-	err    error // why there is none
+	opening sync.Once
+	ready   chan struct{} // closed when client and err are there
+	client  rueidis.Client
+	err     error // why there is none
+
+	waits sync.Once
+	own   rueidis.Client // of calls that wait, nil before the first
 
 	health   atomic.Pointer[health]
 	checking atomic.Bool  // whether health is being asked for
-	told     atomic.Int64 // when the directory was last told that it cannot be reached
 	refused  atomic.Int64 // when it last refused a read, 0 for never
 }
 
-// newMember connects in the background: a server that does not answer must hold
-// up nobody but who needs it.
+const (
+	// pingEvery is how often an idle connection is looked at, and a pool of idle ones
+	// is cleared: a thousand processes may have one to each server.
+	pingEvery = 10 * time.Second
+	// memberSilence is for how long a server may say nothing to what it was asked.
+	memberSilence = 1500 * time.Millisecond
+)
+
 func newMember(f *Fleet, addr string) *member {
 	m := &member{f: f, addr: addr, ready: make(chan struct{})}
-	// A server that hangs is noticed about as fast as a reply is too late.
-	option := members.Single(f.cfg.Option, addr, 500*time.Millisecond, time.Second)
-	go func() {
-		defer close(m.ready)
-		// One that cannot be reached now is tried again by each call.
-		client, err := rueidis.NewClient(option)
-		if client == nil {
-			m.err = err
-			return
-		}
-		m.client = client
-	}()
+	m.option = members.Single(f.cfg.Option, addr, 500*time.Millisecond, memberSilence)
+	if f.cfg.Option.Dialer.KeepAlive == 0 {
+		m.option.Dialer.KeepAlive = pingEvery
+	}
+	m.option.BlockingPoolCleanup = pingEvery
+	members.Small(&m.option)
 	return m
 }
 
-// open returns the client when there is one.
+// open returns the client of what is pipelined. It connects in the background: a server
+// that does not answer must hold up nobody for longer than he wants to wait.
 func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 	select {
 	case <-m.ready:
+		return m.client, m.err
 	default:
-		select {
-		case <-m.ready:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		}
 	}
-	return m.client, m.err
+	m.opening.Do(func() {
+		go func() {
+			defer close(m.ready)
+			option := m.option
+			option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+				inner, err := dial(ctx, &m.option, addr, dialer, config)
+				if err != nil {
+					return nil, err
+				}
+				return m.f.watched.watch(gather(inner), m.option.ConnWriteTimeout), nil
+			}
+			// One that cannot be reached now is tried again by each call.
+			client, err := rueidis.NewClient(option)
+			if client == nil {
+				m.err = err
+				return
+			}
+			m.client = client
+		}()
+	})
+	select {
+	case <-m.ready:
+		return m.client, m.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// waiting returns the client of calls that wait: each has a connection, which ends when
+// its call does not want to wait any longer.
+func (m *member) waiting() rueidis.Client {
+	m.waits.Do(func() {
+		option, made := m.option, false
+		option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+			if !made {
+				return nil, errors.New("there is no call yet") // a client connects at once
+			}
+			return dial(ctx, &m.option, addr, dialer, config)
+		}
+		m.own, _ = rueidis.NewClient(option)
+		made = true
+	})
+	return m.own
+}
+
+// dial connects as the option says.
+func dial(ctx context.Context, option *rueidis.ClientOption, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
+	switch {
+	case option.DialCtxFn != nil:
+		return option.DialCtxFn(ctx, addr, dialer, config)
+	case option.DialFn != nil: //nolint:staticcheck // who gives one wants it used
+		return option.DialFn(addr, dialer, config)
+	case config != nil:
+		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)
+	default:
+		return dialer.DialContext(ctx, "tcp", addr)
+	}
 }
 
 func (m *member) close() {
+	m.opening.Do(func() {
+		m.err = rueidis.ErrClosing
+		close(m.ready)
+	})
 	<-m.ready
 	if m.client != nil {
 		m.client.Close()
 	}
-}
-
-// missed tells the directory, now and then, that the server cannot be reached.
-func (m *member) missed() {
-	now, before := m.f.now(), m.told.Load()
-	if before != 0 && now-before < int64(directory.HintLife/4) || !m.told.CompareAndSwap(before, now) {
-		return
-	}
-	m.f.background(func(ctx context.Context) {
-		// A hint that is lost is given again.
-		_ = m.f.dir.Hint(ctx, directory.Hint{Addr: m.addr, Reporter: m.f.name})
-	}, func() {})
+	m.waiting().Close()
 }
 
 // unsent reports whether an error says that there was no connection, so that

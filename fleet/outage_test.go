@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -40,11 +39,6 @@ func TestACandidateIsDown(t *testing.T) {
 	if _, err := get(ctx, other.Client(), "{"+fresh+"}"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("GET of what might be on the dead partition = %v, want ErrUnavailable", err)
 	}
-	redistest.Eventually(t, "the directory is told", func() bool {
-		hints, err := tf.dir.Hints(ctx)
-		must(t, err)
-		return slices.ContainsFunc(hints, func(h directory.Hint) bool { return h.Addr == tf.masters[0].Addr() })
-	})
 	status, err := other.Show(ctx)
 	must(t, err)
 	if status.State != directory.Out || status.Partitions[0].State != directory.Out || status.Partitions[1].State != directory.Full {

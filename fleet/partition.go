@@ -3,13 +3,15 @@ package fleet
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/internal/commands"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -23,6 +25,7 @@ type partition struct {
 	epoch    int64
 	phase    directory.Phase
 	readOnly bool
+	term     *term
 	members  []*member // the master first
 	down     []bool    // by member
 	runner   *script.Runner
@@ -63,45 +66,85 @@ func (t target) write(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 // spread it waits a moment for a replica to have them.
 func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	p := t.p
+	if err := p.refuseWrite(cmds); err != nil {
+		return all(len(cmds), err)
+	}
+	return t.send(ctx, nil, spread, p.f.cfg.WaitReplicas, cmds)
+}
+
+// refuseWrite returns why commands are not sent.
+func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 	if p.readOnly {
 		p.f.refreshSoon()
-		return all(len(cmds), ErrReadOnly.Saying("partition %d takes no writes now", p.id))
+		return ErrReadOnly.Saying("partition %d takes no writes now", p.id)
 	}
-	limit, blocks, endless := p.v.replyLimit, false, false
-	for _, cmd := range cmds {
-		if cmd.IsBlock() {
-			d, forever := commands.BlockTime(cmd.Commands())
-			limit, blocks, endless = limit+int64(d), true, endless || forever
-		}
+	if p.f.cfg.WaitReplicas > 0 {
+		return refusePop(cmds)
 	}
-	c, err := p.master().open(ctx)
-	if err != nil {
-		return all(len(cmds), p.lost(ctx, p.master(), err))
-	}
-	need, have := p.f.cfg.WaitReplicas, 0
+	return nil
+}
+
+// send sends commands to the master, over the caller's own connection if there is one.
+// It needs so many replicas to have them.
+func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool, need int, cmds []rueidis.Completed) []rueidis.RedisResult {
+	p := t.p
+	c := own
 	var results []rueidis.RedisResult
+	var late bool
+	var copies replicas.Copies
 	var unknown error // why nobody knows how many replicas have it
-	caller := ctx
-	if !endless && (blocks || spread || need > 0) {
+	confirm := func(cmds ...rueidis.Completed) []rueidis.RedisResult {
 		// What waits has a connection of its own, which nobody else notices to hang.
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, time.Duration(limit+p.v.replyLimit))
+		if own == nil {
+			c = p.master().waiting()
+		}
+		ctx, cancel := context.WithTimeout(caller, 2*time.Duration(p.v.replyLimit))
 		defer cancel()
+		var results []rueidis.RedisResult
+		results, copies, unknown = replicas.ConfirmAmong(ctx, c, baseKey, p.knows, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
+		return results
 	}
-	if need == 0 && !spread || blocks {
-		need = 0
+	switch blocks, d, forever := blockTimes(cmds); {
+	case blocks:
+		if own == nil {
+			c = p.master().waiting()
+		}
+		ctx, cancel := p.blocking(caller, d, forever)
 		results = c.DoMulti(ctx, cmds...)
-	} else {
-		results, have, unknown = replicas.Confirm(ctx, c, baseKey, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
+		cancel()
+		if !changed(results) { // its time was over, and there is nothing to confirm
+			need = 0
+			break
+		}
+		if need > 0 {
+			confirm()
+		}
+		// When it was done nobody knows, only that it was before now.
+		late = !p.counts() && !p.still(caller)
+	case need > 0 || spread:
+		results = confirm(cmds...)
+		late = p.f.now()-t.began > p.v.replyLimit
+	default:
+		if own == nil {
+			shared, err := p.master().open(caller)
+			if err != nil {
+				return all(len(cmds), p.lost(caller, p.master(), err))
+			}
+			c = shared
+		}
+		results = c.DoMulti(caller, cmds...)
+		late = p.f.now()-t.began > p.v.replyLimit
 	}
-	late := !endless && p.f.now()-t.began > limit
 	for i := range cmds {
 		results[i] = p.judge(caller, results[i], late)
 	}
-	if have < need {
-		few := millrace.ErrUncertain.Saying("%d of %d replicas have the write", have, need)
-		if unknown != nil {
+	if copies.Have < need {
+		few := millrace.ErrUncertain.Saying("%d of %d replicas have the write", copies.Have, need)
+		switch {
+		case unknown != nil:
 			few = few.With(errors.New(unknown.Error())) // in words, see lost
+		case len(copies.Others) > 0:
+			few = few.With(fmt.Errorf("the map does not have those at %s", strings.Join(copies.Others, ", ")))
 		}
 		for i := range cmds {
 			if succeeded(results[i]) {
@@ -110,6 +153,12 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 		}
 	}
 	return results
+}
+
+// knows reports whether a replica that the master knows by an address is one of the
+// map's. A failover counts only on those.
+func (p *partition) knows(ip, port string) bool {
+	return slices.ContainsFunc(p.members[1:], func(m *member) bool { return p.f.names.match(m.addr, ip, port) })
 }
 
 // judge says what became of a write.
@@ -154,7 +203,6 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	if p.f.ended.Err() != nil {
 		return ErrClosed.With(rueidis.ErrClosing)
 	}
-	m.missed()
 	p.f.refreshSoon()
 	// The cause is told in words: it may hold the end of a context that is not the
 	// caller's.

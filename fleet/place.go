@@ -58,8 +58,11 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		}
 		// Finding it took time: whether the caller may still write is asked anew.
 	}
-	return target{}, ErrUnavailable.Saying("finding the tag took longer than what was found could be used")
+	return target{}, errFinding
 }
+
+// errFinding means that what was found was too old each time it was to be used.
+var errFinding = ErrUnavailable.Saying("finding the tag took longer than what was found could be used")
 
 // maxFinds is how often a tag is looked for in one call. Once is enough unless the
 // map changes meanwhile, or the fleet is very slow.
@@ -132,7 +135,7 @@ func (l *Location) placement(v *view, began int64) *placement {
 	p := &placement{
 		home: l.Partition, homeEpoch: v.partitions[l.Partition].epoch,
 		via: l.Record, viaEpoch: v.partitions[l.Record].epoch,
-		until: began + v.placementLife, position: l.Position,
+		until: began + v.placementLife, position: l.Position, leaving: l.leaving,
 	}
 	p.wrote.Store(began)
 	return p

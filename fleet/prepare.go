@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,8 +107,8 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 				return err
 			}
 		}
-		if n := len(made[i]) - 1; n > 0 {
-			if err := made[i][0].counts(ctx, n); err != nil {
+		if len(made[i]) > 1 {
+			if err := made[i][0].counts(ctx, made[i][1:], c.tell); err != nil {
 				return err
 			}
 		}
@@ -239,12 +240,22 @@ func (s *server) inStep(ctx context.Context) error {
 	}
 }
 
-// counts waits until the master counts that many replicas, which it does only when
-// it has heard of them, up to a second after they are in step: writes that wait for
-// a replica would have to wait for that.
-func (s *server) counts(ctx context.Context, n int) error {
-	if _, _, err := replicas.Confirm(ctx, s.client, baseKey, n, 2*time.Second); err != nil {
+// counts waits until the master counts its replicas, which it does only when it has
+// heard of them, up to a second after they are in step: writes that wait for a replica
+// would have to wait for that. It should know them by the addresses that the map will
+// have, because others do not count.
+func (s *server) counts(ctx context.Context, copies []*server, tell func(string, ...any)) error {
+	var hosts names
+	among := func(ip, port string) bool {
+		return slices.ContainsFunc(copies, func(c *server) bool { return hosts.match(c.Addr, ip, port) })
+	}
+	_, found, err := replicas.ConfirmAmong(ctx, s.client, baseKey, among, len(copies), 2*time.Second)
+	if err != nil {
 		return s.failed(ctx, err)
+	}
+	if found.Have < len(copies) && len(found.Others) > 0 {
+		tell("%s knows replicas at %s, which are none of those given, and do not count for WaitReplicas: set their replica-announce-ip and replica-announce-port",
+			s.Addr, strings.Join(found.Others, ", "))
 	}
 	return nil
 }

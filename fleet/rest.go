@@ -53,7 +53,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	}
 	var chosen target
 	for _, cmd := range multi {
-		if writes(cmd) {
+		if mayWrite(cmd) {
 			return rueidis.NewErrorResultStream(ErrUnsupported.Saying("%s may write, and cannot be streamed", cmd.Commands()[0]))
 		}
 	}
@@ -70,11 +70,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	if chosen.p == nil {
 		return rueidis.NewErrorResultStream(ErrNoTag.Saying("there is no command"))
 	}
-	inner, err := chosen.reader(ctx).open(ctx)
-	if err != nil {
-		return rueidis.NewErrorResultStream(err)
-	}
-	return inner.DoMultiStream(ctx, multi...)
+	return chosen.reader(ctx).waiting().DoMultiStream(ctx, multi...)
 }
 
 // Receive subscribes at one partition, for the client of that. A fleet has no

@@ -16,7 +16,6 @@ type Status struct {
 	Epoch      int64             `json:"epoch"`
 	State      directory.State   `json:"state"` // the worst of the partitions'
 	Partitions []PartitionStatus `json:"partitions"`
-	Hints      []directory.Hint  `json:"hints,omitempty"` // what clients cannot reach
 }
 
 // PartitionStatus is a partition at one time.
@@ -80,7 +79,6 @@ func (f *Fleet) Show(ctx context.Context) (Status, error) {
 	for _, p := range status.Partitions {
 		status.State = status.State.Worse(p.State)
 	}
-	status.Hints, _ = f.dir.Hints(ctx) // they are a help, no more
 	return status, nil
 }
 

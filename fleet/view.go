@@ -2,9 +2,9 @@ package fleet
 
 import (
 	"context"
-	"crypto/rand"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -53,14 +53,28 @@ func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error)
 	}
 }
 
-// follow asks the directory a few times in the life of a view.
+// mostAsksInLife is how often the directory is asked in the life of a view at most.
+const mostAsksInLife = 20
+
+// jittered returns a time between a half and one and a half of d, so that a thousand
+// processes do not ask in step.
+func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
+
+// follow asks the directory twice in the life of a view, and more often if it does not
+// answer.
 func (f *Fleet) follow() {
+	var err error
 	for {
-		every := time.Duration(f.view.Load().viewLife) / 4
-		if !retry.Sleep(f.ended, every) {
+		life := time.Duration(f.view.Load().viewLife)
+		pause := life*7/20 + rand.N(life/5) // 0.35 to 0.55
+		if err != nil {
+			pause = jittered(life / mostAsksInLife)
+		}
+		if !retry.Sleep(f.ended, pause) {
 			return
 		}
-		f.tell(f.refresh(f.ended))
+		err = f.refresh(f.ended)
+		f.tell(err)
 	}
 }
 
@@ -99,6 +113,7 @@ func (f *Fleet) refresh(ctx context.Context) error {
 		one = &flight{done: make(chan struct{})}
 		f.flight = one
 		f.following.Go(func() {
+			f.pace()
 			one.err = f.ask()
 			f.mu.Lock()
 			f.flight = nil
@@ -112,6 +127,16 @@ func (f *Fleet) refresh(ctx context.Context) error {
 		return one.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// pace waits until the last question was long enough ago. While a partition is away
+// each call has a reason to ask; a directory that a thousand processes ask without a
+// rest confirms nothing to anybody in time.
+func (f *Fleet) pace() {
+	if v := f.view.Load(); v != nil {
+		retry.Sleep(f.ended, time.Duration(f.mayAsk.Load()-f.now()))
+		f.mayAsk.Store(f.now() + int64(jittered(time.Duration(v.viewLife)/mostAsksInLife)))
 	}
 }
 
@@ -167,7 +192,7 @@ func (f *Fleet) ask() error {
 
 // adopt makes m the map to work by.
 func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
-	points, err := m.Ring()
+	points, err := f.ringOf(m)
 	if err != nil {
 		return err
 	}
@@ -194,14 +219,41 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 		}
 	}
 	f.members = kept
+	old := f.view.Load()
+	if old != nil {
+		for _, p := range old.partitions {
+			if !p.in(v) {
+				last := old.confirmed.Load()
+				p.term.confirmed.Store(last)
+				time.AfterFunc(time.Duration(last+old.viewLife+old.replyLimit-f.now()), p.term.end)
+			}
+		}
+	}
 	f.view.Store(v)
 	return nil
+}
+
+// ringOf returns the ring of a map, that at hand if the map has the same points: most
+// changes are of a master.
+func (f *Fleet) ringOf(m *directory.Map) (*ring.Ring, error) {
+	if old := f.view.Load(); old != nil && slices.Equal(old.m.Points, m.Points) {
+		return old.ring, nil
+	}
+	return m.Ring()
 }
 
 // newPartition returns a partition with connections to its members, those that
 // there are and new ones.
 func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
 	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
+	if old := f.view.Load(); old != nil && p.ID < len(old.partitions) {
+		if was := old.partitions[p.ID]; was.epoch == p.Epoch && was.readOnly == p.ReadOnly {
+			made.term = was.term
+		}
+	}
+	if made.term == nil {
+		made.term = newTerm()
+	}
 	for _, d := range p.Members() {
 		m := f.members[d.Addr]
 		if m == nil {
@@ -228,6 +280,3 @@ func unasked(ctx context.Context, err error) error {
 	silent.Hint = "Check that it runs and that the address is its."
 	return silent
 }
-
-// reporter returns a name for this process, without spaces.
-func reporter() string { return rand.Text()[:12] }

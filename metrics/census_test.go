@@ -36,7 +36,7 @@ func newFleet() *Fleet {
 	up := func(lag int64) fleet.MemberStatus { return fleet.MemberStatus{State: fleet.Up, Lag: lag} }
 	return &Fleet{
 		Status: fleet.Status{
-			Epoch: 7, Hints: make([]directory.Hint, 2),
+			Epoch: 7,
 			Partitions: []fleet.PartitionStatus{
 				{
 					ID: 0, State: directory.Full, Epoch: 3, Memory: 100, MaxMemory: 200, Tags: 5, Busy: 0.5,
@@ -64,7 +64,7 @@ func census(t *testing.T, c Census) *prometheus.Registry {
 func TestCensusOfAFleet(t *testing.T) {
 	t.Parallel()
 	want := map[string]float64{
-		"fleet_epoch{}": 7, "fleet_hints{}": 2,
+		"fleet_epoch{}": 7,
 		"fleet_snapshot_age_seconds{partition=0}": 60, "fleet_snapshot_age_seconds{partition=1}": 1,
 		"fleet_archive_age_seconds{partition=0}": 3600,
 	}

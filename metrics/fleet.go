@@ -20,8 +20,8 @@ type Fleet struct {
 
 // fleetSeries are the figures of a fleet. Members are no labels: they come and go.
 type fleetSeries struct {
-	partitions                        series[fleet.PartitionStatus]
-	epoch, hints, snapshots, archived *prometheus.Desc
+	partitions                 series[fleet.PartitionStatus]
+	epoch, snapshots, archived *prometheus.Desc
 }
 
 func newFleetSeries() fleetSeries {
@@ -31,7 +31,6 @@ func newFleetSeries() fleetSeries {
 	return fleetSeries{
 		partitions: seriesOf("fleet", partitionFigures(), nil, "partition"),
 		epoch:      describe("epoch", "Changes of the fleet's map."),
-		hints:      describe("hints", "Reports of clients that cannot reach a member."),
 		snapshots:  describe("snapshot_age_seconds", "How old the data in the partition's newest snapshot is; absent without one.", "partition"),
 		archived:   describe("archive_age_seconds", "How old the data in the partition's newest archived snapshot is; absent without one.", "partition"),
 	}
@@ -39,7 +38,6 @@ func newFleetSeries() fleetSeries {
 
 func (f fleetSeries) send(ch chan<- prometheus.Metric, s Fleet) {
 	ch <- prometheus.MustNewConstMetric(f.epoch, prometheus.GaugeValue, float64(s.Status.Epoch))
-	ch <- prometheus.MustNewConstMetric(f.hints, prometheus.GaugeValue, float64(len(s.Status.Hints)))
 	for _, p := range s.Status.Partitions {
 		f.partitions.send(ch, p, strconv.Itoa(p.ID))
 	}

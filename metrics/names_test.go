@@ -102,7 +102,6 @@ histogram millrace_handle_seconds structure
 counter millrace_handled_total outcome,structure
 gauge millrace_fleet_archive_age_seconds partition
 gauge millrace_fleet_epoch 
-gauge millrace_fleet_hints 
 gauge millrace_fleet_partition_busy_ratio partition
 gauge millrace_fleet_partition_epoch partition
 gauge millrace_fleet_partition_max_memory_bytes partition

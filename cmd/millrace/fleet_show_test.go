@@ -63,7 +63,6 @@ func TestDrawFleet(t *testing.T) {
 	s.Partitions[3].Replicas[0] = fleet.MemberStatus{Addr: "10.0.0.4:7003", State: fleet.Down, Error: "context deadline exceeded"}
 	s.Partitions[1].Replicas[0].Lag = 2048
 	s.Partitions[2].MaxMemory = 0
-	s.Hints = []directory.Hint{{Addr: "10.0.0.4:7003", Reporter: "a"}, {Addr: "10.0.0.4:7003", Reporter: "b"}}
 	want := `
            · · 0 · ·
         ···         ···
@@ -97,7 +96,6 @@ PARTITION  SHARE            STATE    MEMORY          THREAD        MEMBERS
 Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.
 
 10.0.0.4:7003, the replica of partition 3, down: it does not answer
-10.0.0.4:7003 cannot be reached, 2 clients say
 `
 	if got := "\n" + drawnFleet(s, points); got != want {
 		t.Errorf("drawn is\n%s\nwant\n%s", got, want)

@@ -2,7 +2,7 @@ package directory
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"strconv"
 	"time"
 
@@ -31,13 +31,13 @@ func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 	if next.Epoch <= epoch {
 		return ErrMap.Saying("a map with epoch %d cannot replace one with epoch %d", next.Epoch, epoch)
 	}
-	text, err := json.Marshal(next)
+	text, err := pack(next)
 	if err != nil {
 		return err
 	}
 	var done changed
 	err = retry.Policy{}.Do(ctx, func(int) (err error) {
-		done, err = d.change(ctx, strconv.FormatInt(epoch, 10), strconv.FormatInt(next.Epoch, 10), string(text))
+		done, err = d.change(ctx, epoch, next, text)
 		return err
 	})
 	switch {
@@ -61,11 +61,20 @@ type changed struct {
 }
 
 // change tries once. A master with replicas has one of them say that it has the map.
-func (d *Redis) change(ctx context.Context, args ...string) (done changed, err error) {
+func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string) (done changed, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, changeTry, errSilent)
 	defer cancel()
-	_, at, err := d.write(ctx, "confirm", args[0]) // to find the master
+	// This finds the master, too.
+	old, err := d.Confirm(ctx, 0)
+	if errors.Is(err, ErrNoFleet) || errors.Is(err, ErrMap) || errors.Is(err, ErrVersion) {
+		err = nil // whether it may be replaced its epoch says
+	}
+	args := []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next.Epoch, 10), text, ""}
+	if known := d.known.Load(); err == nil && old != nil && known.Epoch == epoch && known.Fleet == next.Fleet {
+		args[3], err = pack(differ(*known, held{next, sum(text)}))
+	}
 	if err == nil {
+		at := d.master.Load()
 		run := d.servers[at]
 		done, err = script.Prompt(ctx, func(ctx context.Context) (changed, error) { return changeOn(ctx, run, args) })
 	}

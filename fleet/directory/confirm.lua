@@ -1,23 +1,33 @@
--- directory.confirm(K) epoch -> {epoch[, map]}
+-- directory.confirm(K) epoch have -> {epoch[, form, text...]}
 --
 -- Says whether the map with that epoch is the present one. A server answers only
 -- if it would take a write at this moment: a replica refuses the first command,
 -- and so does, where min-replicas-to-write is set, a master whose replicas have
 -- left it, which may have been replaced.
 --
--- Touches  K, none
+-- Touches  K, changes, none
 -- KEYS[1]  K
--- ARGV[1]  epoch: of the map that the caller has, 0 for none
--- Reply    {epoch} if it is the present one; {epoch, map} otherwise; {0} if there
---          is no map
--- Cost     O(1)
+-- ARGV[1]  epoch: of the map that the caller goes by, 0 for none
+-- ARGV[2]  have: the epoch of the newest one that it has, 0 for none
+-- Reply    {epoch} if the caller goes by it, or has it; {epoch, 'changes', change...}
+--          from the one that it has; {epoch, 'map', map}; {0} if there is no map
+-- Cost     O(1) if the caller has it, whatever its size; else what is sent
 -- Repeat   harmless: nothing is written
 redis.call('DEL', K .. ':none')
-local stored = redis.call('HMGET', K, 'epoch', 'map')
-if not stored[1] then
+local epoch = redis.call('HGET', K, 'epoch')
+if not epoch then
   return {0}
 end
-if stored[1] == ARGV[1] then
-  return {tonumber(stored[1])}
+if epoch == ARGV[1] or epoch == ARGV[2] then
+  return {tonumber(epoch)}
 end
-return {tonumber(stored[1]), stored[2]}
+if ARGV[2] ~= '0' then
+  local changes, size = redis.call('ZRANGEBYSCORE', K .. ':changes', ARGV[2], '+inf'), 0
+  for _, change in ipairs(changes) do
+    size = size + #change
+  end
+  if size > 0 and size < redis.call('HSTRLEN', K, 'map') then
+    return {tonumber(epoch), 'changes', unpack(changes)}
+  end
+end
+return {tonumber(epoch), 'map', redis.call('HGET', K, 'map')}

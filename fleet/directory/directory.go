@@ -2,7 +2,6 @@ package directory
 
 import (
 	"context"
-	"time"
 
 	"github.com/millrace/millrace"
 )
@@ -23,23 +22,6 @@ type Directory interface {
 	// be used, or whose epoch is not higher, is ErrMap. A repeat after a lost reply
 	// succeeds.
 	Change(ctx context.Context, epoch int64, next *Map) error
-
-	// Hint tells that somebody cannot reach a member. It is forgotten after
-	// HintLife.
-	Hint(ctx context.Context, hint Hint) error
-
-	// Hints returns what was told and is not yet forgotten.
-	Hints(ctx context.Context) ([]Hint, error)
-}
-
-// HintLife is for how long a hint is remembered.
-const HintLife = 10 * time.Second
-
-// Hint is what a client says of a member that it cannot reach. Whoever decides
-// looks for himself.
-type Hint struct {
-	Addr     string `json:"addr"`     // of the member
-	Reporter string `json:"reporter"` // who says so; one voice, however often
 }
 
 // Errors of this package. What is returned is derived from them and says more.

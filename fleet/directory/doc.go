@@ -22,6 +22,10 @@
 //	  │ Confirm(7) ───────────────▶ │ not any more: map 8            │ nobody writes on
 //	  │   goes on by map 8          │                                │ map 7 any more
 //
+// A client that has the present map is sent nothing but its epoch; one that has an
+// older one is sent what was changed since, packed, as long as that is kept and shorter
+// than the map.
+//
 // A client confirms its map a few times within ViewLife. [Redis] keeps the map in
 // a dedicated Redis; a confirmation is a script that the server refuses unless it
 // takes writes at that moment, which a replica does not, and with
@@ -29,9 +33,6 @@
 // map from replicas as well, but that confirms nothing. A server that is silent for
 // a tenth of a second is not waited for alone: the next one is asked, too, so that a
 // frozen master does not hide the one that has replaced it.
-//
-// Clients also tell the directory what they cannot reach ([Hint]). A hint decides
-// nothing: the agents look for themselves.
 //
 // # Guarantees
 //
@@ -55,5 +56,5 @@
 // # When not to use it
 //
 // It is not for data. Whoever runs a store with consensus can implement Directory
-// there: five calls.
+// there: three calls.
 package directory

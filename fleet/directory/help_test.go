@@ -73,7 +73,7 @@ func change(t *testing.T, d Directory, epoch int64, next *Map) {
 
 // isChange reports whether a command is the script of a change. Those of others come
 // as EVAL, too, where a server does not know them, but have fewer arguments.
-func isChange(cmd []string) bool { return redistest.Named("EVAL")(cmd) && len(cmd) == 7 }
+func isChange(cmd []string) bool { return redistest.Named("EVAL")(cmd) && len(cmd) == 8 }
 
 // wantMap checks what Load or Confirm returned; want is nil for a confirmation.
 func wantMap(t *testing.T, what string, got *Map, err error, want *Map) {

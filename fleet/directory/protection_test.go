@@ -23,17 +23,7 @@ type history struct {
 
 // store runs the script of a change, without what is checked before.
 func store(ctx context.Context, d *Redis, epoch, next int64, text string) (changed, error) {
-	return changeOn(ctx, d.servers[0], []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next, 10), text})
-}
-
-// hintDue has the present time of a hint be its last, or one that is far away.
-func hintDue(t *testing.T, d *Redis, server *redistest.Server, by int64) error {
-	t.Helper()
-	if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
-		return err
-	}
-	must(t, server.Client(t), "ZINCRBY", baseKey+":hints", strconv.FormatInt(by, 10), `{"addr":"a:1","reporter":"x"}`)
-	return nil
+	return changeOn(ctx, d.servers[0], []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next, 10), text, ""})
 }
 
 var histories = []history{
@@ -41,6 +31,9 @@ var histories = []history{
 		change(t, d, 0, sample(t, 1))
 		must(t, server.Client(t), "REPLICAOF", "127.0.0.1", "1")
 		if _, err := d.Confirm(t.Context(), 1); !retry.Code(err, "READONLY") {
+			t.Errorf("Confirm of the epoch by a replica = %v", err)
+		}
+		if _, err := d.confirm(t.Context(), 1, nil); !retry.Code(err, "READONLY") {
 			return fmt.Errorf("Confirm of a replica = %w", err)
 		}
 		return nil
@@ -49,6 +42,9 @@ var histories = []history{
 		change(t, d, 0, sample(t, 1))
 		must(t, server.Client(t), "CONFIG", "SET", "min-replicas-to-write", "1")
 		if _, err := d.Confirm(t.Context(), 1); !retry.Code(err, "NOREPLICAS") {
+			t.Errorf("Confirm of the epoch by a master without replicas = %v", err)
+		}
+		if _, err := d.confirm(t.Context(), 1, nil); !retry.Code(err, "NOREPLICAS") {
 			return fmt.Errorf("Confirm of a master without replicas = %w", err)
 		}
 		return nil
@@ -56,7 +52,7 @@ var histories = []history{
 	{"an old map is confirmed", func(t *testing.T, d *Redis, _ *redistest.Server) error {
 		change(t, d, 0, sample(t, 1))
 		change(t, d, 1, sample(t, 2))
-		if m, err := d.Confirm(t.Context(), 1); err != nil || m == nil || m.Epoch != 2 {
+		if m, err := d.confirm(t.Context(), 1, nil); err != nil || m == nil || m.Epoch != 2 {
 			return fmt.Errorf("Confirm = %v, %w", m, err)
 		}
 		return nil
@@ -90,35 +86,28 @@ var histories = []history{
 	{"a repeat is refused", func(t *testing.T, d *Redis, _ *redistest.Server) error {
 		return errors.Join(d.Change(t.Context(), 0, sample(t, 1)), d.Change(t.Context(), 0, sample(t, 1)))
 	}},
-	{"a hint stays", func(t *testing.T, d *Redis, server *redistest.Server) error {
-		if err := hintDue(t, d, server, -HintLife.Milliseconds()); err != nil {
+	{"a map is lost", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		change(t, d, 0, sample(t, 1))
+		change(t, d, 1, sample(t, 2))
+		text, err := pack(sample(t, 1))
+		if err != nil {
 			return err
 		}
-		if err := d.Hint(t.Context(), Hint{"b:1", "x"}); err != nil {
-			return err
-		}
-		if n := integer(t, server.Client(t), "ZCARD", baseKey+":hints"); n != 1 {
-			return fmt.Errorf("%d hints are stored", n)
+		must(t, server.Client(t), "HSET", baseKey, "epoch", "1", "map", text)
+		next := sample(t, 2)
+		next.Settings.MaxTags = 7
+		change(t, d, 1, next)
+		if n := integer(t, server.Client(t), "ZCARD", baseKey+":changes"); n != 1 {
+			return fmt.Errorf("%d changes are kept, want that of the present map", n)
 		}
 		return nil
 	}},
-	{"a hint is told too late", func(t *testing.T, d *Redis, server *redistest.Server) error {
-		if err := hintDue(t, d, server, -HintLife.Milliseconds()); err != nil {
-			return err
+	{"changes fill the directory", func(t *testing.T, d *Redis, server *redistest.Server) error {
+		for epoch := range int64(40) {
+			change(t, d, epoch, sample(t, epoch+1))
 		}
-		if hints, err := d.Hints(t.Context()); err != nil || len(hints) != 0 {
-			return fmt.Errorf("Hints = %v, %w", hints, err)
-		}
-		return nil
-	}},
-	{"hints fill the directory", func(t *testing.T, d *Redis, server *redistest.Server) error {
-		const fill = "for i = 1, 10000 do redis.call('ZADD', KEYS[1], 1e15 + i, i) end"
-		must(t, server.Client(t), "EVAL", fill, "1", baseKey+":hints")
-		if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
-			return err
-		}
-		if n := integer(t, server.Client(t), "ZCARD", baseKey+":hints"); n != 10_000 {
-			return fmt.Errorf("%d hints are stored", n)
+		if n := integer(t, server.Client(t), "ZCARD", baseKey+":changes"); n != 32 {
+			return fmt.Errorf("%d changes are kept", n)
 		}
 		return nil
 	}},
@@ -133,14 +122,13 @@ var protections = []struct {
 	histories              []string // those that must catch it
 }{
 	{"who confirms takes writes", probe, "", []string{"a replica confirms", "a master without replicas confirms"}},
-	{"confirm compares the epoch", "stored[1] == ARGV[1]", "true", []string{"an old map is confirmed"}},
+	{"confirm compares the epoch", "epoch == ARGV[1] or epoch == ARGV[2]", "true", []string{"an old map is confirmed"}},
 	{"change compares the epoch", "epoch ~= ARGV[1] or ", "", []string{"two change the same map"}},
 	{"the epoch grows", " or tonumber(ARGV[2]) <= tonumber(epoch)", "", []string{"the epoch goes back"}},
 	{"a repeat is known", "epoch == ARGV[2] and stored[2] == ARGV[3]", "false", []string{"a repeat is refused"}},
 	{"a repeat has the same map", " and stored[2] == ARGV[3]", "", []string{"two store the same epoch"}},
-	{"what is due is forgotten", "redis.call('ZREMRANGEBYSCORE', hints, '-inf', string.format('%.0f', now))", "", []string{"a hint stays"}},
-	{"what is due is not told", "string.format('(%.0f', now)", "'-inf'", []string{"a hint is told too late"}},
-	{"hints are bounded", "redis.call('ZREMRANGEBYRANK', hints, 0, -10001)", "", []string{"hints fill the directory"}},
+	{"changes of a lost map go", "redis.call('ZREMRANGEBYSCORE', changes, ARGV[1], '+inf') -- of a map that was lost", "", []string{"a map is lost"}},
+	{"changes are bounded", "redis.call('ZREMRANGEBYRANK', changes, 0, -33)", "", []string{"changes fill the directory"}},
 }
 
 func play(t *testing.T, name string, scripts *script.Library) error {

@@ -87,11 +87,11 @@ func TestReplicaDecidesNothing(t *testing.T) {
 	}
 	err = d.Change(within(t, 200*time.Millisecond), 1, sample(t, 2))
 	wantError(t, "Change of a replica", err, context.DeadlineExceeded)
-	if err := d.Hint(t.Context(), Hint{"a:1", "x"}); !retry.Code(err, "READONLY") {
-		t.Errorf("Hint to a replica = %v, want READONLY", err)
+	if err := d.Note(t.Context(), Event{What: "x"}); !retry.Code(err, "READONLY") {
+		t.Errorf("Note to a replica = %v, want READONLY", err)
 	}
-	if hints, err := d.Hints(t.Context()); err != nil || len(hints) != 0 {
-		t.Errorf("Hints of a replica = %v, %v, want none", hints, err)
+	if events, err := d.Events(t.Context()); err != nil || len(events) != 0 {
+		t.Errorf("Events of a replica = %v, %v, want none", events, err)
 	}
 }
 
@@ -101,9 +101,6 @@ func TestMasterDies(t *testing.T) {
 	t.Parallel()
 	d, r := replicated(t, 2)
 	wantConfirmed(t, d, 1)
-	if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
-		t.Fatal(err)
-	}
 	r.Master.Kill()
 	for range 2 * len(d.servers) {
 		m, err := d.Load(t.Context())
@@ -112,8 +109,8 @@ func TestMasterDies(t *testing.T) {
 	if m, err := d.Confirm(t.Context(), 1); err == nil {
 		t.Errorf("Confirm without a master = %v, want an error", m)
 	}
-	if _, err := d.Hints(t.Context()); err != nil {
-		t.Errorf("Hints without a master = %v", err)
+	if _, err := d.Events(t.Context()); err != nil {
+		t.Errorf("Events without a master = %v", err)
 	}
 	changed := make(chan error, 1)
 	go func() { changed <- d.Change(t.Context(), 1, sample(t, 2)) }() // waits for a master
@@ -164,7 +161,7 @@ func TestFrozenMaster(t *testing.T) {
 	for name, call := range map[string]func(ctx context.Context) error{
 		"Confirm": func(ctx context.Context) error { _, err := d.Confirm(ctx, 1); return err },
 		"Change":  func(ctx context.Context) error { return d.Change(ctx, 1, sample(t, 2)) },
-		"Hint":    func(ctx context.Context) error { return d.Hint(ctx, Hint{"a:1", "x"}) },
+		"Note":    func(ctx context.Context) error { return d.Note(ctx, Event{What: "x"}) },
 	} {
 		best := time.Hour
 		for try := 0; try < 20 && best > prompt; try++ {
@@ -307,11 +304,11 @@ func TestMasterIsRemembered(t *testing.T) {
 	before := asked()
 	change(t, d, 1, sample(t, 2))
 	wantConfirmed(t, d, 2)
-	if err := d.Hint(t.Context(), Hint{"a:1", "x"}); err != nil {
+	if err := d.Note(t.Context(), Event{What: "x"}); err != nil {
 		t.Fatal(err)
 	}
-	if hints, err := d.Hints(t.Context()); err != nil || len(hints) != 1 {
-		t.Errorf("Hints = %v, %v, want the one that was just told", hints, err)
+	if events, err := d.Events(t.Context()); err != nil || len(events) != 1 {
+		t.Errorf("Events = %v, %v, want the one that was just noted", events, err)
 	}
 	if diff := cmp.Diff(before, asked()); diff != "" {
 		t.Errorf("the replicas were asked (-before +after):\n%s", diff)
@@ -348,7 +345,7 @@ func TestMasterWithoutReplica(t *testing.T) {
 	for _, run := range careless.servers {
 		run.Scripts = scripttest.Without(t, library, probe, "")
 	}
-	if _, err := careless.Confirm(t.Context(), 1); err != nil {
+	if _, err := careless.confirm(t.Context(), 1, nil); err != nil {
 		t.Errorf("Confirm = %v without the protection: it was not what stopped the master", err)
 	}
 }

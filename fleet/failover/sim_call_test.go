@@ -181,14 +181,6 @@ func (p inDesk) Turn(ctx context.Context, node, holder string, life time.Duratio
 	return ask(ctx, p.process, func(d *desk) bool { return d.turn(node, holder, life) })
 }
 
-func (p inDesk) Hint(ctx context.Context, _ directory.Hint) error {
-	return p.call(ctx, &p.w.dir.host, func() error { return nil })
-}
-
-func (p inDesk) Hints(ctx context.Context) ([]directory.Hint, error) {
-	return ask(ctx, p.process, func(*desk) []directory.Hint { return nil })
-}
-
 func (p inDesk) Note(ctx context.Context, event directory.Event) error {
 	return p.call(ctx, &p.w.dir.host, func() error { p.w.dir.events = append(p.w.dir.events, event); return nil })
 }

@@ -43,6 +43,23 @@ func Single(option rueidis.ClientOption, addr string, dial, silence time.Duratio
 	return option
 }
 
+// Small has a client open one connection for all that it pipelines, with buffers that
+// hundreds of servers may be reached with. What option sets itself stays.
+func Small(option *rueidis.ClientOption) {
+	if option.PipelineMultiplex == 0 {
+		option.PipelineMultiplex = -1
+	}
+	if option.RingScaleEachConn == 0 {
+		option.RingScaleEachConn = 8
+	}
+	if option.ReadBufferEachConn == 0 {
+		option.ReadBufferEachConn = 32 << 10
+	}
+	if option.WriteBufferEachConn == 0 {
+		option.WriteBufferEachConn = 32 << 10
+	}
+}
+
 // dialLimit is how long opening a connection may take.
 const dialLimit = time.Second
 

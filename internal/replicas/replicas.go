@@ -41,20 +41,33 @@ func Key(base string) string { return base + ":waits" }
 // that was written there before and by them, for timeout at most. It returns the
 // commands' results and how many replicas have it; the error says why that is not
 // known. [Key] counts its calls there.
-func Confirm(ctx context.Context, c rueidis.Client, base string, replicas int, timeout time.Duration,
+func Confirm(ctx context.Context, c rueidis.CoreClient, base string, replicas int, timeout time.Duration,
 	cmds ...rueidis.Completed,
 ) (results []rueidis.RedisResult, have int, err error) {
 	n := len(cmds)
-	results = c.DoMulti(ctx, append(slices.Clip(cmds),
-		c.B().Eval().Script(library.Script("mark").Source()).Numkeys(1).Key(base).Build(), // EVALSHA might not find it
-		c.B().Wait().Numreplicas(int64(replicas)).Timeout(max(1, timeout.Milliseconds())).Build())...)
-	// A mark that failed, or is only queued in a transaction, stands before no WAIT.
-	if _, err := results[n].AsInt64(); err != nil {
-		return results[:n], 0, fmt.Errorf("the replicas were not waited for: %w", err)
+	results = c.DoMulti(ctx, append(slices.Clip(cmds), mark(c, base), wait(c, replicas, timeout))...)
+	have, err = waited(results[n], results[n+1])
+	return results[:n], have, err
+}
+
+// mark is a script because EVALSHA might not find it.
+func mark(c rueidis.CoreClient, base string) rueidis.Completed {
+	return c.B().Eval().Script(library.Script("mark").Source()).Numkeys(1).Key(base).Build()
+}
+
+func wait(c rueidis.CoreClient, replicas int, timeout time.Duration) rueidis.Completed {
+	return c.B().Wait().Numreplicas(int64(replicas)).Timeout(max(1, timeout.Milliseconds())).Build()
+}
+
+// waited returns what WAIT said. A mark that failed, or is only queued in a
+// transaction, stands before no WAIT.
+func waited(mark, wait rueidis.RedisResult) (have int, err error) {
+	if _, err := mark.AsInt64(); err != nil {
+		return 0, fmt.Errorf("the replicas were not waited for: %w", err)
 	}
-	count, err := results[n+1].AsInt64()
+	count, err := wait.AsInt64()
 	if err != nil {
-		return results[:n], 0, fmt.Errorf("the replicas were not waited for: %w", err)
+		return 0, fmt.Errorf("the replicas were not waited for: %w", err)
 	}
-	return results[:n], int(count), nil
+	return int(count), nil
 }

@@ -31,7 +31,6 @@ type fleetPage struct {
 	Nodes       int
 	Ring        ring
 	Partitions  []partitionRow
-	Hints       []string
 	Events      []eventRow
 	Saved       []savedRow
 	Exposure    string // how much would be lost with all memory
@@ -127,7 +126,6 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	delete(nodes, "")
 	p.Memory, p.Nodes = readable.Bytes(memory), len(nodes)
 	p.Ring = newRing(f.Points, f.Partitions)
-	p.Hints = hints(f.Hints)
 	for _, e := range f.Events[:min(len(f.Events), mostEvents)] {
 		row := eventRow{Event: e, About: "fleet"}
 		if e.Partition >= 0 {
@@ -186,23 +184,6 @@ func newGauge(part float64, words string) gauge {
 		g.Tone = "high"
 	}
 	return g
-}
-
-// hints says which members clients cannot reach.
-func hints(all []directory.Hint) []string {
-	clients := map[string]int{}
-	var order []string
-	for _, h := range all {
-		if clients[h.Addr] == 0 {
-			order = append(order, h.Addr)
-		}
-		clients[h.Addr]++
-	}
-	var said []string
-	for _, addr := range order {
-		said = append(said, fmt.Sprintf("%s cannot be reached by %s.", addr, counted(clients[addr], "client")))
-	}
-	return said
 }
 
 // fillSnapshots adds how old snapshots are, if the directory told.

@@ -1,0 +1,135 @@
+package fleet
+
+import (
+	"context"
+	"math"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/commands"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// blockSlack is how much longer than its time a command may block before its
+// connection is given up. It is long, because what was popped would be lost; nobody
+// waits for a master that was replaced.
+const blockSlack = 10 * time.Second
+
+// marked returns a command that waits on the server marked as one, so that it does not
+// hold up what others send over the same connection. Arbitrary commands may lack it.
+func (f *Fleet) marked(cmd rueidis.Completed) rueidis.Completed {
+	if words := cmd.Commands(); !cmd.IsBlock() && mayBlock(words[0]) {
+		if d, forever := commands.BlockTime(words); d > 0 || forever {
+			return f.builder.Arbitrary(words...).Blocking()
+		}
+	}
+	return cmd
+}
+
+// mayBlock reports whether a command's name begins like that of one that waits: most
+// do not, and cost nothing more.
+func mayBlock(name string) bool { return name != "" && strings.IndexByte("BXWbxw", name[0]) >= 0 }
+
+// blockTimes returns whether any of the commands waits on the server, for how long they
+// may wait together, and whether one may do so forever.
+func blockTimes(cmds []rueidis.Completed) (blocks bool, d time.Duration, forever bool) {
+	for _, cmd := range cmds {
+		words := cmd.Commands()
+		if !cmd.IsBlock() && !mayBlock(words[0]) {
+			continue
+		}
+		each, endless := commands.BlockTime(words)
+		blocks = blocks || cmd.IsBlock() || each > 0 || endless
+		d, forever = max(d, d+each), forever || endless
+	}
+	return blocks, d, forever
+}
+
+// refusePop returns an error if one of the commands takes elements out that are nowhere
+// else: where no replica confirms that, its caller would have an error and no element.
+func refusePop(cmds []rueidis.Completed) error {
+	for _, cmd := range cmds {
+		words := cmd.Commands()
+		if !mayBlock(words[0]) {
+			continue
+		}
+		switch strings.ToUpper(words[0]) {
+		case "XREADGROUP":
+			streams := slices.IndexFunc(words, func(w string) bool { return strings.EqualFold(w, "STREAMS") })
+			if !slices.ContainsFunc(words[:max(0, streams)], func(w string) bool { return strings.EqualFold(w, "NOACK") }) {
+				continue
+			}
+		case "BLPOP", "BRPOP", "BLMPOP", "BZPOPMIN", "BZPOPMAX", "BZMPOP":
+		default:
+			continue
+		}
+		refused := ErrUnsupported.Saying("%s cannot wait for replicas: what it takes out would be lost if none confirms that", words[0])
+		refused.Hint = "Move elements with BLMOVE, read them with XREADGROUP and acknowledge them, or take a client without WaitReplicas."
+		return refused
+	}
+	return nil
+}
+
+// term is the time of a master: from one epoch of its partition to the next, or until
+// the partition takes no writes.
+type term struct {
+	ctx       context.Context // ends when nothing that the master answers counts any more
+	end       context.CancelFunc
+	confirmed atomic.Int64 // of the last view that had it
+}
+
+func newTerm() *term {
+	ctx, end := context.WithCancel(context.Background())
+	return &term{ctx: ctx, end: end}
+}
+
+// counts reports whether what the master answered by now was answered by the master of
+// that time: whoever replaces it waits for ViewLife and ReplyLimit after the last view
+// that has it was confirmed.
+func (p *partition) counts() bool { return p.f.now() < p.lastConfirmed()+p.v.viewLife+p.v.replyLimit }
+
+func (p *partition) lastConfirmed() int64 {
+	if v := p.f.view.Load(); p.in(v) {
+		return v.confirmed.Load()
+	}
+	return p.term.confirmed.Load()
+}
+
+// in reports whether the partition has in a view the master that it has here.
+func (p *partition) in(v *view) bool {
+	return p.id < len(v.partitions) && v.partitions[p.id].term == p.term
+}
+
+// still asks the directory whether the master is still the same.
+func (p *partition) still(ctx context.Context) bool {
+	since := p.f.now()
+	err := retry.Policy{Patience: time.Duration(p.v.viewLife)}.Do(ctx, func(int) error {
+		err := p.f.refresh(ctx)
+		if p.f.view.Load().confirmed.Load() < since {
+			return ErrUnavailable.Saying("the directory does not say whether the master is still the same").With(err)
+		}
+		return nil
+	})
+	return err == nil && p.in(p.f.view.Load())
+}
+
+// blocking returns a context for commands that block. It ends when nothing that the
+// master answers counts any more.
+func (p *partition) blocking(ctx context.Context, d time.Duration, forever bool) (context.Context, context.CancelFunc) {
+	cancel := context.CancelFunc(func() {})
+	if !forever && d < math.MaxInt64-blockSlack {
+		ctx, cancel = context.WithTimeout(ctx, d+blockSlack)
+	}
+	ctx, replaced := context.WithCancel(ctx)
+	stop := context.AfterFunc(p.term.ctx, replaced)
+	return ctx, func() { stop(); replaced(); cancel() }
+}
+
+// changed reports whether any of the commands did anything.
+func changed(results []rueidis.RedisResult) bool {
+	return slices.ContainsFunc(results, func(r rueidis.RedisResult) bool { return r.Error() == nil })
+}

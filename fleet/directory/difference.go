@@ -1,0 +1,124 @@
+package directory
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+)
+
+// difference is what makes one map of another. A map of 320 members is some 60 kB, and
+// what a failover changes of it some 200 bytes, for each of a thousand clients.
+type difference struct {
+	From       string      `json:"from"` // the sum of the map that it is for
+	Epoch      int64       `json:"epoch"`
+	Floor      int64       `json:"floor"`
+	Settings   *Settings   `json:"settings,omitempty"` // if they changed
+	Number     int         `json:"number"`             // of partitions
+	Partitions []Partition `json:"partitions,omitempty"`
+	Points     *Points     `json:"points,omitempty"` // all of them, if any changed
+	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
+}
+
+// held is a map, and the sum of what the directory holds for it. An epoch may be given
+// twice if the directory loses a map; a sum is not.
+type held struct {
+	*Map
+
+	sum string
+}
+
+// sum returns the beginning of the SHA-256 of what the directory holds.
+func sum(packed string) string {
+	sum := sha256.Sum256([]byte(packed))
+	return hex.EncodeToString(sum[:8])
+}
+
+// differ returns what makes next of old.
+func differ(old, next held) *difference {
+	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
+	if old.Settings != next.Settings {
+		d.Settings = &next.Settings
+	}
+	for i, p := range next.Partitions {
+		if i >= len(old.Partitions) || !reflect.DeepEqual(old.Partitions[i], p) {
+			d.Partitions = append(d.Partitions, p)
+		}
+	}
+	if !reflect.DeepEqual(old.Points, next.Points) {
+		d.Points = &next.Points
+	}
+	return d
+}
+
+// of makes the new map of the old one, which is to be checked. The error is ErrMap.
+func (d *difference) of(old held) (held, error) {
+	if d.From != old.sum {
+		return held{}, ErrMap.With(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
+	}
+	next := old.Clone()
+	next.Epoch, next.Floor = d.Epoch, d.Floor
+	if d.Settings != nil {
+		next.Settings = *d.Settings
+	}
+	if d.Points != nil {
+		next.Points = *d.Points
+	}
+	if d.Number < len(next.Partitions) {
+		next.Partitions = next.Partitions[:d.Number]
+	}
+	for _, p := range d.Partitions {
+		switch n := len(next.Partitions); {
+		case p.ID < n:
+			next.Partitions[p.ID] = p
+		case p.ID == n && n < d.Number:
+			next.Partitions = append(next.Partitions, p)
+		default:
+			return held{}, ErrMap.With(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
+		}
+	}
+	return held{next, d.Sum}, nil
+}
+
+// pack returns the JSON of a map, or of a difference, as the directory holds it.
+func pack(v any) (string, error) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return "", err
+	}
+	var b bytes.Buffer
+	w, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
+	if err != nil {
+		return "", err
+	}
+	if _, err = w.Write(text); err == nil {
+		err = w.Close()
+	}
+	return b.String(), err
+}
+
+// unpack returns the JSON again. Text that is not packed is taken as it is, so that a
+// map can be put there by hand.
+func unpack(text string) ([]byte, error) {
+	if len(text) > 0 && text[0] == '{' {
+		return []byte(text), nil
+	}
+	r := unpackers.Get().(*gzip.Reader)
+	defer unpackers.Put(r)
+	if err := r.Reset(strings.NewReader(text)); err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(r, mapLimit))
+}
+
+// unpackers are used again: one takes 40 kB, and a change some 300 bytes.
+var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+
+// mapLimit is more than any map has.
+const mapLimit = 64 << 20

@@ -1,0 +1,98 @@
+package fleet
+
+import (
+	"net"
+	"runtime"
+	"sync"
+)
+
+// gatherConn is a connection that sends what several calls write in one packet.
+//
+// A client of one server has many calls in one pipeline, and they come and go in
+// batches. Shared out to sixteen servers, each call would cost a packet, and wake its
+// server, and the reader of its answer. So what is written waits until the goroutines
+// that can run now have run, of which many are about to write, too. Where none can, it
+// goes at once: there is no timer.
+type gatherConn struct {
+	net.Conn
+
+	mu      sync.Mutex
+	changed sync.Cond // out, err or closed
+	out     []byte    // to be sent
+	err     error     // of what was sent
+	closed  bool
+}
+
+const (
+	// gatherYields is how often others may run first: those that were answered, those
+	// that write, and the pipelines' own goroutines.
+	gatherYields = 3
+	// gatherMost is how many bytes may wait; who writes more waits himself.
+	gatherMost = 256 << 10
+)
+
+func gather(inner net.Conn) net.Conn {
+	c := &gatherConn{Conn: inner}
+	c.changed.L = &c.mu
+	go c.send()
+	return c
+}
+
+func (c *gatherConn) Write(b []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for len(c.out) > gatherMost && c.err == nil && !c.closed {
+		c.changed.Wait()
+	}
+	switch {
+	case c.err != nil:
+		return 0, c.err
+	case c.closed:
+		return 0, net.ErrClosed
+	}
+	if len(c.out) == 0 {
+		c.changed.Broadcast()
+	}
+	c.out = append(c.out, b...)
+	return len(b), nil
+}
+
+func (c *gatherConn) send() {
+	var spare []byte
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil {
+		for len(c.out) == 0 && !c.closed {
+			c.changed.Wait()
+		}
+		if len(c.out) == 0 {
+			return
+		}
+		c.mu.Unlock()
+		for range gatherYields {
+			runtime.Gosched()
+		}
+		c.mu.Lock()
+		b := c.out
+		c.out = spare[:0]
+		c.mu.Unlock()
+		_, err := c.Conn.Write(b)
+		if err != nil {
+			_ = c.Conn.Close() // who reads is told
+		}
+		c.mu.Lock()
+		if spare = b; cap(spare) > gatherMost {
+			spare = nil
+		}
+		c.err = err
+		c.changed.Broadcast()
+	}
+}
+
+func (c *gatherConn) Close() error {
+	c.mu.Lock()
+	c.closed = true
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	return c.Conn.Close()
+}
