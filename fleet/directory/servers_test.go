@@ -297,7 +297,7 @@ func TestMasterIsRemembered(t *testing.T) {
 	asked := func() (list []string) {
 		for _, s := range r.Replicas {
 			stats := s.Info("commandstats")
-			list = append(list, stats["cmdstat_eval"], stats["cmdstat_evalsha"])
+			list = append(list, stats["cmdstat_eval"], stats["cmdstat_evalsha"], stats["cmdstat_hget"])
 		}
 		return list
 	}
