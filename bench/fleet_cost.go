@@ -105,11 +105,13 @@ func mapOf(m *directory.Map, partitions, replicas int) (*directory.Map, error) {
 	next.Points, next.Partitions = points.Points(), nil
 	for i := range partitions {
 		p := directory.Partition{
-			ID: i, Epoch: 1, Phase: directory.Open, History: fmt.Sprintf("%040d", i), Run: fmt.Sprintf("%040d", 1000+i),
-			Master: directory.Member{Addr: fmt.Sprintf("10.0.0.%d:%d", i%14, 7000+i), Node: fmt.Sprint("node-", i%14)},
+			ID: i, Epoch: 1, Phase: directory.Open, History: fmt.Sprintf("%040d", i),
+			Master: directory.Member{Addr: fmt.Sprintf("10.0.0.%d:%d", i%14, 7000+i), Node: fmt.Sprint("node-", i%14), Run: fmt.Sprintf("%040d", 1000+i)},
 		}
 		for range replicas {
-			p.Replicas = append(p.Replicas, directory.Member{Addr: fmt.Sprintf("10.0.0.%d:%d", (i+1)%14, 8000+i), Node: fmt.Sprint("node-", (i+1)%14)})
+			p.Replicas = append(p.Replicas, directory.Member{
+				Addr: fmt.Sprintf("10.0.0.%d:%d", (i+1)%14, 8000+i), Node: fmt.Sprint("node-", (i+1)%14), Run: fmt.Sprintf("%040d", 2000+i),
+			})
 		}
 		next.Partitions = append(next.Partitions, p)
 	}

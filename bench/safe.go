@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/replicas"
 )
 
 // safeFigures are those of throughput on servers that keep what they have: both sides on the
@@ -81,21 +82,19 @@ const replicaTimeout = 20 * time.Second
 
 // follows waits until all replicas of a server have what it has.
 func (s *safe) follows(ctx context.Context, c rueidis.Client) error {
-	replicas := int64(len(s.procs) - 1)
-	if replicas == 0 {
+	n := len(s.procs) - 1
+	if n == 0 {
 		return nil
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, replicaTimeout, errors.New("the replica does not follow"))
 	defer cancel()
 	for ctx.Err() == nil {
-		// WAIT tells of a write of its own connection.
-		replies := c.DoMulti(ctx, c.B().Set().Key("first").Value("").Build(), c.B().Wait().Numreplicas(replicas).Timeout(100).Build(),
-			c.B().Del().Key("first").Build())
-		if err := bench.FirstError(replies); err != nil {
+		_, have, err := replicas.Confirm(ctx, c, "first", n, 100*time.Millisecond)
+		if err != nil {
 			return err
 		}
-		if n, err := replies[1].AsInt64(); err != nil || n >= replicas {
-			return err
+		if have >= n {
+			return c.Do(ctx, c.B().Del().Key(replicas.Key("first")).Build()).Error()
 		}
 	}
 	return context.Cause(ctx)

@@ -180,7 +180,9 @@ func TestReplicasByTheirNames(t *testing.T) {
 	made[1].Replicas[0].Addr = net.JoinHostPort("localhost", port)
 
 	var told []string
-	_, err = Init(t.Context(), tf.dir, made, GrowConfig{Settings: calm, Option: slowly, Progress: func(s string) { told = append(told, s) }})
+	_, err = Init(t.Context(), tf.dir, made, GrowConfig{
+		Settings: calm, Option: slowly, RestartTimeout: -1, Progress: func(s string) { told = append(told, s) },
+	})
 	must(t, err)
 	warned := slices.DeleteFunc(told, func(s string) bool { return !strings.Contains(s, "replica-announce-ip") })
 	if len(warned) != 1 || !strings.Contains(warned[0], tf.copies[0][0].Addr()) {
