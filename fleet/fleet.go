@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -66,7 +67,7 @@ type Fleet struct {
 	view    atomic.Pointer[view]
 	mayAsk  atomic.Int64 // when the directory may be asked again, see now
 	places  *cache
-	names   names
+	names   replicas.Names
 	watched watch
 
 	builder rueidis.Builder

@@ -158,7 +158,7 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 // knows reports whether a replica that the master knows by an address is one of the
 // map's. A failover counts only on those.
 func (p *partition) knows(ip, port string) bool {
-	return slices.ContainsFunc(p.members[1:], func(m *member) bool { return p.f.names.match(m.addr, ip, port) })
+	return slices.ContainsFunc(p.members[1:], func(m *member) bool { return p.f.names.Match(m.addr, ip, port) })
 }
 
 // judge says what became of a write.

@@ -245,9 +245,9 @@ func (s *server) inStep(ctx context.Context) error {
 // would have to wait for that. It should know them by the addresses that the map will
 // have, because others do not count.
 func (s *server) counts(ctx context.Context, copies []*server, tell func(string, ...any)) error {
-	var hosts names
+	var hosts replicas.Names
 	among := func(ip, port string) bool {
-		return slices.ContainsFunc(copies, func(c *server) bool { return hosts.match(c.Addr, ip, port) })
+		return slices.ContainsFunc(copies, func(c *server) bool { return hosts.Match(c.Addr, ip, port) })
 	}
 	_, found, err := replicas.ConfirmAmong(ctx, s.client, baseKey, among, len(copies), 2*time.Second)
 	if err != nil {

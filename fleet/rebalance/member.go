@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -88,18 +89,17 @@ func number(info, name string) int64 {
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 	return m.again(ctx, step, "", func() error {
 		set := m.f.Map().Settings.Effective()
-		live := 0
-		for _, replica := range m.f.Map().Partitions[partition].Replicas {
-			if !replica.Down {
-				live++
-			}
-		}
-		if live == 0 {
+		all := m.f.Map().Partitions[partition].Replicas
+		live := slices.DeleteFunc(slices.Clone(all), func(r directory.Member) bool { return r.Down })
+		if len(live) == 0 {
 			return nil
 		}
-		_, have, err := replicas.Confirm(ctx, m.client(partition), base, live, set.ReplyLimit)
-		if need := min(live, max(1, set.Confirmed)); err == nil && have < need {
-			err = fleet.ErrUnavailable.Saying("%d replicas of partition %d have what was written, and %d should", have, partition, need)
+		counts := func(ip, port string) bool { // others that follow the master are no members
+			return slices.ContainsFunc(all, func(r directory.Member) bool { return m.hosts.Match(r.Addr, ip, port) })
+		}
+		_, copies, err := replicas.ConfirmAmong(ctx, m.client(partition), base, counts, len(live), set.ReplyLimit)
+		if need := min(len(live), max(1, set.Confirmed)); err == nil && copies.Have < need {
+			err = fleet.ErrUnavailable.Saying("%d replicas of partition %d have what was written, and %d should", copies.Have, partition, need)
 		}
 		return err
 	})

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -82,6 +83,7 @@ type Mover struct {
 	cfg Config
 
 	scripts *script.Library
+	hosts   replicas.Names
 
 	// Tests have steps fail, hold them up, and leave them out.
 	step func(name, tag string, do func() error) error

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -439,7 +440,8 @@ func play(t *testing.T, name, old, replacement, leaveOut string) error {
 	return h.play(tf, m, tag)
 }
 
-// startReplicated starts a fleet of two partitions with a replica each.
+// startReplicated starts a fleet of two partitions with a replica each, and a server each
+// that copies its master and is no member.
 func startReplicated(t *testing.T) *testFleet {
 	t.Helper()
 	quicker := redistest.Options{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}}
@@ -452,6 +454,14 @@ func startReplicated(t *testing.T) *testFleet {
 		made = append(made, fleet.NewPartition{Master: directory.Member{Addr: master.Addr()}, Replicas: []directory.Member{{Addr: replica.Addr()}}})
 	}
 	tf.init(quick, made)
+	for _, master := range tf.masters {
+		stranger := redistest.Start(t, quicker)
+		host, port, err := net.SplitHostPort(master.Addr())
+		must(t, err)
+		c := stranger.Client(t)
+		must(t, c.Do(t.Context(), c.B().Arbitrary("REPLICAOF", host, port).Build()).Error())
+		redistest.Eventually(t, "a stranger follows", func() bool { return stranger.Info("replication")["master_link_status"] == "up" })
+	}
 	return tf
 }
 

@@ -1,4 +1,4 @@
-package fleet
+package replicas
 
 import (
 	"context"
@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// names knows the addresses of hosts that a map calls by their names: a master knows
-// its replicas by the addresses that they come from. It is safe for concurrent use.
-type names struct {
+// Names knows the addresses of hosts that a list calls by their names: a master knows
+// its replicas by the addresses that they come from. The zero value works. It is safe
+// for concurrent use.
+type Names struct {
 	mu    sync.Mutex
 	hosts map[string]resolved
 }
@@ -29,7 +30,7 @@ const (
 
 // is reports whether a host has an address. It asks the resolver now and then; if
 // that fails, what was known counts.
-func (n *names) is(host, ip string) bool {
+func (n *Names) is(host, ip string) bool {
 	if host == ip {
 		return true
 	}
@@ -55,8 +56,8 @@ func (n *names) is(host, ip string) bool {
 	return slices.Contains(known.ips, ip)
 }
 
-// match reports whether what a master knows by ip and port listens at addr.
-func (n *names) match(addr, ip, port string) bool {
+// Match reports whether what a master knows by ip and port listens at addr.
+func (n *Names) Match(addr, ip, port string) bool {
 	host, own, err := net.SplitHostPort(addr)
 	return err == nil && own == port && n.is(host, ip)
 }
