@@ -39,14 +39,14 @@ const (
 // does: twice in the life of a view, and as often as that lets itself while a partition
 // that it uses is away. 25 of them are whole clients, and write; a thousand of those are
 // more than one machine carries. The members only answer, and agents change the map as
-// package failover does. With MILLRACE_SOAK; else with 40 processes, and only that
+// package failover does. With MILLRACE_SOAK; else with 8 processes, and only that
 // nothing breaks.
 //
 //	MILLRACE_SOAK=1 go test -run TestThousandProcesses -v .
 func TestThousandProcesses(t *testing.T) {
-	processes, window := 40, time.Second
+	processes, full, window := 8, 4, 200*time.Millisecond
 	if os.Getenv("MILLRACE_SOAK") != "" {
-		processes, window = 1000, simWindow
+		processes, full, window = 1000, simFull, simWindow
 	}
 	server := redistest.Start(t, redistest.Options{TCP: true, AOF: true})
 	dir := dialDirectory(t, server.Addr())
@@ -54,7 +54,7 @@ func TestThousandProcesses(t *testing.T) {
 	t.Cleanup(sim.stop)
 	must(t, sim.begin(t.Context()))
 
-	fleets := make([]*fleet.Fleet, simFull)
+	fleets := make([]*fleet.Fleet, full)
 	var opening sync.WaitGroup
 	slots := make(chan struct{}, 8)
 	for i := range fleets {
@@ -88,7 +88,7 @@ func TestThousandProcesses(t *testing.T) {
 			}
 		})
 	}
-	for range processes - simFull {
+	for range processes - full {
 		p := &lightProcess{d: dialDirectory(t, server.Addr()), use: rand.Perm(simPartitions)[:simUses], sim: sim}
 		working.Go(func() { p.follow(ctx) })
 	}
@@ -114,7 +114,7 @@ func TestThousandProcesses(t *testing.T) {
 			sim.m.Epoch-epoch, sim.unconfirmed.Swap(0))
 	}
 	// All have connected, and each has written.
-	redistest.Eventually(t, "the whole clients write", func() bool { return done.Load() >= 4*simFull })
+	redistest.Eventually(t, "the whole clients write", func() bool { return int(done.Load()) >= 4*full })
 	phase("at rest", func() error { return nil })
 	phase("a node is lost", func() error { return sim.lose(t.Context(), 0) })
 	phase("without it", func() error { return nil })

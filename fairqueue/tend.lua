@@ -9,7 +9,7 @@
 --          upkeep
 -- Reply    how many messages wait again or have expired, at least 1 if more is to do; -1
 --          if the queue was removed
--- Cost     O(log N) a message, 50 of each kind at most
+-- Cost     O(log N) a message, 50 of each kind at most, 100 that expired
 -- Repeat   harmless: it does what is left
 if not exists then
   return 0
