@@ -37,7 +37,7 @@ func rebalanceFigures() []bench.Figure {
 		{What: "rebalance, pause that writers feel, median of 100 tags", Unit: "ms", Sides: []bench.Side{
 			{Name: "one batch, beside 100,000 keys", Measure: onTwo(batch, pauseOf(50))},
 			{Name: "of that ReplyLimit and a tenth", Measure: func(_ context.Context, at bench.Place) (float64, error) {
-				return milliseconds(moveSettings(at).ReplyLimit * 11 / 10), nil
+				return milliseconds(directory.DefaultReplyLimit * 11 / 10), nil
 			}},
 			{Name: "of that a pass over the keys", Measure: onTwo(batch, passTime)},
 			{Name: "of that a bare copy", Measure: onTwo(batch, pipeTime)},
@@ -64,8 +64,8 @@ const (
 
 // moveSettings are the fleet's own, but for a short wait until places are forgotten,
 // which nobody feels.
-func moveSettings(at bench.Place) directory.Settings {
-	limit := time.Duration(max(100, at.Scaled(500))) * time.Millisecond
+func moveSettings() directory.Settings {
+	limit := directory.DefaultReplyLimit
 	return directory.Settings{ViewLife: limit, ReplyLimit: limit, PlacementLife: limit}
 }
 
@@ -89,7 +89,7 @@ func onTwo(load cargo, figure func(context.Context, *loaded) (float64, error)) b
 			load.batches = 5
 		}
 		load.tags = max(2*load.batches, at.Scaled(load.tags))
-		cfg := devfleet.Config{Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas, Settings: moveSettings(at)}
+		cfg := devfleet.Config{Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas, Settings: moveSettings()}
 		return withServers(ctx, cfg, func(_ *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
 			l := &loaded{Place: at, f: f, cargo: load}
 			for id, into := range []*rueidis.Client{&l.from, &l.to} {
