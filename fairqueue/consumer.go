@@ -18,11 +18,13 @@ const (
 	// settleTimeout is for how long the end of a handler is told to Redis.
 	settleTimeout = 10 * time.Second
 
-	// fetchAhead is the time for which messages are fetched before a handler is free.
+	// fetchAhead is the time for which messages are fetched before a handler is free, and
+	// fetchMost how many at most.
 	fetchAhead = 5 * time.Millisecond
+	fetchMost  = 256
 
 	// callMost is how many messages one call settles, and how many it fetches, at most.
-	callMost = 64
+	callMost = costly
 
 	// startWithin is when a message that was fetched must have started.
 	startWithin = 20 * time.Millisecond

@@ -63,7 +63,7 @@ func (c *consumer) wanted(ctx context.Context) int {
 	}
 	ahead := 0
 	if c.mean >= 0 && c.mean < fetchAhead {
-		ahead = min(callMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
+		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
 	return max(0, min(callMost, c.free+ahead-len(c.ready)-c.asked))
 }

@@ -9,8 +9,8 @@
 //
 // A request goes out at once if no call is under way. Those that come later wait, and go
 // out together with the next call, in the order in which they came: the busier callers
-// are, the more of them share a call. Where calls take longer than 2 ms, as over a long
-// distance, up to 4 are under way at once.
+// are, the more of them share a call. A second one is made for 50 items or more. Where calls
+// take longer than 2 ms, as over a long distance, up to 4 are under way at once.
 //
 //	Do ──▶ waiting ──▶ a call, with others of its group ──▶ its own answer
 //	          │                      │
@@ -29,6 +29,10 @@ import (
 const (
 	longCall  = 2 * time.Millisecond
 	longCalls = 4 // under way at once
+
+	// fullCall is from how many items on a call is large enough that a second one is worth its
+	// cost.
+	fullCall = 50
 )
 
 // Config says how requests are put together.
@@ -58,6 +62,7 @@ type Batcher[In, Out any] struct {
 
 	mu      sync.Mutex
 	waiting []*request[In, Out]
+	items   int // that wait
 	calls   int
 	took    time.Duration // by calls, of late
 	serving sync.WaitGroup
@@ -104,7 +109,9 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	r := &request[In, Out]{ctx: ctx, in: in, done: make(chan struct{})}
 	b.mu.Lock()
 	b.waiting = append(b.waiting, r)
-	if b.calls == 0 || b.took >= longCall && b.calls < longCalls {
+	n, _ := b.cfg.Size(in)
+	b.items += n
+	if b.calls == 0 || b.calls == 1 && b.items >= fullCall || b.took >= longCall && b.calls < longCalls {
 		b.calls++
 		b.serving.Go(b.serve)
 	}
@@ -148,7 +155,7 @@ func (b *Batcher[In, Out]) serve() {
 func (b *Batcher[In, Out]) next() []*request[In, Out] {
 	var turn, rest []*request[In, Out]
 	var others []In
-	items, bytes := 0, 0
+	items, bytes, left := 0, 0, 0
 	for _, r := range b.waiting {
 		if r.gone {
 			continue
@@ -158,10 +165,10 @@ func (b *Batcher[In, Out]) next() []*request[In, Out] {
 			turn, others = append(turn, r), append(others, r.in)
 			items, bytes = items+n, bytes+size
 		} else {
-			rest = append(rest, r)
+			rest, left = append(rest, r), left+n
 		}
 	}
-	b.waiting = rest
+	b.waiting, b.items = rest, left
 	return turn
 }
 

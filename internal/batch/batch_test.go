@@ -71,6 +71,19 @@ func TestShared(t *testing.T) {
 	})
 }
 
+// TestFullCalls: what makes a large call does not wait for the one under way.
+func TestFullCalls(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &caller{hold: make(chan struct{})}
+		b := New(Config[int, int]{Call: c.call, Size: func(r int) (int, int) { return r, 0 }})
+		wait := start(t, b, t.Context(), 100, 20, 30, 100)
+		want(t, "calls", c.made(), "[[100] [20 30]]")
+		close(c.hold)
+		wait()
+		want(t, "calls", c.made(), "[[100] [20 30] [100]]")
+	})
+}
+
 // TestLongCalls are under way at once, and short ones are not.
 func TestLongCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
