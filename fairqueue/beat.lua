@@ -12,7 +12,7 @@
 -- ARGV[4]  busy: how many of them work
 -- ARGV[5]  name: of the reader, without control characters
 -- ARGV[6]  host: where it runs, the same
--- ARGV     receipts, at most 250
+-- ARGV     receipts, at most 150
 -- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or
 --          another reader has it
 -- Cost     O(log N) a receipt, and every 5 seconds O(readers)

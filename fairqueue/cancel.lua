@@ -5,7 +5,7 @@
 --
 -- Needs    record, turns, flight, lane
 -- KEYS[1]  K
--- ARGV     ids, at most 100
+-- ARGV     ids, at most 80
 -- Reply    for each id a letter: d if it was set aside, w if it waited, f if it was in
 --          flight, - if it is done, dead or unknown
 -- Cost     O(log N) an id

@@ -24,7 +24,7 @@ const (
 	fetchMost  = 256
 
 	// callMost is how many messages one call settles, and how many it fetches, at most.
-	callMost = costly
+	callMost = 75
 
 	// startWithin is when a message that was fetched must have started.
 	startWithin = 20 * time.Millisecond

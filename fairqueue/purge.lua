@@ -4,7 +4,7 @@
 --
 -- Needs    record, turns, flight, lane
 -- KEYS[1]  K
--- ARGV     ids, at most 100
+-- ARGV     ids, at most 80
 -- Reply    how many of them were dead
 -- Cost     O(log N) an id
 -- Repeat   harmless: the lane knows the answer

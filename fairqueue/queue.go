@@ -36,8 +36,8 @@ const (
 
 	// page is how many messages or receipts a call takes where it is the library that
 	// chooses, and costly how many that cost more: no such call takes the server 5 ms.
-	page   = 250
-	costly = 100
+	page   = 150
+	costly = 80
 )
 
 // Queue is a multi-tenant queue. All of it lies in Redis; a Queue is safe for

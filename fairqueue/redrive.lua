@@ -5,7 +5,7 @@
 --
 -- Needs    record, turns, flight, wake, lane
 -- KEYS[1]  K
--- ARGV     ids, at most 100
+-- ARGV     ids, at most 80
 -- Reply    a digit for each id: 1 if it was dead
 -- Cost     O(log N) an id
 -- Repeat   harmless: the lane knows the answer

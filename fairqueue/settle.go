@@ -46,7 +46,7 @@ func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error 
 	return err
 }
 
-// NackBatch gives several messages back in one call per 100, all for one reason. It
+// NackBatch gives several messages back in one call per 80, all for one reason. It
 // returns how many, and [ErrStale] if any of the receipts was stale; the others count
 // all the same.
 //

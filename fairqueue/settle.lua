@@ -5,7 +5,7 @@
 -- Needs    record, turns, flight, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for what is stored
--- ARGV     for each delivery, at most 100: its receipt; 'n' if it failed, 'd' if the
+-- ARGV     for each delivery, at most 80: its receipt; 'n' if it failed, 'd' if the
 --          message is to die, 'u' if nobody was there, which is no attempt; the delay in
 --          milliseconds, a space and the reason
 -- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1

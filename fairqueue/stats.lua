@@ -7,7 +7,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers
 --          come before those whose turn is next
--- ARGV[2]  most: how many, at most 100
+-- ARGV[2]  most: how many, at most 80
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
 --          '', since when that waits or '', 1 if the flow is blocked, its state in work or ''
 --          ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;

@@ -9,7 +9,7 @@
 --          upkeep
 -- Reply    how many messages wait again or have expired, at least 1 if more is to do; -1
 --          if the queue was removed
--- Cost     O(log N) a message, 50 of each kind at most, 100 that expired
+-- Cost     O(log N) a message, 30 of each kind at most, 60 that expired
 -- Repeat   harmless: it does what is left
 if not exists then
   return 0
@@ -28,7 +28,7 @@ if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') o
   remove_keys()
   return -1
 end
-local more = tend(limit > 0 and limit or tonumber(attempts or 5), 50)
+local more = tend(limit > 0 and limit or tonumber(attempts or 5), 30)
 if ARGV[1] == '' then
   idle = false -- upkeep is no use of the queue
   forget_names(500)

@@ -7,7 +7,7 @@
 -- Touches  flight, delayed, deadlines
 -- KEYS[1]  K
 -- ARGV[1]  how: 'c' to take messages for handlers of Consume, 'r' for others
--- ARGV[2]  max: how many messages, at most 250; fewer if they are more than 1 MiB
+-- ARGV[2]  max: how many messages, at most 150; fewer if they are more than 1 MiB
 -- ARGV[3]  visibility: after how many milliseconds they come again
 -- ARGV[4]  slept: '1' from a reader that slept and was not woken by a token
 -- ARGV[5]  sleep: '1' from a reader that sleeps if nothing is there
