@@ -43,6 +43,19 @@ if turns and (turns[1] or '') == '' then -- there is time for it
     return missing
   end
 end
+
+-- How long it is until something is visible again or is to be, at least 0, or -1.
+local function next_due()
+  local soonest = math.min(tonumber(redis.call('ZRANGE', flight, 0, 0, 'WITHSCORES')[2]) or math.huge,
+    tonumber(redis.call('ZRANGE', prefix .. 'delayed', 0, 0, 'WITHSCORES')[2]) or math.huge)
+  return soonest < math.huge and math.max(0, soonest - now) or -1
+end
+
+local due = false
+if now - n.looked >= 100 or now < n.looked then
+  n.looked = now
+  due = next_due() == 0 or (tonumber(redis.call('ZRANGE', prefix .. 'deadlines', 0, 0, 'WITHSCORES')[2]) or math.huge) <= now
+end
 redis.call('HLEN', messages) -- what is something else ends the script here
 
 local verdicts = {}
@@ -77,18 +90,6 @@ else
 end
 verdicts = table.concat(verdicts)
 
--- How long it is until something is visible again or is to be, at least 0, or -1.
-local function next_due()
-  local soonest = math.min(tonumber(redis.call('ZRANGE', flight, 0, 0, 'WITHSCORES')[2]) or math.huge,
-    tonumber(redis.call('ZRANGE', prefix .. 'delayed', 0, 0, 'WITHSCORES')[2]) or math.huge)
-  return soonest < math.huge and math.max(0, soonest - now) or -1
-end
-
-local due = false
-if now - n.looked >= 100 or now < n.looked then
-  n.looked = now
-  due = next_due() == 0 or (tonumber(redis.call('ZRANGE', prefix .. 'deadlines', 0, 0, 'WITHSCORES')[2]) or math.huge) <= now
-end
 if ARGV[4] == '1' and n.sleepers > 0 then
   n.sleepers = n.sleepers - 1
 end
