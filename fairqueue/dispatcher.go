@@ -351,9 +351,11 @@ func (q *Queue) handBack(ctx context.Context, messages []Message) {
 	}
 	ctx, cancel := context.WithTimeout(reqid.With(context.WithoutCancel(ctx), ""), handBackTimeout)
 	defer cancel()
-	if _, err := q.shared.work(ctx, []workRequest{{q: q, settle: settle}}, false); err != nil {
-		q.cfg.Logger.WarnContext(ctx, "messages could not be handed back and come again when they are visible",
-			"queue", q.name, "messages", len(messages), "error", err)
+	for some := range slices.Chunk(settle, costly) {
+		if _, err := q.shared.work(ctx, []workRequest{{q: q, settle: some}}, false); err != nil {
+			q.cfg.Logger.WarnContext(ctx, "messages could not be handed back and come again when they are visible",
+				"queue", q.name, "messages", len(some), "error", err)
+		}
 	}
 }
 

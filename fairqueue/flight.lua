@@ -11,7 +11,8 @@
 -- Gives    give_back(receipt, failed, delay, limit, reason) -> 0 if the message was cancelled,
 --          2 if it is dead now, else 1: has it wait again, or die
 --          tend(limit, budget) -> whether more is due: brings back what is due and what
---          was not settled in time, and removes what has expired, so many of each
+--          was not settled in time, so many of each, and removes twice as many that
+--          have expired
 --          forget_names(n): forgets so many dedupe ids whose time is over
 --          remove(id): removes a message and its dedupe id
 --          header(body, id) -> deadline or nil, the beginning and the end of the message's

@@ -125,7 +125,8 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 	}
 }
 
-// readMore reads on for a caller who wants many, as far as it can be had at once.
+// readMore makes further calls for a caller who asked for more than one call takes. It ends
+// when a call brings fewer messages than it may.
 func (q *Queue) readMore(ctx context.Context, messages []Message, request workRequest, most int) []Message {
 	request.sleeps = false
 	for full := len(messages) == page; full && len(messages) < most; {

@@ -161,7 +161,7 @@ func (s *sleepers) ask(waiting []*sleeper) (pause time.Duration) {
 		var requests []workRequest
 		items := 0
 		for _, one := range waiting {
-			if turn == nil || items+one.request.max <= chunk && workTogether(requests, one.request) {
+			if turn == nil || items+one.request.max <= page && workTogether(requests, one.request) {
 				turn, requests, items = append(turn, one), append(requests, one.request), items+one.request.max
 			} else {
 				rest = append(rest, one)

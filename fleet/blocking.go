@@ -83,7 +83,7 @@ type term struct {
 }
 
 func newTerm() *term {
-	ctx, end := context.WithCancel(context.Background())
+	ctx, end := context.WithCancel(context.Background()) //nolint:gosec // the term keeps it
 	return &term{ctx: ctx, end: end}
 }
 

@@ -27,7 +27,7 @@ const (
 	// gatherYields is how often others may run first: those that were answered, those
 	// that write, and the pipelines' own goroutines.
 	gatherYields = 3
-	// gatherMost is how many bytes may wait; who writes more waits himself.
+	// gatherMost is how many bytes may wait before a writer has to wait, too.
 	gatherMost = 256 << 10
 )
 

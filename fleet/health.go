@@ -3,9 +3,9 @@ package fleet
 import (
 	"context"
 	"iter"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/millrace/millrace/internal/members"
 )
 
 // health is what a replica said of itself.
@@ -118,12 +118,12 @@ func (p *partition) check(ctx context.Context, m *member) health {
 		identity, _ := replies[1].ToString()
 		if err == nil && identity == p.identity() {
 			next.synced = true
-			next.linked = field(info, "master_link_status") == "up" && field(info, "master_sync_in_progress") == "0"
+			next.linked = members.Field(info, "master_link_status") == "up" && members.Field(info, "master_sync_in_progress") == "0"
 		}
 		if before := m.health.Load(); before != nil {
 			next.caughtUp = before.caughtUp
 		}
-		if known && next.linked && number(info, "slave_repl_offset") >= reached {
+		if known && next.linked && members.Number(info, "slave_repl_offset") >= reached {
 			next.caughtUp = next.at
 		}
 	}
@@ -142,20 +142,5 @@ func (p *partition) reached(ctx context.Context, limit time.Duration) (offset in
 		return 0, false
 	}
 	info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
-	return number(info, "master_repl_offset"), err == nil
-}
-
-// field returns a field of what INFO said.
-func field(info, name string) string {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			return strings.TrimSpace(value)
-		}
-	}
-	return ""
-}
-
-func number(info, name string) int64 {
-	n, _ := strconv.ParseInt(field(info, name), 10, 64)
-	return n
+	return members.Number(info, "master_repl_offset"), err == nil
 }

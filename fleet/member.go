@@ -111,7 +111,7 @@ func dial(ctx context.Context, option *rueidis.ClientOption, addr string, dialer
 	switch {
 	case option.DialCtxFn != nil:
 		return option.DialCtxFn(ctx, addr, dialer, config)
-	case option.DialFn != nil: //nolint:staticcheck // who gives one wants it used
+	case option.DialFn != nil:
 		return option.DialFn(addr, dialer, config)
 	case config != nil:
 		return (&tls.Dialer{NetDialer: dialer, Config: config}).DialContext(ctx, "tcp", addr)

@@ -149,7 +149,7 @@ func (s *server) fit(ctx context.Context, expected string) error {
 	if err != nil {
 		return s.failed(ctx, err)
 	}
-	if field(info, "cluster_enabled") == "1" {
+	if members.Field(info, "cluster_enabled") == "1" {
 		return s.unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
 	}
 	size, err := replies[1].AsInt64()
@@ -171,10 +171,10 @@ func (s *server) fit(ctx context.Context, expected string) error {
 		return s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", said)
 	case size > 0:
 		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
-	case number(info, "maxmemory") > 0 && strings.HasPrefix(field(info, "maxmemory_policy"), "allkeys-"):
-		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", field(info, "maxmemory_policy"))
+	case members.Number(info, "maxmemory") > 0 && strings.HasPrefix(members.Field(info, "maxmemory_policy"), "allkeys-"):
+		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", members.Field(info, "maxmemory_policy"))
 	}
-	s.Run = field(info, "run_id")
+	s.Run = members.Field(info, "run_id")
 	return nil
 }
 
@@ -231,7 +231,7 @@ func (s *server) inStep(ctx context.Context) error {
 		switch {
 		case err != nil && !retry.Code(err, "LOADING"):
 			return s.failed(ctx, err)
-		case field(info, "master_link_status") == "up" && field(info, "master_sync_in_progress") == "0":
+		case members.Field(info, "master_link_status") == "up" && members.Field(info, "master_sync_in_progress") == "0":
 			return nil
 		}
 		if !retry.Sleep(ctx, 20*time.Millisecond) {
@@ -267,7 +267,7 @@ func (s *server) history(ctx context.Context, p *directory.Partition) error {
 	if err != nil {
 		return s.failed(ctx, err)
 	}
-	p.History = field(info, "master_replid")
+	p.History = members.Field(info, "master_replid")
 	return nil
 }
 

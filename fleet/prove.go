@@ -76,14 +76,14 @@ func (s *server) isBack(ctx context.Context, timeout time.Duration) (fenced bool
 	for {
 		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().ConfigGet().Parameter("replica-serve-stale-data").Build())
 		info, _ := replies[0].ToString()
-		if run := field(info, "run_id"); run != "" && run != s.Run && field(info, "loading") == "0" {
+		if run := members.Field(info, "run_id"); run != "" && run != s.Run && members.Field(info, "loading") == "0" {
 			stale, err := replies[1].AsStrMap()
 			if err != nil {
 				return false, s.failed(ctx, err)
 			}
-			at := net.JoinHostPort(field(info, "master_host"), field(info, "master_port"))
+			at := net.JoinHostPort(members.Field(info, "master_host"), members.Field(info, "master_port"))
 			fence := net.JoinHostPort(members.FenceHost, members.FencePort)
-			return field(info, "role") == "slave" && at == fence && stale["replica-serve-stale-data"] == "no", nil
+			return members.Field(info, "role") == "slave" && at == fence && stale["replica-serve-stale-data"] == "no", nil
 		}
 		if !retry.Sleep(ctx, 20*time.Millisecond) {
 			return false, context.Cause(ctx)

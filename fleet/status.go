@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/members"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -97,17 +98,17 @@ func (p *partition) show(ctx context.Context, d directory.Partition, share float
 	s := PartitionStatus{
 		ID: p.id, Phase: p.phase, Epoch: p.epoch, Generation: d.Generation, Share: share,
 		Master: master.status(d.Master, true, 0), Replicas: []MemberStatus{},
-		Memory: number(master.info, "used_memory"), MaxMemory: number(master.info, "maxmemory"), Tags: master.tags,
+		Memory: members.Number(master.info, "used_memory"), MaxMemory: members.Number(master.info, "maxmemory"), Tags: master.tags,
 	}
-	if lived := number(master.info, "uptime_in_seconds"); lived > 0 {
-		used, _ := strconv.ParseFloat(field(master.info, "used_cpu_user"), 64)
-		system, _ := strconv.ParseFloat(field(master.info, "used_cpu_sys"), 64)
+	if lived := members.Number(master.info, "uptime_in_seconds"); lived > 0 {
+		used, _ := strconv.ParseFloat(members.Field(master.info, "used_cpu_user"), 64)
+		system, _ := strconv.ParseFloat(members.Field(master.info, "used_cpu_sys"), 64)
 		s.Busy = (used + system) / float64(lived)
 	}
 	readable, whole := s.Master.State == Fenced && !master.unread, true
 	writable := s.Master.State == Up && !p.readOnly && confirmed
 	for i, replica := range d.Replicas {
-		r := answers[i+1].status(replica, false, number(master.info, "master_repl_offset"))
+		r := answers[i+1].status(replica, false, members.Number(master.info, "master_repl_offset"))
 		s.Replicas = append(s.Replicas, r)
 		readable = readable || r.State == Up || r.State == Behind
 		whole = whole && r.State == Up
@@ -159,15 +160,15 @@ func (p *partition) inquire(ctx context.Context, m *member) answer {
 // status says what an answer means for a member that is a master, or a replica of
 // one that is at offset.
 func (a *answer) status(m directory.Member, master bool, offset int64) MemberStatus {
-	s := MemberStatus{Addr: m.Addr, Node: m.Node, PID: int(number(a.info, "process_id"))}
-	linked := field(a.info, "master_link_status") == "up"
-	replica := strings.HasPrefix(field(a.info, "role"), "slave")
+	s := MemberStatus{Addr: m.Addr, Node: m.Node, PID: int(members.Number(a.info, "process_id"))}
+	linked := members.Field(a.info, "master_link_status") == "up"
+	replica := strings.HasPrefix(members.Field(a.info, "role"), "slave")
 	switch {
 	case a.err != nil:
 		s.State, s.Error = Down, a.err.Error()
-	case field(a.info, "loading") == "1":
+	case members.Field(a.info, "loading") == "1":
 		s.State = Loading
-	case replica && !master && field(a.info, "master_sync_in_progress") == "1":
+	case replica && !master && members.Field(a.info, "master_sync_in_progress") == "1":
 		s.State = Copying
 	case a.identity != a.expected && !a.unread:
 		s.State = Strange
@@ -177,10 +178,10 @@ func (a *answer) status(m directory.Member, master bool, offset int64) MemberSta
 		s.State = Up
 	case replica && linked:
 		s.State = Up
-		s.Lag = max(0, offset-number(a.info, "slave_repl_offset"))
+		s.Lag = max(0, offset-members.Number(a.info, "slave_repl_offset"))
 	default:
 		s.State = Behind
-		s.Lag = max(0, offset-number(a.info, "slave_repl_offset"))
+		s.Lag = max(0, offset-members.Number(a.info, "slave_repl_offset"))
 	}
 	return s
 }

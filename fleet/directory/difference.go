@@ -109,7 +109,10 @@ func unpack(text string) ([]byte, error) {
 	if len(text) > 0 && text[0] == '{' {
 		return []byte(text), nil
 	}
-	r := unpackers.Get().(*gzip.Reader)
+	r, ok := unpackers.Get().(*gzip.Reader)
+	if !ok { // the pool is empty
+		r = new(gzip.Reader)
+	}
 	defer unpackers.Put(r)
 	if err := r.Reset(strings.NewReader(text)); err != nil {
 		return nil, err
@@ -118,7 +121,7 @@ func unpack(text string) ([]byte, error) {
 }
 
 // unpackers are used again: one takes 40 kB, and a change some 300 bytes.
-var unpackers = sync.Pool{New: func() any { return new(gzip.Reader) }}
+var unpackers sync.Pool
 
 // mapLimit is more than any map has.
 const mapLimit = 64 << 20

@@ -153,9 +153,18 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 	working.Go(func() { a.work(ctx) })
 	return cancel, func() {
 		working.Wait()
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.cfg.Every)
-		defer cancel()
-		_, _, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+		a.resign(ctx, a.cfg.Every)
+	}
+}
+
+// resign lets another agent lead at once, even if ctx has ended. If that fails, the
+// leadership ends by itself.
+func (a *Agent) resign(ctx context.Context, limit time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
+	defer cancel()
+	_, _, err := a.desk.Lead(ctx, a.name, 0)
+	if err != nil {
+		a.cfg.Logger.DebugContext(ctx, "the agent could not resign", "error", err)
 	}
 }
 

@@ -63,9 +63,7 @@ func (r *Redis) Close() { r.pool.Close() }
 
 // Look asks a member what it is.
 func (r *Redis) Look(ctx context.Context, addr string) (Look, error) {
-	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) (Look, error) {
-		return look(ctx, c)
-	})
+	return members.Ask(ctx, r.pool, addr, look)
 }
 
 func look(ctx context.Context, c rueidis.Client) (l Look, err error) {

@@ -78,9 +78,7 @@ func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Parti
 		return err
 	}
 	err = (&reconciler{a: a, id: p.ID}).replace(ctx, p, addr)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-	defer cancel()
-	_, _, _ = a.desk.Lead(ctx, a.name, 0) // it ends by itself, too
+	a.resign(ctx, time.Second)
 	return err
 }
 

@@ -7,13 +7,13 @@ import (
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/members"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -66,22 +66,12 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 		if err != nil {
 			return err
 		}
-		used, limit := number(info, "used_memory"), number(info, "maxmemory")
+		used, limit := members.Number(info, "used_memory"), members.Number(info, "maxmemory")
 		if most := m.f.Map().Settings.Effective().MaxFill; limit > 0 && used*100 >= limit*int64(most) {
 			return full(partition).Saying("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, used, limit, most)
 		}
 		return nil
 	})
-}
-
-func number(info, name string) int64 {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(line, name+":"); ok {
-			n, _ := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
-			return n
-		}
-	}
-	return 0
 }
 
 // secure makes sure that what was written to a partition is on a replica by now, if

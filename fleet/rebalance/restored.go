@@ -27,7 +27,7 @@ const restoredRun = "restored"
 //
 // Partitions that do not answer are in the error, after the others were asked: what was
 // moved there cannot be known.
-func Restored(ctx context.Context, option rueidis.ClientOption, moves Moves, m *directory.Map, partition int, addr string) (tags int, err error) {
+func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Moves, m *directory.Map, partition int, addr string) (tags int, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	r := &restoring{pool: pool, m: m, partition: partition, addr: addr, silent: map[int]error{}}
@@ -43,9 +43,6 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves Moves, m *
 	}
 	return r.tags, err
 }
-
-// Moves is where moves that are not finished are left for others.
-type Moves = directory.Moves
 
 // restoring is one call of Restored.
 type restoring struct {

@@ -71,12 +71,7 @@ func (p pool) look(ctx context.Context, addr string) (look, error) {
 
 // parse reads what INFO says.
 func parse(info string) look {
-	fields := map[string]string{}
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			fields[name] = value
-		}
-	}
+	fields := members.Fields(info)
 	number := func(name string) int64 {
 		n, err := strconv.ParseInt(fields[name], 10, 64)
 		if err != nil {

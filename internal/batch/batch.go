@@ -30,8 +30,7 @@ const (
 	longCall  = 2 * time.Millisecond
 	longCalls = 4 // under way at once
 
-	// fullCall is from how many items on a call is large enough that a second one is worth its
-	// cost.
+	// fullCall is how many waiting items start a second call.
 	fullCall = 50
 )
 

@@ -51,7 +51,7 @@ func InRun(ctx context.Context, c rueidis.Client, run string, do func(c rueidis.
 		if err != nil {
 			return err
 		}
-		if now := Fields(text)["run_id"]; now != run {
+		if now := Field(text, "run_id"); now != run {
 			return fmt.Errorf("the server was started again: it is in run %s, not %s", now, run)
 		}
 		return do(c)
@@ -80,8 +80,11 @@ func Fence(ctx context.Context, c rueidis.Client) error {
 	)
 }
 
-// FenceHost and FencePort are where nobody listens.
-const FenceHost, FencePort = "127.0.0.1", "1"
+// FenceHost is the host of the address at which nobody listens.
+const FenceHost = "127.0.0.1"
+
+// FencePort is the port of that address.
+const FencePort = "1"
 
 // exec does commands in a transaction and returns the first error among theirs.
 func exec(ctx context.Context, c rueidis.Client, cmds ...rueidis.Completed) error {
@@ -108,15 +111,4 @@ func exec(ctx context.Context, c rueidis.Client, cmds ...rueidis.Completed) erro
 func Serve(b rueidis.Builder, unlinked bool) rueidis.Completed {
 	value := map[bool]string{true: "yes", false: "no"}[unlinked]
 	return b.ConfigSet().ParameterValue().ParameterValue("replica-serve-stale-data", value).Build()
-}
-
-// Fields returns what INFO said, by name.
-func Fields(info string) map[string]string {
-	found := map[string]string{}
-	for line := range strings.Lines(info) {
-		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			found[name] = value
-		}
-	}
-	return found
 }

@@ -38,8 +38,8 @@ func Prompt[T any](ctx context.Context, call func(context.Context) (T, error)) (
 	}
 }
 
-// Detached returns a context for a goroutine for which nobody waits any longer than he
-// wants to: its calls need no goroutine of their own to return at once.
+// Detached returns a context for calls from a goroutine that callers can stop waiting
+// for. Such a call runs in that goroutine, and not in a second one.
 func Detached(ctx context.Context) context.Context {
 	return context.WithValue(ctx, detachedKey{}, true)
 }

@@ -221,7 +221,7 @@ func untilKill() time.Duration { return killAfter + rand.N(killBefore-killAfter)
 
 // drain waits until nothing is left in the Ick.
 func (p *ickPlay) drain(ctx context.Context, start time.Time) error {
-	var patience patience[[2]int64]
+	var stalled stall[[2]int64]
 	tick := time.NewTicker(watchEvery / 10)
 	defer tick.Stop()
 	defer func(begin time.Time) { p.draining = time.Since(begin) }(time.Now())
@@ -230,7 +230,7 @@ func (p *ickPlay) drain(ctx context.Context, start time.Time) error {
 			return err
 		}
 		left := p.last.Total + p.last.Parked
-		if left == 0 || patience.out([2]int64{int64(left), p.processed.Load()}) { // the checks tell what is left
+		if left == 0 || stalled.lasts([2]int64{int64(left), p.processed.Load()}) { // the checks tell what is left
 			return nil
 		}
 		select {

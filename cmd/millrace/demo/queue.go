@@ -120,10 +120,10 @@ func (p *queuePlay) perform(ctx context.Context) (err error) {
 	}
 	p.loading = time.Since(start)
 	begin := time.Now()
-	var patience patience[[2]int]
+	var stalled stall[[2]int]
 	if err := p.until(ctx, start, func() bool {
 		left := [2]int{held(p.last[fair]), held(p.last[line])}
-		return left == [2]int{} || patience.out(left) // the checks tell what is left
+		return left == [2]int{} || stalled.lasts(left) // the checks tell what is left
 	}); err != nil {
 		return err
 	}

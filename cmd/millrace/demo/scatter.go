@@ -261,10 +261,10 @@ func (p *scatterPlay) readOne(ctx context.Context, i int) (int64, error) {
 
 // whole reads again while servers are late, as they are on a busy machine.
 func whole(ctx context.Context, read func() error) error {
-	var patience patience[bool]
+	var stalled stall[bool]
 	for {
 		err := read()
-		if !errors.Is(err, scatter.ErrPartial) || ctx.Err() != nil || patience.out(true) {
+		if !errors.Is(err, scatter.ErrPartial) || ctx.Err() != nil || stalled.lasts(true) {
 			return err
 		}
 	}

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-func TestPatienceIsOutWhenNothingChanges(t *testing.T) {
+func TestStalledWhenNothingChanges(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p patience[int]
+		var s stall[int]
 		for _, step := range []struct {
 			after time.Duration
 			seen  int
@@ -24,8 +24,8 @@ func TestPatienceIsOutWhenNothingChanges(t *testing.T) {
 			{0, 7, false},
 		} {
 			<-time.After(step.after)
-			if got := p.out(step.seen); got != step.want {
-				t.Errorf("out(%d) after another %s = %v, want %v", step.seen, step.after, got, step.want)
+			if got := s.lasts(step.seen); got != step.want {
+				t.Errorf("lasts(%d) after another %s = %v, want %v", step.seen, step.after, got, step.want)
 			}
 		}
 	})
