@@ -36,7 +36,7 @@ func rebalanceFigures() []bench.Figure {
 		}},
 		{What: "rebalance, pause that writers feel, median of 100 tags", Unit: "ms", Sides: []bench.Side{
 			{Name: "one batch, beside 100,000 keys", Measure: onTwo(batch, pauseOf(50))},
-			{Name: "of that ReplyLimit and a tenth", Measure: func(_ context.Context, at bench.Place) (float64, error) {
+			{Name: "of that ReplyLimit and a tenth", Measure: func(context.Context, bench.Place) (float64, error) {
 				return milliseconds(directory.DefaultReplyLimit * 11 / 10), nil
 			}},
 			{Name: "of that a pass over the keys", Measure: onTwo(batch, passTime)},

@@ -81,10 +81,10 @@ func reading(ctx context.Context, q *fairqueue.Queue, handle func(body string)) 
 
 // unless returns an error, unless ctx has ended.
 func unless(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // during runs a crew while do runs, and ends it. Handlers are told when that is over.

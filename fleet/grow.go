@@ -54,7 +54,7 @@ type GrowConfig struct {
 	Settings directory.Settings
 
 	// RestartTimeout is how long a server may take to come back. Each is shut down once
-	// while it is empty, to see that whoever runs it starts it again with its boot fence;
+	// while it is empty, to see that its supervisor restarts it with its boot fence;
 	// one that comes back without is ErrUnfit. Defaults to 30 seconds. Below 0 no server
 	// is restarted, and boot fences are taken on trust.
 	RestartTimeout time.Duration

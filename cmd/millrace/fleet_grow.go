@@ -139,7 +139,7 @@ type fleetInit struct {
 
 // Help shows examples.
 func (*fleetInit) Help() string {
-	return `The servers must run and be empty, and so must the directory that --redis names. Settings cannot be changed later. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): whoever runs it must start it again, with --replicaof 127.0.0.1 1 --replica-serve-stale-data no on its command line, the boot fence. Then masters are made masters and replicas made replicas; what is being done goes to standard error. A command that was cut off is finished by the same command again.
+	return `The servers must run and be empty, and so must the directory that --redis names. Settings cannot be changed later. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
 
 Without @NODE nobody can tell that two members of a partition are on one machine; with it that is refused.
 
