@@ -30,9 +30,13 @@ func (k *Ick) shareAdds() {
 	})
 }
 
-// addShared adds marks in a call that others may share. The hooks are told about the
-// caller's own call, as if it were alone.
+// addShared adds marks in a call that others may share, if one is under way already. The
+// hooks are told about the caller's own call, as if it were alone.
 func (k *Ick) addShared(ctx context.Context, marks []mark) (added Added, err error) {
+	var outcomes string
+	if k.adds.Alone(func() { outcomes, err = k.send(ctx, &k.run, marks) }) {
+		return tally(outcomes), err
+	}
 	for _, hook := range k.cfg.Hooks {
 		if h, ok := hook.(millrace.CallHook); ok {
 			var done func(error)
@@ -41,11 +45,8 @@ func (k *Ick) addShared(ctx context.Context, marks []mark) (added Added, err err
 			}
 		}
 	}
-	outcomes, err := k.adds.Do(ctx, marks)
-	if err != nil {
-		return Added{}, err
-	}
-	return tally(outcomes), nil
+	outcomes, err = k.adds.Do(ctx, marks)
+	return tally(outcomes), err
 }
 
 func sizeOf(marks []mark) (items, bytes int) {
