@@ -221,7 +221,7 @@ func TestForeignKeys(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			tr := open(t, Config{Source: fixed{rows: []Row{{"a", "1"}}}})
+			tr := open(t, Config{Source: fixed{page: Page{IDs: []string{"a"}}}})
 			base := baseKey(tr.name)
 			if strings.Contains(c.command, ":ids") {
 				must(t, tr.run.Client, "HSET", base, "version", "1", "life", "x")
