@@ -35,26 +35,17 @@ func TestSharedAddsAnswerEachCaller(t *testing.T) {
 	hook := &recorder{}
 	k := openOn(t, server.Client(t), "x", Config{Hooks: []millrace.Hook{hook}})
 
-	// While the server is stopped, one call is under way and all others wait for the next.
-	server.Pause()
 	const callers = 20 // whose marks do not fill a call
-	var all sync.WaitGroup
-	var waiting atomic.Int64
 	answers := make([]Added, callers)
-	for i := range callers {
-		all.Go(func() {
-			var err error
-			// Everybody marks "hot", and two by two share another member.
-			answers[i], err = k.Add(waits{t.Context(), &waiting},
-				Entry{"hot", float64(1000 - i)}, Entry{"pair" + strconv.Itoa(i/2), float64(i)})
-			if err != nil {
-				t.Errorf("caller %d: %v", i, err)
-			}
-		})
-		redistest.Eventually(t, "the caller waits", func() bool { return int(waiting.Load()) == i+1 })
+	for i, err := range holdAdds(t, server, k, callers, func(ctx context.Context, i int) (err error) {
+		// Everybody marks "hot", and two by two share another member.
+		answers[i], err = k.Add(ctx, Entry{"hot", float64(1000 - i)}, Entry{"pair" + strconv.Itoa(i/2), float64(i)})
+		return err
+	})() {
+		if err != nil {
+			t.Errorf("caller %d: %v", i, err)
+		}
 	}
-	server.Resume()
-	all.Wait()
 
 	if got, want := scriptCalls(t, k.run.Client), 2; got != want {
 		t.Errorf("script calls = %d, want %d for %d callers", got, want, callers)
@@ -141,17 +132,27 @@ func TestAddErrors(t *testing.T) {
 	wantError(t, err, millrace.ErrVersion)
 }
 
-// holdAdds stops the server, and has n callers add one member each: one call is under way,
-// and the others wait for the next. It returns what each was told when the server goes on.
-func holdAdds(t *testing.T, server *redistest.Server, k *Ick, n int) (goOn func() []error) {
+// addOne adds a member of the caller's own.
+func addOne(k *Ick) func(context.Context, int) error {
+	return func(ctx context.Context, i int) error {
+		_, err := k.AddNow(ctx, "m"+strconv.Itoa(i))
+		return err
+	}
+}
+
+// holdAdds stops the server, and has n callers add: one call is under way, and the others
+// wait for the next. When the server goes on, it returns what each was told.
+func holdAdds(t *testing.T, server *redistest.Server, k *Ick, n int, add func(context.Context, int) error) (goOn func() []error) {
 	t.Helper()
 	server.Pause()
 	var all sync.WaitGroup
 	var waiting atomic.Int64
 	told := make([]error, n)
-	for i := range n {
-		all.Go(func() { _, told[i] = k.AddNow(waits{t.Context(), &waiting}, "m"+strconv.Itoa(i)) })
-		redistest.Eventually(t, "the caller waits", func() bool { return int(waiting.Load()) == i+1 })
+	all.Go(func() { told[0] = add(t.Context(), 0) })
+	redistest.Eventually(t, "a call is under way", func() bool { return !k.adds.Alone(func() {}) })
+	for i := 1; i < n; i++ {
+		all.Go(func() { told[i] = add(waits{t.Context(), &waiting}, i) })
+		redistest.Eventually(t, "the caller waits", func() bool { return int(waiting.Load()) == i })
 	}
 	return func() []error {
 		server.Resume()
@@ -165,7 +166,7 @@ func TestAddOfOneFailsNobodyElse(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	k := openOn(t, server.Client(t), "x", Config{})
-	goOn := holdAdds(t, server, k, 5)
+	goOn := holdAdds(t, server, k, 5, addOne(k))
 	_, err := k.AddNow(t.Context(), "fine", strings.Repeat("x", MaxMember+1))
 	wantError(t, err, millrace.ErrTooLarge)
 	_, err = k.Add(t.Context(), Entry{"odd", math.NaN()})
@@ -201,7 +202,7 @@ func TestSharedAddsOnAFullServer(t *testing.T) {
 	if err := do(t, k.run.Client, "CONFIG", "SET", "maxmemory", "1").Error(); err != nil {
 		t.Fatal(err)
 	}
-	for _, err := range holdAdds(t, server, k, 5)() {
+	for _, err := range holdAdds(t, server, k, 5, addOne(k))() {
 		wantError(t, err, millrace.ErrFull)
 	}
 	wantReserve(t, k, 10, "a1")
@@ -210,14 +211,24 @@ func TestSharedAddsOnAFullServer(t *testing.T) {
 // TestHooksSeeRepeatsOfSharedAdds: once for all who share the call.
 func TestHooksSeeRepeatsOfSharedAdds(t *testing.T) {
 	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	proxy := redistest.NewProxy(t, server.Addr())
 	hook := &recorder{}
-	k, proxy := proxied(t, Config{Hooks: []millrace.Hook{hook}})
+	k := openOn(t, proxy.Client(t), "x", Config{Hooks: []millrace.Hook{hook}})
 	wantAdd(t, k, "a1", 1, 0)
-	proxy.DropReply(evalsha)
-	wantAdd(t, k, "a1", 0, 0)
-	var tries []int
-	for _, call := range hook.calls {
-		tries = append(tries, call.Try)
+	goOn := holdAdds(t, server, k, 4, addOne(k))
+	lost := proxy.DropReply(evalsha) // that of the call which three share: the first one's has been sent
+	for i, err := range goOn() {
+		if err != nil {
+			t.Errorf("caller %d: %v", i, err)
+		}
 	}
-	want(t, "tries", tries, []int{1, 1, 2}, nil)
+	tries := map[int]int{}
+	for _, call := range hook.calls {
+		tries[call.Try]++
+	}
+	want(t, "tries", tries, map[int]int{1: 5, 2: 1}, nil)
+	if lost.Count() != 1 {
+		t.Errorf("%d replies lost, want 1", lost.Count())
+	}
 }
