@@ -22,7 +22,8 @@ type Added struct {
 
 // Add marks members as dirty. A member that waits already keeps the lower score.
 // A member that is reserved right now is marked again all the same, and comes
-// again after it was committed. No marks at all create an empty Ick.
+// again after it was committed. No marks at all create an empty Ick, and have folds counted
+// that this process has seen and the Ick has not.
 //
 // Goroutines that add to one Ick at the same time share script calls, of at most 1,000
 // marks and 1 MiB, and each gets its own answer, as if it had called alone. A lone add

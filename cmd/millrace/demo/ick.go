@@ -143,6 +143,9 @@ func (p *ickPlay) produce(ctx context.Context, work *sync.WaitGroup, failed func
 	done := make(chan struct{})
 	work.Go(func() {
 		all.Wait()
+		if _, err := p.ick.AddNow(ctx); err != nil { // folds of the last moments are counted with the next add
+			failed(err)
+		}
 		close(done)
 	})
 	return done
