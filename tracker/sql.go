@@ -125,13 +125,16 @@ func quote(field string, parts ...string) (string, error) {
 // them; the outer ones leave those with work, and the last one, which says how far the
 // page goes. With the most identifiers that a page may have, it ends at one of those.
 func (s *sqlSource) Rows(ctx context.Context, after Cursor, limit int) (Page, error) {
-	text, args := s.selectPage+" IS NOT NULL", []any{}
-	if after != "" {
+	text, args := s.selectPage, []any{}
+	if after == "" {
+		text += " IS NOT NULL"
+	} else {
 		key, err := s.keyOf(after)
 		if err != nil {
 			return Page{}, err
 		}
-		text, args = s.selectPage+" > "+s.placeholder(1), append(args, key)
+		args = append(args, key)
+		text += " > " + s.placeholder(1)
 	}
 	args = append(args, limit)
 	text = "SELECT k, id, live, place, looked FROM (" +
