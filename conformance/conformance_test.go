@@ -48,6 +48,7 @@ var structures = []structure{
 	{"tracker", trackerBehaviours},
 	{"kept", keptBehaviours},
 	{"registry", registryBehaviours},
+	{"replicas", replicaBehaviours},
 }
 
 // engine is a way to run Redis.

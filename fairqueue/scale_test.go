@@ -179,8 +179,8 @@ func (c *crowd) commands() (inner, calls int) {
 			c.t.Fatal(err)
 		}
 		switch name {
-		case "cmdstat_evalsha":
-			calls = n
+		case "cmdstat_evalsha", "cmdstat_evalsha_ro":
+			calls += n
 		case "cmdstat_info", "cmdstat_slowlog|get", "cmdstat_slowlog|reset":
 		default:
 			inner += n
