@@ -34,7 +34,7 @@ func Test(t *testing.T) {
 }
 
 // engines are the ways to run Redis.
-var engines = []engine{serverEngine, aclEngine, sentinelEngine, clusterEngine, fleetEngine}
+var engines = []engine{serverEngine, sentinelEngine, clusterEngine, fleetEngine}
 
 // structures are what must behave alike on them.
 var structures = []structure{
