@@ -325,7 +325,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 }
 
 // evalsha matches the script calls of an Ick.
-func evalsha(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") }
+func evalsha(cmd []string) bool { return redistest.Named("EVALSHA", "EVALSHA_RO")(cmd) }
 
 // proxied returns an Ick behind a fault proxy, its scripts loaded.
 func proxied(t *testing.T, cfg Config) (*Ick, *redistest.Proxy) {

@@ -293,7 +293,7 @@ func TestServersInTrouble(t *testing.T) {
 	must(t, servers[0].Client(t), "REPLICAOF", "127.0.0.1", "1") // nobody is there, and it takes no writes
 	must(t, servers[1].Client(t), "CONFIG", "SET", "maxmemory", "1")
 	must(t, servers[2].Client(t), "SCRIPT", "FLUSH")
-	lost := proxies[3].DropReply(redistest.Named("EVALSHA"))
+	lost := proxies[3].DropReply(redistest.Script)
 	if err := g.Read(t.Context()); err != nil || n.Value != 40 {
 		t.Errorf("read = %d, %v, want 40", n.Value, err)
 	}

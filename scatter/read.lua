@@ -8,6 +8,7 @@
 -- begins behind the entry that was read last.
 --
 -- Needs    open
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  from: '' for the beginning of the first key; what the call before answered
 -- ARGV[2]  kind of the first key: number, list, set or scores; then in threes, for at
