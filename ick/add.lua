@@ -55,12 +55,13 @@ for i = 1, last, 2 do
   end
 end
 
-local outcomes, count, new = {}, 0, 0
+local outcomes, outcome, new = last > 2 and {}, '', 0
 for i = 1, last, 2 do
-  local score, outcome = marks[i], '.'
+  local score = marks[i]
   if score == 'now' then
     score = now
   end
+  outcome = '.'
   if redis.call('ZADD', pset, 'LT', 'CH', score, marks[i + 1]) == 1 then
     local grown = redis.call('ZCARD', pset)
     if grown > waiting then
@@ -69,8 +70,9 @@ for i = 1, last, 2 do
       outcome = 'l'
     end
   end
-  count = count + 1
-  outcomes[count] = outcome
+  if outcomes then
+    outcomes[(i + 1) / 2] = outcome
+  end
 end
 
 if not version then
@@ -83,9 +85,9 @@ if new > 0 and new == waiting then
   end
 end
 if last < #marks then
-  local folded = marks[last + 1] + count - new
+  local folded = marks[last + 1] + last / 2 - new
   if folded > 0 then
     redis.pcall('HINCRBY', prefix .. 'meta', 'folded', folded)
   end
 end
-return count == 1 and outcomes[1] or table.concat(outcomes)
+return outcomes and table.concat(outcomes) or outcome
