@@ -46,7 +46,7 @@ func (a *answers) parts(i int) []part {
 const keysPerCall = 1000
 
 // of reads what a server has of each key: in one call, unless it is much.
-func (g *Gather) of(ctx context.Context, one *server) ([]value, error) {
+func (g *Gather) of(ctx context.Context, srv *server) ([]value, error) {
 	var values []value
 	for asks := range script.Chunks(g.asks, keysPerCall, func(a ask) int { return len(a.key) }) {
 		for next := ""; len(asks) > 0; {
@@ -58,8 +58,8 @@ func (g *Gather) of(ctx context.Context, one *server) ([]value, error) {
 				}
 				args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
 			}
-			reply, err := g.s.on(ctx, one, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
-				return run.Run(ctx, "read", g.s.base, args...)
+			reply, err := g.s.on(ctx, srv, func(ctx context.Context, l *link) (*script.Reply, error) {
+				return l.Run(ctx, "read", g.s.base, args...)
 			})
 			if err != nil {
 				return nil, err

@@ -3,7 +3,6 @@ package scatter
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/millrace/millrace"
 )
@@ -72,18 +71,6 @@ func (g *Gather) IntOver(keys ...string) *Result[int64] {
 // server without it has 0.
 func (g *Gather) Float(key string) *Result[float64] {
 	return want(g, kindNumber, 1, sumFloats, key)
-}
-
-// Max reads the largest of the numbers that the servers have, as precise as a float64.
-// A server without one does not count. It is for numbers that each server has for
-// itself.
-func (g *Gather) Max(key string) *Result[float64] {
-	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return max(a, b) }), key)
-}
-
-// Min reads the smallest of the numbers that the servers have, like [Gather.Max].
-func (g *Gather) Min(key string) *Result[float64] {
-	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return min(a, b) }), key)
 }
 
 // List reads the newest entries of a list, the newest first; entries of one server stay
@@ -177,16 +164,12 @@ func (g *Gather) Read(ctx context.Context) error {
 
 // ask asks all servers at the same time.
 func (g *Gather) ask(ctx context.Context) *answers {
-	n := len(g.s.servers)
-	all := &answers{g: g, values: make([][]value, n), failed: make([]error, n)}
+	all := &answers{g: g}
 	if len(g.asks) == 0 {
+		all.failed = make([]error, len(g.s.servers))
 		return all
 	}
-	var running sync.WaitGroup
-	for i, one := range g.s.servers {
-		running.Go(func() { all.values[i], all.failed[i] = g.of(ctx, one) })
-	}
-	running.Wait()
+	all.values, all.failed = each(g.s, func(srv *server) ([]value, error) { return g.of(ctx, srv) })
 	return all
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -23,10 +22,6 @@ type TallyConfig struct {
 	// Most is how many counters may wait, those that could not be sent included.
 	// Defaults to 10,000.
 	Most int
-
-	// Logger is told about flushes that failed and are repeated. Defaults to
-	// [slog.Default].
-	Logger *slog.Logger
 }
 
 // Defaults of TallyConfig.
@@ -40,11 +35,13 @@ const (
 // it, or what waits is lost.
 //
 // A flush that failed is repeated as it was, as the same request, and what is added
-// meanwhile goes to another server if there is one. So an outage of less than ten
-// minutes, see [Session.Flush], neither loses nor doubles anything.
+// meanwhile goes to another server if there is one. So an outage of less than nine
+// minutes neither loses nor doubles anything, and one of a server that refuses
+// connections may take as long as it likes; see [Session.Flush].
 //
-// A counter that is refused for good, since its key holds something else or the sum
-// does not fit into 64 bits, is dropped and logged with what was to be added.
+// A counter is dropped, and logged with what was to be added, where repeats are of no
+// use: its key holds something else, the sum does not fit into 64 bits, or the server
+// can no longer tell whether it was added ("uncertain").
 type Tally struct {
 	*collector
 
@@ -91,9 +88,6 @@ func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) er
 	if cfg.Most == 0 {
 		cfg.Most = DefaultTallyMost
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &collector{sc: s, cfg: cfg, send: send, stop: stop, gone: make(chan struct{}), shard: Sticky()}
 	go c.loop(ctx)
@@ -114,22 +108,22 @@ func (t *Tally) In(b Bucket) (*Tally, error) {
 // nothing added; [millrace.ErrFull] for a further counter if so many wait that no more
 // may; [millrace.ErrBadArgument] after Close.
 func (t *Tally) Add(key string, n int64) error {
-	return t.note("add", key, t.in, func(b *batch) { b.add(key, n, t.in) })
+	return t.note(verbAdd, key, t.in, func(b *batch) { b.add(key, n, t.in) })
 }
 
 // AddFloat is Add for counters that [Session.AddFloat] counts.
 func (t *Tally) AddFloat(key string, x float64) error {
-	return t.note("float", key, t.in, func(b *batch) { b.addFloat(key, x, t.in) })
+	return t.note(verbFloat, key, t.in, func(b *batch) { b.addFloat(key, x, t.in) })
 }
 
 // note adds to the batch, which takes nothing that it cannot have.
-func (c *collector) note(kind, key string, in stretch, add func(*batch)) error {
+func (c *collector) note(v verb, key string, in stretch, add func(*batch)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
 		return millrace.ErrBadArgument.Saying("the tally is closed")
-	case c.waiting() >= c.cfg.Most && !c.batch.has(kind, key, in):
+	case c.waiting() >= c.cfg.Most && !c.batch.has(v, key, in):
 		e := millrace.ErrFull.Saying("%d counters wait to be written", c.cfg.Most)
 		e.Hint = "See whether the servers can be reached, or raise TallyConfig.Most."
 		return e
@@ -165,9 +159,9 @@ func (c *collector) loop(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			c.cfg.Logger.WarnContext(ctx, "counters cannot be written, and wait", "counters", left, "error", err)
+			c.sc.cfg.Logger.WarnContext(ctx, "counters cannot be written, and wait", "counters", left, "error", err)
 		case err == nil && failing:
-			c.cfg.Logger.InfoContext(ctx, "counters are written again")
+			c.sc.cfg.Logger.InfoContext(ctx, "counters are written again")
 		}
 		failing = err != nil
 	}
@@ -221,14 +215,15 @@ func (c *collector) deliver(ctx context.Context, p *bundle) []*bundle {
 	switch {
 	case err == nil:
 		return nil
+	case errors.Is(err, millrace.ErrUncertain), refused(err) && len(p.ops) == 1:
+		for _, o := range p.ops {
+			c.sc.cfg.Logger.ErrorContext(ctx, "what was to be added to a counter is dropped",
+				"key", o.key, "kind", o.verb, "add", o.sum, "float", o.float, "error", err)
+		}
+		return nil
 	case !refused(err):
 		p.err = err
 		return []*bundle{p}
-	case len(p.ops) == 1:
-		o := p.ops[0]
-		c.cfg.Logger.ErrorContext(ctx, "a counter is refused, and what was to be added is dropped",
-			"key", o.key, "kind", o.kind, "add", o.sum, "float", o.float, "error", err)
-		return nil
 	}
 	var left []*bundle
 	for _, half := range p.split((len(p.ops) + 1) / 2) {

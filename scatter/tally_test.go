@@ -74,12 +74,11 @@ func (l *ledger) want(t *testing.T, calls int, sums map[string]int64) {
 // tallyOn returns a tally that sends to a ledger. Its log is for the test.
 func tallyOn(t *testing.T, l *ledger, cfg TallyConfig) (*Tally, *bytes.Buffer) {
 	t.Helper()
-	sc, err := New(nowhere(3), Config{})
+	log := &bytes.Buffer{}
+	sc, err := New(nowhere(3), Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &bytes.Buffer{}
-	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	tally, err := sc.tally(cfg, l.send)
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +250,7 @@ func TestTallyOnServers(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 3)
 	sc, proxies := throughProxies(t, servers, Config{Timeout: time.Second})
-	tally, err := sc.Tally(TallyConfig{Every: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	tally, err := sc.Tally(TallyConfig{Every: 5 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
