@@ -29,8 +29,8 @@ type batch struct {
 	err   error // the first thing that was wrong with it
 }
 
-// verb is what an operation does. They are in the order in which flush.lua wants them:
-// first those that it can undo.
+// verb is what an operation does. flush.lua wants counters first, and sets and sorted
+// sets, which it cannot undo, last.
 type verb int
 
 const (
@@ -206,10 +206,13 @@ func (b *batch) check() error {
 }
 
 // args returns the operations as flush.lua wants them: counters of the same life are one
-// run, and each other operation is its own.
+// run, and each other operation is its own, in the order in which they came.
 func (b *batch) args() []string {
 	ops := slices.SortedStableFunc(slices.Values(b.ops), func(x, y *op) int {
-		return cmp.Or(cmp.Compare(x.verb, y.verb), cmp.Compare(x.life, y.life))
+		if order := cmp.Compare(min(x.verb, verbInsert), min(y.verb, verbInsert)); order != 0 || !x.verb.counts() {
+			return order
+		}
+		return cmp.Compare(x.life, y.life)
 	})
 	args := make([]string, 0, 4*len(ops)+2*b.size)
 	run, count := target{}, 0 // the run that is open, and where it says how many values it has

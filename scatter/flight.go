@@ -48,7 +48,9 @@ func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 	late := retry.Code(err, "LATE")
 	switch {
 	case err == nil:
-		f.to.heard(reply.Int())
+		if !f.open { // else it may be the answer to an earlier try
+			f.to.heard(reply.Int())
+		}
 		done = true
 	case late && f.open, errors.Is(err, millrace.ErrUncertain):
 		err = millrace.ErrUncertain.Saying("nobody knows whether the session was written").With(err)

@@ -12,8 +12,8 @@
 -- KEYS[1]  K
 -- ARGV[1]  by: until when the server knows an earlier try for certain, in Unix
 --          milliseconds. After that it is refused
--- ARGV[2]  kind of the first run: 'add', 'float', 'push', 'insert', 'score', 'best',
---          'least', in this order; at most 1,000 values in all
+-- ARGV[2]  kind of the first run: 'add' come first, then 'float', then 'push', and then
+--          'insert', 'score', 'best' and 'least'; at most 1,000 values in all
 -- ARGV[3]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both
 --          in milliseconds, for the bucket that it is now by the server's clock
 -- ARGV[4]  count of the values that follow
