@@ -23,10 +23,10 @@ const MaxBytes = script.MaxBytes
 // several times is one operation.
 type batch struct {
 	ops   []*op
-	known map[target]*op
-	size  int   // operations, in the sense of MaxOperations
-	bytes int   // in the sense of MaxBytes; counters, which are small, have their names
-	err   error // the first thing that was wrong with it
+	known map[target]*op // nil as long as they are few
+	size  int            // operations, in the sense of MaxOperations
+	bytes int            // in the sense of MaxBytes; counters, which are small, have their names
+	err   error          // the first thing that was wrong with it
 }
 
 // verb is what an operation does. flush.lua wants counters first, and sets and sorted
@@ -75,15 +75,19 @@ func (b *batch) at(v verb, key string, in stretch) *op {
 		return nil
 	}
 	where := target{v, in.life, key + in.suffix}
-	if o := b.known[where]; o != nil {
+	if o := b.find(where); o != nil {
 		return o
 	}
 	o := &op{target: where}
-	if b.known == nil {
-		b.known = map[target]*op{}
-	}
-	b.known[where] = o
 	b.ops = append(b.ops, o)
+	if len(b.ops) == few {
+		b.known = make(map[target]*op, 2*few)
+		for _, o := range b.ops {
+			b.known[o.target] = o
+		}
+	} else if len(b.ops) > few {
+		b.known[where] = o
+	}
 	b.bytes += len(where.key)
 	if v.counts() {
 		b.size++
@@ -178,7 +182,23 @@ func (b *batch) score(v verb, key, member string, score float64, in stretch) {
 
 // has reports whether the batch has such an operation on the key.
 func (b *batch) has(v verb, key string, in stretch) bool {
-	return b.known[target{v, in.life, key + in.suffix}] != nil
+	return b.find(target{v, in.life, key + in.suffix}) != nil
+}
+
+// few is how many operations are looked through faster than a map is made.
+const few = 50
+
+// find returns the operation of a target, nil for none.
+func (b *batch) find(where target) *op {
+	if b.known != nil {
+		return b.known[where]
+	}
+	for _, o := range b.ops {
+		if o.target == where {
+			return o
+		}
+	}
+	return nil
 }
 
 // split returns the counters of a batch, so many at a time.
