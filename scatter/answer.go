@@ -8,16 +8,6 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// answers are what the servers answered to a gather. The lists are by server.
-type answers struct {
-	g      *Gather
-	values [][]value // of each ask; nil of a server that did not answer
-	failed []error   // why it did not
-}
-
-// missing is a *PartialError if any of the servers did not answer.
-func (a *answers) missing() error { return partial(a.g.s.servers, a.failed) }
-
 // value is what a server has of a key.
 type value struct {
 	texts []string
@@ -29,17 +19,6 @@ type value struct {
 type part struct {
 	server, key string
 	value
-}
-
-// parts returns what the servers that answered have of a key, in their order.
-func (a *answers) parts(i int) []part {
-	var parts []part
-	for j, values := range a.values {
-		if values != nil {
-			parts = append(parts, part{a.g.s.servers[j].Name, a.g.asks[i].key, values[i]})
-		}
-	}
-	return parts
 }
 
 // keysPerCall is how many keys one call reads at most.

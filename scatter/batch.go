@@ -201,15 +201,6 @@ func (b *batch) find(where target) *op {
 	return nil
 }
 
-// split returns the counters of a batch, so many at a time.
-func (b *batch) split(most int) []*batch {
-	var parts []*batch
-	for ops := range slices.Chunk(b.ops, most) {
-		parts = append(parts, &batch{ops: ops, size: len(ops)})
-	}
-	return parts
-}
-
 // check returns what keeps the batch from being sent.
 func (b *batch) check() error {
 	if b.err == nil && b.size > MaxOperations {
@@ -225,19 +216,20 @@ func (b *batch) check() error {
 	return b.err
 }
 
-// args returns the operations as flush.lua wants them: counters of the same life are one
-// run, and each other operation is its own, in the order in which they came.
-func (b *batch) args() []string {
+// args returns the operations as flush.lua wants them, behind what comes first: counters
+// of the same life are one run, and each other operation is its own, in the order in which
+// they came.
+func (b *batch) args(first string) []string {
 	ops := slices.SortedStableFunc(slices.Values(b.ops), func(x, y *op) int {
 		if order := cmp.Compare(min(x.verb, verbInsert), min(y.verb, verbInsert)); order != 0 || !x.verb.counts() {
 			return order
 		}
 		return cmp.Compare(x.life, y.life)
 	})
-	args := make([]string, 0, 4*len(ops)+2*b.size)
+	args := append(make([]string, 0, 1+4*len(ops)+2*b.size), first)
 	run, count := target{}, 0 // the run that is open, and where it says how many values it has
 	for _, o := range ops {
-		if next := (target{verb: o.verb, life: o.life}); next != run || !o.verb.counts() || len(args) == 0 {
+		if next := (target{verb: o.verb, life: o.life}); next != run || !o.verb.counts() || len(args) == 1 {
 			run, count = next, len(args)+2
 			args = append(args, o.verb.String(), o.life, "")
 		}

@@ -21,7 +21,7 @@ const remembered = 9 * time.Minute
 // flight is a batch on its way: what is repeated is the same, as the same request, to
 // the same server.
 type flight struct {
-	args    []string
+	batch   batch
 	to      *server
 	request *reqid.Request // nil as long as no try can have taken effect
 	by      string         // until when the server can judge a try, by its own clock
@@ -43,7 +43,7 @@ func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 			f.request, f.by = l.Request(ctx), strconv.FormatInt(now+remembered.Milliseconds(), 10)
 		}
 		ctx = context.WithValue(ctx, flightKey{}, f)
-		return l.RunRequest(ctx, f.request, "flush", sc.base, append([]string{f.by}, f.args...)...)
+		return l.RunRequest(ctx, f.request, "flush", sc.base, f.batch.args(f.by)...)
 	})
 	late := retry.Code(err, "LATE")
 	switch {

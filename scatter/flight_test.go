@@ -178,7 +178,7 @@ func TestTallyDropsWhatNobodyKnows(t *testing.T) {
 	proxies[0].Heal()
 	c := servers[0].Client(t)
 	redistest.Eventually(t, "the first try is done", func() bool { return text(t, c, "GET", "n") == "11" })
-	forgetFlight(t, sc, servers[0], tally.bundles[0].session)
+	forgetFlight(t, sc, servers[0], tally.bundles[0])
 	add(t, tally, "n", 100)
 	redistest.Eventually(t, "nothing waits", func() bool {
 		left, err := tally.round(t.Context())

@@ -30,7 +30,7 @@ type ask struct {
 
 // filler is a result of some type.
 type filler interface {
-	fill(all *answers) error
+	fill(g *Gather, values [][]value, missing error) error
 	refuse(err error)
 }
 
@@ -154,43 +154,37 @@ func (g *Gather) Read(ctx context.Context) error {
 		}
 		return g.err
 	}
-	all := g.ask(ctx)
+	values, failed := each(g.s, func(srv *server) ([]value, error) { return g.of(ctx, srv) })
+	missing := partial(g.s.servers, failed)
 	var wrong []error
 	for _, result := range g.results {
-		wrong = append(wrong, result.fill(all))
+		wrong = append(wrong, result.fill(g, values, missing))
 	}
-	return both(all.missing(), errors.Join(wrong...))
+	return both(missing, errors.Join(wrong...))
 }
 
-// ask asks all servers at the same time.
-func (g *Gather) ask(ctx context.Context) *answers {
-	all := &answers{g: g}
-	if len(g.asks) == 0 {
-		all.failed = make([]error, len(g.s.servers))
-		return all
-	}
-	all.values, all.failed = each(g.s, func(srv *server) ([]value, error) { return g.of(ctx, srv) })
-	return all
-}
-
-// fill merges what the servers have of a result's keys, and returns what is wrong
-// besides servers that are missing.
-func (r *Result[T]) fill(all *answers) error {
+// fill merges what the servers have of a result's keys, each in the order of what was
+// asked for and nil of a server that did not answer. It returns what is wrong besides
+// servers that are missing.
+func (r *Result[T]) fill(g *Gather, values [][]value, missing error) error {
 	var parts []part
 	var wrong error
 	for _, i := range r.asks {
-		found := all.parts(i)
-		parts = append(parts, found...)
+		begin := len(parts)
+		for j, srv := range g.s.servers {
+			if values[j] != nil {
+				parts = append(parts, part{srv.Name, g.asks[i].key, values[j][i]})
+			}
+		}
 		if wrong == nil {
-			wrong = check(found, all.g.asks[i], all.g.s.cfg.MaxMembers)
+			wrong = check(parts[begin:], g.asks[i], g.s.cfg.MaxMembers)
 		}
 	}
 	var value T
 	if wrong == nil {
 		value, wrong = r.merge(parts)
 	}
-	r.Value, r.Servers, r.Answered, r.Missing = value, len(all.failed), len(all.failed), nil
-	missing := all.missing()
+	r.Value, r.Servers, r.Answered, r.Missing = value, len(values), len(values), nil
 	if p, some := errors.AsType[*PartialError](missing); some {
 		r.Answered, r.Missing = p.Answered, p.Missing
 	}

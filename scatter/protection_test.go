@@ -65,7 +65,7 @@ var flushHistories = []flushHistory{
 	{"the reply is lost", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		s := sc.Session("x")
 		s.Add("n", 1)
-		s.sent = &flight{args: s.batch.args(), to: sc.servers[0], request: new(reqid.Lanes).Take(t.Context()), by: "9999999999999"}
+		s.sent = &flight{batch: s.batch, to: sc.servers[0], request: new(reqid.Lanes).Take(t.Context()), by: "9999999999999"}
 		again := *s.sent
 		err := s.send(t.Context())
 		s.sent = &again
@@ -74,7 +74,7 @@ var flushHistories = []flushHistory{
 	{"the reply is lost for long", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		s := sc.Session("x")
 		s.Add("n", 1)
-		s.sent = &flight{args: s.batch.args(), to: sc.servers[0], request: new(reqid.Lanes).Take(t.Context()), by: "9999999999999"}
+		s.sent = &flight{batch: s.batch, to: sc.servers[0], request: new(reqid.Lanes).Take(t.Context()), by: "9999999999999"}
 		again := *s.sent
 		if err := s.send(t.Context()); err != nil {
 			return err

@@ -136,7 +136,7 @@ func (s *Session) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sent = &flight{args: s.batch.args(), to: to}
+	s.sent = &flight{batch: s.batch, to: to}
 	s.batch = batch{}
 	return s.send(ctx)
 }
@@ -151,6 +151,14 @@ func (d *draft) send(ctx context.Context) error {
 		d.sent = nil
 	}
 	return err
+}
+
+// ops returns what is to be written, or on its way.
+func (d *draft) ops() []*op {
+	if d.sent != nil {
+		return d.sent.batch.ops
+	}
+	return d.batch.ops
 }
 
 // choose returns the server of a shard key.

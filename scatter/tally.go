@@ -62,15 +62,7 @@ type collector struct {
 	mu      sync.Mutex
 	closed  bool
 	batch   batch
-	bundles []*bundle // those that failed, and those under way
-}
-
-// bundle is what one call writes.
-type bundle struct {
-	*batch
-
-	session *Session
-	err     error // why it is still here
+	bundles []*Session // those that failed, and those under way
 }
 
 // Tally returns a new tally, which writes until it is closed. Errors: [millrace.ErrBadArgument].
@@ -137,8 +129,8 @@ func (c *collector) note(v verb, key string, in stretch, add func(*batch)) error
 // waiting returns how many counters wait. The lock is held.
 func (c *collector) waiting() int {
 	sum := len(c.batch.ops)
-	for _, p := range c.bundles {
-		sum += len(p.ops)
+	for _, s := range c.bundles {
+		sum += len(s.ops())
 	}
 	return sum
 }
@@ -173,63 +165,63 @@ func (c *collector) round(ctx context.Context) (int, error) {
 	c.rounds.Lock()
 	defer c.rounds.Unlock()
 	bundles := c.take()
-	left := make([][]*bundle, len(bundles))
+	left, errs := make([][]*Session, len(bundles)), make([]error, len(bundles))
 	var calls sync.WaitGroup
-	for i, p := range bundles {
-		calls.Go(func() { left[i] = c.deliver(ctx, p) })
+	for i, s := range bundles {
+		calls.Go(func() { left[i], errs[i] = c.deliver(ctx, s) })
 	}
 	calls.Wait()
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bundles = slices.Concat(left...)
-	var errs []error
-	for _, p := range c.bundles {
-		errs = append(errs, p.err)
-	}
-	if len(errs) > 0 {
+	err := errors.Join(errs...)
+	if err != nil {
 		c.shard = Sticky() // what is added from now on may have more luck
 	}
-	return c.waiting(), errors.Join(errs...)
+	return c.waiting(), err
 }
 
 // take turns what was collected into bundles, and returns all that are to be sent.
-func (c *collector) take() []*bundle {
+func (c *collector) take() []*Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range c.batch.split(MaxOperations) {
-		c.bundles = append(c.bundles, c.bundle(b))
-	}
+	c.bundles = append(c.bundles, c.split(c.batch.ops, MaxOperations)...)
 	c.batch = batch{}
 	return c.bundles
 }
 
-func (c *collector) bundle(b *batch) *bundle {
-	return &bundle{batch: b, session: &Session{draft: &draft{sc: c.sc, shard: c.shard, batch: *b}}}
+// split returns sessions with so many of the counters each.
+func (c *collector) split(ops []*op, most int) (bundles []*Session) {
+	for ops := range slices.Chunk(ops, most) {
+		bundles = append(bundles, &Session{draft: &draft{sc: c.sc, shard: c.shard, batch: batch{ops: ops, size: len(ops)}}})
+	}
+	return bundles
 }
 
-// deliver sends a bundle, and returns what is left of it. Of one that is refused, with
-// nothing written, it sends the halves.
-func (c *collector) deliver(ctx context.Context, p *bundle) []*bundle {
-	err := c.send(ctx, p.session)
+// deliver sends a bundle, and returns what is left of it, and why. Of one that is refused,
+// with nothing written, it sends the halves.
+func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, err error) {
+	ops := s.ops()
+	err = c.send(ctx, s)
 	switch {
 	case err == nil:
-		return nil
-	case errors.Is(err, millrace.ErrUncertain), refused(err) && len(p.ops) == 1:
-		for _, o := range p.ops {
+		return nil, nil
+	case errors.Is(err, millrace.ErrUncertain), refused(err) && len(ops) == 1:
+		for _, o := range ops {
 			c.sc.cfg.Logger.ErrorContext(ctx, "what was to be added to a counter is dropped",
 				"key", o.key, "kind", o.verb, "add", o.sum, "float", o.float, "error", err)
 		}
-		return nil
+		return nil, nil
 	case !refused(err):
-		p.err = err
-		return []*bundle{p}
+		return []*Session{s}, err
 	}
-	var left []*bundle
-	for _, half := range p.split((len(p.ops) + 1) / 2) {
-		left = append(left, c.deliver(ctx, c.bundle(half))...)
+	var errs []error
+	for _, half := range c.split(ops, (len(ops)+1)/2) {
+		more, err := c.deliver(ctx, half)
+		left, errs = append(left, more...), append(errs, err)
 	}
-	return left
+	return left, errors.Join(errs...)
 }
 
 // Close writes what waits, once, and takes no more. The error says how many counters

@@ -37,7 +37,7 @@ func (l *ledger) send(_ context.Context, s *Session) error {
 	defer l.mu.Unlock()
 	l.calls++
 	if s.sent == nil {
-		s.sent = &flight{}
+		s.sent = &flight{batch: s.batch}
 	}
 	if l.fail != nil {
 		if err := l.fail(l.calls, s); err != nil {
@@ -49,7 +49,7 @@ func (l *ledger) send(_ context.Context, s *Session) error {
 	}
 	if !l.done[s.sent] {
 		l.done[s.sent] = true
-		for _, o := range s.batch.ops {
+		for _, o := range s.ops() {
 			l.sums[o.key] += o.sum
 		}
 	}
@@ -189,7 +189,7 @@ func TestTallyDropsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{fail: func(_ int, s *Session) error {
-			for _, o := range s.batch.ops {
+			for _, o := range s.ops() {
 				if o.key == "bad" {
 					return ErrType.Saying("the key %q holds something else", o.key)
 				}
