@@ -83,15 +83,14 @@ func TestRepeatOfWhatWasNeverSent(t *testing.T) {
 	s.Add("n", 10)
 	// The first tries after the end may meet the connection that was open. Later ones
 	// find none, but who met it stays uncertain.
-	for other := sc.Session("x"); ; other = sc.Session("x") {
+	redistest.Eventually(t, "connections are refused", func() bool {
+		other := sc.Session("x")
 		other.Add("other", 1)
 		if other.Flush(t.Context()) == nil {
 			t.Fatal("a flush to a dead server succeeds")
 		}
-		if !other.sent.open {
-			break
-		}
-	}
+		return !other.sent.open
+	})
 	if err := s.Flush(t.Context()); err == nil {
 		t.Fatal("a flush to a dead server succeeds")
 	}
@@ -139,16 +138,17 @@ func TestServerTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, tt := range []struct {
-		heardAt time.Time
-		asked   int
+		told            bool
+		heardAt, wallAt time.Duration // before now
+		asked           int
 	}{
-		{time.Time{}, 1}, // it has told none
-		{time.Now(), 1},
-		{time.Now().Add(-clockFresh), 2},
-		{time.Now().Round(0).Add(-clockFresh), 3}, // the wall clock alone
+		{false, 0, 0, 1},
+		{true, 0, 0, 1},
+		{true, clockFresh, 0, 2},
+		{true, 0, clockFresh, 3},
 	} {
-		if !tt.heardAt.IsZero() {
-			srv.clock.Store(&clock{time.Now().UnixMilli(), tt.heardAt})
+		if now := time.Now(); tt.told {
+			srv.clock.Store(&clock{now.UnixMilli(), now.Add(-tt.heardAt), now.Round(0).Add(-tt.wallAt)})
 		}
 		before := time.Now().UnixMilli()
 		got, err := srv.now(t.Context(), sc, l)

@@ -138,6 +138,13 @@ var flushHistories = []flushHistory{
 			s.Add("n:0", big)
 		})
 	}},
+	{"a new counter is a set in the same session", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
+		return halfWritten(t, sc, server, ErrType, func(s *Session) {
+			s.Insert("set", "m")
+			s.Insert("n", "m")
+			s.Add("n", 1)
+		})
+	}},
 	{"one set of two is none", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		must(t, server.Client(t), "SET", "n", "1")
 		return halfWritten(t, sc, server, ErrType, func(s *Session) {

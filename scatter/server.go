@@ -121,20 +121,24 @@ func (srv *server) close() {
 type clock struct {
 	millis  int64     // the server's time, in Unix milliseconds
 	heardAt time.Time // by this process's clock
+	wall    time.Time // the same by its wall clock alone
 }
 
 // clockFresh is for how long a server's time is counted on from what it told.
 const clockFresh = time.Minute
 
 // heard notes a time that the server has told just now.
-func (srv *server) heard(millis int64) { srv.clock.Store(&clock{millis, time.Now()}) }
+func (srv *server) heard(millis int64) {
+	now := time.Now()
+	srv.clock.Store(&clock{millis, now, now.Round(0)})
+}
 
 // now returns the server's time in Unix milliseconds, or an earlier one. It asks if the
 // server has told none of late: a process that was suspended sees that by its wall clock
 // only, and one whose wall clock was set by the other one.
 func (srv *server) now(ctx context.Context, s *Scatter, l *link) (int64, error) {
 	c, now := srv.clock.Load(), time.Now()
-	if c != nil && now.Sub(c.heardAt) < clockFresh && now.Round(0).Sub(c.heardAt.Round(0)) < clockFresh {
+	if c != nil && now.Sub(c.heardAt) < clockFresh && now.Round(0).Sub(c.wall) < clockFresh {
 		return c.millis + now.Sub(c.heardAt).Milliseconds(), nil
 	}
 	reply, err := l.Run(ctx, "left", s.base)
