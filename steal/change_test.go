@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/millrace/millrace"
 )
 
@@ -37,8 +39,12 @@ func TestRatesChange(t *testing.T) {
 		{"a", 0, nil, 5, 1},
 		{"b", 1, nil, 5, 2},
 	} {
+		before := r.Stats().Jobs
 		if err := r.SetRate(step.name, step.rate); !errors.Is(err, step.err) {
 			t.Errorf("step %d: SetRate = %v, want %v", i, err, step.err)
+		}
+		if diff := cmp.Diff(before, r.Stats().Jobs); step.err != nil && diff != "" {
+			t.Errorf("step %d: refused, and (-before +after):\n%s", i, diff)
 		}
 		r.Enlist(t.Context())
 		if a, b := jobStats(t, r, "a").Drawn, jobStats(t, r, "b").Drawn; a != step.a || b != step.b {
