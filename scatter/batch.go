@@ -242,6 +242,7 @@ func (b *batch) args(first string) []string {
 		case verbPush:
 			args = append(args, strconv.Itoa(o.most))
 			o.values = o.values[max(0, len(o.values)-o.most):]
+		case verbInsert, verbScore, verbBest, verbLeast:
 		}
 		args = append(args, o.values...)
 		args[count] = strconv.Itoa(len(args) - count - 1)

@@ -82,6 +82,8 @@ func (flightHook) OnCall(ctx context.Context, _ millrace.Call) (context.Context,
 	}
 	return ctx, func(err error) {
 		dial, ok := errors.AsType[*net.OpError](err)
-		f.open = f.open || err != nil && retry.Word(err) == "" && !(ok && dial.Op == "dial")
+		if err != nil && retry.Word(err) == "" && (!ok || dial.Op != "dial") {
+			f.open = true
+		}
 	}
 }

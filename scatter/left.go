@@ -30,8 +30,8 @@ type Left struct {
 // be taken out of all lists when it is empty, and nobody writes there any more: neither
 // programs that have another list, nor repeats of what was flushed before.
 //
-// A server that does not answer has its name alone, and the error is a [*PartialError].
-
+// Of a server that does not answer there is the name alone, and the error is a
+// [*PartialError].
 func (s *Scatter) Left(ctx context.Context) ([]Left, error) {
 	lefts, failed := each(s, func(srv *server) (Left, error) {
 		l := Left{Server: srv.Name, Drain: srv.Drain}

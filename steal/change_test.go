@@ -70,7 +70,7 @@ func TestJobIsRemoved(t *testing.T) {
 			return millrace.Worked, nil
 		}})
 		ctx, cancel := context.WithCancel(t.Context())
-		go r.Run(ctx) //nolint:errcheck // it ends with the context
+		go r.Run(ctx)
 		go r.Enlist(ctx)
 		<-began
 		drawn := r.table.Load().at(0)
