@@ -201,7 +201,9 @@ func incrementsOfOne(_ context.Context, p *plain) (func(context.Context) error, 
 	for i := range eventCounters {
 		args = append(args, counter(i), "1")
 	}
-	return func(ctx context.Context) error { return increments.Exec(ctx, clients[0], []string{counter(0)}, args).Error() }, nil
+	return func(ctx context.Context) error {
+		return increments.Exec(ctx, clients[0], []string{counter(0)}, args).Error()
+	}, nil
 }
 
 // eventsByKey is the seed's first stab: every counter has its own of n servers, so that
