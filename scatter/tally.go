@@ -63,6 +63,7 @@ type collector struct {
 	closed  bool
 	batch   batch
 	bundles []*Session // those that failed, and those under way
+	bundled int        // the counters in them
 }
 
 // Tally returns a new tally, which writes until it is closed. Errors: [millrace.ErrBadArgument].
@@ -127,13 +128,7 @@ func (c *collector) note(v verb, key string, in stretch, add func(*batch)) error
 }
 
 // waiting returns how many counters wait. The lock is held.
-func (c *collector) waiting() int {
-	sum := len(c.batch.ops)
-	for _, s := range c.bundles {
-		sum += len(s.ops())
-	}
-	return sum
-}
+func (c *collector) waiting() int { return len(c.batch.ops) + c.bundled }
 
 func (c *collector) loop(ctx context.Context) {
 	defer close(c.gone)
@@ -174,7 +169,10 @@ func (c *collector) round(ctx context.Context) (int, error) {
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bundles = slices.Concat(left...)
+	c.bundles, c.bundled = slices.Concat(left...), 0
+	for _, s := range c.bundles {
+		c.bundled += len(s.ops())
+	}
 	err := errors.Join(errs...)
 	if err != nil {
 		c.shard = Sticky() // what is added from now on may have more luck
@@ -187,6 +185,7 @@ func (c *collector) take() []*Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bundles = append(c.bundles, c.split(c.batch.ops, MaxOperations)...)
+	c.bundled += len(c.batch.ops)
 	c.batch = batch{}
 	return c.bundles
 }
