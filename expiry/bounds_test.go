@@ -88,9 +88,10 @@ func TestRepliesAreBounded(t *testing.T) {
 		"Scan":         func() int { return len(scanned(t, h, inHash)) },
 		"Keys.GetMany": func() int { many, _ := k.GetMany(t.Context(), names...); return len(many) },
 	} {
-		largest := func(library *script.Library) int {
+		largest := func(library *script.Library, bytes int) int {
 			calls := &largestReply{sent: sent, before: sent()}
 			h.space.run.Scripts, k.space.run.Scripts = library, library
+			h.space.pageBytes, k.space.pageBytes = bytes, bytes
 			h.space.run.Hooks, k.space.run.Hooks = []millrace.Hook{calls}, []millrace.Hook{calls}
 			defer func() { h.space.run.Hooks, k.space.run.Hooks = nil, nil }()
 			if got := call(); got != n {
@@ -99,10 +100,10 @@ func TestRepliesAreBounded(t *testing.T) {
 			return calls.largest
 		}
 		const most = 1<<20 + 2*size
-		if got := largest(library); got > most {
+		if got := largest(library, script.MaxBytes); got > most {
 			t.Errorf("a reply of %s has %d bytes", what, got)
 		}
-		if got := largest(scripttest.Without(t, library, "1048576", "1e9")); got <= most {
+		if got := largest(scripttest.Without(t, library, "1048576", "1e9"), 1e9); got <= most {
 			t.Errorf("a reply of %s has %d bytes without a limit: this shows nothing", what, got)
 		}
 	}

@@ -4,13 +4,13 @@
 -- A caller that knows another number has it from before the namespace was lost and
 -- began anew, and would look into the wrong shard. It reads the record again.
 --
--- Needs    nothing
+-- Needs    wire
 -- Touches  K
 -- Gives    refusal(): the error with which the call is refused, nil for none; the first
 --          argument of the call is the number of shards
 local function refusal()
   local found = redis.call('HMGET', K, 'version', 'shards')
-  if found[1] and found[1] ~= '2' then
+  if found[1] and found[1] ~= wire then
     return redis.error_reply('VERSION ' .. found[1])
   elseif not found[1] and redis.call('EXISTS', K) == 1 then
     return redis.error_reply('BROKEN the version is missing')

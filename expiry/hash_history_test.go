@@ -157,7 +157,7 @@ func (s *hashTale) reap() reaping {
 
 // repair mends the hash.
 func (s *hashTale) repair() bool {
-	done, err := repairHash(s.Context(), s.h.space, baseOf(s.T, s.h, inHash), 1, inHash)
+	done, _, _, err := repairHash(s.Context(), s.h.space, baseOf(s.T, s.h, inHash), 1, inHash, spot{}, -1)
 	s.want("repair", nil, nil, err)
 	return done
 }
@@ -260,7 +260,7 @@ var hashHistories = []hashHistory{
 		s.want("Delete", n, 1, err)
 	}},
 	{"a life is whole", func(s *hashTale) {
-		deadlines := baseOf(s.T, s.h, inHash) + ":t:" + inHash
+		values := valuesKey(baseOf(s.T, s.h, inHash), inHash)
 		s.put(0, "a")
 		for range 20 { // there are moments at which a millisecond has just begun
 			for what, live := range map[string]func(){
@@ -272,9 +272,8 @@ var hashHistories = []hashHistory{
 			} {
 				began := clock(s.T, s.client)
 				live()
-				ms, err := do(s.client, "ZSCORE", deadlines, "a").AsInt64()
-				deadline := time.UnixMilli(ms)
-				s.want(what+": the field ends before its time", deadline.Sub(began) < hashLong, false, err)
+				deadline := storedDeadline(keyRaw(s.T, s.client, "HGET", values, "a"))
+				s.want(what+": the field ends before its time", deadline.Sub(began) < hashLong, false, nil)
 				for name, read := range map[string]func() (time.Duration, error){
 					"Get": func() (time.Duration, error) {
 						_, ttl, err := s.h.Get(s.Context(), inHash, "a")
@@ -539,19 +538,71 @@ var hashHistories = []hashHistory{
 		s.want("index", indexed(s.T, s.h, inHash), before, nil)
 	}},
 	{"a hash that has lost its deadlines", func(s *hashTale) {
-		s.put(hashLong, "a")
+		s.put(hashLong, "a", "c")
 		s.put(0, "b")
-		must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash))
-		s.there() // better none than one that never goes
-		s.put(hashLong, "a")
-		s.there("a")
-		n, err := s.h.Delete(s.Context(), inHash, "a")
-		s.want("Delete", n, 1, err)
-		s.gone()
-		s.put(hashLong, "a")
-		must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash))
+		s.over("c")
+		lose := func() { must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash)) }
+		lose()
+		s.ttl("a", hashLong)
+		s.there("a", "b") // which collects them
+		lose()
+		s.set(SetConfig{IfNone: true}, notSet, "a", "d")
+		s.set(SetConfig{IfNone: true, TTL: hashLong}, SetResult{Set: true, Created: 1}, "c") // which is no full index
+		s.over("c")
+		s.there("a", "b")
+		lose()
 		s.want("repair", s.repair(), true, nil)
-		s.gone()
+		s.want("second repair", s.repair(), false, nil)
+		s.over("a")
+		s.reap()
+		values, deadlines := stored(s.T, s.h, inHash)
+		s.want("stored", []int64{values, deadlines}, []int64{1, 0}, nil)
+	}},
+	{"some deadlines are lost", func(s *hashTale) {
+		s.put(hashLong, "a", "b", "c")
+		s.over("a")
+		t := deadlinesKey(baseOf(s.T, s.h, inHash), inHash)
+		must(s.T, s.client, "ZREM", t, "a", "b")
+		s.want("repair", s.repair(), true, nil)
+		s.want("places", integer(s.T, s.client, "ZCARD", t), int64(3), nil) // b, c and the placeholder
+		s.there("b", "c")
+	}},
+	{"the index of a hash is wrong", func(s *hashTale) {
+		s.put(hashLong, "a", "b", "c")
+		s.put(0, "d")
+		base := baseOf(s.T, s.h, inHash)
+		for _, field := range []string{"a", "d"} {
+			must(s.T, s.client, "ZADD", deadlinesKey(base, inHash), "1", field)
+		}
+		must(s.T, s.client, "HSET", valuesKey(base, inHash), "b", "theirs, and long enough")
+		must(s.T, s.client, "ZADD", deadlinesKey(base, inHash), "1", "b")
+		must(s.T, s.client, "ZADD", base+":due", "1", inHash)
+		s.reap() // goes by what stands in front of the values
+		n, err := s.h.Len(s.Context(), inHash)
+		s.want("Len", n, 4, err)
+		values, deadlines := stored(s.T, s.h, inHash)
+		s.want("stored", []int64{values, deadlines}, []int64{4, 2}, nil)
+	}},
+	{"something else in the place of a value", func(s *hashTale) {
+		s.put(hashLong, "a", "b")
+		must(s.T, s.client, "HSET", valuesKey(baseOf(s.T, s.h, inHash), inHash), "a", "theirs, and long enough", "n", "7")
+		ctx, h := s.Context(), s.h
+		for what, call := range map[string]func() error{
+			"Get":         func() error { _, _, err := h.Get(ctx, inHash, "a"); return err },
+			"GetMany":     func() error { _, err := h.GetMany(ctx, inHash, "b", "a"); return err },
+			"TTL":         func() error { _, err := h.TTL(ctx, inHash, "a"); return err },
+			"GetAll":      func() error { _, err := h.GetAll(ctx, inHash); return err },
+			"Set if none": func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{IfNone: true}); return err },
+			"Set KeepTTL": func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{KeepTTL: true}); return err },
+			"Expire":      func() error { _, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, "b", "a"); return err },
+			"Incr":        func() error { _, err := h.Incr(ctx, inHash, "n", 1); return err },
+		} {
+			s.wantError(what, call(), millrace.ErrBroken)
+		}
+		s.set(SetConfig{}, set, "a", "n")
+		n, err := h.Delete(ctx, inHash, "n")
+		s.want("Delete", n, 1, err)
+		s.there("a", "b")
 	}},
 	{"a ttl of Redis", func(s *hashTale) {
 		s.put(hashLong, "a")
@@ -579,7 +630,7 @@ var hashHistories = []hashHistory{
 		s.again("incr", "hash_incr", "n", "5")
 		s.want("value", value(s.T, s.h, inHash, "n"), "6", nil)
 		s.again("expire", "hash_expire", "without", "in", "1000000", "a", "none")
-		s.again("persist", "hash_persist", "a", "b", "none")
+		s.again("persist", "hash_expire", "with", "none", "0", "a", "b", "none")
 		s.again("delete", "hash_delete", "a", "none")
 		s.again("expire at once", "hash_expire", "", "at", "0", "b")
 		s.again("drop", "hash_drop")

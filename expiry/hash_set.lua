@@ -22,34 +22,34 @@
 if answered then
   return tonumber(answered)
 end
-local only, life, fields, alive = ARGV[3], ARGV[4], {}, 0
+local only, life, number, alive, had = ARGV[3], ARGV[4], (#ARGV - 5) / 2, 0, {}
 for i = 6, #ARGV, 2 do
-  fields[#fields + 1] = ARGV[i]
-end
-local scores = redis.call('ZMSCORE', t, unpack(fields))
-for i, score in ipairs(scores) do
-  if time_of(score) > now then
-    alive = alive + 1
-  else
-    scores[i] = '+inf'
+  had[i] = look(ARGV[i])
+  if not had[i] and (only ~= '' or life == 'keep') then
+    return redis.error_reply('BROKEN ' .. ARGV[i] .. ' is no value')
   end
+  had[i] = had[i] or math.huge
+  alive = alive + (had[i] > now and 1 or 0)
 end
-if only == 'new' and alive > 0 or only == 'old' and alive < #fields then
+if only == 'new' and alive > 0 or only == 'old' and alive < number then
   return -1
 end
 
 local deadline = life == 'in' and soon + ARGV[5] or life == 'at' and tonumber(ARGV[5]) or math.huge
-local number, most = #fields, math.max(10, #fields)
-if deadline <= now then
-  settle(name, fields, alive, most)
-else
-  redis.call('HSET', h, unpack(ARGV, 6))
-  local text, scored = deadline < math.huge and string.format('%.0f', deadline) or '+inf', {}
-  for i, field in ipairs(fields) do
-    scored[2 * i - 1], scored[2 * i] = life == 'keep' and scores[i] or text, field
+local gone, head = {}, head_of(deadline)
+for i = 6, #ARGV, 2 do
+  if deadline <= now then
+    gone[#gone + 1] = ARGV[i]
+  elseif life == 'keep' and had[i] > now then
+    ARGV[i + 1] = head_of(had[i]) .. ARGV[i + 1]
+  else
+    list(ARGV[i], deadline, had[i])
+    ARGV[i + 1] = head .. ARGV[i + 1]
   end
-  redis.call('ZADD', t, unpack(scored))
-  settle(name, {}, 0, most)
 end
+if deadline > now then
+  store({unpack(ARGV, 6)})
+end
+settle(name, gone, #gone > 0 and alive or 0, math.max(10, number))
 count('set', number)
 return tonumber(answer(tostring(number - alive)))

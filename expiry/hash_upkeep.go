@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
 	"strconv"
@@ -81,15 +82,21 @@ func (s *HashesStats) add(r *script.Reply) {
 }
 
 // ReapJob returns the job that removes expired fields. They are hidden anyway; it
-// is for their memory. A slice removes up to 100 of each shard, from as many
-// hashes as that takes, those first that have been overdue for longest, and from
-// all shards at the same time.
+// is for their memory. A slice removes up to 100 of each shard in which something is due,
+// from as many hashes as that takes, those first that have been overdue for longest, and
+// from all shards at the same time.
 func (h *Hashes) ReapJob() millrace.Job {
 	return millrace.Job{Name: "expiry.hash_reap:" + h.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		var mu sync.Mutex
 		progress := millrace.Idle
-		_, err := h.space.each(ctx, func(base string, shards int) error {
-			r, err := h.reap(ctx, base, shards, hashReapBudget)
+		err := h.space.eachDue(ctx, func(base string, shards int, due bool) error {
+			look := h.reap
+			if !due {
+				look = func(ctx context.Context, base string, shards, budget int) (reaping, error) {
+					return h.reapHashes(ctx, base, shards, budget)
+				}
+			}
+			r, err := look(ctx, base, shards, hashReapBudget)
 			mu.Lock()
 			defer mu.Unlock()
 			progress = max(progress, r.progress())
@@ -140,19 +147,27 @@ func (r reaping) progress() millrace.Progress {
 	return millrace.Idle
 }
 
-// reap removes expired fields of a shard: one call finds out which hashes have some, and
-// one works on those, whose names it must be given on a Cluster.
+// reap removes expired fields of a shard: it finds out which hashes have some, and has a
+// script work on those, whose names it must be given on a Cluster.
 func (h *Hashes) reap(ctx context.Context, base string, shards, budget int) (reaping, error) {
-	reply, err := h.space.ask(ctx, nil, "hash_due", base, shards, strconv.Itoa(budget))
+	c := h.space.run.Client
+	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		first := c.B().Zrange().Key(base + ":due").Min("0").Max(strconv.Itoa(budget - 1)).Withscores().Build()
+		return c.DoMulti(ctx, first, timeAt(c, base)), nil
+	})
 	if err != nil {
 		return reaping{}, err
 	}
-	var hashes []string
-	for reply.More() {
-		hashes = append(hashes, reply.Text())
+	heads, err := results[0].AsZScores()
+	now, failed := microsOf(results[1])
+	if err = cmp.Or(err, failed); err != nil {
+		return reaping{}, h.space.run.Name(err)
 	}
-	if err := reply.Err(); err != nil || len(hashes) == 0 {
-		return reaping{}, err
+	var hashes []string
+	for _, head := range heads {
+		if head.Score <= float64(now/1000) {
+			hashes = append(hashes, head.Member)
+		}
 	}
 	return h.reapHashes(ctx, base, shards, budget, hashes...)
 }
