@@ -222,6 +222,7 @@ var hashHistories = []hashHistory{
 		s.expire(0, Always, "a", Removed)
 		got, err := s.h.ExpireAt(s.Context(), inHash, time.Now().Add(-hashLong), ExpireConfig{}, "b", "b")
 		s.want("ExpireAt in the past, twice", got, []Outcome{Removed, HasNoField}, err)
+		s.want("deleted", hashStats(s.T, s.h).Counters.Deleted, int64(2), nil)
 		s.there()
 		s.gone()
 	}},
@@ -392,11 +393,20 @@ var hashHistories = []hashHistory{
 			s.want("Incr", got, want, err)
 			s.expire(hashLong, Always, "a", Applied)
 		}
+		got, err := s.h.Incr(s.Context(), inHash, "a", 2)
+		s.want("Incr", got, int64(6), err)
 		s.ttl("a", hashLong)
 		s.over("a")
-		got, err := s.h.Incr(s.Context(), inHash, "a", 3)
+		got, err = s.h.Incr(s.Context(), inHash, "a", 3)
 		s.want("Incr of an expired field", got, int64(3), err)
 		s.ttl("a", NoTTL)
+	}},
+	{"incr of what is no number", func(s *hashTale) {
+		s.put(0, "a")
+		before := s.dump()
+		_, err := s.h.Incr(s.Context(), inHash, "a", 1)
+		s.wantError("Incr", err, ErrNotNumber)
+		s.want("what is stored", s.dump(), before, nil)
 	}},
 	{"the hash goes with its last field", func(s *hashTale) {
 		s.put(hashLong, "a", "b")
@@ -477,11 +487,13 @@ var hashHistories = []hashHistory{
 			value, _, err := s.h.Get(s.Context(), fmt.Sprint(inHash, i), "f")
 			s.want("Get", string(value), fmt.Sprint(i), err)
 		}
-		s.h.space.known.Store(1)
-		got, err := s.h.Set(s.Context(), fmt.Sprint(inHash, 1), "f", []byte("x"), SetConfig{IfExist: true})
-		s.want("Set", got, set, err)
-		n, err := others.Len(s.Context(), fmt.Sprint(inHash, 1))
-		s.want("Len", n, 1, err)
+		for i := range 20 {
+			s.h.space.known.Store(1)
+			got, err := s.h.Set(s.Context(), fmt.Sprint(inHash, i), "f", []byte("x"), SetConfig{IfExist: true})
+			s.want("Set", got, set, err)
+			n, err := others.Len(s.Context(), fmt.Sprint(inHash, i))
+			s.want("Len", n, 1, err)
+		}
 	}},
 	{"a slice spans hashes", func(s *hashTale) {
 		for i := range 30 {
@@ -545,6 +557,8 @@ var hashHistories = []hashHistory{
 		lose()
 		s.ttl("a", hashLong)
 		s.there("a", "b") // which collects them
+		s.put(hashLong, "c")
+		s.over("c")
 		lose()
 		s.set(SetConfig{IfNone: true}, notSet, "a", "d")
 		s.set(SetConfig{IfNone: true, TTL: hashLong}, SetResult{Set: true, Created: 1}, "c") // which is no full index
@@ -557,6 +571,10 @@ var hashHistories = []hashHistory{
 		s.reap()
 		values, deadlines := stored(s.T, s.h, inHash)
 		s.want("stored", []int64{values, deadlines}, []int64{1, 0}, nil)
+	}},
+	{"a new hash has a whole index", func(s *hashTale) {
+		s.put(0, "a")
+		s.want("repair", s.repair(), false, nil)
 	}},
 	{"some deadlines are lost", func(s *hashTale) {
 		s.put(hashLong, "a", "b", "c")
