@@ -11,6 +11,7 @@
 -- Reply    1
 -- Cost     O(log N) a hash, whatever its size
 -- Repeat   harmless: what is gone is not found again
+redis.call('ZCARD', due) -- what is something else ends the script here
 for i = 2, #ARGV do
   redis.call('UNLINK', prefix .. 'h:' .. ARGV[i], prefix .. 't:' .. ARGV[i])
   redis.call('ZREM', due, ARGV[i])

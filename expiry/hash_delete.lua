@@ -16,13 +16,14 @@ if answered then
   return tonumber(answered)
 end
 local gone, deleted, seen = {unpack(ARGV, 3)}, 0, {}
-for _, field in ipairs(gone) do
-  if not seen[field] and (look(field) or math.huge) > now then
+local had = look(gone)
+for i, field in ipairs(gone) do
+  if not seen[field] and (had[i] or math.huge) > now then
     deleted = deleted + 1
   end
   seen[field] = true
 end
-settle(name, gone, deleted, 10)
+settle(name, gone, deleted, 10, at)
 if deleted > 0 then
   count('deleted', deleted)
   answer(tostring(deleted))

@@ -34,19 +34,15 @@ if answered then
 end
 
 local deadline = ARGV[4] == 'in' and soon + ARGV[5] or ARGV[4] == 'at' and tonumber(ARGV[5]) or math.huge
-local names, had, has, values = {}, {}, {}, {} -- has: what this call makes of a field, which may be named twice
-for i = 6, #ARGV do
-  local field = ARGV[i]
-  if not has[field] then
-    if room <= 0 then
-      break
-    end
-    had[field], values[field] = look(field)
-    if not had[field] then
-      return redis.error_reply('BROKEN ' .. field .. ' is no value')
-    end
-    names[#names + 1], has[field] = field, had[field]
+local names, has, seen = {unpack(ARGV, 6)}, {}, {} -- has: what this call makes of a field, which may be named twice
+local had, values = look(names)
+for i, field in ipairs(names) do
+  if not had[i] then
+    return redis.error_reply('BROKEN ' .. field .. ' is no value')
+  elseif had[i] > now and not values[i] then
+    break
   end
+  has[field] = has[field] or had[i]
   local code = deadline <= now and 2 or 1
   if has[field] <= now then
     code = -2
@@ -56,28 +52,30 @@ for i = 6, #ARGV do
   else
     has[field], done = deadline, true
   end
-  codes[i - 5] = code
+  codes[i] = code
 end
 
 if done then
   redis.call('HDEL', K, '') -- a first write that a full server does not refuse
   local items, gone = {}, {}
-  for _, field in ipairs(names) do
-    if had[field] > now and has[field] <= now then
+  for i in ipairs(codes) do
+    local field = names[i]
+    if not seen[field] and had[i] > now and has[field] <= now then
       gone[#gone + 1] = field
-    elseif has[field] ~= had[field] then
-      list(field, has[field], had[field])
+    elseif not seen[field] and has[field] ~= had[i] then
+      list(field, has[field], had[i])
       items[#items + 1] = field
-      items[#items + 1] = head_of(has[field]) .. string.sub(values[field], 9)
+      items[#items + 1] = head_of(has[field]) .. string.sub(values[i], 9)
     end
+    seen[field] = true
   end
   if #items > 0 then
-    store(items)
+    store(items, 1)
   end
   if #gone > 0 then
     count('deleted', #gone)
   end
-  settle(name, gone, #gone, 10)
+  settle(name, gone, #gone, 10, at)
   answer(table.concat(codes, ' '))
 end
 return codes

@@ -21,11 +21,12 @@ if answered then
   return answered
 end
 local field, sum = ARGV[3], ARGV[4]
-local had, value = look(field)
+local deadlines, values = look({field})
+local had = deadlines[1]
 if not had then
   return redis.error_reply('BROKEN ' .. field .. ' is no value')
 elseif had > now then
-  redis.call('HSET', K, 'sum', string.sub(value, 9))
+  redis.call('HSET', K, 'sum', string.sub(values[1], 9))
   local added = redis.pcall('HINCRBY', K, 'sum', sum)
   sum = redis.call('HGET', K, 'sum')
   redis.call('HDEL', K, 'sum')
@@ -35,7 +36,7 @@ elseif had > now then
 else
   list(field, math.huge, had)
 end
-store({field, head_of(had > now and had or math.huge) .. sum})
-settle(name, {}, 0, 10)
+store({field, head_of(had > now and had or math.huge) .. sum}, 1)
+settle(name, {}, 0, 10, at)
 count('set', 1)
 return answer(sum)

@@ -5,39 +5,53 @@
 -- Needs    hash_shard
 -- Touches  h:ARGV[2], t:ARGV[2]
 -- Gives    name: of the hash
---          h, t: keys of its values and of its deadlines
---          look(field) -> deadline, value: what is stored of a field; see deadline_of.
---          Behind a mebibyte of values it goes by the index, and brings no value
+--          h, t: keys of its values and of its deadlines; fields: how many it has
+--          look(names) -> deadlines, values: what is stored of those fields, see
+--          deadline_of. Behind a mebibyte of values it goes by the index, and brings no
+--          value
 --          list(field, deadline, had): notes where a field belongs in the index that had
 --          another deadline
---          store(items): sets fields to what is to be stored, and the index to what was
---          noted. Its first write is one that a full server refuses
+--          store(items, from): sets fields to what is to be stored, and the index to what
+--          was noted. Its first write is one that a full server refuses
+--          at: where the index due has it
 local name = ARGV[2]
 local h, t = prefix .. 'h:' .. name, prefix .. 't:' .. name
-local fields, room, listed, unlisted = redis.call('HLEN', h), 1048576, {}, {} -- what is something else ends the script here
+local fields, at = redis.call('HLEN', h), redis.call('ZSCORE', due, name) -- what is something else ends the script here
 redis.call('ZCARD', t)
+local listed, unlisted, scored, score = {}, {}, nil, nil
 
-local function look(field)
-  if room > 0 then
-    local value = redis.call('HGET', h, field)
-    room = room - (value and #value or 0)
-    return deadline_of(value), value
+local function look(names)
+  local deadlines, values, room = {}, {}, 1048576
+  for i = 1, #names, 10 do
+    local stored = room > 0 and redis.call('HMGET', h, unpack(names, i, math.min(i + 9, #names)))
+    for j = i, math.min(i + 9, #names) do
+      if stored then
+        local value = stored[j - i + 1]
+        deadlines[j], values[j] = deadline_of(value), value
+        room = room - (value and #value or 0)
+      else
+        local there = redis.call('HEXISTS', h, names[j]) == 1
+        deadlines[j] = there and tonumber(redis.call('ZSCORE', t, place_of(names[j])) or math.huge) or 0
+      end
+    end
   end
-  local there = redis.call('HEXISTS', h, field) == 1
-  return there and tonumber(redis.call('ZSCORE', t, place_of(field)) or math.huge) or 0
+  return deadlines, values
 end
 
 local function list(field, deadline, had)
   if deadline < math.huge then
-    listed[#listed + 1] = string.format('%.0f', deadline)
+    if deadline ~= scored then
+      scored, score = deadline, string.format('%.0f', deadline)
+    end
+    listed[#listed + 1] = score
     listed[#listed + 1] = place_of(field)
   elseif had > 0 and had < math.huge then
     unlisted[#unlisted + 1] = place_of(field)
   end
 end
 
-local function store(items)
-  redis.call('HSET', h, unpack(items))
+local function store(items, from)
+  redis.call('HSET', h, unpack(items, from))
   if fields == 0 then
     redis.call('ZADD', t, '+inf', '')
   end

@@ -18,13 +18,14 @@
 -- Cost     O(budget * log N)
 -- Repeat   harmless: what is gone is not found again
 local left, reaped = tonumber(ARGV[2]), 0
+redis.call('ZCARD', due) -- what is something else ends the script here
 redis.call('HDEL', K, '') -- a first write that a full server does not refuse
 tidy_lanes()
 for i = 3, #ARGV do
   local name = ARGV[i]
   local values, deadlines = redis.pcall('HLEN', prefix .. 'h:' .. name), redis.pcall('ZCARD', prefix .. 't:' .. name)
   if type(values) == 'number' and type(deadlines) == 'number' then
-    local expired, looked = settle(name, {}, 0, left)
+    local expired, looked = settle(name, {}, 0, left, redis.call('ZSCORE', due, name))
     reaped, left = reaped + expired, left - math.max(1, looked)
   else
     redis.call('ZREM', due, name)

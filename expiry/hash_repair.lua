@@ -17,12 +17,12 @@
 --          things were mended, and how many fields were reaped
 -- Cost     O(log N) a place or field: about 100, or a mebibyte of values
 -- Repeat   harmless: what is mended is not found again
-local part, cursor, seen = ARGV[3], ARGV[4], 0
+local part, cursor, seen, room = ARGV[3], ARGV[4], 0, 1048576
 local mended = redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', h) + redis.call('PERSIST', t)
 tidy_lanes()
 if fields == 0 then
-  mended = mended + redis.call('ZCARD', t)
-  part = ''
+  part, mended = '', mended + redis.call('ZCARD', t) + redis.call('ZREM', due, name)
+  redis.call('UNLINK', t)
 elseif part == 'places' then
   local page = redis.call('ZSCAN', t, cursor, 'COUNT', 100)
   cursor = page[1]
@@ -53,10 +53,9 @@ else
   end
 end
 local reaped = 0
-if part == '' then
-  local first = fields > 0 and (redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2] or 'inf')
-  mended = mended + (first == (redis.call('ZSCORE', due, name) or false) and 0 or 1)
-  reaped = settle(name, {}, 0, 100)
+if part == '' and fields > 0 then
+  mended = mended + (redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2] == at and 0 or 1)
+  reaped = settle(name, {}, 0, 100, at)
 end
 if mended > 0 then
   count('repaired', mended)

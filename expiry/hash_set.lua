@@ -22,11 +22,14 @@
 if answered then
   return tonumber(answered)
 end
-local only, life, number, alive, had = ARGV[3], ARGV[4], (#ARGV - 5) / 2, 0, {}
+local only, life, names, alive = ARGV[3], ARGV[4], {}, 0
 for i = 6, #ARGV, 2 do
-  had[i] = look(ARGV[i])
+  names[#names + 1] = ARGV[i]
+end
+local had, number = look(names), #names
+for i = 1, number do
   if not had[i] and (only ~= '' or life == 'keep') then
-    return redis.error_reply('BROKEN ' .. ARGV[i] .. ' is no value')
+    return redis.error_reply('BROKEN ' .. names[i] .. ' is no value')
   end
   had[i] = had[i] or math.huge
   alive = alive + (had[i] > now and 1 or 0)
@@ -36,20 +39,20 @@ if only == 'new' and alive > 0 or only == 'old' and alive < number then
 end
 
 local deadline = life == 'in' and soon + ARGV[5] or life == 'at' and tonumber(ARGV[5]) or math.huge
-local gone, head = {}, head_of(deadline)
-for i = 6, #ARGV, 2 do
-  if deadline <= now then
-    gone[#gone + 1] = ARGV[i]
-  elseif life == 'keep' and had[i] > now then
-    ARGV[i + 1] = head_of(had[i]) .. ARGV[i + 1]
-  else
-    list(ARGV[i], deadline, had[i])
-    ARGV[i + 1] = head .. ARGV[i + 1]
+if deadline <= now then
+  settle(name, names, alive, math.max(10, number), at)
+else
+  local head = head_of(deadline)
+  for i, field in ipairs(names) do
+    if life == 'keep' and had[i] > now then
+      ARGV[2 * i + 5] = head_of(had[i]) .. ARGV[2 * i + 5]
+    else
+      list(field, deadline, had[i])
+      ARGV[2 * i + 5] = head .. ARGV[2 * i + 5]
+    end
   end
+  store(ARGV, 6)
+  settle(name, {}, 0, math.max(10, number), at)
 end
-if deadline > now then
-  store({unpack(ARGV, 6)})
-end
-settle(name, gone, #gone > 0 and alive or 0, math.max(10, number))
 count('set', number)
 return tonumber(answer(tostring(number - alive)))

@@ -13,14 +13,13 @@
 -- Makes    K hash version 3, due zset
 -- Gives    due: the key of the index
 --          place_of(field), field_at(place): names of a field and of its place in t
---          settle(of, gone, alive, most) -> how many fields were removed since they are
---          expired, and how many places were looked at: removes the fields gone of a
+--          settle(of, gone, alive, most, at) -> how many fields were removed since they
+--          are expired, and how many places were looked at: removes the fields gone of a
 --          hash, of which so many are alive, and at most so many expired ones, or about
---          a mebibyte of them, and puts the hash where it belongs in the index. It is the
---          last that a script does to a hash, and not a script's first write, since a
---          full server refuses that
+--          a mebibyte of them, and puts the hash where it belongs in the index, which has
+--          it at a score. It is the last that a script does to a hash, and not a script's
+--          first write, since a full server refuses that
 local due = prefix .. 'due'
-redis.call('ZCARD', due) -- what is something else ends the script here
 
 local function place_of(field)
   return (string.byte(field) or 0) == 0 and '\0' .. field or field
@@ -30,10 +29,16 @@ local function field_at(place)
   return string.byte(place) == 0 and string.sub(place, 2) or place
 end
 
-local function settle(of, gone, alive, most)
+local function settle(of, gone, alive, most, at)
   local h, t = prefix .. 'h:' .. of, prefix .. 't:' .. of
-  local fields, first = redis.call('HLEN', h), redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2]
-  local places, late, removed, room = {}, {}, 0, 1048576
+  local first = redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2]
+  if #gone == 0 and time_of(first) > now then
+    if first ~= at then
+      redis.call('ZADD', due, first, of)
+    end
+    return 0, 0
+  end
+  local fields, places, late, removed, room = redis.call('HLEN', h), {}, {}, 0, 1048576
   for i, field in ipairs(gone) do
     places[i] = place_of(field)
   end
@@ -72,11 +77,8 @@ local function settle(of, gone, alive, most)
   if #places > 0 then
     redis.call('ZREM', t, unpack(places))
   end
-  if looked > 0 then
-    first = redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2]
-  end
-  first = first or 'inf'
-  if first ~= redis.call('ZSCORE', due, of) then
+  first = redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2] or 'inf'
+  if first ~= at then
     redis.call('ZADD', due, first, of)
   end
   return removed - alive, looked
