@@ -494,6 +494,18 @@ var hashHistories = []hashHistory{
 			n, err := others.Len(s.Context(), fmt.Sprint(inHash, i))
 			s.want("Len", n, 1, err)
 		}
+		for i := range 20 {
+			hash := fmt.Sprint(inHash, i)
+			put(s.T, others, hash, "g", "1", hashLong)
+			expire(s.T, others, hash)
+		}
+		s.h.space.known.Store(1)
+		job := s.h.ReapJob()
+		for range 2 { // the first finds out
+			_, err := job.Slice(s.Context())
+			s.want("slice", nil, nil, err)
+		}
+		s.want("reaped", hashStats(s.T, others).Counters.Reaped, int64(20), nil)
 	}},
 	{"a slice spans hashes", func(s *hashTale) {
 		for i := range 30 {
