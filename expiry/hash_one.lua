@@ -21,19 +21,13 @@ redis.call('ZCARD', t)
 local listed, unlisted, scored, score = {}, {}, nil, nil
 
 local function look(names)
-  local deadlines, values, room = {}, {}, 1048576
-  for i = 1, #names, 10 do
-    local stored = room > 0 and redis.call('HMGET', h, unpack(names, i, math.min(i + 9, #names)))
-    for j = i, math.min(i + 9, #names) do
-      if stored then
-        local value = stored[j - i + 1]
-        deadlines[j], values[j] = deadline_of(value), value
-        room = room - (value and #value or 0)
-      else
-        local there = redis.call('HEXISTS', h, names[j]) == 1
-        deadlines[j] = there and tonumber(redis.call('ZSCORE', t, place_of(names[j])) or math.huge) or 0
-      end
-    end
+  local deadlines, values, number = {}, stored_of(h, names)
+  for i = 1, number do
+    deadlines[i] = deadline_of(values[i])
+  end
+  for i = number + 1, #names do
+    local there = redis.call('HEXISTS', h, names[i]) == 1
+    deadlines[i] = there and tonumber(redis.call('ZSCORE', t, place_of(names[i])) or math.huge) or 0
   end
   return deadlines, values
 end

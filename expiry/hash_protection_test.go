@@ -17,7 +17,7 @@ var hashProtections = []struct {
 	{"a new hash says that its index is whole", "redis.call('ZADD', t, '+inf', '')\n  end", "end", []string{"a new hash has a whole index"}},
 	{"a write knows what is expired", "alive = alive + (had[i] > now and 1 or 0)", "alive = alive + (had[i] > 0 and 1 or 0)",
 		[]string{"an expired field is none", "set if none is there", "created counts what was not there"}},
-	{"a write goes by what stands in front of the value", "local stored = room > 0 and", "local stored = false and", []string{"a hash that has lost its deadlines"}},
+	{"a write goes by what stands in front of the value", "local deadlines, values, number = {}, stored_of(h, names)", "local deadlines, values, number = {}, {}, 0", []string{"a hash that has lost its deadlines"}},
 	{"incr knows what is expired", "elseif had > now then\n  redis.call('HSET', K", "elseif had > 0 then\n  redis.call('HSET', K", []string{"incr keeps a deadline"}},
 	{"incr adds in vain", "if type(added) == 'table' then", "if false then", []string{"incr of what is no number"}},
 	{"incr clears up", "redis.call('HDEL', K, 'sum')", "do end", []string{"incr of what is no number"}},
@@ -55,7 +55,7 @@ var hashProtections = []struct {
 	{"delete knows what it did", "not seen[field] and ", "", []string{"a field that is named twice"}},
 
 	{"reap goes by what stands in front of the value", "if deadline > now and deadline < math.huge then", "if false then", []string{"the index of a hash is wrong"}},
-	{"reap leaves what has no deadline", "gone[#gone + 1] = deadline <= now and field_at(place) or nil", "gone[#gone + 1] = field_at(place)", []string{"the index of a hash is wrong"}},
+	{"reap leaves what has no deadline", "gone[#gone + 1] = deadline <= now and names[i] or nil", "gone[#gone + 1] = names[i]", []string{"the index of a hash is wrong"}},
 	{"reap enters the right deadline", "redis.call('ZADD', t, unpack(late))", "do end", []string{"the index of a hash is wrong"}},
 	{"reap takes the field, too", "removed = redis.call('HDEL', h, unpack(gone))", "removed = #gone", []string{"a write sweeps a little"}},
 	{"reap takes the deadline, too", "redis.call('ZREM', t, unpack(places))", "do end", []string{"a write sweeps a little"}},

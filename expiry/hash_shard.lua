@@ -13,6 +13,8 @@
 -- Makes    K hash version 3, due zset
 -- Gives    due: the key of the index
 --          place_of(field), field_at(place): names of a field and of its place in t
+--          stored_of(h, names) -> values, number: what is stored of the first of those
+--          fields, and of how many: ten at a time, until it is a mebibyte
 --          settle(of, gone, alive, most, at) -> how many fields were removed since they
 --          are expired, and how many places were looked at: removes the fields gone of a
 --          hash, of which so many are alive, and at most so many expired ones, or about
@@ -29,6 +31,19 @@ local function field_at(place)
   return string.byte(place) == 0 and string.sub(place, 2) or place
 end
 
+local function stored_of(h, names)
+  local values, number, room = {}, 0, 1048576
+  while number < #names and room > 0 do
+    local step = redis.call('HMGET', h, unpack(names, number + 1, math.min(number + 10, #names)))
+    for i = 1, #step do
+      values[number + i] = step[i]
+      room = room - (step[i] and #step[i] or 0)
+    end
+    number = number + #step
+  end
+  return values, number
+end
+
 local function settle(of, gone, alive, most, at)
   local h, t = prefix .. 'h:' .. of, prefix .. 't:' .. of
   local first = redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2]
@@ -38,25 +53,26 @@ local function settle(of, gone, alive, most, at)
     end
     return 0, 0
   end
-  local fields, places, late, removed, room = redis.call('HLEN', h), {}, {}, 0, 1048576
+  local fields, places, late, removed = redis.call('HLEN', h), {}, {}, 0
   for i, field in ipairs(gone) do
     places[i] = place_of(field)
   end
-  if first and time_of(first) <= now then
-    for _, place in ipairs(redis.call('ZRANGEBYSCORE', t, '-inf', now, 'LIMIT', 0, most)) do
-      local value = fields > 0 and redis.call('HGET', h, field_at(place))
-      local deadline = deadline_of(value) or math.huge -- what is no value stays, and has no place
-      if deadline > now and deadline < math.huge then
-        late[#late + 1] = string.format('%.0f', deadline)
-        late[#late + 1] = place
-      else
-        places[#places + 1] = place
-        gone[#gone + 1] = deadline <= now and field_at(place) or nil
-      end
-      room = room - (value and #value or 0)
-      if room <= 0 then
-        break
-      end
+  local overdue, names = redis.call('ZRANGEBYSCORE', t, '-inf', now, 'LIMIT', 0, most), {}
+  for i, place in ipairs(overdue) do
+    names[i] = field_at(place)
+  end
+  local values, number = {}, #names
+  if fields > 0 then
+    values, number = stored_of(h, names)
+  end
+  for i = 1, number do
+    local deadline = deadline_of(values[i]) or math.huge -- what is no value stays, and has no place
+    if deadline > now and deadline < math.huge then
+      late[#late + 1] = string.format('%.0f', deadline)
+      late[#late + 1] = overdue[i]
+    else
+      places[#places + 1] = overdue[i]
+      gone[#gone + 1] = deadline <= now and names[i] or nil
     end
   end
   local looked = #places + #late / 2
