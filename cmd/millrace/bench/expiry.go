@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -56,37 +55,24 @@ func expiryFigures() []Figure {
 func hashName(i int) string  { return "hash:" + strconv.Itoa(i) }
 func fieldName(i int) string { return fmt.Sprintf("field:%07d", i) }
 
-// withHashes has do work on a namespace in which there are hashes with the numbers
-// below n, and deletes it.
-func withHashes(ctx context.Context, p Place, cfg expiry.HashesConfig, n int, do func(h *expiry.Hashes) error) (err error) {
+// withHashes has do work on a namespace, and deletes it.
+func withHashes(ctx context.Context, p Place, cfg expiry.HashesConfig, do func(h *expiry.Hashes) error) (err error) {
 	h, err := expiry.OpenHashes(ctx, p.Client, p.Name, cfg)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlinkNamespace(namespaceKeys(p, cfg.Shards, n)...))) }()
+	defer func() {
+		err = errors.Join(err, p.cleanUp(ctx, func(ctx context.Context) (int, error) { return 0, h.DeleteNamespace(ctx) }))
+	}()
 	return do(h)
 }
 
-// What lies in Redis, as docs/WIRE.md has it.
+// shardKey is what lies in Redis, as docs/WIRE.md has it.
 func shardKey(p Place, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}", p.Name, shard) }
-
-// namespaceKeys returns the keys of a namespace and of its hashes.
-func namespaceKeys(p Place, shards, hashes int) []string {
-	keys := []string{"mr:hashes:{" + p.Name + "}"}
-	for shard := range shards {
-		base := shardKey(p, shard)
-		keys = append(keys, base, base+":due", base+":lanes:0", base+":lanes:1")
-	}
-	for i := range hashes {
-		base := shardKey(p, int(crc32.ChecksumIEEE([]byte(hashName(i)))%uint32(shards)))
-		keys = append(keys, base+":h:"+hashName(i), base+":t:"+hashName(i))
-	}
-	return keys
-}
 
 // filled has do work on a namespace of hashes that have their fields.
 func filled(ctx context.Context, p Place, do func(h *expiry.Hashes) error) error {
-	return withHashes(ctx, p, expiry.HashesConfig{Shards: expiry.ShardsDefault}, readHashes, func(h *expiry.Hashes) error {
+	return withHashes(ctx, p, expiry.HashesConfig{Shards: expiry.ShardsDefault}, func(h *expiry.Hashes) error {
 		if err := Deal(ctx, readHashes, func(ctx context.Context, i int) error {
 			_, err := h.SetMany(ctx, hashName(i), someFields(readFields), expiry.SetConfig{TTL: ttl})
 			return err

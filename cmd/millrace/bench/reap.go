@@ -49,7 +49,7 @@ func undisturbed(reap func(context.Context, Place) (reaping, error)) Measure {
 // reapJob reaps with the job. The namespace has one shard, so that there is one
 // call a slice, as with WATCH, and one hash.
 func reapJob(ctx context.Context, p Place) (r reaping, err error) {
-	err = withHashes(ctx, p, expiry.HashesConfig{Shards: 1}, 1, func(h *expiry.Hashes) error {
+	err = withHashes(ctx, p, expiry.HashesConfig{Shards: 1}, func(h *expiry.Hashes) error {
 		hash := hashName(0)
 		if _, err := h.Set(ctx, hash, stayingField, []byte(fieldValue), expiry.SetConfig{TTL: ttl}); err != nil {
 			return err
