@@ -4,10 +4,13 @@
 -- A caller that knows another number has it from before the namespace was lost and
 -- began anew, and would look into the wrong shard. It reads the record again.
 --
--- Needs    wire
+-- Needs    nothing
 -- Touches  K
--- Gives    refusal(): the error with which the call is refused, nil for none; the first
+-- Gives    wire: the version of what is stored, of values or of hashes
+--          refusal(): the error with which the call is refused, nil for none; the first
 --          argument of the call is the number of shards
+local wire = string.sub(K, 1, 6) == 'mr:key' and '2' or '3'
+
 local function refusal()
   local found = redis.call('HMGET', K, 'version', 'shards')
   if found[1] and found[1] ~= wire then

@@ -2,7 +2,7 @@
 --
 -- Tells how many shards a namespace has, and stores that if it is new.
 --
--- Needs    wire
+-- Needs    check
 -- Touches  K
 -- KEYS[1]  K: the namespace's record
 -- ARGV[1]  want: how many a new namespace has; 0 creates none

@@ -1,9 +1,9 @@
 package expiry
 
 import (
-	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -90,13 +90,11 @@ func (h *Hashes) ReapJob() millrace.Job {
 		var mu sync.Mutex
 		progress := millrace.Idle
 		err := h.space.eachDue(ctx, func(base string, shards int, due bool) error {
-			look := h.reap
-			if !due {
-				look = func(ctx context.Context, base string, shards, budget int) (reaping, error) {
-					return h.reapHashes(ctx, base, shards, budget)
-				}
+			budget := 1
+			if due {
+				budget = hashReapBudget
 			}
-			r, err := look(ctx, base, shards, hashReapBudget)
+			r, err := h.reap(ctx, base, shards, budget)
 			mu.Lock()
 			defer mu.Unlock()
 			progress = max(progress, r.progress())
@@ -150,26 +148,12 @@ func (r reaping) progress() millrace.Progress {
 // reap removes expired fields of a shard: it finds out which hashes have some, and has a
 // script work on those, whose names it must be given on a Cluster.
 func (h *Hashes) reap(ctx context.Context, base string, shards, budget int) (reaping, error) {
-	c := h.space.run.Client
-	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		first := c.B().Zrange().Key(base + ":due").Min("0").Max(strconv.Itoa(budget - 1)).Withscores().Build()
-		return c.DoMulti(ctx, first, timeAt(c, base)), nil
-	})
+	hashes, err := h.space.overdue(ctx, budget, base)
 	if err != nil {
 		return reaping{}, err
 	}
-	heads, err := results[0].AsZScores()
-	now, failed := microsOf(results[1])
-	if err = cmp.Or(err, failed); err != nil {
-		return reaping{}, h.space.run.Name(err)
-	}
-	var hashes []string
-	for _, head := range heads {
-		if head.Score <= float64(now/1000) {
-			hashes = append(hashes, head.Member)
-		}
-	}
-	return h.reapHashes(ctx, base, shards, budget, hashes...)
+	some := slices.DeleteFunc(hashes[0], func(name string) bool { return name == "" }) // which is the placeholder
+	return h.reapHashes(ctx, base, shards, budget, some...)
 }
 
 // reapHashes removes expired fields of hashes of a shard, at most so many.

@@ -218,29 +218,22 @@ func (h *Hashes) remove(ctx context.Context, name, hash string, fields ...string
 func (h *Hashes) DeleteNamespace(ctx context.Context) error {
 	n := h.space
 	if _, err := n.each(ctx, func(base string, shards int) error {
-		for {
-			hashes, err := n.someOf(ctx, base)
+		for cursor := uint64(0); ; {
+			hashes, next, err := n.index(ctx, base, cursor)
+			if err == nil && len(hashes) > 0 {
+				_, err = n.ask(ctx, nil, "hash_clear", base, shards, hashes...)
+			}
 			if err != nil {
 				return err
 			}
-			if _, err := n.ask(ctx, nil, "hash_clear", base, shards, hashes...); err != nil || len(hashes) == 0 {
-				return err
+			if cursor = next; cursor == 0 {
+				break
 			}
 		}
+		_, err := n.ask(ctx, nil, "hash_clear", base, shards)
+		return err
 	}); err != nil {
 		return err
 	}
 	return n.forget(ctx)
-}
-
-// someOf returns some names of hashes of a shard, none if there are none.
-func (n *namespace) someOf(ctx context.Context, base string) (names []string, err error) {
-	c := n.run.Client
-	err = n.run.Retry.Do(ctx, func(int) error {
-		names, err = script.Prompt(ctx, func(ctx context.Context) ([]string, error) {
-			return c.Do(ctx, c.B().Zrange().Key(base+":due").Min("0").Max(strconv.Itoa(indexPage-1)).Build()).AsStrSlice()
-		})
-		return err
-	})
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), n.run.Name(err)
 }

@@ -88,7 +88,7 @@ func (k kind) script(name string) string {
 	return "hash_" + name
 }
 
-// wireVersion is that of what is stored; see wire.lua.
+// wireVersion is that of what is stored; see check.lua.
 func (k kind) wireVersion() string {
 	if k == kindKeys {
 		return "2"
@@ -285,18 +285,18 @@ func (n *namespace) eachDue(ctx context.Context, do func(base string, shards int
 		return err
 	}
 	bases := n.bases(shards)
-	due, err := n.due(ctx, bases)
+	due, err := n.overdue(ctx, 1, bases...)
 	if err != nil {
 		return err
 	}
 	turn := int(n.turn.Add(1)) % shards
 	var chosen []string
 	for i, base := range bases {
-		if due[i] || i == turn {
+		if len(due[i]) > 0 || i == turn {
 			chosen = append(chosen, base)
 		}
 	}
-	missing, err := n.inShards(chosen, func(base string) error { return do(base, shards, due[slices.Index(bases, base)]) })
+	missing, err := n.inShards(chosen, func(base string) error { return do(base, shards, len(due[slices.Index(bases, base)]) > 0) })
 	if missing || errors.Is(err, errShards) {
 		if now, lost := n.recount(ctx, false); lost != nil || now != shards {
 			return lost // the next slice goes by the new number
@@ -305,14 +305,15 @@ func (n *namespace) eachDue(ctx context.Context, do func(base string, shards int
 	return err
 }
 
-// due reports of shards whether something is due in them. On a Cluster it goes by the clock
-// of the first one's node: what is done about it goes by the right one.
-func (n *namespace) due(ctx context.Context, bases []string) ([]bool, error) {
+// overdue returns for each shard the first names in its index whose time has come, at most
+// so many. On a Cluster it goes by the clock of the first one's node: what is done about
+// them goes by the right one. A shard that fails has one name, "", for others to find out.
+func (n *namespace) overdue(ctx context.Context, most int, bases ...string) ([][]string, error) {
 	c := n.run.Client
 	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		cmds := make(rueidis.Commands, len(bases))
 		for i, base := range bases {
-			cmds[i] = c.B().Zrange().Key(base + ":due").Min("0").Max("0").Withscores().Build()
+			cmds[i] = c.B().Zrange().Key(base + ":due").Min("0").Max(strconv.Itoa(most - 1)).Withscores().Build()
 		}
 		return c.DoMulti(ctx, append(cmds, timeAt(c, bases[0]))...), nil
 	})
@@ -320,13 +321,19 @@ func (n *namespace) due(ctx context.Context, bases []string) ([]bool, error) {
 		return nil, err
 	}
 	now, err := microsOf(results[len(bases)])
-	due := make([]bool, len(bases))
+	names := make([][]string, len(bases))
 	for i := range bases {
 		heads, failed := results[i].AsZScores()
-		// What fails is for do to name.
-		due[i] = failed != nil || len(heads) > 0 && heads[0].Score <= float64(now/1000)
+		if failed != nil {
+			heads = []rueidis.ZScore{{}}
+		}
+		for _, head := range heads {
+			if head.Score <= float64(now/1000) {
+				names[i] = append(names[i], head.Member)
+			}
+		}
 	}
-	return due, n.run.Name(err)
+	return names, n.run.Name(err)
 }
 
 // forget removes the record of a namespace whose shards are gone.
