@@ -42,7 +42,7 @@ func repairHashes(ctx context.Context, n *namespace, base string, shards int, at
 		if hash != at.hash {
 			at.hash, at.part, at.cursor = hash, "", ""
 		}
-		done, err := false, error(nil)
+		var done bool
 		done, at, left, err = repairHash(ctx, n, base, shards, hash, at, left)
 		if ctx.Err() != nil {
 			return false, spot{}, context.Cause(ctx)
