@@ -57,6 +57,7 @@ func walkHashes(w *walker) {
 	w.must("Delete", err)
 	_, err = h.DeleteHash(w, "h")
 	w.must("DeleteHash", err)
+	w.must("DeleteNamespace", h.DeleteNamespace(w))
 }
 
 func walkHashesUpkeep(w *walker) {

@@ -142,14 +142,8 @@ func (c *call) number(args []string, request *reqid.Request) {
 // try sends the call once, with its hooks around it.
 func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err error) {
 	r := c.runner
-	for _, hook := range r.Hooks {
-		if h, ok := hook.(millrace.CallHook); ok {
-			var done func(error)
-			if ctx, done = h.OnCall(ctx, millrace.Call{Script: c.script.name, Key: c.key, Try: number}); done != nil {
-				defer func() { done(err) }()
-			}
-		}
-	}
+	ctx, ended := r.watched(ctx, millrace.Call{Script: c.script.name, Key: c.key, Try: number})
+	defer func() { ended(err) }()
 	// Where many calls are under way, to a server that answered a moment ago, the
 	// connections are open and shared, and the client heeds the context by itself.
 	// That is where a call must be cheap; a lonely one can afford the guard.
@@ -162,6 +156,36 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 		r.recent.note(r.Client, c.key)
 	}
 	return m, err
+}
+
+// Plain makes a call that is no script in the way of one: its hooks are told, it is
+// repeated as the policy says, and its errors have the names that programs know. It must
+// return when its context ends.
+func (r *Runner) Plain(ctx context.Context, name, key string, try func(ctx context.Context) error) error {
+	return r.Name(r.Retry.Do(ctx, func(number int) error {
+		ctx, ended := r.watched(ctx, millrace.Call{Script: name, Key: key, Try: number})
+		err := try(ctx)
+		ended(err)
+		return err
+	}))
+}
+
+// watched tells the hooks of a call, and returns what tells them of its end.
+func (r *Runner) watched(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	var ends []func(error)
+	for _, hook := range r.Hooks {
+		if h, ok := hook.(millrace.CallHook); ok {
+			var end func(error)
+			if ctx, end = h.OnCall(ctx, call); end != nil {
+				ends = append(ends, end)
+			}
+		}
+	}
+	return ctx, func(err error) {
+		for _, end := range slices.Backward(ends) {
+			end(err)
+		}
+	}
 }
 
 // crowd is how many calls under way show that connections are shared: more than

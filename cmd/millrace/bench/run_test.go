@@ -290,7 +290,7 @@ func TestNames(t *testing.T) {
 		"queue_cycle queue_clients queue_batch queue_backlog queue_pickup_median queue_pickup_p99 " +
 		"queue_fairness queue_fairness_single queue_fairness_consume queue_memory queue_idle " +
 		"lease_acquire lease_refresh steal_enlist steal_enlist_deep steal_enlist_cpus steal_allocations " +
-		"hash_get hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
+		"hash_get hash_set hash_set_many hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("names = %s\nwant %s", got, want)
 	}
