@@ -276,8 +276,8 @@ func (n *namespace) inShards(bases []string, do func(base string) error) (missin
 }
 
 // eachDue calls do for the shards in which something is due, and for one more by turns,
-// which also finds out whether the namespace is still the one that is known. What is due
-// is asked of all shards in one pipeline: a look that finds nothing must cost little,
+// which also finds out whether the namespace is still the one that is known. On one server
+// a pipeline asks all shards what is due: a look that finds nothing must cost little,
 // since every process takes one every few seconds.
 func (n *namespace) eachDue(ctx context.Context, do func(base string, shards int, due bool) error) error {
 	shards, err := n.count(ctx, false)
@@ -285,18 +285,22 @@ func (n *namespace) eachDue(ctx context.Context, do func(base string, shards int
 		return err
 	}
 	bases := n.bases(shards)
-	due, err := n.overdue(ctx, 1, bases...)
-	if err != nil {
-		return err
-	}
-	turn := int(n.turn.Add(1)) % shards
-	var chosen []string
-	for i, base := range bases {
-		if len(due[i]) > 0 || i == turn {
-			chosen = append(chosen, base)
+	look := func(base string) ([][]string, error) { return n.overdue(ctx, 1, base) }
+	if n.run.Client.Mode() != rueidis.ClientModeCluster { // where one that is silent must not keep the others
+		due, err := n.overdue(ctx, 1, bases...)
+		if err != nil {
+			return err
 		}
+		look = func(base string) ([][]string, error) { return due[slices.Index(bases, base):], nil }
 	}
-	missing, err := n.inShards(chosen, func(base string) error { return do(base, shards, len(due[slices.Index(bases, base)]) > 0) })
+	turn := bases[int(n.turn.Add(1))%shards]
+	missing, err := n.inShards(bases, func(base string) error {
+		due, err := look(base)
+		if err != nil || len(due[0]) == 0 && base != turn {
+			return err
+		}
+		return do(base, shards, len(due[0]) > 0)
+	})
 	if missing || errors.Is(err, errShards) {
 		if now, lost := n.recount(ctx, false); lost != nil || now != shards {
 			return lost // the next slice goes by the new number
@@ -306,8 +310,7 @@ func (n *namespace) eachDue(ctx context.Context, do func(base string, shards int
 }
 
 // overdue returns for each shard the first names in its index whose time has come, at most
-// so many. On a Cluster it goes by the clock of the first one's node: what is done about
-// them goes by the right one. A shard that fails has one name, "", for others to find out.
+// so many. A shard that fails has one name, "", for others to find out.
 func (n *namespace) overdue(ctx context.Context, most int, bases ...string) ([][]string, error) {
 	c := n.run.Client
 	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
