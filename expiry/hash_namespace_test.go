@@ -6,6 +6,9 @@ import (
 	"slices"
 	"strconv"
 	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
@@ -101,6 +104,33 @@ func TestDeleteNamespaceGoesOn(t *testing.T) {
 	if err != nil || len(left) != 0 {
 		t.Errorf("left are %q, %v", left, err)
 	}
+}
+
+// TestReapBesideASilentNode: a node of a Cluster that does not answer keeps no other one from
+// being reaped.
+func TestReapBesideASilentNode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Cluster(t, 2, 0)
+	h := openHashesOn(t, cluster.Client(t), "n", HashesConfig{})
+	silent := cluster.MasterOf(kindHashes.shardKey("n", 0))
+	hash := ""
+	for i := 0; hash == "" || cluster.MasterOf(baseOf(t, h, hash)) == silent; i++ {
+		hash = strconv.Itoa(i)
+	}
+	put(t, h, hash, "a", "1", hashLong)
+	expire(t, h, hash)
+	other := cluster.MasterOf(baseOf(t, h, hash)).Client(t, func(opt *rueidis.ClientOption) { opt.ForceSingleClient = true })
+	key := valuesKey(baseOf(t, h, hash), hash)
+	silent.Pause()
+	defer silent.Resume()
+	redistest.Eventually(t, "the field on the other node is reaped", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if progress, err := h.ReapJob().Slice(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a slice beside a silent node = %v, %v", progress, err)
+		}
+		return integer(t, other, "EXISTS", key) == 0
+	})
 }
 
 // TestAnIdleSliceIsCheap: what every process does every few seconds asks all shards in one
