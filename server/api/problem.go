@@ -211,6 +211,7 @@ var spoken = []struct {
 	{millrace.ErrBroken, "Look at its keys; DELETE removes those of a queue whatever they hold, and with force=true those of an Ick."},
 	{ick.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
 	{lease.ErrHeld, `Wait for it with "wait", or come back later.`},
+	{scatter.ErrEvictable, "Set maxmemory-policy to noeviction: numbers may be lost under every other one."},
 	{lease.ErrEvictable, `Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with "allow_evictable".`},
 }
 
