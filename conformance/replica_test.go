@@ -17,11 +17,11 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
-// replicated is an engine whose replicas may be read from.
+// replicated is an engine whose replicas answer scripts that read. Those of a Cluster do not.
 type replicated interface {
 	running
 
-	// reader returns a new client that reads from replicas. Each master has data.
+	// reader returns a new client that reads from replicas.
 	reader(t *testing.T) rueidis.Client
 
 	// data returns all servers that hold data.
@@ -38,22 +38,6 @@ func (s *behindSentinels) reader(t *testing.T) rueidis.Client {
 }
 
 func (s *behindSentinels) data() []*redistest.Server { return s.servers.Data }
-
-func (c *cluster) reader(t *testing.T) rueidis.Client {
-	t.Helper()
-	admin := c.servers.Nodes[0].Client(t, func(o *rueidis.ClientOption) { o.ForceSingleClient = true })
-	redistest.Eventually(t, "the Cluster names all replicas", func() bool { // it does when they have been given something
-		ranges, err := admin.Do(t.Context(), admin.B().ClusterSlots().Build()).ToArray()
-		must(t, "CLUSTER SLOTS", err)
-		return !slices.ContainsFunc(ranges, func(r rueidis.RedisMessage) bool {
-			nodes, err := r.ToArray()
-			return err != nil || len(nodes) < 4 // first and last slot, the master, the replica
-		})
-	})
-	return c.servers.Client(t, readFromReplicas)
-}
-
-func (c *cluster) data() []*redistest.Server { return c.servers.Nodes }
 
 func (r *runningFleet) reader(t *testing.T) rueidis.Client {
 	t.Helper()

@@ -6,6 +6,7 @@
 -- Needs    shard
 -- Touches  K, h:ARGV[2]
 -- Without  h:ARGV[2]
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  shards: how many the namespace has
 -- ARGV[2]  name: of the hash

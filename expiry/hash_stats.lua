@@ -4,6 +4,7 @@
 --
 -- Needs    shard
 -- Touches  K, due
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  shards: how many the namespace has
 -- Reply    the server's clock, how many hashes have deadlines, for how many one has

@@ -29,11 +29,11 @@ func TestLostHashReplies(t *testing.T) {
 	scripttest.Load(t, h.space.run.Client, library)
 	losing := func(what string, want any, call func() (any, error)) {
 		t.Helper()
-		command := "EVALSHA"
+		matches := redistest.Script
 		if what == "Get" {
-			command = "HGET"
+			matches = redistest.Named("HGET")
 		}
-		fault := proxy.DropReply(redistest.Named(command))
+		fault := proxy.DropReply(matches)
 		got, err := call()
 		if diff := cmp.Diff(want, got, cmpopts.EquateComparable(reaping{})); err != nil || diff != "" || fault.Count() != 1 {
 			t.Errorf("%s whose reply was lost %d times: %v (-want +got):\n%s", what, fault.Count(), err, diff)

@@ -4,6 +4,7 @@
 --
 -- Needs    shard
 -- Touches  K, due
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  shards: how many the namespace has
 -- Reply    the server's clock; how many values there are; how many are overdue;

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/batch"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // Value is a value and for how long it still lives.
@@ -100,6 +101,8 @@ func (r *readers) do(ctx context.Context, want read) (answer, error) {
 
 // call makes reads in one pipeline.
 func (r *readers) call(ctx context.Context, reads []read) ([]answer, error) {
+	ctx, cancel := script.Reading(ctx)
+	defer cancel()
 	c := r.client
 	cmds := make(rueidis.Commands, len(reads), len(reads)+1)
 	for i, want := range reads {

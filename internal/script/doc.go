@@ -36,7 +36,7 @@
 //
 // A script that a replica may answer goes out as EVALSHA_RO where the server has it, from
 // Redis 7.0 on. So a client that sends reads to replicas (SendToReplicas of rueidis, Reads of
-// a fleet) sends it there. A script whose answer decides what is written next, or who holds
+// a fleet) sends it there, but not on a Cluster. A script whose answer decides what is written next, or who holds
 // what, never says so, even if it writes nothing.
 //
 // # On a Cluster

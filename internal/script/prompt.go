@@ -53,6 +53,16 @@ func Within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeoutCause(ctx, limit, silence{limit})
 }
 
+// readTimeout is how long one try of a read takes at most.
+const readTimeout = 2 * time.Second
+
+// Reading returns the context of one try of a read. A client repeats reads by itself for as
+// long as their context lasts, which may have no end; tries that end are repeated by the
+// runner, as long as its policy says.
+func Reading(ctx context.Context) (context.Context, context.CancelFunc) {
+	return Within(ctx, readTimeout)
+}
+
 // silence is that a server did not answer within the limit.
 type silence struct{ limit time.Duration }
 

@@ -1,13 +1,16 @@
 package script_test
 
 import (
+	"context"
 	"sync/atomic"
 	"testing"
 	"testing/fstest"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -104,5 +107,26 @@ func TestWithoutReadOnlyCommands(t *testing.T) {
 				t.Errorf("EVALSHA_RO was tried %d times, want once", n)
 			}
 		})
+	}
+}
+
+// TestReadsEnd: a client repeats reads by itself without end while a server is away. The runner
+// ends that, though the caller's context does not.
+func TestReadsEnd(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	run := script.Runner{Client: client, Scripts: reading, Retry: retry.Policy{Patience: time.Millisecond}}
+	if _, err := run.Run(t.Context(), "get", "k"); err != nil {
+		t.Fatal(err)
+	}
+	server.Kill()
+	if _, err := run.Run(context.Background(), "get", "k"); err == nil {
+		t.Error("a script is answered by nobody")
+	}
+	if err := run.Plain(context.Background(), "test.plain", "k", func(ctx context.Context) error {
+		return client.Do(ctx, client.B().Get().Key("k").Build()).Error()
+	}); err == nil {
+		t.Error("a plain read is answered by nobody")
 	}
 }

@@ -158,12 +158,14 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 	return m, err
 }
 
-// Plain makes a call that is no script in the way of one: its hooks are told, it is
+// Plain makes a read that is no script in the way of one: its hooks are told, it is
 // repeated as the policy says, and its errors have the names that programs know. It must
 // return when its context ends.
 func (r *Runner) Plain(ctx context.Context, name, key string, try func(ctx context.Context) error) error {
 	return r.Name(r.Retry.Do(ctx, func(number int) error {
 		ctx, ended := r.watched(ctx, millrace.Call{Script: name, Key: key, Try: number})
+		ctx, cancel := Reading(ctx)
+		defer cancel()
 		err := try(ctx)
 		ended(err)
 		return err
@@ -193,9 +195,13 @@ func (r *Runner) watched(ctx context.Context, call millrace.Call) (context.Conte
 const crowd = 8
 
 // eval runs the script. One that a replica may answer is sent with a command that clients
-// know to be a read, unless the server lacks it, as before Redis 7.0, or does not allow it.
+// know to be a read, unless the server lacks it, as before Redis 7.0, or does not allow it;
+// nor on a Cluster, where the client would repeat a read that a moving slot refuses, in place
+// of the runner.
 func (c *call) eval(ctx context.Context) (rueidis.RedisMessage, error) {
-	if c.script.replica && !c.runner.plain.Load() {
+	if c.script.replica && !c.runner.plain.Load() && !declares(c.runner.Client) {
+		ctx, cancel := Reading(ctx)
+		defer cancel()
 		m, err := c.evalReadOnly(ctx)
 		if !lacksReadOnly(err) {
 			return m, err
