@@ -1,29 +1,43 @@
--- fragment open: a lease's state, before anything is written
+-- fragment open: what a lease's key holds, before anything is written
 --
--- Refuses what is not a lease of this version. The hash is read first, so that a
--- key of a wrong type ends the script here, before its first write. Time is one
--- moment throughout the script.
+-- Refuses what is not a lease of this version, before the first write. Time is one moment
+-- throughout the script.
 --
 -- Needs  nothing
 -- Gives  now, now_us: the server's clock in milliseconds and in microseconds
---        owner, fence, deadline, metadata: what the hash says; the owner and the
---        metadata are false when it does not, the numbers are 0
---        held: whether there is an owner whose deadline has not come
---        waited: whether somebody said not long ago that it waits
+--        found: whether there is anything of a lease
+--        fence, deadline: what it says, 0 when there is nothing
+--        owner, metadata, released, waiters: the same, empty when there is nothing. The owner is
+--        who acquired last, whether or not it still holds
 --        keep: for how long what is left of a lease stays, in milliseconds
 local keep = 60000
 
-local found = redis.call('HMGET', K, 'version', 'token', 'fence', 'deadline_ms', 'metadata', 'waited_ms')
-local owner, metadata = found[2], found[5]
-local fence, deadline = tonumber(found[3] or 0) or 0, tonumber(found[4] or 0) or 0
-if found[1] and found[1] ~= '1' then
-  return redis.error_reply('VERSION ' .. found[1])
-elseif not found[1] and redis.call('EXISTS', K) == 1 then
-  return redis.error_reply('BROKEN the version is missing')
+local value = redis.pcall('GET', K)
+local found, fence, deadline = value, 0, 0
+local owner, metadata, released, waiters = '', '', '', ''
+if type(value) == 'table' then -- an error: it is no text
+  local kind = redis.call('TYPE', K)
+  if kind['ok'] == 'hash' and redis.call('HGET', K, 'version') then
+    return redis.error_reply('VERSION ' .. redis.call('HGET', K, 'version'))
+  end
+  return value
+elseif value then
+  local f, d, o, m, r, rest = string.match(value, '^2 (%d+) (%d+) (%d+) (%d+) (%d+) ()')
+  if not f then
+    local version = string.match(value, '^(%d+) ')
+    if version and version ~= '2' then
+      return redis.error_reply('VERSION ' .. version)
+    end
+    return redis.error_reply('BROKEN the key holds no lease')
+  end
+  fence, deadline = tonumber(f), tonumber(d)
+  owner = string.sub(value, rest, rest + o - 1)
+  rest = rest + o
+  metadata = string.sub(value, rest, rest + m - 1)
+  rest = rest + m
+  released, waiters = string.sub(value, rest, rest + r - 1), string.sub(value, rest + r)
 end
 
 local clock = redis.call('TIME')
 local now_us = clock[1] * 1000000 + clock[2]
 local now = math.floor(now_us / 1000)
-local held = owner and now < deadline
-local waited = now < (tonumber(found[6] or 0) or 0) + 2000 -- who waits asks again each second

@@ -5,7 +5,7 @@
 -- deadline never moves nearer, so a holder whose reply was lost is never wrong
 -- about how long it is safe.
 --
--- Needs    open
+-- Needs    open, held
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: who holds it
@@ -18,6 +18,6 @@ if not held or owner ~= ARGV[1] then
   return {0, '', 0, 0, 0, ''}
 end
 deadline = math.max(deadline, now + tonumber(ARGV[2]))
-redis.call('HDEL', K, '') -- a first write that a full server does not refuse
-redis.call('HSET', K, 'deadline_ms', string.format('%.0f', deadline))
-return {1, owner, fence, deadline - now, deadline, metadata or ''}
+redis.call('PERSIST', K) -- a first write that a full server does not refuse
+redis.call('SET', K, string.format('2 %.0f %.0f', fence, deadline) .. string.match(value, '^2 %d+ %d+(.*)'))
+return {1, owner, fence, deadline - now, deadline, metadata}

@@ -2,7 +2,7 @@
 --
 -- Tells what there is of a lease. It writes nothing.
 --
--- Needs    open
+-- Needs    open, held
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV     none
@@ -15,4 +15,4 @@
 if not held then
   return {0, '', fence, 0, 0, ''}
 end
-return {1, owner, fence, deadline - now, deadline, metadata or ''}
+return {1, owner, fence, deadline - now, deadline, metadata}
