@@ -186,7 +186,7 @@ func (l *Locker) ask(ctx context.Context, name, token string, ttl time.Duration,
 		return grant{}, nil, err
 	}
 	held := reply.Bool()
-	g := grant{asked: reply.Asked, fence: reply.Int(), remaining: reply.Millis(), until: reply.MilliTime()}
+	g := grant{asked: reply.Asked, fence: reply.Int(), remaining: reply.Millis(), until: time.UnixMilli(reply.Int())}
 	if reply.Err() == nil {
 		l.index.Enter(name, g.until.Add(-g.remaining)) // also another's: its holder may be dead
 	}

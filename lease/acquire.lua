@@ -22,8 +22,8 @@
 -- ARGV[4]  waiter: the process that will wait when the lease is held, letters and digits;
 --          '' for none
 -- Reply    {1, fence, milliseconds until the deadline, the deadline in Unix
---          milliseconds, metadata} for the holder; {0, the same of whoever holds
---          it} when it is held
+--          milliseconds, ''} for the holder; {0, the same of whoever holds it, its
+--          metadata} when it is held
 -- Cost     O(1)
 -- Repeat   harmless: the second run adopts what the first acquired
 if held then
@@ -49,8 +49,10 @@ if held then
   return {outcome, fence, deadline - now, deadline, metadata}
 end
 local ttl = tonumber(ARGV[2])
-fence = math.max(fence + 1, now_us)
-deadline = now + ttl
-redis.call('SET', K, string.format('2 %.0f %.0f %d %d %d ', fence, deadline, #ARGV[1], #ARGV[3], #released)
+if fence >= now_us then
+  stamp = string.format('%.0f', fence + 1)
+end
+deadline = string.format('%.0f', now + ttl)
+redis.call('SET', K, '2 ' .. stamp .. ' ' .. deadline .. ' ' .. #ARGV[1] .. ' ' .. #ARGV[3] .. ' ' .. #released .. ' '
   .. ARGV[1] .. ARGV[3] .. released .. waiters)
-return {1, fence, ttl, deadline, ARGV[3]}
+return {1, stamp, ttl, deadline, ''}

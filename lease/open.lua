@@ -5,6 +5,7 @@
 --
 -- Needs  nothing
 -- Gives  now, now_us: the server's clock in milliseconds and in microseconds
+--        stamp: the microseconds as text, which costs less than to print them
 --        found: whether there is anything of a lease
 --        fence, deadline: what it says, 0 when there is nothing
 --        owner, metadata, released, waiters: the same, empty when there is nothing. The owner is
@@ -41,3 +42,4 @@ end
 local clock = redis.call('TIME')
 local now_us = clock[1] * 1000000 + clock[2]
 local now = math.floor(now_us / 1000)
+local stamp = clock[1] .. string.sub('00000' .. clock[2], -6)

@@ -20,5 +20,5 @@ if owner ~= ARGV[1] or now >= deadline then
   local own = released == ARGV[1]
   return {own and 1 or 0, now, own and waiters or ''}
 end
-redis.call('PEXPIRE', K, keep) -- a full server does not refuse it; a repeat finds a TTL and adds to it
+redis.call('PEXPIRE', K, '60000') -- keep, as text: a number is printed first. A full server does not refuse it; a repeat finds a TTL and adds to it
 return {1, now, waiters}

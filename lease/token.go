@@ -67,7 +67,7 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 	if err != nil {
 		return err
 	}
-	released, now, waiters := reply.Bool(), reply.MilliTime(), reply.Text()
+	released, now, waiters := reply.Bool(), time.UnixMilli(reply.Int()), reply.Text()
 	if released && !l.index.Withdraw(name) {
 		l.index.Enter(name, now) // to be looked at when what is left of it is gone
 	}
