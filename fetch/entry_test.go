@@ -103,7 +103,7 @@ func TestUnreadable(t *testing.T) {
 
 func TestCannotBeEncoded(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{})
+	c := open(t, Config{Errors: -1})
 	if _, err := Fetch(t.Context(), c, "k", func(context.Context) (float64, error) { return math.NaN(), nil }); !errors.Is(err, ErrEncoding) {
 		t.Errorf("Fetch of NaN = %v, want ErrEncoding", err)
 	}

@@ -133,12 +133,12 @@ func TestSilentServer(t *testing.T) {
 
 	c.patience = patience
 	silent.Pause()
-	want(t, c, there, s, "v", Bypass, nil)
+	want(t, c, there, s, "v", Remembered, nil)
 	want(t, c, elsewhere, s, "v", Hit, nil)
 	want(t, c, leased, s, "v", Bypass, nil)
 	want(t, c, elsewhere, s, "v", Hit, nil)
 	want(t, c, another, s, "v", Miss, nil)
-	want(t, c, there, s, "v", Bypass, nil)
+	want(t, c, there, s, "v", Remembered, nil)
 	if got := log.count("redis does not answer"); got != 1 {
 		t.Errorf("logged %d times, want once", got)
 	}
