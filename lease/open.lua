@@ -17,9 +17,9 @@ local value = redis.pcall('GET', K)
 local found, fence, deadline = value, 0, 0
 local owner, metadata, released, waiters = '', '', '', ''
 if type(value) == 'table' then -- an error: it is no text
-  local kind = redis.call('TYPE', K)
-  if kind['ok'] == 'hash' and redis.call('HGET', K, 'version') then
-    return redis.error_reply('VERSION ' .. redis.call('HGET', K, 'version'))
+  local version = redis.pcall('HGET', K, 'version') -- of the first version, which was a hash
+  if type(version) == 'string' then
+    return redis.error_reply('VERSION ' .. version)
   end
   return value
 elseif value then

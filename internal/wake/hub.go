@@ -78,8 +78,8 @@ func (h *Hub) Join(name string, watches bool) *Waiter {
 }
 
 // Wait returns when the waiter is woken, also if that was before the call, when most has
-// passed, or when ctx ends.
-func (w *Waiter) Wait(ctx context.Context, most time.Duration) {
+// passed, or when ctx ends. It reports whether it was woken.
+func (w *Waiter) Wait(ctx context.Context, most time.Duration) bool {
 	w.woken = false
 	w.hub.start()
 	timer := time.NewTimer(most)
@@ -90,6 +90,7 @@ func (w *Waiter) Wait(ctx context.Context, most time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
+	return w.woken
 }
 
 // Leave ends the waiting. Who was woken and could not use it has the next one be woken in
@@ -198,6 +199,6 @@ func (h *Hub) tell(err error) {
 	h.refused = true
 	h.mu.Unlock()
 	if !told {
-		h.logger.Warn("nobody can wake this process, so that it looks once a second: allow BLPOP, LPOP and RPUSH of mr:wake:*", "error", err)
+		h.logger.Warn("nobody can wake this process, so that it looks once a second: allow BLPOP, LPOP and LPUSH of mr:wake:*", "error", err)
 	}
 }

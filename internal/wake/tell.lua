@@ -9,7 +9,7 @@
 -- Reply    how many names lie there now
 -- Cost     O(1) for each name
 -- Repeat   harmless: a process that is told twice looks twice
-redis.call('LTRIM', K, -4095, -1) -- a full server does not refuse it, nor then what follows
-local lie = redis.call('RPUSH', K, unpack(ARGV))
+redis.call('LTRIM', K, 0, 4094) -- a full server does not refuse it, nor then what follows
+local lie = redis.call('LPUSH', K, unpack(ARGV))
 redis.call('PEXPIRE', K, 10000)
 return lie
