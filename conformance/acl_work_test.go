@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"strconv"
 	"strings"
 	"time"
 
@@ -280,6 +282,13 @@ func walkLease(w *walker) {
 			text, err := w.client.Do(w, w.client.B().Get().Key("mr:lease:{"+w.name+"}").Build()).ToString()
 			return strings.HasSuffix(text, ";"), err
 		})
+		text, err := w.client.Do(w, w.client.B().Get().Key("mr:lease:{"+w.name+"}").Build()).ToString()
+		w.must("GET", err)
+		words := strings.SplitN(text, " ", 7) // docs/WIRE.md
+		holder, err := strconv.Atoi(words[3])
+		w.must("a lease", err)
+		waiter, _, _ := strings.Cut(words[6][holder:], " ")
+		w.did("LPUSH", fmt.Sprintf("mr:wake:{%d}:%s", crc32.ChecksumIEEE([]byte(waiter))%64, waiter), "another's")
 		w.must("Release", held.Release(w))
 		w.until("it was taken and released", func() (bool, error) {
 			info, err := locker.Show(w, w.name)
