@@ -154,6 +154,23 @@ func TestNoneReplacesTheOld(t *testing.T) {
 	want(t, c, "k", &source{err: errLoad}, "", Failed, errLoad)
 }
 
+// TestNegativeByDefault: that there is none is remembered unless that is turned off.
+func TestNegativeByDefault(t *testing.T) {
+	t.Parallel()
+	s := &source{err: ErrNone}
+	for _, tc := range []struct {
+		negative time.Duration
+		then     Outcome
+	}{{0, Negative}, {-1, Miss}} {
+		c := open(t, Config{Negative: tc.negative})
+		want(t, c, "k", s, "", Miss, ErrNone)
+		want(t, c, "k", s, "", tc.then, ErrNone)
+	}
+	if got := (Config{TTL: time.Second}).withDefaults(); got.Negative != time.Second || got.Away != time.Second {
+		t.Errorf("with a TTL of a second Negative = %v and Away = %v, want no more", got.Negative, got.Away)
+	}
+}
+
 // TestServerTellsTheTime: only the deadline in Redis makes a value old, and what
 // was stored with it decides for how long it is so.
 func TestServerTellsTheTime(t *testing.T) {
