@@ -181,7 +181,14 @@ func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Durati
 // ask asks for the lease once. The waiter is the id of this process if the caller will
 // wait.
 func (l *Locker) ask(ctx context.Context, name, token string, ttl time.Duration, metadata, waiter string) (grant, *HeldError, error) {
-	reply, err := l.run.Run(ctx, "acquire", baseKey(name), token, millis(ttl), metadata, waiter)
+	args := []string{token, millis(ttl)}
+	switch {
+	case waiter != "":
+		args = append(args, metadata, waiter)
+	case metadata != "":
+		args = append(args, metadata)
+	}
+	reply, err := l.run.Run(ctx, "acquire", baseKey(name), args...)
 	if err != nil {
 		return grant{}, nil, err
 	}
