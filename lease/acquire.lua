@@ -32,8 +32,8 @@ if held then
     local list, known = {}, false
     for id, at in string.gmatch(waiters, '(%w+) (%d+);') do
       if id == ARGV[4] then
-        known = now < at + 500
-      elseif now < at + 2000 then
+        known = now - at < 500
+      elseif now - at < 2000 then
         list[#list + 1] = id .. ' ' .. at .. ';'
       end
     end
@@ -41,18 +41,19 @@ if held then
       if #list >= 64 then
         table.remove(list, 1)
       end
-      list[#list + 1] = ARGV[4] .. ' ' .. string.format('%.0f', now) .. ';'
+      list[#list + 1] = ARGV[4] .. ' ' .. now .. ';'
       redis.call('PERSIST', K) -- a full server does not refuse it, nor then what follows
       redis.call('SET', K, string.sub(value, 1, #value - #waiters) .. table.concat(list))
     end
   end
   return {outcome, fence, deadline - now, deadline, metadata}
 end
-local ttl, text = tonumber(ARGV[2]), ARGV[3] or ''
-if fence >= now_us then
+local text = ARGV[3] or ''
+local lengths = (#ARGV[1] < 10 and '0' or '') .. #ARGV[1] .. ' '
+  .. (text == '' and '0000' or string.format('%04d', #text)) .. ' ' .. rsize .. ' '
+if fence >= stamp then
   stamp = string.format('%.0f', fence + 1)
 end
-deadline = string.format('%.0f', now + ttl)
-redis.call('SET', K, '2 ' .. stamp .. ' ' .. deadline .. ' ' .. #ARGV[1] .. ' ' .. #text .. ' ' .. #released .. ' '
-  .. ARGV[1] .. text .. released .. waiters)
+deadline = string.format('%.0f', now + ARGV[2])
+redis.call('SET', K, '2 ' .. stamp .. ' ' .. deadline .. ' ' .. lengths .. ARGV[1] .. text .. released .. waiters)
 return {1, stamp, ARGV[2], deadline}

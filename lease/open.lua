@@ -1,21 +1,21 @@
 -- fragment open: what a lease's key holds, before anything is written
 --
 -- Refuses what is not a lease of this version, before the first write. Time is one moment
--- throughout the script.
+-- throughout the script. Numbers stay texts of a fixed width, which compare as numbers do:
+-- to read and print them would cost more than a command.
 --
 -- Needs  nothing
--- Gives  now, now_us: the server's clock in milliseconds and in microseconds
---        stamp: the microseconds as text, which costs less than to print them
---        found: whether there is anything of a lease
---        fence, deadline: what it says, 0 when there is nothing
---        owner, metadata, released, waiters: the same, empty when there is nothing. The owner is
---        who acquired last, whether or not it still holds
+-- Gives  stamp, now: the server's clock, 16 digits of microseconds and 13 of milliseconds
+--        value, found: the text of the lease, false when there is nothing of one
+--        fence, deadline: as the clock; empty when there is nothing
+--        owner, size: who acquired last, whether or not it still holds, and its length, of
+--        2 digits
+--        rest: returns the metadata, who released before, the length of that, and who waits
 --        keep: for how long what is left of a lease stays, in milliseconds
 local keep = 60000
 
 local value = redis.pcall('GET', K)
-local found, fence, deadline = value, 0, 0
-local owner, metadata, released, waiters = '', '', '', ''
+local found, fence, deadline, owner, size = value, '', '', '', '00'
 if type(value) == 'table' then -- an error: it is no text
   local version = redis.pcall('HGET', K, 'version') -- of the first version, which was a hash
   if type(version) == 'string' then
@@ -23,23 +23,22 @@ if type(value) == 'table' then -- an error: it is no text
   end
   return value
 elseif value then
-  local f, d, o, m, r, rest = string.match(value, '^2 (%d+) (%d+) (%d+) (%d+) (%d+) ()')
-  if not f then
+  if string.sub(value, 1, 2) ~= '2 ' or string.byte(value, 44) ~= 32 then
     local version = string.match(value, '^(%d+) ')
     if version and version ~= '2' then
       return redis.error_reply('VERSION ' .. version)
     end
     return redis.error_reply('BROKEN the key holds no lease')
   end
-  fence, deadline = tonumber(f), tonumber(d)
-  owner = string.sub(value, rest, rest + o - 1)
-  rest = rest + o
-  metadata = string.sub(value, rest, rest + m - 1)
-  rest = rest + m
-  released, waiters = string.sub(value, rest, rest + r - 1), string.sub(value, rest + r)
+  fence, deadline, size = string.sub(value, 3, 18), string.sub(value, 20, 32), string.sub(value, 34, 35)
+  owner = string.sub(value, 45, 44 + size)
+end
+
+local function rest()
+  local m, r, at = string.sub(value, 37, 40), string.sub(value, 42, 43), 45 + size
+  return string.sub(value, at, at + m - 1), string.sub(value, at + m, at + m + r - 1), r, string.sub(value, at + m + r)
 end
 
 local clock = redis.call('TIME')
-local now_us = clock[1] * 1000000 + clock[2]
-local now = math.floor(now_us / 1000)
 local stamp = clock[1] .. string.sub('00000' .. clock[2], -6)
+local now = string.sub(stamp, 1, 13)

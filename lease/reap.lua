@@ -19,7 +19,7 @@ local left = redis.call('PTTL', K)
 if left >= 0 then -- it was released, and leaves by itself
   return {0, left + 1}
 end
-local again = math.max(deadline + keep - now, math.ceil((fence + 1 - now_us) / 1000)) + 1
+local again = math.max(deadline + keep - now, math.ceil((fence + 1 - stamp) / 1000)) + 1
 if again > 1 then
   return {0, again}
 end

@@ -17,7 +17,7 @@
 if not held or owner ~= ARGV[1] then
   return {0, '', 0, 0, 0, ''}
 end
-deadline = math.max(deadline, now + tonumber(ARGV[2]))
+deadline = string.format('%.0f', math.max(deadline, now + ARGV[2]))
 redis.call('PERSIST', K) -- a first write that a full server does not refuse
-redis.call('SET', K, string.format('2 %.0f %.0f', fence, deadline) .. string.match(value, '^2 %d+ %d+(.*)'))
+redis.call('SET', K, string.sub(value, 1, 19) .. deadline .. string.sub(value, 33))
 return {1, owner, fence, deadline - now, deadline, metadata}

@@ -13,12 +13,17 @@
 --          each came last, as in {ID MS;}
 -- Cost     O(1)
 -- Repeat   harmless: the token of the last release is known
+local waiters = ''
+if found and string.byte(value, -1) == 59 then
+  waiters = select(4, rest())
+end
 if owner ~= ARGV[1] or now >= deadline then
+  local released = found and select(2, rest())
   if found and redis.call('PTTL', K) ~= -1 then
     released = owner
   end
   local own = released == ARGV[1]
   return {own and 1 or 0, now, own and waiters or ''}
 end
-redis.call('PEXPIRE', K, '60000') -- keep, as text: a number is printed first. A full server does not refuse it; a repeat finds a TTL and adds to it
+redis.call('PEXPIRE', K, '60000') -- keep, as text: a number is printed first. A full server does not refuse it
 return {1, now, waiters}
