@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -18,18 +20,24 @@ func TestAllWhoWatchAreWoken(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	holder := openOn(t, server.Client(t), Config{})
 	lease := acquire(t, holder, "x", long)
-	made := make(chan struct{})
+	made, together := make(chan struct{}), make(chan struct{})
+	var looking atomic.Int64
 	errMade := errors.New("it is there")
+	ended := make(chan time.Time, processes*each)
 	unless := func(context.Context) error {
 		select {
 		case <-made:
-			return errMade
 		default:
 			return nil
 		}
+		ended <- time.Now()
+		if looking.Add(1) == processes*each { // all look at the same time, not one after the other
+			close(together)
+		}
+		<-together
+		return errMade
 	}
 	var waiting sync.WaitGroup
-	ended := make(chan time.Time, processes*each)
 	for range processes {
 		l := openOn(t, server.Client(t), Config{})
 		for range each {
@@ -39,7 +47,6 @@ func TestAllWhoWatchAreWoken(t *testing.T) {
 				if errors.Is(err, ErrHeld) {
 					t.Errorf("Acquire = %v, want only what Unless returned", err)
 				}
-				ended <- time.Now()
 			})
 		}
 	}
@@ -72,6 +79,66 @@ func countWaiters(text string) (n int) {
 		}
 	}
 	return n
+}
+
+// onAcquire calls what the context of an acquire has.
+type onAcquire struct{}
+
+type onAcquireKey struct{}
+
+func (onAcquire) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	if f, ok := ctx.Value(onAcquireKey{}).(func()); ok && call.Script == "lease.acquire" {
+		f()
+	}
+	return ctx, nil
+}
+
+// TestWhoGivesUpPassesOn: the next in line is woken when the one that was woken gives up.
+func TestWhoGivesUpPassesOn(t *testing.T) {
+	t.Parallel()
+	const tries = 5 // a waiter that is not woken looks within a second, and so may come as soon by chance
+	slow := 0
+	for range tries {
+		l := open(t, Config{Hooks: []millrace.Hook{onAcquire{}}})
+		name := redistest.Name(t)
+		lease := acquire(t, l, name, long)
+		ctx, cancel := context.WithCancel(t.Context())
+		var released atomic.Bool
+		quits := context.WithValue(ctx, onAcquireKey{}, func() {
+			if released.Load() {
+				cancel()
+			}
+		})
+		first, next := make(chan error, 1), make(chan error, 1)
+		waits := func(ctx context.Context, ended chan<- error) {
+			_, err := l.Acquire(ctx, name, long, Options{Wait: -1})
+			ended <- err
+		}
+		go waits(quits, first)
+		redistest.Eventually(t, "the first waits", func() bool {
+			text, err := do(t, l.run.Client, "GET", baseKey(name)).ToString()
+			return err == nil && countWaiters(text) == 1
+		})
+		asked := make(chan struct{}, 100)
+		go waits(context.WithValue(t.Context(), onAcquireKey{}, func() { asked <- struct{}{} }), next)
+		<-asked
+		released.Store(true)
+		began := time.Now()
+		if err := lease.Release(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-next; err != nil {
+			t.Error(err)
+		}
+		wantError(t, <-first, context.Canceled)
+		if time.Since(began) > 500*time.Millisecond {
+			slow++
+		}
+		cancel()
+	}
+	if slow > 1 {
+		t.Errorf("%d of %d next in line were not woken", slow, tries)
+	}
 }
 
 // TestManyInLine: one of those who wait in a process is woken by a release, and then the
