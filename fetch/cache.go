@@ -99,10 +99,10 @@ type Config struct {
 	Errors time.Duration
 
 	// Away is for how long this process gives a value that it remembers, while Redis does
-	// not answer, before it computes it again. An old one is given for as long as Stale
-	// says, and nothing that [Cache.Forget] forgot in this process. For those whose
-	// database cannot carry all that Redis does. Defaults to 10 s, or to TTL if that is
-	// less; below 0, not at all.
+	// not answer, before one caller computes it again; the others have it until that is
+	// done. None is given for longer than TTL and Stale, nor after [Cache.Forget] in this
+	// process. For those whose database cannot carry all that Redis does. Defaults to
+	// 10 s, or to TTL if that is less; below 0, one caller computes at once.
 	Away time.Duration
 
 	// Memory is how many bytes of values and errors this process remembers for that, those

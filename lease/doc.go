@@ -104,6 +104,6 @@
 //
 // When the work can be made idempotent, or the resource can compare and set by
 // itself, it needs no lock. For handing out many pieces of work use a queue. What a
-// few may hold at once is as many leases, see the example of Acquire. A lease that must survive the loss of the server needs a quorum, which is not
-// built here.
+// few may hold at once is as many leases, see the example of Acquire. A lease that
+// must survive the loss of the server needs a quorum, which is not built here.
 package lease
