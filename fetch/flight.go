@@ -136,7 +136,7 @@ func (f *flight) fill() answer {
 			return a
 		case f.waiting.Err() != nil:
 			return f.deserted()
-		case !errors.Is(err, lease.ErrHeld):
+		case !errors.Is(err, lease.ErrHeld) && !errors.Is(err, lease.ErrExpired): // which came too late: again
 			return f.bypass()
 		}
 	}

@@ -23,7 +23,12 @@ func (c *Cache) hire(ctx context.Context, key string, wait time.Duration, unless
 	held, err := c.leases.Acquire(asking, c.leaseName(key), c.hold, lease.Options{
 		Wait: wait, MaxHold: c.cfg.Timeout + c.hold, Metadata: c.holder, Unless: unless,
 	})
-	if err != nil && !errors.Is(err, lease.ErrHeld) && !errors.Is(err, errThere) && !errors.Is(err, errSkipped) && ctx.Err() == nil {
+	for _, none := range []error{nil, lease.ErrHeld, lease.ErrExpired, errThere, errSkipped} {
+		if errors.Is(err, none) {
+			return held, err
+		}
+	}
+	if ctx.Err() == nil {
 		c.leaseTrouble(ctx, key, err)
 	}
 	return held, err

@@ -176,3 +176,32 @@ func TestManyKeysAreAwaited(t *testing.T) { //nolint:paralleltest // it takes al
 		t.Errorf("%d loads, want %d", n, keys)
 	}
 }
+
+// TestSlowAnswers: a lease whose answer came after its time is asked for again, and is no
+// reason to compute what another process does.
+func TestSlowAnswers(t *testing.T) {
+	t.Parallel()
+	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())
+	holder := open(t, Config{Timeout: time.Minute})
+	c := openOn(t, proxy.Client(t), holder.name, Config{})
+	c.hold = 20 * time.Millisecond
+	s, release := blocked(t, "v")
+	first := start(t.Context(), holder, "k", s)
+	<-s.begun
+	idle := &source{value: "own"}
+	waiting := start(t.Context(), c, "k", idle)
+	awaitCallers(t, c, 1)
+	proxy.Delay(30 * time.Millisecond) // longer than its lease
+	release()
+	wantFrom(t, first, "v", Miss, nil)
+	wantFrom(t, waiting, "v", Waited, nil)
+	wantLoads(t, idle, 0)
+	want(t, c, "k", idle, "v", Hit, nil)
+	late := start(t.Context(), c, "cold", idle) // no lease comes in time
+	redistest.Eventually(t, "it is asked for more than once", func() bool {
+		info, err := holder.leases.Show(t.Context(), holder.leaseName("cold"))
+		return err == nil && info.Fence > 0
+	})
+	proxy.Delay(0)
+	wantFrom(t, late, "own", Miss, nil)
+}
