@@ -120,7 +120,7 @@ func (f *flight) fill() answer {
 	for {
 		var a answer
 		there := false
-		held, err := f.cache.hire(f.waiting, f.key, round, func(context.Context) (err error) {
+		look := func(context.Context) (err error) {
 			if a, there, err = f.lookAgain(Waited); err != nil {
 				return errSkipped
 			}
@@ -128,7 +128,13 @@ func (f *flight) fill() answer {
 				return errThere
 			}
 			return nil
-		})
+		}
+		held, err := f.cache.hire(f.waiting, f.key, round, look)
+		if errors.Is(err, lease.ErrExpired) { // the answer came too late: the next one may not
+			if err = look(f.waiting); err == nil {
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			return f.lead(held, Waited)
@@ -136,7 +142,7 @@ func (f *flight) fill() answer {
 			return a
 		case f.waiting.Err() != nil:
 			return f.deserted()
-		case !errors.Is(err, lease.ErrHeld) && !errors.Is(err, lease.ErrExpired): // which came too late: again
+		case !errors.Is(err, lease.ErrHeld):
 			return f.bypass()
 		}
 	}
