@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"container/list"
 	"sync"
 	"time"
 )
@@ -14,8 +13,8 @@ type memory struct {
 
 	mu    sync.Mutex
 	bytes int
-	of    map[string]*list.Element // of *memo
-	order list.List                // what was used last is at the back
+	of    map[string]*memo
+	ring  memo // in order of use: its older is the one used last, its newer the one not used for longest
 }
 
 // memo is what is remembered of one key.
@@ -26,6 +25,8 @@ type memo struct {
 
 	failure error
 	until   time.Time // when the failure is forgotten
+
+	older, newer *memo
 }
 
 // memoCost is about what one takes beside its key and its value.
@@ -34,7 +35,9 @@ const memoCost = 300
 func (m *memo) size() int { return memoCost + len(m.key) + len(m.last.payload) }
 
 func newMemory(most int) *memory {
-	return &memory{most: most, of: map[string]*list.Element{}}
+	m := &memory{most: most, of: map[string]*memo{}}
+	m.ring.older, m.ring.newer = &m.ring, &m.ring
+	return m
 }
 
 // recalled is what is remembered of a key now.
@@ -48,12 +51,12 @@ type recalled struct {
 func (m *memory) recall(key string) recalled {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := m.of[key]
-	if at == nil {
+	found := m.of[key]
+	if found == nil {
 		return recalled{}
 	}
-	m.order.MoveToBack(at)
-	found, now := at.Value.(*memo), time.Now()
+	m.use(found)
+	now := time.Now()
 	r := recalled{last: found.last, age: now.Sub(found.seen)}
 	if r.last.left -= r.age; r.last.left <= 0 {
 		r.last = entry{}
@@ -80,22 +83,21 @@ func (m *memory) change(key string, do func(*memo)) {
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	at := m.of[key]
-	if at == nil {
-		at = m.order.PushBack(&memo{key: key})
-		m.of[key] = at
+	found := m.of[key]
+	if found == nil {
+		found = &memo{key: key}
+		m.of[key] = found
 	} else {
-		m.bytes -= at.Value.(*memo).size()
-		m.order.MoveToBack(at)
+		m.bytes -= found.size()
 	}
-	found := at.Value.(*memo)
+	m.use(found)
 	do(found)
 	if len(found.last.payload) > m.most/16 { // it would push out too many others
 		found.last = entry{}
 	}
 	m.bytes += found.size()
-	for m.bytes > m.most && m.order.Len() > 1 {
-		m.drop(m.order.Front())
+	for m.bytes > m.most && len(m.of) > 1 {
+		m.drop(m.ring.newer)
 	}
 }
 
@@ -103,14 +105,28 @@ func (m *memory) change(key string, do func(*memo)) {
 func (m *memory) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if at := m.of[key]; at != nil {
-		m.drop(at)
+	if found := m.of[key]; found != nil {
+		m.drop(found)
 	}
 }
 
+// use makes one that which was used last. The mutex is held.
+func (m *memory) use(found *memo) {
+	found.unlink()
+	found.older, found.newer = m.ring.older, &m.ring
+	found.older.newer, found.newer.older = found, found
+}
+
 // drop forgets one. The mutex is held.
-func (m *memory) drop(at *list.Element) {
-	found := m.order.Remove(at).(*memo)
+func (m *memory) drop(found *memo) {
+	found.unlink()
 	delete(m.of, found.key)
 	m.bytes -= found.size()
+}
+
+// unlink takes one out of the ring, if it is in it.
+func (m *memo) unlink() {
+	if m.older != nil {
+		m.older.newer, m.newer.older = m.newer, m.older
+	}
 }

@@ -31,12 +31,12 @@ func TestMemoryIsBounded(t *testing.T) {
 					t.Errorf("recall = %d bytes, want %d", len(got.last.payload), len(e.payload))
 				}
 			}
-			bytes := 0
-			for at := m.order.Front(); at != nil; at = at.Next() {
-				bytes += at.Value.(*memo).size()
+			bytes, n := 0, 0
+			for at := m.ring.newer; at != &m.ring; at = at.newer {
+				bytes, n = bytes+at.size(), n+1
 			}
-			if bytes != m.bytes || bytes > m.most || m.order.Len() != len(m.of) {
-				t.Fatalf("%d bytes of %d, counted %d; %d in order, %d by key", bytes, m.most, m.bytes, m.order.Len(), len(m.of))
+			if bytes != m.bytes || bytes > m.most || n != len(m.of) {
+				t.Fatalf("%d bytes of %d, counted %d; %d in order, %d by key", bytes, m.most, m.bytes, n, len(m.of))
 			}
 		}
 	})
