@@ -11,16 +11,17 @@ import (
 // concurrent use.
 type Hook any
 
-// CallHook is told about each script call that goes to Redis.
+// CallHook is told about each call that goes to Redis: of a script, or of plain commands
+// that do what a script would.
 type CallHook interface {
 	// OnCall is called before the call. The context it returns is used for the
 	// call, and the function, if not nil, is called when it has ended.
 	OnCall(ctx context.Context, call Call) (context.Context, func(error))
 }
 
-// Call is one script call.
+// Call is one call.
 type Call struct {
-	Script string // the script's name: "ick.add"
+	Script string // the name of the script, or of what the commands do: "ick.add"
 	Key    string // the structure's base key
 	Try    int    // 1 for the first try, more when the library repeats the call
 }

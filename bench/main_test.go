@@ -17,7 +17,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 const tries = 3
 
 // alike are figures of which another one runs the same code, more quickly.
-var alike = regexp.MustCompile(`after [2-9] doublings|of 8 servers|fleet heap`)
+var alike = regexp.MustCompile(`after [2-9] doublings|of 8 servers|fleet heap|fleet of (1|16),|backlog, .*, a replica`)
 
 // TestEverySideRuns keeps the benchmarks from rotting. It measures nothing, and leaves
 // out what package cmd/millrace/bench tests.

@@ -34,7 +34,7 @@ func TestACLOnFleet(t *testing.T) {
 	f.play("millrace-agent", f.operate)
 	f.wantUsed(agent, f.servers...)
 
-	more, asks := f.page.user(t, "millrace +del"), f.page.user(t, "millrace on the DIRECTORY")
+	more, asks := f.page.user(t, "millrace +mget"), f.page.user(t, "millrace on the DIRECTORY")
 	f.allow("millrace", slices.Concat(f.page.user(t, "millrace"), more)...)
 	for _, c := range f.admins[len(f.members):] {
 		must(t, "ACL SETUSER", c.Do(t.Context(), c.B().AclSetuser().Username("millrace").Rule(asks...).Build()).Error())

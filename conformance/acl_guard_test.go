@@ -66,9 +66,22 @@ func (g *guarded) everywhere(words ...string) (replies []rueidis.RedisMessage) {
 	return replies
 }
 
-// allow gives a user rules.
+// lacks reports whether the page says to leave a command out, because the servers do not
+// have it.
+func (g *guarded) lacks(command string) bool {
+	g.t.Helper()
+	if !strings.HasSuffix(command, "_ro") {
+		return false
+	}
+	infos, err := g.everywhere("COMMAND", "INFO", command)[0].ToArray()
+	must(g.t, "COMMAND INFO", err)
+	return len(infos) == 0 || infos[0].IsNil()
+}
+
+// allow gives a user rules, without those that the page says to leave out.
 func (g *guarded) allow(user string, rules ...string) {
 	g.t.Helper()
+	rules = slices.DeleteFunc(slices.Clone(rules), func(rule string) bool { return g.lacks(strings.TrimPrefix(rule, "+")) })
 	g.everywhere(append([]string{"ACL", "SETUSER", user}, rules...)...)
 }
 

@@ -57,6 +57,7 @@ func walkHashes(w *walker) {
 	w.must("Delete", err)
 	_, err = h.DeleteHash(w, "h")
 	w.must("DeleteHash", err)
+	w.must("DeleteNamespace", h.DeleteNamespace(w))
 }
 
 func walkHashesUpkeep(w *walker) {
@@ -142,8 +143,9 @@ func walkTracker(w *walker) {
 // counters returns a group of counters over both servers.
 func (w *walker) counters() *scatter.Scatter {
 	sc, err := scatter.New(scatter.Clients(w.client, w.other), scatter.Config{
-		Group: w.name,
-		Shard: func(string, int) int { return 0 },
+		Group:  w.name,
+		Shard:  func(string, int) int { return 0 },
+		Logger: quiet,
 	})
 	w.must("scatter.New", err)
 	return sc
@@ -174,6 +176,8 @@ func (w *walker) gather(sc *scatter.Scatter) {
 	g.List(w.name+":list", 10)
 	g.Scores(w.name+":scores", scatter.Sum, 10)
 	w.must("Read", g.Read(w))
+	_, err := sc.Left(w)
+	w.must("Left", err)
 }
 
 func walkCounters(w *walker) {
@@ -181,7 +185,14 @@ func walkCounters(w *walker) {
 	defer sc.Close()
 	w.fill(sc)
 	w.gather(sc)
-	tally, err := sc.Tally(scatter.TallyConfig{Logger: quiet})
+	undone := sc.Session("any")
+	undone.Add(w.name+":new", 1)
+	undone.AddFloat(w.name+":float", 1)
+	undone.AddFloat(w.name+":fresh", 1)
+	undone.Push(w.name+":list", 2, []byte("4"))
+	undone.Insert(w.name+":int", "a")
+	w.fails("Flush of what is undone", undone.Flush(w), scatter.ErrType)
+	tally, err := sc.Tally(scatter.TallyConfig{})
 	w.must("Tally", err)
 	w.must("Add", tally.Add(w.name+":int", 1))
 	w.must("Close", tally.Close(w))

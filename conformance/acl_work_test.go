@@ -42,7 +42,7 @@ func walkIck(w *walker) {
 	w.must("Delete", err)
 
 	rested := w.ick(ick.Config{Settle: time.Millisecond})
-	_, err = rested.Adder().AddNow(w, "a")
+	_, err = rested.AddNow(w, "a")
 	w.must("AddNow", err)
 	w.until("the mark has rested", func() (bool, error) {
 		r, err := rested.Reserve(w, 1)

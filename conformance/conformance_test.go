@@ -34,7 +34,7 @@ func Test(t *testing.T) {
 }
 
 // engines are the ways to run Redis.
-var engines = []engine{serverEngine, aclEngine, sentinelEngine, clusterEngine, fleetEngine}
+var engines = []engine{serverEngine, sentinelEngine, clusterEngine, fleetEngine}
 
 // structures are what must behave alike on them.
 var structures = []structure{
@@ -48,6 +48,7 @@ var structures = []structure{
 	{"tracker", trackerBehaviours},
 	{"kept", keptBehaviours},
 	{"registry", registryBehaviours},
+	{"replicas", replicaBehaviours},
 }
 
 // engine is a way to run Redis.

@@ -20,14 +20,13 @@
 //	the next one   │ under load
 //	               └ ─ ─ ─
 //
-// An engine is a way to run Redis: one server with an append-only file; a master
-// with two replicas behind three Sentinels; a Cluster of three masters with a
-// replica each; a fleet of three partitions with a replica each; and one server
-// whose clients may do what docs/SECURITY.md gives them, and no more. It starts
-// once, in which all behaviours keep apart by name. They see it as the interface
-// running: a new client, which server is home to a key, and a disturbance that
-// takes that server away. What a disturbance is, the engine decides: a SIGKILL and
-// a restart, or a SIGKILL and the failover that follows.
+// An engine is a way to run Redis: one server with an append-only file, whose clients
+// may do what docs/SECURITY.md gives them, and no more; a master with two replicas
+// behind three Sentinels; a Cluster of three masters with a replica each; a fleet of
+// three partitions with a replica each. It starts once, and all behaviours keep apart by
+// name. They see it as the interface running: a new client, which server is home to a
+// key, and a disturbance that takes that server away. What a disturbance is, the engine
+// decides: a SIGKILL and a restart, or a SIGKILL and the failover that follows.
 //
 // A structure is a table of behaviours. One more structure, or one more engine,
 // is one more file and a line in the table structures or engines. A failure names

@@ -26,7 +26,7 @@ var ickBehaviours = []behaviour{
 	{"a stale token commits nothing", ickStaleToken},
 	{"exchange commits and reserves", ickExchange},
 	{"large requests are cut up", ickLargeRequests},
-	{"the adder answers each caller", ickAdder},
+	{"adds that share calls answer each caller", ickShared},
 	{"an add wakes a consumer", ickAddWakes},
 	{"consumers empty many icks", ickConsumersEmptyMany},
 	{"failed members are parked and come back", ickParkedComeBack},
@@ -155,18 +155,16 @@ func ickLargeRequests(t *testing.T, on running) {
 	want(t, "Commit", committed, ick.Committed{Committed: size}, err)
 }
 
-// ickAdder has many callers add at once, each a member of its own and one that is
+// ickShared has many callers add at once, each a member of its own and one that is
 // everybody's.
-func ickAdder(t *testing.T, on running) {
+func ickShared(t *testing.T, on running) {
 	const callers = 50
 	k := newIck(t, on)
-	adder := k.Adder()
-	defer adder.Close()
 	answers := make(chan ick.Added, callers)
 	var all sync.WaitGroup
 	for i := range callers {
 		all.Go(func() {
-			added, err := adder.Add(t.Context(), marks(t, fmt.Sprintf("own%d:2 common:1", i))...)
+			added, err := k.Add(t.Context(), marks(t, fmt.Sprintf("own%d:2 common:1", i))...)
 			if err != nil {
 				t.Errorf("Add: %v", err)
 			}

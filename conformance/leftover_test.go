@@ -226,8 +226,10 @@ func useQueue(t *testing.T, client rueidis.Client) []millrace.Job {
 // done is a table in which no work is queued.
 type done struct{}
 
-func (done) Rows(context.Context, tracker.Cursor, int) ([]tracker.Row, error) { return nil, nil }
-func (done) Pending(context.Context, []string) ([]string, error)              { return nil, nil }
+func (done) Rows(context.Context, tracker.Cursor, int) (tracker.Page, error) {
+	return tracker.Page{}, nil
+}
+func (done) Pending(context.Context, []string) ([]string, error) { return nil, nil }
 
 func useTracker(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()

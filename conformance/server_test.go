@@ -1,6 +1,8 @@
 package conformance
 
 import (
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -8,18 +10,34 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// serverEngine is one server with an append-only file. A disturbance kills it
-// and starts it again with what it had acknowledged.
+// serverEngine is one server with an append-only file, whose clients are the user millrace of
+// docs/SECURITY.md. Nothing of what they need may be refused. A disturbance kills it and starts
+// it again with what it had acknowledged.
 var serverEngine = engine{"server", func(t *testing.T) running {
 	t.Helper()
-	return &oneServer{redistest.Start(t, redistest.Options{AOF: true})}
+	users := filepath.Join(t.TempDir(), "users.acl")
+	must(t, "the file of users", os.WriteFile(users, nil, 0o600))
+	g := newGuarded(t, redistest.Start(t, redistest.Options{AOF: true, Args: []string{"--aclfile", users}}))
+	rules := append(g.page.user(t, serverUser), "~Test-server-*") // keys that have names of a program's
+	rules = append(rules, "+expire", "+config|set")               // what behaviours do by themselves
+	g.allow(serverUser, rules...)
+	g.everywhere("ACL", "SAVE")
+	s := &oneServer{t: t, server: g.servers[0], g: g}
+	t.Cleanup(s.nothingIsRefused)
+	return s
 }}
 
-type oneServer struct{ server *redistest.Server }
+const serverUser = "millrace"
+
+type oneServer struct {
+	t      *testing.T
+	server *redistest.Server
+	g      *guarded
+}
 
 func (s *oneServer) client(t *testing.T) rueidis.Client {
 	t.Helper()
-	return s.server.Client(t)
+	return s.server.Client(t, as(serverUser))
 }
 
 func (s *oneServer) homes() int         { return 1 }
@@ -28,8 +46,15 @@ func (s *oneServer) home(string) string { return s.server.Addr() }
 func (s *oneServer) secure(string) {} // the append-only file has it
 
 func (s *oneServer) disturb(string) {
+	s.nothingIsRefused() // which the server is about to forget
 	s.server.Kill()
 	s.server.Restart()
 }
 
 func (s *oneServer) mend() {}
+
+func (s *oneServer) nothingIsRefused() {
+	if refused := s.g.refused(serverUser); len(refused) > 0 {
+		s.t.Errorf("refused: %v", refused)
+	}
+}

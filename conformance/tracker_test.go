@@ -24,7 +24,13 @@ var trackerBehaviours = []behaviour{
 type table struct {
 	mu   sync.Mutex
 	last int
-	rows []tracker.Row // in the order of their cursors
+	rows []row // in the order of their places
+}
+
+// row is work that is queued for an identifier.
+type row struct {
+	id    string
+	place tracker.Cursor
 }
 
 // start queues work for identifiers.
@@ -33,7 +39,7 @@ func (s *table) start(ids ...string) {
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		s.last++
-		s.rows = append(s.rows, tracker.Row{ID: id, Cursor: tracker.Cursor(fmt.Sprintf("%09d", s.last))})
+		s.rows = append(s.rows, row{id, tracker.Cursor(fmt.Sprintf("%09d", s.last))})
 	}
 }
 
@@ -41,17 +47,24 @@ func (s *table) start(ids ...string) {
 func (s *table) finish(ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows = slices.DeleteFunc(s.rows, func(r tracker.Row) bool { return slices.Contains(ids, r.ID) })
+	s.rows = slices.DeleteFunc(s.rows, func(r row) bool { return slices.Contains(ids, r.id) })
 }
 
-func (s *table) Rows(_ context.Context, after tracker.Cursor, limit int) ([]tracker.Row, error) {
+func (s *table) Rows(_ context.Context, after tracker.Cursor, limit int) (tracker.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	next := slices.IndexFunc(s.rows, func(r tracker.Row) bool { return r.Cursor > after })
-	if next < 0 {
-		return nil, nil
+	var page tracker.Page
+	for _, r := range s.rows {
+		if r.place <= after {
+			continue
+		}
+		page.IDs, page.Next, page.Looked = append(page.IDs, r.id), r.place, page.Looked+1
+		if page.Looked == min(limit, tracker.MaxIDs) {
+			return page, nil
+		}
 	}
-	return slices.Clone(s.rows[next:min(next+limit, len(s.rows))]), nil
+	page.Next = ""
+	return page, nil
 }
 
 func (s *table) Pending(_ context.Context, ids []string) ([]string, error) {
@@ -59,8 +72,8 @@ func (s *table) Pending(_ context.Context, ids []string) ([]string, error) {
 	defer s.mu.Unlock()
 	var list []string
 	for _, r := range s.rows {
-		if slices.Contains(ids, r.ID) {
-			list = append(list, r.ID)
+		if slices.Contains(ids, r.id) {
+			list = append(list, r.id)
 		}
 	}
 	return list, nil
@@ -72,7 +85,7 @@ func (s *table) ids() []string {
 	defer s.mu.Unlock()
 	list := make([]string, len(s.rows))
 	for i, r := range s.rows {
-		list[i] = r.ID
+		list[i] = r.id
 	}
 	return list
 }

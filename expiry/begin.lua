@@ -13,7 +13,7 @@ local function begin()
   redis.call('ZCARD', prefix .. 'due') -- what is something else ends the script here
   redis.call('HLEN', prefix .. 'lanes:0')
   redis.call('HLEN', prefix .. 'lanes:1')
-  redis.call('HSET', K, 'version', '2', 'shards', ARGV[1])
+  redis.call('HSET', K, 'version', wire, 'shards', ARGV[1])
   redis.call('ZADD', prefix .. 'due', 'NX', '+inf', '')
   redis.call('HSETNX', prefix .. 'lanes:0', '', '0')
   redis.call('HSETNX', prefix .. 'lanes:1', '', '0')

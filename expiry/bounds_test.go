@@ -88,9 +88,10 @@ func TestRepliesAreBounded(t *testing.T) {
 		"Scan":         func() int { return len(scanned(t, h, inHash)) },
 		"Keys.GetMany": func() int { many, _ := k.GetMany(t.Context(), names...); return len(many) },
 	} {
-		largest := func(library *script.Library) int {
+		largest := func(library *script.Library, bytes int) int {
 			calls := &largestReply{sent: sent, before: sent()}
 			h.space.run.Scripts, k.space.run.Scripts = library, library
+			h.space.pageBytes, k.space.pageBytes = bytes, bytes
 			h.space.run.Hooks, k.space.run.Hooks = []millrace.Hook{calls}, []millrace.Hook{calls}
 			defer func() { h.space.run.Hooks, k.space.run.Hooks = nil, nil }()
 			if got := call(); got != n {
@@ -99,13 +100,74 @@ func TestRepliesAreBounded(t *testing.T) {
 			return calls.largest
 		}
 		const most = 1<<20 + 2*size
-		if got := largest(library); got > most {
+		if got := largest(library, script.MaxBytes); got > most {
 			t.Errorf("a reply of %s has %d bytes", what, got)
 		}
-		if got := largest(scripttest.Without(t, library, "1048576", "1e9")); got <= most {
+		if got := largest(scripttest.Without(t, library, "1048576", "1e9"), 1e9); got <= most {
 			t.Errorf("a reply of %s has %d bytes without a limit: this shows nothing", what, got)
 		}
 	}
+}
+
+// TestLargeFieldsAreChanged: deadlines of large fields are changed about a mebibyte of them
+// in a call, and behind a mebibyte of what was there before a write goes by the index.
+func TestLargeFieldsAreChanged(t *testing.T) {
+	t.Parallel()
+	h := openHashes(t, HashesConfig{Shards: 1})
+	ctx := t.Context()
+	const n, size = 40, 100_000
+	large := []byte(strings.Repeat("x", size))
+	var names []string
+	small := map[string][]byte{}
+	for i := range n {
+		name := fmt.Sprint(i)
+		names, small[name] = append(names, name), []byte("small")
+		cfg := SetConfig{TTL: hashLong}
+		if i%2 == 1 {
+			cfg = SetConfig{}
+		}
+		if _, err := h.Set(ctx, inHash, name, large, cfg); err != nil {
+			t.Fatal(err)
+		}
+	}
+	calls := &callCount{}
+	h.space.run.Hooks = []millrace.Hook{calls}
+	codes, err := h.Expire(ctx, inHash, 2*hashLong, ExpireConfig{Only: Longer}, append(names, "none", "0")...)
+	h.space.run.Hooks = nil
+	want := make([]Outcome, n+2)
+	for i := range n {
+		want[i] = Outcome(1 - i%2)
+	}
+	want[n], want[n+1] = HasNoField, NotMet // what was set in another call has a deadline that is no longer
+	if codes[n+1] == Applied {
+		want[n+1] = Applied // but for the milliseconds between them
+	}
+	if diff := cmp.Diff(want, codes); err != nil || diff != "" || calls.n < 2 || calls.n > 4 {
+		t.Errorf("Expire in %d calls: %v (-want +got):\n%s", calls.n, err, diff)
+	}
+	expire(t, h, inHash, "1", "2", "38") // of which the first has no deadline
+	if got, err := h.SetMany(ctx, inHash, small, SetConfig{IfExist: true}); err != nil || got.Set {
+		t.Errorf("SetMany if all are there = %+v, %v", got, err)
+	}
+	if got, err := h.SetMany(ctx, inHash, small, SetConfig{KeepTTL: true}); err != nil || got.Created != 2 {
+		t.Errorf("SetMany = %+v, %v, want 2 that were expired", got, err)
+	}
+	for name, has := range map[string]bool{"0": true, "1": false, "2": false, "36": true, "38": false, "39": false} {
+		if ttl := ttlOf(t, h, inHash, name); (ttl > 0) != has {
+			t.Errorf("TTL of %s = %v", name, ttl)
+		}
+	}
+	if n, err := h.Delete(ctx, inHash, names...); err != nil || n != len(names) {
+		t.Errorf("Delete = %d, %v", n, err)
+	}
+}
+
+// callCount counts calls.
+type callCount struct{ n int }
+
+func (c *callCount) OnCall(ctx context.Context, _ millrace.Call) (context.Context, func(error)) {
+	c.n++
+	return ctx, nil
 }
 
 // largestReply is how many bytes the server sent for one call, at most.

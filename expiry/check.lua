@@ -6,11 +6,14 @@
 --
 -- Needs    nothing
 -- Touches  K
--- Gives    refusal(): the error with which the call is refused, nil for none; the first
+-- Gives    wire: the version of what is stored, of values or of hashes
+--          refusal(): the error with which the call is refused, nil for none; the first
 --          argument of the call is the number of shards
+local wire = string.sub(K, 1, 6) == 'mr:key' and '2' or '3'
+
 local function refusal()
   local found = redis.call('HMGET', K, 'version', 'shards')
-  if found[1] and found[1] ~= '2' then
+  if found[1] and found[1] ~= wire then
     return redis.error_reply('VERSION ' .. found[1])
   elseif not found[1] and redis.call('EXISTS', K) == 1 then
     return redis.error_reply('BROKEN the version is missing')

@@ -22,10 +22,16 @@
 //
 // # Hashes: the mechanism
 //
-// Next to the hash of the values lies a sorted set of the deadlines of those fields
-// that have one. A field is there if the hash has it and its deadline, if any, lies
-// ahead of the server's clock. Every script looks at both, so what is expired is
-// hidden at once, however late it is removed.
+// In front of each value stands its deadline, or that it has none. A field is there if the
+// hash has it and its deadline lies ahead of the server's clock, so what is expired is
+// hidden at once, however late it is removed. Next to the hash lies a sorted set of the
+// fields that have a deadline. It says what to remove, and how many are expired; if it is
+// lost, it is made anew from the values.
+//
+// A read is HGET or HMGET, and TIME behind it in the same pipeline: a value whose deadline
+// is later than that time was not over when it was read. Reads of many goroutines share a
+// pipeline and its TIME. Only when something is missing is the shard looked at, too. Writes
+// are scripts.
 //
 //	              Set with a TTL, Expire
 //	  without a ─────────────────────────▶ with a ────────────▶ expired: hidden,
@@ -54,7 +60,8 @@
 //   - Each call may be repeated after a lost reply, and the library does so; its
 //     answer is the first one's.
 //   - Garbage is bounded without any job: a write to a hash removes up to 10 of its
-//     expired fields. A job is for hashes that nobody writes to any more.
+//     expired fields, or as many as it sets. A job is for hashes that nobody writes to
+//     any more.
 //   - When Redis is full, Set and Incr first remove what has expired in the shard,
 //     and then fail with millrace.ErrFull and change nothing. Reading, deleting,
 //     giving deadlines and reaping work.
@@ -69,14 +76,25 @@
 // [ErrEvictable], unless the program accepts it. A value that does not fit is
 // refused with millrace.ErrFull, and no other one has to make room for it.
 //
+// # Reads from replicas
+//
+// Get, GetMany, Exists and TTL of both are plain commands that only read. A client that
+// sends what only reads to replicas (SendToReplicas, or a fleet that reads from replicas)
+// has them served there, the TIME of a read by the node that serves the read. Then the
+// replica's clock says what is over, and what was written a moment ago may be missing:
+// such a client is for caches and pages, and never for leases, tokens or what is read back
+// after it was written. SendToReplicas must say the same of HGET, HMGET and TIME, as
+// rueidis.Completed.IsReadOnly does. With a ReadNodeSelector of its own the time may be
+// another node's. On a Cluster, give rueidis no addresses of replicas: from those it does
+// not read.
+//
 // # The wrinkle
 //
-// All writers must use this package, or keep to docs/WIRE.md. A plain HSET does not
-// know of the deadline that the field had: the new value ends with the old one's
-// time. A plain HDEL leaves a deadline behind, and an EXPIRE makes the whole
-// hash go, and evictable. [RepairHashesJob] and [RepairKeysJob] undo what can still
-// be seen, but not the first. Readers past this package see expired fields until
-// those are removed.
+// All writers must use this package, or keep to docs/WIRE.md. A plain HSET leaves a value
+// without a deadline in front, which is refused as millrace.ErrBroken until somebody sets
+// the field or deletes it. A plain HDEL leaves a place in the sorted set behind, and an
+// EXPIRE makes the whole hash go, and evictable: [RepairHashesJob] and [RepairKeysJob]
+// undo these. Readers past this package see expired fields until those are removed.
 //
 // [Hashes] are as safe from eviction as the policy makes them: their keys have no
 // Redis TTL, so noeviction and volatile-* spare them and allkeys-* does not.
@@ -87,7 +105,7 @@
 // # When not to use it
 //
 // If all servers are Redis 7.4 or Valkey 9 and will stay so, HEXPIRE does with one
-// command what this does with a script, needs a third of the memory for deadlines,
+// command what this does with a script, needs less memory for deadlines,
 // and no upkeep; only the exact length, and replies that no server version changes,
 // speak for [Hashes] there. For a cache that may lose entries plain keys with a TTL are
 // right. What expires together is better deleted together: [Hashes.DeleteHash]

@@ -6,7 +6,7 @@
 --
 -- Needs    begin
 -- Touches  K, due, lanes:0, lanes:1
--- Makes    K hash version 2, due zset, lanes:0 hash, lanes:1 hash
+-- Makes    K hash version 3, due zset, lanes:0 hash, lanes:1 hash
 -- KEYS[1]  K
 -- ARGV[1]  shards: how many the namespace has
 -- Reply    1

@@ -15,13 +15,15 @@
 if answered then
   return tonumber(answered)
 end
-local fields, deleted, seen = {unpack(ARGV, 3)}, 0, {}
-for i, score in ipairs(redis.call('ZMSCORE', t, unpack(fields))) do
-  if time_of(score) > now and not seen[fields[i]] then
-    deleted, seen[fields[i]] = deleted + 1, true
+local gone, deleted, seen = {unpack(ARGV, 3)}, 0, {}
+local had = look(gone)
+for i, field in ipairs(gone) do
+  if not seen[field] and (had[i] or math.huge) > now then
+    deleted = deleted + 1
   end
+  seen[field] = true
 end
-settle(name, fields, deleted, 10)
+settle(name, gone, deleted, 10, at)
 if deleted > 0 then
   count('deleted', deleted)
   answer(tostring(deleted))

@@ -15,13 +15,13 @@
 if answered then
   return tonumber(answered)
 end
-local stored, deleted = redis.call('HLEN', h), redis.call('ZCOUNT', t, '(' .. now, '+inf')
+local deleted = fields - redis.call('ZCOUNT', t, '-inf', now)
 redis.call('ZREM', due, name)
-if stored > 0 then
+if fields > 0 then
   redis.call('UNLINK', h, t)
 end
-if stored > deleted then
-  count('reaped', stored - deleted)
+if fields > deleted then
+  count('reaped', fields - deleted)
 end
 if deleted > 0 then
   count('deleted', deleted)

@@ -150,18 +150,31 @@ func expire(t *testing.T, h *Hashes, hash string, fields ...string) {
 	base := baseOf(t, h, hash)
 	const script = `
 local past = redis.call('TIME')[1] * 1000 - 1000
-local name, fields, expired = table.remove(ARGV, 1), ARGV, 0
-if #fields == 0 then fields = redis.call('ZRANGE', KEYS[1], 0, -1) end
-for _, f in ipairs(fields) do
-  if (redis.call('ZSCORE', KEYS[1], f) or 'inf') ~= 'inf' then
-    redis.call('ZADD', KEYS[1], past, f)
+local name, places, expired = table.remove(ARGV, 1), {}, 0
+local function place(field) return (string.byte(field) or 0) == 0 and '\0' .. field or field end
+for i, f in ipairs(ARGV) do places[i] = place(f) end
+if #places == 0 then places = redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', '(+inf') end
+local head, rest = '', past
+for _ = 1, 6 do head, rest = string.char(rest % 256) .. head, math.floor(rest / 256) end
+for _, p in ipairs(places) do
+  local f = string.byte(p) == 0 and string.sub(p, 2) or p
+  if (redis.call('ZSCORE', KEYS[1], p) or 'inf') ~= 'inf' then
+    redis.call('HSET', KEYS[3], f, '\250\2' .. head .. string.sub(redis.call('HGET', KEYS[3], f), 9))
+    redis.call('ZADD', KEYS[1], past, p)
     expired = expired + 1
   end
 end
 if expired > 0 then redis.call('ZADD', KEYS[2], 'LT', past, name) end
 return expired`
-	args := append([]string{"EVAL", script, "2", deadlinesKey(base, hash), base + ":due", hash}, fields...)
+	args := append([]string{"EVAL", script, "3", deadlinesKey(base, hash), base + ":due", valuesKey(base, hash), hash}, fields...)
 	must(t, h.space.run.Client, args...)
+}
+
+// setDeadline writes a deadline in front of a value, and nowhere else.
+func setDeadline(t *testing.T, h *Hashes, hash, field string, at time.Time) {
+	t.Helper()
+	client, key := h.space.run.Client, valuesKey(baseOf(t, h, hash), hash)
+	must(t, client, "HSET", key, field, headOf(at)+keyRaw(t, client, "HGET", key, field)[headSize:])
 }
 
 // do runs a command past the library.

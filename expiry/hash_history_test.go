@@ -157,7 +157,7 @@ func (s *hashTale) reap() reaping {
 
 // repair mends the hash.
 func (s *hashTale) repair() bool {
-	done, err := repairHash(s.Context(), s.h.space, baseOf(s.T, s.h, inHash), 1, inHash)
+	done, _, _, err := repairHash(s.Context(), s.h.space, baseOf(s.T, s.h, inHash), 1, inHash, spot{}, -1)
 	s.want("repair", nil, nil, err)
 	return done
 }
@@ -222,6 +222,7 @@ var hashHistories = []hashHistory{
 		s.expire(0, Always, "a", Removed)
 		got, err := s.h.ExpireAt(s.Context(), inHash, time.Now().Add(-hashLong), ExpireConfig{}, "b", "b")
 		s.want("ExpireAt in the past, twice", got, []Outcome{Removed, HasNoField}, err)
+		s.want("deleted", hashStats(s.T, s.h).Counters.Deleted, int64(2), nil)
 		s.there()
 		s.gone()
 	}},
@@ -260,7 +261,7 @@ var hashHistories = []hashHistory{
 		s.want("Delete", n, 1, err)
 	}},
 	{"a life is whole", func(s *hashTale) {
-		deadlines := baseOf(s.T, s.h, inHash) + ":t:" + inHash
+		values := valuesKey(baseOf(s.T, s.h, inHash), inHash)
 		s.put(0, "a")
 		for range 20 { // there are moments at which a millisecond has just begun
 			for what, live := range map[string]func(){
@@ -272,9 +273,8 @@ var hashHistories = []hashHistory{
 			} {
 				began := clock(s.T, s.client)
 				live()
-				ms, err := do(s.client, "ZSCORE", deadlines, "a").AsInt64()
-				deadline := time.UnixMilli(ms)
-				s.want(what+": the field ends before its time", deadline.Sub(began) < hashLong, false, err)
+				deadline := storedDeadline(keyRaw(s.T, s.client, "HGET", values, "a"))
+				s.want(what+": the field ends before its time", deadline.Sub(began) < hashLong, false, nil)
 				for name, read := range map[string]func() (time.Duration, error){
 					"Get": func() (time.Duration, error) {
 						_, ttl, err := s.h.Get(s.Context(), inHash, "a")
@@ -393,11 +393,20 @@ var hashHistories = []hashHistory{
 			s.want("Incr", got, want, err)
 			s.expire(hashLong, Always, "a", Applied)
 		}
+		got, err := s.h.Incr(s.Context(), inHash, "a", 2)
+		s.want("Incr", got, int64(6), err)
 		s.ttl("a", hashLong)
 		s.over("a")
-		got, err := s.h.Incr(s.Context(), inHash, "a", 3)
+		got, err = s.h.Incr(s.Context(), inHash, "a", 3)
 		s.want("Incr of an expired field", got, int64(3), err)
 		s.ttl("a", NoTTL)
+	}},
+	{"incr of what is no number", func(s *hashTale) {
+		s.put(0, "a")
+		before := s.dump()
+		_, err := s.h.Incr(s.Context(), inHash, "a", 1)
+		s.wantError("Incr", err, ErrNotNumber)
+		s.want("what is stored", s.dump(), before, nil)
 	}},
 	{"the hash goes with its last field", func(s *hashTale) {
 		s.put(hashLong, "a", "b")
@@ -478,11 +487,25 @@ var hashHistories = []hashHistory{
 			value, _, err := s.h.Get(s.Context(), fmt.Sprint(inHash, i), "f")
 			s.want("Get", string(value), fmt.Sprint(i), err)
 		}
+		for i := range 20 {
+			s.h.space.known.Store(1)
+			got, err := s.h.Set(s.Context(), fmt.Sprint(inHash, i), "f", []byte("x"), SetConfig{IfExist: true})
+			s.want("Set", got, set, err)
+			n, err := others.Len(s.Context(), fmt.Sprint(inHash, i))
+			s.want("Len", n, 1, err)
+		}
+		for i := range 20 {
+			hash := fmt.Sprint(inHash, i)
+			put(s.T, others, hash, "g", "1", hashLong)
+			expire(s.T, others, hash)
+		}
 		s.h.space.known.Store(1)
-		got, err := s.h.Set(s.Context(), fmt.Sprint(inHash, 1), "f", []byte("x"), SetConfig{IfExist: true})
-		s.want("Set", got, set, err)
-		n, err := others.Len(s.Context(), fmt.Sprint(inHash, 1))
-		s.want("Len", n, 1, err)
+		job := s.h.ReapJob()
+		for range 2 { // the first finds out
+			_, err := job.Slice(s.Context())
+			s.want("slice", nil, nil, err)
+		}
+		s.want("reaped", hashStats(s.T, others).Counters.Reaped, int64(20), nil)
 	}},
 	{"a slice spans hashes", func(s *hashTale) {
 		for i := range 30 {
@@ -539,19 +562,77 @@ var hashHistories = []hashHistory{
 		s.want("index", indexed(s.T, s.h, inHash), before, nil)
 	}},
 	{"a hash that has lost its deadlines", func(s *hashTale) {
-		s.put(hashLong, "a")
+		s.put(hashLong, "a", "c")
 		s.put(0, "b")
-		must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash))
-		s.there() // better none than one that never goes
-		s.put(hashLong, "a")
-		s.there("a")
-		n, err := s.h.Delete(s.Context(), inHash, "a")
-		s.want("Delete", n, 1, err)
-		s.gone()
-		s.put(hashLong, "a")
-		must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash))
+		s.over("c")
+		lose := func() { must(s.T, s.client, "DEL", deadlinesKey(baseOf(s.T, s.h, inHash), inHash)) }
+		lose()
+		s.ttl("a", hashLong)
+		s.there("a", "b") // which collects them
+		s.put(hashLong, "c")
+		s.over("c")
+		lose()
+		s.set(SetConfig{IfNone: true}, notSet, "a", "d")
+		s.set(SetConfig{IfNone: true, TTL: hashLong}, SetResult{Set: true, Created: 1}, "c") // which is no full index
+		s.over("c")
+		s.there("a", "b")
+		lose()
 		s.want("repair", s.repair(), true, nil)
-		s.gone()
+		s.want("second repair", s.repair(), false, nil)
+		s.over("a")
+		s.reap()
+		values, deadlines := stored(s.T, s.h, inHash)
+		s.want("stored", []int64{values, deadlines}, []int64{1, 0}, nil)
+	}},
+	{"a new hash has a whole index", func(s *hashTale) {
+		s.put(0, "a")
+		s.want("repair", s.repair(), false, nil)
+	}},
+	{"some deadlines are lost", func(s *hashTale) {
+		s.put(hashLong, "a", "b", "c")
+		s.over("a")
+		t := deadlinesKey(baseOf(s.T, s.h, inHash), inHash)
+		must(s.T, s.client, "ZREM", t, "a", "b")
+		s.want("repair", s.repair(), true, nil)
+		s.want("places", integer(s.T, s.client, "ZCARD", t), int64(3), nil) // b, c and the placeholder
+		s.there("b", "c")
+	}},
+	{"the index of a hash is wrong", func(s *hashTale) {
+		s.put(hashLong, "a", "b", "c")
+		s.put(0, "d")
+		base := baseOf(s.T, s.h, inHash)
+		for _, field := range []string{"a", "d"} {
+			must(s.T, s.client, "ZADD", deadlinesKey(base, inHash), "1", field)
+		}
+		must(s.T, s.client, "HSET", valuesKey(base, inHash), "b", "theirs, and long enough")
+		must(s.T, s.client, "ZADD", deadlinesKey(base, inHash), "1", "b")
+		must(s.T, s.client, "ZADD", base+":due", "1", inHash)
+		s.reap() // goes by what stands in front of the values
+		n, err := s.h.Len(s.Context(), inHash)
+		s.want("Len", n, 4, err)
+		values, deadlines := stored(s.T, s.h, inHash)
+		s.want("stored", []int64{values, deadlines}, []int64{4, 2}, nil)
+	}},
+	{"something else in the place of a value", func(s *hashTale) {
+		s.put(hashLong, "a", "b")
+		must(s.T, s.client, "HSET", valuesKey(baseOf(s.T, s.h, inHash), inHash), "a", "theirs, and long enough", "n", "7")
+		ctx, h := s.Context(), s.h
+		for what, call := range map[string]func() error{
+			"Get":         func() error { _, _, err := h.Get(ctx, inHash, "a"); return err },
+			"GetMany":     func() error { _, err := h.GetMany(ctx, inHash, "b", "a"); return err },
+			"TTL":         func() error { _, err := h.TTL(ctx, inHash, "a"); return err },
+			"GetAll":      func() error { _, err := h.GetAll(ctx, inHash); return err },
+			"Set if none": func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{IfNone: true}); return err },
+			"Set KeepTTL": func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{KeepTTL: true}); return err },
+			"Expire":      func() error { _, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, "b", "a"); return err },
+			"Incr":        func() error { _, err := h.Incr(ctx, inHash, "n", 1); return err },
+		} {
+			s.wantError(what, call(), millrace.ErrBroken)
+		}
+		s.set(SetConfig{}, set, "a", "n")
+		n, err := h.Delete(ctx, inHash, "n")
+		s.want("Delete", n, 1, err)
+		s.there("a", "b")
 	}},
 	{"a ttl of Redis", func(s *hashTale) {
 		s.put(hashLong, "a")
@@ -579,7 +660,7 @@ var hashHistories = []hashHistory{
 		s.again("incr", "hash_incr", "n", "5")
 		s.want("value", value(s.T, s.h, inHash, "n"), "6", nil)
 		s.again("expire", "hash_expire", "without", "in", "1000000", "a", "none")
-		s.again("persist", "hash_persist", "a", "b", "none")
+		s.again("persist", "hash_expire", "with", "none", "0", "a", "b", "none")
 		s.again("delete", "hash_delete", "a", "none")
 		s.again("expire at once", "hash_expire", "", "at", "0", "b")
 		s.again("drop", "hash_drop")

@@ -1,7 +1,8 @@
 -- expiry.hash_incr(K) shards name field by -> value
 --
 -- Adds to a field that holds a whole number, and keeps its deadline. One that is
--- not there starts at 0, without a deadline, and an expired one is not there.
+-- not there starts at 0, without a deadline, and an expired one is not there. Lua's
+-- numbers have 53 bits, so Redis adds, in a field of the shard that is gone afterwards.
 --
 -- The first write is one that a full server refuses.
 --
@@ -12,27 +13,30 @@
 -- ARGV[2]  name: of the hash
 -- ARGV[3]  field
 -- ARGV[4]  by: a whole number of 64 bits
--- Reply    the field's new value, as text: Lua's numbers have 53 bits; the error
---          NUMBER if it holds no number, or would hold too large a one
+-- Reply    the field's new value, as text; the error NUMBER if it holds no number, or
+--          would hold too large a one
 -- Cost     O(log N)
 -- Repeat   harmless: the answer is known by its lane
 if answered then
   return answered
 end
-local field, by = ARGV[3], ARGV[4]
-if time_of(redis.call('ZSCORE', t, field)) > now then
-  local sum = redis.pcall('HINCRBY', h, field, by)
-  if type(sum) == 'table' then
-    if string.find(sum.err, 'integer', 1, true) or string.find(sum.err, 'overflow', 1, true) then
-      return redis.error_reply('NUMBER ' .. sum.err)
-    end
-    return sum
+local field, sum = ARGV[3], ARGV[4]
+local deadlines, values = look({field})
+local had = deadlines[1]
+if not had then
+  return redis.error_reply('BROKEN ' .. field .. ' is no value')
+elseif had > now then
+  redis.call('HSET', K, 'sum', string.sub(values[1], 9))
+  local added = redis.pcall('HINCRBY', K, 'sum', sum)
+  sum = redis.call('HGET', K, 'sum')
+  redis.call('HDEL', K, 'sum')
+  if type(added) == 'table' then
+    return redis.error_reply('NUMBER ' .. added.err)
   end
 else
-  redis.call('HSET', h, field, by)
-  redis.call('ZADD', t, '+inf', field)
+  list(field, math.huge, had)
 end
-local value = redis.call('HGET', h, field)
-settle(name, {}, 0, 10)
+store({field, head_of(had > now and had or math.huge) .. sum}, 1)
+settle(name, {}, 0, 10, at)
 count('set', 1)
-return answer(value)
+return answer(sum)

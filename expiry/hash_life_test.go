@@ -114,7 +114,7 @@ func TestFieldIsGoneAtItsTime(t *testing.T) {
 func TestValuesAreAnyBytes(t *testing.T) {
 	t.Parallel()
 	h := openHashes(t, HashesConfig{})
-	values := map[string]string{"": "", "\x00": "\x00", "a b\r\n": "\r\n", "\xff\xfe": "\xff\xfe{}", "ünï": strings.Repeat("x", 1<<16), "-1": "-1"}
+	values := map[string]string{"": "", "\x00": "\x00", "\x00\x00": "2", "\x00a": "3", "a b\r\n": "\r\n", "\xff\xfe": "\xff\xfe{}", "ünï": strings.Repeat("x", 1<<16), "-1": "-1"}
 	if got, err := h.SetMany(t.Context(), inHash, text(values), SetConfig{TTL: hashLong}); err != nil || got.Created != len(values) {
 		t.Fatalf("SetMany = %+v, %v", got, err)
 	}
@@ -129,9 +129,14 @@ func TestValuesAreAnyBytes(t *testing.T) {
 			t.Errorf("Get(%q) = %q, want %q", field, got, want)
 		}
 	}
+	left := len(values)
 	for field := range values {
 		if n, err := h.Delete(t.Context(), inHash, field); err != nil || n != 1 {
 			t.Errorf("Delete(%q) = %d, %v", field, n, err)
+		}
+		left--
+		if _, deadlines := stored(t, h, inHash); int(deadlines) != left || lenOf(t, h, inHash) != left {
+			t.Errorf("behind %q there are %d fields and %d deadlines, want %d", field, lenOf(t, h, inHash), deadlines, left)
 		}
 	}
 }

@@ -218,7 +218,7 @@ func (p *hashPlay) upkeep(r *rapid.T) {
 	case "sample":
 		_, err = p.h.SampleJob().Slice(p.t.Context())
 	case "repair":
-		_, err = repairHash(p.t.Context(), p.h.space, base, 1, inHash)
+		_, _, _, err = repairHash(p.t.Context(), p.h.space, base, 1, inHash, spot{}, -1)
 		if errors.Is(err, errNoShard) {
 			err = nil
 		}

@@ -22,34 +22,37 @@
 if answered then
   return tonumber(answered)
 end
-local only, life, fields, alive = ARGV[3], ARGV[4], {}, 0
+local only, life, names, alive = ARGV[3], ARGV[4], {}, 0
 for i = 6, #ARGV, 2 do
-  fields[#fields + 1] = ARGV[i]
+  names[#names + 1] = ARGV[i]
 end
-local scores = redis.call('ZMSCORE', t, unpack(fields))
-for i, score in ipairs(scores) do
-  if time_of(score) > now then
-    alive = alive + 1
-  else
-    scores[i] = '+inf'
+local had, number = look(names), #names
+for i = 1, number do
+  if not had[i] and (only ~= '' or life == 'keep') then
+    return redis.error_reply('BROKEN ' .. names[i] .. ' is no value')
   end
+  had[i] = had[i] or math.huge
+  alive = alive + (had[i] > now and 1 or 0)
 end
-if only == 'new' and alive > 0 or only == 'old' and alive < #fields then
+if only == 'new' and alive > 0 or only == 'old' and alive < number then
   return -1
 end
 
 local deadline = life == 'in' and soon + ARGV[5] or life == 'at' and tonumber(ARGV[5]) or math.huge
-local number, most = #fields, math.max(10, #fields)
 if deadline <= now then
-  settle(name, fields, alive, most)
+  settle(name, names, alive, math.max(10, number), at)
 else
-  redis.call('HSET', h, unpack(ARGV, 6))
-  local text, scored = deadline < math.huge and string.format('%.0f', deadline) or '+inf', {}
-  for i, field in ipairs(fields) do
-    scored[2 * i - 1], scored[2 * i] = life == 'keep' and scores[i] or text, field
+  local head = head_of(deadline)
+  for i, field in ipairs(names) do
+    if life == 'keep' and had[i] > now then
+      ARGV[2 * i + 5] = head_of(had[i]) .. ARGV[2 * i + 5]
+    else
+      list(field, deadline, had[i])
+      ARGV[2 * i + 5] = head .. ARGV[2 * i + 5]
+    end
   end
-  redis.call('ZADD', t, unpack(scored))
-  settle(name, {}, 0, most)
+  store(ARGV, 6)
+  settle(name, {}, 0, math.max(10, number), at)
 end
 count('set', number)
 return tonumber(answer(tostring(number - alive)))

@@ -29,7 +29,11 @@ func TestLostHashReplies(t *testing.T) {
 	scripttest.Load(t, h.space.run.Client, library)
 	losing := func(what string, want any, call func() (any, error)) {
 		t.Helper()
-		fault := proxy.DropReply(redistest.Named("EVALSHA"))
+		command := "EVALSHA"
+		if what == "Get" {
+			command = "HGET"
+		}
+		fault := proxy.DropReply(redistest.Named(command))
 		got, err := call()
 		if diff := cmp.Diff(want, got, cmpopts.EquateComparable(reaping{})); err != nil || diff != "" || fault.Count() != 1 {
 			t.Errorf("%s whose reply was lost %d times: %v (-want +got):\n%s", what, fault.Count(), err, diff)
@@ -145,7 +149,7 @@ func TestWorkOfACallIsBounded(t *testing.T) {
 	change("reap", hashReapBudget, func() { _, _ = h.ReapJob().Slice(ctx) })
 	change("sample", sampleBudget, func() { _, _ = h.SampleJob().Slice(ctx) })
 	change("repair", 100, func() {
-		if _, err := h.space.ask(ctx, nil, "hash_repair", base, 1, inHash, "0", strconv.Itoa(deadlinesPage)); err != nil {
+		if _, err := h.space.ask(ctx, nil, "hash_repair", base, 1, inHash, "places", "0"); err != nil {
 			t.Error(err)
 		}
 	})

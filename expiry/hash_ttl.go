@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // Outcome is what came of changing a field's deadline. The numbers are those with
@@ -79,8 +78,8 @@ func (c Condition) word() (string, error) {
 // Expire gives fields a deadline in ttl from now, rounded up to milliseconds. A
 // ttl of 0 removes them. It says for each field, in order, what came of it:
 // [Applied], [NotMet], [Removed] or [HasNoField]. It works when the server is
-// full. It makes a call for every [MaxFields] fields, each of which is applied
-// whole; with an error it returns what is known.
+// full. It makes a call for every [MaxFields] fields, and for about every mebibyte of
+// values, each of which is applied whole; with an error it returns what is known.
 //
 // Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and millrace.ErrTooLarge, before Redis was asked;
 // millrace.ErrBroken, millrace.ErrVersion.
@@ -107,55 +106,55 @@ func (h *Hashes) expire(ctx context.Context, hash string, cfg ExpireConfig, life
 	if err != nil {
 		return nil, err
 	}
-	return each(ctx, h.write, hash, fields, readOutcome, HasNoField, "hash_expire", only, life, ms)
+	return h.outcomes(ctx, hash, only, life, ms, fields)
 }
 
 // Persist takes the deadlines of fields away. It says for each field, in order,
 // what came of it: [Applied], [HasNoTTL] or [HasNoField]. Errors, and calls, are
 // those of Expire.
 func (h *Hashes) Persist(ctx context.Context, hash string, fields ...string) ([]Outcome, error) {
-	return each(ctx, h.write, hash, fields, readOutcome, HasNoField, "hash_persist")
+	outcomes, err := h.outcomes(ctx, hash, "with", "none", "0", fields)
+	for i, o := range outcomes {
+		if o == NotMet {
+			outcomes[i] = HasNoTTL
+		}
+	}
+	return outcomes, err
 }
 
-// TTL returns for each field, in order, for how long it still lives, [NoTTL] or
-// [NoField]. It makes a call for every [MaxFields] fields. Errors: [millrace.ErrBadName] and
-// millrace.ErrTooLarge, before Redis was asked; millrace.ErrBroken.
-func (h *Hashes) TTL(ctx context.Context, hash string, fields ...string) ([]time.Duration, error) {
-	return each(ctx, h.space.read, hash, fields, readTTL, NoField, "hash_ttl")
-}
-
-// write runs a script that changes a hash that is there.
-func (h *Hashes) write(ctx context.Context, name, hash string, args ...string) (*script.Reply, error) {
-	return h.space.write(ctx, false, name, hash, args...)
-}
-
-func readOutcome(r *script.Reply) Outcome { return Outcome(r.Int()) }
-
-// each runs a script that answers with something for each field, on parts of the
-// fields, behind other arguments. For a hash that does not exist the answer is none.
-func each[T any](
-	ctx context.Context, run func(ctx context.Context, name, hash string, args ...string) (*script.Reply, error),
-	hash string, fields []string, read func(*script.Reply) T, none T, name string, args ...string,
-) ([]T, error) {
+// outcomes changes the deadlines of fields, as many in a call as it takes.
+func (h *Hashes) outcomes(ctx context.Context, hash, only, life, ms string, fields []string) ([]Outcome, error) {
 	if err := check(hash, fields...); err != nil {
 		return nil, err
 	}
-	list := make([]T, 0, len(fields))
-	for part := range slices.Chunk(fields, MaxFields) {
-		reply, err := run(ctx, name, hash, slices.Concat([]string{hash}, args, part)...)
+	list := make([]Outcome, 0, len(fields))
+	for len(list) < len(fields) {
+		part := fields[len(list):min(len(list)+MaxFields, len(fields))]
+		reply, err := h.space.write(ctx, false, "hash_expire", hash, append([]string{hash, only, life, ms}, part...)...)
 		if err != nil {
 			return list, err
 		}
-		if reply == nil {
-			list = append(list, slices.Repeat([]T{none}, len(part))...)
-			continue
+		if reply == nil { // there is no such hash
+			return append(list, slices.Repeat([]Outcome{HasNoField}, len(fields)-len(list))...), nil
 		}
-		for range part {
-			list = append(list, read(reply))
+		for first := true; first || reply.More(); first = false {
+			list = append(list, Outcome(reply.Int()))
 		}
 		if err := reply.Err(); err != nil {
-			return list[:len(list)-len(part)], err
+			return list[:len(list)-1], err
 		}
 	}
 	return list, nil
+}
+
+// TTL returns for each field, in order, for how long it still lives, [NoTTL] or
+// [NoField]. It reads the values, as GetMany does. Errors: [millrace.ErrBadName] and
+// millrace.ErrTooLarge, before Redis was asked; millrace.ErrBroken, millrace.ErrVersion.
+func (h *Hashes) TTL(ctx context.Context, hash string, fields ...string) ([]time.Duration, error) {
+	if err := check(hash, fields...); err != nil {
+		return nil, err
+	}
+	ttls := slices.Repeat([]time.Duration{NoField}, len(fields))
+	err := h.read(ctx, hash, fields, func(i int, v Value) { ttls[i] = v.TTL })
+	return ttls, err
 }

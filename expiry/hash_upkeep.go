@@ -3,6 +3,7 @@ package expiry
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -81,15 +82,19 @@ func (s *HashesStats) add(r *script.Reply) {
 }
 
 // ReapJob returns the job that removes expired fields. They are hidden anyway; it
-// is for their memory. A slice removes up to 100 of each shard, from as many
-// hashes as that takes, those first that have been overdue for longest, and from
-// all shards at the same time.
+// is for their memory. A slice removes up to 100 of each shard in which something is due,
+// from as many hashes as that takes, those first that have been overdue for longest, and
+// from all shards at the same time.
 func (h *Hashes) ReapJob() millrace.Job {
 	return millrace.Job{Name: "expiry.hash_reap:" + h.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		var mu sync.Mutex
 		progress := millrace.Idle
-		_, err := h.space.each(ctx, func(base string, shards int) error {
-			r, err := h.reap(ctx, base, shards, hashReapBudget)
+		err := h.space.eachDue(ctx, func(base string, shards int, due bool) error {
+			budget := 1
+			if due {
+				budget = hashReapBudget
+			}
+			r, err := h.reap(ctx, base, shards, budget)
 			mu.Lock()
 			defer mu.Unlock()
 			progress = max(progress, r.progress())
@@ -140,21 +145,15 @@ func (r reaping) progress() millrace.Progress {
 	return millrace.Idle
 }
 
-// reap removes expired fields of a shard: one call finds out which hashes have some, and
-// one works on those, whose names it must be given on a Cluster.
+// reap removes expired fields of a shard: it finds out which hashes have some, and has a
+// script work on those, whose names it must be given on a Cluster.
 func (h *Hashes) reap(ctx context.Context, base string, shards, budget int) (reaping, error) {
-	reply, err := h.space.ask(ctx, nil, "hash_due", base, shards, strconv.Itoa(budget))
+	hashes, err := h.space.overdue(ctx, budget, base)
 	if err != nil {
 		return reaping{}, err
 	}
-	var hashes []string
-	for reply.More() {
-		hashes = append(hashes, reply.Text())
-	}
-	if err := reply.Err(); err != nil || len(hashes) == 0 {
-		return reaping{}, err
-	}
-	return h.reapHashes(ctx, base, shards, budget, hashes...)
+	some := slices.DeleteFunc(hashes[0], func(name string) bool { return name == "" }) // which is the placeholder
+	return h.reapHashes(ctx, base, shards, budget, some...)
 }
 
 // reapHashes removes expired fields of hashes of a shard, at most so many.

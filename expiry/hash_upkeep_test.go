@@ -1,6 +1,7 @@
 package expiry
 
 import (
+	"fmt"
 	"strconv"
 	"testing"
 	"time"
@@ -62,29 +63,37 @@ func TestHashJobs(t *testing.T) {
 	}
 }
 
-// TestRepairOfALargeHash looks at a hash with more deadlines than one visit does.
+// TestRepairOfALargeHash goes through a hash with more fields than one visit does, and
+// through those beside it.
 func TestRepairOfALargeHash(t *testing.T) {
 	t.Parallel()
 	h := openHashes(t, HashesConfig{Shards: 1})
-	const n = 2 * deadlinesPage * deadlinesPages
+	const n = 3 * 100 * repairCalls
 	putMany(t, h, inHash, n, hashLong)
 	client, base := h.space.run.Client, baseOf(t, h, inHash)
 	for i := range 10 {
 		must(t, client, "HDEL", valuesKey(base, inHash), "f"+strconv.Itoa(i*n/10))
+		must(t, client, "ZREM", deadlinesKey(base, inHash), "f"+strconv.Itoa(i*n/10+1))
+		put(t, h, fmt.Sprint("small", i), "a", "1", hashLong)
+		must(t, client, "ZREM", deadlinesKey(base, fmt.Sprint("small", i)), "a")
 	}
-	visits := 0
-	redistest.Eventually(t, "all is mended", func() bool {
+	visits, at := 0, spot{}
+	for {
 		visits++
-		if _, err := repairHash(t.Context(), h.space, base, 1, inHash); err != nil {
+		var err error
+		if _, at, err = repairHashes(t.Context(), h.space, base, 1, at); err != nil {
 			t.Fatal(err)
 		}
-		_, deadlines := stored(t, h, inHash)
-		return deadlines == n-10
-	})
-	if lenOf(t, h, inHash) != n-10 || hashStats(t, h).Counters.Repaired != 10 {
-		t.Errorf("Len = %d, %+v, want 10 mended", lenOf(t, h, inHash), hashStats(t, h))
+		if at == (spot{}) {
+			break
+		}
 	}
-	t.Logf("%d visits", visits)
+	if visits < 3 || lenOf(t, h, inHash) != n-10 || hashStats(t, h).Counters.Repaired != 30 {
+		t.Errorf("Len = %d, %+v after %d visits, want 20 mended, and 10 beside it", lenOf(t, h, inHash), hashStats(t, h), visits)
+	}
+	if _, deadlines := stored(t, h, inHash); deadlines != n-10 {
+		t.Errorf("%d deadlines, want %d", deadlines, n-10)
+	}
 }
 
 // TestRepairLeavesOthersAlone visits keys that are no namespace's.

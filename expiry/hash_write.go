@@ -203,9 +203,37 @@ func (h *Hashes) DeleteHash(ctx context.Context, hash string) (bool, error) {
 
 // remove runs a script that answers how many fields it removed.
 func (h *Hashes) remove(ctx context.Context, name, hash string, fields ...string) (int, error) {
-	reply, err := h.write(ctx, name, hash, append([]string{hash}, fields...)...)
+	reply, err := h.space.write(ctx, false, name, hash, append([]string{hash}, fields...)...)
 	if err != nil || reply == nil {
 		return 0, err
 	}
 	return int(reply.Int()), reply.Err()
+}
+
+// DeleteNamespace removes all hashes, however many there are, and all that belongs to the
+// namespace, 100 hashes in a call whatever their size. If it ends early, what is left is a
+// namespace yet, and a second one goes on. The next Set begins it anew. Nobody should
+// write meanwhile: whether what they write stays is not known. Errors:
+// millrace.ErrBroken, millrace.ErrVersion.
+func (h *Hashes) DeleteNamespace(ctx context.Context) error {
+	n := h.space
+	if _, err := n.each(ctx, func(base string, shards int) error {
+		for cursor := uint64(0); ; {
+			hashes, next, err := n.index(ctx, base, cursor)
+			if err == nil && len(hashes) > 0 {
+				_, err = n.ask(ctx, nil, "hash_clear", base, shards, hashes...)
+			}
+			if err != nil {
+				return err
+			}
+			if cursor = next; cursor == 0 {
+				break
+			}
+		}
+		_, err := n.ask(ctx, nil, "hash_clear", base, shards)
+		return err
+	}); err != nil {
+		return err
+	}
+	return n.forget(ctx)
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxFields is how many fields [Hashes.SetMany] sets at most, and how many one call
@@ -95,21 +94,6 @@ func check(hash string, fields ...string) error {
 		}
 	}
 	return nil
-}
-
-// readValue reads a value and what is left of its time. It reports whether there is one.
-func readValue(r *script.Reply) (v Value, ok bool) {
-	text, ok := r.Maybe()
-	return Value{Value: []byte(text), TTL: readTTL(r)}, ok
-}
-
-// readTTL reads what scripts say of the time that is left.
-func readTTL(r *script.Reply) time.Duration {
-	ms := r.Int()
-	if ms < 0 {
-		return time.Duration(ms) // NoTTL or NoField
-	}
-	return lifetime(ms)
 }
 
 func (h *Hashes) enlist(ctx context.Context) {

@@ -5,7 +5,7 @@
 -- written into the index with it. What is no value was not stored by this library and
 -- stays; only its place in the index goes.
 --
--- Needs    shard, key_value
+-- Needs    shard, value
 -- Touches  values, due
 -- Makes    K hash version 2, values hash, due zset
 -- Gives    values, due: keys

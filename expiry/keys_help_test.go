@@ -119,9 +119,14 @@ func keyOver(t *testing.T, k *Keys, key string) {
 func keyDeadline(t *testing.T, k *Keys, key string, at time.Time) {
 	t.Helper()
 	client, values := k.space.run.Client, shardValues(keyBase(t, k, key))
+	keyRaw(t, client, "HSET", values, key, headOf(at)+keyRaw(t, client, "HGET", values, key)[headSize:])
+}
+
+// headOf returns what stands in front of a value with that deadline.
+func headOf(at time.Time) string {
 	head := binary.BigEndian.AppendUint64(nil, uint64(at.UnixMilli()))
 	head[0], head[1] = mark, version
-	keyRaw(t, client, "HSET", values, key, string(head)+keyRaw(t, client, "HGET", values, key)[headSize:])
+	return string(head)
 }
 
 // storedDeadline reads the deadline out of what is stored for a value.

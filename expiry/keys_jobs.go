@@ -15,12 +15,13 @@ import (
 const reapPerShard = 100
 
 // ReapJob returns the job that removes values whose time is over. They are hidden
-// anyway; it is for their memory. A slice removes up to 100 of each shard, those
-// first that have been overdue for longest, from all shards at the same time.
+// anyway; it is for their memory. A slice removes up to 100 of each shard in which
+// something is due, those first that have been overdue for longest, from all shards at
+// the same time.
 func (k *Keys) ReapJob() millrace.Job {
 	return millrace.Job{Name: "expiry.keys_reap:" + k.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 		var worked, full atomic.Bool
-		_, err := k.space.each(ctx, func(base string, shards int) error {
+		err := k.space.eachDue(ctx, func(base string, shards int, _ bool) error {
 			looked, more, err := k.reap(ctx, base, shards)
 			if looked > 0 {
 				worked.Store(true)

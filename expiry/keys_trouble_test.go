@@ -45,7 +45,14 @@ func TestKeyRepliesAreLost(t *testing.T) {
 		{"Delete", func() (any, error) { return k.Delete(ctx, "a", "none") }, 1},
 		{"Len", func() (any, error) { return k.Len(ctx) }, 0},
 	} {
-		fault := proxy.DropReply(redistest.Named("EVALSHA"))
+		command := "EVALSHA"
+		switch step.what {
+		case "Get", "TTL":
+			command = "HGET"
+		case "GetMany":
+			command = "HMGET"
+		}
+		fault := proxy.DropReply(redistest.Named(command))
 		got, err := step.call()
 		wantKey(t, step.what, got, step.want, err)
 		if fault.Count() != 1 || proxy.Dropped() != i+1 {

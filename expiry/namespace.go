@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"iter"
+	"math/rand/v2"
 	"slices"
 	"strconv"
 	"sync"
@@ -79,12 +80,20 @@ func (k kind) shardKey(name string, shard int) string {
 	return string(k) + name + "/" + strconv.Itoa(shard) + "}"
 }
 
-// begin is the script with which a shard of the kind begins.
-func (k kind) begin() string {
+// script is the kind's own script of those that both kinds have.
+func (k kind) script(name string) string {
 	if k == kindKeys {
-		return "key_begin"
+		return "key_" + name
 	}
-	return "hash_begin"
+	return "hash_" + name
+}
+
+// wireVersion is that of what is stored; see check.lua.
+func (k kind) wireVersion() string {
+	if k == kindKeys {
+		return "2"
+	}
+	return "3"
 }
 
 // namespace is a name and its fixed number of shards. The first write stores how
@@ -97,13 +106,20 @@ type namespace struct {
 	run   script.Runner
 	entry registry.Entry
 
-	known atomic.Int64 // how many shards there are, as last read; 0 while it is not known
+	readers   readers
+	pageBytes int // about how much one read brings at most
+
+	turn  atomic.Uint32 // of the shards, see eachDue
+	known atomic.Int64  // how many shards there are, as last read; 0 while it is not known
 }
 
 func newNamespace(client rueidis.Client, k kind, name string, want int, hooks []millrace.Hook) *namespace {
-	return &namespace{kind: k, name: name, want: want, run: script.Runner{
-		Client: client, Scripts: library, Hooks: hooks, Errors: scriptErrors,
-	}}
+	made := &namespace{
+		kind: k, name: name, want: want, readers: readers{client: client}, pageBytes: script.MaxBytes,
+		run: script.Runner{Client: client, Scripts: library, Hooks: hooks, Errors: scriptErrors},
+	}
+	made.turn.Store(rand.Uint32())
+	return made
 }
 
 // count returns how many shards there are, 0 for a namespace that does not exist. It
@@ -153,45 +169,58 @@ func (n *namespace) write(ctx context.Context, create bool, name, member string,
 	return n.call(ctx, request, create, name, member, args)
 }
 
+// call runs a script on the shard of a member, under a request or nil.
+func (n *namespace) call(ctx context.Context, request *reqid.Request, create bool, name, member string, args []string) (reply *script.Reply, err error) {
+	err = n.at(ctx, create, member, func(base string, shards int) error {
+		var err error
+		reply, err = n.ask(ctx, request, name, base, shards, args...)
+		return err
+	})
+	if err != nil || reply != nil && reply.None() {
+		return nil, err
+	}
+	return reply, nil
+}
+
 // maxRecounts is how often one call may find that the namespace has begun anew.
 const maxRecounts = 3
 
-// call runs a script on the shard of a member, under a request or nil.
-func (n *namespace) call(ctx context.Context, request *reqid.Request, create bool, name, member string, args []string) (*script.Reply, error) {
+// at has do work on the shard of a member, and again if that says that the shard is not
+// begun, or one of another number than is known. It does nothing where there is nothing,
+// unless create is set.
+func (n *namespace) at(ctx context.Context, create bool, member string, do func(base string, shards int) error) error {
 	shards, err := n.count(ctx, create)
 	if err == nil && create {
 		n.entry.Touch()
 	}
 	for recounts := 0; err == nil && shards > 0; recounts++ {
 		base := n.base(member, shards)
-		reply, err := n.ask(ctx, request, name, base, shards, args...)
+		err := do(base, shards)
 		missing, other := errors.Is(err, errNoShard), errors.Is(err, errShards)
 		switch {
-		case err == nil && reply.None():
-			return nil, nil //nolint:nilnil // there is nothing: callers ask for no more
 		case !missing && !other:
-			return reply, err
+			return err
 		case recounts == maxRecounts:
-			return nil, millrace.ErrBroken.With(err)
+			return millrace.ErrBroken.With(err)
 		}
 		known := shards
 		if shards, err = n.recount(ctx, create); err != nil {
-			return nil, err
+			return err
 		}
 		switch {
 		case shards != known: // what was known is from before
 		case other:
-			return nil, millrace.ErrBroken.Saying("the shard %s is not one of %d", base, shards)
+			return millrace.ErrBroken.Saying("the shard %s is not one of %d", base, shards)
 		case !create:
-			return nil, nil //nolint:nilnil // there is nothing: callers ask for no more
+			return nil
 		default:
-			_, err := n.ask(ctx, nil, n.kind.begin(), base, shards)
+			_, err := n.ask(ctx, nil, n.kind.script("begin"), base, shards)
 			if err != nil && !errors.Is(err, errShards) {
-				return nil, err
+				return err
 			}
 		}
 	}
-	return nil, err
+	return err
 }
 
 // ask runs a script on a shard of so many.
@@ -210,21 +239,101 @@ func (n *namespace) each(ctx context.Context, do func(base string, shards int) e
 	if err != nil {
 		return 0, err
 	}
-	failed := make([]error, shards)
+	_, err = n.inShards(n.bases(shards), func(base string) error { return do(base, shards) })
+	return shards, err
+}
+
+// bases are the base keys of so many shards.
+func (n *namespace) bases(shards int) []string {
+	bases := make([]string, shards)
+	for i := range bases {
+		bases[i] = n.kind.shardKey(n.name, i)
+	}
+	return bases
+}
+
+// inShards calls do for shards at the same time. It reports whether in one of them nothing
+// was stored, which is no error.
+func (n *namespace) inShards(bases []string, do func(base string) error) (missing bool, err error) {
+	failed := make([]error, len(bases))
+	var none atomic.Bool
 	var running sync.WaitGroup
-	for i := range failed {
+	for i, base := range bases {
 		running.Go(func() {
-			err := do(n.kind.shardKey(n.name, i), shards)
+			err := do(base)
 			switch {
 			case errors.Is(err, errShards):
 				failed[i] = millrace.ErrBroken.With(err)
-			case !errors.Is(err, errNoShard):
+			case errors.Is(err, errNoShard):
+				none.Store(true)
+			default:
 				failed[i] = err
 			}
 		})
 	}
 	running.Wait()
-	return shards, errors.Join(failed...)
+	return none.Load(), errors.Join(failed...)
+}
+
+// eachDue calls do for the shards in which something is due, and for one more by turns,
+// which also finds out whether the namespace is still the one that is known. What is due
+// is asked of all shards in one pipeline: a look that finds nothing must cost little,
+// since every process takes one every few seconds.
+func (n *namespace) eachDue(ctx context.Context, do func(base string, shards int, due bool) error) error {
+	shards, err := n.count(ctx, false)
+	if err != nil || shards == 0 {
+		return err
+	}
+	bases := n.bases(shards)
+	due, err := n.overdue(ctx, 1, bases...)
+	if err != nil {
+		return err
+	}
+	turn := int(n.turn.Add(1)) % shards
+	var chosen []string
+	for i, base := range bases {
+		if len(due[i]) > 0 || i == turn {
+			chosen = append(chosen, base)
+		}
+	}
+	missing, err := n.inShards(chosen, func(base string) error { return do(base, shards, len(due[slices.Index(bases, base)]) > 0) })
+	if missing || errors.Is(err, errShards) {
+		if now, lost := n.recount(ctx, false); lost != nil || now != shards {
+			return lost // the next slice goes by the new number
+		}
+	}
+	return err
+}
+
+// overdue returns for each shard the first names in its index whose time has come, at most
+// so many. On a Cluster it goes by the clock of the first one's node: what is done about
+// them goes by the right one. A shard that fails has one name, "", for others to find out.
+func (n *namespace) overdue(ctx context.Context, most int, bases ...string) ([][]string, error) {
+	c := n.run.Client
+	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		cmds := make(rueidis.Commands, len(bases))
+		for i, base := range bases {
+			cmds[i] = c.B().Zrange().Key(base + ":due").Min("0").Max(strconv.Itoa(most - 1)).Withscores().Build()
+		}
+		return c.DoMulti(ctx, append(cmds, timeAt(c, bases[0]))...), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	now, err := microsOf(results[len(bases)])
+	names := make([][]string, len(bases))
+	for i := range bases {
+		heads, failed := results[i].AsZScores()
+		if failed != nil {
+			heads = []rueidis.ZScore{{}}
+		}
+		for _, head := range heads {
+			if head.Score <= float64(now/1000) {
+				names[i] = append(names[i], head.Member)
+			}
+		}
+	}
+	return names, n.run.Name(err)
 }
 
 // forget removes the record of a namespace whose shards are gone.

@@ -29,7 +29,9 @@ type repairPage func(ctx context.Context, n *namespace, base string, shards int,
 
 // spot is how far a repair has come in a shard.
 type spot struct {
-	part   string // of those that a shard has
+	page   string // cursor of the page of names that is gone through, where there is one
+	hash   string // of those
+	part   string // of those that a shard or a hash has
 	cursor string
 }
 

@@ -20,20 +20,14 @@ var (
 	// errShards means that a shard is one of another number than the caller knows.
 	errShards = &millrace.Error{Code: "other_shards"}
 
-	// errTooMany means that a hash has more fields than GetAll brings.
-	errTooMany = tooMany()
+	// errIndex means that the deadlines of a hash are lost.
+	errIndex = &millrace.Error{Code: "no_index"}
 )
-
-func tooMany() *millrace.Error {
-	err := millrace.ErrTooLarge.Saying("the hash has more than %d fields", maxAll)
-	err.Hint = "Use Scan, which brings them in pages."
-	return err
-}
 
 // scriptErrors are the names of what only these scripts answer with.
 var scriptErrors = map[string]*millrace.Error{
 	"NOSHARD": errNoShard,
 	"SHARDS":  errShards,
 	"NUMBER":  ErrNotNumber,
-	"TOOMANY": errTooMany,
+	"INDEX":   errIndex,
 }

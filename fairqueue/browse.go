@@ -89,8 +89,9 @@ var rankForm = regexp.MustCompile(`^\d{1,16} \d{1,16}$`)
 //
 // Messages that wait come flow by flow, in their order; others by the time until which
 // they are in flight or set aside. While others come and go, one that stays where it is
-// comes once. One call looks at Max messages, and ends early behind a mebibyte. For
-// a tenant in a crowd it may so return fewer than Max, or none, and Next all the same.
+// comes once. It looks at Max messages, 120 a call to Redis, and ends early behind a
+// mebibyte. For a tenant in a crowd it may so return fewer than Max, or none, and Next all
+// the same.
 //
 // Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
 // [millrace.ErrVersion].
@@ -103,15 +104,29 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
 	if cfg.Tenant != "" && cfg.Place == Waiting {
 		flow = tenantFlow(cfg.Tenant)
 	}
-	page := Page{Messages: []Browsed{}}
-	next, err := q.look(ctx, sets[cfg.Place], cfg.Max, flow, cfg.After, func(now time.Time, member, score string, reply *script.Reply) {
-		b := readBrowsed(cfg.Place, now, member, score, reply)
-		if cfg.Tenant == "" || b.Tenant == cfg.Tenant {
-			page.Messages = append(page.Messages, b)
+	found := Page{Messages: []Browsed{}}
+	for left, after := cfg.Max, cfg.After; left > 0; left -= page {
+		seen := 0
+		after, err = q.look(ctx, sets[cfg.Place], min(left, page), flow, after, func(now time.Time, member, score string, reply *script.Reply) {
+			b := readBrowsed(cfg.Place, now, member, score, reply)
+			seen++
+			if cfg.Tenant == "" || b.Tenant == cfg.Tenant {
+				found.Messages = append(found.Messages, b)
+			}
+		})
+		if err != nil {
+			return found, err
 		}
-	})
-	page.Next = next
-	return page, err
+		found.Next = ""
+		if after == "" {
+			break
+		}
+		found.Next = base64.RawURLEncoding.EncodeToString([]byte(after))
+		if seen < min(left, page) {
+			break // a mebibyte
+		}
+	}
+	return found, nil
 }
 
 // look calls do with messages of a sorted set, and returns where to go on.
@@ -126,15 +141,12 @@ func (q *Queue) look(ctx context.Context, set string, most int, flow, after stri
 		return "", errNotFound
 	}
 	now := reply.MilliTime()
-	end := reply.Text()
+	next = reply.Text()
 	for reply.More() {
 		member, score := reply.Text(), reply.Text()
 		do(now, member, score, reply)
 	}
-	if end != "" {
-		end = base64.RawURLEncoding.EncodeToString([]byte(end))
-	}
-	return end, reply.Err()
+	return next, reply.Err()
 }
 
 // readBrowsed reads one message of a page.
@@ -199,8 +211,7 @@ func (q *Queue) Dead(ctx context.Context) iter.Seq2[DeadMessage, error] {
 			case next == "":
 				return
 			}
-			raw, _ := base64.RawURLEncoding.DecodeString(next) // which look encoded
-			after = string(raw)
+			after = next
 		}
 	}
 }

@@ -4,6 +4,7 @@
 --
 -- Needs    record
 -- Touches  flight, delayed, dead, deaths
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  place: backlog, flight, delayed or dead
 -- ARGV[2]  max: how many to look at, at most 1,000

@@ -89,7 +89,7 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 		Call: func(ctx context.Context, requests []writeRequest) ([][]Written, error) {
 			return d.write(script.Detached(reqid.With(ctx, "")), requests)
 		},
-		Size:     func(r writeRequest) (int, int) { return len(r.drafts), r.bytes },
+		Size:     func(r writeRequest) (int, int) { return r.size(), r.bytes },
 		Together: writeTogether,
 		MaxItems: page,
 	})

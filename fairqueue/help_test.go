@@ -195,7 +195,7 @@ func passes(t *testing.T, client rueidis.Client, d time.Duration) {
 }
 
 // evalsha matches the script calls of a queue.
-func evalsha(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") }
+func evalsha(cmd []string) bool { return redistest.Named("EVALSHA", "EVALSHA_RO")(cmd) }
 
 // drained waits until nothing waits, is in flight or set aside.
 func drained(t *testing.T, q *Queue) {

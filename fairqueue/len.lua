@@ -5,6 +5,7 @@
 --
 -- Needs    record
 -- Touches  delayed, flight
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    how many, 0 without a queue

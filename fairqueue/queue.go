@@ -31,12 +31,13 @@ const (
 	// MaxMessage is how many bytes a message has at most, with its tenant and headers.
 	MaxMessage = 1 << 20
 
-	// chunk is how many messages or receipts of one caller a script call takes at most.
+	// chunk is how many messages are written all or none, and how many a caller reads or looks
+	// at in one go.
 	chunk = 1000
 
-	// page is how many messages or receipts a call takes where it is the library that
-	// chooses, and costly how many that cost more: no such call takes the server 5 ms.
-	page   = 150
+	// page is how many messages or receipts any other call takes, and costly how many that
+	// cost more: no such call takes the server 5 ms.
+	page   = 120
 	costly = 80
 )
 

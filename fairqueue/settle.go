@@ -80,7 +80,7 @@ func (q *Queue) settle(ctx context.Context, verb string, delay time.Duration, re
 		settle[i] = settled(r, verb, delay, brief(reason))
 	}
 	for len(settle) > 0 {
-		n := min(len(settle), chunk)
+		n := min(len(settle), page)
 		if verb != "a" {
 			n = min(n, costly)
 		}

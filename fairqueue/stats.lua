@@ -4,6 +4,7 @@
 --
 -- Needs    record
 -- Touches  blocked, work, flight, delayed, dead, readers
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers
 --          come before those whose turn is next

@@ -39,6 +39,10 @@ type writeRequest struct {
 	bytes  int
 }
 
+// size is what the request costs, in messages of a tenant that is a flow. One that may go to
+// several streams has them counted first, which costs as much again.
+func (r writeRequest) size() int { return len(r.drafts) * max(1, r.q.cfg.PerTenant) }
+
 // encoded is a draft as the script takes it.
 type encoded struct {
 	tenant, options, body string

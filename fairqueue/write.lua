@@ -134,11 +134,14 @@ end
 if #dying > 0 then
   redis.call('ZADD', deadlines, unpack(dying))
 end
-for name, id in pairs(names) do
-  redis.call('HSET', dedupe, name, id)
-  redis.call('ZADD', dedupes, now + tonumber(ARGV[2]), name)
-end
 if next(names) then
+  local fields, times = {}, {}
+  for name, id in pairs(names) do
+    fields[#fields + 1], times[#times + 1] = name, now + ARGV[2]
+    fields[#fields + 1], times[#times + 1] = id, name
+  end
+  redis.call('HSET', dedupe, unpack(fields))
+  redis.call('ZADD', dedupes, unpack(times))
   forget_names(10)
 end
 n.last, n.written = last, n.written + #bodies / 2

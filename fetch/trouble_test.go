@@ -277,7 +277,7 @@ func TestLostReplies(t *testing.T) {
 	c := openOn(t, proxy.Client(t), redistest.Name(t), Config{})
 	want(t, c, "first", &source{value: "v"}, "v", Miss, nil)
 	want(t, c, "first", &source{}, "v", Hit, nil) // now the server knows all scripts
-	const calls = 5                               // look, lease, look again, store, release
+	const calls = 7                               // look, and whether the shard is the right one; lease, both again, store, release
 	for i := range calls {                        // and their shards have begun
 		want(t, c, fmt.Sprint("k", i), &source{value: "v"}, "v", Miss, nil)
 		if err := c.Forget(t.Context(), fmt.Sprint("k", i)); err != nil {
@@ -287,7 +287,8 @@ func TestLostReplies(t *testing.T) {
 	for i := range calls {
 		seen := 0
 		fault := proxy.DropReply(func(cmd []string) bool {
-			if strings.EqualFold(cmd[0], "EVALSHA") {
+			switch strings.ToUpper(cmd[0]) {
+			case "EVALSHA", "HGET", "HMGET":
 				seen++
 				return seen == i+1
 			}

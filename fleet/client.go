@@ -108,7 +108,7 @@ func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 
 // DoMulti sends commands to the partitions where their tags are, to all at the
 // same time, and to each in one pipeline in their order. A transaction, MULTI to
-// EXEC, is for one tag, and goes as a whole; WAIT goes with the command before it.
+// EXEC, is for one tag, and goes as a whole; WAIT and TIME go with the command before them.
 // Tags that are new are found and placed side by side before anything is sent.
 // If one of the commands cannot be routed, none is sent.
 func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
@@ -219,7 +219,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 			tags[i] = tags[begun]
 			begun = -1
 			continue
-		case name == "WAIT" && i > 0:
+		case (name == "WAIT" || name == "TIME") && i > 0:
 			tags[i] = tags[i-1]
 			continue
 		}

@@ -1,7 +1,10 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -49,4 +52,56 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTimeGoesWithTheCommandBefore: the time is that of the member that served the command
+// in front of it.
+func TestTimeGoesWithTheCommandBefore(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 2, 1, calm)
+	c := tf.open(Config{Reads: FromReplicas}).Client()
+	const n = 40
+	cmds := make(rueidis.Commands, 0, 2*n)
+	for i := range n {
+		key := fmt.Sprintf("{%d}", i)
+		if err := c.Do(t.Context(), c.B().Hset().Key(key).FieldValue().FieldValue("f", "x").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, c.B().Hget().Key(key).Field("f").Build(), c.B().Arbitrary("TIME").ReadOnly())
+	}
+	before := tf.asked()
+	for i, result := range c.DoMulti(t.Context(), cmds...) {
+		if err := result.Error(); err != nil && !rueidis.IsRedisNil(err) { // a replica may not have it yet
+			t.Fatalf("command %d = %v", i, err)
+		}
+	}
+	served := 0
+	for addr, counts := range tf.asked() {
+		gets, times := counts["hget"]-before[addr]["hget"], counts["time"]-before[addr]["time"]
+		if served += gets; times < gets { // upkeep asks, too
+			t.Errorf("%s served %d HGET and %d TIME", addr, gets, times)
+		}
+	}
+	if served != n {
+		t.Errorf("members served %d HGET, want %d", served, n)
+	}
+	if err := c.DoMulti(t.Context(), c.B().Time().Build())[0].Error(); !errors.Is(err, ErrNoTag) {
+		t.Errorf("TIME alone = %v, want ErrNoTag", err)
+	}
+}
+
+// asked returns how often each member was asked for a command.
+func (tf *testFleet) asked() map[string]map[string]int {
+	all := map[string]map[string]int{}
+	for i, master := range tf.masters {
+		for _, server := range append(tf.copies[i], master) {
+			counts := map[string]int{}
+			for name, text := range server.Info("commandstats") {
+				calls, _, _ := strings.Cut(strings.TrimPrefix(text, "calls="), ",")
+				counts[strings.TrimPrefix(name, "cmdstat_")], _ = strconv.Atoi(calls)
+			}
+			all[server.Addr()] = counts
+		}
+	}
+	return all
 }

@@ -32,8 +32,9 @@ const (
 
 // Config says how to use a fleet. The zero value works.
 type Config struct {
-	// Reads says which members serve commands that only read. Scripts count as
-	// writes. Defaults to FromMasters.
+	// Reads says which members serve commands that only read. Scripts count as writes,
+	// unless they are called with EVAL_RO or EVALSHA_RO, as those are that only look at a
+	// structure. Defaults to FromMasters.
 	Reads Reads
 
 	// ReadYourWrites has a tag that this process wrote for read from its master

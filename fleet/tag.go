@@ -20,7 +20,7 @@ func Tag(key string) string {
 // tagOf returns the one tag of a command's keys. A command that has none is none
 // of the fleet's.
 func tagOf(words []string) (tag string, err error) {
-	if len(words) > 3 && words[2] == "1" && (words[0] == "EVALSHA" || words[0] == "EVAL") {
+	if len(words) > 3 && words[2] == "1" && (words[0] == "EVALSHA" || words[0] == "EVALSHA_RO" || words[0] == "EVAL") {
 		return Tag(words[3]), nil // which is what structures send
 	}
 	found, mixed := false, false

@@ -119,8 +119,10 @@ func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recrui
 // nobody is a tracker's source without rows.
 type nobody struct{}
 
-func (nobody) Rows(context.Context, tracker.Cursor, int) ([]tracker.Row, error) { return nil, nil }
-func (nobody) Pending(context.Context, []string) ([]string, error)              { return nil, nil }
+func (nobody) Rows(context.Context, tracker.Cursor, int) (tracker.Page, error) {
+	return tracker.Page{}, nil
+}
+func (nobody) Pending(context.Context, []string) ([]string, error) { return nil, nil }
 
 // must returns a value that there must be: must(f())(t).
 func must[T any](value T, err error) func(t *testing.T) T {

@@ -22,35 +22,28 @@ type Added struct {
 
 // Add marks members as dirty. A member that waits already keeps the lower score.
 // A member that is reserved right now is marked again all the same, and comes
-// again after it was committed. No marks at all create an empty Ick.
+// again after it was committed. No marks at all create an empty Ick, and have folds counted
+// that this process has seen and the Ick has not.
 //
-// More than 1,000 marks, or 1 MiB, take several script calls, each applied whole. After a
-// lost reply the library adds again; that forgets nothing, but the answer then
-// counts the marks of the lost one as neither new nor lowered.
+// Goroutines that add to one Ick at the same time share script calls, of at most 1,000
+// marks and 1 MiB, and each gets its own answer, as if it had called alone. A lone add
+// goes out at once, and no add waits for more than the calls under way. One whose context
+// ends returns at once: it is not sent if it still waited, and else its marks may be
+// added all the same.
+//
+// More than 100 marks share no call. More than 1,000, or 1 MiB, take several, each applied
+// whole. After a lost reply the library adds again; that forgets nothing, but the answer
+// then counts the marks of the lost one as neither new nor lowered.
 //
 // Errors: [ErrScore] and [millrace.ErrTooLarge], before anything was added;
 // [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], each before the call's own marks were added.
 func (k *Ick) Add(ctx context.Context, marks ...Entry) (Added, error) {
-	if len(marks) == 1 {
-		m := mark{member: marks[0].Member, score: marks[0].Score}
-		if err := k.cfg.check(m); err != nil {
-			return Added{}, err
-		}
-		return k.addOne(ctx, m)
-	}
 	return k.checked(ctx, marked(marks))
 }
 
 // AddNow marks members as dirty since now, by the server's clock. It is Add in
 // all else.
 func (k *Ick) AddNow(ctx context.Context, members ...string) (Added, error) {
-	if len(members) == 1 {
-		m := mark{member: members[0], now: true}
-		if err := k.cfg.check(m); err != nil {
-			return Added{}, err
-		}
-		return k.addOne(ctx, m)
-	}
 	return k.checked(ctx, markedNow(members))
 }
 
@@ -104,26 +97,7 @@ func (c Config) check(marks ...mark) error {
 	return nil
 }
 
-// addOne is the path that must be short.
-func (k *Ick) addOne(ctx context.Context, m mark) (Added, error) {
-	earlier, due := k.folds.take()
-	count := ""
-	if due {
-		count = strconv.FormatInt(earlier, 10)
-	}
-	outcomes, err := k.send(ctx, count, m)
-	if err != nil {
-		k.folds.pending.Add(earlier)
-		return Added{}, err
-	}
-	added := tally(outcomes)
-	if !due && added.New == 0 {
-		k.folds.pending.Add(1)
-	}
-	return added, nil
-}
-
-// foldCount holds back the folds of single adds, which write nothing, so that
+// foldCount holds back the folds of calls with one mark, which write nothing, so that
 // they need not write a counter either. They go along with an add ten times a
 // second; so what is not counted are those of the last moments of a producer.
 type foldCount struct {
@@ -131,8 +105,12 @@ type foldCount struct {
 	taken   atomic.Int64 // when they last went along, in Unix milliseconds
 }
 
-// take returns the folds that go along with a call now, and whether it counts.
-func (f *foldCount) take() (folds int64, due bool) {
+// take returns the folds that go along with a call of so many marks, and whether it
+// counts at all.
+func (f *foldCount) take(marks int) (folds int64, due bool) {
+	if marks != 1 {
+		return f.pending.Swap(0), true
+	}
 	now, taken := time.Now().UnixMilli(), f.taken.Load()
 	if now-taken < 100 || !f.taken.CompareAndSwap(taken, now) {
 		return 0, false
@@ -144,17 +122,21 @@ func (k *Ick) checked(ctx context.Context, marks []mark) (Added, error) {
 	if err := k.cfg.check(marks...); err != nil {
 		return Added{}, err
 	}
-	return k.addMany(ctx, marks)
+	return k.add(ctx, marks)
 }
 
-func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
-	var sum Added
-	if len(marks) == 0 {
-		_, err := k.send(ctx, "0")
-		return sum, err
+// add adds marks that were checked.
+func (k *Ick) add(ctx context.Context, marks []mark) (Added, error) {
+	if 0 < len(marks) && len(marks) <= sharing {
+		return k.addShared(ctx, marks)
 	}
+	if len(marks) == 0 {
+		_, err := k.send(ctx, &k.run, nil)
+		return Added{}, err
+	}
+	var sum Added
 	for part := range script.Chunks(marks, chunk, mark.size) {
-		outcomes, err := k.send(ctx, "0", part...)
+		outcomes, err := k.send(ctx, &k.run, part)
 		if err != nil {
 			return sum, err
 		}
@@ -167,20 +149,27 @@ func (k *Ick) addMany(ctx context.Context, marks []mark) (Added, error) {
 
 // send makes one script call for marks that it can carry and returns what each did:
 // a letter, see add.lua.
-func (k *Ick) send(ctx context.Context, count string, marks ...mark) (string, error) {
-	args := make([]string, 1, 1+2*len(marks))
-	args[0] = count
+func (k *Ick) send(ctx context.Context, run *script.Runner, marks []mark) (string, error) {
+	args := make([]string, 0, 1+2*len(marks))
 	for _, m := range marks {
 		args = append(args, m.text(), m.member)
 	}
-	reply, err := k.call(ctx, "add", args...)
+	earlier, due := k.folds.take(len(marks))
+	if due {
+		args = append(args, strconv.FormatInt(earlier, 10))
+	}
+	reply, err := run.Run(ctx, "add", k.name, args...)
 	if err != nil {
-		return "", err
+		k.folds.pending.Add(earlier)
+		return "", k.explain(err)
 	}
 	k.entry.Touch()
 	outcomes := reply.Text()
 	if err = reply.Err(); err == nil && len(outcomes) != len(marks) {
 		err = fmt.Errorf("ick.add answered %d outcomes for %d marks", len(outcomes), len(marks))
+	}
+	if !due && outcomes != "n" {
+		k.folds.pending.Add(1)
 	}
 	return outcomes, err
 }

@@ -1,4 +1,4 @@
--- ick.add(K) folded score member [score member ...] -> a letter for each mark
+-- ick.add(K) score member [score member ...] [folded] -> a letter for each mark
 --
 -- Folds marks into the producer set, one after the other. A member that is there
 -- already keeps the lower of its scores, so a mark says since when its member is
@@ -10,26 +10,26 @@
 --
 -- Touches  K, pset, cset, meta, wake, none, mr:channel:{K}
 -- KEYS[1]  K
--- ARGV[1]  folded: folds of earlier calls to count together with those of this
---          one; '' counts none
 -- ARGV     score member pairs, at most 1,000 and about 1 MiB; the score 'now' is the server's
 --          clock; none at all creates an empty Ick
+-- ARGV     folded: folds of earlier calls to count together with those of this
+--          one; without it none are counted
 -- Reply    for each pair 'n' if its member was new, 'l' if its score was lowered,
 --          '.' if it folded
 -- Cost     O(log N) a member
 -- Repeat   harmless: marks fold; a repeat tells of the marks that the first run
 --          made
-local pset = prefix .. 'pset'
+local marks, pset = ARGV, prefix .. 'pset'
 
--- This path must be short and reads only what it must. A key of a wrong type ends
--- the script here, before its first write.
+-- This path must be short and reads only what it must. A version key or a producer set of
+-- a wrong type ends the script here, before its first write; what the consumer set is,
+-- is the consumer's affair.
 local version = redis.call('GET', K)
 local waiting = redis.call('ZCARD', pset)
-local reserved = redis.call('ZCARD', prefix .. 'cset')
 if version ~= 'ick.v1' then
   if version then
     return redis.error_reply('VERSION ' .. version)
-  elseif waiting + reserved > 0 then
+  elseif waiting + redis.call('ZCARD', prefix .. 'cset') > 0 then
     return redis.error_reply('BROKEN the version key is missing')
   elseif not string.find(K, '{', 1, true) and redis.pcall('EXISTS', 'mr:channel:{' .. K .. '}') == 1 then
     -- Who may not look at channels is not told.
@@ -37,26 +37,32 @@ if version ~= 'ick.v1' then
   end
 end
 
--- Scores are checked before the first is written, as all else is.
-local now
-for i = 2, #ARGV, 2 do
-  local score = ARGV[i]
-  local number = tonumber(score)
-  if score == 'now' and not now then
-    local clock = redis.call('TIME')
-    now = string.format('%s.%06d', clock[1], tonumber(clock[2]))
-  elseif not (number and number == number) and score ~= 'now' and score ~= 'inf' and score ~= '-inf' then
-    return redis.error_reply('ERR not a score: ' .. score)
+-- Scores are checked before the first is written, as all else is. A lone one is checked by
+-- ZADD.
+local last, now = #marks - #marks % 2, nil
+for i = 1, last, 2 do
+  local score = marks[i]
+  if score == 'now' then
+    if not now then
+      local clock = redis.call('TIME')
+      now = string.format('%s.%06d', clock[1], tonumber(clock[2]))
+    end
+  elseif last > 2 then
+    local number = tonumber(score)
+    if not (number and number == number) and score ~= 'inf' and score ~= '-inf' then
+      return redis.error_reply('ERR not a score: ' .. score)
+    end
   end
 end
 
-local outcomes, new = {}, 0
-for i = 2, #ARGV, 2 do
-  local score, outcome = ARGV[i], '.'
+local outcomes, outcome, new = last > 2 and {}, '', 0
+for i = 1, last, 2 do
+  local score = marks[i]
   if score == 'now' then
     score = now
   end
-  if redis.call('ZADD', pset, 'LT', 'CH', score, ARGV[i + 1]) == 1 then
+  outcome = '.'
+  if redis.call('ZADD', pset, 'LT', 'CH', score, marks[i + 1]) == 1 then
     local grown = redis.call('ZCARD', pset)
     if grown > waiting then
       outcome, new, waiting = 'n', new + 1, grown
@@ -64,7 +70,9 @@ for i = 2, #ARGV, 2 do
       outcome = 'l'
     end
   end
-  outcomes[i / 2] = outcome
+  if outcomes then
+    outcomes[(i + 1) / 2] = outcome
+  end
 end
 
 if not version then
@@ -76,8 +84,10 @@ if new > 0 and new == waiting then
     redis.pcall('LPUSH', wake, '1')
   end
 end
-local folded = ARGV[1] ~= '' and ARGV[1] + #outcomes - new or 0
-if folded > 0 then
-  redis.pcall('HINCRBY', prefix .. 'meta', 'folded', folded)
+if last < #marks then
+  local folded = marks[last + 1] + last / 2 - new
+  if folded > 0 then
+    redis.pcall('HINCRBY', prefix .. 'meta', 'folded', folded)
+  end
 end
-return table.concat(outcomes)
+return outcomes and table.concat(outcomes) or outcome

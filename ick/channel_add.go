@@ -118,24 +118,17 @@ func (all shares) add(ctx context.Context) (sum Added, refused shares, err error
 		}
 	}
 	if len(all) == 1 {
-		added, failed := all[0].add(ctx)
+		added, failed := all[0].ick.add(ctx, all[0].marks)
 		record(all[0], added, failed)
 		return sum, refused, err
 	}
 	var calls sync.WaitGroup
 	for _, s := range all {
 		calls.Go(func() {
-			added, failed := s.add(ctx)
+			added, failed := s.ick.add(ctx, s.marks)
 			record(s, added, failed)
 		})
 	}
 	calls.Wait()
 	return sum, refused, err
-}
-
-func (s *share) add(ctx context.Context) (Added, error) {
-	if len(s.marks) == 1 {
-		return s.ick.addOne(ctx, s.marks[0])
-	}
-	return s.ick.addMany(ctx, s.marks)
 }

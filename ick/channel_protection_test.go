@@ -229,7 +229,7 @@ func steer(t *testing.T, history, old, replacement string) error {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k.run.Scripts = forIck
+		useScripts(k, forIck)
 	}
 	for _, h := range channelHistories {
 		if h.name == history {

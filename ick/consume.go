@@ -157,7 +157,7 @@ func (c *consumer) run(ctx, work context.Context) error {
 		Step:      func(ctx context.Context) (bool, error) { return c.step(ctx, work) },
 		Wait:      c.wait,
 		Permanent: c.permanent,
-		Backoff:   retry.Policy{Base: 50 * time.Millisecond, Max: 10 * time.Second},
+		Backoff:   retry.Policy{Base: 50 * time.Millisecond, Max: 10 * time.Second}.Pause,
 		Logger:    c.cfg.Logger.With("ick", c.ick.name),
 	})
 	c.finish(ctx)

@@ -279,7 +279,7 @@ func TestAddWakesAConsumer(t *testing.T) {
 
 	// Without the token it sleeps on.
 	silent := openOn(t, server.Client(t), "x", Config{})
-	silent.run.Scripts = scripttest.Without(t, library, "redis.pcall('LPUSH', wake, '1')", "")
+	useScripts(silent, scripttest.Without(t, library, "redis.pcall('LPUSH', wake, '1')", ""))
 	wantAdd(t, silent, "d1", 1, 0)
 	if got := server.Info("clients")["blocked_clients"]; got != "1" {
 		t.Errorf("blocked clients after a silent add = %s, want 1", got)
@@ -290,7 +290,7 @@ func TestAddWakesAConsumer(t *testing.T) {
 func TestSilentProducersAreFound(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})
-	k.run.Scripts = scripttest.Without(t, library, "redis.pcall('LPUSH', wake, '1')", "")
+	useScripts(k, scripttest.Without(t, library, "redis.pcall('LPUSH', wake, '1')", ""))
 	c := consume(t, k, ConsumeConfig{poll: 20 * time.Millisecond})
 	wantAdd(t, k, "a1", 1, 0)
 	c.batch(t, "a", nil)
@@ -366,16 +366,14 @@ func TestSettledMarksComeInTime(t *testing.T) {
 	const rest = 80 * time.Millisecond
 	k := open(t, Config{Settle: rest})
 	c := consume(t, k, ConsumeConfig{poll: time.Hour}) // only the pause can bring it back
-	adder := k.Adder()
-	defer adder.Close()
 	for range 5 {
-		if _, err := adder.AddNow(t.Context(), "a"); err != nil {
+		if _, err := k.AddNow(t.Context(), "a", "a"); err != nil { // the folds of two are counted at once
 			t.Fatal(err)
 		}
 	}
 	c.batch(t, "a", nil)
 	s := drained(t, k)
-	if got, want := s.Counters, (Counters{New: 1, Folded: 4, Reserved: 1, Committed: 1}); got != want {
+	if got, want := s.Counters, (Counters{New: 1, Folded: 9, Reserved: 1, Committed: 1}); got != want {
 		t.Errorf("counters = %+v, want %+v: the burst costs one run", got, want)
 	}
 }

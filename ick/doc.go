@@ -43,6 +43,10 @@
 // commit removes only members that were not folded again since its token; it
 // keeps the others and says so. When nothing could go, it is [ErrStale].
 //
+// Goroutines that add to one Ick value at the same time share script calls, and each gets
+// its own answer: a lone add goes out at once, and those that come while a call is under
+// way go out together with the next. So use one Ick value for each list in a process.
+//
 // # A channel: more than one consumer
 //
 // Two consumers of one Ick do much of the work twice. A [Channel] is several Icks

@@ -20,13 +20,6 @@ var (
 		Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
 	}
 
-	// ErrClosed means that the Adder was closed before the add. Nothing was added.
-	ErrClosed = &millrace.Error{
-		Code:    "closed",
-		Message: "the adder is closed",
-		Hint:    "Close an Adder when nobody adds any more, or add through the Ick itself.",
-	}
-
 	// ErrStale means that none of the members could be committed: each was
 	// folded again since the reservation, or is not reserved. Nothing changed.
 	ErrStale = &millrace.Error{

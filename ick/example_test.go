@@ -80,14 +80,12 @@ func ExampleIck_Add() {
 	// {New:0 Lowered:1} <nil>
 }
 
-func ExampleIck_Adder() {
+func ExampleIck_AddNow() {
 	client, closeAll := connect()
 	defer closeAll()
-	adder := open(client).Adder()
-	defer adder.Close()
 
 	// From any number of goroutines; those that add at the same time share calls.
-	added, err := adder.AddNow(context.Background(), "doc:1", "doc:2", "doc:1")
+	added, err := open(client).AddNow(context.Background(), "doc:1", "doc:2", "doc:1")
 	fmt.Printf("%+v %v\n", added, err)
 	// Output: {New:2 Lowered:0} <nil>
 }

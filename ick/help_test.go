@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
 )
 
 // open returns an Ick of the test's own on the shared server.
@@ -27,6 +28,9 @@ func openOn(t *testing.T, client rueidis.Client, name string, cfg Config) *Ick {
 	}
 	return k
 }
+
+// useScripts has an Ick use other scripts than the package's.
+func useScripts(k *Ick, scripts *script.Library) { k.run.Scripts, k.shared.Scripts = scripts, scripts }
 
 // marks reads "a1 b2.5" as member a with score 1 and b with 2.5.
 func marks(t *testing.T, text string) []Entry {
@@ -104,6 +108,20 @@ func wantExchange(t *testing.T, k *Ick, token, members string, n, committed, kep
 func do(t *testing.T, client rueidis.Client, args ...string) rueidis.RedisResult {
 	t.Helper()
 	return client.Do(context.Background(), client.B().Arbitrary(args...).Build())
+}
+
+// scriptCalls returns how many script calls the server has seen, those included that found
+// the script unknown.
+func scriptCalls(t *testing.T, client rueidis.Client) int {
+	t.Helper()
+	info, err := do(t, client, "INFO", "commandstats").ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, after, _ := strings.Cut(info, "cmdstat_evalsha:calls=")
+	count, _, _ := strings.Cut(after, ",")
+	n, _ := strconv.Atoi(count) // 0 when there was none
+	return n
 }
 
 // keyspace returns the Ick's keys that exist, without the name in front.

@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/batch"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -19,11 +20,13 @@ import (
 // Ick is a dirty list. All of it lies in Redis; an Ick is safe for concurrent
 // use, and several on one name are one list.
 type Ick struct {
-	name  string
-	cfg   Config
-	run   script.Runner
-	folds foldCount
-	entry registry.Entry
+	name   string
+	cfg    Config
+	run    script.Runner
+	shared script.Runner // for calls that several callers share
+	adds   *batch.Batcher[[]mark, string]
+	folds  foldCount
+	entry  registry.Entry
 }
 
 // Config is how an Ick is used by this process. The zero value works.
@@ -76,6 +79,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 		cfg:  cfg,
 		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: named},
 	}
+	k.shareAdds()
 	k.entry.Enter(client, registry.Ick, name, nil)
 	return k, nil
 }

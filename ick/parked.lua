@@ -3,6 +3,7 @@
 -- Lists parked members, those that come back soonest first.
 --
 -- Needs    open
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  first: the rank of the first one
 -- ARGV[2]  count: how many, at most 1,000; about 1 MiB together

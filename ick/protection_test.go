@@ -275,9 +275,9 @@ var protections = []struct {
 		[]string{"parked with an old token"},
 	},
 	{
-		"producers leave the consumer set alone", "if redis.call('ZADD', pset, 'LT', 'CH', score, ARGV[i + 1]) == 1 then",
-		"local set = redis.call('ZSCORE', prefix .. 'cset', ARGV[i + 1]) and prefix .. 'cset' or pset\n" +
-			"if redis.call('ZADD', set, 'LT', 'CH', score, ARGV[i + 1]) == 1 then",
+		"producers leave the consumer set alone", "if redis.call('ZADD', pset, 'LT', 'CH', score, marks[i + 1]) == 1 then",
+		"local set = redis.call('ZSCORE', prefix .. 'cset', marks[i + 1]) and prefix .. 'cset' or pset\n" +
+			"if redis.call('ZADD', set, 'LT', 'CH', score, marks[i + 1]) == 1 then",
 		[]string{"dirtied in flight again and again"},
 	},
 	{
@@ -289,7 +289,7 @@ var protections = []struct {
 func play(t *testing.T, h history, scripts *script.Library) error {
 	t.Helper()
 	k := open(t, Config{})
-	k.run.Scripts = scripts
+	useScripts(k, scripts)
 	return h.play(&hand{t: t, k: k, version: map[string]int{}, processed: map[string]int{}})
 }
 
@@ -325,7 +325,7 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 }
 
 // evalsha matches the script calls of an Ick.
-func evalsha(cmd []string) bool { return strings.EqualFold(cmd[0], "EVALSHA") }
+func evalsha(cmd []string) bool { return redistest.Named("EVALSHA", "EVALSHA_RO")(cmd) }
 
 // proxied returns an Ick behind a fault proxy, its scripts loaded.
 func proxied(t *testing.T, cfg Config) (*Ick, *redistest.Proxy) {
@@ -414,7 +414,7 @@ func TestExchangeExecutedTwice(t *testing.T) {
 	t.Parallel()
 	play := func(scripts *script.Library) error {
 		k := open(t, Config{})
-		k.run.Scripts = scripts
+		useScripts(k, scripts)
 		h := &hand{t: t, k: k, version: map[string]int{}, processed: map[string]int{}}
 		h.dirty("a")
 		b := h.reserve(1)

@@ -4,6 +4,7 @@
 -- consumer set at a time.
 --
 -- Needs    open
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  first: the rank in the consumer set at which to count
 -- Reply    nil without an Ick, else {version, the server's clock in

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -295,16 +296,17 @@ func TestCancelledCallsReturn(t *testing.T) {
 	k := openOn(t, server.Client(t), "x", Config{})
 	wantAdd(t, k, "a1", 1, 0)
 	token := wantReserve(t, k, 1, "a1")
-	adder := k.Adder()
-	defer adder.Close()
 	defer server.Resume()
 	server.Pause()
 	for name, call := range map[string]func(context.Context) error{
-		"Add":       func(ctx context.Context) error { _, err := k.AddNow(ctx, "b"); return err },
-		"Adder.Add": func(ctx context.Context) error { _, err := adder.AddNow(ctx, "b"); return err },
-		"Reserve":   func(ctx context.Context) error { _, err := k.Reserve(ctx, 1); return err },
-		"Commit":    func(ctx context.Context) error { _, err := k.Commit(ctx, token, "a"); return err },
-		"Stats":     func(ctx context.Context) error { _, err := k.Stats(ctx); return err },
+		"Add": func(ctx context.Context) error { _, err := k.AddNow(ctx, "b"); return err },
+		"Add of many": func(ctx context.Context) error {
+			_, err := k.AddNow(ctx, slices.Repeat([]string{"b"}, 2*sharing)...)
+			return err
+		},
+		"Reserve": func(ctx context.Context) error { _, err := k.Reserve(ctx, 1); return err },
+		"Commit":  func(ctx context.Context) error { _, err := k.Commit(ctx, token, "a"); return err },
+		"Stats":   func(ctx context.Context) error { _, err := k.Stats(ctx); return err },
 		"Consume": func(ctx context.Context) error {
 			return k.Consume(ctx, ConsumeConfig{}, func(context.Context, []Entry) error { return nil })
 		},

@@ -13,17 +13,11 @@ import (
 	"github.com/millrace/millrace/tracker"
 )
 
-// busy is a tracker's source: who has work queued, each in a row of his own.
+// busy is a tracker's source: who has work queued, all on one page.
 type busy []string
 
-func (b busy) Rows(_ context.Context, after tracker.Cursor, _ int) ([]tracker.Row, error) {
-	var rows []tracker.Row
-	for _, id := range b {
-		if tracker.Cursor(id) > after {
-			rows = append(rows, tracker.Row{ID: id, Cursor: tracker.Cursor(id)})
-		}
-	}
-	return rows, nil
+func (b busy) Rows(context.Context, tracker.Cursor, int) (tracker.Page, error) {
+	return tracker.Page{IDs: b, Looked: len(b)}, nil
 }
 
 func (b busy) Pending(context.Context, []string) ([]string, error) { return b, nil }

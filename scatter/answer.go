@@ -8,16 +8,6 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// answers are what the servers answered to a gather. The lists are by server.
-type answers struct {
-	g      *Gather
-	values [][]value // of each ask; nil of a server that did not answer
-	failed []error   // why it did not
-}
-
-// missing is a *PartialError if any of the servers did not answer.
-func (a *answers) missing() error { return partial(a.g.s.servers, a.failed) }
-
 // value is what a server has of a key.
 type value struct {
 	texts []string
@@ -31,22 +21,11 @@ type part struct {
 	value
 }
 
-// parts returns what the servers that answered have of a key, in their order.
-func (a *answers) parts(i int) []part {
-	var parts []part
-	for j, values := range a.values {
-		if values != nil {
-			parts = append(parts, part{a.g.s.servers[j].Name, a.g.asks[i].key, values[i]})
-		}
-	}
-	return parts
-}
-
 // keysPerCall is how many keys one call reads at most.
 const keysPerCall = 1000
 
 // of reads what a server has of each key: in one call, unless it is much.
-func (g *Gather) of(ctx context.Context, one *server) ([]value, error) {
+func (g *Gather) of(ctx context.Context, srv *server) ([]value, error) {
 	var values []value
 	for asks := range script.Chunks(g.asks, keysPerCall, func(a ask) int { return len(a.key) }) {
 		for next := ""; len(asks) > 0; {
@@ -58,8 +37,8 @@ func (g *Gather) of(ctx context.Context, one *server) ([]value, error) {
 				}
 				args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
 			}
-			reply, err := g.s.on(ctx, one, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
-				return run.Run(ctx, "read", g.s.base, args...)
+			reply, err := g.s.on(ctx, srv, func(ctx context.Context, l *link) (*script.Reply, error) {
+				return l.Run(ctx, "read", g.s.base, args...)
 			})
 			if err != nil {
 				return nil, err

@@ -1,6 +1,7 @@
 package scatter
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -22,47 +23,73 @@ const MaxBytes = script.MaxBytes
 // several times is one operation.
 type batch struct {
 	ops   []*op
-	known map[target]*op
-	size  int   // operations, in the sense of MaxOperations
-	bytes int   // in the sense of MaxBytes; counters, which are small, have their names
-	err   error // the first thing that was wrong with it
+	known map[target]*op // nil as long as they are few
+	size  int            // operations, in the sense of MaxOperations
+	bytes int            // in the sense of MaxBytes; counters, which are small, have their names
+	err   error          // the first thing that was wrong with it
 }
+
+// verb is what an operation does. flush.lua wants counters first, and sets and sorted
+// sets, which it cannot undo, last.
+type verb int
+
+const (
+	verbAdd verb = iota
+	verbFloat
+	verbPush
+	verbInsert
+	verbScore
+	verbBest
+	verbLeast
+)
+
+// String returns the verb as flush.lua has it.
+func (v verb) String() string {
+	return [...]string{"add", "float", "push", "insert", "score", "best", "least"}[v]
+}
+
+// counts reports whether it adds to a counter.
+func (v verb) counts() bool { return v <= verbFloat }
 
 // target is where an operation goes to.
 type target struct {
-	kind string // as in flush.lua
-	key  string
+	verb verb
 	life string // as in flush.lua
+	key  string
 }
 
 // op is one operation.
 type op struct {
 	target
 
-	sum    int64    // of add
-	float  float64  // of float
-	most   int      // of push
-	values []string // of all others
+	sum    int64 // of add
+	float  float64
+	most   int      // of push: the entries that the list keeps
+	values []string // of all but counters
 }
 
-// at returns the operation of a kind on a key, of which more is to be written.
-func (b *batch) at(kind, key string, in stretch) *op {
+// at returns an operation on a key, to which more is to be added.
+func (b *batch) at(v verb, key string, in stretch) *op {
 	if err := checkTarget(key); err != nil {
 		b.fail(err)
 		return nil
 	}
-	where := target{kind: kind, key: key + in.suffix, life: in.life}
-	if o := b.known[where]; o != nil {
+	where := target{v, in.life, key + in.suffix}
+	if o := b.find(where); o != nil {
 		return o
 	}
 	o := &op{target: where}
-	if b.known == nil {
-		b.known = map[target]*op{}
-	}
-	b.known[where] = o
 	b.ops = append(b.ops, o)
+	if len(b.ops) == few {
+		b.known = make(map[target]*op, 2*few)
+		for _, o := range b.ops {
+			b.known[o.target] = o
+		}
+	} else if len(b.ops) > few {
+		b.known[where] = o
+	}
 	b.bytes += len(where.key)
-	if kind == "add" || kind == "float" {
+	if v.counts() {
 		b.size++
 	}
 	return o
@@ -91,7 +118,7 @@ func (b *batch) fail(err error) {
 }
 
 func (b *batch) add(key string, n int64, in stretch) {
-	o := b.at("add", key, in)
+	o := b.at(verbAdd, key, in)
 	if o == nil {
 		return
 	}
@@ -107,7 +134,7 @@ func (b *batch) addFloat(key string, x float64, in stretch) {
 		b.fail(millrace.ErrBadArgument.Saying("%v cannot be added to %q", x, key))
 		return
 	}
-	o := b.at("float", key, in)
+	o := b.at(verbFloat, key, in)
 	if o == nil {
 		return
 	}
@@ -120,7 +147,7 @@ func (b *batch) addFloat(key string, x float64, in stretch) {
 
 func (b *batch) push(key string, most int, packed string, in stretch) {
 	b.bytes += len(packed)
-	if o := b.at("push", key, in); o != nil {
+	if o := b.at(verbPush, key, in); o != nil {
 		o.most = most
 		o.values = append(o.values, packed)
 		b.size++
@@ -131,7 +158,7 @@ func (b *batch) insert(key string, members []string, in stretch) {
 	for _, member := range members {
 		b.member(key, member)
 	}
-	if o := b.at("insert", key, in); o != nil {
+	if o := b.at(verbInsert, key, in); o != nil {
 		o.values = append(o.values, members...)
 		b.size += len(members)
 	}
@@ -144,27 +171,34 @@ func (b *batch) member(key, member string) {
 	}
 }
 
-// score is for the three kinds that change scores.
-func (b *batch) score(kind, key, member string, score float64, in stretch) {
+// score is for the three verbs that change scores.
+func (b *batch) score(v verb, key, member string, score float64, in stretch) {
 	b.member(key, member)
-	if o := b.at(kind, key, in); o != nil {
+	if o := b.at(v, key, in); o != nil {
 		o.values = append(o.values, member, decimal(score))
 		b.size++
 	}
 }
 
-// has reports whether the batch has an operation of that kind on the key.
-func (b *batch) has(kind, key string, in stretch) bool {
-	return b.known[target{kind: kind, key: key + in.suffix, life: in.life}] != nil
+// has reports whether the batch has such an operation on the key.
+func (b *batch) has(v verb, key string, in stretch) bool {
+	return b.find(target{v, in.life, key + in.suffix}) != nil
 }
 
-// split returns the counters of a batch, so many at a time.
-func (b *batch) split(most int) []*batch {
-	var parts []*batch
-	for ops := range slices.Chunk(b.ops, most) {
-		parts = append(parts, &batch{ops: ops, size: len(ops)})
+// few is how many operations are looked through faster than a map is made.
+const few = 50
+
+// find returns the operation of a target, nil for none.
+func (b *batch) find(where target) *op {
+	if b.known != nil {
+		return b.known[where]
 	}
-	return parts
+	for _, o := range b.ops {
+		if o.target == where {
+			return o
+		}
+	}
+	return nil
 }
 
 // check returns what keeps the batch from being sent.
@@ -182,23 +216,36 @@ func (b *batch) check() error {
 	return b.err
 }
 
-// args returns the operations as flush.lua wants them.
-func (b *batch) args() []string {
-	args := make([]string, 0, 5*len(b.ops)+2*b.size)
-	for _, o := range b.ops {
-		var values []string
-		switch o.kind {
-		case "add":
-			values = []string{strconv.FormatInt(o.sum, 10)}
-		case "float":
-			values = []string{decimal(o.float)}
-		case "push":
-			values = append([]string{strconv.Itoa(o.most)}, o.values[max(0, len(o.values)-o.most):]...)
-		default:
-			values = o.values
+// args returns the operations as flush.lua wants them, behind what comes first: counters
+// of the same life are one run, and each other operation is its own, in the order in which
+// they came.
+func (b *batch) args(first string) []string {
+	ops := slices.SortedStableFunc(slices.Values(b.ops), func(x, y *op) int {
+		if order := cmp.Compare(min(x.verb, verbInsert), min(y.verb, verbInsert)); order != 0 || !x.verb.counts() {
+			return order
 		}
-		args = append(args, o.kind, o.key, o.life, strconv.Itoa(len(values)))
-		args = append(args, values...)
+		return cmp.Compare(x.life, y.life)
+	})
+	args := append(make([]string, 0, 1+4*len(ops)+2*b.size), first)
+	run, count := target{}, 0 // the run that is open, and where it says how many values it has
+	for _, o := range ops {
+		if next := (target{verb: o.verb, life: o.life}); next != run || !o.verb.counts() || len(args) == 1 {
+			run, count = next, len(args)+2
+			args = append(args, o.verb.String(), o.life, "")
+		}
+		args = append(args, o.key)
+		switch o.verb {
+		case verbAdd:
+			args = append(args, strconv.FormatInt(o.sum, 10))
+		case verbFloat:
+			args = append(args, decimal(o.float))
+		case verbPush:
+			args = append(args, strconv.Itoa(o.most))
+			o.values = o.values[max(0, len(o.values)-o.most):]
+		case verbInsert, verbScore, verbBest, verbLeast:
+		}
+		args = append(args, o.values...)
+		args[count] = strconv.Itoa(len(args) - count - 1)
 	}
 	return args
 }

@@ -39,8 +39,20 @@
 // its shard key ([RingHash], or [JavaHash] to agree with a program in Java), in turn
 // ([RoundRobin]), or always the same one for a process ([Sticky]). Readers need not
 // know. So a server is added by adding it to the lists; to those of the readers first.
-// It is left in the other order: the writers' lists go without it, and the readers' keep
-// it until what it has is not wanted any more, because its buckets have expired.
+//
+// A server is left by draining: it is written no more ([Server.Drain], or a writer's
+// list without it) and read until its buckets have ended. Each server notes when the
+// last of them does, and whether values without an end were written, so [Scatter.Left]
+// says when it is empty. Then it leaves the readers' lists.
+//
+//	writers   a b c    a b      a b      a b
+//	readers   a b c    a b c    a b c    a b
+//	c has     values   values   nothing
+//
+// A session is one script. It writes counters and lists at once; the write itself tells
+// that a key holds something else, or that a sum does not fit, and then the script undoes
+// those before it, the last first. What cannot be undone waits until nothing can fail any
+// more: members of sets and their scores, what makes a list shorter, and ends.
 //
 // Values have the names that callers give them, and are plain Redis values: a text
 // that INCRBY takes, a list, a set, a sorted set. An entry of a list is
@@ -57,7 +69,10 @@
 //   - A session is written wholly or not at all.
 //   - A flush is done once, however often it is sent: by the library when the reply is
 //     lost, or by the caller who calls Flush again. The server remembers it for ten
-//     minutes at least, however many others come meanwhile.
+//     minutes at least, however many others come meanwhile. A repeat that comes later
+//     than nine is refused as uncertain, and never counts twice.
+//   - A server that may evict values, or what it remembers, is not written to: its
+//     maxmemory-policy must be noeviction. [Config.AllowEvictable] accepts the risk.
 //   - A gather that returns no error is complete. If servers did not answer, the error
 //     is a [*PartialError] with their names, and the results have what the others know.
 //   - Sums are exact: of 64 bits, without wrapping around.
@@ -66,6 +81,7 @@
 //   - Lists, gathers and what waits in a Tally are bounded. So is one call: a session
 //     has at most 1,000 operations and 1 MiB, a gather makes several calls to a server
 //     that has more than that of it.
+//   - What a server remembers of flushes leaves by a Redis TTL, after twenty minutes.
 //
 // # The wrinkle
 //
@@ -75,6 +91,9 @@
 // that was there from the first to the last, and may have what was written meanwhile. A
 // value that ends meanwhile is not there.
 //
+// What has ended is not there either, and reads 0 as what was never counted does. Which
+// times are kept is known to who writes: ask for none from before now minus Keep.
+//
 // A server that does not answer is not replaced by another one, because nobody knows
 // whether it has written the session. Flush fails, and goes to the same server when it
 // is called again. A caller who rather counts twice than not at all begins a new
@@ -82,11 +101,18 @@
 //
 // What a crash loses is what was not flushed: a session, or the last 100 ms of a Tally
 // and what it has under way. A server that forgets its last second loses it here, too.
+// After an outage of more than nine minutes in which a server was silent nobody knows
+// what became of the sessions that were on their way to it: Flush says so, and a Tally
+// drops them and logs each counter with its amount. A server that refused connections
+// has had none of them, and they are written when it is back.
 //
-// A flush looks at each key before it writes, so that nothing is left half written. That
-// has its price: a session of 30 counters costs a server some five times as much as a
-// script that does 30 INCRBY and nothing else. Where that is felt, a Tally makes one
-// call of many events.
+// That a session is remembered has its price: one of 30 counters costs a server half as
+// much again as a script that does 30 INCRBY and nothing else, one of a single counter
+// several times as much as INCRBY. Where that is felt, a Tally makes one call of many
+// events.
+//
+// A counter without an end that stood at 0 may be gone when a session was undone, which
+// reads the same. Clients that watch keys see what was written and undone.
 //
 // Times are the servers', so that lists are merged as well as their clocks agree.
 //

@@ -35,6 +35,14 @@ var (
 		Hint:    "Count by time buckets, or under another name.",
 	}
 
+	// ErrEvictable means that the server may evict what was counted when its memory is
+	// full: by any key, or by those that expire, as buckets do. Nothing was written.
+	ErrEvictable = &millrace.Error{
+		Code:    "evictable",
+		Message: "the server may evict a counter before its time",
+		Hint:    "Set maxmemory-policy to noeviction, or accept the risk with AllowEvictable.",
+	}
+
 	// ErrTooMany means that a set, or a sorted set, has more members than a gather may
 	// hold.
 	ErrTooMany = &millrace.Error{

@@ -1,150 +1,188 @@
--- scatter.flush(K) {kind key life count value...} -> 'done'
+-- scatter.flush(K) by {kind life count value...} -> now
 --
--- Writes all that a session has, or nothing. The first pass looks at every key: its
--- type, and whether a sum would still fit; the second one writes. The first write is
--- one that a full server refuses, and after it nothing fails.
+-- Writes all that a session has, or nothing. Counters and lists are written at once;
+-- the write itself tells that a key holds something else or that a sum does not fit,
+-- and then those before it are undone. Sets and sorted sets cannot be undone, since
+-- nobody knows what was there: they come last, and all of them are looked at before the
+-- first one is written. Lists are cut and ends set when nothing can fail any more.
 --
--- Numbers of 64 bits do not fit into Lua's. So sums are checked in two parts, billions
--- and the rest.
+-- A full server refuses a script's first write and no later one, so it refuses all.
 --
 -- Needs    open, clock, lane
 -- KEYS[1]  K
--- ARGV[1]  kind of the first operation: 'add', 'float', 'push', 'insert', 'score',
---          'best', 'least'; at most 1,000 values in all
--- ARGV[2]  key: the value's name
+-- ARGV[1]  by: until when the server knows an earlier try for certain, in Unix
+--          milliseconds. After that it is refused
+-- ARGV[2]  kind of the first run: 'add' come first, then 'float', then 'push', and then
+--          'insert', 'score', 'best' and 'least'; at most 1,000 values in all
 -- ARGV[3]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both
 --          in milliseconds, for the bucket that it is now by the server's clock
 -- ARGV[4]  count of the values that follow
--- ARGV[5]  value: one summand of 'add' and 'float'; the most entries of the list, from
---          1 to 10,000, and the bodies, the oldest first, of 'push'; the members of
---          'insert'; members and numbers in turn of the others
--- Reply    'done'; an error TYPE or OVERFLOW with the name of the value it is about
+-- ARGV[5]  value: keys and summands in turn of 'add' and 'float'; of the others one key,
+--          and behind it: the most entries of the list, from 1 to 10,000, and the bodies,
+--          the oldest first, of 'push'; the members of 'insert'; members and numbers in
+--          turn of the other three
+-- Reply    the server's time in Unix milliseconds, of the first try; an error TYPE or
+--          OVERFLOW with the name of the value it is about, or LATE
 -- Cost     O(values), times O(log N) for sorted sets of N members
 -- Repeat   harmless: the lane knows the answer
 if answered then
   return answered
 end
-
--- What no server takes for a number of 64 bits is nil.
-local function split(text)
-  local sign, digits = string.match(text, '^(-?)(%d+)$')
-  if not digits or #digits > 19 or string.byte(digits) == 48 and text ~= '0' then
-    return nil
-  end
-  local unit = sign == '-' and -1 or 1
-  return unit * (tonumber(string.sub(digits, 1, -10)) or 0), unit * string.sub(digits, -9)
+if now > tonumber(ARGV[1]) then
+  return redis.error_reply('LATE nobody knows whether an earlier try was done')
 end
 
-local function fits(billions, rest)
-  billions, rest = billions + math.floor(rest / 1e9), rest % 1e9
-  return (billions < 9223372036 or billions == 9223372036 and rest <= 854775807)
-    and (billions > -9223372037 or billions == -9223372037 and rest >= 145224192)
+local at, suffix, ending = 2, '', nil -- where the value is that is written next; its bucket
+local runs, later = {}, {} -- what is undone; what cannot be, and is done in the end
+local ends, families, olds = {}, {}, nil -- by the key, by the key, of floats by their place
+local forever = false -- whether a value has no end
+
+-- Notes when a key ends. Who keeps it longer wins, unless it is by what the script takes.
+local function note_end(key)
+  local left = not ends[key] and redis.call('PTTL', key)
+  if not left or left == -2 or left >= 0 and now + left < ending - 100 then
+    ends[key] = math.max(ends[key] or 0, ending)
+  end
 end
 
-local names, ends = {}, {} -- by the operation
-local families, billions, rests = {}, {}, {} -- by the key, which may come twice
-local life, suffix, at = '', '', nil -- of the operation before, mostly that of the next
-local i = 1
-while ARGV[i] do
-  local kind = ARGV[i]
-  if ARGV[i + 2] ~= life then
-    life, suffix, at = ARGV[i + 2], '', nil
-    local every, keep = string.match(life, '^(%d+)/(%d+)$')
-    local own = string.match(life, '^@(%d+)$')
-    if every then
-      local start = now - now % every
-      suffix, at = string.format(':%.0f', start / 1000), start + every + keep
-    elseif own then
-      at = tonumber(own)
-    end
+-- Whether every server takes a text for the same number, and readers for a float64.
+local function finite(text)
+  return string.find(text, '^[-+.%d][-+.%deE]*$') and math.abs(tonumber(text) or math.huge) < math.huge
+end
+
+-- INCRBYFLOAT in a script ruins the memory of some builds of Redis 6.2.
+local function add_float(key, by)
+  local old = redis.call('GET', key)
+  if old and not finite(old) then
+    error('WRONGTYPE')
   end
-  names[i], ends[i] = ARGV[i + 1] .. suffix, at
-  local key = names[i]
-  local family, value = kind
-  if kind == 'add' or kind == 'float' then
-    value = redis.pcall('GET', key) or '0'
-  elseif kind == 'push' then
-    value = redis.pcall('LLEN', key)
-  elseif kind == 'insert' then
-    value = redis.pcall('SCARD', key)
-  else
-    family, value = 'scores', redis.pcall('ZCARD', key)
+  olds = olds or {}
+  redis.call('HSET', meta, 'sum', old or '0')
+  local sum = redis.call('HINCRBYFLOAT', meta, 'sum', by)
+  if not finite(sum) then
+    error('overflow')
   end
-  local fine, fit = type(value) ~= 'table' and (families[key] or family) == family, true
-  if fine and kind == 'add' then
-    local more, b, r = ARGV[i + 4], billions[key], rests[key]
-    if not b and #value < 15 and #more < 15 and (value == '0' or string.find(value, '^-?[1-9]%d*$')) then
-      billions[key], rests[key] = 0, value + more -- which Lua does not round
-    else
-      if not b then
-        b, r = split(value)
-      end
-      fine = b and fits(b, r)
-      if fine then
-        local more_b, more_r = split(more)
-        billions[key], rests[key] = b + more_b, r + more_r
-        fit = fits(billions[key], rests[key])
+  olds[at] = old
+  redis.call('SET', key, sum, 'KEEPTTL')
+end
+
+local function write()
+  local life = ''
+  while ARGV[at] do
+    local kind, first, last = ARGV[at], at + 3, at + 2 + ARGV[at + 2]
+    forever = forever or ARGV[at + 1] == ''
+    if ARGV[at + 1] ~= life then
+      life, suffix, ending = ARGV[at + 1], '', nil
+      local every, keep = string.match(life, '^(%d+)/(%d+)$')
+      if every then
+        local start = now - now % every
+        suffix, ending = string.format(':%.0f', start / 1000), start + every + keep
+      elseif life ~= '' then
+        ending = tonumber(string.sub(life, 2))
       end
     end
-  elseif fine and kind == 'float' then
-    local sum = rests[key] or string.find(value, '^[-+.%d][-+.%deE]*$') and tonumber(value)
-    fine = sum and math.abs(sum) < math.huge
-    if fine then
-      rests[key] = sum + ARGV[i + 4]
-      fit = math.abs(rests[key]) < math.huge
-    end
-  end
-  if not fine or not fit then
-    return redis.error_reply((fine and 'OVERFLOW "' or 'TYPE "') .. ARGV[i + 1] .. '"')
-  end
-  families[key] = family
-  i = i + 4 + ARGV[i + 3]
-end
-
-local moment = string.format('%.0f ', now)
-local writes = 0
-i = 1
-while ARGV[i] do
-  local kind, key, count = ARGV[i], names[i], tonumber(ARGV[i + 3])
-  local first, last = i + 4, i + 3 + count
-  local ending = ends[i]
-  local left = ending and redis.call('PTTL', key)
-  if kind == 'add' then
-    redis.call('INCRBY', key, ARGV[first])
-  elseif kind == 'float' then
-    -- INCRBYFLOAT in a script ruins the memory of some builds of Redis 6.2.
-    redis.call('HSET', meta, 'sum', redis.call('GET', key) or '0')
-    redis.call('SET', key, redis.call('HINCRBYFLOAT', meta, 'sum', ARGV[first]), 'KEEPTTL')
-    redis.call('HDEL', meta, 'sum')
-  elseif kind == 'push' then
-    for j = first + 1, last do
-      redis.call('LPUSH', key, moment .. ARGV[j])
-    end
-    redis.call('LTRIM', key, '0', ARGV[first] - 1)
-    count = count - 1
-  elseif kind == 'insert' then
-    redis.call('SADD', key, unpack(ARGV, first, last))
-  else
-    count = count / 2
-    for j = first, last, 2 do
-      if kind == 'score' then
-        redis.call('ZINCRBY', key, ARGV[j + 1], ARGV[j])
-      elseif kind == 'best' then
-        redis.call('ZADD', key, 'GT', ARGV[j + 1], ARGV[j])
+    local step = (kind == 'add' or kind == 'float') and 2 or last - first + 1
+    runs[#runs + 1] = {kind, first, last, step, suffix}
+    for i = first, last, step do
+      local key = ARGV[i] .. suffix
+      at = i
+      if ending then
+        note_end(key)
+      end
+      if kind == 'add' then
+        redis.call('INCRBY', key, ARGV[i + 1])
+      elseif kind == 'float' then
+        add_float(key, ARGV[i + 1])
+      elseif kind == 'push' then
+        local entries, moment = {}, string.format('%.0f ', now)
+        for j = i + 2, last do
+          entries[#entries + 1] = moment .. ARGV[j]
+        end
+        if redis.call('LPUSH', key, unpack(entries)) > tonumber(ARGV[i + 1]) then
+          later[#later + 1] = {'push', key, i + 1}
+        end
       else
-        redis.call('ZADD', key, 'LT', ARGV[j + 1], ARGV[j])
+        local family = kind == 'insert' and redis.call('SCARD', key) and 'set' or redis.call('ZCARD', key) and 'scores'
+        if (families[key] or family) ~= family then
+          error('WRONGTYPE')
+        end
+        families[key] = family
+        later[#later + 1] = {kind, key, i + 1, last}
+      end
+    end
+    at = last + 1
+  end
+  for _, what in ipairs(later) do
+    local kind, key, first, last = unpack(what)
+    if kind == 'push' then
+      redis.call('LTRIM', key, '0', ARGV[first] - 1)
+    elseif kind == 'insert' then
+      redis.call('SADD', key, unpack(ARGV, first, last))
+    else
+      for i = first, last, 2 do
+        if kind == 'score' then
+          redis.call('ZINCRBY', key, ARGV[i + 1], ARGV[i])
+        elseif kind == 'best' then
+          redis.call('ZADD', key, 'GT', ARGV[i + 1], ARGV[i])
+        else
+          redis.call('ZADD', key, 'LT', ARGV[i + 1], ARGV[i])
+        end
       end
     end
   end
-  if left == -2 or left and left >= 0 and now + left < ending then
-    redis.call('PEXPIREAT', key, string.format('%.0f', ending))
-  end
-  writes = writes + count
-  i = last + 1
 end
-if not versioned then
+
+local written, problem = pcall(write)
+
+-- What stands in front of the value that failed is undone, the last first. A counter
+-- that is 0 and without an end then was not there, or reads the same without it.
+for r = written and 0 or #runs, 1, -1 do
+  local kind, first, last, step, before = unpack(runs[r])
+  for i = math.min(at, last + 1) - step, first, -step do
+    local key, by = ARGV[i] .. before, ARGV[i + 1]
+    if kind == 'push' then
+      redis.call('LTRIM', key, last - first - 1, '-1')
+    elseif kind == 'float' and olds[i] then
+      redis.call('SET', key, olds[i], 'KEEPTTL')
+    elseif kind == 'float' then
+      redis.call('DEL', key)
+    elseif kind == 'add' then
+      if by == '-9223372036854775808' then -- it has no opposite
+        redis.call('INCRBY', key, '9223372036854775807')
+        by = '-1'
+      end
+      local opposite = by == '0' and by or string.gsub('-' .. by, '^%-%-', '')
+      if redis.call('INCRBY', key, opposite) == 0 and redis.call('PTTL', key) == -1 then
+        redis.call('DEL', key)
+      end
+    end
+  end
+end
+if olds then
+  redis.call('HDEL', meta, 'sum')
+end
+if not written then
+  local text = type(problem) == 'table' and problem.err or problem
+  if string.find(text, 'overflow', 1, true) then
+    return redis.error_reply('OVERFLOW "' .. ARGV[at] .. '"')
+  elseif string.find(text, 'WRONGTYPE', 1, true) or string.find(text, 'not an integer', 1, true) then
+    return redis.error_reply('TYPE "' .. ARGV[at] .. '"')
+  end
+  return {err = text}
+end
+local latest = 0
+for key, when in pairs(ends) do
+  redis.call('PEXPIREAT', key, string.format('%.0f', when))
+  latest = math.max(latest, when)
+end
+if latest > 0 and latest > tonumber(redis.call('HGET', meta, 'until') or 0) then
+  redis.call('HSET', meta, 'until', string.format('%.0f', latest))
+end
+if forever and not known[2] then
+  redis.call('HSET', meta, 'forever', '1')
+end
+if not known[1] then
   redis.call('HSET', meta, 'version', '1')
 end
 redis.call('HINCRBY', meta, 'flushes', 1)
-redis.call('HINCRBY', meta, 'writes', writes)
-return answer('done', true)
+return answer(string.format('%.0f', now), true)

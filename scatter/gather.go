@@ -3,7 +3,6 @@ package scatter
 import (
 	"context"
 	"errors"
-	"sync"
 
 	"github.com/millrace/millrace"
 )
@@ -31,7 +30,7 @@ type ask struct {
 
 // filler is a result of some type.
 type filler interface {
-	fill(all *answers) error
+	fill(g *Gather, values [][]value, missing error) error
 	refuse(err error)
 }
 
@@ -72,18 +71,6 @@ func (g *Gather) IntOver(keys ...string) *Result[int64] {
 // server without it has 0.
 func (g *Gather) Float(key string) *Result[float64] {
 	return want(g, kindNumber, 1, sumFloats, key)
-}
-
-// Max reads the largest of the numbers that the servers have, as precise as a float64.
-// A server without one does not count. It is for numbers that each server has for
-// itself.
-func (g *Gather) Max(key string) *Result[float64] {
-	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return max(a, b) }), key)
-}
-
-// Min reads the smallest of the numbers that the servers have, like [Gather.Max].
-func (g *Gather) Min(key string) *Result[float64] {
-	return want(g, kindNumber, 1, extreme(func(a, b float64) float64 { return min(a, b) }), key)
 }
 
 // List reads the newest entries of a list, the newest first; entries of one server stay
@@ -167,47 +154,37 @@ func (g *Gather) Read(ctx context.Context) error {
 		}
 		return g.err
 	}
-	all := g.ask(ctx)
+	values, failed := each(g.s, func(srv *server) ([]value, error) { return g.of(ctx, srv) })
+	missing := partial(g.s.servers, failed)
 	var wrong []error
 	for _, result := range g.results {
-		wrong = append(wrong, result.fill(all))
+		wrong = append(wrong, result.fill(g, values, missing))
 	}
-	return both(all.missing(), errors.Join(wrong...))
+	return both(missing, errors.Join(wrong...))
 }
 
-// ask asks all servers at the same time.
-func (g *Gather) ask(ctx context.Context) *answers {
-	n := len(g.s.servers)
-	all := &answers{g: g, values: make([][]value, n), failed: make([]error, n)}
-	if len(g.asks) == 0 {
-		return all
-	}
-	var running sync.WaitGroup
-	for i, one := range g.s.servers {
-		running.Go(func() { all.values[i], all.failed[i] = g.of(ctx, one) })
-	}
-	running.Wait()
-	return all
-}
-
-// fill merges what the servers have of a result's keys, and returns what is wrong
-// besides servers that are missing.
-func (r *Result[T]) fill(all *answers) error {
+// fill merges what the servers have of a result's keys, each in the order of what was
+// asked for and nil of a server that did not answer. It returns what is wrong besides
+// servers that are missing.
+func (r *Result[T]) fill(g *Gather, values [][]value, missing error) error {
 	var parts []part
 	var wrong error
 	for _, i := range r.asks {
-		found := all.parts(i)
-		parts = append(parts, found...)
+		begin := len(parts)
+		for j, srv := range g.s.servers {
+			if values[j] != nil {
+				parts = append(parts, part{srv.Name, g.asks[i].key, values[j][i]})
+			}
+		}
 		if wrong == nil {
-			wrong = check(found, all.g.asks[i], all.g.s.cfg.MaxMembers)
+			wrong = check(parts[begin:], g.asks[i], g.s.cfg.MaxMembers)
 		}
 	}
 	var value T
 	if wrong == nil {
 		value, wrong = r.merge(parts)
 	}
-	r.Value, r.Servers, r.Answered, r.Missing = value, len(all.failed), len(all.failed), nil
-	missing := all.missing()
+	r.Value, r.Servers, r.Answered, r.Missing = value, len(values), len(values), nil
 	if p, some := errors.AsType[*PartialError](missing); some {
 		r.Answered, r.Missing = p.Answered, p.Missing
 	}

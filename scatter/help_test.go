@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -49,6 +50,9 @@ func scatterOver(t *testing.T, list []Server, cfg Config) *Scatter {
 	t.Helper()
 	if cfg.Timeout == 0 {
 		cfg.Timeout = 10 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	sc, err := New(list, cfg)
 	if err != nil {
@@ -121,5 +125,34 @@ func nowhere(n int) []Server {
 	return list
 }
 
+// contents returns what all keys of a server hold, and whether they expire.
+func contents(t *testing.T, client rueidis.Client) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, key := range words(t, client, "KEYS", "*") {
+		read := map[string][]string{
+			"string": {"GET", key}, "list": {"LRANGE", key, "0", "-1"}, "set": {"SORT", key, "ALPHA"},
+			"zset": {"ZRANGE", key, "0", "-1", "WITHSCORES"}, "hash": {"HGETALL", key},
+		}[text(t, client, "TYPE", key)]
+		value, err := do(client, read...).ToAny()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[key] = fmt.Sprint(read[0], " ", value)
+		if integer(t, client, "PTTL", key) >= 0 {
+			all[key] += ", and expires"
+		}
+	}
+	return all
+}
+
+// age makes what a server knows of flushes as much older as it takes to be forgotten.
+func age(t *testing.T, sc *Scatter, server *redistest.Server) {
+	t.Helper()
+	for _, key := range words(t, server.Client(t), "KEYS", sc.base+":lanes:*") {
+		must(t, server.Client(t), "HINCRBY", key, "", "-2")
+	}
+}
+
 // connected reports whether anything was sent to a server.
-func connected(sc *Scatter, i int) bool { return sc.servers[i].run.Load() != nil }
+func connected(sc *Scatter, i int) bool { return sc.servers[i].link.Load() != nil }

@@ -186,3 +186,98 @@ func TestManyKeys(t *testing.T) {
 		t.Errorf("%d calls, want %d", got, MaxKeys/keysPerCall)
 	}
 }
+
+// TestReadIsBounded: whatever the values are like, one call brings about 1 MiB, and not
+// more of them than that has room for.
+func TestReadIsBounded(t *testing.T) {
+	t.Parallel()
+	t.Run("large entries behind small ones", func(t *testing.T) {
+		t.Parallel()
+		servers := startServers(t, 1)
+		sc := newScatter(t, servers, Config{})
+		c := servers[0].Client(t)
+		for i := range 360 {
+			body := "small"
+			if i < 60 {
+				body = strings.Repeat("b", MaxBody/2)
+			}
+			must(t, c, "LPUSH", "list", at(int64(i), body))
+		}
+		g := sc.Gather()
+		list := g.List("list", 360)
+		largest, _ := readInSteps(t, sc, servers[0], g, func() {})
+		if most := maxReply + 20*MaxBody/2; largest > most || len(list.Value) != 360 {
+			t.Errorf("a call brings %d bytes, want %d at most; %d entries", largest, most, len(list.Value))
+		}
+	})
+	t.Run("many small members of many sets", func(t *testing.T) {
+		t.Parallel()
+		servers := startServers(t, 1)
+		sc := newScatter(t, servers, Config{})
+		c := servers[0].Client(t)
+		const sets, members = 20, 5_000
+		g := sc.Gather()
+		var results []*Result[[]string]
+		for i := range sets {
+			args := []string{"SADD", fmt.Sprint("set", i)}
+			for j := range members {
+				args = append(args, fmt.Sprint(j))
+			}
+			must(t, c, args...)
+			results = append(results, g.Set(args[1]))
+		}
+		_, steps := readInSteps(t, sc, servers[0], g, func() {})
+		if least := sets * members * 64 / MaxBytes; steps < least {
+			t.Errorf("%d members in %d calls, want %d", sets*members, steps, least)
+		}
+		for i, r := range results {
+			if len(r.Value) != members {
+				t.Errorf("set %d has %d members, want %d", i, len(r.Value), members)
+			}
+		}
+	})
+	t.Run("a text that is no number", func(t *testing.T) {
+		t.Parallel()
+		servers := startServers(t, 1)
+		sc := newScatter(t, servers, Config{})
+		const long = 40 * MaxBytes
+		must(t, servers[0].Client(t), "SETRANGE", "n", strconv.Itoa(long), "1")
+		peak := func() int {
+			n, err := strconv.Atoi(servers[0].Info("memory")["used_memory_peak"])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := peak()
+		g := sc.Gather()
+		n := g.Int("n")
+		wantError(t, g.Read(t.Context()), ErrType)
+		wantError(t, n.Err, ErrType)
+		if after := peak(); after > before+long/2 {
+			t.Errorf("the server's memory peaks at %d bytes, and at %d before: the script looks at all of the text", after, before)
+		}
+	})
+	t.Run("an entry is looked for", func(t *testing.T) {
+		t.Parallel()
+		servers := startServers(t, 1)
+		sc := newScatter(t, servers, Config{})
+		c := servers[0].Client(t)
+		body := strings.Repeat("b", 100_000)
+		for i := range 30 {
+			must(t, c, "LPUSH", "list", at(int64(i), body))
+		}
+		g := sc.Gather()
+		list := g.List("list", 30)
+		pushed := false
+		_, steps := readInSteps(t, sc, servers[0], g, func() {
+			for i := 0; i < 40 && !pushed; i++ { // more than one call looks through
+				must(t, c, "LPUSH", "list", at(int64(100+i), body))
+			}
+			pushed = true
+		})
+		if len(list.Value) != 30 || list.Value[0].At.UnixMilli() != 29 || list.Value[29].At.UnixMilli() != 0 || steps < 6 {
+			t.Errorf("%d entries in %d calls, want the 30 of the beginning", len(list.Value), steps)
+		}
+	})
+}

@@ -99,48 +99,18 @@ func sumInts(parts []part) (int64, error) {
 func sumFloats(parts []part) (float64, error) {
 	sum := 0.0
 	for _, p := range parts {
-		x, err := p.number()
-		if err != nil {
-			return 0, err
+		for _, text := range p.texts {
+			x, err := strconv.ParseFloat(text, 64)
+			if err != nil || !finite(x) {
+				return 0, p.unreadable("number", text)
+			}
+			sum += x
 		}
-		sum += x
 	}
-	if math.IsInf(sum, 0) {
+	if !finite(sum) {
 		return 0, ErrOverflow.Saying("the sum of %q over the servers is larger than a float64 can be", parts[0].key)
 	}
 	return sum, nil
-}
-
-// extreme returns what chooses one of the numbers that the servers have.
-func extreme(choose func(a, b float64) float64) func(parts []part) (float64, error) {
-	return func(parts []part) (float64, error) {
-		chosen, some := 0.0, false
-		for _, p := range parts {
-			x, err := p.number()
-			switch {
-			case err != nil:
-				return 0, err
-			case len(p.texts) == 0:
-			case some:
-				chosen = choose(chosen, x)
-			default:
-				chosen, some = x, true
-			}
-		}
-		return chosen, nil
-	}
-}
-
-// number returns the number that a part is, 0 for none.
-func (p part) number() (float64, error) {
-	if len(p.texts) == 0 {
-		return 0, nil
-	}
-	x, err := strconv.ParseFloat(p.texts[0], 64)
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0, p.unreadable("number", p.texts[0])
-	}
-	return x, nil
 }
 
 func (p part) unreadable(what, text string) error {

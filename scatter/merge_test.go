@@ -140,27 +140,6 @@ func TestSumInts(t *testing.T) {
 	}
 }
 
-// TestExtremes: a server without a number does not count.
-func TestExtremes(t *testing.T) {
-	t.Parallel()
-	none := []part{{"s9", "k", value{}}}
-	parts := append(none, numbers("5", "7")...)
-	for name, one := range map[string]struct {
-		choose func(a, b float64) float64
-		parts  []part
-		want   float64
-	}{
-		"max":         {func(a, b float64) float64 { return max(a, b) }, parts, 7},
-		"min":         {func(a, b float64) float64 { return min(a, b) }, parts, 5},
-		"min of none": {func(a, b float64) float64 { return min(a, b) }, nil, 0},
-		"max below 0": {func(a, b float64) float64 { return max(a, b) }, append(none, numbers("-3", "-1")...), -1},
-	} {
-		if got, err := extreme(one.choose)(one.parts); got != one.want || err != nil {
-			t.Errorf("%s = %v, %v, want %v", name, got, err, one.want)
-		}
-	}
-}
-
 // TestEntriesOfClocksThatDiffer: whatever the clocks say, a server's entries stay in
 // their order.
 func TestEntriesOfClocksThatDiffer(t *testing.T) {

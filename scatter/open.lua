@@ -6,10 +6,10 @@
 -- Needs    nothing
 -- Touches  meta, any key
 -- Gives    meta: a side key
---          versioned: the version that is written down, false for none
+--          known: its version and forever, false for what is not there
 local meta = prefix .. 'meta'
 
-local versioned = redis.call('HGET', meta, 'version')
-if versioned and versioned ~= '1' then
-  return redis.error_reply('VERSION ' .. versioned)
+local known = redis.call('HMGET', meta, 'version', 'forever')
+if known[1] and known[1] ~= '1' then
+  return redis.error_reply('VERSION ' .. known[1])
 end

@@ -22,12 +22,12 @@ type PartialError struct {
 // the servers, in their order, nil for one that answered.
 func partial(servers []*server, errs []error) error {
 	e := &PartialError{Servers: len(servers)}
-	for i, one := range servers {
+	for i, srv := range servers {
 		if errs[i] == nil {
 			e.Answered++
 			continue
 		}
-		e.Missing = append(e.Missing, one.Name)
+		e.Missing = append(e.Missing, srv.Name)
 		e.Errs = append(e.Errs, errs[i])
 	}
 	if len(e.Missing) == 0 {

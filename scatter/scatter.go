@@ -1,20 +1,20 @@
 package scatter
 
 import (
-	"context"
 	"embed"
 	"fmt"
-	"sync"
-	"sync/atomic"
+	"log/slog"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
+
+// MaxName is the longest name of a group or a key, in bytes.
+const MaxName = 512
 
 //go:embed *.lua
 var folder embed.FS
@@ -35,6 +35,10 @@ type Server struct {
 	// Option says how to connect to it. Nothing connects before something is to be sent
 	// there. Used if there is no Client.
 	Option rueidis.ClientOption
+
+	// Drain has sessions go to the other servers, while this one is still read: it is to
+	// be left. [Scatter.Left] says when it may. Defaults to false.
+	Drain bool
 }
 
 // Clients returns servers that are called 0, 1 and so on, such as the partitions of a
@@ -69,6 +73,15 @@ type Config struct {
 	// Readers understand both. Defaults to false.
 	Gzip bool
 
+	// AllowEvictable accepts a server whose maxmemory-policy lets it evict what was
+	// counted, for numbers that may be too low or, after a repeat, too high. Defaults to
+	// off: nothing is written to such a server.
+	AllowEvictable bool
+
+	// Logger is told what becomes of the counters of a Tally that cannot be written, and
+	// what servers say about eviction. Defaults to [slog.Default].
+	Logger *slog.Logger
+
 	// Hooks watch the calls. Defaults to none.
 	Hooks []millrace.Hook
 }
@@ -86,6 +99,7 @@ type Scatter struct {
 	cfg     Config
 	base    string // of the side keys
 	servers []*server
+	writers []*server // those that are not drained
 	scripts *script.Library
 }
 
@@ -113,118 +127,53 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.MaxMembers == 0 {
 		cfg.MaxMembers = DefaultMaxMembers
 	}
-	s := &Scatter{cfg: cfg, base: base(cfg.Group), scripts: library}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	s := &Scatter{cfg: cfg, base: "mr:scatter:{" + cfg.Group + "}", scripts: library}
 	seen := map[string]bool{}
-	for i, one := range servers {
-		if one.Name == "" {
-			one.Name = fmt.Sprint(i)
-			if one.Client == nil && len(one.Option.InitAddress) > 0 {
-				one.Name = one.Option.InitAddress[0]
+	for i, srv := range servers {
+		if srv.Name == "" {
+			srv.Name = fmt.Sprint(i)
+			if srv.Client == nil && len(srv.Option.InitAddress) > 0 {
+				srv.Name = srv.Option.InitAddress[0]
 			}
 		}
-		if err := names.Check(errName, "name of a server", one.Name, MaxName); err != nil {
+		if err := names.Check(errName, "name of a server", srv.Name, MaxName); err != nil {
 			return nil, err
 		}
-		if seen[one.Name] {
-			return nil, millrace.ErrBadArgument.Saying("two servers are called %q", one.Name)
+		if seen[srv.Name] {
+			return nil, millrace.ErrBadArgument.Saying("two servers are called %q", srv.Name)
 		}
-		if one.Client == nil && len(one.Option.InitAddress) == 0 {
-			return nil, millrace.ErrBadArgument.Saying("server %q has neither a Client nor an address", one.Name)
+		if srv.Client == nil && len(srv.Option.InitAddress) == 0 {
+			return nil, millrace.ErrBadArgument.Saying("server %q has neither a Client nor an address", srv.Name)
 		}
-		seen[one.Name] = true
-		s.servers = append(s.servers, &server{Server: one})
+		seen[srv.Name] = true
+		s.servers = append(s.servers, &server{Server: srv})
+		if !srv.Drain {
+			s.writers = append(s.writers, s.servers[i])
+		}
 	}
 	return s, nil
 }
 
+// CheckKey returns the [millrace.ErrBadName] with which every call refuses that name of a value, and
+// nil for one that can be had. It is for programs that look at what they were given
+// before they connect.
+func CheckKey(key string) error { return names.CheckText(errName, "name of a value", key, MaxName) }
+
 // Servers returns the names of the servers, in their order.
 func (s *Scatter) Servers() []string {
 	list := make([]string, len(s.servers))
-	for i, one := range s.servers {
-		list[i] = one.Name
+	for i, srv := range s.servers {
+		list[i] = srv.Name
 	}
 	return list
 }
 
 // Close closes the connections that were opened here. Nothing is sent after it.
 func (s *Scatter) Close() {
-	for _, one := range s.servers {
-		one.close()
-	}
-}
-
-// on calls one server, which is asked for as long as the timeout says. The error says
-// which server it was.
-func (s *Scatter) on(ctx context.Context, one *server, call func(context.Context, *script.Runner) (*script.Reply, error)) (*script.Reply, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errSilent)
-	defer cancel()
-	runner, err := one.runner(ctx, s)
-	if err == nil {
-		var reply *script.Reply
-		if reply, err = call(ctx, runner); err == nil {
-			return reply, nil
-		}
-	}
-	return nil, fmt.Errorf("server %s: %w", one.Name, err)
-}
-
-// server is one of them, and what this process knows of it.
-type server struct {
-	Server
-
-	run atomic.Pointer[script.Runner] // nil until something is sent there
-
-	dialing sync.Mutex
-	ended   bool // nothing is sent any more
-}
-
-// runner returns what runs scripts on the server, and connects to it if nobody has.
-// A caller whose context ends does not wait for the connection.
-func (one *server) runner(ctx context.Context, s *Scatter) (*script.Runner, error) {
-	if r := one.run.Load(); r != nil {
-		return r, nil
-	}
-	return script.Prompt(ctx, func(context.Context) (*script.Runner, error) { return one.connect(s) })
-}
-
-func (one *server) connect(s *Scatter) (*script.Runner, error) {
-	one.dialing.Lock()
-	defer one.dialing.Unlock()
-	if r := one.run.Load(); r != nil {
-		return r, nil
-	}
-	if one.ended {
-		return nil, rueidis.ErrClosing
-	}
-	client := one.Client
-	if client == nil {
-		option := one.Option
-		option.ForceSingleClient = true
-		option.DisableCache = true
-		option.DisableRetry = true
-		if option.ClientSetInfo == nil {
-			option.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
-		}
-		option.Dialer.Timeout = s.cfg.Timeout
-		var err error
-		if client, err = rueidis.NewClient(option); client == nil {
-			return nil, err
-		} // a client that could not connect tries again with the next call
-	}
-	r := &script.Runner{
-		Client: client, Scripts: s.scripts, Hooks: s.cfg.Hooks, Retry: retry.Policy{Patience: s.cfg.Timeout}, Errors: refusals,
-	}
-	one.run.Store(r)
-	return r, nil
-}
-
-// close forgets the runner, too: a client of rueidis that once could not connect does so
-// again when it is called after its Close.
-func (one *server) close() {
-	one.dialing.Lock()
-	defer one.dialing.Unlock()
-	one.ended = true
-	if r := one.run.Swap(nil); r != nil && one.Client == nil {
-		r.Client.Close()
+	for _, srv := range s.servers {
+		srv.close()
 	}
 }

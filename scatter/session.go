@@ -2,12 +2,9 @@ package scatter
 
 import (
 	"context"
-	"errors"
 	"math"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // MaxCap is the most entries that a list may keep.
@@ -34,14 +31,6 @@ type draft struct {
 	batch batch   // not yet sent
 	sent  *flight // sent, and not known to have arrived
 	took  string  // the name of the server that took the last one
-}
-
-// flight is a batch on its way: what is repeated is the same, as the same request, to
-// the same server.
-type flight struct {
-	args    []string
-	to      *server
-	request *reqid.Request // of the call whose outcome is not known; else nil
 }
 
 // Session begins a session that goes where the shard key says. It does no I/O.
@@ -93,23 +82,23 @@ func (s *Session) Score(key, member string, by float64) {
 		s.batch.fail(millrace.ErrBadArgument.Saying("%v cannot be added to the score of %q in %q", by, member, key))
 		return
 	}
-	s.score("score", key, member, by)
+	s.score(verbScore, key, member, by)
 }
 
 // Best raises the score of a member of a sorted set, and never lowers it. Read it with
 // [Max].
-func (s *Session) Best(key, member string, score float64) { s.score("best", key, member, score) }
+func (s *Session) Best(key, member string, score float64) { s.score(verbBest, key, member, score) }
 
 // Least lowers the score of a member of a sorted set, and never raises it. Read it with
 // [Min].
-func (s *Session) Least(key, member string, score float64) { s.score("least", key, member, score) }
+func (s *Session) Least(key, member string, score float64) { s.score(verbLeast, key, member, score) }
 
-func (s *Session) score(kind, key, member string, score float64) {
+func (s *Session) score(v verb, key, member string, score float64) {
 	if math.IsNaN(score) {
 		s.batch.fail(millrace.ErrBadArgument.Saying("the score of %q in %q is no number", member, key))
 		return
 	}
-	s.batch.score(kind, key, member, score, s.in)
+	s.batch.score(v, key, member, score, s.in)
 }
 
 // Flush sends the session in one call, which is done wholly or not at all, and empties
@@ -117,15 +106,20 @@ func (s *Session) score(kind, key, member string, score float64) {
 // and [MaxBytes].
 //
 // A session that could not be flushed stays as it is. Flush it again: that is the same
-// call to the same server, and what was done already is not done twice, as long as less
-// than ten minutes have passed. What is added meanwhile goes with the call after. A server
-// that does not answer is not replaced by another one, since nobody knows what it has
-// done; who would rather lose the session, or count it twice, begins another one.
+// call to the same server, and what was done already is not done twice. What is added
+// meanwhile goes with the call after. A server that does not answer is not replaced by
+// another one, since nobody knows what it has done; who would rather lose the session, or
+// count it twice, begins another one.
 //
-// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge], before anything is sent; [ErrType], [ErrOverflow],
-// [millrace.ErrFull], [millrace.ErrVersion] and [millrace.ErrBroken], with nothing
-// written; that of a server that cannot be reached within Config.Timeout;
-// [millrace.ErrUncertain] if the server can no longer tell whether it has done it.
+// The server knows for nine minutes what it has done. A repeat that comes later is
+// refused with [millrace.ErrUncertain], and the session has forgotten what was in it:
+// either all of that was written, or nothing. Where no try can have reached the server,
+// as when it refuses connections, a repeat may come at any time.
+//
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge],
+// before anything is sent; [ErrType], [ErrOverflow], [ErrEvictable], [millrace.ErrFull],
+// [millrace.ErrVersion] and [millrace.ErrBroken], with nothing written;
+// [millrace.ErrUncertain]; that of a server that cannot be reached within Config.Timeout.
 func (s *Session) Flush(ctx context.Context) error {
 	if s.sent != nil {
 		if err := s.send(ctx); err != nil {
@@ -142,43 +136,44 @@ func (s *Session) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.sent = &flight{args: s.batch.args(), to: to}
+	s.sent = &flight{batch: s.batch, to: to}
 	s.batch = batch{}
 	return s.send(ctx)
+}
+
+// send sends what is on its way, until its server has taken it or nobody can tell.
+func (d *draft) send(ctx context.Context) error {
+	done, err := d.sent.send(ctx, d.sc)
+	if err == nil {
+		d.took = d.sent.to.Name
+	}
+	if done {
+		d.sent = nil
+	}
+	return err
+}
+
+// ops returns what is to be written, or on its way.
+func (d *draft) ops() []*op {
+	if d.sent != nil {
+		return d.sent.batch.ops
+	}
+	return d.batch.ops
+}
+
+// choose returns the server of a shard key.
+func (s *Scatter) choose(shard Shard, key string) (*server, error) {
+	n := len(s.writers)
+	if n == 0 {
+		return nil, millrace.ErrBadArgument.Saying("all servers are drained")
+	}
+	i := shard(key, n)
+	if i < 0 || i >= n {
+		return nil, millrace.ErrBadArgument.Saying("Shard answered %d, which is not from 0 to %d", i, n-1)
+	}
+	return s.writers[i], nil
 }
 
 // Server returns the name of the server to which the last flush went, and "" before the
 // first one.
 func (s *Session) Server() string { return s.took }
-
-// send sends what is on its way, until its server has taken it.
-func (d *draft) send(ctx context.Context) error {
-	f := d.sent
-	_, err := d.sc.on(ctx, f.to, func(ctx context.Context, run *script.Runner) (*script.Reply, error) {
-		if f.request == nil {
-			f.request = run.Request(ctx)
-		}
-		return run.RunRequest(ctx, f.request, "flush", d.sc.base, f.args...)
-	})
-	if err == nil {
-		d.sent, d.took = nil, f.to.Name
-	}
-	if err == nil || refused(err) {
-		f.request.Done()
-		f.request = nil
-	}
-	return err
-}
-
-// refused reports whether the server wrote nothing of a flush, because of what is in it.
-func refused(err error) bool { return errors.Is(err, ErrType) || errors.Is(err, ErrOverflow) }
-
-// choose returns the server of a shard key.
-func (s *Scatter) choose(shard Shard, key string) (*server, error) {
-	n := len(s.servers)
-	i := shard(key, n)
-	if i < 0 || i >= n {
-		return nil, millrace.ErrBadArgument.Saying("Shard answered %d, which is not from 0 to %d", i, n-1)
-	}
-	return s.servers[i], nil
-}

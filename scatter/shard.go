@@ -47,20 +47,8 @@ func RoundRobin() Shard {
 }
 
 // Sticky sends all sessions of this process to one server, drawn by lot, whatever
-// their keys: each process has one connection. Where the number of servers changes, it
-// draws again.
+// their keys: each process has one connection.
 func Sticky() Shard {
-	var drawn atomic.Uint64 // the number of servers, and the lot in the lower half
-	return func(_ string, n int) int {
-		for {
-			before := drawn.Load()
-			if int(before>>32) == n {
-				return int(uint32(before))
-			}
-			lot := rand.IntN(n)
-			if drawn.CompareAndSwap(before, uint64(n)<<32|uint64(lot)) {
-				return lot
-			}
-		}
-	}
+	lot := rand.Uint64()
+	return func(_ string, n int) int { return int(lot % uint64(n)) }
 }

@@ -125,8 +125,8 @@ func TestHashesSpread(t *testing.T) {
 	}
 }
 
-// TestSticky: all goroutines of a process keep to one server, until their number
-// changes, and processes differ.
+// TestSticky: all goroutines of a process keep to one server as long as the number of
+// servers is the same, and processes differ.
 func TestSticky(t *testing.T) {
 	t.Parallel()
 	sticky := Sticky()

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
 	"time"
@@ -23,10 +22,6 @@ type TallyConfig struct {
 	// Most is how many counters may wait, those that could not be sent included.
 	// Defaults to 10,000.
 	Most int
-
-	// Logger is told about flushes that failed and are repeated. Defaults to
-	// [slog.Default].
-	Logger *slog.Logger
 }
 
 // Defaults of TallyConfig.
@@ -40,11 +35,13 @@ const (
 // it, or what waits is lost.
 //
 // A flush that failed is repeated as it was, as the same request, and what is added
-// meanwhile goes to another server if there is one. So an outage of less than ten
-// minutes, see [Session.Flush], neither loses nor doubles anything.
+// meanwhile goes to another server if there is one. So an outage of less than nine
+// minutes neither loses nor doubles anything, and one of a server that refuses
+// connections may take as long as it likes; see [Session.Flush].
 //
-// A counter that is refused for good, since its key holds something else or the sum
-// does not fit into 64 bits, is dropped and logged with what was to be added.
+// A counter is dropped, and logged with what was to be added, where repeats are of no
+// use: its key holds something else, the sum does not fit into 64 bits, or the server
+// can no longer tell whether it was added ("uncertain").
 type Tally struct {
 	*collector
 
@@ -65,15 +62,8 @@ type collector struct {
 	mu      sync.Mutex
 	closed  bool
 	batch   batch
-	bundles []*bundle // those that failed, and those under way
-}
-
-// bundle is what one call writes.
-type bundle struct {
-	*batch
-
-	session *Session
-	err     error // why it is still here
+	bundles []*Session // those that failed, and those under way
+	bundled int        // the counters in them
 }
 
 // Tally returns a new tally, which writes until it is closed. Errors: [millrace.ErrBadArgument].
@@ -90,9 +80,6 @@ func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) er
 	}
 	if cfg.Most == 0 {
 		cfg.Most = DefaultTallyMost
-	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	c := &collector{sc: s, cfg: cfg, send: send, stop: stop, gone: make(chan struct{}), shard: Sticky()}
@@ -114,22 +101,22 @@ func (t *Tally) In(b Bucket) (*Tally, error) {
 // nothing added; [millrace.ErrFull] for a further counter if so many wait that no more
 // may; [millrace.ErrBadArgument] after Close.
 func (t *Tally) Add(key string, n int64) error {
-	return t.note("add", key, t.in, func(b *batch) { b.add(key, n, t.in) })
+	return t.note(verbAdd, key, t.in, func(b *batch) { b.add(key, n, t.in) })
 }
 
 // AddFloat is Add for counters that [Session.AddFloat] counts.
 func (t *Tally) AddFloat(key string, x float64) error {
-	return t.note("float", key, t.in, func(b *batch) { b.addFloat(key, x, t.in) })
+	return t.note(verbFloat, key, t.in, func(b *batch) { b.addFloat(key, x, t.in) })
 }
 
 // note adds to the batch, which takes nothing that it cannot have.
-func (c *collector) note(kind, key string, in stretch, add func(*batch)) error {
+func (c *collector) note(v verb, key string, in stretch, add func(*batch)) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
 		return millrace.ErrBadArgument.Saying("the tally is closed")
-	case c.waiting() >= c.cfg.Most && !c.batch.has(kind, key, in):
+	case c.waiting() >= c.cfg.Most && !c.batch.has(v, key, in):
 		e := millrace.ErrFull.Saying("%d counters wait to be written", c.cfg.Most)
 		e.Hint = "See whether the servers can be reached, or raise TallyConfig.Most."
 		return e
@@ -141,13 +128,7 @@ func (c *collector) note(kind, key string, in stretch, add func(*batch)) error {
 }
 
 // waiting returns how many counters wait. The lock is held.
-func (c *collector) waiting() int {
-	sum := len(c.batch.ops)
-	for _, p := range c.bundles {
-		sum += len(p.ops)
-	}
-	return sum
-}
+func (c *collector) waiting() int { return len(c.batch.ops) + c.bundled }
 
 func (c *collector) loop(ctx context.Context) {
 	defer close(c.gone)
@@ -165,9 +146,9 @@ func (c *collector) loop(ctx context.Context) {
 		case ctx.Err() != nil:
 			return
 		case err != nil && !failing:
-			c.cfg.Logger.WarnContext(ctx, "counters cannot be written, and wait", "counters", left, "error", err)
+			c.sc.cfg.Logger.WarnContext(ctx, "counters cannot be written, and wait", "counters", left, "error", err)
 		case err == nil && failing:
-			c.cfg.Logger.InfoContext(ctx, "counters are written again")
+			c.sc.cfg.Logger.InfoContext(ctx, "counters are written again")
 		}
 		failing = err != nil
 	}
@@ -179,62 +160,67 @@ func (c *collector) round(ctx context.Context) (int, error) {
 	c.rounds.Lock()
 	defer c.rounds.Unlock()
 	bundles := c.take()
-	left := make([][]*bundle, len(bundles))
+	left, errs := make([][]*Session, len(bundles)), make([]error, len(bundles))
 	var calls sync.WaitGroup
-	for i, p := range bundles {
-		calls.Go(func() { left[i] = c.deliver(ctx, p) })
+	for i, s := range bundles {
+		calls.Go(func() { left[i], errs[i] = c.deliver(ctx, s) })
 	}
 	calls.Wait()
 
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bundles = slices.Concat(left...)
-	var errs []error
-	for _, p := range c.bundles {
-		errs = append(errs, p.err)
+	c.bundles, c.bundled = slices.Concat(left...), 0
+	for _, s := range c.bundles {
+		c.bundled += len(s.ops())
 	}
-	if len(errs) > 0 {
+	err := errors.Join(errs...)
+	if err != nil {
 		c.shard = Sticky() // what is added from now on may have more luck
 	}
-	return c.waiting(), errors.Join(errs...)
+	return c.waiting(), err
 }
 
 // take turns what was collected into bundles, and returns all that are to be sent.
-func (c *collector) take() []*bundle {
+func (c *collector) take() []*Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, b := range c.batch.split(MaxOperations) {
-		c.bundles = append(c.bundles, c.bundle(b))
-	}
+	c.bundles = append(c.bundles, c.split(c.batch.ops, MaxOperations)...)
+	c.bundled += len(c.batch.ops)
 	c.batch = batch{}
 	return c.bundles
 }
 
-func (c *collector) bundle(b *batch) *bundle {
-	return &bundle{batch: b, session: &Session{draft: &draft{sc: c.sc, shard: c.shard, batch: *b}}}
+// split returns sessions with so many of the counters each.
+func (c *collector) split(ops []*op, most int) (bundles []*Session) {
+	for ops := range slices.Chunk(ops, most) {
+		bundles = append(bundles, &Session{draft: &draft{sc: c.sc, shard: c.shard, batch: batch{ops: ops, size: len(ops)}}})
+	}
+	return bundles
 }
 
-// deliver sends a bundle, and returns what is left of it. Of one that is refused, with
-// nothing written, it sends the halves.
-func (c *collector) deliver(ctx context.Context, p *bundle) []*bundle {
-	err := c.send(ctx, p.session)
+// deliver sends a bundle, and returns what is left of it, and why. Of one that is refused,
+// with nothing written, it sends the halves.
+func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, err error) {
+	ops := s.ops()
+	err = c.send(ctx, s)
 	switch {
 	case err == nil:
-		return nil
+		return nil, nil
+	case errors.Is(err, millrace.ErrUncertain), refused(err) && len(ops) == 1:
+		for _, o := range ops {
+			c.sc.cfg.Logger.ErrorContext(ctx, "what was to be added to a counter is dropped",
+				"key", o.key, "kind", o.verb, "add", o.sum, "float", o.float, "error", err)
+		}
+		return nil, nil
 	case !refused(err):
-		p.err = err
-		return []*bundle{p}
-	case len(p.ops) == 1:
-		o := p.ops[0]
-		c.cfg.Logger.ErrorContext(ctx, "a counter is refused, and what was to be added is dropped",
-			"key", o.key, "kind", o.kind, "add", o.sum, "float", o.float, "error", err)
-		return nil
+		return []*Session{s}, err
 	}
-	var left []*bundle
-	for _, half := range p.split((len(p.ops) + 1) / 2) {
-		left = append(left, c.deliver(ctx, c.bundle(half))...)
+	var errs []error
+	for _, half := range c.split(ops, (len(ops)+1)/2) {
+		more, err := c.deliver(ctx, half)
+		left, errs = append(left, more...), append(errs, err)
 	}
-	return left
+	return left, errors.Join(errs...)
 }
 
 // Close writes what waits, once, and takes no more. The error says how many counters

@@ -37,7 +37,7 @@ func (l *ledger) send(_ context.Context, s *Session) error {
 	defer l.mu.Unlock()
 	l.calls++
 	if s.sent == nil {
-		s.sent = &flight{}
+		s.sent = &flight{batch: s.batch}
 	}
 	if l.fail != nil {
 		if err := l.fail(l.calls, s); err != nil {
@@ -49,7 +49,7 @@ func (l *ledger) send(_ context.Context, s *Session) error {
 	}
 	if !l.done[s.sent] {
 		l.done[s.sent] = true
-		for _, o := range s.batch.ops {
+		for _, o := range s.ops() {
 			l.sums[o.key] += o.sum
 		}
 	}
@@ -74,12 +74,11 @@ func (l *ledger) want(t *testing.T, calls int, sums map[string]int64) {
 // tallyOn returns a tally that sends to a ledger. Its log is for the test.
 func tallyOn(t *testing.T, l *ledger, cfg TallyConfig) (*Tally, *bytes.Buffer) {
 	t.Helper()
-	sc, err := New(nowhere(3), Config{})
+	log := &bytes.Buffer{}
+	sc, err := New(nowhere(3), Config{Logger: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	log := &bytes.Buffer{}
-	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
 	tally, err := sc.tally(cfg, l.send)
 	if err != nil {
 		t.Fatal(err)
@@ -190,7 +189,7 @@ func TestTallyDropsWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		l := &ledger{fail: func(_ int, s *Session) error {
-			for _, o := range s.batch.ops {
+			for _, o := range s.ops() {
 				if o.key == "bad" {
 					return ErrType.Saying("the key %q holds something else", o.key)
 				}
@@ -251,7 +250,7 @@ func TestTallyOnServers(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 3)
 	sc, proxies := throughProxies(t, servers, Config{Timeout: time.Second})
-	tally, err := sc.Tally(TallyConfig{Every: 5 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)})
+	tally, err := sc.Tally(TallyConfig{Every: 5 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,7 +18,8 @@
 //
 // A [Job] is cut into slices: small, bounded pieces of work that need to know
 // nothing of each other. [Recruiter.Install] gives a job a rate, its chance at
-// each moment: 0.003 is three moments in a thousand. Code that has a moment to
+// each moment: 0.003 is three moments in a thousand. [Recruiter.SetRate] changes it
+// and [Recruiter.Remove] takes the job away while all is at work. Code that has a moment to
 // spare calls [Recruiter.Enlist], which draws one random number. Nearly always
 // nothing is drawn and the call has cost nanoseconds. Otherwise one job is drawn,
 // and the caller is recruited to run one slice of it there and then.
@@ -57,6 +58,7 @@
 //     caller's does. Nothing is tried again.
 //   - The caller never learns of a slice that fails: errors, timeouts and panics
 //     are counted, logged at most once every 10 s a job and kind, and swallowed.
+//     Nor does it learn of a hook that panics.
 //   - A process runs at most [Config.PerJob] slices of a job and
 //     [Config.PerProcess] slices in all at once. A recruit beyond that is
 //     dismissed as busy and does not queue.

@@ -2,7 +2,6 @@ package steal
 
 import (
 	"context"
-	"math"
 	"math/rand/v2"
 	"sync/atomic"
 )
@@ -31,30 +30,7 @@ func (r *Recruiter) Enlist(ctx context.Context) {
 		m.seize()
 		return
 	}
-	// This is EnlistN of 1, without the price of one more call.
-	if j := r.table.Load().at(r.draw(1)); j != nil && r.admit(ctx, j, ViaDraw) {
-		r.work(ctx, j, ViaDraw)
-	}
-}
-
-// EnlistN offers n moments at once, as after a batch of n reads. It makes one
-// draw, with the chance that at least one of n would have recruited, so it runs
-// at most one slice.
-func (r *Recruiter) EnlistN(ctx context.Context, n int) {
-	if n <= 0 {
-		return
-	}
-	if m := r.moment(ctx); m != nil {
-		m.seize()
-		return
-	}
-	u, t := r.draw(n), r.table.Load()
-	if n > 1 && t.total > 0 {
-		// The chance that any of n moments recruits is shared by the jobs as
-		// that of one moment is.
-		u *= t.total / -math.Expm1(float64(n)*math.Log1p(-min(t.total, 1)))
-	}
-	if j := t.at(u); j != nil && r.admit(ctx, j, ViaDraw) {
+	if j := r.table.Load().at(r.draw()); j != nil && r.admit(ctx, j, ViaDraw) {
 		r.work(ctx, j, ViaDraw)
 	}
 }
@@ -65,8 +41,8 @@ func (r *Recruiter) moment(ctx context.Context) *moment {
 	return m
 }
 
-// draw returns a random number in [0, 1), for n moments.
-func (r *Recruiter) draw(n int) float64 {
+// draw returns a random number in [0, 1) for a moment.
+func (r *Recruiter) draw() float64 {
 	var x uint64
 	if r.random != nil {
 		x = r.random()
@@ -74,7 +50,7 @@ func (r *Recruiter) draw(n int) float64 {
 		x = rand.Uint64() // called directly, because each enlistment pays for it
 	}
 	if x%sample == 0 {
-		r.enlisted.Add(sample * uint64(n))
+		r.enlisted.Add(sample)
 	}
 	return unit(x)
 }
@@ -90,9 +66,6 @@ func (t *table) at(u float64) *job {
 	}
 	return t.jobs[i]
 }
-
-// uniform returns a random number in [0, 1) that is for no moment.
-func (r *Recruiter) uniform() float64 { return r.draw(0) }
 
 // unit turns the upper 53 bits of x into a number in [0, 1).
 func unit(x uint64) float64 { return float64(int64(x>>11)) / (1 << 53) }

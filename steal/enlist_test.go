@@ -83,31 +83,6 @@ func TestDrawIsHalfOpen(t *testing.T) {
 	}
 }
 
-func TestEnlistNIsOneDrawWithTheChanceOfN(t *testing.T) {
-	t.Parallel()
-	const rounds, n = 20_000, 20
-	r := New(Config{})
-	r.random = seeded(2)
-	install(t, r, 0.03, answers("more", millrace.Worked, nil))
-	install(t, r, 0.01, answers("less", millrace.Worked, nil))
-	for range rounds {
-		r.EnlistN(t.Context(), n)
-	}
-	r.EnlistN(t.Context(), 0)
-	r.EnlistN(t.Context(), -1)
-	any := 1 - math.Pow(1-0.04, n)
-	for name, chance := range map[string]float64{"more": any * 3 / 4, "less": any / 4} {
-		mean := rounds * chance
-		got := float64(jobStats(t, r, name).Worked)
-		if off, most := math.Abs(got-mean), 4*math.Sqrt(mean*(1-chance)); off > most {
-			t.Errorf("job %s worked %.0f times, want %.0f +- %.0f", name, got, mean, most)
-		}
-	}
-	if got := float64(r.Stats().Enlisted); math.Abs(got/(rounds*n)-1) > 0.1 {
-		t.Errorf("enlisted = %.0f, want about %d", got, rounds*n)
-	}
-}
-
 // TestAMomentIsOneDraw: nothing is drawn again, not even for a slice that failed.
 func TestAMomentIsOneDraw(t *testing.T) {
 	t.Parallel()
@@ -117,8 +92,7 @@ func TestAMomentIsOneDraw(t *testing.T) {
 	r.random = func() uint64 { draws++; return 0 }
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
 	for name, offer := range map[string]func(){
-		"Enlist":  func() { r.Enlist(t.Context()) },
-		"EnlistN": func() { r.EnlistN(t.Context(), 1000) },
+		"Enlist": func() { r.Enlist(t.Context()) },
 		"a request": func() {
 			Middleware(r)(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
 				for range 1000 {
@@ -135,19 +109,8 @@ func TestAMomentIsOneDraw(t *testing.T) {
 	if err := r.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := jobStats(t, r, "x"); got.Rounds != 3 || got.Aborted.Error != 3 {
-		t.Errorf("stats = %+v, want each of 3 moments to run one slice", got)
-	}
-}
-
-func TestEnlistNOfACertainJobIsCertain(t *testing.T) {
-	t.Parallel()
-	r := New(Config{})
-	install(t, r, 1, answers("x", millrace.Worked, nil))
-	r.random = drawing(1 - 1.0/(1<<53))
-	r.EnlistN(t.Context(), 3)
-	if got, want := jobStats(t, r, "x").Worked, uint64(1); got != want {
-		t.Errorf("worked = %d, want %d", got, want)
+	if got := jobStats(t, r, "x"); got.Rounds != 2 || got.Aborted.Error != 2 {
+		t.Errorf("stats = %+v, want each of 2 moments to run one slice", got)
 	}
 }
 

@@ -2,6 +2,7 @@ package steal
 
 import (
 	"context"
+	"math/rand/v2"
 	"time"
 )
 
@@ -17,7 +18,7 @@ func (r *Recruiter) Run(ctx context.Context) error {
 			return context.Cause(ctx)
 		case <-r.quit:
 			return nil
-		case <-time.After(time.Duration(eighth * (1 + r.uniform()))):
+		case <-time.After(time.Duration(eighth * (1 + rand.Float64()))):
 		}
 		for _, j := range r.table.Load().jobs {
 			if r.overdue(j) && r.admit(ctx, j, ViaFloor) {

@@ -30,7 +30,9 @@ func TestFloorRunsWhatIsNotDrawn(t *testing.T) {
 		go func() { ended <- r.Run(ctx) }()
 		for range 1000 {
 			time.Sleep(time.Second)
-			r.EnlistN(ctx, 100)
+			for range 100 {
+				r.Enlist(ctx)
+			}
 		}
 		cancel()
 		if err := <-ended; !errors.Is(err, context.Canceled) {

@@ -30,7 +30,7 @@ func Middleware(r *Recruiter) func(http.Handler) http.Handler {
 // started only for a slot that is taken, so there are never more of them than
 // slots.
 func (r *Recruiter) enlistBeside(ctx context.Context) {
-	if j := r.table.Load().at(r.draw(1)); j != nil && r.admit(ctx, j, ViaDraw) {
+	if j := r.table.Load().at(r.draw()); j != nil && r.admit(ctx, j, ViaDraw) {
 		go r.work(ctx, j, ViaDraw)
 	}
 }

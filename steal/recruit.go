@@ -3,11 +3,10 @@ package steal
 import (
 	"context"
 	"errors"
-	"fmt"
-	"runtime/debug"
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/loop"
 )
 
 const (
@@ -36,7 +35,7 @@ func (r *Recruiter) admit(ctx context.Context, j *job, via Via) bool {
 		return false
 	}
 	r.mu.Lock()
-	if r.closed {
+	if r.closed || j.removed {
 		r.mu.Unlock()
 		return false
 	}
@@ -76,9 +75,13 @@ func (r *Recruiter) work(ctx context.Context, j *job, via Via) {
 // rounds runs slices while they come back full and there is time.
 func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress, error)) (Outcome, int, error) {
 	for n := 1; ; n++ {
-		progress, err := protect(ctx, slice)
+		var progress millrace.Progress
+		err := loop.Protect(func() (err error) {
+			progress, err = slice(ctx)
+			return err
+		})
 		switch {
-		case errors.As(err, new(*panicError)):
+		case errors.As(err, new(*loop.PanicError)):
 			return Panicked, n, err
 		case err != nil && ctx.Err() == nil:
 			return Failed, n, err
@@ -95,34 +98,12 @@ func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress,
 	}
 }
 
-// panicError is a panic of a slice.
-type panicError struct {
-	value any
-	stack []byte
-}
-
-func (e *panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
-
-// protect runs a slice and turns its panic into an error.
-func protect(ctx context.Context, slice func(context.Context) (millrace.Progress, error)) (p millrace.Progress, err error) {
-	defer func() {
-		if value := recover(); value != nil {
-			err = &panicError{value: value, stack: debug.Stack()}
-		}
-	}()
-	return slice(ctx)
-}
-
 // settle counts and reports how a run ended, and then gives its slot back.
 func (r *Recruiter) settle(ctx context.Context, j *job, end Recruited) {
 	defer r.leave(j)
-	silent, speak := r.note(ctx, j, end)
-	if speak {
-		attrs := []any{"job", end.Job, "reason", end.Outcome.String(), "error", end.Err, "unreported", silent}
-		if p, ok := errors.AsType[*panicError](end.Err); ok {
-			attrs = append(attrs, "stack", string(p.stack))
-		}
-		r.cfg.Logger.WarnContext(ctx, "a slice of upkeep failed", attrs...)
+	if silent, speak := r.note(ctx, j, end); speak {
+		r.cfg.Logger.WarnContext(ctx, "a slice of upkeep failed",
+			"job", end.Job, "reason", end.Outcome.String(), "error", end.Err, "unreported", silent)
 	}
 	r.tell(ctx, end)
 }
@@ -153,10 +134,25 @@ func (r *Recruiter) leave(j *job) {
 	r.drain()
 }
 
+// tell tells the hooks. One that panics harms neither the caller nor the other hooks.
 func (r *Recruiter) tell(ctx context.Context, end Recruited) {
 	for _, hook := range r.cfg.Hooks {
-		if watcher, ok := hook.(RecruitHook); ok {
+		watcher, ok := hook.(RecruitHook)
+		if !ok {
+			continue
+		}
+		err := loop.Protect(func() error {
 			watcher.OnRecruit(ctx, end)
+			return nil
+		})
+		if err == nil {
+			continue
+		}
+		r.mu.Lock()
+		silent, speak := r.voice.raise(Panicked, time.Now())
+		r.mu.Unlock()
+		if speak {
+			r.cfg.Logger.ErrorContext(ctx, "a hook panicked", "job", end.Job, "error", err, "unreported", silent)
 		}
 	}
 }

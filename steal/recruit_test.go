@@ -157,7 +157,7 @@ func TestUpkeepDoesNotRecruit(t *testing.T) {
 	r := New(Config{PerJob: 9, PerProcess: 9})
 	install(t, r, 1, Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
 		r.Enlist(ctx)
-		r.EnlistN(context.WithoutCancel(ctx), 100)
+		r.Enlist(context.WithoutCancel(ctx))
 		return millrace.Worked, nil
 	}})
 	r.Enlist(t.Context())
@@ -228,7 +228,7 @@ func TestFailuresAreLoggedOnceAnInterval(t *testing.T) {
 		lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 		want := [][]string{
 			{"job=x", "reason=error", "error=trouble", "unreported=0"},
-			{"job=x", "reason=panic", "at the mill", "unreported=0", "stack=", "recruit_test.go"},
+			{"job=x", "reason=panic", "at the mill", "unreported=0", "recruit_test.go"},
 			{"job=x", "reason=error", "error=trouble", "unreported=1"},
 		}
 		if len(lines) != len(want) {

@@ -2,6 +2,7 @@ package steal
 
 import (
 	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -108,7 +109,8 @@ type Recruiter struct {
 	// mu guards what follows and the state of all jobs. Only recruits take it,
 	// and they are few.
 	mu      sync.Mutex
-	running int // slices under way
+	running int   // slices under way
+	voice   voice // of hooks that panic
 	closed  bool
 	quit    chan struct{} // closed by Close
 	drained chan struct{} // closed when closed and nothing is under way
@@ -116,7 +118,7 @@ type Recruiter struct {
 
 var _ millrace.Enlister = (*Recruiter)(nil)
 
-// table is what there is to draw. It never changes; Install makes another.
+// table is what there is to draw. It never changes; another one takes its place.
 type table struct {
 	jobs   []*job
 	bounds []float64 // the upper bounds of the jobs' intervals, which begin at 0
@@ -126,9 +128,10 @@ type table struct {
 // job is a Job with what this process knows of it.
 type job struct {
 	Job
-	rate float64
 
 	// Guarded by the recruiter's mu.
+	rate    float64
+	removed bool
 	running int
 	ran     time.Time // when it last began to run
 	breaker breaker
@@ -148,7 +151,8 @@ func New(cfg Config) *Recruiter {
 }
 
 // Install gives a job the chance rate at each enlistment, from 0 to 1. At rate 0
-// only [Recruiter.Run] runs it. Jobs may be installed while others are at work.
+// only [Recruiter.Run] runs it. Jobs may be installed, changed and removed while
+// others are at work.
 //
 // Errors are derived from [ErrJob], [ErrRate] and [ErrInstalled], and nothing is
 // installed then.
@@ -158,29 +162,78 @@ func (r *Recruiter) Install(work Job, rate float64) error {
 		return ErrJob.Saying("the job has no name")
 	case work.Slice == nil:
 		return ErrJob.Saying("the job %q has no slice", work.Name)
-	case !(rate >= 0 && rate <= 1): // so that NaN is refused
-		return ErrRate.Saying("the rate of job %q is not a chance: %v", work.Name, rate)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	old := r.table.Load()
-	for _, other := range old.jobs {
-		if other.Name == work.Name {
-			return ErrInstalled.Saying("a job %q is installed already", work.Name)
-		}
-	}
-	total := old.total + rate
-	if total > 1+slack {
-		return ErrRate.Saying("with the rate %v of job %q the rates sum up to %v", rate, work.Name, total)
+	jobs := r.table.Load().jobs
+	if find(jobs, work.Name) >= 0 {
+		return ErrInstalled.Saying("a job %q is installed already", work.Name)
 	}
 	// A start somewhere in the first floor keeps processes that start together
 	// from running their floors together.
-	ran := time.Now().Add(-time.Duration(r.uniform() * float64(r.cfg.Floor)))
-	fresh := &job{Job: work, rate: rate, ran: ran}
-	r.table.Store(&table{
-		jobs:   append(slices.Clip(old.jobs), fresh),
-		bounds: append(slices.Clip(old.bounds), total),
-		total:  total,
-	})
+	ran := time.Now().Add(-rand.N(r.cfg.Floor))
+	return r.rate(append(slices.Clone(jobs), &job{Job: work, ran: ran}), len(jobs), rate)
+}
+
+// SetRate gives a job another rate, from the next enlistment on. Errors are derived
+// from [ErrRate] and [millrace.ErrNotFound], and nothing is changed then.
+func (r *Recruiter) SetRate(name string, rate float64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	jobs := r.table.Load().jobs
+	i := find(jobs, name)
+	if i < 0 {
+		return notInstalled(name)
+	}
+	return r.rate(jobs, i, rate)
+}
+
+// Remove takes a job away, and its [JobStats]. No slice of it begins any more; one that
+// is under way goes on. Errors are derived from [millrace.ErrNotFound].
+func (r *Recruiter) Remove(name string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	jobs := r.table.Load().jobs
+	i := find(jobs, name)
+	if i < 0 {
+		return notInstalled(name)
+	}
+	jobs[i].removed = true
+	r.table.Store(newTable(slices.Delete(slices.Clone(jobs), i, i+1)))
 	return nil
+}
+
+// rate gives one of the jobs a rate, unless they are more than certain together then,
+// and has them drawn from now on. The lock is held.
+func (r *Recruiter) rate(jobs []*job, i int, rate float64) error {
+	if !(rate >= 0 && rate <= 1) { // so that NaN is refused
+		return ErrRate.Saying("the rate of job %q is not a chance: %v", jobs[i].Name, rate)
+	}
+	before := jobs[i].rate
+	jobs[i].rate = rate
+	t := newTable(jobs)
+	if t.total > 1+slack {
+		jobs[i].rate = before
+		return ErrRate.Saying("with the rate %v of job %q the rates sum up to %v", rate, jobs[i].Name, t.total)
+	}
+	r.table.Store(t)
+	return nil
+}
+
+func newTable(jobs []*job) *table {
+	t := &table{jobs: jobs}
+	for _, j := range jobs {
+		t.total += j.rate
+		t.bounds = append(t.bounds, t.total)
+	}
+	return t
+}
+
+// find returns the position of the job of that name, and -1 if there is none.
+func find(jobs []*job, name string) int {
+	return slices.IndexFunc(jobs, func(j *job) bool { return j.Name == name })
+}
+
+func notInstalled(name string) error {
+	return millrace.ErrNotFound.Saying("no job %q is installed", name)
 }

@@ -1,6 +1,6 @@
 -- tracker.advance(K) life passes cursor stamp next [id ...] -> {moved, passes}
 --
--- Adds the identifiers of the rows behind a cursor, and moves the cursor. If
+-- Adds the identifiers with work in the rows behind a cursor, and moves the cursor. If
 -- somebody else moved it meanwhile, nothing is changed: who moved it saw the same
 -- rows. The stamp is the time before the rows were read, so that it claims no
 -- more than was seen, and it never lowers one: the stamp of a producer that added
@@ -12,9 +12,9 @@
 -- ARGV[2]  passes: as tracker.place told it
 -- ARGV[3]  cursor: as tracker.place told it
 -- ARGV[4]  stamp: the clock that tracker.place told, before the rows were read
--- ARGV[5]  next: the cursor of the last row; '' when there were fewer rows than
---          asked for, and so the pass is over
--- ARGV     id: of the rows, each once, at most 1,000
+-- ARGV[5]  next: the cursor of the last row that was looked at, with work or not; '' when
+--          there is none behind it, and so the pass is over
+-- ARGV     id: of the rows with work, each once, at most 1,000
 -- Reply    {1 when the cursor was moved and 0 when not, full passes}
 -- Cost     O(log N) an identifier
 -- Repeat   harmless: the second run finds the cursor moved

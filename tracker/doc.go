@@ -34,11 +34,19 @@
 // Producers add what they have queued, so it is known at once. The rest is repair,
 // a slice at a time, in the idle moments of any process (see package steal):
 //
-//   - An add slice reads the next rows of the table behind a cursor, adds their
-//     identifiers and moves the cursor, if nobody else did meanwhile. Behind the
-//     last row the pass is over and the cursor returns to the start.
+//   - An add slice looks at the next rows of the table behind a cursor, adds the
+//     identifiers of those with work and moves the cursor behind all of them, if
+//     nobody else did meanwhile. Behind the last row the pass is over and the cursor
+//     returns to the start.
 //   - A verify slice takes the identifiers with the oldest stamps, asks the table
 //     which of them have work, stamps those, and removes the others.
+//
+// A page of the table ends after so many rows, with work or not. Looking for the next
+// row with work instead would read for as long as there is none: in a large table in which
+// few rows have work, for longer than any slice may, and then no slice ever moves the
+// cursor. Where rows take so long that a slice's budget ends before its page, the next
+// slices look at half as many, down to one, and at more again when there is time. The same
+// goes for how many identifiers are verified.
 //
 // Between looking into Redis and writing to it, a slice asks the database, and
 // anything may happen. So a stamp is the time before the question, which claims
@@ -63,32 +71,41 @@
 //     added or had work.
 //   - What has finished is removed when its turn comes. The oldest stamps come
 //     first, so each has its turn.
+//   - Each slice moves the cursor, however few rows have work, if the source can look at
+//     one row within a slice's budget.
 //   - After a flush, answers are [Queued] for what was seen since, and else
 //     Unknown, until a pass is over.
 //   - Every call may be repeated after a lost reply.
 //   - When Redis is full, adding fails with millrace.ErrFull and changes nothing;
 //     asking and removing go on.
 //
-// A slice is at most [MaxRows] rows or identifiers, one statement to the database
+// A slice is at most [MaxRows] rows or [MaxIDs] identifiers, one statement to the database
 // and two calls to Redis. It is never repeated: the next one does the same again.
-// The recruiter's budget must leave time for the statement.
 //
 // # How old an answer may be
 //
-// Let a slice handle n, and let there be s slices of each job a second. An
-// identifier that has finished is shown as queued for at most
+// Let there be s slices of each job a second. If a verify slice asks about n identifiers,
+// one that has finished is shown as queued for at most
 //
 //	tracked / (n * s) + Grace
 //
 // seconds, which is 77 for 50,000 identifiers, 50 a slice, 15 slices a second and
 // the default grace. [Answer.Age] says how old the knowledge is in a given case,
-// [Stats.OldestCheck] in the worst. One whose producer failed to add it is
-// missing for at most two passes, of
+// [Stats.OldestCheck] in the worst.
 //
-//	rows / (n * s)
+// If an add slice looks at r rows, an identifier whose producer failed to add it is missing
+// for at most two passes, of
 //
-// seconds each: the pass under way may have gone by its row already. The Age of
-// what is [NotQueued] counts from the beginning of the last full pass, and grows
+//	rows / (r * s)
+//
+// seconds each: the pass under way may have gone by its row already. Rows are all that the
+// table has, with work or not. That is 67 seconds a pass for a million rows, 1,000 a slice
+// and 15 slices a second; with [Config].AddRows at 10,000 it is less than 7, if the
+// database looks at 10,000 rows in half of a slice's budget. [Stats.PassTime] says what it
+// is. In a much larger table, an index on the key that has only the rows with work makes
+// rows mean those: see [SQLConfig].Indexed.
+//
+// The Age of what is [NotQueued] counts from the beginning of the last full pass, and grows
 // when nobody walks any more; whoever needs a bound can ask the database beyond it.
 //
 // # The wrinkle

@@ -34,22 +34,27 @@ func connect() (rueidis.Client, func()) {
 // its place is its key. One that is done is empty.
 type tasks []string
 
-func (t tasks) Rows(_ context.Context, after tracker.Cursor, limit int) ([]tracker.Row, error) {
+func (t tasks) Rows(_ context.Context, after tracker.Cursor, limit int) (tracker.Page, error) {
 	key := 0
 	if after != "" {
 		last, err := strconv.Atoi(string(after))
 		if err != nil {
-			return nil, err
+			return tracker.Page{}, err
 		}
 		key = last + 1
 	}
-	var rows []tracker.Row
-	for ; key < len(t) && len(rows) < limit; key++ {
+	var page tracker.Page
+	for ; key < len(t) && page.Looked < limit; key++ {
+		page.Looked++
+		page.Next = tracker.Cursor(strconv.Itoa(key))
 		if t[key] != "" {
-			rows = append(rows, tracker.Row{ID: t[key], Cursor: tracker.Cursor(strconv.Itoa(key))})
+			page.IDs = append(page.IDs, t[key])
 		}
 	}
-	return rows, nil
+	if key == len(t) {
+		page.Next = ""
+	}
+	return page, nil
 }
 
 func (t tasks) Pending(_ context.Context, ids []string) ([]string, error) {

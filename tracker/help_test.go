@@ -27,23 +27,33 @@ type table struct {
 }
 
 type row struct {
-	key int
-	id  string
+	key  int
+	id   string
+	done bool // it was work, and is none any more
 }
 
 func cursorOf(key int) Cursor { return Cursor(fmt.Sprintf("%09d", key)) }
 
-func (s *table) Rows(_ context.Context, after Cursor, limit int) ([]Row, error) {
-	var list []Row
+func (s *table) Rows(_ context.Context, after Cursor, limit int) (Page, error) {
 	s.mu.Lock()
-	for _, r := range s.rows {
-		if c := cursorOf(r.key); c > after && len(list) < limit {
-			list = append(list, Row{ID: r.id, Cursor: c})
+	behind := slices.DeleteFunc(slices.Clone(s.rows), func(r row) bool { return cursorOf(r.key) <= after })
+	s.mu.Unlock()
+	var page Page
+	for _, r := range behind {
+		if page.Looked == limit || len(page.IDs) == MaxIDs { // nobody looks whether there is more
+			break
+		}
+		page.Looked++
+		page.Next = cursorOf(r.key)
+		if !r.done {
+			page.IDs = append(page.IDs, r.id)
 		}
 	}
-	s.mu.Unlock()
+	if page.Looked == len(behind) && page.Looked < limit {
+		page.Next = ""
+	}
 	s.interrupt()
-	return list, nil
+	return page, nil
 }
 
 func (s *table) Pending(_ context.Context, ids []string) ([]string, error) {
@@ -66,7 +76,7 @@ func (s *table) start(ids ...string) {
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		s.last++
-		s.rows = append(s.rows, row{s.last, id})
+		s.rows = append(s.rows, row{key: s.last, id: id})
 	}
 }
 
@@ -74,7 +84,7 @@ func (s *table) start(ids ...string) {
 func (s *table) startAt(key int, id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.rows = append(s.rows, row{key, id})
+	s.rows = append(s.rows, row{key: key, id: id})
 	slices.SortFunc(s.rows, func(a, b row) int { return cmp.Compare(a.key, b.key) })
 }
 
@@ -82,17 +92,26 @@ func (s *table) taken(key int) bool {
 	return slices.ContainsFunc(s.rows, func(r row) bool { return r.key == key })
 }
 
-// finish ends all work of identifiers.
+// finish ends all work of identifiers, and removes their rows.
 func (s *table) finish(ids ...string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.rows = slices.DeleteFunc(s.rows, func(r row) bool { return slices.Contains(ids, r.id) })
 }
 
+// close ends all work of identifiers, and leaves their rows.
+func (s *table) close(ids ...string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, r := range s.rows {
+		s.rows[i].done = r.done || slices.Contains(ids, r.id)
+	}
+}
+
 func (s *table) has(id string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.ContainsFunc(s.rows, func(r row) bool { return r.id == id })
+	return slices.ContainsFunc(s.rows, func(r row) bool { return r.id == id && !r.done })
 }
 
 // open returns a tracker on the shared server. It may verify what was seen a

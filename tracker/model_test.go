@@ -34,7 +34,7 @@ type model struct {
 type walking struct {
 	step  int
 	at    place
-	rows  []Row
+	page  Page
 	asked bool
 }
 
@@ -100,7 +100,11 @@ func (m *model) finish(r *rapid.T) {
 	if _, has := m.live[id]; has {
 		m.said[id] = max(m.said[id], clock(m.t, m.tr))
 	}
-	m.work.finish(id)
+	if rapid.Bool().Draw(r, "leave the rows") {
+		m.work.close(id)
+	} else {
+		m.work.finish(id)
+	}
 	delete(m.live, id)
 	delete(m.sure, id)
 }
@@ -128,11 +132,11 @@ func (m *model) beginWalk(r *rapid.T) {
 
 func (m *model) askWalk(r *rapid.T) {
 	w := draw(r, m.walks)
-	rows, err := m.tr.rows(m.t.Context(), w.at.cursor, 2)
+	page, err := m.tr.page(m.t.Context(), w.at.cursor, 2)
 	if err != nil {
 		r.Fatal(err)
 	}
-	w.rows, w.asked = rows, true
+	w.page, w.asked = page, true
 }
 
 func (m *model) endWalk(r *rapid.T) {
@@ -141,22 +145,22 @@ func (m *model) endWalk(r *rapid.T) {
 		r.Skip("it has not asked")
 	}
 	m.walks = slices.DeleteFunc(m.walks, func(other *walking) bool { return other == w })
-	s, err := m.tr.advance(m.t.Context(), &m.tr.slices, w.at, w.rows, 2)
+	s, err := m.tr.advance(m.t.Context(), &m.tr.slices, w.at, w.page)
 	if err != nil {
 		r.Fatal(err)
 	}
-	m.walked(w.step, len(w.rows), s)
+	m.walked(w.step, s)
 }
 
 // walked notes what became of an add slice that began in a step.
-func (m *model) walked(began, rows int, s step) {
+func (m *model) walked(began int, s step) {
 	if !s.moved {
 		return
 	}
 	if s.at.cursor == "" {
 		m.began = began
 	}
-	if rows < 2 {
+	if s.passes != s.at.passes {
 		m.passes++
 		m.complete = m.began
 	}
@@ -166,7 +170,7 @@ func (m *model) beginVerify(r *rapid.T) {
 	if len(m.verifies) == 3 {
 		r.Skip("enough are under way")
 	}
-	old, err := m.tr.oldest(m.t.Context())
+	old, err := m.tr.oldest(m.t.Context(), 2)
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -202,7 +206,7 @@ func (m *model) wholeSlices(r *rapid.T) {
 	if err != nil {
 		r.Fatal(err)
 	}
-	m.walked(m.step, s.rows, s)
+	m.walked(m.step, s)
 	verifyOne(m.t, m.tr)
 }
 

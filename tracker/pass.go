@@ -4,15 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
-// AddJob returns the job that walks the table: a slice reads the next rows behind
-// the cursor, at most [Config.AddRows], and adds their identifiers. Behind the
-// last row a pass is over and the next one begins. A slice that fails, or that
-// another one overtook, changes nothing, and the next slice repeats it.
+// AddJob returns the job that walks the table: a slice looks at the next rows behind
+// the cursor, at most [Config.AddRows], adds the identifiers of those with work, and moves
+// the cursor behind all of them. Behind the last row a pass is over and the next one
+// begins. A slice that fails, or that another one overtook, changes nothing, and the next
+// slice repeats it. After one whose source failed, or took more than half of its time, the
+// next ones look at fewer rows: so they get on however slow the source is.
 //
 // It reports that more is due until the first pass is over; afterwards there is
 // no end to the rounds, and one slice at a time will do.
@@ -27,7 +30,7 @@ func (t *Tracker) addSlice(ctx context.Context) (millrace.Progress, error) {
 		return millrace.Idle, err
 	case p.passes == "0":
 		return millrace.Full, nil
-	case p.rows == 0:
+	case p.looked == 0:
 		return millrace.Idle, nil
 	}
 	return millrace.Worked, nil
@@ -36,7 +39,7 @@ func (t *Tracker) addSlice(ctx context.Context) (millrace.Progress, error) {
 // Fill goes on with the pass under way until it is over, [MaxRows] rows at a
 // time: by hand, so that the first one need not wait for stolen moments. It
 // shares the cursor with the jobs that run meanwhile. After each step, progress
-// is told how many rows this call has seen so far; it may be nil. When Fill
+// is told how many rows this call has looked at so far; it may be nil. When Fill
 // fails, another one goes on where it ended. Errors: those of the source,
 // [millrace.ErrBadArgument] without one, [ErrSource], [millrace.ErrBroken], [millrace.ErrVersion], and
 // millrace.ErrFull.
@@ -50,7 +53,7 @@ func (t *Tracker) Fill(ctx context.Context, progress func(rows int)) error {
 		if passes == "" {
 			passes = step.at.passes
 		}
-		if rows += step.rows; progress != nil {
+		if rows += step.looked; progress != nil {
 			progress(rows)
 		}
 		// Somebody ended a pass, unless the record was lost and counts from 0 again.
@@ -74,7 +77,7 @@ type step struct {
 	at     place
 	moved  bool   // false when somebody else was faster
 	passes string // full passes, after
-	rows   int    // rows seen, if it moved
+	looked int    // rows looked at, if it moved
 }
 
 // walk does a slice of a pass: where are we, what comes next, go on.
@@ -83,11 +86,11 @@ func (t *Tracker) walk(ctx context.Context, run *script.Runner, limit int) (step
 	if err != nil {
 		return step{}, err
 	}
-	rows, err := t.rows(ctx, at.cursor, limit)
+	page, err := t.page(ctx, at.cursor, limit)
 	if err != nil {
 		return step{}, err
 	}
-	return t.advance(ctx, run, at, rows, limit)
+	return t.advance(ctx, run, at, page)
 }
 
 func (t *Tracker) place(ctx context.Context, run *script.Runner) (place, error) {
@@ -98,15 +101,18 @@ func (t *Tracker) place(ctx context.Context, run *script.Runner) (place, error) 
 	return place{now: values[0], life: values[1], passes: values[2], cursor: Cursor(values[3])}, nil
 }
 
-func (t *Tracker) rows(ctx context.Context, after Cursor, limit int) ([]Row, error) {
+// page asks the source for what comes next.
+func (t *Tracker) page(ctx context.Context, after Cursor, limit int) (page Page, err error) {
 	if t.cfg.Source == nil {
-		return nil, errNoSource()
+		return page, errNoSource()
 	}
-	rows, err := t.cfg.Source.Rows(ctx, after, limit)
+	n, began := t.looks.size(limit), time.Now()
+	page, err = t.cfg.Source.Rows(ctx, after, n)
+	t.looks.learn(ctx, began, n, limit, err)
 	if err != nil {
-		return nil, sourceError(err)
+		return page, sourceError(err)
 	}
-	return rows, checkRows(rows, after, limit)
+	return page, checkPage(page, after)
 }
 
 func errNoSource() error {
@@ -121,23 +127,19 @@ func sourceError(err error) error {
 	return fmt.Errorf("ask the tracker's source: %w", err)
 }
 
-func (t *Tracker) advance(ctx context.Context, run *script.Runner, at place, rows []Row, limit int) (step, error) {
-	next := Cursor("") // fewer rows than asked for: the pass is over
-	if len(rows) == limit {
-		next = rows[len(rows)-1].Cursor
-	}
-	args := append(make([]string, 0, 5+len(rows)), at.life, at.passes, string(at.cursor), at.now, string(next))
-	seen := make(map[string]struct{}, len(rows))
-	for _, row := range rows {
-		if _, again := seen[row.ID]; again {
+func (t *Tracker) advance(ctx context.Context, run *script.Runner, at place, page Page) (step, error) {
+	args := append(make([]string, 0, 5+len(page.IDs)), at.life, at.passes, string(at.cursor), at.now, string(page.Next))
+	seen := make(map[string]struct{}, len(page.IDs))
+	for _, id := range page.IDs {
+		if _, again := seen[id]; again {
 			continue
 		}
-		seen[row.ID] = struct{}{}
-		if err := CheckID(row.ID); err != nil {
-			t.cfg.Logger.WarnContext(ctx, "a row's identifier cannot be tracked", "tracker", t.name, "cursor", string(row.Cursor), "error", err)
+		seen[id] = struct{}{}
+		if err := CheckID(id); err != nil {
+			t.cfg.Logger.WarnContext(ctx, "a row's identifier cannot be tracked", "tracker", t.name, "before", string(page.Next), "error", err)
 			continue
 		}
-		args = append(args, row.ID)
+		args = append(args, id)
 	}
 	values, err := t.texts(ctx, run, 2, "advance", args...)
 	if err != nil {
@@ -146,7 +148,7 @@ func (t *Tracker) advance(ctx context.Context, run *script.Runner, at place, row
 	t.entry.Touch()
 	s := step{at: at, moved: values[0] == "1", passes: values[1]}
 	if s.moved {
-		s.rows = len(rows)
+		s.looked = page.Looked
 	}
 	return s, nil
 }

@@ -6,7 +6,7 @@
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    {the server's clock in Unix milliseconds, when the record began or ''
---          without one, full passes, the cursor of the last row that was seen in
+--          without one, full passes, the cursor of the last row that was looked at in
 --          this pass or '' at its beginning}
 -- Cost     O(1)
 -- Repeat   harmless: it only reads

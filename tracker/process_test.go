@@ -24,17 +24,20 @@ type shared struct {
 	key    string
 }
 
-func (s shared) Rows(ctx context.Context, after Cursor, limit int) ([]Row, error) {
+func (s shared) Rows(ctx context.Context, after Cursor, limit int) (Page, error) {
 	from := "-inf"
 	if after != "" {
 		from = "(" + string(after)
 	}
 	found, err := s.client.Do(ctx, s.client.B().Zrangebyscore().Key(s.key).Min(from).Max("+inf").Withscores().Limit(0, int64(limit)).Build()).AsZScores()
-	rows := make([]Row, len(found))
-	for i, z := range found {
-		rows[i] = Row{ID: z.Member, Cursor: Cursor(strconv.FormatFloat(z.Score, 'f', -1, 64))}
+	page := Page{Looked: len(found)}
+	for _, z := range found {
+		page.IDs = append(page.IDs, z.Member)
+		if len(found) == limit {
+			page.Next = Cursor(strconv.FormatFloat(z.Score, 'f', -1, 64))
+		}
 	}
-	return rows, err
+	return page, err
 }
 
 func (s shared) Pending(ctx context.Context, ids []string) ([]string, error) {

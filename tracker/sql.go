@@ -39,9 +39,15 @@ type SQLConfig struct {
 
 	// Where is the condition in SQL that a row with work queued meets, without
 	// placeholders: "status IN ('queued', 'running')". It goes into the statements
-	// as it is, so it must never come from a user. Defaults to none: each row is
-	// work queued.
+	// as it is, so it must never come from a user. A pass tries it on every row of the
+	// table, unless Indexed. Defaults to none: each row is work queued.
 	Where string
+
+	// Indexed says that an index gives the rows that meet Where in the order of Key: one
+	// on Key with Where as its condition. A pass then reads these alone. Without such an
+	// index one statement may read the whole table, for too long for any slice. Defaults
+	// to false.
+	Indexed bool
 
 	// Dialect is the database's. Defaults to [PostgreSQL].
 	Dialect Dialect
@@ -60,7 +66,7 @@ type sqlSource struct {
 	db  *sql.DB
 	cfg SQLConfig
 
-	selectRows, selectIDs string // up to where they differ
+	selectPage, selectIDs string // up to where they differ
 	key, id               string // quoted
 }
 
@@ -87,14 +93,19 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	// With the table's name before it, a misspelt column is an error also in
 	// SQLite, which else takes what is in double quotes for a text.
 	key, id = "t."+key, "t."+id
-	from := " FROM " + table + " AS t WHERE " + id + " IS NOT NULL"
+	from := " FROM " + table + " AS t WHERE "
+	live := id + " IS NOT NULL"
 	if cfg.Where != "" {
-		from += " AND (" + cfg.Where + ")"
+		live += " AND (" + cfg.Where + ")"
+	}
+	page := "CASE WHEN " + live + " THEN 1 ELSE 0 END AS live" + from
+	if cfg.Indexed {
+		page = "1 AS live" + from + live + " AND "
 	}
 	return &sqlSource{
 		db: db, cfg: cfg, key: key, id: id,
-		selectRows: "SELECT " + key + ", " + id + from + " AND " + key + " IS NOT NULL",
-		selectIDs:  "SELECT DISTINCT " + id + from,
+		selectPage: "SELECT " + key + " AS k, " + id + " AS id, " + page + key,
+		selectIDs:  "SELECT DISTINCT " + id + from + live,
 	}, nil
 }
 
@@ -110,48 +121,61 @@ func quote(field string, parts ...string) (string, error) {
 	return strings.Join(quoted, "."), nil
 }
 
-// Rows is [Source]'s.
-func (s *sqlSource) Rows(ctx context.Context, after Cursor, limit int) ([]Row, error) {
-	text, args := s.selectRows, []any{}
-	if after != "" {
+// Rows is [Source]'s. The inner statement looks at rows in the order of the key, limit of
+// them; the outer ones leave those with work, and the last one, which says how far the
+// page goes. With the most identifiers that a page may have, it ends at one of those.
+func (s *sqlSource) Rows(ctx context.Context, after Cursor, limit int) (Page, error) {
+	text, args := s.selectPage, []any{}
+	if after == "" {
+		text += " IS NOT NULL"
+	} else {
 		key, err := s.keyOf(after)
 		if err != nil {
-			return nil, err
+			return Page{}, err
 		}
 		args = append(args, key)
-		text += " AND " + s.key + " > " + s.placeholder(1)
+		text += " > " + s.placeholder(1)
 	}
 	args = append(args, limit)
-	text += " ORDER BY " + s.key + " LIMIT " + s.placeholder(len(args))
+	text = "SELECT k, id, live, place, looked FROM (" +
+		"SELECT k, id, live, row_number() OVER (ORDER BY k) AS place, count(*) OVER () AS looked FROM (" +
+		text + " ORDER BY " + s.key + " LIMIT " + s.placeholder(len(args)) + ") AS page) AS counted " +
+		"WHERE live = 1 OR place = looked ORDER BY place LIMIT " + strconv.Itoa(MaxIDs)
 
 	rows, err := s.db.QueryContext(ctx, text, args...)
 	if err != nil {
-		return nil, err
+		return Page{}, err
 	}
 	defer rows.Close()
-	var list []Row
+	page, looked := Page{}, 0
 	for rows.Next() {
-		var row Row
-		if row.Cursor, err = s.scanRow(rows, &row.ID); err != nil {
-			return nil, err
+		var id sql.NullString
+		var live bool
+		if page.Next, err = s.scanRow(rows, &id, &live, &page.Looked, &looked); err != nil {
+			return Page{}, err
 		}
-		list = append(list, row)
+		if live {
+			page.IDs = append(page.IDs, id.String)
+		}
 	}
-	return list, rows.Err()
+	if page.Looked == looked && looked < limit { // there was nothing more
+		page.Next = ""
+	}
+	return page, rows.Err()
 }
 
 // textMark is the first byte of cursors whose key is text, which may be empty.
 const textMark = "="
 
-// scanRow reads a row's key and identifier, and returns the cursor.
-func (s *sqlSource) scanRow(rows *sql.Rows, id *string) (Cursor, error) {
+// scanRow reads a row that begins with its key, and returns the cursor.
+func (s *sqlSource) scanRow(rows *sql.Rows, others ...any) (Cursor, error) {
 	if s.cfg.TextKey {
 		var key string
-		err := rows.Scan(&key, id)
+		err := rows.Scan(append([]any{&key}, others...)...)
 		return Cursor(textMark + key), err
 	}
 	var key int64
-	err := rows.Scan(&key, id)
+	err := rows.Scan(append([]any{&key}, others...)...)
 	return Cursor(strconv.FormatInt(key, 10)), err
 }
 

@@ -3,6 +3,7 @@
 -- Looks and changes nothing.
 --
 -- Needs    open
+-- Replica  may answer
 -- KEYS[1]  K
 -- ARGV     none
 -- Reply    {the server's clock, full passes, identifiers, the oldest stamp, when

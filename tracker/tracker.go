@@ -1,6 +1,7 @@
 package tracker
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"strconv"
@@ -15,11 +16,17 @@ import (
 )
 
 const (
-	// RowsDefault is how many rows or identifiers a slice handles.
-	RowsDefault = 50
+	// RowsDefault is how many rows an add slice looks at.
+	RowsDefault = 1000
 
-	// MaxRows is how many it handles at most.
-	MaxRows = 1000
+	// MaxRows is how many it looks at at most.
+	MaxRows = 10_000
+
+	// IDsDefault is how many identifiers a verify slice asks about.
+	IDsDefault = 50
+
+	// MaxIDs is how many identifiers a slice handles at most.
+	MaxIDs = 1000
 
 	// GraceDefault is for how long an identifier is left alone after it was seen.
 	GraceDefault = 10 * time.Second
@@ -32,6 +39,8 @@ type Tracker struct {
 	cfg    Config
 	run    script.Runner
 	slices script.Runner // what is stolen is not repeated
+	looks  pace          // rows
+	asks   pace          // identifiers
 	entry  registry.Entry
 }
 
@@ -42,12 +51,12 @@ type Config struct {
 	// [SQL]. Defaults to none: then [Tracker.Fill] and the jobs fail.
 	Source Source
 
-	// AddRows is how many rows an add slice reads at most, up to [MaxRows].
-	// Defaults to [RowsDefault].
+	// AddRows is how many rows an add slice looks at at most, with work queued or not, up
+	// to [MaxRows]. Slices look at fewer when the source is slow. Defaults to [RowsDefault].
 	AddRows int
 
 	// VerifyIDs is how many identifiers a verify slice asks about at most, up to
-	// [MaxRows]. Defaults to [RowsDefault].
+	// [MaxIDs]. Slices ask about fewer when the source is slow. Defaults to [IDsDefault].
 	VerifyIDs int
 
 	// Grace is for how long an identifier is not verified after it was added or
@@ -74,13 +83,12 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	if err := CheckName(name); err != nil {
 		return nil, err
 	}
-	for _, n := range []*int{&cfg.AddRows, &cfg.VerifyIDs} {
-		if *n == 0 {
-			*n = RowsDefault
-		}
-		if *n < 0 || *n > MaxRows {
-			return nil, millrace.ErrBadArgument.Saying("a slice handles from 1 to %d rows or identifiers, not %d", MaxRows, *n)
-		}
+	cfg.AddRows, cfg.VerifyIDs = cmp.Or(cfg.AddRows, RowsDefault), cmp.Or(cfg.VerifyIDs, IDsDefault)
+	if cfg.AddRows < 0 || cfg.AddRows > MaxRows {
+		return nil, millrace.ErrBadArgument.Saying("an add slice looks at 1 to %d rows, not %d", MaxRows, cfg.AddRows)
+	}
+	if cfg.VerifyIDs < 0 || cfg.VerifyIDs > MaxIDs {
+		return nil, millrace.ErrBadArgument.Saying("a verify slice asks about 1 to %d identifiers, not %d", MaxIDs, cfg.VerifyIDs)
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = GraceDefault
@@ -140,7 +148,7 @@ func (t *Tracker) each(ids []string, call func(part []string) error) error {
 			return err
 		}
 	}
-	for part := range script.Chunks(ids, MaxRows, func(id string) int { return len(id) }) {
+	for part := range script.Chunks(ids, MaxIDs, func(id string) int { return len(id) }) {
 		if err := call(part); err != nil {
 			return err
 		}

@@ -143,18 +143,18 @@ func TestProgress(t *testing.T) {
 func TestSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	work := &table{}
-	tr := open(t, Config{Source: work})
-	for i := range 3 * RowsDefault {
+	tr := open(t, Config{Source: work, AddRows: 70})
+	for i := range 3 * IDsDefault {
 		work.start(fmt.Sprint(i))
 	}
 	walkOne(t, tr)
-	if got, want := len(tracked(t, tr)), RowsDefault; got != want {
+	if got, want := len(tracked(t, tr)), 70; got != want {
 		t.Errorf("a slice added %d, want %d", got, want)
 	}
 	pass(t, tr)
 	work.finish(tracked(t, tr)...)
 	verifyOne(t, tr)
-	if got, want := len(tracked(t, tr)), 2*RowsDefault; got != want {
+	if got, want := len(tracked(t, tr)), 2*IDsDefault; got != want {
 		t.Errorf("%d are left after a slice, want %d", got, want)
 	}
 }
@@ -163,7 +163,7 @@ func TestSlicesAreBounded(t *testing.T) {
 func TestManyIdentifiers(t *testing.T) {
 	t.Parallel()
 	tr := open(t, Config{})
-	ids := make([]string, 2*MaxRows+1)
+	ids := make([]string, 2*MaxIDs+1)
 	for i := range ids {
 		ids[i] = fmt.Sprint(i)
 	}
@@ -187,7 +187,7 @@ func TestFill(t *testing.T) {
 	t.Parallel()
 	work := &table{}
 	tr := open(t, Config{Source: work, AddRows: 10})
-	const rows = 2*MaxRows + 7
+	const rows = 2*MaxIDs + 7
 	for i := range rows {
 		work.start(fmt.Sprint(i))
 	}
@@ -196,7 +196,7 @@ func TestFill(t *testing.T) {
 	if err := tr.Fill(t.Context(), func(n int) { seen = append(seen, n) }); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]int{MaxRows, rows - 10}, seen); diff != "" {
+	if diff := cmp.Diff([]int{MaxIDs, rows - 10}, seen); diff != "" {
 		t.Errorf("progress (-want +got):\n%s", diff)
 	}
 	if s := stats(t, tr); s.Tracked != rows || s.Passes != 1 {
@@ -220,7 +220,7 @@ func TestFill(t *testing.T) {
 // failing is a source that answers with an error, or with what it is not asked.
 type failing struct{ err error }
 
-func (f failing) Rows(context.Context, Cursor, int) ([]Row, error)             { return nil, f.err }
+func (f failing) Rows(context.Context, Cursor, int) (Page, error)              { return Page{}, f.err }
 func (f failing) Pending(context.Context, []string) (answer []string, _ error) { return nil, f.err }
 
 // TestSourceFails: nothing is changed by a slice whose source fails.
@@ -255,22 +255,21 @@ func TestSourceFails(t *testing.T) {
 // fixed is a source with the same answer for all questions.
 type fixed struct {
 	failing
-	rows []Row
+	page Page
 }
 
-func (f fixed) Rows(context.Context, Cursor, int) ([]Row, error) { return f.rows, nil }
+func (f fixed) Rows(context.Context, Cursor, int) (Page, error) { return f.page, nil }
 
 func TestSourceIsWrong(t *testing.T) {
 	t.Parallel()
-	for name, rows := range map[string][]Row{
-		"too many":            {{"a", "1"}, {"b", "2"}, {"c", "3"}},
-		"no cursor":           {{"a", ""}},
-		"a cursor too long":   {{"a", Cursor(strings.Repeat("x", maxCursor+1))}},
-		"the same row always": {{"a", "1"}, {"b", "2"}},
+	for name, page := range map[string]Page{
+		"too many":            {IDs: make([]string, MaxIDs+1), Next: "1"},
+		"a cursor too long":   {IDs: []string{"a"}, Next: Cursor(strings.Repeat("x", maxCursor+1))},
+		"the same row always": {IDs: []string{"a", "b"}, Next: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tr := open(t, Config{Source: fixed{rows: rows}, AddRows: 2})
+			tr := open(t, Config{Source: fixed{page: page}, AddRows: 2})
 			var err error
 			for range 2 { // the same row is no mistake the first time
 				if err == nil {
@@ -327,7 +326,7 @@ func TestRefusals(t *testing.T) {
 		wantError(t, err, millrace.ErrBadName)
 	}
 	for _, cfg := range []Config{
-		{AddRows: -1}, {AddRows: MaxRows + 1}, {VerifyIDs: -1}, {VerifyIDs: MaxRows + 1}, {Grace: -1}, {Grace: time.Microsecond},
+		{AddRows: -1}, {AddRows: MaxRows + 1}, {VerifyIDs: -1}, {VerifyIDs: MaxIDs + 1}, {Grace: -1}, {Grace: time.Microsecond},
 	} {
 		_, err := New(client, "x", cfg)
 		wantError(t, err, millrace.ErrBadArgument)

@@ -29,7 +29,7 @@ func TestLostReplies(t *testing.T) {
 	add(t, tr, "c")
 	losing := func(what string, call func() error) {
 		t.Helper()
-		fault := proxy.DropReply(redistest.Named("EVALSHA", "EVAL"))
+		fault := proxy.DropReply(redistest.Script)
 		if err := call(); err != nil {
 			t.Errorf("%s = %v", what, err)
 		}
@@ -65,7 +65,7 @@ func TestLostRepliesOfSlices(t *testing.T) {
 	losing := func(job millrace.Job) {
 		t.Helper()
 		tick(t, tr)
-		work.during = func() { proxy.DropReply(redistest.Named("EVALSHA", "EVAL")) }
+		work.during = func() { proxy.DropReply(redistest.Script) }
 		if progress, err := job.Slice(t.Context()); err == nil || progress != millrace.Idle {
 			t.Errorf("slice of %s = %v, %v, want the lost connection", job.Name, progress, err)
 		}
@@ -221,7 +221,7 @@ func TestForeignKeys(t *testing.T) {
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			tr := open(t, Config{Source: fixed{rows: []Row{{"a", "1"}}}})
+			tr := open(t, Config{Source: fixed{page: Page{IDs: []string{"a"}}}})
 			base := baseKey(tr.name)
 			if strings.Contains(c.command, ":ids") {
 				must(t, tr.run.Client, "HSET", base, "version", "1", "life", "x")

@@ -3,6 +3,7 @@ package tracker
 import (
 	"context"
 	"strconv"
+	"time"
 
 	"github.com/millrace/millrace"
 )
@@ -11,7 +12,8 @@ import (
 // takes the identifiers that were seen the longest ago, at most
 // [Config.VerifyIDs] and none within [Config.Grace], asks the source about them,
 // stamps those that have work and removes the others. So every identifier has
-// its turn. A slice that fails changes nothing, and the next one repeats it.
+// its turn. A slice that fails changes nothing, and the next one repeats it. After one
+// whose source failed, or took more than half of its time, the next ones ask about fewer.
 //
 // It reports that more is due when it was full and more than a tenth was removed,
 // and is idle when there was nobody to ask about.
@@ -20,11 +22,14 @@ func (t *Tracker) VerifyJob() millrace.Job {
 }
 
 func (t *Tracker) verifySlice(ctx context.Context) (millrace.Progress, error) {
-	old, err := t.oldest(ctx)
+	n := t.asks.size(t.cfg.VerifyIDs)
+	old, err := t.oldest(ctx, n)
 	if err != nil || len(old.ids) == 0 {
 		return millrace.Idle, err
 	}
+	began := time.Now()
 	pending, err := t.pending(ctx, old.ids)
+	t.asks.learn(ctx, began, n, t.cfg.VerifyIDs, err)
 	if err != nil {
 		return millrace.Idle, err
 	}
@@ -32,7 +37,7 @@ func (t *Tracker) verifySlice(ctx context.Context) (millrace.Progress, error) {
 	switch {
 	case err != nil:
 		return millrace.Idle, err
-	case len(old.ids) == t.cfg.VerifyIDs && removed > len(old.ids)/10:
+	case len(old.ids) == n && removed > len(old.ids)/10:
 		return millrace.Full, nil
 	}
 	return millrace.Worked, nil
@@ -45,9 +50,9 @@ type aged struct {
 	stamps []string // as they were then
 }
 
-func (t *Tracker) oldest(ctx context.Context) (aged, error) {
+func (t *Tracker) oldest(ctx context.Context, n int) (aged, error) {
 	values, err := t.texts(ctx, &t.slices, 1, "oldest",
-		strconv.Itoa(t.cfg.VerifyIDs), strconv.FormatInt(t.cfg.Grace.Milliseconds(), 10))
+		strconv.Itoa(n), strconv.FormatInt(t.cfg.Grace.Milliseconds(), 10))
 	if err != nil {
 		return aged{}, err
 	}

@@ -330,7 +330,6 @@ func TestJobsAreBounded(t *testing.T) {
 	var crowd []string // of one recruiter with more jobs than there may be
 	jobs["one"], jobs["two"], jobs["three"] = works, works, works
 	p := newPublisher(recruits(t, jobs), client, slog.New(slog.DiscardHandler))
-	p.recruiter.EnlistN(t.Context(), 1)
 	for range 10_000 {
 		p.recruiter.Enlist(t.Context())
 	}

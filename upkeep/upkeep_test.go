@@ -156,7 +156,9 @@ func TestRedisDownAndBack(t *testing.T) {
 	offer := func(what string, until func() bool) {
 		t.Helper()
 		redistest.Eventually(t, what, func() bool {
-			recruiter.EnlistN(t.Context(), 1000)
+			for range 1000 {
+				recruiter.Enlist(t.Context())
+			}
 			return until()
 		})
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
@@ -15,8 +16,9 @@ import (
 
 // counterCommands is the noun counter.
 type counterCommands struct {
-	Add counterAdd `cmd:"" help:"Add to a counter, on one server."`
-	Get counterGet `cmd:"" help:"Read a counter: the sum over all servers."`
+	Add     counterAdd  `cmd:"" help:"Add to a counter, on one server."`
+	Get     counterGet  `cmd:"" help:"Read a counter: the sum over all servers."`
+	Servers counterLeft `cmd:"" help:"Show what is left on each server, and until when."`
 }
 
 // Help shows examples.
@@ -39,11 +41,16 @@ type counterName struct {
 	Name document.Text `arg:"" help:"The counter's name, which is its key on every server."`
 }
 
-// with opens the servers for do. Which of them are connected to is up to that.
+// with opens the servers for do.
 func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
 	if err := scatter.CheckKey(string(n.Name)); err != nil {
 		return err
 	}
+	return a.withScatter(ctx, cfg, do)
+}
+
+// withScatter opens the servers for do. Which of them are connected to is up to that.
+func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
 	if isFleet(a.url()) {
 		return a.withFleet(ctx, func(f *fleet.Fleet) error {
 			return useScatter(scatter.Clients(f.Partitions()...), cfg, do)
@@ -87,11 +94,13 @@ type counterAdd struct {
 	counterName
 	N        int64         `arg:"" name:"n" help:"How much to add; less than 0 to take away."`
 	ShardKey document.Text `placeholder:"K" help:"What decides which server it goes to: the same one for the same K. Defaults to any."`
+
+	AllowEvictable bool `help:"Accept a server that may evict counters when its memory is full."`
 }
 
 // Help shows examples.
 func (*counterAdd) Help() string {
-	return `One server is connected to. If its reply is lost the addition is repeated, and is done once all the same.
+	return `One server is connected to. If its reply is lost the addition is repeated, and is done once all the same. A server whose maxmemory-policy is not noeviction may lose what was counted, and is refused with the code "evictable".
 
 Examples:
 
@@ -102,14 +111,18 @@ Examples:
 
 // Run adds.
 func (c *counterAdd) Run(ctx context.Context, a *app) error {
-	cfg := scatter.Config{}
+	cfg := scatter.Config{AllowEvictable: c.AllowEvictable}
 	if c.ShardKey == "" {
 		cfg.Shard = scatter.RoundRobin()
 	}
 	return c.with(ctx, a, cfg, func(s *scatter.Scatter) error {
 		session := s.Session(string(c.ShardKey))
 		session.Add(string(c.Name), c.N)
-		if err := session.Flush(ctx); err != nil {
+		err := session.Flush(ctx)
+		if errors.Is(err, scatter.ErrEvictable) {
+			err = scatter.ErrEvictable.Saying("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
+		}
+		if err != nil {
 			return err
 		}
 		doc := document.Counter{Added: c.N, Server: session.Server()}
@@ -145,4 +158,62 @@ func (c *counterGet) Run(ctx context.Context, a *app) error {
 			fmt.Fprintf(w, "%s on %s\n", grouped(doc.Value), readable.Count(doc.Servers, "server"))
 		}), err)
 	})
+}
+
+type counterLeft struct {
+	Group document.Text `placeholder:"G" help:"The group that programs have in scatter.Config. Defaults to main."`
+}
+
+// Help shows examples.
+func (*counterLeft) Help() string {
+	return `A server is left in three steps. First all who write stop to write there: it leaves their lists, or has Drain in scatter.Server; its flushes then stand still. Then one waits until it is empty: its time buckets have ended. At last it leaves the lists of those who read.
+
+Values without an end do not go by themselves. Which those are is known to the programs that wrote them; add their numbers to another server.
+
+What other programs write with commands of their own is not known.
+
+Examples:
+
+    millrace counter servers
+    millrace counter servers --json`
+}
+
+// Run shows the servers.
+func (c *counterLeft) Run(ctx context.Context, a *app) error {
+	return a.withScatter(ctx, scatter.Config{Group: string(c.Group)}, func(s *scatter.Scatter) error {
+		lefts, err := s.Left(ctx)
+		partial, missing := errors.AsType[*scatter.PartialError](err)
+		if err != nil && (!missing || partial.Answered == 0) {
+			return err
+		}
+		doc := document.CounterServers{}
+		for _, l := range lefts {
+			if missing && slices.Contains(partial.Missing, l.Server) {
+				continue
+			}
+			row := document.CounterServer{Server: l.Server, Flushes: l.Flushes, Forever: l.Forever, Empty: l.Empty}
+			if !l.Until.IsZero() {
+				until := l.Until.UTC()
+				row.Until = &until
+			}
+			doc.Servers = append(doc.Servers, row)
+		}
+		return errors.Join(a.print(doc, func(w io.Writer) { serversTable(w, doc) }), err)
+	})
+}
+
+func serversTable(w io.Writer, doc document.CounterServers) {
+	fmt.Fprint(w, "SERVER\tFLUSHES\tHAS\n")
+	for _, row := range doc.Servers {
+		has := "nothing any more"
+		switch {
+		case row.Flushes == 0:
+			has = "nothing"
+		case row.Forever:
+			has = "values without an end"
+		case !row.Empty:
+			has = "values " + until(*row.Until)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\n", row.Server, grouped(row.Flushes), has)
+	}
 }

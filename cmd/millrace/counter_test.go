@@ -4,8 +4,12 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server/document"
 )
 
@@ -43,6 +47,57 @@ func TestCounter(t *testing.T) {
 	if f := s.refused(1, "partial", "counter", "get", "n"); !strings.Contains(f.Error, "2 of 2 servers") {
 		t.Errorf("counter get without servers says %+v", f)
 	}
+}
+
+// TestCounterServers looks at servers that have something, nothing, and are away.
+func TestCounterServers(t *testing.T) {
+	t.Parallel()
+	one, two := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
+	s := shell{t, one.URL() + "," + two.URL()}
+	sc, err := scatter.New(scatter.Clients(one.Client(t)), scatter.Config{Group: "ads"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sc.Close()
+	session := sc.Session("x")
+	session.In(scatter.Bucket{}).Add("n", 1)
+	if err := session.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	doc := answer[document.CounterServers](s, "counter", "servers", "--group", "ads")
+	if len(doc.Servers) != 2 || doc.Servers[0].Until == nil || time.Until(*doc.Servers[0].Until) < scatter.DefaultKeep {
+		t.Fatalf("counter servers = %+v, want a bucket on the first one", doc)
+	}
+	doc.Servers[0].Until = nil
+	want := document.CounterServers{Servers: []document.CounterServer{
+		{Server: one.URL(), Flushes: 1},
+		{Server: two.URL(), Empty: true},
+	}}
+	if diff := cmp.Diff(want, doc); diff != "" {
+		t.Errorf("counter servers (-want +got):\n%s", diff)
+	}
+	if got := s.run("counter", "servers", "--group", "ads").stdout; !strings.Contains(got, "values until ") {
+		t.Errorf("counter servers = %q, want until when", got)
+	}
+	shell{t, two.URL()}.want("added 1 on "+two.URL()+"\n", "counter", "add", "n", "1")
+	one.Kill()
+	got := s.run("counter", "servers")
+	if !strings.Contains(got.stdout, "values without an end") || strings.Contains(got.stdout, one.URL()) ||
+		got.code != 1 || !strings.Contains(got.stderr, one.URL()) {
+		t.Errorf("counter servers without a server = %+v, want the other one", got)
+	}
+}
+
+// TestCounterEviction: a server that may evict counters is refused, unless that is
+// accepted.
+func TestCounterEviction(t *testing.T) {
+	t.Parallel()
+	s := shell{t, redistest.Start(t, redistest.Options{MaxMemory: "50mb", Policy: "volatile-lru"}).URL()}
+	if f := s.refused(1, "evictable", "counter", "add", "n", "1"); !strings.Contains(f.Hint, "--allow-evictable") {
+		t.Errorf("hint = %q, want the flag", f.Hint)
+	}
+	s.run("counter", "add", "n", "1", "--allow-evictable")
+	s.want("1 on 1 server\n", "counter", "get", "n")
 }
 
 // TestCounterOnAFleet counts over its partitions.

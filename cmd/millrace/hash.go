@@ -20,6 +20,7 @@ type hashCommands struct {
 	Ls     hashLs     `cmd:"" help:"List the fields of a hash."`
 	TTL    hashTTL    `cmd:"" name:"ttl" help:"Show how long fields have, or give them another time."`
 	Delete hashDelete `cmd:"" help:"Delete fields, or a hash whole."`
+	Drop   hashDrop   `cmd:"" help:"Delete a namespace with all its hashes."`
 }
 
 // Help shows examples.
@@ -51,16 +52,24 @@ func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, ha
 	if err := cmp.Or(expiry.CheckNamespace(string(n.Namespace)), expiry.CheckHash(string(n.Hash))); err != nil {
 		return err // before there is a connection
 	}
+	return withHashes(ctx, a, n.Namespace, func(h *expiry.Hashes) error { return do(h, string(n.Hash)) })
+}
+
+// withHashes opens a namespace for do.
+func withHashes(ctx context.Context, a *app, namespace document.Text, do func(h *expiry.Hashes) error) error {
+	if err := expiry.CheckNamespace(string(namespace)); err != nil {
+		return err // before there is a connection
+	}
 	client, err := a.open(ctx)
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	h, err := expiry.OpenHashes(ctx, client, string(n.Namespace), expiry.HashesConfig{})
+	h, err := expiry.OpenHashes(ctx, client, string(namespace), expiry.HashesConfig{})
 	if err != nil {
 		return err
 	}
-	return do(h, string(n.Hash))
+	return do(h)
 }
 
 type hashSet struct {
@@ -275,4 +284,30 @@ func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) 
 	}
 	_, err = h.DeleteHash(ctx, hash)
 	return n, err
+}
+
+type hashDrop struct {
+	Namespace document.Text `arg:"" name:"ns" help:"The namespace."`
+}
+
+// Help shows examples.
+func (*hashDrop) Help() string {
+	return `All hashes of the namespace are lost. Stop writers first. A command that was interrupted has deleted a part, and the next one goes on. A namespace that is not there is dropped, too.
+
+Examples:
+
+    millrace hash drop sessions`
+}
+
+// Run drops.
+func (c *hashDrop) Run(ctx context.Context, a *app) error {
+	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) error {
+		if err := h.DeleteNamespace(ctx); err != nil {
+			return err
+		}
+		doc := struct {
+			Dropped bool `json:"dropped"`
+		}{true}
+		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "dropped") })
+	})
 }

@@ -30,6 +30,22 @@ func TestHashRound(t *testing.T) {
 	s.refused(1, "not_found", "hash", "get", ns, "user:17", "token")
 }
 
+// TestHashDrop: a namespace goes with all its hashes, and one that is not there is none.
+func TestHashDrop(t *testing.T) {
+	t.Parallel()
+	s, ns := sharedShell(t), redistest.Name(t)
+	for _, hash := range []string{"a", "b", "c"} {
+		s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, hash, "f", "v", "--ttl", "1h")
+	}
+	for range 2 {
+		s.want(`{"dropped":true}`+"\n", "--json", "hash", "drop", ns)
+		s.refused(1, "not_found", "hash", "get", ns, "a", "f")
+	}
+	s.want("dropped\n", "hash", "drop", ns)
+	s.want(`{"created":true}`+"\n", "--json", "hash", "set", ns, "a", "f", "v")
+	s.refused(2, "bad_name", "hash", "drop", "a{b}")
+}
+
 // TestHashTimeIsOver: a field whose time is over is not found, not listed, and
 // counts as created when it is set again.
 func TestHashTimeIsOver(t *testing.T) {

@@ -131,6 +131,34 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	return out, context.Cause(ctx)
 }
 
+// Alone has the caller make a call by itself if none is under way, which costs less than
+// Do: no goroutine and no context are needed but its own. It reports whether it did.
+// Requests that come meanwhile wait, as behind any call.
+func (b *Batcher[In, Out]) Alone(call func()) bool {
+	b.mu.Lock()
+	if b.calls > 0 {
+		b.mu.Unlock()
+		return false
+	}
+	b.calls++
+	b.serving.Add(1)
+	b.mu.Unlock()
+	start := time.Now()
+	defer func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.took = (b.took + time.Since(start)) / 2
+		if len(b.waiting) > 0 {
+			b.serving.Go(b.serve)
+		} else {
+			b.calls--
+		}
+		b.serving.Done()
+	}()
+	call()
+	return true
+}
+
 // Wait waits for the calls under way, when there are no more requests.
 func (b *Batcher[In, Out]) Wait() { b.serving.Wait() }
 

@@ -71,6 +71,34 @@ func TestShared(t *testing.T) {
 	})
 }
 
+// TestAlone: who comes when no call is under way can make its own, and others wait behind
+// it.
+func TestAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &caller{hold: make(chan struct{})}
+		b := New(Config[int, int]{Call: c.call})
+		go b.Alone(func() { <-c.hold })
+		synctest.Wait()
+		wait := start(t, b, t.Context(), 1, 2)
+		if b.Alone(func() { t.Error("a second call is made alone") }) {
+			t.Error("Alone reports a call that it did not make")
+		}
+		want(t, "calls", c.made(), "[]")
+		c.hold <- struct{}{} // for the call of its own
+		synctest.Wait()
+		want(t, "calls", c.made(), "[[1 2]]")
+		close(c.hold)
+		wait()
+		for range 2 {
+			if !b.Alone(func() {}) {
+				t.Error("no call is under way, and Alone makes none")
+			}
+		}
+		b.Wait()
+		want(t, "calls", c.made(), "[[1 2]]")
+	})
+}
+
 // TestFullCalls: what makes a large call does not wait for the one under way.
 func TestFullCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -6,8 +6,6 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"time"
-
-	"github.com/millrace/millrace/internal/retry"
 )
 
 // reportEvery is how often a trouble that goes on is logged again.
@@ -25,9 +23,8 @@ type Config struct {
 	// Permanent reports whether an error ends the loop. Defaults to never.
 	Permanent func(error) bool
 
-	// Backoff paces the rounds while they fail. Its Patience does not count
-	// here: the loop goes on.
-	Backoff retry.Policy
+	// Backoff says how long to wait after so many failed rounds in a row.
+	Backoff func(failures int) time.Duration
 
 	// Logger is told when trouble begins, every 10 s while it lasts, and when
 	// it is over. Defaults to discarding.
@@ -63,7 +60,10 @@ func Run(ctx context.Context, cfg Config) error {
 				reported = time.Now()
 				log.WarnContext(ctx, "round failed, backing off", "error", err, "failures", failures)
 			}
-			retry.Sleep(ctx, cfg.Backoff.Pause(failures))
+			select {
+			case <-ctx.Done():
+			case <-time.After(cfg.Backoff(failures)):
+			}
 		}
 	}
 	return context.Cause(ctx)

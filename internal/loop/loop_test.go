@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -29,6 +30,7 @@ func TestRunWaitsOnlyWhenIdle(t *testing.T) {
 		var waits []int // the steps after which it waited
 		step := 0
 		err := loop.Run(ctx, loop.Config{
+			Backoff: retry.Policy{}.Pause,
 			Step: func(context.Context) (bool, error) {
 				step++
 				return work[step-1], nil
@@ -55,6 +57,7 @@ func TestRunOutlivesTroubleAndLogsSparingly(t *testing.T) {
 		var log bytes.Buffer
 		start, steps := time.Now(), 0
 		_ = loop.Run(ctx, loop.Config{
+			Backoff: retry.Policy{}.Pause,
 			Step: func(context.Context) (bool, error) {
 				steps++
 				if time.Since(start) < time.Minute {
@@ -83,6 +86,7 @@ func TestRunSaysWhenTroubleIsOver(t *testing.T) {
 		var log bytes.Buffer
 		steps := 0
 		_ = loop.Run(ctx, loop.Config{
+			Backoff: retry.Policy{}.Pause,
 			Step: func(context.Context) (bool, error) {
 				if steps++; steps <= 3 {
 					return false, errTrouble
@@ -103,6 +107,7 @@ func TestRunSaysWhenTroubleIsOver(t *testing.T) {
 func TestRunEndsOnPermanentErrors(t *testing.T) {
 	t.Parallel()
 	err := loop.Run(t.Context(), loop.Config{
+		Backoff:   retry.Policy{}.Pause,
 		Step:      func(context.Context) (bool, error) { return false, nil },
 		Wait:      func(context.Context) error { return errTrouble },
 		Permanent: func(err error) bool { return errors.Is(err, errTrouble) },

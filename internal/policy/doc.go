@@ -18,6 +18,9 @@
 //	unsaid      it answers, and does not say: logged as a warning
 //	evictable   allkeys-*: calls are refused
 //
+// With [Config.Volatile] keys with a TTL are at stake as well, and volatile-* counts
+// as evictable.
+//
 // A refresh probes all nodes at the same time: it asks for ROLE, and masters for INFO
 // memory. It does not use CONFIG, which managed services deny. It runs in the
 // background, one at a time, and only while calls come, since nobody closes a

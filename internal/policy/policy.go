@@ -21,6 +21,10 @@ type Config struct {
 	// One and Many are the words for what may be evicted: "a lease", "leases".
 	One, Many string
 
+	// Volatile says that keys with a Redis TTL are at stake as well, so that a volatile-*
+	// policy is refused, too.
+	Volatile bool
+
 	// Allow turns the refusal into a warning.
 	Allow bool
 

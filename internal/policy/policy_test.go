@@ -229,3 +229,16 @@ func TestFirstCallsShare(t *testing.T) {
 		t.Errorf("INFO was asked for: %s, want one call", got)
 	}
 }
+
+// TestVolatile: where keys with a TTL are at stake, too, nothing may be evicted.
+func TestVolatile(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb"}).Client(t)
+	for policy, evicts := range map[string]bool{"noeviction": false, "volatile-lru": true, "volatile-ttl": true, "allkeys-lru": true} {
+		set(t, client, "CONFIG", "SET", "maxmemory-policy", policy)
+		w := New(client, Config{Refusal: errRefused, One: "a thing", Many: "things", Volatile: true, Logger: slog.New(slog.DiscardHandler)})
+		if err := w.Check(t.Context()); errors.Is(err, errRefused) != evicts {
+			t.Errorf("%s: Check = %v, want it refused: %v", policy, err, evicts)
+		}
+	}
+}

@@ -15,9 +15,9 @@ type state int
 
 const (
 	unknown   state = iota // it has not answered yet
-	safe                   // it evicts nothing, or only what has a TTL
+	safe                   // it evicts nothing, or nothing that is at stake
 	unsaid                 // it does not say
-	evictable              // it may evict any key
+	evictable              // it may evict what is at stake
 )
 
 // answer is what a node says.
@@ -29,7 +29,7 @@ type answer struct {
 }
 
 // probe asks a node. A node that is alone is taken for a master.
-func probe(ctx context.Context, addr string, client rueidis.Client, alone bool) answer {
+func (c *Config) probe(ctx context.Context, addr string, client rueidis.Client, alone bool) answer {
 	a := answer{addr: addr}
 	if !alone {
 		switch replica, err := isReplica(ctx, client); {
@@ -48,7 +48,7 @@ func probe(ctx context.Context, addr string, client rueidis.Client, alone bool) 
 	case silent(err):
 	case policy == "":
 		a.state = unsaid
-	case strings.HasPrefix(policy, "allkeys-"):
+	case strings.HasPrefix(policy, "allkeys-"), c.Volatile && strings.HasPrefix(policy, "volatile-"):
 		a.state, a.policy = evictable, policy
 	default:
 		a.state = safe

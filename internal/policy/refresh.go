@@ -78,7 +78,7 @@ func (w *Watch) run(ctx context.Context, age time.Duration, decided func()) {
 			}
 			n.at, n.pause = now, w.limits.probe
 			probes++
-			go func() { answers <- probe(ctx, addr, client, len(clients) == 1) }()
+			go func() { answers <- w.cfg.probe(ctx, addr, client, len(clients) == 1) }()
 		}
 	}
 	enough := time.After(w.limits.wait)
@@ -127,9 +127,17 @@ func (w *Watch) decide(ctx context.Context) {
 		log.WarnContext(ctx, w.cfg.Many+" are not safe here", "server", worst.addr, "error", refusal)
 	case v.state == unsaid:
 		log.WarnContext(ctx, "the server does not say whether it may evict "+w.cfg.Many+
-			"; make sure that its maxmemory-policy is noeviction or volatile-*", "server", worst.addr, "error", worst.err)
+			"; make sure that its maxmemory-policy is "+w.cfg.fine(), "server", worst.addr, "error", worst.err)
 	case v.state == safe && before != nil && before.state > safe:
-		log.InfoContext(ctx, w.cfg.Many+" are safe here again: no server may evict any key")
+		log.InfoContext(ctx, w.cfg.Many+" are safe here again: the maxmemory-policy of every server is "+w.cfg.fine())
 	}
 	w.verdict.Store(v)
+}
+
+// fine names the policies that leave alone what is at stake.
+func (c *Config) fine() string {
+	if c.Volatile {
+		return "noeviction"
+	}
+	return "noeviction or volatile-*"
 }

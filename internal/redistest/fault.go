@@ -40,6 +40,9 @@ func (f *Fault) strike() bool {
 // spent reports whether the fault will not strike again.
 func (f *Fault) spent() bool { return f.once && f.count.Load() > 0 }
 
+// Script matches the commands that run a script.
+func Script(cmd []string) bool { return len(cmd[0]) >= 4 && strings.EqualFold(cmd[0][:4], "EVAL") }
+
 // Named matches the commands with one of the names, in any case.
 func Named(names ...string) func(cmd []string) bool {
 	return func(cmd []string) bool {

@@ -15,6 +15,7 @@
 //	-- Makes    K hash version 1     what a new structure's keys begin with
 //	-- Beside   wake              a key that it tries to touch, and that is not declared
 //	-- Without  v:ARGV[1]            the key without which there is nothing to do
+//	-- Replica  may answer           it writes nothing, and what it says may be a little old
 //
 // Every script finds two locals: K, the base key that it was called with, and
 // prefix, with which the structure's other keys begin: K and a colon, unless the
@@ -32,6 +33,11 @@
 // the fragment lane runs once all the same (package reqid). A cancelled context
 // returns at once. The answer is read with a [Reply], and the errors of servers and
 // scripts become those of [millrace] in one table.
+//
+// A script that a replica may answer goes out as EVALSHA_RO where the server has it, from
+// Redis 7.0 on. So a client that sends reads to replicas (SendToReplicas of rueidis, Reads of
+// a fleet) sends it there. A script whose answer decides what is written next, or who holds
+// what, never says so, even if it writes nothing.
 //
 // # On a Cluster
 //

@@ -77,6 +77,7 @@ type Script struct {
 	makes     []placeholder
 	without   *template // the key without which there is nothing to do; nil for none
 	lane      bool      // it runs once, however often it is sent
+	replica   bool      // a replica may answer
 }
 
 // Name returns the script's name with that of its package: "lease.acquire".
@@ -118,7 +119,7 @@ func assemble(prefix string, sources map[string]string) *Library {
 		if h.fragment != "" {
 			continue
 		}
-		s := &Script{name: h.script, file: file}
+		s := &Script{name: h.script, file: file, replica: h.replica}
 		var text strings.Builder
 		text.WriteString(l.Prelude())
 		var add func(file string)
@@ -171,6 +172,7 @@ type header struct {
 	beside           []template
 	makes            []placeholder
 	without          *template
+	replica          bool
 }
 
 var (
@@ -228,6 +230,11 @@ func readHeader(file, source string) header {
 	}
 	for _, item := range list("Makes") {
 		h.makes = append(h.makes, readPlaceholder(file, item))
+	}
+	for _, item := range list("Replica") {
+		if h.replica = item == "may answer"; !h.replica {
+			panic(fmt.Sprintf("script: %s says of replicas %q, not that one may answer", file, item))
+		}
 	}
 	return h
 }

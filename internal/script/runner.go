@@ -3,6 +3,7 @@ package script
 import (
 	"context"
 	"errors"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -31,6 +32,7 @@ type Runner struct {
 
 	recent   recent
 	underWay atomic.Int64 // calls that are
+	plain    atomic.Bool  // the server refuses EVALSHA_RO
 }
 
 // Run runs the script of that name on a base key and repeats it as the policy says. A
@@ -140,14 +142,8 @@ func (c *call) number(args []string, request *reqid.Request) {
 // try sends the call once, with its hooks around it.
 func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err error) {
 	r := c.runner
-	for _, hook := range r.Hooks {
-		if h, ok := hook.(millrace.CallHook); ok {
-			var done func(error)
-			if ctx, done = h.OnCall(ctx, millrace.Call{Script: c.script.name, Key: c.key, Try: number}); done != nil {
-				defer func() { done(err) }()
-			}
-		}
-	}
+	ctx, ended := r.watched(ctx, millrace.Call{Script: c.script.name, Key: c.key, Try: number})
+	defer func() { ended(err) }()
 	// Where many calls are under way, to a server that answered a moment ago, the
 	// connections are open and shared, and the client heeds the context by itself.
 	// That is where a call must be cheap; a lonely one can afford the guard.
@@ -162,13 +158,80 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 	return m, err
 }
 
+// Plain makes a call that is no script in the way of one: its hooks are told, it is
+// repeated as the policy says, and its errors have the names that programs know. It must
+// return when its context ends.
+func (r *Runner) Plain(ctx context.Context, name, key string, try func(ctx context.Context) error) error {
+	return r.Name(r.Retry.Do(ctx, func(number int) error {
+		ctx, ended := r.watched(ctx, millrace.Call{Script: name, Key: key, Try: number})
+		err := try(ctx)
+		ended(err)
+		return err
+	}))
+}
+
+// watched tells the hooks of a call, and returns what tells them of its end.
+func (r *Runner) watched(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	var ends []func(error)
+	for _, hook := range r.Hooks {
+		if h, ok := hook.(millrace.CallHook); ok {
+			var end func(error)
+			if ctx, end = h.OnCall(ctx, call); end != nil {
+				ends = append(ends, end)
+			}
+		}
+	}
+	return ctx, func(err error) {
+		for _, end := range slices.Backward(ends) {
+			end(err)
+		}
+	}
+}
+
 // crowd is how many calls under way show that connections are shared: more than
 // the client has to one server.
 const crowd = 8
 
-// eval runs the script. One that the server does not know is sent whole; so it is to a
-// node to which its slot is moving.
+// eval runs the script. One that a replica may answer is sent with a command that clients
+// know to be a read, unless the server lacks it, as before Redis 7.0, or does not allow it.
 func (c *call) eval(ctx context.Context) (rueidis.RedisMessage, error) {
+	if c.script.replica && !c.runner.plain.Load() {
+		m, err := c.evalReadOnly(ctx)
+		if !lacksReadOnly(err) {
+			return m, err
+		}
+		c.runner.plain.Store(true)
+	}
+	return c.evalPlain(ctx)
+}
+
+// readOnlyCommand is in the errors of servers that do not know the commands of evalReadOnly or
+// do not allow them, and of miniredis, which takes TIME for a write.
+var readOnlyCommand = regexp.MustCompile(`(?i)\beval(sha)?_ro\b|not allowed in read-only scripts`)
+
+func lacksReadOnly(err error) bool {
+	reply, ok := errors.AsType[*rueidis.RedisError](err)
+	return ok && readOnlyCommand.MatchString(reply.Error())
+}
+
+// evalReadOnly is evalPlain for a script that writes nothing.
+func (c *call) evalReadOnly(ctx context.Context) (rueidis.RedisMessage, error) {
+	client := c.runner.Client
+	m, err := client.Do(ctx, client.B().EvalshaRo().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).
+		Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+	if retry.Code(err, "NOSCRIPT") {
+		m, err = client.Do(ctx, client.B().EvalRo().Script(c.script.source).Numkeys(int64(len(c.keys))).
+			Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+	}
+	if rueidis.IsRedisNil(err) {
+		err = nil
+	}
+	return m, err
+}
+
+// evalPlain runs the script. One that the server does not know is sent whole; so it is to
+// a node to which its slot is moving.
+func (c *call) evalPlain(ctx context.Context) (rueidis.RedisMessage, error) {
 	client := c.runner.Client
 	m, err := client.Do(ctx, client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).
 		Key(c.keys...).Arg(c.args...).Build()).ToMessage()

@@ -29,6 +29,8 @@ var contract = []struct {
 	{"walks in the order of whole numbers", testIntegerKeys},
 	{"walks in the order of texts", testTextKeys},
 	{"sees what the condition says", testCondition},
+	{"ends a page after so many rows", testPages},
+	{"reads what an index has", testIndexed},
 	{"knows who has work", testPending},
 	{"knows whole numbers as identifiers", testIntegerIDs},
 	{"answers about identifiers that no column holds", testOddIdentifiers},
@@ -58,17 +60,18 @@ func walk(t *testing.T, source tracker.Source, limit int) []string {
 	t.Helper()
 	ids := []string{}
 	for after := tracker.Cursor(""); ; {
-		rows, err := source.Rows(t.Context(), after, limit)
+		page, err := source.Rows(t.Context(), after, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, row := range rows {
-			ids = append(ids, row.ID)
+		if page.Looked > limit || len(page.IDs) > min(page.Looked, tracker.MaxIDs) {
+			t.Fatalf("page of at most %d rows = %+v", limit, page)
 		}
-		if len(rows) < limit {
+		ids = append(ids, page.IDs...)
+		if page.Next == "" {
 			return ids
 		}
-		after = rows[len(rows)-1].Cursor
+		after = page.Next
 	}
 }
 
@@ -96,8 +99,8 @@ func wantPending(t *testing.T, source tracker.Source, ids []string, want ...stri
 func testIntegerKeys(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE by_number (n bigint PRIMARY KEY, item text)`)
 	source := db.source(t, tracker.SQLConfig{Table: "by_number", Key: "n", ID: "item"})
-	if rows, err := source.Rows(t.Context(), "", 10); err != nil || len(rows) != 0 {
-		t.Errorf("Rows of an empty table = %v, %v, want none", rows, err)
+	if page, err := source.Rows(t.Context(), "", 10); err != nil || len(page.IDs) != 0 || page.Next != "" {
+		t.Errorf("Rows of an empty table = %v, %v, want none", page, err)
 	}
 	for _, n := range []int64{10, 9, 0, -1, math.MinInt64, math.MaxInt64, 100} {
 		db.exec(t, `INSERT INTO by_number VALUES (?, ?)`, n, fmt.Sprint("item ", n))
@@ -133,7 +136,7 @@ func testPending(t *testing.T, db database) {
 	source := db.source(t, tracker.SQLConfig{Table: "pending", Key: "n", ID: "item"})
 	wantPending(t, source, nil)
 	var asked, want []string
-	for i := range tracker.MaxRows { // as many as are ever asked about
+	for i := range tracker.MaxIDs { // as many as are ever asked about
 		id := fmt.Sprintf("%04d", i)
 		asked = append(asked, id)
 		if i%400 == 0 {

@@ -66,7 +66,7 @@ func age(ctx context.Context, p Place, job func(*expiry.Hashes) millrace.Job) (a
 	a = &aging{hashes: hashes, fields: max(1, min(hashes, int(agingTimes*p.Time/agingEvery)))}
 	recruiter := steal.New(steal.Config{})
 	cfg := expiry.HashesConfig{Shards: expiry.ShardsDefault, Enlister: recruiter}
-	return a, withHashes(ctx, p, cfg, hashes, func(h *expiry.Hashes) error {
+	return a, withHashes(ctx, p, cfg, func(h *expiry.Hashes) error {
 		if err := recruiter.Install(job(h), recruited); err != nil {
 			return err
 		}

@@ -182,16 +182,6 @@ func (p Place) unlink(keys ...string) func(context.Context) (int, error) {
 	}
 }
 
-// unlinkNamespace deletes keys of a namespace of hashes, and its entry in the registry.
-func (p Place) unlinkNamespace(keys ...string) func(context.Context) (int, error) {
-	return func(ctx context.Context) (int, error) {
-		var entry registry.Entry
-		entry.Enter(p.Client, registry.Hashes, p.Name, nil)
-		entry.Leave(ctx)
-		return p.unlink(keys...)(ctx)
-	}
-}
-
 // unlinkLeases deletes leases, and their entries in the index.
 func (p Place) unlinkLeases(names ...string) func(context.Context) (int, error) {
 	return func(ctx context.Context) (int, error) {

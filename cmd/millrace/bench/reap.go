@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"strconv"
@@ -48,21 +49,21 @@ func undisturbed(reap func(context.Context, Place) (reaping, error)) Measure {
 // reapJob reaps with the job. The namespace has one shard, so that there is one
 // call a slice, as with WATCH, and one hash.
 func reapJob(ctx context.Context, p Place) (r reaping, err error) {
-	err = withHashes(ctx, p, expiry.HashesConfig{Shards: 1}, 1, func(h *expiry.Hashes) error {
+	err = withHashes(ctx, p, expiry.HashesConfig{Shards: 1}, func(h *expiry.Hashes) error {
 		hash := hashName(0)
 		if _, err := h.Set(ctx, hash, stayingField, []byte(fieldValue), expiry.SetConfig{TTL: ttl}); err != nil {
 			return err
 		}
 		base := shardKey(p, 0)
 		values, deadlines := base+":h:"+hash, base+":t:"+hash
-		if err := hot(ctx, p, values, deadlines); err != nil {
+		if err := hot(ctx, p, values, deadlines, framed); err != nil {
 			return err
 		}
 		if err := p.Client.Do(ctx, p.Client.B().Zadd().Key(base+":due").ScoreMember().ScoreMember(0, hash).Build()).Error(); err != nil {
 			return err
 		}
 		job := h.ReapJob()
-		r, err = underWrites(ctx, p, values, deadlines, func(ctx context.Context) (int, bool, error) {
+		r, err = underWrites(ctx, p, values, deadlines, framed, func(ctx context.Context) (int, bool, error) {
 			progress, err := job.Slice(ctx)
 			return int(progress), false, err // none for millrace.Idle; the fields are counted below
 		})
@@ -83,11 +84,11 @@ func watchReap(atOnce int64) func(context.Context, Place) (reaping, error) {
 		tag := "{" + p.Name + "/0}" // that of the shard
 		values, deadlines := tag+":values", tag+":deadlines"
 		defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(values, deadlines))) }()
-		if err := hot(ctx, p, values, deadlines); err != nil {
+		if err := hot(ctx, p, values, deadlines, bare); err != nil {
 			return r, err
 		}
 		err = p.Client.Dedicated(func(c rueidis.DedicatedClient) error {
-			r, err = underWrites(ctx, p, values, deadlines, func(ctx context.Context) (int, bool, error) {
+			r, err = underWrites(ctx, p, values, deadlines, bare, func(ctx context.Context) (int, bool, error) {
 				return watchSlice(ctx, c, values, deadlines, atOnce)
 			})
 			return err
@@ -117,17 +118,29 @@ func watchSlice(ctx context.Context, c rueidis.DedicatedClient, values, deadline
 	return len(gone), false, err
 }
 
+// stored is what lies in Redis for a field with that deadline.
+type stored func(deadline int64) string
+
+func bare(int64) string { return fieldValue }
+
+// framed is as docs/WIRE.md has it.
+func framed(deadline int64) string {
+	head := binary.BigEndian.AppendUint64(nil, uint64(deadline))
+	head[0], head[1] = 250, 2
+	return string(head) + fieldValue
+}
+
 // hot stores a hash with expired fields, as two plain keys.
-func hot(ctx context.Context, p Place, values, deadlines string) error {
+func hot(ctx context.Context, p Place, values, deadlines string, stored stored) error {
 	calls := context.WithoutCancel(ctx) // none is cut off
 	n := max(loadAtOnce, p.Scaled(hotFields))
-	past := float64(time.Now().Add(-time.Minute).UnixMilli())
+	past := time.Now().Add(-time.Minute).UnixMilli()
 	for first := 0; first < n && ctx.Err() == nil; first += loadAtOnce {
 		hset := p.Client.B().Hset().Key(values).FieldValue()
 		zadd := p.Client.B().Zadd().Key(deadlines).ScoreMember()
 		for i := range loadAtOnce {
-			hset = hset.FieldValue(fieldName(first+i), fieldValue)
-			zadd = zadd.ScoreMember(past, fieldName(first+i))
+			hset = hset.FieldValue(fieldName(first+i), stored(past))
+			zadd = zadd.ScoreMember(float64(past), fieldName(first+i))
 		}
 		if err := FirstError(p.Client.DoMulti(calls, hset.Build(), zadd.Build())); err != nil {
 			return err
@@ -138,7 +151,7 @@ func hot(ctx context.Context, p Place, values, deadlines string) error {
 
 // underWrites calls slice while fields of the hash are written that do not expire
 // meanwhile, until the time is over or it removes none without being aborted.
-func underWrites(ctx context.Context, p Place, values, deadlines string, slice func(context.Context) (fields int, aborted bool, err error)) (r reaping, err error) {
+func underWrites(ctx context.Context, p Place, values, deadlines string, stored stored, slice func(context.Context) (fields int, aborted bool, err error)) (r reaping, err error) {
 	calls := context.WithoutCancel(ctx) // none is cut off
 	writing, stop := context.WithCancel(ctx)
 	var writers sync.WaitGroup
@@ -147,10 +160,10 @@ func underWrites(ctx context.Context, p Place, values, deadlines string, slice f
 		writers.Go(func() {
 			for next := time.Now(); retry.Sleep(writing, time.Until(next)); {
 				field := fieldName(-1 - rand.IntN(1000))
-				later := float64(time.Now().Add(ttl).UnixMilli())
+				later := time.Now().Add(ttl).UnixMilli()
 				if err := FirstError(p.Client.DoMulti(calls,
-					p.Client.B().Hset().Key(values).FieldValue().FieldValue(field, fieldValue).Build(),
-					p.Client.B().Zadd().Key(deadlines).ScoreMember().ScoreMember(later, field).Build(),
+					p.Client.B().Hset().Key(values).FieldValue().FieldValue(field, stored(later)).Build(),
+					p.Client.B().Zadd().Key(deadlines).ScoreMember().ScoreMember(float64(later), field).Build(),
 				)); err != nil {
 					failed.Store(&err)
 					return

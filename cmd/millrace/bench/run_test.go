@@ -261,7 +261,7 @@ func TestChoose(t *testing.T) {
 		{"ick_add", "ick_add"},
 		{"lease ick_exchange", "ick_exchange lease_acquire lease_refresh"},
 		{"ick_add ick_add", "ick_add"},
-		{"ick", "ick_add ick_add_coalesced ick_exchange"},
+		{"ick", "ick_add ick_add_alone ick_exchange"},
 	} {
 		figures, err := Choose(strings.Fields(test.names)...)
 		if err != nil {
@@ -286,11 +286,11 @@ func TestChoose(t *testing.T) {
 // Names are for programs: no two are the same, and none changes by accident.
 func TestNames(t *testing.T) {
 	t.Parallel()
-	want := "ick_add ick_add_coalesced ick_exchange " +
+	want := "ick_add ick_add_alone ick_exchange " +
 		"queue_cycle queue_clients queue_batch queue_backlog queue_pickup_median queue_pickup_p99 " +
 		"queue_fairness queue_fairness_single queue_fairness_consume queue_memory queue_idle " +
 		"lease_acquire lease_refresh steal_enlist steal_enlist_deep steal_enlist_cpus steal_allocations " +
-		"hash_get hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
+		"hash_get hash_set hash_set_many hash_overdue_p99 hash_overdue_most hash_reap hash_reap_undisturbed"
 	if got := strings.Join(Names(), " "); got != want {
 		t.Errorf("names = %s\nwant %s", got, want)
 	}

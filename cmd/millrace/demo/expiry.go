@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 	"strconv"
 	"time"
 
 	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/internal/registry"
 )
 
 const (
@@ -61,8 +59,7 @@ func visitorHash(number int) string { return "visitor:" + strconv.Itoa(number) }
 func hostsKey(name string) string { return "{" + name + "}:hosts" }
 
 // What lies in Redis, as docs/WIRE.md has it: the demo asks each shard's server for
-// its time, and removes the namespace.
-func recordKey(name string) string           { return "mr:hashes:{" + name + "}" }
+// its time.
 func shardKey(name string, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}", name, shard) }
 func shardOf(hash string) int                { return int(crc32.ChecksumIEEE([]byte(hash)) % expiry.ShardsDefault) }
 
@@ -231,27 +228,17 @@ func (p *expiryPlay) garbage() string {
 	return spark(overdue, sparkWidth)
 }
 
-// removers return what deletes all that the scene wrote, a command for each shard.
+// removers return what deletes all that the scene wrote.
 func (p *expiryPlay) removers() []func(context.Context) (int64, error) {
-	keys := make([][]string, expiry.ShardsDefault)
-	for shard := range keys {
-		base := shardKey(p.name, shard)
-		keys[shard] = []string{base, base + ":due", base + ":lanes:0", base + ":lanes:1"}
+	return []func(context.Context) (int64, error){
+		func(ctx context.Context) (int64, error) {
+			h, err := expiry.OpenHashes(ctx, p.client, p.name, expiry.HashesConfig{})
+			if err != nil {
+				return 0, err
+			}
+			s, err := h.Stats(ctx)
+			return int64(s.Shards), errors.Join(err, h.DeleteNamespace(ctx))
+		},
+		func(ctx context.Context) (int64, error) { return p.unlink(ctx, hostsKey(p.name)) },
 	}
-	for number := range p.visitors {
-		hash := visitorHash(number)
-		shard := shardOf(hash)
-		base := shardKey(p.name, shard)
-		keys[shard] = append(keys[shard], base+":h:"+hash, base+":t:"+hash)
-	}
-	all := []func(context.Context) (int64, error){func(ctx context.Context) (int64, error) {
-		var entry registry.Entry
-		entry.Enter(p.client, registry.Hashes, p.name, nil)
-		entry.Leave(ctx)
-		return p.unlink(ctx, recordKey(p.name))
-	}}
-	for _, some := range slices.Concat(keys, [][]string{{hostsKey(p.name)}}) {
-		all = append(all, func(ctx context.Context) (int64, error) { return p.unlink(ctx, some...) })
-	}
-	return all
 }

@@ -36,9 +36,9 @@ func lookPastDeadlines(h *host) {
 		h.recruiter.Enlist(ctx)
 		value, err := h.client.Do(ctx, h.client.B().Hget().Key(key).Field(field).Build()).AsBytes()
 		if err != nil {
-			err = millrace.ErrNotFound.With(err)
+			return nil, millrace.ErrNotFound.With(err)
 		}
-		return value, err
+		return value[8:], nil // behind the deadline
 	}
 }
 

@@ -128,14 +128,13 @@ func (p *ickPlay) perform(ctx context.Context) error {
 // produce starts the producers and returns a channel that is closed when all
 // have ended.
 func (p *ickPlay) produce(ctx context.Context, work *sync.WaitGroup, failed func(error)) <-chan struct{} {
-	adder := p.ick.Adder()
 	end := time.Now().Add(p.duration)
 	var all sync.WaitGroup
 	for range producers {
 		all.Go(func() {
 			rank := ranks()
 			for ctx.Err() == nil && time.Now().Before(end) {
-				if err := p.change(ctx, adder, rank.Uint64()); err != nil {
+				if err := p.change(ctx, rank.Uint64()); err != nil {
 					failed(err)
 				}
 			}
@@ -144,19 +143,21 @@ func (p *ickPlay) produce(ctx context.Context, work *sync.WaitGroup, failed func
 	done := make(chan struct{})
 	work.Go(func() {
 		all.Wait()
-		adder.Close()
+		if _, err := p.ick.AddNow(ctx); err != nil { // folds of the last moments are counted with the next add
+			failed(err)
+		}
 		close(done)
 	})
 	return done
 }
 
 // change changes one document and marks it.
-func (p *ickPlay) change(ctx context.Context, adder *ick.Adder, rank uint64) error {
+func (p *ickPlay) change(ctx context.Context, rank uint64) error {
 	doc := p.documents.pick(rank)
 	if err := p.documents.change(ctx, doc); err != nil {
 		return fmt.Errorf("change %s: %w", doc.id, err)
 	}
-	added, err := adder.AddNow(ctx, doc.id)
+	added, err := p.ick.AddNow(ctx, doc.id)
 	if err != nil {
 		return fmt.Errorf("mark %s: %w", doc.id, err)
 	}

@@ -36,7 +36,7 @@ const (
 func scatterScene() scene {
 	return scene{
 		name:    "scatter",
-		shows:   "each event goes to one of four servers; a reading that misses one says so, and later none is missing",
+		shows:   "each event goes to one of four servers; a reading that misses one says so, and later none is missing; one is left",
 		load:    1500 * time.Millisecond,
 		private: true,
 		play:    playScatter,
@@ -62,6 +62,8 @@ type scatterPlay struct {
 	apart   []int64 // of the first counter, by server
 	newest  []scatter.Entry
 	reading time.Duration // how long the last reading took
+
+	left []scatter.Left // when a server was drained
 }
 
 func playScatter(ctx context.Context, st *stage) (seen Scene, err error) {
@@ -89,20 +91,26 @@ func playScatter(ctx context.Context, st *stage) (seen Scene, err error) {
 }
 
 func (p *scatterPlay) start(ctx context.Context, binary string) error {
-	var servers []scatter.Server
-	for i := range shards {
+	for range shards {
 		proc, err := redisproc.Start(ctx, redisproc.Config{Binary: binary, TCP: true})
 		if err != nil {
 			return err
 		}
 		p.servers = append(p.servers, proc)
-		one := scatter.Server{Name: strconv.Itoa(i)}
-		one.Option.InitAddress = []string{proc.Addr()}
-		servers = append(servers, one)
 	}
 	var err error
-	p.sc, err = scatter.New(servers, scatter.Config{Timeout: scatterTimeout})
+	p.sc, err = scatter.New(p.list(-1), scatter.Config{Timeout: scatterTimeout})
 	return err
+}
+
+// list returns all servers, of which one may be drained.
+func (p *scatterPlay) list(drained int) []scatter.Server {
+	servers := make([]scatter.Server, len(p.servers))
+	for i, proc := range p.servers {
+		servers[i].Name, servers[i].Drain = strconv.Itoa(i), i == drained
+		servers[i].Option.InitAddress = []string{proc.Addr()}
+	}
+	return servers
 }
 
 func (p *scatterPlay) stop() error {
@@ -136,11 +144,14 @@ func (p *scatterPlay) perform(ctx context.Context) error {
 	}
 	stop()
 	writing.Wait()
-	return p.count(ctx)
+	if err := p.count(ctx); err != nil {
+		return err
+	}
+	return p.leave(ctx)
 }
 
 // write writes events until ctx ends. One that was begun is brought to its end: it
-// keeps its token, so that a repeat doubles nothing.
+// is the same request, so that a repeat doubles nothing.
 func (p *scatterPlay) write(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		event := p.sc.Session(strconv.Itoa(n) + p.name)
@@ -240,9 +251,7 @@ func (p *scatterPlay) pauseOne(ctx context.Context) error {
 
 // readOne reads the first counter from one server.
 func (p *scatterPlay) readOne(ctx context.Context, i int) (int64, error) {
-	one := scatter.Server{Name: strconv.Itoa(i)}
-	one.Option.InitAddress = []string{p.servers[i].Addr()}
-	alone, err := scatter.New([]scatter.Server{one}, scatter.Config{})
+	alone, err := scatter.New(p.list(-1)[i:i+1], scatter.Config{})
 	if err != nil {
 		return 0, err
 	}

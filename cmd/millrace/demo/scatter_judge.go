@@ -25,6 +25,7 @@ func (p *scatterPlay) judge() Scene {
 		"an event counts up all its counters or none")
 	seen.check("one_list", len(p.newest) == eventsKept && slices.IsSortedFunc(p.newest, func(a, b scatter.Entry) int { return cmp.Compare(b.At.UnixMilli(), a.At.UnixMilli()) }),
 		"the newest %d events of all servers are one list, newest first", len(p.newest))
+	p.judgeLeaving(&seen)
 
 	seen.count("servers", shards, "servers", "")
 	seen.count("events", written, "events written", fmt.Sprintf("%d counters and a list each, on one server", eventCounters))

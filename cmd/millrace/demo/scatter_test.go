@@ -15,6 +15,7 @@ func soundScatter() *scatterPlay {
 		missing: []string{"1"}, partial: 60, partialE: scatter.ErrPartial, behind: 20, begun: 80,
 		sum: []int64{100, 100, 100}, apart: []int64{25, 25, 25, 25},
 	}
+	p.left = []scatter.Left{{Flushes: 10}, {Flushes: 10}, {Flushes: 10}, {Flushes: 5, Empty: true}}
 	p.written.Store(100)
 	for i := range eventsKept {
 		p.newest = append(p.newest, scatter.Entry{At: time.UnixMilli(int64(1000 - i))})
@@ -38,6 +39,10 @@ func TestEachCheckOfTheScatterSceneCanFail(t *testing.T) {
 		{"sum_is_exact", func(p *scatterPlay) { p.uncertain.Store(1); p.sum[2] = 102 }},
 		{"one_list", func(p *scatterPlay) { p.newest = p.newest[1:] }},
 		{"one_list", func(p *scatterPlay) { p.newest[3], p.newest[4] = p.newest[4], p.newest[3] }},
+		{"server_is_left", func(p *scatterPlay) { p.left = nil }},
+		{"server_is_left", func(p *scatterPlay) { p.left[leaving].Empty = false }},
+		{"server_is_left", func(p *scatterPlay) { p.left[leaving].Flushes++ }},
+		{"server_is_left", func(p *scatterPlay) { p.left[0].Flushes-- }},
 	} {
 		p := soundScatter()
 		test.spoil(p)

@@ -12,12 +12,12 @@ var (
 	callForm     = regexp.MustCompile(`^-- ([a-z][a-z0-9]*\.[a-z][a-z0-9_]*)(\([^)]*\))?( .*)? -> \S`)
 	fragmentForm = regexp.MustCompile(`^-- fragment ([a-z][a-z0-9_]*)`)
 
-	labelForm    = regexp.MustCompile(`^-- (KEYS|ARGV|Reply|Cost|Repeat|Needs|Touches|Makes|Beside|Without|Gives)(?:\[[^\]]*\])?(?:\s{2,}(.*))?$`)
+	labelForm    = regexp.MustCompile(`^-- (KEYS|ARGV|Reply|Cost|Repeat|Needs|Touches|Makes|Beside|Without|Replica|Gives)(?:\[[^\]]*\])?(?:\s{2,}(.*))?$`)
 	continuation = regexp.MustCompile(`^--\s{3,}(\S.*)$`)
 
 	scriptLabels   = []string{"KEYS", "ARGV", "Reply", "Cost", "Repeat"}
 	fragmentLabels = []string{"Needs", "Gives"}
-	libraryLabels  = []string{"Needs", "Touches", "Makes", "Beside", "Without"} // see package script; not in every header
+	libraryLabels  = []string{"Needs", "Touches", "Makes", "Beside", "Without", "Replica"} // see package script; not in every header
 )
 
 // checkHeader reads the header of a file.

@@ -1,0 +1,28 @@
+-- fragment value: what is stored for a value or a field
+--
+-- It is two bytes of mark and version, 250 and 2; the deadline in Unix milliseconds, six
+-- bytes with the most significant first; and what the caller stored. It is there while
+-- the clock shows less than its deadline. The largest deadline stands for none.
+--
+-- Needs  nothing
+-- Gives  deadline_of(value): the deadline of what is stored, infinite for none, 0 of
+--        nothing, nil of what is no value
+--        head_of(deadline): the eight bytes in front of a value that has it
+local function deadline_of(value)
+  if not value then
+    return 0
+  end
+  local mark, version, a, b, c, d, e, f = string.byte(value, 1, 8)
+  if mark ~= 250 or version ~= 2 or not f then
+    return nil
+  end
+  local deadline = ((((a * 256 + b) * 256 + c) * 256 + d) * 256 + e) * 256 + f
+  return deadline < 281474976710655 and deadline or math.huge
+end
+
+local function head_of(deadline)
+  local high = math.floor(math.min(deadline, 281474976710655) / 16777216)
+  local low = math.min(deadline, 281474976710655) % 16777216
+  return string.char(250, 2, math.floor(high / 65536), math.floor(high / 256) % 256, high % 256,
+    math.floor(low / 65536), math.floor(low / 256) % 256, low % 256)
+end

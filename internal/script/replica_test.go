@@ -1,0 +1,108 @@
+package script_test
+
+import (
+	"sync/atomic"
+	"testing"
+	"testing/fstest"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// reading has a script that a replica may answer, and the same one without saying so.
+var reading = script.Load(fstest.MapFS{
+	"get.lua":    {Data: []byte("-- test.get(K) -> text\n-- Replica  may answer\nreturn redis.call('GET', K)")},
+	"decide.lua": {Data: []byte("-- test.decide(K) -> text\nreturn redis.call('GET', K)")},
+	"wrong.lua":  {Data: []byte("-- test.wrong(K) -> text\n-- Replica  may answer\nreturn redis.call('SET', K, '2')")},
+}, "K:")
+
+// TestReplicaAnswers: of a client that sends reads to a replica, the replica answers what it may
+// answer, and the master all else. Before Redis 7.0 the master answers everything.
+func TestReplicaAnswers(t *testing.T) {
+	t.Parallel()
+	servers := redistest.Replicated(t, 1)
+	master, replica := servers.Master, servers.Replicas[0]
+	client := master.Client(t, func(o *rueidis.ClientOption) {
+		o.Standalone.ReplicaAddress = []string{replica.Addr()}
+		o.SendToReplicas = func(cmd rueidis.Completed) bool { return cmd.IsReadOnly() }
+	})
+	if err := client.Do(t.Context(), client.B().Set().Key("k").Value("1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	direct := replica.Client(t)
+	redistest.Eventually(t, "the replica has the value", func() bool {
+		text, _ := direct.Do(t.Context(), direct.B().Get().Key("k").Build()).ToString()
+		return text == "1"
+	})
+	run := script.Runner{Client: client, Scripts: reading}
+	for _, name := range []string{"get", "decide"} {
+		if reply, err := run.Run(t.Context(), name, "k"); err != nil || reply.Text() != "1" {
+			t.Errorf("%s = %v, %v, want 1", name, reply, err)
+		}
+	}
+	infos, err := direct.Do(t.Context(), direct.B().Arbitrary("COMMAND", "INFO", "evalsha_ro").Build()).ToArray()
+	if err != nil {
+		t.Fatal(err)
+	}
+	known := len(infos) == 1 && !infos[0].IsNil()
+	if _, asked := replica.Info("commandstats")["cmdstat_evalsha_ro"]; asked != known {
+		t.Errorf("the replica was asked: %v, want %v", asked, known)
+	}
+	if _, asked := replica.Info("commandstats")["cmdstat_evalsha"]; asked {
+		t.Error("the replica was asked for what the master decides")
+	}
+	if known {
+		if _, err := run.Run(t.Context(), "wrong", "k"); err == nil {
+			t.Error("a script that writes is answered by a replica")
+		}
+	}
+}
+
+// TestWithoutReadOnlyCommands: where EVALSHA_RO is unknown or not allowed, scripts go out as before,
+// and are asked for so once.
+func TestWithoutReadOnlyCommands(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name string
+		args []string
+		user []string // what the client's user may do; nil for the default one
+	}{
+		{name: "unknown", args: []string{"--rename-command", "EVALSHA_RO", ""}},
+		{name: "not allowed", user: []string{"on", "nopass", "~*", "+@all", "-evalsha_ro", "-eval_ro"}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			server := redistest.Start(t, redistest.Options{Args: tt.args})
+			proxy := redistest.NewProxy(t, server.Addr())
+			var tries atomic.Int32
+			proxy.DropReplyWhen(func(cmd []string) bool {
+				if redistest.Named("EVALSHA_RO")(cmd) {
+					tries.Add(1)
+				}
+				return false // it only counts
+			})
+			client := proxy.Client(t)
+			if tt.user != nil {
+				set := append([]string{"SETUSER", "reader"}, tt.user...)
+				if err := client.Do(t.Context(), client.B().Arbitrary("ACL").Args(set...).Build()).Error(); err != nil {
+					t.Fatal(err)
+				}
+				client = proxy.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "reader", "any" })
+			}
+			if err := client.Do(t.Context(), client.B().Set().Key("k").Value("1").Build()).Error(); err != nil {
+				t.Fatal(err)
+			}
+			run := script.Runner{Client: client, Scripts: reading}
+			for range 3 {
+				if reply, err := run.Run(t.Context(), "get", "k"); err != nil || reply.Text() != "1" {
+					t.Fatalf("get = %v, %v, want 1", reply, err)
+				}
+			}
+			if n := tries.Load(); n != 1 {
+				t.Errorf("EVALSHA_RO was tried %d times, want once", n)
+			}
+		})
+	}
+}

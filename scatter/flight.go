@@ -1,0 +1,89 @@
+package scatter
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/reqid"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// remembered is for how long after its first try a flight may be repeated. The server
+// knows what it has done for ten minutes at least; the difference is for clocks that do
+// not go alike.
+const remembered = 9 * time.Minute
+
+// flight is a batch on its way: what is repeated is the same, as the same request, to
+// the same server.
+type flight struct {
+	batch   batch
+	to      *server
+	request *reqid.Request // nil as long as no try can have taken effect
+	by      string         // until when the server can judge a try, by its own clock
+	open    bool           // a try may have taken effect, or may do so yet
+}
+
+// send sends the flight. It is done when the server has taken it, or can no longer tell
+// whether it has.
+func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
+	reply, err := sc.on(ctx, f.to, func(ctx context.Context, l *link) (*script.Reply, error) {
+		if err := l.policy.Check(ctx); err != nil {
+			return nil, err
+		}
+		if f.request == nil {
+			now, err := f.to.now(ctx, sc, l)
+			if err != nil {
+				return nil, err
+			}
+			f.request, f.by = l.Request(ctx), strconv.FormatInt(now+remembered.Milliseconds(), 10)
+		}
+		ctx = context.WithValue(ctx, flightKey{}, f)
+		return l.RunRequest(ctx, f.request, "flush", sc.base, f.batch.args(f.by)...)
+	})
+	late := retry.Code(err, "LATE")
+	switch {
+	case err == nil:
+		if !f.open { // else it may be the answer to an earlier try
+			f.to.heard(reply.Int())
+		}
+		done = true
+	case late && f.open, errors.Is(err, millrace.ErrUncertain):
+		err = millrace.ErrUncertain.Saying("nobody knows whether the session was written").With(err)
+		done = true
+	case late: // the server's clock has jumped
+		f.to.clock.Store(nil)
+	}
+	if f.request != nil && (done || !f.open || refused(err)) {
+		f.request.Done()
+		f.request, f.open = nil, false
+	}
+	return done, err
+}
+
+// refused reports whether the server wrote nothing of a flush, because of what is in it.
+func refused(err error) bool { return errors.Is(err, ErrType) || errors.Is(err, ErrOverflow) }
+
+type flightKey struct{}
+
+// flightHook notes of each try of a flight whether it may have taken effect: not if the
+// server has refused it, and not if there was no connection.
+type flightHook struct{}
+
+// OnCall watches one try.
+func (flightHook) OnCall(ctx context.Context, _ millrace.Call) (context.Context, func(error)) {
+	f, ok := ctx.Value(flightKey{}).(*flight)
+	if !ok {
+		return ctx, nil
+	}
+	return ctx, func(err error) {
+		dial, ok := errors.AsType[*net.OpError](err)
+		if err != nil && retry.Word(err) == "" && (!ok || dial.Op != "dial") {
+			f.open = true
+		}
+	}
+}
