@@ -4,9 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"strconv"
+	"strings"
 	"time"
-
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
@@ -278,12 +279,16 @@ func walkLease(w *walker) {
 		return locker.Do(ctx, w.name, time.Minute, func(context.Context, int64) error { return nil })
 	}, func() {
 		w.until("somebody waits", func() (bool, error) {
-			waits, err := w.client.Do(w, w.client.B().Hget().Key("mr:lease:{"+w.name+"}").Field("waited_ms").Build()).AsInt64()
-			if rueidis.IsRedisNil(err) {
-				err = nil
-			}
-			return waits > 0, err
+			text, err := w.client.Do(w, w.client.B().Get().Key("mr:lease:{"+w.name+"}").Build()).ToString()
+			return strings.HasSuffix(text, ";"), err
 		})
+		text, err := w.client.Do(w, w.client.B().Get().Key("mr:lease:{"+w.name+"}").Build()).ToString()
+		w.must("GET", err)
+		words := strings.SplitN(text, " ", 7) // docs/WIRE.md
+		holder, err := strconv.Atoi(words[3])
+		w.must("a lease", err)
+		waiter, _, _ := strings.Cut(words[6][holder:], " ")
+		w.did("LPUSH", fmt.Sprintf("mr:wake:{%d}:%s", crc32.ChecksumIEEE([]byte(waiter))%64, waiter), "another's")
 		w.must("Release", held.Release(w))
 		w.until("it was taken and released", func() (bool, error) {
 			info, err := locker.Show(w, w.name)
@@ -293,7 +298,7 @@ func walkLease(w *walker) {
 	_, err = locker.Acquire(w, w.name+"-gone", time.Minute, lease.Options{})
 	w.must("Acquire", err)
 	registry.Settle(w, w.client)
-	w.did("HSET", "mr:lease:{"+w.name+"-gone}", "deadline_ms", "1")
+	w.did("EVAL", setLeaseBack, "1", "mr:lease:{"+w.name+"-gone}")
 	for shard := range registry.DueShards {
 		w.did("ZADD", registry.LeasesKey(shard), "XX", "1", w.name+"-gone")
 	}

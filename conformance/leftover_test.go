@@ -122,7 +122,11 @@ func pass(t *testing.T, client rueidis.Client) {
 				do("ZADD", key, "1", name)
 			}
 		case strings.HasPrefix(key, "mr:lease:"):
-			do("HSET", key, "deadline_ms", "1")
+			n, err := client.Do(t.Context(), client.B().Eval().Script(setLeaseBack).Numkeys(1).Key(key).Build()).AsInt64()
+			must(t, "EVAL", err)
+			if n != 1 {
+				t.Errorf("%s is no lease", key)
+			}
 		}
 	}
 }

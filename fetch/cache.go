@@ -5,6 +5,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
+	"math/rand/v2"
 	"os"
 	"strings"
 	"sync"
@@ -47,6 +49,8 @@ type Cache struct {
 	hold, patience time.Duration
 
 	outage *outage
+	memory *memory
+	random func() float64
 	full   atomic.Bool   // whether Redis refuses values for want of memory, as last heard
 	slots  chan struct{} // one for each computation that runs while Redis does not answer
 
@@ -55,21 +59,56 @@ type Cache struct {
 
 	outcomes [outcomes]atomic.Uint64
 	loads    atomic.Uint64
+	early    atomic.Uint64
 }
 
 // Config is how a cache behaves. The zero value works.
 type Config struct {
-	// TTL is for how long a value is fresh, by the server's clock, in whole
-	// milliseconds. Defaults to 5 minutes.
+	// TTL is for how long a value is fresh at most, by the server's clock, in whole
+	// milliseconds; see Jitter. Defaults to 5 minutes.
 	TTL time.Duration
 
-	// Stale is for how long after that the old value is given, while somebody
-	// computes a new one or when that fails. Defaults to 0, not at all.
+	// Jitter is the share of TTL by which a value's time may be shorter: it is fresh for
+	// TTL x (1 - Jitter) at least, drawn for each. For those who fill a cache at once, at
+	// a deployment, and do not want it to run out at once. Defaults to 0.1; below 0, all
+	// are fresh for TTL.
+	Jitter float64
+
+	// Early is how eagerly a value is computed anew before it is old, in the second half of its
+	// time, by a reader that is drawn: the likelier, the nearer the end and the longer the
+	// last load took. The readers have the value that there is, and nobody waits. For
+	// those with keys that are read all the time, none of whose readers should wait.
+	// Defaults to 1; 2 is twice as early; below 0, never.
+	Early float64
+
+	// Stale is for how long after its time the old value is given, while somebody
+	// computes a new one or when that fails. For those who would rather show what is old
+	// than nothing. Defaults to 0, not at all.
 	Stale time.Duration
 
-	// Negative is for how long it is remembered that a load returned [ErrNone].
-	// Defaults to 0, not at all.
+	// Negative is for how long it is remembered that a load returned [ErrNone], for those
+	// who are asked for what does not exist, by mistake or on purpose. What comes into
+	// being meanwhile is found later, or after Forget. Defaults to 5 s, or to TTL if that
+	// is less; below 0, not at all.
 	Negative time.Duration
+
+	// Errors is for how long it is remembered, in Redis and in this process, that a load
+	// failed: who asks meanwhile has the old value or the error, and nobody computes. For
+	// those whose database is not helped by every process trying in turn. Defaults to
+	// 1 s; below 0, not at all.
+	Errors time.Duration
+
+	// Away is for how long this process gives a value that it remembers, while Redis does
+	// not answer, before one caller computes it again; the others have it until that is
+	// done. None is given for longer than TTL and Stale, nor after [Cache.Forget] in this
+	// process. For those whose database cannot carry all that Redis does. Defaults to
+	// 10 s, or to TTL if that is less; below 0, one caller computes at once.
+	Away time.Duration
+
+	// Memory is how many bytes of values and errors this process remembers for that, those
+	// that were used last. A value of more than a sixteenth of it is not remembered.
+	// Defaults to 16 MiB; below 0, none, not even of errors while Redis does not answer.
+	Memory int
 
 	// Timeout ends the context of a load. Defaults to 30 s.
 	Timeout time.Duration
@@ -100,6 +139,12 @@ type Config struct {
 
 func (c Config) withDefaults() Config {
 	c.TTL = cmp.Or(c.TTL, 5*time.Minute)
+	c.Jitter = cmp.Or(c.Jitter, 0.1)
+	c.Early = cmp.Or(c.Early, 1)
+	c.Negative = cmp.Or(c.Negative, min(5*time.Second, c.TTL))
+	c.Errors = cmp.Or(c.Errors, time.Second)
+	c.Away = cmp.Or(c.Away, min(10*time.Second, c.TTL))
+	c.Memory = cmp.Or(c.Memory, 16<<20)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.Concurrency = cmp.Or(c.Concurrency, 16)
 	if c.Logger == nil {
@@ -114,8 +159,14 @@ func (c Config) check() error {
 		return millrace.ErrBadArgument.Saying("TTL is %s, less than a millisecond", c.TTL)
 	case c.Stale < 0:
 		return millrace.ErrBadArgument.Saying("Stale is negative: %s", c.Stale)
-	case c.Negative != 0 && c.Negative < time.Millisecond:
+	case c.Jitter >= 1 || math.IsNaN(c.Jitter):
+		return millrace.ErrBadArgument.Saying("Jitter is %v, not less than 1", c.Jitter)
+	case math.IsNaN(c.Early) || math.IsInf(c.Early, 0):
+		return millrace.ErrBadArgument.Saying("Early is %v, no number", c.Early)
+	case c.Negative > 0 && c.Negative < time.Millisecond:
 		return millrace.ErrBadArgument.Saying("Negative is %s, less than a millisecond", c.Negative)
+	case c.Errors > 0 && c.Errors < time.Millisecond:
+		return millrace.ErrBadArgument.Saying("Errors is %s, less than a millisecond", c.Errors)
 	case c.Timeout < 0:
 		return millrace.ErrBadArgument.Saying("Timeout is negative: %s", c.Timeout)
 	case c.Concurrency < 0:
@@ -154,6 +205,8 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 		holder: fmt.Sprintf("%s, process %d", host, os.Getpid()),
 		hold:   hold, patience: patience,
 		outage:  newOutage(client),
+		memory:  newMemory(cfg.Memory),
+		random:  rand.Float64,
 		slots:   make(chan struct{}, cfg.Concurrency),
 		flights: make(map[string]*flight),
 	}, nil

@@ -13,6 +13,9 @@
 //   - A lock in a key with a TTL is evicted when memory is short, and so is the
 //     value, which may have taken a minute to compute.
 //   - A cache that is down counts as one that is empty, and the herd is complete.
+//   - What cannot be computed is tried by everybody in turn, and so helps the database
+//     that is in trouble to stay there.
+//   - What was stored together runs out together.
 //   - A value is computed, changed at its source and forgotten, in this order, and
 //     then stored: old, and for its full time.
 //
@@ -22,7 +25,7 @@
 // time. Whoever computes one holds a lease for it, see package lease, and renews it
 // while it does. [Fetch] and [Get] look first, and what they find decides:
 //
-//	           ┌ fresh ───────────────────────────────────────────▶ Hit
+//	           ┌ fresh ── one that is drawn computes it beside ───▶ Hit
 //	           ├ known that there is none ────────────────────────▶ Negative
 //	           │
 //	           ├ old ────── is the lease free? ── no ─────────────▶ Stale
@@ -34,14 +37,23 @@
 //	           │                                   └ load ┬───────▶ Miss
 //	           │                                          └ fails ▶ Failed
 //	           │
-//	           └ Redis does not answer: load ─────────────┬───────▶ Bypass
-//	                                                      └ fails ▶ Failed
+//	           ├ a load failed a moment ago ──────────────────────▶ Stale or Failed
+//	           │
+//	           └ Redis does not answer: remembered? ┬ a moment ago ▶ Remembered
+//	                                                └ load ┬───────▶ Bypass
+//	                                                       └ fails ▶ Remembered or Failed
 //
 // The life of a value, by the server's clock alone:
 //
-//	stored ─── TTL ───▶ old ─── Stale ───▶ gone
-//	         fresh            given while
-//	                          one recomputes
+//	stored ── TTL, less up to a tenth ──▶ old ─── Stale ───▶ gone
+//	         fresh    the nearer the end,       given while
+//	                  the likelier a reader     one recomputes
+//	                  has it computed anew
+//
+// Readers are drawn as work stealing recruits them: by a random number, without anything
+// that is shared. What is drawn depends on how long the last load took, so that a value
+// that is read all the time is renewed about as long before its end as that takes, and one
+// that is hardly read is not.
 //
 // Whatever is behind the first look is one flight a key and process: those who come
 // later join it, and are told [Waited] where the first is told [Miss]; those who
@@ -55,25 +67,28 @@
 //   - Over all goroutines and processes that reach one Redis, one computation of a
 //     key runs at a time, as long as its holder keeps the lease. A holder that dies
 //     is replaced after five seconds at most.
-//   - A value is given as fresh for its TTL and as old for Stale more, no longer,
-//     whatever the clocks of clients say. Those two are stored with the value, so
+//   - A value is given as fresh for nine tenths of TTL at least, see [Config].Jitter, and
+//     for TTL at most, and as old for Stale more, no longer, whatever the clocks of clients
+//     say. Those two are stored with the value, so
 //     processes with different settings agree. Redis keeps the value for that time
 //     under noeviction and every volatile-* policy.
 //   - A cancelled caller fails nobody else. A load that panics is an error to those
 //     who wait for it, and the process lives.
-//   - A load that fails gives the old value while there is one. Otherwise all who
-//     wait for it in this process have its error, and the next in another process
-//     tries, one at a time. Errors are not remembered; that there is none is, for
-//     [Config].Negative.
+//   - A load that fails gives the old value while there is one, and its error to all who
+//     wait for it otherwise: in other processes as [ErrFailed]. Nobody tries again for
+//     [Config].Errors. That there is none is remembered for [Config].Negative.
 //   - A computation that lost its lease gives its value to those who wait for it,
 //     but keeps nothing: it does not store what it has when it knows of the loss,
 //     and takes back what it stored when it hears of it on giving up the lease.
 //     [Cache.Forget] takes the lease from whoever computes for that reason.
 //   - While Redis does not answer, callers do not fail for it: each process
 //     computes by itself, one computation a key and [Config].Concurrency in all, and
-//     keeps nothing. It asks Redis again once a second. On a Cluster that is so for
-//     each server, and the values and leases on others are used. When Redis is
-//     full, the same, save that what is stored is found.
+//     remembers the values and errors of the keys that were used last. It computes a key
+//     once in [Config].Away, and one whose load fails once in [Config].Errors, however
+//     many calls there are; others have the last value or the error meanwhile. It asks
+//     Redis again once a second. On a Cluster that is so for each server, and the values
+//     and leases on others are used. When Redis is full, the same, save that what is
+//     stored is found.
 //
 // # The wrinkle
 //
@@ -93,9 +108,14 @@
 // have a version, "documents-v2", when that is not good enough.
 //
 // A load may fetch other keys. One that fetches its own, directly or not, waits for
-// itself until its time is over. Each key that somebody computes for others who wait
-// takes one connection in each process that waits, and each computation leaves
-// about two hundred bytes of its lease for an hour.
+// itself until its time is over. A process waits for all keys that others compute over one
+// connection, and each computation leaves about two hundred bytes of its lease for a
+// minute.
+//
+// A process that remembers a value does not hear that another one has called Forget while
+// Redis does not answer: it gives the value for Away at most. An old value whose load
+// failed is stored again with the time it had left, and so may live longer by as long as
+// that call takes.
 //
 // # When not to use it
 //

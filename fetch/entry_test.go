@@ -16,7 +16,8 @@ func TestEntryIsStored(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		millis := rapid.Map(rapid.Int64Range(0, 1e12), func(n int64) time.Duration { return time.Duration(n) * time.Millisecond })
 		want := entry{
-			none: rapid.Bool().Draw(t, "none"), ttl: millis.Draw(t, "ttl"), stale: millis.Draw(t, "stale"),
+			kind: rapid.SampledFrom([]kind{valueKind, noneKind, failedKind}).Draw(t, "kind"),
+			cost: millis.Draw(t, "cost"), retry: millis.Draw(t, "retry"), ttl: millis.Draw(t, "ttl"), stale: millis.Draw(t, "stale"),
 			payload: rapid.SliceOf(rapid.Byte()).Draw(t, "payload"), left: millis.Draw(t, "left"),
 		}
 		got, err := unseal(want.seal(), want.left)
@@ -28,11 +29,13 @@ func TestEntryIsStored(t *testing.T) {
 
 func TestEntryLayout(t *testing.T) {
 	t.Parallel()
-	e := entry{payload: []byte(`{"a":1}`), ttl: 5 * time.Minute, stale: time.Minute}
-	if got, want := string(e.seal()), "1 value 300000 60000\n{\"a\":1}"; got != want {
+	e := entry{kind: valueKind, payload: []byte(`{"a":1}`), ttl: 5 * time.Minute, stale: time.Minute, cost: 120 * time.Millisecond, retry: time.Second}
+	if got, want := string(e.seal()), "2 value 300000 60000 120 1000\n{\"a\":1}"; got != want {
 		t.Errorf("seal = %q, want %q", got, want)
 	}
-	for _, stored := range []string{"", "\n", "2 value 1 1\n", "1 other 1 1\n", "1 value 1\n", "1 value x 1\n", "1 value 1 x\n", `{"a":1}`} {
+	for _, stored := range []string{
+		"", "\n", "1 value 1 1\n", "3 value 1 1 1 1\n", "2 other 1 1 1 1\n", "2 value 1 1 1\n", "2 value x 1 1 1\n", "2 value 1 1 1 x\n", `{"a":1}`,
+	} {
 		if e, err := unseal([]byte(stored), time.Second); err == nil {
 			t.Errorf("unseal(%q) = %+v, want an error", stored, e)
 		}
@@ -47,7 +50,7 @@ type page struct {
 // TestTypes: what is fetched is the same whether it was computed or stored.
 func TestTypes(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{})
+	c := open(t, Config{Jitter: -1})
 	roundTrip(t, c, "string", "as\x00it\xffis")
 	roundTrip(t, c, "bytes", []byte{0, 255, 'x'})
 	roundTrip(t, c, "empty", "")
@@ -57,7 +60,7 @@ func TestTypes(t *testing.T) {
 	roundTrip(t, c, "pointer", &page{Title: "T"})
 	roundTrip(t, c, "nil", (*page)(nil))
 	roundTrip(t, c, "slice", []string{"a", "b"})
-	if stored, _, err := c.keys.Get(t.Context(), "string"); err != nil || string(stored) != "1 value 300000 0\nas\x00it\xffis" {
+	if stored, _, err := c.keys.Get(t.Context(), "string"); err != nil || string(stored) != "2 value 300000 0 0 0\nas\x00it\xffis" {
 		t.Errorf("stored = %q, %v, want the string as it is", stored, err)
 	}
 }
@@ -100,7 +103,7 @@ func TestUnreadable(t *testing.T) {
 
 func TestCannotBeEncoded(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{})
+	c := open(t, Config{Errors: -1})
 	if _, err := Fetch(t.Context(), c, "k", func(context.Context) (float64, error) { return math.NaN(), nil }); !errors.Is(err, ErrEncoding) {
 		t.Errorf("Fetch of NaN = %v, want ErrEncoding", err)
 	}

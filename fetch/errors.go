@@ -14,6 +14,14 @@ var (
 		Message: "there is no value for the key",
 	}
 
+	// ErrFailed means that a load failed in another process less than [Config].Errors
+	// ago. The message says how.
+	ErrFailed = &millrace.Error{
+		Code:    "load_failed",
+		Message: "the computation failed a moment ago",
+		Hint:    "Look for the cause where it was computed. It is tried again within a second or so.",
+	}
+
 	// ErrTimeout means that a load gave up because [Config].Timeout was over.
 	ErrTimeout = &millrace.Error{
 		Code:    "timeout",

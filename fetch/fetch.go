@@ -26,10 +26,10 @@ func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx conte
 //
 //   - [ErrNone], wrapped or not: there is no value. It is remembered for
 //     [Config].Negative.
-//   - Any other error goes to all who wait for this load in this process, unless
-//     there is an old value.
+//   - Any other error goes to all who wait for this load and to those who come within
+//     [Config].Errors, unless there is an old value. In other processes it is [ErrFailed].
 //
-// Errors: load's own, [ErrNone], the cause of ctx's end, [ErrTimeout],
+// Errors: load's own, [ErrNone], [ErrFailed], the cause of ctx's end, [ErrTimeout],
 // [ErrPanicked], [ErrEncoding], [millrace.ErrBadName]. That Redis does not answer or is full is
 // no error.
 func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (Result[T], error) {
@@ -84,16 +84,41 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	if err := CheckKey(r.key); err != nil {
 		return failed(err)
 	}
+	if c.outage.away(r.key) {
+		if a, ok := c.fromMemory(c.memory.recall(r.key)); ok {
+			c.probe(ctx, r)
+			return c.give(a, into)
+		}
+	}
 	found, err := c.look(ctx, r.key, into)
 	switch {
 	case ctx.Err() != nil:
 		return failed(context.Cause(ctx))
-	case found.fresh() && found.none:
+	case err != nil:
+		remembered := c.memory.recall(r.key)
+		if a, ok := c.fromMemory(remembered); ok {
+			return c.give(a, into)
+		}
+		found = remembered.last
+	case found.found() && found.kind == failedKind:
+		return failed(c.failure(r.key, found))
+	case found.fresh() && found.kind == noneKind:
+		c.memory.note(r.key, found)
 		return found.answer(Negative)
 	case found.fresh():
+		c.memory.note(r.key, found)
+		if c.drawn(found) {
+			c.renewBeside(ctx, r, found)
+		}
 		return found.answer(Hit)
+	case found.found() && found.rests():
+		return found.answer(Stale)
 	}
-	f, first := c.join(ctx, r, found, err != nil)
+	alone := err != nil
+	f, first := c.join(ctx, r, found, alone)
+	if f == nil && alone {
+		return c.give(found.answer(Remembered), into)
+	}
 	if f == nil {
 		return found.answer(Stale)
 	}
@@ -110,6 +135,11 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	case !first && a.outcome == Miss:
 		a.outcome = Waited
 	}
+	return c.give(a, into)
+}
+
+// give gives an answer's payload to its caller.
+func (c *Cache) give(a answer, into func(payload []byte) error) answer {
 	if a.err == nil {
 		if err := into(a.payload); err != nil {
 			return failed(err)
@@ -124,6 +154,11 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 	if !c.outage.asks(key) {
 		return entry{}, errSkipped
 	}
+	return c.ask(ctx, key, accept)
+}
+
+// ask is look, also for one that did not answer a moment ago.
+func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
 	asking, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
 	stored, left, err := c.keys.Get(asking, key)
@@ -138,7 +173,7 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 		return entry{}, nil
 	}
 	e, err := unseal(stored, left)
-	if err == nil && !e.none {
+	if err == nil && e.kind == valueKind {
 		err = accept(e.payload)
 	}
 	if err != nil {
@@ -161,6 +196,7 @@ func (c *Cache) Forget(ctx context.Context, key string) error {
 	c.mu.Lock()
 	delete(c.flights, key) // who comes from now on starts another
 	c.mu.Unlock()
+	c.memory.forget(key)
 	deposed := c.depose(ctx, key)
 	_, err := c.keys.Delete(ctx, key)
 	return cmp.Or(deposed, err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,7 +29,7 @@ var errLoad = errors.New("the source is out of order")
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
 	const ttl, stale = time.Minute, 10 * time.Second
-	cfg := Config{TTL: ttl, Stale: stale, Negative: ttl}
+	cfg := Config{TTL: ttl, Stale: stale, Negative: ttl, Errors: -1}
 	old := func(t *testing.T, c *Cache) { // a value that is old
 		t.Helper()
 		want(t, c, "k", &source{value: "old"}, "old", Miss, nil)
@@ -146,18 +147,35 @@ func TestStaleWindowEndsWhileLoading(t *testing.T) {
 // is not remembered itself.
 func TestNoneReplacesTheOld(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{Stale: time.Minute})
+	c := open(t, Config{Stale: time.Minute, Negative: -1})
 	want(t, c, "k", &source{value: "old"}, "old", Miss, nil)
 	age(t, c, "k", time.Minute/2)
 	want(t, c, "k", &source{err: fmt.Errorf("gone: %w", ErrNone)}, "", Miss, ErrNone)
 	want(t, c, "k", &source{err: errLoad}, "", Failed, errLoad)
 }
 
+// TestNegativeByDefault: that there is none is remembered unless that is turned off.
+func TestNegativeByDefault(t *testing.T) {
+	t.Parallel()
+	s := &source{err: ErrNone}
+	for _, tc := range []struct {
+		negative time.Duration
+		then     Outcome
+	}{{0, Negative}, {-1, Miss}} {
+		c := open(t, Config{Negative: tc.negative})
+		want(t, c, "k", s, "", Miss, ErrNone)
+		want(t, c, "k", s, "", tc.then, ErrNone)
+	}
+	if got := (Config{TTL: time.Second}).withDefaults(); got.Negative != time.Second || got.Away != time.Second {
+		t.Errorf("with a TTL of a second Negative = %v and Away = %v, want no more", got.Negative, got.Away)
+	}
+}
+
 // TestServerTellsTheTime: only the deadline in Redis makes a value old, and what
 // was stored with it decides for how long it is so.
 func TestServerTellsTheTime(t *testing.T) {
 	t.Parallel()
-	c := open(t, Config{TTL: time.Hour, Stale: time.Minute})
+	c := open(t, Config{TTL: time.Hour, Stale: time.Minute, Jitter: -1})
 	other := openOn(t, redistest.Shared(t).Client(t), c.name, Config{TTL: time.Second, Stale: time.Hour})
 	want(t, c, "k", &source{value: "v"}, "v", Miss, nil)
 	age(t, c, "k", 31*time.Minute)
@@ -168,8 +186,8 @@ func TestServerTellsTheTime(t *testing.T) {
 	want(t, other, "k", &source{err: errLoad}, "v", Stale, nil)
 }
 
-// TestNoClientClock: the package looks at the client's clock only to count down to
-// when Redis is asked again.
+// TestNoClientClock: the package looks at the client's clock only to count how long a load
+// takes, how old is what this process remembers, and down to when Redis is asked again.
 func TestNoClientClock(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("*.go")
@@ -187,7 +205,7 @@ func TestNoClientClock(t *testing.T) {
 			uses = append(uses, file)
 		}
 	}
-	if diff := cmp.Diff([]string{"outage.go"}, uses); diff != "" {
+	if diff := cmp.Diff([]string{"early.go", "memory.go", "outage.go"}, uses); diff != "" {
 		t.Errorf("files that use a clock (-want +got):\n%s", diff)
 	}
 }
@@ -315,7 +333,7 @@ func TestPanic(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := open(t, Config{})
+			c := open(t, Config{Errors: -1})
 			begun, release := make(chan struct{}), make(chan struct{})
 			failing := func(ctx context.Context) (string, error) {
 				close(begun)
@@ -397,11 +415,11 @@ func TestForget(t *testing.T) {
 func TestTakenBack(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
-	held, err := c.hire(t.Context(), "k", 0)
+	held, err := c.hire(t.Context(), "k", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !c.store(t.Context(), "k", held, entry{payload: []byte("before"), ttl: long}) {
+	if !c.store(t.Context(), "k", held, entry{kind: valueKind, payload: []byte("before"), ttl: long}, long) {
 		t.Fatal("nothing stored under a lease that is held")
 	}
 	if err := c.depose(t.Context(), "k"); err != nil {
@@ -496,7 +514,8 @@ func TestConfig(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	for _, cfg := range []Config{
-		{TTL: -1}, {TTL: time.Microsecond}, {Stale: -1}, {Negative: -1}, {Negative: time.Microsecond}, {Timeout: -1}, {Concurrency: -1},
+		{TTL: -1}, {TTL: time.Microsecond}, {Stale: -1}, {Negative: time.Microsecond}, {Errors: time.Microsecond}, {Timeout: -1}, {Concurrency: -1},
+		{Jitter: 1}, {Jitter: math.NaN()}, {Early: math.Inf(1)},
 	} {
 		if _, err := Open(t.Context(), client, "x", cfg); !errors.Is(err, millrace.ErrBadArgument) {
 			t.Errorf("Open(%+v) = %v, want millrace.ErrBadArgument", cfg, err)

@@ -10,17 +10,18 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// round is for how long a flight waits for a lease before it looks whether the
-// value is there.
-const round = time.Second
+// round is for how long a flight waits for a lease at once. It is woken before, and looks
+// once a second.
+const round = 3 * time.Second
 
 // flight finds or computes the value of one key for all callers in this process
 // that want it now.
 type flight struct {
 	cache *Cache
 	request
-	old   entry // what its first caller found: nothing, or what is old
+	old   entry // what its first caller found: nothing, what is old, or what is renewed early
 	alone bool  // Redis does not answer
+	cost  time.Duration
 
 	ctx     context.Context // the first caller's, without its end
 	waiting context.Context // ends when nobody waits and nothing is computed
@@ -47,12 +48,27 @@ func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *
 		f.callers++
 		return f, false
 	}
-	f = &flight{cache: c, request: r, old: old, alone: alone, callers: 1, done: make(chan struct{})}
+	f = c.depart(ctx, r, old, alone)
+	f.callers = 1
+	return f, true
+}
+
+// depart begins a flight. The mutex is held.
+func (c *Cache) depart(ctx context.Context, r request, old entry, alone bool) *flight {
+	f := &flight{cache: c, request: r, old: old, alone: alone, done: make(chan struct{})}
 	f.ctx = context.WithoutCancel(ctx)
 	f.waiting, f.quit = context.WithCancel(f.ctx)
 	c.flights[r.key] = f
 	go f.run()
-	return f, true
+	return f
+}
+
+// current reports whether nobody has forgotten the key in this process since the flight
+// began.
+func (f *flight) current() bool {
+	f.cache.mu.Lock()
+	defer f.cache.mu.Unlock()
+	return f.cache.flights[f.key] == f
 }
 
 // leave takes a caller that has gone from a flight. Without callers there is
@@ -89,10 +105,10 @@ func (f *flight) run() {
 	close(f.done)
 }
 
-// renew computes a new value unless somebody does so already. There is an old one,
-// so it waits for nobody, and trouble with Redis is no reason to compute either.
+// renew computes a new value unless somebody does so already. There is one that can be
+// given, so it waits for nobody, and trouble with Redis is no reason to compute either.
 func (f *flight) renew() answer {
-	held, err := f.cache.hire(f.waiting, f.key, 0)
+	held, err := f.cache.hire(f.waiting, f.key, 0, nil)
 	if err != nil {
 		return f.old.answer(Stale)
 	}
@@ -102,20 +118,32 @@ func (f *flight) renew() answer {
 // fill computes the value, or waits while somebody else does.
 func (f *flight) fill() answer {
 	for {
-		held, err := f.cache.hire(f.waiting, f.key, round)
+		var a answer
+		there := false
+		look := func(context.Context) (err error) {
+			if a, there, err = f.lookAgain(Waited); err != nil {
+				return errSkipped
+			}
+			if there {
+				return errThere
+			}
+			return nil
+		}
+		held, err := f.cache.hire(f.waiting, f.key, round, look)
+		if errors.Is(err, lease.ErrExpired) { // the answer came too late: the next one may not
+			if err = look(f.waiting); err == nil {
+				continue
+			}
+		}
 		switch {
 		case err == nil:
 			return f.lead(held, Waited)
+		case there:
+			return a
 		case f.waiting.Err() != nil:
 			return f.deserted()
 		case !errors.Is(err, lease.ErrHeld):
 			return f.bypass()
-		}
-		switch a, ok, err := f.lookAgain(Waited); {
-		case err != nil:
-			return f.bypass()
-		case ok:
-			return a
 		}
 	}
 }
@@ -123,8 +151,12 @@ func (f *flight) fill() answer {
 // lead is for the flight that holds the lease: it computes, unless somebody did so
 // before it got the lease, which is the outcome found.
 func (f *flight) lead(held *lease.Lease, found Outcome) answer {
-	stored := false
-	defer func() { f.cache.retire(f.ctx, f.key, held, stored) }()
+	c, stored, computed := f.cache, false, (*entry)(nil)
+	defer func() {
+		if kept := c.retire(f.ctx, f.key, held, stored); kept && computed != nil && f.current() {
+			c.memory.note(f.key, *computed)
+		}
+	}()
 	switch a, ok, err := f.lookAgain(found); {
 	case err != nil && f.old.found():
 		return f.old.answer(Stale)
@@ -136,21 +168,34 @@ func (f *flight) lead(held *lease.Lease, found Outcome) answer {
 		return f.deserted()
 	}
 	payload, err := f.compute()
-	switch {
-	case err == nil:
-		stored = f.cache.store(f.ctx, f.key, held, entry{payload: payload, ttl: f.cache.cfg.TTL, stale: f.cache.cfg.Stale})
-	case errors.Is(err, ErrNone):
-		stored = f.cache.store(f.ctx, f.key, held, entry{none: true, ttl: f.cache.cfg.Negative})
-	case f.old.found():
-		if e, lookErr := f.cache.look(f.ctx, f.key, f.check); lookErr == nil && e.found() {
-			f.cache.cfg.Logger.WarnContext(f.ctx, "a load failed and an old value is given", "key", f.key, "error", err)
-			return e.answer(Stale)
-		}
+	e, err := f.result(payload, err)
+	if err != nil {
+		a, kept := f.failed(held, err)
+		stored = kept
+		return a
 	}
-	return computed(Miss, payload, err)
+	stored, computed = c.store(f.ctx, f.key, held, e, e.lifetime()), &e
+	a := e.answer(Miss)
+	a.age = 0
+	return a
 }
 
-// bypass computes without Redis, when it is the flight's turn, and keeps nothing.
+// result is what a load's answer is stored as.
+func (f *flight) result(payload []byte, err error) (entry, error) {
+	c := f.cache
+	e := entry{kind: valueKind, ttl: c.jittered(), stale: c.cfg.Stale, cost: f.cost, payload: payload}
+	switch {
+	case isNone(err):
+		e = entry{kind: noneKind, ttl: max(c.cfg.Negative, 0)}
+	case err != nil:
+		return entry{}, err
+	}
+	e.left = e.lifetime()
+	return e, nil
+}
+
+// bypass computes without Redis, when it is the flight's turn, and only this process
+// remembers what comes of it.
 func (f *flight) bypass() answer {
 	c := f.cache
 	if f.ctx.Value(slot{c}) == nil { // else it is part of a computation that has a slot
@@ -162,31 +207,50 @@ func (f *flight) bypass() answer {
 		}
 		f.ctx = context.WithValue(f.ctx, slot{c}, true)
 	}
+	memory := c.memory.recall(f.key)
+	if a, ok := c.fromMemory(memory); ok { // computed since its callers looked
+		return a
+	}
 	if !f.begin() {
 		return f.deserted()
 	}
 	payload, err := f.compute()
-	return computed(Bypass, payload, err)
+	e, err := f.result(payload, err)
+	switch {
+	case err == nil && f.current():
+		c.memory.note(f.key, e)
+	case err != nil && f.current() && c.cfg.Errors > 0:
+		c.memory.fail(f.key, err, c.cfg.Errors)
+	}
+	if err == nil {
+		a := e.answer(Bypass)
+		a.age = 0
+		return a
+	}
+	if last := c.memory.recall(f.key).last; last.found() { // unless its time ended meanwhile
+		return last.answer(Remembered)
+	}
+	return failed(err)
 }
 
 // slot is the key in the contexts of computations that have one of the cache's
 // slots.
 type slot struct{ *Cache }
 
-func computed(o Outcome, payload []byte, err error) answer {
-	if err != nil && !errors.Is(err, ErrNone) {
-		o = Failed
-	}
-	return answer{outcome: o, payload: payload, err: err}
-}
-
-// lookAgain looks for a fresh value, which somebody may have stored meanwhile.
+// lookAgain looks for a fresh value, which somebody may have stored meanwhile, or whether
+// somebody's load has just failed.
 func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
 	e, err := f.cache.look(f.waiting, f.key, f.check)
-	if err != nil || !e.fresh() {
+	switch {
+	case err != nil || !e.found():
 		return answer{}, false, err
-	}
-	if e.none && found == Hit {
+	case e.kind == failedKind:
+		return failed(f.cache.failure(f.key, e)), true, nil
+	case e.rests():
+		return e.answer(Stale), true, nil
+	case !e.fresh() || f.old.fresh() && e.left <= f.old.left: // the one that is renewed early
+		return answer{}, false, nil
+	case e.kind == noneKind && found == Hit:
 		found = Negative
 	}
 	return e.answer(found), true, nil
@@ -210,7 +274,9 @@ func (f *flight) compute() ([]byte, error) {
 	c.loads.Add(1)
 	ctx, cancel := context.WithTimeout(f.ctx, c.cfg.Timeout)
 	defer cancel()
+	took := stopwatch()
 	payload, err := f.observed(ctx)
+	f.cost = took()
 	var panicked *loop.PanicError
 	switch {
 	case errors.As(err, &panicked):

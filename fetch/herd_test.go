@@ -72,28 +72,50 @@ func beChild(spec string) error {
 	if _, err := fmt.Sscan(spec, &url, &name, &callers); err != nil {
 		return err
 	}
-	options, err := rueidis.ParseURL(url)
+	c, err := openChild(url, name)
 	if err != nil {
 		return err
+	}
+	return untilStdinEnds(func() error {
+		h := herd{c.Cache, c.client, name}
+		return h.run(callers, func() { fmt.Println("all wait") })
+	})
+}
+
+// child is a cache in a process of its own.
+type child struct {
+	*Cache
+	client rueidis.Client
+}
+
+func openChild(url, name string) (child, error) {
+	options, err := rueidis.ParseURL(url)
+	if err != nil {
+		return child{}, err
 	}
 	options.DisableCache = true
 	client, err := rueidis.NewClient(options)
 	if err != nil {
-		return err
+		return child{}, err
 	}
 	c, err := Open(context.Background(), client, name, Config{Timeout: time.Minute})
 	if err != nil {
-		return err
+		return child{}, err
 	}
 	c.hold, c.patience = shortHold, patient
+	return child{c, client}, nil
+}
+
+// untilStdinEnds works, says so, and returns when the parent ends it.
+func untilStdinEnds(work func() error) error {
 	go func() {
-		if err := (herd{c, client, name}).run(callers, func() { fmt.Println("all wait") }); err != nil {
+		if err := work(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
 		fmt.Println("all have it")
 	}()
-	_, err = io.Copy(io.Discard, os.Stdin)
+	_, err := io.Copy(io.Discard, os.Stdin)
 	return err
 }
 

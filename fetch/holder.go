@@ -10,26 +10,35 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
+// errThere means that what a flight waits for is there.
+var errThere = errors.New("the value is there")
+
 // hire takes the lease for the computation of a key, which is renewed for as long
 // as that may take. The error is lease.ErrHeld when somebody else has it and keeps
-// it for longer than wait.
-func (c *Cache) hire(ctx context.Context, key string, wait time.Duration) (*lease.Lease, error) {
+// it for longer than wait, and what unless returns, which is called each time that one who
+// waits is woken.
+func (c *Cache) hire(ctx context.Context, key string, wait time.Duration, unless func(context.Context) error) (*lease.Lease, error) {
 	asking, cancel := context.WithTimeout(ctx, wait+c.patience)
 	defer cancel()
 	held, err := c.leases.Acquire(asking, c.leaseName(key), c.hold, lease.Options{
-		Wait: wait, MaxHold: c.cfg.Timeout + c.hold, Metadata: c.holder,
+		Wait: wait, MaxHold: c.cfg.Timeout + c.hold, Metadata: c.holder, Unless: unless,
 	})
-	if err != nil && !errors.Is(err, lease.ErrHeld) && ctx.Err() == nil {
+	for _, none := range []error{nil, lease.ErrHeld, lease.ErrExpired, errThere, errSkipped} {
+		if errors.Is(err, none) {
+			return held, err
+		}
+	}
+	if ctx.Err() == nil {
 		c.leaseTrouble(ctx, key, err)
 	}
 	return held, err
 }
 
-// store keeps what was computed, unless the lease is lost: then somebody else may
+// store keeps an entry for so long, unless the lease is lost: then somebody else may
 // have computed since, from what is newer. It reports whether something may have
 // been stored. That there is none is kept only if it has a time; without one, what
 // was there must go.
-func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entry) bool {
+func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entry, lifetime time.Duration) bool {
 	storing, cancel := context.WithTimeout(held.Context(), c.patience)
 	defer cancel()
 	if storing.Err() != nil {
@@ -37,10 +46,10 @@ func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entr
 		return false
 	}
 	var err error
-	if e.lifetime() == 0 {
+	if lifetime == 0 {
 		_, err = c.keys.Delete(storing, key)
 	} else {
-		_, err = c.keys.Set(storing, key, e.seal(), e.lifetime(), expiry.SetKeyConfig{})
+		_, err = c.keys.Set(storing, key, e.seal(), lifetime, expiry.SetKeyConfig{})
 	}
 	if err != nil {
 		c.trouble(ctx, key, err)
@@ -51,11 +60,12 @@ func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entr
 }
 
 // retire gives the lease back. If it was lost meanwhile, what was stored under it
-// may have replaced what is newer, and goes.
-func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, stored bool) {
+// may have replaced what is newer, and goes. It reports whether the lease was kept.
+func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, stored bool) bool {
 	err := held.Release(ctx)
-	if !stored || !errors.Is(err, lease.ErrLost) {
-		return // on any other error the lease ends at its deadline
+	lost := errors.Is(err, lease.ErrLost)
+	if !stored || !lost {
+		return !lost // on any other error the lease ends at its deadline
 	}
 	c.cfg.Logger.WarnContext(ctx, "a computation lost its lease while it was stored, and is taken back", "key", key)
 	deleting, cancel := context.WithTimeout(ctx, c.patience)
@@ -63,6 +73,7 @@ func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, store
 	if _, err := c.keys.Delete(deleting, key); err != nil {
 		c.trouble(ctx, key, err)
 	}
+	return false
 }
 
 // depose takes the lease from whoever computes a key, and away: the last one to

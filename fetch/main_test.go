@@ -13,5 +13,9 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, beChild(spec))
 		os.Exit(1)
 	}
+	if spec := os.Getenv(crowdEnv); spec != "" {
+		fmt.Fprintln(os.Stderr, beCrowd(spec))
+		os.Exit(1)
+	}
 	redistest.Main(m)
 }

@@ -26,7 +26,7 @@ var errSkipped = errors.New("redis does not answer")
 type outage struct {
 	epoch time.Time
 	next  []atomic.Int64 // when it is asked next, in nanoseconds since epoch; 0 while it answers
-	away  atomic.Int64   // how many places do not answer
+	out   atomic.Int64   // how many places do not answer
 }
 
 func newOutage(client rueidis.Client) *outage {
@@ -42,6 +42,9 @@ func (o *outage) place(key string) *atomic.Int64 {
 	return &o.next[crc32.ChecksumIEEE([]byte(key))%uint32(len(o.next))]
 }
 
+// away reports whether the place of a key did not answer when it was last asked.
+func (o *outage) away(key string) bool { return o.place(key).Load() != 0 }
+
 // asks reports whether to ask Redis for a key now. While the place does not answer,
 // one caller a second does.
 func (o *outage) asks(key string) bool {
@@ -54,14 +57,23 @@ func (o *outage) asks(key string) bool {
 // began notes that the place of a key did not answer and reports whether all did
 // before.
 func (o *outage) began(key string) bool {
-	return o.place(key).Swap(int64(time.Since(o.epoch)+askAgain)) == 0 && o.away.Add(1) == 1
+	return o.place(key).Swap(int64(time.Since(o.epoch)+askAgain)) == 0 && o.out.Add(1) == 1
 }
 
 // ended notes that the place of a key answered and reports whether it was the last
 // that did not.
 func (o *outage) ended(key string) bool {
 	place := o.place(key)
-	return place.Load() != 0 && place.Swap(0) != 0 && o.away.Add(-1) == 0
+	return place.Load() != 0 && place.Swap(0) != 0 && o.out.Add(-1) == 0
+}
+
+// probe asks whether Redis answers again, beside a caller that need not wait for it.
+func (c *Cache) probe(ctx context.Context, r request) {
+	if !c.outage.asks(r.key) {
+		return
+	}
+	ctx = context.WithoutCancel(ctx)
+	go func() { _, _ = c.ask(ctx, r.key, r.check) }()
 }
 
 // trouble logs that Redis does not answer, or is full, when that begins, and any

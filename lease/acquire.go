@@ -41,6 +41,12 @@ type Options struct {
 	// most 4,096 bytes. Defaults to none.
 	Metadata string
 
+	// Unless is called each time before the lease is asked for again, and ends the
+	// waiting with its error if it has one. It is for those who wait for what the holder
+	// makes, and not for the lease: all of them are woken by a release, and not only one
+	// in each process. Defaults to none.
+	Unless func(ctx context.Context) error
+
 	// Token names the holder, 1 to 64 bytes, and is as good as the lease itself: who
 	// has it may refresh and release it, and acquiring again with it adopts the
 	// lease. For programs that hand a lease on; two holders must never share one.
@@ -77,11 +83,11 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 // fail, too, it expires. Unless Options has a Token: then the caller may acquire
 // again with it.
 //
-// A caller that waits uses one connection while it does.
+// All callers of a process that wait share one connection.
 //
 // Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [millrace.ErrBadName], [millrace.ErrBadArgument],
-// [millrace.ErrBroken], [millrace.ErrVersion], [ErrExpired] when the answer came too late, and
-// millrace.ErrFull.
+// [millrace.ErrBroken], [millrace.ErrVersion], [ErrExpired] when the answer came too late,
+// millrace.ErrFull, and what Unless returns.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts Options) (*Lease, error) {
 	token := opts.Token
 	if token == "" {
@@ -102,7 +108,10 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 	got, err := l.obtain(ctx, name, token, ttl, opts)
 	if err != nil {
 		var held *HeldError
+		var unneeded unneededError
 		switch {
+		case errors.As(err, &unneeded):
+			err = unneeded.error
 		case errors.As(err, &held):
 			if l.cfg.Enlister != nil && ctx.Err() == nil {
 				l.cfg.Enlister.Enlist(ctx)
@@ -131,11 +140,20 @@ type grant struct {
 	until     time.Time     // the deadline by the server's clock
 }
 
+// unneededError is what Options.Unless returned: the lease was not asked for since.
+type unneededError struct{ error }
+
 // obtain asks until the lease is free, or until it has waited enough.
-func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Duration, opts Options) (grant, error) {
+func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Duration, opts Options) (g grant, err error) {
 	began := time.Now()
+	var waiter *wake.Waiter
+	id := ""
+	if opts.Wait != 0 { // from before the first question on, so that no release is missed
+		waiter, id = l.hub.Join(baseKey(name), opts.Unless != nil), l.hub.ID()
+		defer func() { waiter.Leave(err == nil) }()
+	}
 	for {
-		g, held, err := l.ask(ctx, name, token, ttl, opts)
+		g, held, err := l.ask(ctx, name, token, ttl, opts.Metadata, id)
 		if err != nil || held == nil {
 			return g, err
 		}
@@ -148,27 +166,34 @@ func (l *Locker) obtain(ctx context.Context, name, token string, ttl time.Durati
 			}
 			pause = min(pause, left)
 		}
-		if _, err := wake.Wait(ctx, l.run.Client, wakeKey(baseKey(name)), pause); err != nil {
-			retry.Sleep(ctx, pause) // asking again tells what the trouble is
-		}
+		waiter.Wait(ctx, pause)
 		if ctx.Err() != nil {
 			return g, fmt.Errorf("%w (%w)", context.Cause(ctx), held)
+		}
+		if opts.Unless != nil {
+			if err := opts.Unless(ctx); err != nil {
+				return g, unneededError{err}
+			}
 		}
 	}
 }
 
-// ask asks for the lease once.
-func (l *Locker) ask(ctx context.Context, name, token string, ttl time.Duration, opts Options) (grant, *HeldError, error) {
-	waits := "0"
-	if opts.Wait != 0 {
-		waits = "1"
+// ask asks for the lease once. The waiter is the id of this process if the caller will
+// wait.
+func (l *Locker) ask(ctx context.Context, name, token string, ttl time.Duration, metadata, waiter string) (grant, *HeldError, error) {
+	args := []string{token, millis(ttl)}
+	switch {
+	case waiter != "":
+		args = append(args, metadata, waiter)
+	case metadata != "":
+		args = append(args, metadata)
 	}
-	reply, err := l.run.Run(ctx, "acquire", baseKey(name), token, millis(ttl), opts.Metadata, waits)
+	reply, err := l.run.Run(ctx, "acquire", baseKey(name), args...)
 	if err != nil {
 		return grant{}, nil, err
 	}
 	held := reply.Bool()
-	g := grant{asked: reply.Asked, fence: reply.Int(), remaining: reply.Millis(), until: reply.MilliTime()}
+	g := grant{asked: reply.Asked, fence: reply.Int(), remaining: reply.Millis(), until: time.UnixMilli(reply.Int())}
 	if reply.Err() == nil {
 		l.index.Enter(name, g.until.Add(-g.remaining)) // also another's: its holder may be dead
 	}

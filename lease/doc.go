@@ -16,9 +16,9 @@
 //
 // # The mechanism
 //
-// A lease is a hash without a TTL. Its deadline is a field, and every script
+// A lease is a text without a TTL. Its deadline is part of it, and every script
 // compares it with the server's clock: a lease whose deadline has come is free,
-// whatever is stored.
+// whatever is stored. A release gives the key a TTL, and so frees it.
 //
 //	        Acquire                 Refresh
 //	free ────────────▶ held ──────────────────┐
@@ -83,7 +83,7 @@
 // lose an acquisition that was not replicated yet, and a restart without an
 // append-only file may lose them all; then two may hold the lease. The next fence
 // is larger still, provided that the new server's clock is not behind the last
-// fence: run NTP. The same holds for what a release leaves: the hash with its
+// fence: run NTP. The same holds for what a release leaves: the text with its
 // fence stays for a minute, by a Redis TTL, since it is no lease any more, and
 // after that fences come from the clock alone. So names may come and go without
 // leaving garbage. Only an abandoned lease stays; [Locker.ReapJob] removes it a
@@ -94,13 +94,16 @@
 // entered when anybody finds it held, and by `millrace doctor --scan`; otherwise it stays
 // until somebody takes that name.
 //
-// A waiter is woken by a release, and otherwise looks again each second or at the
-// holder's deadline. Waiters are not served in order.
+// A lease remembers up to 64 processes that wait for it, and a release tells all of them.
+// Each wakes one of its waiters, and all that wait for what the holder makes
+// ([Options].Unless). A process waits for all of its leases over one connection. Who is
+// not woken looks again each second or at the holder's deadline. Waiters are not served in
+// order.
 //
 // # When not to use it
 //
 // When the work can be made idempotent, or the resource can compare and set by
-// itself, it needs no lock. For handing out many pieces of work use a queue. A
-// lease that must survive the loss of the server needs a quorum, which is not
-// built here.
+// itself, it needs no lock. For handing out many pieces of work use a queue. What a
+// few may hold at once is as many leases, see the example of Acquire. A lease that
+// must survive the loss of the server needs a quorum, which is not built here.
 package lease

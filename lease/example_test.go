@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"math/rand/v2"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -123,4 +124,35 @@ func ExampleLocker_Show() {
 	// Output:
 	// true job-7 true
 	// <nil>
+}
+
+// Three licences are three leases: each has a fence of its own, and comes free by itself
+// when its holder dies.
+func ExampleLocker_Acquire_places() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker, ctx := open(client), context.Background()
+
+	licence := func() (*lease.Lease, error) {
+		const places = 3
+		first := rand.IntN(places)
+		var err error
+		for i := range places {
+			var held *lease.Lease
+			name := fmt.Sprintf("licence/%d", (first+i)%places)
+			if held, err = locker.Acquire(ctx, name, time.Minute, lease.Options{}); !errors.Is(err, lease.ErrHeld) {
+				return held, err
+			}
+		}
+		return nil, err
+	}
+	for range 4 {
+		_, err := licence()
+		fmt.Println("all are taken:", errors.Is(err, lease.ErrHeld))
+	}
+	// Output:
+	// all are taken: false
+	// all are taken: false
+	// all are taken: false
+	// all are taken: true
 }

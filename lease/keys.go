@@ -14,12 +14,9 @@ const maxName = 512
 // Redis Cluster slot.
 const keyPrefix = "mr:lease:{"
 
-// baseKey is the hash that is the lease: version, token, fence, deadline_ms,
-// metadata; released after a release.
+// baseKey is the lease: a text with version, fence, deadline, token, metadata and who waits.
+// It has a TTL from its release on.
 func baseKey(name string) string { return keyPrefix + name + "}" }
-
-// wakeKey is a list: a token for one who waits.
-func wakeKey(base string) string { return base + ":wake" }
 
 // nameOf returns the name of the lease with that base key, and whether it is one.
 func nameOf(key string) (string, bool) {
@@ -37,7 +34,6 @@ func CheckName(name string) error {
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-
 	// ErrHeld means that somebody else holds the lease. The error in whose chain
 	// it is found is a [*HeldError], which says for how long.
 	ErrHeld = &millrace.Error{

@@ -3,6 +3,8 @@ package lease
 import (
 	"context"
 	"errors"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -174,7 +176,15 @@ func TestServerDeadline(t *testing.T) {
 	l := open(t, Config{})
 	name := redistest.Name(t)
 	stored := func() time.Time {
-		return time.UnixMilli(integer(t, l.run.Client, "HGET", baseKey(name), "deadline_ms"))
+		text, err := do(t, l.run.Client, "GET", baseKey(name)).ToString()
+		if err != nil {
+			t.Fatal(err)
+		}
+		ms, err := strconv.ParseInt(strings.Split(text, " ")[2], 10, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return time.UnixMilli(ms)
 	}
 	shown := func() time.Time {
 		t.Helper()
@@ -243,13 +253,13 @@ func TestWaiting(t *testing.T) {
 	l := openOn(t, server.Client(t), Config{})
 	name := redistest.Name(t)
 	holder := acquire(t, l, name, long)
-	await := func(waiting string) {
+	await := func() { // until one who waits is written down
 		t.Helper()
-		redistest.Eventually(t, waiting+" wait", func() bool { return server.Info("clients")["blocked_clients"] == waiting })
+		redistest.Eventually(t, "one waits", func() bool {
+			text, err := do(t, l.run.Client, "GET", baseKey(name)).ToString()
+			return err == nil && strings.HasSuffix(text, ";")
+		})
 	}
-
-	_, err := l.Acquire(t.Context(), name, long, Options{Wait: 20 * time.Millisecond})
-	wantError(t, err, ErrHeld)
 
 	ctx, cancel := context.WithCancelCause(t.Context())
 	ended := errors.New("ended")
@@ -258,12 +268,14 @@ func TestWaiting(t *testing.T) {
 		_, err := l.Acquire(ctx, name, long, Options{Wait: -1})
 		refused <- err
 	}()
-	await("1")
+	await()
 	cancel(ended)
-	err = <-refused
+	err := <-refused
 	wantError(t, err, ended)
 	wantError(t, err, ErrHeld)
-	await("0")
+	_, err = l.Acquire(t.Context(), name, long, Options{Wait: 20 * time.Millisecond})
+	wantError(t, err, ErrHeld)
+	redistest.Eventually(t, "nobody blocks any more", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
 
 	got := make(chan *Lease, 1)
 	go func() {
@@ -273,7 +285,7 @@ func TestWaiting(t *testing.T) {
 		}
 		got <- lease
 	}()
-	await("1")
+	redistest.Eventually(t, "it blocks", func() bool { return server.Info("clients")["blocked_clients"] == "1" })
 	released := time.Now()
 	if err := holder.Release(t.Context()); err != nil {
 		t.Fatal(err)

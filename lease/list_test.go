@@ -44,7 +44,6 @@ func TestList(t *testing.T) {
 	}
 	pass(t, l, expired)
 	abandon(t, l, abandoned)
-	must(t, client, "LPUSH", wakeKey(baseKey(held)), "1")
 	must(t, client, "SET", "mr:lease:"+base, "no lease")
 
 	wanted := map[string]bool{held: true, released: true, expired: true, abandoned: true}

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/policy"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/wake"
 )
 
 // Shortest and longest time that a lease may be asked for.
@@ -24,6 +25,7 @@ type Locker struct {
 	run    script.Runner
 	policy *policy.Watch
 	index  registry.Due
+	hub    *wake.Hub
 }
 
 // Config is how leases are used by this process. The zero value works.
@@ -67,6 +69,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 			Refusal: ErrEvictable, One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 		index: registry.Of(client).Leases(cfg.Logger),
+		hub:   wake.Of(client, cfg.Logger),
 	}, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,7 +24,7 @@ type history struct {
 // hold acquires and reports the fence, 0 when the lease is held.
 func hold(t *testing.T, l *Locker, name, token string) int64 {
 	t.Helper()
-	g, held, err := l.ask(t.Context(), name, token, long, Options{})
+	g, held, err := l.ask(t.Context(), name, token, long, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +32,25 @@ func hold(t *testing.T, l *Locker, name, token string) int64 {
 		return 0
 	}
 	return g.fence
+}
+
+// wait has a process be written down as one that waits for a lease that is held.
+func wait(t *testing.T, l *Locker, name, id string) {
+	t.Helper()
+	if _, held, err := l.ask(t.Context(), name, "another", long, "", id); err != nil || held == nil {
+		t.Fatalf("ask = %v, %v, want that it is held", held, err)
+	}
+}
+
+// release releases a lease and returns which processes are to be woken.
+func release(t *testing.T, l *Locker, name, token string) []string {
+	t.Helper()
+	reply, err := l.run.Run(t.Context(), "release", baseKey(name), token)
+	if err != nil || !reply.Bool() {
+		t.Fatalf("release: %v, want it released", err)
+	}
+	now := reply.MilliTime()
+	return waiting(reply.Text(), now)
 }
 
 func grows(fences ...int64) error {
@@ -97,7 +117,7 @@ var histories = []history{
 		}
 		return grows(ahead, hold(t, l, name, "b"))
 	}},
-	{"lost hash", func(t *testing.T, l *Locker, name string) error {
+	{"lost key", func(t *testing.T, l *Locker, name string) error {
 		first := hold(t, l, name, "a")
 		pass(t, l, name)
 		second := hold(t, l, name, "b")
@@ -123,6 +143,63 @@ var histories = []history{
 		hold(t, l, name, "a")
 		return errors.Join(l.Release(t.Context(), name, "a"), l.Release(t.Context(), name, "a"))
 	}},
+	{"repeated release after the deadline", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		if err := l.Release(t.Context(), name, "a"); err != nil {
+			return err
+		}
+		pass(t, l, name)
+		return l.Release(t.Context(), name, "a")
+	}},
+	{"repeated release after the next acquire", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		if err := l.Release(t.Context(), name, "a"); err != nil {
+			return err
+		}
+		hold(t, l, name, "b")
+		return l.Release(t.Context(), name, "a")
+	}},
+	{"refresh after a release", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		if err := l.Release(t.Context(), name, "a"); err != nil {
+			return err
+		}
+		if _, err := l.Refresh(t.Context(), name, "a", long); !errors.Is(err, ErrLost) {
+			return fmt.Errorf("refresh of a released lease = %w", err)
+		}
+		return nil
+	}},
+	{"waits for the next holder", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		wait(t, l, name, "w")
+		release(t, l, name, "a")
+		hold(t, l, name, "b")
+		if got := release(t, l, name, "b"); !slices.Equal(got, []string{"w"}) {
+			return fmt.Errorf("%q wait, want w", got)
+		}
+		return nil
+	}},
+	{"waiters are forgotten", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		wait(t, l, name, "gone")
+		const age = "return redis.call('SET', KEYS[1], (string.gsub(redis.call('GET', KEYS[1]), 'gone %d+;', 'gone 1;')))"
+		must(t, l.run.Client, "EVAL", age, "1", baseKey(name))
+		wait(t, l, name, "w")
+		if text, err := do(t, l.run.Client, "GET", baseKey(name)).ToString(); strings.Contains(text, "gone") {
+			return fmt.Errorf("the lease is %q, %w", text, err)
+		}
+		return nil
+	}},
+	{"many wait", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		for i := range 70 {
+			wait(t, l, name, fmt.Sprint("w", i))
+		}
+		if got := release(t, l, name, "a"); len(got) != 64 || got[0] != "w6" || got[63] != "w69" {
+			return fmt.Errorf("%d wait: %q, want the last 64", len(got), got)
+		}
+		return nil
+	}},
 	{"shorter refresh", func(t *testing.T, l *Locker, name string) error {
 		hold(t, l, name, "a")
 		if info, err := l.Refresh(t.Context(), name, "a", time.Second); err != nil || info.Remaining < long/2 {
@@ -135,7 +212,9 @@ var histories = []history{
 		if err := l.Release(t.Context(), name, "a"); err != nil {
 			return err
 		}
-		hold(t, l, name, "b")
+		if hold(t, l, name, "b") == 0 {
+			return errors.New("a released lease is held")
+		}
 		if ttl := integer(t, l.run.Client, "PTTL", baseKey(name)); ttl != -1 {
 			return fmt.Errorf("a held lease has a TTL of %d", ttl)
 		}
@@ -171,9 +250,15 @@ var fullHistories = []history{
 		_, err := l.Refresh(t.Context(), name, "a", 2*long)
 		return err
 	}},
+	{"waiting on a full server", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
+		_, _, err := l.ask(t.Context(), name, "b", long, "", "w")
+		return err
+	}},
 	{"acquire on a full server", func(t *testing.T, l *Locker, name string) error {
 		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
-		if _, _, err := l.ask(t.Context(), name, "a", long, Options{}); !errors.Is(err, millrace.ErrFull) {
+		if _, _, err := l.ask(t.Context(), name, "a", long, "", ""); !errors.Is(err, millrace.ErrFull) {
 			return fmt.Errorf("acquire = %w, want ErrFull", err)
 		}
 		return nil
@@ -186,26 +271,34 @@ var protections = []struct {
 	histories              []string // those that must catch it
 }{
 	{"acquire respects the holder", "if held then", "if held and owner == ARGV[1] then", []string{"two at once"}},
-	{"the deadline frees the lease", "local held = owner and now < deadline", "local held = owner",
-		[]string{"abandoned", "late refresh", "late release"}},
-	{"the holder is held until the deadline", "local held = owner and now < deadline", "local held = owner and false",
-		[]string{"two at once", "repeated acquire"}},
-	{"refresh and release compare the token", "if not held or owner ~= ARGV[1] then", "if not held then",
-		[]string{"stale refresh", "stale release"}},
-	{"refresh and release need a lease that is held", "if not held or owner ~= ARGV[1] then", "if owner ~= ARGV[1] then",
-		[]string{"late refresh", "late release"}},
-	{"the fence is larger than the last", "math.max(fence + 1, now_us)", "now_us", []string{"clock set back"}},
-	{"the fence comes from the clock", "math.max(fence + 1, now_us)", "fence + 1", []string{"lost hash"}},
-	{"the fence outlives the release", "'HDEL', K, 'token',", "'HDEL', K, 'fence', 'token',", []string{"clock set back"}},
-	{"reap keeps fences ahead of the clock", "math.ceil((fence + 1 - now_us) / 1000)", "0", []string{"reaped with a fence ahead of the clock"}},
+	{"the deadline frees the lease", "held = now < deadline", "held = true", []string{"abandoned", "late refresh"}},
+	{"the holder is held until the deadline", "held = now < deadline", "held = false", []string{"two at once", "repeated acquire"}},
+	{"refresh compares the token", "if not held or owner ~= ARGV[1] then", "if not held then", []string{"stale refresh"}},
+	{"release compares the token", "if owner ~= ARGV[1] or now >= deadline then", "if now >= deadline then", []string{"stale release"}},
+	{"refresh needs a lease that is held", "if not held or owner ~= ARGV[1] then", "if owner ~= ARGV[1] then",
+		[]string{"late refresh", "refresh after a release"}},
+	{"release needs a deadline that has not come", "if owner ~= ARGV[1] or now >= deadline then", "if owner ~= ARGV[1] then", []string{"late release"}},
+	{"the fence is larger than the last", "if fence >= stamp then", "if false then", []string{"clock set back"}},
+	{"the fence comes from the clock", "  stamp = string.format('%.0f', fence + 1)\nend",
+		"end\nstamp = string.format('%016.0f', (tonumber(fence) or 0) + 1)", []string{"lost key"}},
+	{"the fence outlives the release", "redis.call('PEXPIRE', K, '60000')", "redis.call('UNLINK', K)", []string{"clock set back"}},
+	{"reap keeps fences ahead of the clock", "math.ceil((fence + 1 - stamp) / 1000)", "0", []string{"reaped with a fence ahead of the clock"}},
 	{"reap keeps what is not abandoned", "math.max(deadline + keep - now, ", "math.max(0, ", []string{"reaped while held"}},
 	{"the same token adopts", "owner == ARGV[1] and 1 or 0", "0", []string{"repeated acquire"}},
-	{"a release is remembered", "redis.call('HSET', K, 'released', ARGV[1])", "", []string{"repeated release"}},
-	{"the deadline never moves nearer", "math.max(deadline, now + tonumber(ARGV[2]))", "now + tonumber(ARGV[2])", []string{"shorter refresh"}},
-	{"a lease has no TTL", "redis.call('PERSIST', K)", "", []string{"acquired again"}},
-	{"what is left has one", "redis.call('PEXPIRE', K, keep)", "", []string{"released for good"}},
-	{"refresh begins with what is not refused", "redis.call('HDEL', K, '')", "", []string{"refresh on a full server"}},
-	{"acquire begins with what is refused", "local ttl = tonumber(ARGV[2])", "local ttl = tonumber(ARGV[2])\nredis.call('HDEL', K, '')",
+	{"a release is remembered", "    released = owner\n  end\n  local own", "  end\n  local own", []string{"repeated release after the deadline"}},
+	{"the next holder keeps who released", ".. ARGV[1] .. text .. released ..", ".. ARGV[1] .. text .. string.rep('x', #released) ..",
+		[]string{"repeated release after the next acquire"}},
+	{"the next holder keeps who waits", "released .. waiters)", "released)", []string{"waits for the next holder"}},
+	{"who does not come again is forgotten", "elseif now - at < 2000 then", "elseif at then", []string{"waiters are forgotten"}},
+	{"who waits is bounded", "if #list >= 64 then", "if #list >= 6400 then", []string{"many wait"}},
+	{"the deadline never moves nearer", "math.max(deadline, now + ARGV[2])", "now + ARGV[2]", []string{"shorter refresh"}},
+	{"a lease has no TTL", ".. ARGV[1] .. text .. released .. waiters)", ".. ARGV[1] .. text .. released .. waiters, 'KEEPTTL')",
+		[]string{"acquired again"}},
+	{"what is left has one", "redis.call('PEXPIRE', K, '60000')", "", []string{"released for good"}},
+	{"a lease with a TTL is free", "local free = redis.call('PTTL', K) ~= -1", "local free = false", []string{"acquired again"}},
+	{"refresh begins with what is not refused", "redis.call('PERSIST', K) -- a first write that", "-- ", []string{"refresh on a full server"}},
+	{"waiting begins with what is not refused", "redis.call('PERSIST', K) -- a full server", "-- ", []string{"waiting on a full server"}},
+	{"acquire begins with what is refused", "local text = ARGV[3]", "redis.call('PERSIST', K)\nlocal text = ARGV[3]",
 		[]string{"acquire on a full server"}},
 }
 

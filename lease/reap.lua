@@ -12,15 +12,14 @@
 --          -1 when nothing is left to be looked at
 -- Cost     O(1)
 -- Repeat   harmless: the second run finds nothing
-if not owner then
-  local left = redis.call('PTTL', K)
-  if left == -1 then
-    redis.call('PEXPIRE', K, keep) -- somebody took from it what a release had left
-    left = keep
-  end
-  return {0, left < 0 and -1 or left + 1}
+if not found then
+  return {0, -1}
 end
-local again = math.max(deadline + keep - now, math.ceil((fence + 1 - now_us) / 1000)) + 1
+local left = redis.call('PTTL', K)
+if left >= 0 then -- it was released, and leaves by itself
+  return {0, left + 1}
+end
+local again = math.max(deadline + keep - now, math.ceil((fence + 1 - stamp) / 1000)) + 1
 if again > 1 then
   return {0, again}
 end

@@ -5,7 +5,7 @@
 -- deadline never moves nearer, so a holder whose reply was lost is never wrong
 -- about how long it is safe.
 --
--- Needs    open
+-- Needs    open, held
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV[1]  token: who holds it
@@ -17,7 +17,7 @@
 if not held or owner ~= ARGV[1] then
   return {0, '', 0, 0, 0, ''}
 end
-deadline = math.max(deadline, now + tonumber(ARGV[2]))
-redis.call('HDEL', K, '') -- a first write that a full server does not refuse
-redis.call('HSET', K, 'deadline_ms', string.format('%.0f', deadline))
-return {1, owner, fence, deadline - now, deadline, metadata or ''}
+deadline = string.format('%.0f', math.max(deadline, now + ARGV[2]))
+redis.call('PERSIST', K) -- a first write that a full server does not refuse
+redis.call('SET', K, string.sub(value, 1, 19) .. deadline .. string.sub(value, 33))
+return {1, owner, fence, deadline - now, deadline, metadata}

@@ -2,7 +2,7 @@
 --
 -- Tells what there is of a lease. It writes nothing.
 --
--- Needs    open
+-- Needs    open, held
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV     none
@@ -13,6 +13,6 @@
 -- Cost     O(1)
 -- Repeat   harmless: it only reads
 if not held then
-  return {0, '', fence, 0, 0, ''}
+  return {0, '', found and fence or 0, 0, 0, ''}
 end
-return {1, owner, fence, deadline - now, deadline, metadata or ''}
+return {1, owner, fence, deadline - now, deadline, metadata}

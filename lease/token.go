@@ -3,10 +3,11 @@ package lease
 import (
 	"cmp"
 	"context"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/script"
-	"github.com/millrace/millrace/internal/wake"
 )
 
 // releasePatience is for how long a release tries, whatever becomes of the
@@ -66,17 +67,32 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 	if err != nil {
 		return err
 	}
-	released, waited, now := reply.Bool(), reply.Bool(), reply.MilliTime()
+	released, now, waiters := reply.Bool(), time.UnixMilli(reply.Int()), reply.Text()
 	if released && !l.index.Withdraw(name) {
 		l.index.Enter(name, now) // to be looked at when what is left of it is gone
 	}
-	if waited {
-		wake.Notify(ctx, l.run.Client, wakeKey(base))
+	if waiters != "" {
+		l.hub.Wake(ctx, base, waiting(waiters, now))
 	}
 	if err := reply.Err(); err != nil || released {
 		return err
 	}
 	return ErrLost
+}
+
+// forgotten is how long after it last came a process counts as waiting: it comes again
+// after longestWait.
+const forgotten = 2 * time.Second
+
+// waiting returns the ids of those processes that wait, of entries such as "ID MS;".
+func waiting(entries string, now time.Time) (ids []string) {
+	for entry := range strings.SplitSeq(entries, ";") {
+		id, at, _ := strings.Cut(entry, " ")
+		if ms, err := strconv.ParseInt(at, 10, 64); err == nil && now.Before(time.UnixMilli(ms).Add(forgotten)) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
 }
 
 // Show tells what there is of the lease of that name; a lease that nobody ever

@@ -210,11 +210,12 @@ func TestFullServer(t *testing.T) {
 	if _, err := l.Acquire(t.Context(), "x", long, Options{Wait: time.Millisecond}); !errors.Is(err, ErrHeld) {
 		t.Errorf("Acquire of one who waits = %v, want ErrHeld", err)
 	}
+	wait(t, l, "x", "another")
 	if err := lease.Release(t.Context()); err != nil {
 		t.Errorf("Release = %v", err)
 	}
-	if n := integer(t, client, "LLEN", wakeKey(baseKey("x"))); n != 1 {
-		t.Errorf("wake tokens = %d, want 1", n)
+	if n := integer(t, client, "LLEN", "mr:wake:{56}:another"); n != 1 {
+		t.Errorf("names in the list of a process that waits = %d, want 1", n)
 	}
 	full("0")
 	acquire(t, l, "x", long)
@@ -349,8 +350,10 @@ func TestForeignKeys(t *testing.T) {
 		want    error
 	}{
 		{[]string{"SET", "", "text"}, millrace.ErrBroken},
+		{[]string{"SET", "", "2 text"}, millrace.ErrBroken},
 		{[]string{"HSET", "", "color", "red"}, millrace.ErrBroken},
-		{[]string{"HSET", "", "version", "2"}, millrace.ErrVersion},
+		{[]string{"HSET", "", "version", "1"}, millrace.ErrVersion},
+		{[]string{"SET", "", "3 4 5"}, millrace.ErrVersion},
 	} {
 		name := fmt.Sprint(redistest.Name(t), i)
 		c.command[1] = baseKey(name)

@@ -18,18 +18,20 @@ func CacheCollector(c *fetch.Cache) prometheus.Collector {
 		cache: c,
 		calls: describe("calls_total", "Calls by how they came by their answer.", "outcome"),
 		loads: describe("loads_total", "Computations that were begun."),
+		early: describe("early_total", "Times that a computation was to begin before its value was old."),
 	}
 }
 
 type cacheCollector struct {
-	cache        *fetch.Cache
-	calls, loads *prometheus.Desc
+	cache               *fetch.Cache
+	calls, loads, early *prometheus.Desc
 }
 
 // Describe says which metrics there are.
 func (c cacheCollector) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.calls
 	ch <- c.loads
+	ch <- c.early
 }
 
 // Collect takes the cache's Stats, which are in memory.
@@ -38,8 +40,10 @@ func (c cacheCollector) Collect(ch chan<- prometheus.Metric) {
 	for outcome, n := range map[fetch.Outcome]uint64{
 		fetch.Failed: s.Failed, fetch.Hit: s.Hits, fetch.Negative: s.Negatives, fetch.Stale: s.Stale,
 		fetch.Miss: s.Misses, fetch.Waited: s.Waited, fetch.Bypass: s.Bypassed,
+		fetch.Remembered: s.Remembered,
 	} {
 		ch <- prometheus.MustNewConstMetric(c.calls, prometheus.CounterValue, float64(n), outcome.String())
 	}
 	ch <- prometheus.MustNewConstMetric(c.loads, prometheus.CounterValue, float64(s.Loads))
+	ch <- prometheus.MustNewConstMetric(c.early, prometheus.CounterValue, float64(s.Early))
 }

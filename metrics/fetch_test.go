@@ -14,7 +14,7 @@ import (
 
 func newCache(t *testing.T, client rueidis.Client, name string, hook *Hook) *fetch.Cache {
 	t.Helper()
-	c, err := fetch.Open(t.Context(), client, name, fetch.Config{Hooks: []millrace.Hook{hook}})
+	c, err := fetch.Open(t.Context(), client, name, fetch.Config{Errors: -1, Hooks: []millrace.Hook{hook}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +27,8 @@ func TestCacheCollector(t *testing.T) {
 	c := newCache(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
 	register(t, reg, CacheCollector(c))
 	samples := func(loads float64, calls map[string]float64) map[string]float64 {
-		all := map[string]float64{"fetch_loads_total{cache=" + c.Name() + "}": loads}
-		for _, outcome := range []string{"failed", "hit", "negative", "stale", "miss", "waited", "bypass"} {
+		all := map[string]float64{"fetch_loads_total{cache=" + c.Name() + "}": loads, "fetch_early_total{cache=" + c.Name() + "}": 0}
+		for _, outcome := range []string{"failed", "hit", "negative", "stale", "miss", "waited", "bypass", "remembered"} {
 			all["fetch_calls_total{cache="+c.Name()+",outcome="+outcome+"}"] = calls[outcome]
 		}
 		return all

@@ -97,6 +97,7 @@ counter millrace_channel_parked_total channel,ick
 counter millrace_channel_reserved_total channel,ick
 counter millrace_channel_retried_total channel,ick
 counter millrace_fetch_calls_total cache,outcome
+counter millrace_fetch_early_total cache
 counter millrace_fetch_loads_total cache
 histogram millrace_handle_seconds structure
 counter millrace_handled_total outcome,structure

@@ -34,7 +34,11 @@ type shownDoc struct {
 func storedDeadline(t *testing.T, name string) int64 {
 	t.Helper()
 	client := redistest.Shared(t).Client(t)
-	n, err := client.Do(t.Context(), client.B().Hget().Key("mr:lease:{"+name+"}").Field("deadline_ms").Build()).AsInt64()
+	text, err := client.Do(t.Context(), client.B().Get().Key("mr:lease:{"+name+"}").Build()).ToString()
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := strconv.ParseInt(strings.Fields(text)[2], 10, 64)
 	if err != nil {
 		t.Fatal(err)
 	}

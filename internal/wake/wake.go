@@ -25,14 +25,27 @@ const grace = time.Second
 // That the client is closed is no error here: it may only have left a master that was
 // replaced, and whoever looks for work after the wait is told.
 func Wait(ctx context.Context, client rueidis.Client, key string, most time.Duration) (bool, error) {
+	_, woken, err := pop(ctx, client, key, most)
+	if errors.Is(err, rueidis.ErrClosing) {
+		err = nil
+	}
+	return woken, err
+}
+
+// pop blocks until it can take the first element of a list, or until most has passed.
+func pop(ctx context.Context, client rueidis.Client, key string, most time.Duration) (element string, ok bool, err error) {
 	most = max(most, shortest)
 	ctx, cancel := script.Within(ctx, most+grace)
 	defer cancel()
-	return script.Prompt(ctx, func(ctx context.Context) (bool, error) {
-		err := client.Do(ctx, client.B().Blpop().Key(key).Timeout(most.Seconds()).Build().UnblockOnCancel()).Error()
-		if rueidis.IsRedisNil(err) || errors.Is(err, rueidis.ErrClosing) {
-			return false, nil
+	answer, err := script.Prompt(ctx, func(ctx context.Context) ([]string, error) {
+		words, err := client.Do(ctx, client.B().Blpop().Key(key).Timeout(most.Seconds()).Build().UnblockOnCancel()).AsStrSlice()
+		if rueidis.IsRedisNil(err) {
+			err = nil
 		}
-		return err == nil, err
+		return words, err
 	})
+	if err != nil || len(answer) != 2 {
+		return "", false, err
+	}
+	return answer[1], true, nil
 }

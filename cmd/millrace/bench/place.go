@@ -188,8 +188,7 @@ func (p Place) unlinkLeases(names ...string) func(context.Context) (int, error) 
 		registry.Settle(ctx, p.Client)
 		var keys []string
 		for _, name := range names { // docs/WIRE.md tells what lies there
-			base := "mr:lease:{" + name + "}"
-			keys = append(keys, base, base+":wake")
+			keys = append(keys, "mr:lease:{"+name+"}")
 			index := registry.LeasesKey(int(crc32.ChecksumIEEE([]byte(name)) % registry.DueShards))
 			if err := p.Client.Do(ctx, p.Client.B().Zrem().Key(index).Member(name).Build()).Error(); err != nil {
 				return 0, err
