@@ -95,7 +95,8 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 	l := &link{
 		Runner: script.Runner{
 			Client: client, Scripts: s.scripts, Hooks: append([]millrace.Hook{flightHook{}}, s.cfg.Hooks...),
-			Retry: retry.Policy{Patience: s.cfg.Timeout}, Errors: refusals,
+			// Tries end a little before the time does, so that the error says what is wrong.
+			Retry: retry.Policy{Patience: s.cfg.Timeout * 9 / 10}, Errors: refusals,
 		},
 		policy: policy.New(client, policy.Config{
 			Refusal: ErrEvictable, One: "a counter", Many: "counters", Volatile: true,

@@ -78,7 +78,10 @@ func TestNoServer(t *testing.T) {
 		case "fleet show": // of no name
 			args = append(args, "--json")
 		}
-		if args[0] == "hash" {
+		switch {
+		case args[0] == "hash" && args[1] == "drop": // a whole namespace
+			args = append(args, "NS")
+		case args[0] == "hash":
 			args = append(args, "NS", "K")
 		}
 		switch strings.TrimSuffix(strings.Join(args, " "), " NS K") {
