@@ -121,7 +121,7 @@ func fetchStale(t *testing.T, on running) {
 }
 
 func fetchNone(t *testing.T, on running) {
-	both := caches(t, on, fetch.Config{Negative: long})
+	both := caches(t, on, fetch.Config{Negative: long, Errors: -1})
 	odd := errors.New("odd")
 	for _, failure := range []error{odd, fetch.ErrNone} {
 		_, err := fetch.Get(t.Context(), both[0], "key", func(context.Context) (string, error) { return "", failure })

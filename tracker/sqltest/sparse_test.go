@@ -52,7 +52,7 @@ func TestSparseMillion(t *testing.T) {
 		t.Fatal(err)
 	}
 	var took []time.Duration
-	failed := 0
+	failed, inARow := 0, 0
 	until := func(what string, done func(tracker.Stats) bool) {
 		t.Helper()
 		source.looked.Store(0)
@@ -65,14 +65,16 @@ func TestSparseMillion(t *testing.T) {
 				t.Logf("%s: %d rows looked at in %v", what, source.looked.Load(), time.Since(began))
 				return
 			}
-			if source.looked.Load() > int64(3*rows) || failed > 400 {
-				t.Fatalf("%s: not after %d rows, with %d slices that failed", what, source.looked.Load(), failed)
+			if source.looked.Load() > int64(3*rows) || inARow > 400 {
+				t.Fatalf("%s: not after %d rows, with %d slices that failed, %d in a row", what, source.looked.Load(), failed, inARow)
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), steal.BudgetDefault)
 			start, before := time.Now(), source.looked.Load()
 			if _, err := tr.AddJob().Slice(ctx); err != nil { // its budget was over
-				failed++
+				failed, inARow = failed+1, inARow+1
 				source.looked.Store(before) // the next one looks at the same rows, or fewer
+			} else {
+				inARow = 0
 			}
 			took = append(took, time.Since(start))
 			cancel()
