@@ -269,6 +269,8 @@ func TestWaiting(t *testing.T) {
 		refused <- err
 	}()
 	await()
+	blocks := func() bool { return server.Info("clients")["blocked_clients"] == "1" }
+	redistest.Eventually(t, "it was told who holds the lease, and blocks", blocks)
 	cancel(ended)
 	err := <-refused
 	wantError(t, err, ended)
@@ -285,7 +287,7 @@ func TestWaiting(t *testing.T) {
 		}
 		got <- lease
 	}()
-	redistest.Eventually(t, "it blocks", func() bool { return server.Info("clients")["blocked_clients"] == "1" })
+	redistest.Eventually(t, "it blocks", blocks)
 	released := time.Now()
 	if err := holder.Release(t.Context()); err != nil {
 		t.Fatal(err)
