@@ -117,7 +117,7 @@ func TestProcesses(t *testing.T) {
 	for _, child := range children {
 		child.Lines(1)
 	}
-	const ids, rounds = 20, 1500
+	const ids, rounds = 20, 600
 	live := map[string]bool{}
 	for i := range rounds {
 		id := strconv.Itoa(i * 7 % ids)
