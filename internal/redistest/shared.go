@@ -1,10 +1,13 @@
 package redistest
 
 import (
+	"bytes"
 	"crypto/rand"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 
@@ -39,6 +42,7 @@ type mainWithServer struct{ m *testing.M }
 
 func (w mainWithServer) Run() int {
 	code := w.m.Run()
+	awaitRepeats()
 	theShared.mu.Lock()
 	defer theShared.mu.Unlock()
 	if theShared.proc != nil {
@@ -46,6 +50,17 @@ func (w mainWithServer) Run() int {
 		theShared.proc.Stop()
 	}
 	return code
+}
+
+// awaitRepeats waits while calls are still repeated for which nobody waits any more: those that
+// callers shared, and what hands messages back. They give up after five seconds.
+func awaitRepeats() {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollSlowly) {
+		stacks := make([]byte, 4<<20)
+		if !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("internal/retry.Policy.Do")) {
+			return
+		}
+	}
 }
 
 // Shared returns the server that all tests of the binary share, started on

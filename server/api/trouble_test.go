@@ -1,14 +1,12 @@
 package api_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -148,11 +146,6 @@ func TestRedisIsAway(t *testing.T) {
 	away(patient, 12*time.Second)
 	redis.Restart()
 	redistest.Eventually(t, "served again", func() bool { return s.ask("GET", q+"/stats", nil).status == 200 })
-	// Calls that are shared are repeated for a while after those who asked have gone.
-	redistest.Eventually(t, "nothing is repeated any more", func() bool {
-		stacks := make([]byte, 4<<20)
-		return !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("internal/retry.Sleep"))
-	})
 }
 
 // TestClientGoes: a client that waits and goes takes nothing along.
