@@ -23,7 +23,7 @@ type kitchen struct {
 
 func newKitchen(t *testing.T, on running, now *storm) *kitchen {
 	t.Helper()
-	k := &kitchen{caches: caches(t, on, fetch.Config{TTL: 20 * time.Millisecond, Early: -1})} // so that values do run out
+	k := &kitchen{caches: caches(t, on, fetch.Config{TTL: 100 * time.Millisecond, Early: -1})} // so that values do run out
 	for i := range 4 {
 		k.dishes = append(k.dishes, &wanted{t: t, now: now, key: fmt.Sprint("key", i), outcomes: map[fetch.Outcome]int{}})
 	}
