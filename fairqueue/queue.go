@@ -183,15 +183,8 @@ func (q *Queue) call(ctx context.Context, name string, args ...string) (*script.
 
 // observe calls do between the hooks that watch calls.
 func (q *Queue) observe(ctx context.Context, name string, do func(context.Context) error) (err error) {
-	for _, hook := range q.cfg.Hooks {
-		if watcher, ok := hook.(millrace.CallHook); ok {
-			var done func(error)
-			call := millrace.Call{Script: "fairqueue." + name, Key: baseKey(q.name), Try: 1}
-			if ctx, done = watcher.OnCall(ctx, call); done != nil {
-				defer func() { done(err) }()
-			}
-		}
-	}
+	ctx, ended := script.Watch(ctx, q.cfg.Hooks, millrace.Call{Script: "fairqueue." + name, Key: baseKey(q.name), Try: 1})
+	defer func() { ended(err) }()
 	return do(ctx)
 }
 

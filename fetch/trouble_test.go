@@ -1,7 +1,6 @@
 package fetch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"log/slog"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,25 +19,7 @@ import (
 
 var setAny = expiry.SetKeyConfig{}
 
-// journal is a log that several goroutines write.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) count(text string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), text)
-}
-
-func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+func logger(log *redistest.Log) *slog.Logger { return slog.New(slog.NewTextHandler(log, nil)) }
 
 // TestOutage: while Redis is down each key is computed once a process at a time,
 // and only so many at once; when it is back, values are kept.
@@ -53,8 +33,8 @@ func TestOutage(t *testing.T) {
 			t.Parallel()
 			const keys, each, most = 12, 5, 4
 			server := redistest.Start(t, redistest.Options{})
-			var log journal
-			c := openOn(t, server.Client(t), "c", Config{Concurrency: most, Logger: log.logger()})
+			var log redistest.Log
+			c := openOn(t, server.Client(t), "c", Config{Concurrency: most, Logger: logger(&log)})
 			want(t, c, "before", &source{value: "v"}, "v", Miss, nil)
 			c.patience = 50 * time.Millisecond
 			hurt.down(server)
@@ -81,7 +61,7 @@ func TestOutage(t *testing.T) {
 			}
 			want(t, c, "fails", &source{err: errLoad}, "", Failed, errLoad)
 			want(t, c, "none", &source{err: ErrNone}, "", Bypass, ErrNone)
-			if got := log.count("redis does not answer"); got != 1 {
+			if got := log.Count("redis does not answer"); got != 1 {
 				t.Errorf("logged %d times, want once", got)
 			}
 			hurt.up(server)
@@ -93,7 +73,7 @@ func TestOutage(t *testing.T) {
 				}
 				return r.Outcome == Hit
 			})
-			if got := log.count("redis answers again"); got != 1 {
+			if got := log.Count("redis answers again"); got != 1 {
 				t.Errorf("the end is logged %d times, want once", got)
 			}
 		})
@@ -118,8 +98,8 @@ func TestSilentServer(t *testing.T) {
 		return name
 	}
 	name := find(func(name string) bool { return !has(prefix + name) })
-	var log journal
-	c := openOn(t, servers.Client(t), name, Config{Logger: log.logger()})
+	var log redistest.Log
+	c := openOn(t, servers.Client(t), name, Config{Logger: logger(&log)})
 	shard := func(key string) string {
 		return fmt.Sprintf("%s%s/%d", prefix, name, crc32.ChecksumIEEE([]byte(key))%expiry.ShardsDefault)
 	}
@@ -139,7 +119,7 @@ func TestSilentServer(t *testing.T) {
 	want(t, c, elsewhere, s, "v", Hit, nil)
 	want(t, c, another, s, "v", Miss, nil)
 	want(t, c, there, s, "v", Remembered, nil)
-	if got := log.count("redis does not answer"); got != 1 {
+	if got := log.Count("redis does not answer"); got != 1 {
 		t.Errorf("logged %d times, want once", got)
 	}
 	silent.Resume()
@@ -147,7 +127,7 @@ func TestSilentServer(t *testing.T) {
 		r, err := Get(t.Context(), c, there, s.load)
 		return err == nil && r.Outcome == Hit
 	})
-	again := func() int { return log.count("redis answers again") }
+	again := func() int { return log.Count("redis answers again") }
 	redistest.Eventually(t, "the end is logged", func() bool { return again() > 0 }) // by whichever call saw it first
 	if again() != 1 {
 		t.Errorf("the end is logged %d times, want once", again())
@@ -196,8 +176,8 @@ func TestNestedInAnOutage(t *testing.T) {
 func TestFullServer(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
-	var log journal
-	c := openOn(t, client, "c", Config{Stale: time.Minute, Logger: log.logger()})
+	var log redistest.Log
+	c := openOn(t, client, "c", Config{Stale: time.Minute, Logger: logger(&log)})
 	for _, key := range []string{"fresh", "old", "forgotten"} {
 		want(t, c, key, &source{value: "v"}, "v", Miss, nil)
 	}
@@ -219,7 +199,7 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("Forget = %v", err)
 		}
 	}
-	if got := log.count("redis is full"); got != 2 {
+	if got := log.Count("redis is full"); got != 2 {
 		t.Errorf("logged %d times, want once each time", got)
 	}
 }

@@ -37,14 +37,8 @@ func (k *Ick) addShared(ctx context.Context, marks []mark) (added Added, err err
 	if k.adds.Alone(func() { outcomes, err = k.send(ctx, &k.run, marks) }) {
 		return tally(outcomes), err
 	}
-	for _, hook := range k.cfg.Hooks {
-		if h, ok := hook.(millrace.CallHook); ok {
-			var done func(error)
-			if ctx, done = h.OnCall(ctx, millrace.Call{Script: "ick.add", Key: k.name, Try: 1}); done != nil {
-				defer func() { done(err) }()
-			}
-		}
-	}
+	ctx, ended := script.Watch(ctx, k.cfg.Hooks, millrace.Call{Script: "ick.add", Key: k.name, Try: 1})
+	defer func() { ended(err) }()
 	outcomes, err = k.adds.Do(ctx, marks)
 	return tally(outcomes), err
 }

@@ -127,7 +127,7 @@ func (d *process) refuses(line, why string) {
 func (s shell) pauseOf(partition int) time.Duration {
 	s.t.Helper()
 	began := time.Now()
-	a := &app{env: s.env, redis: s.url, stderr: new(lockedBuffer)}
+	a := &app{env: s.env, redis: s.url, stderr: new(redistest.Log)}
 	f, err := a.openFleet(s.t.Context())
 	if err != nil {
 		s.t.Fatal(err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -28,25 +26,7 @@ type process struct {
 	cmd    *exec.Cmd
 	stdin  io.WriteCloser
 	stdout *bufio.Reader
-	stderr *lockedBuffer
-}
-
-// lockedBuffer is a buffer that one goroutine fills while another one looks.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
+	stderr *redistest.Log
 }
 
 // command returns the command as a process.
@@ -69,7 +49,7 @@ func startDev(t *testing.T, args ...string) *process {
 
 func startCommand(t *testing.T, args ...string) *process {
 	t.Helper()
-	d := &process{t: t, cmd: command(t, args...), stderr: new(lockedBuffer)}
+	d := &process{t: t, cmd: command(t, args...), stderr: new(redistest.Log)}
 	d.cmd.Stderr = d.stderr
 	stdin, err := d.cmd.StdinPipe()
 	if err != nil {

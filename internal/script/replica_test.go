@@ -125,6 +125,8 @@ func TestReadsEnd(t *testing.T) {
 		t.Error("a script is answered by nobody")
 	}
 	if err := run.Plain(context.Background(), "test.plain", "k", func(ctx context.Context) error {
+		ctx, cancel := script.Reading(ctx)
+		defer cancel()
 		return client.Do(ctx, client.B().Get().Key("k").Build()).Error()
 	}); err == nil {
 		t.Error("a plain read is answered by nobody")

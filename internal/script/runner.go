@@ -142,7 +142,7 @@ func (c *call) number(args []string, request *reqid.Request) {
 // try sends the call once, with its hooks around it.
 func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err error) {
 	r := c.runner
-	ctx, ended := r.watched(ctx, millrace.Call{Script: c.script.name, Key: c.key, Try: number})
+	ctx, ended := Watch(ctx, r.Hooks, millrace.Call{Script: c.script.name, Key: c.key, Try: number})
 	defer func() { ended(err) }()
 	// Where many calls are under way, to a server that answered a moment ago, the
 	// connections are open and shared, and the client heeds the context by itself.
@@ -159,23 +159,21 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 }
 
 // Plain makes a read that is no script in the way of one: its hooks are told, it is
-// repeated as the policy says, and its errors have the names that programs know. It must
-// return when its context ends.
+// repeated as the policy says, and its errors have the names that programs know. A try must
+// return when its context ends, and end by itself, see [Reading].
 func (r *Runner) Plain(ctx context.Context, name, key string, try func(ctx context.Context) error) error {
 	return r.Name(r.Retry.Do(ctx, func(number int) error {
-		ctx, ended := r.watched(ctx, millrace.Call{Script: name, Key: key, Try: number})
-		ctx, cancel := Reading(ctx)
-		defer cancel()
+		ctx, ended := Watch(ctx, r.Hooks, millrace.Call{Script: name, Key: key, Try: number})
 		err := try(ctx)
 		ended(err)
 		return err
 	}))
 }
 
-// watched tells the hooks of a call, and returns what tells them of its end.
-func (r *Runner) watched(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+// Watch tells hooks of a call, and returns what tells them of its end.
+func Watch(ctx context.Context, hooks []millrace.Hook, call millrace.Call) (context.Context, func(error)) {
 	var ends []func(error)
-	for _, hook := range r.Hooks {
+	for _, hook := range hooks {
 		if h, ok := hook.(millrace.CallHook); ok {
 			var end func(error)
 			if ctx, end = h.OnCall(ctx, call); end != nil {

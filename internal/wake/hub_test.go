@@ -1,7 +1,6 @@
 package wake_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -201,7 +200,7 @@ func TestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = "u", "p" })
-	var log journal
+	var log redistest.Log
 	hub := wake.Of(client, slog.New(slog.NewTextHandler(&log, nil)))
 	w := hub.Join("x", false)
 	defer w.Leave(true)
@@ -210,25 +209,7 @@ func TestRefused(t *testing.T) {
 			t.Error("woken by nobody")
 		}
 	}
-	if got := log.count("mr:wake:*"); got != 1 {
+	if got := log.Count("mr:wake:*"); got != 1 {
 		t.Errorf("logged %d times, want once", got)
 	}
-}
-
-// journal is a log that several goroutines write.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) count(text string) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return strings.Count(j.text.String(), text)
 }

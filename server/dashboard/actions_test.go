@@ -1,39 +1,20 @@
 package dashboard
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"golang.org/x/net/html"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/redistest"
 )
-
-// journal keeps what was logged.
-type journal struct {
-	mu   sync.Mutex
-	text bytes.Buffer
-}
-
-func (j *journal) Write(p []byte) (int, error) {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.Write(p)
-}
-
-func (j *journal) String() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.text.String()
-}
 
 func TestQueueIsPausedResumedAndResized(t *testing.T) {
 	t.Parallel()
@@ -211,7 +192,7 @@ func TestActionsAreNoPages(t *testing.T) {
 func TestActionsAreLogged(t *testing.T) {
 	t.Parallel()
 	type who struct{}
-	log := &journal{}
+	log := &redistest.Log{}
 	h := build(t, func(c *Config) {
 		c.Logger = slog.New(slog.NewTextHandler(log, nil))
 		c.Principal = func(ctx context.Context) string {
