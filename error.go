@@ -73,7 +73,7 @@ var ErrPartial = &Error{
 
 // Error is an error that people and programs can both act on. Packages declare
 // their sentinels as Errors and derive what they return from them with
-// [Error.With] and [Error.Saying]; errors.Is finds the sentinel again.
+// [Error.Wrap] and [Error.Errorf]; errors.Is finds the sentinel again.
 type Error struct {
 	Code    string // stable, lower case with underscores: "stale", "not_found"
 	Message string // one sentence without a final stop, for a log
@@ -97,16 +97,16 @@ func (e *Error) Unwrap() error { return e.Err }
 // Is reports whether e was derived from the sentinel target.
 func (e *Error) Is(target error) bool { return e.origin != nil && e.origin == target }
 
-// With returns an error derived from e that has err as its cause.
-func (e *Error) With(err error) *Error {
+// Wrap returns an error derived from e that has err as its cause.
+func (e *Error) Wrap(err error) *Error {
 	d := e.derive()
 	d.Err = err
 	return d
 }
 
-// Saying returns an error derived from e with a message of its own, made as by
+// Errorf returns an error derived from e with a message of its own, made as by
 // fmt.Sprintf; code and hint stay.
-func (e *Error) Saying(format string, args ...any) *Error {
+func (e *Error) Errorf(format string, args ...any) *Error {
 	d := e.derive()
 	d.Message = fmt.Sprintf(format, args...)
 	return d

@@ -13,7 +13,7 @@ func TestError(t *testing.T) {
 	t.Parallel()
 	sentinel := &millrace.Error{Code: "stale", Message: "too late", Hint: "Try again."}
 	twin := &millrace.Error{Code: "stale", Message: "too late"}
-	err := fmt.Errorf("while committing: %w", sentinel.With(io.EOF).Saying("too late by %d", 3))
+	err := fmt.Errorf("while committing: %w", sentinel.Wrap(io.EOF).Errorf("too late by %d", 3))
 
 	if !errors.Is(err, sentinel) || !errors.Is(err, io.EOF) || !errors.Is(sentinel, sentinel) {
 		t.Errorf("%v is not found as its sentinel and its cause", err)
@@ -30,7 +30,7 @@ func TestError(t *testing.T) {
 	if got := millrace.Hint(err); got != "Try again." {
 		t.Errorf("Hint = %q, want the sentinel's", got)
 	}
-	outer := (&millrace.Error{Code: "outer", Message: "outer"}).With(err)
+	outer := (&millrace.Error{Code: "outer", Message: "outer"}).Wrap(err)
 	if millrace.Code(outer) != "outer" || millrace.Hint(outer) != "Try again." {
 		t.Errorf("Code, Hint = %q, %q, want the outer code and the first hint", millrace.Code(outer), millrace.Hint(outer))
 	}

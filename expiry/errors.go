@@ -3,7 +3,7 @@ package expiry
 import "github.com/millrace/millrace"
 
 // errNotFound is millrace.ErrNotFound in the words of this package.
-var errNotFound = millrace.ErrNotFound.Saying("there is nothing of that name, or its time is over")
+var errNotFound = millrace.ErrNotFound.Errorf("there is nothing of that name, or its time is over")
 
 // Errors of this package. What is returned is derived from them and says more.
 var (

@@ -106,7 +106,7 @@ func (h *Hashes) GetAll(ctx context.Context, hash string) (map[string][]byte, er
 			return nil, err
 		}
 		if all[f.Name] = f.Value; len(all) > maxAll {
-			err := millrace.ErrTooLarge.Saying("the hash has more than %d fields", maxAll)
+			err := millrace.ErrTooLarge.Errorf("the hash has more than %d fields", maxAll)
 			return nil, err.WithHint("Use Scan, which brings them in pages.")
 		}
 	}

@@ -72,7 +72,7 @@ func (c Condition) word() (string, error) {
 	case Shorter:
 		return "shorter", nil
 	}
-	return "", millrace.ErrBadArgument.Saying("there is no condition %d", c)
+	return "", millrace.ErrBadArgument.Errorf("there is no condition %d", c)
 }
 
 // Expire gives fields a deadline in ttl from now, rounded up to milliseconds. A

@@ -53,7 +53,7 @@ func (h *Hashes) Set(ctx context.Context, hash, field string, value []byte, cfg 
 // bytes of values. Errors are those of Set; more fields are an [millrace.ErrBadArgument].
 func (h *Hashes) SetMany(ctx context.Context, hash string, fields map[string][]byte, cfg SetConfig) (SetResult, error) {
 	if len(fields) > MaxFields {
-		return SetResult{}, millrace.ErrBadArgument.Saying("%d fields are more than one call can set, %d", len(fields), MaxFields)
+		return SetResult{}, millrace.ErrBadArgument.Errorf("%d fields are more than one call can set, %d", len(fields), MaxFields)
 	}
 	pairs := make([]string, 0, 2*len(fields))
 	for field, value := range fields {
@@ -108,7 +108,7 @@ func (h *Hashes) store(ctx context.Context, create bool, name, hash string, args
 func (c SetConfig) words() (only, life, ms string, err error) {
 	switch {
 	case c.IfNone && c.IfExist:
-		return "", "", "", millrace.ErrBadArgument.Saying("fields cannot be set only if none is there and only if all are")
+		return "", "", "", millrace.ErrBadArgument.Errorf("fields cannot be set only if none is there and only if all are")
 	case c.IfNone:
 		only = "new"
 	case c.IfExist:
@@ -116,7 +116,7 @@ func (c SetConfig) words() (only, life, ms string, err error) {
 	}
 	switch {
 	case c.TTL != 0 && !c.Deadline.IsZero(), c.KeepTTL && (c.TTL != 0 || !c.Deadline.IsZero()):
-		return "", "", "", millrace.ErrBadArgument.Saying("TTL, Deadline and KeepTTL exclude each other")
+		return "", "", "", millrace.ErrBadArgument.Errorf("TTL, Deadline and KeepTTL exclude each other")
 	case c.KeepTTL:
 		return only, "keep", "0", nil
 	case c.TTL != 0:
@@ -133,7 +133,7 @@ func (c SetConfig) words() (only, life, ms string, err error) {
 func in(ttl time.Duration) (life, ms string, err error) {
 	switch {
 	case ttl < 0:
-		return "", "", millrace.ErrBadArgument.Saying("a TTL cannot be negative: %s", ttl)
+		return "", "", millrace.ErrBadArgument.Errorf("a TTL cannot be negative: %s", ttl)
 	case ttl == 0:
 		return "at", "0", nil
 	}
@@ -144,7 +144,7 @@ func in(ttl time.Duration) (life, ms string, err error) {
 // 2^53.
 func at(deadline time.Time) (life, ms string, err error) {
 	if deadline.Year() > 9999 {
-		return "", "", millrace.ErrBadArgument.Saying("a deadline lies before the year 10000, not at %s", deadline)
+		return "", "", millrace.ErrBadArgument.Errorf("a deadline lies before the year 10000, not at %s", deadline)
 	}
 	whole := max(0, deadline.UnixMilli())
 	if deadline.After(time.UnixMilli(whole)) {

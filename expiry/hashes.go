@@ -66,7 +66,7 @@ func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, e
 		return nil, err
 	}
 	if cfg.Shards < 0 || cfg.Shards > MaxShards {
-		return nil, millrace.ErrBadArgument.Saying("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
+		return nil, millrace.ErrBadArgument.Errorf("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
 	}
 	if cfg.Shards == 0 {
 		cfg.Shards = ShardsDefault
@@ -90,7 +90,7 @@ func check(hash string, fields ...string) error {
 	}
 	for _, field := range fields {
 		if len(field) > MaxField {
-			return millrace.ErrTooLarge.Saying("a field's name has %d bytes, more than %d", len(field), MaxField)
+			return millrace.ErrTooLarge.Errorf("a field's name has %d bytes, more than %d", len(field), MaxField)
 		}
 	}
 	return nil

@@ -80,7 +80,7 @@ func newKeys(client rueidis.Client, name string, cfg KeysConfig) (*Keys, error) 
 		return nil, err
 	}
 	if cfg.Shards < 0 || cfg.Shards > MaxShards {
-		return nil, millrace.ErrBadArgument.Saying("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
+		return nil, millrace.ErrBadArgument.Errorf("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
 	}
 	if cfg.Shards == 0 {
 		cfg.Shards = ShardsDefault
@@ -109,7 +109,7 @@ type SetKeyConfig struct {
 func (c SetKeyConfig) condition() (string, error) {
 	switch {
 	case c.IfNone && c.IfExist:
-		return "", millrace.ErrBadArgument.Saying("a value cannot be stored only if there is none and only if there is one")
+		return "", millrace.ErrBadArgument.Errorf("a value cannot be stored only if there is none and only if there is one")
 	case c.IfNone:
 		return "none", nil
 	case c.IfExist:
@@ -227,14 +227,14 @@ func (k *Keys) Names(ctx context.Context) iter.Seq2[string, error] { return k.sp
 // checkSize refuses what is too much for one call.
 func checkSize(size int) error {
 	if size > MaxValue {
-		return millrace.ErrTooLarge.Saying("%d bytes of values are more than %d", size, MaxValue)
+		return millrace.ErrTooLarge.Errorf("%d bytes of values are more than %d", size, MaxValue)
 	}
 	return nil
 }
 
 func checkKeyTTL(key string, ttl time.Duration) error {
 	if ttl < time.Millisecond {
-		return millrace.ErrBadArgument.Saying("a value lives for a millisecond at least, not %s", ttl)
+		return millrace.ErrBadArgument.Errorf("a value lives for a millisecond at least, not %s", ttl)
 	}
 	return checkName("key", key)
 }

@@ -41,7 +41,7 @@ func (k *Keys) inParts(ctx context.Context, keys []string, writes bool, do func(
 			return err
 		}
 		if recounts == maxRecounts {
-			return millrace.ErrBroken.Saying("the number of shards of %q does not stay", k.space.name)
+			return millrace.ErrBroken.Errorf("the number of shards of %q does not stay", k.space.name)
 		}
 		keys = again
 	}

@@ -199,7 +199,7 @@ func (n *namespace) at(ctx context.Context, create bool, member string, do func(
 		case !missing && !other:
 			return err
 		case recounts == maxRecounts:
-			return millrace.ErrBroken.With(err)
+			return millrace.ErrBroken.Wrap(err)
 		}
 		known := shards
 		if shards, err = n.recount(ctx, create); err != nil {
@@ -208,7 +208,7 @@ func (n *namespace) at(ctx context.Context, create bool, member string, do func(
 		switch {
 		case shards != known: // what was known is from before
 		case other:
-			return millrace.ErrBroken.Saying("the shard %s is not one of %d", base, shards)
+			return millrace.ErrBroken.Errorf("the shard %s is not one of %d", base, shards)
 		case !create:
 			return nil
 		default:

@@ -36,7 +36,7 @@ const (
 // microseconds. It reports whether its time is not over.
 func readStored(stored string, now int64, name string) (v Value, ok bool, err error) {
 	if len(stored) < headSize || stored[0] != mark || stored[1] != version {
-		return v, false, millrace.ErrBroken.Saying("what is stored for %q is no value of version %d", name, version)
+		return v, false, millrace.ErrBroken.Errorf("what is stored for %q is no value of version %d", name, version)
 	}
 	v.Value = []byte(stored)
 	deadline := int64(binary.BigEndian.Uint64(v.Value) & never)
@@ -219,7 +219,7 @@ func (n *namespace) checkShard(ctx context.Context, name, base string, shards in
 		_, err := n.ask(ctx, nil, n.kind.script("stats"), base, shards)
 		return err
 	case found != n.kind.wireVersion():
-		return millrace.ErrVersion.Saying("%s has version %q", base, found)
+		return millrace.ErrVersion.Errorf("%s has version %q", base, found)
 	case count != int64(shards):
 		return errShards
 	}

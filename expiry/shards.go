@@ -46,7 +46,7 @@ func (n *namespace) inShards(bases []string, do func(base string) error) (missin
 			err := do(base)
 			switch {
 			case errors.Is(err, errShards):
-				failed[i] = millrace.ErrBroken.With(err)
+				failed[i] = millrace.ErrBroken.Wrap(err)
 			case errors.Is(err, errNoShard):
 				none.Store(true)
 			default:

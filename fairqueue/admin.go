@@ -22,10 +22,10 @@ import (
 // [millrace.ErrVersion].
 func (q *Queue) Resize(ctx context.Context, count, perTenant int) error {
 	if count < 0 || count > MaxStreams {
-		return millrace.ErrBadArgument.Saying("a queue has up to %d streams, not %d", MaxStreams, count)
+		return millrace.ErrBadArgument.Errorf("a queue has up to %d streams, not %d", MaxStreams, count)
 	}
 	if perTenant < 0 || perTenant > count {
-		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", count, perTenant)
+		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", count, perTenant)
 	}
 	if perTenant == 0 {
 		perTenant = min(PerTenantDefault, count)
@@ -50,7 +50,7 @@ func (q *Queue) Resume(ctx context.Context) error { return q.set(ctx, "paused", 
 // dropped when another dies, and [Counters].Dropped counts them. 0 is without end.
 func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error {
 	if most < 0 || age < 0 {
-		return millrace.ErrBadArgument.Saying("a queue cannot keep %d dead messages for %s", most, age)
+		return millrace.ErrBadArgument.Errorf("a queue cannot keep %d dead messages for %s", most, age)
 	}
 	text := func(n int64) string {
 		if n == 0 {
@@ -84,10 +84,10 @@ const (
 // [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) SetWeight(ctx context.Context, tenant string, weight float64) error {
 	if tenant == "" || len(tenant) > maxLabel {
-		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
+		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
 	}
 	if !(weight >= MinWeight && weight <= MaxWeight) {
-		return millrace.ErrBadArgument.Saying("a weight is from %g to %d, not %g", MinWeight, MaxWeight, weight)
+		return millrace.ErrBadArgument.Errorf("a weight is from %g to %d, not %g", MinWeight, MaxWeight, weight)
 	}
 	text := ""
 	if weight != 1 {

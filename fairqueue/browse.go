@@ -70,13 +70,13 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	bad := millrace.ErrBadArgument
 	switch {
 	case sets[c.Place] == "":
-		return c, bad.Saying("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
+		return c, bad.Errorf("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
 	case len(c.Tenant) > maxLabel:
-		return c, bad.Saying("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
+		return c, bad.Errorf("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
 	case c.Max < 0 || c.Max > chunk:
-		return c, bad.Saying("a page has 1 to %d messages, not %d", chunk, c.Max)
+		return c, bad.Errorf("a page has 1 to %d messages, not %d", chunk, c.Max)
 	case err != nil || c.After != "" && !memberForm.Match(after) && !rankForm.Match(after):
-		return c, bad.Saying("not where a page ended: %.60q", c.After)
+		return c, bad.Errorf("not where a page ended: %.60q", c.After)
 	}
 	c.After = string(after)
 	return c, nil

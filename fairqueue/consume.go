@@ -140,11 +140,11 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 		{"Drain", int64(c.Drain)},
 	} {
 		if one.value < 0 {
-			return c, millrace.ErrBadArgument.Saying("%s is negative", one.name)
+			return c, millrace.ErrBadArgument.Errorf("%s is negative", one.name)
 		}
 	}
 	if c.Concurrency > chunk {
-		return c, millrace.ErrBadArgument.Saying("Concurrency is %d, more than %d: call Consume more than once", c.Concurrency, chunk)
+		return c, millrace.ErrBadArgument.Errorf("Concurrency is %d, more than %d: call Consume more than once", c.Concurrency, chunk)
 	}
 	if err := names.CheckText(millrace.ErrBadArgument, "name of a consumer", c.Name, maxLabel); err != nil {
 		return c, err

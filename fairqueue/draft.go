@@ -52,20 +52,20 @@ func (d Draft) check() error {
 	bad := millrace.ErrBadArgument
 	switch {
 	case d.Tenant == "":
-		return bad.Saying("a message has no tenant").
+		return bad.Errorf("a message has no tenant").
 			WithHint("Set Draft.Tenant to whose message it is; to one name for all if there are no tenants.")
 	case len(d.Tenant) > maxLabel:
-		return bad.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
+		return bad.Errorf("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
-		return bad.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+		return bad.Errorf("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
 	case !textual(d.Headers):
-		return bad.Saying("a header is not UTF-8 text: put bytes into the body")
+		return bad.Errorf("a header is not UTF-8 text: put bytes into the body")
 	case d.Priority < -4 || d.Priority > 4:
-		return bad.Saying("a priority is from -4 to 4, not %d", d.Priority)
+		return bad.Errorf("a priority is from -4 to 4, not %d", d.Priority)
 	case d.Delay < 0:
-		return bad.Saying("the delay is negative: %s", d.Delay)
+		return bad.Errorf("the delay is negative: %s", d.Delay)
 	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
-		return bad.Saying("the deadline is not a millisecond away: %s", d.Deadline)
+		return bad.Errorf("the deadline is not a millisecond away: %s", d.Deadline)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (d Draft) encode(zip int) (string, error) {
 	}
 	size := 1 + len(headers) + len(body) + len(d.Tenant) + len(d.DedupeID)
 	if size > MaxMessage {
-		return "", millrace.ErrTooLarge.Saying("a message has %d bytes with its tenant and headers, more than %d", size, MaxMessage)
+		return "", millrace.ErrTooLarge.Errorf("a message has %d bytes with its tenant and headers, more than %d", size, MaxMessage)
 	}
 	text := make([]byte, 0, 1+len(headers)+len(body))
 	text = append(append(append(text, flags), headers...), body...)

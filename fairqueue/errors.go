@@ -3,7 +3,7 @@ package fairqueue
 import "github.com/millrace/millrace"
 
 // errNotFound is millrace.ErrNotFound in the words of this package.
-var errNotFound = millrace.ErrNotFound.Saying("there is no such queue").
+var errNotFound = millrace.ErrNotFound.Errorf("there is no such queue").
 	WithHint("A queue begins with its first write; see which there are with: millrace queue ls")
 
 // Errors of this package. What is returned is derived from them and says more.

@@ -109,23 +109,23 @@ func (c Config) withDefaults() (Config, error) {
 	bad := millrace.ErrBadArgument
 	switch {
 	case c.Streams < 0 || c.Streams > MaxStreams:
-		return c, bad.Saying("a queue has up to %d streams, not %d", MaxStreams, c.Streams)
+		return c, bad.Errorf("a queue has up to %d streams, not %d", MaxStreams, c.Streams)
 	case c.PerTenant < 0:
-		return c, bad.Saying("PerTenant is negative: %d", c.PerTenant)
+		return c, bad.Errorf("PerTenant is negative: %d", c.PerTenant)
 	case c.PerTenant > 0 && c.Streams == 0:
-		return c, bad.Saying("PerTenant is %d, and there are no Streams", c.PerTenant)
+		return c, bad.Errorf("PerTenant is %d, and there are no Streams", c.PerTenant)
 	case c.MaxAttempts < 0:
-		return c, bad.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
+		return c, bad.Errorf("MaxAttempts is negative: %d", c.MaxAttempts)
 	case c.DedupeWindow < 0:
-		return c, bad.Saying("DedupeWindow is negative: %s", c.DedupeWindow)
+		return c, bad.Errorf("DedupeWindow is negative: %s", c.DedupeWindow)
 	case c.IdleExpiry < 0:
-		return c, bad.Saying("IdleExpiry is negative: %s", c.IdleExpiry)
+		return c, bad.Errorf("IdleExpiry is negative: %s", c.IdleExpiry)
 	case c.ExpireFull && c.IdleExpiry == 0:
-		return c, bad.Saying("ExpireFull says how a queue goes, but IdleExpiry does not say when")
+		return c, bad.Errorf("ExpireFull says how a queue goes, but IdleExpiry does not say when")
 	case c.Legacy.Stream != "" && c.Legacy.Group == "":
-		return c, bad.Saying("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
+		return c, bad.Errorf("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
 	case c.Gzip < 0:
-		return c, bad.Saying("Gzip is negative: %d", c.Gzip)
+		return c, bad.Errorf("Gzip is negative: %d", c.Gzip)
 	}
 	if c.PerTenant == 0 {
 		c.PerTenant = PerTenantDefault

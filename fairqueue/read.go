@@ -43,14 +43,14 @@ func (c ReadConfig) withDefaults() (ReadConfig, error) {
 		c.Visibility = VisibilityDefault
 	}
 	if c.Max < 0 || c.Max > chunk {
-		return c, millrace.ErrBadArgument.Saying("a read takes 1 to %d messages, not %d", chunk, c.Max)
+		return c, millrace.ErrBadArgument.Errorf("a read takes 1 to %d messages, not %d", chunk, c.Max)
 	}
 	return c, checkVisibility(c.Visibility)
 }
 
 func checkVisibility(d time.Duration) error {
 	if d < MinVisibility || d > MaxVisibility {
-		return millrace.ErrBadArgument.Saying("a visibility is from %s to %s, not %s", MinVisibility, MaxVisibility, d)
+		return millrace.ErrBadArgument.Errorf("a visibility is from %s to %s, not %s", MinVisibility, MaxVisibility, d)
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ var receiptForm = regexp.MustCompile(`(?s)^[crCR](\d{16})(\d{13})[A-Za-z0-9]{8}\
 func readReceipt(text string) (receipt, error) {
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || !receiptForm.Match(raw) {
-		return "", millrace.ErrBadArgument.Saying("not a receipt: %.60q", text)
+		return "", millrace.ErrBadArgument.Errorf("not a receipt: %.60q", text)
 	}
 	return receipt(raw), nil
 }
@@ -90,7 +90,7 @@ var idForm = regexp.MustCompile(`^\d{16}$`)
 func checkIDs(ids []string) error {
 	for _, id := range ids {
 		if !idForm.MatchString(id) {
-			return millrace.ErrBadArgument.Saying("not the id of a message: %.60q", id)
+			return millrace.ErrBadArgument.Errorf("not the id of a message: %.60q", id)
 		}
 	}
 	return nil

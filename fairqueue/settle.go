@@ -54,7 +54,7 @@ func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error 
 // asked.
 func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
 	if cfg.Delay < 0 {
-		return 0, millrace.ErrBadArgument.Saying("the delay is negative: %s", cfg.Delay)
+		return 0, millrace.ErrBadArgument.Errorf("the delay is negative: %s", cfg.Delay)
 	}
 	verb := "n"
 	if cfg.Dead {
@@ -165,7 +165,7 @@ func countOf(done []int64, receipts []string, err error) (int, error) {
 	if err == nil && len(stale) > 0 {
 		err = ErrStale
 		if len(receipts) > 1 {
-			err = ErrStale.Saying("%d of %d receipts are stale: %s", len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
+			err = ErrStale.Errorf("%d of %d receipts are stale: %s", len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
 		}
 	}
 	return n, err

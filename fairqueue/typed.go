@@ -15,7 +15,7 @@ type Typed[T any] struct{ Queue *Queue }
 func (t Typed[T]) Write(ctx context.Context, value T, d Draft) (string, error) {
 	body, err := json.Marshal(value)
 	if err != nil {
-		return "", millrace.ErrBadArgument.Saying("the value cannot be written as JSON").With(err)
+		return "", millrace.ErrBadArgument.Errorf("the value cannot be written as JSON").Wrap(err)
 	}
 	d.Body = body
 	return t.Queue.Write(ctx, d)

@@ -156,21 +156,21 @@ func (c Config) withDefaults() Config {
 func (c Config) check() error {
 	switch {
 	case c.TTL < time.Millisecond:
-		return millrace.ErrBadArgument.Saying("TTL is %s, less than a millisecond", c.TTL)
+		return millrace.ErrBadArgument.Errorf("TTL is %s, less than a millisecond", c.TTL)
 	case c.Stale < 0:
-		return millrace.ErrBadArgument.Saying("Stale is negative: %s", c.Stale)
+		return millrace.ErrBadArgument.Errorf("Stale is negative: %s", c.Stale)
 	case c.Jitter >= 1 || math.IsNaN(c.Jitter):
-		return millrace.ErrBadArgument.Saying("Jitter is %v, not less than 1", c.Jitter)
+		return millrace.ErrBadArgument.Errorf("Jitter is %v, not less than 1", c.Jitter)
 	case math.IsNaN(c.Early) || math.IsInf(c.Early, 0):
-		return millrace.ErrBadArgument.Saying("Early is %v, no number", c.Early)
+		return millrace.ErrBadArgument.Errorf("Early is %v, no number", c.Early)
 	case c.Negative > 0 && c.Negative < time.Millisecond:
-		return millrace.ErrBadArgument.Saying("Negative is %s, less than a millisecond", c.Negative)
+		return millrace.ErrBadArgument.Errorf("Negative is %s, less than a millisecond", c.Negative)
 	case c.Errors > 0 && c.Errors < time.Millisecond:
-		return millrace.ErrBadArgument.Saying("Errors is %s, less than a millisecond", c.Errors)
+		return millrace.ErrBadArgument.Errorf("Errors is %s, less than a millisecond", c.Errors)
 	case c.Timeout < 0:
-		return millrace.ErrBadArgument.Saying("Timeout is negative: %s", c.Timeout)
+		return millrace.ErrBadArgument.Errorf("Timeout is negative: %s", c.Timeout)
 	case c.Concurrency < 0:
-		return millrace.ErrBadArgument.Saying("Concurrency is negative: %d", c.Concurrency)
+		return millrace.ErrBadArgument.Errorf("Concurrency is negative: %d", c.Concurrency)
 	}
 	return nil
 }
@@ -228,7 +228,7 @@ func (c *Cache) leaseName(key string) string { return prefix + c.name + "/" + ke
 // one of 1 to 200 bytes without braces, slashes and control characters.
 func CheckName(name string) error {
 	if strings.Contains(name, "/") {
-		return errName.Saying("the name of a cache has a slash: %q", name)
+		return errName.Errorf("the name of a cache has a slash: %q", name)
 	}
 	return names.Check(errName, "name of a cache", name, maxName)
 }

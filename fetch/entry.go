@@ -96,7 +96,7 @@ func encode[T any](v T) ([]byte, error) {
 	}
 	payload, err := json.Marshal(v)
 	if err != nil {
-		return nil, ErrEncoding.Saying("a %T cannot be written as JSON", v).With(err)
+		return nil, ErrEncoding.Errorf("a %T cannot be written as JSON", v).Wrap(err)
 	}
 	return payload, nil
 }
@@ -112,7 +112,7 @@ func decode[T any](payload []byte) (T, error) {
 	default:
 		if err := json.Unmarshal(payload, &v); err != nil {
 			var none T
-			return none, ErrEncoding.Saying("what was computed or stored is no %T", v).With(err)
+			return none, ErrEncoding.Errorf("what was computed or stored is no %T", v).Wrap(err)
 		}
 	}
 	return v, nil

@@ -17,7 +17,7 @@ func (c *Cache) failure(key string, e entry) error {
 	if r := c.memory.recall(key); r.failure != nil {
 		return r.failure
 	}
-	return ErrFailed.Saying("the computation failed in another process: %s", e.payload)
+	return ErrFailed.Errorf("the computation failed in another process: %s", e.payload)
 }
 
 // failed is the answer to a load that failed under the lease. Those who ask within

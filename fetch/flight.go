@@ -281,9 +281,9 @@ func (f *flight) compute() ([]byte, error) {
 	switch {
 	case errors.As(err, &panicked):
 		c.cfg.Logger.ErrorContext(ctx, "a load panicked", "key", f.key, "panic", panicked.Value, "stack", string(panicked.Stack))
-		err = ErrPanicked.Saying("the computation panicked: %v", panicked.Value)
+		err = ErrPanicked.Errorf("the computation panicked: %v", panicked.Value)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-		err = ErrTimeout.Saying("the computation took longer than %s", c.cfg.Timeout).With(err)
+		err = ErrTimeout.Errorf("the computation took longer than %s", c.cfg.Timeout).Wrap(err)
 	}
 	return payload, err
 }
@@ -300,7 +300,7 @@ func (f *flight) observed(ctx context.Context) (payload []byte, err error) {
 		}
 	}
 	ended := make(chan struct{})
-	err = ErrPanicked.Saying("the computation ended its goroutine")
+	err = ErrPanicked.Errorf("the computation ended its goroutine")
 	go func() {
 		defer close(ended)
 		err = loop.Protect(func() (err error) {

@@ -67,7 +67,7 @@ func refusePop(cmds []rueidis.Completed) error {
 		default:
 			continue
 		}
-		refused := ErrUnsupported.Saying("%s cannot wait for replicas: what it takes out would be lost if none confirms that", words[0])
+		refused := ErrUnsupported.Errorf("%s cannot wait for replicas: what it takes out would be lost if none confirms that", words[0])
 		refused.Hint = "Move elements with BLMOVE, read them with XREADGROUP and acknowledge them, or take a client without WaitReplicas."
 		return refused
 	}
@@ -110,7 +110,7 @@ func (p *partition) still(ctx context.Context) bool {
 	err := retry.Policy{Patience: time.Duration(p.v.viewLife)}.Do(ctx, func(int) error {
 		err := p.f.refresh(ctx)
 		if p.f.view.Load().confirmed.Load() < since {
-			return ErrUnavailable.Saying("the directory does not say whether the master is still the same").With(err)
+			return ErrUnavailable.Errorf("the directory does not say whether the master is still the same").Wrap(err)
 		}
 		return nil
 	})

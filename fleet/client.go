@@ -51,7 +51,7 @@ type byOneTag struct {
 func (r byOneTag) tag(words []string) (string, error) {
 	tag, err := tagOf(words)
 	if err == nil && tag != r.only {
-		return "", ErrMixedTags.Saying("this client is for another tag than that of the keys of %s", words[0])
+		return "", ErrMixedTags.Errorf("this client is for another tag than that of the keys of %s", words[0])
 	}
 	return tag, err
 }
@@ -214,7 +214,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 					tags[i] = tag
 					continue
 				}
-				return nil, ErrNoTag.Saying("%s ends no transaction with a key", name)
+				return nil, ErrNoTag.Errorf("%s ends no transaction with a key", name)
 			}
 			tags[i] = tags[begun]
 			begun = -1
@@ -236,7 +236,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 			}
 			known = true
 		case tag != tags[begun]:
-			return nil, ErrMixedTags.Saying("a transaction has keys of several tags")
+			return nil, ErrMixedTags.Errorf("a transaction has keys of several tags")
 		}
 	}
 	if begun >= 0 && !known {
@@ -244,7 +244,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 			tags[begun] = tag
 			return tags, nil
 		}
-		return nil, ErrNoTag.Saying("a transaction has no key")
+		return nil, ErrNoTag.Errorf("a transaction has no key")
 	}
 	return tags, nil
 }

@@ -97,13 +97,13 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 		case err != nil:
 			return nil, target{}, err
 		case known && next != tag:
-			return nil, target{}, ErrMixedTags.Saying("a dedicated connection is for one tag")
+			return nil, target{}, ErrMixedTags.Errorf("a dedicated connection is for one tag")
 		default:
 			tag, known = next, true
 		}
 	}
 	if !known {
-		return nil, target{}, ErrNoTag.Saying("the first command on a dedicated connection has no key")
+		return nil, target{}, ErrNoTag.Errorf("the first command on a dedicated connection has no key")
 	}
 	t, err := d.c.by.locate(ctx, tag, true)
 	if err != nil {
@@ -117,7 +117,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 		d.bound, d.tag = t, tag
 	}
 	if t.p.id != d.bound.p.id || t.p.epoch != d.bound.p.epoch {
-		return nil, target{}, ErrUnavailable.Saying("the connection was to a master that has been replaced")
+		return nil, target{}, ErrUnavailable.Errorf("the connection was to a master that has been replaced")
 	}
 	return d.inner, t, nil
 }
@@ -135,7 +135,7 @@ func (d *dedicated) SetOnInvalidations(func([]rueidis.RedisMessage)) <-chan erro
 
 func refused() <-chan error {
 	told := make(chan error, 1)
-	told <- ErrUnsupported.Saying("a fleet has no channels and tracks nothing")
+	told <- ErrUnsupported.Errorf("a fleet has no channels and tracks nothing")
 	close(told)
 	return told
 }

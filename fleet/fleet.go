@@ -89,7 +89,7 @@ type Fleet struct {
 // Open returns the fleet of a directory and follows its map until Close.
 func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, error) {
 	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.Reads < FromMasters || cfg.Reads > FromReplicas {
-		return nil, millrace.ErrBadArgument.Saying("WaitReplicas, Placements and Reads cannot be negative, nor Reads %d", cfg.Reads)
+		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas, Placements and Reads cannot be negative, nor Reads %d", cfg.Reads)
 	}
 	if cfg.Placements == 0 {
 		cfg.Placements = 100_000
@@ -112,7 +112,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	}
 	if asks := f.Map().Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
 		stop()
-		few := millrace.ErrBadArgument.Saying("a WaitReplicas of %d saves nothing: failovers of this fleet count on %d", cfg.WaitReplicas, asks)
+		few := millrace.ErrBadArgument.Errorf("a WaitReplicas of %d saves nothing: failovers of this fleet count on %d", cfg.WaitReplicas, asks)
 		few.Hint = "Wait for as many replicas as Settings.Confirmed says, or for none."
 		return nil, few
 	}

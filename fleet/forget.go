@@ -84,7 +84,7 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 	}
 	if len(used) > 0 {
 		slices.Sort(used)
-		return ErrInUse.With(&InUseError{used})
+		return ErrInUse.Wrap(&InUseError{used})
 	}
 	return nil
 }
@@ -112,7 +112,7 @@ func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 		case !found:
 			continue
 		case r.mark == leaving || r.mark == moving:
-			return l, ErrUnavailable.Saying("the tag is being moved")
+			return l, ErrUnavailable.Errorf("the tag is being moved")
 		}
 		// If it has changed meanwhile, it is in use.
 		if _, err := p.exchange(ctx, tag, r.String(), record{r.home, forgetting, token}.String()); err != nil {
@@ -177,7 +177,7 @@ func (f *Fleet) used(ctx context.Context, marked map[string]Location) ([]string,
 	}
 	for id := range on {
 		if before.partitions[id].epoch != after.partitions[id].epoch {
-			return nil, ErrUnavailable.Saying("partition %d got another master while its keys were looked at", id)
+			return nil, ErrUnavailable.Errorf("partition %d got another master while its keys were looked at", id)
 		}
 	}
 	return slices.Collect(maps.Keys(found)), nil

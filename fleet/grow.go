@@ -90,7 +90,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 	}
 	points, err := ring.New(weights...)
 	if err != nil {
-		return nil, millrace.ErrBadArgument.With(err)
+		return nil, millrace.ErrBadArgument.Wrap(err)
 	}
 	m := &directory.Map{
 		Version: directory.Version, Fleet: nameOf(partitions), Epoch: 1, Floor: 1, Settings: cfg.Settings,
@@ -174,7 +174,7 @@ func begun(m *directory.Map, partitions []NewPartition) (bool, error) {
 	if len(unfinished) == 0 || slices.Equal(asked, unfinished) {
 		return len(unfinished) > 0, nil
 	}
-	other := millrace.ErrBadArgument.Saying("the adding of partitions at %v is not finished", unfinished)
+	other := millrace.ErrBadArgument.Errorf("the adding of partitions at %v is not finished", unfinished)
 	other.Hint = "Repeat the command that began it, for the same servers."
 	return false, other
 }
@@ -191,7 +191,7 @@ func (c *GrowConfig) join(ctx context.Context, dir directory.Directory, m *direc
 	}
 	grown, err := present.Add(weights...)
 	if err != nil {
-		return nil, millrace.ErrBadArgument.With(err)
+		return nil, millrace.ErrBadArgument.Wrap(err)
 	}
 	next := m.Clone()
 	next.Epoch++
@@ -293,7 +293,7 @@ func describe(partitions []NewPartition, first, generation int, phase directory.
 // none, or what is wrong with them.
 func checkNew(partitions []NewPartition, m *directory.Map) (weights []int, err error) {
 	if len(partitions) == 0 {
-		return nil, millrace.ErrBadArgument.Saying("there is no partition to make")
+		return nil, millrace.ErrBadArgument.Errorf("there is no partition to make")
 	}
 	taken := map[string]bool{}
 	if m != nil {
@@ -308,16 +308,16 @@ func checkNew(partitions []NewPartition, m *directory.Map) (weights []int, err e
 		for _, member := range n.members() {
 			switch {
 			case !listens(member.Addr):
-				return nil, millrace.ErrBadArgument.Saying("partition %d of those given has a member at %q, which is no HOST:PORT", i, member.Addr)
+				return nil, millrace.ErrBadArgument.Errorf("partition %d of those given has a member at %q, which is no HOST:PORT", i, member.Addr)
 			case taken[member.Addr]:
-				return nil, millrace.ErrBadArgument.Saying("the server at %s would be a member twice", member.Addr)
+				return nil, millrace.ErrBadArgument.Errorf("the server at %s would be a member twice", member.Addr)
 			case member.Node != "" && nodes[member.Node]:
-				return nil, millrace.ErrBadArgument.Saying("partition %d of those given has two members on node %s, and would be lost with it", i, member.Node)
+				return nil, millrace.ErrBadArgument.Errorf("partition %d of those given has two members on node %s, and would be lost with it", i, member.Node)
 			}
 			taken[member.Addr], nodes[member.Node] = true, true
 		}
 		if n.Weight < 0 {
-			return nil, millrace.ErrBadArgument.Saying("a weight of %d cannot be had", n.Weight)
+			return nil, millrace.ErrBadArgument.Errorf("a weight of %d cannot be had", n.Weight)
 		}
 		weights = append(weights, max(1, n.Weight))
 	}
@@ -335,10 +335,10 @@ func checkSettings(s directory.Settings) error {
 	e := s.Effective()
 	switch {
 	case e.ViewLife < 20*time.Millisecond || e.ReplyLimit < 10*time.Millisecond || e.PlacementLife < e.ViewLife:
-		return millrace.ErrBadArgument.Saying("ViewLife %v, ReplyLimit %v and PlacementLife %v cannot be had: at least 20 ms, 10 ms, and a ViewLife",
+		return millrace.ErrBadArgument.Errorf("ViewLife %v, ReplyLimit %v and PlacementLife %v cannot be had: at least 20 ms, 10 ms, and a ViewLife",
 			e.ViewLife, e.ReplyLimit, e.PlacementLife)
 	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
-		return millrace.ErrBadArgument.Saying("MaxTags %s and MaxFill %d cannot be had: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
+		return millrace.ErrBadArgument.Errorf("MaxTags %s and MaxFill %d cannot be had: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
 	}
 	return nil
 }

@@ -30,7 +30,7 @@ func (f *Fleet) Record(ctx context.Context, partition int, tag string) (string, 
 		return "", err
 	}
 	if partition < 0 || partition >= len(v.partitions) {
-		return "", millrace.ErrBadArgument.Saying("there is no partition %d", partition)
+		return "", millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 	}
 	r, found, sure, err := v.partitions[partition].lookUp(ctx, tag)
 	switch {
@@ -51,7 +51,7 @@ func (f *Fleet) Exchange(ctx context.Context, partition int, tag, before, after 
 		return false, err
 	}
 	if partition < 0 || partition >= len(v.partitions) {
-		return false, millrace.ErrBadArgument.Saying("there is no partition %d", partition)
+		return false, millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 	}
 	return v.partitions[partition].exchange(ctx, tag, before, after)
 }

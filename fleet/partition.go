@@ -76,7 +76,7 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 	if p.readOnly {
 		p.f.refreshSoon()
-		return ErrReadOnly.Saying("partition %d takes no writes now", p.id)
+		return ErrReadOnly.Errorf("partition %d takes no writes now", p.id)
 	}
 	if p.f.cfg.WaitReplicas > 0 {
 		return refusePop(cmds)
@@ -139,12 +139,12 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 		results[i] = p.judge(caller, results[i], late)
 	}
 	if copies.Have < need {
-		few := millrace.ErrUncertain.Saying("%d of %d replicas have the write", copies.Have, need)
+		few := millrace.ErrUncertain.Errorf("%d of %d replicas have the write", copies.Have, need)
 		switch {
 		case unknown != nil:
-			few = few.With(errors.New(unknown.Error())) // in words, see lost
+			few = few.Wrap(errors.New(unknown.Error())) // in words, see lost
 		case len(copies.Others) > 0:
-			few = few.With(fmt.Errorf("the map does not have those at %s", strings.Join(copies.Others, ", ")))
+			few = few.Wrap(fmt.Errorf("the map does not have those at %s", strings.Join(copies.Others, ", ")))
 		}
 		for i := range cmds {
 			if succeeded(results[i]) {
@@ -169,7 +169,7 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 	if succeeded(result) {
 		if late {
 			p.f.refreshSoon()
-			return rueidis.NewErrorResult(millrace.ErrUncertain.Saying("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyLimit))
+			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyLimit))
 		}
 		return result
 	}
@@ -201,15 +201,15 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 		return err
 	}
 	if p.f.ended.Err() != nil {
-		return ErrClosed.With(rueidis.ErrClosing)
+		return ErrClosed.Wrap(rueidis.ErrClosing)
 	}
 	p.f.refreshSoon()
 	// The cause is told in words: it may hold the end of a context that is not the
 	// caller's.
 	if unsent(err) {
-		return ErrUnavailable.Saying("partition %d: %s cannot be reached", p.id, m.addr).With(errors.New(err.Error()))
+		return ErrUnavailable.Errorf("partition %d: %s cannot be reached", p.id, m.addr).Wrap(errors.New(err.Error()))
 	}
-	return millrace.ErrUncertain.Saying("partition %d: %s did not answer", p.id, m.addr).With(errors.New(err.Error()))
+	return millrace.ErrUncertain.Errorf("partition %d: %s did not answer", p.id, m.addr).Wrap(errors.New(err.Error()))
 }
 
 // read has a member do what changes nothing. If it does not answer, the next one is

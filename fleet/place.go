@@ -62,14 +62,14 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 }
 
 // errFinding means that what was found was too old each time it was to be used.
-var errFinding = ErrUnavailable.Saying("finding the tag took longer than what was found could be used")
+var errFinding = ErrUnavailable.Errorf("finding the tag took longer than what was found could be used")
 
 // maxFinds is how often a tag is looked for in one call. Once is enough unless the
 // map changes meanwhile, or the fleet is very slow.
 const maxFinds = 4
 
 // errMoving means that a tag is being moved, and nobody writes for it.
-var errMoving = ErrUnavailable.Saying("the tag is being moved, which takes longer than usual")
+var errMoving = ErrUnavailable.Errorf("the tag is being moved, which takes longer than usual")
 
 // sitOut waits until a tag is not being moved any more.
 func (f *Fleet) sitOut(ctx context.Context, tag string) error {
@@ -97,7 +97,7 @@ func (f *Fleet) await(ctx context.Context, v *view) error {
 		if f.view.Load() != v {
 			return nil
 		}
-		return ErrUnavailable.Saying("partitions are being added, and new tags cannot be placed yet").With(err)
+		return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(err)
 	})
 }
 
@@ -173,7 +173,7 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 		}
 	}
 	if silent != nil {
-		return l, ErrUnavailable.Saying("where the tag is cannot be found out").With(silent)
+		return l, ErrUnavailable.Errorf("where the tag is cannot be found out").Wrap(silent)
 	}
 	owner := v.partitions[candidates[len(candidates)-1]]
 	for _, id := range candidates {
@@ -195,7 +195,7 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 }
 
 func unsure(id int) error {
-	return ErrUnavailable.Saying("the master of partition %d may have been replaced when it answered", id)
+	return ErrUnavailable.Errorf("the master of partition %d may have been replaced when it answered", id)
 }
 
 // readAnywhere asks all who may have a copy.
@@ -317,9 +317,9 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 		}
 	}
 	if silent != nil {
-		return 0, ErrUnavailable.Saying("partition %d is full, and no other one could be asked that has room", p.id).With(silent)
+		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one could be asked that has room", p.id).Wrap(silent)
 	}
-	full := millrace.ErrFull.Saying("all partitions of the fleet are full")
+	full := millrace.ErrFull.Errorf("all partitions of the fleet are full")
 	full.Hint = "Add a partition with millrace fleet add, or forget tags that are not in use."
 	return 0, full
 }

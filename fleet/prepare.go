@@ -36,7 +36,7 @@ func (c *GrowConfig) connect(m directory.Member) (*server, error) {
 		if client != nil {
 			client.Close()
 		}
-		return nil, ErrUnavailable.Saying("%s cannot be reached", m.Addr).With(err)
+		return nil, ErrUnavailable.Errorf("%s cannot be reached", m.Addr).Wrap(err)
 	}
 	return &server{m, client, c.Option.Password}, nil
 }
@@ -179,7 +179,7 @@ func (s *server) fit(ctx context.Context, expected string) error {
 }
 
 func (s *server) unfit(hint, format string, args ...any) error {
-	e := ErrUnfit.Saying("the server at "+s.Addr+" "+format, args...)
+	e := ErrUnfit.Errorf("the server at "+s.Addr+" "+format, args...)
 	e.Hint = hint
 	return e
 }
@@ -188,7 +188,7 @@ func (s *server) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return ErrUnavailable.Saying("%s cannot be asked", s.Addr).With(err)
+	return ErrUnavailable.Errorf("%s cannot be asked", s.Addr).Wrap(err)
 }
 
 // lead makes the server the master of a partition.
@@ -290,7 +290,7 @@ func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partit
 		case err != nil:
 			return err
 		case len(parts) != 2 || parts[0] != "floor":
-			return ErrStranger.Saying("partition %d of this fleet is expected at %s, and the server says it is %q", p.ID, p.Master.Addr, parts[1:])
+			return ErrStranger.Errorf("partition %d of this fleet is expected at %s, and the server says it is %q", p.ID, p.Master.Addr, parts[1:])
 		}
 		return nil
 	})

@@ -67,7 +67,7 @@ func (p *partition) stranger(said string) error {
 	if said == "" {
 		said = "nothing: it may have lost its data"
 	}
-	return ErrStranger.Saying("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, said)
+	return ErrStranger.Errorf("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, said)
 }
 
 // lookUpScript is run by members outside of any runner: a look-up that fails is the
@@ -100,7 +100,7 @@ func (p *partition) lookUp(ctx context.Context, tag string) (r record, found, su
 	case "none":
 		if known := p.v.m.Partitions[p.id].Master.Run; known != "" && detail != known {
 			p.f.refreshSoon()
-			return r, false, false, ErrUnavailable.Saying("%s was started again, and has not been looked at since", m.addr)
+			return r, false, false, ErrUnavailable.Errorf("%s was started again, and has not been looked at since", m.addr)
 		}
 		return r, false, sure, nil
 	default:
@@ -117,7 +117,7 @@ func (p *partition) refused(ctx context.Context, m *member, err error) error {
 	if troubled(err) {
 		p.f.refreshSoon()
 	}
-	return ErrUnavailable.Saying("partition %d cannot be asked", p.id).With(err)
+	return ErrUnavailable.Errorf("partition %d cannot be asked", p.id).Wrap(err)
 }
 
 // readAt reads the record that a member has, which may be an old one, or not there

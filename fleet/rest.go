@@ -54,7 +54,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	var chosen target
 	for _, cmd := range multi {
 		if mayWrite(cmd) {
-			return rueidis.NewErrorResultStream(ErrUnsupported.Saying("%s may write, and cannot be streamed", cmd.Commands()[0]))
+			return rueidis.NewErrorResultStream(ErrUnsupported.Errorf("%s may write, and cannot be streamed", cmd.Commands()[0]))
 		}
 	}
 	for _, tag := range tags {
@@ -63,12 +63,12 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 			return rueidis.NewErrorResultStream(err)
 		}
 		if chosen.p != nil && chosen.p.id != t.p.id {
-			return rueidis.NewErrorResultStream(ErrMixedTags.Saying("commands for several partitions cannot be streamed together"))
+			return rueidis.NewErrorResultStream(ErrMixedTags.Errorf("commands for several partitions cannot be streamed together"))
 		}
 		chosen = t
 	}
 	if chosen.p == nil {
-		return rueidis.NewErrorResultStream(ErrNoTag.Saying("there is no command"))
+		return rueidis.NewErrorResultStream(ErrNoTag.Errorf("there is no command"))
 	}
 	return chosen.reader(ctx).waiting().DoMultiStream(ctx, multi...)
 }
@@ -77,7 +77,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 // channels: they have no tag.
 func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error {
 	if _, ok := c.by.(byPartition); !ok {
-		return ErrUnsupported.Saying("a fleet has no channels")
+		return ErrUnsupported.Errorf("a fleet has no channels")
 	}
 	t, err := c.by.locate(ctx, "", false)
 	if err != nil {

@@ -35,12 +35,12 @@ func tagOf(words []string) (tag string, err error) {
 	})
 	switch {
 	case mixed:
-		return "", ErrMixedTags.Saying("%s has keys of several tags", words[0])
+		return "", ErrMixedTags.Errorf("%s has keys of several tags", words[0])
 	case !known:
-		return "", ErrNoTag.Saying("where %s has its keys is not known", words[0])
+		return "", ErrNoTag.Errorf("where %s has its keys is not known", words[0])
 	case found:
 		return tag, nil
 	default:
-		return "", ErrNoTag.Saying("%s has no key", words[0])
+		return "", ErrNoTag.Errorf("%s has no key", words[0])
 	}
 }

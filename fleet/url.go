@@ -20,7 +20,7 @@ import (
 // The rest is that of rueidis.ParseURL. The error is millrace.ErrBadArgument and shows no
 // password.
 func ParseURL(text string) (rueidis.ClientOption, error) {
-	refused := millrace.ErrBadArgument.Saying("this is no URL of a fleet")
+	refused := millrace.ErrBadArgument.Errorf("this is no URL of a fleet")
 	refused.Hint = "Give fleet://HOST:PORT, where the directory is."
 	rest, tls := strings.CutPrefix(text, "fleets://")
 	if !tls {

@@ -49,7 +49,7 @@ func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error)
 	case ctx.Err() != nil:
 		return nil, 0, context.Cause(ctx)
 	default:
-		return nil, 0, ErrReadOnly.Saying("the directory did not confirm the fleet's map, so nothing can be written").With(err)
+		return nil, 0, ErrReadOnly.Errorf("the directory did not confirm the fleet's map, so nothing can be written").Wrap(err)
 	}
 }
 
@@ -179,10 +179,10 @@ func (f *Fleet) ask() error {
 		}
 	}
 	if m.Epoch <= epoch {
-		return directory.ErrMap.Saying("the directory's map has epoch %d, and this process has seen %d", m.Epoch, epoch)
+		return directory.ErrMap.Errorf("the directory's map has epoch %d, and this process has seen %d", m.Epoch, epoch)
 	}
 	if old != nil && m.Fleet != old.m.Fleet {
-		return directory.ErrMap.Saying("the directory has another fleet by now")
+		return directory.ErrMap.Errorf("the directory has another fleet by now")
 	}
 	if failed := f.adopt(m, asked); failed != nil {
 		return failed
@@ -276,7 +276,7 @@ func unasked(ctx context.Context, err error) error {
 	if err == nil || millrace.Code(err) != "" || ctx.Err() != nil {
 		return err
 	}
-	silent := ErrUnavailable.Saying("the fleet's directory cannot be asked").With(err)
+	silent := ErrUnavailable.Errorf("the fleet's directory cannot be asked").Wrap(err)
 	silent.Hint = "Check that it runs and that the address is its."
 	return silent
 }

@@ -85,10 +85,10 @@ func (m mark) text() string {
 func (c Config) check(marks ...mark) error {
 	for _, m := range marks {
 		if math.IsNaN(m.score) {
-			return ErrScore.Saying("the score of %q is not a number", m.member)
+			return ErrScore.Errorf("the score of %q is not a number", m.member)
 		}
 		if m.now && c.Opaque {
-			return millrace.ErrBadArgument.Saying("an Ick with opaque scores has no now")
+			return millrace.ErrBadArgument.Errorf("an Ick with opaque scores has no now")
 		}
 		if err := checkMembers(m.member); err != nil {
 			return err

@@ -108,7 +108,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		cfg.Shard = Shard
 	}
 	if len(cfg.Consumer) > maxConsumer {
-		return nil, millrace.ErrBadArgument.Saying("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
+		return nil, millrace.ErrBadArgument.Errorf("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
 	}
 	c := &Channel{
 		name:     name,
@@ -123,7 +123,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 
 func checkSize(size int) error {
 	if size < 1 || size > MaxSize {
-		return millrace.ErrBadArgument.Saying("a channel has 1 to %d Icks, not %d", MaxSize, size)
+		return millrace.ErrBadArgument.Errorf("a channel has 1 to %d Icks, not %d", MaxSize, size)
 	}
 	return nil
 }
@@ -136,7 +136,7 @@ func (c *Channel) Name() string { return c.name }
 // the channel does not use is not worked on.
 func (c *Channel) Ick(index int) (*Ick, error) {
 	if index < 0 || index >= MaxSize {
-		return nil, millrace.ErrBadArgument.Saying("a channel has no Ick %d", index)
+		return nil, millrace.ErrBadArgument.Errorf("a channel has no Ick %d", index)
 	}
 	return c.ick(index)
 }

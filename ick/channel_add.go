@@ -89,7 +89,7 @@ func (c *Channel) share(marks []mark, size int) (shares, error) {
 		s := byIndex[index]
 		if s == nil {
 			if index < 0 || index >= size {
-				return nil, millrace.ErrBadArgument.Saying("Shard(%q, %d) returned %d", m.member, size, index)
+				return nil, millrace.ErrBadArgument.Errorf("Shard(%q, %d) returned %d", m.member, size, index)
 			}
 			k, err := c.ick(index)
 			if err != nil {

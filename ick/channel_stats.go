@@ -92,7 +92,7 @@ func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
 		}
 	}
 	if owners.Err() == nil && seen.size == 0 {
-		return s, errNotFound.Saying("there is no channel %q", c.name)
+		return s, errNotFound.Errorf("there is no channel %q", c.name)
 	}
 	return s, owners.Err()
 }

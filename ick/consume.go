@@ -77,11 +77,11 @@ type ConsumeConfig struct {
 func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 	switch {
 	case c.Batch < 0:
-		return c, millrace.ErrBadArgument.Saying("Batch is negative: %d", c.Batch)
+		return c, millrace.ErrBadArgument.Errorf("Batch is negative: %d", c.Batch)
 	case c.MaxAttempts < 0:
-		return c, millrace.ErrBadArgument.Saying("MaxAttempts is negative: %d", c.MaxAttempts)
+		return c, millrace.ErrBadArgument.Errorf("MaxAttempts is negative: %d", c.MaxAttempts)
 	case c.Rest < 0:
-		return c, millrace.ErrBadArgument.Saying("Rest is negative: %s", c.Rest)
+		return c, millrace.ErrBadArgument.Errorf("Rest is negative: %s", c.Rest)
 	}
 	if c.Batch == 0 {
 		c.Batch = BatchDefault

@@ -7,7 +7,7 @@ var (
 	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters; braces only as one {tag}.")
 
 	// errNotFound is millrace.ErrNotFound in the words of this package.
-	errNotFound = millrace.ErrNotFound.Saying("there is no such Ick").
+	errNotFound = millrace.ErrNotFound.Errorf("there is no such Ick").
 			WithHint("An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls")
 )
 

@@ -76,10 +76,10 @@ func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Comm
 func (k *Ick) Exchange(ctx context.Context, token string, members []string, n int) (Reservation, Committed, error) {
 	var sum Committed
 	if n < 0 {
-		return Reservation{}, sum, millrace.ErrBadArgument.Saying("cannot reserve %d members", n)
+		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("cannot reserve %d members", n)
 	}
 	if len(members) > 0 && !isToken(token) {
-		return Reservation{}, sum, millrace.ErrBadArgument.Saying("not a token of a reservation: %q", token)
+		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("not a token of a reservation: %q", token)
 	}
 	var last []string // commits go along with the reserve as far as one call carries them
 	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {

@@ -69,10 +69,10 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 		return nil, err
 	}
 	if cfg.Settle < 0 {
-		return nil, millrace.ErrBadArgument.Saying("Settle is negative: %s", cfg.Settle)
+		return nil, millrace.ErrBadArgument.Errorf("Settle is negative: %s", cfg.Settle)
 	}
 	if cfg.Opaque && cfg.Settle > 0 {
-		return nil, millrace.ErrBadArgument.Saying("Settle needs scores that are Unix seconds, and Opaque says they are not")
+		return nil, millrace.ErrBadArgument.Errorf("Settle needs scores that are Unix seconds, and Opaque says they are not")
 	}
 	k := &Ick{
 		name: name,
@@ -100,11 +100,11 @@ func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Re
 func (k *Ick) explain(err error) error {
 	switch {
 	case errors.Is(err, millrace.ErrVersion) && strings.Contains(err.Error(), retired):
-		return ErrRetired.With(err)
+		return ErrRetired.Wrap(err)
 	case errors.Is(err, millrace.ErrBadName):
-		channel := errName.Saying("%q is a channel, and nobody would read an Ick of that name", k.name)
+		channel := errName.Errorf("%q is a channel, and nobody would read an Ick of that name", k.name)
 		channel.Hint = fmt.Sprintf("Mark through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)
-		return channel.With(err)
+		return channel.Wrap(err)
 	}
 	return err
 }
@@ -125,7 +125,7 @@ func formatScore(score float64) string {
 func ParseScore(text string) (float64, error) {
 	score, err := strconv.ParseFloat(text, 64)
 	if err != nil || math.IsNaN(score) || strings.ContainsAny(text, "xXpP_") {
-		return 0, ErrScore.Saying("not a score: %q", text)
+		return 0, ErrScore.Errorf("not a score: %q", text)
 	}
 	return score, nil
 }

@@ -59,7 +59,7 @@ func checkName(name string) error {
 		return err
 	}
 	if tag(name) != tag(key(name, keyPset)) {
-		return errName.Saying("the braces in %q would put an Ick's keys into different cluster slots", name)
+		return errName.Errorf("the braces in %q would put an Ick's keys into different cluster slots", name)
 	}
 	return nil
 }

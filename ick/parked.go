@@ -166,7 +166,7 @@ func readParked(r *script.Reply) (Parked, error) {
 		return p, r.Err()
 	}
 	if len(failure) < 4 {
-		return p, millrace.ErrBroken.Saying("what is known of parked %q is not whole: %q", p.Member, failure)
+		return p, millrace.ErrBroken.Errorf("what is known of parked %q is not whole: %q", p.Member, failure)
 	}
 	var errs [3]error
 	var at int64

@@ -35,7 +35,7 @@ var (
 func checkMembers(members ...string) error {
 	for _, m := range members {
 		if len(m) > MaxMember {
-			return millrace.ErrTooLarge.Saying("a member has %d bytes, more than %d", len(m), MaxMember)
+			return millrace.ErrTooLarge.Errorf("a member has %d bytes, more than %d", len(m), MaxMember)
 		}
 	}
 	return nil

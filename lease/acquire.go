@@ -97,10 +97,10 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 		return nil, err
 	}
 	if opts.MaxHold < 0 {
-		return nil, millrace.ErrBadArgument.Saying("MaxHold is negative: %s", opts.MaxHold)
+		return nil, millrace.ErrBadArgument.Errorf("MaxHold is negative: %s", opts.MaxHold)
 	}
 	if len(opts.Metadata) > maxMetadata {
-		return nil, millrace.ErrBadArgument.Saying("the metadata is %d bytes long, more than %d", len(opts.Metadata), maxMetadata)
+		return nil, millrace.ErrBadArgument.Errorf("the metadata is %d bytes long, more than %d", len(opts.Metadata), maxMetadata)
 	}
 	if err := l.policy.Check(ctx); err != nil {
 		return nil, err
@@ -124,7 +124,7 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, op
 	lease := newLease(ctx, l, name, token, got)
 	if lease.ctx.Err() != nil {
 		go l.giveBack(ctx, name, token)
-		return nil, ErrExpired.Saying("the lease expired before the answer came")
+		return nil, ErrExpired.Errorf("the lease expired before the answer came")
 	}
 	if opts.MaxHold > 0 {
 		lease.watch(ttl, got.asked.Add(opts.MaxHold))

@@ -136,7 +136,7 @@ func lostBy(cause error) error {
 	if errors.Is(cause, ErrLost) {
 		return cause
 	}
-	return ErrLost.With(cause)
+	return ErrLost.Wrap(cause)
 }
 
 // Release ends the lease and its context. It does so even if ctx has ended, and

@@ -54,7 +54,7 @@ type Config struct {
 // [millrace.ErrBadArgument].
 func New(client rueidis.Client, cfg Config) (*Locker, error) {
 	if cfg.MaxHold < 0 {
-		return nil, millrace.ErrBadArgument.Saying("MaxHold is negative: %s", cfg.MaxHold)
+		return nil, millrace.ErrBadArgument.Errorf("MaxHold is negative: %s", cfg.MaxHold)
 	}
 	if cfg.MaxHold == 0 {
 		cfg.MaxHold = time.Hour
@@ -80,7 +80,7 @@ const maxToken = 64
 // and nil for one of 1 to 64 bytes.
 func CheckToken(token string) error {
 	if len(token) == 0 || len(token) > maxToken {
-		return millrace.ErrBadArgument.Saying("a token is 1 to %d bytes long, not %d", maxToken, len(token))
+		return millrace.ErrBadArgument.Errorf("a token is 1 to %d bytes long, not %d", maxToken, len(token))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func CheckToken(token string) error {
 // nil for one from [MinTTL] to [MaxTTL].
 func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
-		return millrace.ErrBadArgument.Saying("a lease lasts from %s to %s, not %s", MinTTL, MaxTTL, ttl)
+		return millrace.ErrBadArgument.Errorf("a lease lasts from %s to %s, not %s", MinTTL, MaxTTL, ttl)
 	}
 	return nil
 }

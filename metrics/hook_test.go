@@ -115,7 +115,7 @@ func TestHandlersAreCounted(t *testing.T) {
 		case 2:
 			panic("a bug")
 		case 3:
-			return millrace.ErrFull.Saying("the index is full")
+			return millrace.ErrFull.Errorf("the index is full")
 		}
 		cancel()
 		return nil

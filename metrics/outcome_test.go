@@ -22,7 +22,7 @@ func TestOutcomes(t *testing.T) {
 		{nil, "ok"},
 		{errors.New("anything"), "error"},
 		{millrace.ErrFull, "full"},
-		{fmt.Errorf("index: %w", lease.ErrLost.With(context.Canceled)), "lost"},
+		{fmt.Errorf("index: %w", lease.ErrLost.Wrap(context.Canceled)), "lost"},
 		{fmt.Errorf("index: %w", context.Canceled), "interrupted"},
 		{context.DeadlineExceeded, "timeout"},
 		{loop.Protect(func() error { panic("a bug") }), "panic"},

@@ -104,9 +104,9 @@ func checkTarget(key string) error {
 	case err != nil:
 		return err
 	case len(key) > MaxName-maxSuffix:
-		return errName.Saying("the name of a value is %d bytes long, more than %d", len(key), MaxName-maxSuffix)
+		return errName.Errorf("the name of a value is %d bytes long, more than %d", len(key), MaxName-maxSuffix)
 	case strings.HasPrefix(key, "mr:"):
-		return errName.Saying("the name of a value begins with mr:, as all of Millrace's own keys do: %q", key)
+		return errName.Errorf("the name of a value begins with mr:, as all of Millrace's own keys do: %q", key)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func (b *batch) add(key string, n int64, in stretch) {
 		return
 	}
 	if sum := o.sum + n; (sum < o.sum) != (n < 0) {
-		b.fail(ErrOverflow.Saying("the sum of %q does not fit into 64 bits", key))
+		b.fail(ErrOverflow.Errorf("the sum of %q does not fit into 64 bits", key))
 	} else {
 		o.sum = sum
 	}
@@ -131,7 +131,7 @@ func (b *batch) add(key string, n int64, in stretch) {
 
 func (b *batch) addFloat(key string, x float64, in stretch) {
 	if !finite(x) {
-		b.fail(millrace.ErrBadArgument.Saying("%v cannot be added to %q", x, key))
+		b.fail(millrace.ErrBadArgument.Errorf("%v cannot be added to %q", x, key))
 		return
 	}
 	o := b.at(verbFloat, key, in)
@@ -139,7 +139,7 @@ func (b *batch) addFloat(key string, x float64, in stretch) {
 		return
 	}
 	if sum := o.float + x; !finite(sum) {
-		b.fail(ErrOverflow.Saying("the sum of %q does not fit into 64 bits", key))
+		b.fail(ErrOverflow.Errorf("the sum of %q does not fit into 64 bits", key))
 	} else {
 		o.float = sum
 	}
@@ -167,7 +167,7 @@ func (b *batch) insert(key string, members []string, in stretch) {
 // member counts a member, and refuses one that is too large.
 func (b *batch) member(key, member string) {
 	if b.bytes += len(member); len(member) > MaxBody {
-		b.fail(millrace.ErrTooLarge.Saying("a member of %q has %d bytes, more than %d", key, len(member), MaxBody))
+		b.fail(millrace.ErrTooLarge.Errorf("a member of %q has %d bytes, more than %d", key, len(member), MaxBody))
 	}
 }
 
@@ -204,12 +204,12 @@ func (b *batch) find(where target) *op {
 // check returns what keeps the batch from being sent.
 func (b *batch) check() error {
 	if b.err == nil && b.size > MaxOperations {
-		e := millrace.ErrBadArgument.Saying("a session has %d operations, more than %d", b.size, MaxOperations)
+		e := millrace.ErrBadArgument.Errorf("a session has %d operations, more than %d", b.size, MaxOperations)
 		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
 		return e
 	}
 	if b.err == nil && b.bytes > MaxBytes && b.size > 1 {
-		e := millrace.ErrTooLarge.Saying("a session has %d bytes, more than %d", b.bytes, MaxBytes)
+		e := millrace.ErrTooLarge.Errorf("a session has %d bytes, more than %d", b.bytes, MaxBytes)
 		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
 		return e
 	}

@@ -49,11 +49,11 @@ func (b Bucket) Keys(key string, from, to time.Time) ([]string, error) {
 	every := int64(b.Every / time.Second)
 	switch {
 	case first < 0:
-		return nil, millrace.ErrBadArgument.Saying("buckets begin with 1970, not %v", from)
+		return nil, millrace.ErrBadArgument.Errorf("buckets begin with 1970, not %v", from)
 	case !from.Before(to):
 		return nil, nil
 	case (last-first)/every >= MaxBuckets:
-		return nil, millrace.ErrBadArgument.Saying("there are %d buckets of %v in that time, more than %d", (last-first)/every+1, b.Every, MaxBuckets)
+		return nil, millrace.ErrBadArgument.Errorf("there are %d buckets of %v in that time, more than %d", (last-first)/every+1, b.Every, MaxBuckets)
 	}
 	var keys []string
 	for start := first; start <= last; start += every {
@@ -72,11 +72,11 @@ func (b Bucket) checked() (Bucket, error) {
 	}
 	switch {
 	case b.Every < time.Second || b.Every%time.Second != 0:
-		return b, millrace.ErrBadArgument.Saying("a bucket lasts whole seconds, not %v", b.Every)
+		return b, millrace.ErrBadArgument.Errorf("a bucket lasts whole seconds, not %v", b.Every)
 	case b.Keep < time.Millisecond:
-		return b, millrace.ErrBadArgument.Saying("a bucket is kept for a millisecond at least, not %v", b.Keep)
+		return b, millrace.ErrBadArgument.Errorf("a bucket is kept for a millisecond at least, not %v", b.Keep)
 	case !b.At.IsZero() && b.At.Unix() < 0:
-		return b, millrace.ErrBadArgument.Saying("buckets begin with 1970, not %v", b.At)
+		return b, millrace.ErrBadArgument.Errorf("buckets begin with 1970, not %v", b.At)
 	}
 	return b, nil
 }

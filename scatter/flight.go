@@ -53,7 +53,7 @@ func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 		}
 		done = true
 	case late && f.open, errors.Is(err, millrace.ErrUncertain):
-		err = millrace.ErrUncertain.Saying("nobody knows whether the session was written").With(err)
+		err = millrace.ErrUncertain.Errorf("nobody knows whether the session was written").Wrap(err)
 		done = true
 	case late: // the server's clock has jumped
 		f.to.clock.Store(nil)

@@ -79,7 +79,7 @@ func (g *Gather) Float(key string) *Result[float64] {
 // is left out.
 func (g *Gather) List(key string, limit int) *Result[[]Entry] {
 	if limit < 1 || limit > g.s.cfg.MaxMembers {
-		g.refuse(millrace.ErrBadArgument.Saying("the limit of a list must be from 1 to %d, and is %d", g.s.cfg.MaxMembers, limit))
+		g.refuse(millrace.ErrBadArgument.Errorf("the limit of a list must be from 1 to %d, and is %d", g.s.cfg.MaxMembers, limit))
 	}
 	merge := func(parts []part) ([]Entry, error) { return mergeEntries(parts, limit) }
 	return want(g, kindList, limit, merge, key)
@@ -97,10 +97,10 @@ func (g *Gather) Set(key string) *Result[[]string] {
 // whatever the limit is.
 func (g *Gather) Scores(key string, merge Merge, limit int) *Result[[]Scored] {
 	if limit < 0 {
-		g.refuse(millrace.ErrBadArgument.Saying("the limit of a sorted set cannot be negative"))
+		g.refuse(millrace.ErrBadArgument.Errorf("the limit of a sorted set cannot be negative"))
 	}
 	if merge < Sum || merge > Min {
-		g.refuse(millrace.ErrBadArgument.Saying("there is no way %d to merge scores", merge))
+		g.refuse(millrace.ErrBadArgument.Errorf("there is no way %d to merge scores", merge))
 	}
 	of := func(parts []part) ([]Scored, error) { return mergeScores(parts, merge, limit) }
 	return want(g, kindScores, g.s.cfg.MaxMembers, of, key)
@@ -123,7 +123,7 @@ func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), 
 		r.asks = append(r.asks, i)
 	}
 	if len(g.asks) > MaxKeys {
-		g.refuse(millrace.ErrBadArgument.Saying("a gather reads %d keys at most", MaxKeys))
+		g.refuse(millrace.ErrBadArgument.Errorf("a gather reads %d keys at most", MaxKeys))
 	}
 	g.results = append(g.results, r)
 	return r

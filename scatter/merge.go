@@ -54,7 +54,7 @@ func check(parts []part, a ask, most int) error {
 	members := 0
 	for _, p := range parts {
 		if p.bad {
-			return ErrType.Saying("the key %q holds something else than a %s on server %s", a.key, a.kind.word(), p.server)
+			return ErrType.Errorf("the key %q holds something else than a %s on server %s", a.key, a.kind.word(), p.server)
 		}
 		if a.kind == kindScores {
 			members += len(p.texts) / 2
@@ -64,7 +64,7 @@ func check(parts []part, a ask, most int) error {
 		members += p.many
 	}
 	if a.kind != kindNumber && members > most {
-		return ErrTooMany.Saying("the servers have %d members of %q, and a gather may hold %d", members, a.key, most)
+		return ErrTooMany.Errorf("the servers have %d members of %q, and a gather may hold %d", members, a.key, most)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func sumInts(parts []part) (int64, error) {
 		}
 	}
 	if !sum.IsInt64() {
-		return 0, ErrOverflow.Saying("the sum of %q over the servers, %v, does not fit into 64 bits", parts[0].key, sum)
+		return 0, ErrOverflow.Errorf("the sum of %q over the servers, %v, does not fit into 64 bits", parts[0].key, sum)
 	}
 	return sum.Int64(), nil
 }
@@ -108,13 +108,13 @@ func sumFloats(parts []part) (float64, error) {
 		}
 	}
 	if !finite(sum) {
-		return 0, ErrOverflow.Saying("the sum of %q over the servers is larger than a float64 can be", parts[0].key)
+		return 0, ErrOverflow.Errorf("the sum of %q over the servers is larger than a float64 can be", parts[0].key)
 	}
 	return sum, nil
 }
 
 func (p part) unreadable(what, text string) error {
-	return ErrType.Saying("the key %q holds no %s on server %s: %.40q", p.key, what, p.server, text)
+	return ErrType.Errorf("the key %q holds no %s on server %s: %.40q", p.key, what, p.server, text)
 }
 
 // union returns the members of all, each once, in byte order.
@@ -142,7 +142,7 @@ func mergeScores(parts []part, merge Merge, limit int) ([]Scored, error) {
 				score = merge.of(before, score)
 			}
 			if math.IsNaN(score) {
-				return nil, ErrOverflow.Saying("the scores of a member of %q are infinite, in both directions", p.key)
+				return nil, ErrOverflow.Errorf("the scores of a member of %q are infinite, in both directions", p.key)
 			}
 			scores[p.texts[i]] = score
 		}
@@ -215,7 +215,7 @@ func (e *entries) next() error {
 	}
 	at, body, err := parseEntry(e.texts[0])
 	if err != nil {
-		return ErrType.Saying("the list %q on server %s has something else than entries", e.key, e.server).With(err)
+		return ErrType.Errorf("the list %q on server %s has something else than entries", e.key, e.server).Wrap(err)
 	}
 	e.first = &Entry{At: at, Body: body, Server: e.server}
 	e.texts = e.texts[1:]

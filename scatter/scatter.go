@@ -113,10 +113,10 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 		return nil, err
 	}
 	if len(servers) == 0 {
-		return nil, millrace.ErrBadArgument.Saying("there is no server to write to")
+		return nil, millrace.ErrBadArgument.Errorf("there is no server to write to")
 	}
 	if cfg.Timeout < 0 || cfg.MaxMembers < 0 {
-		return nil, millrace.ErrBadArgument.Saying("Timeout and MaxMembers cannot be negative")
+		return nil, millrace.ErrBadArgument.Errorf("Timeout and MaxMembers cannot be negative")
 	}
 	if cfg.Shard == nil {
 		cfg.Shard = RingHash
@@ -143,10 +143,10 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 			return nil, err
 		}
 		if seen[srv.Name] {
-			return nil, millrace.ErrBadArgument.Saying("two servers are called %q", srv.Name)
+			return nil, millrace.ErrBadArgument.Errorf("two servers are called %q", srv.Name)
 		}
 		if srv.Client == nil && len(srv.Option.InitAddress) == 0 {
-			return nil, millrace.ErrBadArgument.Saying("server %q has neither a Client nor an address", srv.Name)
+			return nil, millrace.ErrBadArgument.Errorf("server %q has neither a Client nor an address", srv.Name)
 		}
 		seen[srv.Name] = true
 		s.servers = append(s.servers, &server{Server: srv})

@@ -60,9 +60,9 @@ func (s *Session) AddFloat(key string, x float64) { s.batch.addFloat(key, x, s.i
 func (s *Session) Push(key string, most int, body []byte) {
 	switch {
 	case most < 1 || most > MaxCap:
-		s.batch.fail(millrace.ErrBadArgument.Saying("a list keeps 1 to %d entries, not %d", MaxCap, most))
+		s.batch.fail(millrace.ErrBadArgument.Errorf("a list keeps 1 to %d entries, not %d", MaxCap, most))
 	case len(body) > MaxBody:
-		s.batch.fail(millrace.ErrTooLarge.Saying("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
+		s.batch.fail(millrace.ErrTooLarge.Errorf("an entry of %q has %d bytes, more than %d", key, len(body), MaxBody))
 	default:
 		s.batch.push(key, most, pack(body, s.sc.cfg.Gzip), s.in)
 	}
@@ -79,7 +79,7 @@ func (s *Session) Insert(key string, members ...string) {
 // with [Sum]. A member has at most [MaxBody] bytes.
 func (s *Session) Score(key, member string, by float64) {
 	if math.IsInf(by, 0) {
-		s.batch.fail(millrace.ErrBadArgument.Saying("%v cannot be added to the score of %q in %q", by, member, key))
+		s.batch.fail(millrace.ErrBadArgument.Errorf("%v cannot be added to the score of %q in %q", by, member, key))
 		return
 	}
 	s.score(verbScore, key, member, by)
@@ -95,7 +95,7 @@ func (s *Session) Least(key, member string, score float64) { s.score(verbLeast, 
 
 func (s *Session) score(v verb, key, member string, score float64) {
 	if math.IsNaN(score) {
-		s.batch.fail(millrace.ErrBadArgument.Saying("the score of %q in %q is no number", member, key))
+		s.batch.fail(millrace.ErrBadArgument.Errorf("the score of %q in %q is no number", member, key))
 		return
 	}
 	s.batch.score(v, key, member, score, s.in)
@@ -165,11 +165,11 @@ func (d *draft) ops() []*op {
 func (s *Scatter) choose(shard Shard, key string) (*server, error) {
 	n := len(s.writers)
 	if n == 0 {
-		return nil, millrace.ErrBadArgument.Saying("all servers are drained")
+		return nil, millrace.ErrBadArgument.Errorf("all servers are drained")
 	}
 	i := shard(key, n)
 	if i < 0 || i >= n {
-		return nil, millrace.ErrBadArgument.Saying("Shard answered %d, which is not from 0 to %d", i, n-1)
+		return nil, millrace.ErrBadArgument.Errorf("Shard answered %d, which is not from 0 to %d", i, n-1)
 	}
 	return s.writers[i], nil
 }

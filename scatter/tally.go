@@ -73,7 +73,7 @@ func sendSession(ctx context.Context, session *Session) error { return session.F
 
 func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) error) (*Tally, error) {
 	if cfg.Every < 0 || cfg.Most < 0 {
-		return nil, millrace.ErrBadArgument.Saying("Every and Most cannot be negative")
+		return nil, millrace.ErrBadArgument.Errorf("Every and Most cannot be negative")
 	}
 	if cfg.Every == 0 {
 		cfg.Every = DefaultTallyEvery
@@ -115,9 +115,9 @@ func (c *collector) note(v verb, key string, in stretch, add func(*batch)) error
 	defer c.mu.Unlock()
 	switch {
 	case c.closed:
-		return millrace.ErrBadArgument.Saying("the tally is closed")
+		return millrace.ErrBadArgument.Errorf("the tally is closed")
 	case c.waiting() >= c.cfg.Most && !c.batch.has(v, key, in):
-		e := millrace.ErrFull.Saying("%d counters wait to be written", c.cfg.Most)
+		e := millrace.ErrFull.Errorf("%d counters wait to be written", c.cfg.Most)
 		e.Hint = "See whether the servers can be reached, or raise TallyConfig.Most."
 		return e
 	}

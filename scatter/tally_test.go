@@ -191,7 +191,7 @@ func TestTallyDropsWhatIsRefused(t *testing.T) {
 		l := &ledger{fail: func(_ int, s *Session) error {
 			for _, o := range s.ops() {
 				if o.key == "bad" {
-					return ErrType.Saying("the key %q holds something else", o.key)
+					return ErrType.Errorf("the key %q holds something else", o.key)
 				}
 			}
 			return nil

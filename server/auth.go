@@ -52,22 +52,22 @@ func ParseAuth(text string) (*Auth, error) {
 		switch strings.ToLower(scheme) {
 		case "bearer":
 			if len(credential) < minSecret || strings.ContainsAny(credential, " \t") {
-				return nil, ErrAuth.Saying("line %d has no token of %d bytes or more without spaces", number, minSecret)
+				return nil, ErrAuth.Errorf("line %d has no token of %d bytes or more without spaces", number, minSecret)
 			}
 			hash := hashOf("bearer", credential)
 			a.entries = append(a.entries, entry{hash, "bearer " + hex.EncodeToString(hash[:4])})
 		case "basic":
 			user, password, ok := strings.Cut(credential, ":")
 			if !ok || user == "" || len(password) < minSecret {
-				return nil, ErrAuth.Saying("line %d is no user with a password of %d bytes or more", number, minSecret)
+				return nil, ErrAuth.Errorf("line %d is no user with a password of %d bytes or more", number, minSecret)
 			}
 			a.entries = append(a.entries, entry{hashOf("basic", credential), user})
 		default:
-			return nil, ErrAuth.Saying("line %d begins neither with bearer nor with basic", number)
+			return nil, ErrAuth.Errorf("line %d begins neither with bearer nor with basic", number)
 		}
 	}
 	if len(a.entries) == 0 {
-		return nil, ErrAuth.Saying("nobody is named who may ask")
+		return nil, ErrAuth.Errorf("nobody is named who may ask")
 	}
 	return &a, nil
 }

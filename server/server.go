@@ -95,9 +95,9 @@ type Server struct {
 func New(cfg Config) (*Server, error) {
 	switch {
 	case cfg.Client == nil:
-		return nil, millrace.ErrBadArgument.Saying("the service needs a Client")
+		return nil, millrace.ErrBadArgument.Errorf("the service needs a Client")
 	case cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")):
-		return nil, millrace.ErrBadArgument.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
+		return nil, millrace.ErrBadArgument.Errorf("the prefix %q is not one like /millrace", cfg.Prefix)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -159,15 +159,15 @@ func New(cfg Config) *Recruiter {
 func (r *Recruiter) Install(work Job, rate float64) error {
 	switch {
 	case work.Name == "":
-		return ErrJob.Saying("the job has no name")
+		return ErrJob.Errorf("the job has no name")
 	case work.Slice == nil:
-		return ErrJob.Saying("the job %q has no slice", work.Name)
+		return ErrJob.Errorf("the job %q has no slice", work.Name)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	jobs := r.table.Load().jobs
 	if find(jobs, work.Name) >= 0 {
-		return ErrInstalled.Saying("a job %q is installed already", work.Name)
+		return ErrInstalled.Errorf("a job %q is installed already", work.Name)
 	}
 	// A start somewhere in the first floor keeps processes that start together
 	// from running their floors together.
@@ -207,14 +207,14 @@ func (r *Recruiter) Remove(name string) error {
 // and has them drawn from now on. The lock is held.
 func (r *Recruiter) rate(jobs []*job, i int, rate float64) error {
 	if !(rate >= 0 && rate <= 1) { // so that NaN is refused
-		return ErrRate.Saying("the rate of job %q is not a chance: %v", jobs[i].Name, rate)
+		return ErrRate.Errorf("the rate of job %q is not a chance: %v", jobs[i].Name, rate)
 	}
 	before := jobs[i].rate
 	jobs[i].rate = rate
 	t := newTable(jobs)
 	if t.total > 1+slack {
 		jobs[i].rate = before
-		return ErrRate.Saying("with the rate %v of job %q the rates sum up to %v", rate, jobs[i].Name, t.total)
+		return ErrRate.Errorf("with the rate %v of job %q the rates sum up to %v", rate, jobs[i].Name, t.total)
 	}
 	r.table.Store(t)
 	return nil
@@ -235,5 +235,5 @@ func find(jobs []*job, name string) int {
 }
 
 func notInstalled(name string) error {
-	return millrace.ErrNotFound.Saying("no job %q is installed", name)
+	return millrace.ErrNotFound.Errorf("no job %q is installed", name)
 }

@@ -42,7 +42,7 @@ func TestMessageRoundTrip(t *testing.T) {
 		t.Errorf("headers = %v, want traceparent, baggage and what was there", headers)
 	}
 
-	for attempt, failure := range []error{millrace.ErrFull.Saying("the index is full"), nil} {
+	for attempt, failure := range []error{millrace.ErrFull.Errorf("the index is full"), nil} {
 		handling := millrace.Handling{
 			Structure: "fairqueue", Key: "orders", Size: 1, Age: 1500 * time.Millisecond, Attempt: attempt + 1, Headers: headers,
 		}
@@ -250,7 +250,7 @@ func TestKindsOfErrors(t *testing.T) {
 		want string
 	}{
 		{errors.New("anything"), "_OTHER"},
-		{fmt.Errorf("index: %w", lease.ErrLost.With(context.Canceled)), "lost"},
+		{fmt.Errorf("index: %w", lease.ErrLost.Wrap(context.Canceled)), "lost"},
 		{fmt.Errorf("index: %w", context.Canceled), "interrupted"},
 		{context.DeadlineExceeded, "timeout"},
 		{loop.Protect(func() error { panic("a bug") }), "panic"},

@@ -30,7 +30,7 @@ func CheckName(name string) error {
 // nil for one of 1 to 512 bytes.
 func CheckID(id string) error {
 	if id == "" || len(id) > maxBytes {
-		return ErrID.Saying("an identifier is 1 to %d bytes long, not %d", maxBytes, len(id))
+		return ErrID.Errorf("an identifier is 1 to %d bytes long, not %d", maxBytes, len(id))
 	}
 	return nil
 }

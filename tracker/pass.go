@@ -116,7 +116,7 @@ func (t *Tracker) page(ctx context.Context, after Cursor, limit int) (page Page,
 }
 
 func errNoSource() error {
-	return millrace.ErrBadArgument.Saying("the tracker has no Source: only programs with one fill and verify it")
+	return millrace.ErrBadArgument.Errorf("the tracker has no Source: only programs with one fill and verify it")
 }
 
 // sourceError says where an error came from, unless it says so itself.

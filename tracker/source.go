@@ -48,11 +48,11 @@ const maxCursor = 4096
 func checkPage(p Page, after Cursor) error {
 	switch {
 	case len(p.IDs) > MaxIDs:
-		return ErrSource.Saying("the source returned %d identifiers, more than %d", len(p.IDs), MaxIDs)
+		return ErrSource.Errorf("the source returned %d identifiers, more than %d", len(p.IDs), MaxIDs)
 	case p.Next != "" && p.Next == after:
-		return ErrSource.Saying("the source looked at no row behind the cursor %q, and does not say that there is none", after)
+		return ErrSource.Errorf("the source looked at no row behind the cursor %q, and does not say that there is none", after)
 	case len(p.Next) > maxCursor:
-		return ErrSource.Saying("the source returned a cursor of %d bytes, more than %d", len(p.Next), maxCursor)
+		return ErrSource.Errorf("the source returned a cursor of %d bytes, more than %d", len(p.Next), maxCursor)
 	}
 	return nil
 }

@@ -76,7 +76,7 @@ type sqlSource struct {
 // count as without work. Errors: [millrace.ErrBadArgument].
 func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
-		return nil, millrace.ErrBadArgument.Saying("there is no dialect %d", cfg.Dialect)
+		return nil, millrace.ErrBadArgument.Errorf("there is no dialect %d", cfg.Dialect)
 	}
 	table, err := quote("Table", strings.Split(cfg.Table, ".")...)
 	if err != nil {
@@ -114,7 +114,7 @@ func quote(field string, parts ...string) (string, error) {
 	quoted := make([]string, len(parts))
 	for i, part := range parts {
 		if part == "" || !utf8.ValidString(part) || strings.ContainsFunc(part, names.IsControl) {
-			return "", millrace.ErrBadArgument.Saying("%s is not a name: %q", field, strings.Join(parts, "."))
+			return "", millrace.ErrBadArgument.Errorf("%s is not a name: %q", field, strings.Join(parts, "."))
 		}
 		quoted[i] = `"` + strings.ReplaceAll(part, `"`, `""`) + `"`
 	}
@@ -187,7 +187,7 @@ func (s *sqlSource) keyOf(after Cursor) (any, error) {
 	}
 	key, err := strconv.ParseInt(string(after), 10, 64)
 	if s.cfg.TextKey || err != nil {
-		return nil, ErrSource.Saying("the cursor %q is not of this table: delete the tracker when its table changes", after)
+		return nil, ErrSource.Errorf("the cursor %q is not of this table: delete the tracker when its table changes", after)
 	}
 	return key, nil
 }

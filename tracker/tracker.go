@@ -85,16 +85,16 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	}
 	cfg.AddRows, cfg.VerifyIDs = cmp.Or(cfg.AddRows, RowsDefault), cmp.Or(cfg.VerifyIDs, IDsDefault)
 	if cfg.AddRows < 0 || cfg.AddRows > MaxRows {
-		return nil, millrace.ErrBadArgument.Saying("an add slice looks at 1 to %d rows, not %d", MaxRows, cfg.AddRows)
+		return nil, millrace.ErrBadArgument.Errorf("an add slice looks at 1 to %d rows, not %d", MaxRows, cfg.AddRows)
 	}
 	if cfg.VerifyIDs < 0 || cfg.VerifyIDs > MaxIDs {
-		return nil, millrace.ErrBadArgument.Saying("a verify slice asks about 1 to %d identifiers, not %d", MaxIDs, cfg.VerifyIDs)
+		return nil, millrace.ErrBadArgument.Errorf("a verify slice asks about 1 to %d identifiers, not %d", MaxIDs, cfg.VerifyIDs)
 	}
 	if cfg.Grace == 0 {
 		cfg.Grace = GraceDefault
 	}
 	if cfg.Grace < time.Millisecond {
-		return nil, millrace.ErrBadArgument.Saying("the grace is a millisecond or longer, not %s", cfg.Grace)
+		return nil, millrace.ErrBadArgument.Errorf("the grace is a millisecond or longer, not %s", cfg.Grace)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -176,7 +176,7 @@ func number(text string) (int64, error) {
 	}
 	f, err := strconv.ParseFloat(text, 64) // a score may be written as 1.7e+12
 	if err != nil {
-		return 0, millrace.ErrBroken.With(err)
+		return 0, millrace.ErrBroken.Wrap(err)
 	}
 	return int64(f), nil
 }

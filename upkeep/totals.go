@@ -80,7 +80,7 @@ func readJob(name, text string) (JobTotals, error) {
 	_, err := fmt.Sscan(text, &t.Worked, &t.Idle, &t.Aborted.Error, &t.Aborted.Timeout, &t.Aborted.Panic,
 		&t.Aborted.Busy, &t.Aborted.Breaker, &t.Rounds, &worked)
 	if err != nil {
-		return t, millrace.ErrBroken.With(fmt.Errorf("job %q has the counts %q: %w", t.Name, text, err))
+		return t, millrace.ErrBroken.Wrap(fmt.Errorf("job %q has the counts %q: %w", t.Name, text, err))
 	}
 	t.Recruited = t.Worked + t.Idle + t.Aborted.Sum()
 	if worked > 0 {

@@ -42,7 +42,7 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 	url := a.url()
 	switch {
 	case url == "":
-		err := connect.ErrURL.Saying("this command needs to know which Redis to work on")
+		err := connect.ErrURL.Errorf("this command needs to know which Redis to work on")
 		err.Hint = "Add --redis redis://HOST:PORT (or unix:///path/to/socket, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
 		return nil, err
 	case isFleet(url):

@@ -56,7 +56,7 @@ func arrange(model *kong.Application, args []string) (line, error) {
 }
 
 func needsValue(flag string) error {
-	err := errUsage.Saying("%s needs a value", flag)
+	err := errUsage.Errorf("%s needs a value", flag)
 	err.Hint = "If the value begins with two hyphens, write " + flag + "=VALUE."
 	return err
 }

@@ -37,7 +37,7 @@ Examples:
 // Run measures.
 func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 	if c.Duration <= 0 {
-		return errUsage.Saying("nothing can be measured in %s", c.Duration)
+		return errUsage.Errorf("nothing can be measured in %s", c.Duration)
 	}
 	cfg := bench.Config{Duration: c.Duration, Progress: a.stderr, Live: isTerminal(a.stderr)}
 	if len(c.Only) > 0 {
@@ -95,7 +95,7 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 		return nil, err
 	}
 	if !own.Real {
-		missing := errNoServer.Saying("%s, and %s would say nothing about Redis", errNoServer.Message, own.Kind)
+		missing := errNoServer.Errorf("%s, and %s would say nothing about Redis", errNoServer.Message, own.Kind)
 		missing.Hint = "Name a server of yours: millrace bench --redis redis://HOST:PORT. Or install one: apt install redis-server, or brew install redis."
 		return nil, errors.Join(missing, own.Close())
 	}

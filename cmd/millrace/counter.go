@@ -57,7 +57,7 @@ func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *sc
 		})
 	}
 	if a.url() == "" {
-		err := connect.ErrURL.Saying("this command needs to know which servers to work on")
+		err := connect.ErrURL.Errorf("this command needs to know which servers to work on")
 		err.Hint = "Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
 		return err
 	}
@@ -120,7 +120,7 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 		session.Add(string(c.Name), c.N)
 		err := session.Flush(ctx)
 		if errors.Is(err, scatter.ErrEvictable) {
-			err = scatter.ErrEvictable.Saying("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
+			err = scatter.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
 		}
 		if err != nil {
 			return err

@@ -29,7 +29,7 @@ func wrongUsage(err error) error {
 	if millrace.Code(err) != "" {
 		return err
 	}
-	wrong := errUsage.Saying("%s", err)
+	wrong := errUsage.Errorf("%s", err)
 	if strings.HasPrefix(wrong.Message, "unknown flag") {
 		wrong.Hint = "An argument that begins with two hyphens goes behind a bare --, the end of flags."
 	}

@@ -59,16 +59,16 @@ func isFleet(url string) bool {
 func (a *app) fleetURL() (string, rueidis.ClientOption, error) {
 	url := a.url()
 	if !isFleet(url) {
-		err := connect.ErrURL.Saying("this command needs to know which fleet to work on")
+		err := connect.ErrURL.Errorf("this command needs to know which fleet to work on")
 		if url != "" {
-			err = connect.ErrURL.Saying("this command works on a fleet, not on one Redis")
+			err = connect.ErrURL.Errorf("this command works on a fleet, not on one Redis")
 		}
 		err.Hint = "Add --redis fleet://HOST:PORT, where the fleet's directory is, or set MILLRACE_REDIS_URL."
 		return "", rueidis.ClientOption{}, err
 	}
 	option, err := fleet.ParseURL(url)
 	if err != nil {
-		wrong := connect.ErrURL.Saying("%s", err)
+		wrong := connect.ErrURL.Errorf("%s", err)
 		wrong.Hint = millrace.Hint(err)
 		return "", option, wrong
 	}
@@ -152,11 +152,11 @@ func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) er
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, directory.ErrNoFleet):
-		return directory.ErrNoFleet.Saying("there is no fleet in the directory at %s", addr)
+		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", addr)
 	case isSaid:
 		return said
 	}
-	failed := connect.ErrConnect.Saying("the fleet's directory at %s cannot be asked", addr).With(errors.New(oneLine(err)))
+	failed := connect.ErrConnect.Errorf("the fleet's directory at %s cannot be asked", addr).Wrap(errors.New(oneLine(err)))
 	failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
 	if isReply {
 		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."

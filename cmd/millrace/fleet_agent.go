@@ -73,13 +73,13 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 func (c *fleetAgent) check() error {
 	switch {
 	case c.Every <= 0:
-		return errUsage.Saying("members cannot be looked at every %s", c.Every)
+		return errUsage.Errorf("members cannot be looked at every %s", c.Every)
 	case c.SnapshotsEvery < 0:
-		return errUsage.Saying("snapshots cannot be taken every %s", c.SnapshotsEvery)
+		return errUsage.Errorf("snapshots cannot be taken every %s", c.SnapshotsEvery)
 	case c.SnapshotsEvery == 0 && (c.Archive != "" || c.Keep != 0):
-		return errUsage.Saying("--archive and --keep are for snapshots: say how often with --snapshots-every")
+		return errUsage.Errorf("--archive and --keep are for snapshots: say how often with --snapshots-every")
 	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
-		return errUsage.Saying("--keep is how many snapshots of each partition --archive keeps, from 1 on")
+		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
 	return checkArchive(c.Archive)
 }
@@ -90,7 +90,7 @@ func checkArchive(dir string) error {
 		return nil
 	}
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return errUsage.Saying("--archive %s: there is no such folder", dir)
+		return errUsage.Errorf("--archive %s: there is no such folder", dir)
 	}
 	return nil
 }

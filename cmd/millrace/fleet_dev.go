@@ -50,11 +50,11 @@ var errNoServer = &millrace.Error{
 func (c *fleetDev) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Nodes < 1 || c.Partitions < 1:
-		return errUsage.Saying("a fleet of %d partitions on %d nodes cannot be", c.Partitions, c.Nodes)
+		return errUsage.Errorf("a fleet of %d partitions on %d nodes cannot be", c.Partitions, c.Nodes)
 	case c.Replicas < 0:
-		return errUsage.Saying("%d replicas cannot be", c.Replicas)
+		return errUsage.Errorf("%d replicas cannot be", c.Replicas)
 	case c.RestartAfter < 0:
-		return errUsage.Saying("nothing can be restarted after %s", c.RestartAfter)
+		return errUsage.Errorf("nothing can be restarted after %s", c.RestartAfter)
 	}
 	log := a.logger()
 	f, err := devfleet.Start(ctx, c.config(ctx, log))

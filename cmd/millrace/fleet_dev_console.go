@@ -85,7 +85,7 @@ func (c *devConsole) do(ctx context.Context, words []string) error {
 	case i >= 0 && len(words) == 2:
 		return c.doTo(ctx, verbs[i], words[1])
 	}
-	return errCommand.Saying("%q is no command", strings.Join(words, " "))
+	return errCommand.Errorf("%q is no command", strings.Join(words, " "))
 }
 
 // serverDoc is a server, as the map has it, or as it began where that cannot be
@@ -193,9 +193,9 @@ func (c *devConsole) find(word string, masters []string) (devfleet.Server, error
 	if id, err := strconv.Atoi(word); err == nil {
 		switch {
 		case len(masters) == 0:
-			return devfleet.Server{}, errNoSuchServer.Saying("the directory does not answer, so nobody can say which master partition %d has", id)
+			return devfleet.Server{}, errNoSuchServer.Errorf("the directory does not answer, so nobody can say which master partition %d has", id)
 		case id < 0 || id >= len(masters):
-			return devfleet.Server{}, errNoSuchServer.Saying("there is no partition %d: the fleet has %d, from 0 on", id, len(masters))
+			return devfleet.Server{}, errNoSuchServer.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(masters))
 		}
 		addr = masters[id]
 	}
@@ -203,7 +203,7 @@ func (c *devConsole) find(word string, masters []string) (devfleet.Server, error
 	if i := slices.IndexFunc(all, func(s devfleet.Server) bool { return s.Addr == addr }); i >= 0 {
 		return all[i], nil
 	}
-	return devfleet.Server{}, errNoSuchServer.Saying("this command has no server at %s", addr)
+	return devfleet.Server{}, errNoSuchServer.Errorf("this command has no server at %s", addr)
 }
 
 // errNoSuchServer means that a word names no server.

@@ -42,11 +42,11 @@ type switchDoc struct {
 // Run switches.
 func (c *fleetFailover) Run(ctx context.Context, a *app) error {
 	if member, err := parseMember(c.To); c.To != "" && (err != nil || member.Node != "") {
-		return errUsage.Saying("--to %s: a replica is named by its HOST:PORT", c.To)
+		return errUsage.Errorf("--to %s: a replica is named by its HOST:PORT", c.To)
 	}
 	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) error {
 		if c.Partition < 0 || c.Partition >= len(m.Partitions) {
-			return errNoPartition.Saying("there is no partition %d: the fleet has %d, from 0 on", c.Partition, len(m.Partitions))
+			return errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", c.Partition, len(m.Partitions))
 		}
 		servers := failover.NewRedis(option)
 		defer servers.Close()
@@ -79,9 +79,9 @@ func stranded(ctx context.Context, dir directory.Directory, partition int, err e
 	}
 	said, ok := errors.AsType[*millrace.Error](err)
 	if !ok {
-		said = failover.ErrNotSwitched.With(err)
+		said = failover.ErrNotSwitched.Wrap(err)
 	}
-	said = said.Saying("%s; partition %d takes no writes until it has a master", said.Message, partition)
+	said = said.Errorf("%s; partition %d takes no writes until it has a master", said.Message, partition)
 	said.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as one can be had."
 	return said
 }

@@ -34,14 +34,14 @@ func (p *partitionSpec) Decode(ctx *kong.DecodeContext) error {
 		if weight, ok := strings.CutPrefix(part, "weight="); ok && i > 0 {
 			n, err := strconv.Atoi(weight)
 			if err != nil || n < 1 || p.Weight != 0 {
-				return errSpec.Saying("partition %q has no weight: %q", arg, part)
+				return errSpec.Errorf("partition %q has no weight: %q", arg, part)
 			}
 			p.Weight = n
 			continue
 		}
 		m, err := parseMember(part)
 		if err != nil {
-			return errSpec.Saying("partition %q: %s", arg, err)
+			return errSpec.Errorf("partition %q: %s", arg, err)
 		}
 		if i == 0 {
 			p.Master = m
@@ -114,7 +114,7 @@ func ofGrowing(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return errCut
 	case errors.Is(err, fleet.ErrUnavailable):
-		said := fleet.ErrUnavailable.Saying("%s", oneLine(err))
+		said := fleet.ErrUnavailable.Errorf("%s", oneLine(err))
 		said.Hint = "Start a redis-server there, or give the right address, and repeat the command: what is done already is done again."
 		return said
 	}

@@ -96,7 +96,7 @@ func inOneLine(err error) error {
 	if !ok || said.Err == nil {
 		return err
 	}
-	return said.With(errors.New(oneLine(said.Err)))
+	return said.Wrap(errors.New(oneLine(said.Err)))
 }
 
 type fleetForget struct {

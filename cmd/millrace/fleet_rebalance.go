@@ -69,7 +69,7 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	return a.withMap(ctx, func(dir *directory.Redis, _ rueidis.ClientOption, m *directory.Map) error {
 		for _, id := range c.named() {
 			if id < 0 || id >= len(m.Partitions) {
-				return errNoPartition.Saying("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
+				return errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
 			}
 		}
 		if c.Reopen != nil {
@@ -100,21 +100,21 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 func (c *fleetRebalance) check() error {
 	switch {
 	case c.Reopen != nil && (len(c.Tags) > 0 || c.From != nil || len(c.To) > 0 || c.Retire):
-		return errUsage.Saying("--reopen moves nothing: give it alone")
+		return errUsage.Errorf("--reopen moves nothing: give it alone")
 	case c.Reopen != nil:
 		return nil
 	case len(c.Tags) > 0 && c.From != nil:
-		return errUsage.Saying("either tags are named, or --from says where they are")
+		return errUsage.Errorf("either tags are named, or --from says where they are")
 	case len(c.Tags) > 0 && len(c.To) != 1:
-		return errUsage.Saying("--to says to which partition the tags are to be moved")
+		return errUsage.Errorf("--to says to which partition the tags are to be moved")
 	case len(c.Tags) == 0 && c.From == nil:
-		return errUsage.Saying("name tags and where to move them with --to, or a partition to move tags away from with --from")
+		return errUsage.Errorf("name tags and where to move them with --to, or a partition to move tags away from with --from")
 	case c.From == nil && (c.Share != 0 || c.Retire):
-		return errUsage.Saying("--share and --retire are for the partition that --from names")
+		return errUsage.Errorf("--share and --retire are for the partition that --from names")
 	case c.Share < 0 || c.Share > 1:
-		return errUsage.Saying("--share is above 0 and at most 1")
+		return errUsage.Errorf("--share is above 0 and at most 1")
 	case c.AtOnce < 0:
-		return errUsage.Saying("--at-once is at least 1")
+		return errUsage.Errorf("--at-once is at least 1")
 	}
 	return nil
 }

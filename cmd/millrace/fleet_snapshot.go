@@ -47,9 +47,9 @@ type snapshotsDoc struct {
 func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	switch {
 	case !c.Now && (c.Archive != "" || c.Keep != 0):
-		return errUsage.Saying("--archive and --keep are for new snapshots: take them with --now")
+		return errUsage.Errorf("--archive and --keep are for new snapshots: take them with --now")
 	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
-		return errUsage.Saying("--keep is how many snapshots of each partition --archive keeps, from 1 on")
+		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
 	if err := checkArchive(c.Archive); err != nil {
 		return err
@@ -57,7 +57,7 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) error {
 		for _, id := range c.Partitions {
 			if id < 0 || id >= len(m.Partitions) {
-				return errNoPartition.Saying("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
+				return errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
 			}
 		}
 		var failed error
@@ -93,7 +93,7 @@ func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Redis, option r
 	if !ok {
 		return failed[0]
 	}
-	return said.Saying("%s not saved: %s", readable.Count(len(failed), "partition"), said.Message)
+	return said.Errorf("%s not saved: %s", readable.Count(len(failed), "partition"), said.Message)
 }
 
 // print prints the ages of the partitions that are meant.

@@ -211,7 +211,7 @@ Examples:
 // Run shows, after a change if there is one.
 func (c *hashTTL) Run(ctx context.Context, a *app) error {
 	if c.Set < 0 {
-		return millrace.ErrBadArgument.Saying("the time is negative: %s", c.Set)
+		return millrace.ErrBadArgument.Errorf("the time is negative: %s", c.Set)
 	}
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
 		fields := document.Strings(c.Fields)

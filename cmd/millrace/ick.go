@@ -104,7 +104,7 @@ type addFunc func(context.Context, *ick.Ick) (ick.Added, error)
 func (c *ickAdd) pairs() (addFunc, error) {
 	words := append([]document.Text{c.Score, c.Member}, c.More...)
 	if len(words)%2 != 0 {
-		return nil, errUsage.Saying("scores and members come in pairs, and %s has no member", words[len(words)-1])
+		return nil, errUsage.Errorf("scores and members come in pairs, and %s has no member", words[len(words)-1])
 	}
 	var marks []ick.Entry
 	var now []string
@@ -116,7 +116,7 @@ func (c *ickAdd) pairs() (addFunc, error) {
 		}
 		score, err := ick.ParseScore(at)
 		if err != nil {
-			wrong := ick.ErrScore.Saying("%s", err)
+			wrong := ick.ErrScore.Errorf("%s", err)
 			wrong.Hint += " The word now is the server's clock."
 			return nil, wrong
 		}
@@ -128,7 +128,7 @@ func (c *ickAdd) pairs() (addFunc, error) {
 	case len(marks) == 0:
 		return func(ctx context.Context, k *ick.Ick) (ick.Added, error) { return k.AddNow(ctx, now...) }, nil
 	}
-	mixed := errUsage.Saying("now and numbers cannot be mixed in one call")
+	mixed := errUsage.Errorf("now and numbers cannot be mixed in one call")
 	mixed.Hint = "Make two calls, one with the members that are dirty since now."
 	return nil, mixed
 }
@@ -233,7 +233,7 @@ Examples:
 // Run exchanges.
 func (c *ickExchange) Run(ctx context.Context, a *app) error {
 	if len(c.Commit) > 0 && c.Token == "" {
-		return errUsage.Saying("--commit needs the --token under which the members were reserved")
+		return errUsage.Errorf("--commit needs the --token under which the members were reserved")
 	}
 	return c.with(ctx, a, c.config(), func(k *ick.Ick) error {
 		r, done, err := k.Exchange(ctx, c.Token, document.Strings(c.Commit), c.N)

@@ -82,7 +82,7 @@ type parkedChoice struct {
 
 func (c *parkedChoice) check() error {
 	if c.All == (len(c.Members) > 0) {
-		return errUsage.Saying("name members, or say --all")
+		return errUsage.Errorf("name members, or say --all")
 	}
 	return nil
 }

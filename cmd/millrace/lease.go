@@ -100,7 +100,7 @@ Examples:
 // Run acquires.
 func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 	if c.Wait < 0 {
-		return millrace.ErrBadArgument.Saying("cannot wait for %s", c.Wait)
+		return millrace.ErrBadArgument.Errorf("cannot wait for %s", c.Wait)
 	}
 	if err := lease.CheckTTL(c.TTL); err != nil {
 		return err
@@ -143,10 +143,10 @@ func spokenInFlags(err error) error {
 	var said *millrace.Error
 	switch {
 	case errors.Is(err, lease.ErrHeld):
-		said = lease.ErrHeld.Saying("%s", err)
+		said = lease.ErrHeld.Errorf("%s", err)
 		said.Hint = "Wait with --wait until it is released or expires, or come back later."
 	case errors.Is(err, lease.ErrEvictable):
-		said = lease.ErrEvictable.Saying("%s", err)
+		said = lease.ErrEvictable.Errorf("%s", err)
 		said.Hint = "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with --allow-evictable."
 	default:
 		return err

@@ -78,7 +78,7 @@ func spokenInNouns(err error) error {
 	if !errors.Is(err, millrace.ErrBroken) {
 		return err
 	}
-	said := millrace.ErrBroken.Saying("%s", err)
+	said := millrace.ErrBroken.Errorf("%s", err)
 	said.Hint = "Look at its keys; they are removed, whatever they hold, with: millrace queue delete"
 	return said
 }
@@ -133,9 +133,9 @@ func inWords(s document.Shape) string {
 func (c *queueResize) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Streams < 0 || c.Streams > fairqueue.MaxStreams:
-		return millrace.ErrBadArgument.Saying("a queue has up to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
+		return millrace.ErrBadArgument.Errorf("a queue has up to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
-		return millrace.ErrBadArgument.Saying("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
+		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		before, err := q.Stats(ctx)
@@ -174,7 +174,7 @@ Examples:
 // Run sets a weight.
 func (c *queueWeight) Run(ctx context.Context, a *app) error {
 	if !(c.Weight >= fairqueue.MinWeight && c.Weight <= fairqueue.MaxWeight) {
-		return millrace.ErrBadArgument.Saying("a weight is from %g to %d, not %g", fairqueue.MinWeight, fairqueue.MaxWeight, c.Weight)
+		return millrace.ErrBadArgument.Errorf("a weight is from %g to %d, not %g", fairqueue.MinWeight, fairqueue.MaxWeight, c.Weight)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		if err := q.SetWeight(ctx, string(c.Tenant), c.Weight); err != nil {

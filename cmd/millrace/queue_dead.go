@@ -96,7 +96,7 @@ type deadChoice struct {
 // each calls do with the chosen messages.
 func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, []string) error) error {
 	if c.All == (len(c.IDs) > 0) {
-		return errUsage.Saying("name messages by their ids, or say --all")
+		return errUsage.Errorf("name messages by their ids, or say --all")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		ids := c.IDs
@@ -179,7 +179,7 @@ Examples:
 // Run sets the bounds.
 func (c *deadKeep) Run(ctx context.Context, a *app) error {
 	if c.Most < 0 || c.Age < 0 {
-		return millrace.ErrBadArgument.Saying("cannot keep %d messages for %s", c.Most, c.Age)
+		return millrace.ErrBadArgument.Errorf("cannot keep %d messages for %s", c.Most, c.Age)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		if err := q.KeepDead(ctx, c.Most, c.Age); err != nil {

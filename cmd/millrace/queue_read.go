@@ -35,9 +35,9 @@ Examples:
 func (c *queueRead) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Max < 1 || c.Max > 1000:
-		return millrace.ErrBadArgument.Saying("a read takes 1 to 1000 messages, not %d", c.Max)
+		return millrace.ErrBadArgument.Errorf("a read takes 1 to 1000 messages, not %d", c.Max)
 	case c.Block < 0:
-		return millrace.ErrBadArgument.Saying("cannot wait for %s", c.Block)
+		return millrace.ErrBadArgument.Errorf("cannot wait for %s", c.Block)
 	}
 	if err := checkVisibility(c.Visibility); err != nil {
 		return err
@@ -62,7 +62,7 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 
 func checkVisibility(d time.Duration) error {
 	if d < fairqueue.MinVisibility || d > fairqueue.MaxVisibility {
-		return millrace.ErrBadArgument.Saying("a visibility is from %s to %s, not %s",
+		return millrace.ErrBadArgument.Errorf("a visibility is from %s to %s, not %s",
 			fairqueue.MinVisibility, fairqueue.MaxVisibility, d)
 	}
 	return nil
@@ -144,9 +144,9 @@ Examples:
 func (c *queueNack) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Delay < 0:
-		return millrace.ErrBadArgument.Saying("the delay is negative: %s", c.Delay)
+		return millrace.ErrBadArgument.Errorf("the delay is negative: %s", c.Delay)
 	case c.Dead && c.Delay > 0:
-		return errUsage.Saying("a message that is dead does not come again after a delay: --dead or --delay")
+		return errUsage.Errorf("a message that is dead does not come again after a delay: --dead or --delay")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
 		how := fairqueue.NackConfig{Delay: c.Delay, Reason: string(c.Reason), Dead: c.Dead}
@@ -237,7 +237,7 @@ func (c *queueCancel) Run(ctx context.Context, a *app) error {
 
 // noMessage is the error when none of the messages can be cancelled.
 func noMessage() error {
-	err := millrace.ErrNotFound.Saying("no such message waits, is delayed or in flight")
+	err := millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight")
 	err.Hint = "It is done, or dead; see the dead ones with: millrace queue dead ls"
 	return err
 }

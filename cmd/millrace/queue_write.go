@@ -104,17 +104,17 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 		Delay: c.Delay, Deadline: c.Deadline, DedupeID: string(c.Dedupe),
 	}
 	if d.Tenant == "" {
-		missing := errUsage.Saying("the message has no tenant")
+		missing := errUsage.Errorf("the message has no tenant")
 		missing.Hint = "Say whose it is with --tenant, or write many with --batch."
 		return d, missing
 	}
 	for _, header := range c.Header {
 		name, value, ok := strings.Cut(header, "=")
 		if !ok || name == "" {
-			return d, errUsage.Saying("a header is NAME=VALUE, not %q", header)
+			return d, errUsage.Errorf("a header is NAME=VALUE, not %q", header)
 		}
 		if _, twice := d.Headers[name]; twice {
-			return d, errUsage.Saying("the header %q is given twice", name)
+			return d, errUsage.Errorf("the header %q is given twice", name)
 		}
 		decoded, err := document.ParseText(value)
 		if err != nil {
@@ -140,21 +140,21 @@ const maxLabel = 512
 func checkDraft(d fairqueue.Draft) error {
 	switch {
 	case d.Tenant == "":
-		return millrace.ErrBadArgument.Saying("the message has no tenant")
+		return millrace.ErrBadArgument.Errorf("the message has no tenant")
 	case len(d.Tenant) > maxLabel:
-		return millrace.ErrBadArgument.Saying("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
+		return millrace.ErrBadArgument.Errorf("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
-		return millrace.ErrBadArgument.Saying("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+		return millrace.ErrBadArgument.Errorf("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
 	case d.Priority < -4 || d.Priority > 4:
-		return millrace.ErrBadArgument.Saying("a priority is from -4 to 4, not %d", d.Priority)
+		return millrace.ErrBadArgument.Errorf("a priority is from -4 to 4, not %d", d.Priority)
 	case d.Delay < 0:
-		return millrace.ErrBadArgument.Saying("the delay is negative: %s", d.Delay)
+		return millrace.ErrBadArgument.Errorf("the delay is negative: %s", d.Delay)
 	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
-		return millrace.ErrBadArgument.Saying("the deadline is not a millisecond away: %s", d.Deadline)
+		return millrace.ErrBadArgument.Errorf("the deadline is not a millisecond away: %s", d.Deadline)
 	}
 	for name, value := range d.Headers {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			notText := millrace.ErrBadArgument.Saying("the header %q is not UTF-8", name)
+			notText := millrace.ErrBadArgument.Errorf("the header %q is not UTF-8", name)
 			notText.Hint = "Headers are text; put bytes into the body."
 			return notText
 		}
@@ -165,7 +165,7 @@ func checkDraft(d fairqueue.Draft) error {
 // batch writes one message for each line of standard input.
 func (c *queueWrite) batch(ctx context.Context, a *app) error {
 	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || len(c.Header) > 0 {
-		both := errUsage.Saying("with --batch each line describes its message, and flags cannot")
+		both := errUsage.Errorf("with --batch each line describes its message, and flags cannot")
 		both.Hint = `Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`
 		return both
 	}
@@ -220,7 +220,7 @@ func readLines(input []byte) ([]fairqueue.Draft, error) {
 		}
 		d, err := readLine(line)
 		if err != nil {
-			return nil, errLine.Saying("line %d: %s", number, err)
+			return nil, errLine.Errorf("line %d: %s", number, err)
 		}
 		drafts = append(drafts, d)
 	}

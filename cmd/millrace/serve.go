@@ -92,7 +92,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	}
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", c.Listen)
 	if err != nil {
-		return errListen.Saying("cannot listen on %s", c.Listen).With(err)
+		return errListen.Errorf("cannot listen on %s", c.Listen).Wrap(err)
 	}
 	doc := servedDoc{URL: c.url(listener.Addr(), certificate != nil), Redis: redis.kind}
 	if certificate != nil {
@@ -142,7 +142,7 @@ func (c *serveCommand) url(addr net.Addr, secure bool) string {
 // auth returns who may ask, and nil when anybody may who is on this machine.
 func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
-		return nil, errUsage.Saying("--listen %s is not HOST:PORT", c.Listen)
+		return nil, errUsage.Errorf("--listen %s is not HOST:PORT", c.Listen)
 	}
 	text, source := a.env("MILLRACE_AUTH"), "MILLRACE_AUTH"
 	if c.AuthFile != "" {
@@ -156,13 +156,13 @@ func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 		if c.loopback() {
 			return nil, nil //nolint:nilnil // nobody has to be asked
 		}
-		err := errUsage.Saying("whoever reaches %s could read and change everything", c.Listen)
+		err := errUsage.Errorf("whoever reaches %s could read and change everything", c.Listen)
 		err.Hint = `Set MILLRACE_AUTH to "bearer TOKEN" or "basic USER:PASSWORD", or name a file of such lines with --auth-file; or listen on 127.0.0.1.`
 		return nil, err
 	}
 	auth, err := server.ParseAuth(text)
 	if err != nil {
-		return nil, server.ErrAuth.Saying("%s: %s", source, err)
+		return nil, server.ErrAuth.Errorf("%s: %s", source, err)
 	}
 	return auth, nil
 }
@@ -172,7 +172,7 @@ func badFile(flag string, err error) error {
 	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = fmt.Errorf("%s: %w", path.Path, path.Err)
 	}
-	return errUsage.Saying("%s: %s", flag, err)
+	return errUsage.Errorf("%s: %s", flag, err)
 }
 
 // certificate returns how to speak TLS, and nil when that was not asked for.
@@ -181,7 +181,7 @@ func (c *serveCommand) certificate() (*tls.Config, error) {
 	case c.TLSCert == "" && c.TLSKey == "":
 		return nil, nil //nolint:nilnil // plain HTTP was asked for
 	case c.TLSCert == "" || c.TLSKey == "":
-		return nil, errUsage.Saying("--tls-cert and --tls-key belong together")
+		return nil, errUsage.Errorf("--tls-cert and --tls-key belong together")
 	}
 	pair, err := tls.LoadX509KeyPair(c.TLSCert, c.TLSKey)
 	if err != nil {

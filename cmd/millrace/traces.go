@@ -58,7 +58,7 @@ func openTraces(ctx context.Context, env func(string) string) (*traces, error) {
 }
 
 func noTraces(message, hint string) error {
-	err := errUsage.Saying("%s", message)
+	err := errUsage.Errorf("%s", message)
 	err.Hint = hint
 	return err
 }

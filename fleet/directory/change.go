@@ -29,7 +29,7 @@ func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 		return err
 	}
 	if next.Epoch <= epoch {
-		return ErrMap.Saying("a map with epoch %d cannot replace one with epoch %d", next.Epoch, epoch)
+		return ErrMap.Errorf("a map with epoch %d cannot replace one with epoch %d", next.Epoch, epoch)
 	}
 	text, err := pack(next)
 	if err != nil {
@@ -42,11 +42,11 @@ func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 	})
 	switch {
 	case retry.Code(err, "OOM"):
-		return millrace.ErrFull.With(err)
+		return millrace.ErrFull.Wrap(err)
 	case err != nil:
 		return err
 	case !done.stored:
-		return ErrConflict.Saying("the map has epoch %d by now, not %d", done.epoch, epoch)
+		return ErrConflict.Errorf("the map has epoch %d by now, not %d", done.epoch, epoch)
 	case !done.replicated:
 		return ErrUnconfirmed
 	}

@@ -60,7 +60,7 @@ func differ(old, next held) *difference {
 // of makes the new map of the old one, which is to be checked. The error is ErrMap.
 func (d *difference) of(old held) (held, error) {
 	if d.From != old.sum {
-		return held{}, ErrMap.With(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
+		return held{}, ErrMap.Wrap(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
 	}
 	next := old.Clone()
 	next.Epoch, next.Floor = d.Epoch, d.Floor
@@ -80,7 +80,7 @@ func (d *difference) of(old held) (held, error) {
 		case p.ID == n && n < d.Number:
 			next.Partitions = append(next.Partitions, p)
 		default:
-			return held{}, ErrMap.With(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
+			return held{}, ErrMap.Wrap(fmt.Errorf("a difference has partition %d of %d", p.ID, d.Number))
 		}
 	}
 	return held{next, d.Sum}, nil

@@ -177,22 +177,22 @@ func (m *Map) check() error {
 	}
 	r, err := m.Ring()
 	if err != nil {
-		return ErrMap.With(err)
+		return ErrMap.Wrap(err)
 	}
 	if r.Partitions() != len(m.Partitions) {
-		return ErrMap.With(fmt.Errorf("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions)))
+		return ErrMap.Wrap(fmt.Errorf("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions)))
 	}
 	seen := map[string]bool{}
 	for i, p := range m.Partitions {
 		if p.ID != i {
-			return ErrMap.With(fmt.Errorf("partition %d stands at place %d", p.ID, i))
+			return ErrMap.Wrap(fmt.Errorf("partition %d stands at place %d", p.ID, i))
 		}
 		if p.Phase != LookUp && p.Phase != Open && p.Phase != Closed {
-			return ErrMap.With(fmt.Errorf("partition %d has the phase %q", i, p.Phase))
+			return ErrMap.Wrap(fmt.Errorf("partition %d has the phase %q", i, p.Phase))
 		}
 		for _, member := range p.Members() {
 			if member.Addr == "" || seen[member.Addr] {
-				return ErrMap.With(fmt.Errorf("partition %d has a member at %q, which is empty or taken", i, member.Addr))
+				return ErrMap.Wrap(fmt.Errorf("partition %d has a member at %q, which is empty or taken", i, member.Addr))
 			}
 			seen[member.Addr] = true
 		}
@@ -202,7 +202,7 @@ func (m *Map) check() error {
 
 func checkVersion(version int) error {
 	if version != Version {
-		return ErrVersion.Saying("the directory's map has version %d, this build knows %d", version, Version)
+		return ErrVersion.Errorf("the directory's map has version %d, this build knows %d", version, Version)
 	}
 	return nil
 }
@@ -214,14 +214,14 @@ func Parse(text []byte) (*Map, error) {
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(text, &wire); err != nil {
-		return nil, ErrMap.With(err)
+		return nil, ErrMap.Wrap(err)
 	}
 	if err := checkVersion(wire.Version); err != nil {
 		return nil, err
 	}
 	m := new(Map)
 	if err := json.Unmarshal(text, m); err != nil {
-		return nil, ErrMap.With(err)
+		return nil, ErrMap.Wrap(err)
 	}
 	if err := m.check(); err != nil {
 		return nil, err

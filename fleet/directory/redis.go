@@ -68,7 +68,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 		return &Redis{servers: []*script.Runner{runner(client)}}, nil
 	}
 	if len(option.InitAddress) == 0 {
-		return nil, ErrNoFleet.Saying("no address of a directory was given")
+		return nil, ErrNoFleet.Errorf("no address of a directory was given")
 	}
 	option.ForceSingleClient = true
 	clients, errs := make([]rueidis.Client, len(option.InitAddress)), make([]error, len(option.InitAddress))
@@ -133,7 +133,7 @@ func (d *Redis) Load(ctx context.Context) (*Map, error) {
 		epoch, failed := stored[0].AsInt64()
 		text, err := stored[1].ToString()
 		if err = errors.Join(failed, err); err != nil {
-			return nil, ErrMap.With(err)
+			return nil, ErrMap.Wrap(err)
 		}
 		return parse(epoch, text)
 	})
@@ -208,7 +208,7 @@ func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, e
 		return &held{m, sum(text)}, err
 	}
 	if known == nil {
-		return nil, ErrMap.With(errors.New("changes were sent for no map"))
+		return nil, ErrMap.Wrap(errors.New("changes were sent for no map"))
 	}
 	m := *known
 	for reply.More() && err == nil {
@@ -218,12 +218,12 @@ func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, e
 			err = json.Unmarshal(text, &change)
 		}
 		if err != nil {
-			return nil, ErrMap.With(err)
+			return nil, ErrMap.Wrap(err)
 		}
 		m, err = change.of(m)
 	}
 	if err == nil && m.Epoch != stored {
-		err = ErrMap.With(fmt.Errorf("the changes end at epoch %d, the map has %d", m.Epoch, stored))
+		err = ErrMap.Wrap(fmt.Errorf("the changes end at epoch %d, the map has %d", m.Epoch, stored))
 	}
 	if err = errors.Join(err, reply.Err()); err == nil {
 		err = m.check()
@@ -247,11 +247,11 @@ func (d *Redis) write(ctx context.Context, name string, args ...string) (*script
 func parse(epoch int64, text string) (*Map, error) {
 	plain, err := unpack(text)
 	if err != nil {
-		return nil, ErrMap.With(err)
+		return nil, ErrMap.Wrap(err)
 	}
 	m, err := Parse(plain)
 	if err == nil && m.Epoch != epoch {
-		return nil, ErrMap.With(fmt.Errorf("it is stored as of epoch %d and says %d", epoch, m.Epoch))
+		return nil, ErrMap.Wrap(fmt.Errorf("it is stored as of epoch %d and says %d", epoch, m.Epoch))
 	}
 	return m, err
 }

@@ -84,9 +84,9 @@ func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed
 	}
 	switch {
 	case best == nil:
-		return directory.Member{}, ErrNobody.Saying("no member of partition %d answers that has its data", p.ID)
+		return directory.Member{}, ErrNobody.Errorf("no member of partition %d answers that has its data", p.ID)
 	case !all && !masterSeen && seen < need:
-		return directory.Member{}, ErrNobody.Saying("%d of %d replicas answered, and %d must, since writes are confirmed by %d", seen, len(p.Replicas), need, confirmed)
+		return directory.Member{}, ErrNobody.Errorf("%d of %d replicas answered, and %d must, since writes are confirmed by %d", seen, len(p.Replicas), need, confirmed)
 	default:
 		return *best, nil
 	}

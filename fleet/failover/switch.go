@@ -31,7 +31,7 @@ func Switch(ctx context.Context, desk Desk, servers Servers, partition int, addr
 			return err
 		}
 		if partition < 0 || partition >= len(m.Partitions) {
-			return ErrNotSwitched.Saying("there is no partition %d", partition)
+			return ErrNotSwitched.Errorf("there is no partition %d", partition)
 		}
 		p := m.Partitions[partition]
 		patience := retry.Policy{Patience: time.Nanosecond}
@@ -57,7 +57,7 @@ func Switch(ctx context.Context, desk Desk, servers Servers, partition int, addr
 		case got == addr:
 			return nil
 		case try == switchTries:
-			return ErrNotSwitched.Saying("%s is the master of partition %d", got, partition)
+			return ErrNotSwitched.Errorf("%s is the master of partition %d", got, partition)
 		}
 	}
 }
@@ -93,7 +93,7 @@ func (a *Agent) settled(ctx context.Context, partition int) (addr string, err er
 		case err != nil:
 			return err
 		case m.Partitions[partition].ReadOnly:
-			return ErrNotSwitched.Saying("partition %d is still read-only", partition)
+			return ErrNotSwitched.Errorf("partition %d is still read-only", partition)
 		}
 		addr = m.Partitions[partition].Master.Addr
 		return nil
@@ -104,7 +104,7 @@ func (a *Agent) settled(ctx context.Context, partition int) (addr string, err er
 // candidate returns the replica to switch to.
 func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr string) (string, error) {
 	if addr == p.Master.Addr {
-		return addr, ErrNotSwitched.Saying("%s is the master already", addr)
+		return addr, ErrNotSwitched.Errorf("%s is the master already", addr)
 	}
 	var why error
 	for _, r := range p.Replicas {
@@ -124,5 +124,5 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 	if why == nil {
 		why = fmt.Errorf("partition %d has no such replica", p.ID)
 	}
-	return addr, ErrNotSwitched.Saying("no replica of partition %d can be made its master", p.ID).With(why)
+	return addr, ErrNotSwitched.Errorf("no replica of partition %d can be made its master", p.ID).Wrap(why)
 }

@@ -154,7 +154,7 @@ func checkCopies(copies, nodes int) error {
 }
 
 func refuse(hint, format string, args ...any) error {
-	err := millrace.ErrBadArgument.Saying(format, args...)
+	err := millrace.ErrBadArgument.Errorf(format, args...)
 	err.Hint = hint
 	return err
 }

@@ -118,7 +118,7 @@ func (j *job) verify(ctx context.Context, it *item, epoch int64) error {
 		case err != nil:
 			return err
 		case text != it.moving():
-			return ErrTaken.Saying("the record of %q in partition %d is %q by now", it.tag, it.from, text)
+			return ErrTaken.Errorf("the record of %q in partition %d is %q by now", it.tag, it.from, text)
 		case j.epoch(it.from) != epoch:
 			return replaced(it.from)
 		default:

@@ -40,7 +40,7 @@ func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, e
 		share = 1
 	}
 	if !(share > 0 && share <= 1) {
-		return Report{}, millrace.ErrBadArgument.Saying("a Share of %v cannot be had: it must be above 0 and at most 1", cfg.Share)
+		return Report{}, millrace.ErrBadArgument.Errorf("a Share of %v cannot be had: it must be above 0 and at most 1", cfg.Share)
 	}
 	here, err := m.list(ctx, from)
 	if err != nil {
@@ -93,7 +93,7 @@ type listed struct {
 
 func (m *Mover) list(ctx context.Context, partition int) (here listed, err error) {
 	if partition < 0 || partition >= len(m.f.Map().Partitions) {
-		return here, millrace.ErrBadArgument.Saying("there is no partition %d", partition)
+		return here, millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 	}
 	var keys []string
 	for key, err := range script.Scan(ctx, m.client(partition), recordKey("*")) {
@@ -156,11 +156,11 @@ func (m *Mover) assign(ctx context.Context, from int, to []int, tags []string) (
 		}
 	}
 	if len(to) == 0 {
-		return nil, millrace.ErrBadArgument.Saying("there is no other partition that takes tags")
+		return nil, millrace.ErrBadArgument.Errorf("there is no other partition that takes tags")
 	}
 	for _, id := range to {
 		if id == from {
-			return nil, millrace.ErrBadArgument.Saying("the tags of partition %d are to leave it, and it is one of those that take them", id)
+			return nil, millrace.ErrBadArgument.Errorf("the tags of partition %d are to leave it, and it is one of those that take them", id)
 		}
 		if err := m.mayTake(id); err != nil {
 			return nil, err

@@ -37,7 +37,7 @@ func (j *job) find(ctx context.Context, items []*item) (coming []*item, err erro
 		items = again
 	}
 	for _, it := range items {
-		it.err = ErrTaken.Saying("%q is being moved by somebody else", it.tag)
+		it.err = ErrTaken.Errorf("%q is being moved by somebody else", it.tag)
 	}
 	return coming, nil
 }
@@ -55,7 +55,7 @@ func (j *job) locate(ctx context.Context, it *item) error {
 		return err
 	}
 	if r.home != it.from {
-		return ErrTaken.Saying("%q has just been moved", it.tag)
+		return ErrTaken.Errorf("%q has just been moved", it.tag)
 	}
 	if from, ok := r.from(); ok {
 		it.other = &item{tag: it.tag, trip: trip{from: from, to: it.from}, via: unknown}
@@ -137,7 +137,7 @@ func (m *Mover) place(ctx context.Context, tag string) (l fleet.Location, err er
 	err = m.again(ctx, "locate", tag, func() error {
 		l, err = m.f.Locate(ctx, tag)
 		if err == nil && l.How == fleet.Nowhere {
-			err = ErrUnknown.Saying("the fleet does not know %q", tag)
+			err = ErrUnknown.Errorf("the fleet does not know %q", tag)
 		}
 		return err
 	})

@@ -35,16 +35,16 @@ func (m *Mover) run(ctx context.Context, step, name string, partition int, tag s
 		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Patience: m.times().patience}}
 		reply, err := runner.Run(ctx, name, base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
 		if errors.Is(err, millrace.ErrFull) {
-			return full(partition).With(err)
+			return full(partition).Wrap(err)
 		}
 		if err != nil {
 			return err
 		}
 		switch outcome, detail := reply.Text(), reply.Text(); outcome {
 		case "stranger":
-			return fleet.ErrStranger.Saying("the server that is expected to be partition %d says it is %q", partition, detail)
+			return fleet.ErrStranger.Errorf("the server that is expected to be partition %d says it is %q", partition, detail)
 		case "other":
-			return ErrTaken.Saying("the record of %q in partition %d is %q by now", tag, partition, detail)
+			return ErrTaken.Errorf("the record of %q in partition %d is %q by now", tag, partition, detail)
 		}
 		return reply.Err()
 	})
@@ -52,7 +52,7 @@ func (m *Mover) run(ctx context.Context, step, name string, partition int, tag s
 
 // full is the error for a partition that has no room for more.
 func full(partition int) *millrace.Error {
-	e := millrace.ErrFull.Saying("partition %d is full", partition)
+	e := millrace.ErrFull.Errorf("partition %d is full", partition)
 	e.Hint = "Move the tags to another partition, or raise its maxmemory."
 	return e
 }
@@ -68,7 +68,7 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 		}
 		used, limit := members.Number(info, "used_memory"), members.Number(info, "maxmemory")
 		if most := m.f.Map().Settings.Effective().MaxFill; limit > 0 && used*100 >= limit*int64(most) {
-			return full(partition).Saying("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, used, limit, most)
+			return full(partition).Errorf("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, used, limit, most)
 		}
 		return nil
 	})
@@ -89,7 +89,7 @@ func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 		}
 		_, copies, err := replicas.ConfirmAmong(ctx, m.client(partition), base, counts, len(live), set.ReplyLimit)
 		if need := min(len(live), max(1, set.Confirmed)); err == nil && copies.Have < need {
-			err = fleet.ErrUnavailable.Saying("%d replicas of partition %d have what was written, and %d should", copies.Have, partition, need)
+			err = fleet.ErrUnavailable.Errorf("%d replicas of partition %d have what was written, and %d should", copies.Have, partition, need)
 		}
 		return err
 	})
@@ -133,7 +133,7 @@ func (m *Mover) epoch(partition int) int64 { return m.f.Map().Partitions[partiti
 // replaced is the error for what was begun with one master, and is of no use with
 // another one.
 func replaced(partition int) error {
-	return fleet.ErrUnavailable.Saying("partition %d got another master while its keys were looked at", partition)
+	return fleet.ErrUnavailable.Errorf("partition %d got another master while its keys were looked at", partition)
 }
 
 func tags(items []*item) []string {

@@ -92,7 +92,7 @@ type Mover struct {
 // New returns what moves the tags of a fleet.
 func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 	if cfg.Batch < 0 || cfg.Rate < 0 {
-		return nil, millrace.ErrBadArgument.Saying("a Batch of %d and a Rate of %d cannot be had: they must not be negative", cfg.Batch, cfg.Rate)
+		return nil, millrace.ErrBadArgument.Errorf("a Batch of %d and a Rate of %d cannot be had: they must not be negative", cfg.Batch, cfg.Rate)
 	}
 	if cfg.Batch == 0 {
 		cfg.Batch = DefaultBatch
@@ -136,7 +136,7 @@ func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error
 		for _, kept := range report.Kept[:min(len(report.Kept), 5)] {
 			why = append(why, kept.Err)
 		}
-		err = ErrNotMoved.Saying("%d of %d tags were not moved", len(report.Kept), len(items)).With(errors.Join(why...))
+		err = ErrNotMoved.Errorf("%d of %d tags were not moved", len(report.Kept), len(items)).Wrap(errors.Join(why...))
 	}
 	return report, err
 }
@@ -145,10 +145,10 @@ func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error
 func (m *Mover) mayTake(id int) error {
 	partitions := m.f.Map().Partitions
 	if id < 0 || id >= len(partitions) {
-		return millrace.ErrBadArgument.Saying("there is no partition %d", id)
+		return millrace.ErrBadArgument.Errorf("there is no partition %d", id)
 	}
 	if phase := partitions[id].Phase; phase != directory.Open {
-		closed := millrace.ErrBadArgument.Saying("partition %d takes no tags: its phase is %s", id, phase)
+		closed := millrace.ErrBadArgument.Errorf("partition %d takes no tags: its phase is %s", id, phase)
 		closed.Hint = "Finish adding it, or open it again, first."
 		return closed
 	}
@@ -213,7 +213,7 @@ func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, b
 	return m.again(ctx, step, tag, func() error {
 		done, err := m.f.Exchange(ctx, partition, tag, before, after)
 		if err == nil && !done {
-			err = ErrTaken.Saying("the record of %q in partition %d is not %q any more", tag, partition, before)
+			err = ErrTaken.Errorf("the record of %q in partition %d is not %q any more", tag, partition, before)
 		}
 		return err
 	})

@@ -26,7 +26,7 @@ func setPhase(ctx context.Context, dir directory.Directory, partition int, phase
 			return err
 		}
 		if partition < 0 || partition >= len(m.Partitions) {
-			return millrace.ErrBadArgument.Saying("there is no partition %d", partition)
+			return millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 		}
 		next := m.Clone()
 		next.Epoch++
@@ -35,7 +35,7 @@ func setPhase(ctx context.Context, dir directory.Directory, partition int, phase
 			return nil
 		}
 		if p.Phase == directory.LookUp {
-			unfinished := millrace.ErrBadArgument.Saying("the adding of partition %d is not finished", partition)
+			unfinished := millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition)
 			unfinished.Hint = "Repeat the command that began it, for the same servers."
 			return unfinished
 		}

@@ -28,9 +28,9 @@ func (j *job) leave(ctx context.Context, it *item) error {
 	case err != nil:
 		return err
 	case text == "":
-		return ErrUnknown.Saying("nobody has written for %q yet", it.tag)
+		return ErrUnknown.Errorf("nobody has written for %q yet", it.tag)
 	case r.home != it.from || r.mark != 0 && r.mark != '-':
-		return ErrTaken.Saying("the record of %q in partition %d is %q by now", it.tag, it.from, text)
+		return ErrTaken.Errorf("the record of %q in partition %d is %q by now", it.tag, it.from, text)
 	}
 	it.state = leaving // or not, if the exchange fails: it can be undone either way
 	if err := j.exchange(ctx, "leave", it.from, it.tag, text, it.leaving()); err != nil || !it.sentOn() {
@@ -52,7 +52,7 @@ func (j *job) claim(ctx context.Context, it *item) error {
 	case err != nil:
 		return err
 	case text != "" && r.home == it.to:
-		return ErrTaken.Saying("%q is in partition %d, and partition %d has a record that says it is there", it.tag, it.from, it.to)
+		return ErrTaken.Errorf("%q is in partition %d, and partition %d has a record that says it is there", it.tag, it.from, it.to)
 	case r.mark != 0: // what another call has left behind
 		it.found = fleet.Home(it.from)
 	default:

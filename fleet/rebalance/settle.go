@@ -81,7 +81,7 @@ func (m *Mover) depart(ctx context.Context, it *item) error {
 		it.goneText = fleet.Leaving(it.to, r.token)
 		return m.exchange(ctx, "flip", it.from, it.tag, text, it.goneText)
 	default:
-		return ErrTaken.Saying("%q has arrived in partition %d, and the record in partition %d is %q", it.tag, it.to, it.from, text)
+		return ErrTaken.Errorf("%q has arrived in partition %d, and the record in partition %d is %q", it.tag, it.to, it.from, text)
 	}
 }
 

@@ -19,7 +19,7 @@ const tendEvery = 5 * time.Second
 // work.
 func (m *Mover) Tend(ctx context.Context) error {
 	if m.cfg.Moves == nil {
-		return millrace.ErrBadArgument.Saying("without Config.Moves nobody knows what was cut off")
+		return millrace.ErrBadArgument.Errorf("without Config.Moves nobody knows what was cut off")
 	}
 	for m.wait(ctx, "tend", tendEvery) == nil {
 		end, adopted, err := directory.AdoptMoves(ctx, m.cfg.Moves)

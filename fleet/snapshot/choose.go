@@ -17,7 +17,7 @@ import (
 // that failed least since the partition was last saved.
 func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partition) (directory.Member, error) {
 	if p.ReadOnly {
-		return directory.Member{}, ErrNoMember.Saying("partition %d gets another master at the moment", p.ID)
+		return directory.Member{}, ErrNoMember.Errorf("partition %d gets another master at the moment", p.ID)
 	}
 	all := p.Members()
 	looks := make([]look, len(all))
@@ -32,7 +32,7 @@ func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partiti
 	}
 	looking.Wait()
 	if errs[0] != nil {
-		return directory.Member{}, ErrNoMember.Saying("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).With(errs[0])
+		return directory.Member{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(errs[0])
 	}
 	if err := leads(looks[0], m.Fleet, p); err != nil {
 		return directory.Member{}, err
@@ -57,7 +57,7 @@ var errDown = errors.New("it is down")
 // restarted without it is not worth a snapshot.
 func leads(l look, fleet string, p directory.Partition) error {
 	if !l.master || l.loading || l.identity != directory.Identity(fleet, p.ID) {
-		return ErrNoMember.Saying("%s is not the master of partition %d at the moment, or has not its data", p.Master.Addr, p.ID)
+		return ErrNoMember.Errorf("%s is not the master of partition %d at the moment, or has not its data", p.Master.Addr, p.ID)
 	}
 	return nil
 }
@@ -75,11 +75,11 @@ const stepLimit = 2 * time.Second
 // inStep returns what a member says when it has all that its master had when inStep
 // was called, and can be saved.
 func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member) (look, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Saying("%s is behind its master", member.Addr))
+	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Errorf("%s is behind its master", member.Addr))
 	defer cancel()
 	master, err := w.pool.look(ctx, p.Master.Addr)
 	if err != nil {
-		return look{}, ErrNoMember.Saying("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).With(err)
+		return look{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(err)
 	}
 	if err := leads(master, m.Fleet, p); err != nil {
 		return look{}, err
@@ -89,7 +89,7 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 		if err == nil && member.Addr == p.Master.Addr {
 			err = leads(l, m.Fleet, p)
 		} else if err == nil && !follows(l, master) {
-			err = ErrNoMember.Saying("%s is not in step with its master", member.Addr)
+			err = ErrNoMember.Errorf("%s is not in step with its master", member.Addr)
 		}
 		switch {
 		case err != nil:

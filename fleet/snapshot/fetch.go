@@ -50,7 +50,7 @@ func (w *work) ask(ctx context.Context, name archiveName, addr string, before lo
 func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archived, err error) {
 	switch {
 	case f.err != nil:
-		return done, ErrArchive.With(f.err)
+		return done, ErrArchive.Wrap(f.err)
 	case f.draft == nil:
 		return done, nil
 	}
@@ -62,11 +62,11 @@ func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archiv
 	case ctx.Err() != nil:
 		return done, context.Cause(ctx)
 	case err != nil:
-		return done, ErrArchive.With(err)
+		return done, ErrArchive.Wrap(err)
 	}
 	done = directory.Archived{At: at, Addr: f.addr, File: f.draft.name.String(), Bytes: n}
 	if err := f.draft.rotate(f.stay); err != nil {
-		return done, ErrArchive.Saying("the snapshot was archived, but old ones could not be removed").With(err)
+		return done, ErrArchive.Errorf("the snapshot was archived, but old ones could not be removed").Wrap(err)
 	}
 	return done, nil
 }

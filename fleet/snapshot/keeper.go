@@ -172,7 +172,7 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 	}
 	for _, id := range partitions {
 		if id < 0 || id >= len(s.m.Partitions) {
-			return nil, ErrNoPartition.Saying("there is no partition %d: the fleet has %d, from 0 on", id, len(s.m.Partitions))
+			return nil, ErrNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(s.m.Partitions))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(partitions))), nil

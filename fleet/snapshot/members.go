@@ -120,5 +120,5 @@ func refused(why string) error {
 	if strings.Contains(why, "already in progress") || strings.Contains(why, "child process is active") {
 		return errBusy
 	}
-	return ErrFailed.Saying("the member refuses to save: %s", why)
+	return ErrFailed.Errorf("the member refuses to save: %s", why)
 }

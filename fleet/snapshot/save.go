@@ -92,15 +92,15 @@ func (w *work) await(ctx context.Context, addr string, before look) (look, error
 		case err != nil && time.Since(heard) < w.k.silence:
 			continue
 		case err != nil:
-			return look{}, ErrFailed.Saying("%s has not answered for %v while it saved", addr, w.k.silence).With(err)
+			return look{}, ErrFailed.Errorf("%s has not answered for %v while it saved", addr, w.k.silence).Wrap(err)
 		case l.run != before.run:
-			return look{}, ErrFailed.Saying("%s was restarted while it saved", addr)
+			return look{}, ErrFailed.Errorf("%s was restarted while it saved", addr)
 		case l.saving:
 			heard = time.Now()
 		case !l.ok:
-			return look{}, ErrFailed.Saying("%s could not write its snapshot", addr)
+			return look{}, ErrFailed.Errorf("%s could not write its snapshot", addr)
 		case l.saved < before.clock:
-			return look{}, ErrFailed.Saying("%s gave its snapshot up: it was emptied, or got all of its data anew", addr)
+			return look{}, ErrFailed.Errorf("%s gave its snapshot up: it was emptied, or got all of its data anew", addr)
 		default:
 			return l, nil
 		}

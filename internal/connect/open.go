@@ -48,7 +48,7 @@ func Open(rawURL string) (rueidis.Client, error) {
 	}
 	client, err := rueidis.NewClient(opt)
 	if err != nil {
-		failed := ErrConnect.Saying("cannot connect to Redis at %s", shown).With(err)
+		failed := ErrConnect.Errorf("cannot connect to Redis at %s", shown).Wrap(err)
 		failed.Hint = advice(err, opt)
 		return nil, failed
 	}
@@ -84,17 +84,17 @@ func split(rawURLs string) (list []string) {
 // parse returns the options for a URL, and the URL as it may be shown.
 func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 	if rawURL == "" {
-		return opt, "", ErrURL.Saying("the Redis URL is empty")
+		return opt, "", ErrURL.Errorf("the Redis URL is empty")
 	}
 	if isList(rawURL) {
-		failed := ErrURL.Saying("a list of servers cannot be used here")
+		failed := ErrURL.Errorf("a list of servers cannot be used here")
 		failed.Hint = "Name one Redis. Several seeds of one cluster are written redis://HOST:PORT?addr=HOST2:PORT2."
 		return opt, "", failed
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
 		// The parser's own words may quote the password.
-		failed := ErrURL.Saying("the Redis URL is malformed")
+		failed := ErrURL.Errorf("the Redis URL is malformed")
 		failed.Hint = ErrURL.Hint + " Special characters in a user or password are percent-encoded."
 		return opt, "", failed
 	}
@@ -102,11 +102,11 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 
 	switch {
 	case u.Scheme == "fleet" || u.Scheme == "fleets":
-		failed := ErrURL.Saying("%s is a fleet, and one Redis is needed here", shown)
+		failed := ErrURL.Errorf("%s is a fleet, and one Redis is needed here", shown)
 		failed.Hint = "Give the URL of one Redis, of a Sentinel set or of a Redis Cluster. Programs open fleets with fleet.Dial."
 		return opt, "", failed
 	case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
-		failed := ErrURL.Saying("%s: the path of a socket must be absolute", shown)
+		failed := ErrURL.Errorf("%s: the path of a socket must be absolute", shown)
 		failed.Hint = "Write unix:///path/to/socket, with three slashes."
 		return opt, "", failed
 	}
@@ -114,7 +114,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 		if strings.Contains(shown, hidden) {
 			return opt, "", ErrURL // what could not be read may be the password
 		}
-		return opt, "", ErrURL.Saying("the Redis URL %s cannot be used", shown).With(err)
+		return opt, "", ErrURL.Errorf("the Redis URL %s cannot be used", shown).Wrap(err)
 	}
 	opt.DisableCache = true
 	opt.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not

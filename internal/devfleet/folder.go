@@ -47,7 +47,7 @@ func claim(given string) (folder, error) {
 	}
 	for _, e := range entries {
 		if node, _ := filepath.Match("node-*", e.Name()); node || e.Name() == directoryFolder {
-			return folder{}, ErrFolderInUse.Saying("there is a fleet's %s in %s", e.Name(), path)
+			return folder{}, ErrFolderInUse.Errorf("there is a fleet's %s in %s", e.Name(), path)
 		}
 	}
 	return folder{path: path, given: true}, nil
@@ -76,7 +76,7 @@ func (f folder) make(s Server) error {
 	}
 	err := os.Mkdir(path, 0o700)
 	if errors.Is(err, fs.ErrExist) {
-		return ErrFolderInUse.Saying("there is a fleet's folder already: %s", path)
+		return ErrFolderInUse.Errorf("there is a fleet's folder already: %s", path)
 	}
 	return inFolder(err)
 }

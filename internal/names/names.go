@@ -18,7 +18,7 @@ func Check(base *millrace.Error, what, name string, most int) error {
 		return err
 	}
 	if strings.ContainsAny(name, "{}") {
-		return base.Saying("the %s has a brace: %q", what, name)
+		return base.Errorf("the %s has a brace: %q", what, name)
 	}
 	return nil
 }
@@ -27,11 +27,11 @@ func Check(base *millrace.Error, what, name string, most int) error {
 func CheckText(base *millrace.Error, what, name string, most int) error {
 	switch {
 	case name == "":
-		return base.Saying("the %s is empty", what)
+		return base.Errorf("the %s is empty", what)
 	case len(name) > most:
-		return base.Saying("the %s is %d bytes long, more than %d", what, len(name), most)
+		return base.Errorf("the %s is %d bytes long, more than %d", what, len(name), most)
 	case strings.ContainsFunc(name, IsControl):
-		return base.Saying("the %s has a control character: %q", what, name)
+		return base.Errorf("the %s has a control character: %q", what, name)
 	}
 	return nil
 }

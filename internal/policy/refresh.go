@@ -116,7 +116,7 @@ func (w *Watch) decide(ctx context.Context) {
 		}
 	}
 	v.state = worst.state
-	refusal := w.cfg.Refusal.Saying("the server may evict %s before its time: its maxmemory-policy is %s", w.cfg.One, worst.policy)
+	refusal := w.cfg.Refusal.Errorf("the server may evict %s before its time: its maxmemory-policy is %s", w.cfg.One, worst.policy)
 	if v.state == evictable && !w.cfg.Allow {
 		v.refusal = refusal
 	}

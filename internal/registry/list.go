@@ -97,7 +97,7 @@ func (l list) all(ctx context.Context) iter.Seq2[string, error] {
 		case missing == len(l.book.shards):
 			yield("", cause)
 		case missing > 0:
-			yield("", millrace.ErrPartial.Saying("%d of %d parts of %s could not be read", missing, len(l.book.shards), l.what).With(cause))
+			yield("", millrace.ErrPartial.Errorf("%d of %d parts of %s could not be read", missing, len(l.book.shards), l.what).Wrap(cause))
 		}
 	}
 }

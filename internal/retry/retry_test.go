@@ -134,7 +134,7 @@ func TestTransient(t *testing.T) {
 		if got := retry.Transient(err); got != want {
 			t.Errorf("Transient(%q) = %v, want %v", text, got, want)
 		}
-		if named := millrace.ErrBroken.With(err); retry.Transient(named) != want {
+		if named := millrace.ErrBroken.Wrap(err); retry.Transient(named) != want {
 			t.Errorf("Transient(%v) = %v, want %v as without a name", named, !want, want)
 		}
 	}

@@ -24,7 +24,7 @@ func (r *Runner) Name(err error) error {
 	for _, table := range []map[string]*millrace.Error{r.Errors, named} {
 		for code, sentinel := range table {
 			if retry.Code(err, code) {
-				return sentinel.With(err)
+				return sentinel.Wrap(err)
 			}
 		}
 	}

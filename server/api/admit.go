@@ -64,7 +64,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, nil
 	}
 	if r.Method != http.MethodPost {
-		return nil, errRequest.Saying("a %s has no body here", r.Method)
+		return nil, errRequest.Errorf("a %s has no body here", r.Method)
 	}
 	body, err := a.readBody(w, r)
 	if err != nil {
@@ -78,16 +78,16 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 func checkPath(u *url.URL) error {
 	path, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok {
-		return errPath.Saying("the path does not begin with a slash")
+		return errPath.Errorf("the path does not begin with a slash")
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		switch name, err := url.PathUnescape(part); {
 		case err != nil:
-			return errPath.Saying("the path has an escape that is none")
+			return errPath.Errorf("the path has an escape that is none")
 		case name == "":
-			return errPath.Saying("a part of the path is empty")
+			return errPath.Errorf("a part of the path is empty")
 		case name == ".", name == "..":
-			return errPath.Saying("a part of the path is %q", name)
+			return errPath.Errorf("a part of the path is %q", name)
 		}
 	}
 	return nil
@@ -113,7 +113,7 @@ func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation str
 		return "", errNoSuchPath
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return "", errMethod.Saying("%s is nothing that can be done here", r.Method)
+	return "", errMethod.Errorf("%s is nothing that can be done here", r.Method)
 }
 
 // repeatable is the one parameter of a query that may be given more than once.
@@ -123,11 +123,11 @@ const repeatable = "field"
 func checkQuery(raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return errRequest.Saying("the query cannot be read: %s", err)
+		return errRequest.Errorf("the query cannot be read: %s", err)
 	}
 	for name, list := range values {
 		if len(list) > 1 && name != repeatable {
-			return errRequest.Saying("the query has %q more than once", name)
+			return errRequest.Errorf("the query has %q more than once", name)
 		}
 	}
 	return nil
@@ -138,9 +138,9 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := parameters["charset"]
 	if err != nil || kind != jsonType || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return nil, errMediaType.Saying("the body is not said to be JSON, but %q", r.Header.Get("Content-Type"))
+		return nil, errMediaType.Errorf("the body is not said to be JSON, but %q", r.Header.Get("Content-Type"))
 	}
-	tooLarge := errBodyTooLarge.Saying("the body has more than %d bytes", a.cfg.MaxBody)
+	tooLarge := errBodyTooLarge.Errorf("the body has more than %d bytes", a.cfg.MaxBody)
 	if r.ContentLength > a.cfg.MaxBody {
 		w.Header().Set("Connection", "close") // and what comes is not read
 		return nil, tooLarge
@@ -156,7 +156,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		w.Header().Set("Connection", "close")
 		return nil, errSlowBody
 	case err != nil:
-		return nil, errRequest.Saying("the body ends too early")
+		return nil, errRequest.Errorf("the body ends too early")
 	}
 	return body, nil
 }

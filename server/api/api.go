@@ -81,9 +81,9 @@ type Config struct {
 func (c Config) withDefaults() (Config, error) {
 	switch {
 	case c.Client == nil:
-		return c, millrace.ErrBadArgument.Saying("an API needs a Client")
+		return c, millrace.ErrBadArgument.Errorf("an API needs a Client")
 	case c.Timeout < 0 || c.MaxBlock < 0 || c.MaxBody < 0 || c.BodyTimeout < 0:
-		return c, millrace.ErrBadArgument.Saying("Timeout, MaxBlock, MaxBody and BodyTimeout cannot be negative")
+		return c, millrace.ErrBadArgument.Errorf("Timeout, MaxBlock, MaxBody and BodyTimeout cannot be negative")
 	}
 	if c.Timeout == 0 {
 		c.Timeout = TimeoutDefault

@@ -154,7 +154,7 @@ type deadChoice struct {
 // of returns the queue and the ids of the messages that are chosen.
 func (c deadChoice) of(ctx context.Context, a *API, name string) (*fairqueue.Queue, []string, error) {
 	if c.All == (len(c.IDs) > 0) {
-		return nil, nil, errRequest.Saying("name messages by their ids, or say that you mean all")
+		return nil, nil, errRequest.Errorf("name messages by their ids, or say that you mean all")
 	}
 	q, err := a.queue(name)
 	if err != nil || !c.All {

@@ -49,7 +49,7 @@ func problems(_ huma.Context, _ string, v any) (any, error) {
 	case *problem:
 		return v, nil
 	case *huma.ErrorModel:
-		p := problemOf(errRequest.Saying("%s", wrong.Detail))
+		p := problemOf(errRequest.Errorf("%s", wrong.Detail))
 		for _, one := range wrong.Errors[:min(len(wrong.Errors), maxErrors)] {
 			p.Errors = append(p.Errors, fieldError{brief(one.Location), brief(inWords(one))})
 		}
@@ -58,7 +58,7 @@ func problems(_ huma.Context, _ string, v any) (any, error) {
 		}
 		return p, nil
 	case huma.StatusError:
-		return problemOf(errRequest.Saying("%s", wrong)), nil
+		return problemOf(errRequest.Errorf("%s", wrong)), nil
 	}
 	return v, nil
 }

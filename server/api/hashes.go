@@ -140,7 +140,7 @@ func (a *API) setFields(ctx context.Context, in *hashedWith[setRequest]) (doc fi
 			return doc, err
 		}
 		if _, twice := fields[string(name)]; twice {
-			return doc, errRequest.Saying("body.fields has the field %.40q twice, as text and in its base64 form", name)
+			return doc, errRequest.Errorf("body.fields has the field %.40q twice, as text and in its base64 form", name)
 		}
 		fields[string(name)] = []byte(value)
 	}

@@ -88,7 +88,7 @@ type marksRequest struct {
 
 func (a *API) addMarks(ctx context.Context, in *namedWith[marksRequest]) (doc document.Marked, err error) {
 	if (len(in.Body.Members) > 0) == (len(in.Body.Marks) > 0) {
-		return doc, errRequest.Saying("give either members or marks")
+		return doc, errRequest.Errorf("give either members or marks")
 	}
 	k, err := a.ick(in.Name)
 	if err != nil {
@@ -148,7 +148,7 @@ type exchangeRequest struct {
 
 func (a *API) exchange(ctx context.Context, in *namedWith[exchangeRequest]) (doc document.Exchanged, err error) {
 	if len(in.Body.Members) > 0 && in.Body.Token == "" {
-		return doc, errRequest.Saying("members are committed under the token of their reservation, which is missing")
+		return doc, errRequest.Errorf("members are committed under the token of their reservation, which is missing")
 	}
 	k, err := a.ickOf(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
 	if err != nil {

@@ -103,11 +103,11 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 func checkKey(given []string) error {
 	switch {
 	case len(given) > 1:
-		return errKey.Saying("there is more than one Idempotency-Key")
+		return errKey.Errorf("there is more than one Idempotency-Key")
 	case given[0] == "" || len(given[0]) > maxKey:
-		return errKey.Saying("the Idempotency-Key has %d bytes", len(given[0]))
+		return errKey.Errorf("the Idempotency-Key has %d bytes", len(given[0]))
 	case strings.ContainsFunc(given[0], func(c rune) bool { return c < ' ' || c > '~' }):
-		return errKey.Saying("the Idempotency-Key has a character that is not printable ASCII")
+		return errKey.Errorf("the Idempotency-Key has a character that is not printable ASCII")
 	}
 	return nil
 }

@@ -157,7 +157,7 @@ func (a *API) nackMessages(ctx context.Context, in *namedWith[nackRequest]) (doc
 	}
 	how := fairqueue.NackConfig{Delay: in.Body.Delay.Duration, Reason: string(in.Body.Reason), Dead: in.Body.Dead}
 	if how.Dead && how.Delay > 0 {
-		return doc, errRequest.Saying("a message that is dead does not come again after a delay: dead or delay")
+		return doc, errRequest.Errorf("a message that is dead does not come again after a delay: dead or delay")
 	}
 	n, err := q.NackBatch(ctx, how, in.Body.Receipts...)
 	return nacked{n, len(in.Body.Receipts) - n}, unlessAll(err, n)

@@ -54,7 +54,7 @@ type parkedChoice struct {
 // of returns the Ick and the members that are chosen.
 func (c parkedChoice) of(ctx context.Context, a *API, name string) (*ick.Ick, []string, error) {
 	if c.All == (len(c.Members) > 0) {
-		return nil, nil, errRequest.Saying("name members, or say that you mean all")
+		return nil, nil, errRequest.Errorf("name members, or say that you mean all")
 	}
 	k, err := a.ick(name)
 	members := document.Strings(c.Members)

@@ -194,7 +194,7 @@ func nameless(err error) *millrace.Error {
 	case retry.Denied(err):
 		return errNoPermission
 	case refused && !retry.Transient(reply):
-		return errRedis.Saying("Redis refused: %s", reply)
+		return errRedis.Errorf("Redis refused: %s", reply)
 	case refused, unreached, errors.Is(err, context.Canceled), errors.Is(err, rueidis.ErrClosing), retry.Transient(err):
 		return errUnavailable
 	}

@@ -28,7 +28,7 @@ var errUTF8 = &millrace.Error{
 // that nobody knows, null. The values are checked later.
 func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 	if !utf8.Valid(body) || loneSurrogate(body) {
-		return errUTF8.Saying("the body is not UTF-8")
+		return errUTF8.Errorf("the body is not UTF-8")
 	}
 	w := walker{json.NewDecoder(bytes.NewReader(body)), a.huma.OpenAPI().Components.Schemas}
 	w.UseNumber()
@@ -36,16 +36,16 @@ func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 	wrong, misplaced := errors.AsType[*misplacedError](err)
 	switch {
 	case misplaced:
-		p := problemOf(errRequest.Saying("body%s", wrong))
+		p := problemOf(errRequest.Errorf("body%s", wrong))
 		p.Errors = []fieldError{{brief("body" + wrong.place), wrong.what}}
 		return p
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errRequest.Saying("the body is no JSON document, or only the beginning of one")
+		return errRequest.Errorf("the body is no JSON document, or only the beginning of one")
 	case err != nil:
-		return errRequest.Saying("the body is no JSON: %s, behind %d bytes", err, w.InputOffset())
+		return errRequest.Errorf("the body is no JSON: %s, behind %d bytes", err, w.InputOffset())
 	}
 	if _, err := w.Token(); !errors.Is(err, io.EOF) {
-		return errRequest.Saying("something follows the document")
+		return errRequest.Errorf("something follows the document")
 	}
 	return nil
 }

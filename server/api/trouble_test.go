@@ -40,8 +40,8 @@ func TestProblems(t *testing.T) {
 		status int
 		code   string
 	}{
-		{millrace.ErrBadName.Saying("no name"), 400, "bad_name"},
-		{ick.ErrScore.Saying("not a score"), 400, "bad_score"},
+		{millrace.ErrBadName.Errorf("no name"), 400, "bad_name"},
+		{ick.ErrScore.Errorf("not a score"), 400, "bad_score"},
 		{&millrace.Error{Code: "unauthorized", Message: "who?"}, 401, "unauthorized"},
 		{&millrace.Error{Code: "cross_origin", Message: "whence?"}, 403, "cross_origin"},
 		{&millrace.Error{Code: "misdirected", Message: "whither?"}, 421, "misdirected"},
@@ -56,7 +56,7 @@ func TestProblems(t *testing.T) {
 		{expiry.ErrNotNumber, 409, "not_a_number"},
 		{scatter.ErrOverflow, 409, "overflow"},
 		{scatter.ErrType, 409, "wrong_type"},
-		{millrace.ErrBroken.With(reply("BROKEN")), 500, "broken"},
+		{millrace.ErrBroken.Wrap(reply("BROKEN")), 500, "broken"},
 		{millrace.ErrVersion, 501, "unknown_version"},
 		{reply("NOPERM this user has no permissions"), 502, "no_permission"},
 		{reply("ERR odd"), 502, "redis"},
@@ -72,7 +72,7 @@ func TestProblems(t *testing.T) {
 		{io.EOF, 503, "unavailable"},
 		{rueidis.ErrClosing, 503, "unavailable"},
 		{context.Canceled, 503, "unavailable"},
-		{fleet.ErrUnavailable.With(dial), 503, "unavailable"},
+		{fleet.ErrUnavailable.Wrap(dial), 503, "unavailable"},
 		{fleet.ErrReadOnly, 503, "read_only"},
 		{millrace.ErrUncertain, 503, "uncertain"},
 		{fleet.ErrStranger, 503, "stranger"},

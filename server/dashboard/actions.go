@@ -55,7 +55,7 @@ func (d *Dashboard) act(a action) http.HandlerFunc {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formPatience))
 		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
 		if err := r.ParseForm(); err != nil {
-			d.refuse(w, r, errForm.With(err))
+			d.refuse(w, r, errForm.Wrap(err))
 			return
 		}
 		// What was begun is finished, also if its author does not wait for it.
@@ -136,5 +136,5 @@ func some(n, of int, thing, done, otherwise string) string {
 
 // wrong reports a value of a form that is no number.
 func wrong(what, text string) error {
-	return errForm.Saying("%s is no number: %q", what, plain(cut(text, 40)))
+	return errForm.Errorf("%s is no number: %q", what, plain(cut(text, 40)))
 }

@@ -83,11 +83,11 @@ type Dashboard struct {
 func New(cfg Config) (*Dashboard, error) {
 	switch {
 	case cfg.Client == nil:
-		return nil, millrace.ErrBadArgument.Saying("the dashboard needs a Client")
+		return nil, millrace.ErrBadArgument.Errorf("the dashboard needs a Client")
 	case cfg.Survey == nil:
-		return nil, millrace.ErrBadArgument.Saying("the dashboard needs a Survey")
+		return nil, millrace.ErrBadArgument.Errorf("the dashboard needs a Survey")
 	case cfg.Prefix != "" && (!strings.HasPrefix(cfg.Prefix, "/") || strings.HasSuffix(cfg.Prefix, "/")):
-		return nil, millrace.ErrBadArgument.Saying("the prefix %q is not one like /millrace", cfg.Prefix)
+		return nil, millrace.ErrBadArgument.Errorf("the prefix %q is not one like /millrace", cfg.Prefix)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -244,7 +244,7 @@ func TestProblems(t *testing.T) {
 	var d Dashboard
 	for want, err := range map[int]error{
 		http.StatusNotFound:            millrace.ErrNotFound,
-		http.StatusBadRequest:          millrace.ErrBadName.Saying("no name"),
+		http.StatusBadRequest:          millrace.ErrBadName.Errorf("no name"),
 		http.StatusForbidden:           errReadOnly,
 		http.StatusMethodNotAllowed:    errMethod,
 		http.StatusServiceUnavailable:  fmt.Errorf("wrapped: %w", errors.New("connection refused")),

@@ -159,7 +159,7 @@ func deleteQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	}
 	n, err := q.Delete(ctx)
 	if err == nil && n == 0 {
-		err = millrace.ErrNotFound.Saying("there is no such queue")
+		err = millrace.ErrNotFound.Errorf("there is no such queue")
 	}
 	return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), counted(n, "key")), err
 }

@@ -46,7 +46,7 @@ func ParseText(arg string) (Text, error) {
 	}
 	decoded, err := base64.StdEncoding.DecodeString(encoded)
 	if err != nil {
-		return "", errNotBase64.Saying("%.40q is not base64", encoded)
+		return "", errNotBase64.Errorf("%.40q is not base64", encoded)
 	}
 	return Text(decoded), nil
 }

@@ -82,7 +82,7 @@ type Survey struct {
 // do. Errors are derived from [millrace.ErrBadArgument].
 func New(cfg Config) (*Survey, error) {
 	if cfg.Client == nil {
-		return nil, millrace.ErrBadArgument.Saying("a survey needs a Client")
+		return nil, millrace.ErrBadArgument.Errorf("a survey needs a Client")
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()

@@ -326,7 +326,7 @@ func TestNamesInPart(t *testing.T) {
 		scout := newStory()
 		s := newSurvey(scout, discard)
 		run(t, s)
-		missing := millrace.ErrPartial.Saying("5 of 16 parts")
+		missing := millrace.ErrPartial.Errorf("5 of 16 parts")
 		scout.change(func(s *story) { s.unnamed = missing })
 		pass(40 * time.Second)
 		v := s.View()

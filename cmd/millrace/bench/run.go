@@ -50,7 +50,7 @@ func Choose(names ...string) ([]Figure, error) {
 			}
 		}
 		if !known {
-			err := ErrUnknown.Saying("there is no figure %q", name)
+			err := ErrUnknown.Errorf("there is no figure %q", name)
 			err.Hint = "There are " + strings.Join(Names(), ", ") + "; or a structure for all of its own, such as queue."
 			return nil, err
 		}

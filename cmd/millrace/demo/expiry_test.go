@@ -36,7 +36,7 @@ func lookPastDeadlines(h *host) {
 		h.recruiter.Enlist(ctx)
 		value, err := h.client.Do(ctx, h.client.B().Hget().Key(key).Field(field).Build()).AsBytes()
 		if err != nil {
-			return nil, millrace.ErrNotFound.With(err)
+			return nil, millrace.ErrNotFound.Wrap(err)
 		}
 		return value[8:], nil // behind the deadline
 	}

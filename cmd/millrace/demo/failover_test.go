@@ -105,7 +105,7 @@ func TestABookNotesWhatBecameOfWrites(t *testing.T) {
 	t.Parallel()
 	b := &book{began: time.Now()}
 	for _, err := range []error{
-		nil, millrace.ErrUncertain.Saying("so"), fmt.Errorf("%w", context.DeadlineExceeded), fleet.ErrReadOnly.Saying("so"), fleet.ErrUnavailable, errors.New("NOREPLICAS"),
+		nil, millrace.ErrUncertain.Errorf("so"), fmt.Errorf("%w", context.DeadlineExceeded), fleet.ErrReadOnly.Errorf("so"), fleet.ErrUnavailable, errors.New("NOREPLICAS"),
 	} {
 		b.note("x", time.Now, err)
 	}
