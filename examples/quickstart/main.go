@@ -1,32 +1,37 @@
-// Quickstart marks documents as changed and brings their copies in line.
+// Quickstart writes messages of two tenants into a queue and handles them.
 package main
 
 import (
 	"context"
 	"fmt"
+	"log"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/fairqueue"
 )
 
 func main() {
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{"127.0.0.1:6379"}})
+	client, err := rueidis.NewClient(rueidis.MustParseURL("redis://127.0.0.1:6379"))
 	if err != nil {
-		panic(err)
+		log.Fatal(err)
 	}
-	dirty, _ := ick.New(client, "documents", ick.Config{})
-
-	ctx, cancel := context.WithCancel(context.Background())
-	dirty.AddNow(ctx, "doc:1", "doc:2", "doc:1") // wherever a document changes
-
-	// In the indexer. What a handler finished is committed; what changes meanwhile comes again.
-	err = dirty.Consume(ctx, ick.ConsumeConfig{}, func(_ context.Context, batch []ick.Entry) error {
-		for _, e := range batch {
-			fmt.Println("bring in line:", e.Member)
+	queue, err := fairqueue.New(client, "webhooks", fairqueue.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	for i := range 1000 { // one customer floods the queue
+		if _, err := queue.Write(ctx, fairqueue.Draft{Tenant: "globex", Body: fmt.Appendf(nil, "event %d", i)}); err != nil {
+			log.Fatal(err)
 		}
-		cancel() // an indexer would go on
+	}
+	if _, err := queue.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")}); err != nil {
+		log.Fatal(err)
+	}
+	// acme's message is handled second, not last. An error from the handler retries the message after a backoff.
+	log.Fatal(queue.Consume(ctx, fairqueue.ConsumeConfig{}, func(_ context.Context, m fairqueue.Message) error {
+		fmt.Printf("%s: %s\n", m.Tenant, m.Body)
 		return nil
-	})
-	fmt.Println(err)
+	}))
 }
