@@ -10,7 +10,7 @@ import (
 
 	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/server/survey"
+	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/server/api"
+	"github.com/millrace/millrace/server/internal/api"
 )
 
 // Why a request is refused before anybody looks at what it asks for.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/server/document"
+	"github.com/millrace/millrace/internal/document"
 )
 
 // readyPatience is how long Redis may take before the service says that it is not

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/millrace/millrace/server/api"
+	"github.com/millrace/millrace/server/internal/api"
 )
 
 const (

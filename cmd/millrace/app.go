@@ -15,8 +15,8 @@ import (
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/server/document"
 )
 
 // app is what every command works with.

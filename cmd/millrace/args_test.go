@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/server/document"
+	"github.com/millrace/millrace/internal/document"
 )
 
 // parse reads a command line and returns the values of the command it names.

@@ -9,9 +9,9 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/scatter"
-	"github.com/millrace/millrace/server/document"
 )
 
 // counterCommands is the noun counter.

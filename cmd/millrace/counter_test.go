@@ -8,9 +8,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/scatter"
-	"github.com/millrace/millrace/server/document"
 )
 
 // TestCounter counts over two servers, of which one goes away.

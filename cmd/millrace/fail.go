@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/server/document"
 )
 
 var (

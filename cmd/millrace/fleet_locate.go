@@ -12,8 +12,8 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/server/document"
 )
 
 type fleetLocate struct {

@@ -14,8 +14,8 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/rebalance"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/server/document"
 )
 
 type fleetRebalance struct {

@@ -9,8 +9,8 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/server/document"
 )
 
 // hashCommands is the noun hash.

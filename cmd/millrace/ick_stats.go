@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/server/document"
 )
 
 type ickStats struct {

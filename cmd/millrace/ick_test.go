@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/server/document"
 )
 
 func TestIckRound(t *testing.T) {

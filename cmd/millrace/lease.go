@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/lease"
-	"github.com/millrace/millrace/server/document"
 )
 
 // leaseCommands is the noun lease.

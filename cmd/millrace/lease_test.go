@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/server/document"
 )
 
 // grantDoc is the document of lease acquire.

@@ -12,7 +12,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
-	"github.com/millrace/millrace/server/document"
+	"github.com/millrace/millrace/internal/document"
 )
 
 func main() {

@@ -11,8 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/server/document"
 )
 
 func TestQueuePause(t *testing.T) {

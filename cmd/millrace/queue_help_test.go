@@ -3,7 +3,7 @@ package main
 import (
 	"encoding/json"
 
-	"github.com/millrace/millrace/server/document"
+	"github.com/millrace/millrace/internal/document"
 )
 
 // writtenDoc is the document of queue write.

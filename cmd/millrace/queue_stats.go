@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/server/document"
 )
 
 type queueStats struct {

@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/server/document"
 )
 
 // written reads the document of a queue write that was fed.

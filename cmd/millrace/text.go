@@ -8,8 +8,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
-	"github.com/millrace/millrace/server/document"
 )
 
 // decodeText reads an argument or a flag that is bytes; kong calls it.

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/server/document"
+	"github.com/millrace/millrace/internal/document"
 )
 
 func TestAge(t *testing.T) {

@@ -1,0 +1,49 @@
+package survey_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/survey"
+)
+
+// One look at what there is. A program that goes on lets Run look, again and again,
+// and reads View.
+func Example() {
+	redis := miniredis.NewMiniRedis()
+	if err := redis.Start(); err != nil {
+		log.Fatal(err)
+	}
+	defer redis.Close()
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close()
+	ctx := context.Background()
+	orders, err := fairqueue.New(client, "orders", fairqueue.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	if _, err := orders.Write(ctx, fairqueue.Draft{Tenant: "acme"}); err != nil {
+		log.Fatal(err)
+	}
+
+	s, err := survey.New(survey.Config{Client: client})
+	if err != nil {
+		log.Fatal(err)
+	}
+	view, err := s.Refresh(ctx)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, q := range view.Queues {
+		fmt.Println(q.Name, q.Waiting)
+	}
+	// Output: orders 1
+}

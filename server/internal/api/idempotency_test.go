@@ -1,0 +1,499 @@
+package api_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/internal/api"
+)
+
+const replayed = "Idempotency-Replayed"
+
+// TestReplay repeats requests under their keys: they are done once, and answered
+// alike, byte for byte.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	q := "/v1/queues/" + name
+	message := object{"tenant": "a", "body": "<&>"}
+	for _, tt := range []struct {
+		method, path string
+		body         any
+		status       int
+	}{
+		{"POST", q + "/messages", message, 201},
+		{"POST", q + "/messages/batch", object{"messages": []object{message, message}}, 201},
+		{"POST", "/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}, 200},
+		{"POST", "/v1/counters/" + name + "/add", object{"n": 1}, 200},
+		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "1h"}, 200},
+		{"POST", "/v1/leases/" + name + "/acquire", object{"ttl": "2h"}, 409}, // a refusal for good is an answer, too
+		{"POST", q + "/pause", nil, 200},
+		{"DELETE", q, nil, 200},
+	} {
+		k := key(redistest.Name(t))
+		first := s.ask(tt.method, tt.path, tt.body, k).want(tt.status, "")
+		again := s.ask(tt.method, tt.path, tt.body, k).want(tt.status, strings.TrimSpace(string(first.body)))
+		if string(first.body) != string(again.body) || first.header.Get(replayed) != "" || again.header.Get(replayed) != "true" {
+			t.Errorf("%s: %q, %q and then %q, %q", first.what, first.body, first.header.Get(replayed), again.body, again.header.Get(replayed))
+		}
+	}
+	s.ask("POST", "/v1/hashes/"+name+"/h/incr", object{"field": "n", "by": 1}).want(200, `{"value":2}`)
+	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+}
+
+func TestKeys(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	incr := "/v1/hashes/" + name + "/h/incr"
+	one, two := object{"field": "n", "by": 1}, object{"field": "n", "by": 2}
+	k := redistest.Name(t)
+	s.ask("POST", incr, one, key(k)).want(200, `{"value":1}`)
+	s.ask("POST", incr, two, key(k)).refused(422, "key_reused")
+	s.ask("DELETE", "/v1/icks/"+name, nil, key(k)).want(200, `{"deleted":0}`)
+	s.ask("DELETE", "/v1/icks/"+name+"?force=true", nil, key(k)).refused(422, "key_reused")
+	s.ask("POST", "/v1/hashes/"+name+"/other/incr", one, key(k)).want(200, `{"value":1}`) // another request
+	as := func(who string) change {
+		return func(r *http.Request) { *r = *r.WithContext(api.WithPrincipal(r.Context(), who)) }
+	}
+	s.ask("POST", incr, one, key(k), as("mary")).want(200, `{"value":2}`) // and another one's
+	s.ask("POST", incr, one, key(k), as("mary")).want(200, `{"value":2}`)
+	s.ask("POST", incr, one, key(k)).want(200, `{"value":1}`)
+	s.ask("POST", incr, one, key(strings.Repeat("~", 255-len(k))+k)).want(200, `{"value":3}`)
+
+	for _, bad := range []string{"", strings.Repeat("k", 256), "tab\t", "ü", "a\x7f"} {
+		s.ask("POST", incr, one, key(bad)).refused(400, "bad_key")
+	}
+	s.ask("POST", incr, one, func(r *http.Request) { r.Header["Idempotency-Key"] = []string{"a", "b"} }).refused(400, "bad_key")
+	s.ask("GET", "/v1/hashes/"+name+"/h", nil, key("")).want(200, `{"fields":[{"field":"n","value":"3","ttl_ms":-1}]}`) // which changes nothing
+}
+
+// TestUnderWay: while the first request is under way, a repeat is told so, also if it
+// takes longer than a mark lives, and afterwards it has the answer.
+func TestUnderWay(t *testing.T) {
+	t.Parallel()
+	waiting := make(chan struct{}, 1000)
+	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
+		if call.Script == "lease.acquire" {
+			waiting <- struct{}{}
+		}
+	})}})
+	s.api.SetMarkLife(time.Second)
+	lease := "/v1/leases/" + redistest.Name(t)
+	held := read[document.Acquired](s.ask("POST", lease+"/acquire", object{"ttl": "1h"}).want(200, ""))
+	k, wait := redistest.Name(t), object{"ttl": "1h", "wait": "50s"}
+	first := make(chan answer)
+	go func() { first <- s.ask("POST", lease+"/acquire", wait, key(k)) }()
+	for range 2 { // which is the first request's
+		<-waiting
+	}
+	begun := time.Now()
+	for time.Since(begun) < 2*time.Second {
+		got := s.ask("POST", lease+"/acquire", wait, key(k))
+		if got.refused(409, "in_progress"); got.header.Get("Retry-After") != "1" {
+			t.Fatalf("Retry-After %q, want 1", got.header.Get("Retry-After"))
+		}
+		time.Sleep(100 * time.Millisecond) // between two tries, as a client that is told to come again
+	}
+	s.ask("POST", lease+"/acquire", object{"ttl": "2h"}, key(k)).refused(422, "key_reused")
+	s.ask("POST", lease+"/release", object{"token": held.Token}).want(200, "")
+	got := <-first
+	got.want(200, "")
+	s.ask("POST", lease+"/acquire", wait, key(k)).want(200, strings.TrimSpace(string(got.body)))
+}
+
+// onCall is a hook that is told of each call to Redis.
+type onCall func(millrace.Call)
+
+func (f onCall) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	f(call)
+	return ctx, nil
+}
+
+// hook is a hook that is told of each call to Redis, and may hold it up or change its
+// context.
+type hook func(context.Context, millrace.Call) context.Context
+
+func (f hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	return f(ctx, call), nil
+}
+
+// outlive has a queue forget what it answered, as it does after a day or two.
+func outlive(t *testing.T, client rueidis.Client, queue string) {
+	t.Helper()
+	base := "mr:queue:{" + queue + "}"
+	if err := client.Do(t.Context(), client.B().Del().Key(base+":keyed:0", base+":keyed:1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClientWithAKeyGoes: a client hangs up when its message was written and the reply
+// of Redis is on its way. What it asked for is done to the end, so that it has the
+// answer when it asks again, though the queue knows of nothing any more.
+func TestClientWithAKeyGoes(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	direct, proxy := redis.Client(t), redistest.NewProxy(t, redis.Addr())
+	s, other := serve(t, api.Config{Client: proxy.Client(t)}), serve(t, api.Config{Client: direct})
+	name := redistest.Name(t)
+	q, k, message := "/v1/queues/"+name, key(name), object{"tenant": "a"}
+	s.ask("POST", q+"/messages", message, key("warm"+name)).want(201, "") // all is open
+	proxy.Delay(300 * time.Millisecond)
+	ctx, leave := context.WithCancel(t.Context())
+	first := make(chan answer)
+	go func() {
+		first <- s.ask("POST", q+"/messages", message, k, func(r *http.Request) { *r = *r.WithContext(ctx) })
+	}()
+	redistest.Eventually(t, "the message is written", func() bool {
+		return read[document.QueueStats](other.ask("GET", q+"/stats", nil)).Waiting == 2
+	})
+	leave()
+	got := (<-first).want(201, "")
+	proxy.Heal()
+	s.api.Wait()
+	outlive(t, direct, name)
+	again := s.ask("POST", q+"/messages", message, k).want(201, strings.TrimSpace(string(got.body)))
+	if again.header.Get(replayed) != "true" {
+		t.Errorf("%s: done again", again.what)
+	}
+}
+
+// TestLateProcess: a process is held up, its mark ends, and another one does what the
+// client repeats. When the first one goes on, and fails, it takes nothing away.
+func TestLateProcess(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	begun, goOn := make(chan struct{}, 1000), make(chan struct{})
+	held := serve(t, api.Config{Client: redis.Client(t), Timeout: 2 * time.Second, Hooks: []millrace.Hook{hook(func(ctx context.Context, call millrace.Call) context.Context {
+		switch call.Script {
+		case "fairqueue.write":
+			begun <- struct{}{}
+			<-goOn
+			ctx, cancel := context.WithCancel(ctx)
+			cancel()
+			return ctx
+		case "expiry.key_expire", "expiry.key_delete":
+			select {
+			case <-goOn:
+			case <-ctx.Done():
+			}
+		}
+		return ctx
+	})}})
+	s := serve(t, api.Config{Client: redis.Client(t)})
+	const life = 600 * time.Millisecond
+	held.api.SetMarkLife(life)
+	name := redistest.Name(t)
+	path, k, message := "/v1/queues/"+name+"/messages", key(name), object{"tenant": "a"}
+	first := make(chan answer)
+	go func() { first <- held.ask("POST", path, message, k) }()
+	<-begun
+	redistest.Eventually(t, "the mark ends, and another process does it", func() bool {
+		return s.ask("POST", path, message, k).header.Get(replayed) == "true"
+	})
+	close(goOn)
+	(<-first).refused(503, "unavailable")
+	held.api.Wait()
+	for begun := time.Now(); time.Since(begun) < 3*life/2; {
+		if got := s.ask("POST", path, message, k).want(201, ""); got.header.Get(replayed) != "true" {
+			t.Fatalf("%s: the answer that was kept has gone", got.what)
+		}
+	}
+}
+
+// TestOneDeadline: a key has no request wait longer. What is asked of Redis before has
+// to be done in the same time, and an answer that cannot be kept by then is kept behind
+// the client's back.
+func TestOneDeadline(t *testing.T) {
+	t.Parallel()
+	known, answered := false, make(chan struct{})
+	var calls []string
+	var deadlines []time.Time
+	s := serve(t, api.Config{Timeout: time.Second, Hooks: []millrace.Hook{hook(func(ctx context.Context, call millrace.Call) context.Context {
+		if !known {
+			return ctx
+		}
+		deadline, _ := ctx.Deadline()
+		if calls, deadlines = append(calls, call.Script), append(deadlines, deadline); len(calls) == 3 {
+			select {
+			case <-answered:
+			case <-time.After(10 * time.Second):
+				t.Error("the client is not answered until its answer is kept")
+			}
+		}
+		return ctx
+	})}})
+	client := redistest.Shared(t).Client(t)
+	path := "/v1/queues/" + redistest.Name(t) + "/messages"
+	redistest.Eventually(t, "all that there is has begun", func() bool {
+		s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
+		for shard := range expiry.ShardsDefault {
+			n, err := client.Do(t.Context(), client.B().Exists().Key(fmt.Sprintf("mr:key:{http/%d}", shard)).Build()).AsInt64()
+			if err != nil || n == 0 {
+				return false
+			}
+		}
+		return true
+	})
+	known = true
+	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
+	close(answered)
+	s.api.Wait()
+	if got, want := strings.Join(calls, " "), "expiry.key_set fairqueue.write expiry.key_set"; got != want || !deadlines[0].Equal(deadlines[1]) {
+		t.Errorf("called %s until %v, want %s, and the first two until the same moment", got, deadlines, want)
+	}
+}
+
+// TestTogether: of many that send the same request at the same time one does it, and
+// all have its answer in the end.
+func TestTogether(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	name := redistest.Name(t)
+	var asking sync.WaitGroup
+	for range 16 {
+		asking.Go(func() {
+			for {
+				got := s.ask("POST", "/v1/hashes/"+name+"/h/incr", object{"field": "n", "by": 1}, key(name))
+				if got.status != http.StatusConflict {
+					got.want(200, `{"value":1}`)
+					return
+				}
+				time.Sleep(10 * time.Millisecond) // as a client that is told to come again
+			}
+		})
+	}
+	asking.Wait()
+}
+
+// TestKilledInBetween: what was done is known though its process was killed before it
+// could keep the answer. Here its answer is taken away instead, and another process is
+// asked again.
+func TestKilledInBetween(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	name := redistest.Name(t)
+	q, k := "/v1/queues/"+name, key(name)
+	for _, tt := range []struct {
+		path string
+		body any
+	}{
+		{q + "/messages", object{"tenant": "a"}},
+		{"/v1/hashes/" + name + "/h/incr", object{"field": "n", "by": 1}},
+		{"/v1/leases/" + name + "/acquire", object{"ttl": "30s"}},
+		{"/v1/counters/" + name + "/add", object{"n": 1}},
+	} {
+		first := serve(t, api.Config{Client: client}).ask("POST", tt.path, tt.body, k)
+		forget(t, client)
+		again := serve(t, api.Config{Client: redis.Client(t)}).ask("POST", tt.path, tt.body, k)
+		again.want(first.status, strings.TrimSpace(string(first.body)))
+		if again.header.Get(replayed) != "" {
+			t.Errorf("%s: replayed, and should be done again", tt.path)
+		}
+	}
+	s := serve(t, api.Config{Client: client})
+	if got := s.take(q + "/messages?max=10"); len(got) != 1 {
+		t.Errorf("%d messages, want one", len(got))
+	}
+	s.ask("GET", "/v1/hashes/"+name+"/h", nil).want(200, `{"fields":[{"field":"n","value":"1","ttl_ms":-1}]}`)
+	s.ask("GET", "/v1/counters/"+name, nil).want(200, `{"value":1,"servers":1,"answered":1}`)
+}
+
+// TestKilledADayAgo: what a structure did is known for a day to a request whose answer
+// was not kept, and not for ever.
+func TestKilledADayAgo(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	s, k := serve(t, api.Config{Client: client}), key("k")
+	add := func() answer {
+		s.ask("POST", "/v1/counters/c/add", object{"n": 1}, k).want(200, "")
+		s.ask("POST", "/v1/hashes/ns/h/incr", object{"field": "n", "by": 1}, k).want(200, "")
+		return s.ask("POST", "/v1/queues/q/messages", object{"tenant": "a"}, k).want(201, "")
+	}
+	first := add()
+	for day, want := range []int{1, 2} {
+		forget(t, client)
+		nextDay(t, client)
+		again := add()
+		if known := string(again.body) == string(first.body); known != (want == 1) {
+			t.Errorf("day %d: %s, after %s", day+1, again.body, first.body)
+		}
+		s.ask("GET", "/v1/counters/c", nil).want(200, fmt.Sprintf(`{"value":%d,"servers":1,"answered":1}`, want))
+		s.ask("GET", "/v1/hashes/ns/h", nil).want(200, fmt.Sprintf(`{"fields":[{"field":"n","value":"%d","ttl_ms":-1}]}`, want))
+		if n := read[document.QueueStats](s.ask("GET", "/v1/queues/q/stats", nil)).Waiting; n != want {
+			t.Errorf("day %d: %d messages, want %d", day+1, n, want)
+		}
+	}
+}
+
+// nextDay has structures remember the requests of today as those of yesterday, and
+// those of yesterday as older ones.
+func nextDay(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	keys, err := client.Do(t.Context(), client.B().Keys().Pattern("*:keyed:[01]").Build()).AsStrSlice()
+	if err != nil || len(keys) != 3 {
+		t.Fatalf("remembered requests are in %v, %v, want one key of each structure", keys, err)
+	}
+	for _, key := range keys {
+		turned := strings.TrimSuffix(key, "0") + "1"
+		if rest, ok := strings.CutSuffix(key, "1"); ok {
+			turned = rest + "0"
+		}
+		for _, cmd := range []rueidis.Completed{
+			client.B().Rename().Key(key).Newkey(turned).Build(),
+			client.B().Hincrby().Key(turned).Field("").Increment(-1).Build(),
+		} {
+			if err := client.Do(t.Context(), cmd).Error(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// forget removes all answers that are kept.
+func forget(t *testing.T, client rueidis.Client) {
+	t.Helper()
+	keys, err := client.Do(t.Context(), client.B().Keys().Pattern("*{http*").Build()).AsStrSlice()
+	if err != nil || len(keys) == 0 {
+		t.Fatalf("kept answers are %v, %v", keys, err)
+	}
+	if err := client.Do(t.Context(), client.B().Del().Key(keys...).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestFailureIsNotKept: what failed because of Redis may be repeated at once.
+func TestFailureIsNotKept(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	s := serve(t, api.Config{Client: client})
+	name := redistest.Name(t)
+	// A hash stands where the queue should.
+	if err := client.Do(t.Context(), client.B().Set().Key("mr:queue:{"+name+"}").Value("no queue").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	q, k := "/v1/queues/"+name, key(name)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).refused(500, "broken")
+	if err := client.Do(t.Context(), client.B().Del().Key("mr:queue:{"+name+"}").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	redistest.Eventually(t, "the mark is removed", func() bool { // and not only hidden, when its time is over
+		shards, err := client.Do(t.Context(), client.B().Keys().Pattern("*{http*:values").Build()).AsStrSlice()
+		marks := int64(-len(shards)) // the placeholders
+		for _, values := range shards {
+			n, err := client.Do(t.Context(), client.B().Hlen().Key(values).Build()).AsInt64()
+			if err != nil {
+				t.Fatal(err)
+			}
+			marks += n
+		}
+		return err == nil && len(shards) > 0 && marks == 0
+	})
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, k).want(201, "")
+	if got := s.take(q + "/messages?max=10"); len(got) != 1 {
+		t.Errorf("%d messages, want one", len(got))
+	}
+}
+
+// TestKeysOnAFullServer: nothing can be kept, and what drains is done all the same.
+func TestKeysOnAFullServer(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{})
+	client := redis.Client(t)
+	s := serve(t, api.Config{Client: client})
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("fill")).want(201, "")
+	s.ask("POST", q+"/messages", object{"tenant": "b"}, key("fill another")).want(201, "")
+	both := s.take(q + "/messages?max=2")
+	receipt, other := both[0].Receipt, both[1].Receipt
+	for _, setting := range [][2]string{{"maxmemory-policy", "noeviction"}, {"maxmemory", "1"}} {
+		if err := client.Do(t.Context(), client.B().ConfigSet().ParameterValue().ParameterValue(setting[0], setting[1]).Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.ask("POST", q+"/messages", object{"tenant": "a"}, key("full")).refused(507, "full")
+	for range 2 { // the queue knows, though no answer is kept
+		s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
+	}
+	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}, key("ack again")).refused(409, "stale")
+	// Nobody knows that the key was used, and another request under it is done as such.
+	s.ask("POST", q+"/ack", object{"receipts": []string{other}}, key("ack")).want(200, `{"acked":1,"stale":0}`)
+	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).InFlight; left != 0 {
+		t.Errorf("%d messages are in flight, want none: both were acknowledged", left)
+	}
+}
+
+// TestKeysWhereAnythingMayBeEvicted: a server that may evict an answer keeps it as long
+// as it can.
+func TestKeysWhereAnythingMayBeEvicted(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{Policy: "allkeys-lru", MaxMemory: "100mb"})
+	s := serve(t, api.Config{Client: redis.Client(t)})
+	incr, one := "/v1/hashes/ns/h/incr", object{"field": "n", "by": 1}
+	for i := range 2 {
+		got := s.ask("POST", incr, one, key("k")).want(200, `{"value":1}`)
+		if want := fmt.Sprint(i == 1); got.header.Get(replayed) != map[string]string{"true": "true"}[want] {
+			t.Errorf("time %d: replayed %q, want %s", i+1, got.header.Get(replayed), want)
+		}
+	}
+	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h"}).refused(409, "evictable")
+	s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1h", "allow_evictable": true}).want(200, "")
+}
+
+// TestRedriveAllAgain: a call for all that are dead fails after its first thousand. The
+// repeat is about the others, which must not be taken for those.
+func TestRedriveAllAgain(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	name := redistest.Name(t)
+	q, k := "/v1/queues/"+name, key(name)
+	redis := func(command ...string) {
+		if err := client.Do(t.Context(), client.B().Arbitrary(command...).Build()).Error(); err != nil {
+			t.Error(err)
+		}
+	}
+	base, calls := "mr:queue:{"+name+"}", 0
+	s := serve(t, api.Config{Client: client, Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
+		if call.Script == "fairqueue.redrive" {
+			if calls++; calls == 2 {
+				redis("RENAME", base, base+":aside")
+				redis("SET", base, "no queue")
+			}
+		}
+	})}})
+	for _, n := range []int{1000, 200} {
+		messages := make([]object, n)
+		for i := range messages {
+			messages[i] = object{"tenant": "a"}
+		}
+		s.ask("POST", q+"/messages/batch", object{"messages": messages}).want(201, "")
+		var receipts []string
+		for _, m := range s.take(q + "/messages?max=1000&visibility=1h") {
+			receipts = append(receipts, m.Receipt)
+		}
+		s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, fmt.Sprintf(`{"nacked":%d,"stale":0}`, n))
+	}
+	s.ask("POST", q+"/dead/redrive", object{"all": true}, k).refused(500, "broken")
+	redis("RENAME", base+":aside", base)
+	s.api.Wait() // until the mark is removed
+	s.ask("POST", q+"/dead/redrive", object{"all": true}, k).want(200, `{"redriven":1120}`)
+	if left := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; left != 0 {
+		t.Errorf("%d are dead still, want all redriven", left)
+	}
+}

@@ -1,0 +1,461 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/server/internal/api"
+)
+
+// TestOperations goes through all that the API can do. Each request and each
+// answer is held against the description, and each operation there is exercised.
+func TestOperations(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	t.Run("all", func(t *testing.T) {
+		for name, test := range map[string]func(service, string){
+			"messages": messages, "settling": settling, "batches": batches, "dead": dead, "queues": queues, "browsing": browsing,
+			"icks": icks, "parked": parked, "leases": leases, "hashes": hashes, "counters": counters,
+		} {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				test(s.in(t), redistest.Name(t))
+			})
+		}
+	})
+	for _, op := range s.spec.operations() {
+		if !s.spec.seen[op] {
+			t.Errorf("no test asked for %s", op)
+		}
+	}
+}
+
+// take reads messages that must be there.
+func (s service) take(path string) []document.Message {
+	s.t.Helper()
+	got := read[document.Messages](s.ask("GET", path, nil).want(200, ""))
+	if len(got.Messages) == 0 {
+		s.t.Fatalf("%s brings nothing", path)
+	}
+	return got.Messages
+}
+
+func messages(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[]}`)
+	s.ask("GET", q+"/stats", nil).refused(404, "not_found") // a read creates nothing
+	id := read[document.Written](s.ask("POST", q+"/messages", object{
+		"tenant": "acme", "body": "hello", "headers": object{"kind": "greeting"}, "deadline": "1h", "streams": 8, "per_tenant": 2,
+	}).want(201, "")).ID
+
+	first := s.take(q + "/messages?max=10&visibility=10ms&block=1s")[0]
+	if first.ID != id || first.Tenant != "acme" || first.Body != "hello" || first.Attempt != 1 || first.Headers["kind"] != "greeting" {
+		s.t.Errorf("read %+v, want the message %s", first, id)
+	}
+	second := s.take(q + "/messages?block=20s")[0] // nobody settled it in time
+	if second.ID != id || second.Attempt != 2 || second.Receipt == first.Receipt {
+		s.t.Errorf("read again %+v, want the same message under another receipt", second)
+	}
+	s.ask("POST", q+"/ack", object{"receipts": []string{first.Receipt}}).refused(409, "stale")
+	s.ask("POST", q+"/ack", object{"receipts": []string{first.Receipt, second.Receipt}}).want(200, `{"acked":1,"stale":1}`)
+
+	written := s.ask("POST", q+"/messages", object{"tenant": "acme", "dedupe": "d"}).want(201, "")
+	id = read[document.Written](written).ID
+	s.ask("POST", q+"/messages", object{"tenant": "acme", "dedupe": "d"}).want(201, `{"id":"`+id+`","duplicate":true}`)
+	bytes := document.Text("\xff\x00")
+	s.ask("POST", q+"/messages", object{"tenant": bytes, "body": bytes}).want(201, "")
+	all := s.take(q + "/messages?max=10")
+	if len(all) != 2 || !slices.ContainsFunc(all, func(m document.Message) bool { return m.Tenant == bytes && m.Body == bytes }) {
+		s.t.Errorf("read %+v, want two messages, one of bytes", all)
+	}
+	s.ask("POST", q+"/messages", object{"tenant": "a", "priority": 5}).refused(400, "bad_request")
+	s.ask("POST", q+"/messages", object{"tenant": "a", "per_tenant": 2}).refused(400, "bad_argument")
+	s.ask("POST", q+"/messages", object{"tenant": ""}).refused(400, "bad_argument")
+	s.ask("GET", q+"/messages?consumer=c", nil).refused(400, "bad_request")
+	s.ask("POST", q+"/messages", object{"tenant": "a", "headers": object{"h": bytes}}).refused(400, "bad_argument")
+	s.ask("GET", q+"/messages?max=1001", nil).refused(400, "bad_request")
+	s.ask("GET", q+"/messages?block=-1s", nil).refused(400, "bad_request")
+	s.ask("GET", q+"/messages?visibility=1ms", nil).refused(400, "bad_argument")
+}
+
+func batches(s service, name string) {
+	q := "/v1/queues/" + name
+	wrong := s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": ""}}}).refused(400, "bad_argument")
+	if !strings.Contains(wrong.Detail, "tenant") {
+		s.t.Errorf("detail %q, want to learn of the tenant", wrong.Detail)
+	}
+	s.ask("GET", q+"/stats", nil).refused(404, "not_found") // nothing was written
+	got := read[struct{ Messages []document.Written }](s.ask("POST", q+"/messages/batch", object{
+		"streams": 4, "messages": []object{{"tenant": "a", "dedupe": "1"}, {"tenant": "b", "delay": "1h"}, {"tenant": "a", "dedupe": "1"}},
+	}).want(201, "")).Messages
+	if len(got) != 3 || got[0].ID != got[2].ID || !got[2].Duplicate || got[0].Duplicate || got[1].ID == got[0].ID {
+		s.t.Errorf("written %+v, want two messages, and the first one again", got)
+	}
+	tooMany := make([]object, 1001)
+	for i := range tooMany {
+		tooMany[i] = object{"tenant": "a"}
+	}
+	p := s.ask("POST", q+"/messages/batch", object{"messages": tooMany}).refused(400, "bad_request")
+	if len(p.Errors) == 0 || p.Errors[0].Location != "body.messages" {
+		s.t.Errorf("errors %+v, want one at body.messages", p.Errors)
+	}
+}
+
+const unknownID = "1700000000000000"
+
+// stale returns the receipt of a delivery that nobody has any more.
+func (s service) stale() string {
+	q := "/v1/queues/" + redistest.Name(s.t)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
+	receipt := s.take(q + "/messages")[0].Receipt
+	s.ask("POST", q+"/ack", object{"receipts": []string{receipt}}).want(200, `{"acked":1,"stale":0}`)
+	return receipt
+}
+
+func settling(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
+	taken := s.take(q + "/messages?max=2")
+	good, stale := taken[0].Receipt, s.stale()
+	got := s.ask("POST", q+"/extend", object{"receipts": []string{good, stale}, "visibility": "1h"})
+	got.want(200, `{"extended":1,"stale":1,"stale_receipts":["`+stale+`"]}`)
+	s.ask("POST", q+"/extend", object{"receipts": []string{stale}, "visibility": "1h"}).refused(409, "stale")
+	s.ask("POST", q+"/extend", object{"receipts": []string{good}, "visibility": "13h"}).refused(400, "bad_argument")
+
+	s.ask("POST", q+"/nack", object{"receipts": []string{good, stale}, "delay": "1h", "reason": "later"}).want(200, `{"nacked":1,"stale":1}`)
+	s.ask("POST", q+"/nack", object{"receipts": []string{good}}).refused(409, "stale")
+	s.ask("POST", q+"/nack", object{"receipts": []string{taken[1].Receipt}, "delay": "1h", "dead": true}).refused(400, "bad_request")
+	s.ask("POST", q+"/nack", object{"receipts": []string{"17"}}).refused(400, "bad_argument")
+
+	cancelled := read[document.Cancelled](s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID, taken[1].ID, unknownID}}).want(200, ""))
+	var was []string
+	for _, m := range cancelled.Messages {
+		was = append(was, m.Was)
+	}
+	if cancelled.Cancelled != 2 || !slices.Equal(was, []string{"delayed", "in_flight", "nowhere"}) {
+		s.t.Errorf("cancelled %+v, want one delayed, one in flight and one nowhere", cancelled)
+	}
+	s.ask("POST", q+"/cancel", object{"ids": []string{taken[0].ID}}).refused(404, "not_found")
+
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "c", "priority": -1}, {"tenant": "c", "priority": 4}}}).want(201, "")
+	var priorities []int
+	for _, m := range s.take(q + "/messages?max=1000") {
+		priorities = append(priorities, m.Priority)
+	}
+	if !slices.Equal(priorities, []int{4, 0, -1}) {
+		s.t.Errorf("read with the priorities %v, want what is more urgent first", priorities)
+	}
+}
+
+// TestNackIsOneCall: what is wrong with one receipt is found before anything is done to
+// the others, and all of them are given back at once.
+func TestNackIsOneCall(t *testing.T) {
+	t.Parallel()
+	calls := 0
+	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) {
+		if call.Script != "fairqueue.stats" {
+			calls++
+		}
+	})}})
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
+	receipts := []string{s.stale()}
+	for _, m := range s.take(q + "/messages?max=3") {
+		receipts = append(receipts, m.Receipt)
+	}
+	calls = 0
+	s.ask("POST", q+"/nack", object{"receipts": append(slices.Clip(receipts), "rubbish"), "dead": true}).refused(400, "bad_argument")
+	if dead := read[document.QueueStats](s.ask("GET", q+"/stats", nil)).Dead; dead != 0 || calls != 0 {
+		t.Errorf("refused, and %d are dead after %d calls, want nothing done", dead, calls)
+	}
+	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true}).want(200, `{"nacked":3,"stale":1}`)
+	if calls != 1 {
+		t.Errorf("%d calls for four receipts, want one", calls)
+	}
+}
+
+func dead(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("GET", q+"/dead", nil).refused(404, "not_found")
+	s.ask("POST", q+"/dead/keep", object{"max": 10}).refused(404, "not_found")
+	s.ask("POST", q+"/messages/batch", object{"messages": []object{{"tenant": "a"}, {"tenant": "b"}, {"tenant": "c"}}}).want(201, "")
+	var receipts, ids []string
+	for _, m := range s.take(q + "/messages?max=3") {
+		receipts, ids = append(receipts, m.Receipt), append(ids, m.ID)
+	}
+	s.ask("POST", q+"/nack", object{"receipts": receipts, "dead": true, "reason": "no such article"}).want(200, `{"nacked":3,"stale":0}`)
+
+	type page struct {
+		Dead []document.DeadMessage
+		Next string
+	}
+	first := read[page](s.ask("GET", q+"/dead?max=2", nil).want(200, ""))
+	second := read[page](s.ask("GET", q+"/dead?max=2&after="+url.QueryEscape(first.Next), nil).want(200, ""))
+	var listed []string
+	for _, m := range append(first.Dead, second.Dead...) {
+		if listed = append(listed, m.ID); m.Reason != "no such article" || m.Attempts != 1 || time.Since(m.WrittenAt) > time.Hour {
+			s.t.Errorf("dead %+v", m)
+		}
+	}
+	if !slices.Equal(listed, ids) || second.Next != "" {
+		s.t.Errorf("dead are %v, then %q, want %v", listed, second.Next, ids)
+	}
+	s.ask("GET", q+"/dead?after="+unknownID, nil).refused(404, "not_found")
+	s.ask("POST", q+"/dead/redrive", object{}).refused(400, "bad_request")
+	s.ask("POST", q+"/dead/redrive", object{"ids": ids[:1], "all": true}).refused(400, "bad_request")
+	s.ask("POST", q+"/dead/redrive", object{"ids": []string{ids[0], unknownID}}).want(200, `{"redriven":1}`)
+	s.ask("POST", q+"/dead/purge", object{"ids": ids[:2]}).want(200, `{"purged":1}`)
+	s.ask("POST", q+"/dead/purge", object{"all": true}).want(200, `{"purged":1}`)
+	s.ask("GET", q+"/dead", nil).want(200, `{"dead":[],"next":""}`)
+	s.ask("POST", q+"/dead/keep", object{"max": 10, "age": "720h"}).want(200, `{"max":10,"age_ms":2592000000}`)
+	s.ask("POST", q+"/dead/keep", object{"max": -1}).refused(400, "bad_request")
+}
+
+func queues(s service, name string) {
+	q := "/v1/queues/" + name
+	for _, path := range []string{"/pause", "/resume"} {
+		s.ask("POST", q+path, nil).refused(404, "not_found")
+	}
+	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2}).refused(404, "not_found")
+	s.ask("POST", q+"/resize", object{"streams": 4}).refused(404, "not_found")
+	s.ask("POST", q+"/messages", object{"tenant": "a", "streams": 8, "per_tenant": 2}).want(201, "")
+	if got := read[document.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, document.Text(name)) {
+		s.t.Errorf("queues %v, want %s", got, name)
+	}
+	s.ask("POST", q+"/pause", nil).want(200, `{"paused":true}`)
+	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[],"paused":true}`)
+	s.ask("POST", q+"/resume", "{}").want(200, `{"paused":false}`)
+	s.ask("POST", q+"/pause", object{"for": "1h"}).refused(400, "bad_request")
+	s.ask("POST", q+"/resize", object{"streams": 3}).want(200, `{"streams":3,"per_tenant":3,"before":{"streams":8,"per_tenant":2}}`)
+	s.ask("POST", q+"/resize", object{"streams": 4, "per_tenant": 5}).refused(400, "bad_argument")
+	s.ask("POST", q+"/resize", object{"streams": 0}).want(200, `{"streams":0,"per_tenant":0,"before":{"streams":3,"per_tenant":3}}`)
+	s.ask("POST", q+"/messages", object{"tenant": "b"}).want(201, "")
+	stats := read[document.QueueStats](s.ask("GET", q+"/stats", nil).want(200, ""))
+	if stats.Waiting != 2 || stats.Shape != (document.Shape{}) || stats.Counters.Written != 2 || string(stats.Name) != name {
+		s.t.Errorf("stats %+v, want two messages and a flow for each tenant", stats)
+	}
+	flows := map[document.Text]int{}
+	for _, f := range stats.Flows {
+		flows[f.Tenant] = f.Stream
+	}
+	if stream, ok := flows[""]; stats.FlowCount != 2 || len(flows) != 2 || !ok || stream < 0 || flows["b"] != -1 {
+		s.t.Errorf("flows %+v, want a stream and the tenant b", stats.Flows)
+	}
+	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","weight":2.5}`)
+	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
+	s.ask("POST", q+"/weight", object{"tenant": "", "weight": 1}).refused(400, "bad_argument")
+	s.ask("DELETE", q, nil).want(200, "")
+	s.ask("DELETE", q, nil).want(200, `{"deleted":0}`)
+}
+
+func browsing(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("GET", q+"/browse", nil).refused(404, "not_found")
+	s.ask("POST", q+"/messages/batch", object{"streams": 8, "messages": []object{
+		{"tenant": "a", "body": "1"}, {"tenant": "a", "body": "2"}, {"tenant": "b", "deadline": "1h", "priority": -4}, {"tenant": "c", "delay": "1h"},
+	}}).want(201, "")
+	type page struct {
+		Messages []struct {
+			ID, Tenant, Body           string
+			Stream, Attempts, Priority int
+			Since, Until, Deadline     time.Time
+			Consumed                   bool
+		}
+		Next string
+	}
+	browse := func(query string) page { return read[page](s.ask("GET", q+"/browse?"+query, nil).want(200, "")) }
+	first := browse("tenant=a&max=1")
+	second := browse("tenant=a&max=1&after=" + url.QueryEscape(first.Next))
+	if len(first.Messages) != 1 || len(second.Messages) != 1 || first.Messages[0].Body+second.Messages[0].Body != "12" && first.Messages[0].Body+second.Messages[0].Body != "21" {
+		s.t.Errorf("pages %+v and %+v, want the two messages of a", first, second)
+	}
+	if got := browse("place=delayed").Messages; len(got) != 1 || got[0].Tenant != "c" || time.Until(got[0].Until) < time.Minute {
+		s.t.Errorf("delayed %+v, want the message of c", got)
+	}
+	if got := browse("tenant=b").Messages; len(got) != 1 || time.Until(got[0].Deadline) < time.Minute || got[0].Priority != -4 {
+		s.t.Errorf("of b %+v, want its message with its deadline and its priority", got)
+	}
+	s.take(q + "/messages")
+	if got := browse("place=in_flight").Messages; len(got) != 1 || got[0].Consumed || got[0].Since.IsZero() || got[0].Attempts != 1 {
+		s.t.Errorf("in flight %+v, want one message that somebody read", got)
+	}
+	s.ask("GET", q+"/browse?place=nowhere", nil).refused(400, "bad_request")
+	s.ask("GET", q+"/browse?after=x", nil).refused(400, "bad_argument")
+}
+
+func icks(s service, name string) {
+	k := "/v1/icks/" + name
+	s.ask("GET", k+"/stats", nil).refused(404, "not_found")
+	s.ask("POST", k+"/reserve", object{"max": 2}).want(200, `{"token":"","entries":[]}`)
+	s.ask("POST", k+"/marks", object{"marks": []object{
+		{"member": "a", "score": 1.5}, {"member": "b", "score": "-inf"}, {"member": document.Text("\xff"), "score": "inf"},
+	}}).want(200, `{"new":3,"lowered":0}`)
+	s.ask("POST", k+"/marks", object{"members": []string{"a", "c"}}).want(200, `{"new":1,"lowered":0}`)
+	s.ask("POST", k+"/marks", object{}).refused(400, "bad_request")
+	s.ask("POST", k+"/marks", object{"marks": []object{{"member": "a", "score": "now"}}}).refused(400, "bad_request")
+
+	r := read[document.Reserved](s.ask("POST", k+"/reserve", object{"max": 2}).want(200, ""))
+	if len(r.Entries) != 2 || r.Entries[0].Member != "b" || r.Entries[1] != (document.Entry{Member: "a", Score: 1.5}) {
+		s.t.Errorf("reserved %+v, want b and a", r)
+	}
+	s.ask("POST", k+"/commit", object{"token": r.Token, "members": []string{"b", "nobody"}}).want(200, `{"committed":1,"kept":0}`)
+	s.ask("POST", k+"/commit", object{"token": r.Token, "members": []string{"b"}}).refused(409, "stale")
+	s.ask("POST", k+"/commit", object{"token": "no token", "members": []string{"b"}}).refused(400, "bad_argument")
+	x := read[document.Exchanged](s.ask("POST", k+"/exchange", object{"token": r.Token, "members": []string{"a"}, "max": 1}).want(200, ""))
+	if x.Committed.Committed != 1 || len(x.Entries) != 1 || x.Entries[0].Member != "c" {
+		s.t.Errorf("exchanged %+v, want a committed and c reserved", x)
+	}
+	s.ask("POST", k+"/exchange", object{"members": []string{"a"}, "max": 1}).refused(400, "bad_request")
+	if got := read[document.Reserved](s.ask("POST", k+"/reserve", object{"max": 9, "settle": "1h", "backwash": true}).want(200, "")); len(got.Entries) != 1 {
+		s.t.Errorf("reserved with a settle time %+v, want c, which is reserved, and not what is dirty since the end of time", got)
+	}
+	stats := read[document.IckStats](s.ask("GET", k+"/stats", nil).want(200, ""))
+	if stats.TotalSize != 2 || stats.Counters.Committed != 2 || stats.Newest == nil || string(stats.Key) != name {
+		s.t.Errorf("stats %+v, want two marks", stats)
+	}
+	if got := read[document.Icks](s.ask("GET", "/v1/icks", nil).want(200, "")).Icks; !slices.Contains(got, document.Text(name)) {
+		s.t.Errorf("icks %v, want %s", got, name)
+	}
+	s.ask("DELETE", k+"?force=true", nil).want(200, "")
+	s.ask("DELETE", k, nil).want(200, `{"deleted":0}`)
+}
+
+func parked(s service, name string) {
+	k := "/v1/icks/" + name
+	s.ask("GET", k+"/parked", nil).refused(404, "not_found")
+	direct, err := ick.New(redistest.Shared(s.t).Client(s.t), name, ick.Config{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.ask("POST", k+"/marks", object{"members": []string{"a", "b", "c"}}).want(200, `{"new":3,"lowered":0}`)
+	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
+	defer cancel()
+	_ = direct.Consume(ctx, ick.ConsumeConfig{MaxAttempts: 1}, func(context.Context, []ick.Entry) error {
+		time.AfterFunc(100*time.Millisecond, cancel)
+		return errors.Join(ick.Failed("a", "b"), ick.Failed("c"))
+	})
+	type page struct {
+		Parked []document.ParkedMember
+		More   bool
+	}
+	redistest.Eventually(s.t, "three parked", func() bool {
+		return len(read[page](s.ask("GET", k+"/parked", nil).want(200, "")).Parked) == 3
+	})
+	if got := read[page](s.ask("GET", k+"/parked?max=2", nil).want(200, "")); len(got.Parked) != 2 || !got.More {
+		s.t.Errorf("parked, 2 at most: %+v, want two and more", got)
+	}
+	s.ask("POST", k+"/parked/retry", object{"members": []string{"a", "nobody"}}).want(200, `{"retried":1}`)
+	s.ask("POST", k+"/parked/retry", object{}).refused(400, "bad_request")
+	s.ask("POST", k+"/parked/drop", object{"members": []string{"b"}}).want(200, `{"dropped":1}`)
+	s.ask("POST", k+"/parked/drop", object{"all": true}).want(200, `{"dropped":1}`)
+	s.ask("GET", k+"/parked", nil).want(200, `{"parked":[],"more":false}`)
+}
+
+func leases(s service, name string) {
+	l := "/v1/leases/" + name
+	s.ask("GET", l, nil).want(200, `{"held":false,"fence":0}`)
+	first := read[document.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "24h", "metadata": "host a"}).want(200, ""))
+	if left := time.Until(time.UnixMilli(first.Deadline)); left < 23*time.Hour || left > 25*time.Hour || first.Fence == 0 {
+		s.t.Errorf("acquired %+v, want it for a day", first)
+	}
+	held := s.ask("POST", l+"/acquire", object{"ttl": "10m", "wait": "50ms"}).refused(409, "held")
+	if held.Metadata != "host a" || held.Remaining == nil || *held.Remaining < 23*3600_000 || held.Fence != first.Fence || !strings.Contains(held.Hint, "wait") {
+		s.t.Errorf("held %+v, want to learn of the holder", held)
+	}
+	if got := read[document.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "10m", "token": first.Token}).want(200, "")); got.Fence != first.Fence {
+		s.t.Errorf("adopted %+v, want the same lease as %+v", got, first)
+	}
+	s.ask("POST", l+"/refresh", object{"token": first.Token, "ttl": "48h"}).want(200, "")
+	s.ask("POST", l+"/refresh", object{"token": "another", "ttl": "48h"}).refused(409, "lost")
+	shown := read[document.Lease](s.ask("GET", l, nil).want(200, ""))
+	if !shown.Held || *shown.Token != document.Text(first.Token) || *shown.Metadata != "host a" || *shown.Remaining < 47*3600_000 {
+		s.t.Errorf("shown %+v, want it held for two days", shown)
+	}
+	if got := read[struct{ Leases []document.Text }](s.ask("GET", "/v1/leases", nil).want(200, "")).Leases; !slices.Contains(got, document.Text(name)) {
+		s.t.Errorf("leases %v, want %s", got, name)
+	}
+	s.ask("POST", l+"/release", object{"token": "another"}).refused(409, "lost")
+	s.ask("POST", l+"/release", object{"token": first.Token}).want(200, `{"released":true}`)
+	second := read[document.Acquired](s.ask("POST", l+"/acquire", object{"ttl": "30s", "allow_evictable": true}).want(200, ""))
+	if second.Fence <= first.Fence {
+		s.t.Errorf("fences %d and %d, want the second to be larger", first.Fence, second.Fence)
+	}
+	s.ask("POST", l+"/acquire", object{"ttl": "1ms"}).refused(400, "bad_argument")
+	s.ask("POST", l+"/acquire", object{"ttl": "9000h"}).refused(400, "bad_argument")
+	s.ask("POST", l+"/acquire", object{}).refused(400, "bad_request")
+}
+
+func hashes(s service, name string) {
+	h := "/v1/hashes/" + name + "/user:17"
+	s.ask("GET", h, nil).want(200, `{"fields":[]}`)
+	s.ask("POST", h+"/set", object{"fields": object{"token": "3f9a", `{"base64":"/w=="}`: document.Text("\xff")}}).want(200, `{"set":true,"created":2}`)
+	s.ask("GET", h, nil).want(200, `{"fields":[{"field":"token","value":"3f9a","ttl_ms":-1},{"field":{"base64":"/w=="},"value":{"base64":"/w=="},"ttl_ms":-1}]}`)
+	s.ask("POST", h+"/set", object{"fields": object{"token": "x"}, "if": "none"}).want(200, `{"set":false,"created":0}`)
+	s.ask("POST", h+"/set", object{"fields": object{"token": "x"}, "if": "exist", "ttl": "1h"}).want(200, `{"set":true,"created":0}`)
+	s.ask("POST", h+"/set", object{"fields": object{"token": "y"}, "keep_ttl": true}).want(200, `{"set":true,"created":0}`)
+	s.ask("POST", h+"/set", object{"fields": object{"token": "y"}, "keep_ttl": true, "ttl": "1s"}).refused(400, "bad_argument")
+	s.ask("POST", h+"/set", object{"fields": object{`{"base64":"?"}`: "y"}}).refused(400, "bad_argument")
+	twice := s.ask("POST", h+"/set", object{"fields": object{"token": "1", `{"base64":"dG9rZW4="}`: "2"}}).refused(400, "bad_request")
+	if !strings.Contains(twice.Detail, `"token"`) {
+		s.t.Errorf("detail %q, want the field that has two values", twice.Detail)
+	}
+	some := read[document.Fields](s.ask("GET", h+"?field=token&field=nobody", nil).want(200, "")).Fields
+	if len(some) != 1 || some[0].Value != "y" || some[0].TTL < 3500_000 {
+		s.t.Errorf("fields %+v, want token for an hour", some)
+	}
+	s.ask("GET", h+"?field=%FF", nil).want(200, `{"fields":[{"field":{"base64":"/w=="},"value":{"base64":"/w=="},"ttl_ms":-1}]}`)
+	s.ask("POST", h+"/incr", object{"field": "n", "by": 9007199254740993}).want(200, `{"value":9007199254740993}`)
+	s.ask("POST", h+"/incr", object{"field": "token", "by": 1}).refused(409, "not_a_number")
+	s.ask("POST", h+"/incr", `{"field":"n","by":1.5}`).refused(400, "bad_request")
+	s.ask("POST", h+"/incr", `{"field":"n","by":1e30}`).refused(400, "bad_request")
+	s.ask("POST", h+"/expire", object{"fields": []string{"token", "n", "nobody"}, "ttl": "2h", "if": "ttl"}).
+		want(200, `{"fields":[{"field":"token","outcome":"applied"},{"field":"n","outcome":"not_met"},{"field":"nobody","outcome":"no_field"}]}`)
+	s.ask("POST", h+"/persist", object{"fields": []string{"token", "n"}}).
+		want(200, `{"fields":[{"field":"token","outcome":"applied"},{"field":"n","outcome":"no_ttl"}]}`)
+	s.ask("POST", h+"/expire", object{"fields": []string{"n"}, "ttl": "0s"}).want(200, `{"fields":[{"field":"n","outcome":"removed"}]}`)
+	s.ask("POST", h+"/delete", object{"fields": []string{"token", "n"}}).want(200, `{"deleted":1}`)
+	if got := read[struct{ Namespaces []document.Text }](s.ask("GET", "/v1/hashes", nil).want(200, "")).Namespaces; !slices.Contains(got, document.Text(name)) {
+		s.t.Errorf("namespaces %v, want %s", got, name)
+	}
+	s.ask("DELETE", h, nil).want(200, `{"deleted":1}`)
+	s.ask("GET", h, nil).want(200, `{"fields":[]}`)
+}
+
+func counters(s service, name string) {
+	c := "/v1/counters/" + name
+	s.ask("POST", c+"/add", object{"n": 5}).want(200, "")
+	s.ask("POST", c+"/add", object{"n": -2, "shard_key": "ad:17"}).want(200, "")
+	s.ask("GET", c, nil).want(200, `{"value":3,"servers":1,"answered":1}`)
+	s.ask("GET", "/v1/counters/nobody-"+name, nil).want(200, `{"value":0,"servers":1,"answered":1}`)
+	s.ask("GET", "/v1/counters/a%01", nil).refused(400, "bad_name")
+	s.ask("POST", "/v1/counters/mr:x/add", object{"n": 1}).refused(400, "bad_name")
+	s.ask("POST", c+"/add", object{"n": 9223372036854775807}).refused(409, "overflow")
+}
+
+// TestListsInPart: a list that is not whole is given, and says so.
+func TestListsInPart(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	s := serve(t, api.Config{Client: client})
+	s.ask("POST", "/v1/queues/orders/messages", map[string]any{"tenant": "a", "body": "x"}).want(201, "")
+	s.ask("GET", "/v1/queues", nil).want(200, `{"queues":["orders"]}`)
+	for _, key := range []string{"mr:registry:{3}", "mr:leases:{3}"} {
+		if err := client.Do(t.Context(), client.B().Set().Key(key).Value("x").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const registry = `"incomplete":"1 of 16 parts of the registry could not be read"`
+	s.ask("GET", "/v1/queues", nil).want(200, `{"queues":["orders"],`+registry+`}`)
+	s.ask("GET", "/v1/icks", nil).want(200, `{"icks":[],`+registry+`}`)
+	s.ask("GET", "/v1/hashes", nil).want(200, `{"namespaces":[],`+registry+`}`)
+	s.ask("GET", "/v1/leases", nil).want(200, `{"leases":[],"incomplete":"1 of 64 parts of the index of leases could not be read"}`)
+}

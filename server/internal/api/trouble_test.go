@@ -1,0 +1,284 @@
+package api_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/server/internal/api"
+)
+
+// TestProblems has an error of each kind answered.
+func TestProblems(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	client := redistest.Shared(t).Client(t)
+	reply := func(text string) error {
+		return client.Do(t.Context(), client.B().Eval().Script("return redis.error_reply(ARGV[1])").Numkeys(0).Arg(text).Build()).Error()
+	}
+	dial := &net.OpError{Op: "dial", Net: "tcp", Err: errors.New("connection refused")}
+	for _, tt := range []struct {
+		err    error
+		status int
+		code   string
+	}{
+		{millrace.ErrBadName.Errorf("no name"), 400, "bad_name"},
+		{ick.ErrScore.Errorf("not a score"), 400, "bad_score"},
+		{&millrace.Error{Code: "unauthorized", Message: "who?"}, 401, "unauthorized"},
+		{&millrace.Error{Code: "cross_origin", Message: "whence?"}, 403, "cross_origin"},
+		{&millrace.Error{Code: "misdirected", Message: "whither?"}, 421, "misdirected"},
+		{millrace.ErrNotFound, 404, "not_found"},
+		{millrace.ErrNotFound, 404, "not_found"},
+		{fairqueue.ErrStale, 409, "stale"},
+		{&lease.HeldError{Name: "l", Remaining: time.Second}, 409, "held"},
+		{lease.ErrLost, 409, "lost"},
+		{lease.ErrExpired, 409, "expired"},
+		{lease.ErrEvictable, 409, "evictable"},
+		{ick.ErrRetired, 409, "retired"},
+		{expiry.ErrNotNumber, 409, "not_a_number"},
+		{scatter.ErrOverflow, 409, "overflow"},
+		{scatter.ErrType, 409, "wrong_type"},
+		{millrace.ErrBroken.Wrap(reply("BROKEN")), 500, "broken"},
+		{millrace.ErrVersion, 501, "unknown_version"},
+		{reply("NOPERM this user has no permissions"), 502, "no_permission"},
+		{reply("ERR odd"), 502, "redis"},
+		{reply("WRONGPASS invalid username-password pair"), 502, "redis"},
+		{reply("LOADING Redis is loading the dataset in memory"), 503, "unavailable"},
+		{reply("READONLY You can't write against a read only replica."), 503, "unavailable"},
+		{reply("MASTERDOWN Link with MASTER is down"), 503, "unavailable"},
+		{reply("CLUSTERDOWN Hash slot not served"), 503, "unavailable"},
+		{reply("BUSY Redis is busy running a script."), 503, "unavailable"},
+		{reply("NOREPLICAS Not enough good replicas to write."), 503, "unavailable"},
+		{dial, 503, "unavailable"},
+		{errors.Join(context.DeadlineExceeded, dial), 503, "unavailable"},
+		{io.EOF, 503, "unavailable"},
+		{rueidis.ErrClosing, 503, "unavailable"},
+		{context.Canceled, 503, "unavailable"},
+		{fleet.ErrUnavailable.Wrap(dial), 503, "unavailable"},
+		{fleet.ErrReadOnly, 503, "read_only"},
+		{millrace.ErrUncertain, 503, "uncertain"},
+		{fleet.ErrStranger, 503, "stranger"},
+		{fleet.ErrClosed, 503, "closed"},
+		{&scatter.PartialError{Servers: 3, Answered: 2, Missing: []string{"c"}, Errs: []error{io.EOF}}, 503, "partial"},
+		{context.DeadlineExceeded, 503, "timeout"},
+		{millrace.ErrFull, 507, "full"},
+	} {
+		w := httptest.NewRecorder()
+		api.WriteProblem(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), tt.err)
+		got := answer{t, tt.err.Error(), w.Code, w.Header(), w.Body.Bytes()}
+		p := got.refused(tt.status, tt.code)
+		if p.Type != "about:blank" || p.Title != http.StatusText(tt.status) || p.Status != tt.status || p.Detail == "" {
+			t.Errorf("%v: %s", tt.err, got.body)
+		}
+		if again := w.Header().Get("Retry-After"); (again != "") != (tt.status == 503) {
+			t.Errorf("%v: %d with Retry-After %q", tt.err, tt.status, again)
+		}
+		s.spec.validate(got, got.body, "components", "schemas", "Problem")
+	}
+}
+
+// TestRedisIsAway: no request hangs, and each is told to come again. What is said
+// names neither an address nor a password.
+func TestRedisIsAway(t *testing.T) {
+	t.Parallel()
+	redis := redistest.Start(t, redistest.Options{AOF: true, Args: []string{"--requirepass", "s3cr3t-of-redis"}})
+	client := redis.Client(t, func(o *rueidis.ClientOption) { o.Password = "s3cr3t-of-redis" })
+	s := serve(t, api.Config{Client: client, Timeout: time.Second})
+	patient := serve(t, api.Config{Client: client, Timeout: 7 * time.Second}) // longer than calls are repeated
+	q := "/v1/queues/" + redistest.Name(t)
+	s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")
+	away := func(s service, within time.Duration) {
+		t.Helper()
+		var asking sync.WaitGroup
+		for _, ask := range []func() answer{
+			func() answer { return s.ask("POST", q+"/messages", object{"tenant": "a"}) },
+			func() answer { return s.ask("POST", q+"/messages", object{"tenant": "a"}, key(redistest.Name(t))) },
+			func() answer { return s.ask("GET", q+"/messages?block=1s", nil) },
+			func() answer { return s.ask("GET", "/v1/queues", nil) },
+			func() answer { return s.ask("GET", "/v1/icks/i/stats", nil) },
+			func() answer {
+				return s.ask("POST", "/v1/leases/l/acquire", object{"ttl": "1s", "wait": "1s", "token": "t"})
+			},
+			func() answer { return s.ask("GET", "/v1/hashes/never-seen/h", nil) },
+			func() answer { return s.ask("GET", "/v1/counters/n", nil) },
+		} {
+			asking.Go(func() {
+				begun := time.Now()
+				got := ask()
+				if took := time.Since(begun); took > within {
+					t.Errorf("%s took %s", got.what, took)
+				}
+				p := read[problem](got)
+				if got.status != 503 || got.header.Get("Retry-After") == "" || p.Hint == "" {
+					t.Errorf("%s: %d %s, want 503 with a Retry-After and a hint", got.what, got.status, got.body)
+				}
+				for _, secret := range []string{"s3cr3t", redis.Addr()} {
+					if strings.Contains(string(got.body), secret) && (p.Code != "partial" || secret == "s3cr3t") {
+						t.Errorf("%s says %q: %s", got.what, secret, got.body)
+					}
+				}
+			})
+		}
+		asking.Wait()
+	}
+	redis.Pause()
+	away(s, 6*time.Second)
+	redis.Resume()
+	redis.Kill()
+	away(patient, 12*time.Second)
+	redis.Restart()
+	redistest.Eventually(t, "served again", func() bool { return s.ask("GET", q+"/stats", nil).status == 200 })
+}
+
+// TestClientGoes: a client that waits and goes takes nothing along.
+func TestClientGoes(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{})
+	base, q := s.listen(), "/v1/queues/"+redistest.Name(t)
+	id := read[document.Written](s.ask("POST", q+"/messages", object{"tenant": "a"}).want(201, "")).ID
+	first := s.take(q + "/messages")[0]
+	ctx, leave := context.WithCancel(t.Context())
+	left := make(chan error, 1)
+	go func() {
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+q+"/messages?block=1m&visibility=1h", nil)
+		if err == nil {
+			var response *http.Response
+			if response, err = http.DefaultClient.Do(r); err == nil {
+				response.Body.Close()
+			}
+		}
+		left <- err
+	}()
+	time.Sleep(200 * time.Millisecond) // or it goes before it waits, which must do no harm either
+	leave()
+	if err := <-left; !errors.Is(err, context.Canceled) {
+		t.Fatalf("the client that goes: %v", err)
+	}
+	s.ask("POST", q+"/nack", object{"receipts": []string{first.Receipt}}).want(200, `{"nacked":1,"stale":0}`)
+	again := s.take(q + "/messages?block=30s")[0]
+	if again.ID != id || again.Attempt != 2 {
+		t.Errorf("read %+v, want %s for the second time", again, id)
+	}
+}
+
+// TestDrain: what waits ends at once with what it has, and the rest goes on.
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	waiting := make(chan string, 1000)
+	s := serve(t, api.Config{Hooks: []millrace.Hook{onCall(func(call millrace.Call) { waiting <- call.Script })}})
+	name := redistest.Name(t)
+	s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h"}).want(200, "")
+	<-waiting
+	answers := make(chan answer)
+	go func() { answers <- s.ask("GET", "/v1/queues/"+name+"/messages?block=1m", nil) }()
+	go func() { answers <- s.ask("POST", "/v1/leases/"+name+"/acquire", object{"ttl": "1h", "wait": "1m"}) }()
+	for range 2 {
+		<-waiting
+	}
+	begun := time.Now()
+	s.api.Drain()
+	for range 2 {
+		if got := <-answers; strings.HasPrefix(got.what, "GET") {
+			got.want(200, `{"messages":[]}`)
+		} else {
+			got.refused(503, "unavailable")
+		}
+	}
+	s.ask("GET", "/v1/queues/"+name+"/messages?block=1m", nil).want(200, `{"messages":[]}`)
+	if took := time.Since(begun); took > 30*time.Second {
+		t.Errorf("draining took %s", took)
+	}
+	s.ask("POST", "/v1/queues/"+name+"/messages", object{"tenant": "a"}).want(201, "")
+}
+
+// TestBlockIsBounded: who asks to wait for an hour waits for as long as may be.
+func TestBlockIsBounded(t *testing.T) {
+	t.Parallel()
+	s := serve(t, api.Config{MaxBlock: 3 * time.Second, Timeout: 2 * time.Second}) // which counts besides
+	begun := time.Now()
+	s.ask("GET", "/v1/queues/"+redistest.Name(t)+"/messages?block=1h", nil).want(200, `{"messages":[]}`)
+	if took := time.Since(begun); took < 3*time.Second || took > 20*time.Second {
+		t.Errorf("waited for %s, want 3 s", took)
+	}
+}
+
+// TestPartialCounter: what some servers have is told with the error.
+func TestPartialCounter(t *testing.T) {
+	t.Parallel()
+	first, second := redistest.Start(t, redistest.Options{}), redistest.Start(t, redistest.Options{})
+	sc, err := scatter.New([]scatter.Server{
+		{Name: "first", Client: first.Client(t)}, {Name: "second", Client: second.Client(t)},
+	}, scatter.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer sc.Close()
+	s := serve(t, api.Config{Client: first.Client(t), Counters: sc})
+	on := make(map[string]int)
+	for range 100 {
+		on[read[document.Counter](s.ask("POST", "/v1/counters/n/add", object{"n": 1}).want(200, "")).Server]++
+	}
+	if len(on) != 2 {
+		t.Errorf("added on %v, want both servers", on)
+	}
+	s.ask("GET", "/v1/counters/n", nil).want(200, `{"value":100,"servers":2,"answered":2}`)
+	second.Kill()
+	p := s.ask("GET", "/v1/counters/n", nil).refused(503, "partial")
+	if p.Value != int64(on["first"]) || len(p.Missing) != 1 || p.Missing[0] != "second" {
+		t.Errorf("partial %+v, want what first has: %d", p, on["first"])
+	}
+}
+
+// TestLargeHash: one with more fields than an answer may have is not read whole.
+func TestLargeHash(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	name := redistest.Name(t)
+	h, err := expiry.OpenHashes(t.Context(), client, name, expiry.HashesConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, api.Config{})
+	fields := make(map[string][]byte)
+	for i := range 10_001 {
+		if fields[strings.Repeat("f", i%50)+string(rune('0'+i/50))] = nil; len(fields) == 1000 || i == 10_000 {
+			if _, err := h.SetMany(t.Context(), "h", fields, expiry.SetConfig{}); err != nil {
+				t.Fatal(err)
+			}
+			clear(fields)
+		}
+	}
+	s.ask("GET", "/v1/hashes/"+name+"/h", nil).refused(409, "too_many")
+	s.ask("GET", "/v1/hashes/"+name+"/h?field=0", nil).want(200, `{"fields":[{"field":"0","value":"","ttl_ms":-1}]}`)
+	s.ask("DELETE", "/v1/hashes/"+name+"/h", nil).want(200, `{"deleted":10001}`)
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	for _, cfg := range []api.Config{
+		{}, {Client: client, Timeout: -1}, {Client: client, MaxBlock: -1}, {Client: client, MaxBody: -1}, {Client: client, BodyTimeout: -1},
+	} {
+		if _, err := api.New(cfg); !errors.Is(err, millrace.ErrBadArgument) {
+			t.Errorf("New(%+v) = %v, want ErrBadArgument", cfg, err)
+		}
+	}
+}

@@ -1,0 +1,117 @@
+package dashboard
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/survey"
+)
+
+// station is a section in the navigation.
+type station struct {
+	Name    string
+	Path    string
+	Tally   string // how many there are
+	Tone    string // bad or warn if something is wrong there
+	Why     string // what is wrong
+	Current bool
+}
+
+// stations returns the navigation.
+func (d *Dashboard) stations(v *survey.View, current string) []station {
+	icks, namespaces := len(v.Icks)+len(v.Channels), len(v.Hashes)+len(v.Keys)
+	queues := station{Name: "Queues", Path: d.link("queues"), Tally: tally(len(v.Queues) + v.LeftOut[survey.Queue])}
+	if dead := deadOf(v); dead > 0 {
+		queues.Tone, queues.Why = "warn", counted(dead, "dead letter")
+	}
+	lists := station{Name: "Icks", Path: d.link("icks"), Tally: tally(icks + v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel])}
+	if parked := parkedOf(v); parked > 0 {
+		lists.Tone, lists.Why = "warn", number(parked)+" parked"
+	}
+	fleet := station{Name: "Fleet", Path: d.link("fleet")}
+	if v.Fleet != nil {
+		fleet.Tally = string(v.Fleet.State)
+		if v.Fleet.State != directory.Full {
+			fleet.Tone, fleet.Why = stateTone(v.Fleet.State), "not all of it serves"
+		}
+	}
+	all := []station{
+		{Name: "Overview", Path: d.link()},
+		queues,
+		lists,
+		{Name: "Stealing", Path: d.link("stealing"), Tally: tally(v.Steal.Processes)},
+		{Name: "Leases", Path: d.link("leases"), Tally: tally(len(v.Leases) + v.LeftOut[survey.Lease])},
+		{Name: "Namespaces", Path: d.link("namespaces"), Tally: tally(namespaces + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys])},
+		fleet,
+		{Name: "Counters", Path: d.link("counters")},
+		{Name: "Doctor", Path: d.link("doctor")},
+	}
+	for i := range all {
+		all[i].Current = all[i].Name == current
+	}
+	return all
+}
+
+// tally writes how many there are, unless there are none.
+func tally(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return number(n)
+}
+
+func deadOf(v *survey.View) (n int) {
+	for _, q := range v.Queues {
+		n += q.Dead
+	}
+	return n
+}
+
+func parkedOf(v *survey.View) (n int) {
+	for _, k := range v.Icks {
+		n += k.Parked
+	}
+	for _, c := range v.Channels {
+		n += c.Parked
+	}
+	return n
+}
+
+// pulse says how fresh the numbers of a page are.
+type pulse struct {
+	State string // live, late or away
+	At    time.Time
+	Why   string // why they are not fresh
+	About string // what serves them
+}
+
+// lateAfter is from which age on numbers are called old: looks are 5 seconds apart at
+// most, unless Redis is slow.
+const lateAfter = 15 * time.Second
+
+func newPulse(v *survey.View, now time.Time) pulse {
+	p := pulse{State: "live", At: v.At, About: about(v.Server)}
+	switch away := v.Away(); {
+	case away != nil:
+		p.State, p.Why = "away", fmt.Sprintf("Redis does not answer (%v).", away)
+	case v.At.IsZero():
+		p.State, p.Why = "late", "The first look at Redis is under way."
+	case now.Sub(v.At) > lateAfter:
+		p.State, p.Why = "late", "The numbers are "+since(now, v.At)+" old."
+	}
+	return p
+}
+
+// about says in a few words what Redis is there.
+func about(s survey.ServerView) string {
+	if len(s.Nodes) == 0 {
+		return ""
+	}
+	text := cmp.Or(s.Nodes[0].Version, "Redis of an unknown version")
+	if n := len(s.Nodes); n > 1 {
+		text += ", " + counted(n, "server")
+	}
+	return text
+}

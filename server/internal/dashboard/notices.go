@@ -1,0 +1,237 @@
+package dashboard
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/survey"
+)
+
+// notice is something that somebody should look at.
+type notice struct {
+	Tone string // bad, warn or note
+	Kind string // what it is about: Queue
+	Name string // which one; may be empty
+	Path string // its page
+	Text string
+	Hint string
+}
+
+const (
+	// staleAge is from which age of the oldest message or mark on something is
+	// said.
+	staleAge = 5 * time.Minute
+
+	// overdueAge is from when on somebody is told that values are not reaped.
+	overdueAge = time.Minute
+
+	// fullMemory is from which part of maxmemory on a server is nearly full.
+	fullMemory = 0.9
+)
+
+// notices returns what needs attention: whether this is all, and then the worst first.
+func (d *Dashboard) notices(v *survey.View) []notice {
+	var all []notice
+	for _, t := range v.Troubles {
+		if t.Kind != survey.Server || t.Name != "" { // what is said above each page needs no notice
+			all = append(all, d.trouble(t))
+		}
+	}
+	all = append(all, d.fleetNotices(v.Fleet)...)
+	all = append(all, d.serverNotices(v.Server)...)
+	for _, q := range v.Queues {
+		all = append(all, d.queueNotices(q.Name, q.Paused, q.Waiting, q.Dead, q.OldestAge)...)
+	}
+	for _, k := range v.Icks {
+		all = append(all, d.ickNotices("Ick", d.link("icks", k.Name), k.Name, k.Parked, k.OldestAge)...)
+	}
+	for _, c := range v.Channels {
+		all = append(all, d.ickNotices("Channel", d.link("channels", c.Name), c.Name, c.Parked, c.OldestAge)...)
+		if c.Consumers == 0 && c.Waiting > 0 {
+			all = append(all, notice{Tone: "warn", Kind: "Channel", Name: c.Name, Path: d.link("channels", c.Name),
+				Text: "has no consumer, and " + counted(c.Waiting, "mark") + " waiting."})
+		}
+	}
+	for _, h := range v.Hashes {
+		all = append(all, d.overdueNotices(h.Name, h.Overdue, h.OldestOverdue)...)
+	}
+	for _, k := range v.Keys {
+		all = append(all, d.overdueNotices(k.Name, k.Overdue, k.OldestOverdue)...)
+	}
+	rank := map[string]int{"bad": 0, "warn": 1, "note": 2}
+	slices.SortStableFunc(all, func(a, b notice) int { return rank[a.Tone] - rank[b.Tone] })
+	return append(leftOut(v), all...)
+}
+
+// leftOut says that all the others are about a part of what is there.
+func leftOut(v *survey.View) []notice {
+	var words []string
+	for _, one := range []struct {
+		kind  survey.Kind
+		thing string
+	}{
+		{survey.Queue, "queue"}, {survey.Ick, "Ick"}, {survey.Channel, "channel"},
+		{survey.Hashes, "namespace of hashes"}, {survey.Keys, "namespace of values"}, {survey.Lease, "lease"},
+	} {
+		if n := v.LeftOut[one.kind]; n > 0 {
+			words = append(words, number(n)+" more of kind "+one.thing)
+		}
+	}
+	if len(words) == 0 {
+		return nil
+	}
+	return []notice{{Tone: "note", Text: "This is not all: " + listed(words) + " are there and not looked at.",
+		Hint: "These pages show the first 200 of a kind by their names."}}
+}
+
+// trouble says what could not be read.
+func (d *Dashboard) trouble(t survey.Trouble) notice {
+	n := notice{Tone: "bad", Text: "could not be read: " + stop(t.Err.Error()), Hint: millrace.Hint(t.Err), Name: t.Name}
+	sections := map[survey.Kind]string{survey.Queue: "queues", survey.Ick: "icks", survey.Channel: "channels"}
+	n.Kind = map[survey.Kind]string{
+		survey.Queue: "Queue", survey.Ick: "Ick", survey.Channel: "Channel", survey.Hashes: "Hashes", survey.Keys: "Values",
+		survey.Lease: "Lease", survey.Steal: "Stealing", survey.Fleet: "Fleet", survey.Server: "Redis",
+		survey.Names: "Names",
+	}[t.Kind]
+	if section := sections[t.Kind]; section != "" && t.Name != "" {
+		n.Path = d.link(section, t.Name)
+	}
+	return n
+}
+
+func (d *Dashboard) queueNotices(name string, paused bool, waiting, dead int, oldest time.Duration) []notice {
+	n := notice{Tone: "warn", Kind: "Queue", Name: name, Path: d.link("queues", name)}
+	var all []notice
+	if paused {
+		n.Text = "is paused: nobody reads it."
+		if waiting > 0 {
+			n.Text = "is paused, and " + counted(waiting, "message") + " waiting."
+		}
+		all = append(all, n)
+	}
+	if dead > 0 {
+		n.Text, n.Path = "has "+counted(dead, "dead letter")+".", query(d.link("queues", name), "place", "dead")+"#browser"
+		all = append(all, n)
+	}
+	if oldest >= staleAge && !paused {
+		n.Text, n.Path = "has a message that has been waiting for "+ago(oldest)+".", d.link("queues", name)
+		n.Hint = "See that it has readers, and enough of them."
+		all = append(all, n)
+	}
+	return all
+}
+
+func (d *Dashboard) ickNotices(kind, path, name string, parked int, oldest time.Duration) []notice {
+	n := notice{Tone: "warn", Kind: kind, Name: name, Path: path}
+	var all []notice
+	if parked > 0 {
+		n.Text = "has " + number(parked) + " parked: members that failed and rest."
+		all = append(all, n)
+	}
+	if oldest >= staleAge {
+		n.Text = "has a mark that has been waiting for " + ago(oldest) + "."
+		n.Hint = "See that its consumer runs, and keeps up."
+		all = append(all, n)
+	}
+	return all
+}
+
+func (d *Dashboard) overdueNotices(name string, overdue int, oldest time.Duration) []notice {
+	if oldest < overdueAge {
+		return nil
+	}
+	return []notice{{
+		Tone: "note", Kind: "Namespace", Name: name, Path: d.link("namespaces"),
+		Text: fmt.Sprintf("has %s overdue for up to %s. What is expired is hidden, but takes memory.", number(overdue), ago(oldest)),
+		Hint: "Install its ReapJob in a recruiter.",
+	}}
+}
+
+func (d *Dashboard) serverNotices(s survey.ServerView) []notice {
+	var all []notice
+	for _, n := range s.Nodes {
+		if n.MaxMemory > 0 && float64(n.Memory) >= fullMemory*float64(n.MaxMemory) {
+			all = append(all, notice{Tone: "bad", Kind: "Redis", Name: n.Addr, Path: d.link("doctor"),
+				Text: fmt.Sprintf("uses %s of %s. When it is full, what adds is refused; what drains works.", readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)),
+				Hint: "Let consumers catch up, or raise maxmemory."})
+		}
+		if n.Evicted > 0 {
+			all = append(all, notice{Tone: "bad", Kind: "Redis", Name: n.Addr, Path: d.link("doctor"),
+				Text: "has evicted " + counted(n.Evicted, "key") + " since it started. Some may have been work.",
+				Hint: "Set maxmemory-policy to noeviction."})
+		}
+	}
+	return all
+}
+
+func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
+	if f == nil {
+		return nil
+	}
+	var all []notice
+	refused := refusing(f)
+	if refused {
+		all = append(all, notice{Tone: "bad", Kind: "Fleet", Path: d.link("fleet"), Text: "takes no writes: they are refused, and reads go on.",
+			Hint: "See that its directory can be reached: writes go on when that confirms the map, or when a failover has come to its end."})
+	}
+	for _, p := range f.Partitions {
+		if p.State == directory.Full || refused && withheld(p) {
+			continue
+		}
+		n := notice{Tone: stateTone(p.State), Kind: "Partition", Name: strconv.Itoa(p.ID), Path: d.link("fleet"), Text: "is " + string(p.State) + "."}
+		for _, m := range members(p) {
+			if m.State != fleet.Up {
+				n.Hint += fmt.Sprintf("%s is %s. ", m.Addr, m.State)
+			}
+		}
+		all = append(all, n)
+	}
+	for _, s := range f.Snapshots.Partitions {
+		if !s.Failed.At.IsZero() {
+			all = append(all, notice{Tone: "warn", Kind: "Partition", Name: strconv.Itoa(s.Partition), Path: d.link("fleet"),
+				Text: "could not be saved: " + stop(s.Failed.Why)})
+		}
+	}
+	return all
+}
+
+// refusing reports whether a fleet takes no writes although it has masters that are
+// up: its directory does not confirm the map by which they would be written.
+func refusing(f *survey.FleetView) bool {
+	up := false
+	for _, p := range f.Partitions {
+		if p.State != directory.ReadOnly && p.State != directory.Out {
+			return false
+		}
+		up = up || withheld(p)
+	}
+	return up
+}
+
+// withheld reports whether a partition takes no writes although its master is up.
+func withheld(p fleet.PartitionStatus) bool {
+	return p.State == directory.ReadOnly && p.Master.State == fleet.Up
+}
+
+// stateTone says how bad a state is.
+func stateTone(s directory.State) string {
+	switch s {
+	case directory.Full:
+		return "good"
+	case directory.Partial:
+		return "warn"
+	case directory.ReadOnly, directory.Out:
+	}
+	return "bad"
+}
+
+// members are the servers of a partition.
+func members(p fleet.PartitionStatus) []fleet.MemberStatus {
+	return append([]fleet.MemberStatus{p.Master}, p.Replicas...)
+}
