@@ -16,9 +16,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/lease"
 )
 

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 // Config is how a demo runs. The zero value works.

@@ -8,8 +8,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 const (

@@ -11,13 +11,13 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/fleet/failover"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 const (

@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 const (

@@ -11,9 +11,9 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/lease"
 )
 

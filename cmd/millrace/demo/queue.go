@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 const (

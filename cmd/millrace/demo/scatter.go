@@ -10,9 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/scatter"
 )
 

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/scatter"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 // scene is one structure's story.

@@ -7,8 +7,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/screen"
 )
 
 // server is what a demo runs on.

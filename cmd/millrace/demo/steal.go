@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/screen"
+	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/steal"
 )
 
