@@ -36,7 +36,7 @@ type set func(importPath string) bool
 
 var (
 	structures = rooms("ick", "fairqueue", "expiry", "tracker", "scatter", "fetch", "lease")
-	upstairs   = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "upkeep")
+	upstairs   = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "internal/fleet", "upkeep")
 )
 
 var depRules = []depRule{

@@ -16,9 +16,9 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/rebalance"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/ring"
 )
 

@@ -14,9 +14,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/cmd/millrace/bench"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/snapshot"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 )
 
 func snapshotFigures() []bench.Figure {

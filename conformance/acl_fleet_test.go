@@ -14,10 +14,10 @@ import (
 
 	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/failover"
-	"github.com/millrace/millrace/fleet/rebalance"
-	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )

@@ -9,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	one "github.com/millrace/millrace/internal/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/scatter"

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
 )
 

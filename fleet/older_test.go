@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 

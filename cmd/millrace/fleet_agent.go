@@ -12,10 +12,10 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/failover"
-	"github.com/millrace/millrace/fleet/rebalance"
-	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
 

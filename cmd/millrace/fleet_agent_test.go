@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 

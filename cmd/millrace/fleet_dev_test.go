@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 )
 
 // fleetDoc is a fleet at one time, and what agents left word of. That is absent if

@@ -6,7 +6,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
-	"github.com/millrace/millrace/fleet/plan"
+	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/readable"
 )
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/millrace/millrace/fleet/plan"
+	"github.com/millrace/millrace/internal/fleet/plan"
 )
 
 func TestFleetPlan(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
 // The ring as a circle: position 0 is at the top, and what stands at a point of a

@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/ring"
 )
 

@@ -16,9 +16,9 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/snapshot"
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server"
 )

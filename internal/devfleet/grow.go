@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/plan"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/plan"
 )
 
 func (f *Fleet) dial() (*directory.Redis, error) {

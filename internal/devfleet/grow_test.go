@@ -9,8 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/plan"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/redistest"
 )
 

@@ -3,7 +3,7 @@ package survey
 import (
 	"context"
 
-	"github.com/millrace/millrace/fleet/snapshot"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/script"
 )
 

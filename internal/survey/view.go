@@ -7,9 +7,9 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
-	"github.com/millrace/millrace/fleet/snapshot"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/upkeep"
 )

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/millrace/millrace/fleet/directory"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/screen"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
 // ring is the ring of a fleet as a picture: an arc for each point of a partition, as

@@ -1,0 +1,418 @@
+package failover
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// every is how often agents look in tests.
+const every = 100 * time.Millisecond
+
+var quick = directory.Settings{ViewLife: 500 * time.Millisecond, ReplyLimit: 400 * time.Millisecond, PlacementLife: time.Second}
+
+// world is a fleet of real servers with agents.
+type world struct {
+	t       *testing.T
+	servers *devfleet.Fleet
+	dir     *directory.Redis
+
+	restored atomic.Int64 // how often a partition went on with a member that was started again
+}
+
+func start(t *testing.T, cfg devfleet.Config) *world {
+	t.Helper()
+	cfg.Binary = redistest.Binary(t)
+	if cfg.Settings == (directory.Settings{}) {
+		cfg.Settings = quick
+	}
+	servers, err := devfleet.Start(t.Context(), cfg)
+	must(t, err)
+	t.Cleanup(func() { must(t, servers.Stop()) })
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
+	must(t, err)
+	t.Cleanup(dir.Close)
+	return &world{t: t, servers: servers, dir: dir}
+}
+
+// agent runs an agent until stop is called, or the test ends.
+func (w *world) agent() (stop func()) {
+	w.t.Helper()
+	members := NewRedis(rueidis.ClientOption{})
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		restored := func(context.Context, *directory.Map, int, string) error { w.restored.Add(1); return nil }
+		_ = New(w.dir, members, Config{Every: every, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		members.Close()
+	}()
+	var once sync.Once
+	stop = func() { once.Do(func() { cancel(); <-done }) }
+	w.t.Cleanup(stop)
+	return stop
+}
+
+func (w *world) client(cfg fleet.Config) *fleet.Fleet {
+	w.t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	f, err := fleet.Open(w.t.Context(), w.dir, cfg)
+	must(w.t, err)
+	w.t.Cleanup(f.Close)
+	return f
+}
+
+func (w *world) mapNow() *directory.Map {
+	w.t.Helper()
+	m, err := w.dir.Confirm(w.t.Context(), 0)
+	must(w.t, err)
+	return m
+}
+
+// server returns the process of a member.
+func (w *world) server(addr string) devfleet.Server {
+	w.t.Helper()
+	all := w.servers.Servers()
+	i := slices.IndexFunc(all, func(s devfleet.Server) bool { return s.Addr == addr })
+	if i < 0 {
+		w.t.Fatalf("no server listens at %s", addr)
+	}
+	return all[i]
+}
+
+// settled waits until a partition is full by the map and by its members. If that
+// does not happen it tells what did.
+func (w *world) settled(f *fleet.Fleet, id int) {
+	w.t.Helper()
+	var last fleet.Status
+	full := func() bool {
+		s, err := f.Show(w.t.Context())
+		if err == nil {
+			last = s
+		}
+		return err == nil && s.Partitions[id].State == directory.Full
+	}
+	for deadline := time.Now().Add(time.Minute); !full(); {
+		if time.Now().After(deadline) {
+			events, err := w.dir.Events(w.t.Context())
+			for _, e := range events[:min(len(events), 20)] {
+				w.t.Logf("%s %s partition %d epoch %d: %s", e.At.Format("15:04:05.000"), e.Agent, e.Partition, e.Epoch, e.What)
+			}
+			w.t.Fatalf("after a minute partition %d is not full: %+v (%v)\n%+v", id, last.Partitions[id], err, w.mapNow().Partitions[id])
+		}
+		retry.Sleep(w.t.Context(), 20*time.Millisecond)
+	}
+}
+
+// fence fences a member by hand.
+func fence(t *testing.T, members *Redis, addr string) {
+	t.Helper()
+	_, err := members.Fence(t.Context(), addr)
+	must(t, err)
+}
+
+// follow has a server follow another one by hand.
+func follow(t *testing.T, members *Redis, addr, master string) {
+	t.Helper()
+	l, err := members.Look(t.Context(), master)
+	must(t, err)
+	must(t, members.Follow(t.Context(), addr, master, l.Run))
+}
+
+// soak reports whether there is time for more.
+func soak() bool { return os.Getenv("MILLRACE_SOAK") != "" }
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// load writes unique members to one set of a tag until it is stopped, and knows
+// which were acknowledged.
+type load struct {
+	f    *fleet.Fleet
+	tag  string
+	stop func()
+
+	mu           sync.Mutex
+	acknowledged []string
+	uncertain    int
+	last         time.Time
+	pause        time.Duration // the longest between two successes
+}
+
+func (w *world) load(f *fleet.Fleet, tag string, writers int) *load {
+	l := &load{f: f, tag: tag, last: time.Now()}
+	ctx, cancel := context.WithCancel(context.Background())
+	var writing sync.WaitGroup
+	for writer := range writers {
+		writing.Go(func() {
+			c := f.Client()
+			for i := 0; ctx.Err() == nil; i++ {
+				member := fmt.Sprintf("%d-%d", writer, i)
+				err := c.Do(ctx, c.B().Sadd().Key("{"+tag+"}set").Member(member).Build()).Error()
+				l.mu.Lock()
+				if now := time.Now(); err == nil {
+					l.acknowledged = append(l.acknowledged, member)
+					l.pause = max(l.pause, now.Sub(l.last))
+					l.last = now
+				} else if errors.Is(err, millrace.ErrUncertain) {
+					l.uncertain++
+				}
+				l.mu.Unlock()
+				retry.Sleep(ctx, 3*time.Millisecond) // so much data that copies of it are what takes the time is no better
+			}
+		})
+	}
+	var once sync.Once
+	l.stop = func() { once.Do(func() { cancel(); writing.Wait() }) }
+	w.t.Cleanup(l.stop)
+	return l
+}
+
+func (l *load) count() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.acknowledged)
+}
+
+// goesOn waits until more is acknowledged.
+func (l *load) goesOn(t *testing.T) {
+	t.Helper()
+	before := l.count()
+	redistest.Eventually(t, "writes go on", func() bool { return l.count() > before+20 })
+}
+
+// lost returns how many acknowledged members are not there.
+func (l *load) lost(t *testing.T) (n int) {
+	t.Helper()
+	c := l.f.Client()
+	var there map[string]struct{}
+	must(t, retry.Policy{}.Do(t.Context(), func(int) (err error) {
+		members, err := c.Do(t.Context(), c.B().Smembers().Key("{"+l.tag+"}set").Build()).AsStrSlice()
+		there = map[string]struct{}{}
+		for _, m := range members {
+			there[m] = struct{}{}
+		}
+		return err
+	}))
+	for _, m := range l.acknowledged {
+		if _, ok := there[m]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
+// TestAMasterIsKilled under load: writes go on by themselves, nothing that a replica
+// confirmed is lost, and the server is a replica when it is back.
+func TestAMasterIsKilled(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	w.settled(f, 1)
+	l := w.load(f, "a", 8)
+	l.goesOn(t)
+	where, err := f.Locate(t.Context(), "a")
+	must(t, err)
+	old := w.mapNow().Partitions[where.Partition].Master
+	must(t, w.server(old.Addr).Proc.Kill())
+	redistest.Eventually(t, "another master is in the map", func() bool {
+		p := w.mapNow().Partitions[where.Partition]
+		return !p.ReadOnly && p.Master.Addr != old.Addr
+	})
+	must(t, w.server(old.Addr).Proc.Restart(t.Context())) // empty, and fenced
+	w.settled(f, where.Partition)
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+	t.Logf("%d acknowledged, %d uncertain, longest pause %v", len(l.acknowledged), l.uncertain, l.pause)
+	events, err := w.dir.Events(t.Context())
+	must(t, err)
+	if len(events) < 2 {
+		t.Errorf("the log has %v, want what was done", events)
+	}
+}
+
+// TestAMasterIsStopped with writes waiting for it, replaced, and let go on: what it
+// then does is no success.
+func TestAMasterIsStopped(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	l := w.load(f, "a", 8)
+	for range 2 {
+		l.goesOn(t)
+		old := w.mapNow().Partitions[0].Master
+		must(t, w.server(old.Addr).Proc.Pause())
+		redistest.Eventually(t, "another master is in the map", func() bool {
+			p := w.mapNow().Partitions[0]
+			return !p.ReadOnly && p.Master.Addr != old.Addr
+		})
+		l.goesOn(t)
+		must(t, w.server(old.Addr).Proc.Resume())
+		w.settled(f, 0)
+	}
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+}
+
+// TestRestartNeverEmptiesAReplica: a master that lost its data is fenced, and the
+// replica that has it takes over.
+func TestRestartNeverEmptiesAReplica(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1})
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	c, ctx := f.Client(), t.Context()
+	stop := w.agent()
+	w.settled(f, 0)
+	must(t, retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value("x").Build()).Error() }))
+	stop()
+	old := w.mapNow().Partitions[0].Master
+	must(t, w.server(old.Addr).Proc.Kill())
+	must(t, w.server(old.Addr).Proc.Restart(ctx))
+	w.agent()
+	redistest.Eventually(t, "the replica is the master", func() bool {
+		p := w.mapNow().Partitions[0]
+		return !p.ReadOnly && p.Master.Addr != old.Addr
+	})
+	w.settled(f, 0)
+	must(t, retry.Policy{}.Do(ctx, func(int) error {
+		got, err := c.Do(ctx, c.B().Get().Key("{a}").Build()).ToString()
+		if err == nil && got != "x" {
+			t.Errorf("{a} = %q, want x", got)
+		}
+		return err
+	}))
+}
+
+// TestASecondAgentFinishes: the first one goes away in the middle.
+func TestASecondAgentFinishes(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1})
+	f := w.client(fleet.Config{})
+	first := w.agent()
+	w.settled(f, 0)
+	w.agent()
+	old := w.mapNow().Partitions[0].Master
+	must(t, w.server(old.Addr).Proc.Kill())
+	redistest.Eventually(t, "the partition is read-only", func() bool { return w.mapNow().Partitions[0].ReadOnly })
+	first()
+	redistest.Eventually(t, "the second agent has finished", func() bool {
+		p := w.mapNow().Partitions[0]
+		return !p.ReadOnly && p.Master.Addr != old.Addr
+	})
+}
+
+// TestReplicasArePutRight: one that follows nobody, and one that was promoted by a
+// hand.
+func TestReplicasArePutRight(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+	f := w.client(fleet.Config{})
+	w.agent()
+	w.settled(f, 0)
+	members := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(members.Close)
+	p := w.mapNow().Partitions[0]
+	fence(t, members, p.Replicas[0].Addr)
+	by, err := members.Look(t.Context(), p.Replicas[1].Addr)
+	must(t, err)
+	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1))
+	w.settled(f, 0)
+	if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Master.Addr {
+		t.Errorf("the master is %s by now, and nothing was wrong with %s", now.Master.Addr, p.Master.Addr)
+	}
+	must(t, w.server(p.Replicas[0].Addr).Proc.Kill())
+	redistest.Eventually(t, "the dead replica is marked", func() bool { return w.mapNow().Partitions[0].Replicas[0].Down })
+	must(t, w.server(p.Replicas[0].Addr).Proc.Restart(t.Context()))
+	redistest.Eventually(t, "and not any more when it is back", func() bool { return !w.mapNow().Partitions[0].Replicas[0].Down })
+}
+
+// TestSwitch replaces a master that serves, under load, and loses nothing, with and
+// without an agent that does the same at the same time.
+func TestSwitch(t *testing.T) {
+	t.Parallel()
+	for _, agents := range []int{0, 2} {
+		t.Run(fmt.Sprint(agents, " agents"), func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+			f := w.client(fleet.Config{})
+			for range agents {
+				w.agent()
+			}
+			w.settled(f, 0)
+			l := w.load(f, "a", 4)
+			l.goesOn(t)
+			members := NewRedis(rueidis.ClientOption{})
+			t.Cleanup(members.Close)
+			p := w.mapNow().Partitions[0]
+			must(t, Switch(t.Context(), w.dir, members, 0, p.Replicas[1].Addr, slog.New(slog.DiscardHandler)))
+			if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Replicas[1].Addr || now.Prefer != "" {
+				t.Errorf("after the switch the partition is %+v, want the master %s", now, p.Replicas[1].Addr)
+			}
+			l.goesOn(t)
+			l.stop()
+			if n := l.lost(t); n > 0 {
+				t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+			}
+			err := Switch(t.Context(), w.dir, members, 7, "", slog.New(slog.DiscardHandler))
+			if !errors.Is(err, ErrNotSwitched) {
+				t.Errorf("Switch of a partition that is not there = %v, want ErrNotSwitched", err)
+			}
+			t.Logf("%d acknowledged, longest pause %v", len(l.acknowledged), l.pause)
+		})
+	}
+}
+
+// silentOnce is a desk at which nobody is the first time.
+type silentOnce struct {
+	Desk
+
+	asked int
+}
+
+func (d *silentOnce) Confirm(ctx context.Context, _ int64) (*directory.Map, error) {
+	if d.asked++; d.asked == 1 {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	return &directory.Map{Partitions: []directory.Partition{{Master: directory.Member{Addr: "a"}}}}, nil
+}
+
+// TestSettledWaitsASilentDirectoryOut: that one question was not answered is not the end
+// of the time that a switch has.
+func TestSettledWaitsASilentDirectoryOut(t *testing.T) {
+	t.Parallel()
+	addr, err := New(&silentOnce{}, nil, Config{}).settled(t.Context(), 0)
+	if addr != "a" || err != nil {
+		t.Errorf("settled = %q, %v, want a", addr, err)
+	}
+}

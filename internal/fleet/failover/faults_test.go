@@ -1,0 +1,358 @@
+package failover
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// TestRestartedWithItsData: a master without a replica comes back, fenced, with what
+// was on its disk. It is what there is.
+func TestRestartedWithItsData(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas})
+	w.agent()
+	f := w.client(fleet.Config{})
+	c, ctx := f.Client(), t.Context()
+	set := func(value string) error {
+		return retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value(value).Build()).Error() })
+	}
+	must(t, set("x"))
+	master := w.server(w.mapNow().Partitions[0].Master.Addr)
+	direct, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{master.Addr}, ForceSingleClient: true, DisableCache: true})
+	must(t, err)
+	must(t, direct.Do(ctx, direct.B().Save().Build()).Error())
+	direct.Close()
+	must(t, master.Proc.Kill())
+	must(t, master.Proc.Restart(ctx))
+	w.settled(f, 0)
+	must(t, retry.Policy{}.Do(ctx, func(int) error {
+		got, err := c.Do(ctx, c.B().Get().Key("{a}").Build()).ToString()
+		if err == nil && got != "x" {
+			t.Errorf("{a} = %q, want x", got)
+		}
+		return err
+	}))
+	must(t, set("y"))
+}
+
+// TestAFullPartitionFailsOver: what an agent writes down on the member that it promotes
+// is not refused for lack of memory.
+func TestAFullPartitionFailsOver(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, MaxMemory: "6mb"})
+	f := w.client(fleet.Config{})
+	w.agent()
+	w.settled(f, 0)
+	c, ctx, value := f.Client(), t.Context(), strings.Repeat("x", 100_000)
+	redistest.Eventually(t, "the partition is full", func() bool {
+		for i := range 100 {
+			err := c.Do(ctx, c.B().Set().Key(fmt.Sprintf("{a}%d", i)).Value(value).Build()).Error()
+			if retry.Code(err, "OOM") || errors.Is(err, millrace.ErrFull) {
+				return true
+			}
+		}
+		return false
+	})
+	p := w.mapNow().Partitions[0]
+	for _, m := range p.Members() {
+		d := direct(t, m.Addr)
+		must(t, d.Do(ctx, d.B().ConfigSet().ParameterValue().ParameterValue("maxmemory", "2mb").Build()).Error())
+	}
+	must(t, w.server(p.Master.Addr).Proc.Kill())
+	redistest.Eventually(t, "the replica is the master", func() bool {
+		now := w.mapNow().Partitions[0]
+		return !now.ReadOnly && now.Master.Addr == p.Replicas[0].Addr
+	})
+	must(t, retry.Policy{}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Del().Key("{a}0").Build()).Error() }))
+}
+
+// TestALaggingReplicaIsNotElected: of two replicas one was given nothing for a
+// while.
+func TestALaggingReplicaIsNotElected(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	members := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(members.Close)
+	p := w.mapNow().Partitions[0]
+	fence(t, members, p.Replicas[0].Addr)
+	l := w.load(f, "a", 4)
+	l.goesOn(t)
+	must(t, w.server(p.Master.Addr).Proc.Kill())
+	w.agent()
+	redistest.Eventually(t, "another master is in the map", func() bool {
+		now := w.mapNow().Partitions[0]
+		return !now.ReadOnly && now.Master.Addr != p.Master.Addr
+	})
+	if got := w.mapNow().Partitions[0].Master.Addr; got != p.Replicas[1].Addr {
+		t.Errorf("the new master is %s, want %s, which was in step", got, p.Replicas[1].Addr)
+	}
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+}
+
+// TestTheAgentIsCutOffFromAMaster that clients reach and that goes on taking what
+// it is sent. It is replaced all the same, and no write that it took after that is a
+// success. The network between the two refuses, or swallows everything.
+func TestTheAgentIsCutOffFromAMaster(t *testing.T) {
+	t.Parallel()
+	for name, sever := range map[string]func(p *redistest.Proxy){
+		"refused":   func(p *redistest.Proxy) { p.Refuse(true); p.Cut() },
+		"swallowed": (*redistest.Proxy).HalfClose,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+			f := w.client(fleet.Config{})
+			// Only the agent goes through proxies.
+			proxies := map[string]*redistest.Proxy{}
+			for _, m := range w.mapNow().Partitions[0].Members() {
+				proxies[m.Addr] = redistest.NewTCPProxy(t, m.Addr)
+			}
+			members := NewRedis(rueidis.ClientOption{
+				DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+					return d.DialContext(ctx, "tcp", proxies[addr].Addr())
+				},
+			})
+			ctx, stop := context.WithCancel(context.Background())
+			var running sync.WaitGroup
+			running.Go(func() {
+				_ = New(w.dir, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+			})
+			t.Cleanup(func() { stop(); running.Wait(); members.Close() })
+			w.settled(f, 0)
+			l := w.load(f, "a", 4)
+			l.goesOn(t)
+			old := w.mapNow().Partitions[0].Master.Addr
+			sever(proxies[old])
+			redistest.Eventually(t, "another master is in the map", func() bool {
+				now := w.mapNow().Partitions[0]
+				return !now.ReadOnly && now.Master.Addr != old
+			})
+			l.goesOn(t)
+			proxies[old].Heal()
+			w.settled(f, 0)
+			l.stop()
+			// What the replica that was elected had been sent counts: all that was sent was,
+			// since nobody died.
+			if n := l.lost(t); n > 0 {
+				t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+			}
+		})
+	}
+}
+
+// frozen is servers at which an agent stands still before it promotes.
+type frozen struct {
+	Servers
+
+	reached, goOn chan struct{}
+	once          sync.Once
+}
+
+func (s *frozen) Lead(ctx context.Context, addr, run string, floor int64) error {
+	s.once.Do(func() { close(s.reached) })
+	<-s.goOn
+	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, floor)
+}
+
+// TestAFrozenAgentWakesUp in the middle of a failover that another one has finished.
+// What it still does is refused, or put right.
+func TestAFrozenAgentWakesUp(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	members := NewRedis(rueidis.ClientOption{})
+	asleep := &frozen{Servers: members, reached: make(chan struct{}), goOn: make(chan struct{})}
+	ctx, stop := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		_ = New(w.dir, asleep, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+	})
+	var woken sync.Once
+	wake := func() { woken.Do(func() { close(asleep.goOn) }) }
+	t.Cleanup(func() { wake(); stop(); running.Wait(); members.Close() })
+	w.settled(f, 0)
+	l := w.load(f, "a", 4)
+	l.goesOn(t)
+	old := w.mapNow().Partitions[0]
+	must(t, w.server(old.Master.Addr).Proc.Kill())
+	<-asleep.reached
+	// Its lease is renewed by another goroutine: the other agent is told to lead by
+	// hand, as when the whole process stands still.
+	stop()
+	w.agent()
+	redistest.Eventually(t, "the other agent has finished", func() bool {
+		now := w.mapNow().Partitions[0]
+		return !now.ReadOnly && now.Epoch > old.Epoch
+	})
+	l.goesOn(t)
+	before := w.mapNow().Partitions[0]
+	wake()
+	running.Wait()
+	l.goesOn(t)
+	must(t, w.server(old.Master.Addr).Proc.Restart(t.Context()))
+	w.settled(f, 0)
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+	t.Logf("epoch %d when it woke up, %d in the end", before.Epoch, w.mapNow().Partitions[0].Epoch)
+}
+
+// TestTheDirectoryFailsOver to its replica, by hand, and a master is lost after
+// that.
+func TestTheDirectoryFailsOver(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
+	second := redistest.Start(t, redistest.Options{TCP: true})
+	copied := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(copied.Close)
+	follow(t, copied, second.Addr(), w.servers.DirectoryAddr())
+	redistest.Eventually(t, "the directory has a replica", func() bool { return second.Info("replication")["master_link_status"] == "up" })
+	both, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr(), second.Addr()}})
+	must(t, err)
+	t.Cleanup(both.Close)
+	w.dir = both
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	l := w.load(f, "a", 4)
+	l.goesOn(t)
+	must(t, w.servers.Directory().Proc.Kill())
+	c := second.Client(t)
+	must(t, c.Do(t.Context(), c.B().Replicaof().No().One().Build()).Error())
+	l.goesOn(t)
+	old := w.mapNow().Partitions[0].Master.Addr
+	must(t, w.server(old).Proc.Kill())
+	redistest.Eventually(t, "another master is in the map", func() bool {
+		now := w.mapNow().Partitions[0]
+		return !now.ReadOnly && now.Master.Addr != old
+	})
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+}
+
+// TestEpochsNeverGoBack: the directory is given the map of before a failover, by
+// which the master is one that was replaced.
+func TestEpochsNeverGoBack(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2, Replicas: 2})
+	stop := w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	w.settled(f, 1)
+	l := w.load(f, "a", 4)
+	l.goesOn(t)
+	where, err := f.Locate(t.Context(), "a")
+	must(t, err)
+	d, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr()}, ForceSingleClient: true, DisableCache: true})
+	must(t, err)
+	t.Cleanup(d.Close)
+	old, err := d.Do(t.Context(), d.B().Hgetall().Key("mr:fleet:{directory}").Build()).AsStrMap()
+	must(t, err)
+	before := w.mapNow()
+
+	must(t, w.server(before.Partitions[where.Partition].Master.Addr).Proc.Kill())
+	redistest.Eventually(t, "another master is in the map", func() bool {
+		now := w.mapNow().Partitions[where.Partition]
+		return !now.ReadOnly && now.Master.Addr != before.Partitions[where.Partition].Master.Addr
+	})
+	must(t, w.server(before.Partitions[where.Partition].Master.Addr).Proc.Restart(t.Context()))
+	w.settled(f, where.Partition)
+	l.goesOn(t)
+	stop()
+	seen := f.Map().Epoch
+	must(t, d.Do(t.Context(), d.B().Hset().Key("mr:fleet:{directory}").FieldValue().FieldValue("epoch", old["epoch"]).FieldValue("map", old["map"]).Build()).Error())
+	redistest.Eventually(t, "the fleet is read-only", func() bool {
+		c := f.Client()
+		return errors.Is(c.Do(t.Context(), c.B().Set().Key("{b}").Value("x").Build()).Error(), fleet.ErrReadOnly)
+	})
+	w.agent()
+	l.goesOn(t)
+	w.settled(f, 0)
+	w.settled(f, 1)
+	if now := f.Map().Epoch; now <= seen {
+		t.Errorf("the epoch went from %d to %d", seen, now)
+	}
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+}
+
+// TestFaults kills, freezes and restarts members under load, one after the other, with
+// their boot fence and without, with older data, with none, and twice in a second; with
+// two agents of which one dies now and then. With a replica's confirmation
+// nothing that was acknowledged is lost. 200 faults with MILLRACE_SOAK=1.
+func TestFaults(t *testing.T) {
+	t.Parallel()
+	faults := 10
+	if soak() {
+		faults = 200
+	}
+	w := start(t, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	stop := w.agent()
+	w.agent()
+	w.settled(f, 0)
+	w.settled(f, 1)
+	var loads []*load
+	for i := range 4 {
+		loads = append(loads, w.load(f, fmt.Sprint("tag", i), 2))
+	}
+	procs := &processes{w: w, loose: map[string]*redisproc.Proc{}}
+	for fault := range faults {
+		p := w.mapNow().Partitions[rand.IntN(2)]
+		members := p.Members()
+		victim := w.server(members[rand.IntN(len(members))].Addr)
+		if rand.IntN(2) == 0 {
+			victim = w.server(p.Master.Addr)
+		}
+		procs.strike(victim, kinds[fault%len(kinds)])
+		if fault%5 == 4 {
+			stop()
+			stop = w.agent()
+		}
+		w.settled(f, p.ID)
+		for _, l := range loads {
+			l.goesOn(t)
+		}
+	}
+	acknowledged, uncertain := 0, 0
+	for _, l := range loads {
+		l.stop()
+		if n := l.lost(t); n > 0 {
+			t.Errorf("%s: %d of %d acknowledged writes are lost", l.tag, n, len(l.acknowledged))
+		}
+		acknowledged += len(l.acknowledged)
+		uncertain += l.uncertain
+	}
+	t.Logf("%d faults, %d acknowledged, %d uncertain", faults, acknowledged, uncertain)
+}

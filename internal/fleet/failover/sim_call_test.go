@@ -1,0 +1,190 @@
+package failover_test
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// inMembers is how a process reaches the servers.
+type inMembers struct{ *process }
+
+var _ failover.Servers = inMembers{}
+
+func (p inMembers) Look(ctx context.Context, addr string) (failover.Look, error) {
+	var l failover.Look
+	s := p.w.server(addr)
+	if err := p.call(ctx, &s.host, func() error { l = s.look(); return nil }); err != nil {
+		return failover.Look{}, err
+	}
+	p.lie(s, &l)
+	return l, nil
+}
+
+func (p inMembers) Fence(ctx context.Context, addr string) (failover.Look, error) {
+	s := p.w.server(addr)
+	var l failover.Look
+	err := p.call(ctx, &s.host, func() error {
+		if !p.w.sabotage.soft {
+			s.follow(&p.host, nil)
+		}
+		p.fenced[s] = s.runs
+		l = s.look()
+		l.Identity, l.Floor = s.identity, s.floor
+		p.w.say("%s fences %s, at %d of %s", p.name, s.name, s.offset, s.history)
+		return nil
+	})
+	if err != nil {
+		return failover.Look{}, err
+	}
+	p.lie(s, &l)
+	return l, nil
+}
+
+// lie has what an agent is told be something else.
+func (p inMembers) lie(s *server, l *failover.Look) {
+	if lie := p.w.sabotage.look; lie != nil {
+		p.w.mu.Lock()
+		defer p.w.mu.Unlock()
+		lie(s, l)
+	}
+}
+
+func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error {
+		if s.run() != run {
+			return errReset
+		}
+		// Whoever follows it by its address may begin to copy from now on.
+		if part := p.w.dir.m.Partitions[s.partition]; !s.master && p.w.turned[s.partition].by == p.name && p.fenced[s] == s.runs {
+			p.w.concede(p.name, part, s)
+		}
+		s.lead(floor)
+		p.w.promoters = append(p.w.promoters, p.process)
+		p.w.say("%s has %s lead: %s", p.name, s.name, s.history)
+		return nil
+	})
+}
+
+func (p inMembers) Follow(ctx context.Context, addr, master, run string) error {
+	s, m := p.w.server(addr), p.w.server(master)
+	return p.call(ctx, &s.host, func() error {
+		s.follow(&p.host, m)
+		s.pass = run
+		p.w.say("%s has %s follow %s, in run %s", p.name, s.name, m.name, run)
+		return nil
+	})
+}
+
+// Admit does nothing: a server here lets its replicas in as long as it runs.
+func (p inMembers) Admit(ctx context.Context, master, _ string) error {
+	return p.call(ctx, &p.w.server(master).host, func() error { return nil })
+}
+
+func (p inMembers) Serve(ctx context.Context, addr string, unlinked bool) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error { s.serves = unlinked; return nil })
+}
+
+func (p inMembers) Need(ctx context.Context, addr string, replicas int) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error { s.need = replicas; return nil })
+}
+
+// inDesk is how a process reaches the directory.
+type inDesk struct{ *process }
+
+var _ directory.Desk = inDesk{}
+
+// ask asks the directory and returns its answer.
+func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, error) {
+	var value, none T
+	d := p.w.dir
+	if err := p.call(ctx, &d.host, func() error { value = answer(d); return nil }); err != nil {
+		return none, err
+	}
+	return value, nil
+}
+
+func (p inDesk) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
+
+func (p inDesk) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
+	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(nil, epoch) })
+	if err != nil || m == nil {
+		return nil, err
+	}
+	if p.w.sabotage.hasty {
+		m.Settings.ViewLife, m.Settings.ReplyLimit = 1, 1
+	}
+	if p.w.sabotage.few {
+		m.Settings.Confirmed = -1
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for id, part := range p.blind {
+		m.Partitions[id] = part
+	}
+	return m, nil
+}
+
+// Change is tried for ten seconds, as the real one is.
+func (p inDesk) Change(ctx context.Context, epoch int64, next *directory.Map) error {
+	next = next.Clone()
+	next.Settings = p.w.settings
+	for begun := time.Now(); ; {
+		err := p.call(ctx, &p.w.dir.host, func() error { return p.w.dir.change(p.name, epoch, next) })
+		switch {
+		case err == nil:
+			p.remember(next)
+			return nil
+		case !errors.Is(err, errRefused) && !errors.Is(err, errSilent) && !errors.Is(err, errReset):
+			return err
+		}
+		if time.Since(begun) > 10*time.Second || !retry.Sleep(ctx, 300*time.Millisecond) {
+			return err
+		}
+	}
+}
+
+// remember has a sabotaged process see what it made read-only as it was then, until
+// it has made it full.
+func (p inDesk) remember(m *directory.Map) {
+	if !p.w.sabotage.blind {
+		return
+	}
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	for _, part := range m.Partitions {
+		if delete(p.blind, part.ID); part.ReadOnly {
+			p.blind[part.ID] = part
+		}
+	}
+}
+
+func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
+	var settled time.Duration
+	leads, err := ask(ctx, p.process, func(d *desk) bool { settled = d.settled(); return d.lead(agent, life) })
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	if len(p.blind) > 0 {
+		return true, settled, nil
+	}
+	return leads, settled, err
+}
+
+func (p inDesk) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+	return ask(ctx, p.process, func(d *desk) bool { return d.turn(node, holder, life) })
+}
+
+func (p inDesk) Note(ctx context.Context, event directory.Event) error {
+	return p.call(ctx, &p.w.dir.host, func() error { p.w.dir.events = append(p.w.dir.events, event); return nil })
+}
+
+func (p inDesk) Events(ctx context.Context) ([]directory.Event, error) {
+	return ask(ctx, p.process, func(d *desk) []directory.Event { return d.events })
+}

@@ -1,0 +1,216 @@
+package failover_test
+
+import (
+	"cmp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+)
+
+// TestProtections takes out one protection after the other, where it is needed. With
+// it, nothing goes wrong there; without it, something must. The danger is a race, which
+// not every seed loses: seeds are tried until one does.
+func TestProtections(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		name      string
+		confirmed int
+		script    func(w *world)
+		out       sabotage
+		wants     string // the invariant that must be broken
+	}{
+		{"agents wait a grace", 0, splitClient, sabotage{hasty: true}, "I2"},
+		{"clients write by fresh maps", 0, splitClient, sabotage{stale: true}, "I2"},
+		{"clients take no late reply", 0, splitClient, sabotage{late: true}, "I2"},
+		{"agents wait after a failover of the directory", 0, func(w *world) {
+			w.with(func() {
+				w.dir.failOver(w.clients[0])
+				w.cutAgents(w.servers[0])
+			})
+			time.Sleep(10 * time.Second)
+		}, sabotage{unsettled: true}, "I2"},
+		{"the epoch decides about the last change", 0, func(w *world) {
+			// An agent stops before its last change, and another one, which cannot reach the
+			// member that was promoted, has the old master go on.
+			w.with(func() { w.cutAgents(w.servers[0]) })
+			w.eventually(func() bool { return len(w.promoters) > 0 })
+			w.with(func() {
+				w.agents[0].now.freeze()
+				w.mendAgents(w.servers[0])
+				for _, s := range w.servers[1:3] {
+					for _, a := range w.agents[1:] {
+						if s.master {
+							w.cut(&a.now.host, &s.host)
+						}
+					}
+				}
+			})
+			w.eventually(func() bool { return len(w.promoters) > 1 && !w.dir.m.Partitions[0].ReadOnly })
+			time.Sleep(time.Second)
+			w.with(func() { w.agents[0].now.goOn() })
+			time.Sleep(time.Second)
+		}, sabotage{blind: true}, "I1 I2 I6"},
+		{"members are fenced", 0, func(w *world) {
+			// The replica that is behind overtakes the other one after it was looked at.
+			w.with(func() { w.servers[1].lag, w.servers[2].lag = 20*time.Second, 8*time.Second })
+			time.Sleep(5 * time.Second)
+			w.with(func() { w.cutAgents(w.servers[0]) })
+			w.eventually(func() bool { return len(w.agents[0].now.fenced) == 2 })
+			time.Sleep(10 * time.Millisecond)
+			w.with(func() { w.servers[1].lag = 0 })
+			time.Sleep(2 * time.Second)
+		}, sabotage{soft: true}, "I4"},
+		{"offsets of another history mean nothing", 1, func(w *world) {
+			w.with(func() {
+				w.servers[0].die(false)
+				w.servers[0].rise(fromLog, true)
+				w.servers[0].offset = 1 << 40
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{look: func(s *server, l *failover.Look) { l.History = s.w.dir.m.Partitions[0].History }}, "I3"},
+		{"what a member did after it was promoted does not count", 1, func(w *world) {
+			// Somebody promotes a replica by hand, which misses what is written then.
+			w.with(func() {
+				for _, a := range w.agents {
+					a.now.freeze()
+				}
+				w.servers[1].lead(1)
+				w.servers[1].append(entry{size: 1 << 20})
+			})
+			time.Sleep(500 * time.Millisecond)
+			w.with(func() {
+				w.pause(&w.servers[0].host)
+				for _, a := range w.agents {
+					a.now.goOn()
+				}
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{look: func(_ *server, l *failover.Look) { l.Turned = l.Offset }}, "I3"},
+		{"a member that was promoted, and not named, can be elected", 0, func(w *world) {
+			w.with(func() { w.servers[0].die(false); w.servers[0].gone = true })
+			w.eventually(func() bool { return w.servers[1].master || w.servers[2].master })
+			w.with(func() {
+				w.agents[0].now.strike(0)
+				for _, s := range w.servers[1:] {
+					if !s.master {
+						s.die(false)
+					}
+				}
+			})
+		}, sabotage{look: func(_ *server, l *failover.Look) { l.Before = "" }}, "I7"},
+		{"a member without data is not elected", 0, func(w *world) {
+			w.with(func() {
+				w.cutAgents(w.servers[1])
+				w.cutAgents(w.servers[2])
+				w.servers[0].die(false)
+				w.servers[0].rise(empty, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{look: func(s *server, l *failover.Look) { l.Identity = s.belongs() }}, "I5"},
+		{"a master that was started again is not believed", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
+		{"a replica follows one run of its master", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
+		{"a replica that was started again is not known to have what it confirmed", 1, func(w *world) {
+			// Of two replicas one has confirmed, and the other one lags.
+			w.with(func() { w.servers[1].save(); w.servers[2].lag = 20 * time.Second })
+			time.Sleep(2 * time.Second)
+			w.with(func() {
+				w.pause(&w.servers[0].host)
+				w.servers[1].die(false)
+				w.servers[1].rise(fromSnapshot, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{sameRun: true}, "I3"},
+		{"a member that was started again is not read", 0, func(w *world) {
+			w.with(func() {
+				w.servers[0].die(false)
+				w.servers[0].rise(fromSnapshot, true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{serve: true}, "R"},
+		{"so many replicas must answer that one has all", 1, func(w *world) {
+			w.with(func() { w.servers[2].lag = 20 * time.Second })
+			time.Sleep(time.Second)
+			w.with(func() {
+				w.pause(&w.servers[0].host)
+				w.pause(&w.servers[1].host)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{few: true}, "I3"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			broken := ""
+			for seed := uint64(1); broken == "" && seed <= 100; seed++ {
+				s := schedule{
+					free: true, seed: seed, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
+					settings: directory.Settings{ViewLife: 3 * time.Second, ReplyLimit: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
+				}
+				if tc.out.late || tc.out.unsettled {
+					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, tc.out.late
+				}
+				if w := run(t, s); len(w.wrong) > 0 {
+					t.Fatalf("with the protection: seed %d: %s\n%s", seed, w.wrong[0], w.history())
+				}
+				s.sabotage = tc.out
+				w := run(t, s)
+				for _, wrong := range w.wrong {
+					if id, _, _ := strings.Cut(wrong, ":"); strings.Contains(tc.wants, id) {
+						broken = wrong
+					}
+				}
+			}
+			if broken == "" {
+
+				t.Errorf("without the protection nothing goes wrong, want %s", tc.wants)
+			}
+			t.Log(broken)
+		})
+	}
+}
+
+// backUnfenced has a master come back within a moment, with older data and without its
+// boot fence.
+func backUnfenced(w *world) {
+	w.with(func() { w.servers[0].save() })
+	time.Sleep(2 * time.Second)
+	w.with(func() { w.servers[0].die(false) })
+	time.Sleep(50 * time.Millisecond)
+	w.with(func() { w.servers[0].rise(fromSnapshot, false) })
+	time.Sleep(8 * time.Second)
+}
+
+// splitClient cuts the agents off from the master, and a client from the directory.
+func splitClient(w *world) {
+	w.with(func() { w.cutAgents(w.servers[0]) })
+	w.eventually(func() bool { return w.dir.m.Partitions[0].ReadOnly })
+	w.with(func() { w.cut(&w.clients[0].host, &w.dir.host) })
+	time.Sleep(10 * time.Second)
+}
+
+// eventually waits until something has happened.
+func (w *world) eventually(happened func() bool) {
+	for range 10_000 {
+		yes := false
+		if w.with(func() { yes = happened() }); yes {
+			return
+		}
+		time.Sleep(time.Millisecond + time.Nanosecond)
+	}
+	w.with(func() { w.fail("what was waited for did not happen") })
+}
+
+// cutAgents cuts all agents off from a server.
+func (w *world) cutAgents(s *server) {
+	for _, a := range w.agents {
+		w.cut(&a.now.host, &s.host)
+	}
+}
+
+func (w *world) mendAgents(s *server) {
+	for _, a := range w.agents {
+		w.mend(&a.now.host, &s.host)
+	}
+}

@@ -1,0 +1,315 @@
+// The simulation: agents, the real ones, look after a fleet that is played in memory,
+// on the fake clock of testing/synctest. Hours of faults take a second.
+//
+// A schedule says what goes wrong, and is drawn from a seed: members die and come back,
+// fenced or not, once or twice in a second, from a snapshot, from a log or empty; members, agents, clients and the directory
+// stop, are slow, or are cut off from each other; the directory is restored from an
+// old file. Then all faults end, and all must be well within a minute. Whatever
+// anybody does to somebody else goes through one function, world.carry, which is the
+// network. There an agent can be stopped or killed at each of its calls, too.
+//
+// Each write is in a ledger, and the invariants of the protocol are checked as things
+// happen:
+//
+//	I1  one writable epoch of a partition       checkSuccess
+//	I2  no success from a master that was       checkSuccess
+//	    replaced
+//	I3  what a replica confirmed is not lost    concede
+//	I4  else what is lost is what nobody had    concede, checkCopy, checkEnd
+//	    who could be elected
+//	I5  a member without data is not the        checkMaster, checkCopy
+//	    master, and nobody copies it
+//	I6  epochs never go back                    checkChange, client.refresh
+//	I7  read-only ends                          recover, well
+//	R   nobody reads what a member had on its   checkRead
+//	    disk before it was examined
+//
+// (I8 is about places of tags, and shown in package fleet.)
+//
+// In the order of the story: sim_test.go, what is run and with which seeds;
+// sim_world_test.go, time, chance and the network; sim_server_test.go and
+// sim_desk_test.go, members and the directory; sim_agent_test.go and
+// sim_call_test.go, processes with agents, and how these reach the others;
+// sim_client_test.go; sim_faults_test.go; sim_check_test.go, the ledger and the
+// invariants. Then come the tests for which a script takes the place of chance:
+// sim_step_test.go, sim_story_test.go, sim_calm_test.go and sim_protection_test.go,
+// where protections are taken out and an invariant must break.
+//
+// A seed that fails prints its history. To see it again:
+//
+//	MILLRACE_SIM_SEED=89 go test ./fleet/failover -run 'TestSchedules$' -v
+
+package failover_test
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// run lets a schedule happen and returns the world as it is then.
+func run(t *testing.T, s schedule) (w *world) {
+	t.Helper()
+	synctest.Test(t, func(*testing.T) {
+		w = newWorld(s)
+		ctx, stop := context.WithCancel(context.Background())
+		w.begin(ctx)
+		w.happen()
+		w.recover()
+		w.mu.Lock()
+		w.over = true
+		stop()
+		for _, a := range w.agents {
+			a.now.end()
+		}
+		w.mu.Unlock()
+		w.working.Wait()
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if w.healed > 0 {
+			w.checkEnd()
+		}
+	})
+	return w
+}
+
+func newWorld(s schedule) *world {
+	w := &world{
+		schedule: s, rng: rand.New(rand.NewPCG(s.seed, 7)), start: time.Now(),
+		drawn: map[[2]int]uint64{}, cuts: map[[2]int]bool{}, turned: map[int]turn{},
+		ledger: ledger{epochs: map[[2]int64]*server{}},
+	}
+	m := &directory.Map{Version: directory.Version, Fleet: "sim", Epoch: 1, Floor: 1, Settings: s.settings}
+	for i := range s.parts {
+		p := directory.Partition{ID: i, Epoch: 1, Phase: directory.Open}
+		var master *server
+		for j := range s.replicas + 1 {
+			one := &server{host: w.newHost(fmt.Sprintf("%c%d:6379", 'a'+j, i)), w: w, partition: i}
+			one.identity, one.floor = one.belongs(), 1
+			one.lag = w.quickly(one)
+			w.servers = append(w.servers, one)
+			member := directory.Member{Addr: one.name, Node: fmt.Sprintf("node%d", (i+j)%3), Run: one.run()}
+			if j == 0 {
+				master, p.Master = one, member
+				one.master, one.history = true, one.newHistory()
+				if s.seed%3 > 0 {
+					p.History = one.history
+				}
+			} else {
+				one.target, one.link, one.history = master, linked, master.history
+				one.pass, one.serves = master.run(), true
+				p.Replicas = append(p.Replicas, member)
+			}
+			one.disk = one.data
+		}
+		m.Partitions = append(m.Partitions, p)
+		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
+	}
+	w.dir = &desk{host: w.newHost("the directory"), w: w, m: m, stored: []*directory.Map{m}}
+	for i := range 2 {
+		w.clients = append(w.clients, &client{host: w.newHost(fmt.Sprint("client ", i+1)), w: w, wrote: map[int]time.Time{}})
+	}
+	for i := range 2 + int(s.seed%2) {
+		w.agents = append(w.agents, &agency{w: w, number: i + 1})
+	}
+	return w
+}
+
+func (w *world) server(addr string) *server {
+	for _, s := range w.servers {
+		if s.name == addr {
+			return s
+		}
+	}
+	return nil
+}
+
+// everybody is all who are on the network.
+func (w *world) everybody() []*host {
+	all := []*host{&w.dir.host}
+	for _, s := range w.servers {
+		all = append(all, &s.host)
+	}
+	for _, c := range w.clients {
+		all = append(all, &c.host)
+	}
+	for _, a := range w.agents {
+		all = append(all, &a.now.host)
+	}
+	return all
+}
+
+// begin starts everybody.
+func (w *world) begin(ctx context.Context) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.clients {
+		c.run(ctx)
+	}
+	for i, a := range w.agents {
+		d := time.Duration(w.rng.IntN(300)) * time.Millisecond
+		if w.script != nil {
+			d = time.Duration(i) * 100 * time.Millisecond // the first one leads
+		}
+		w.later(d, a.start)
+	}
+	w.working.Go(func() {
+		for retry.Sleep(ctx, 25*time.Millisecond+time.Nanosecond) {
+			w.mu.Lock()
+			for _, s := range w.servers {
+				s.step()
+			}
+			w.mu.Unlock()
+		}
+	})
+}
+
+// happen is the time of the faults.
+func (w *world) happen() {
+	time.Sleep(2 * time.Second)
+	if w.script != nil {
+		w.script(w)
+		return
+	}
+	of := w.only
+	if of == nil {
+		of = faults()
+	}
+	for range w.faults {
+		var d time.Duration
+		w.with(func() {
+			pick(w, of)(w)
+			d = w.between()
+		})
+		time.Sleep(d)
+	}
+}
+
+// patience is how long it may take until all is well when there are no faults any
+// more.
+const patience = 60 * time.Second
+
+// recover is the time after the faults.
+func (w *world) recover() {
+	w.mu.Lock()
+	w.calmDown()
+	w.mu.Unlock()
+	for {
+		time.Sleep(100 * time.Millisecond)
+		w.mu.Lock()
+		trouble, took := w.well(), time.Since(w.calmed)
+		switch {
+		case trouble == "":
+			w.healed = took
+			w.say("all is well after %v", took)
+		case took > patience:
+			w.fail("I7: after %v %s", took, trouble)
+		}
+		w.mu.Unlock()
+		if trouble == "" || took > patience {
+			return
+		}
+	}
+}
+
+// random returns a schedule that is drawn from a seed.
+func random(seed uint64) schedule {
+	rng := rand.New(rand.NewPCG(seed, 1))
+	confirmed := rng.IntN(2)
+	return schedule{
+		seed: seed, confirmed: confirmed, replicas: 1 + rng.IntN(2), parts: 1 + rng.IntN(2), faults: 3 + rng.IntN(12),
+		every: []time.Duration{100, 200, 500}[rng.IntN(3)] * time.Millisecond,
+		settings: directory.Settings{
+			ViewLife:   time.Duration(200+rng.IntN(800)) * time.Millisecond,
+			ReplyLimit: time.Duration(200+rng.IntN(300)) * time.Millisecond,
+			Confirmed:  cmp.Or(confirmed, -1),
+		},
+	}
+}
+
+func soak() bool { return os.Getenv("MILLRACE_SOAK") != "" }
+
+// TestSchedules runs agents through faults of all kinds. MILLRACE_SIM_SEED runs one
+// seed alone and prints its history, MILLRACE_SOAK runs twenty times as many.
+func TestSchedules(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 600, random)
+}
+
+// TestEverybodyLeads has all agents lead at the same time, until all is calm.
+// The lease keeps the peace; what is safe rests on epochs.
+func TestEverybodyLeads(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 100, func(seed uint64) schedule {
+		s := random(seed)
+		s.leaders = true
+		return s
+	})
+}
+
+// TestRestoredDirectory has the directory come back with old maps, more than once,
+// while servers are stopped and cut off, and agents die.
+func TestRestoredDirectory(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 200, func(seed uint64) schedule {
+		s := random(seed)
+		s.restores = true
+		s.only = []fault{
+			stopAny, stopMaster, cutAgentFromServer, cutAgentFromMaster, cutAgentFromDirectory, cutClientFromDirectory,
+			killAgent, stopAgent, stopDirectory, killDirectory, killDirectory, killDirectory,
+		}
+		return s
+	})
+}
+
+// forSeeds runs the schedules of so many seeds, and prints the histories of the first
+// that fail.
+func forSeeds(t *testing.T, count uint64, make func(seed uint64) schedule) {
+	t.Helper()
+	first := uint64(1)
+	alone := os.Getenv("MILLRACE_SIM_SEED")
+	switch {
+	case alone != "":
+		var err error
+		if first, err = strconv.ParseUint(alone, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+		count = 1
+	case soak():
+		count *= 20
+	default:
+		count = max(1, count/slow)
+	}
+	var next, failures, longest atomic.Int64
+	var running sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		running.Go(func() {
+			for n := next.Add(1); n <= int64(count) && failures.Load() < 3; n = next.Add(1) {
+				seed := first + uint64(n) - 1
+				w := run(t, make(seed))
+				longest.Store(max(longest.Load(), int64(w.healed)))
+				switch {
+				case len(w.wrong) > 0:
+					failures.Add(1)
+					t.Errorf("seed %d: %s\n%s", seed, w.wrong[0], w.history())
+				case alone != "":
+					t.Logf("seed %d:\n%s", seed, w.history())
+				}
+			}
+		})
+	}
+	running.Wait()
+	t.Logf("all was well after at most %v", time.Duration(longest.Load()))
+}

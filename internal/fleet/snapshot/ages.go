@@ -1,0 +1,69 @@
+package snapshot
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+)
+
+// Ages says how old the snapshots of a fleet are.
+type Ages struct {
+	// Now is what time it was in the directory, with which times are to be compared.
+	Now time.Time
+
+	// Partitions has all partitions by their numbers.
+	Partitions []directory.Snapshot
+
+	// Saved is what is lost if all members of a partition lose their memory and the
+	// disk of one that was saved is left.
+	Saved Exposure
+
+	// Archived is what is lost if all disks are lost, too.
+	Archived Exposure
+}
+
+// Exposure is how much time's writes would be lost.
+type Exposure struct {
+	Longest   time.Duration // the greatest age of a partition's newest snapshot
+	Partition int           // whose that is; -1 if there is none
+	None      []int         // the partitions that have none: all they have would be lost
+}
+
+// Look returns how old the snapshots of a fleet are, whoever took them.
+func Look(ctx context.Context, desk Desk) (Ages, error) {
+	m, err := desk.Load(ctx)
+	if err != nil {
+		return Ages{}, err
+	}
+	all, now, err := desk.Snapshots(ctx)
+	if err != nil {
+		return Ages{}, err
+	}
+	a := Ages{Now: now}
+	for _, p := range m.Partitions {
+		known := directory.Snapshot{Partition: p.ID}
+		if i := slices.IndexFunc(all, func(s directory.Snapshot) bool { return s.Partition == p.ID }); i >= 0 {
+			known = all[i]
+		}
+		a.Partitions = append(a.Partitions, known)
+	}
+	a.Saved = a.exposure(func(s directory.Snapshot) time.Time { return s.Saved.At })
+	a.Archived = a.exposure(func(s directory.Snapshot) time.Time { return s.Archived.At })
+	return a, nil
+}
+
+func (a Ages) exposure(from func(directory.Snapshot) time.Time) Exposure {
+	e := Exposure{Partition: -1}
+	for _, s := range a.Partitions {
+		at := from(s)
+		switch age := a.Now.Sub(at); {
+		case at.IsZero():
+			e.None = append(e.None, s.Partition)
+		case e.Partition < 0 || age > e.Longest:
+			e.Longest, e.Partition = age, s.Partition
+		}
+	}
+	return e
+}

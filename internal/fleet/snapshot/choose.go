@@ -1,0 +1,140 @@
+package snapshot
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// choose returns the member of a partition that is to be saved: a replica that has
+// what its master has, or if there is none the master. Of several it is the one
+// that failed least since the partition was last saved.
+func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partition) (directory.Member, error) {
+	if p.ReadOnly {
+		return directory.Member{}, ErrNoMember.Errorf("partition %d gets another master at the moment", p.ID)
+	}
+	all := p.Members()
+	looks := make([]look, len(all))
+	errs := make([]error, len(all))
+	var looking sync.WaitGroup
+	for i, member := range all {
+		if i > 0 && member.Down {
+			errs[i] = errDown
+			continue
+		}
+		looking.Go(func() { looks[i], errs[i] = w.pool.look(ctx, member.Addr) })
+	}
+	looking.Wait()
+	if errs[0] != nil {
+		return directory.Member{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(errs[0])
+	}
+	if err := leads(looks[0], m.Fleet, p); err != nil {
+		return directory.Member{}, err
+	}
+	var fit []directory.Member
+	for i, member := range all[1:] {
+		if errs[i+1] == nil && follows(looks[i+1], looks[0]) {
+			fit = append(fit, member)
+		}
+	}
+	fit = append(fit, p.Master)
+	slices.SortStableFunc(fit, func(a, b directory.Member) int {
+		return cmp.Compare(w.k.failures.of(p.ID, a.Addr), w.k.failures.of(p.ID, b.Addr))
+	})
+	return fit[0], nil
+}
+
+// errDown means that the map says that nobody should ask a member.
+var errDown = errors.New("it is down")
+
+// leads returns nil for a master that has the partition's data. One that was
+// restarted without it is not worth a snapshot.
+func leads(l look, fleet string, p directory.Partition) error {
+	if !l.master || l.loading || l.identity != directory.Identity(fleet, p.ID) {
+		return ErrNoMember.Errorf("%s is not the master of partition %d at the moment, or has not its data", p.Master.Addr, p.ID)
+	}
+	return nil
+}
+
+// follows reports whether a replica has the data of that master, and gets what is
+// new of it.
+func follows(l, master look) bool {
+	return !l.master && l.linked && !l.copying && !l.loading && l.history == master.history && l.identity == master.identity
+}
+
+// stepLimit is how long a replica has to get what its master had when that was
+// asked.
+const stepLimit = 2 * time.Second
+
+// inStep returns what a member says when it has all that its master had when inStep
+// was called, and can be saved.
+func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member) (look, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Errorf("%s is behind its master", member.Addr))
+	defer cancel()
+	master, err := w.pool.look(ctx, p.Master.Addr)
+	if err != nil {
+		return look{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(err)
+	}
+	if err := leads(master, m.Fleet, p); err != nil {
+		return look{}, err
+	}
+	for try := 1; ; try++ {
+		l, err := w.pool.look(ctx, member.Addr)
+		if err == nil && member.Addr == p.Master.Addr {
+			err = leads(l, m.Fleet, p)
+		} else if err == nil && !follows(l, master) {
+			err = ErrNoMember.Errorf("%s is not in step with its master", member.Addr)
+		}
+		switch {
+		case err != nil:
+			return look{}, err
+		case l.offset >= master.offset && l.clock > l.saved:
+			// Later than the second in which it last saved: a new time of that is a new
+			// snapshot.
+			return l, nil
+		}
+		if !retry.Sleep(ctx, pace.Pause(try)) {
+			return look{}, context.Cause(ctx)
+		}
+	}
+}
+
+// pace is how often a member is asked how far it is.
+var pace = retry.Policy{Base: 10 * time.Millisecond, Max: 250 * time.Millisecond}
+
+// failures counts what failed since a partition was last saved, by member. The zero
+// value is ready.
+type failures struct {
+	mu     sync.Mutex
+	counts map[int]map[string]int
+}
+
+func (f *failures) of(id int, addr string) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.counts[id][addr]
+}
+
+func (f *failures) add(id int, addr string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts == nil {
+		f.counts = map[int]map[string]int{}
+	}
+	if f.counts[id] == nil {
+		f.counts[id] = map[string]int{}
+	}
+	f.counts[id][addr]++
+}
+
+func (f *failures) forget(id int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.counts, id)
+}

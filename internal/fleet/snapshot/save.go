@@ -1,0 +1,145 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// attempt has a member save its data when it is its node's turn, and archives that.
+// What it tells is what was done, also if it failed in the end. The error is errBusy
+// if nothing was tried.
+func (w *work) attempt(ctx context.Context, p directory.Partition, member directory.Member) (o outcome) {
+	node := member.Machine()
+	end, err := directory.TakeTurn(ctx, w.k.desk, member)
+	if err != nil {
+		o.err = errBusy
+		return o
+	}
+	defer end()
+	// It may have taken long, and others were at work in the meantime.
+	s, err := w.k.see(ctx)
+	if err != nil || !w.plan.wanted(s, p.ID) || s.m.Partitions[p.ID].Epoch != p.Epoch || w.forking(ctx, s.m, node) {
+		o.err = errBusy
+		return o
+	}
+	o.began = time.Now()
+	o.told.Failed = directory.Failed{At: s.time(o.began), Addr: member.Addr}
+	o.err = w.save(ctx, s, p, member, &o)
+	return o
+}
+
+// save has a member save its data, and archives that.
+func (w *work) save(ctx context.Context, s sight, p directory.Partition, member directory.Member, o *outcome) error {
+	at := s.time(o.began)
+	before, err := w.inStep(ctx, s.m, p, member)
+	if err != nil {
+		return err
+	}
+	fetch, err := w.ask(ctx, archiveName{s.m.Fleet, p.ID, at}, member.Addr, before)
+	if err != nil {
+		return err
+	}
+	defer fetch.close()
+	after, err := w.await(ctx, member.Addr, before)
+	if err != nil {
+		return err
+	}
+	o.told.Saved = directory.Saved{
+		At: at, Addr: member.Addr, Node: member.Node, Took: time.Since(o.began), Memory: before.memory, Copied: after.copied,
+	}
+	o.told.Archived, err = fetch.finish(ctx, at)
+	return err
+}
+
+// forking reports whether a server of a node forks by itself, or copies all of its
+// master's data. Nobody takes turns for that.
+func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool {
+	var found atomic.Bool
+	var looking sync.WaitGroup
+	for _, p := range m.Partitions {
+		for _, member := range p.Members() {
+			if member.Machine() != node || member.Down {
+				continue
+			}
+			looking.Go(func() {
+				l, err := w.pool.look(ctx, member.Addr)
+				if err == nil && (l.saving || l.forked || l.copying) {
+					found.Store(true)
+				}
+			})
+		}
+	}
+	looking.Wait()
+	return found.Load()
+}
+
+// await waits until a member says that it has completed a snapshot which began after
+// it was looked at before.
+func (w *work) await(ctx context.Context, addr string, before look) (look, error) {
+	heard := time.Now()
+	for try := 1; ; try++ {
+		if !retry.Sleep(ctx, pace.Pause(try)) {
+			return look{}, context.Cause(ctx)
+		}
+		l, err := w.pool.look(ctx, addr)
+		switch {
+		case err != nil && time.Since(heard) < w.k.silence:
+			continue
+		case err != nil:
+			return look{}, ErrFailed.Errorf("%s has not answered for %v while it saved", addr, w.k.silence).Wrap(err)
+		case l.run != before.run:
+			return look{}, ErrFailed.Errorf("%s was restarted while it saved", addr)
+		case l.saving:
+			heard = time.Now()
+		case !l.ok:
+			return look{}, ErrFailed.Errorf("%s could not write its snapshot", addr)
+		case l.saved < before.clock:
+			return look{}, ErrFailed.Errorf("%s gave its snapshot up: it was emptied, or got all of its data anew", addr)
+		default:
+			return l, nil
+		}
+	}
+}
+
+// report tells the directory and the log what came of an attempt.
+func (w *work) report(ctx context.Context, s sight, o *outcome) {
+	ended := ctx.Err() != nil
+	if errors.Is(o.err, errBusy) || ended && o.told.Saved.Addr == "" {
+		return
+	}
+	// What was saved is told even if ctx has ended.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
+	defer cancel()
+	id, log := o.told.Partition, w.k.cfg.Logger.With("partition", o.told.Partition, "addr", o.told.Failed.Addr)
+	failed := s.known[id].Failed.Why != "" // before
+	switch {
+	case o.err == nil || ended:
+		o.told.Failed = directory.Failed{}
+		w.k.failures.forget(id)
+		log.DebugContext(ctx, "a snapshot was taken", "took", o.told.Saved.Took)
+		if failed && !ended {
+			w.note(ctx, s, id, "snapshots succeed again, on "+o.told.Saved.Addr)
+		}
+	default:
+		o.told.Failed.Why = o.err.Error()
+		w.k.failures.add(id, o.told.Failed.Addr)
+		log.WarnContext(ctx, "a snapshot failed", "error", o.err)
+		if !failed {
+			w.note(ctx, s, id, "a snapshot failed: "+o.told.Failed.Why)
+		}
+	}
+	if err := w.k.desk.Snapped(ctx, o.began, o.told); err != nil {
+		log.WarnContext(ctx, "the directory cannot be told of a snapshot", "error", err)
+	}
+}
+
+// note adds to the directory's log. One that cannot be written stops nothing.
+func (w *work) note(ctx context.Context, s sight, id int, what string) {
+	_ = w.k.desk.Note(ctx, directory.Event{Agent: w.k.name, Partition: id, Epoch: s.m.Epoch, What: what})
+}

@@ -1,0 +1,116 @@
+package snapshot
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+)
+
+// plan says what is to be saved.
+type plan struct {
+	pause  time.Duration              // between two looks at what is due
+	due    func(s sight) []int        // the partitions to save, the most urgent first
+	wanted func(s sight, id int) bool // whether one still is, when its turn has come
+	done   func(o outcome) bool       // is told of each attempt; false ends the work
+	blind  func(err error) bool       // is told that the directory cannot be asked; false ends the work
+}
+
+// outcome is what came of an attempt.
+type outcome struct {
+	began time.Time
+	told  directory.Snapshot // with times by the directory's clock
+	err   error              // errBusy if it is to be tried again soon
+}
+
+// work is the taking of snapshots by one call.
+type work struct {
+	k    *Keeper
+	plan plan
+	pool pool
+
+	working  sync.WaitGroup
+	outcomes chan outcome
+	busy     map[int]string // by partition the node on which an attempt goes on
+}
+
+// work takes snapshots as the plan says until that ends it, or ctx.
+func (k *Keeper) work(ctx context.Context, p plan) error {
+	ctx, cancel := context.WithCancel(ctx)
+	w := &work{k: k, plan: p, pool: newPool(k.cfg.Option), outcomes: make(chan outcome), busy: map[int]string{}}
+	defer func() {
+		cancel()
+		w.working.Wait()
+		w.pool.Close()
+	}()
+	for ctx.Err() == nil {
+		s, err := k.see(ctx)
+		switch {
+		case ctx.Err() != nil:
+		case err != nil:
+			if !p.blind(err) {
+				return nil
+			}
+		default:
+			for _, id := range p.due(s) {
+				w.begin(ctx, s, s.m.Partitions[id])
+			}
+		}
+		if !w.wait(ctx) {
+			return nil
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// begin begins an attempt, unless one goes on for this partition or on the node.
+func (w *work) begin(ctx context.Context, s sight, p directory.Partition) {
+	if _, busy := w.busy[p.ID]; busy {
+		return
+	}
+	began := time.Now()
+	member, err := w.choose(ctx, s.m, p)
+	attempt := func() outcome { return w.attempt(ctx, p, member) }
+	if err != nil {
+		attempt = func() outcome {
+			failed := directory.Snapshot{Failed: directory.Failed{At: s.time(began)}}
+			return outcome{began: began, told: failed, err: err}
+		}
+	} else if slices.Contains(slices.Collect(maps.Values(w.busy)), member.Machine()) {
+		return
+	}
+	w.busy[p.ID] = member.Machine()
+	w.working.Go(func() {
+		o := attempt()
+		o.told.Partition = p.ID
+		w.report(ctx, s, &o)
+		select {
+		case w.outcomes <- o:
+		case <-ctx.Done():
+		}
+	})
+}
+
+// wait waits until there may be something to begin, and reports whether the plan
+// goes on.
+func (w *work) wait(ctx context.Context) bool {
+	again := time.NewTimer(w.plan.pause)
+	defer again.Stop()
+	for {
+		select {
+		case o := <-w.outcomes:
+			delete(w.busy, o.told.Partition)
+			if !errors.Is(o.err, errBusy) { // else it would not be its turn at once, either
+				return w.plan.done(o)
+			}
+		case <-again.C:
+			return true
+		case <-ctx.Done():
+			return true
+		}
+	}
+}
