@@ -61,7 +61,7 @@ func (l *Library) Keys(s *Script, base string, args []string) []string {
 }
 
 func (l *Library) keys(s *Script, base string, args []string) []string {
-	prefix := l.prefixOf(base)
+	prefix := l.Prefix(base)
 	keys := []string{base}
 	add := func(key string) {
 		if !slices.Contains(keys, key) {
@@ -95,16 +95,16 @@ func (l *Library) Patterns(s *Script, base string) []string {
 		}
 	}
 	for _, t := range s.beside {
-		patterns = append(patterns, l.prefixOf(base)+t.text)
+		patterns = append(patterns, l.Prefix(base)+t.text)
 	}
-	if prefix := l.prefixOf(base); s.lane || slices.Contains(s.fragments, "tidy.lua") {
+	if prefix := l.Prefix(base); s.lane || slices.Contains(s.fragments, "tidy.lua") {
 		patterns = append(patterns, prefix+"lanes:*", prefix+"keyed:*", prefix+"none")
 	}
 	return patterns
 }
 
-// prefixOf returns how the other keys of the structure with that base key begin.
-func (l *Library) prefixOf(base string) string { return strings.ReplaceAll(l.prefix, "K", base) }
+// Prefix returns how the other keys of the structure with that base key begin.
+func (l *Library) Prefix(base string) string { return strings.ReplaceAll(l.prefix, "K", base) }
 
 // placeholder is what a key of a new structure begins with.
 type placeholder struct {

@@ -65,7 +65,7 @@ func (r *Runner) run(ctx context.Context, s *Script, key string, args []string, 
 	if declares(r.Client) {
 		c.keys = r.Scripts.Keys(s, key, args)
 		for i, k := range c.keys {
-			c.keys[i] = c.answers(k, r.Scripts.prefixOf(key)+"lanes:", r.Scripts.prefixOf(key)+"keyed:")
+			c.keys[i] = c.answers(k, r.Scripts.Prefix(key)+"lanes:", r.Scripts.Prefix(key)+"keyed:")
 		}
 	} else {
 		c.keys = []string{key}
@@ -256,7 +256,7 @@ func (c *call) begin(ctx context.Context) {
 	if c.script.waits() {
 		return
 	}
-	client, prefix := c.runner.Client, c.runner.Scripts.prefixOf(c.key)
+	client, prefix := c.runner.Client, c.runner.Scripts.Prefix(c.key)
 	if len(c.script.makes) == 0 {
 		n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
 			return client.Do(ctx, client.B().Exists().Key(c.key).Build()).AsInt64()
@@ -283,7 +283,7 @@ func (c *call) missing(ctx context.Context, args []string) bool {
 		return false
 	}
 	client := c.runner.Client
-	key := c.script.without.key(c.runner.Scripts.prefixOf(c.key), args)
+	key := c.script.without.key(c.runner.Scripts.Prefix(c.key), args)
 	n, err := Prompt(ctx, func(ctx context.Context) (int64, error) {
 		return client.Do(ctx, client.B().Exists().Key(key).Build()).AsInt64()
 	})

@@ -1,6 +1,7 @@
 package luacheck
 
 import (
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,18 +11,133 @@ import (
 	"github.com/millrace/millrace/internal/commands"
 )
 
+// inspect calls visit for every node of a syntax tree, the outer one first.
+func inspect(v reflect.Value, visit func(node any)) {
+	switch v.Kind() {
+	case reflect.Slice:
+		for i := range v.Len() {
+			inspect(v.Index(i), visit)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			visit(v.Interface())
+			inspect(v.Elem(), visit)
+		}
+	case reflect.Interface:
+		inspect(v.Elem(), visit)
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				inspect(v.Field(i), visit)
+			}
+		}
+	default:
+	}
+}
+
+// checkTree checks what the names of the text are used for.
+func (l *linter) checkTree(block []ast.Stmt) {
+	seen := map[any]bool{} // nodes that a node around them has checked
+	inspect(reflect.ValueOf(block), func(node any) {
+		if seen[node] {
+			return
+		}
+		switch n := node.(type) {
+		case *ast.GotoStmt:
+			l.report(n.Line(), "goto is not in Lua 5.1, which Redis runs")
+		case *ast.LabelStmt:
+			l.report(n.Line(), "goto is not in Lua 5.1, which Redis runs")
+		case *ast.FuncCallExpr:
+			if isCall(n.Func) {
+				seen[n.Func], seen[n.Func.(*ast.AttrGetExpr).Object] = true, true //nolint:forcetypeassert // isCall knows
+				l.checkCall(n)
+			}
+		case *ast.AttrGetExpr:
+			seen[n.Object] = l.checkMember(n)
+		case *ast.IdentExpr:
+			switch n.Value {
+			case "KEYS":
+				l.report(n.Line(), "of KEYS only KEYS[1] may be read: the script derives all other keys from it")
+			case "redis":
+				l.report(n.Line(), "redis may only be used as redis.call(...) and the like, or its calls cannot be checked")
+			}
+		case *ast.StringConcatOpExpr:
+			l.checkDerived(n)
+			for rest, ok := n.Rhs.(*ast.StringConcatOpExpr); ok; rest, ok = rest.Rhs.(*ast.StringConcatOpExpr) {
+				seen[rest] = true
+			}
+		}
+	})
+}
+
+// checkMember checks NAME.member and KEYS[i]. It reports whether the name needs no
+// other check.
+func (l *linter) checkMember(e *ast.AttrGetExpr) bool {
+	library, key := nameOf(e.Object), ""
+	if s, ok := e.Key.(*ast.StringExpr); ok {
+		key = s.Value
+	}
+	switch {
+	case library == "KEYS":
+		return isOne(e.Key) || e.Line() == 1 // package script looks whether there are more
+	case members[library] == nil || key == "":
+		return false
+	case !slices.Contains(members[library], key):
+		l.report(e.Line(), "%s.%s is not in every Lua that runs scripts", library, key)
+	case isCall(e):
+		l.report(e.Line(), "redis.%s may only be called, or its calls cannot be checked", key)
+	}
+	return true
+}
+
+// checkDerived checks a text that begins with the base key or the prefix: it is one of
+// the keys that the headers name.
+func (l *linter) checkDerived(e *ast.StringConcatOpExpr) {
+	key := l.text(e)
+	if e.Line() == 1 || !strings.HasPrefix(key, baseName) || key == l.prefix+"*" {
+		return // line 1 makes the prefix
+	}
+	if !slices.Contains(l.keys, key) {
+		l.report(e.Line(), "key %q is not one that the headers name", key)
+	}
+}
+
+// text returns what an expression is, with a star for what only the running script
+// knows.
+func (l *linter) text(e ast.Expr) string {
+	switch e := e.(type) {
+	case *ast.StringExpr:
+		return e.Value
+	case *ast.NumberExpr:
+		return e.Value
+	case *ast.StringConcatOpExpr:
+		return l.text(e.Lhs) + l.text(e.Rhs)
+	case *ast.AttrGetExpr:
+		if nameOf(e.Object) == "KEYS" && isOne(e.Key) {
+			return baseName
+		}
+	case *ast.IdentExpr:
+		switch e.Value {
+		case "K":
+			return baseName
+		case "prefix":
+			return l.prefix
+		}
+	}
+	return "*"
+}
+
 // optionForm is how options are written, and values are not.
 var optionForm = regexp.MustCompile(`^[A-Z][A-Z0-9-]*$`)
 
 // checkCall checks one redis.call or redis.pcall.
 func (l *linter) checkCall(e *ast.FuncCallExpr) {
-	words := make([]string, len(e.Args)) // empty where the word is not a literal
+	words, texts := make([]string, len(e.Args)), make([]string, len(e.Args))
 	for i, arg := range e.Args {
-		switch arg := arg.(type) {
-		case *ast.StringExpr:
-			words[i] = arg.Value
-		case *ast.NumberExpr:
-			words[i] = arg.Value
+		texts[i] = l.text(arg)
+		switch arg.(type) {
+		case *ast.StringExpr, *ast.NumberExpr:
+			words[i] = texts[i] // the others are empty
 		}
 	}
 	if len(words) == 0 || words[0] == "" {
@@ -43,27 +159,87 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 		l.report(e.Line(), "INCRBYFLOAT in a script ruins the memory of a Redis 6.2 that was built without jemalloc; HINCRBYFLOAT does not")
 		return
 	}
-
-	// The arguments behind the name, as Redis counts them.
-	keys, problem := keyPositions(cmd, words, endsOpen(e.Args))
-	if problem != "" {
-		l.report(e.Line(), "%s: %s", name, problem)
-	}
-	for _, i := range keys {
-		l.checkKey(name, e.Args[i])
-	}
-	texts := make([][]string, len(e.Args))
+	keys := l.checkKeys(e, name, cmd, words)
 	for i := wordsIn(name); i < len(e.Args); i++ {
-		if slices.Contains(keys, i) {
-			continue
-		}
-		if optionForm.MatchString(words[i]) && !slices.Contains(cmd.Tokens, words[i]) {
+		if !slices.Contains(keys, i) && optionForm.MatchString(words[i]) && !slices.Contains(cmd.Tokens, words[i]) {
 			l.report(e.Args[i].Line(), "%s is not an option of %s in Redis 6.2 (a literal that is a value is not in upper case)", words[i], name)
 		}
-		texts[i] = l.resolve(e.Args[i]).texts
 	}
 	if what := newerUse(name, texts[wordsIn(name):]); what != "" {
 		l.report(e.Line(), "%s", what)
+	}
+}
+
+// checkKeys returns which arguments of a call are keys, as far as its literals tell. It
+// reports keys that are literals or come from ARGV; checkDerived sees the others.
+func (l *linter) checkKeys(e *ast.FuncCallExpr, name string, cmd *commands.Command, words []string) (keys []int) {
+	open := endsOpen(e.Args)
+	for _, spec := range cmd.Keys {
+		first, last, ok := spec.Span(words)
+		if !ok || open && (spec.Last < -1 || spec.Share > 0) {
+			continue
+		}
+		if !open && last >= len(words) {
+			l.report(e.Line(), "%s: it has too few arguments", name)
+		}
+		for i := first; i <= min(last, len(words)-1); i += max(spec.Step, 1) {
+			keys = append(keys, i)
+		}
+	}
+	if slices.Contains(l.keys, "*") { // the callers name them
+		return keys
+	}
+	for _, i := range keys {
+		switch arg := e.Args[i].(type) {
+		case *ast.StringExpr:
+			l.report(arg.Line(), "key %q of %s is not built from KEYS[1]", arg.Value, name)
+		case *ast.AttrGetExpr:
+			if nameOf(arg.Object) == "ARGV" {
+				l.report(arg.Line(), "this key of %s is not built from KEYS[1]", name)
+			}
+		case *ast.StringConcatOpExpr:
+			if l.text(arg.Lhs) == "*" {
+				l.report(arg.Line(), "this key of %s is not built from KEYS[1]", name)
+			}
+		}
+	}
+	return keys
+}
+
+// isCall reports whether e is redis.call or redis.pcall.
+func isCall(e ast.Expr) bool {
+	attr, ok := e.(*ast.AttrGetExpr)
+	if !ok || nameOf(attr.Object) != "redis" {
+		return false
+	}
+	key, ok := attr.Key.(*ast.StringExpr)
+	return ok && (key.Value == "call" || key.Value == "pcall")
+}
+
+func nameOf(e ast.Expr) string {
+	if name, ok := e.(*ast.IdentExpr); ok {
+		return name.Value
+	}
+	return ""
+}
+
+func isOne(e ast.Expr) bool {
+	n, ok := e.(*ast.NumberExpr)
+	return ok && n.Value == "1"
+}
+
+// endsOpen reports whether a list may stand for more values than it has members.
+func endsOpen(exprs []ast.Expr) bool {
+	if len(exprs) == 0 {
+		return false
+	}
+	switch e := exprs[len(exprs)-1].(type) {
+	case *ast.Comma3Expr:
+		return !e.AdjustRet
+	case *ast.FuncCallExpr:
+		return !e.AdjustRet
+	default:
+		return false
 	}
 }
 
@@ -80,92 +256,21 @@ func find(t *commands.Table, words []string) (name string, cmd *commands.Command
 // wordsIn returns the number of words in a command's name.
 func wordsIn(name string) int { return strings.Count(name, " ") + 1 }
 
-// keyPositions returns which of a call's words are keys. The words that are not
-// literals are empty; open says that more may follow the last one. The problem
-// says why keys cannot be told, if so.
-func keyPositions(cmd *commands.Command, words []string, open bool) (keys []int, problem string) {
-	end := len(words) - 1
-	for _, spec := range cmd.Keys {
-		first, last, ok := spec.Span(words)
-		switch {
-		case spec.Elsewhere:
-			return keys, "where its keys are cannot be told from its arguments"
-		case !ok && spec.Counted:
-			return keys, "the number of keys must be a literal"
-		case !ok && (open || !spec.Optional()):
-			return keys, spec.After + " must be a string literal among the arguments, and all arguments be written out"
-		case !ok:
-			continue
-		case open && spec.Share > 0 && first == end:
-			return append(keys, end), "" // a list of keys, and of what is asked of each
-		case open && (spec.Last < -1 || spec.Share > 0):
-			return keys, "its keys are counted from the end, so all arguments must be written out; a call as the last one stands in brackets"
-		case !open && last > end:
-			return keys, "it has too few arguments"
-		}
-		// The keys that are behind the end come out of the last argument.
-		for i := first; i <= min(last, end); i += max(spec.Step, 1) {
-			keys = append(keys, i)
-		}
-	}
-	slices.Sort(keys)
-	return slices.Compact(keys), ""
-}
-
-// checkKey checks one argument that is a key.
-func (l *linter) checkKey(command string, e ast.Expr) {
-	v := l.resolve(e)
-	free := slices.Contains(l.keys, "*") // the callers name them
-	if v.unknown && !free {
-		l.report(e.Line(), "this key of %s cannot be followed to KEYS[1] and literals", command)
-	}
-	for _, text := range v.texts {
-		if text == ">" && strings.HasPrefix(command, "XREAD") {
-			continue // the id behind the keys, in a list of both
-		}
-		base, star := strings.Index(text, baseMark), strings.Index(text, hole)
-		switch {
-		case free && base < 0:
-		case star >= 0 && (base < 0 || star < base):
-			l.report(e.Line(), "key %q of %s cannot be followed to KEYS[1] and literals", readable(text), command)
-		case base < 0:
-			l.report(e.Line(), "key %q of %s is not built from KEYS[1]", readable(text), command)
-		case !slices.Contains(l.keys, readable(text)):
-			l.report(e.Line(), "key %q of %s is not one that the headers name", readable(text), command)
-		}
-	}
-}
-
 // newerUse returns what is wrong with uses that Redis 6.2 refuses although it
-// has the command and all options. For each argument behind the command's name
-// there is one list of the texts that it may have, empty if none is known.
-func newerUse(name string, args [][]string) string {
-	has := func(option string) bool {
-		return slices.ContainsFunc(args, func(texts []string) bool { return slices.Contains(texts, option) })
-	}
-	switch name {
-	case "INFO":
-		if len(args) > 1 {
-			return "INFO takes at most one section in Redis 6.2"
-		}
-	case "CONFIG GET":
-		if len(args) > 1 {
-			return "CONFIG GET takes one parameter in Redis 6.2"
-		}
-	case "CONFIG SET":
-		if len(args) > 2 {
-			return "CONFIG SET takes one parameter and value in Redis 6.2"
-		}
-	case "SET":
-		if has("NX") && has("GET") {
-			return "SET takes NX and GET together only since Redis 7.0"
-		}
-	case "XADD":
-		for _, texts := range args {
-			if slices.ContainsFunc(texts, func(t string) bool { return len(t) > len("-*") && strings.HasSuffix(t, "-*") }) {
-				return "XADD takes ids like 5-* only since Redis 7.0"
-			}
-		}
+// has the command and all options. The arguments are those behind the command's name;
+// "" or "*" is one that is not known.
+func newerUse(name string, args []string) string {
+	switch {
+	case name == "INFO" && len(args) > 1:
+		return "INFO takes at most one section in Redis 6.2"
+	case name == "CONFIG GET" && len(args) > 1:
+		return "CONFIG GET takes one parameter in Redis 6.2"
+	case name == "CONFIG SET" && len(args) > 2:
+		return "CONFIG SET takes one parameter and value in Redis 6.2"
+	case name == "SET" && slices.Contains(args, "NX") && slices.Contains(args, "GET"):
+		return "SET takes NX and GET together only since Redis 7.0"
+	case name == "XADD" && slices.ContainsFunc(args, func(arg string) bool { return len(arg) > len("-*") && strings.HasSuffix(arg, "-*") }):
+		return "XADD takes ids like 5-* only since Redis 7.0"
 	}
 	return ""
 }

@@ -223,12 +223,8 @@ func (g *goFile) checkBuilt(b built) {
 		return
 	}
 	texts := make([]string, len(b.words))
-	args := make([][]string, len(b.words))
 	for i, w := range b.words {
 		texts[i] = w.text
-		if w.text != "" {
-			args[i] = []string{w.text}
-		}
 	}
 	name, cmd := find(g.table, texts)
 	if cmd == nil {
@@ -243,7 +239,7 @@ func (g *goFile) checkBuilt(b built) {
 			g.report(w.line, "%s is not an option of %s in Redis 6.2", w.text, name)
 		}
 	}
-	if what := newerUse(name, args[count:]); what != "" {
+	if what := newerUse(name, texts[count:]); what != "" {
 		g.report(b.words[len(b.words)-1].line, "%s", what)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/yuin/gopher-lua/ast"
+	lua "github.com/yuin/gopher-lua"
 	"github.com/yuin/gopher-lua/parse"
 
 	"github.com/millrace/millrace/internal/commands"
@@ -54,15 +54,14 @@ func Check(library *script.Library) []Problem {
 type linter struct {
 	script   *script.Script
 	table    *commands.Table
+	prefix   string   // how keys of the base baseName begin
 	keys     []string // those that the script may touch, of the base baseName
 	chunks   []chunk
 	problems []Problem
-
-	// What checkNames finds out.
-	names     map[*ast.IdentExpr]*local // globals are not in it
-	functions map[*ast.FunctionExpr]*function
-	calls     []*ast.FuncCallExpr // of redis.call and redis.pcall
 }
+
+// baseName is the base key in messages.
+const baseName = "BASE"
 
 // chunk is the part of the text that came from one file.
 type chunk struct {
@@ -72,13 +71,7 @@ type chunk struct {
 }
 
 func newLinter(library *script.Library, s *script.Script, table *commands.Table) *linter {
-	l := &linter{
-		script:    s,
-		table:     table,
-		keys:      library.Patterns(s, baseName),
-		names:     map[*ast.IdentExpr]*local{},
-		functions: map[*ast.FunctionExpr]*function{},
-	}
+	l := &linter{script: s, table: table, prefix: library.Prefix(baseName), keys: library.Patterns(s, baseName)}
 	file, fragments := s.File()
 	line := 1
 	for _, name := range append(append([]string{""}, fragments...), file) {
@@ -107,10 +100,13 @@ func (l *linter) check() {
 		l.reportParse(err)
 		return
 	}
-	l.checkNames(block)
-	for _, call := range l.calls {
-		l.checkCall(call)
+	l.checkTree(block)
+	code, err := lua.Compile(block, "")
+	if err != nil {
+		l.report(l.own().last, "%v", err)
+		return
 	}
+	l.checkGlobals(code)
 }
 
 // own returns the chunk of the script itself.
