@@ -47,3 +47,51 @@ func TestDocsNameTests(t *testing.T) {
 		}
 	}
 }
+
+// TestDocsLinks checks that each relative link of a page leads to a file, and to a heading if it names one.
+func TestDocsLinks(t *testing.T) {
+	t.Parallel()
+	var pages []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md", "examples/*/*.md"} {
+		matches, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pages = append(pages, matches...)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)\s]*))?\)`)
+	for _, page := range pages {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range link.FindAllSubmatch(text, -1) {
+			target, anchor := page, string(match[2])
+			if path := string(match[1]); path != "" {
+				target = filepath.Join(filepath.Dir(page), path)
+			}
+			if _, err := os.Stat(target); err != nil {
+				t.Errorf("%s: %s leads nowhere: %v", page, match[0], err)
+			} else if anchor != "" && !hasHeading(t, target, anchor) {
+				t.Errorf("%s: %s: %s has no such heading", page, match[0], target)
+			}
+		}
+	}
+}
+
+// hasHeading reports whether a page has the heading that an anchor names.
+func hasHeading(t *testing.T, page, anchor string) bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dropped := regexp.MustCompile(`[^\p{L}\p{N} _-]`)
+	for _, heading := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllSubmatch(text, -1) {
+		words := strings.ToLower(dropped.ReplaceAllString(string(heading[1]), ""))
+		if strings.ReplaceAll(words, " ", "-") == anchor {
+			return true
+		}
+	}
+	return false
+}
