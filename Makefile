@@ -48,7 +48,8 @@ soak: deps ## Run the long versions of the tests
 bench: deps ## Measure, each figure against its baseline
 	cd bench && go run .
 
-lint: ## Run the linters of .golangci.yaml
+lint: ## Run the linters of .golangci.yaml, and look for retired words
+	@go test -count=1 -run 'TestWords' .
 	@set -e; for module in $(MODULES); do \
 		echo "== $$module"; (cd $$module && $(GOLANGCI) run --config $(CURDIR)/.golangci.yaml); done
 
