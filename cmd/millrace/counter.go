@@ -126,7 +126,7 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 			return err
 		}
 		doc := document.Counter{Added: c.N, Server: session.Server()}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "added %s on %s\n", grouped(doc.Added), doc.Server) })
+		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "added %s on %s\n", readable.Number(doc.Added), doc.Server) })
 	})
 }
 
@@ -155,7 +155,7 @@ func (c *counterGet) Run(ctx context.Context, a *app) error {
 		}
 		doc := document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
 		return errors.Join(a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%s on %s\n", grouped(doc.Value), readable.Count(doc.Servers, "server"))
+			fmt.Fprintf(w, "%s on %s\n", readable.Number(doc.Value), readable.Count(doc.Servers, "server"))
 		}), err)
 	})
 }
@@ -214,6 +214,6 @@ func serversTable(w io.Writer, doc document.CounterServers) {
 		case !row.Empty:
 			has = "values " + until(*row.Until)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\n", row.Server, grouped(row.Flushes), has)
+		fmt.Fprintf(w, "%s\t%s\t%s\n", row.Server, readable.Number(row.Flushes), has)
 	}
 }

@@ -70,8 +70,8 @@ func (c *fleetPlan) table(w io.Writer, p plan.Plan) {
 	row("servers on a machine, at most", p.InstancesPerNode, p.Grown.InstancesPerNode)
 	row("maxmemory of a server", readable.Bytes(p.InstanceBytes), readable.Bytes(p.Grown.InstanceBytes))
 	if c.UserBytes > 0 {
-		row("users of a partition", grouped(p.UsersPerPartition), grouped(p.Grown.UsersPerPartition))
-		row("users of the fleet", grouped(p.Users), grouped(p.Grown.Users))
+		row("users of a partition", readable.Number(p.UsersPerPartition), readable.Number(p.Grown.UsersPerPartition))
+		row("users of the fleet", readable.Number(p.Users), readable.Number(p.Grown.Users))
 	}
 	fmt.Fprintf(w, "\nA machine's memory is cut into %s and one more, for what changes while one of them takes a snapshot.\n",
 		readable.Count(p.InstancesPerNode, "part"))

@@ -77,7 +77,7 @@ func drawPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 		fmt.Fprintf(w, "%d\t%6s %s\t%s\t%s\t%s\t%s%s\n",
 			p.ID, percent(p.Share), bar(p.Share/greatest, 8), stateOf(p), first[0], first[1], doc.column(saved), members[0])
 		fmt.Fprintf(w, "  gen %d\t%s\tepoch %d\t%s\t%s\t%s%s\n",
-			p.Generation, tagsOf(p.Tags), p.Epoch, second[0], second[1], doc.column(archived), members[1])
+			p.Generation, readable.Count(p.Tags, "tag"), p.Epoch, second[0], second[1], doc.column(archived), members[1])
 		for _, member := range members[2:] {
 			fmt.Fprintf(w, "\t\t\t\t\t%s%s\n", doc.column(""), member)
 		}
@@ -192,7 +192,7 @@ func listPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 		}
 		saved, _ := snapshotOf(doc.Snapshots, p.ID).cells()
 		fmt.Fprintf(w, "%3d\t%3d\t%5d\t%5s %s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\n",
-			p.ID, p.Generation, p.Epoch, percent(p.Share), bar(p.Share/greatest, 4), stateOf(p), grouped(p.Tags), memory, thread, limit,
+			p.ID, p.Generation, p.Epoch, percent(p.Share), bar(p.Share/greatest, 4), stateOf(p), readable.Number(p.Tags), memory, thread, limit,
 			doc.column(saved), memberWord(p.Master), strings.Join(replicas, ", "))
 	}
 }
@@ -248,7 +248,7 @@ func drawTotals(w io.Writer, s fleet.Status) {
 			fullest = p
 		}
 	}
-	fmt.Fprintf(w, "%s, %s", tagsOf(tags), readable.Bytes(memory))
+	fmt.Fprintf(w, "%s, %s", readable.Count(tags, "tag"), readable.Bytes(memory))
 	if !unlimited {
 		fmt.Fprintf(w, " of %s", readable.Bytes(limit))
 	}
@@ -271,13 +271,6 @@ func greatestShare(order []fleet.PartitionStatus) float64 {
 		greatest = max(greatest, p.Share)
 	}
 	return greatest
-}
-
-func tagsOf(n int64) string {
-	if n == 1 {
-		return "1 tag"
-	}
-	return grouped(n) + " tags"
 }
 
 // percent writes a part of a whole: "0.6%", "12.5%", "78%".

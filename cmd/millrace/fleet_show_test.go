@@ -220,9 +220,4 @@ func TestBars(t *testing.T) {
 			t.Errorf("percent(%v) = %q, want %q", part, got, want)
 		}
 	}
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567", -123: "-123"} {
-		if got := grouped(n); got != want {
-			t.Errorf("grouped(%d) = %q, want %q", n, got, want)
-		}
-	}
 }

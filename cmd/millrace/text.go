@@ -3,7 +3,6 @@ package main
 import (
 	"math"
 	"reflect"
-	"strconv"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -37,13 +36,4 @@ func age(s document.Score, now time.Time) string {
 		return "in " + readable.Duration(time.Duration(-seconds*float64(time.Second)))
 	}
 	return readable.Duration(time.Duration(seconds * float64(time.Second)))
-}
-
-// grouped writes a number with a comma at each thousand.
-func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"github.com/dustin/go-humanize"
+
 	"fmt"
 	"strconv"
 	"strings"
@@ -41,14 +43,8 @@ func (t table) String() string {
 	return b.String()
 }
 
-// grouped writes a whole number with a comma after each three digits.
-func grouped(n int) string {
-	digits := strconv.Itoa(n)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + "," + digits[i:]
-	}
-	return digits
-}
+// grouped writes a whole number with commas.
+func grouped(n int) string { return humanize.Comma(int64(n)) }
 
 // amount writes what may be millions or a small part of one.
 func amount(x float64) string {

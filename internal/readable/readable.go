@@ -1,32 +1,31 @@
 // Package readable writes amounts for people, in the same way wherever the command
-// and the service show them. What programs read has plain numbers instead.
+// and the service show them. Programs read plain numbers instead.
 package readable
 
 import (
-	"math"
-	"strconv"
+	"fmt"
+	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 )
 
-// Count writes a number of things: "1 mark", "2 marks".
-func Count(n int, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return strconv.Itoa(n) + " " + thing + "s"
+// Number writes a whole number with commas: "1,204".
+func Number[N ~int | ~int64](n N) string { return humanize.Comma(int64(n)) }
+
+// Count writes a number of things: "1 mark", "1,204 marks".
+func Count[N ~int | ~int64](n N, thing string) string {
+	return Number(n) + " " + english.PluralWord(int(n), thing, "")
 }
 
-// Bytes writes a size, to a tenth of its unit: "1.5 MB".
-func Bytes(n int64) string {
-	const step = 1024
-	size, units := float64(n), []string{"B", "kB", "MB", "GB", "TB"}
-	for size >= step && len(units) > 1 {
-		size, units = size/step, units[1:]
-	}
-	return strconv.FormatFloat(math.Round(size*10)/10, 'f', -1, 64) + " " + units[0]
-}
+// Bytes writes a size with two digits: "1.5 MB". As in redis.conf, a kB is 1,024 bytes.
+func Bytes(n int64) string { return redisUnits.Replace(humanize.IBytes(uint64(max(0, n)))) }
 
-// Duration writes a duration: "120ms", "3m12s", "2d5h".
+var redisUnits = strings.NewReplacer("KiB", "kB", "iB", "B", ".0 ", " ")
+
+// Duration writes a duration: "120ms", "3m12s", "2d5h". go-humanize has no form as
+// short and exact as this.
 func Duration(d time.Duration) string {
 	const day = 24 * time.Hour
 	switch {
@@ -36,5 +35,5 @@ func Duration(d time.Duration) string {
 		return d.Round(time.Second).String()
 	}
 	hours := int64(d.Round(time.Hour) / time.Hour)
-	return strconv.FormatInt(hours/24, 10) + "d" + strconv.FormatInt(hours%24, 10) + "h"
+	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
 }

@@ -7,9 +7,18 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
+func TestNumber(t *testing.T) {
+	t.Parallel()
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567", -123: "-123"} {
+		if got := readable.Number(n); got != want {
+			t.Errorf("Number(%d) = %q, want %q", n, got, want)
+		}
+	}
+}
+
 func TestCount(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{0: "0 marks", 1: "1 mark", 2: "2 marks", 12345: "12345 marks"} {
+	for n, want := range map[int]string{0: "0 marks", 1: "1 mark", 2: "2 marks", 12345: "12,345 marks"} {
 		if got := readable.Count(n, "mark"); got != want {
 			t.Errorf("Count(%d) = %q, want %q", n, got, want)
 		}
@@ -19,7 +28,7 @@ func TestCount(t *testing.T) {
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{
-		0: "0 B", 1023: "1023 B", 1024: "1 kB", 1572864: "1.5 MB", 1 << 30: "1 GB", 5 << 40: "5 TB", 7 << 50: "7168 TB",
+		0: "0 B", 1023: "1023 B", 1024: "1 kB", 1572864: "1.5 MB", 15 << 30: "15 GB", 5 << 40: "5 TB", 7 << 50: "7 PB",
 	} {
 		if got := readable.Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)

@@ -3,6 +3,8 @@ package demo
 import (
 	"fmt"
 	"time"
+
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // seconds writes a duration as people read it here.
@@ -22,10 +24,4 @@ func milliseconds(d time.Duration) string {
 }
 
 // grouped writes a number with a comma at each thousand.
-func grouped[N int | int64](n N) string {
-	digits := fmt.Sprint(n)
-	for at := len(digits) - 3; at > 0; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
-}
+func grouped[N int | int64](n N) string { return readable.Number(n) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 const (
@@ -127,9 +128,9 @@ var errNoChoice = &millrace.Error{
 
 // some says how many of those that were chosen something was done to.
 func some(n, of int, thing, done, otherwise string) string {
-	text := fmt.Sprintf("%s %s.", counted(n, thing), done)
+	text := fmt.Sprintf("%s %s.", readable.Count(n, thing), done)
 	if n < of {
-		text += fmt.Sprintf(" %s %s.", number(of-n), otherwise)
+		text += fmt.Sprintf(" %s %s.", readable.Number(of-n), otherwise)
 	}
 	return text
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/scatter"
 )
@@ -44,7 +45,7 @@ func (p *counterPage) look(a *asked, counters *scatter.Scatter) {
 	p.Servers, p.Answered, p.Missing = whole.Servers, whole.Answered, whole.Missing
 	switch {
 	case p.Answered > 0 && (whole.Err == nil || errors.Is(whole.Err, scatter.ErrPartial)):
-		p.Found, p.Sum = true, number(whole.Value)
+		p.Found, p.Sum = true, readable.Number(whole.Value)
 		err = whole.Err
 	case p.Answered > 0 && errors.Is(whole.Err, scatter.ErrType) && (fraction.Err == nil || errors.Is(fraction.Err, scatter.ErrPartial)):
 		p.Found, p.Sum = true, strconv.FormatFloat(fraction.Value, 'f', -1, 64)

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -219,9 +221,9 @@ func exposure(e snapshot.Exposure) string {
 	case e.Partition < 0:
 		return "everything"
 	case len(none) > 5:
-		return fmt.Sprintf("all of %s, and up to %s of the others", counted(len(none), "partition"), ago(e.Longest))
+		return fmt.Sprintf("all of %s, and up to %s of the others", readable.Count(len(none), "partition"), ago(e.Longest))
 	case len(none) > 0:
-		return fmt.Sprintf("all of partition %s, and up to %s of the others", listed(words), ago(e.Longest))
+		return fmt.Sprintf("all of partition %s, and up to %s of the others", english.WordSeries(words, "and"), ago(e.Longest))
 	}
 	return fmt.Sprintf("up to %s, of partition %d", ago(e.Longest), e.Partition)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/shuffleshard"
 )
 
@@ -87,16 +88,16 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 	row := func(f fairqueue.FlowStats) flowRow {
 		r := flowRow{
 			FlowStats: f, Key: "t" + token(f.Tenant),
-			Waits:  measure{number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
+			Waits:  measure{readable.Number(f.Waiting), percent(part(f.Waiting, s.Waiting)), hundredths(part(f.Waiting, most.Waiting)), "used", false},
 			Oldest: measure{ago(f.OldestAge), "", hundredths(part(f.OldestAge, most.OldestAge)), "used", false},
-			Flying: measure{number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
+			Flying: measure{readable.Number(f.InFlight), "", hundredths(part(f.InFlight, s.Capacity)), "high", f.Stream >= 0},
 			Takes:  measure{takes(f.Handling), "", hundredths(part(f.Handling, most.Handling)), "used", f.Handling < 0},
 		}
 		if f.Held {
 			r.Takes.Tone = "full"
 		}
 		if f.Stream >= 0 {
-			r.Key = "s" + number(f.Stream)
+			r.Key = "s" + readable.Number(f.Stream)
 		} else {
 			r.Path = tenant(f.Tenant)
 		}
@@ -109,7 +110,7 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 		about func(flowRow) string
 	}{
 		{byWaiting, "Most waiting", most.Waiting > 0, func(f flowRow) string {
-			return counted(f.Waiting, "message") + ", " + f.Waits.Share + " of all that wait"
+			return readable.Count(f.Waiting, "message") + ", " + f.Waits.Share + " of all that wait"
 		}},
 		{byOldest, "Waits longest", most.OldestAge > 0, func(f flowRow) string { return "for " + ago(f.OldestAge) }},
 		{byHandling, "Slowest handlers", most.Handling > 0 || l.Held > 0, func(f flowRow) string {
@@ -208,7 +209,7 @@ const silentAfter = 15 * time.Second
 func newReaders(s fairqueue.Stats) readerList {
 	var l readerList
 	for _, r := range s.Readers {
-		hands := measure{number(r.InFlight), "", hundredths(part(r.InFlight, r.Concurrency)), "used", false}
+		hands := measure{readable.Number(r.InFlight), "", hundredths(part(r.InFlight, r.Concurrency)), "used", false}
 		if r.InFlight >= r.Concurrency {
 			hands.Tone = "high"
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -24,11 +25,11 @@ func (d *Dashboard) stations(v *survey.View, current string) []station {
 	icks, namespaces := len(v.Icks)+len(v.Channels), len(v.Hashes)+len(v.Keys)
 	queues := station{Name: "Queues", Path: d.link("queues"), Tally: tally(len(v.Queues) + v.LeftOut[survey.Queue])}
 	if dead := deadOf(v); dead > 0 {
-		queues.Tone, queues.Why = "warn", counted(dead, "dead letter")
+		queues.Tone, queues.Why = "warn", readable.Count(dead, "dead letter")
 	}
 	lists := station{Name: "Icks", Path: d.link("icks"), Tally: tally(icks + v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel])}
 	if parked := parkedOf(v); parked > 0 {
-		lists.Tone, lists.Why = "warn", number(parked)+" parked"
+		lists.Tone, lists.Why = "warn", readable.Number(parked)+" parked"
 	}
 	fleet := station{Name: "Fleet", Path: d.link("fleet")}
 	if v.Fleet != nil {
@@ -59,7 +60,7 @@ func tally(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return number(n)
+	return readable.Number(n)
 }
 
 func deadOf(v *survey.View) (n int) {
@@ -111,7 +112,7 @@ func about(s survey.ServerView) string {
 	}
 	text := cmp.Or(s.Nodes[0].Version, "Redis of an unknown version")
 	if n := len(s.Nodes); n > 1 {
-		text += ", " + counted(n, "server")
+		text += ", " + readable.Count(n, "server")
 	}
 	return text
 }

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -55,7 +57,7 @@ func (d *Dashboard) notices(v *survey.View) []notice {
 		all = append(all, d.ickNotices("Channel", d.link("channels", c.Name), c.Name, c.Parked, c.OldestAge)...)
 		if c.Consumers == 0 && c.Waiting > 0 {
 			all = append(all, notice{Tone: "warn", Kind: "Channel", Name: c.Name, Path: d.link("channels", c.Name),
-				Text: "has no consumer, and " + counted(c.Waiting, "mark") + " waiting."})
+				Text: "has no consumer, and " + readable.Count(c.Waiting, "mark") + " waiting."})
 		}
 	}
 	for _, h := range v.Hashes {
@@ -80,13 +82,13 @@ func leftOut(v *survey.View) []notice {
 		{survey.Hashes, "namespace of hashes"}, {survey.Keys, "namespace of values"}, {survey.Lease, "lease"},
 	} {
 		if n := v.LeftOut[one.kind]; n > 0 {
-			words = append(words, number(n)+" more of kind "+one.thing)
+			words = append(words, readable.Number(n)+" more of kind "+one.thing)
 		}
 	}
 	if len(words) == 0 {
 		return nil
 	}
-	return []notice{{Tone: "note", Text: "This is not all: " + listed(words) + " are there and not looked at.",
+	return []notice{{Tone: "note", Text: "This is not all: " + english.WordSeries(words, "and") + " are there and not looked at.",
 		Hint: "These pages show the first 200 of a kind by their names."}}
 }
 
@@ -111,12 +113,12 @@ func (d *Dashboard) queueNotices(name string, paused bool, waiting, dead int, ol
 	if paused {
 		n.Text = "is paused: nobody reads it."
 		if waiting > 0 {
-			n.Text = "is paused, and " + counted(waiting, "message") + " waiting."
+			n.Text = "is paused, and " + readable.Count(waiting, "message") + " waiting."
 		}
 		all = append(all, n)
 	}
 	if dead > 0 {
-		n.Text, n.Path = "has "+counted(dead, "dead letter")+".", query(d.link("queues", name), "place", "dead")+"#browser"
+		n.Text, n.Path = "has "+readable.Count(dead, "dead letter")+".", query(d.link("queues", name), "place", "dead")+"#browser"
 		all = append(all, n)
 	}
 	if oldest >= staleAge && !paused {
@@ -131,7 +133,7 @@ func (d *Dashboard) ickNotices(kind, path, name string, parked int, oldest time.
 	n := notice{Tone: "warn", Kind: kind, Name: name, Path: path}
 	var all []notice
 	if parked > 0 {
-		n.Text = "has " + number(parked) + " parked: members that failed and rest."
+		n.Text = "has " + readable.Number(parked) + " parked: members that failed and rest."
 		all = append(all, n)
 	}
 	if oldest >= staleAge {
@@ -148,7 +150,7 @@ func (d *Dashboard) overdueNotices(name string, overdue int, oldest time.Duratio
 	}
 	return []notice{{
 		Tone: "note", Kind: "Namespace", Name: name, Path: d.link("namespaces"),
-		Text: fmt.Sprintf("has %s overdue for up to %s. What is expired is hidden, but takes memory.", number(overdue), ago(oldest)),
+		Text: fmt.Sprintf("has %s overdue for up to %s. What is expired is hidden, but takes memory.", readable.Number(overdue), ago(oldest)),
 		Hint: "Install its ReapJob in a recruiter.",
 	}}
 }
@@ -163,7 +165,7 @@ func (d *Dashboard) serverNotices(s survey.ServerView) []notice {
 		}
 		if n.Evicted > 0 {
 			all = append(all, notice{Tone: "bad", Kind: "Redis", Name: n.Addr, Path: d.link("doctor"),
-				Text: "has evicted " + counted(n.Evicted, "key") + " since it started. Some may have been work.",
+				Text: "has evicted " + readable.Count(n.Evicted, "key") + " since it started. Some may have been work.",
 				Hint: "Set maxmemory-policy to noeviction."})
 		}
 	}

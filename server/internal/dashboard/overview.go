@@ -77,7 +77,7 @@ func (d *Dashboard) cards(v *survey.View, charts []chart) []card {
 
 func (d *Dashboard) serverCard(s survey.ServerView) card {
 	c := card{Title: "Redis", Path: d.link("doctor"), Big: readable.Bytes(s.Memory()), Unit: "of memory",
-		Facts: []fact{{Text: number(s.Ops()) + " commands/s"}}}
+		Facts: []fact{{Text: readable.Number(s.Ops()) + " commands/s"}}}
 	var clients, evicted, limit int64
 	limited := len(s.Nodes) > 0
 	for _, n := range s.Nodes {
@@ -89,9 +89,9 @@ func (d *Dashboard) serverCard(s survey.ServerView) card {
 	if limited {
 		c.Unit = "of " + readable.Bytes(limit)
 	}
-	c.Facts = append(c.Facts, fact{Text: counted(clients, "connection")})
+	c.Facts = append(c.Facts, fact{Text: readable.Count(clients, "connection")})
 	if evicted > 0 {
-		c.Facts = append(c.Facts, fact{counted(evicted, "key") + " evicted", "bad"})
+		c.Facts = append(c.Facts, fact{readable.Count(evicted, "key") + " evicted", "bad"})
 	}
 	return c
 }
@@ -101,7 +101,7 @@ func (d *Dashboard) serverCard(s survey.ServerView) card {
 func among(v *survey.View, looked int, kinds ...survey.Kind) string {
 	for _, kind := range kinds {
 		if v.LeftOut[kind] > 0 {
-			return " in the first " + number(looked)
+			return " in the first " + readable.Number(looked)
 		}
 	}
 	return ""
@@ -114,13 +114,13 @@ func (d *Dashboard) queueCard(v *survey.View) card {
 		waiting, inFlight, delayed, dead = waiting+q.Waiting, inFlight+q.InFlight, delayed+q.Delayed, dead+q.Dead
 		oldest = max(oldest, q.OldestAge)
 	}
-	c := card{Title: "Queues", Path: d.link("queues"), Big: number(waiting), Unit: "waiting" + among(v, len(v.Queues), survey.Queue)}
-	c.Facts = append(c.Facts, fact{Text: number(inFlight) + " in flight"})
+	c := card{Title: "Queues", Path: d.link("queues"), Big: readable.Number(waiting), Unit: "waiting" + among(v, len(v.Queues), survey.Queue)}
+	c.Facts = append(c.Facts, fact{Text: readable.Number(inFlight) + " in flight"})
 	if delayed > 0 {
-		c.Facts = append(c.Facts, fact{Text: number(delayed) + " delayed"})
+		c.Facts = append(c.Facts, fact{Text: readable.Number(delayed) + " delayed"})
 	}
 	if dead > 0 {
-		c.Facts = append(c.Facts, fact{number(dead) + " dead", "warn"})
+		c.Facts = append(c.Facts, fact{readable.Number(dead) + " dead", "warn"})
 	}
 	if oldest > 0 {
 		c.Facts = append(c.Facts, fact{Text: "oldest " + ago(oldest)})
@@ -139,10 +139,10 @@ func (d *Dashboard) ickCard(v *survey.View) card {
 		waiting, reserved, parked = waiting+c.Waiting, reserved+c.Reserved, parked+c.Parked
 		oldest = max(oldest, c.OldestAge)
 	}
-	c := card{Title: "Icks", Path: d.link("icks"), Big: number(waiting), Unit: "dirty" + among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
-	c.Facts = append(c.Facts, fact{Text: number(reserved) + " reserved"})
+	c := card{Title: "Icks", Path: d.link("icks"), Big: readable.Number(waiting), Unit: "dirty" + among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
+	c.Facts = append(c.Facts, fact{Text: readable.Number(reserved) + " reserved"})
 	if parked > 0 {
-		c.Facts = append(c.Facts, fact{number(parked) + " parked", "warn"})
+		c.Facts = append(c.Facts, fact{readable.Number(parked) + " parked", "warn"})
 	}
 	if oldest > 0 {
 		c.Facts = append(c.Facts, fact{Text: "oldest " + ago(oldest)})
@@ -156,11 +156,11 @@ func (d *Dashboard) stealCard(v *survey.View) card {
 		now := d.recent(v, survey.Steal, j.Name).now
 		worked, aborted = worked+now["worked"], aborted+now["aborted"]
 	}
-	c := card{Title: "Stealing", Path: d.link("stealing"), Big: number(v.Steal.Processes), Unit: "processes"}
+	c := card{Title: "Stealing", Path: d.link("stealing"), Big: readable.Number(v.Steal.Processes), Unit: "processes"}
 	if v.Steal.Processes == 1 {
 		c.Unit = "process"
 	}
-	c.Facts = append(c.Facts, fact{Text: counted(len(v.Steal.Jobs), "job")}, fact{Text: rate(worked) + " worked/s"})
+	c.Facts = append(c.Facts, fact{Text: readable.Count(len(v.Steal.Jobs), "job")}, fact{Text: rate(worked) + " worked/s"})
 	if aborted > 0 {
 		c.Facts = append(c.Facts, fact{Text: rate(aborted) + " aborted/s"})
 	}
@@ -174,9 +174,9 @@ func (d *Dashboard) leaseCard(v *survey.View) card {
 			held++
 		}
 	}
-	c := card{Title: "Leases", Path: d.link("leases"), Big: number(held), Unit: "held" + among(v, len(v.Leases), survey.Lease)}
+	c := card{Title: "Leases", Path: d.link("leases"), Big: readable.Number(held), Unit: "held" + among(v, len(v.Leases), survey.Lease)}
 	if free := len(v.Leases) - held; free > 0 {
-		c.Facts = append(c.Facts, fact{Text: number(free) + " free"})
+		c.Facts = append(c.Facts, fact{Text: readable.Number(free) + " free"})
 	}
 	return c
 }
@@ -190,13 +190,10 @@ func (d *Dashboard) namespaceCard(v *survey.View) card {
 		keys, overdue = keys+k.Keys, overdue+k.Overdue
 	}
 	all := len(v.Hashes) + len(v.Keys)
-	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and values"}
-	c.Facts = append(c.Facts, fact{Text: counted(hashes, "hash") + " with deadlines"}, fact{Text: counted(keys, "value")})
-	if hashes != 1 {
-		c.Facts[0].Text = number(hashes) + " hashes with deadlines"
-	}
+	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: readable.Number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and values"}
+	c.Facts = append(c.Facts, fact{Text: readable.Count(hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(keys, "value")})
 	if overdue > 0 {
-		c.Facts = append(c.Facts, fact{Text: number(overdue) + " overdue"})
+		c.Facts = append(c.Facts, fact{Text: readable.Number(overdue) + " overdue"})
 	}
 	if part := among(v, all, survey.Hashes, survey.Keys); part != "" {
 		c.Facts = append(c.Facts, fact{Text: part})
@@ -219,9 +216,9 @@ func (d *Dashboard) fleetCard(f *survey.FleetView) card {
 	if f.State != directory.Full {
 		c.Unit = ""
 	}
-	c.Facts = append(c.Facts, fact{Text: counted(len(f.Partitions), "partition")}, fact{Text: counted(tags, "tag")})
+	c.Facts = append(c.Facts, fact{Text: readable.Count(len(f.Partitions), "partition")}, fact{Text: readable.Count(tags, "tag")})
 	if down > 0 {
-		c.Facts = append(c.Facts, fact{counted(down, "member") + " not up", "bad"})
+		c.Facts = append(c.Facts, fact{readable.Count(down, "member") + " not up", "bad"})
 	}
 	return c
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	rings "github.com/millrace/millrace/ring"
 	"github.com/millrace/millrace/upkeep"
@@ -26,12 +27,11 @@ import (
 func TestWords(t *testing.T) {
 	t.Parallel()
 	for got, want := range map[string]string{
-		number(0): "0", number(-1234): "-1,234", number(1234567): "1,234,567",
+		readable.Number(0): "0", readable.Number(-1234): "-1,234", readable.Number(1234567): "1,234,567",
 		rate(0): "0", rate(0.04): "< 0.1", rate(12.34): "12.3", rate(1204.4): "1,204", rate(math.NaN()): "–",
 		percent(0): "0%", percent(0.006): "0.6%", percent(0.78): "78%", percent(1): "100%",
 		odds(0): "never", odds(1): "always", odds(1.0 / 120): "once in 120 pairs", odds(0.5): "in 50% of all pairs",
-		ago(0): "–", ago(65 * time.Second): "1m5s", counted(1, "mark"): "1 mark", counted(1200, "mark"): "1,200 marks",
-		listed(nil): "", listed([]string{"a"}): "a", listed([]string{"a", "b", "c"}): "a, b and c",
+		ago(0): "–", ago(65 * time.Second): "1m5s", readable.Count(1, "mark"): "1 mark", readable.Count(1200, "mark"): "1,200 marks",
 		inUnit("bytes", 2048): "2 kB", inUnit("rate", 2): "2/s", inUnit("count", 2000): "2,000",
 		sentence("i/o timeout"): "I/o timeout.", sentence(""): "",
 		clock(time.Unix(1_700_000_000, 0), time.Unix(1_700_003_599, 0)):                "23:13:19 UTC",

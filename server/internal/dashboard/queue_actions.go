@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // queueControls are the actions on a queue as a whole.
@@ -114,7 +115,7 @@ func resizeQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	if perTenant == 0 {
 		perTenant = min(streams, fairqueue.PerTenantDefault)
 	}
-	return fmt.Sprintf("The queue has %s now, and a tenant %s of them.", counted(streams, "stream"), number(perTenant)), nil
+	return fmt.Sprintf("The queue has %s now, and a tenant %s of them.", readable.Count(streams, "stream"), readable.Number(perTenant)), nil
 }
 
 func redrive(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, error) {
@@ -161,5 +162,5 @@ func deleteQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	if err == nil && n == 0 {
 		err = millrace.ErrNotFound.Errorf("there is no such queue")
 	}
-	return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), counted(n, "key")), err
+	return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), readable.Count(n, "key")), err
 }

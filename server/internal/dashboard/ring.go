@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
 )
 
 // ring is the ring of a fleet as a picture: an arc for each point of a partition, as
@@ -57,7 +58,7 @@ const (
 
 func newRing(points directory.Points, partitions []fleet.PartitionStatus) ring {
 	r := ring{Words: fmt.Sprintf("The ring: %s of %s. The table below says the same.",
-		counted(len(points), "point"), counted(len(partitions), "partition"))}
+		readable.Count(len(points), "point"), readable.Count(len(partitions), "partition"))}
 	byID := map[int]fleet.PartitionStatus{}
 	for _, p := range partitions {
 		byID[p.ID] = p

@@ -3,6 +3,9 @@ package dashboard
 import (
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/upkeep"
 )
@@ -61,7 +64,7 @@ func outcomes(j upkeep.JobTotals) ([]stripe, string) {
 		words = append(words, percent(share)+" "+part.kind)
 		from += share
 	}
-	return bar, listed(words)
+	return bar, english.WordSeries(words, "and")
 }
 
 // aborts says why recruits did not run to their end.
@@ -72,7 +75,7 @@ func aborts(a upkeep.Aborts) string {
 		word string
 	}{{a.Error, "failed"}, {a.Timeout, "out of time"}, {a.Panic, "panicked"}, {a.Busy, "without a slot"}, {a.Breaker, "left alone"}} {
 		if reason.n > 0 {
-			words = append(words, number(reason.n)+" "+reason.word)
+			words = append(words, readable.Number(reason.n)+" "+reason.word)
 		}
 	}
 	return strings.Join(words, ", ")

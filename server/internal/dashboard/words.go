@@ -1,23 +1,12 @@
 package dashboard
 
 import (
-	"fmt"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/millrace/millrace/internal/readable"
 )
-
-// number writes a whole number with a comma at each thousand.
-func number[N ~int | ~int64](n N) string {
-	digits := strconv.FormatInt(int64(n), 10)
-	for at := len(digits) - 3; at > 0 && digits[at-1] != '-'; at -= 3 {
-		digits = digits[:at] + "," + digits[at:]
-	}
-	return digits
-}
 
 // rate writes how often something happens in a second: "0", "0.4", "12.5", "1,204".
 func rate(perSecond float64) string {
@@ -25,7 +14,7 @@ func rate(perSecond float64) string {
 	case math.IsNaN(perSecond):
 		return "–"
 	case perSecond >= 100:
-		return number(int64(math.Round(perSecond)))
+		return readable.Number(int64(math.Round(perSecond)))
 	case perSecond > 0 && perSecond < 0.1:
 		return "< 0.1"
 	}
@@ -40,7 +29,7 @@ func inUnit(unit string, value float64) string {
 	case "bytes":
 		return readable.Bytes(int64(value))
 	}
-	return number(int64(value))
+	return readable.Number(int64(value))
 }
 
 // percent writes a part of a whole: "0.6%", "78%".
@@ -62,7 +51,7 @@ func odds(p float64) string {
 	case p >= 0.2:
 		return "in " + percent(p) + " of all pairs"
 	}
-	return "once in " + number(int64(math.Round(1/p))) + " pairs"
+	return "once in " + readable.Number(int64(math.Round(1/p))) + " pairs"
 }
 
 // ago writes how long something took or is ago.
@@ -95,21 +84,4 @@ func clock(now, t time.Time) string {
 		return t.Format("15:04:05 MST")
 	}
 	return t.Format("2006-01-02 15:04:05 MST")
-}
-
-// counted writes a number of things with its commas: "1,204 messages".
-func counted[N ~int | ~int64](n N, thing string) string {
-	if n == 1 {
-		return "1 " + thing
-	}
-	return number(n) + " " + thing + "s"
-}
-
-// listed writes words as a sentence does: "a", "a and b", "a, b and c".
-func listed(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	last := len(words) - 1
-	return fmt.Sprintf("%s and %s", strings.Join(words[:last], ", "), words[last])
 }
