@@ -96,7 +96,7 @@ func viewLeases(w *walker) {
 		w.must("lease.New", err)
 		return l
 	}
-	_, err := locker(w.admin).Acquire(w, w.name, time.Minute, lease.Options{})
+	_, err := locker(w.admin).Acquire(w, w.name, time.Minute, lease.AcquireConfig{})
 	w.must("Acquire", err)
 	info, err := locker(w).Show(w, w.name)
 	if err == nil && !info.Held {

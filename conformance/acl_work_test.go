@@ -268,9 +268,9 @@ func walkLegacy(w *walker) {
 func walkLease(w *walker) {
 	locker, err := lease.New(w.client, lease.Config{})
 	w.must("lease.New", err)
-	held, err := locker.Acquire(w, w.name, time.Minute, lease.Options{})
+	held, err := locker.Acquire(w, w.name, time.Minute, lease.AcquireConfig{})
 	w.must("Acquire", err)
-	_, err = locker.Acquire(w, w.name, time.Minute, lease.Options{})
+	_, err = locker.Acquire(w, w.name, time.Minute, lease.AcquireConfig{})
 	w.fails("Acquire of a held one", err, lease.ErrHeld)
 	_, err = locker.Show(w, w.name)
 	w.must("Show", err)
@@ -292,18 +292,18 @@ func walkLease(w *walker) {
 		w.must("Release", held.Release(w))
 		w.until("it was taken and released", func() (bool, error) {
 			info, err := locker.Show(w, w.name)
-			return info.Fence > held.Fence(), err
+			return info.Fence > held.Fence, err
 		})
 	})
-	_, err = locker.Acquire(w, w.name+"-gone", time.Minute, lease.Options{})
+	_, err = locker.Acquire(w, w.name+"-gone", time.Minute, lease.AcquireConfig{})
 	w.must("Acquire", err)
 	registry.Settle(w, w.client)
 	w.did("EVAL", setLeaseBack, "1", "mr:lease:{"+w.name+"-gone}")
 	for shard := range registry.DueShards {
 		w.did("ZADD", registry.LeasesKey(shard), "XX", "1", w.name+"-gone")
 	}
-	w.work(locker.ReapJob())
-	_, err = locker.Acquire(w, w.name+"-held", time.Minute, lease.Options{})
+	w.work(lease.Jobs(w.client)[0])
+	_, err = locker.Acquire(w, w.name+"-held", time.Minute, lease.AcquireConfig{})
 	w.must("Acquire", err)
 	w.found("List", w.name+"-held", lease.List(w, w.client))
 }

@@ -47,10 +47,10 @@ func leaseStorm(t *testing.T, on running) {
 	flow("before the disturbance")
 	var lastingHeld, briefHeld []*lease.Lease
 	for _, name := range lasting {
-		lastingHeld = append(lastingHeld, acquire(t, one, name, long, lease.Options{}))
+		lastingHeld = append(lastingHeld, acquire(t, one, name, long, lease.AcquireConfig{}))
 	}
 	for _, name := range brief {
-		briefHeld = append(briefHeld, acquire(t, one, name, 500*time.Millisecond, lease.Options{MaxHold: long}))
+		briefHeld = append(briefHeld, acquire(t, one, name, 500*time.Millisecond, lease.AcquireConfig{MaxHold: long}))
 	}
 	now.Store(inStorm)
 	on.secure(victim)
@@ -63,16 +63,16 @@ func leaseStorm(t *testing.T, on running) {
 	working.Wait()
 
 	for _, held := range lastingHeld {
-		_, err := two.Acquire(t.Context(), held.Name(), long, lease.Options{})
+		_, err := two.Acquire(t.Context(), held.Name, long, lease.AcquireConfig{})
 		wantError(t, "Acquire of a lease that lasts", err, lease.ErrHeld)
 		must(t, "Refresh of a lease that lasts", held.Refresh(t.Context(), 2*long))
 		must(t, "Release of a lease that lasts", held.Release(t.Context()))
-		wantLater(t, acquire(t, two, held.Name(), long, lease.Options{}), held)
+		wantLater(t, acquire(t, two, held.Name, long, lease.AcquireConfig{}), held)
 	}
 	for _, held := range briefHeld {
 		redistest.Eventually(t, "a brief lease is held, and its holder knows whether by him", func() bool {
-			info, err := two.Show(t.Context(), held.Name())
-			return held.Context().Err() != nil || err == nil && info.Held && info.Fence == held.Fence()
+			info, err := two.Show(t.Context(), held.Name)
+			return held.Context().Err() != nil || err == nil && info.Held && info.Fence == held.Fence
 		})
 		if cause := context.Cause(held.Context()); cause != nil && !errors.Is(cause, lease.ErrExpired) && !errors.Is(cause, lease.ErrLost) {
 			t.Errorf("a brief lease ended with %v, want ErrExpired or ErrLost", cause)
@@ -80,7 +80,7 @@ func leaseStorm(t *testing.T, on running) {
 		if err := held.Release(t.Context()); err != nil {
 			wantError(t, "Release of a brief lease", err, lease.ErrLost)
 		}
-		wantLater(t, acquire(t, two, held.Name(), long, lease.Options{Wait: -1}), held)
+		wantLater(t, acquire(t, two, held.Name, long, lease.AcquireConfig{Wait: -1}), held)
 	}
 }
 
@@ -117,7 +117,7 @@ type visit struct {
 func (g *guard) contend(ctx context.Context, l *lease.Locker) {
 	for ctx.Err() == nil {
 		began, asked, floor := time.Now(), g.now.Load(), g.largest()
-		held, err := l.Acquire(ctx, g.name, time.Second, lease.Options{Wait: -1})
+		held, err := l.Acquire(ctx, g.name, time.Second, lease.AcquireConfig{Wait: -1})
 		if err != nil {
 			if ctx.Err() == nil {
 				wantPatient(g.t, "Acquire", began, err)
@@ -137,12 +137,12 @@ func (g *guard) contend(ctx context.Context, l *lease.Locker) {
 func (g *guard) enter(v *visit, floor int64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	fence := v.lease.Fence()
+	fence := v.lease.Fence
 	if g.given[fence] || fence <= floor {
 		g.t.Errorf("fence %d, after %d and given before: %v", fence, floor, g.given[fence])
 	}
 	if o := g.inside; o != nil && !o.shaken && time.Now().Before(o.lease.Deadline()) {
-		g.t.Errorf("holder %d comes while %d holds for another %v", fence, o.lease.Fence(), time.Until(o.lease.Deadline()))
+		g.t.Errorf("holder %d comes while %d holds for another %v", fence, o.lease.Fence, time.Until(o.lease.Deadline()))
 	}
 	g.given[fence] = true
 	g.last = max(g.last, fence)

@@ -43,7 +43,7 @@ func openLocker(t *testing.T, client rueidis.Client, hooks ...millrace.Hook) *le
 }
 
 // acquire takes a lease and releases it when the test ends.
-func acquire(t *testing.T, l *lease.Locker, name string, ttl time.Duration, opts lease.Options) *lease.Lease {
+func acquire(t *testing.T, l *lease.Locker, name string, ttl time.Duration, opts lease.AcquireConfig) *lease.Lease {
 	t.Helper()
 	held, err := l.Acquire(t.Context(), name, ttl, opts)
 	must(t, "Acquire", err)
@@ -68,23 +68,23 @@ func wantEnd(t *testing.T, held *lease.Lease, want error) {
 // wantLater checks that a fence is larger than the one before.
 func wantLater(t *testing.T, next, before *lease.Lease) {
 	t.Helper()
-	if next.Fence() <= before.Fence() {
-		t.Errorf("fence = %d after %d, want a larger one", next.Fence(), before.Fence())
+	if next.Fence <= before.Fence {
+		t.Errorf("fence = %d after %d, want a larger one", next.Fence, before.Fence)
 	}
 }
 
 func leaseOneHolder(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
 	for _, name := range spread(t, on, 1) {
-		first := acquire(t, l, name, long, lease.Options{Metadata: "host a"})
-		_, err := other.Acquire(t.Context(), name, long, lease.Options{})
+		first := acquire(t, l, name, long, lease.AcquireConfig{Metadata: "host a"})
+		_, err := other.Acquire(t.Context(), name, long, lease.AcquireConfig{})
 		wantError(t, "Acquire of a held lease", err, lease.ErrHeld)
 		held, ok := errors.AsType[*lease.HeldError](err)
-		if !ok || held.Name != name || held.Metadata != "host a" || held.Fence != first.Fence() || held.Remaining <= 0 || held.Remaining > long {
+		if !ok || held.Name != name || held.Metadata != "host a" || held.Fence != first.Fence || held.Remaining <= 0 || held.Remaining > long {
 			t.Errorf("error = %+v, want one that tells of the holder", held)
 		}
 		info, err := other.Show(t.Context(), name)
-		if err != nil || !info.Held || info.Token != first.Token() || info.Fence != first.Fence() || info.Metadata != "host a" {
+		if err != nil || !info.Held || info.Token != first.Token || info.Fence != first.Fence || info.Metadata != "host a" {
 			t.Errorf("Show = %+v, %v, want the holder", info, err)
 		}
 		for range 2 {
@@ -92,8 +92,8 @@ func leaseOneHolder(t *testing.T, on running) {
 		}
 		wantEnd(t, first, context.Canceled)
 		info, err = other.Show(t.Context(), name)
-		want(t, "Show of a free lease", info, lease.Info{Name: name, Fence: first.Fence()}, err)
-		wantLater(t, acquire(t, other, name, long, lease.Options{}), first)
+		want(t, "Show of a free lease", info, lease.Info{Name: name, Fence: first.Fence}, err)
+		wantLater(t, acquire(t, other, name, long, lease.AcquireConfig{}), first)
 	}
 }
 
@@ -133,11 +133,11 @@ func leaseContenders(t *testing.T, on running) {
 func leaseTakeOver(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
 	name := redistest.Name(t)
-	stale := acquire(t, l, name, 700*time.Millisecond, lease.Options{})
+	stale := acquire(t, l, name, 700*time.Millisecond, lease.AcquireConfig{})
 	var next *lease.Lease
 	redistest.Eventually(t, "the lease is free", func() bool {
 		var err error
-		next, err = other.Acquire(t.Context(), name, long, lease.Options{})
+		next, err = other.Acquire(t.Context(), name, long, lease.AcquireConfig{})
 		return err == nil
 	})
 	if !time.Now().After(stale.Deadline()) {
@@ -145,18 +145,18 @@ func leaseTakeOver(t *testing.T, on running) {
 	}
 	wantLater(t, next, stale)
 	wantEnd(t, stale, lease.ErrExpired)
-	_, err := l.Refresh(t.Context(), name, stale.Token(), long)
+	_, err := l.Refresh(t.Context(), name, stale.Token, long)
 	wantError(t, "Refresh by token", err, lease.ErrLost)
 	wantError(t, "Release", stale.Release(t.Context()), lease.ErrLost)
 	info, err := other.Show(t.Context(), name)
-	if err != nil || info.Token != next.Token() {
+	if err != nil || info.Token != next.Token {
 		t.Errorf("Show = %+v, %v, want the new holder untouched", info, err)
 	}
 }
 
 func leaseRefresh(t *testing.T, on running) {
 	l := openLocker(t, on.client(t))
-	held := acquire(t, l, redistest.Name(t), long, lease.Options{})
+	held := acquire(t, l, redistest.Name(t), long, lease.AcquireConfig{})
 	before := held.Deadline()
 	must(t, "Refresh", held.Refresh(t.Context(), 3*long))
 	later := held.Deadline()
@@ -167,7 +167,7 @@ func leaseRefresh(t *testing.T, on running) {
 	if held.Deadline().Before(later) {
 		t.Error("a refresh for less moved the deadline nearer")
 	}
-	info, err := l.Show(t.Context(), held.Name())
+	info, err := l.Show(t.Context(), held.Name)
 	if err != nil || info.Remaining <= 2*long {
 		t.Errorf("Show = %+v, %v, want it refreshed", info, err)
 	}
@@ -175,7 +175,7 @@ func leaseRefresh(t *testing.T, on running) {
 
 func leaseWatchdog(t *testing.T, on running) {
 	l := openLocker(t, on.client(t))
-	held := acquire(t, l, redistest.Name(t), 1500*time.Millisecond, lease.Options{MaxHold: long})
+	held := acquire(t, l, redistest.Name(t), 1500*time.Millisecond, lease.AcquireConfig{MaxHold: long})
 	first := held.Deadline()
 	redistest.Eventually(t, "the lease is renewed", func() bool { return held.Deadline().After(first) })
 	must(t, "the lease", held.Context().Err())
@@ -184,19 +184,19 @@ func leaseWatchdog(t *testing.T, on running) {
 // leaseLost has somebody who knows the token release the lease.
 func leaseLost(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
-	held := acquire(t, l, redistest.Name(t), long, lease.Options{})
-	must(t, "Release by token", other.Release(t.Context(), held.Name(), held.Token()))
+	held := acquire(t, l, redistest.Name(t), long, lease.AcquireConfig{})
+	must(t, "Release by token", other.Release(t.Context(), held.Name, held.Token))
 	wantError(t, "Refresh", held.Refresh(t.Context(), long), lease.ErrLost)
 	wantEnd(t, held, lease.ErrLost)
-	wantLater(t, acquire(t, other, held.Name(), long, lease.Options{}), held)
+	wantLater(t, acquire(t, other, held.Name, long, lease.AcquireConfig{}), held)
 }
 
 func leaseToken(t *testing.T, on running) {
 	l, other := openLocker(t, on.client(t)), openLocker(t, on.client(t))
 	name := redistest.Name(t)
-	one := acquire(t, l, name, long, lease.Options{Token: "mine"})
-	two := acquire(t, other, name, 2*long, lease.Options{Token: "mine"})
-	want(t, "fence of who adopts it", two.Fence(), one.Fence(), nil)
+	one := acquire(t, l, name, long, lease.AcquireConfig{Token: "mine"})
+	two := acquire(t, other, name, 2*long, lease.AcquireConfig{Token: "mine"})
+	want(t, "fence of who adopts it", two.Fence, one.Fence, nil)
 	info, err := other.Refresh(t.Context(), name, "mine", 2*long)
 	if err != nil || info.Remaining <= long || info.Remaining > 2*long {
 		t.Errorf("Refresh by token = %+v, %v, want two minutes", info, err)
@@ -215,11 +215,11 @@ func leaseReleaseWakes(t *testing.T, on running) {
 	name := redistest.Name(t)
 	quickest := time.Hour
 	for range 5 {
-		held := acquire(t, l, name, long, lease.Options{})
+		held := acquire(t, l, name, long, lease.AcquireConfig{})
 		asked := seen.of("lease.acquire")
 		woken := make(chan *lease.Lease, 1)
 		go func() {
-			next, err := waiter.Acquire(t.Context(), name, long, lease.Options{Wait: -1})
+			next, err := waiter.Acquire(t.Context(), name, long, lease.AcquireConfig{Wait: -1})
 			if err != nil {
 				t.Errorf("Acquire: %v", err)
 			}
@@ -285,7 +285,7 @@ func leaseReap(t *testing.T, on running) {
 	}
 	abandoned, kept := spread(t, on, 3), spread(t, on, 1)
 	for _, name := range append(abandoned, kept...) {
-		_, err := l.Acquire(t.Context(), name, long, lease.Options{})
+		_, err := l.Acquire(t.Context(), name, long, lease.AcquireConfig{})
 		must(t, "Acquire", err)
 	}
 	redistest.Eventually(t, "all are in the index", func() bool {
@@ -301,7 +301,7 @@ func leaseReap(t *testing.T, on running) {
 		must(t, "ZADD", client.Do(t.Context(), client.B().Zadd().Key(index).ScoreMember().ScoreMember(1, name).Build()).Error())
 		must(t, "EVAL", client.Do(t.Context(), client.B().Eval().Script(setLeaseBack).Numkeys(1).Key(key(name)).Build()).Error())
 	}
-	job := l.ReapJob()
+	job := lease.Jobs(client)[0]
 	redistest.Eventually(t, "the abandoned leases are reaped", func() bool {
 		_, err := job.Slice(t.Context())
 		must(t, "Slice", err)

@@ -183,20 +183,20 @@ func useLease(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()
 	l, err := lease.New(client, lease.Config{})
 	must(t, "New", err)
-	held, err := l.Acquire(t.Context(), "x", time.Minute, lease.Options{})
+	held, err := l.Acquire(t.Context(), "x", time.Minute, lease.AcquireConfig{})
 	must(t, "Acquire", err)
 	must(t, "Release", held.Release(t.Context()))
-	return []millrace.Job{l.ReapJob()}
+	return lease.Jobs(client)
 }
 
 func abandonLease(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()
 	l, err := lease.New(client, lease.Config{})
 	must(t, "New", err)
-	_, err = l.Acquire(t.Context(), "x", time.Minute, lease.Options{})
+	_, err = l.Acquire(t.Context(), "x", time.Minute, lease.AcquireConfig{})
 	must(t, "Acquire", err)
 	redistest.Eventually(t, "it is in the index", func() bool { return len(all(t, client)) == 2 })
-	return []millrace.Job{l.ReapJob()}
+	return lease.Jobs(client)
 }
 
 func useQueue(t *testing.T, client rueidis.Client) []millrace.Job {

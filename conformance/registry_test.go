@@ -129,7 +129,7 @@ var kinds = []kind{
 		func(ctx context.Context, client rueidis.Client, name string) error {
 			l, err := lease.New(client, lease.Config{})
 			if err == nil {
-				_, err = l.Acquire(ctx, name, long, lease.Options{})
+				_, err = l.Acquire(ctx, name, long, lease.AcquireConfig{})
 			}
 			return err
 		},

@@ -35,7 +35,7 @@ type contenders struct {
 func (c *contenders) work(ctx context.Context, t *testing.T, _ int) {
 	t.Helper()
 	for ctx.Err() == nil {
-		held, err := c.locker.Acquire(ctx, c.name, 20*time.Second, lease.Options{Wait: -1})
+		held, err := c.locker.Acquire(ctx, c.name, 20*time.Second, lease.AcquireConfig{Wait: -1})
 		if !c.count(ctx, t, "Acquire", err) {
 			if err == nil {
 				_ = held.Release(ctx)
@@ -45,8 +45,8 @@ func (c *contenders) work(ctx context.Context, t *testing.T, _ int) {
 		if n := c.inside.Add(1); n != 1 {
 			t.Errorf("%d hold the lease at once", n)
 		}
-		if before := c.fence.Swap(held.Fence()); before >= held.Fence() {
-			t.Errorf("fence %d behind %d", held.Fence(), before)
+		if before := c.fence.Swap(held.Fence); before >= held.Fence {
+			t.Errorf("fence %d behind %d", held.Fence, before)
 		}
 		c.inside.Add(-1)
 		c.count(ctx, t, "Release", held.Release(ctx))

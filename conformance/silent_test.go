@@ -176,7 +176,7 @@ func (c *silentCluster) callers(suffix string) []caller {
 	locker := openLocker(c.t, c.client)
 	lock := func(name string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			held, err := locker.Acquire(ctx, name, time.Second, lease.Options{}) // it may be lost with the call
+			held, err := locker.Acquire(ctx, name, time.Second, lease.AcquireConfig{}) // it may be lost with the call
 			if err != nil {
 				return err
 			}

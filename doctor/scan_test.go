@@ -40,7 +40,7 @@ func lost(t *testing.T, client rueidis.Client, n int) {
 		if _, err := k.AddNow(t.Context(), "a"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := locker.Acquire(t.Context(), name, time.Hour, lease.Options{}); err != nil {
+		if _, err := locker.Acquire(t.Context(), name, time.Hour, lease.AcquireConfig{}); err != nil {
 			t.Fatal(err)
 		}
 	}

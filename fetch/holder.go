@@ -20,7 +20,7 @@ var errThere = errors.New("the value is there")
 func (c *Cache) hire(ctx context.Context, key string, wait time.Duration, unless func(context.Context) error) (*lease.Lease, error) {
 	asking, cancel := context.WithTimeout(ctx, wait+c.patience)
 	defer cancel()
-	held, err := c.leases.Acquire(asking, c.leaseName(key), c.hold, lease.Options{
+	held, err := c.leases.Acquire(asking, c.leaseName(key), c.hold, lease.AcquireConfig{
 		Wait: wait, MaxHold: c.cfg.Timeout + c.hold, Metadata: c.holder, Unless: unless,
 	})
 	for _, none := range []error{nil, lease.ErrHeld, lease.ErrExpired, errThere, errSkipped} {
@@ -87,7 +87,7 @@ func (c *Cache) depose(ctx context.Context, key string) error {
 	if err := c.leases.Release(ctx, name, info.Token); err != nil && !errors.Is(err, lease.ErrLost) {
 		return err
 	}
-	held, err := c.leases.Acquire(ctx, name, c.hold, lease.Options{Metadata: c.holder})
+	held, err := c.leases.Acquire(ctx, name, c.hold, lease.AcquireConfig{Metadata: c.holder})
 	switch {
 	case errors.Is(err, lease.ErrHeld): // by one who began after this
 		return nil

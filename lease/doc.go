@@ -1,24 +1,22 @@
-// Package lease provides locks with a deadline in Redis: at most one holder at a
-// time, for as long as it asked for and no longer, so that a holder that died
-// blocks nobody for ever.
+// Package lease provides locks with a deadline in Redis: at most one holder at a time, and
+// only until its deadline, so that a dead holder does not block the others forever.
 //
 // # The problem
 //
 // The usual lock is SET with NX and PX. It has three flaws.
 //
-//   - It is evicted. A key with a TTL is what every volatile-* policy evicts
-//     first, and volatile-ttl takes the shortest first: when memory is full, the
-//     locks go, and two holders work at once. Managed services often come with
-//     volatile-lru.
-//   - Its holder does not know. A process that was paused for longer than the TTL
-//     goes on as if nothing had happened.
-//   - What it writes then cannot be told from what the next holder writes.
+//   - It can be evicted. Every volatile-* policy evicts keys with a TTL first, and
+//     volatile-ttl the shortest first: when memory is full, two holders work at once.
+//     Managed services often use volatile-lru.
+//   - The holder does not notice the end. A process that was paused for longer than the TTL
+//     continues as if nothing had happened.
+//   - The resource cannot distinguish its late writes from those of the next holder.
 //
 // # The mechanism
 //
-// A lease is a text without a TTL. Its deadline is part of it, and every script
-// compares it with the server's clock: a lease whose deadline has come is free,
-// whatever is stored. A release gives the key a TTL, and so frees it.
+// A lease is a string without a TTL. It contains the deadline, and every script compares
+// the deadline with the server's clock: an expired lease is free, whatever is stored. A
+// release gives the key a TTL, which marks it as free.
 //
 //	        Acquire                 Refresh
 //	free ────────────▶ held ──────────────────┐
@@ -26,84 +24,75 @@
 //	 │ │    Release     │ │ └──────────────────┘
 //	 │ └────────────────┘ │ deadline
 //	 │                    ▼
-//	 │  reaped         expired ───────────▶ held by another,
+//	 │  reaped         expired ───────────▶ held by another holder,
 //	 └─────────────────            Acquire  with a larger fence
 //
-// Each acquisition has a random token, which the holder shows when it refreshes
-// and releases, and a fence, a number that only grows. The fence is the server's
-// time in microseconds, or one more than the last fence if that is larger.
+// Each acquisition has a random token, which authorizes refresh and release, and a fence, a
+// number that only grows: the server's time in microseconds, or the last fence plus one if
+// that is larger.
 //
-// The holder counts, too: [Lease.Context] ends at the deadline, counted from
-// before the request was sent and less a margin for clocks that run at different
-// speeds, and as soon as the server says that the lease is lost. With
-// [Options.MaxHold] a goroutine refreshes the lease each third of its time; it
-// shrugs off errors until the deadline, and it stops at the cap, because a holder
-// that is stuck looks just like one that is busy.
+// The holder counts, too: [Lease.Context] ends at the deadline, counted from before the
+// request was sent and less a margin for clock drift, and as soon as the server reports
+// that the lease is lost. With [AcquireConfig.MaxHold] a watchdog refreshes the lease after
+// each third of its TTL. It ignores errors until the deadline and stops at MaxHold, because
+// a stuck holder looks just like a busy one.
 //
-// # The index
-//
-// Names of leases come by the million, and nobody goes round them all. An index in 64
-// sorted sets, mr:leases:{S}, has when to look at each: a minute after its holder last
-// entered it.
+// Abandoned leases are found through an index: 64 sorted sets, mr:leases:{S}, with the time
+// to visit each name.
 //
 //	        acquire, refresh                        held: after its deadline
 //	holder ───────────────────▶ index ─ due ─▶ reaper ─────────────▶ index
-//	  │      twice a minute       ▲              │ gone, or abandoned: removed
-//	  └── released after long ────┘              ▼
+//	  │      twice a minute       ▲              │ gone or abandoned: removed
+//	  └── release after 10 ms ────┘              ▼
 //
-// A lease that is released within 10 ms never gets there, and one that is taken again and
-// again is entered twice a minute, so that the index costs next to nothing. The reaper
-// takes what is due in one call, which gives it ten seconds, visits the leases, and puts
-// back or removes only those that nobody has entered since.
+// A process enters a name at most twice a minute, and not at all if it is released within
+// 10 ms, so that the index costs next to nothing. The reaper ([Jobs]) claims the due names
+// of a shard for ten seconds, visits them, and moves or removes the entries that no holder
+// has changed since.
 //
 // # What is guaranteed
 //
-//   - At any time of the server's clock there is at most one holder, and it keeps
-//     the lease until its deadline or its release. Memory pressure does not end
-//     a lease under noeviction and every volatile-* policy; a server with an
-//     allkeys-* policy is refused with [ErrEvictable], because it can promise
-//     nothing. What it may evict is read from INFO, in the background after the
-//     first call; if it does not say, a warning is logged.
-//   - A lease that expired even once is lost: no refresh brings it back.
+//   - At any time of the server's clock there is at most one holder, and it keeps the lease
+//     until its deadline or its release. Memory pressure does not end a lease under
+//     noeviction and every volatile-* policy. A server with an allkeys-* policy is refused
+//     with [ErrEvictable]. The policy comes from INFO, refreshed in the background; if the
+//     server does not report it, a warning is logged.
+//   - A lease that expired even once is lost: no refresh restores it.
 //   - Fences grow with each acquisition of a name.
-//   - Every call may be repeated after a lost reply: an acquire with the same
-//     token adopts what the first one acquired, with the same fence.
+//   - Every call may be repeated after a lost reply: an acquire with the same token adopts
+//     the first acquisition, with the same fence.
 //   - When Redis is full, acquiring fails with millrace.ErrFull and changes nothing;
-//     refresh, release and the reaping work.
+//     refresh, release and the reaper work.
 //
 // # The wrinkle
 //
-// A lease cannot stop its holder. Between the deadline and the moment in which a
-// paused process notices lies whatever it was about to do. So where two holders
-// would do harm, let the resource check the fence: keep the largest seen, refuse
-// smaller ones. Without that a lease saves double work, and no more. A machine
-// that is suspended may also stop the clock that the local deadline runs by.
+// A lease cannot stop its holder: a paused process may act after the deadline, before it
+// notices. Where two holders would do harm, the resource must check the fence: keep the
+// largest, refuse smaller ones. Without that a lease only saves double work. A suspended
+// machine may also stop the clock of the local deadline.
 //
-// The guarantees are those of one server that keeps its data. A failover may
-// lose an acquisition that was not replicated yet, and a restart without an
-// append-only file may lose them all; then two may hold the lease. The next fence
-// is larger still, provided that the new server's clock is not behind the last
-// fence: run NTP. The same holds for what a release leaves: the text with its
-// fence stays for a minute, by a Redis TTL, since it is no lease any more, and
-// after that fences come from the clock alone. So names may come and go without
-// leaving garbage. Only an abandoned lease stays; [Locker.ReapJob] removes it a
-// minute after its deadline. Until then [List] finds them, too.
+// The guarantees are those of one server that keeps its data. A failover may lose an
+// acquisition that was not replicated yet, and a restart without an append-only file may
+// lose all of them; then two may hold the lease. The next fence is larger all the same,
+// provided that the new server's clock is not behind the last fence: run NTP. A released
+// lease keeps its fence for a minute by a Redis TTL; later fences come from the clock alone,
+// so names leave no garbage. Only an abandoned lease stays until a minute after its
+// deadline, when the reaper removes it.
 //
-// Both know leases from an index, which holders write in the background: a holder that
-// is killed within some 20 ms of acquiring may leave a lease that is not there. It is
-// entered when anybody finds it held, and by `millrace doctor --scan`; otherwise it stays
-// until somebody takes that name.
+// [List] and the reaper know only leases in the index, which holders write in the
+// background. A holder killed within some 20 ms of acquiring may leave a lease outside the
+// index, until another caller finds it held, `millrace doctor --scan` finds it, or the name
+// is acquired again.
 //
-// A lease remembers up to 64 processes that wait for it, and a release tells all of them.
-// Each wakes one of its waiters, and all that wait for what the holder makes
-// ([Options].Unless). A process waits for all of its leases over one connection. Who is
-// not woken looks again each second or at the holder's deadline. Waiters are not served in
-// order.
+// A lease remembers up to 64 waiting processes, and a release notifies all of them. Each
+// wakes one of its waiters, and all that use [AcquireConfig.Unless]. A process waits for all
+// of its leases over one connection. Waiters that are not woken ask again each second and
+// at the holder's deadline. Waiters are not served in order.
 //
 // # When not to use it
 //
-// When the work can be made idempotent, or the resource can compare and set by
-// itself, it needs no lock. For handing out many pieces of work use a queue. What a
-// few may hold at once is as many leases, see the example of Acquire. A lease that
-// must survive the loss of the server needs a quorum, which is not built here.
+// Work that can be made idempotent, or a resource that can compare and set, needs no lock.
+// To hand out many pieces of work use a queue. For N holders at once use N leases, see the
+// example of Acquire. A lease that must survive the loss of the server needs a quorum,
+// which is not built here.
 package lease

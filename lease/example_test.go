@@ -60,22 +60,22 @@ func ExampleLocker_Acquire() {
 	locker := open(client)
 	ctx := context.Background()
 
-	first, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{Metadata: "host a"})
+	first, err := locker.Acquire(ctx, "import", time.Minute, lease.AcquireConfig{Metadata: "host a"})
 	if err != nil {
 		log.Fatal(err)
 	}
-	_, err = locker.Acquire(ctx, "import", time.Minute, lease.Options{})
+	_, err = locker.Acquire(ctx, "import", time.Minute, lease.AcquireConfig{})
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
 		fmt.Println("held by", held.Metadata)
 	}
 	if err := first.Release(ctx); err != nil {
 		log.Fatal(err)
 	}
-	second, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{})
+	second, err := locker.Acquire(ctx, "import", time.Minute, lease.AcquireConfig{})
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println("the fence grew:", second.Fence() > first.Fence())
+	fmt.Println("the fence grew:", second.Fence > first.Fence)
 	fmt.Println("the first is lost:", errors.Is(first.Refresh(ctx, time.Minute), lease.ErrLost))
 	// Output:
 	// held by host a
@@ -89,7 +89,7 @@ func ExampleList() {
 	locker := open(client)
 	ctx := context.Background()
 
-	if _, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{Metadata: "host a"}); err != nil {
+	if _, err := locker.Acquire(ctx, "import", time.Minute, lease.AcquireConfig{Metadata: "host a"}); err != nil {
 		log.Fatal(err)
 	}
 	for name, err := range lease.List(ctx, client) {
@@ -108,7 +108,7 @@ func ExampleLocker_Show() {
 	locker := open(client)
 	ctx := context.Background()
 
-	if _, err := locker.Acquire(ctx, "import", time.Minute, lease.Options{Token: "job-7"}); err != nil {
+	if _, err := locker.Acquire(ctx, "import", time.Minute, lease.AcquireConfig{Token: "job-7"}); err != nil {
 		log.Fatal(err)
 	}
 	// Another process, which was handed the token, goes on with the lease.
@@ -140,7 +140,7 @@ func ExampleLocker_Acquire_places() {
 		for i := range places {
 			var held *lease.Lease
 			name := fmt.Sprintf("licence/%d", (first+i)%places)
-			if held, err = locker.Acquire(ctx, name, time.Minute, lease.Options{}); !errors.Is(err, lease.ErrHeld) {
+			if held, err = locker.Acquire(ctx, name, time.Minute, lease.AcquireConfig{}); !errors.Is(err, lease.ErrHeld) {
 				return held, err
 			}
 		}

@@ -39,10 +39,10 @@ func openOn(t *testing.T, client rueidis.Client, cfg Config) *Locker {
 // acquire takes a lease that must be free.
 func acquire(t *testing.T, l *Locker, name string, ttl time.Duration) *Lease {
 	t.Helper()
-	return acquireWith(t, l, name, ttl, Options{})
+	return acquireWith(t, l, name, ttl, AcquireConfig{})
 }
 
-func acquireWith(t *testing.T, l *Locker, name string, ttl time.Duration, opts Options) *Lease {
+func acquireWith(t *testing.T, l *Locker, name string, ttl time.Duration, opts AcquireConfig) *Lease {
 	t.Helper()
 	lease, err := l.Acquire(t.Context(), name, ttl, opts)
 	if err != nil {

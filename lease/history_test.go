@@ -240,14 +240,14 @@ func (c *caller) act(ctx context.Context, name string) error {
 
 // acquire returns the answer and the token, if it is known.
 func (c *caller) acquire(ctx context.Context, name string, mine claim, wait time.Duration) (reply, string, error) {
-	lease, err := c.l.Acquire(ctx, name, long, Options{Token: mine.token, Metadata: mine.id, Wait: wait})
+	lease, err := c.l.Acquire(ctx, name, long, AcquireConfig{Token: mine.token, Metadata: mine.id, Wait: wait})
 	if held, ok := errors.AsType[*HeldError](err); ok {
 		return reply{id: held.Metadata, fence: held.Fence}, mine.token, err
 	}
 	if err != nil {
 		return reply{}, mine.token, err
 	}
-	return reply{ok: true, fence: lease.Fence()}, lease.Token(), nil
+	return reply{ok: true, fence: lease.Fence}, lease.Token, nil
 }
 
 // stage is what histories are recorded on: a server, a lossy network, clients.

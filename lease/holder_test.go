@@ -50,11 +50,11 @@ func beHolder(spec string) error {
 		return err
 	}
 	ctx := context.Background()
-	held, err := l.Acquire(ctx, name, 2*time.Second, Options{MaxHold: time.Minute})
+	held, err := l.Acquire(ctx, name, 2*time.Second, AcquireConfig{MaxHold: time.Minute})
 	if err != nil {
 		return err
 	}
-	accepted, err := write(ctx, client, name, held.Fence())
+	accepted, err := write(ctx, client, name, held.Fence)
 	fmt.Println("held", accepted, err)
 	select {
 	case <-held.Context().Done():
@@ -63,7 +63,7 @@ func beHolder(spec string) error {
 	}
 	cause := context.Cause(held.Context())
 	ended := errors.Is(cause, ErrExpired) || errors.Is(cause, ErrLost)
-	accepted, err = write(ctx, client, name, held.Fence())
+	accepted, err = write(ctx, client, name, held.Fence)
 	fmt.Println("ended", ended, accepted, err, errors.Is(held.Release(ctx), ErrLost))
 	return nil
 }

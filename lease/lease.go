@@ -6,32 +6,40 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// Lease is a lease that was acquired. It is safe for concurrent use. Whoever has
-// one must release it, or let it expire.
+// Lease is an acquired lease. It is safe for concurrent use. Its holder releases it or
+// lets it expire. The exported fields never change.
 type Lease struct {
-	locker *Locker
-	name   string
-	token  string
-	fence  int64
+	Name string
 
+	// Token names the holder: with it another process may refresh and release the lease.
+	Token string
+
+	// Fence is the number of this acquisition. It is larger than that of every earlier
+	// acquisition of the same name, and below 2^53. A resource that keeps the largest
+	// fence and refuses smaller ones is safe from a holder that has not noticed yet that
+	// it lost the lease.
+	Fence int64
+
+	locker *Locker
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	timer  *time.Timer // cancels the context at the deadline
 	renews sync.WaitGroup
 
 	mu       sync.Mutex
-	deadline time.Time // as this process counts
-	until    time.Time // as the server does
+	deadline time.Time // by this process's clock
+	until    time.Time // by the server's clock
 
 	releasing sync.Mutex
 	released  bool
 }
 
-func newLease(ctx context.Context, l *Locker, name, token string, g grant) *Lease {
-	lease := &Lease{locker: l, name: name, token: token, fence: g.fence, deadline: g.deadline(), until: g.until}
+func newLease(ctx context.Context, l *Locker, r request, g grant) *Lease {
+	lease := &Lease{locker: l, Name: r.name, Token: r.token, Fence: g.fence, deadline: g.deadline(), until: g.until}
 	lease.ctx, lease.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	lease.mu.Lock() // the timer may fire at once
 	defer lease.mu.Unlock()
@@ -43,50 +51,35 @@ func newLease(ctx context.Context, l *Locker, name, token string, g grant) *Leas
 	return lease
 }
 
-// deadline is until when this process may trust the answer: counted from before
-// the question was sent, less a hundredth and 2 ms for clocks that run at
-// different speeds and for what the server's milliseconds round off.
+// deadline returns how long this process may rely on the lease: counted from before the
+// request was sent, less 1% and 2 ms for clocks that run at different speeds and for the
+// server's rounding to milliseconds.
 func (g grant) deadline() time.Time {
 	return g.asked.Add(g.remaining - g.remaining/100 - 2*time.Millisecond)
 }
 
-// Name returns the lease's name.
-func (l *Lease) Name() string { return l.name }
-
-// Token returns the holder's token, with which another process may refresh and
-// release the lease.
-func (l *Lease) Token() string { return l.token }
-
-// Fence returns the number of this acquisition. It is larger than that of every
-// acquisition of the same name before it, and below 2^53. A resource that keeps
-// the largest fence it has seen, and refuses smaller ones, is safe from a holder
-// that does not know yet that it lost the lease.
-func (l *Lease) Fence() int64 { return l.fence }
-
-// Deadline returns until when the lease may be relied on, as this process
-// counts: a little before the server's deadline.
+// Deadline returns until when this process may rely on the lease. It is a little before
+// the server's deadline.
 func (l *Lease) Deadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.deadline
 }
 
-// ServerDeadline returns the deadline by the server's clock, to the millisecond:
-// the very number that Redis holds. It is for people and other programs; what
-// this process may rely on is [Lease.Deadline].
+// ServerDeadline returns the deadline by the server's clock, to the millisecond, for people
+// and other programs. This process relies on [Lease.Deadline].
 func (l *Lease) ServerDeadline() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.until
 }
 
-// Context returns a context that ends with the lease. Its cause is [ErrExpired]
-// at the deadline, [ErrLost] when the server says that the lease is lost, and
-// context.Canceled after a release.
+// Context returns a context that ends with the lease. Its cause is [ErrExpired] at the
+// deadline, [ErrLost] when the server reports that the lease is lost, and context.Canceled
+// after a release.
 func (l *Lease) Context() context.Context { return l.ctx }
 
-// expire ends the lease if its deadline has come. A refresh may have moved it
-// after the timer fired.
+// expire ends the lease unless a refresh moved the deadline after the timer fired.
 func (l *Lease) expire() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -97,28 +90,26 @@ func (l *Lease) expire() {
 	l.cancel(ErrExpired)
 }
 
-// Refresh makes the lease last for ttl from now, from [MinTTL] to [MaxTTL]; a
-// deadline that is later already stays. A lease that expired even once is lost,
-// and Refresh never creates one. Errors: [ErrLost], [millrace.ErrBadArgument], [millrace.ErrBroken],
-// [millrace.ErrVersion].
+// Refresh extends the lease to ttl from now, from 10 ms to 366 days; a later
+// deadline stays. It never creates a lease: a lease that expired even once is lost. Errors:
+// [ErrLost], [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (l *Lease) Refresh(ctx context.Context, ttl time.Duration) error {
 	if l.ctx.Err() != nil {
 		return lostBy(context.Cause(l.ctx))
 	}
-	info, asked, err := l.locker.refresh(ctx, l.name, l.token, ttl)
+	info, asked, err := l.locker.refresh(ctx, l.Name, l.Token, ttl)
 	if err != nil {
 		if errors.Is(err, ErrLost) {
 			l.cancel(ErrLost)
 		}
 		return err
 	}
-	g := grant{asked: asked, remaining: info.Remaining}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if info.Deadline.After(l.until) {
 		l.until = info.Deadline
 	}
-	if deadline := g.deadline(); deadline.After(l.deadline) {
+	if deadline := (grant{asked: asked, remaining: info.Remaining}).deadline(); deadline.After(l.deadline) {
 		l.deadline = deadline
 		l.timer.Reset(time.Until(deadline))
 	}
@@ -139,10 +130,10 @@ func lostBy(cause error) error {
 	return ErrLost.Wrap(cause)
 }
 
-// Release ends the lease and its context. It does so even if ctx has ended, and
-// then takes a second at most. Releasing again changes nothing. Errors:
-// [ErrLost] when the lease had ended before, [millrace.ErrBroken], [millrace.ErrVersion]; after
-// any other one the lease ends at its deadline.
+// Release ends the lease and its context, even if ctx has ended, within a second. A second
+// call changes nothing. Errors: [ErrLost] when the lease had ended before,
+// [millrace.ErrBroken], [millrace.ErrVersion]. After any other error the lease ends at its
+// deadline.
 func (l *Lease) Release(ctx context.Context) error {
 	l.cancel(nil)
 	l.timer.Stop()
@@ -152,22 +143,22 @@ func (l *Lease) Release(ctx context.Context) error {
 	if l.released {
 		return nil
 	}
-	err := l.locker.Release(ctx, l.name, l.token)
+	err := l.locker.Release(ctx, l.Name, l.Token)
 	l.released = err == nil
 	return err
 }
 
-// watch renews the lease in the background until the time given, or until it
-// ends. Errors are no reason to give up before the deadline.
-func (l *Lease) watch(ttl time.Duration, until time.Time) {
+// renew is the watchdog: it refreshes the lease in the background until the given time,
+// or until the lease ends. It ignores errors until the deadline.
+func (l *Lease) renew(ttl time.Duration, until time.Time) {
 	l.renews.Go(func() {
 		pause, failures := ttl/3, 0
 		for retry.Sleep(l.ctx, pause) {
 			left := time.Until(until)
-			if left < MinTTL {
+			if left < names.MinLeaseTTL {
 				return
 			}
-			ctx, cancel := context.WithTimeout(l.ctx, max(ttl/3, MinTTL))
+			ctx, cancel := context.WithTimeout(l.ctx, max(ttl/3, names.MinLeaseTTL))
 			err := l.Refresh(ctx, min(ttl, left))
 			cancel()
 			pause = ttl / 3
@@ -181,14 +172,13 @@ func (l *Lease) watch(ttl time.Duration, until time.Time) {
 	})
 }
 
-// Do runs fn while it holds the lease of that name, which it waits for until ctx
-// ends and renews for as long as [Config.MaxHold]. The context of fn ends with
-// ctx and with the lease; the fence is for the resource that fn works on. Do
-// returns fn's error; when fn has none, but the lease ended before it did,
-// [ErrLost], because somebody else may have run meanwhile. Errors of acquiring are
-// those of [Locker.Acquire].
+// Do runs fn while it holds the lease of that name. It waits for the lease until ctx ends,
+// and renews it for up to [Config.MaxHold]. The context of fn ends with ctx and with the
+// lease; the fence is for the resource that fn works on. Do returns fn's error, or
+// [ErrLost] when the lease ended before fn did and fn has no error: another holder may have
+// run meanwhile. Other errors are those of [Locker.Acquire].
 func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration, fn func(ctx context.Context, fence int64) error) (err error) {
-	lease, err := l.Acquire(ctx, name, ttl, Options{Wait: -1, MaxHold: l.cfg.MaxHold})
+	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{Wait: -1, MaxHold: l.cfg.MaxHold})
 	if err != nil {
 		return err
 	}
@@ -205,5 +195,5 @@ func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration, fn func
 			err = lostBy(lost)
 		}
 	}()
-	return fn(held, lease.fence)
+	return fn(held, lease.Fence)
 }

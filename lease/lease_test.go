@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/steal"
 )
@@ -22,28 +23,28 @@ func TestLife(t *testing.T) {
 	name := redistest.Name(t)
 	ctx := t.Context()
 	before := time.Now()
-	first := acquireWith(t, l, name, long, Options{Metadata: "host a"})
+	first := acquireWith(t, l, name, long, AcquireConfig{Metadata: "host a"})
 	if d := first.Deadline(); d.After(before.Add(long)) || d.Before(before.Add(long-time.Second)) {
 		t.Errorf("Deadline = %v after the call, want a little less than a minute", d.Sub(before))
 	}
-	if first.Fence() <= 0 || first.Fence() >= 1<<53 || len(first.Token()) != 32 || first.Name() != name {
-		t.Errorf("lease = %d %q %q, want a fence below 2^53 and a token of 128 bits", first.Fence(), first.Token(), first.Name())
+	if first.Fence <= 0 || first.Fence >= 1<<53 || len(first.Token) != 32 || first.Name != name {
+		t.Errorf("lease = %d %q %q, want a fence below 2^53 and a token of 128 bits", first.Fence, first.Token, first.Name)
 	}
 	if ttl := integer(t, l.run.Client, "PTTL", baseKey(name)); ttl != -1 {
 		t.Errorf("PTTL of a held lease = %d, want none", ttl)
 	}
 
-	_, err := l.Acquire(ctx, name, long, Options{})
+	_, err := l.Acquire(ctx, name, long, AcquireConfig{})
 	wantError(t, err, ErrHeld)
 	held, ok := errors.AsType[*HeldError](err)
-	if !ok || held.Metadata != "host a" || held.Fence != first.Fence() || held.Remaining <= 0 || held.Remaining > long || held.Name != name {
+	if !ok || held.Metadata != "host a" || held.Fence != first.Fence || held.Remaining <= 0 || held.Remaining > long || held.Name != name {
 		t.Errorf("error = %+v, want one that tells of the holder", held)
 	}
 	if got := idle.n.Load(); got != 1 {
 		t.Errorf("enlisted %d times, want once for the held answer", got)
 	}
 	info, err := l.Show(ctx, name)
-	if err != nil || !info.Held || info.Token != first.Token() || info.Fence != first.Fence() || info.Metadata != "host a" || info.Remaining <= 0 {
+	if err != nil || !info.Held || info.Token != first.Token || info.Fence != first.Fence || info.Metadata != "host a" || info.Remaining <= 0 {
 		t.Errorf("Show = %+v, %v", info, err)
 	}
 
@@ -61,15 +62,15 @@ func TestLife(t *testing.T) {
 	}
 	wantEnd(t, first, context.Canceled)
 	wantError(t, first.Refresh(ctx, long), ErrLost)
-	if info, err := l.Show(ctx, name); err != nil || info.Held || info.Fence != first.Fence() || info.Token != "" {
+	if info, err := l.Show(ctx, name); err != nil || info.Held || info.Fence != first.Fence || info.Token != "" {
 		t.Errorf("Show after the release = %+v, %v, want only the fence", info, err)
 	}
 	if ttl := integer(t, l.run.Client, "PTTL", baseKey(name)); ttl <= 0 || ttl > time.Minute.Milliseconds() {
 		t.Errorf("PTTL of a released lease = %d, want a minute at most", ttl)
 	}
 	second := acquire(t, l, name, long)
-	if second.Fence() <= first.Fence() {
-		t.Errorf("fence = %d after %d, want a larger one", second.Fence(), first.Fence())
+	if second.Fence <= first.Fence {
+		t.Errorf("fence = %d after %d, want a larger one", second.Fence, first.Fence)
 	}
 }
 
@@ -82,21 +83,20 @@ func TestArguments(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
 	name := redistest.Name(t)
-	for _, opts := range []Options{{MaxHold: -1}, {Metadata: string(make([]byte, 4097))}, {Token: string(make([]byte, 65))}} {
+	for _, opts := range []AcquireConfig{{MaxHold: -1}, {Metadata: string(make([]byte, 4097))}, {Token: string(make([]byte, 65))}} {
 		_, err := l.Acquire(t.Context(), name, long, opts)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
-	for _, ttl := range []time.Duration{-1, 0, MinTTL - 1, MaxTTL + 1} {
-		_, err := l.Acquire(t.Context(), name, ttl, Options{})
+	for _, ttl := range []time.Duration{-1, 0, names.MinLeaseTTL - 1, names.MaxLeaseTTL + 1} {
+		_, err := l.Acquire(t.Context(), name, ttl, AcquireConfig{})
 		wantError(t, err, millrace.ErrBadArgument)
 		_, err = l.Refresh(t.Context(), name, "t", ttl)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
 	wantError(t, l.Release(t.Context(), name, ""), millrace.ErrBadArgument)
-	wantError(t, CheckToken(""), millrace.ErrBadArgument)
-	wantError(t, CheckTTL(MinTTL-1), millrace.ErrBadArgument)
-	if err := errors.Join(CheckToken("t"), CheckTTL(MinTTL), CheckTTL(MaxTTL)); err != nil {
-		t.Errorf("checks of what is good = %v", err)
+	for _, ttl := range []time.Duration{names.MinLeaseTTL, names.MaxLeaseTTL} {
+		_, err := l.Refresh(t.Context(), name, "t", ttl)
+		wantError(t, err, ErrLost) // and so the arguments are valid
 	}
 	if _, err := New(nil, Config{MaxHold: -1}); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("New = %v, want millrace.ErrBadArgument", err)
@@ -149,7 +149,7 @@ func TestTakeOver(t *testing.T) {
 	name := redistest.Name(t)
 	stale := acquire(t, l, name, short)
 	began := time.Now()
-	next := acquireWith(t, l, name, long, Options{Wait: 10 * time.Second})
+	next := acquireWith(t, l, name, long, AcquireConfig{Wait: 10 * time.Second})
 	if !time.Now().After(stale.Deadline()) {
 		t.Error("taken over before the holder's deadline")
 	}
@@ -157,15 +157,15 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("taken over after %v, want soon after the deadline", took)
 	}
 	wantEnd(t, stale, ErrExpired)
-	if next.Fence() <= stale.Fence() {
-		t.Errorf("fence = %d after %d, want a larger one", next.Fence(), stale.Fence())
+	if next.Fence <= stale.Fence {
+		t.Errorf("fence = %d after %d, want a larger one", next.Fence, stale.Fence)
 	}
 	wantError(t, stale.Refresh(t.Context(), long), ErrLost)
 	wantError(t, stale.Release(t.Context()), ErrLost)
-	_, err := l.Refresh(t.Context(), name, stale.Token(), long)
+	_, err := l.Refresh(t.Context(), name, stale.Token, long)
 	wantError(t, err, ErrLost)
-	wantError(t, l.Release(t.Context(), name, stale.Token()), ErrLost)
-	if info, err := l.Show(t.Context(), name); err != nil || info.Token != next.Token() {
+	wantError(t, l.Release(t.Context(), name, stale.Token), ErrLost)
+	if info, err := l.Show(t.Context(), name); err != nil || info.Token != next.Token {
 		t.Errorf("Show = %+v, %v, want the new holder untouched", info, err)
 	}
 }
@@ -202,8 +202,8 @@ func TestServerDeadline(t *testing.T) {
 			}
 		}
 	}
-	lease := acquireWith(t, l, name, long, Options{Token: "mine"})
-	adopted := acquireWith(t, l, name, 2*long, Options{Token: "mine"})
+	lease := acquireWith(t, l, name, long, AcquireConfig{Token: "mine"})
+	adopted := acquireWith(t, l, name, 2*long, AcquireConfig{Token: "mine"})
 	check("when acquired", lease.ServerDeadline(), adopted.ServerDeadline(), shown())
 	first := stored()
 	if !lease.Deadline().Before(first) {
@@ -265,7 +265,7 @@ func TestWaiting(t *testing.T) {
 	ended := errors.New("ended")
 	refused := make(chan error, 1)
 	go func() {
-		_, err := l.Acquire(ctx, name, long, Options{Wait: -1})
+		_, err := l.Acquire(ctx, name, long, AcquireConfig{Wait: -1})
 		refused <- err
 	}()
 	await()
@@ -275,13 +275,13 @@ func TestWaiting(t *testing.T) {
 	err := <-refused
 	wantError(t, err, ended)
 	wantError(t, err, ErrHeld)
-	_, err = l.Acquire(t.Context(), name, long, Options{Wait: 20 * time.Millisecond})
+	_, err = l.Acquire(t.Context(), name, long, AcquireConfig{Wait: 20 * time.Millisecond})
 	wantError(t, err, ErrHeld)
 	redistest.Eventually(t, "nobody blocks any more", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
 
 	got := make(chan *Lease, 1)
 	go func() {
-		lease, err := l.Acquire(t.Context(), name, long, Options{Wait: -1})
+		lease, err := l.Acquire(t.Context(), name, long, AcquireConfig{Wait: -1})
 		if err != nil {
 			t.Errorf("Acquire = %v", err)
 		}
@@ -305,13 +305,13 @@ func TestAdopt(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
 	name := redistest.Name(t)
-	one := acquireWith(t, l, name, long, Options{Token: "mine"})
-	two := acquireWith(t, l, name, 2*long, Options{Token: "mine"})
-	if one.Fence() != two.Fence() || two.Deadline().After(time.Now().Add(long)) {
-		t.Errorf("adopted fence %d, deadline in %v; want fence %d and the first deadline", two.Fence(), time.Until(two.Deadline()), one.Fence())
+	one := acquireWith(t, l, name, long, AcquireConfig{Token: "mine"})
+	two := acquireWith(t, l, name, 2*long, AcquireConfig{Token: "mine"})
+	if one.Fence != two.Fence || two.Deadline().After(time.Now().Add(long)) {
+		t.Errorf("adopted fence %d, deadline in %v; want fence %d and the first deadline", two.Fence, time.Until(two.Deadline()), one.Fence)
 	}
 	if info, err := l.Refresh(t.Context(), name, "mine", 2*long); err != nil || info.Remaining <= long || info.Remaining > 2*long ||
-		info.Token != "mine" || info.Fence != one.Fence() {
+		info.Token != "mine" || info.Fence != one.Fence {
 		t.Errorf("Refresh by token = %+v, %v", info, err)
 	}
 	if err := l.Release(t.Context(), name, "mine"); err != nil {
@@ -327,14 +327,14 @@ func TestWatchdog(t *testing.T) {
 	name := redistest.Name(t)
 	const ttl, most = 300 * time.Millisecond, 900 * time.Millisecond
 	began := time.Now()
-	lease := acquireWith(t, l, name, ttl, Options{MaxHold: most})
+	lease := acquireWith(t, l, name, ttl, AcquireConfig{MaxHold: most})
 	wantEnd(t, lease, ErrExpired)
 	if held := time.Since(began); held < 2*ttl || held > most+ttl {
 		t.Errorf("held for %v, want about the cap of %v", held, most)
 	}
 	lease.renews.Wait()
 
-	lost := acquireWith(t, l, name, ttl, Options{Wait: -1, MaxHold: long})
+	lost := acquireWith(t, l, name, ttl, AcquireConfig{Wait: -1, MaxHold: long})
 	must(t, l.run.Client, "DEL", baseKey(name))
 	wantEnd(t, lost, ErrLost)
 	lost.renews.Wait()
@@ -348,7 +348,7 @@ func TestContextOfAcquireIsNotTheLease(t *testing.T) {
 	name := redistest.Name(t)
 	const ttl = 300 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
-	lease, err := l.Acquire(ctx, name, ttl, Options{MaxHold: long})
+	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{MaxHold: long})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,7 +377,7 @@ func TestJobUnderALease(t *testing.T) {
 		l := open(t, Config{})
 		r := steal.New(steal.Config{Budget: 5 * time.Second})
 		err := r.Install(steal.Job{Name: "alone", Slice: func(ctx context.Context) (millrace.Progress, error) {
-			held, err := l.Acquire(ctx, name, long, Options{})
+			held, err := l.Acquire(ctx, name, long, AcquireConfig{})
 			if errors.Is(err, ErrHeld) {
 				missed.Add(1)
 				once.Do(func() { close(first) })

@@ -24,7 +24,7 @@ type history struct {
 // hold acquires and reports the fence, 0 when the lease is held.
 func hold(t *testing.T, l *Locker, name, token string) int64 {
 	t.Helper()
-	g, held, err := l.ask(t.Context(), name, token, long, "", "")
+	g, held, err := l.ask(t.Context(), request{name: name, token: token, ttl: long})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func hold(t *testing.T, l *Locker, name, token string) int64 {
 // wait has a process be written down as one that waits for a lease that is held.
 func wait(t *testing.T, l *Locker, name, id string) {
 	t.Helper()
-	if _, held, err := l.ask(t.Context(), name, "another", long, "", id); err != nil || held == nil {
+	if _, held, err := l.ask(t.Context(), request{name: name, token: "another", ttl: long, waiter: id}); err != nil || held == nil {
 		t.Fatalf("ask = %v, %v, want that it is held", held, err)
 	}
 }
@@ -253,12 +253,12 @@ var fullHistories = []history{
 	{"waiting on a full server", func(t *testing.T, l *Locker, name string) error {
 		hold(t, l, name, "a")
 		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
-		_, _, err := l.ask(t.Context(), name, "b", long, "", "w")
+		_, _, err := l.ask(t.Context(), request{name: name, token: "b", ttl: long, waiter: "w"})
 		return err
 	}},
 	{"acquire on a full server", func(t *testing.T, l *Locker, name string) error {
 		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
-		if _, _, err := l.ask(t.Context(), name, "a", long, "", ""); !errors.Is(err, millrace.ErrFull) {
+		if _, _, err := l.ask(t.Context(), request{name: name, token: "a", ttl: long}); !errors.Is(err, millrace.ErrFull) {
 			return fmt.Errorf("acquire = %w, want ErrFull", err)
 		}
 		return nil

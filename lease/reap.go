@@ -8,43 +8,43 @@ import (
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 )
 
 const (
-	// reapShards is in how many shards of the index one slice looks, and reapMost how
-	// many leases of each it visits.
-	reapShards = 16
-	reapMost   = 10
-
-	// reapClaim is how long nobody else visits a lease that is being visited, and so for
-	// how long one that does not answer is left alone.
-	reapClaim = 10 * time.Second
-
-	// reapTimeout is how long a slice takes, if its context lets it.
-	reapTimeout = time.Second
+	reapShards  = 16               // shards of the index in one slice
+	reapBatch   = 10               // leases of one shard in one slice
+	reapClaim   = 10 * time.Second // for this long no other reaper visits a claimed lease
+	reapTimeout = time.Second      // of a slice
 )
 
-// ReapJob returns the job that removes abandoned leases: those whose deadline came more
-// than a minute ago and that nobody took over. They are in nobody's way but take memory;
-// what was released leaves by itself.
+// Jobs returns the job that removes abandoned leases: those whose deadline passed more than
+// a minute ago and that no other holder took. They block nobody but take memory; released
+// leases disappear by themselves.
 //
-// It finds them in an index by when to look at them next, and so looks at few that are
-// held. A slice visits up to 160 of them, all at the same time; four slices go round the
-// index.
-func (l *Locker) ReapJob() millrace.Job {
+// A slice visits up to 160 leases at the same time. It finds them in an index by due time,
+// so that it meets few held ones; four slices cover the index.
+func Jobs(client rueidis.Client) []millrace.Job {
+	l := &Locker{run: script.Runner{Client: client, Scripts: library}}
+	return []millrace.Job{l.reapJob()}
+}
+
+func (l *Locker) reapJob() millrace.Job {
 	r := &reaper{l: l, next: rand.IntN(registry.DueShards)}
 	return millrace.Job{Name: "lease.reap", Slice: r.slice}
 }
 
-// reaper goes round the index.
+// reaper visits the shards of the index in turn.
 type reaper struct {
 	l *Locker
 
 	mu     sync.Mutex
-	next   int // the shard where the next slice begins
+	next   int // the first shard of the next slice
 	shards [registry.DueShards]registry.Away
 }
 
@@ -52,20 +52,21 @@ func (r *reaper) slice(caller context.Context) (millrace.Progress, error) {
 	ctx, cancel := script.Within(caller, reapTimeout)
 	defer cancel()
 	turn, failed := r.turn()
-	var mu sync.Mutex
 	progress, answered := millrace.Idle, false
 	var reaping sync.WaitGroup
 	for _, shard := range turn {
 		reaping.Go(func() {
 			p, err := r.l.reapShard(ctx, shard)
-			mu.Lock()
-			defer mu.Unlock()
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			progress, answered = max(progress, p), answered || err == nil
-			if err != nil {
+			switch {
+			case err == nil:
+				r.shards[shard] = registry.Away{}
+			case errors.Is(caller.Err(), context.Canceled): // says nothing about the shard
 				failed = err
-			}
-			if !errors.Is(caller.Err(), context.Canceled) { // which says nothing about the shard
-				r.note(shard, err)
+			default:
+				failed, r.shards[shard] = err, r.shards[shard].Failed(err)
 			}
 		})
 	}
@@ -76,15 +77,14 @@ func (r *reaper) slice(caller context.Context) (millrace.Progress, error) {
 	return progress, failed
 }
 
-// turn returns in which shards to look next, without those that have failed of late. The
-// error is one of theirs.
+// turn returns the shards to visit next, except those that failed recently. The error is
+// one of theirs.
 func (r *reaper) turn() (turn []int, failed error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := time.Now()
 	for i := range reapShards {
 		shard := (r.next + i) % registry.DueShards
-		if r.shards[shard].Over(now) {
+		if r.shards[shard].Over(time.Now()) {
 			turn = append(turn, shard)
 		} else {
 			failed = r.shards[shard].Err
@@ -94,37 +94,26 @@ func (r *reaper) turn() (turn []int, failed error) {
 	return turn, failed
 }
 
-// note remembers whether a shard answered.
-func (r *reaper) note(shard int, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err == nil {
-		r.shards[shard] = registry.Away{}
-	} else {
-		r.shards[shard] = r.shards[shard].Failed(err)
-	}
-}
-
-// reapShard visits leases of one shard of the index that are due. Those that do not
-// answer are due again when their claim is over.
+// reapShard visits the due leases of one shard. Those that do not answer are due again
+// after their claim.
 func (l *Locker) reapShard(ctx context.Context, shard int) (millrace.Progress, error) {
 	key := registry.LeasesKey(shard)
-	claimed, names, err := l.due(ctx, key)
-	if err != nil || len(names) == 0 {
+	claimed, due, err := l.due(ctx, key)
+	if err != nil || len(due) == 0 {
 		return millrace.Idle, err
 	}
-	within, cancel := halfOf(ctx) // so that there is time to settle those that answer
+	visitCtx, cancel := halfOf(ctx) // leaves time to settle those that answer
 	defer cancel()
-	removed, again := make([]bool, len(names)), make([]int64, len(names))
-	errs := make([]error, len(names))
+	removed, again := make([]bool, len(due)), make([]int64, len(due))
+	errs := make([]error, len(due))
 	var visiting sync.WaitGroup
-	for i, name := range names {
-		visiting.Go(func() { removed[i], again[i], errs[i] = l.reap(within, name) })
+	for i, name := range due {
+		visiting.Go(func() { removed[i], again[i], errs[i] = l.reap(visitCtx, name) })
 	}
 	visiting.Wait()
 	progress := millrace.Idle
 	args := []string{claimed}
-	for i, name := range names {
+	for i, name := range due {
 		if errs[i] != nil {
 			continue
 		}
@@ -133,7 +122,7 @@ func (l *Locker) reapShard(ctx context.Context, shard int) (millrace.Progress, e
 			progress = millrace.Worked
 		}
 	}
-	if len(names) == reapMost {
+	if len(due) == reapBatch {
 		progress = millrace.Full // there are probably more
 	}
 	if len(args) > 1 {
@@ -142,17 +131,17 @@ func (l *Locker) reapShard(ctx context.Context, shard int) (millrace.Progress, e
 	return progress, err
 }
 
-// halfOf returns a context that has half of the time that there is.
+// halfOf returns a context with half of the remaining time.
 func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, _ := ctx.Deadline()
 	return script.Within(ctx, time.Until(until)/2)
 }
 
-// due takes names out of the index.
+// due claims due names of a shard.
 func (l *Locker) due(ctx context.Context, key string) (claimed string, names []string, err error) {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()
-	reply, err := l.run.Run(ctx, "due", key, strconv.Itoa(reapMost), millis(reapClaim))
+	reply, err := l.run.Run(ctx, "due", key, strconv.Itoa(reapBatch), millis(reapClaim))
 	if err != nil {
 		return "", nil, err
 	}
@@ -163,10 +152,10 @@ func (l *Locker) due(ctx context.Context, key string) (claimed string, names []s
 	return claimed, names, reply.Err()
 }
 
-// reap removes a lease if it is abandoned, and tells in how many milliseconds to look at
-// it again.
+// reap removes an abandoned lease. It returns in how many milliseconds to visit the name
+// again, or -1 for never.
 func (l *Locker) reap(ctx context.Context, name string) (removed bool, again int64, err error) {
-	if CheckName(name) != nil {
+	if names.CheckLease(name) != nil {
 		return false, -1, nil //nolint:nilerr // no lease has that name
 	}
 	reply, err := l.run.Run(ctx, "reap", baseKey(name))

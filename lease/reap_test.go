@@ -60,7 +60,7 @@ func TestReapJob(t *testing.T) {
 	for _, name := range []string{"released", "foreign", "gone"} {
 		due(t, l, name)
 	}
-	job := l.ReapJob()
+	job := l.reapJob()
 	keys := func() int64 { return integer(t, l.run.Client, "DBSIZE") }
 	before, slices := keys(), 0
 	found := map[millrace.Progress]int{}
@@ -79,11 +79,11 @@ func TestReapJob(t *testing.T) {
 		}
 		slices++
 		found[progress]++
-		if reaped := had - keys(); reaped > reapShards*reapMost+reapShards { // and emptied shards of the index
+		if reaped := had - keys(); reaped > reapShards*reapBatch+reapShards { // and emptied shards of the index
 			t.Errorf("a slice reaped %d", reaped)
 		}
 	}
-	if slices < each/(reapShards*reapMost) || found[millrace.Full] == 0 {
+	if slices < each/(reapShards*reapBatch) || found[millrace.Full] == 0 {
 		t.Errorf("%d slices reaped %d: %v, want several, some of them full", slices, before-keys(), found)
 	}
 	if progress := reapRound(t, job); progress != millrace.Idle {
@@ -133,14 +133,14 @@ func TestIndex(t *testing.T) {
 	// One that has been held for long is looked at when it would be abandoned, and when
 	// it was released a minute later.
 	due(t, l, "x")
-	if progress := reapRound(t, l.ReapJob()); progress != millrace.Idle {
+	if progress := reapRound(t, l.reapJob()); progress != millrace.Idle {
 		t.Errorf("reap of a held one = %v, want idle", progress)
 	}
 	if left, ok := score(t, l, "x"); !ok || left < time.Hour {
 		t.Errorf("a held one is looked at again in %v (%v), want after its deadline", left, ok)
 	}
 	later := openOn(t, server.Client(t), Config{}) // remembers nothing, as after half a minute
-	if err := later.Release(t.Context(), "x", lease.Token()); err != nil {
+	if err := later.Release(t.Context(), "x", lease.Token); err != nil {
 		t.Fatal(err)
 	}
 	registry.Settle(t.Context(), later.run.Client)
@@ -150,7 +150,7 @@ func TestIndex(t *testing.T) {
 	lease = acquire(t, later, "x", time.Hour)
 	must(t, l.run.Client, "DEL", indexKey("x"))
 	last := openOn(t, server.Client(t), Config{})
-	if _, err := last.Refresh(t.Context(), "x", lease.Token(), time.Hour); err != nil {
+	if _, err := last.Refresh(t.Context(), "x", lease.Token, time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	registry.Settle(t.Context(), last.run.Client)
@@ -169,7 +169,7 @@ func TestNothingIsLeft(t *testing.T) {
 	must(t, l.run.Client, "PEXPIRE", baseKey("released"), "1")
 	abandon(t, l, "abandoned")
 	due(t, l, "released")
-	job := l.ReapJob()
+	job := l.reapJob()
 	redistest.Eventually(t, "nothing is left", func() bool {
 		reapRound(t, job)
 		return integer(t, l.run.Client, "DBSIZE") == 0
@@ -189,7 +189,7 @@ func TestEnteredMeanwhile(t *testing.T) {
 		}}}})
 		reaper.run.Scripts = library
 		due(t, holder, "x")
-		reapRound(t, reaper.ReapJob())
+		reapRound(t, reaper.reapJob())
 		_, entered = score(t, holder, "x")
 		return entered
 	}
@@ -269,7 +269,7 @@ func TestReapWithASilentNode(t *testing.T) {
 	}
 	silent.Pause()
 	defer silent.Resume()
-	job := l.ReapJob()
+	job := l.reapJob()
 	redistest.Eventually(t, "those of the living masters are reaped, and nothing is left of them in the index", func() bool {
 		_, _ = job.Slice(t.Context())
 		for _, name := range there {
@@ -326,7 +326,7 @@ func TestContendersEnter(t *testing.T) {
 	registry.Settle(t.Context(), l.run.Client)
 	must(t, l.run.Client, "DEL", indexKey("x"))
 	other := openOn(t, server.Client(t), Config{})
-	_, err := other.Acquire(t.Context(), "x", long, Options{})
+	_, err := other.Acquire(t.Context(), "x", long, AcquireConfig{})
 	wantError(t, err, ErrHeld)
 	if _, ok := score(t, other, "x"); !ok {
 		t.Error("a lease that was found held is not in the index")

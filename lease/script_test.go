@@ -39,7 +39,7 @@ func TestOnACluster(t *testing.T) {
 	if diff := cmp.Diff(names, list(t, l.run.Client, "")); diff != "" {
 		t.Errorf("List (-want +got):\n%s", diff)
 	}
-	job := l.ReapJob()
+	job := l.reapJob()
 	redistest.Eventually(t, "all are reaped", func() bool {
 		if _, err := job.Slice(t.Context()); err != nil {
 			t.Fatal(err)
@@ -62,7 +62,7 @@ func TestOneEvictingMasterIsEnough(t *testing.T) {
 	must(t, evicting, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	l := openOn(t, cluster.Client(t), Config{})
 	for i := range 10 { // on all of them
-		_, err := l.Acquire(t.Context(), fmt.Sprint(i), long, Options{})
+		_, err := l.Acquire(t.Context(), fmt.Sprint(i), long, AcquireConfig{})
 		wantError(t, err, ErrEvictable)
 	}
 }
@@ -71,20 +71,10 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
 	for _, name := range []string{"", "a{b", "a}", "\x00", "a\nb", "\x7f", strings.Repeat("n", 513)} {
-		_, err := l.Acquire(t.Context(), name, long, Options{})
+		_, err := l.Acquire(t.Context(), name, long, AcquireConfig{})
 		wantError(t, err, millrace.ErrBadName)
 		_, err = l.Show(t.Context(), name)
 		wantError(t, err, millrace.ErrBadName)
 		wantError(t, l.Release(t.Context(), name, "t"), millrace.ErrBadName)
-		wantError(t, CheckName(name), millrace.ErrBadName)
-	}
-	for key, want := range map[string]bool{
-		"mr:lease:{a}": true, "mr:lease:{a:b}": true, "mr:lease:{a}:x": false, "mr:lease:{}": false,
-		"mr:lease:{a{}": false, "mr:lease:a": false, "x": false,
-	} {
-		name, ok := nameOf(key)
-		if ok != want || ok && baseKey(name) != key {
-			t.Errorf("nameOf(%q) = %q, %v, want %v", key, name, ok, want)
-		}
 	}
 }

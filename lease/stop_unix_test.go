@@ -49,8 +49,8 @@ func TestHolderIsStopped(t *testing.T) {
 	if err := child.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	next := acquireWith(t, l, name, long, Options{Wait: 20 * time.Second})
-	if accepted, err := write(t.Context(), l.run.Client, name, next.Fence()); !accepted || err != nil {
+	next := acquireWith(t, l, name, long, AcquireConfig{Wait: 20 * time.Second})
+	if accepted, err := write(t.Context(), l.run.Client, name, next.Fence); !accepted || err != nil {
 		t.Fatalf("write of the next holder = %v, %v", accepted, err)
 	}
 	if err := child.Process.Signal(syscall.SIGCONT); err != nil {

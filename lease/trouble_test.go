@@ -41,10 +41,10 @@ func TestLostReplies(t *testing.T) {
 	}
 	var lease *Lease
 	losing("Acquire", func() (err error) {
-		lease, err = l.Acquire(t.Context(), name, long, Options{})
+		lease, err = l.Acquire(t.Context(), name, long, AcquireConfig{})
 		return err
 	})
-	if info, err := l.Show(t.Context(), name); err != nil || info.Token != lease.Token() || info.Fence != lease.Fence() {
+	if info, err := l.Show(t.Context(), name); err != nil || info.Token != lease.Token || info.Fence != lease.Fence {
 		t.Errorf("Show = %+v, %v, want the lease that was adopted", info, err)
 	}
 	losing("Refresh", func() error { return lease.Refresh(t.Context(), 2*long) })
@@ -72,10 +72,10 @@ func TestLostReplyOfARelease(t *testing.T) {
 	name := redistest.Name(t)
 	first := acquire(t, l, name, long)
 	for range 2 {
-		if err := l.Release(t.Context(), name, first.Token()); err != nil {
+		if err := l.Release(t.Context(), name, first.Token); err != nil {
 			t.Errorf("Release = %v", err)
 		}
-		acquireWith(t, l, name, long, Options{Token: "other"})
+		acquireWith(t, l, name, long, AcquireConfig{Token: "other"})
 	}
 	if info, err := l.Show(t.Context(), name); err != nil || info.Token != "other" {
 		t.Errorf("Show = %+v, %v, want the other holder untouched", info, err)
@@ -101,7 +101,7 @@ func TestUnknownOutcomeIsGivenBack(t *testing.T) {
 		}
 		return evalsha(cmd)
 	})
-	_, err := l.Acquire(ctx, name, long, Options{})
+	_, err := l.Acquire(ctx, name, long, AcquireConfig{})
 	wantError(t, err, context.Canceled)
 	other := open(t, Config{})
 	redistest.Eventually(t, "the lease was acquired and given back", func() bool {
@@ -134,7 +134,7 @@ func TestDeadlineCountsFromTheRequest(t *testing.T) {
 	if late := lease.Deadline().Sub(asked.Add(2 * ttl)); late > 0 {
 		t.Errorf("Deadline after Refresh = %v after what the server granted", late)
 	}
-	_, err := l.Acquire(t.Context(), name+"-brief", short, Options{})
+	_, err := l.Acquire(t.Context(), name+"-brief", short, AcquireConfig{})
 	wantError(t, err, ErrExpired)
 }
 
@@ -145,7 +145,7 @@ func TestWatchdogOutlivesTrouble(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{AOF: true})
 	proxy := redistest.NewProxy(t, server.Addr())
 	l := openOn(t, proxy.Client(t), Config{})
-	lease := acquireWith(t, l, "x", 3*time.Second, Options{MaxHold: long})
+	lease := acquireWith(t, l, "x", 3*time.Second, AcquireConfig{MaxHold: long})
 	for _, trouble := range []func(){
 		proxy.Cut,
 		func() { server.Kill(); server.Restart() },
@@ -167,7 +167,7 @@ func TestServerDoesNotAnswer(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	l := openOn(t, server.Client(t), Config{})
-	lease := acquireWith(t, l, "x", 300*time.Millisecond, Options{MaxHold: long})
+	lease := acquireWith(t, l, "x", 300*time.Millisecond, AcquireConfig{MaxHold: long})
 	server.Pause()
 	defer server.Resume()
 	wantEnd(t, lease, ErrExpired)
@@ -185,9 +185,9 @@ func TestFullServer(t *testing.T) {
 	abandon(t, l, "left")
 	due(t, l, "x")
 	full("1")
-	_, err := l.Acquire(t.Context(), "y", long, Options{})
+	_, err := l.Acquire(t.Context(), "y", long, AcquireConfig{})
 	wantError(t, err, millrace.ErrFull)
-	_, err = l.Acquire(t.Context(), "left", long, Options{})
+	_, err = l.Acquire(t.Context(), "left", long, AcquireConfig{})
 	wantError(t, err, millrace.ErrFull)
 	if exists(t, l, "y") {
 		t.Error("a refused acquire left a key")
@@ -198,7 +198,7 @@ func TestFullServer(t *testing.T) {
 	if info, err := l.Show(t.Context(), "x"); err != nil || !info.Held || info.Remaining <= long {
 		t.Errorf("Show = %+v, %v, want it refreshed", info, err)
 	}
-	if progress := reapRound(t, l.ReapJob()); progress != millrace.Worked || exists(t, l, "left") {
+	if progress := reapRound(t, l.reapJob()); progress != millrace.Worked || exists(t, l, "left") {
 		t.Errorf("reap = %v, want the abandoned one gone", progress)
 	}
 	if _, ok := score(t, l, "left"); ok {
@@ -207,7 +207,7 @@ func TestFullServer(t *testing.T) {
 	if left, ok := score(t, l, "x"); !ok || left < long {
 		t.Errorf("what is held on a full server is looked at in %v (%v), want after its deadline", left, ok)
 	}
-	if _, err := l.Acquire(t.Context(), "x", long, Options{Wait: time.Millisecond}); !errors.Is(err, ErrHeld) {
+	if _, err := l.Acquire(t.Context(), "x", long, AcquireConfig{Wait: time.Millisecond}); !errors.Is(err, ErrHeld) {
 		t.Errorf("Acquire of one who waits = %v, want ErrHeld", err)
 	}
 	wait(t, l, "x", "another")
@@ -232,7 +232,7 @@ func TestOutageLongerThanTheLease(t *testing.T) {
 	server.Kill()
 	timer := time.AfterFunc(2*ttl, server.Restart)
 	defer timer.Stop()
-	lease, err := l.Acquire(t.Context(), "y", ttl, Options{Wait: -1})
+	lease, err := l.Acquire(t.Context(), "y", ttl, AcquireConfig{Wait: -1})
 	if err != nil {
 		t.Fatalf("Acquire through an outage = %v, want a lease", err)
 	}
@@ -256,7 +256,7 @@ func TestEviction(t *testing.T) {
 			client := server.Client(t)
 			l := openOn(t, client, Config{})
 			if strings.HasPrefix(policy, "allkeys-") {
-				_, err := l.Acquire(t.Context(), "x", long, Options{})
+				_, err := l.Acquire(t.Context(), "x", long, AcquireConfig{})
 				wantError(t, err, ErrEvictable)
 				if exists(t, l, "x") {
 					t.Error("a refused acquire left a key")
@@ -309,11 +309,14 @@ func TestCancelledCallsReturn(t *testing.T) {
 	server.Pause()
 	defer server.Resume()
 	for name, call := range map[string]func(context.Context) error{
-		"Acquire":       func(ctx context.Context) error { _, err := l.Acquire(ctx, "x", long, Options{Token: "t"}); return err },
-		"first Acquire": func(ctx context.Context) error { _, err := fresh.Acquire(ctx, "x", long, Options{}); return err },
+		"Acquire": func(ctx context.Context) error {
+			_, err := l.Acquire(ctx, "x", long, AcquireConfig{Token: "t"})
+			return err
+		},
+		"first Acquire": func(ctx context.Context) error { _, err := fresh.Acquire(ctx, "x", long, AcquireConfig{}); return err },
 		"Refresh":       func(ctx context.Context) error { return lease.Refresh(ctx, long) },
 		"Show":          func(ctx context.Context) error { _, err := l.Show(ctx, "x"); return err },
-		"reap":          func(ctx context.Context) error { _, err := l.ReapJob().Slice(ctx); return err },
+		"reap":          func(ctx context.Context) error { _, err := l.reapJob().Slice(ctx); return err },
 	} {
 		best := time.Hour
 		for range 3 {
@@ -362,7 +365,7 @@ func TestForeignKeys(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = l.Acquire(t.Context(), name, long, Options{})
+		_, err = l.Acquire(t.Context(), name, long, AcquireConfig{})
 		wantError(t, err, c.want)
 		_, err = l.Refresh(t.Context(), name, "t", long)
 		wantError(t, err, c.want)

@@ -42,7 +42,7 @@ func TestAllWhoWatchAreWoken(t *testing.T) {
 		l := openOn(t, server.Client(t), Config{})
 		for range each {
 			waiting.Go(func() {
-				_, err := l.Acquire(t.Context(), "x", long, Options{Wait: -1, Unless: unless})
+				_, err := l.Acquire(t.Context(), "x", long, AcquireConfig{Wait: -1, Unless: unless})
 				wantError(t, err, errMade)
 				if errors.Is(err, ErrHeld) {
 					t.Errorf("Acquire = %v, want only what Unless returned", err)
@@ -111,7 +111,7 @@ func TestWhoGivesUpPassesOn(t *testing.T) {
 		})
 		first, next := make(chan error, 1), make(chan error, 1)
 		waits := func(ctx context.Context, ended chan<- error) {
-			_, err := l.Acquire(ctx, name, long, Options{Wait: -1})
+			_, err := l.Acquire(ctx, name, long, AcquireConfig{Wait: -1})
 			ended <- err
 		}
 		go waits(quits, first)
@@ -159,7 +159,7 @@ func TestManyInLine(t *testing.T) {
 			if i%5 == 4 {
 				time.AfterFunc(20*time.Millisecond, cancel)
 			}
-			got, err := l.Acquire(ctx, name, long, Options{Wait: -1})
+			got, err := l.Acquire(ctx, name, long, AcquireConfig{Wait: -1})
 			switch {
 			case err == nil:
 				mu.Lock()
@@ -196,7 +196,7 @@ func TestWaiterInADeadProcess(t *testing.T) {
 	wait(t, l, name, "dead")
 	got := make(chan error, 1)
 	go func() {
-		next, err := l.Acquire(t.Context(), name, long, Options{Wait: -1})
+		next, err := l.Acquire(t.Context(), name, long, AcquireConfig{Wait: -1})
 		if err == nil {
 			err = next.Release(t.Context())
 		}

@@ -30,7 +30,7 @@ func TestCallsAreCounted(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	held, err := locker.Acquire(ctx, redistest.Name(t), time.Minute, lease.Options{})
+	held, err := locker.Acquire(ctx, redistest.Name(t), time.Minute, lease.AcquireConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -191,13 +191,13 @@ func TestEachTryIsASpan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := locker.Acquire(t.Context(), redistest.Name(t), time.Minute, lease.Options{}); err != nil {
+	if _, err := locker.Acquire(t.Context(), redistest.Name(t), time.Minute, lease.AcquireConfig{}); err != nil {
 		t.Fatal(err) // so that the server knows the script
 	}
 	spans.Reset()
 	proxy.DropReply(redistest.Named("EVALSHA"))
 	ctx, request := tracer.Start(t.Context(), "request")
-	held, err := locker.Acquire(ctx, redistest.Name(t), time.Minute, lease.Options{})
+	held, err := locker.Acquire(ctx, redistest.Name(t), time.Minute, lease.AcquireConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}

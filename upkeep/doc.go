@@ -22,7 +22,7 @@
 //
 //	ick.RetryJob(client)            0.002   parked members whose rest is over
 //	ick.TidyJob(client)             0.001   consumers of channels that died
-//	locker.ReapJob()                0.001   leases that were abandoned
+//	lease.Jobs(client)              0.001   leases that were abandoned
 //	fairqueue.TendJob(client)       0.002   messages whose time or whose reader's time is over
 //	expiry.RepairHashesJob(client)  0.001   what other programs did to hashes
 //	expiry.RepairKeysJob(client)    0.001   what other programs did to deterministic values

@@ -59,7 +59,7 @@ func populate(t testing.TB, client rueidis.Client) {
 		must(err)
 		_, err = c.AddNow(t.Context(), "a")
 		must(err)
-		_, err = locker.Acquire(t.Context(), name, time.Hour, lease.Options{})
+		_, err = locker.Acquire(t.Context(), name, time.Hour, lease.AcquireConfig{})
 		must(err)
 	}
 	registry.Settle(t.Context(), client)
@@ -68,11 +68,7 @@ func populate(t testing.TB, client rueidis.Client) {
 // jobs are those that go round the registry and the index of leases.
 func jobs(t testing.TB, client rueidis.Client) []millrace.Job {
 	t.Helper()
-	locker, err := lease.New(client, lease.Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return []millrace.Job{ick.RetryJob(client), ick.TidyJob(client), locker.ReapJob(), fairqueue.TendJob(client), upkeep.TidyJob(client)}
+	return []millrace.Job{ick.RetryJob(client), ick.TidyJob(client), lease.Jobs(client)[0], fairqueue.TendJob(client), upkeep.TidyJob(client)}
 }
 
 // round goes round all structures.

@@ -16,17 +16,13 @@ import (
 // at the rates of the package's documentation, which sum up to 0.0085. Errors are those
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
-	locker, err := lease.New(client, lease.Config{})
-	if err != nil {
-		return err
-	}
 	for _, entry := range []struct {
 		job  millrace.Job
 		rate float64
 	}{
 		{ick.RetryJob(client), 0.002},
 		{ick.TidyJob(client), 0.001},
-		{locker.ReapJob(), 0.001},
+		{lease.Jobs(client)[0], 0.001},
 		{fairqueue.TendJob(client), 0.002},
 		{expiry.RepairHashesJob(client), 0.001},
 		{expiry.RepairKeysJob(client), 0.001},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/lease"
 )
@@ -47,7 +48,7 @@ type leaseName struct {
 
 // with opens a locker for do.
 func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l *lease.Locker, name string) error) error {
-	if err := lease.CheckName(string(n.Name)); err != nil {
+	if err := names.CheckLease(string(n.Name)); err != nil {
 		return err // before there is a connection
 	}
 	client, err := a.open(ctx)
@@ -70,7 +71,7 @@ type leaseHeld struct {
 }
 
 func (h leaseHeld) with(ctx context.Context, a *app, do func(l *lease.Locker, name, token string) error) error {
-	if err := lease.CheckToken(string(h.Token)); err != nil {
+	if err := names.CheckLeaseToken(string(h.Token)); err != nil {
 		return err
 	}
 	return h.leaseName.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) error {
@@ -102,12 +103,12 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 	if c.Wait < 0 {
 		return millrace.ErrBadArgument.Errorf("cannot wait for %s", c.Wait)
 	}
-	if err := lease.CheckTTL(c.TTL); err != nil {
+	if err := names.CheckLeaseTTL(c.TTL); err != nil {
 		return err
 	}
 	return c.with(ctx, a, lease.Config{AllowEvictable: c.AllowEvictable}, func(l *lease.Locker, name string) error {
 		token := rand.Text()
-		held, err := l.Acquire(ctx, name, c.TTL, lease.Options{Wait: c.Wait, Metadata: string(c.Metadata), Token: token})
+		held, err := l.Acquire(ctx, name, c.TTL, lease.AcquireConfig{Wait: c.Wait, Metadata: string(c.Metadata), Token: token})
 		if err == nil {
 			err = c.print(a, held)
 		}
@@ -125,7 +126,7 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 }
 
 func (c *leaseAcquire) print(a *app, held *lease.Lease) error {
-	doc := document.Acquired{Token: held.Token(), Fence: held.Fence(), Deadline: held.ServerDeadline().UnixMilli()}
+	doc := document.Acquired{Token: held.Token, Fence: held.Fence, Deadline: held.ServerDeadline().UnixMilli()}
 	return a.print(doc, func(w io.Writer) {
 		fmt.Fprintf(w, "held for %s, %s\n\n", readable.Duration(c.TTL), until(held.ServerDeadline()))
 		fmt.Fprintln(w, "TOKEN\tFENCE")
@@ -170,7 +171,7 @@ Examples:
 
 // Run refreshes.
 func (c *leaseRefresh) Run(ctx context.Context, a *app) error {
-	if err := lease.CheckTTL(c.TTL); err != nil {
+	if err := names.CheckLeaseTTL(c.TTL); err != nil {
 		return err
 	}
 	return c.with(ctx, a, func(l *lease.Locker, name, token string) error {

@@ -90,8 +90,8 @@ func settle(t *testing.T, client rueidis.Client) *town {
 	must(w.channel.Add(ctx, future("a"), future("b"), future("c"), future("d")))(t)
 	must(w.hashes.Set(ctx, "alice", "token", []byte("x"), expiry.SetConfig{TTL: time.Hour}))(t)
 	must(w.keys.Set(ctx, "answer", []byte("42"), time.Hour, expiry.SetKeyConfig{}))(t)
-	must(w.locker.Acquire(ctx, "held", time.Hour, lease.Options{Metadata: "me"}))(t)
-	released := must(w.locker.Acquire(ctx, "released", time.Hour, lease.Options{}))(t)
+	must(w.locker.Acquire(ctx, "held", time.Hour, lease.AcquireConfig{Metadata: "me"}))(t)
+	released := must(w.locker.Acquire(ctx, "released", time.Hour, lease.AcquireConfig{}))(t)
 	registry.Settle(ctx, client) // one that is held for a moment only is not listed
 	if err := released.Release(ctx); err != nil {
 		t.Fatal(err)

@@ -102,7 +102,7 @@ func build(t *testing.T, actions bool) *town {
 	locker, err := lease.New(town.client, lease.Config{})
 	must(err)
 	for _, name := range []string{"nightly-report", "billing-run"} {
-		_, err := locker.Acquire(ctx, name, time.Hour, lease.Options{Metadata: "worker-7 on host b"})
+		_, err := locker.Acquire(ctx, name, time.Hour, lease.AcquireConfig{Metadata: "worker-7 on host b"})
 		must(err)
 	}
 	sessions, err := expiry.OpenHashes(ctx, town.client, "sessions", expiry.HashesConfig{})

@@ -58,7 +58,7 @@ func onLeases(measure func(ctx context.Context, p Place, l *lease.Locker) (float
 
 func leasePairs(ctx context.Context, p Place, l *lease.Locker) (float64, error) {
 	return p.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		held, err := l.Acquire(ctx, leaseName(p, goroutine), ttl, lease.Options{})
+		held, err := l.Acquire(ctx, leaseName(p, goroutine), ttl, lease.AcquireConfig{})
 		if err != nil {
 			return err
 		}
@@ -69,7 +69,7 @@ func leasePairs(ctx context.Context, p Place, l *lease.Locker) (float64, error) 
 func leaseRefreshes(ctx context.Context, p Place, l *lease.Locker) (float64, error) {
 	var held [Goroutines]*lease.Lease
 	if err := Deal(ctx, Goroutines, func(ctx context.Context, i int) (err error) {
-		held[i], err = l.Acquire(ctx, leaseName(p, i), ttl, lease.Options{})
+		held[i], err = l.Acquire(ctx, leaseName(p, i), ttl, lease.AcquireConfig{})
 		return err
 	}); err != nil {
 		return 0, err

@@ -160,7 +160,7 @@ func (c *customer) store(ctx context.Context, o *office, inHash bool) (err error
 // get it goes on.
 func (c *customer) serve(ctx context.Context) error {
 	o, t := c.office(), &c.market.tally
-	held, err := o.branch.locker.Acquire(ctx, c.name, turnFor, lease.Options{})
+	held, err := o.branch.locker.Acquire(ctx, c.name, turnFor, lease.AcquireConfig{})
 	if errors.Is(err, lease.ErrHeld) {
 		t.away.Add(1)
 		return nil
@@ -169,7 +169,7 @@ func (c *customer) serve(ctx context.Context) error {
 		return fmt.Errorf("take the lease of %s: %w", c.name, err)
 	}
 	t.turns.Add(1)
-	c.enter(held.Fence())
+	c.enter(held.Fence)
 	_, err = c.work(ctx, o)
 	c.exit()
 	if err := errors.Join(err, c.market.release(ctx, held)); err != nil {

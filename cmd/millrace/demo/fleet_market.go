@@ -193,7 +193,7 @@ func (m *market) giveOut(ctx context.Context) error {
 	var errs [2]error
 	var asking sync.WaitGroup
 	for i, b := range m.branches {
-		asking.Go(func() { leases[i], errs[i] = b.locker.Acquire(ctx, name, turnFor, lease.Options{}) })
+		asking.Go(func() { leases[i], errs[i] = b.locker.Acquire(ctx, name, turnFor, lease.AcquireConfig{}) })
 	}
 	asking.Wait()
 	t.got = time.Now()
@@ -225,7 +225,7 @@ func (m *market) tags() (tags []string) {
 		tags = append(tags, c.tags()...)
 	}
 	for _, t := range m.tickets {
-		tags = append(tags, t.held.Name())
+		tags = append(tags, t.held.Name)
 	}
 	return tags
 }
@@ -241,12 +241,12 @@ func (m *market) settle(ctx context.Context) error {
 
 // takeBack looks at a ticket through the branch that did not get it, and returns it.
 func (m *market) takeBack(ctx context.Context, t *ticket) error {
-	info, err := t.other.locker.Show(ctx, t.held.Name())
+	info, err := t.other.locker.Show(ctx, t.held.Name)
 	if err != nil {
 		return err
 	}
-	if !info.Held || info.Fence != t.held.Fence() {
-		m.tally.broke(&m.tally.lost, "%s was taken with fence %d, and in the end has fence %d, held: %v", t.held.Name(), t.held.Fence(), info.Fence, info.Held)
+	if !info.Held || info.Fence != t.held.Fence {
+		m.tally.broke(&m.tally.lost, "%s was taken with fence %d, and in the end has fence %d, held: %v", t.held.Name, t.held.Fence, info.Fence, info.Held)
 		return nil
 	}
 	return m.release(ctx, t.held)
@@ -256,7 +256,7 @@ func (m *market) takeBack(ctx context.Context, t *ticket) error {
 func (m *market) release(ctx context.Context, held *lease.Lease) error {
 	err := held.Release(ctx)
 	if errors.Is(err, lease.ErrLost) {
-		m.tally.broke(&m.tally.lost, "%s, fence %d: %v", held.Name(), held.Fence(), err)
+		m.tally.broke(&m.tally.lost, "%s, fence %d: %v", held.Name, held.Fence, err)
 		return nil
 	}
 	return err

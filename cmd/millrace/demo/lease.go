@@ -138,7 +138,7 @@ func (p *leasePlay) take(ctx context.Context) error {
 		return fmt.Errorf("of %d locks only %d could be taken on an empty server", holdings, taken)
 	}
 	for i := range holdings {
-		got, err := p.locker.Acquire(ctx, leaseName(p.name, i), holdFor, lease.Options{Metadata: "first"})
+		got, err := p.locker.Acquire(ctx, leaseName(p.name, i), holdFor, lease.AcquireConfig{Metadata: "first"})
 		if err != nil {
 			return err
 		}
@@ -198,11 +198,11 @@ func (p *leasePlay) look(ctx context.Context, elapsed time.Duration) (err error)
 	}
 	p.leasesLeft = 0
 	for _, mine := range p.leases {
-		info, err := p.locker.Show(ctx, mine.Name())
+		info, err := p.locker.Show(ctx, mine.Name)
 		if err != nil {
 			return err
 		}
-		if info.Held && info.Token == mine.Token() {
+		if info.Held && info.Token == mine.Token {
 			p.leasesLeft++
 		}
 	}
@@ -282,7 +282,7 @@ func (p *leasePlay) work(ctx context.Context) error {
 	}
 
 	name := leaseName(p.name, holdings)
-	if _, p.full = p.locker.Acquire(ctx, name, holdFor, lease.Options{}); ctx.Err() != nil {
+	if _, p.full = p.locker.Acquire(ctx, name, holdFor, lease.AcquireConfig{}); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	info, err := p.locker.Show(ctx, name)
@@ -313,7 +313,7 @@ func (p *leasePlay) evictAnything(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if _, p.evictable = locker.Acquire(ctx, leaseName(p.name, holdings), holdFor, lease.Options{}); ctx.Err() != nil {
+	if _, p.evictable = locker.Acquire(ctx, leaseName(p.name, holdings), holdFor, lease.AcquireConfig{}); ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	return nil

@@ -27,7 +27,7 @@ func rival(ctx context.Context, p part) error {
 		return err
 	}
 	for i := range holdings {
-		_, err := locker.Acquire(ctx, leaseName(p.name, i), holdFor, lease.Options{Metadata: "second"})
+		_, err := locker.Acquire(ctx, leaseName(p.name, i), holdFor, lease.AcquireConfig{Metadata: "second"})
 		switch {
 		case err == nil:
 			news.Leases++

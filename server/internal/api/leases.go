@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/lease"
 )
@@ -58,10 +59,10 @@ func (r *acquireRequest) wait() time.Duration { return r.Body.Wait.Duration }
 
 func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc document.Acquired, err error) {
 	ttl, locker := in.Body.TTL.Duration, a.lockers[in.Body.AllowEvictable]
-	if err := lease.CheckTTL(ttl); err != nil {
+	if err := names.CheckLeaseTTL(ttl); err != nil { // before the first call takes the lease
 		return doc, err
 	}
-	opts := lease.Options{Wait: min(in.wait(), a.cfg.MaxBlock), Metadata: string(in.Body.Metadata), Token: string(in.Body.Token)}
+	opts := lease.AcquireConfig{Wait: min(in.wait(), a.cfg.MaxBlock), Metadata: string(in.Body.Metadata), Token: string(in.Body.Token)}
 	if opts.Token == "" && reqid.Seeded(ctx) {
 		opts.Token = reqid.Next(ctx) // with which a repeat adopts the lease
 	}
@@ -71,9 +72,9 @@ func (a *API) acquireLease(ctx context.Context, in *acquireRequest) (doc documen
 	if err != nil {
 		return doc, err
 	}
-	doc = document.Acquired{Token: held.Token(), Fence: held.Fence(), Deadline: held.ServerDeadline().UnixMilli()}
+	doc = document.Acquired{Token: held.Token, Fence: held.Fence, Deadline: held.ServerDeadline().UnixMilli()}
 	if ttl > firstTTL {
-		info, err := locker.Refresh(ctx, in.Name, held.Token(), ttl)
+		info, err := locker.Refresh(ctx, in.Name, held.Token, ttl)
 		if err != nil {
 			return doc, err
 		}

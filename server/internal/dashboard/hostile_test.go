@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -60,7 +61,7 @@ func TestHostileNamesAreShownAndFound(t *testing.T) {
 		if _, err := k.AddNow(t.Context(), name); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := locker.Acquire(t.Context(), name, lease.MaxTTL, lease.Options{Metadata: name}); err != nil {
+		if _, err := locker.Acquire(t.Context(), name, names.MaxLeaseTTL, lease.AcquireConfig{Metadata: name}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -59,7 +59,7 @@ func (h *house) furnish() {
 			return err
 		},
 		"lease": func() error {
-			_, err := locker.Acquire(ctx, "nightly", time.Hour, lease.Options{Metadata: "host a", Token: "secret-token"})
+			_, err := locker.Acquire(ctx, "nightly", time.Hour, lease.AcquireConfig{Metadata: "host a", Token: "secret-token"})
 			return err
 		},
 		"hash":  func() error { _, err := sessions.Set(ctx, "u", "f", nil, expiry.SetConfig{TTL: time.Hour}); return err },
