@@ -85,7 +85,7 @@ func (e *HeldError) Unwrap() error { return ErrHeld }
 //
 // All callers of a process that wait share one connection.
 //
-// Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [millrace.ErrBadName], [millrace.ErrBadArgument],
+// Errors: [ErrHeld] as a [*HeldError], [millrace.ErrEvictable], [millrace.ErrBadName], [millrace.ErrBadArgument],
 // [millrace.ErrBroken], [millrace.ErrVersion], [ErrExpired] when the answer came too late,
 // millrace.ErrFull, and what Unless returns.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, opts Options) (*Lease, error) {

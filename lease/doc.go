@@ -61,7 +61,7 @@
 //   - At any time of the server's clock there is at most one holder, and it keeps
 //     the lease until its deadline or its release. Memory pressure does not end
 //     a lease under noeviction and every volatile-* policy; a server with an
-//     allkeys-* policy is refused with [ErrEvictable], because it can promise
+//     allkeys-* policy is refused with [millrace.ErrEvictable], because it can promise
 //     nothing. What it may evict is read from INFO, in the background after the
 //     first call; if it does not say, a warning is logged.
 //   - A lease that expired even once is lost: no refresh brings it back.

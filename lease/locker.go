@@ -66,7 +66,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		cfg: cfg,
 		run: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
 		policy: policy.New(client, policy.Config{
-			Refusal: ErrEvictable, One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
+			One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 		index: registry.Of(client).Leases(cfg.Logger),
 		hub:   wake.Of(client, cfg.Logger),

@@ -19,7 +19,6 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/screen"
-	"github.com/millrace/millrace/lease"
 )
 
 const (
@@ -170,7 +169,7 @@ func (r *run) all(ctx context.Context) (Report, error) {
 	for _, f := range r.Figures {
 		rest := r.planned - r.done - len(f.Sides)*r.roundsOf(f)
 		result, err := f.Compare(ctx, r.place, r.roundsOf(f), func(round int, side string) { r.show(f, round, side) })
-		if errors.Is(err, lease.ErrEvictable) || errors.Is(err, errOneClient) {
+		if errors.Is(err, millrace.ErrEvictable) || errors.Is(err, errOneClient) {
 			r.planned = r.done + rest
 			report.NotMeasured = append(report.NotMeasured, Absent{Name: f.Name, What: f.What, Why: millrace.Hint(err)})
 			r.progress.Say("  %s: not measured: %s", f.Name, err)
