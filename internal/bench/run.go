@@ -34,6 +34,12 @@ func Figures() []Figure {
 	return slices.Concat(ickFigures(), queueFigures(), leaseFigures(), stealFigures(), expiryFigures())
 }
 
+// OwnServers returns the figures that start servers of their own, to kill, grow or
+// fill them. They have no names for programs.
+func OwnServers() []Figure {
+	return slices.Concat(ownQueueFigures(), memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), scatterFigures())
+}
+
 // ErrUnknown means that there is no figure of a name.
 var ErrUnknown = &millrace.Error{Code: "bad_usage", Message: "there is no such figure"}
 
@@ -98,7 +104,8 @@ type Config struct {
 	// place. Defaults to a line now and then.
 	Live bool
 
-	rounds int // the tests make fewer
+	// Rounds is how often each side is measured. Defaults to 3.
+	Rounds int
 }
 
 // Run measures. A figure that a server cannot have, for reasons that it tells, is in
@@ -122,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		r.Figures = Figures()
 		defer func() { report.NotMeasured = append(report.NotMeasured, Elsewhere()...) }()
 	}
-	r.rounds = cmp.Or(r.rounds, roundsDefault)
+	r.Rounds = cmp.Or(r.Rounds, roundsDefault)
 	for _, f := range r.Figures {
 		r.planned += len(f.Sides) * r.roundsOf(f)
 	}
@@ -149,7 +156,7 @@ func (r *run) roundsOf(f Figure) int {
 	if f.Once {
 		return 1
 	}
-	return r.rounds
+	return r.Rounds
 }
 
 func (r *run) all(ctx context.Context) (Report, error) {
@@ -182,7 +189,7 @@ func (r *run) all(ctx context.Context) (Report, error) {
 			return report, err
 		}
 		report.Figures = append(report.Figures, result)
-		r.progress.Say("  %s: %s", f.Name, result.line())
+		r.progress.Say("  %s: %s", cmp.Or(f.Name, f.What), result.line())
 	}
 	return report, nil
 }
@@ -194,7 +201,7 @@ func (r *run) show(f Figure, round int, side string) {
 		Title: "bench",
 		Done:  elapsed,
 		Whole: elapsed + r.remaining(),
-		Rows:  [][]string{{f.Name, fmt.Sprintf("round %d of %d", round, r.roundsOf(f)), side}},
+		Rows:  [][]string{{cmp.Or(f.Name, f.What), fmt.Sprintf("round %d of %d", round, r.roundsOf(f)), side}},
 	})
 	r.done++
 }
