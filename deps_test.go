@@ -64,12 +64,12 @@ var depRules = []depRule{
 		why: "structures do not import each other, save fetch on expiry and lease: what two need goes into an internal package",
 	},
 	{
-		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("internal/document", "internal/survey")),
+		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("internal/bench", "internal/document", "internal/survey")),
 		why: "imports point downwards: structures know nothing of the fleet, the server, the command and the adapters of hooks",
 	},
 	{
-		of: but(rooms("internal"), rooms("internal/document", "internal/survey")), never: structures,
-		why: "internal packages are what structures lean on, so they import no structure; document and survey are what the command and the server share",
+		of: but(rooms("internal"), rooms("internal/bench", "internal/document", "internal/survey")), never: structures,
+		why: "internal packages are what structures lean on, so they import no structure; bench, document and survey are what several programs share",
 	},
 	{
 		of: but(under(module), rooms("cmd", "internal/connect", "internal/redistest")), never: under(miniredis),

@@ -3,26 +3,35 @@ package main
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/hibiken/asynq"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
+	"github.com/millrace/millrace/internal/bench"
+	"github.com/millrace/millrace/internal/connect"
 )
 
 // againstAsynq adds asynq to what the queue is measured against: processing alone,
 // whatever the queue does beside it.
 func againstAsynq(f bench.Figure, url string) bench.Figure {
-	asynq := bench.Side{Name: "asynq, processing alone", Measure: asynqBacklog(url)}
-	switch f.Name {
-	case "queue_cycle":
+	asynq := bench.Side{Name: "asynq, processing alone", Measure: asynqTasks(url, false), Goal: bench.AtLeast(5)}
+	switch {
+	case f.Name == "queue_cycle":
 		asynq.Goal = bench.AtLeast(2)
-	case "queue_batch":
-		asynq.Goal = bench.AtLeast(5)
-	case "queue_backlog":
-		asynq.Name, asynq.Goal = "asynq", bench.AtLeast(5)
+	case f.Name == "queue_batch":
+	case f.Name == "queue_backlog":
+		asynq.Name = "asynq"
+	case strings.HasPrefix(f.What, "fairqueue whole life"):
+		asynq.Name, asynq.Measure = "asynq", asynqTasks(url, true)
+	case strings.HasPrefix(f.What, bench.MemoryOfWaiting):
+		size := 100
+		if strings.Contains(f.What, "1 kB") {
+			size = 1000
+		}
+		asynq.Name, asynq.Measure, asynq.Goal = "asynq", bench.Waiting(waitingTasks(size)), bench.AtMost(1)
 	default:
 		return f
 	}
@@ -30,12 +39,24 @@ func againstAsynq(f bench.Figure, url string) bench.Figure {
 	return f
 }
 
-// asynqBacklog has asynq's workers work off tasks that do nothing and returns
-// tasks a second. Enqueueing them is not measured.
-func asynqBacklog(url string) bench.Measure { return asynqTasks(url, false) }
-
-// asynqLife is queueLife with asynq.
-func asynqLife(url string) bench.Measure { return asynqTasks(url, true) }
+// waitingTasks writes tasks of a size to a server that has nothing else.
+func waitingTasks(size int) func(ctx context.Context, own *connect.Instance, n int) error {
+	return func(ctx context.Context, own *connect.Instance, n int) error {
+		clients, err := bench.Info(ctx, own.Client, "clients", "connected_clients")
+		if err != nil {
+			return err
+		}
+		if err := onAsynq(own.URL, func(_ *redis.Client, queue *asynq.Client) error {
+			return enqueue(ctx, queue, "bench", n, size)
+		}); err != nil {
+			return err
+		}
+		for left := clients + 1; left > clients && err == nil; { // the memory of connections belongs to no message
+			left, err = bench.Info(ctx, own.Client, "clients", "connected_clients")
+		}
+		return err
+	}
+}
 
 // asynqTasks returns tasks a second that are processed, after they were enqueued in the same
 // time or before it.
@@ -43,8 +64,8 @@ func asynqTasks(url string, whole bool) bench.Measure {
 	return func(ctx context.Context, at bench.Place) (speed float64, err error) {
 		err = onAsynq(url, func(client *redis.Client, queue *asynq.Client) (err error) {
 			defer func() { err = errors.Join(err, forgetQueue(context.WithoutCancel(ctx), client, at.Name)) }()
-			n, start := max(100, at.Scaled(lifeMessages)), time.Now()
-			if err := enqueue(ctx, queue, at.Name, n, bodySize); err != nil {
+			n, start := max(100, at.Scaled(bench.LifeMessages)), time.Now()
+			if err := enqueue(ctx, queue, at.Name, n, bench.BodySize); err != nil {
 				return err
 			}
 			if !whole {

@@ -7,15 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
+	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
 )
 
@@ -29,16 +27,6 @@ func main() {
 	}
 }
 
-// figures are those of millrace bench, beside asynq on the server of that URL, and
-// those that need servers of their own.
-func figures(url string) []bench.Figure {
-	common := bench.Figures()
-	for i, f := range common {
-		common[i] = againstAsynq(f, url)
-	}
-	return slices.Concat(common, queueFigures(url), memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), rebalanceFigures(), scatterFigures())
-}
-
 func run(ctx context.Context) (err error) {
 	url := flag.String("redis", "", "URL of a server to measure on; it is written to. Defaults to a private one.")
 	rounds := flag.Int("rounds", 5, "rounds of each figure")
@@ -48,71 +36,36 @@ func run(ctx context.Context) (err error) {
 	if *rounds < 1 || *length <= 0 {
 		return errors.New("--rounds and --time must be positive")
 	}
-
-	at, err := open(ctx, *url)
-	if err != nil {
-		return err
+	cfg := bench.Config{
+		Server: "the server of --redis", Duration: *length, Rounds: *rounds, Progress: os.Stderr,
+		Open: func() (rueidis.Client, error) { return connect.Open(*url) },
 	}
-	defer at.close()
-	defer func() { err = errors.Join(err, stopFleets()) }()
-	at.Time = *length
-	fmt.Printf("%s, %s, %d CPUs, medians of %d rounds of %v\n\n", at.says, runtime.Version(), runtime.NumCPU(), *rounds, *length)
-
-	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', 0)
-	defer table.Flush()
-	fmt.Fprintln(table, "what\tmeasured\tagainst\tratio\tgoal\t")
-	for _, f := range figures(at.url) {
-		if !strings.Contains(f.What, *only) {
-			continue
-		}
-		result, err := f.Compare(ctx, at.Place, *rounds, func(round int, side string) {
-			fmt.Fprintf(os.Stderr, "\r%-60s", fmt.Sprintf("%s: round %d of %d, %s", f.What, round, *rounds, side))
-		})
+	if *url == "" {
+		server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(os.Stderr, "\r%-60s\r", "")
-		write(table, result)
-	}
-	return nil
-}
-
-// site is where to measure.
-type site struct {
-	bench.Place
-
-	url   string // of the server, for those who bring a client of their own
-	says  string // what it is, for people
-	close func()
-}
-
-// open connects to the server of the URL, or to one of its own.
-func open(ctx context.Context, url string) (*site, error) {
-	if url != "" {
-		client, err := connect.Open(url)
-		if err != nil {
-			return nil, err
+		defer func() { err = errors.Join(err, server.Close()) }()
+		if !server.Real {
+			return errors.New("no redis-server on PATH; figures of miniredis would say nothing about Redis")
 		}
-		return &site{bench.Place{Client: client, Name: "bench", Open: opener(url)}, url, "the server of --redis", client.Close}, nil
+		*url, cfg.Server = server.URL, server.Kind
 	}
-	server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
-	if err != nil {
-		return nil, err
+	if cfg.Client, err = connect.Open(*url); err != nil {
+		return err
 	}
-	if !server.Real {
-		return nil, errors.Join(server.Close(), errors.New("there is no redis-server on PATH, and miniredis would say nothing about speed"))
-	}
-	return &site{bench.Place{Client: server.Client, Name: "bench", Open: opener(server.URL)}, server.URL, server.Kind, func() { _ = server.Close() }}, nil
+	defer cfg.Client.Close()
+	defer func() { err = errors.Join(err, bench.StopFleets()) }()
+	cfg.Figures = slices.DeleteFunc(figures(*url), func(f bench.Figure) bool { return !strings.Contains(f.What, *only) })
+	report, err := bench.Run(ctx, cfg)
+	return errors.Join(err, report.Table(os.Stdout))
 }
 
-func opener(url string) func() (rueidis.Client, error) {
-	return func() (rueidis.Client, error) { return connect.Open(url) }
-}
-
-func write(table *tabwriter.Writer, r bench.Result) {
-	for _, a := range r.Against {
-		fmt.Fprintf(table, "%s\t%s %s\t%s: %s\t%s\t%s\t\n", r.What,
-			bench.Short(r.Value), r.Unit, a.Name, bench.Short(a.Value), a.ShownRatio(), a.ShownGoal(r.Unit))
+// figures are all figures, beside asynq on the server of that URL.
+func figures(url string) []bench.Figure {
+	all := slices.Concat(bench.Figures(), bench.OwnServers())
+	for i, f := range all {
+		all[i] = againstAsynq(f, url)
 	}
-	table.Flush()
+	return all
 }

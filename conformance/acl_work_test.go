@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/registry"
@@ -32,7 +33,7 @@ func walkIck(w *walker) {
 	second, err := k.Reserve(w, 2)
 	w.must("Reserve, with backwash", err)
 	_, err = k.Commit(w, first.Token, "a")
-	w.fails("Commit of a stale reservation", err, ick.ErrStale)
+	w.fails("Commit of a stale reservation", err, millrace.ErrStale)
 	_, _, err = k.Exchange(w, second.Token, second.Members(), 2)
 	w.must("Exchange", err)
 	_, err = k.Stats(w)

@@ -119,7 +119,7 @@ func ickStaleToken(t *testing.T, on running) {
 	wantAdd(t, k, "a:9", 1, 0)
 	fresh := wantReserve(t, openIck(t, other, k.Name()), 2, "a:1")
 	got, err := k.Commit(t.Context(), stale, "a")
-	if !errors.Is(err, ick.ErrStale) {
+	if !errors.Is(err, millrace.ErrStale) {
 		t.Errorf("Commit under a stale token = %v, want ErrStale", err)
 	}
 	want(t, "Commit under a stale token", got, ick.Committed{Kept: 1}, nil)

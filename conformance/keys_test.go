@@ -178,7 +178,7 @@ func keysPolicy(t *testing.T, on running) {
 		break
 	}
 	_, err := expiry.OpenKeys(t.Context(), client, redistest.Name(t), expiry.KeysConfig{})
-	wantError(t, "OpenKeys", err, expiry.ErrEvictable)
+	wantError(t, "OpenKeys", err, millrace.ErrEvictable)
 	job := k.PolicyJob()
 	redistest.Eventually(t, "the job sees that the policy has changed", func() bool {
 		progress, err := job.Slice(t.Context())
@@ -186,6 +186,6 @@ func keysPolicy(t *testing.T, on running) {
 		return progress == millrace.Worked
 	})
 	_, err = k.Set(t.Context(), "a", []byte("2"), long, expiry.SetKeyConfig{})
-	wantError(t, "Set", err, expiry.ErrEvictable)
+	wantError(t, "Set", err, millrace.ErrEvictable)
 	wantValues(t, k, []string{"a"}, "a=1")
 }

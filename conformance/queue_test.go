@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
@@ -103,7 +104,7 @@ func queueLife(t *testing.T, on running) {
 	wantQueue(t, q, [4]int{0, 3, 0, 0})
 	acknowledge(t, q, messages...)
 	_, err := q.Ack(t.Context(), messages[0].Receipt)
-	wantError(t, "Ack again", err, fairqueue.ErrStale)
+	wantError(t, "Ack again", err, millrace.ErrStale)
 	wantQueue(t, q, [4]int{})
 }
 
@@ -147,7 +148,7 @@ func queueReclaim(t *testing.T, on running) {
 	m := dequeue(t, q, 1)[0]
 	want(t, "attempt", m.Attempt, 2, nil)
 	_, err = q.Ack(t.Context(), dead[0].Receipt)
-	wantError(t, "Ack of the first reader", err, fairqueue.ErrStale)
+	wantError(t, "Ack of the first reader", err, millrace.ErrStale)
 	acknowledge(t, q, m)
 }
 
@@ -164,7 +165,7 @@ func queueCancel(t *testing.T, on running) {
 	places, err := q.Cancel(t.Context(), waiting, m.ID, delayed, waiting)
 	want(t, "Cancel", places, []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed, fairqueue.Nowhere}, err)
 	_, err = q.Ack(t.Context(), m.Receipt)
-	wantError(t, "Ack of a cancelled message", err, fairqueue.ErrStale)
+	wantError(t, "Ack of a cancelled message", err, millrace.ErrStale)
 	wantQueue(t, q, [4]int{})
 }
 

@@ -73,7 +73,7 @@
 // Its deadline lies beside it and is compared with the server's clock; an index
 // says what is overdue. That holds under noeviction and every volatile-* policy.
 // Under an allkeys-* policy nothing is safe, so such a server is refused with
-// [ErrEvictable], unless the program accepts it. A value that does not fit is
+// [millrace.ErrEvictable], unless the program accepts it. A value that does not fit is
 // refused with millrace.ErrFull, and no other one has to make room for it.
 //
 // # Reads from replicas

@@ -14,12 +14,4 @@ var (
 		Code:    "not_a_number",
 		Message: "the field does not hold a whole number of 64 bits",
 	}
-
-	// ErrEvictable means that the server may evict any key when its memory is
-	// full, and so a value before its time. Nothing was written.
-	ErrEvictable = &millrace.Error{
-		Code:    "evictable",
-		Message: "the server may evict a value before its time",
-		Hint:    "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.",
-	}
 )

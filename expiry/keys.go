@@ -59,7 +59,7 @@ type KeysConfig struct {
 // evict, for half a second at most. One that has not answered by then is asked again
 // in the background; as soon as it says that it may evict any key, Set is refused.
 //
-// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked; [ErrEvictable].
+// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked; [millrace.ErrEvictable].
 func OpenKeys(ctx context.Context, client rueidis.Client, namespace string, cfg KeysConfig) (*Keys, error) {
 	k, err := newKeys(client, namespace, cfg)
 	if err != nil {
@@ -91,7 +91,7 @@ func newKeys(client rueidis.Client, name string, cfg KeysConfig) (*Keys, error) 
 	k := &Keys{
 		cfg: cfg,
 		policy: policy.New(client, policy.Config{
-			Refusal: ErrEvictable, One: "a value", Many: "deterministic values", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
+			One: "a value", Many: "deterministic values", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 		space: newNamespace(client, kindKeys, name, cfg.Shards, cfg.Hooks),
 	}
@@ -130,7 +130,7 @@ func (k *Keys) Name() string { return k.space.name }
 // value stays until its own deadline.
 //
 // Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and millrace.ErrTooLarge, before Redis was asked;
-// millrace.ErrFull, [ErrEvictable], millrace.ErrBroken and millrace.ErrVersion, and then
+// millrace.ErrFull, [millrace.ErrEvictable], millrace.ErrBroken and millrace.ErrVersion, and then
 // nothing was stored.
 func (k *Keys) Set(ctx context.Context, key string, value []byte, ttl time.Duration, cfg SetKeyConfig) (bool, error) {
 	condition, err := cfg.condition()

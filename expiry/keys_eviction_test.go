@@ -32,7 +32,7 @@ func TestKeysAreNotEvicted(t *testing.T) {
 			client := server.Client(t)
 			if strings.HasPrefix(policy, "allkeys-") {
 				_, err := OpenKeys(t.Context(), client, "n", KeysConfig{})
-				wantKeyError(t, "OpenKeys", err, ErrEvictable)
+				wantKeyError(t, "OpenKeys", err, millrace.ErrEvictable)
 				var logged bytes.Buffer
 				k := openKeysOn(t, client, "n", KeysConfig{AllowEvictable: true, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 				wantKey(t, "keys after opening", keyRaw(t, client, "DBSIZE"), "0", nil)
@@ -256,7 +256,7 @@ func TestKeyPolicyChanges(t *testing.T) {
 	learn("allkeys-lfu")
 	for range 3 {
 		_, err := strict.Set(t.Context(), "b", nil, keyLong, SetKeyConfig{})
-		wantKeyError(t, "Set", err, ErrEvictable)
+		wantKeyError(t, "Set", err, millrace.ErrEvictable)
 		setKey(t, lax, "c", "x", keyLong)
 	}
 	wantKey(t, "Get", getKey(t, strict, "a"), "x", nil)

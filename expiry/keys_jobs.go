@@ -55,7 +55,7 @@ func (k *Keys) reap(ctx context.Context, base string, shards int) (looked int, m
 // PolicyJob returns the job that has the servers asked what they may evict, if what
 // is known is a second old; Set does so once a minute. It waits for no server: what
 // they say is known to the next slice, which has worked if that is a change. While one
-// has an allkeys-* policy, Set fails with [ErrEvictable], or only warns with
+// has an allkeys-* policy, Set fails with [millrace.ErrEvictable], or only warns with
 // AllowEvictable. It is well again when the policy is.
 func (k *Keys) PolicyJob() millrace.Job {
 	return millrace.Job{Name: "expiry.keys_policy:" + k.space.name, Slice: func(ctx context.Context) (millrace.Progress, error) {

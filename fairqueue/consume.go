@@ -30,7 +30,7 @@ const (
 //   - a panic is an error.
 //
 // The context ends when the message was cancelled or another reader has it
-// ([ErrCancelled]), after [ConsumeConfig.Timeout] ([ErrTimeout]), and when the time to
+// ([ErrCancelled]), after [ConsumeConfig.Timeout] ([millrace.ErrTimeout]), and when the time to
 // drain is over. A message may be delivered more than once, so the work must be
 // idempotent.
 type Handler func(ctx context.Context, m Message) error

@@ -253,7 +253,7 @@ func (c *consumer) observed(ctx context.Context, cancel context.CancelCauseFunc,
 		}
 	}
 	if c.cfg.Timeout > 0 {
-		defer time.AfterFunc(c.cfg.Timeout, func() { cancel(ErrTimeout) }).Stop()
+		defer time.AfterFunc(c.cfg.Timeout, func() { cancel(errTimeout) }).Stop()
 	}
 	if c.cfg.MaxRun > 0 {
 		defer time.AfterFunc(c.cfg.MaxRun, func() {

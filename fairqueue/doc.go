@@ -65,7 +65,7 @@
 //     and then of their writing.
 //   - Each call is applied wholly or not at all, and may be repeated after a lost
 //     reply: the library does so, with the same answer.
-//   - A stale receipt changes nothing and is [ErrStale].
+//   - A stale receipt changes nothing and is [millrace.ErrStale].
 //   - If messages wait and readers sleep, one reader wakes for each message, in
 //     about the time of a round trip; should the woken one die, another finds the
 //     message within a second. A queue in which nothing waits wakes nobody.

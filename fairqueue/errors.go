@@ -2,9 +2,13 @@ package fairqueue
 
 import "github.com/millrace/millrace"
 
-// errNotFound is millrace.ErrNotFound in the words of this package.
-var errNotFound = millrace.ErrNotFound.Errorf("there is no such queue").
-	WithHint("A queue begins with its first write; see which there are with: millrace queue ls")
+// Shared errors in the words of this package.
+var (
+	errNotFound = millrace.ErrNotFound.Errorf("there is no such queue").
+			WithHint("A queue begins with its first write; see which there are with: millrace queue ls")
+	errStale   = millrace.ErrStale.Errorf("the receipt is stale")
+	errTimeout = millrace.ErrTimeout.Errorf("the handler took too long")
+)
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
@@ -22,29 +26,12 @@ var (
 		Hint:    "Switch reading on again with Resume.",
 	}
 
-	// ErrStale means that the receipt is not good any more: its message was
-	// acknowledged or cancelled, or became visible again and was given to another
-	// reader. Nothing was changed for it.
-	ErrStale = &millrace.Error{
-		Code:    "stale",
-		Message: "the receipt is stale",
-		Hint:    "Stop work on the message; if it is not done, it comes again with another receipt.",
-	}
-
 	// ErrCancelled ends the context of a handler whose message was cancelled, or
 	// that another reader has by now.
 	ErrCancelled = &millrace.Error{
 		Code:    "cancelled",
 		Message: "the message was cancelled, or another reader has it",
 		Hint:    "Stop work on the message.",
-	}
-
-	// ErrTimeout ends the context of a handler that took longer than
-	// [ConsumeConfig].Timeout.
-	ErrTimeout = &millrace.Error{
-		Code:    "timeout",
-		Message: "the handler took too long",
-		Hint:    "Raise Timeout, or make the work smaller.",
 	}
 
 	// ErrUnhealthy ends Consume when as many handlers as may run at once hang.

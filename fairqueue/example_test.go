@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -72,7 +73,7 @@ func ExampleQueue_Read() {
 	done, err := q.Ack(ctx, messages[0].Receipt)
 	fmt.Println(len(messages), done, err)
 	_, err = q.Ack(ctx, messages[0].Receipt)
-	fmt.Println(errors.Is(err, fairqueue.ErrStale))
+	fmt.Println(errors.Is(err, millrace.ErrStale))
 	// Output:
 	// 1 1 <nil>
 	// true

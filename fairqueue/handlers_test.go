@@ -121,7 +121,7 @@ func TestTimeout(t *testing.T) {
 	})
 	redistest.Eventually(t, "it dies", func() bool { return stats(t, q).Dead == 1 })
 	for m, err := range q.Dead(t.Context()) {
-		if err != nil || m.Reason != ErrTimeout.Error() {
+		if err != nil || m.Reason != errTimeout.Error() {
 			t.Errorf("dead = %+v, %v", m, err)
 		}
 	}

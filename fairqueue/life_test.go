@@ -46,7 +46,7 @@ func TestLife(t *testing.T) {
 			ack(t, q, got...)
 			wantSizes(t, q, 0, 0, 0, 0)
 			_, err = q.Ack(t.Context(), got[0].Receipt)
-			wantError(t, err, ErrStale)
+			wantError(t, err, millrace.ErrStale)
 			places, err := q.Cancel(t.Context(), ids...)
 			want(t, "cancel what is done", places, []Place{Nowhere, Nowhere, Nowhere}, err)
 			want(t, "counters", stats(t, q).Counters, Counters{Written: 3, Delivered: 3, Acked: 3}, nil)
@@ -89,7 +89,7 @@ func TestIDStaysTheSame(t *testing.T) {
 	check(1, first)
 	nack(first, NackConfig{})
 	_, err := q.Ack(t.Context(), first.Receipt)
-	wantError(t, err, ErrStale)
+	wantError(t, err, millrace.ErrStale)
 	second := read(t, q, 1)[0]
 	check(2, second)
 	nack(second, NackConfig{Delay: 20 * time.Millisecond})
@@ -103,7 +103,7 @@ func TestIDStaysTheSame(t *testing.T) {
 	check(3, third[0])
 	fourth := eventually(t, q) // the third reader did not finish in time
 	check(4, fourth)
-	wantError(t, q.Nack(t.Context(), third[0].Receipt, NackConfig{}), ErrStale)
+	wantError(t, q.Nack(t.Context(), third[0].Receipt, NackConfig{}), millrace.ErrStale)
 	if !fourth.Written.Equal(first.Written) {
 		t.Errorf("written %v, then %v", first.Written, fourth.Written)
 	}
@@ -152,7 +152,7 @@ func TestCancel(t *testing.T) {
 			good, err := q.Extend(t.Context(), time.Minute, flying.Receipt)
 			want(t, "extend", good, []bool{false}, err)
 			_, err = q.Ack(t.Context(), flying.Receipt)
-			wantError(t, err, ErrStale)
+			wantError(t, err, millrace.ErrStale)
 			wantSizes(t, q, 0, 0, 0, 0)
 			if len(read(t, q, 10)) != 0 {
 				t.Error("a cancelled message was delivered")
@@ -253,7 +253,7 @@ func TestDeadlineIsForgotten(t *testing.T) {
 	_, err = q.Cancel(t.Context(), got[2].ID)
 	want(t, "cancel", nil, nil, err)
 	_, err = q.Ack(t.Context(), got[2].Receipt)
-	wantError(t, err, ErrStale)
+	wantError(t, err, millrace.ErrStale)
 	ack(t, q, read(t, q, 1)...)
 	wantNothingLeft(t, q)
 }

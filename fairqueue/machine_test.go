@@ -14,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -246,7 +247,7 @@ func (c *machine) ack(r *rapid.T) {
 			c.model.leave(one)
 		}
 	}
-	if (want < 2) != errors.Is(err, ErrStale) {
+	if (want < 2) != errors.Is(err, millrace.ErrStale) {
 		r.Fatalf("ack: error = %v, good receipts in the model: %d of 2", err, want)
 	}
 	c.check(r, "acknowledged", n, want, nil)
@@ -261,7 +262,7 @@ func (c *machine) nack(r *rapid.T) {
 	c.lose(r)
 	err := c.q.Nack(c.t.Context(), receipt, cfg)
 	good := k != nil && k.state == flying
-	if good != !errors.Is(err, ErrStale) || good && err != nil {
+	if good != !errors.Is(err, millrace.ErrStale) || good && err != nil {
 		r.Fatalf("nack: error = %v, good in the model: %v", err, good)
 	}
 	switch {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/script/scripttest"
@@ -171,11 +172,11 @@ var histories = []history{
 		if good, err := h.q.Extend(ctx, time.Hour, old.Receipt); err != nil || good[0] {
 			return wrong("a stale receipt was extended: %v, %w", good, err)
 		}
-		if n, err := h.q.Ack(ctx, old.Receipt); n != 0 || !errors.Is(err, ErrStale) {
+		if n, err := h.q.Ack(ctx, old.Receipt); n != 0 || !errors.Is(err, millrace.ErrStale) {
 			return wrong("a stale receipt was acknowledged: %d, %w", n, err)
 		}
 		for _, cfg := range []NackConfig{{}, {Delay: time.Hour}, {Dead: true}} {
-			if err := h.q.Nack(ctx, old.Receipt, cfg); !errors.Is(err, ErrStale) {
+			if err := h.q.Nack(ctx, old.Receipt, cfg); !errors.Is(err, millrace.ErrStale) {
 				return wrong("a stale receipt was given back: %w", err)
 			}
 		}
@@ -209,7 +210,7 @@ var histories = []history{
 		if first.ID != second.ID || first.Attempt != second.Attempt {
 			return wrong("deliveries %+v and %+v", first, second)
 		}
-		if n, err := h.q.Ack(h.t.Context(), first.Receipt); n != 0 || !errors.Is(err, ErrStale) {
+		if n, err := h.q.Ack(h.t.Context(), first.Receipt); n != 0 || !errors.Is(err, millrace.ErrStale) {
 			return wrong("the first delivery's receipt settled the second one: %d, %w", n, err)
 		}
 		return h.sizes(0, 1, 0, 0)

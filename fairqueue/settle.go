@@ -11,10 +11,10 @@ import (
 )
 
 // Ack says that messages were handled: they are gone, with their memory. Goroutines
-// that do so at the same time share calls. It returns how many, and [ErrStale] if
+// that do so at the same time share calls. It returns how many, and [millrace.ErrStale] if
 // any of the receipts was stale; the others count all the same.
 //
-// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
+// Errors: [millrace.ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
 // asked.
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
 	return countOf(q.settle(ctx, "a", 0, "", receipts))
@@ -40,17 +40,17 @@ const maxReason = 512
 
 // Nack gives a message back that could not be handled. It comes again after the
 // delay, in its old place, or is dead when it was delivered
-// [Config.MaxAttempts] times. Errors: [ErrStale], [millrace.ErrBadArgument].
+// [Config.MaxAttempts] times. Errors: [millrace.ErrStale], [millrace.ErrBadArgument].
 func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error {
 	_, err := q.NackBatch(ctx, cfg, receipt)
 	return err
 }
 
 // NackBatch gives several messages back in one call per 80, all for one reason. It
-// returns how many, and [ErrStale] if any of the receipts was stale; the others count
+// returns how many, and [millrace.ErrStale] if any of the receipts was stale; the others count
 // all the same.
 //
-// Errors: [ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
+// Errors: [millrace.ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
 // asked.
 func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
 	if cfg.Delay < 0 {
@@ -163,9 +163,9 @@ func countOf(done []int64, receipts []string, err error) (int, error) {
 		}
 	}
 	if err == nil && len(stale) > 0 {
-		err = ErrStale
+		err = errStale
 		if len(receipts) > 1 {
-			err = ErrStale.Errorf("%d of %d receipts are stale: %s", len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
+			err = errStale.Errorf("%d of %d receipts are stale: %s", len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
 		}
 	}
 	return n, err

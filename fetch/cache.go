@@ -120,7 +120,7 @@ type Config struct {
 
 	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key:
 	// values may then go before their time, and be computed twice. Defaults to off:
-	// opening fails with expiry.ErrEvictable.
+	// opening fails with millrace.ErrEvictable.
 	AllowEvictable bool
 
 	// Logger is told when old values are given because loads fail, of panics, and
@@ -177,7 +177,7 @@ func (c Config) check() error {
 
 // Open returns the cache of that name; see [CheckName]. It asks Redis what it may
 // evict. That Redis does not answer is no error. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument], and
-// expiry.ErrEvictable.
+// millrace.ErrEvictable.
 func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (*Cache, error) {
 	cfg = cfg.withDefaults()
 	if err := cmp.Or(CheckName(name), cfg.check()); err != nil {

@@ -22,13 +22,6 @@ var (
 		Hint:    "Look for the cause where it was computed. It is tried again within a second or so.",
 	}
 
-	// ErrTimeout means that a load gave up because [Config].Timeout was over.
-	ErrTimeout = &millrace.Error{
-		Code:    "timeout",
-		Message: "the computation took too long",
-		Hint:    "Raise Timeout, or make what is computed smaller.",
-	}
-
 	// ErrPanicked means that a load panicked. The stack is in the log.
 	ErrPanicked = &millrace.Error{
 		Code:    "panicked",

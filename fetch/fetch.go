@@ -29,7 +29,7 @@ func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx conte
 //   - Any other error goes to all who wait for this load and to those who come within
 //     [Config].Errors, unless there is an old value. In other processes it is [ErrFailed].
 //
-// Errors: load's own, [ErrNone], [ErrFailed], the cause of ctx's end, [ErrTimeout],
+// Errors: load's own, [ErrNone], [ErrFailed], the cause of ctx's end, [millrace.ErrTimeout],
 // [ErrPanicked], [ErrEncoding], [millrace.ErrBadName]. That Redis does not answer or is full is
 // no error.
 func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (Result[T], error) {

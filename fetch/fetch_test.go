@@ -365,7 +365,7 @@ func TestTimeout(t *testing.T) {
 		<-ctx.Done()
 		return "", ctx.Err()
 	})
-	if !errors.Is(err, ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, millrace.ErrTimeout) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Fetch = %v, want ErrTimeout", err)
 	}
 	if t.Context().Err() != nil {

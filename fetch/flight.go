@@ -283,7 +283,8 @@ func (f *flight) compute() ([]byte, error) {
 		c.cfg.Logger.ErrorContext(ctx, "a load panicked", "key", f.key, "panic", panicked.Value, "stack", string(panicked.Stack))
 		err = ErrPanicked.Errorf("the computation panicked: %v", panicked.Value)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
-		err = ErrTimeout.Errorf("the computation took longer than %s", c.cfg.Timeout).Wrap(err)
+		err = millrace.ErrTimeout.Errorf("the computation took longer than %s", c.cfg.Timeout).
+			WithHint("Raise Timeout, or make what is computed smaller.").Wrap(err)
 	}
 	return payload, err
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -244,7 +245,7 @@ func TestMemoryPressure(t *testing.T) {
 func TestEvictable(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"}).Client(t)
-	if _, err := Open(t.Context(), client, "c", Config{}); !errors.Is(err, expiry.ErrEvictable) {
+	if _, err := Open(t.Context(), client, "c", Config{}); !errors.Is(err, millrace.ErrEvictable) {
 		t.Errorf("Open = %v, want ErrEvictable", err)
 	}
 	c := openOn(t, client, "c", Config{AllowEvictable: true})

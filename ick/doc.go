@@ -41,7 +41,7 @@
 // would take it for the old one. So each reservation has a number, its token,
 // and the Ick knows for each reserved member which reservation last folded it. A
 // commit removes only members that were not folded again since its token; it
-// keeps the others and says so. When nothing could go, it is [ErrStale].
+// keeps the others and says so. When nothing could go, it is [millrace.ErrStale].
 //
 // Goroutines that add to one Ick value at the same time share script calls, and each gets
 // its own answer: a lone add goes out at once, and those that come while a call is under

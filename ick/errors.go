@@ -9,6 +9,10 @@ var (
 	// errNotFound is millrace.ErrNotFound in the words of this package.
 	errNotFound = millrace.ErrNotFound.Errorf("there is no such Ick").
 			WithHint("An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls")
+
+	// errStale is millrace.ErrStale in the words of this package.
+	errStale = millrace.ErrStale.Errorf("none of the members could be committed under this token").
+			WithHint("Reserve again: what is still dirty comes back with a new token.")
 )
 
 // Errors of this package. What is returned is derived from them and says more.
@@ -18,14 +22,6 @@ var (
 	ErrScore = &millrace.Error{
 		Code: "bad_score",
 		Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
-	}
-
-	// ErrStale means that none of the members could be committed: each was
-	// folded again since the reservation, or is not reserved. Nothing changed.
-	ErrStale = &millrace.Error{
-		Code:    "stale",
-		Message: "none of the members could be committed under this token",
-		Hint:    "Reserve again: what is still dirty comes back with a new token.",
 	}
 
 	// ErrRetired means that the Ick belonged to a channel that has become smaller.

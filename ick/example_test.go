@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 )
 
@@ -104,7 +105,7 @@ func ExampleIck_Commit() {
 	second, _ := dirty.Reserve(ctx, 10)
 
 	_, err := dirty.Commit(ctx, first.Token, first.Members()...)
-	fmt.Println(errors.Is(err, ick.ErrStale), err)
+	fmt.Println(errors.Is(err, millrace.ErrStale), err)
 	done, err := dirty.Commit(ctx, second.Token, second.Members()...)
 	fmt.Printf("%+v %v\n", done, err)
 	// Output:

@@ -59,12 +59,12 @@ func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
 // are kept and come again, since they were dirtied after the work on them may
 // have begun.
 //
-// Errors: [ErrStale] when there were members and none could go; [millrace.ErrBadArgument] for
+// Errors: [millrace.ErrStale] when there were members and none could go; [millrace.ErrBadArgument] for
 // something that is no token; [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Committed, error) {
 	_, c, err := k.Exchange(ctx, token, members, 0)
 	if err == nil && c.Committed == 0 && len(members) > 0 {
-		err = ErrStale
+		err = errStale
 	}
 	return c, err
 }

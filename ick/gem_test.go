@@ -446,7 +446,7 @@ func TestBulk(t *testing.T) {
 				want(t, "commit", c, Committed{Committed: size}, err)
 				wantReserve(t, k, size, "")
 				c, err = k.Commit(ctx, r.Token, r.Members()...)
-				wantError(t, err, ErrStale)
+				wantError(t, err, millrace.ErrStale)
 				want(t, "commit again", c, Committed{}, nil)
 			})
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -88,7 +89,7 @@ func wantCommit(t *testing.T, k *Ick, token, members string, committed, kept int
 	list := strings.Fields(members)
 	got, err := k.Commit(t.Context(), token, list...)
 	if committed == 0 && len(list) > 0 {
-		wantError(t, err, ErrStale)
+		wantError(t, err, millrace.ErrStale)
 		err = nil
 	}
 	want(t, "commit "+members, got, Committed{Committed: committed, Kept: kept}, err)

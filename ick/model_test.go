@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 	"pgregory.net/rapid"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -232,7 +233,7 @@ func (c *machine) commit(r *rapid.T) {
 	c.lose(r)
 	got, err := c.k.Commit(c.t.Context(), b.token, members...)
 	want := c.model.commit(b.seq, members)
-	if stale := want.Committed == 0 && len(members) > 0; stale != errors.Is(err, ErrStale) {
+	if stale := want.Committed == 0 && len(members) > 0; stale != errors.Is(err, millrace.ErrStale) {
 		r.Fatalf("commit: error %v, stale in the model: %v", err, stale)
 	}
 	c.check(r, "commit", got, want, nil)

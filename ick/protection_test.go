@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/script/scripttest"
@@ -72,7 +73,7 @@ func (h *hand) work(b holding, members ...string) {
 func (h *hand) commit(b holding, members ...string) Committed {
 	h.t.Helper()
 	c, err := h.k.Commit(h.t.Context(), b.token, members...)
-	if err != nil && !errors.Is(err, ErrStale) {
+	if err != nil && !errors.Is(err, millrace.ErrStale) {
 		h.t.Fatal(err)
 	}
 	return c

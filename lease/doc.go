@@ -55,7 +55,7 @@
 //   - At any time of the server's clock there is at most one holder, and it keeps the lease
 //     until its deadline or its release. Memory pressure does not end a lease under
 //     noeviction and every volatile-* policy. A server with an allkeys-* policy is refused
-//     with [ErrEvictable]. The policy comes from INFO, refreshed in the background; if the
+//     with millrace.ErrEvictable. The policy comes from INFO, refreshed in the background; if the
 //     server does not report it, a warning is logged.
 //   - A lease that expired even once is lost: no refresh restores it.
 //   - Fences grow with each acquisition of a name.

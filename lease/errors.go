@@ -31,14 +31,6 @@ var (
 		Message: "the lease has expired",
 		Hint:    "Stop what it protects and acquire it again; hold it longer if the work takes longer.",
 	}
-
-	// ErrEvictable means that the server may evict any key when its memory is full, and
-	// so the lease. Nothing was acquired.
-	ErrEvictable = &millrace.Error{
-		Code:    "evictable",
-		Message: "the server may evict a lease before its time",
-		Hint:    "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.",
-	}
 )
 
 // HeldError describes the holder of a lease. It wraps [ErrHeld].

@@ -88,7 +88,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		cfg: cfg,
 		run: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
 		policy: policy.New(client, policy.Config{
-			Refusal: ErrEvictable, One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
+			One: "a lease", Many: "leases", Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 		index: registry.Of(client).Leases(cfg.Logger),
 		hub:   wake.Of(client, cfg.Logger),
@@ -132,7 +132,7 @@ type AcquireConfig struct {
 //
 // All waiting callers of a process share one connection.
 //
-// Errors: [ErrHeld] as a [*HeldError], [ErrEvictable], [millrace.ErrBadName],
+// Errors: [ErrHeld] as a [*HeldError], [millrace.ErrEvictable], [millrace.ErrBadName],
 // [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion],
 // [millrace.ErrFull], [ErrExpired] when the reply came too late, and what Unless returns.
 func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, cfg AcquireConfig) (*Lease, error) {

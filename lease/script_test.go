@@ -63,7 +63,7 @@ func TestOneEvictingMasterIsEnough(t *testing.T) {
 	l := openOn(t, cluster.Client(t), Config{})
 	for i := range 10 { // on all of them
 		_, err := l.Acquire(t.Context(), fmt.Sprint(i), long, AcquireConfig{})
-		wantError(t, err, ErrEvictable)
+		wantError(t, err, millrace.ErrEvictable)
 	}
 }
 

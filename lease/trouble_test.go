@@ -257,7 +257,7 @@ func TestEviction(t *testing.T) {
 			l := openOn(t, client, Config{})
 			if strings.HasPrefix(policy, "allkeys-") {
 				_, err := l.Acquire(t.Context(), "x", long, AcquireConfig{})
-				wantError(t, err, ErrEvictable)
+				wantError(t, err, millrace.ErrEvictable)
 				if exists(t, l, "x") {
 					t.Error("a refused acquire left a key")
 				}

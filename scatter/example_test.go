@@ -10,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/scatter"
 )
 
@@ -64,7 +65,7 @@ func Example() {
 	g = sc.Gather()
 	clicks = g.Int("clicks")
 	err = g.Read(ctx)
-	fmt.Println(errors.Is(err, scatter.ErrPartial), clicks.Answered, "of", clicks.Servers, clicks.Missing)
+	fmt.Println(errors.Is(err, millrace.ErrPartial), clicks.Answered, "of", clicks.Servers, clicks.Missing)
 	for _, one := range running[1:] {
 		one.Close()
 	}

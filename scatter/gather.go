@@ -37,7 +37,7 @@ type filler interface {
 // Result is a value that [Gather.Read] reads. It must not be looked at before that.
 type Result[T any] struct {
 	// Value is what the servers have together. It is the zero value if they have
-	// nothing, and after every error but [ErrPartial].
+	// nothing, and after every error but [millrace.ErrPartial].
 	Value T
 
 	// Servers is how many servers there are, and Answered how many of them are in the
@@ -47,7 +47,7 @@ type Result[T any] struct {
 	// Missing are the names of the servers that are not, in the order of the group.
 	Missing []string
 
-	// Err is nil, or says what the value lacks: [ErrPartial], [ErrType],
+	// Err is nil, or says what the value lacks: [millrace.ErrPartial], [ErrType],
 	// [ErrOverflow], [ErrTooMany].
 	Err error
 
@@ -145,7 +145,7 @@ func (g *Gather) refuse(err error) {
 // A server that does not answer a call within [Config.Timeout] is left out, and the error is a
 // [*PartialError], joined by what else is wrong with single results.
 //
-// Errors: [ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [millrace.ErrBadName] and
+// Errors: [millrace.ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [millrace.ErrBadName] and
 // [millrace.ErrBadArgument] for what cannot be asked for, and then nobody is asked.
 func (g *Gather) Read(ctx context.Context) error {
 	if g.err != nil {

@@ -38,7 +38,7 @@ func calls(server *redistest.Server, command string) string {
 
 func wantMissing(t *testing.T, err error, names ...string) {
 	t.Helper()
-	wantError(t, err, ErrPartial)
+	wantError(t, err, millrace.ErrPartial)
 	p, _ := errors.AsType[*PartialError](err)
 	if p == nil {
 		t.Fatalf("error = %v, want a PartialError", err)
@@ -186,7 +186,7 @@ func TestDeadServer(t *testing.T) {
 		one.Restart()
 		must(t, one.Client(t), "SET", "n", "1")
 	}
-	redistest.Eventually(t, "all servers answer again", func() bool { return !errors.Is(g.Read(t.Context()), ErrPartial) })
+	redistest.Eventually(t, "all servers answer again", func() bool { return !errors.Is(g.Read(t.Context()), millrace.ErrPartial) })
 	if n.Value != 3 || n.Answered != 3 || n.Missing != nil || n.Err != nil {
 		t.Errorf("result = %+v, want 3 of 3 servers", n)
 	}
@@ -343,7 +343,7 @@ func TestWrongType(t *testing.T) {
 
 	err := g.Read(t.Context())
 	wantError(t, err, ErrType)
-	if errors.Is(err, ErrPartial) {
+	if errors.Is(err, millrace.ErrPartial) {
 		t.Errorf("error = %v, but all servers answered", err)
 	}
 	if fine.Err != nil || fine.Value != 3 {

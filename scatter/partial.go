@@ -6,7 +6,7 @@ import (
 )
 
 // PartialError says which servers did not answer, and why. errors.Is finds
-// [ErrPartial] in it, and what each of the servers failed with.
+// [millrace.ErrPartial] in it, and what each of the servers failed with.
 type PartialError struct {
 	// Servers is how many servers there are, and Answered how many of them answered.
 	Servers, Answered int
@@ -42,7 +42,7 @@ func (e *PartialError) Error() string {
 		len(e.Missing), e.Servers, strings.Join(e.Missing, ", "), e.Errs[0])
 }
 
-// Unwrap returns [ErrPartial] and what each of the servers failed with.
+// Unwrap returns [millrace.ErrPartial] and what each of the servers failed with.
 func (e *PartialError) Unwrap() []error {
-	return append([]error{ErrPartial}, e.Errs...)
+	return append([]error{errPartial}, e.Errs...)
 }

@@ -99,7 +99,7 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 			Retry: retry.Policy{Patience: s.cfg.Timeout * 9 / 10}, Errors: refusals,
 		},
 		policy: policy.New(client, policy.Config{
-			Refusal: ErrEvictable, One: "a counter", Many: "counters", Volatile: true,
+			One: "a counter", Many: "counters", Volatile: true,
 			Allow: s.cfg.AllowEvictable, Logger: s.cfg.Logger,
 		}),
 	}

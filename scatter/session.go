@@ -117,7 +117,7 @@ func (s *Session) score(v verb, key, member string, score float64) {
 // as when it refuses connections, a repeat may come at any time.
 //
 // Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge],
-// before anything is sent; [ErrType], [ErrOverflow], [ErrEvictable], [millrace.ErrFull],
+// before anything is sent; [ErrType], [ErrOverflow], [millrace.ErrEvictable], [millrace.ErrFull],
 // [millrace.ErrVersion] and [millrace.ErrBroken], with nothing written;
 // [millrace.ErrUncertain]; that of a server that cannot be reached within Config.Timeout.
 func (s *Session) Flush(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
+	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
+	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/redistest"
 )
 

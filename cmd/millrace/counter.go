@@ -7,6 +7,7 @@ import (
 	"io"
 	"slices"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
@@ -119,8 +120,8 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 		session := s.Session(string(c.ShardKey))
 		session.Add(string(c.Name), c.N)
 		err := session.Flush(ctx)
-		if errors.Is(err, scatter.ErrEvictable) {
-			err = scatter.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
+		if errors.Is(err, millrace.ErrEvictable) {
+			err = millrace.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
 		}
 		if err != nil {
 			return err
@@ -150,7 +151,7 @@ func (c *counterGet) Run(ctx context.Context, a *app) error {
 		gather := s.Gather()
 		sum := gather.Int(string(c.Name))
 		err := gather.Read(ctx)
-		if err != nil && (!errors.Is(err, scatter.ErrPartial) || sum.Answered == 0) {
+		if err != nil && (!errors.Is(err, millrace.ErrPartial) || sum.Answered == 0) {
 			return err
 		}
 		doc := document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}

@@ -146,8 +146,8 @@ func spokenInFlags(err error) error {
 	case errors.Is(err, lease.ErrHeld):
 		said = lease.ErrHeld.Errorf("%s", err)
 		said.Hint = "Wait with --wait until it is released or expires, or come back later."
-	case errors.Is(err, lease.ErrEvictable):
-		said = lease.ErrEvictable.Errorf("%s", err)
+	case errors.Is(err, millrace.ErrEvictable):
+		said = millrace.ErrEvictable.Errorf("%s", err)
 		said.Hint = "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with --allow-evictable."
 	default:
 		return err

@@ -192,7 +192,7 @@ func (c *queueExtend) Run(ctx context.Context, a *app) error {
 		case err != nil:
 			return err
 		case !good[0]:
-			return fairqueue.ErrStale
+			return millrace.ErrStale.Errorf("the receipt is stale")
 		}
 		doc := struct {
 			Extended bool `json:"extended"`

@@ -8,21 +8,14 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace"
 )
 
 // Config says what is at stake.
 type Config struct {
-	// Refusal is the sentinel from which the error for a server that may evict any
-	// key is derived.
-	Refusal *millrace.Error
-
 	// One and Many are the words for what may be evicted: "a lease", "leases".
 	One, Many string
 
-	// Volatile says that keys with a Redis TTL are at stake as well, so that a volatile-*
-	// policy is refused, too.
+	// Volatile refuses volatile-* policies as well, because keys with a Redis TTL are at stake.
 	Volatile bool
 
 	// Allow turns the refusal into a warning.
@@ -73,7 +66,7 @@ func New(client rueidis.Client, cfg Config) *Watch {
 	return &Watch{cfg: cfg, client: client, limits: standard, nodes: make(map[string]*node)}
 }
 
-// Check returns the refusal if a server may evict any key, as far as is known. It
+// Check returns [millrace.ErrEvictable] if a server may evict any key, as far as is known. It
 // waits for servers only if there is no verdict yet, or none of the last two
 // minutes, and then for half a second at most.
 func (w *Watch) Check(ctx context.Context) error {

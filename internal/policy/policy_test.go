@@ -15,13 +15,11 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-var errRefused = &millrace.Error{Code: "refused", Message: "things are evicted", Hint: "Do otherwise."}
-
 // watch returns a watch and what it logs.
 func watch(client rueidis.Client, allow bool) (*Watch, *bytes.Buffer) {
 	logged := &bytes.Buffer{}
 	return New(client, Config{
-		Refusal: errRefused, One: "a thing", Many: "things", Allow: allow,
+		One: "a thing", Many: "things", Allow: allow,
 		Logger: slog.New(slog.NewTextHandler(logged, nil)),
 	}), logged
 }
@@ -85,10 +83,10 @@ func TestPolicies(t *testing.T) {
 		strict, strictLog := watch(client, false)
 		lax, laxLog := watch(client, true)
 		err := strict.Check(t.Context())
-		if got, want := errors.Is(err, errRefused), evicts; got != want {
+		if got, want := errors.Is(err, millrace.ErrEvictable), evicts; got != want {
 			t.Errorf("%s is refused: %v, want %v", policy, got, want)
 		}
-		if evicts && (!strings.Contains(err.Error(), policy) || !strings.Contains(err.Error(), "a thing") || millrace.Hint(err) != errRefused.Hint) {
+		if evicts && (!strings.Contains(err.Error(), policy) || !strings.Contains(err.Error(), "a thing") || millrace.Hint(err) != millrace.ErrEvictable.Hint) {
 			t.Errorf("%s: error %q with the hint %q does not say what it should", policy, err, millrace.Hint(err))
 		}
 		warnings := 0
@@ -122,7 +120,7 @@ func TestRights(t *testing.T) {
 		return server.Client(t, func(o *rueidis.ClientOption) { o.Username, o.Password = user, "pw" })
 	}
 	w, _ := watch(as("noconfig"), false)
-	if err := w.Check(t.Context()); !errors.Is(err, errRefused) {
+	if err := w.Check(t.Context()); !errors.Is(err, millrace.ErrEvictable) {
 		t.Errorf("Check without CONFIG = %v, want the refusal", err)
 	}
 	w, logged := watch(as("noinfo"), false)
@@ -155,10 +153,10 @@ func TestChanges(t *testing.T) {
 	} {
 		set(t, client, "CONFIG", "SET", "maxmemory-policy", step.policy)
 		before := w.Check(t.Context())
-		if i > 0 && step.changed && errors.Is(before, errRefused) == step.refuse {
+		if i > 0 && step.changed && errors.Is(before, millrace.ErrEvictable) == step.refuse {
 			t.Errorf("%s: a fresh verdict was not kept", step.policy)
 		}
-		if err := refreshed(t, w); errors.Is(err, errRefused) != step.refuse {
+		if err := refreshed(t, w); errors.Is(err, millrace.ErrEvictable) != step.refuse {
 			t.Errorf("%s: Check = %v, want it refused: %v", step.policy, err, step.refuse)
 		}
 		for _, want := range []bool{step.changed, false} {
@@ -185,7 +183,7 @@ func TestChangedRefreshes(t *testing.T) {
 	})
 	set(t, client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	redistest.Eventually(t, "the change is seen", func() bool { return w.Changed(t.Context(), time.Millisecond) })
-	if err := w.Check(t.Context()); !errors.Is(err, errRefused) {
+	if err := w.Check(t.Context()); !errors.Is(err, millrace.ErrEvictable) {
 		t.Errorf("Check = %v, want the refusal", err)
 	}
 }
@@ -201,7 +199,7 @@ func TestVerdictGetsOld(t *testing.T) {
 	redistest.Eventually(t, "the refresh is over", func() bool { return !w.refreshing() })
 	w.age(standard.fresh + time.Second)
 	wantRefused(t, "with an old verdict", w, false)
-	redistest.Eventually(t, "the change is seen", func() bool { return errors.Is(w.Check(t.Context()), errRefused) })
+	redistest.Eventually(t, "the change is seen", func() bool { return errors.Is(w.Check(t.Context()), millrace.ErrEvictable) })
 	set(t, client, "CONFIG", "SET", "maxmemory-policy", "noeviction")
 	redistest.Eventually(t, "the refresh is over", func() bool { return !w.refreshing() })
 	w.age(2 * standard.fresh)
@@ -236,8 +234,8 @@ func TestVolatile(t *testing.T) {
 	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb"}).Client(t)
 	for policy, evicts := range map[string]bool{"noeviction": false, "volatile-lru": true, "volatile-ttl": true, "allkeys-lru": true} {
 		set(t, client, "CONFIG", "SET", "maxmemory-policy", policy)
-		w := New(client, Config{Refusal: errRefused, One: "a thing", Many: "things", Volatile: true, Logger: slog.New(slog.DiscardHandler)})
-		if err := w.Check(t.Context()); errors.Is(err, errRefused) != evicts {
+		w := New(client, Config{One: "a thing", Many: "things", Volatile: true, Logger: slog.New(slog.DiscardHandler)})
+		if err := w.Check(t.Context()); errors.Is(err, millrace.ErrEvictable) != evicts {
 			t.Errorf("%s: Check = %v, want it refused: %v", policy, err, evicts)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -116,7 +117,10 @@ func (w *Watch) decide(ctx context.Context) {
 		}
 	}
 	v.state = worst.state
-	refusal := w.cfg.Refusal.Errorf("the server may evict %s before its time: its maxmemory-policy is %s", w.cfg.One, worst.policy)
+	refusal := millrace.ErrEvictable.Errorf("the server may evict %s before its time: its maxmemory-policy is %s", w.cfg.One, worst.policy)
+	if w.cfg.Volatile {
+		refusal = refusal.WithHint("Set maxmemory-policy to noeviction, or accept the risk with AllowEvictable.")
+	}
 	if v.state == evictable && !w.cfg.Allow {
 		v.refusal = refusal
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -78,7 +79,7 @@ func pair(t *testing.T, policies ...string) (w *Watch, nodes [2]*gated, client *
 
 func wantRefused(t *testing.T, what string, w *Watch, want bool) {
 	t.Helper()
-	if err := w.Check(t.Context()); errors.Is(err, errRefused) != want || err != nil && !want {
+	if err := w.Check(t.Context()); errors.Is(err, millrace.ErrEvictable) != want || err != nil && !want {
 		t.Fatalf("%s: Check = %v, want it refused: %v", what, err, want)
 	}
 }
@@ -200,7 +201,7 @@ func TestSilentAtFirst(t *testing.T) {
 				})
 			}
 			nodes[1].open()
-			redistest.Eventually(t, "it is refused", func() bool { return errors.Is(w.Check(t.Context()), errRefused) })
+			redistest.Eventually(t, "it is refused", func() bool { return errors.Is(w.Check(t.Context()), millrace.ErrEvictable) })
 		})
 	}
 }
@@ -319,7 +320,7 @@ func TestNodesComeAndGo(t *testing.T) {
 		t.Errorf("alone: %v", err)
 	}
 	client.nodes = both
-	if err := refreshed(t, w); !errors.Is(err, errRefused) {
+	if err := refreshed(t, w); !errors.Is(err, millrace.ErrEvictable) {
 		t.Errorf("a node has joined: Check = %v, want the refusal", err)
 	}
 	nodes[1].shut()
@@ -339,7 +340,7 @@ func TestServerIsGone(t *testing.T) {
 	wantRefused(t, "without a server", w, false)
 	wantLog(t, logged, 0, 0)
 	server.Restart()
-	redistest.Eventually(t, "the server is asked again", func() bool { return errors.Is(w.Check(t.Context()), errRefused) })
+	redistest.Eventually(t, "the server is asked again", func() bool { return errors.Is(w.Check(t.Context()), millrace.ErrEvictable) })
 	redistest.Eventually(t, "the refresh ends", func() bool { return !w.refreshing() })
 	if !strings.Contains(logged.String(), "things are not safe here") {
 		t.Errorf("logged %q, want the change", logged.String())

@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/lease"
 )
 
 // judge says what the first holder was promised, and what it got.
@@ -22,7 +21,7 @@ func (p *leasePlay) judge() Scene {
 		"on a full server leases are refreshed and released: %d and %d of %d", p.refreshed, p.released, holdings)
 	seen.check("full_is_told", errors.Is(p.full, millrace.ErrFull) && !p.created,
 		"on a full server a new lease is refused, with the code %q, and nothing is written", millrace.Code(p.full))
-	seen.check("evictable_is_told", errors.Is(p.evictable, lease.ErrEvictable),
+	seen.check("evictable_is_told", errors.Is(p.evictable, millrace.ErrEvictable),
 		"on a server that may evict any key a lease is refused, with the code %q", millrace.Code(p.evictable))
 
 	minutes := fmt.Sprintf("SET NX PX, for %d minutes", int(holdFor.Minutes()))

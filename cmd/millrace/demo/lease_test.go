@@ -10,7 +10,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/lease"
 )
 
 // soundLease is a performance of the lease scene in which all went well.
@@ -19,7 +18,7 @@ func soundLease() *leasePlay {
 		cached: 1000, evicted: 500, locksLeft: holdings - 1, leasesLeft: holdings,
 		rival:     rivalNews{Tried: holdings, Locks: 1},
 		refreshed: holdings, released: holdings,
-		full: millrace.ErrFull, evictable: lease.ErrEvictable,
+		full: millrace.ErrFull, evictable: millrace.ErrEvictable,
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/screen"
@@ -207,7 +208,7 @@ func (p *scatterPlay) read(ctx context.Context) (*scatter.Result[int64], error) 
 	g := p.sc.Gather()
 	sum := g.Int(counterKey(0))
 	err := g.Read(ctx)
-	if errors.Is(err, scatter.ErrPartial) {
+	if errors.Is(err, millrace.ErrPartial) {
 		return sum, nil
 	}
 	return sum, err
@@ -273,7 +274,7 @@ func whole(ctx context.Context, read func() error) error {
 	var stalled stall[bool]
 	for {
 		err := read()
-		if !errors.Is(err, scatter.ErrPartial) || ctx.Err() != nil || stalled.lasts(true) {
+		if !errors.Is(err, millrace.ErrPartial) || ctx.Err() != nil || stalled.lasts(true) {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/scatter"
 )
 
@@ -15,7 +16,7 @@ func (p *scatterPlay) judge() Scene {
 	var seen Scene
 	written, uncertain := p.written.Load(), p.uncertain.Load()
 	least, most := slices.Min(p.sum), slices.Max(p.sum)
-	seen.check("partial_is_told", errors.Is(p.partialE, scatter.ErrPartial) && slices.Equal(p.missing, []string{"1"}),
+	seen.check("partial_is_told", errors.Is(p.partialE, millrace.ErrPartial) && slices.Equal(p.missing, []string{"1"}),
 		"while a server was paused the reading said that it is a part, and which server is missing: %s", strings.Join(p.missing, ", "))
 	seen.check("partial_is_a_part", p.behind > eventWriters && p.partial <= p.begun-p.behind,
 		"it was a part: %s of at most %s, without the %s that lie there", grouped(p.partial), grouped(p.begun), grouped(p.behind))

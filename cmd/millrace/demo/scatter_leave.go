@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/scatter"
@@ -48,7 +49,7 @@ func (p *scatterPlay) leave(ctx context.Context) error {
 	began := time.Now()
 	for stalled := (stall[bool]{}); ; {
 		p.left, err = fewer.Left(ctx)
-		if err != nil && !errors.Is(err, scatter.ErrPartial) {
+		if err != nil && !errors.Is(err, millrace.ErrPartial) {
 			return err
 		}
 		p.screen.Show(screen.Frame{

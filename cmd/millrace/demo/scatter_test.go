@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/scatter"
 )
@@ -12,7 +13,7 @@ import (
 // soundScatter is a performance of the scatter scene in which all went well.
 func soundScatter() *scatterPlay {
 	p := &scatterPlay{
-		missing: []string{"1"}, partial: 60, partialE: scatter.ErrPartial, behind: 20, begun: 80,
+		missing: []string{"1"}, partial: 60, partialE: millrace.ErrPartial, behind: 20, begun: 80,
 		sum: []int64{100, 100, 100}, apart: []int64{25, 25, 25, 25},
 	}
 	p.left = []scatter.Left{{Flushes: 10}, {Flushes: 10}, {Flushes: 10}, {Flushes: 5, Empty: true}}

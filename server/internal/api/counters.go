@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/scatter"
@@ -43,7 +44,7 @@ func (a *API) getCounter(ctx context.Context, in *named) (doc document.Counted, 
 	gather := a.counters.Gather()
 	sum := gather.Int(in.Name)
 	err = gather.Read(ctx)
-	if errors.Is(err, scatter.ErrPartial) && sum.Answered > 0 {
+	if errors.Is(err, millrace.ErrPartial) && sum.Answered > 0 {
 		p := problemOf(err)
 		p.Value = &sum.Value
 		return doc, p

@@ -130,7 +130,7 @@ func (a *API) ackMessages(ctx context.Context, in *namedWith[ackRequest]) (doc a
 
 // unlessAll passes over stale receipts if others were good.
 func unlessAll(err error, good int) error {
-	if errors.Is(err, fairqueue.ErrStale) && good > 0 {
+	if errors.Is(err, millrace.ErrStale) && good > 0 {
 		return nil
 	}
 	return err
@@ -194,7 +194,7 @@ func (a *API) extendMessages(ctx context.Context, in *namedWith[extendRequest]) 
 		}
 	}
 	if doc.Stale = len(doc.Receipts); doc.Extended == 0 {
-		return doc, fairqueue.ErrStale
+		return doc, millrace.ErrStale.Errorf("the receipt is stale")
 	}
 	return doc, nil
 }

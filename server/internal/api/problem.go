@@ -31,7 +31,7 @@ type problem struct {
 	Status int    `json:"status" example:"409"`
 	Detail string `json:"detail" doc:"What went wrong, for people." example:"the receipt is stale"`
 	Code   string `json:"code" doc:"What went wrong, for programs." example:"stale"`
-	Hint   string `json:"hint,omitempty" doc:"What to do next, for people." example:"Stop work on the message; if it is not done, it comes again with another receipt."`
+	Hint   string `json:"hint,omitempty" doc:"What to do next, for people." example:"Stop the work; if it is not done, it comes again with another receipt."`
 
 	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: the things that are wrong, 100 at most."`
 
@@ -211,8 +211,7 @@ var spoken = []struct {
 	{millrace.ErrBroken, "Look at its keys; DELETE removes those of a queue whatever they hold, and with force=true those of an Ick."},
 	{ick.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
 	{lease.ErrHeld, `Wait for it with "wait", or come back later.`},
-	{scatter.ErrEvictable, "Set maxmemory-policy to noeviction: numbers may be lost under every other one."},
-	{lease.ErrEvictable, `Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with "allow_evictable".`},
+	{millrace.ErrEvictable, `Set maxmemory-policy to noeviction. Leases also work with a volatile-* policy, and accept the risk with "allow_evictable".`},
 }
 
 // hintOf returns what to do about an error.

@@ -16,7 +16,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
@@ -47,11 +46,11 @@ func TestProblems(t *testing.T) {
 		{&millrace.Error{Code: "misdirected", Message: "whither?"}, 421, "misdirected"},
 		{millrace.ErrNotFound, 404, "not_found"},
 		{millrace.ErrNotFound, 404, "not_found"},
-		{fairqueue.ErrStale, 409, "stale"},
+		{millrace.ErrStale, 409, "stale"},
 		{&lease.HeldError{Name: "l", Remaining: time.Second}, 409, "held"},
 		{lease.ErrLost, 409, "lost"},
 		{lease.ErrExpired, 409, "expired"},
-		{lease.ErrEvictable, 409, "evictable"},
+		{millrace.ErrEvictable, 409, "evictable"},
 		{ick.ErrRetired, 409, "retired"},
 		{expiry.ErrNotNumber, 409, "not_a_number"},
 		{scatter.ErrOverflow, 409, "overflow"},

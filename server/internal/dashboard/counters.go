@@ -44,10 +44,10 @@ func (p *counterPage) look(a *asked, counters *scatter.Scatter) {
 	err := gather.Read(a.Context())
 	p.Servers, p.Answered, p.Missing = whole.Servers, whole.Answered, whole.Missing
 	switch {
-	case p.Answered > 0 && (whole.Err == nil || errors.Is(whole.Err, scatter.ErrPartial)):
+	case p.Answered > 0 && (whole.Err == nil || errors.Is(whole.Err, millrace.ErrPartial)):
 		p.Found, p.Sum = true, readable.Number(whole.Value)
 		err = whole.Err
-	case p.Answered > 0 && errors.Is(whole.Err, scatter.ErrType) && (fraction.Err == nil || errors.Is(fraction.Err, scatter.ErrPartial)):
+	case p.Answered > 0 && errors.Is(whole.Err, scatter.ErrType) && (fraction.Err == nil || errors.Is(fraction.Err, millrace.ErrPartial)):
 		p.Found, p.Sum = true, strconv.FormatFloat(fraction.Value, 'f', -1, 64)
 		err = fraction.Err
 	case whole.Err != nil:

@@ -49,7 +49,7 @@ func bareClients(ctx context.Context, p Place) (float64, error) {
 
 // barely is cycles on a bare stream.
 func barely(ctx context.Context, p Place, size int, of func(goroutine int) rueidis.Client) (float64, error) {
-	body := strings.Repeat("x", bodySize)
+	body := strings.Repeat("x", BodySize)
 	rate, err := p.Rate(ctx, func(ctx context.Context, goroutine int) error {
 		c, key := of(goroutine), streamKey(p)
 		if err := bareWrite(ctx, c, key, size, body); err != nil {
@@ -93,7 +93,7 @@ func bareReadAck(ctx context.Context, c rueidis.Client, key string, size int) (i
 // bareBacklog is queueBacklog on a bare stream.
 func bareBacklog(ctx context.Context, p Place) (float64, error) {
 	n := max(lot, p.Scaled(backlog))
-	if err := bareWrite(context.WithoutCancel(ctx), p.Client, streamKey(p), n, strings.Repeat("x", bodySize)); err != nil {
+	if err := bareWrite(context.WithoutCancel(ctx), p.Client, streamKey(p), n, strings.Repeat("x", BodySize)); err != nil {
 		return 0, err
 	}
 	start := time.Now()

@@ -100,7 +100,7 @@ func queuePickups(ctx context.Context, p Place) (took []time.Duration, err error
 
 // barePickups returns how long they took on a list.
 func barePickups(ctx context.Context, p Place) (took []time.Duration, err error) {
-	w, list, body := watched(p.Client), p.key("list"), strings.Repeat("x", bodySize)
+	w, list, body := watched(p.Client), p.key("list"), strings.Repeat("x", BodySize)
 	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(list))) }()
 	return pickups(ctx, p, w, func(ctx context.Context) error {
 		return w.Do(ctx, w.B().Blpop().Key(list).Timeout(0).Build().UnblockOnCancel()).Error()

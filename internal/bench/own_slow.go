@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -24,24 +23,24 @@ const (
 
 // slowFigures measure the rule for slow tenants. Readers that Read are not limited, so ten of
 // them are what there is without it.
-func slowFigures() []bench.Figure {
-	var figures []bench.Figure
+func slowFigures() []Figure {
+	var figures []Figure
 	for _, n := range []int{0, 1, 2, 5} {
-		figures = append(figures, bench.Figure{
-			What: fmt.Sprintf("fairqueue p99 pickup of 20 quiet tenants beside %d slow ones, 10 workers", n), Unit: "ms", Sides: []bench.Side{
-				{Name: "Consume", Measure: onQueue(quietPickups(n, consuming))},
-				{Name: "Read, without the rule", Goal: bench.ValueAtMost(20), Measure: onQueue(quietPickups(n, reading))},
+		figures = append(figures, Figure{
+			What: fmt.Sprintf("fairqueue p99 pickup of 20 quiet tenants beside %d slow ones, 10 workers", n), Unit: "ms", Sides: []Side{
+				{Name: "Consume", Measure: onQueue(fairqueue.Config{}, quietPickups(n, consuming))},
+				{Name: "Read, without the rule", Goal: ValueAtMost(20), Measure: onQueue(fairqueue.Config{}, quietPickups(n, reading))},
 			},
 		})
 	}
 	return append(figures,
-		bench.Figure{What: "fairqueue workers of 10 that a slow tenant has who is alone", Unit: "workers", Sides: []bench.Side{
-			{Name: "Consume", Measure: onQueue(workersOfOne(consuming))},
-			{Name: "Read, without the rule", Goal: bench.AtLeast(1), Measure: onQueue(workersOfOne(reading))},
+		Figure{What: "fairqueue workers of 10 that a slow tenant has who is alone", Unit: "workers", Sides: []Side{
+			{Name: "Consume", Measure: onQueue(fairqueue.Config{}, workersOfOne(consuming))},
+			{Name: "Read, without the rule", Goal: AtLeast(1), Measure: onQueue(fairqueue.Config{}, workersOfOne(reading))},
 		}},
-		bench.Figure{What: "fairqueue consume, 10 workers of 1 ms a message", Unit: "messages/s", Sides: []bench.Side{
-			{Name: "10 floods", Measure: onQueue(quickFloods(10))},
-			{Name: "1 flood, which the rule lets through", Goal: bench.AtLeast(0.95), Measure: onQueue(quickFloods(1))},
+		Figure{What: "fairqueue consume, 10 workers of 1 ms a message", Unit: "messages/s", Sides: []Side{
+			{Name: "10 floods", Measure: onQueue(fairqueue.Config{}, quickFloods(10))},
+			{Name: "1 flood, which the rule lets through", Goal: AtLeast(0.95), Measure: onQueue(fairqueue.Config{}, quickFloods(1))},
 		}})
 }
 
@@ -115,8 +114,8 @@ func writeSlow(ctx context.Context, q *fairqueue.Queue, n int) error {
 // quietPickups returns the 99th percentile of how long quiet tenants' messages wait for a
 // worker beside n slow tenants, whose messages take until the time is over. One that no worker
 // took has waited until then.
-func quietPickups(n int, work crew) func(context.Context, bench.Place, *fairqueue.Queue) (float64, error) {
-	return func(ctx context.Context, at bench.Place, q *fairqueue.Queue) (float64, error) {
+func quietPickups(n int, work crew) func(context.Context, Place, *fairqueue.Queue) (float64, error) {
+	return func(ctx context.Context, at Place, q *fairqueue.Queue) (float64, error) {
 		var mu sync.Mutex
 		var written []time.Time
 		waited := map[int]time.Duration{}
@@ -178,8 +177,8 @@ func quietPickups(n int, work crew) func(context.Context, bench.Place, *fairqueu
 }
 
 // workersOfOne returns how many workers one slow tenant gets within the time, who is alone.
-func workersOfOne(work crew) func(context.Context, bench.Place, *fairqueue.Queue) (float64, error) {
-	return func(ctx context.Context, at bench.Place, q *fairqueue.Queue) (float64, error) {
+func workersOfOne(work crew) func(context.Context, Place, *fairqueue.Queue) (float64, error) {
+	return func(ctx context.Context, at Place, q *fairqueue.Queue) (float64, error) {
 		var busy atomic.Int64
 		all := make(chan struct{})
 		handle := func(over <-chan struct{}, _ string) {
@@ -206,11 +205,11 @@ func workersOfOne(work crew) func(context.Context, bench.Place, *fairqueue.Queue
 
 // quickFloods returns how many messages a second are handled of so many tenants, who have more
 // than can be.
-func quickFloods(tenants int) func(context.Context, bench.Place, *fairqueue.Queue) (float64, error) {
-	return func(ctx context.Context, at bench.Place, q *fairqueue.Queue) (float64, error) {
+func quickFloods(tenants int) func(context.Context, Place, *fairqueue.Queue) (float64, error) {
+	return func(ctx context.Context, at Place, q *fairqueue.Queue) (float64, error) {
 		var flood []fairqueue.Draft
 		for i := range max(100, int(at.Time.Seconds()*2*workers*1000)) { // twice what they can handle
-			flood = append(flood, fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%tenants), Body: []byte(strings.Repeat("x", bodySize))})
+			flood = append(flood, fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%tenants), Body: []byte(strings.Repeat("x", BodySize))})
 		}
 		if _, err := q.WriteBatch(ctx, flood...); err != nil {
 			return 0, err
@@ -240,3 +239,5 @@ func quickFloods(tenants int) func(context.Context, bench.Place, *fairqueue.Queu
 		return speed, err
 	}
 }
+
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -19,7 +19,6 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/screen"
-	"github.com/millrace/millrace/lease"
 )
 
 const (
@@ -33,6 +32,12 @@ const (
 // Figures returns all that is measured here, in the order to show.
 func Figures() []Figure {
 	return slices.Concat(ickFigures(), queueFigures(), leaseFigures(), stealFigures(), expiryFigures())
+}
+
+// OwnServers returns the figures that start servers of their own, to kill, grow or
+// fill them. They have no names for programs.
+func OwnServers() []Figure {
+	return slices.Concat(ownQueueFigures(), memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), scatterFigures())
 }
 
 // ErrUnknown means that there is no figure of a name.
@@ -99,7 +104,8 @@ type Config struct {
 	// place. Defaults to a line now and then.
 	Live bool
 
-	rounds int // the tests make fewer
+	// Rounds is how often each side is measured. Defaults to 3.
+	Rounds int
 }
 
 // Run measures. A figure that a server cannot have, for reasons that it tells, is in
@@ -123,7 +129,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		r.Figures = Figures()
 		defer func() { report.NotMeasured = append(report.NotMeasured, Elsewhere()...) }()
 	}
-	r.rounds = cmp.Or(r.rounds, roundsDefault)
+	r.Rounds = cmp.Or(r.Rounds, roundsDefault)
 	for _, f := range r.Figures {
 		r.planned += len(f.Sides) * r.roundsOf(f)
 	}
@@ -150,7 +156,7 @@ func (r *run) roundsOf(f Figure) int {
 	if f.Once {
 		return 1
 	}
-	return r.rounds
+	return r.Rounds
 }
 
 func (r *run) all(ctx context.Context) (Report, error) {
@@ -170,7 +176,7 @@ func (r *run) all(ctx context.Context) (Report, error) {
 	for _, f := range r.Figures {
 		rest := r.planned - r.done - len(f.Sides)*r.roundsOf(f)
 		result, err := f.Compare(ctx, r.place, r.roundsOf(f), func(round int, side string) { r.show(f, round, side) })
-		if errors.Is(err, lease.ErrEvictable) || errors.Is(err, errOneClient) {
+		if errors.Is(err, millrace.ErrEvictable) || errors.Is(err, errOneClient) {
 			r.planned = r.done + rest
 			report.NotMeasured = append(report.NotMeasured, Absent{Name: f.Name, What: f.What, Why: millrace.Hint(err)})
 			r.progress.Say("  %s: not measured: %s", f.Name, err)
@@ -183,7 +189,7 @@ func (r *run) all(ctx context.Context) (Report, error) {
 			return report, err
 		}
 		report.Figures = append(report.Figures, result)
-		r.progress.Say("  %s: %s", f.Name, result.line())
+		r.progress.Say("  %s: %s", cmp.Or(f.Name, f.What), result.line())
 	}
 	return report, nil
 }
@@ -195,7 +201,7 @@ func (r *run) show(f Figure, round int, side string) {
 		Title: "bench",
 		Done:  elapsed,
 		Whole: elapsed + r.remaining(),
-		Rows:  [][]string{{f.Name, fmt.Sprintf("round %d of %d", round, r.roundsOf(f)), side}},
+		Rows:  [][]string{{cmp.Or(f.Name, f.What), fmt.Sprintf("round %d of %d", round, r.roundsOf(f)), side}},
 	})
 	r.done++
 }

@@ -31,10 +31,10 @@ func lastQuiet(take func(ctx context.Context, q *fairqueue.Queue, see func(strin
 	return func(ctx context.Context, p Place, q *fairqueue.Queue) (float64, error) {
 		var all []fairqueue.Draft
 		for i := range floods * p.Scaled(floodSize) {
-			all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%floods), Body: make([]byte, bodySize)})
+			all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%floods), Body: make([]byte, BodySize)})
 		}
 		for i := range quiet {
-			all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("quiet ", i), Body: make([]byte, bodySize)})
+			all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("quiet ", i), Body: make([]byte, BodySize)})
 		}
 		if _, err := q.WriteBatch(context.WithoutCancel(ctx), all...); err != nil { // none is cut off
 			return 0, err

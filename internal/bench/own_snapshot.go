@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -13,17 +13,16 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 )
 
-func snapshotFigures() []bench.Figure {
-	return []bench.Figure{{
-		What: "p99 of writes while snapshots are taken", Unit: "ms", Sides: []bench.Side{
+func snapshotFigures() []Figure {
+	return []Figure{{
+		What: "p99 of writes while snapshots are taken", Unit: "ms", Sides: []Side{
 			{Name: "one at a time", Measure: whileSaving(oneAtATime)},
-			{Name: "all at once", Goal: bench.AtMost(1), Measure: whileSaving(allAtOnce)},
+			{Name: "all at once", Goal: AtMost(1), Measure: whileSaving(allAtOnce)},
 			{Name: "none", Measure: whileSaving(noSnapshots)},
 		},
 	}}
@@ -37,8 +36,8 @@ const (
 
 // whileSaving measures how late writes are to servers of one node, while save takes
 // snapshots of all of them, and at least for the time of a side.
-func whileSaving(save func(context.Context, *devfleet.Fleet, []rueidis.Client) error) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (figure float64, err error) {
+func whileSaving(save func(context.Context, *devfleet.Fleet, []rueidis.Client) error) Measure {
+	return func(ctx context.Context, at Place) (figure float64, err error) {
 		servers, err := devfleet.Start(ctx, devfleet.Config{Nodes: 1, Partitions: savedServers, Replicas: devfleet.NoReplicas})
 		if err != nil {
 			return 0, err
@@ -113,12 +112,12 @@ func writeEvery(ctx context.Context, every time.Duration, c rueidis.Client, keys
 
 // oneAtATime is what a keeper does.
 func oneAtATime(ctx context.Context, servers *devfleet.Fleet, _ []rueidis.Client) error {
-	desk, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 	if err != nil {
 		return err
 	}
-	defer desk.Close()
-	for _, err := range snapshot.New(desk, snapshot.Config{Logger: slog.New(slog.DiscardHandler)}).Now(ctx) {
+	defer dir.Close()
+	for _, err := range snapshot.New(dir, snapshot.Config{Logger: slog.New(slog.DiscardHandler)}).Now(ctx) {
 		if err != nil {
 			return err
 		}

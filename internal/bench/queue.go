@@ -16,7 +16,7 @@ import (
 
 const (
 	tenants  = 100 // that messages are written for
-	bodySize = 100 // of a message, in bytes
+	BodySize = 100 // of a message, in bytes
 	lot      = 100 // messages in a call, where there are batches
 
 	backlog = 20_000 // messages that handlers work off
@@ -74,11 +74,13 @@ func onQueue(cfg fairqueue.Config, measure func(ctx context.Context, p Place, q 
 	}
 }
 
+func tenant(i int) string { return "tenant:" + strconv.Itoa(i%tenants) }
+
 // drafts returns n messages, for all tenants in turn.
 func drafts(n int) []fairqueue.Draft {
 	list := make([]fairqueue.Draft, n)
 	for i := range list {
-		list[i] = fairqueue.Draft{Tenant: "tenant:" + strconv.Itoa(i%tenants), Body: make([]byte, bodySize)}
+		list[i] = fairqueue.Draft{Tenant: tenant(i), Body: make([]byte, BodySize)}
 	}
 	return list
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -18,27 +17,27 @@ import (
 
 // costFigures measure what one process of a thousand costs the directory, and each
 // member that it uses.
-func costFigures() []bench.Figure {
-	return []bench.Figure{
-		{What: "fleet directory, its time for a confirmation, 160 partitions in two copies", Unit: "us", Sides: []bench.Side{
+func costFigures() []Figure {
+	return []Figure{
+		{What: "fleet directory, its time for a confirmation, 160 partitions in two copies", Unit: "us", Sides: []Side{
 			{Name: "160x2", Measure: confirmation(160, 1)},
-			{Name: "4x1", Goal: bench.AtMost(1.5), Measure: confirmation(4, 0)},
+			{Name: "4x1", Goal: AtMost(1.5), Measure: confirmation(4, 0)},
 		}},
-		{What: "fleet connections to a member in use, GOMAXPROCS 8, 50 goroutines", Unit: "connections", Sides: []bench.Side{
+		{What: "fleet connections to a member in use, GOMAXPROCS 8, 50 goroutines", Unit: "connections", Sides: []Side{
 			{Name: "fleet client", Measure: perMember(throughFleet, connectionsLeft)},
-			{Name: "bare clients, one for each server", Goal: bench.ValueAtMost(1), Measure: perMember(throughEach, connectionsLeft)},
+			{Name: "bare clients, one for each server", Goal: ValueAtMost(1), Measure: perMember(throughEach, connectionsLeft)},
 		}},
-		{What: "fleet heap for a member in use, GOMAXPROCS 8, 50 goroutines", Unit: "MiB", Sides: []bench.Side{
+		{What: "fleet heap for a member in use, GOMAXPROCS 8, 50 goroutines", Unit: "MiB", Sides: []Side{
 			{Name: "fleet client", Measure: perMember(throughFleet, heapLeft)},
-			{Name: "bare clients, one for each server", Goal: bench.ValueAtMost(0.5), Measure: perMember(throughEach, heapLeft)},
+			{Name: "bare clients, one for each server", Goal: ValueAtMost(0.5), Measure: perMember(throughEach, heapLeft)},
 		}},
 	}
 }
 
 // confirmation is how long the directory's server is busy with one, of a map of that
 // size.
-func confirmation(partitions, replicas int) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (float64, error) {
+func confirmation(partitions, replicas int) Measure {
+	return func(ctx context.Context, at Place) (float64, error) {
 		return withFleet(ctx, directory.Settings{}, func(servers *devfleet.Fleet, _ *fleet.Fleet) (float64, error) {
 			option, err := fleet.ParseURL(servers.URL())
 			if err != nil {
@@ -122,9 +121,9 @@ func mapOf(m *directory.Map, partitions, replicas int) (*directory.Map, error) {
 // each of them.
 func perMember(through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, func(), error),
 	figure func(ctx context.Context, servers *devfleet.Fleet, work func() error) (float64, error),
-) bench.Measure {
+) Measure {
 	const partitions = 8
-	return func(ctx context.Context, at bench.Place) (float64, error) {
+	return func(ctx context.Context, at Place) (float64, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
 		cfg := devfleet.Config{Nodes: 1, Partitions: partitions, Replicas: devfleet.NoReplicas, Settings: directory.Settings{PlacementLife: time.Hour}}
 		return withServers(ctx, cfg, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {

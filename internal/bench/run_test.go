@@ -29,7 +29,7 @@ func TestRunMeasuresAllAndCleansUp(t *testing.T) {
 		t.Fatal(err)
 	}
 	var progress strings.Builder
-	report, err := Run(t.Context(), Config{Client: c, Open: opener(server), Server: "here", Duration: short, Progress: &progress, rounds: 1})
+	report, err := Run(t.Context(), Config{Client: c, Open: opener(server), Server: "here", Duration: short, Progress: &progress, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +127,7 @@ func TestRunOnACluster(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.Cluster(t, 3, 0)
 	figures := onManyServers(t)
-	report, err := Run(t.Context(), Config{Client: cluster.Client(t), Figures: figures, Duration: short, rounds: 1})
+	report, err := Run(t.Context(), Config{Client: cluster.Client(t), Figures: figures, Duration: short, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func TestRunOnAFleet(t *testing.T) {
 	}
 	t.Cleanup(f.Close)
 	figures := onManyServers(t)
-	report, err := Run(t.Context(), Config{Client: f.Client(), Figures: figures, Duration: short, Forget: f.Forget, rounds: 1})
+	report, err := Run(t.Context(), Config{Client: f.Client(), Figures: figures, Duration: short, Forget: f.Forget, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestRunWithOneClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	report, err := Run(t.Context(), Config{Client: c, Figures: figures, Duration: short, rounds: 1})
+	report, err := Run(t.Context(), Config{Client: c, Figures: figures, Duration: short, Rounds: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +298,7 @@ func TestNames(t *testing.T) {
 
 func TestPageTellsOfEveryFigure(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../../docs/BENCHMARKS.md")
+	page, err := os.ReadFile("../../docs/BENCHMARKS.md")
 	if err != nil {
 		t.Fatal(err)
 	}

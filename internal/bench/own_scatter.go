@@ -1,10 +1,9 @@
-package main
+package bench
 
 import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"strconv"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/scatter"
 )
@@ -25,27 +23,21 @@ const eventCounters = 30
 // away is how far off distant servers are.
 const away = 5 * time.Millisecond
 
-func scatterFigures() []bench.Figure {
-	figures := func(what, unit string, sides ...bench.Side) bench.Figure {
-		return bench.Figure{What: what, Unit: unit, Sides: sides}
+func scatterFigures() []Figure {
+	figures := func(what, unit string, sides ...Side) Figure {
+		return Figure{What: what, Unit: unit, Sides: sides}
 	}
-	return []bench.Figure{
+	return []Figure{
 		figures("scatter, events of 30 counters over 4 servers, 50 goroutines", "events/s",
-			bench.Side{Name: "session", Measure: eventsBySession},
-			bench.Side{Name: "each counter to its own server", Goal: bench.AtLeast(0.7), Measure: eventsByKey(4)},
-			bench.Side{Name: "bare pipeline to one server", Measure: eventsByKey(1)}),
+			Side{Name: "session", Measure: eventsBySession},
+			Side{Name: "each counter to its own server", Goal: AtLeast(0.7), Measure: eventsByKey(4)},
+			Side{Name: "bare pipeline to one server", Measure: eventsByKey(1)}),
 		figures("scatter, a server's CPU for an event of 30 counters", "us",
-			bench.Side{Name: "session", Measure: cpuOf(eventsOfOne)},
-			bench.Side{Name: "30 INCRBY in a script", Goal: bench.AtMost(1.8), Measure: cpuOf(incrementsOfOne)}),
+			Side{Name: "session", Measure: cpuOf(eventsOfOne)},
+			Side{Name: "30 INCRBY in a script", Goal: AtMost(1.8), Measure: cpuOf(incrementsOfOne)}),
 		figures("scatter, a reading of 30 counters, servers 5 ms away", "ms",
-			bench.Side{Name: "8 servers", Measure: readingOf(8)},
-			bench.Side{Name: "one server", Goal: bench.AtMost(1.5), Measure: readingOf(1)}),
-		figures("scatter, connections of the busiest of 4 servers, 500 clients", "connections",
-			bench.Side{Name: "session", Measure: connections(4, byClient)},
-			bench.Side{Name: "each counter to its own server", Measure: connections(4, byCounter)}),
-		figures("scatter, connections of the busiest of 8 servers, 500 clients", "connections",
-			bench.Side{Name: "session", Measure: connections(8, byClient)},
-			bench.Side{Name: "each counter to its own server", Measure: connections(8, byCounter)}),
+			Side{Name: "8 servers", Measure: readingOf(8)},
+			Side{Name: "one server", Goal: AtMost(1.5), Measure: readingOf(1)}),
 	}
 }
 
@@ -110,7 +102,7 @@ func (c closing) Close() error { c(); return nil }
 
 func counter(i int) string { return "count:" + strconv.Itoa(i) }
 
-func eventsBySession(ctx context.Context, at bench.Place) (float64, error) {
+func eventsBySession(ctx context.Context, at Place) (float64, error) {
 	p, err := several(ctx, 4)
 	if err != nil {
 		return 0, err
@@ -134,8 +126,8 @@ func event(ctx context.Context, sc *scatter.Scatter) error {
 
 // cpuOf is how much of a server's CPU one of the calls costs that write makes, one after
 // the other.
-func cpuOf(write func(ctx context.Context, p *plain) (func(context.Context) error, error)) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (float64, error) {
+func cpuOf(write func(ctx context.Context, p *plain) (func(context.Context) error, error)) Measure {
+	return func(ctx context.Context, at Place) (float64, error) {
 		p, err := several(ctx, 1)
 		if err != nil {
 			return 0, err
@@ -208,8 +200,8 @@ func incrementsOfOne(_ context.Context, p *plain) (func(context.Context) error, 
 
 // eventsByKey is the seed's first stab: every counter has its own of n servers, so that
 // an event goes to all of them. With one server it is what that does without a token.
-func eventsByKey(n int) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (float64, error) {
+func eventsByKey(n int) Measure {
+	return func(ctx context.Context, at Place) (float64, error) {
 		p, err := several(ctx, n)
 		if err != nil {
 			return 0, err
@@ -232,7 +224,7 @@ func eventToAll(ctx context.Context, clients []rueidis.Client) error {
 	var sending sync.WaitGroup
 	errs := make(chan error, len(clients))
 	for to, pipeline := range pipelines {
-		sending.Go(func() { errs <- bench.FirstError(clients[to].DoMulti(ctx, pipeline...)) })
+		sending.Go(func() { errs <- FirstError(clients[to].DoMulti(ctx, pipeline...)) })
 	}
 	sending.Wait()
 	close(errs)
@@ -245,8 +237,8 @@ func eventToAll(ctx context.Context, clients []rueidis.Client) error {
 }
 
 // readingOf is how long it takes to read all counters of so many distant servers.
-func readingOf(n int) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (float64, error) {
+func readingOf(n int) Measure {
+	return func(ctx context.Context, at Place) (float64, error) {
 		p, err := several(ctx, n)
 		if err != nil {
 			return 0, err
@@ -290,23 +282,23 @@ func readingOf(n int) bench.Measure {
 type distant struct {
 	net.Conn
 
-	come chan parcel
+	come chan delivery
 	rest []byte
 }
 
-type parcel struct {
+type delivery struct {
 	data []byte
 	due  time.Time
 	err  error
 }
 
 func newDistant(conn net.Conn) *distant {
-	d := &distant{Conn: conn, come: make(chan parcel, 1000)}
+	d := &distant{Conn: conn, come: make(chan delivery, 1000)}
 	go func() {
 		for {
 			buffer := make([]byte, 16<<10)
 			n, err := conn.Read(buffer)
-			d.come <- parcel{buffer[:n], time.Now().Add(away), err}
+			d.come <- delivery{buffer[:n], time.Now().Add(away), err}
 			if err != nil {
 				return
 			}
@@ -329,74 +321,4 @@ func (d *distant) Read(b []byte) (int, error) {
 	n := copy(b, d.rest)
 	d.rest = d.rest[n:]
 	return n, nil
-}
-
-// connections is how many connections the busiest of n servers has when 500 clients
-// have written some events each.
-func connections(n int, write func(ctx context.Context, p *plain) error) bench.Measure {
-	return func(ctx context.Context, _ bench.Place) (float64, error) {
-		p, err := several(ctx, n)
-		if err != nil {
-			return 0, err
-		}
-		defer p.close()
-		for range 500 {
-			if err := write(ctx, p); err != nil {
-				return 0, err
-			}
-		}
-		watchers, err := p.clients()
-		if err != nil {
-			return 0, err
-		}
-		most := 0.0
-		for _, c := range watchers {
-			list, err := c.Do(ctx, c.B().ClientList().Build()).ToString()
-			if err != nil {
-				return 0, err
-			}
-			lines := 0.0
-			for i := range list {
-				if list[i] == '\n' {
-					lines++
-				}
-			}
-			most = max(most, lines-2) // the watcher's, and the one that was opened with the server
-		}
-		return most, nil
-	}
-}
-
-// small is a client that has one connection to a server.
-func small(o *rueidis.ClientOption) {
-	o.PipelineMultiplex = -1
-	o.RingScaleEachConn = 5
-	o.ReadBufferEachConn, o.WriteBufferEachConn = 1<<12, 1<<12
-}
-
-// byClient has a client write its events to one server.
-func byClient(ctx context.Context, p *plain) error {
-	sc, err := p.scattered(scatter.Config{Shard: scatter.Sticky()}, small)
-	if err != nil {
-		return err
-	}
-	p.closers = append(p.closers, closing(sc.Close))
-	return event(ctx, sc)
-}
-
-// byCounter has a client write each counter to its own server.
-func byCounter(ctx context.Context, p *plain) error {
-	var clients []rueidis.Client
-	for _, option := range p.options {
-		small(&option)
-		option.DisableCache = true
-		option.ForceSingleClient = true
-		c, err := rueidis.NewClient(option)
-		if err != nil {
-			return fmt.Errorf("a client of many: %w", err)
-		}
-		clients = append(clients, c)
-		p.closers = append(p.closers, closing(c.Close))
-	}
-	return eventToAll(ctx, clients)
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -7,25 +7,21 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-func fleetFigures() []bench.Figure {
+func fleetFigures() []Figure {
 	rows := append(speedFigures(), costFigures()...)
 	for g := 1; g <= maxDoublings; g++ {
 		expected := 1 + float64(g)/2 // and a tenth for chance
-		rows = append(rows,
-			bench.Figure{What: fmt.Sprintf("fleet questions for an old tag after %d doublings", g), Unit: "questions", Sides: []bench.Side{
-				{Name: "by generation", Measure: questions(g, fleetQuestions)},
-				{Name: "before doubling", Goal: bench.AtMost(expected + 0.1), Measure: questions(0, fleetQuestions)},
-			}},
-			bench.Figure{What: fmt.Sprintf("fleet look-up of an old tag after %d doublings", g), Unit: "us", Sides: []bench.Side{
-				{Name: "by generation", Measure: questions(g, fleetLookUp)},
-				{Name: "before doubling", Measure: questions(0, fleetLookUp)},
-			}})
+		rows = append(rows, Figure{
+			What: fmt.Sprintf("fleet questions for an old tag after %d doublings", g), Unit: "questions", Sides: []Side{
+				{Name: "by generation", Measure: questions(g)},
+				{Name: "before doubling", Goal: AtMost(expected + 0.1), Measure: questions(0)},
+			},
+		})
 	}
 	return rows
 }
@@ -62,10 +58,10 @@ func withServers(ctx context.Context, cfg devfleet.Config, measure func(*devflee
 
 func tagged(i int) string { return fmt.Sprintf("{user:%d}:value", i) }
 
-// questions measures something on a fleet that was doubled after tags had been
+// questions measures fleetQuestions on a fleet that was doubled after tags had been
 // placed.
-func questions(doublings int, figure func(context.Context, *fleet.Fleet) (float64, error)) bench.Measure {
-	return func(ctx context.Context, _ bench.Place) (float64, error) {
+func questions(doublings int) Measure {
+	return func(ctx context.Context, _ Place) (float64, error) {
 		return withFleet(ctx, hasty, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
 			c := f.Client()
 			for i := range fleetTags {
@@ -83,7 +79,7 @@ func questions(doublings int, figure func(context.Context, *fleet.Fleet) (float6
 				return 0, err
 			}
 			defer grown.Close()
-			return figure(ctx, grown)
+			return fleetQuestions(ctx, grown)
 		})
 	}
 }
@@ -102,14 +98,4 @@ func fleetQuestions(ctx context.Context, f *fleet.Fleet) (float64, error) {
 		asked += len(l.Asked)
 	}
 	return float64(asked) / fleetTags, nil
-}
-
-// fleetLookUp is how long that takes, one after the other.
-func fleetLookUp(ctx context.Context, f *fleet.Fleet) (float64, error) {
-	if _, err := fleetQuestions(ctx, f); err != nil { // connections are open
-		return 0, err
-	}
-	start := time.Now()
-	_, err := fleetQuestions(ctx, f)
-	return float64(time.Since(start).Microseconds()) / fleetTags, err
 }

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -11,7 +11,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -20,22 +19,22 @@ import (
 // speedFigures measure the client of a fleet beside one for the first of its servers
 // alone, and beside one for each, which is what many servers cost without a fleet. All
 // sides of a figure work on the same fleet in turn.
-func speedFigures() []bench.Figure {
-	var rows []bench.Figure
+func speedFigures() []Figure {
+	var rows []Figure
 	for _, size := range []struct {
 		partitions int
 		goal       float64
 	}{{1, 0.9}, {4, 0.85}, {16, 0.7}} {
 		fleets := &benchFleet{partitions: size.partitions}
-		row := func(what, unit string, goal *bench.Goal, work bench.Measure) {
-			rows = append(rows, bench.Figure{What: fmt.Sprintf("fleet of %d, %s, 50 goroutines", size.partitions, what), Unit: unit, Sides: []bench.Side{
+		row := func(what, unit string, goal *Goal, work Measure) {
+			rows = append(rows, Figure{What: fmt.Sprintf("fleet of %d, %s, 50 goroutines", size.partitions, what), Unit: unit, Sides: []Side{
 				{Name: "fleet client", Measure: fleets.measure(work, throughFleet)},
 				{Name: "bare client, one server", Goal: goal, Measure: fleets.measure(work, throughOne)},
 				{Name: "bare clients, one for each server", Measure: fleets.measure(work, throughEach)},
 			}})
 		}
-		row("GET", "gets/s", bench.AtLeast(size.goal), gets)
-		row("scripts", "calls/s", bench.AtLeast(size.goal), scripts)
+		row("GET", "gets/s", AtLeast(size.goal), gets)
+		row("scripts", "calls/s", AtLeast(size.goal), scripts)
 		row("pipelines of 100 GETs", "pipelines/s", nil, pipelines)
 	}
 	return rows
@@ -57,7 +56,8 @@ var lasting struct {
 	fleets []*benchFleet
 }
 
-func stopFleets() (err error) {
+// StopFleets stops the servers of figures that share a fleet.
+func StopFleets() (err error) {
 	lasting.Lock()
 	defer lasting.Unlock()
 	for _, b := range lasting.fleets {
@@ -72,8 +72,8 @@ func stopFleets() (err error) {
 }
 
 // measure measures work through the client that through returns.
-func (b *benchFleet) measure(work bench.Measure, through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, func(), error)) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (float64, error) {
+func (b *benchFleet) measure(work Measure, through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, func(), error)) Measure {
+	return func(ctx context.Context, at Place) (float64, error) {
 		b.once.Do(func() {
 			b.err = b.start(ctx)
 			lasting.Lock()
@@ -112,32 +112,32 @@ func throughFleet(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, func(), er
 }
 
 func throughOne(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, func(), error) {
-	c, err := bare(f, 0)
+	c, err := dialMaster(f, 0)
 	return c, func() { c.Close() }, err
 }
 
-func bare(f *fleet.Fleet, partition int) (rueidis.Client, error) {
+func dialMaster(f *fleet.Fleet, partition int) (rueidis.Client, error) {
 	return rueidis.NewClient(rueidis.ClientOption{
 		InitAddress: []string{f.Map().Partitions[partition].Master.Addr}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
 	})
 }
 
-// each has a client for each server, and chooses by the first key.
-type each struct {
+// router has a client for each server, and chooses by the first key.
+type router struct {
 	rueidis.Client
 
 	servers []rueidis.Client
 }
 
 func throughEach(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, func(), error) {
-	e := &each{}
+	e := &router{}
 	closeAll := func() {
 		for _, c := range e.servers {
 			c.Close()
 		}
 	}
 	for i := range f.Map().Partitions {
-		c, err := bare(f, i)
+		c, err := dialMaster(f, i)
 		if err != nil {
 			closeAll()
 			return nil, nil, err
@@ -148,7 +148,7 @@ func throughEach(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, func(), err
 	return e, closeAll, nil
 }
 
-func (e *each) at(cmd rueidis.Completed) int {
+func (e *router) at(cmd rueidis.Completed) int {
 	words := cmd.Commands()
 	key := words[1]
 	if len(words) > 3 && (words[0] == "EVALSHA" || words[0] == "EVAL") {
@@ -161,11 +161,11 @@ func (e *each) at(cmd rueidis.Completed) int {
 	return sum & (1<<30 - 1) % len(e.servers)
 }
 
-func (e *each) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
+func (e *router) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	return e.servers[e.at(cmd)].Do(ctx, cmd)
 }
 
-func (e *each) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
+func (e *router) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
 	parts := make([][]rueidis.Completed, len(e.servers))
 	places := make([][]int, len(e.servers))
 	for i, cmd := range multi {
@@ -187,7 +187,7 @@ func (e *each) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidi
 	return results
 }
 
-func scripts(ctx context.Context, at bench.Place) (float64, error) {
+func scripts(ctx context.Context, at Place) (float64, error) {
 	c := at.Client
 	const source = "return redis.call('ZADD', KEYS[1], 1, ARGV[1])"
 	sha := rueidis.NewLuaScript(source)
@@ -201,7 +201,7 @@ func scripts(ctx context.Context, at bench.Place) (float64, error) {
 	})
 }
 
-func gets(ctx context.Context, at bench.Place) (float64, error) {
+func gets(ctx context.Context, at Place) (float64, error) {
 	c := at.Client
 	return at.Rate(ctx, func(ctx context.Context, _ int) error {
 		err := c.Do(ctx, c.B().Get().Key(tagged(rand.IntN(fleetTags))).Build()).Error()
@@ -212,7 +212,7 @@ func gets(ctx context.Context, at bench.Place) (float64, error) {
 	})
 }
 
-func pipelines(ctx context.Context, at bench.Place) (float64, error) {
+func pipelines(ctx context.Context, at Place) (float64, error) {
 	c := at.Client
 	return at.Rate(ctx, func(ctx context.Context, _ int) error {
 		cmds := make([]rueidis.Completed, 100)

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -9,7 +9,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/replicas"
@@ -17,7 +16,7 @@ import (
 
 // safeFigures are those of throughput on servers that keep what they have: both sides on the
 // same kind.
-func safeFigures() (figures []bench.Figure) {
+func safeFigures() (figures []Figure) {
 	for _, kind := range []struct {
 		name  string
 		start func(context.Context) (*safe, error)
@@ -25,7 +24,7 @@ func safeFigures() (figures []bench.Figure) {
 		{"AOF everysec", withAOF},
 		{"a replica", withReplica},
 	} {
-		chosen, err := bench.Choose("queue_cycle", "queue_backlog")
+		chosen, err := Choose("queue_cycle", "queue_backlog")
 		if err != nil {
 			panic(err) // they are figures of this program
 		}
@@ -101,8 +100,8 @@ func (s *safe) follows(ctx context.Context, c rueidis.Client) error {
 }
 
 // onServers measures on servers of its own.
-func onServers(start func(context.Context) (*safe, error), measure bench.Measure) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (value float64, err error) {
+func onServers(start func(context.Context) (*safe, error), measure Measure) Measure {
+	return func(ctx context.Context, at Place) (value float64, err error) {
 		servers, err := start(ctx)
 		if err != nil {
 			return 0, fmt.Errorf("servers of its own: %w", err)
@@ -116,7 +115,7 @@ func onServers(start func(context.Context) (*safe, error), measure bench.Measure
 		if err := servers.follows(ctx, client); err != nil {
 			return 0, err
 		}
-		at.Client, at.Open = client, opener(servers.url)
+		at.Client, at.Open = client, func() (rueidis.Client, error) { return connect.Open(servers.url) }
 		return measure(ctx, at)
 	}
 }

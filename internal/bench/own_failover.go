@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -10,7 +10,6 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -18,11 +17,11 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-func failoverFigures() []bench.Figure {
-	return []bench.Figure{
-		{What: "failover, SIGKILL of a master to the first accepted write", Unit: "ms", Sides: []bench.Side{
+func failoverFigures() []Figure {
+	return []Figure{
+		{What: "failover, SIGKILL of a master to the first accepted write", Unit: "ms", Sides: []Side{
 			{Name: "agent that looks every 250 ms", Measure: failoverPause},
-			{Name: "of that Grace", Goal: bench.ValueAtMost(4000), Measure: func(context.Context, bench.Place) (float64, error) {
+			{Name: "of that Grace", Goal: ValueAtMost(4000), Measure: func(context.Context, Place) (float64, error) {
 				return float64(directory.Settings{}.Grace().Milliseconds()), nil
 			}},
 		}},
@@ -32,7 +31,7 @@ func failoverFigures() []bench.Figure {
 // failoverPause kills the master of a tag that is written all the time, each write
 // confirmed by a replica, and returns for how long none was accepted. It is an
 // error if one that was is lost.
-func failoverPause(ctx context.Context, _ bench.Place) (float64, error) {
+func failoverPause(ctx context.Context, _ Place) (float64, error) {
 	return withServers(ctx, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2}, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
 		dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package bench
 
 import (
 	"context"
@@ -6,37 +6,27 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/bench"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/connect"
 )
 
-func memoryFigures() []bench.Figure {
-	return []bench.Figure{
+func memoryFigures() []Figure {
+	return []Figure{
 		memoryFigure("expiry memory, 400 hashes of 1000 fields", 400, 1000),
 		memoryFigure("expiry memory, 2000 hashes of 100 fields", 2000, 100),
 	}
 }
 
-const (
-	fieldValue = "sixteen bytes at"
-	ttl        = time.Hour // longer than any side runs
-)
-
-func hashName(i int) string  { return "hash:" + strconv.Itoa(i) }
-func fieldName(i int) string { return fmt.Sprintf("field:%07d", i) }
-
 // memoryFigure compares what a field takes.
-func memoryFigure(what string, hashes, fields int) bench.Figure {
+func memoryFigure(what string, hashes, fields int) Figure {
 	all := make(map[string][]byte, fields)
 	for i := range fields {
 		all[fieldName(i)] = []byte(fieldValue)
 	}
-	return bench.Figure{What: what, Unit: "bytes a field", Sides: []bench.Side{
+	return Figure{What: what, Unit: "bytes a field", Sides: []Side{
 		{Name: "expiry", Measure: memoryOf(hashes, fields, func(ctx context.Context, c rueidis.Client) (func(ctx context.Context, i int) error, error) {
 			h, err := expiry.OpenHashes(ctx, c, "bench", expiry.HashesConfig{})
 			return func(ctx context.Context, i int) error {
@@ -59,7 +49,7 @@ func memoryFigure(what string, hashes, fields int) bench.Figure {
 				for j := range sets {
 					sets[j] = c.B().Set().Key(hashName(i) + ":" + fieldName(j)).Value(fieldValue).Px(ttl).Build()
 				}
-				return bench.FirstError(c.DoMulti(ctx, sets...))
+				return FirstError(c.DoMulti(ctx, sets...))
 			}, nil
 		})},
 	}}
@@ -67,8 +57,8 @@ func memoryFigure(what string, hashes, fields int) bench.Figure {
 
 // memoryOf returns how many bytes a field takes of the memory of a server that has
 // nothing else.
-func memoryOf(hashes, fields int, begin func(context.Context, rueidis.Client) (func(ctx context.Context, i int) error, error)) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (figure float64, err error) {
+func memoryOf(hashes, fields int, begin func(context.Context, rueidis.Client) (func(ctx context.Context, i int) error, error)) Measure {
+	return func(ctx context.Context, at Place) (figure float64, err error) {
 		own, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
 		if err != nil {
 			return 0, err
@@ -83,7 +73,7 @@ func memoryOf(hashes, fields int, begin func(context.Context, rueidis.Client) (f
 		if err != nil {
 			return 0, err
 		}
-		if err := bench.Deal(ctx, hashes, write); err != nil {
+		if err := Deal(ctx, hashes, write); err != nil {
 			return 0, err
 		}
 		after, err := usedMemory(ctx, own.Client)
@@ -92,11 +82,11 @@ func memoryOf(hashes, fields int, begin func(context.Context, rueidis.Client) (f
 }
 
 func usedMemory(ctx context.Context, c rueidis.Client) (int64, error) {
-	return info(ctx, c, "memory", "used_memory")
+	return Info(ctx, c, "memory", "used_memory")
 }
 
-// info returns a number that the server tells of itself.
-func info(ctx context.Context, c rueidis.Client, section, field string) (int64, error) {
+// Info returns a number that the server tells of itself.
+func Info(ctx context.Context, c rueidis.Client, section, field string) (int64, error) {
 	text, err := c.Do(ctx, c.B().Info().Section(section).Build()).ToString()
 	if err != nil {
 		return 0, err
