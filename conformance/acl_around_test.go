@@ -29,7 +29,9 @@ func walkTotals(w *walker) {
 }
 
 func walkDoctor(w *walker) {
-	for _, findings := range doctor.Examine(w, w.client).Parts() {
+	report, err := doctor.Examine(w, w.client, doctor.Config{})
+	w.must("Examine", err)
+	for _, findings := range report.Parts() {
 		for _, f := range findings {
 			if f.Level == doctor.Fail {
 				w.must("doctor", fmt.Errorf("%s: %s", f.Check, f.Value))
@@ -40,7 +42,8 @@ func walkDoctor(w *walker) {
 
 // walkScan looks for structures that nobody has registered.
 func walkScan(w *walker) {
-	doctor.Report{}.Scan(w, w.client, nil)
+	_, err := doctor.Examine(w, w.client, doctor.Config{Scan: true})
+	w.must("Examine", err)
 }
 
 // walkSurvey is what stands behind the dashboard and the metrics.

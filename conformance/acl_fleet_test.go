@@ -139,7 +139,7 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 	dir := f.directory(option)
 	f.make(dir, option)
 	operator := f.open(dir, option, 0)
-	_, err := doctor.ExamineFleet(f.t.Context(), operator)
+	_, err := doctor.Examine(f.t.Context(), operator.Client(), doctor.Config{Fleet: operator})
 	must(f.t, "doctor", err)
 	f.snapshot(dir, option)
 	f.move(dir, operator)

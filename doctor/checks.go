@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,104 +10,117 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// The checks that need no more than what a server says of itself.
+type info = map[string]string
 
-// oldestMajor and oldestMinor are the first version of Redis that will do.
-const oldestMajor, oldestMinor = 6, 2
+// serverChecks are the checks of one server, in the order of the report.
+var serverChecks = []struct {
+	name string
+	run  func(context.Context, *server) Finding
+}{
+	{"version", func(_ context.Context, s *server) Finding { return checkVersion(s.info["server"]) }},
+	{"eviction", func(_ context.Context, s *server) Finding { return checkEviction(s.info["memory"]) }},
+	{"memory", func(_ context.Context, s *server) Finding { return checkMemory(s.info["memory"]) }},
+	{"persistence", func(ctx context.Context, s *server) Finding {
+		return checkPersistence(s.info["persistence"], savePoints(ctx, s))
+	}},
+	{"replicas", func(_ context.Context, s *server) Finding { return checkReplicas(s.info["replication"]) }},
+	{"scripts", checkScripts},
+	{"clock", checkClock},
+}
 
-func checkVersion(server map[string]string) Finding {
-	const check = "version"
+// The functions below make findings. The caller adds the name of the check.
+
+func ok(value string) Finding         { return Finding{Level: OK, Value: value} }
+func note(value, hint string) Finding { return Finding{Level: Note, Value: value, Hint: hint} }
+func warn(value, hint string) Finding { return Finding{Level: Warn, Value: value, Hint: hint} }
+func fail(value, hint string) Finding { return Finding{Level: Fail, Value: value, Hint: hint} }
+func unknown(hint string) Finding     { return note("unknown", hint) }
+
+func checkVersion(server info) Finding {
 	version := server["redis_version"]
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
-		return unknown(check, "The server does not tell its version; Redis 6.2 or Valkey is needed.")
+		return unknown("The server does not report its version; Redis 6.2 or Valkey is needed.")
 	}
 	if valkey := server["valkey_version"]; valkey != "" {
-		return Finding{check, OK, "Valkey " + valkey, ""}
+		return ok("Valkey " + valkey)
 	}
-	if major < oldestMajor || major == oldestMajor && minor < oldestMinor {
-		return Finding{check, Fail, version, "Use Redis 6.2 or later, or Valkey: scripts use commands that this server lacks."}
+	if major < 6 || major == 6 && minor < 2 {
+		return fail(version, "Use Redis 6.2 or later, or Valkey: scripts use commands that this server lacks.")
 	}
-	return Finding{check, OK, version, ""}
+	return ok(version)
 }
 
-func checkEviction(memory map[string]string) Finding {
-	const check = "eviction"
+func checkEviction(memory info) Finding {
 	switch policy := memory["maxmemory_policy"]; {
 	case policy == "":
-		return unknown(check, "The server does not tell its maxmemory-policy; it should be noeviction.")
+		return unknown("The server does not report its maxmemory-policy; it should be noeviction.")
 	case policy == "noeviction":
-		return Finding{check, OK, policy, ""}
+		return ok(policy)
 	case strings.HasPrefix(policy, "volatile-"):
-		return Finding{check, Note, policy, "Millrace's live keys have no TTL, so they are safe; keys of yours that have one may go."}
+		return note(policy, "Millrace's live keys have no TTL, so they are safe; your keys with a TTL may be evicted.")
 	default:
-		return Finding{check, Fail, policy, "A full server throws away whole keys, dirty marks among them: CONFIG SET maxmemory-policy noeviction."}
+		return fail(policy, "A full server evicts whole keys, and work with them: CONFIG SET maxmemory-policy noeviction.")
 	}
 }
 
-// nearFull is the share of maxmemory from which on the doctor warns.
+// nearFull is the share of maxmemory at which the memory check warns.
 const nearFull = 0.8
 
-func checkMemory(memory map[string]string) Finding {
-	const check = "memory"
+func checkMemory(memory info) Finding {
 	used, err := strconv.ParseInt(memory["used_memory"], 10, 64)
 	if err != nil {
-		return unknown(check, "The server does not tell how much memory it uses.")
+		return unknown("The server does not report how much memory it uses.")
 	}
 	limit, err := strconv.ParseInt(memory["maxmemory"], 10, 64)
 	if err != nil || limit == 0 {
-		return Finding{
-			check, Note, readable.Bytes(used) + " used, no limit",
-			"Without maxmemory the machine may run out first and kill the server: set it below the machine's memory.",
-		}
+		return note(readable.Bytes(used)+" used, no limit",
+			"Without maxmemory the machine may run out first and kill the server: set it below the machine's memory.")
 	}
 	fill := float64(used) / float64(limit)
 	value := fmt.Sprintf("%s of %s used (%.0f%%)", readable.Bytes(used), readable.Bytes(limit), 100*fill)
 	if fill < nearFull {
-		return Finding{check, OK, value, ""}
+		return ok(value)
 	}
-	return Finding{check, Warn, value, "When it is full, consumers go on but adds fail with the code full: let consumers catch up, or raise maxmemory."}
+	return warn(value, "When memory is full, consumers continue but adds fail with the code full: let consumers catch up, or raise maxmemory.")
 }
 
-// checkPersistence judges what a restart or a crash would lose. The save points
-// are as the server's setting has them, or "unknown".
-func checkPersistence(persistence map[string]string, savePoints string) Finding {
-	const check = "persistence"
+// checkPersistence reports what a restart or a crash would lose.
+func checkPersistence(persistence info, savePoints string) Finding {
 	aof := persistence["aof_enabled"]
 	switch {
 	case aof == "":
-		return unknown(check, "The server does not tell whether it writes to disk.")
+		return unknown("The server does not report whether it writes to disk.")
 	case aof == "1" && persistence["aof_last_write_status"] == "err":
-		return Finding{check, Fail, "the append-only file cannot be written", "Look at the server's log and disk: it refuses writes until this is mended."}
+		return fail("the append-only file cannot be written", "Look at the server's log and disk: it refuses writes until this is repaired.")
 	case persistence["rdb_last_bgsave_status"] == "err":
-		return Finding{check, Fail, "the last snapshot failed", "Look at the server's log, disk and memory: by default it refuses writes until a snapshot succeeds."}
+		return fail("the last snapshot failed", "Look at the server's log, disk and memory: by default it refuses writes until a snapshot succeeds.")
 	case aof == "1" && persistence["aof_last_bgrewrite_status"] == "err":
-		return Finding{check, Warn, "the last rewrite of the append-only file failed", "Look at the server's log and disk: the file grows until a rewrite succeeds."}
+		return warn("the last rewrite of the append-only file failed", "Look at the server's log and disk: the file grows until a rewrite succeeds.")
 	case aof == "1":
-		return Finding{check, OK, "append-only file", ""}
+		return ok("append-only file")
 	case savePoints == "unknown":
-		return Finding{check, Note, "no append-only file; snapshots unknown", "A crash loses at least what changed since the last snapshot: CONFIG SET appendonly yes."}
+		return note("no append-only file; snapshots unknown", "A crash loses at least what changed since the last snapshot: CONFIG SET appendonly yes.")
 	case savePoints == "":
-		return Finding{check, Warn, "none", "A restart loses everything, messages, marks and leases: CONFIG SET appendonly yes, and in redis.conf."}
+		return warn("none", "A restart loses all messages, marks and leases: CONFIG SET appendonly yes, and in redis.conf.")
 	}
 	value := "snapshots only"
 	if n, err := strconv.Atoi(persistence["rdb_changes_since_last_save"]); err == nil {
 		value += ", " + readable.Count(n, "change") + " since the last"
 	}
-	return Finding{check, Note, value, "A crash loses what changed since the last snapshot: CONFIG SET appendonly yes."}
+	return note(value, "A crash loses what changed since the last snapshot: CONFIG SET appendonly yes.")
 }
 
-// maxLag is how many seconds a replica may be behind before the doctor warns.
+// maxLag is the lag of a replica, in seconds, above which the check warns.
 const maxLag = 10
 
-func checkReplicas(replication map[string]string) Finding {
-	const check = "replicas"
+func checkReplicas(replication info) Finding {
 	role := replication["role"]
 	switch role {
 	case "":
-		return unknown(check, "The server does not tell of its replicas.")
+		return unknown("The server does not report its replicas.")
 	case "slave":
-		return Finding{check, Fail, "this is a replica of " + replication["master_host"], "Structures write: name the master, the Sentinels (?master_set=NAME) or the cluster."}
+		return fail("this is a replica of "+replication["master_host"], "Structures write: name the master, the Sentinels (?master_set=NAME) or the cluster.")
 	}
 	var lines, behind int
 	var lag int64
@@ -126,13 +140,13 @@ func checkReplicas(replication map[string]string) Finding {
 	value := fmt.Sprintf("%d, greatest lag %ds", lines, lag)
 	switch {
 	case lines == 0:
-		return Finding{check, Note, "none", "When this machine is lost, so is what it holds, until it comes back."}
+		return note("none", "If this machine fails, its data is unavailable, and lost if the disk fails.")
 	case behind > 0:
-		return Finding{check, Warn, fmt.Sprintf("%s, %d not in step", value, behind), "A failover to a replica that has not synced would lose data: look at its log."}
+		return warn(fmt.Sprintf("%s, %d not in step", value, behind), "A failover to a replica that has not synced would lose data: look at its log.")
 	case lag > maxLag:
-		return Finding{check, Warn, value, "A failover now would lose what the replica has not got: look at its load and its link."}
+		return warn(value, "A failover now would lose the newest writes: look at the load and the link of the replica.")
 	}
-	return Finding{check, OK, value, ""}
+	return ok(value)
 }
 
 // isReplicaLine reports whether a key of INFO replication is slave0, slave1, ...
@@ -143,8 +157,8 @@ func isReplicaLine(key string) bool {
 }
 
 // parseFields reads "ip=...,port=...,state=online".
-func parseFields(line string) map[string]string {
-	fields := make(map[string]string)
+func parseFields(line string) info {
+	fields := make(info)
 	for part := range strings.SplitSeq(line, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		fields[key] = value
@@ -152,13 +166,12 @@ func parseFields(line string) map[string]string {
 	return fields
 }
 
-// maxSkew is how far two clocks may be apart before the doctor warns.
+// maxSkew is the difference of two clocks above which the check warns.
 const maxSkew = time.Second
 
-// compareClocks judges the server's clock, read at some moment between before
-// and after by this machine's clock.
+// compareClocks compares the server's clock with this machine's, which was read
+// before and after.
 func compareClocks(server, before, after time.Time) Finding {
-	const check = "clock"
 	doubt := after.Sub(before) / 2
 	skew := server.Sub(before.Add(doubt))
 	value := fmt.Sprintf("%s ahead of this machine's", readable.Duration(skew))
@@ -171,10 +184,44 @@ func compareClocks(server, before, after time.Time) Finding {
 	}
 	value += fmt.Sprintf(", within %s", doubt.Round(time.Microsecond))
 	if skew-doubt <= maxSkew {
-		return Finding{check, OK, value, ""}
+		return ok(value)
 	}
-	return Finding{
-		check, Warn, value,
-		"Millrace itself uses the server's clock; but scores that producers on this machine set by their own are off by as much: use now, or run NTP.",
+	return warn(value,
+		"Millrace uses the server's clock, but scores that producers on this machine set are off by as much: let the server set them, or run NTP.")
+}
+
+// savePoints returns the setting save: "" if the server makes no snapshots, and
+// "unknown" if it does not report the setting.
+func savePoints(ctx context.Context, s *server) string {
+	settings, err := s.ask(ctx, s.client.B().ConfigGet().Parameter("save").Build()).AsStrMap()
+	if save, ok := settings["save"]; ok && err == nil {
+		return save
 	}
+	return "unknown"
+}
+
+// checkScripts runs a script by its text, and then by its hash.
+func checkScripts(ctx context.Context, s *server) Finding {
+	const source, sha = "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
+	err := s.ask(ctx, s.client.B().Eval().Script(source).Numkeys(0).Build()).Error()
+	if err == nil {
+		err = s.ask(ctx, s.client.B().Evalsha().Sha1(sha).Numkeys(0).Build()).Error()
+	}
+	if err != nil {
+		return fail(err.Error(), "Every call of Millrace is a script: allow EVAL and EVALSHA.")
+	}
+	if cached := s.info["memory"]["number_of_cached_scripts"]; cached != "" {
+		return ok("run; " + cached + " cached")
+	}
+	return ok("run")
+}
+
+func checkClock(ctx context.Context, s *server) Finding {
+	before := time.Now()
+	parts, err := s.ask(ctx, s.client.B().Time().Build()).AsIntSlice()
+	after := time.Now()
+	if err != nil || len(parts) != 2 {
+		return unknown("The server does not report its time, which every structure needs: allow TIME.")
+	}
+	return compareClocks(time.Unix(parts[0], parts[1]*1000), before, after)
 }

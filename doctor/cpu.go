@@ -15,36 +15,33 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// A Redis does its work on one thread. Two of them on one CPU are each half as fast
-// when both are busy, and nothing that a server says of itself shows it.
+// A Redis works on one thread. Two of them on one CPU run at half speed when both are
+// busy, and INFO does not show it.
 
-// instance is a server and what it says its process is.
-type instance struct {
-	addr string
-	pid  string
-}
+// process is a server with the number of its process.
+type process struct{ addr, pid string }
 
-// instancesOf returns the members of a fleet.
-func instancesOf(s fleet.Status) []instance {
-	var all []instance
+// processesOf returns those of a fleet's members.
+func processesOf(s fleet.Status) []process {
+	var all []process
 	for _, p := range s.Partitions {
 		for _, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
-			all = append(all, instance{m.Addr, strconv.Itoa(m.PID)})
+			all = append(all, process{m.Addr, strconv.Itoa(m.PID)})
 		}
 	}
 	return all
 }
 
-// checkCPUs looks at those instances that run on this host. It says nothing where
-// there are none, and where there is no /proc.
-func checkCPUs(ctx context.Context, instances []instance) []Finding {
+// checkCPUs checks the servers on this host. It returns nothing if there are none, or
+// no /proc.
+func checkCPUs(ctx context.Context, processes []process) []Finding {
 	allowed := make(map[string][]int) // CPUs by address
-	for _, i := range instances {
-		if !isHere(ctx, i.addr) {
+	for _, p := range processes {
+		if !isHere(ctx, p.addr) {
 			continue
 		}
-		if cpus := cpusOf(i.pid); len(cpus) > 0 {
-			allowed[i.addr] = cpus
+		if cpus := cpusOf(p.pid); len(cpus) > 0 {
+			allowed[p.addr] = cpus
 		}
 	}
 	if len(allowed) == 0 {
@@ -53,9 +50,8 @@ func checkCPUs(ctx context.Context, instances []instance) []Finding {
 	return judgeCPUs(allowed)
 }
 
-// judgeCPUs says which instances have to share.
+// judgeCPUs reports which servers share CPUs.
 func judgeCPUs(allowed map[string][]int) []Finding {
-	const check = "cpu"
 	all := make(map[int]bool)
 	pinned := make(map[int][]string)
 	for _, addr := range slices.Sorted(maps.Keys(allowed)) {
@@ -70,23 +66,20 @@ func judgeCPUs(allowed map[string][]int) []Finding {
 	var findings []Finding
 	for _, cpu := range slices.Sorted(maps.Keys(pinned)) {
 		if addrs := pinned[cpu]; len(addrs) > 1 {
-			findings = append(findings, Finding{
-				check, Warn, fmt.Sprintf("CPU %d is shared by %s, which are pinned to it", cpu, someOf(addrs)),
-				"When one of them is busy the others wait: give each a CPU of its own with server_cpulist.",
-			})
+			findings = append(findings, warn(
+				fmt.Sprintf("CPU %d is shared by %s, which are pinned to it", cpu, someOf(addrs)),
+				"When one of them is busy the others wait: give each its own CPU with server_cpulist."))
 		}
 	}
 	value := fmt.Sprintf("%s, %s that they may use", readable.Count(len(allowed), "instance"), readable.Count(len(all), "CPU"))
 	switch {
 	case len(allowed) > len(all):
-		findings = append(findings, Finding{
-			check, Warn, value,
-			"Busy instances wait for each other: run as many as there are CPUs, or more only until machines are added.",
-		})
+		findings = append(findings, warn(value,
+			"Busy instances wait for each other: run one for each CPU, or more only until machines are added."))
 	case len(findings) == 0:
-		findings = append(findings, Finding{check, OK, value, ""})
+		findings = append(findings, ok(value))
 	}
-	return findings
+	return named("cpu", findings)
 }
 
 // someOf lists a few names: "a, b and 3 more".
@@ -117,8 +110,8 @@ func isHere(ctx context.Context, addr string) bool {
 	})
 }
 
-// cpusOf returns the CPUs that a process may use, if it is a Redis on this host.
-// One in a container has another number there than here.
+// cpusOf returns the CPUs that a process may use if it is a Redis on this host: the
+// number is another one if the server runs in a container.
 func cpusOf(pid string) []int {
 	folder := filepath.Join("/proc", pid)
 	name, err := os.ReadFile(filepath.Join(folder, "comm"))
@@ -137,7 +130,7 @@ func cpusOf(pid string) []int {
 	return nil
 }
 
-// parseCPUs reads a list such as "0-3,8"; nil if it is none.
+// parseCPUs reads a list such as "0-3,8"; it returns nil for anything else.
 func parseCPUs(list string) []int {
 	var cpus []int
 	for part := range strings.SplitSeq(list, ",") {

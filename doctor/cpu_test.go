@@ -9,8 +9,8 @@ import (
 func TestJudgeCPUs(t *testing.T) {
 	t.Parallel()
 	type findings = []Finding
-	const ofItsOwn = "When one of them is busy the others wait: give each a CPU of its own with server_cpulist."
-	const fewer = "Busy instances wait for each other: run as many as there are CPUs, or more only until machines are added."
+	const ofItsOwn = "When one of them is busy the others wait: give each its own CPU with server_cpulist."
+	const fewer = "Busy instances wait for each other: run one for each CPU, or more only until machines are added."
 	tests := map[string]struct {
 		allowed map[string][]int
 		want    findings
@@ -45,8 +45,8 @@ func TestJudgeCPUs(t *testing.T) {
 func TestCheckCPUsElsewhere(t *testing.T) {
 	t.Parallel()
 	// This process is no Redis, and no address of the documentation's is here.
-	for _, i := range []instance{{"127.0.0.1:1", ""}, {"127.0.0.1:1", "0"}, {"127.0.0.1:1", "self"}, {"192.0.2.1:1", "1"}, {"nowhere.invalid:1", "1"}} {
-		if got := checkCPUs(t.Context(), []instance{i}); got != nil {
+	for _, i := range []process{{"127.0.0.1:1", ""}, {"127.0.0.1:1", "0"}, {"127.0.0.1:1", "self"}, {"192.0.2.1:1", "1"}, {"nowhere.invalid:1", "1"}} {
+		if got := checkCPUs(t.Context(), []process{i}); got != nil {
 			t.Errorf("checkCPUs of %+v = %+v, want nothing", i, got)
 		}
 	}

@@ -14,166 +14,122 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// patience is how long one server may take over one question.
-const patience = 5 * time.Second
+// timeout is how long one server may take to answer one command.
+const timeout = 5 * time.Second
 
-// Examine looks at all masters at the same time, and at a replica if that is all there
-// is. It changes nothing but the servers' script caches. A server may take 5 seconds over
-// each question; that one does not answer is a finding, too. If ctx ends first, no
-// server has answered: look at its error before at the report.
-func Examine(ctx context.Context, client rueidis.Client) Report {
-	r, seen := examineNodes(ctx, client)
-	r.Host = checkCPUs(ctx, seen)
-	return r.judged()
+// Config says what to examine besides the servers.
+type Config struct {
+	// Fleet is the fleet that the client belongs to. Its state, members and nodes are
+	// examined as well. Defaults to none.
+	Fleet *fleet.Fleet
+
+	// Scan visits all keys of all masters and registers structures that are not
+	// registered: nobody has used them since the registry was lost. It adds one
+	// finding for each master, and takes about a second for a million keys. Defaults
+	// to false.
+	Scan bool
+
+	// Progress is called after each step of a scan with the address of a server, how
+	// many of its keys were visited, and how many it has (0 if unknown). Defaults to
+	// none.
+	Progress func(addr string, visited, keys int64)
 }
 
-// ExamineFleet looks at the master of every partition as Examine does, and at the
-// fleet as a whole. It fails if the directory cannot be asked, and if ctx ends
-// first.
-func ExamineFleet(ctx context.Context, f *fleet.Fleet) (Report, error) {
-	status, err := f.Show(ctx)
-	if err != nil {
-		return Report{}, err
+// Examine examines all masters at the same time, or a replica if it is the only
+// server. It changes only the servers' script caches, unless it scans. A server that
+// does not answer a command within 5 seconds gets a finding. Examine fails if ctx ends
+// or if the fleet's directory does not answer.
+func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, error) {
+	var r Report
+	var seen []process
+	if cfg.Fleet != nil {
+		status, err := cfg.Fleet.Show(ctx)
+		if err != nil {
+			return r, err
+		}
+		r.Fleet, seen = checkFleet(status), processesOf(status)
 	}
-	r, _ := examineNodes(ctx, f.Client())
-	r.Fleet, r.Host = checkFleet(status), checkCPUs(ctx, instancesOf(status))
-	return r.judged(), ctx.Err()
-}
-
-// examineNodes looks at all nodes at the same time: one that is silent keeps none of
-// the others.
-func examineNodes(ctx context.Context, client rueidis.Client) (r Report, seen []instance) {
-	nodes := client.Nodes()
-	addrs := slices.Sorted(maps.Keys(nodes))
-	seen = make([]instance, len(addrs))
-	found := make([]*Node, len(addrs)) // nil for a replica
-	var examining sync.WaitGroup
-	for i, addr := range addrs {
-		examining.Go(func() {
-			p := newPatient(ctx, nodes[addr])
-			seen[i] = instance{addr, p.server["process_id"]}
-			if !p.replica() || len(nodes) == 1 {
-				found[i] = &Node{addr, p.findings(ctx)}
-			}
-		})
-	}
-	examining.Wait()
+	servers := inspect(ctx, client)
 	r.Nodes = []Node{}
-	for _, n := range found {
-		if n != nil {
-			r.Nodes = append(r.Nodes, *n)
+	for _, s := range servers {
+		if cfg.Fleet == nil {
+			seen = append(seen, process{s.addr, s.info["server"]["process_id"]})
+		}
+		if !s.replica() || len(servers) == 1 {
+			r.Nodes = append(r.Nodes, Node{s.addr, s.findings})
 		}
 	}
-	return r, seen
-}
-
-// patient is one server and what it says of itself.
-type patient struct {
-	client rueidis.Client
-	err    error // why it does not answer at all
-
-	// Sections of INFO; nil where the server has no such section or refuses it.
-	server, memory, persistence, replication map[string]string
-}
-
-func newPatient(ctx context.Context, client rueidis.Client) *patient {
-	p := &patient{client: client}
-	for section, into := range map[string]*map[string]string{
-		"server": &p.server, "memory": &p.memory, "persistence": &p.persistence, "replication": &p.replication,
-	} {
-		text, err := p.ask(ctx, client.B().Info().Section(section).Build()).ToString()
-		switch _, refused := rueidis.IsRedisErr(err); {
-		case err == nil:
-			*into = parseInfo(text)
-		case !refused:
-			p.err = err
-			return p
-		}
+	r.Host = checkCPUs(ctx, seen)
+	if cfg.Scan {
+		r.scan(ctx, client, servers, cfg.Progress)
 	}
-	return p
+	r.OK = r.count(Fail) == 0
+	return r, ctx.Err()
 }
 
-// ask puts one question to the server.
-func (p *patient) ask(ctx context.Context, question rueidis.Completed) rueidis.RedisResult {
-	ctx, cancel := script.Within(ctx, patience)
+// inspect runs the checks on all servers at the same time, so that a silent one
+// delays no other. It returns them by address.
+func inspect(ctx context.Context, client rueidis.Client) []*server {
+	nodes := client.Nodes()
+	var servers []*server
+	var all sync.WaitGroup
+	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
+		s := &server{client: nodes[addr], addr: addr, info: map[string]map[string]string{}}
+		servers = append(servers, s)
+		all.Go(func() { s.inspect(ctx) })
+	}
+	all.Wait()
+	return servers
+}
+
+// server is one server under examination.
+type server struct {
+	client   rueidis.Client
+	addr     string
+	info     map[string]map[string]string // by section of INFO; absent if refused
+	err      error                        // why it does not answer at all
+	findings []Finding
+}
+
+func (s *server) inspect(ctx context.Context) {
+	for _, section := range []string{"server", "memory", "persistence", "replication", "keyspace"} {
+		text, err := s.ask(ctx, s.client.B().Info().Section(section).Build()).ToString()
+		if _, refused := rueidis.IsRedisErr(err); err != nil && !refused {
+			s.err = err
+			s.findings = []Finding{{"reach", Fail, err.Error(), "Check that the server runs and that the network lets you reach it."}}
+			return
+		}
+		s.info[section] = parseInfo(text)
+	}
+	for _, check := range serverChecks {
+		f := check.run(ctx, s)
+		f.Check = check.name
+		s.findings = append(s.findings, f)
+	}
+}
+
+// ask sends one command to the server.
+func (s *server) ask(ctx context.Context, command rueidis.Completed) rueidis.RedisResult {
+	ctx, cancel := script.Within(ctx, timeout)
 	defer cancel()
-	answer, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.RedisResult, error) {
-		return p.client.Do(ctx, question), nil
+	reply, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.RedisResult, error) {
+		return s.client.Do(ctx, command), nil
 	})
 	if err != nil {
 		return rueidis.NewResult(rueidis.RedisMessage{}, err)
 	}
-	return answer
+	return reply
 }
 
-// parseInfo reads a section of INFO; nil when it says nothing.
+func (s *server) replica() bool { return s.info["replication"]["role"] == "slave" }
+
+// parseInfo reads a section of INFO.
 func parseInfo(text string) map[string]string {
-	var info map[string]string
+	info := make(map[string]string)
 	for line := range strings.Lines(text) {
 		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			if info == nil {
-				info = make(map[string]string)
-			}
 			info[key] = value
 		}
 	}
 	return info
-}
-
-func (p *patient) replica() bool { return p.replication["role"] == "slave" }
-
-func (p *patient) findings(ctx context.Context) []Finding {
-	if p.err != nil {
-		return []Finding{{"reach", Fail, p.err.Error(), "Check that the server runs and that nothing is between."}}
-	}
-	return []Finding{
-		checkVersion(p.server),
-		checkEviction(p.memory),
-		checkMemory(p.memory),
-		checkPersistence(p.persistence, p.savePoints(ctx)),
-		checkReplicas(p.replication),
-		p.checkScripts(ctx),
-		p.checkClock(ctx),
-	}
-}
-
-// savePoints returns when the server makes snapshots: "" for never, "unknown"
-// when it does not say, as behind an ACL.
-func (p *patient) savePoints(ctx context.Context) string {
-	settings, err := p.ask(ctx, p.client.B().ConfigGet().Parameter("save").Build()).AsStrMap()
-	save, ok := settings["save"]
-	if err != nil || !ok {
-		return "unknown"
-	}
-	return save
-}
-
-// checkScripts runs a script by its text, and then by its hash as every structure
-// does.
-func (p *patient) checkScripts(ctx context.Context) Finding {
-	const check, source, sha = "scripts", "return 1", "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"
-	err := p.ask(ctx, p.client.B().Eval().Script(source).Numkeys(0).Build()).Error()
-	if err == nil {
-		err = p.ask(ctx, p.client.B().Evalsha().Sha1(sha).Numkeys(0).Build()).Error()
-	}
-	if err != nil {
-		return Finding{check, Fail, err.Error(), "Every call of Millrace is a script: allow EVAL and EVALSHA."}
-	}
-	if cached := p.memory["number_of_cached_scripts"]; cached != "" {
-		return Finding{check, OK, "run; " + cached + " cached", ""}
-	}
-	return Finding{check, OK, "run", ""}
-}
-
-// checkClock compares the server's clock with this machine's, which is read
-// before and after.
-func (p *patient) checkClock(ctx context.Context) Finding {
-	const check = "clock"
-	before := time.Now()
-	parts, err := p.ask(ctx, p.client.B().Time().Build()).AsIntSlice()
-	after := time.Now()
-	if err != nil || len(parts) != 2 {
-		return unknown(check, "The server does not tell its time, which every structure needs: allow TIME.")
-	}
-	return compareClocks(time.Unix(parts[0], parts[1]*1000), before, after)
 }

@@ -31,7 +31,10 @@ func levels(findings []Finding) map[string]Level {
 // examined examines and checks what every report has in common.
 func examined(t *testing.T, client rueidis.Client) Report {
 	t.Helper()
-	r := Examine(t.Context(), client)
+	r, err := Examine(t.Context(), client, Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
 	wantSound(t, r)
 	return r
 }
@@ -243,7 +246,7 @@ func TestCluster(t *testing.T) {
 func TestFleet(t *testing.T) {
 	t.Parallel()
 	f := openFleet(t, startPinned(t), startPinned(t))
-	r, err := ExamineFleet(t.Context(), f)
+	r, err := Examine(t.Context(), f.Client(), Config{Fleet: f})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/millrace/millrace/doctor"
 )
 
-// A program may look before it begins. What a server does not tell, like this
-// imitation of one, is no reason to stop.
+// A program may examine its Redis before it starts. The server of this example does not
+// report its settings, which is no failure.
 func ExampleExamine() {
 	mini := miniredis.NewMiniRedis()
 	if err := mini.Start(); err != nil {
@@ -25,7 +25,10 @@ func ExampleExamine() {
 	}
 	defer client.Close()
 
-	report := doctor.Examine(context.Background(), client)
+	report, err := doctor.Examine(context.Background(), client, doctor.Config{})
+	if err != nil {
+		log.Fatal(err)
+	}
 	for _, findings := range report.Parts() {
 		for _, f := range findings {
 			if f.Level == doctor.Fail || f.Check == "eviction" {

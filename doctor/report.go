@@ -7,27 +7,27 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// Report is what was found. Its JSON is that of `millrace doctor --json`, which
+// Report has the findings. Its JSON is that of `millrace doctor --json`, which
 // docs/CLI.md describes.
 type Report struct {
 	OK    bool      `json:"ok"`              // no finding is a Fail
 	Fleet []Finding `json:"fleet,omitempty"` // of a fleet as a whole
-	Host  []Finding `json:"host,omitempty"`  // of the servers on this host together, if there are any
+	Host  []Finding `json:"host,omitempty"`  // of all servers on this host together
 	Nodes []Node    `json:"nodes"`           // by address
 }
 
-// Node is one server, and what was found there.
+// Node is one server with its findings.
 type Node struct {
 	Addr     string    `json:"addr"`
 	Findings []Finding `json:"findings"`
 }
 
-// Finding is the outcome of one check. Value and Hint are for people; the hint
-// says what to do, and is empty when all is well.
+// Finding is the outcome of one check. Value and Hint are for people. Hint says what
+// to do; it is empty at level OK.
 type Finding struct {
 	Check string `json:"check"`
 	Level Level  `json:"level"`
-	Value string `json:"value"` // "unknown" where the server does not tell
+	Value string `json:"value"` // "unknown" if the server does not report it
 	Hint  string `json:"hint"`
 }
 
@@ -37,21 +37,13 @@ type Level string
 // The levels, the best first.
 const (
 	OK   Level = "ok"
-	Note Level = "note" // good to know, or could not be found out
-	Warn Level = "warn" // something will hurt one day
+	Note Level = "note" // good to know, or unknown
+	Warn Level = "warn" // will cause trouble one day
 	Fail Level = "fail" // Millrace cannot keep its promises here
 )
 
-func unknown(check, hint string) Finding { return Finding{check, Note, "unknown", hint} }
-
-// judged returns the report with what it comes to.
-func (r Report) judged() Report {
-	r.OK = r.count(Fail) == 0
-	return r
-}
-
-// Parts yields the findings in the order in which people read them, under the
-// name of what they are about: the fleet, this host, the address of a server.
+// Parts yields the findings by subject, in reading order: "the fleet", "this host", and
+// the address of each server.
 func (r Report) Parts() iter.Seq2[string, []Finding] {
 	parts := make([]Node, 0, 2+len(r.Nodes))
 	if len(r.Fleet) > 0 {
@@ -70,7 +62,7 @@ func (r Report) Parts() iter.Seq2[string, []Finding] {
 	}
 }
 
-// Verdict says in a few words what the report comes to: "fit for work".
+// Verdict sums the report up: "fit for work".
 func (r Report) Verdict() string {
 	switch fails, warns := r.count(Fail), r.count(Warn); {
 	case fails > 0:

@@ -41,42 +41,35 @@ func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	return nil
 }
 
-// examine looks at one Redis or at a fleet, and goes through its keys if it is to scan.
+// examine examines one Redis or a fleet.
 func (a *app) examine(ctx context.Context, scan bool) (doctor.Report, error) {
+	cfg := doctor.Config{Scan: scan, Progress: a.scanProgress()}
 	if isFleet(a.url()) {
 		f, err := a.openFleet(ctx)
 		if err != nil {
 			return doctor.Report{}, err
 		}
 		defer f.Close()
-		r, err := doctor.ExamineFleet(ctx, f)
-		if err == nil && scan {
-			r = r.Scan(ctx, f.Client(), a.scanning())
-		}
-		return r, err
+		cfg.Fleet = f
+		return doctor.Examine(ctx, f.Client(), cfg)
 	}
 	client, err := a.open(ctx)
 	if err != nil {
 		return doctor.Report{}, err
 	}
 	defer client.Close()
-	r := doctor.Examine(ctx, client)
-	if scan {
-		r = r.Scan(ctx, client, a.scanning())
-	}
-	return r, ctx.Err()
+	return doctor.Examine(ctx, client, cfg)
 }
 
-// scanEvery is how often the progress of a scan is told.
-const scanEvery = 2 * time.Second
+// scanInterval is how often the progress of a scan is logged.
+const scanInterval = 2 * time.Second
 
-// scanning returns what tells the progress of a scan.
-func (a *app) scanning() func(doctor.Scanning) {
+func (a *app) scanProgress() func(addr string, visited, keys int64) {
 	log, last := a.logger(), time.Now()
-	return func(s doctor.Scanning) {
-		if time.Since(last) >= scanEvery {
+	return func(addr string, visited, keys int64) {
+		if time.Since(last) >= scanInterval {
 			last = time.Now()
-			log.Info("looking at keys", "server", s.Addr, "number", s.Node, "of_servers", s.Nodes, "keys", s.Keys, "of_keys", s.Of)
+			log.Info("scanning keys", "server", addr, "visited", visited, "keys", keys)
 		}
 	}
 }

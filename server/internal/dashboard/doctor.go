@@ -69,13 +69,8 @@ func (d *Dashboard) examination(a *asked) (scene, error) {
 	return func(*survey.View) body { return p }, nil
 }
 
-// examine asks the doctor.
 func (d *Dashboard) examine(ctx context.Context) (doctor.Report, error) {
-	if d.cfg.Fleet != nil {
-		return doctor.ExamineFleet(ctx, d.cfg.Fleet)
-	}
-	r := doctor.Examine(ctx, d.cfg.Client)
-	return r, ctx.Err()
+	return doctor.Examine(ctx, d.cfg.Client, doctor.Config{Fleet: d.cfg.Fleet})
 }
 
 const (
