@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -128,10 +129,49 @@ func (a *app) input(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// list shows what a package lists on the Redis at hand, sorted. Of a list that is not
-// whole, it shows what is there, and fails.
-func (a *app) list(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
-	show func(names []document.Text, part document.Incomplete) error,
+// table writes a result for people; its columns end in tabs.
+type table = func(w io.Writer)
+
+// says is a table of one line.
+func says(text string) table { return func(w io.Writer) { fmt.Fprintln(w, text) } }
+
+// on makes a value of a structure on the Redis at hand, has do work with it, and prints
+// what that returns. It makes one without a connection before, to check names and
+// settings.
+func on[T any](ctx context.Context, a *app, make func(rueidis.Client) (T, error), do func(T) (any, table, error)) error {
+	if _, err := make(nil); err != nil {
+		return err
+	}
+	client, err := a.open(ctx)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	value, err := make(client)
+	if err != nil {
+		return err
+	}
+	return a.show(do(value))
+}
+
+// besides is an error, or none, that does not keep a result from being printed.
+type besides struct{ error }
+
+// show prints the result of a command, unless it failed or printed by itself.
+func (a *app) show(doc any, table table, err error) error {
+	if b, ok := err.(besides); ok { //nolint:errorlint // it is never wrapped
+		return errors.Join(a.print(doc, table), b.error)
+	}
+	if err != nil || doc == nil {
+		return err
+	}
+	return a.print(doc, table)
+}
+
+// list prints what a package lists on the Redis at hand, sorted. Of a list that is not
+// whole, it prints what is there, and fails.
+func (a *app) list(ctx context.Context, what string, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
+	doc func(names []document.Text, part document.Incomplete) any,
 ) error {
 	client, err := a.open(ctx)
 	if err != nil {
@@ -152,22 +192,19 @@ func (a *app) list(ctx context.Context, list func(context.Context, rueidis.Clien
 		return failed
 	}
 	slices.Sort(names)
-	return cmp.Or(show(document.Texts(names), part), failed)
-}
-
-// tableOfNames writes the names of structures, or that there are none.
-func tableOfNames(w io.Writer, what string, names []document.Text) {
-	if len(names) == 0 {
-		fmt.Fprintf(w, "there are no %s\n", what)
-	}
-	for _, name := range names {
-		fmt.Fprintln(w, name)
-	}
+	return cmp.Or(a.print(doc(document.Texts(names), part), func(w io.Writer) {
+		if len(names) == 0 {
+			fmt.Fprintf(w, "there are no %s\n", what)
+		}
+		for _, name := range names {
+			fmt.Fprintln(w, document.Text(name))
+		}
+	}), failed)
 }
 
 // print writes a result: doc as one line of JSON, or what table writes, with
 // its columns, which end in tabs, aligned.
-func (a *app) print(doc any, table func(w io.Writer)) error {
+func (a *app) print(doc any, table table) error {
 	if a.json {
 		return document.Encode(a.stdout, doc)
 	}

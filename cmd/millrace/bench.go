@@ -34,7 +34,6 @@ Examples:
     millrace bench`
 }
 
-// Run measures.
 func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 	if c.Duration <= 0 {
 		return errUsage.Errorf("nothing can be measured in %s", c.Duration)

@@ -17,7 +17,6 @@ type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// Help shows examples.
 func (*completionCommand) Help() string {
 	return `Prints a script with which a shell completes nouns, verbs and flags, and the names of files where a flag takes one. It knows the command line of this version and asks nobody: names of queues are not completed.
 
@@ -35,7 +34,6 @@ type completionDoc struct {
 	Script string `json:"script"`
 }
 
-// Run prints the script.
 func (c *completionCommand) Run(k *kong.Context, a *app) error {
 	script, err := completionScript(k.Model, c.Shell)
 	if err != nil {

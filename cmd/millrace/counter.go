@@ -22,7 +22,6 @@ type counterCommands struct {
 	Servers counterLeft `cmd:"" help:"Show what is left on each server, and until when."`
 }
 
-// Help shows examples.
 func (*counterCommands) Help() string {
 	return `A counter is scattered over several servers: an addition goes to one of them, and a reading asks all, so that no server has more to do the more of them there are. On each it is a plain Redis number under the counter's own name, which other languages can INCRBY and GET.
 
@@ -43,7 +42,7 @@ type counterName struct {
 }
 
 // with opens the servers for do.
-func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
+func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do func(s *scatter.Scatter) (any, table, error)) error {
 	if err := scatter.CheckKey(string(n.Name)); err != nil {
 		return err
 	}
@@ -51,9 +50,9 @@ func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do fu
 }
 
 // withScatter opens the servers for do. Which of them are connected to is up to that.
-func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
+func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *scatter.Scatter) (any, table, error)) error {
 	if isFleet(a.url()) {
-		return a.withFleet(ctx, func(f *fleet.Fleet) error {
+		return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 			return useScatter(scatter.Clients(f.Partitions()...), cfg, do)
 		})
 	}
@@ -66,7 +65,7 @@ func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *sc
 	if err != nil {
 		return err
 	}
-	return useScatter(servers, cfg, do)
+	return a.show(useScatter(servers, cfg, do))
 }
 
 // counterServers returns the servers that a list of URLs names.
@@ -82,10 +81,10 @@ func counterServers(urls string) ([]scatter.Server, error) {
 	return servers, nil
 }
 
-func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter.Scatter) error) error {
+func useScatter(servers []scatter.Server, cfg scatter.Config, do func(s *scatter.Scatter) (any, table, error)) (any, table, error) {
 	s, err := scatter.New(servers, cfg)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	defer s.Close()
 	return do(s)
@@ -99,7 +98,6 @@ type counterAdd struct {
 	AllowEvictable bool `help:"Accept a server that may evict counters when its memory is full."`
 }
 
-// Help shows examples.
 func (*counterAdd) Help() string {
 	return `One server is connected to. If its reply is lost the addition is repeated, and is done once all the same. A server whose maxmemory-policy is not noeviction may lose what was counted, and is refused with the code "evictable".
 
@@ -110,13 +108,12 @@ Examples:
     millrace counter add impressions 1 --shard-key ad:17`
 }
 
-// Run adds.
 func (c *counterAdd) Run(ctx context.Context, a *app) error {
 	cfg := scatter.Config{AllowEvictable: c.AllowEvictable}
 	if c.ShardKey == "" {
 		cfg.Shard = scatter.RoundRobin()
 	}
-	return c.with(ctx, a, cfg, func(s *scatter.Scatter) error {
+	return c.with(ctx, a, cfg, func(s *scatter.Scatter) (any, table, error) {
 		session := s.Session(string(c.ShardKey))
 		session.Add(string(c.Name), c.N)
 		err := session.Flush(ctx)
@@ -124,10 +121,10 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 			err = millrace.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction, or accept the risk with --allow-evictable.")
 		}
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := document.Counter{Added: c.N, Server: session.Server()}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "added %s on %s\n", readable.Number(doc.Added), doc.Server) })
+		return doc, says(fmt.Sprintf("added %s on %s", readable.Number(doc.Added), doc.Server)), nil
 	})
 }
 
@@ -135,7 +132,6 @@ type counterGet struct {
 	counterName
 }
 
-// Help shows examples.
 func (*counterGet) Help() string {
 	return `If servers do not answer, what the others have is printed, and the command fails with the code "partial" and names them.
 
@@ -145,19 +141,16 @@ Examples:
     millrace counter get impressions --json`
 }
 
-// Run reads.
 func (c *counterGet) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, scatter.Config{}, func(s *scatter.Scatter) error {
+	return c.with(ctx, a, scatter.Config{}, func(s *scatter.Scatter) (any, table, error) {
 		gather := s.Gather()
 		sum := gather.Int(string(c.Name))
 		err := gather.Read(ctx)
 		if err != nil && (!errors.Is(err, millrace.ErrPartial) || sum.Answered == 0) {
-			return err
+			return nil, nil, err
 		}
 		doc := document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
-		return errors.Join(a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%s on %s\n", readable.Number(doc.Value), readable.Count(doc.Servers, "server"))
-		}), err)
+		return doc, says(fmt.Sprintf("%s on %s", readable.Number(doc.Value), readable.Count(doc.Servers, "server"))), besides{err}
 	})
 }
 
@@ -165,7 +158,6 @@ type counterLeft struct {
 	Group document.Text `placeholder:"G" help:"The group that programs have in scatter.Config. Defaults to main."`
 }
 
-// Help shows examples.
 func (*counterLeft) Help() string {
 	return `A server is left in three steps. First all who write stop to write there: it leaves their lists, or has Drain in scatter.Server; its flushes then stand still. Then one waits until it is empty: its time buckets have ended. At last it leaves the lists of those who read.
 
@@ -179,13 +171,12 @@ Examples:
     millrace counter servers --json`
 }
 
-// Run shows the servers.
 func (c *counterLeft) Run(ctx context.Context, a *app) error {
-	return a.withScatter(ctx, scatter.Config{Group: string(c.Group)}, func(s *scatter.Scatter) error {
+	return a.withScatter(ctx, scatter.Config{Group: string(c.Group)}, func(s *scatter.Scatter) (any, table, error) {
 		lefts, err := s.Left(ctx)
 		partial, missing := errors.AsType[*scatter.PartialError](err)
 		if err != nil && (!missing || partial.Answered == 0) {
-			return err
+			return nil, nil, err
 		}
 		doc := document.CounterServers{}
 		for _, l := range lefts {
@@ -199,7 +190,7 @@ func (c *counterLeft) Run(ctx context.Context, a *app) error {
 			}
 			doc.Servers = append(doc.Servers, row)
 		}
-		return errors.Join(a.print(doc, func(w io.Writer) { serversTable(w, doc) }), err)
+		return doc, func(w io.Writer) { serversTable(w, doc) }, besides{err}
 	})
 }
 

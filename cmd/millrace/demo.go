@@ -10,7 +10,6 @@ import (
 
 type demoCommand struct{}
 
-// Help shows examples.
 func (*demoCommand) Help() string {
 	return `Without --redis it starts a private server, which ends with it; MILLRACE_REDIS_URL is not heeded, so that nobody puts load on a server unawares. With --redis it works under a random prefix and cleans up.
 
@@ -20,7 +19,6 @@ Examples:
     millrace demo --redis redis://127.0.0.1:6379 --json`
 }
 
-// Run plays the demo.
 func (*demoCommand) Run(ctx context.Context, a *app) error {
 	report, err := a.play(ctx, demo.Config{Redis: a.redis, Progress: a.stderr, Live: isTerminal(a.stderr)})
 	if err != nil {

@@ -13,7 +13,6 @@ type doctorCommand struct {
 	Scan bool `help:"Go through all keys, and register the structures that are not registered."`
 }
 
-// Help shows examples.
 func (*doctorCommand) Help() string {
 	return `Looks at every master: version, eviction, memory, persistence, replicas, scripts and clock; at the CPUs that servers on this host share, where that can be found out; and at a fleet as a whole. It changes nothing but the server's script cache. Exits with 1 when a check fails.
 
@@ -26,7 +25,6 @@ Examples:
     millrace doctor --redis fleet://127.0.0.1:7000`
 }
 
-// Run examines.
 func (c *doctorCommand) Run(ctx context.Context, a *app) error {
 	r, err := a.examine(ctx, c.Scan)
 	if err != nil {

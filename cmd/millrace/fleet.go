@@ -30,7 +30,6 @@ type fleetCommands struct {
 	Dev       fleetDev       `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }
 
-// Help shows examples.
 func (*fleetCommands) Help() string {
 	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or all of it) has its place on one partition, and partitions are added without moving data. Which servers there are is kept by a directory, a small Redis of its own: fleet://HOST:PORT names it. Every other noun runs on a fleet, too.
 
@@ -98,13 +97,13 @@ func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
 }
 
 // withFleet opens the fleet for do.
-func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) error) error {
+func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table, error)) error {
 	f, err := a.openFleet(ctx)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	return do(f)
+	return a.show(do(f))
 }
 
 // withDirectory opens the directory for do, which may make a fleet in it, and has
@@ -128,7 +127,7 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, o
 }
 
 // withMap opens the directory of a fleet that there is for do, with the map of now.
-func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) error) error {
+func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
 	return a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
 		defer cancel()
@@ -136,7 +135,7 @@ func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option 
 		if err != nil {
 			return ofDirectory(ctx, option, err)
 		}
-		return do(dir, option, m)
+		return a.show(do(dir, option, m))
 	})
 }
 

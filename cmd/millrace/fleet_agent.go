@@ -2,15 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
@@ -26,7 +29,6 @@ type fleetAgent struct {
 	Keep           int           `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
 }
 
-// Help shows examples.
 func (*fleetAgent) Help() string {
 	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off, moves of tags (fleet rebalance) and additions (fleet add), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
 
@@ -51,22 +53,19 @@ type watchedDoc struct {
 	Members    int   `json:"members"`
 }
 
-// Run runs an agent until it is interrupted.
 func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) error {
+	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		doc := watchedDoc{Ready: true, Epoch: m.Epoch, Partitions: len(m.Partitions)}
 		for _, p := range m.Partitions {
 			doc.Members += len(p.Members())
 		}
-		if err := a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "watching %s, %s, until this command is interrupted\n", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server"))
-		}); err != nil {
-			return err
+		if err := a.print(doc, says(fmt.Sprintf("watching %s, %s, until this command is interrupted", readable.Count(doc.Partitions, "partition"), readable.Count(doc.Members, "server")))); err != nil {
+			return nil, nil, err
 		}
-		return c.watch(ctx, dir, option, a.logger())
+		return nil, nil, c.watch(ctx, dir, option, a.logger())
 	})
 }
 
@@ -130,4 +129,188 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}
 	work.Wait()
 	return nil
+}
+
+type fleetFailover struct {
+	Partition int    `arg:"" help:"The number of a partition."`
+	To        string `placeholder:"HOST:PORT" help:"The replica that is to be the master. Defaults to any that is in step."`
+}
+
+func (*fleetFailover) Help() string {
+	return `Before a machine is taken down: it makes a replica the master, and loses nothing. Writes of the partition are held up for a second or two, until no client writes to the old master any more and the replica has all that it has; reads go on. The old master becomes a replica, made so by the agents.
+
+A switch that has begun is brought to its end, also when the command is interrupted; a second Ctrl-C ends it at once.
+
+Examples:
+
+    millrace fleet failover 3
+    millrace fleet failover 3 --to 10.0.0.2:7003`
+}
+
+// switchDoc is what a switch did.
+type switchDoc struct {
+	Partition int    `json:"partition"`
+	From      string `json:"from"`
+	To        string `json:"to"`
+	Took      int64  `json:"took_ms"`
+}
+
+func (c *fleetFailover) Run(ctx context.Context, a *app) error {
+	if member, err := parseMember(c.To); c.To != "" && (err != nil || member.Node != "") {
+		return errUsage.Errorf("--to %s: a replica is named by its HOST:PORT", c.To)
+	}
+	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
+		if err := checkPartitions(m, c.Partition); err != nil {
+			return nil, nil, err
+		}
+		servers := failover.NewRedis(option)
+		defer servers.Close()
+		ctx := context.WithoutCancel(ctx) // halfway there is no master
+		began := time.Now()
+		if err := failover.Switch(ctx, dir, servers, c.Partition, c.To, a.logger()); err != nil {
+			return nil, nil, stranded(ctx, dir, c.Partition, err)
+		}
+		doc := switchDoc{Partition: c.Partition, From: m.Partitions[c.Partition].Master.Addr, Took: time.Since(began).Milliseconds()}
+		now, err := dir.Confirm(ctx, 0)
+		if err != nil {
+			return nil, nil, err
+		}
+		doc.To = now.Partitions[c.Partition].Master.Addr
+		return doc, func(w io.Writer) {
+			fmt.Fprintf(w, "%s is the master of partition %d, in place of %s. Writes were held up for %s, and none was lost.\n",
+				doc.To, doc.Partition, doc.From, time.Since(began).Round(10*time.Millisecond))
+		}, nil
+	})
+}
+
+// errNoPartition means that the fleet has no partition of that number.
+var errNoPartition = &millrace.Error{Code: "not_found", Hint: "Look at millrace fleet show for the partitions that there are."}
+
+func checkPartitions(m *directory.Map, ids ...int) error {
+	for _, id := range ids {
+		if id < 0 || id >= len(m.Partitions) {
+			return errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
+		}
+	}
+	return nil
+}
+
+// stranded tells of a switch that failed what to do, if it left no master behind.
+func stranded(ctx context.Context, dir directory.Directory, partition int, err error) error {
+	m, unknown := dir.Confirm(ctx, 0)
+	if unknown != nil || !m.Partitions[partition].ReadOnly {
+		return err
+	}
+	said, ok := errors.AsType[*millrace.Error](err)
+	if !ok {
+		said = failover.ErrNotSwitched.Wrap(err)
+	}
+	said = said.Errorf("%s; partition %d takes no writes until it has a master", said.Message, partition)
+	said.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as one can be had."
+	return said
+}
+
+type fleetSnapshot struct {
+	Partitions []int  `arg:"" optional:"" name:"partition" help:"Numbers of partitions. Defaults to all."`
+	Now        bool   `help:"Take one of each, whatever the age of the newest, and wait until all are done."`
+	Archive    string `placeholder:"DIR" help:"The folder to which new snapshots are fetched. Needs --now. Defaults to leaving them with the members."`
+	Keep       int    `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
+}
+
+func (*fleetSnapshot) Help() string {
+	return `Without --now it says how old the newest snapshot of each partition is, whoever took it, and what failed. With --now it has a member of each write its data to its disk, a replica if there is one: one at a time on a node, also beside agents that do the same; each that is done goes to standard error.
+
+One that fails does not keep it from the others, and makes it exit with 1.
+
+Examples:
+
+    millrace fleet snapshot
+    millrace fleet snapshot --now
+    millrace fleet snapshot 3 7 --now --archive /mnt/backup/redis`
+}
+
+// snapshotsDoc tells of the snapshots of partitions, each of them, also those that
+// have none.
+type snapshotsDoc struct {
+	Snapshots []snapshotDoc `json:"snapshots"`
+}
+
+// Run shows ages, and takes snapshots before if it is asked to.
+func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
+	switch {
+	case !c.Now && (c.Archive != "" || c.Keep != 0):
+		return errUsage.Errorf("--archive and --keep are for new snapshots: take them with --now")
+	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
+		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
+	}
+	if err := checkArchive(c.Archive); err != nil {
+		return err
+	}
+	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
+		if err := checkPartitions(m, c.Partitions...); err != nil {
+			return nil, nil, err
+		}
+		var failed error
+		if c.Now {
+			failed = c.take(ctx, dir, option, a.logger())
+		}
+		ages, err := snapshot.Look(context.WithoutCancel(ctx), dir)
+		if err != nil {
+			return nil, nil, errors.Join(failed, err)
+		}
+		doc := c.doc(ages)
+		return doc, doc.table, besides{failed}
+	})
+}
+
+// take takes a snapshot of each partition, and returns what went wrong.
+func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) error {
+	keeper := snapshot.New(dir, snapshot.Config{Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log})
+	var failed []error
+	for s, err := range keeper.Now(ctx, c.Partitions...) {
+		switch {
+		case err == nil:
+			log.InfoContext(ctx, "saved", "partition", s.Partition, "addr", s.Saved.Addr, "took", s.Saved.Took.Round(time.Millisecond), "file", s.Archived.File)
+		case s == directory.Snapshot{}:
+			return err
+		default:
+			failed = append(failed, err) // and the keeper has told
+		}
+	}
+	if len(failed) == 0 {
+		return nil
+	}
+	said, ok := errors.AsType[*millrace.Error](failed[0])
+	if !ok {
+		return failed[0]
+	}
+	return said.Errorf("%s not saved: %s", readable.Count(len(failed), "partition"), said.Message)
+}
+
+// doc tells of the partitions that are meant.
+func (c *fleetSnapshot) doc(ages snapshot.Ages) snapshotsDoc {
+	doc := snapshotsDoc{Snapshots: []snapshotDoc{}}
+	known := newSnapshotDocs(ages)
+	for _, p := range ages.Partitions {
+		if len(c.Partitions) == 0 || slices.Contains(c.Partitions, p.Partition) {
+			doc.Snapshots = append(doc.Snapshots, snapshotOf(known, p.Partition))
+		}
+	}
+	return doc
+}
+
+func (doc snapshotsDoc) table(w io.Writer) {
+	fmt.Fprintln(w, "PARTITION\tAGE\tTOOK\tON\tARCHIVED\tFILE")
+	for _, s := range doc.Snapshots {
+		age, _ := s.cells()
+		var took, on, archived, file string
+		if s.Saved != nil {
+			took, on = (time.Duration(s.Saved.Took) * time.Millisecond).String(), s.Saved.Addr
+		}
+		if s.Archived != nil {
+			archived, file = ageOf(s.Archived.Age), s.Archived.File
+		}
+		fmt.Fprintf(w, "%d\t%s\t%s\t%s\t%s\t%s\n", s.Partition, age, took, on, archived, file)
+	}
+	drawFailures(w, doc.Snapshots)
 }

@@ -2,20 +2,23 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
+	"time"
 
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 type fleetShow struct{}
 
-// Help shows examples.
 func (*fleetShow) Help() string {
 	return `It asks every member; one that does not answer within 2 seconds is down. Partitions come clockwise, as they lie on the ring. A partition has two limits: its memory, and the one thread of its master; which one is nearer is marked. The thread's use is an average since the server started. An epoch is one more with each change of the map, or of a partition's master; what agents did and could not do comes last, newest first.
 
@@ -25,276 +28,212 @@ Examples:
     millrace fleet show --json | jq -r '.partitions[].master.addr'`
 }
 
-// Run shows the fleet.
 func (*fleetShow) Run(ctx context.Context, a *app) error {
-	return a.withFleet(ctx, func(f *fleet.Fleet) error { return a.showFleet(ctx, f, "") })
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) { return a.showFleet(ctx, f, "") })
 }
 
-// manyPartitions is from how many partitions on each has only one line.
-const manyPartitions = 24
+// fleetDoc is a fleet at one time, and what agents left word of. That is absent if
+// the directory does not tell.
+type fleetDoc struct {
+	fleet.Status
+	Snapshots []snapshotDoc     `json:"snapshots,omitzero"` // of the partitions that were ever to be saved
+	Events    []directory.Event `json:"events,omitzero"`    // the newest first
+}
 
-// drawFleet writes a fleet for people.
-func drawFleet(w io.Writer, doc fleetDoc, points directory.Points) {
-	s := doc.Status
-	order := clockwise(s, points)
-	if len(order) < manyPartitions {
-		drawRing(w, points, s)
-		fmt.Fprintln(w)
-		drawPartitions(w, order, doc)
-		fmt.Fprintf(w, "\n%s marks the limit that is nearer\n", strings.TrimSpace(nearer))
-	} else {
-		fmt.Fprintf(w, "%s: %s\n\n", s.State, strings.Join(summary(s), ", "))
-		listPartitions(w, order, doc)
+// look asks all members of a fleet how they are, and the directory what agents did. A
+// directory that does not tell is no reason to show nothing.
+func (a *app) look(ctx context.Context, f *fleet.Fleet) (fleetDoc, error) {
+	s, err := f.Show(ctx)
+	if err != nil {
+		return fleetDoc{}, err
 	}
-	fmt.Fprintln(w)
-	drawTotals(w, s)
-	drawExposure(w, doc)
-	drawTroubles(w, s)
-	drawEvents(w, doc.Events)
+	doc := fleetDoc{Status: s}
+	if err := a.recall(ctx, &doc); err != nil {
+		a.logger().WarnContext(ctx, "the directory does not tell what agents did", "error", oneLine(err))
+	}
+	return doc, nil
 }
 
-// clockwise returns the partitions in the order of their first points on the ring.
-func clockwise(s fleet.Status, points directory.Points) []fleet.PartitionStatus {
-	order := make([]fleet.PartitionStatus, 0, len(s.Partitions))
-	seen := make([]bool, len(s.Partitions))
-	for _, p := range points {
-		if id := p.Partition; id < len(seen) && !seen[id] {
-			order, seen[id] = append(order, s.Partitions[id]), true
+// recall asks the directory.
+func (a *app) recall(ctx context.Context, doc *fleetDoc) error {
+	_, option, err := a.fleetURL()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+	defer cancel()
+	dir, err := within(ctx, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	var untold error
+	doc.Events, untold = dir.Events(ctx)
+	ages, err := snapshot.Look(ctx, dir)
+	if err == nil {
+		doc.Snapshots = newSnapshotDocs(ages)
+	}
+	return errors.Join(untold, err)
+}
+
+// showFleet prints a fleet.
+func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any, table, error) {
+	doc, err := a.look(ctx, f)
+	return doc, func(w io.Writer) {
+		fmt.Fprint(w, title)
+		drawFleet(w, doc, f.Map().Points)
+	}, err
+}
+
+// newest is how many events people see.
+const newest = 10
+
+// drawEvents writes what happened, the newest first.
+func drawEvents(w io.Writer, events []directory.Event) {
+	if len(events) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nWHEN\tPARTITION\tEPOCH\tWHAT HAPPENED\n")
+	for _, e := range events[:min(len(events), newest)] {
+		partition := "all"
+		if e.Partition >= 0 {
+			partition = strconv.Itoa(e.Partition)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\n", e.At.Local().Format(time.DateTime), partition, e.Epoch, shortened(e.What))
+	}
+	if more := len(events) - newest; more > 0 {
+		fmt.Fprintf(w, "and %d before; --json has them\n", more)
+	}
+}
+
+// histories finds replication ids.
+var histories = regexp.MustCompile(`\b([0-9a-f]{7})[0-9a-f]{33}\b`)
+
+// shortened returns what happened with replication ids as people compare them: by
+// how they begin.
+func shortened(what string) string { return histories.ReplaceAllString(what, "$1…") }
+
+// snapshotDoc is the newest snapshots of a partition. A part is absent if there is
+// none. Ages are by the directory's clock.
+type snapshotDoc struct {
+	Partition int          `json:"partition"`
+	Saved     *savedDoc    `json:"saved,omitempty"`
+	Archived  *archivedDoc `json:"archived,omitempty"`
+	Failed    *failedDoc   `json:"failed,omitempty"` // the last attempt
+}
+
+type savedDoc struct {
+	Age  int64  `json:"age_ms"`
+	Addr string `json:"addr"` // of the member that has it on its disk
+	Node string `json:"node"`
+	Took int64  `json:"took_ms"`
+}
+
+type archivedDoc struct {
+	Age   int64  `json:"age_ms"`
+	File  string `json:"file"`
+	Bytes int64  `json:"bytes"`
+}
+
+type failedDoc struct {
+	Age  int64  `json:"age_ms"`
+	Addr string `json:"addr"` // empty if there was no member to be saved
+	Why  string `json:"why"`
+}
+
+// newSnapshotDocs leaves out partitions that nobody ever tried to save.
+func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
+	docs := []snapshotDoc{}
+	for _, s := range ages.Partitions {
+		if s == (directory.Snapshot{Partition: s.Partition}) {
+			continue
+		}
+		age := func(at time.Time) int64 { return ages.Now.Sub(at).Milliseconds() }
+		doc := snapshotDoc{Partition: s.Partition}
+		if !s.Saved.At.IsZero() {
+			doc.Saved = &savedDoc{age(s.Saved.At), s.Saved.Addr, s.Saved.Node, s.Saved.Took.Milliseconds()}
+		}
+		if !s.Archived.At.IsZero() {
+			doc.Archived = &archivedDoc{age(s.Archived.At), s.Archived.File, s.Archived.Bytes}
+		}
+		if !s.Failed.At.IsZero() {
+			doc.Failed = &failedDoc{age(s.Failed.At), s.Failed.Addr, s.Failed.Why}
+		}
+		docs = append(docs, doc)
+	}
+	return docs
+}
+
+// snapshotOf returns what is known of a partition's snapshots.
+func snapshotOf(known []snapshotDoc, id int) snapshotDoc {
+	if i := slices.IndexFunc(known, func(s snapshotDoc) bool { return s.Partition == id }); i >= 0 {
+		return known[i]
+	}
+	return snapshotDoc{Partition: id}
+}
+
+// column returns a cell of a column that a fleet without snapshots has not.
+func (doc *fleetDoc) column(cell string) string {
+	if len(doc.Snapshots) == 0 {
+		return ""
+	}
+	return cell + "\t"
+}
+
+// ageOf writes an age in milliseconds.
+func ageOf(ms int64) string {
+	return readable.Duration(max(time.Second, time.Duration(ms)*time.Millisecond))
+}
+
+// cells returns two lines: how old the newest snapshot is, and the newest one in the
+// archive.
+func (s snapshotDoc) cells() (saved, archived string) {
+	saved = "NONE"
+	if s.Saved != nil {
+		saved = ageOf(s.Saved.Age)
+	}
+	if s.Archived != nil {
+		archived = "archive " + ageOf(s.Archived.Age)
+	}
+	return saved, archived
+}
+
+// drawExposure writes how much would be lost with the memory of all members, and
+// what could not be saved.
+func drawExposure(w io.Writer, doc fleetDoc) {
+	if len(doc.Snapshots) == 0 {
+		return
+	}
+	var oldest snapshotDoc
+	var none []string
+	for _, p := range doc.Partitions {
+		s := snapshotOf(doc.Snapshots, p.ID)
+		switch {
+		case s.Saved == nil:
+			none = append(none, strconv.Itoa(p.ID))
+		case oldest.Saved == nil || s.Saved.Age > oldest.Saved.Age:
+			oldest = s
 		}
 	}
-	return order
-}
-
-// drawPartitions writes a table in which a partition has a line for each member,
-// and two at least.
-func drawPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
-	greatest := greatestShare(order)
-	fmt.Fprintf(w, "PARTITION\tSHARE\tSTATE\tMEMORY\tTHREAD\t%sMEMBERS\n", doc.column("SNAPSHOT"))
-	for _, p := range order {
-		members := memberLines(p)
-		first, second := limitCells(p)
-		saved, archived := snapshotOf(doc.Snapshots, p.ID).cells()
-		fmt.Fprintf(w, "%d\t%6s %s\t%s\t%s\t%s\t%s%s\n",
-			p.ID, percent(p.Share), bar(p.Share/greatest, 8), stateOf(p), first[0], first[1], doc.column(saved), members[0])
-		fmt.Fprintf(w, "  gen %d\t%s\tepoch %d\t%s\t%s\t%s%s\n",
-			p.Generation, readable.Count(p.Tags, "tag"), p.Epoch, second[0], second[1], doc.column(archived), members[1])
-		for _, member := range members[2:] {
-			fmt.Fprintf(w, "\t\t\t\t\t%s%s\n", doc.column(""), member)
-		}
-	}
-}
-
-// memberLines returns a line for each member, and at least two lines.
-func memberLines(p fleet.PartitionStatus) []string {
-	lines := []string{"master   " + memberText(p.Master, true)}
-	for _, r := range p.Replicas {
-		lines = append(lines, "replica  "+memberText(r, false))
-	}
-	if len(lines) == 1 {
-		lines = append(lines, "no replica")
-	}
-	return lines
-}
-
-// memberText writes where a member is, and how it is unless all is well.
-func memberText(m fleet.MemberStatus, master bool) string {
-	words := m.Addr
-	if m.Node != "" {
-		words += " on " + m.Node
+	var said []string
+	if oldest.Saved != nil {
+		said = append(said, fmt.Sprintf("The oldest snapshot is that of partition %d, %s old.", oldest.Partition, ageOf(oldest.Saved.Age)))
 	}
 	switch {
-	case m.State == fleet.Up && master:
-		return words
-	case m.State == fleet.Up && m.Lag == 0:
-		return words + ", in step"
-	case m.State == fleet.Up:
-		return words + ", " + readable.Bytes(m.Lag) + " behind"
-	case m.State == fleet.Behind:
-		return words + ", CUT OFF " + readable.Bytes(m.Lag) + " behind"
+	case len(none) > 10:
+		said = append(said, fmt.Sprintf("There is none of %d partitions.", len(none)))
+	case len(none) > 0:
+		said = append(said, "There is none of "+strings.Join(none, ", ")+".")
 	}
-	return words + ", " + strings.ToUpper(string(m.State))
+	fmt.Fprintln(w, strings.Join(said, " "))
+	drawFailures(w, doc.Snapshots)
 }
 
-// nearer marks the limit that is nearer.
-const nearer = " ◀"
-
-// limitCells returns two lines each for memory and thread: what is used, and a bar.
-func limitCells(p fleet.PartitionStatus) (first, second [2]string) {
-	if p.Master.PID == 0 {
-		return [2]string{"-", "-"}, second
-	}
-	first = [2]string{readable.Bytes(p.Memory) + ", no limit", percent(p.Busy)}
-	fill, limited := memoryFill(p)
-	if limited {
-		first[0] = readable.Bytes(p.Memory) + " of " + readable.Bytes(p.MaxMemory)
-		second[0] = gauge(fill)
-	}
-	second[1] = gauge(p.Busy)
-	if nearerLimit(p) == "memory" {
-		second[0] += nearer
-	} else {
-		second[1] += nearer
-	}
-	return first, second
-}
-
-// memoryFill returns how full of its maxmemory a partition is, if it has one.
-func memoryFill(p fleet.PartitionStatus) (float64, bool) {
-	if p.MaxMemory == 0 {
-		return 0, false
-	}
-	return float64(p.Memory) / float64(p.MaxMemory), true
-}
-
-// nearerLimit says which of its limits a partition will reach first, if it goes on
-// as it does: "memory" or "thread".
-func nearerLimit(p fleet.PartitionStatus) string {
-	if fill, limited := memoryFill(p); limited && fill >= p.Busy {
-		return "memory"
-	}
-	return "thread"
-}
-
-// use returns how near its nearer limit a partition is.
-func use(p fleet.PartitionStatus) float64 {
-	fill, _ := memoryFill(p)
-	return max(fill, p.Busy)
-}
-
-// stateOf says what a partition can do, and what is unusual about its phase.
-func stateOf(p fleet.PartitionStatus) string {
-	switch p.Phase {
-	case directory.LookUp:
-		return string(p.State) + ", being added"
-	case directory.Closed:
-		return string(p.State) + ", closed"
-	case directory.Open:
-	}
-	return string(p.State)
-}
-
-// listPartitions writes a table in which a partition has one line.
-func listPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
-	greatest := greatestShare(order)
-	fmt.Fprintf(w, "NO.\tGEN\tEPOCH\tSHARE\tSTATE\tTAGS\tMEMORY\tTHREAD\tNEARER LIMIT\t%sMASTER\tREPLICAS\n", doc.column("SAVED"))
-	for _, p := range order {
-		memory, thread, limit := "-", "-", "-"
-		if p.Master.PID != 0 {
-			memory, thread = readable.Bytes(p.Memory), percent(p.Busy)
-			if p.MaxMemory > 0 {
-				memory += " of " + readable.Bytes(p.MaxMemory)
-			}
-			limit = fmt.Sprintf("%s %4s %s", nearerLimit(p), percent(use(p)), bar(use(p), 5))
-		}
-		replicas := make([]string, len(p.Replicas))
-		for i, r := range p.Replicas {
-			replicas[i] = memberWord(r)
-		}
-		saved, _ := snapshotOf(doc.Snapshots, p.ID).cells()
-		fmt.Fprintf(w, "%3d\t%3d\t%5d\t%5s %s\t%s\t%s\t%s\t%s\t%s\t%s%s\t%s\n",
-			p.ID, p.Generation, p.Epoch, percent(p.Share), bar(p.Share/greatest, 4), stateOf(p), readable.Number(p.Tags), memory, thread, limit,
-			doc.column(saved), memberWord(p.Master), strings.Join(replicas, ", "))
-	}
-}
-
-// memberWord writes where a member is as fleet init takes it, and how it is unless
-// it serves, or how far it is behind.
-func memberWord(m fleet.MemberStatus) string {
-	word := m.Addr
-	if m.Node != "" {
-		word += "@" + m.Node
-	}
-	switch {
-	case m.State != fleet.Up:
-		word += " " + strings.ToUpper(string(m.State))
-	case m.Lag > 0:
-		word += " -" + readable.Bytes(m.Lag)
-	}
-	return word
-}
-
-// summary says how much of everything there is.
-func summary(s fleet.Status) []string {
-	servers, nodes := 0, map[string]bool{}
-	generations := 0
-	for _, p := range s.Partitions {
-		generations = max(generations, p.Generation+1)
-		for _, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
-			servers++
-			nodes[m.Node] = true
+// drawFailures writes what could not be saved.
+func drawFailures(w io.Writer, known []snapshotDoc) {
+	for _, s := range known {
+		if s.Failed != nil {
+			fmt.Fprintf(w, "Saving partition %d failed %s ago: %s\n", s.Partition, ageOf(s.Failed.Age), s.Failed.Why)
 		}
 	}
-	delete(nodes, "")
-	words := []string{readable.Count(len(s.Partitions), "partition")}
-	if generations > 1 {
-		words = append(words, readable.Count(generations, "generation"))
-	}
-	words = append(words, readable.Count(servers, "server"))
-	if len(nodes) > 0 {
-		words = append(words, readable.Count(len(nodes), "node"))
-	}
-	return append(words, "epoch "+strconv.FormatInt(s.Epoch, 10))
-}
-
-// drawTotals writes what all partitions have together, and the fullest one.
-func drawTotals(w io.Writer, s fleet.Status) {
-	var memory, limit, tags int64
-	unlimited := false
-	fullest := s.Partitions[0]
-	for _, p := range s.Partitions {
-		memory, limit, tags = memory+p.Memory, limit+p.MaxMemory, tags+p.Tags
-		unlimited = unlimited || p.Master.PID != 0 && p.MaxMemory == 0
-		if use(p) > use(fullest) {
-			fullest = p
-		}
-	}
-	fmt.Fprintf(w, "%s, %s", readable.Count(tags, "tag"), readable.Bytes(memory))
-	if !unlimited {
-		fmt.Fprintf(w, " of %s", readable.Bytes(limit))
-	}
-	fmt.Fprintf(w, "; nearest to a limit is partition %d: %s at %s\n", fullest.ID, nearerLimit(fullest), percent(use(fullest)))
-	if unlimited {
-		fmt.Fprintln(w, "Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.")
-	}
-}
-
-// drawTroubles writes why members do not serve, and what clients cannot reach.
-func drawTroubles(w io.Writer, s fleet.Status) {
-	if lines := doctor.Troubles(s); len(lines) > 0 {
-		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
-	}
-}
-
-func greatestShare(order []fleet.PartitionStatus) float64 {
-	greatest := 0.0
-	for _, p := range order {
-		greatest = max(greatest, p.Share)
-	}
-	return greatest
-}
-
-// percent writes a part of a whole: "0.6%", "12.5%", "78%".
-func percent(part float64) string {
-	digits := 1
-	if part >= 0.9995 || part == 0 {
-		digits = 0
-	}
-	return strconv.FormatFloat(100*part, 'f', digits, 64) + "%"
-}
-
-// gauge writes a bar with its frame: "▕██▎     ▏".
-func gauge(part float64) string {
-	const width = 8
-	drawn := bar(part, width)
-	return "▕" + drawn + strings.Repeat(" ", width-len([]rune(drawn))) + "▏"
-}
-
-// bar draws a part of a width of characters, to an eighth of one.
-func bar(part float64, width int) string {
-	eighths := int(min(max(part, 0), 1)*float64(8*width) + 0.5)
-	drawn := strings.Repeat("█", eighths/8)
-	if rest := eighths % 8; rest > 0 {
-		drawn += string([]rune("▏▎▍▌▋▊▉")[rest-1])
-	}
-	return drawn
 }

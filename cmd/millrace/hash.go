@@ -1,11 +1,12 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
@@ -23,7 +24,6 @@ type hashCommands struct {
 	Drop   hashDrop   `cmd:"" help:"Delete a namespace with all its hashes."`
 }
 
-// Help shows examples.
 func (*hashCommands) Help() string {
 	return `The fields of these hashes expire one by one, at their time by the server's clock. Until then they stay; after it nobody reads them, whether their memory has been taken back yet or not. A namespace is created by its first field.
 
@@ -48,28 +48,21 @@ type hashName struct {
 }
 
 // with opens the namespace for do.
-func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, hash string) error) error {
-	if err := cmp.Or(expiry.CheckNamespace(string(n.Namespace)), expiry.CheckHash(string(n.Hash))); err != nil {
-		return err // before there is a connection
+func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, hash string) (any, table, error)) error {
+	if err := expiry.CheckHash(string(n.Hash)); err != nil {
+		return err
 	}
-	return withHashes(ctx, a, n.Namespace, func(h *expiry.Hashes) error { return do(h, string(n.Hash)) })
+	return withHashes(ctx, a, n.Namespace, func(h *expiry.Hashes) (any, table, error) { return do(h, string(n.Hash)) })
 }
 
 // withHashes opens a namespace for do.
-func withHashes(ctx context.Context, a *app, namespace document.Text, do func(h *expiry.Hashes) error) error {
-	if err := expiry.CheckNamespace(string(namespace)); err != nil {
-		return err // before there is a connection
-	}
-	client, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	h, err := expiry.OpenHashes(ctx, client, string(namespace), expiry.HashesConfig{})
-	if err != nil {
-		return err
-	}
-	return do(h)
+func withHashes(ctx context.Context, a *app, namespace document.Text, do func(h *expiry.Hashes) (any, table, error)) error {
+	return on(ctx, a, func(c rueidis.Client) (*expiry.Hashes, error) {
+		if c == nil {
+			return nil, expiry.CheckNamespace(string(namespace))
+		}
+		return expiry.OpenHashes(ctx, c, string(namespace), expiry.HashesConfig{})
+	}, do)
 }
 
 type hashSet struct {
@@ -80,7 +73,6 @@ type hashSet struct {
 	KeepTTL bool          `name:"keep-ttl" xor:"time" help:"Leave the time that the field has."`
 }
 
-// Help shows examples.
 func (*hashSet) Help() string {
 	return `Without --ttl and --keep-ttl the field loses the time that it had. Whether there was such a field before is printed: one whose time was over counts as none.
 
@@ -91,23 +83,19 @@ Examples:
     millrace hash set sessions user:17 token 77c0 --keep-ttl`
 }
 
-// Run sets.
 func (c *hashSet) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		result, err := h.Set(ctx, hash, string(c.Field), []byte(c.Value), expiry.SetConfig{TTL: c.TTL, KeepTTL: c.KeepTTL})
-		if err != nil {
-			return err
-		}
 		doc := struct {
 			Created bool `json:"created"`
 		}{result.Created > 0}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			if doc.Created {
 				fmt.Fprintln(w, "created")
 			} else {
 				fmt.Fprintln(w, "replaced")
 			}
-		})
+		}, err
 	})
 }
 
@@ -116,7 +104,6 @@ type hashGet struct {
 	Field document.Text `arg:"" help:"The field."`
 }
 
-// Help shows examples.
 func (*hashGet) Help() string {
 	return `A field that is not there, or whose time is over, fails with the code "not_found". "ttl_ms" is -1 for a field without a time.
 
@@ -126,18 +113,14 @@ Examples:
     millrace hash get sessions user:17 token --json`
 }
 
-// Run gets.
 func (c *hashGet) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		value, ttl, err := h.Get(ctx, hash, string(c.Field))
-		if err != nil {
-			return err
-		}
 		doc := struct {
 			Value document.Text `json:"value"`
 			TTL   int64         `json:"ttl_ms"`
 		}{document.Text(value), document.Millis(ttl)}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "%s\n\n%s\n", doc.Value, remaining(ttl)) })
+		return doc, says(fmt.Sprintf("%s\n\n%s", doc.Value, remaining(ttl))), err
 	})
 }
 
@@ -156,7 +139,6 @@ type hashLs struct {
 	hashName
 }
 
-// Help shows examples.
 func (*hashLs) Help() string {
 	return `Fields whose time is over are not listed.
 
@@ -166,18 +148,17 @@ Examples:
     millrace hash ls sessions user:17 --json | jq -r '.fields[].field'`
 }
 
-// Run lists.
 func (c *hashLs) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		fields := []expiry.Field{}
 		for f, err := range h.Scan(ctx, hash) {
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			fields = append(fields, f)
 		}
 		doc := document.OfFields(fields) // which sorts them
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			if len(fields) == 0 {
 				fmt.Fprintln(w, "no fields")
 				return
@@ -186,7 +167,7 @@ func (c *hashLs) Run(ctx context.Context, a *app) error {
 			for _, f := range fields {
 				fmt.Fprintf(w, "%s\t%s\t%s\n", document.Text(f.Name), document.Text(f.Value), remaining(f.TTL))
 			}
-		})
+		}, nil
 	})
 }
 
@@ -197,7 +178,6 @@ type hashTTL struct {
 	Persist bool            `xor:"change" help:"Have them stay for good."`
 }
 
-// Help shows examples.
 func (*hashTTL) Help() string {
 	return `Shows for each field how long it has: "ttl_ms" is -1 for one that stays for good and -2 for one that is not there.
 
@@ -213,21 +193,21 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 	if c.Set < 0 {
 		return millrace.ErrBadArgument.Errorf("the time is negative: %s", c.Set)
 	}
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		fields := document.Strings(c.Fields)
 		if c.Set > 0 {
 			if _, err := h.Expire(ctx, hash, c.Set, expiry.ExpireConfig{}, fields...); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 		if c.Persist {
 			if _, err := h.Persist(ctx, hash, fields...); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 		ttls, err := h.TTL(ctx, hash, fields...)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		type field struct {
 			Field document.Text `json:"field"`
@@ -239,12 +219,12 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 		for i, ttl := range ttls {
 			doc.Fields = append(doc.Fields, field{c.Fields[i], document.Millis(ttl)})
 		}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			fmt.Fprintln(w, "FIELD\tTIME")
 			for i, ttl := range ttls {
 				fmt.Fprintf(w, "%s\t%s\n", c.Fields[i], remaining(ttl))
 			}
-		})
+		}, nil
 	})
 }
 
@@ -253,7 +233,6 @@ type hashDelete struct {
 	Fields []document.Text `arg:"" optional:"" name:"field" help:"The fields. Defaults to all of them."`
 }
 
-// Help shows examples.
 func (*hashDelete) Help() string {
 	return `Prints how many fields there were. One whose time was over counts as none.
 
@@ -263,14 +242,10 @@ Examples:
     millrace hash delete sessions user:17`
 }
 
-// Run deletes.
 func (c *hashDelete) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(h *expiry.Hashes, hash string) error {
+	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		n, err := c.delete(ctx, h, hash)
-		if err != nil {
-			return err
-		}
-		return a.print(document.Deleted{Deleted: n}, func(w io.Writer) { fmt.Fprintf(w, "deleted %s\n", readable.Count(n, "field")) })
+		return document.Deleted{Deleted: n}, says(fmt.Sprintf("deleted %s", readable.Count(n, "field"))), err
 	})
 }
 
@@ -290,7 +265,6 @@ type hashDrop struct {
 	Namespace document.Text `arg:"" name:"ns" help:"The namespace."`
 }
 
-// Help shows examples.
 func (*hashDrop) Help() string {
 	return `All hashes of the namespace are lost. Stop writers first. A command that was interrupted has deleted a part, and the next one goes on. A namespace that is not there is dropped, too.
 
@@ -299,15 +273,14 @@ Examples:
     millrace hash drop sessions`
 }
 
-// Run drops.
 func (c *hashDrop) Run(ctx context.Context, a *app) error {
-	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) error {
+	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) (any, table, error) {
 		if err := h.DeleteNamespace(ctx); err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := struct {
 			Dropped bool `json:"dropped"`
 		}{true}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "dropped") })
+		return doc, says("dropped"), nil
 	})
 }

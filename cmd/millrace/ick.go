@@ -7,6 +7,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
@@ -24,7 +26,6 @@ type ickCommands struct {
 	Delete   ickDelete   `cmd:"" help:"Delete an Ick with all its marks."`
 }
 
-// Help shows examples.
 func (*ickCommands) Help() string {
 	return `A member is marked as dirty any number of times, handed out in batches, and removed once it was worked on; marked again meanwhile, it comes again.
 
@@ -46,20 +47,8 @@ type ickName struct {
 }
 
 // with opens the Ick for do.
-func (n ickName) with(ctx context.Context, a *app, cfg ick.Config, do func(*ick.Ick) error) error {
-	if _, err := ick.New(nil, string(n.Name), cfg); err != nil {
-		return err // before there is a connection
-	}
-	client, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	k, err := ick.New(client, string(n.Name), cfg)
-	if err != nil {
-		return err
-	}
-	return do(k)
+func (n ickName) with(ctx context.Context, a *app, cfg ick.Config, do func(*ick.Ick) (any, table, error)) error {
+	return on(ctx, a, func(c rueidis.Client) (*ick.Ick, error) { return ick.New(c, string(n.Name), cfg) }, do)
 }
 
 type ickAdd struct {
@@ -69,7 +58,6 @@ type ickAdd struct {
 	More   []document.Text `arg:"" optional:"" help:"More pairs of score and member."`
 }
 
-// Help shows examples.
 func (*ickAdd) Help() string {
 	return `A member that waits already keeps the lower score. The word now cannot be mixed with numbers in one call.
 
@@ -80,21 +68,15 @@ Examples:
     millrace ick add search now -- --a-member-with-hyphens`
 }
 
-// Run adds.
 func (c *ickAdd) Run(ctx context.Context, a *app) error {
 	add, err := c.pairs()
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		added, err := add(ctx, k)
-		if err != nil {
-			return err
-		}
 		doc := document.OfAdded(added)
-		return a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%d new, %d lowered\n", doc.New, doc.Lowered)
-		})
+		return doc, says(fmt.Sprintf("%d new, %d lowered", doc.New, doc.Lowered)), err
 	})
 }
 
@@ -149,7 +131,6 @@ type ickReserve struct {
 	reserveFlags
 }
 
-// Help shows examples.
 func (*ickReserve) Help() string {
 	return `What is reserved comes again with every reserve until it is committed.
 
@@ -159,15 +140,11 @@ Examples:
     millrace ick reserve search 100 --settle 5s --json`
 }
 
-// Run reserves.
 func (c *ickReserve) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, c.config(), func(k *ick.Ick) error {
+	return c.with(ctx, a, c.config(), func(k *ick.Ick) (any, table, error) {
 		r, err := k.Reserve(ctx, c.N)
-		if err != nil {
-			return err
-		}
 		doc := document.OfReservation(r)
-		return a.print(doc, func(w io.Writer) { tableOfBatch(w, doc, r.At) })
+		return doc, func(w io.Writer) { tableOfBatch(w, doc, r.At) }, err
 	})
 }
 
@@ -189,7 +166,6 @@ type ickCommit struct {
 	Members []document.Text `arg:"" name:"member" help:"The members that were worked on."`
 }
 
-// Help shows examples.
 func (*ickCommit) Help() string {
 	return `Members that were marked and reserved again since are kept, and come again. When none could go, the command fails with the code "stale".
 
@@ -198,14 +174,10 @@ Examples:
     millrace ick commit search 1795226400123456 doc:17 doc:18`
 }
 
-// Run commits.
 func (c *ickCommit) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		done, err := k.Commit(ctx, c.Token, document.Strings(c.Members)...)
-		if err != nil {
-			return err
-		}
-		return a.print(document.OfCommitted(done), func(w io.Writer) { tableOfCommit(w, done) })
+		return document.OfCommitted(done), func(w io.Writer) { tableOfCommit(w, done) }, err
 	})
 }
 
@@ -221,7 +193,6 @@ type ickExchange struct {
 	reserveFlags
 }
 
-// Help shows examples.
 func (*ickExchange) Help() string {
 	return `Unlike commit it does not fail when nothing could be committed: the counts say so.
 
@@ -230,29 +201,24 @@ Examples:
     millrace ick exchange search 100 --token 1795226400123456 --commit doc:17 --commit doc:18`
 }
 
-// Run exchanges.
 func (c *ickExchange) Run(ctx context.Context, a *app) error {
 	if len(c.Commit) > 0 && c.Token == "" {
 		return errUsage.Errorf("--commit needs the --token under which the members were reserved")
 	}
-	return c.with(ctx, a, c.config(), func(k *ick.Ick) error {
+	return c.with(ctx, a, c.config(), func(k *ick.Ick) (any, table, error) {
 		r, done, err := k.Exchange(ctx, c.Token, document.Strings(c.Commit), c.N)
-		if err != nil {
-			return err
-		}
 		doc := document.Exchanged{Reserved: document.OfReservation(r), Committed: document.OfCommitted(done)}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			tableOfCommit(w, done)
 			if c.N > 0 {
 				tableOfBatch(w, doc.Reserved, r.At)
 			}
-		})
+		}, err
 	})
 }
 
 type ickLs struct{}
 
-// Help shows examples.
 func (*ickLs) Help() string {
 	return `Those that are registered, as each is by the Millrace programs that use it. One that only programs with the gem use is found when it was registered once: by them, or by millrace doctor --scan.
 
@@ -264,10 +230,9 @@ Examples:
     millrace ick ls --json`
 }
 
-// Run lists.
 func (*ickLs) Run(ctx context.Context, a *app) error {
-	return a.list(ctx, ick.List, func(names []document.Text, part document.Incomplete) error {
-		return a.print(document.Icks{Icks: names, Incomplete: part}, func(w io.Writer) { tableOfNames(w, "Icks", names) })
+	return a.list(ctx, "Icks", ick.List, func(names []document.Text, part document.Incomplete) any {
+		return document.Icks{Icks: names, Incomplete: part}
 	})
 }
 
@@ -276,7 +241,6 @@ type ickDelete struct {
 	Force bool `help:"Delete a broken Ick, too: whatever its keys hold."`
 }
 
-// Help shows examples.
 func (*ickDelete) Help() string {
 	return `All marks are lost, waiting, reserved and parked. The count is that of the keys an Ick has in the gem, at most 3; an Ick that is not there counts 0.
 
@@ -285,23 +249,22 @@ Examples:
     millrace ick delete search`
 }
 
-// Run deletes.
 func (c *ickDelete) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		remove := k.Delete
 		if c.Force {
 			remove = k.ForceDelete
 		}
 		deleted, err := remove(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		return a.print(document.Deleted{Deleted: deleted}, func(w io.Writer) {
+		return document.Deleted{Deleted: deleted}, func(w io.Writer) {
 			if deleted == 0 {
 				fmt.Fprintln(w, "there was nothing to delete")
 				return
 			}
 			fmt.Fprintln(w, readable.Count(deleted, "key")+" deleted")
-		})
+		}, nil
 	})
 }

@@ -18,7 +18,6 @@ type ickParked struct {
 	Drop  parkedDrop  `cmd:"" help:"Forget parked members for good."`
 }
 
-// Help shows examples.
 func (*ickParked) Help() string {
 	return `Consumers park members that keep failing, so that they block nobody.
 
@@ -33,7 +32,6 @@ type parkedLs struct {
 	ickName
 }
 
-// Help shows examples.
 func (*parkedLs) Help() string {
 	return `The word ls may be left out.
 
@@ -43,17 +41,16 @@ Examples:
     millrace ick parked search --json`
 }
 
-// Run lists.
 func (c *parkedLs) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		list := []document.ParkedMember{}
 		for p, err := range k.Parked(ctx) {
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 			list = append(list, document.OfParked(p))
 		}
-		return a.print(document.Parked{Parked: list}, func(w io.Writer) { tableOfParked(w, list) })
+		return document.Parked{Parked: list}, func(w io.Writer) { tableOfParked(w, list) }, nil
 	})
 }
 
@@ -102,14 +99,14 @@ func (c *parkedChoice) members(ctx context.Context, k *ick.Ick) ([]string, error
 }
 
 // each calls do with the chosen members and returns how many it counted.
-func (c *parkedChoice) each(ctx context.Context, a *app, do func(*ick.Ick, []string) error) error {
+func (c *parkedChoice) each(ctx context.Context, a *app, do func(*ick.Ick, []string) (any, table, error)) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		members, err := c.members(ctx, k)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		return do(k, members)
 	})
@@ -119,7 +116,6 @@ type parkedRetry struct {
 	parkedChoice
 }
 
-// Help shows examples.
 func (*parkedRetry) Help() string {
 	return `Members that are not parked are passed over.
 
@@ -129,14 +125,10 @@ Examples:
     millrace ick parked retry search --all`
 }
 
-// Run retries.
 func (c *parkedRetry) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(k *ick.Ick, members []string) error {
+	return c.each(ctx, a, func(k *ick.Ick, members []string) (any, table, error) {
 		n, err := k.Retry(ctx, members...)
-		if err != nil {
-			return err
-		}
-		return a.print(document.Retried{Retried: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "member")+" will be tried again") })
+		return document.Retried{Retried: n}, says(readable.Count(n, "member") + " will be tried again"), err
 	})
 }
 
@@ -144,7 +136,6 @@ type parkedDrop struct {
 	parkedChoice
 }
 
-// Help shows examples.
 func (*parkedDrop) Help() string {
 	return `Members that are not parked are passed over.
 
@@ -154,13 +145,54 @@ Examples:
     millrace ick parked drop search --all`
 }
 
-// Run drops.
 func (c *parkedDrop) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(k *ick.Ick, members []string) error {
+	return c.each(ctx, a, func(k *ick.Ick, members []string) (any, table, error) {
 		n, err := k.Drop(ctx, members...)
-		if err != nil {
-			return err
-		}
-		return a.print(document.Dropped{Dropped: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "member")+" dropped") })
+		return document.Dropped{Dropped: n}, says(readable.Count(n, "member") + " dropped"), err
 	})
+}
+
+type ickStats struct {
+	ickName
+}
+
+func (*ickStats) Help() string {
+	return `Ages take scores for Unix seconds. The counters count since the Ick began, over all Millrace processes.
+
+Examples:
+
+    millrace ick stats search
+    millrace ick stats search --json`
+}
+
+func (c *ickStats) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
+		s, err := k.Stats(ctx)
+		doc := document.OfIckStats(s)
+		return doc, func(w io.Writer) { tableOfIck(w, doc, s.At) }, err
+	})
+}
+
+func tableOfIck(w io.Writer, doc document.IckStats, now time.Time) {
+	fmt.Fprintf(w, "%s (%s)\n\n", doc.Key, doc.Version)
+	fmt.Fprintln(w, "MARKS\tSIZE\tOLDEST\tAGE\tNEWEST\tAGE")
+	row := func(name string, size int, oldest, newest *document.Score) {
+		fmt.Fprintf(w, "%s\t%d", name, size)
+		for _, s := range []*document.Score{oldest, newest} {
+			if s == nil {
+				fmt.Fprint(w, "\t-\t-")
+			} else {
+				fmt.Fprintf(w, "\t%s\t%s", s, age(*s, now))
+			}
+		}
+		fmt.Fprintln(w)
+	}
+	row("waiting", doc.PsetSize, doc.PsetOldest, doc.PsetNewest)
+	row("reserved", doc.CsetSize, doc.CsetOldest, doc.CsetNewest)
+	row("both", doc.TotalSize, doc.Oldest, doc.Newest)
+	fmt.Fprintf(w, "\n%s, %d parked\n", readable.Count(doc.DistinctSize, "distinct member"), doc.ParkedSize)
+	n := doc.Counters
+	fmt.Fprintln(w, "\nNEW\tFOLDED\tRESERVED\tCOMMITTED\tKEPT\tPARKED\tRETRIED\tDROPPED")
+	fmt.Fprintf(w, "%d\t%d\t%d\t%d\t%d\t%d\t%d\t%d\n",
+		n.New, n.Folded, n.Reserved, n.Committed, n.Kept, n.Parked, n.Retried, n.Dropped)
 }

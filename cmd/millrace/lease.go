@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/names"
@@ -25,7 +27,6 @@ type leaseCommands struct {
 	Show    leaseShow    `cmd:"" help:"Show who holds a lease, and for how long."`
 }
 
-// Help shows examples.
 func (*leaseCommands) Help() string {
 	return `A lease has at most one holder, until its deadline by the server's clock or until it is released. It outlives the command that acquired it; whoever has its token may refresh and release it. Its fence grows with each acquisition, so that what the lease protects can refuse a holder that came late.
 
@@ -47,21 +48,14 @@ type leaseName struct {
 }
 
 // with opens a locker for do.
-func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l *lease.Locker, name string) error) error {
-	if err := names.CheckLease(string(n.Name)); err != nil {
-		return err // before there is a connection
-	}
-	client, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
+func (n leaseName) with(ctx context.Context, a *app, cfg lease.Config, do func(l *lease.Locker, name string) (any, table, error)) error {
 	cfg.Logger = slog.New(slog.DiscardHandler) // what a server may evict is refused, or was accepted
-	l, err := lease.New(client, cfg)
-	if err != nil {
-		return err
-	}
-	return do(l, string(n.Name))
+	return on(ctx, a, func(c rueidis.Client) (*lease.Locker, error) {
+		if err := names.CheckLease(string(n.Name)); err != nil {
+			return nil, err
+		}
+		return lease.New(c, cfg)
+	}, func(l *lease.Locker) (any, table, error) { return do(l, string(n.Name)) })
 }
 
 // leaseHeld is a lease and the token that shows who holds it.
@@ -70,11 +64,11 @@ type leaseHeld struct {
 	Token document.Text `required:"" placeholder:"TOKEN" help:"The token that acquire printed."`
 }
 
-func (h leaseHeld) with(ctx context.Context, a *app, do func(l *lease.Locker, name, token string) error) error {
+func (h leaseHeld) with(ctx context.Context, a *app, do func(l *lease.Locker, name, token string) (any, table, error)) error {
 	if err := names.CheckLeaseToken(string(h.Token)); err != nil {
 		return err
 	}
-	return h.leaseName.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) error {
+	return h.leaseName.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) (any, table, error) {
 		return do(l, name, string(h.Token))
 	})
 }
@@ -87,7 +81,6 @@ type leaseAcquire struct {
 	AllowEvictable bool          `help:"Accept a server that may evict the lease when its memory is full: for leases that only save work."`
 }
 
-// Help shows examples.
 func (*leaseAcquire) Help() string {
 	return `The lease stays when the command has ended, until its deadline: nothing renews it but refresh. When somebody else holds it, the command fails with the code "held". Waiters are not served in order.
 
@@ -98,7 +91,6 @@ Examples:
     token=$(millrace lease acquire nightly --ttl 10m --json | jq -r .token)`
 }
 
-// Run acquires.
 func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 	if c.Wait < 0 {
 		return millrace.ErrBadArgument.Errorf("cannot wait for %s", c.Wait)
@@ -106,22 +98,22 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 	if err := names.CheckLeaseTTL(c.TTL); err != nil {
 		return err
 	}
-	return c.with(ctx, a, lease.Config{AllowEvictable: c.AllowEvictable}, func(l *lease.Locker, name string) error {
+	return c.with(ctx, a, lease.Config{AllowEvictable: c.AllowEvictable}, func(l *lease.Locker, name string) (any, table, error) {
 		token := rand.Text()
 		held, err := l.Acquire(ctx, name, c.TTL, lease.AcquireConfig{Wait: c.Wait, Metadata: string(c.Metadata), Token: token})
 		if err == nil {
 			err = c.print(a, held)
 		}
 		if err == nil {
-			return nil
+			return nil, nil, nil
 		}
 		if millrace.Code(err) == "" { // perhaps it is held all the same, and nobody will know its token
 			_ = l.Release(ctx, name, token) // it expires, if it must
 		}
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, nil, context.Cause(ctx)
 		}
-		return spokenInFlags(err)
+		return nil, nil, inFlags(err)
 	})
 }
 
@@ -139,8 +131,8 @@ func until(deadline time.Time) string {
 	return "until " + deadline.Local().Format(time.DateTime)
 }
 
-// spokenInFlags has hints that name Go options name the flags instead.
-func spokenInFlags(err error) error {
+// inFlags has hints that name Go options name the flags instead.
+func inFlags(err error) error {
 	var said *millrace.Error
 	switch {
 	case errors.Is(err, lease.ErrHeld):
@@ -160,7 +152,6 @@ type leaseRefresh struct {
 	TTL time.Duration `name:"ttl" required:"" placeholder:"DURATION" help:"For how long to hold it from now on."`
 }
 
-// Help shows examples.
 func (*leaseRefresh) Help() string {
 	return `A deadline that is later already stays. A lease that expired even once cannot be refreshed, even if nobody else took it: the command then fails with the code "lost".
 
@@ -169,19 +160,13 @@ Examples:
     millrace lease refresh nightly --token TOKEN --ttl 10m`
 }
 
-// Run refreshes.
 func (c *leaseRefresh) Run(ctx context.Context, a *app) error {
 	if err := names.CheckLeaseTTL(c.TTL); err != nil {
 		return err
 	}
-	return c.with(ctx, a, func(l *lease.Locker, name, token string) error {
+	return c.with(ctx, a, func(l *lease.Locker, name, token string) (any, table, error) {
 		info, err := l.Refresh(ctx, name, token, c.TTL)
-		if err != nil {
-			return err
-		}
-		return a.print(document.OfRefreshed(info), func(w io.Writer) {
-			fmt.Fprintf(w, "held for %s, %s\n", readable.Duration(info.Remaining), until(info.Deadline))
-		})
+		return document.OfRefreshed(info), says(fmt.Sprintf("held for %s, %s", readable.Duration(info.Remaining), until(info.Deadline))), err
 	})
 }
 
@@ -189,7 +174,6 @@ type leaseRelease struct {
 	leaseHeld
 }
 
-// Help shows examples.
 func (*leaseRelease) Help() string {
 	return `Releasing again is no error for a minute, unless somebody else has released since. A lease that had expired before fails with the code "lost": somebody else may have held it meanwhile.
 
@@ -198,13 +182,12 @@ Examples:
     millrace lease release nightly --token TOKEN`
 }
 
-// Run releases.
 func (c *leaseRelease) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, func(l *lease.Locker, name, token string) error {
+	return c.with(ctx, a, func(l *lease.Locker, name, token string) (any, table, error) {
 		if err := l.Release(ctx, name, token); err != nil {
-			return err
+			return nil, nil, err
 		}
-		return a.print(document.Released{Released: true}, func(w io.Writer) { fmt.Fprintln(w, "released") })
+		return document.Released{Released: true}, says("released"), nil
 	})
 }
 
@@ -212,7 +195,6 @@ type leaseShow struct {
 	leaseName
 }
 
-// Help shows examples.
 func (*leaseShow) Help() string {
 	return `The token is as good as the lease itself: with it you may release one whose holder will not come back.
 
@@ -222,14 +204,10 @@ Examples:
     millrace lease show nightly --json`
 }
 
-// Run shows.
 func (c *leaseShow) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) error {
+	return c.with(ctx, a, lease.Config{}, func(l *lease.Locker, name string) (any, table, error) {
 		info, err := l.Show(ctx, name)
-		if err != nil {
-			return err
-		}
-		return a.print(document.OfLease(info), func(w io.Writer) { tableOfLease(w, info) })
+		return document.OfLease(info), func(w io.Writer) { tableOfLease(w, info) }, err
 	})
 }
 

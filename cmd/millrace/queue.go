@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
@@ -30,7 +32,6 @@ type queueCommands struct {
 	Delete queueDelete `cmd:"" help:"Delete a queue with all its messages."`
 }
 
-// Help shows examples.
 func (*queueCommands) Help() string {
 	return `Each message belongs to a tenant, and the tenants take turns. A message is delivered again and again until it is acknowledged, cancelled, expired or dead. Its id stays the same; each delivery has a receipt of its own, with which it is settled.
 
@@ -57,35 +58,22 @@ type queueName struct {
 }
 
 // with opens the queue for do.
-func (n queueName) with(ctx context.Context, a *app, cfg fairqueue.Config, do func(*fairqueue.Queue) error) error {
-	if _, err := fairqueue.New(nil, string(n.Name), cfg); err != nil {
-		return err // before there is a connection
-	}
-	client, err := a.open(ctx)
-	if err != nil {
-		return err
-	}
-	defer client.Close()
-	q, err := fairqueue.New(client, string(n.Name), cfg)
-	if err != nil {
-		return err
-	}
-	return spokenInNouns(do(q))
+func (n queueName) with(ctx context.Context, a *app, cfg fairqueue.Config, do func(*fairqueue.Queue) (any, table, error)) error {
+	return inCommands(on(ctx, a, func(c rueidis.Client) (*fairqueue.Queue, error) { return fairqueue.New(c, string(n.Name), cfg) }, do))
 }
 
-// spokenInNouns has hints that name Go methods name commands instead.
-func spokenInNouns(err error) error {
+// inCommands has hints that name Go methods name commands instead.
+func inCommands(err error) error {
 	if !errors.Is(err, millrace.ErrBroken) {
 		return err
 	}
-	said := millrace.ErrBroken.Errorf("%s", err)
-	said.Hint = "Look at its keys; they are removed, whatever they hold, with: millrace queue delete"
-	return said
+	broken := millrace.ErrBroken.Errorf("%s", err)
+	broken.Hint = "Look at its keys; they are removed, whatever they hold, with: millrace queue delete"
+	return broken
 }
 
 type queueLs struct{}
 
-// Help shows examples.
 func (*queueLs) Help() string {
 	return `Those that are registered, as each is by those who write to it and read from it. One that nobody has used since Millrace keeps a registry is found by millrace doctor --scan.
 
@@ -97,10 +85,9 @@ Examples:
     millrace queue ls --json`
 }
 
-// Run lists.
 func (*queueLs) Run(ctx context.Context, a *app) error {
-	return a.list(ctx, fairqueue.List, func(names []document.Text, part document.Incomplete) error {
-		return a.print(document.Queues{Queues: names, Incomplete: part}, func(w io.Writer) { tableOfNames(w, "queues", names) })
+	return a.list(ctx, "queues", fairqueue.List, func(names []document.Text, part document.Incomplete) any {
+		return document.Queues{Queues: names, Incomplete: part}
 	})
 }
 
@@ -110,7 +97,6 @@ type queueResize struct {
 	PerTenant int `placeholder:"K" help:"How many of them a tenant has. Defaults to 4, or as many as there are."`
 }
 
-// Help shows examples.
 func (*queueResize) Help() string {
 	return `Flows take turns. Unless a queue has streams, each tenant is a flow; else each tenant has a few of the streams. It holds for what is written from then on: no message is moved, what waits in other flows has its turns there, and writers need not be told.
 
@@ -129,7 +115,6 @@ func inWords(s document.Shape) string {
 	return fmt.Sprintf("%s, %d a tenant", readable.Count(s.Streams, "stream"), s.PerTenant)
 }
 
-// Run resizes.
 func (c *queueResize) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Streams < 0 || c.Streams > fairqueue.MaxStreams:
@@ -137,22 +122,20 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
 		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		before, err := q.Stats(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		if err := q.Resize(ctx, c.Streams, c.PerTenant); err != nil {
-			return err
+			return nil, nil, err
 		}
 		after, err := q.Stats(ctx)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}
-		return a.print(doc, func(w io.Writer) {
-			fmt.Fprintf(w, "%s; before: %s\n", inWords(doc.Shape), inWords(doc.Before))
-		})
+		return doc, says(fmt.Sprintf("%s; before: %s", inWords(doc.Shape), inWords(doc.Before))), nil
 	})
 }
 
@@ -162,7 +145,6 @@ type queueWeight struct {
 	Weight float64       `arg:"" help:"How many turns for each one of others, from 0.01 to 100; 1 for as many."`
 }
 
-// Help shows examples.
 func (*queueWeight) Help() string {
 	return `From the tenant's next message on. In a queue with streams it changes nothing.
 
@@ -171,16 +153,15 @@ Examples:
     millrace queue weight orders acme 2.5`
 }
 
-// Run sets a weight.
 func (c *queueWeight) Run(ctx context.Context, a *app) error {
 	if !(c.Weight >= fairqueue.MinWeight && c.Weight <= fairqueue.MaxWeight) {
 		return millrace.ErrBadArgument.Errorf("a weight is from %g to %d, not %g", fairqueue.MinWeight, fairqueue.MaxWeight, c.Weight)
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if err := q.SetWeight(ctx, string(c.Tenant), c.Weight); err != nil {
-			return err
+			return nil, nil, err
 		}
-		return a.print(document.Weight{Tenant: c.Tenant, Weight: c.Weight}, func(w io.Writer) { fmt.Fprintf(w, "%s has the weight %g\n", c.Tenant, c.Weight) })
+		return document.Weight{Tenant: c.Tenant, Weight: c.Weight}, says(fmt.Sprintf("%s has the weight %g", c.Tenant, c.Weight)), nil
 	})
 }
 
@@ -188,7 +169,6 @@ type queuePause struct {
 	queueName
 }
 
-// Help shows examples.
 func (*queuePause) Help() string {
 	return `For all readers. Messages in flight may be finished, and writing goes on.
 
@@ -197,13 +177,12 @@ Examples:
     millrace queue pause orders`
 }
 
-// Run pauses.
 func (c *queuePause) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if err := q.Pause(ctx); err != nil {
-			return err
+			return nil, nil, err
 		}
-		return a.print(document.Paused{Paused: true}, func(w io.Writer) { fmt.Fprintln(w, "paused") })
+		return document.Paused{Paused: true}, says("paused"), nil
 	})
 }
 
@@ -211,7 +190,6 @@ type queueResume struct {
 	queueName
 }
 
-// Help shows examples.
 func (*queueResume) Help() string {
 	return `Readers that wait are woken.
 
@@ -220,13 +198,12 @@ Examples:
     millrace queue resume orders`
 }
 
-// Run resumes.
 func (c *queueResume) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if err := q.Resume(ctx); err != nil {
-			return err
+			return nil, nil, err
 		}
-		return a.print(document.Paused{Paused: false}, func(w io.Writer) { fmt.Fprintln(w, "resumed") })
+		return document.Paused{Paused: false}, says("resumed"), nil
 	})
 }
 
@@ -234,7 +211,6 @@ type queueDelete struct {
 	queueName
 }
 
-// Help shows examples.
 func (*queueDelete) Help() string {
 	return `All messages are lost: what waits, what is in flight, what is delayed, what is dead. Stop writers and readers first. The count is that of the queue's keys; a queue that is not there counts 0.
 
@@ -243,19 +219,15 @@ Examples:
     millrace queue delete orders`
 }
 
-// Run deletes.
 func (c *queueDelete) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		deleted, err := q.Delete(ctx)
-		if err != nil {
-			return err
-		}
-		return a.print(document.Deleted{Deleted: deleted}, func(w io.Writer) {
+		return document.Deleted{Deleted: deleted}, func(w io.Writer) {
 			if deleted == 0 {
 				fmt.Fprintln(w, "there was nothing to delete")
 				return
 			}
 			fmt.Fprintln(w, readable.Count(deleted, "key")+" deleted")
-		})
+		}, err
 	})
 }

@@ -20,7 +20,6 @@ type queueDead struct {
 	Keep    deadKeep    `cmd:"" help:"Bound how many dead messages are kept, and for how long."`
 }
 
-// Help shows examples.
 func (*queueDead) Help() string {
 	return `A message that was delivered too often, or that its reader gave up, is kept with the reason until somebody looks at it.
 
@@ -35,7 +34,6 @@ type deadLs struct {
 	queueName
 }
 
-// Help shows examples.
 func (*deadLs) Help() string {
 	return `The word ls may be left out.
 
@@ -45,18 +43,17 @@ Examples:
     millrace queue dead orders --json`
 }
 
-// Run lists.
 func (c *deadLs) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		list := []document.DeadMessage{}
 		err := eachDead(ctx, q, func(m fairqueue.DeadMessage) { list = append(list, document.OfDead(m)) })
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := struct {
 			Dead []document.DeadMessage `json:"dead"`
 		}{list}
-		return a.print(doc, func(w io.Writer) { tableOfDead(w, list) })
+		return doc, func(w io.Writer) { tableOfDead(w, list) }, nil
 	})
 }
 
@@ -94,16 +91,16 @@ type deadChoice struct {
 }
 
 // each calls do with the chosen messages.
-func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, []string) error) error {
+func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, []string) (any, table, error)) error {
 	if c.All == (len(c.IDs) > 0) {
 		return errUsage.Errorf("name messages by their ids, or say --all")
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		ids := c.IDs
 		if c.All {
 			err := eachDead(ctx, q, func(m fairqueue.DeadMessage) { ids = append(ids, m.ID) })
 			if err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
 		return do(q, ids)
@@ -114,7 +111,6 @@ type deadRedrive struct {
 	deadChoice
 }
 
-// Help shows examples.
 func (*deadRedrive) Help() string {
 	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are passed over.
 
@@ -124,14 +120,10 @@ Examples:
     millrace queue dead redrive orders --all`
 }
 
-// Run redrives.
 func (c *deadRedrive) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) error {
+	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) (any, table, error) {
 		n, err := q.Redrive(ctx, ids...)
-		if err != nil {
-			return err
-		}
-		return a.print(document.Redriven{Redriven: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "message")+" will be tried again") })
+		return document.Redriven{Redriven: n}, says(readable.Count(n, "message") + " will be tried again"), err
 	})
 }
 
@@ -139,7 +131,6 @@ type deadPurge struct {
 	deadChoice
 }
 
-// Help shows examples.
 func (*deadPurge) Help() string {
 	return `Messages that are not dead are passed over.
 
@@ -149,14 +140,10 @@ Examples:
     millrace queue dead purge orders --all`
 }
 
-// Run purges.
 func (c *deadPurge) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) error {
+	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) (any, table, error) {
 		n, err := q.Purge(ctx, ids...)
-		if err != nil {
-			return err
-		}
-		return a.print(document.Purged{Purged: n}, func(w io.Writer) { fmt.Fprintln(w, readable.Count(n, "message")+" purged") })
+		return document.Purged{Purged: n}, says(readable.Count(n, "message") + " purged"), err
 	})
 }
 
@@ -166,7 +153,6 @@ type deadKeep struct {
 	Age  time.Duration `placeholder:"DURATION" help:"For how long. Defaults to for ever."`
 }
 
-// Help shows examples.
 func (*deadKeep) Help() string {
 	return `The oldest ones are dropped when another message dies, and counted as dropped. Without flags all are kept, as in a new queue.
 
@@ -176,20 +162,19 @@ Examples:
     millrace queue dead keep orders`
 }
 
-// Run sets the bounds.
 func (c *deadKeep) Run(ctx context.Context, a *app) error {
 	if c.Most < 0 || c.Age < 0 {
 		return millrace.ErrBadArgument.Errorf("cannot keep %d messages for %s", c.Most, c.Age)
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if err := q.KeepDead(ctx, c.Most, c.Age); err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := struct {
 			Most int   `json:"most"`
 			Age  int64 `json:"age_ms"`
 		}{c.Most, c.Age.Milliseconds()}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			number, age := "any number", "for ever"
 			if c.Most > 0 {
 				number = fmt.Sprint(c.Most)
@@ -198,6 +183,6 @@ func (c *deadKeep) Run(ctx context.Context, a *app) error {
 				age = "for " + readable.Duration(c.Age)
 			}
 			fmt.Fprintf(w, "%s of dead messages kept, %s\n", number, age)
-		})
+		}, nil
 	})
 }

@@ -21,7 +21,6 @@ type queueRead struct {
 	Visibility time.Duration `placeholder:"DURATION" default:"30s" help:"After how long they come again unless they are settled or extended, from 10ms to 12h. Defaults to ${default}."`
 }
 
-// Help shows examples.
 func (*queueRead) Help() string {
 	return `Takes one message from each tenant in turn. Each comes again, with another receipt, unless it is acknowledged, given back or extended within its visibility. Nothing to read is no error, and neither is a queue that is paused or does not exist.
 
@@ -31,7 +30,6 @@ Examples:
     millrace queue read orders --max 100 --block 30s --visibility 5m --json`
 }
 
-// Run reads.
 func (c *queueRead) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Max < 1 || c.Max > 1000:
@@ -42,11 +40,11 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 	if err := checkVisibility(c.Visibility); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		messages, err := q.Read(ctx, fairqueue.ReadConfig{Max: c.Max, Block: c.Block, Visibility: c.Visibility})
 		doc := document.OfMessages(messages, errors.Is(err, fairqueue.ErrPaused))
 		if err != nil && !doc.Paused && !errors.Is(err, fairqueue.ErrEmpty) {
-			return err
+			return nil, nil, err
 		}
 		receipts := make([]string, len(messages))
 		for i, m := range messages {
@@ -56,7 +54,7 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 		if err != nil { // nobody knows the receipts
 			_, _ = q.Extend(ctx, fairqueue.MinVisibility, receipts...) // else they come when they are visible
 		}
-		return err
+		return nil, nil, err
 	})
 }
 
@@ -99,7 +97,6 @@ type queueAck struct {
 	Receipts []string `arg:"" name:"receipt" help:"Receipts of messages that were handled."`
 }
 
-// Help shows examples.
 func (*queueAck) Help() string {
 	return `When a receipt is stale, because its message was given to another reader by now, was cancelled or is acknowledged already, the command fails with the code "stale"; the others count all the same.
 
@@ -108,17 +105,13 @@ Examples:
     millrace queue ack orders RECEIPT`
 }
 
-// Run acknowledges.
 func (c *queueAck) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		acked, err := q.Ack(ctx, c.Receipts...)
-		if err != nil {
-			return err
-		}
 		doc := struct {
 			Acked int `json:"acked"`
 		}{acked}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, readable.Count(acked, "message")+" acknowledged") })
+		return doc, says(readable.Count(acked, "message") + " acknowledged"), err
 	})
 }
 
@@ -130,7 +123,6 @@ type queueNack struct {
 	Dead    bool          `help:"It is not worth another try: let it be dead."`
 }
 
-// Help shows examples.
 func (*queueNack) Help() string {
 	return `The message comes again in its old place, unless it was delivered too often and is dead.
 
@@ -140,7 +132,6 @@ Examples:
     millrace queue nack orders RECEIPT --dead --reason "no such article"`
 }
 
-// Run gives back.
 func (c *queueNack) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Delay < 0:
@@ -148,21 +139,21 @@ func (c *queueNack) Run(ctx context.Context, a *app) error {
 	case c.Dead && c.Delay > 0:
 		return errUsage.Errorf("a message that is dead does not come again after a delay: --dead or --delay")
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		how := fairqueue.NackConfig{Delay: c.Delay, Reason: string(c.Reason), Dead: c.Dead}
 		if err := q.Nack(ctx, c.Receipt, how); err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := struct {
 			Nacked bool `json:"nacked"`
 		}{true}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			if c.Dead {
 				fmt.Fprintln(w, "dead")
 				return
 			}
 			fmt.Fprintln(w, "given back")
-		})
+		}, nil
 	})
 }
 
@@ -172,7 +163,6 @@ type queueExtend struct {
 	Visibility time.Duration `arg:"" name:"duration" help:"For how long it stays invisible from now on, from 10ms to 12h."`
 }
 
-// Help shows examples.
 func (*queueExtend) Help() string {
 	return `Counted from now on, so that it may also come sooner. When the receipt is stale, the command fails with the code "stale".
 
@@ -181,23 +171,22 @@ Examples:
     millrace queue extend orders RECEIPT 5m`
 }
 
-// Run extends.
 func (c *queueExtend) Run(ctx context.Context, a *app) error {
 	if err := checkVisibility(c.Visibility); err != nil {
 		return err
 	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		good, err := q.Extend(ctx, c.Visibility, c.Receipt)
 		switch {
 		case err != nil:
-			return err
+			return nil, nil, err
 		case !good[0]:
-			return millrace.ErrStale.Errorf("the receipt is stale")
+			return nil, nil, millrace.ErrStale.Errorf("the receipt is stale")
 		}
 		doc := struct {
 			Extended bool `json:"extended"`
 		}{true}
-		return a.print(doc, func(w io.Writer) { fmt.Fprintln(w, "invisible for "+readable.Duration(c.Visibility)) })
+		return doc, says("invisible for " + readable.Duration(c.Visibility)), nil
 	})
 }
 
@@ -206,7 +195,6 @@ type queueCancel struct {
 	IDs []string `arg:"" name:"id" help:"Ids of messages, which write and read print."`
 }
 
-// Help shows examples.
 func (*queueCancel) Help() string {
 	return `The reader of a message in flight learns of it when it extends its time; its receipt is stale. When none of the messages is there any more, the command fails with the code "not_found".
 
@@ -215,23 +203,22 @@ Examples:
     millrace queue cancel orders 1795226400123456`
 }
 
-// Run cancels.
 func (c *queueCancel) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		places, err := q.Cancel(ctx, c.IDs...)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
 		doc := document.OfCancelled(c.IDs, places)
 		if doc.Cancelled == 0 {
-			return noMessage()
+			return nil, nil, noMessage()
 		}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			fmt.Fprintln(w, "ID\tWAS")
 			for _, m := range doc.Messages {
 				fmt.Fprintf(w, "%s\t%s\n", m.ID, m.Was)
 			}
-		})
+		}, nil
 	})
 }
 

@@ -15,7 +15,6 @@ type queueStats struct {
 	queueName
 }
 
-// Help shows examples.
 func (*queueStats) Help() string {
 	return `A flow is a tenant, or a stream if the queue has streams; the flows are those in which messages wait, the fullest first. A flow that is held waits for its own handlers, which have their share of all. Readers are programs that consume with the library. The counters count since the queue began, over all processes.
 
@@ -25,14 +24,10 @@ Examples:
     millrace queue stats orders --json | jq .waiting`
 }
 
-// Run shows statistics.
 func (c *queueStats) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		s, err := q.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		return a.print(document.OfQueueStats(s), func(w io.Writer) { tableOfQueue(w, s) })
+		return document.OfQueueStats(s), func(w io.Writer) { tableOfQueue(w, s) }, err
 	})
 }
 

@@ -49,7 +49,6 @@ func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 	return err
 }
 
-// Help shows examples.
 func (*queueWrite) Help() string {
 	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Lines that are blank are passed over.
 
@@ -65,7 +64,6 @@ Examples:
     {"tenant":"acme","body":{"base64":"/wA="},"deadline":"1h"}`
 }
 
-// Run writes.
 func (c *queueWrite) Run(ctx context.Context, a *app) error {
 	if _, err := fairqueue.New(nil, string(c.Name), c.config()); err != nil {
 		return err // before anybody types a body
@@ -77,19 +75,19 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) (any, table, error) {
 		written, err := q.WriteBatch(ctx, draft)
 		if err != nil {
-			return inDoubt(err, []fairqueue.Draft{draft}, 0)
+			return nil, nil, inDoubt(err, []fairqueue.Draft{draft}, 0)
 		}
 		doc := document.OfWritten(written[0])
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			if doc.Duplicate {
 				fmt.Fprintf(w, "%s was written before\n", doc.ID)
 				return
 			}
 			fmt.Fprintf(w, "%s written\n", doc.ID)
-		})
+		}, nil
 	})
 }
 
@@ -177,10 +175,10 @@ func (c *queueWrite) batch(ctx context.Context, a *app) error {
 	if err != nil {
 		return err
 	}
-	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) error {
+	return c.with(ctx, a, c.config(), func(q *fairqueue.Queue) (any, table, error) {
 		written, err := q.WriteBatch(ctx, drafts...)
 		if err != nil {
-			return inDoubt(err, drafts, len(written))
+			return nil, nil, inDoubt(err, drafts, len(written))
 		}
 		doc := struct {
 			IDs        []string `json:"ids"`
@@ -192,13 +190,13 @@ func (c *queueWrite) batch(ctx context.Context, a *app) error {
 				doc.Duplicates++
 			}
 		}
-		return a.print(doc, func(w io.Writer) {
+		return doc, func(w io.Writer) {
 			fmt.Fprint(w, readable.Count(len(written)-doc.Duplicates, "message")+" written")
 			if doc.Duplicates > 0 {
 				fmt.Fprintf(w, ", %d written before", doc.Duplicates)
 			}
 			fmt.Fprintln(w)
-		})
+		}, nil
 	})
 }
 

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"log/slog"
 	"net"
@@ -33,7 +32,6 @@ type serveCommand struct {
 	Counters     string `placeholder:"URL,URL" help:"The servers over which counters are scattered. Defaults to the Redis at hand, or the fleet's partitions."`
 }
 
-// Help shows examples.
 func (*serveCommand) Help() string {
 	return `An HTTP API for any language at /v1/ (described at /openapi.json), pages that show what is going on at /, and /metrics, /healthz and /readyz.
 
@@ -55,7 +53,6 @@ type servedDoc struct {
 	Redis string `json:"redis"` // "given", or the kind of the embedded one
 }
 
-// Run serves.
 func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	logger := a.logger()
 	auth, err := c.auth(a)
@@ -98,7 +95,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if certificate != nil {
 		listener = tls.NewListener(listener, certificate)
 	}
-	err = a.print(doc, func(w io.Writer) { fmt.Fprintf(w, "Millrace serves at %s\n", doc.URL) })
+	err = a.print(doc, says(fmt.Sprintf("Millrace serves at %s", doc.URL)))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

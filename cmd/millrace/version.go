@@ -8,7 +8,6 @@ import (
 
 type versionCommand struct{}
 
-// Help shows examples.
 func (*versionCommand) Help() string {
 	return `Examples:
 
@@ -24,7 +23,6 @@ type versionDoc struct {
 	Revision string `json:"revision"`
 }
 
-// Run prints the version.
 func (*versionCommand) Run(a *app) error {
 	doc := versionDoc{Version: "(devel)"}
 	if info, ok := debug.ReadBuildInfo(); ok {

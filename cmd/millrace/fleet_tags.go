@@ -7,16 +7,130 @@ import (
 	"io"
 	"log/slog"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/readable"
 )
+
+type fleetLocate struct {
+	Tag document.Text `arg:"" help:"A tag, or any key that has it: user:7 and {user:7}:name are the same."`
+}
+
+func (*fleetLocate) Help() string {
+	return `It asks the partitions that may have the tag, as a client does, and places nothing.
+
+Examples:
+
+    millrace fleet locate user:7
+    millrace fleet locate '{user:7}:name' --json`
+}
+
+// locationDoc is where a tag is.
+type locationDoc struct {
+	Tag      document.Text `json:"tag"`
+	Position string        `json:"position"` // on the ring, in hexadecimal digits
+	fleet.Location
+	Addr string `json:"addr"` // of the partition's master
+}
+
+func (c *fleetLocate) Run(ctx context.Context, a *app) error {
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
+		tag := fleet.Tag(string(c.Tag))
+		l, err := f.Locate(ctx, tag)
+		if err != nil {
+			return nil, nil, inOneLine(err)
+		}
+		doc := locationDoc{Tag: document.Text(tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
+		partitions := f.Map().Partitions
+		if l.Partition < len(partitions) {
+			doc.Addr = partitions[l.Partition].Master.Addr
+		}
+		return doc, func(w io.Writer) { doc.table(w, partitions) }, nil
+	})
+}
+
+func (doc locationDoc) table(w io.Writer, partitions []directory.Partition) {
+	there := fmt.Sprintf("partition %d (%s)", doc.Partition, doc.Addr)
+	switch asked := chain(doc.Asked); doc.How {
+	case fleet.Owner:
+		fmt.Fprintf(w, "%s is on %s, its owner\n", doc.Tag, there)
+	case fleet.Older:
+		fmt.Fprintf(w, "%s is on %s\n", doc.Tag, there)
+		fmt.Fprintf(w, "asked %s; %d has it: it was placed before partition %d was added\n", asked, doc.Partition, doc.Asked[0])
+	case fleet.Forwarded:
+		fmt.Fprintf(w, "%s is on %s\n", doc.Tag, there)
+		fmt.Fprintf(w, "asked %s; %d has it: %d was full when it was placed, and sent it on\n", asked, doc.Partition, doc.Record)
+	case fleet.Nowhere:
+		fmt.Fprintf(w, "%s has no place yet: it would go to %s%s\n", doc.Tag, there, unlessFull(partitions, doc.Partition))
+		fmt.Fprintf(w, "asked %s; none has it\n", asked)
+	}
+	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, percent(float64(doc.Location.Position)/(1<<64)))
+}
+
+// unlessFull says that a partition which takes no new tags sends them on.
+func unlessFull(partitions []directory.Partition, id int) string {
+	if id < len(partitions) && partitions[id].Phase == directory.Closed {
+		return ", which is closed and sends it on clockwise"
+	}
+	return ", or clockwise from there if that is full"
+}
+
+// chain writes in which order partitions were asked: "5, then 1".
+func chain(partitions []int) string {
+	words := make([]string, len(partitions))
+	for i, id := range partitions {
+		words[i] = strconv.Itoa(id)
+	}
+	return strings.Join(words, ", then ")
+}
+
+// inOneLine returns an error of package fleet without the lines of its causes.
+func inOneLine(err error) error {
+	said, ok := errors.AsType[*millrace.Error](err)
+	if !ok || said.Err == nil {
+		return err
+	}
+	return said.Wrap(errors.New(oneLine(said.Err)))
+}
+
+type fleetForget struct {
+	Tags []document.Text `arg:"" name:"tag" help:"Tags, or keys that have them."`
+}
+
+func (*fleetForget) Help() string {
+	return `A tag keeps its place when its data is gone. Forgotten, it gets one where it belongs by then, when it is used again. It takes a little longer than the fleet's placement life, 10 seconds, and looks once through all keys of the partitions concerned: name all tags at once. Tags that have keys, or are written for meanwhile, stay where they are, and the command fails with the code "in_use".
+
+Examples:
+
+    millrace fleet forget user:7 user:8`
+}
+
+func (c *fleetForget) Run(ctx context.Context, a *app) error {
+	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
+		tags := make([]string, len(c.Tags))
+		for i, tag := range c.Tags {
+			tags[i] = fleet.Tag(string(tag))
+		}
+		slices.Sort(tags)
+		tags = slices.Compact(tags)
+		if err := f.Forget(ctx, tags...); err != nil {
+			return nil, nil, inOneLine(err)
+		}
+		doc := struct {
+			Forgotten int `json:"forgotten"`
+		}{len(tags)}
+		return doc, says(fmt.Sprintf("forgotten: %s", readable.Count(doc.Forgotten, "tag"))), nil
+	})
+}
 
 type fleetRebalance struct {
 	Tags   []document.Text `arg:"" optional:"" name:"tag" help:"Tags to move to the one partition that --to names."`
@@ -29,7 +143,6 @@ type fleetRebalance struct {
 	Rate   memorySize      `placeholder:"SIZE" help:"How much to copy in a second at most, such as 20mb. Defaults to no limit."`
 }
 
-// Help shows examples.
 func (*fleetRebalance) Help() string {
 	return `It moves what tags have to other partitions, while they are in use: reads go on, and writers of a tag wait for about a second, which is told. Nothing needs it: new partitions take their part of what is new. It is for a user who has become large, a partition that is fuller than others, and one that is to be given up: that one stays on the ring, small and empty, and says where its tags are.
 
@@ -61,37 +174,32 @@ type keptDoc struct {
 	Why string        `json:"why"`
 }
 
-// Run moves tags.
 func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Redis, _ rueidis.ClientOption, m *directory.Map) error {
-		for _, id := range c.named() {
-			if id < 0 || id >= len(m.Partitions) {
-				return errNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(m.Partitions))
-			}
+	return a.withMap(ctx, func(dir *directory.Redis, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
+		if err := checkPartitions(m, c.named()...); err != nil {
+			return nil, nil, err
 		}
 		if c.Reopen != nil {
 			if err := rebalance.Open(ctx, dir, *c.Reopen); err != nil {
-				return err
+				return nil, nil, err
 			}
-			return a.print(newMovedDoc(rebalance.Report{}), func(w io.Writer) {
-				fmt.Fprintf(w, "partition %d takes new tags\n", *c.Reopen)
-			})
+			return newMovedDoc(rebalance.Report{}), says(fmt.Sprintf("partition %d takes new tags", *c.Reopen)), nil
 		}
 		if c.Retire {
 			if err := rebalance.Close(ctx, dir, *c.From); err != nil {
-				return err
+				return nil, nil, err
 			}
 		}
-		return a.withFleet(ctx, func(f *fleet.Fleet) error {
+		return nil, nil, a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
 			report, failed := c.move(ctx, f, dir, a.logger())
 			if failed != nil && report.Tags == 0 && len(report.Kept) == 0 {
-				return failed
+				return nil, nil, failed
 			}
 			doc := newMovedDoc(report)
-			return errors.Join(a.print(doc, doc.table), failed)
+			return doc, doc.table, besides{failed}
 		})
 	})
 }
