@@ -59,7 +59,7 @@ func walkIckConsumer(w *walker) {
 	handler := func(_ context.Context, batch []ick.Entry) error {
 		if batch[0].Member == "bad" {
 			bad <- struct{}{}
-			return ick.Failed("bad")
+			return ick.Failed(nil, "bad")
 		}
 		return nil
 	}
@@ -91,7 +91,7 @@ func walkIckConsumer(w *walker) {
 	w.must("Drop", err)
 
 	// One whose rest is over while nobody consumes.
-	cfg = ick.ConsumeConfig{Rest: time.Millisecond, Batch: 1}
+	cfg = ick.ConsumeConfig{RetryDelay: time.Millisecond, Batch: 1}
 	w.consume(func(ctx context.Context) error { return k.Consume(ctx, cfg, handler) }, func() {
 		_, err := k.AddNow(w, "bad")
 		w.must("AddNow", err)
@@ -101,8 +101,8 @@ func walkIckConsumer(w *walker) {
 			w.must("Consume", context.Cause(w))
 		}
 	})
-	_, err = ick.RetryJob(w.client).Slice(w)
-	w.must("RetryJob", err)
+	_, err = ick.Jobs(w.client)[0].Slice(w)
+	w.must("ick.retry", err)
 }
 
 func walkChannel(w *walker) {
@@ -121,8 +121,8 @@ func walkChannel(w *walker) {
 	w.must("Resize", c.Resize(w, 3))
 	_, err = c.AddNow(w, members(10)...)
 	w.must("AddNow", err)
-	_, err = ick.TidyJob(w.client).Slice(w)
-	w.must("TidyJob", err)
+	_, err = ick.Jobs(w.client)[1].Slice(w)
+	w.must("ick.tidy", err)
 	w.found("ListChannels", w.name, ick.ListChannels(w, w.client))
 	_, err = c.Delete(w)
 	w.must("Delete", err)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"hash/crc32"
 	"sync"
 	"testing"
 
@@ -101,12 +102,12 @@ func channelAdd(t *testing.T, on running) {
 	want(t, "AddNow again", added, ick.Added{}, err)
 	var picked, marked [channelSize]int
 	for _, m := range list {
-		picked[ick.Shard(m, channelSize)]++
+		picked[crc32.ChecksumIEEE([]byte(m))%channelSize]++
 	}
 	s, err := c.Stats(t.Context())
 	must(t, "Stats", err)
 	for index, one := range s.Icks {
-		marked[index] = one.Pset.Size
+		marked[index] = one.Waiting.Size
 	}
 	want(t, "marks of each Ick", marked, picked, nil)
 }
@@ -146,10 +147,9 @@ func channelResize(t *testing.T, on running) {
 	want(t, "members handed out", all.count(), len(list), nil)
 	retired := 0
 	for index := range channelSize {
-		k, err := c.Ick(index)
-		must(t, "Ick", err)
+		k := openIck(t, on.client(t), fmt.Sprintf("%s/%d", c.Name(), index))
 		if _, err := k.Reserve(t.Context(), 1); err != nil {
-			wantError(t, "Reserve", err, ick.ErrRetired)
+			want(t, "code of Reserve", millrace.Code(err), "retired", nil)
 			retired++
 		}
 	}
@@ -165,25 +165,24 @@ func channelJobs(t *testing.T, on running) {
 		ctx, cancel := context.WithCancel(t.Context())
 		_, err := k.AddNow(ctx, "a")
 		must(t, "AddNow", err)
-		_ = k.Consume(ctx, ick.ConsumeConfig{Rest: 1}, func(_ context.Context, batch []ick.Entry) error {
+		_ = k.Consume(ctx, ick.ConsumeConfig{RetryDelay: 1}, func(_ context.Context, batch []ick.Entry) error {
 			cancel()
-			return ick.Failed(batch[0].Member)
+			return ick.Failed(nil, batch[0].Member)
 		})
 	}
-	job := ick.RetryJob(client)
+	jobs := ick.Jobs(client)
 	redistest.Eventually(t, "parked members wait again on every server", func() bool {
-		_, err := job.Slice(t.Context())
+		_, err := jobs[0].Slice(t.Context())
 		must(t, "slice", err)
 		for _, name := range names {
-			if s, err := openIck(t, client, name).Stats(t.Context()); err != nil || s.Pset.Size != 1 {
+			if s, err := openIck(t, client, name).Stats(t.Context()); err != nil || s.Waiting.Size != 1 {
 				return false
 			}
 		}
 		return true
 	})
-	idle := ick.TidyJob(client)
 	for range 10 {
-		progress, err := idle.Slice(t.Context())
+		progress, err := jobs[1].Slice(t.Context())
 		must(t, "slice", err)
 		want(t, "progress", progress, millrace.Idle, nil)
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -55,7 +56,7 @@ func marks(t *testing.T, text string) []ick.Entry {
 	var list []ick.Entry
 	for word := range strings.FieldsSeq(text) {
 		member, score, _ := strings.Cut(word, ":")
-		number, err := ick.ParseScore(score)
+		number, err := document.ParseScore(score)
 		must(t, "marks", err)
 		list = append(list, ick.Entry{Member: member, Score: number})
 	}
@@ -285,12 +286,12 @@ func ickParkedComeBack(t *testing.T, on running) {
 			tries <- e.Member
 			if e.Member == "bad" || e.Member == "weak" && !weak {
 				weak = weak || e.Member == "weak"
-				err = errors.Join(err, fmt.Errorf("%s is odd: %w", e.Member, ick.Failed(e.Member)))
+				err = errors.Join(err, ick.Failed(fmt.Errorf("%s is odd", e.Member), e.Member))
 			}
 		}
 		return err
 	}
-	consume(t, k, ick.ConsumeConfig{MaxAttempts: 2, Rest: 20 * time.Millisecond}, handler)
+	consume(t, k, ick.ConsumeConfig{MaxAttempts: 2, RetryDelay: 20 * time.Millisecond}, handler)
 	var seen []string
 	for range 5 {
 		seen = append(seen, <-tries)
@@ -313,7 +314,7 @@ func ickParkedComeBack(t *testing.T, on running) {
 	})
 	p := parked()[0]
 	p.At = time.Time{}
-	want(t, "Parked", p, ick.Parked{Entry: ick.Entry{Member: "bad", Score: 3}, Attempts: 2, Reason: "bad is odd: 1 member failed"}, nil)
+	want(t, "Parked", p, ick.Parked{Entry: ick.Entry{Member: "bad", Score: 3}, Attempts: 2, Reason: "bad is odd"}, nil)
 
 	n, err := k.Retry(t.Context(), "bad", "good")
 	want(t, "Retry", n, 1, err)
@@ -342,11 +343,10 @@ func ickStats(t *testing.T, on running) {
 	want(t, "Stats", s, ick.Stats{
 		Name:     k.Name(),
 		Version:  "ick.v1",
-		Pset:     ick.SetStats{Key: s.Pset.Key, Size: 2, Range: &ick.Range{Oldest: 3, Newest: 9}},
-		Cset:     ick.SetStats{Key: s.Cset.Key, Size: 1, Range: &ick.Range{Oldest: 1, Newest: 1}},
+		Waiting:  ick.SetStats{Key: s.Waiting.Key, Size: 2, Oldest: 3, Newest: 9},
+		Reserved: ick.SetStats{Key: s.Reserved.Key, Size: 1, Oldest: 1, Newest: 1},
 		Total:    3,
 		Distinct: 2,
-		Range:    &ick.Range{Oldest: 1, Newest: 9},
 		Counters: ick.Counters{New: 4, Folded: 1, Reserved: 2, Committed: 1},
 	}, nil)
 }

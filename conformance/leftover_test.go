@@ -162,7 +162,7 @@ func useIck(t *testing.T, client rueidis.Client) []millrace.Job {
 		_, err := k.Commit(t.Context(), r.Token, fmt.Sprint(i))
 		return err
 	})
-	return []millrace.Job{ick.RetryJob(client)}
+	return ick.Jobs(client)
 }
 
 func useChannel(t *testing.T, client rueidis.Client) []millrace.Job {
@@ -176,7 +176,7 @@ func useChannel(t *testing.T, client rueidis.Client) []millrace.Job {
 		stop()
 		return nil
 	})
-	return []millrace.Job{ick.RetryJob(client), ick.TidyJob(client)}
+	return ick.Jobs(client)
 }
 
 func useLease(t *testing.T, client rueidis.Client) []millrace.Job {

@@ -240,7 +240,7 @@ func (c *silentCluster) channel() caller {
 	must(c.t, "NewChannel", err)
 	mark := func(on func(name string) bool) func(context.Context) error {
 		member := c.name(func(member string) bool {
-			return on(fmt.Sprintf("%s/%d", name, ick.Shard(member, ick.SizeDefault)))
+			return on(fmt.Sprintf("%s/%d", name, crc32.ChecksumIEEE([]byte(member))%4))
 		})
 		return func(ctx context.Context) error {
 			_, err := channel.AddNow(ctx, member)

@@ -35,7 +35,7 @@ type Added struct {
 // whole. After a lost reply the library adds again; that forgets nothing, but the answer
 // then counts the marks of the lost one as neither new nor lowered.
 //
-// Errors: [ErrScore] and [millrace.ErrTooLarge], before anything was added;
+// Errors: [millrace.ErrBadArgument] for a score that is not a number and [millrace.ErrTooLarge], before anything was added;
 // [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], each before the call's own marks were added.
 func (k *Ick) Add(ctx context.Context, marks ...Entry) (Added, error) {
 	return k.checked(ctx, marked(marks))
@@ -82,13 +82,10 @@ func (m mark) text() string {
 }
 
 // check refuses marks that Redis should not be asked about.
-func (c Config) check(marks ...mark) error {
+func check(marks ...mark) error {
 	for _, m := range marks {
 		if math.IsNaN(m.score) {
-			return ErrScore.Errorf("the score of %q is not a number", m.member)
-		}
-		if m.now && c.Opaque {
-			return millrace.ErrBadArgument.Errorf("an Ick with opaque scores has no now")
+			return millrace.ErrBadArgument.Errorf("the score of %q is not a number", m.member)
 		}
 		if err := checkMembers(m.member); err != nil {
 			return err
@@ -119,7 +116,7 @@ func (f *foldCount) take(marks int) (folds int64, due bool) {
 }
 
 func (k *Ick) checked(ctx context.Context, marks []mark) (Added, error) {
-	if err := k.cfg.check(marks...); err != nil {
+	if err := check(marks...); err != nil {
 		return Added{}, err
 	}
 	return k.add(ctx, marks)

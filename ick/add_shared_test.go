@@ -71,8 +71,8 @@ func TestSharedAddsAnswerEachCaller(t *testing.T) {
 	if got, want := s.Counters.New+s.Counters.Folded, int64(2*callers); got != want {
 		t.Errorf("marks counted = %d, want %d", got, want)
 	}
-	if s.Pset.Range.Newest != 1000-(callers-1) {
-		t.Errorf("score of hot = %v, want the lowest that anybody gave", s.Pset.Range.Newest)
+	if s.Waiting.Newest != 1000-(callers-1) {
+		t.Errorf("score of hot = %v, want the lowest that anybody gave", s.Waiting.Newest)
 	}
 }
 
@@ -112,8 +112,8 @@ func TestSharedAddsWithLostReplies(t *testing.T) {
 	if lost.Count() != 1 {
 		t.Fatalf("replies lost = %d, want 1", lost.Count())
 	}
-	if s, err := k.Stats(t.Context()); err != nil || s.Pset.Size != 20 {
-		t.Errorf("waiting = %+v, %v, want all 20 marks", s.Pset, err)
+	if s, err := k.Stats(t.Context()); err != nil || s.Waiting.Size != 20 {
+		t.Errorf("waiting = %+v, %v, want all 20 marks", s.Waiting, err)
 	}
 }
 
@@ -167,10 +167,10 @@ func TestAddOfOneFailsNobodyElse(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	k := openOn(t, server.Client(t), "x", Config{})
 	goOn := holdAdds(t, server, k, 5, addOne(k))
-	_, err := k.AddNow(t.Context(), "fine", strings.Repeat("x", MaxMember+1))
+	_, err := k.AddNow(t.Context(), "fine", strings.Repeat("x", maxMember+1))
 	wantError(t, err, millrace.ErrTooLarge)
 	_, err = k.Add(t.Context(), Entry{"odd", math.NaN()})
-	wantError(t, err, ErrScore)
+	wantError(t, err, millrace.ErrBadArgument)
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error)
 	var waiting atomic.Int64

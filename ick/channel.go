@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/crc32"
+	"log/slog"
 	"strconv"
 	"sync"
 	"time"
@@ -16,11 +17,8 @@ import (
 )
 
 const (
-	// SizeDefault is how many Icks a new channel has.
-	SizeDefault = 4
-
-	// MaxSize is how many Icks a channel has at most.
-	MaxSize = 1024
+	// maxSize is how many Icks a channel has at most.
+	maxSize = 1024
 
 	// maxConsumer is the longest name of a consumer in bytes.
 	maxConsumer = 64
@@ -60,12 +58,14 @@ type ChannelConfig struct {
 	Ick Config
 
 	// Size is how many Icks the channel has if it does not exist yet, from 1 to
-	// [MaxSize]; one that exists keeps its own. Defaults to [SizeDefault].
+	// 1024; one that exists keeps its own. Defaults to 4.
 	Size int
 
 	// Shard returns the index of the Ick for a member, from 0 to size - 1. All
 	// producers should agree: two that do not mark the same member in two Icks,
-	// where it is not forgotten, but worked on twice. Defaults to [Shard].
+	// where it is not forgotten, but worked on twice. Defaults to the
+	// CRC-32 checksum of the member, as in zip files and Ethernet, modulo size: in Ruby
+	// Zlib.crc32(member) % size. testdata/shard.json has vectors.
 	Shard func(member string, size int) int
 
 	// Consumer names this process among the channel's consumers, 1 to 64 bytes,
@@ -76,10 +76,8 @@ type ChannelConfig struct {
 	Consumer string
 }
 
-// Shard is the CRC-32 checksum of the member, as in zip files and Ethernet,
-// modulo size. Most languages have it at hand: in Ruby it is
-// Zlib.crc32(member) % size. testdata/shard.json has vectors.
-func Shard(member string, size int) int {
+// shard is the default of [ChannelConfig].Shard.
+func shard(member string, size int) int {
 	return int(crc32.ChecksumIEEE([]byte(member)) % uint32(size))
 }
 
@@ -99,47 +97,41 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		return nil, err
 	}
 	if cfg.Size == 0 {
-		cfg.Size = SizeDefault
+		cfg.Size = 4
 	}
 	if err := checkSize(cfg.Size); err != nil {
 		return nil, err
 	}
 	if cfg.Shard == nil {
-		cfg.Shard = Shard
+		cfg.Shard = shard
 	}
 	if len(cfg.Consumer) > maxConsumer {
 		return nil, millrace.ErrBadArgument.Errorf("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
 	}
+	if cfg.Ick.Logger == nil {
+		cfg.Ick.Logger = slog.Default()
+	}
+	cfg.Ick.Logger = cfg.Ick.Logger.With("channel", name)
 	c := &Channel{
 		name:     name,
 		cfg:      cfg,
 		run:      script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
 		glancing: make(chan struct{}, 1),
 	}
-	c.entry.Enter(client, registry.Channel, name, nil)
+	c.entry.Enter(client, registry.Channel, name, cfg.Ick.Logger)
 	_, err := c.ick(0) // its settings are those of all
 	return c, err
 }
 
 func checkSize(size int) error {
-	if size < 1 || size > MaxSize {
-		return millrace.ErrBadArgument.Errorf("a channel has 1 to %d Icks, not %d", MaxSize, size)
+	if size < 1 || size > maxSize {
+		return millrace.ErrBadArgument.Errorf("a channel has 1 to %d Icks, not %d", maxSize, size)
 	}
 	return nil
 }
 
 // Name returns the channel's name.
 func (c *Channel) Name() string { return c.name }
-
-// Ick returns the Ick of that index, from 0 on, for looking at it and at what is
-// parked in it. Marks belong into the channel: one that is added to an Ick that
-// the channel does not use is not worked on.
-func (c *Channel) Ick(index int) (*Ick, error) {
-	if index < 0 || index >= MaxSize {
-		return nil, millrace.ErrBadArgument.Errorf("a channel has no Ick %d", index)
-	}
-	return c.ick(index)
-}
 
 func (c *Channel) ick(index int) (*Ick, error) {
 	c.mu.Lock()
@@ -154,7 +146,7 @@ func (c *Channel) ick(index int) (*Ick, error) {
 	return c.icks[index], nil
 }
 
-// Resize changes how many Icks the channel has, from 1 to [MaxSize], and creates
+// Resize changes how many Icks the channel has, from 1 to 1024, and creates
 // a channel that does not exist. Growing and shrinking are done when it returns,
 // and no mark is moved: producers learn of it within a second or so, and consumers
 // serve what is in Icks that are no longer used until those are empty.

@@ -17,7 +17,7 @@ import (
 // forgets nothing: Icks that are no longer used are served until they are empty,
 // and then refuse marks, upon which Add asks for the new size.
 //
-// Errors: [ErrScore], before anything was added; [millrace.ErrBadArgument] when Shard returns
+// Errors: [millrace.ErrBadArgument] for a score that is not a number, before anything was added, and when Shard returns
 // an index that is none; [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
 func (c *Channel) Add(ctx context.Context, marks ...Entry) (Added, error) {
 	return c.checked(ctx, marked(marks))
@@ -30,7 +30,7 @@ func (c *Channel) AddNow(ctx context.Context, members ...string) (Added, error) 
 }
 
 func (c *Channel) checked(ctx context.Context, marks []mark) (Added, error) {
-	if err := c.cfg.Ick.check(marks...); err != nil {
+	if err := check(marks...); err != nil {
 		return Added{}, err
 	}
 	return c.add(ctx, marks)
@@ -111,7 +111,7 @@ func (all shares) add(ctx context.Context) (sum Added, refused shares, err error
 		defer mu.Unlock()
 		sum.New += added.New
 		sum.Lowered += added.Lowered
-		if errors.Is(failed, ErrRetired) {
+		if errors.Is(failed, errRetired) {
 			refused = append(refused, s)
 		} else if err == nil {
 			err = failed

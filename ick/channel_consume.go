@@ -67,7 +67,6 @@ func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handle
 	if err != nil {
 		return err
 	}
-	cfg.Logger = cfg.Logger.With("channel", c.name)
 	m := &member{
 		channel: c, cfg: cfg, handler: handler, token: cmp.Or(c.cfg.Consumer, rand.Text()),
 		serving: make(map[int]*serving), ended: make(chan *serving),
@@ -167,7 +166,7 @@ func (m *member) attend(ctx context.Context, over []*serving) error {
 	c.learn(seen)
 	m.until = asked.Add(memberTTL - memberTTL/100)
 	if m.failures > 0 {
-		m.cfg.Logger.InfoContext(ctx, "the channel answers again", "failures", m.failures)
+		m.channel.cfg.Ick.Logger.InfoContext(ctx, "the channel answers again", "failures", m.failures)
 	}
 	m.failures = 0
 	return m.take(ctx, mine, surplus)
@@ -248,7 +247,7 @@ func closed(err error) bool { return errors.Is(err, rueidis.ErrClosing) }
 func (c *Channel) carry(ctx context.Context, k *Ick) error {
 	for {
 		page, _, err := k.parkedPage(ctx, 0)
-		if errors.Is(err, millrace.ErrNotFound) || errors.Is(err, ErrRetired) {
+		if errors.Is(err, millrace.ErrNotFound) || errors.Is(err, errRetired) {
 			return nil
 		}
 		if err != nil || len(page) == 0 {
@@ -275,7 +274,7 @@ func (m *member) stumble(ctx context.Context, err error) {
 	if m.failures == 1 {
 		log = slog.LevelWarn
 	}
-	m.cfg.Logger.Log(ctx, log, "the channel does not answer", "error", err, "failures", m.failures)
+	m.channel.cfg.Ick.Logger.Log(ctx, log, "the channel does not answer", "error", err, "failures", m.failures)
 	if time.Now().After(m.until) {
 		for _, s := range m.serving {
 			s.drop(errMoved)
@@ -298,7 +297,7 @@ func (m *member) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if _, err := m.channel.tidy(ctx, m.token); err != nil {
-		m.cfg.Logger.WarnContext(ctx, "the channel was left without a word; its Icks are handed over in seconds", "error", err)
+		m.channel.cfg.Ick.Logger.WarnContext(ctx, "the channel was left without a word; its Icks are handed over in seconds", "error", err)
 	}
 }
 
@@ -322,7 +321,7 @@ func indices(r *script.Reply) []int {
 	list := r.List()
 	found := make([]int, 0, list.Len())
 	for list.More() {
-		if index := list.Int(); index >= 0 && index < MaxSize {
+		if index := list.Int(); index >= 0 && index < maxSize {
 			found = append(found, int(index))
 		}
 	}

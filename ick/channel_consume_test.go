@@ -277,12 +277,12 @@ func TestResizeUnderLoad(t *testing.T) {
 	settles(t, c, 3, 2)
 	l.check(t)
 	for index := range 7 { // what nobody serves any more is empty, too
-		k, err := c.Ick(index)
+		k, err := c.ick(index)
 		if err != nil {
 			t.Fatal(err)
 		}
 		switch s, err := k.Stats(t.Context()); {
-		case errors.Is(err, ErrRetired) || errors.Is(err, millrace.ErrNotFound):
+		case errors.Is(err, errRetired) || errors.Is(err, millrace.ErrNotFound):
 		case err != nil || s.Total+s.Parked > 0:
 			t.Errorf("Ick %d at the end = %+v, %v", index, s, err)
 		}
@@ -301,9 +301,9 @@ func TestParkedMembersAreCarriedOver(t *testing.T) {
 		if mended.Load() {
 			return handler(ctx, batch)
 		}
-		return Failed(Reservation{Entries: batch}.Members()...)
+		return Failed(nil, Reservation{Entries: batch}.Members()...)
 	}
-	k, err := c.Ick(3)
+	k, err := c.ick(3)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -77,13 +77,8 @@ func ExampleChannelConfig_shard() {
 	})
 	_, _ = channel.AddNow(context.Background(), "doc:7")
 
-	k, _ := channel.Ick(3)
+	k, _ := ick.New(client, channel.Name()+"/3", ick.Config{})
 	r, err := k.Reserve(context.Background(), 1)
 	fmt.Println(k.Name(), r.Members(), err)
 	// Output: documents/3 [doc:7] <nil>
-}
-
-func ExampleShard() {
-	fmt.Println(ick.Shard("doc:17", 4), ick.Shard("doc:17", 8))
-	// Output: 1 5
 }

@@ -40,7 +40,7 @@ func (s *steerer) resize(size int) int64 {
 
 func (s *steerer) ick(index int) *Ick {
 	s.t.Helper()
-	k, err := s.c.Ick(index)
+	k, err := s.c.ick(index)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func (s *steerer) add(index int, member string) bool {
 	switch {
 	case err == nil:
 		s.marked = append(s.marked, member)
-	case !errors.Is(err, ErrRetired):
+	case !errors.Is(err, errRetired):
 		s.t.Fatal(err)
 	}
 	return err == nil
@@ -94,7 +94,7 @@ func (s *steerer) finish() error {
 	var done []string
 	for index := range served.Icks {
 		r, err := s.ick(index).Reserve(s.t.Context(), 10)
-		if err != nil && !errors.Is(err, ErrRetired) {
+		if err != nil && !errors.Is(err, errRetired) {
 			s.t.Fatal(err)
 		}
 		done = append(done, r.Members()...)
@@ -225,7 +225,7 @@ func steer(t *testing.T, history, old, replacement string) error {
 	}
 	c.run.Scripts = forChannel
 	for index := range 8 {
-		k, err := c.Ick(index)
+		k, err := c.ick(index)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -315,6 +315,6 @@ func TestProducersFollow(t *testing.T) {
 		t.Errorf("version of a retired Ick = %q, %v, want one that the gem refuses", version, err)
 	}
 	_, err = openOn(t, client, name+"/2", Config{}).AddNow(ctx, "z2")
-	wantError(t, err, ErrRetired)
-	wantError(t, openOn(t, client, name+"/2", Config{}).Consume(ctx, ConsumeConfig{}, func(context.Context, []Entry) error { return nil }), ErrRetired)
+	wantError(t, err, errRetired)
+	wantError(t, openOn(t, client, name+"/2", Config{}).Consume(ctx, ConsumeConfig{}, func(context.Context, []Entry) error { return nil }), errRetired)
 }

@@ -18,7 +18,7 @@ import (
 type ChannelStats struct {
 	Name      string
 	Size      int           // Icks that producers use
-	Icks      []ChannelIck  // all that are served, by index; those that are being emptied last
+	Icks      []Stats       // all that are served, by index; a name and an Owner only if it was not used since it began
 	Consumers int           // that are alive
 	Waiting   int           // marks that wait, of all Icks
 	Reserved  int           // marks that are reserved, of all Icks
@@ -29,14 +29,6 @@ type ChannelStats struct {
 	Counters  Counters      // of all Icks that are served; those of retired ones are gone
 
 	peak int // Icks that there ever were
-}
-
-// ChannelIck is one Ick of a channel. An Ick that was not used yet, or not since
-// it was retired, has a name only.
-type ChannelIck struct {
-	Stats
-
-	Owner string // the consumer that serves it, by its name or a random text; empty for none
 }
 
 // Stats looks at the channel and at each of its Icks and changes nothing.
@@ -52,18 +44,19 @@ func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 		calls.Go(func() {
 			k, err := c.ick(index)
 			if err == nil {
-				s.Icks[index].Stats, err = k.Stats(ctx)
-				s.Icks[index].Name = k.Name()
+				owner := s.Icks[index].Owner
+				s.Icks[index], err = k.Stats(ctx)
+				s.Icks[index].Name, s.Icks[index].Owner = k.Name(), owner
 			}
-			if !errors.Is(err, millrace.ErrNotFound) && !errors.Is(err, ErrRetired) {
+			if !errors.Is(err, millrace.ErrNotFound) && !errors.Is(err, errRetired) {
 				errs[index] = err
 			}
 		})
 	}
 	calls.Wait()
 	for _, one := range s.Icks {
-		s.Waiting += one.Pset.Size
-		s.Reserved += one.Cset.Size
+		s.Waiting += one.Waiting.Size
+		s.Reserved += one.Reserved.Size
 		s.Total += one.Total
 		s.Distinct += one.Distinct
 		s.Parked += one.Parked
@@ -82,7 +75,7 @@ func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
 	}
 	seen := readRoll(r)
 	s.peak = int(r.Int())
-	s.Size, s.Icks = seen.size, make([]ChannelIck, seen.span)
+	s.Size, s.Icks = seen.size, make([]Stats, seen.span)
 	s.Consumers = len(r.Texts()) / 2
 	owners := r.List()
 	for owners.More() {

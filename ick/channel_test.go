@@ -36,7 +36,7 @@ func layout(t *testing.T, c *Channel, icks int) string {
 	t.Helper()
 	var parts []string
 	for index := range icks {
-		k, err := c.Ick(index)
+		k, err := c.ick(index)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,8 +73,8 @@ func TestShardKeepsItsVectors(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := Shard(string(v.Member), size); got != want {
-				t.Errorf("Shard(%q, %d) = %d, want %d", v.Member, size, got, want)
+			if got := shard(string(v.Member), size); got != want {
+				t.Errorf("shard(%q, %d) = %d, want %d", v.Member, size, got, want)
 			}
 			checked++
 		}
@@ -89,7 +89,7 @@ func TestShardSpreadsEvenly(t *testing.T) {
 	const members, size = 100_000, 16
 	var count [size]int
 	for i := range members {
-		count[Shard("document:"+strconv.Itoa(i), size)]++
+		count[shard("document:"+strconv.Itoa(i), size)]++
 	}
 	for index, n := range count {
 		if mean := members / size; n < mean*95/100 || n > mean*105/100 {
@@ -109,21 +109,17 @@ func TestChannelArguments(t *testing.T) {
 			t.Errorf("NewChannel(%.10q...) = %v, want %v", name, err, want)
 		}
 	}
-	for _, cfg := range []ChannelConfig{{Size: -1}, {Size: MaxSize + 1}, {Ick: Config{Settle: -1}}, {Consumer: strings.Repeat("x", 65)}} {
+	for _, cfg := range []ChannelConfig{{Size: -1}, {Size: maxSize + 1}, {Ick: Config{Settle: -1}}, {Consumer: strings.Repeat("x", 65)}} {
 		_, err := NewChannel(nil, "x", cfg)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{
-		Ick: Config{Opaque: true}, Shard: func(string, int) int { return 4 },
+		Shard: func(string, int) int { return 4 },
 	})
 	ctx := t.Context()
 	_, err := c.Add(ctx, Entry{"a", 1})
 	wantError(t, err, millrace.ErrBadArgument)
 	_, err = c.AddNow(ctx, "a")
-	wantError(t, err, millrace.ErrBadArgument)
-	_, err = c.Ick(-1)
-	wantError(t, err, millrace.ErrBadArgument)
-	_, err = c.Ick(MaxSize)
 	wantError(t, err, millrace.ErrBadArgument)
 	wantError(t, c.Resize(ctx, 0), millrace.ErrBadArgument)
 	wantError(t, c.Consume(ctx, ConsumeConfig{Batch: -1}, nil), millrace.ErrBadArgument)
@@ -144,7 +140,7 @@ func TestChannelAddFoldsInEachIck(t *testing.T) {
 	want(t, "layout", layout(t, c, 3), "a0 c0 f3|b1 d1|e2", nil)
 
 	s, err := c.Stats(ctx)
-	if err != nil || s.Size != 3 || s.Total != 6 || s.Distinct != 6 || len(s.Icks) != 3 || s.Icks[1].Pset.Size != 2 ||
+	if err != nil || s.Size != 3 || s.Total != 6 || s.Distinct != 6 || len(s.Icks) != 3 || s.Icks[1].Waiting.Size != 2 ||
 		s.Icks[2].Name != c.Name()+"/2" || s.OldestAge == 0 || s.Counters.New != 6 || s.Consumers != 0 {
 		t.Errorf("stats = %+v, %v", s, err)
 	}
@@ -292,7 +288,7 @@ func TestChannelLostReplies(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr())
 	client := proxy.Client(t)
 	c := openChannel(t, client, redistest.Name(t), ChannelConfig{Size: 2, Shard: digit})
-	k, err := c.Ick(1)
+	k, err := c.ick(1)
 	if err != nil {
 		t.Fatal(err)
 	}

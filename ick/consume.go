@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math"
 	"time"
 
@@ -17,17 +16,8 @@ import (
 )
 
 const (
-	// BatchDefault is how many members a handler is given at most.
-	BatchDefault = 100
-
-	// MaxAttemptsDefault is after how many failures a member stays parked.
-	MaxAttemptsDefault = 5
-
-	// RestDefault is how long a member is parked after its first failure.
-	RestDefault = time.Second
-
-	// MaxRest is the longest that a member is parked before it is tried again.
-	MaxRest = time.Hour
+	// maxRetryDelay is the longest that a member is parked before it is tried again.
+	maxRetryDelay = time.Hour
 
 	// pollEvery is how often an idle consumer looks for the marks of producers
 	// that do not wake it, such as the gem's.
@@ -55,21 +45,17 @@ type Handler func(ctx context.Context, batch []Entry) error
 // ConsumeConfig is how a consumer works. The zero value works.
 type ConsumeConfig struct {
 	// Batch is how many members the handler is given at most. Defaults to
-	// [BatchDefault].
+	// 100.
 	Batch int
 
 	// MaxAttempts is how often a member may fail before it stays parked until it
-	// is marked again or taken up by hand. Defaults to [MaxAttemptsDefault].
+	// is marked again or taken up by hand. Defaults to 5.
 	MaxAttempts int
 
-	// Rest is how long a member is parked after its first failure; it doubles
-	// with each further one, up to [MaxRest]. In milliseconds at the finest.
-	// Defaults to [RestDefault].
-	Rest time.Duration
-
-	// Logger is told of failing batches and of trouble with the server. Defaults
-	// to slog.Default().
-	Logger *slog.Logger
+	// RetryDelay is how long a member is parked after its first failure; it doubles
+	// with each further one, up to an hour. In milliseconds at the finest.
+	// Defaults to 1 s.
+	RetryDelay time.Duration
 
 	poll time.Duration // only tests change it
 }
@@ -80,23 +66,20 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 		return c, millrace.ErrBadArgument.Errorf("Batch is negative: %d", c.Batch)
 	case c.MaxAttempts < 0:
 		return c, millrace.ErrBadArgument.Errorf("MaxAttempts is negative: %d", c.MaxAttempts)
-	case c.Rest < 0:
-		return c, millrace.ErrBadArgument.Errorf("Rest is negative: %s", c.Rest)
+	case c.RetryDelay < 0:
+		return c, millrace.ErrBadArgument.Errorf("RetryDelay is negative: %s", c.RetryDelay)
 	}
 	if c.Batch == 0 {
-		c.Batch = BatchDefault
+		c.Batch = 100
 	}
 	if c.MaxAttempts == 0 {
-		c.MaxAttempts = MaxAttemptsDefault
+		c.MaxAttempts = 5
 	}
-	if c.Rest == 0 {
-		c.Rest = RestDefault
+	if c.RetryDelay == 0 {
+		c.RetryDelay = time.Second
 	}
 	if c.poll == 0 {
 		c.poll = pollEvery
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
 	}
 	return c, nil
 }
@@ -124,7 +107,7 @@ func (k *Ick) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) e
 
 // permanent reports whether no repeat can mend an error.
 func permanent(err error) bool {
-	return errors.Is(err, millrace.ErrBroken) || errors.Is(err, millrace.ErrVersion) || errors.Is(err, ErrRetired) ||
+	return errors.Is(err, millrace.ErrBroken) || errors.Is(err, millrace.ErrVersion) || errors.Is(err, errRetired) ||
 		errors.Is(err, rueidis.ErrClosing)
 }
 
@@ -158,7 +141,7 @@ func (c *consumer) run(ctx, work context.Context) error {
 		Wait:      c.wait,
 		Permanent: c.permanent,
 		Backoff:   retry.Policy{Base: 50 * time.Millisecond, Max: 10 * time.Second}.Pause,
-		Logger:    c.cfg.Logger.With("ick", c.ick.name),
+		Logger:    c.ick.cfg.Logger.With("ick", c.ick.name),
 	})
 	c.finish(ctx)
 	return err
@@ -167,7 +150,7 @@ func (c *consumer) run(ctx, work context.Context) error {
 // step commits the batch before, reserves the next one and has it handled.
 func (c *consumer) step(ctx, work context.Context) (bool, error) {
 	r, _, err := c.ick.Exchange(ctx, c.token, c.done, c.cfg.Batch)
-	if errors.Is(err, ErrRetired) && c.idle != nil {
+	if errors.Is(err, errRetired) && c.idle != nil {
 		return false, nil // it is empty, and its channel may open it again
 	}
 	if err != nil {
@@ -182,7 +165,7 @@ func (c *consumer) step(ctx, work context.Context) (bool, error) {
 
 func (c *consumer) handle(ctx context.Context, r Reservation) error {
 	handling := millrace.Handling{Structure: "ick", Key: c.ick.name, Size: len(r.Entries), Age: -1}
-	if age, known := c.ick.age(r.Entries[0].Score, r.At); known {
+	if age, known := age(r.Entries[0].Score, r.At); known {
 		handling.Age = age
 	}
 	err := c.observed(ctx, handling, func(ctx context.Context) error { return c.handler(ctx, r.Entries) })
@@ -198,7 +181,7 @@ func (c *consumer) handle(ctx context.Context, r Reservation) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	for reason, members := range byReason(failed) {
-		c.cfg.Logger.WarnContext(ctx, "members failed and are parked",
+		c.ick.cfg.Logger.WarnContext(ctx, "members failed and are parked",
 			"ick", c.ick.name, "members", len(members), "reason", reason)
 		if _, err := c.ick.park(ctx, r.Token, c.cfg, reason, members); err != nil {
 			return fmt.Errorf("park failed members: %w", err)
@@ -247,13 +230,13 @@ func (c *consumer) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
 	defer cancel()
 	if _, _, err := c.ick.Exchange(ctx, c.token, c.done, 0); err != nil {
-		c.cfg.Logger.WarnContext(ctx, "the last batch is not committed and comes again", "ick", c.ick.name, "error", err)
+		c.ick.cfg.Logger.WarnContext(ctx, "the last batch is not committed and comes again", "ick", c.ick.name, "error", err)
 	}
 }
 
 // age is how long a mark has waited, if its score tells.
-func (k *Ick) age(score float64, now time.Time) (age time.Duration, known bool) {
-	if k.cfg.Opaque || math.IsInf(score, 0) {
+func age(score float64, now time.Time) (age time.Duration, known bool) {
+	if math.IsInf(score, 0) {
 		return 0, false
 	}
 	const most = float64(math.MaxInt64 / time.Second)

@@ -128,8 +128,8 @@ func TestFailedMembersArePartOfTheBatch(t *testing.T) {
 	wantAdd(t, k, "a1 b2 c3 d4", 4, 0)
 	c := consume(t, k, ConsumeConfig{MaxAttempts: 1})
 	c.batch(t, "a b c d", errors.Join(
-		fmt.Errorf("too large: %w", Failed("b", "not of this batch")),
-		fmt.Errorf("no such row: %w", Failed("d")),
+		Failed(errors.New("too large"), "b", "not of this batch"),
+		Failed(errors.New("no such row"), "d"),
 	))
 	s := drained(t, k)
 	if got, want := s.Counters, (Counters{New: 4, Reserved: 4, Committed: 2, Parked: 2}); got != want {
@@ -146,7 +146,7 @@ func TestFailedMembersArePartOfTheBatch(t *testing.T) {
 		}
 	}
 	if diff := cmp.Diff(map[string]string{
-		"b": "too large: 2 members failed", "d": "no such row: 1 member failed",
+		"b": "too large", "d": "no such row",
 	}, reasons); diff != "" {
 		t.Errorf("reasons (-want +got):\n%s", diff)
 	}
@@ -159,9 +159,9 @@ func TestPoisonIsParked(t *testing.T) {
 	t.Parallel()
 	k := open(t, Config{})
 	wantAdd(t, k, "poison1", 1, 0)
-	c := consume(t, k, ConsumeConfig{Batch: 1, MaxAttempts: 3, Rest: time.Millisecond})
+	c := consume(t, k, ConsumeConfig{Batch: 1, MaxAttempts: 3, RetryDelay: time.Millisecond})
 	for range 3 {
-		c.batch(t, "poison", fmt.Errorf("cannot: %w", Failed("poison")))
+		c.batch(t, "poison", Failed(errors.New("cannot"), "poison"))
 	}
 	wantAdd(t, k, "good2", 1, 0)
 	c.batch(t, "good", nil)
@@ -171,7 +171,7 @@ func TestPoisonIsParked(t *testing.T) {
 	}
 
 	wantAdd(t, k, "poison9", 1, 0)
-	c.batch(t, "poison", fmt.Errorf("cannot: %w", Failed("poison")))
+	c.batch(t, "poison", Failed(errors.New("cannot"), "poison"))
 	redistest.Eventually(t, "poison is parked for good", func() bool {
 		for p, err := range k.Parked(t.Context()) {
 			return err == nil && p.Attempts == 4 && p.Until.IsZero()
@@ -188,7 +188,7 @@ func TestPoisonIsParked(t *testing.T) {
 	c.stop()
 	wantAdd(t, k, "poison1", 1, 0)
 	token := wantReserve(t, k, 1, "poison1")
-	if n, err := k.park(t.Context(), token, ConsumeConfig{MaxAttempts: 3, Rest: time.Hour}, "why", []string{"poison"}); n != 1 || err != nil {
+	if n, err := k.park(t.Context(), token, ConsumeConfig{MaxAttempts: 3, RetryDelay: time.Hour}, "why", []string{"poison"}); n != 1 || err != nil {
 		t.Fatalf("park = %d, %v, want 1", n, err)
 	}
 	for p, err := range k.Parked(t.Context()) {
@@ -210,12 +210,12 @@ func TestRestsDouble(t *testing.T) {
 	k := open(t, Config{})
 	wantAdd(t, k, "a1", 1, 0)
 	rest := 10 * time.Minute
-	for i, want := range []time.Duration{rest, 2 * rest, 4 * rest, MaxRest, MaxRest, 0} {
+	for i, want := range []time.Duration{rest, 2 * rest, 4 * rest, maxRetryDelay, maxRetryDelay, 0} {
 		r, err := k.Reserve(t.Context(), 1)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n, err := k.park(t.Context(), r.Token, ConsumeConfig{MaxAttempts: 6, Rest: rest}, "why", []string{"a"}); n != 1 || err != nil {
+		if n, err := k.park(t.Context(), r.Token, ConsumeConfig{MaxAttempts: 6, RetryDelay: rest}, "why", []string{"a"}); n != 1 || err != nil {
 			t.Fatalf("park = %d, %v", n, err)
 		}
 		wantReserve(t, k, 1, "")

@@ -17,16 +17,9 @@ var (
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-
-	// ErrScore means that a score is not a number. Redis was not asked.
-	ErrScore = &millrace.Error{
-		Code: "bad_score",
-		Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
-	}
-
-	// ErrRetired means that the Ick belonged to a channel that has become smaller.
+	// errRetired means that the Ick belonged to a channel that has become smaller.
 	// It is empty, and nothing was added.
-	ErrRetired = &millrace.Error{
+	errRetired = &millrace.Error{
 		Code:    "retired",
 		Message: "the Ick is retired: its channel has fewer Icks now",
 		Hint:    "Add through the channel, which knows how many there are.",

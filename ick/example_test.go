@@ -146,12 +146,12 @@ func ExampleFailed() {
 
 	_ = dirty.Consume(ctx, ick.ConsumeConfig{MaxAttempts: 1}, func(context.Context, []ick.Entry) error {
 		cancel()
-		return fmt.Errorf("the index refuses it: %w", ick.Failed("poison"))
+		return ick.Failed(errors.New("the index refuses it"), "poison")
 	})
 	for p, err := range dirty.Parked(context.Background()) {
 		fmt.Println(p.Member, p.Attempts, p.Reason, err)
 	}
-	// Output: poison 1 the index refuses it: 1 member failed <nil>
+	// Output: poison 1 the index refuses it <nil>
 }
 
 func ExampleIck_Stats() {
@@ -163,7 +163,7 @@ func ExampleIck_Stats() {
 	_, _ = dirty.Reserve(ctx, 1)
 
 	s, err := dirty.Stats(ctx)
-	fmt.Println(s.Pset.Size, "wait,", s.Cset.Size, "reserved, oldest:", s.Range.Oldest, err)
+	fmt.Println(s.Waiting.Size, "wait,", s.Reserved.Size, "reserved, oldest:", min(s.Waiting.Oldest, s.Reserved.Oldest), err)
 	// Output: 1 wait, 1 reserved, oldest: 1 <nil>
 }
 

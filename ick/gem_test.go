@@ -34,18 +34,16 @@ func TestArgumentsAreCheckedBeforeRedisIsTouched(t *testing.T) {
 			t.Errorf("New(%q) = %v, want an Ick: its keys share a slot", name, err)
 		}
 	}
-	for _, cfg := range []Config{{Settle: -1}, {Settle: 1, Opaque: true}} {
+	for _, cfg := range []Config{{Settle: -1}} {
 		_, err := New(nil, "x", cfg)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
-	k, err := New(nil, "x", Config{Opaque: true})
+	k, err := New(nil, "x", Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
 	_, err = k.Add(ctx, Entry{"a", 1}, Entry{"b", math.NaN()})
-	wantError(t, err, ErrScore)
-	_, err = k.AddNow(ctx, "a")
 	wantError(t, err, millrace.ErrBadArgument)
 	_, err = k.Reserve(ctx, -1)
 	wantError(t, err, millrace.ErrBadArgument)
@@ -53,25 +51,8 @@ func TestArgumentsAreCheckedBeforeRedisIsTouched(t *testing.T) {
 		_, err = k.Commit(ctx, token, "a")
 		wantError(t, err, millrace.ErrBadArgument)
 	}
-	for _, cfg := range []ConsumeConfig{{Batch: -1}, {MaxAttempts: -1}, {Rest: -1}} {
+	for _, cfg := range []ConsumeConfig{{Batch: -1}, {MaxAttempts: -1}, {RetryDelay: -1}} {
 		wantError(t, k.Consume(ctx, cfg, nil), millrace.ErrBadArgument)
-	}
-}
-
-func TestParseScore(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string]float64{
-		"0": 0, "-1": -1, "12.5": 12.5, "1e3": 1000, "123456789012345678901234567890": 123456789012345678901234567890,
-		"inf": math.Inf(1), "-inf": math.Inf(-1), "+1": 1, "1700000000.123456": 1700000000.123456,
-	} {
-		if got, err := ParseScore(text); err != nil || got != want {
-			t.Errorf("ParseScore(%q) = %v, %v, want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", " ", "x", "1/3", "nan", "NaN", "0x10", "1_000", "1e999", " 1", "1,5"} {
-		if got, err := ParseScore(text); !errors.Is(err, ErrScore) {
-			t.Errorf("ParseScore(%q) = %v, %v, want ErrScore", text, got, err)
-		}
 	}
 }
 
@@ -110,7 +91,7 @@ func TestAddOfNothingCreatesAnEmptyIck(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.Total != 0 || s.Range != nil || s.Pset.Range != nil || s.Cset.Range != nil || s.OldestAge != 0 {
+	if s.Total != 0 || s.Waiting.Oldest != 0 || s.Reserved.Oldest != 0 || s.OldestAge != 0 {
 		t.Errorf("stats of an empty Ick = %+v, want sizes 0 and no bounds", s)
 	}
 }
@@ -290,9 +271,9 @@ func TestStats(t *testing.T) {
 	s.At, s.OldestAge = s.At.Truncate(1<<62), 0
 	wantStats := Stats{
 		Name: k.name, Version: "ick.v1", At: s.At,
-		Pset:  SetStats{Key: k.name + "/ick/{" + k.name + "}/pset", Size: 2, Range: &Range{0.1, 1700000000.123456}},
-		Cset:  SetStats{Key: k.name + "/ick/{" + k.name + "}/cset", Size: 2, Range: &Range{1, 2.5}},
-		Total: 4, Distinct: 3, Range: &Range{0.1, 1700000000.123456},
+		Waiting:  SetStats{Key: k.name + "/ick/{" + k.name + "}/pset", Size: 2, Oldest: 0.1, Newest: 1700000000.123456},
+		Reserved: SetStats{Key: k.name + "/ick/{" + k.name + "}/cset", Size: 2, Oldest: 1, Newest: 2.5},
+		Total:    4, Distinct: 3,
 		Counters: Counters{New: 4, Folded: 1, Reserved: 2},
 	}
 	if diff := cmp.Diff(wantStats, s); diff != "" {

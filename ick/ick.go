@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"strconv"
 	"strings"
@@ -42,12 +43,12 @@ type Config struct {
 	// Defaults to off.
 	Backwash bool
 
-	// Opaque says that scores are not Unix seconds but any order the program
-	// likes. Switches ages, Settle and AddNow off. Defaults to off.
-	Opaque bool
-
 	// Enlister is told when a reserve finds nothing. Defaults to none.
 	Enlister millrace.Enlister
+
+	// Logger reports failing batches and trouble with the server. Defaults to
+	// slog.Default().
+	Logger *slog.Logger
 
 	// Hooks watch the Ick's calls and handlers. Defaults to none.
 	Hooks []millrace.Hook
@@ -71,8 +72,8 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if cfg.Settle < 0 {
 		return nil, millrace.ErrBadArgument.Errorf("Settle is negative: %s", cfg.Settle)
 	}
-	if cfg.Opaque && cfg.Settle > 0 {
-		return nil, millrace.ErrBadArgument.Errorf("Settle needs scores that are Unix seconds, and Opaque says they are not")
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
 	}
 	k := &Ick{
 		name: name,
@@ -80,7 +81,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: named},
 	}
 	k.shareAdds()
-	k.entry.Enter(client, registry.Ick, name, nil)
+	k.entry.Enter(client, registry.Ick, name, cfg.Logger)
 	return k, nil
 }
 
@@ -100,7 +101,7 @@ func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Re
 func (k *Ick) explain(err error) error {
 	switch {
 	case errors.Is(err, millrace.ErrVersion) && strings.Contains(err.Error(), retired):
-		return ErrRetired.Wrap(err)
+		return errRetired.Wrap(err)
 	case errors.Is(err, millrace.ErrBadName):
 		channel := errName.Errorf("%q is a channel, and nobody would read an Ick of that name", k.name)
 		channel.Hint = fmt.Sprintf("Mark through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)
@@ -118,14 +119,4 @@ func formatScore(score float64) string {
 		return "-inf"
 	}
 	return strconv.FormatFloat(score, 'g', -1, 64)
-}
-
-// ParseScore reads a score: a decimal number, inf or -inf. The error is derived
-// from [ErrScore].
-func ParseScore(text string) (float64, error) {
-	score, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(score) || strings.ContainsAny(text, "xXpP_") {
-		return 0, ErrScore.Errorf("not a score: %q", text)
-	}
-	return score, nil
 }

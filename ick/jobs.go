@@ -9,15 +9,18 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// RetryJob returns the job that takes up parked members whose rest is over, up
-// to 100 of an Ick at once, and wakes who waits for them. A reserve does that for
-// its own Ick; the job does it where nobody reserves at the moment. It also forgets the
-// answers that were kept for calls which are long over.
+// Jobs returns the upkeep of all registered Icks and channels; see [List]:
 //
-// A slice visits up to 50 of the Icks that [List] knows, all at the same time, and the
-// next one goes on where it ended. One that does not answer keeps no others waiting.
-func RetryJob(client rueidis.Client) millrace.Job {
-	visitor := registry.NewVisitor(client, registry.Ick, func(ctx context.Context, name string) (bool, error) {
+//   - ick.retry moves up to 100 parked members of an Ick back whose RetryDelay is over, and
+//     wakes its consumer. A reserve does that for its own Ick. It also removes answers
+//     that were kept for repeated calls.
+//   - ick.tidy removes dead consumers from channels. Live consumers do that for their
+//     own channel.
+//
+// A slice visits up to 50 structures at the same time, and the next one continues there.
+// One that does not answer does not delay the others.
+func Jobs(client rueidis.Client) []millrace.Job {
+	retry := registry.NewVisitor(client, registry.Ick, func(ctx context.Context, name string) (bool, error) {
 		k, err := New(client, name, Config{})
 		if err != nil {
 			return false, err
@@ -25,15 +28,7 @@ func RetryJob(client rueidis.Client) millrace.Job {
 		n, err := k.unparkChunk(ctx, "due", nil)
 		return n > 0, err
 	})
-	return millrace.Job{Name: "ick.retry", Slice: visitor.Slice}
-}
-
-// TidyJob returns the job that forgets consumers of channels which died without
-// a word, and that they owned any Icks. A consumer that lives does that for its
-// own channel; the job does it where none does at the moment. Its slices are like
-// those of [RetryJob].
-func TidyJob(client rueidis.Client) millrace.Job {
-	visitor := registry.NewVisitor(client, registry.Channel, func(ctx context.Context, name string) (bool, error) {
+	tidy := registry.NewVisitor(client, registry.Channel, func(ctx context.Context, name string) (bool, error) {
 		c, err := NewChannel(client, name, ChannelConfig{})
 		if err != nil {
 			return false, err
@@ -41,7 +36,7 @@ func TidyJob(client rueidis.Client) millrace.Job {
 		n, err := c.tidy(ctx, "")
 		return n > 0, err
 	})
-	return millrace.Job{Name: "ick.tidy", Slice: visitor.Slice}
+	return []millrace.Job{{Name: "ick.retry", Slice: retry.Slice}, {Name: "ick.tidy", Slice: tidy.Slice}}
 }
 
 // tidy removes a consumer from the channel, and those that are gone.

@@ -51,7 +51,7 @@ func TestRetryJob(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	job := RetryJob(client)
+	job := Jobs(client)[0]
 	litter(t, client, registry.Ick, key("z", keyParked))
 	for _, name := range []string{"x", "y"} {
 		k := openOn(t, client, name, Config{})
@@ -77,14 +77,14 @@ func TestRetryJob(t *testing.T) {
 	for _, name := range []string{"x", "y"} {
 		k := openOn(t, client, name, Config{})
 		s, err := k.Stats(t.Context())
-		if err != nil || s.Pset.Size != 2 || s.Parked != 1 || s.Counters.Retried != 2 || s.Counters.New != 3 {
+		if err != nil || s.Waiting.Size != 2 || s.Parked != 1 || s.Counters.Retried != 2 || s.Counters.New != 3 {
 			t.Errorf("Ick %s = %+v, %v, want a and b waiting, c parked", name, s, err)
 		}
 		if n, err := do(t, client, "LLEN", key(name, keyWake)).AsInt64(); err != nil || n != 1 {
 			t.Errorf("wake tokens of %s = %d, %v, want 1", name, n, err)
 		}
 		token := wantReserve(t, k, 5, "a1 b2")
-		if n, err := k.park(t.Context(), token, ConsumeConfig{MaxAttempts: 5, Rest: time.Hour}, "why", []string{"a"}); err != nil || n != 1 {
+		if n, err := k.park(t.Context(), token, ConsumeConfig{MaxAttempts: 5, RetryDelay: time.Hour}, "why", []string{"a"}); err != nil || n != 1 {
 			t.Fatalf("park = %d, %v", n, err)
 		}
 		for p, err := range k.Parked(t.Context()) {
@@ -104,7 +104,7 @@ func TestTidyJob(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	job := TidyJob(client)
+	job := Jobs(client)[1]
 	litter(t, client, registry.Channel, channelKey("z"))
 	c := openChannel(t, client, "x", ChannelConfig{Size: 3})
 	w := newCrowd(t, c)

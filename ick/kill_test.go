@@ -115,7 +115,7 @@ func TestChannelConsumersAreKilled(t *testing.T) {
 		return p
 	}
 	alive := []*redistest.Child{start(), start()}
-	size := SizeDefault
+	size := 4
 	for round := range rounds {
 		if len(alive) < 4 && (len(alive) == 0 || rand.IntN(2) == 0) {
 			alive = append(alive, start())
@@ -134,7 +134,7 @@ func TestChannelConsumersAreKilled(t *testing.T) {
 		if round%6 == 5 && len(alive) > 0 {
 			redistest.Eventually(t, "each Ick has an owner under load", func() bool {
 				s, err := c.served(t.Context())
-				return err == nil && !slices.ContainsFunc(s.Icks, func(one ChannelIck) bool { return one.Owner == "" })
+				return err == nil && !slices.ContainsFunc(s.Icks, func(one Stats) bool { return one.Owner == "" })
 			})
 		}
 		if t.Failed() {

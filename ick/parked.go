@@ -3,7 +3,6 @@ package ick
 import (
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math"
 	"strconv"
@@ -14,30 +13,31 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// FailedError names members that a handler could not process. [Failed] makes it.
-type FailedError struct {
-	Members []string
-}
-
-// Error says how many members failed.
-func (e *FailedError) Error() string {
-	if len(e.Members) == 1 {
-		return "1 member failed"
-	}
-	return fmt.Sprintf("%d members failed", len(e.Members))
-}
-
-// Failed tells Consume that these members of the batch failed and the others
-// succeeded. It is nil without members, so that a handler may end with it. To
-// say why, wrap it; to give several reasons, join several:
+// Failed returns the error with which a [Handler] reports that these members of the
+// batch failed, with err as the reason, and that the others succeeded. The reason may
+// be nil. Failed returns nil if there are no members. Several reasons are joined:
 //
-//	errors.Join(fmt.Errorf("too large: %w", ick.Failed("a", "b")), ...)
-func Failed(members ...string) error {
+//	errors.Join(ick.Failed(errTooLarge, "a", "b"), ick.Failed(errNoRow, "c"))
+func Failed(err error, members ...string) error {
 	if len(members) == 0 {
 		return nil
 	}
-	return &FailedError{Members: members}
+	return &failedError{reason: err, members: members}
 }
+
+type failedError struct {
+	reason  error
+	members []string
+}
+
+func (e *failedError) Error() string {
+	if e.reason == nil {
+		return "the handler gave no reason"
+	}
+	return e.reason.Error()
+}
+
+func (e *failedError) Unwrap() error { return e.reason }
 
 // failures returns the members of the batch that err says failed, with the
 // reason: the text of the outermost error that speaks of them alone.
@@ -46,8 +46,8 @@ func failures(err error, batch []Entry) map[string]string {
 	var walk func(err error, reason string)
 	walk = func(err error, reason string) {
 		switch e := err.(type) { //nolint:errorlint // it walks the tree itself
-		case *FailedError:
-			for _, m := range e.Members {
+		case *failedError:
+			for _, m := range e.members {
 				named[m] = reason
 			}
 		case interface{ Unwrap() []error }:
@@ -88,8 +88,8 @@ func (k *Ick) park(ctx context.Context, token string, cfg ConsumeConfig, reason 
 	var parked int
 	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {
 		args := []string{
-			token, strconv.Itoa(cfg.MaxAttempts), strconv.FormatInt(cfg.Rest.Milliseconds(), 10),
-			strconv.FormatInt(MaxRest.Milliseconds(), 10), reason,
+			token, strconv.Itoa(cfg.MaxAttempts), strconv.FormatInt(cfg.RetryDelay.Milliseconds(), 10),
+			strconv.FormatInt(maxRetryDelay.Milliseconds(), 10), reason,
 		}
 		reply, err := k.call(ctx, "park", append(args, part...)...)
 		if err != nil {

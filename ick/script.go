@@ -13,9 +13,9 @@ import (
 // requests are cut up.
 const chunk = 1000
 
-// MaxMember is the longest member in bytes. A producer in another language may add
+// maxMember is the longest member in bytes. A producer in another language may add
 // longer ones, which are worked off like all others.
-const MaxMember = 4096
+const maxMember = 4096
 
 //go:embed *.lua
 var folder embed.FS
@@ -34,8 +34,8 @@ var (
 // checkMembers refuses what is longer than a member may be.
 func checkMembers(members ...string) error {
 	for _, m := range members {
-		if len(m) > MaxMember {
-			return millrace.ErrTooLarge.Errorf("a member has %d bytes, more than %d", len(m), MaxMember)
+		if len(m) > maxMember {
+			return millrace.ErrTooLarge.Errorf("a member has %d bytes, more than %d", len(m), maxMember)
 		}
 	}
 	return nil

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
 )
 
 // overlapPage is how many reserved members one script call compares with the
@@ -22,30 +21,28 @@ type Stats struct {
 	Version string
 	At      time.Time // the server's time
 
-	Pset SetStats // marks that wait
-	Cset SetStats // marks that are reserved
+	Waiting  SetStats
+	Reserved SetStats
 
-	Total    int    // of both sets, a member in both counted twice, as the gem does
-	Distinct int    // members in either set
-	Parked   int    // members that rest because they failed
-	Range    *Range // of both sets; nil when both are empty
-
+	Total    int // of both sets, a member in both counted twice, as the gem does
+	Distinct int // members in either set
+	Parked   int // members that rest because they failed
 	// OldestAge is how long the oldest mark has waited; 0 when there is none or
 	// its score does not tell.
 	OldestAge time.Duration
 
+	Owner string // the consumer that serves this Ick of a channel; empty for none
+
 	Counters Counters
 }
 
-// SetStats is one of the two sets.
+// SetStats describes one of the two sets.
 type SetStats struct {
-	Key   string
-	Size  int
-	Range *Range // nil when the set is empty
-}
+	Key  string
+	Size int
 
-// Range is the lowest and the highest score.
-type Range struct{ Oldest, Newest float64 }
+	Oldest, Newest float64 // the lowest and the highest score; 0 when the set is empty
+}
 
 // Counters count since the Ick began, over all Millrace processes; New counts the
 // marks of others, too. A full server may lose counts, and Folded lacks the last
@@ -66,7 +63,7 @@ type Counters struct {
 // between them. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Stats(ctx context.Context) (Stats, error) {
 	s, both, err := k.stats(ctx, 0)
-	for first := overlapPage; err == nil && first < s.Cset.Size; first += overlapPage {
+	for first := overlapPage; err == nil && first < s.Reserved.Size; first += overlapPage {
 		var more int
 		_, more, err = k.stats(ctx, first)
 		both += more
@@ -87,36 +84,26 @@ func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err erro
 		return s, 0, errNotFound
 	}
 	s = Stats{Name: k.name, Version: version, At: r.MicroTime()}
-	s.Pset = SetStats{Key: key(k.name, keyPset), Size: int(r.Int())}
-	s.Cset = SetStats{Key: key(k.name, keyCset), Size: int(r.Int())}
+	s.Waiting = SetStats{Key: key(k.name, keyPset), Size: int(r.Int())}
+	s.Reserved = SetStats{Key: key(k.name, keyCset), Size: int(r.Int())}
 	s.Parked = int(r.Int())
 	both = int(r.Int())
-	s.Pset.Range, s.Cset.Range = bounds(r), bounds(r)
-	s.Counters = readCounters(r.Texts(), s.Pset.Size)
-	s.Total = s.Pset.Size + s.Cset.Size
-	if s.Range = s.Pset.Range.union(s.Cset.Range); s.Range != nil {
-		s.OldestAge, _ = k.age(s.Range.Oldest, s.At)
-	}
+	s.Waiting.Oldest, _ = score(r)
+	s.Waiting.Newest, _ = score(r)
+	s.Reserved.Oldest, _ = score(r)
+	s.Reserved.Newest, _ = score(r)
+	s.Counters = readCounters(r.Texts(), s.Waiting.Size)
+	s.Total = s.Waiting.Size + s.Reserved.Size
+	s.OldestAge = max(s.Waiting.oldestAge(s.At), s.Reserved.oldestAge(s.At))
 	return s, both, r.Err()
 }
 
-func bounds(r *script.Reply) *Range {
-	low, ok := score(r)
-	high, _ := score(r)
-	if !ok {
-		return nil
+func (s SetStats) oldestAge(now time.Time) time.Duration {
+	if s.Size == 0 {
+		return 0
 	}
-	return &Range{Oldest: low, Newest: high}
-}
-
-func (a *Range) union(b *Range) *Range {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	}
-	return &Range{Oldest: min(a.Oldest, b.Oldest), Newest: max(a.Newest, b.Newest)}
+	oldest, _ := age(s.Oldest, now)
+	return oldest
 }
 
 // readCounters reads the meta hash. A field that is no number counts as 0: the

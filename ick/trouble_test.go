@@ -386,7 +386,7 @@ func TestAMillionMembers(t *testing.T) {
 		t.Fatalf("reserve = %d entries, %v", len(r.Entries), err)
 	}
 	s, err := k.Stats(ctx)
-	if err != nil || s.Total != members-2*batch+batch+1 || s.Cset.Size != 15_000 || s.Total-s.Distinct != batch {
+	if err != nil || s.Total != members-2*batch+batch+1 || s.Reserved.Size != 15_000 || s.Total-s.Distinct != batch {
 		t.Fatalf("stats = %+v, %v, want 15,000 reserved of which 10,000 wait, too", s, err)
 	}
 	if n, err := k.Delete(ctx); n != 3 || err != nil {

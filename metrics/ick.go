@@ -64,7 +64,7 @@ func (c channelSeries) describe(ch chan<- *prometheus.Desc) {
 func (c channelSeries) send(ch chan<- prometheus.Metric, s ick.ChannelStats, others ...string) {
 	c.whole.send(ch, s, others...)
 	for index, one := range s.Icks {
-		c.each.send(ch, one.Stats, append(slices.Clip(others), strconv.Itoa(index))...)
+		c.each.send(ch, one, append(slices.Clip(others), strconv.Itoa(index))...)
 	}
 }
 
@@ -74,12 +74,12 @@ var ickFigures = []figure[ick.Stats]{
 	{
 		name: "marks", state: "waiting", kind: prometheus.GaugeValue,
 		help:  marksHelp,
-		value: func(s ick.Stats) float64 { return float64(s.Pset.Size) },
+		value: func(s ick.Stats) float64 { return float64(s.Waiting.Size) },
 	},
 	{
 		name: "marks", state: "reserved", kind: prometheus.GaugeValue,
 		help:  marksHelp,
-		value: func(s ick.Stats) float64 { return float64(s.Cset.Size) },
+		value: func(s ick.Stats) float64 { return float64(s.Reserved.Size) },
 	},
 	{
 		name: "marks", state: "parked", kind: prometheus.GaugeValue,

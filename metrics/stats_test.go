@@ -47,7 +47,7 @@ func TestIckCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	client := redistest.Shared(t).Client(t)
-	k, err := ick.New(client, redistest.Name(t), ick.Config{Hooks: []millrace.Hook{hook}, Opaque: true})
+	k, err := ick.New(client, redistest.Name(t), ick.Config{Hooks: []millrace.Hook{hook}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +57,7 @@ func TestIckCollector(t *testing.T) {
 	wantSamples(t, reg, "ick_", prefixed("ick_", up, of(name, nil))) // it does not exist yet
 
 	ctx := t.Context()
-	marks := []ick.Entry{{Member: "a", Score: 1}, {Member: "b", Score: 2}, {Member: "c", Score: 3}}
+	marks := []ick.Entry{{Member: "a", Score: 1e10}, {Member: "b", Score: 2e10}, {Member: "c", Score: 3e10}} // in the future, so of age 0
 	for range 2 {
 		if _, err := k.Add(ctx, marks...); err != nil {
 			t.Fatal(err)
@@ -92,9 +92,9 @@ func TestIckCollectorOfParkedMembersAndAge(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	err := k.Consume(ctx, ick.ConsumeConfig{Rest: time.Hour}, func(context.Context, []ick.Entry) error {
+	err := k.Consume(ctx, ick.ConsumeConfig{RetryDelay: time.Hour}, func(context.Context, []ick.Entry) error {
 		cancel()
-		return ick.Failed("a")
+		return ick.Failed(nil, "a")
 	})
 	if !errors.Is(err, context.Canceled) {
 		t.Fatalf("Consume = %v", err)

@@ -20,8 +20,8 @@
 // every ten seconds in every process. A program that wants other rates installs the jobs
 // by itself:
 //
-//	ick.RetryJob(client)            0.002   parked members whose rest is over
-//	ick.TidyJob(client)             0.001   consumers of channels that died
+//	ick.Jobs(client): ick.retry     0.002   parked members whose rest is over
+//	                  ick.tidy      0.001   consumers of channels that died
 //	lease.Jobs(client)              0.001   leases that were abandoned
 //	fairqueue.TendJob(client)       0.002   messages whose time or whose reader's time is over
 //	expiry.RepairHashesJob(client)  0.001   what other programs did to hashes

@@ -68,7 +68,7 @@ func populate(t testing.TB, client rueidis.Client) {
 // jobs are those that go round the registry and the index of leases.
 func jobs(t testing.TB, client rueidis.Client) []millrace.Job {
 	t.Helper()
-	return []millrace.Job{ick.RetryJob(client), ick.TidyJob(client), lease.Jobs(client)[0], fairqueue.TendJob(client), upkeep.TidyJob(client)}
+	return slices.Concat(ick.Jobs(client), lease.Jobs(client), []millrace.Job{fairqueue.TendJob(client), upkeep.TidyJob(client)})
 }
 
 // round goes round all structures.

@@ -1,6 +1,9 @@
 package upkeep
 
 import (
+	"cmp"
+	"slices"
+
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
@@ -16,24 +19,19 @@ import (
 // at the rates of the package's documentation, which sum up to 0.0085. Errors are those
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
-	for _, entry := range []struct {
-		job  millrace.Job
-		rate float64
-	}{
-		{ick.RetryJob(client), 0.002},
-		{ick.TidyJob(client), 0.001},
-		{lease.Jobs(client)[0], 0.001},
-		{fairqueue.TendJob(client), 0.002},
-		{expiry.RepairHashesJob(client), 0.001},
-		{expiry.RepairKeysJob(client), 0.001},
-		{TidyJob(client), 0.0005},
-	} {
-		if err := recruiter.Install(entry.job, entry.rate); err != nil {
+	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), []millrace.Job{
+		fairqueue.TendJob(client), expiry.RepairHashesJob(client), expiry.RepairKeysJob(client), TidyJob(client),
+	})
+	for _, job := range jobs {
+		if err := recruiter.Install(job, cmp.Or(rates[job.Name], 0.001)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// rates are the chances of jobs that are not installed at 0.001.
+var rates = map[string]float64{"ick.retry": 0.002, "fairqueue.tend": 0.002, "registry.tidy": 0.0005}
 
 // TidyJob returns the job that removes entries of structures that are gone from the
 // registry: once their key is missing on a server that answers, and never by age. A slice

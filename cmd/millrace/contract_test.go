@@ -127,7 +127,7 @@ type contract struct {
 func (c *contract) prepare(heading string) {
 	if strings.HasPrefix(heading, "### ick parked [ls]") {
 		c.park("search", "no parser", ick.ConsumeConfig{MaxAttempts: 1})
-		c.park("search", "too large", ick.ConsumeConfig{Rest: time.Hour})
+		c.park("search", "too large", ick.ConsumeConfig{RetryDelay: time.Hour})
 	}
 	if strings.HasPrefix(heading, "### fleet init") {
 		addrs := []string{"127.0.0.1:7000", redistest.Start(c.t, redistest.Options{TCP: true}).Addr()}

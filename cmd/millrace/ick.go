@@ -96,9 +96,9 @@ func (c *ickAdd) pairs() (addFunc, error) {
 			now = append(now, member)
 			continue
 		}
-		score, err := ick.ParseScore(at)
+		score, err := document.ParseScore(at)
 		if err != nil {
-			wrong := ick.ErrScore.Errorf("%s", err)
+			wrong := document.ErrScore.Errorf("%s", err)
 			wrong.Hint += " The word now is the server's clock."
 			return nil, wrong
 		}

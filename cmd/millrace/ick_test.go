@@ -172,12 +172,12 @@ func TestIckParked(t *testing.T) {
 	s, name := sharedShell(t), redistest.Name(t)
 	s.want("2 new, 0 lowered\n", "ick", "add", name, "1", "a", "2", "b")
 	s.park(name, "bad luck", ick.ConsumeConfig{MaxAttempts: 1})
-	s.park(name, "too\tlarge", ick.ConsumeConfig{Rest: time.Hour})
+	s.park(name, "too\tlarge", ick.ConsumeConfig{RetryDelay: time.Hour})
 
 	table := s.run("ick", "parked", name).stdout
 	rows := strings.Split(table, "\n")
 	if len(rows) != 4 || !strings.HasPrefix(rows[1], "b       2      1         ") || !strings.Contains(rows[2], "  by hand  ") ||
-		!strings.Contains(rows[2], "bad luck: ") || strings.Contains(table, "\t") {
+		!strings.Contains(rows[2], "bad luck") || strings.Contains(table, "\t") {
 		t.Errorf("ick parked prints\n%swant b with a time, then a by hand", table)
 	}
 	s.want("1 member will be tried again\n", "ick", "parked", "retry", name, "a", "nobody")

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -146,7 +145,7 @@ func (s shell) park(name, reason string, cfg ick.ConsumeConfig) {
 	cfg.Batch = 1
 	err = k.Consume(ctx, cfg, func(_ context.Context, batch []ick.Entry) error {
 		cancel()
-		return fmt.Errorf("%s: %w", reason, ick.Failed(batch[0].Member))
+		return ick.Failed(errors.New(reason), batch[0].Member)
 	})
 	if !errors.Is(err, context.Canceled) {
 		s.t.Fatalf("Consume = %v, want the end of its context", err)

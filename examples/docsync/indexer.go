@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
 
@@ -106,8 +105,7 @@ func consume(ctx context.Context, args []string) (err error) {
 	}
 
 	x := &indexer{store: docs, index: words, report: os.Stdout}
-	cfg := ick.ConsumeConfig{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))}
-	if err := dirty.Consume(ctx, cfg, x.handle); ctx.Err() == nil {
+	if err := dirty.Consume(ctx, ick.ConsumeConfig{}, x.handle); ctx.Err() == nil {
 		return err
 	}
 	return nil

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	mathrand "math/rand/v2"
+	"os"
 	"slices"
 	"time"
 
@@ -44,7 +46,9 @@ const icks = 4
 // openChannel returns the channel of dirty documents. The indexer gives its name,
 // so that it has its Icks back at once when it starts again after a kill.
 func openChannel(client rueidis.Client, name string) (*ick.Channel, error) {
-	return ick.NewChannel(client, name, ick.ChannelConfig{Size: icks, Consumer: "indexer"})
+	return ick.NewChannel(client, name, ick.ChannelConfig{
+		Size: icks, Consumer: "indexer", Ick: ick.Config{Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))},
+	})
 }
 
 // run loads, edits and kills, and returns when the channel is empty and the indexer

@@ -1,6 +1,7 @@
 package document
 
 import (
+	"cmp"
 	"math"
 	"time"
 
@@ -70,7 +71,7 @@ type ParkedMember struct {
 	Attempts int        `json:"attempts" doc:"How often it failed." example:"1"`
 	ParkedAt time.Time  `json:"parked_at" doc:"By the server's clock, in UTC."`
 	Until    *time.Time `json:"until,omitempty" doc:"When it is tried again. Absent when only a hand or a new mark ends the rest."`
-	Reason   string     `json:"reason" doc:"Why it failed last." example:"too large: 1 member failed"`
+	Reason   string     `json:"reason" doc:"Why it failed last." example:"too large"`
 }
 
 // OfParked makes a document of a parked member.
@@ -131,24 +132,28 @@ type IckCounters struct {
 // OfIckStats makes a document of what an Ick holds.
 func OfIckStats(s ick.Stats) IckStats {
 	doc := IckStats{
-		Key: Text(s.Name), Version: s.Version, PsetKey: Text(s.Pset.Key), CsetKey: Text(s.Cset.Key),
-		PsetSize: s.Pset.Size, CsetSize: s.Cset.Size,
+		Key: Text(s.Name), Version: s.Version, PsetKey: Text(s.Waiting.Key), CsetKey: Text(s.Reserved.Key),
+		PsetSize: s.Waiting.Size, CsetSize: s.Reserved.Size,
 		TotalSize: s.Total, DistinctSize: s.Distinct, ParkedSize: s.Parked,
 		Counters: IckCounters(s.Counters),
 	}
-	doc.Oldest, doc.Newest = bounds(s.Range)
-	doc.PsetOldest, doc.PsetNewest = bounds(s.Pset.Range)
-	doc.CsetOldest, doc.CsetNewest = bounds(s.Cset.Range)
-	if doc.Oldest != nil && !math.IsInf(s.Range.Oldest, 0) {
+	doc.PsetOldest, doc.PsetNewest = bounds(s.Waiting)
+	doc.CsetOldest, doc.CsetNewest = bounds(s.Reserved)
+	doc.Oldest, doc.Newest = cmp.Or(doc.PsetOldest, doc.CsetOldest), cmp.Or(doc.PsetNewest, doc.CsetNewest)
+	if doc.PsetOldest != nil && doc.CsetOldest != nil {
+		oldest, newest := min(*doc.PsetOldest, *doc.CsetOldest), max(*doc.PsetNewest, *doc.CsetNewest)
+		doc.Oldest, doc.Newest = &oldest, &newest
+	}
+	if doc.Oldest != nil && !math.IsInf(float64(*doc.Oldest), 0) {
 		seconds := s.OldestAge.Seconds()
 		doc.OldestAge = &seconds
 	}
 	return doc
 }
 
-func bounds(r *ick.Range) (oldest, newest *Score) {
-	if r == nil {
+func bounds(s ick.SetStats) (oldest, newest *Score) {
+	if s.Size == 0 {
 		return nil, nil
 	}
-	return (*Score)(&r.Oldest), (*Score)(&r.Newest)
+	return (*Score)(&s.Oldest), (*Score)(&s.Newest)
 }

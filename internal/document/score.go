@@ -8,7 +8,7 @@ import (
 
 	"github.com/danielgtaylor/huma/v2"
 
-	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace"
 )
 
 // Score is a score: a number with every digit that the server holds, or "inf" or
@@ -35,9 +35,24 @@ func (s *Score) UnmarshalJSON(b []byte) error {
 	case `"-inf"`:
 		text = "-inf"
 	}
-	score, err := ick.ParseScore(text)
+	score, err := ParseScore(text)
 	*s = Score(score)
 	return err
+}
+
+// ErrScore means that a text is not a score.
+var ErrScore = &millrace.Error{
+	Code: "bad_score",
+	Hint: "Scores are Unix seconds as numbers; inf and -inf are accepted, NaN is not.",
+}
+
+// ParseScore parses a decimal number, inf or -inf. The error is derived from [ErrScore].
+func ParseScore(text string) (float64, error) {
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(score) || strings.ContainsAny(text, "xXpP_") {
+		return 0, ErrScore.Errorf("not a score: %q", text)
+	}
+	return score, nil
 }
 
 // String returns the score as people are shown it: with the same digits.

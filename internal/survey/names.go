@@ -115,7 +115,7 @@ func outside(channels map[string]bool, list iter.Seq2[string, error]) iter.Seq2[
 	return func(yield func(string, error) bool) {
 		for name, err := range list {
 			if slash := strings.LastIndexByte(name, '/'); slash >= 0 && channels[name[:slash]] {
-				if index, err := strconv.Atoi(name[slash+1:]); err == nil && index >= 0 && index < ick.MaxSize {
+				if index, err := strconv.Atoi(name[slash+1:]); err == nil && index >= 0 && index < 1024 {
 					continue
 				}
 			}

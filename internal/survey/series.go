@@ -67,8 +67,8 @@ var queueColumns = []column[fairqueue.Stats]{
 }
 
 var ickColumns = []column[ick.Stats]{
-	{heading{name: "waiting"}, func(s ick.Stats) float64 { return float64(s.Pset.Size) }},
-	{heading{name: "reserved"}, func(s ick.Stats) float64 { return float64(s.Cset.Size) }},
+	{heading{name: "waiting"}, func(s ick.Stats) float64 { return float64(s.Waiting.Size) }},
+	{heading{name: "reserved"}, func(s ick.Stats) float64 { return float64(s.Reserved.Size) }},
 	{heading{name: "oldest_age_seconds"}, func(s ick.Stats) float64 { return s.OldestAge.Seconds() }},
 	{heading{"new", true}, func(s ick.Stats) float64 { return float64(s.Counters.New) }},
 	{heading{"folded", true}, func(s ick.Stats) float64 { return float64(s.Counters.Folded) }},

@@ -94,7 +94,7 @@ func TestSeriesOfOthers(t *testing.T) {
 		return &View{
 			At: noon.Add(time.Duration(step) * every),
 			Icks: []ick.Stats{{
-				Name: "a", Pset: ick.SetStats{Size: 1}, Cset: ick.SetStats{Size: 2}, OldestAge: 3 * time.Second, Counters: counters,
+				Name: "a", Waiting: ick.SetStats{Size: 1}, Reserved: ick.SetStats{Size: 2}, OldestAge: 3 * time.Second, Counters: counters,
 			}},
 			Channels: []ick.ChannelStats{{Name: "a", Waiting: 4, Reserved: 5, OldestAge: 6 * time.Second, Counters: counters}},
 			Steal: upkeep.Totals{Jobs: []upkeep.JobTotals{{
@@ -232,7 +232,7 @@ func TestClockSetBack(t *testing.T) {
 	t.Parallel()
 	var views []*View
 	for i, seconds := range []int{0, 5, 10, -3600, -3595, -3590} {
-		views = append(views, &View{At: noon.Add(time.Duration(seconds) * time.Second), Icks: []ick.Stats{{Name: "a", Pset: ick.SetStats{Size: i}}}})
+		views = append(views, &View{At: noon.Add(time.Duration(seconds) * time.Second), Icks: []ick.Stats{{Name: "a", Waiting: ick.SetStats{Size: i}}}})
 	}
 	views[3].Icks = nil // it could not be read then
 	s := told(views...).Series(Ick, "a")

@@ -182,7 +182,7 @@ func parkOne(t *testing.T, k *ick.Ick) {
 	defer enough()
 	handler := func(_ context.Context, batch []ick.Entry) error {
 		enough()
-		return fmt.Errorf("the document is too large: %w", ick.Failed(batch[0].Member))
+		return ick.Failed(errors.New("the document is too large"), batch[0].Member)
 	}
 	if err := k.Consume(ctx, ick.ConsumeConfig{Batch: 1, MaxAttempts: 1}, handler); !errors.Is(err, context.Canceled) {
 		t.Fatal(err)

@@ -341,7 +341,7 @@ func parked(s service, name string) {
 	defer cancel()
 	_ = direct.Consume(ctx, ick.ConsumeConfig{MaxAttempts: 1}, func(context.Context, []ick.Entry) error {
 		time.AfterFunc(100*time.Millisecond, cancel)
-		return errors.Join(ick.Failed("a", "b"), ick.Failed("c"))
+		return errors.Join(ick.Failed(nil, "a", "b"), ick.Failed(nil, "c"))
 	})
 	type page struct {
 		Parked []document.ParkedMember

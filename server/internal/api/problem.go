@@ -11,7 +11,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
@@ -209,7 +208,7 @@ var spoken = []struct {
 }{
 	{millrace.ErrNotFound, "Queues and Icks begin with their first write; see which there are with GET /v1/queues and GET /v1/icks."},
 	{millrace.ErrBroken, "Look at its keys; DELETE removes those of a queue whatever they hold, and with force=true those of an Ick."},
-	{ick.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
+	{document.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
 	{lease.ErrHeld, `Wait for it with "wait", or come back later.`},
 	{millrace.ErrEvictable, `Set maxmemory-policy to noeviction. Leases also work with a volatile-* policy, and accept the risk with "allow_evictable".`},
 }

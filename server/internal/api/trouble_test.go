@@ -17,7 +17,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
@@ -40,7 +39,7 @@ func TestProblems(t *testing.T) {
 		code   string
 	}{
 		{millrace.ErrBadName.Errorf("no name"), 400, "bad_name"},
-		{ick.ErrScore.Errorf("not a score"), 400, "bad_score"},
+		{document.ErrScore.Errorf("not a score"), 400, "bad_score"},
 		{&millrace.Error{Code: "unauthorized", Message: "who?"}, 401, "unauthorized"},
 		{&millrace.Error{Code: "cross_origin", Message: "whence?"}, 403, "cross_origin"},
 		{&millrace.Error{Code: "misdirected", Message: "whither?"}, 421, "misdirected"},
@@ -51,7 +50,7 @@ func TestProblems(t *testing.T) {
 		{lease.ErrLost, 409, "lost"},
 		{lease.ErrExpired, 409, "expired"},
 		{millrace.ErrEvictable, 409, "evictable"},
-		{ick.ErrRetired, 409, "retired"},
+		{&millrace.Error{Code: "retired", Message: "it is closed"}, 409, "retired"},
 		{expiry.ErrNotNumber, 409, "not_a_number"},
 		{scatter.ErrOverflow, 409, "overflow"},
 		{scatter.ErrType, 409, "wrong_type"},

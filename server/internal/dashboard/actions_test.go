@@ -117,8 +117,8 @@ func TestParkedMembersAreRetriedAndDropped(t *testing.T) {
 	h.follow(h.post("/icks/documents/drop", url.Values{"pick": {"b"}})).says("another one")
 	h.follow(h.post("/icks/documents/drop", url.Values{"pick": {"b"}, "confirm": {"documents"}})).says("1 member forgotten.")
 	s, err := k.Stats(t.Context())
-	if err != nil || s.Parked != 1 || s.Pset.Size != 1 {
-		t.Errorf("%d are parked and %d wait, %v; want 1 and 1", s.Parked, s.Pset.Size, err)
+	if err != nil || s.Parked != 1 || s.Waiting.Size != 1 {
+		t.Errorf("%d are parked and %d wait, %v; want 1 and 1", s.Parked, s.Waiting.Size, err)
 	}
 }
 

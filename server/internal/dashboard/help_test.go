@@ -280,12 +280,12 @@ func (h *house) park(name string, members ...string) *ick.Ick {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() {
-		done <- k.Consume(ctx, ick.ConsumeConfig{Rest: time.Hour}, func(_ context.Context, batch []ick.Entry) error {
+		done <- k.Consume(ctx, ick.ConsumeConfig{RetryDelay: time.Hour}, func(_ context.Context, batch []ick.Entry) error {
 			failed := make([]string, len(batch))
 			for i, e := range batch {
 				failed[i] = e.Member
 			}
-			return ick.Failed(failed...)
+			return ick.Failed(nil, failed...)
 		})
 	}()
 	redistest.Eventually(h.t, "all are parked", func() bool {

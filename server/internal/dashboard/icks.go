@@ -44,7 +44,7 @@ func (d *Dashboard) icks(*asked) (scene, error) {
 		}
 		for _, k := range v.Icks {
 			row := ickRow{Name: k.Name, Path: d.link("icks", k.Name),
-				Waiting: k.Pset.Size, Reserved: k.Cset.Size, Parked: k.Parked, Oldest: k.OldestAge, Folding: folding(k.Counters)}
+				Waiting: k.Waiting.Size, Reserved: k.Reserved.Size, Parked: k.Parked, Oldest: k.OldestAge, Folding: folding(k.Counters)}
 			l.Rows = append(l.Rows, d.lately(v, survey.Ick, row))
 		}
 		return l
@@ -132,7 +132,7 @@ func ickStats(v *survey.View) []ick.Stats {
 	for _, c := range v.Channels {
 		for _, k := range c.Icks {
 			if k.Version != "" { // it has been used
-				all = append(all, k.Stats)
+				all = append(all, k)
 			}
 		}
 	}

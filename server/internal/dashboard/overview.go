@@ -132,7 +132,7 @@ func (d *Dashboard) ickCard(v *survey.View) card {
 	var waiting, reserved, parked int
 	var oldest time.Duration
 	for _, k := range v.Icks {
-		waiting, reserved, parked = waiting+k.Pset.Size, reserved+k.Cset.Size, parked+k.Parked
+		waiting, reserved, parked = waiting+k.Waiting.Size, reserved+k.Reserved.Size, parked+k.Parked
 		oldest = max(oldest, k.OldestAge)
 	}
 	for _, c := range v.Channels {
