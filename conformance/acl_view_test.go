@@ -70,19 +70,20 @@ func viewQueues(w *walker) {
 		w.must("Write", err)
 	}
 	w.take(q, fairqueue.ReadConfig{})
-	w.must("Nack", q.Nack(w, w.take(q, fairqueue.ReadConfig{}).Receipt, fairqueue.NackConfig{Dead: true}))
+	_, err := q.Nack(w, fairqueue.NackConfig{Dead: true}, w.take(q, fairqueue.ReadConfig{}).Receipt)
+	w.must("Nack", err)
 
 	q = w.queue(fairqueue.Config{})
 	w.found("List", w.name, fairqueue.List(w, w.client))
-	_, err := q.Stats(w)
+	_, err = q.Stats(w)
 	w.must("Stats", err)
 	_, err = q.Len(w)
 	w.must("Len", err)
-	for _, place := range []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
-		page, err := q.Browse(w, fairqueue.BrowseConfig{Place: place})
+	for _, place := range []fairqueue.State{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
+		messages, _, err := q.Browse(w, fairqueue.BrowseConfig{State: place})
 		w.must("Browse", err)
-		if len(page.Messages) != 1 {
-			w.must("Browse", fmt.Errorf("%d messages %s, want 1", len(page.Messages), place))
+		if len(messages) != 1 {
+			w.must("Browse", fmt.Errorf("%d messages %s, want 1", len(messages), place))
 		}
 	}
 	for _, err := range q.Dead(w) {

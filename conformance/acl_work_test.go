@@ -162,8 +162,8 @@ func walkQueue(w *walker) {
 	w.must("Ack", err)
 
 	waiting, delayed := write(fairqueue.Draft{Tenant: "b"}), write(fairqueue.Draft{Tenant: "c", Delay: time.Hour})
-	for _, place := range []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
-		_, err = q.Browse(w, fairqueue.BrowseConfig{Place: place})
+	for _, place := range []fairqueue.State{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
+		_, _, err = q.Browse(w, fairqueue.BrowseConfig{State: place})
 		w.must("Browse", err)
 	}
 	_, err = q.Cancel(w, waiting, delayed)
@@ -173,11 +173,14 @@ func walkQueue(w *walker) {
 	m := w.take(q, fairqueue.ReadConfig{})
 	_, err = q.Extend(w, time.Minute, m.Receipt)
 	w.must("Extend", err)
-	w.must("Nack", q.Nack(w, m.Receipt, fairqueue.NackConfig{Delay: time.Millisecond}))
+	_, err = q.Nack(w, fairqueue.NackConfig{Delay: time.Millisecond}, m.Receipt)
+	w.must("Nack", err)
 	m = w.take(q, fairqueue.ReadConfig{})
-	w.must("Nack for the last time", q.Nack(w, m.Receipt, fairqueue.NackConfig{Reason: "odd"}))
+	_, err = q.Nack(w, fairqueue.NackConfig{Reason: "odd"}, m.Receipt)
+	w.must("Nack for the last time", err)
 	write(fairqueue.Draft{Tenant: "d"})
-	w.must("Nack as dead", q.Nack(w, w.take(q, fairqueue.ReadConfig{}).Receipt, fairqueue.NackConfig{Dead: true}))
+	_, err = q.Nack(w, fairqueue.NackConfig{Dead: true}, w.take(q, fairqueue.ReadConfig{}).Receipt)
+	w.must("Nack as dead", err)
 	var dead []string
 	for one, err := range q.Dead(w) {
 		w.must("Dead", err)
@@ -228,7 +231,7 @@ func walkQueueReader(w *walker) {
 	})
 	_, err := q.Write(w, fairqueue.Draft{Tenant: "a"})
 	w.must("Write", err)
-	w.take(q, fairqueue.ReadConfig{Visibility: fairqueue.MinVisibility})
+	w.take(q, fairqueue.ReadConfig{Visibility: 10 * time.Millisecond})
 	_, err = q.Ack(w, w.take(q, fairqueue.ReadConfig{Block: time.Second}).Receipt)
 	w.must("Ack", err)
 }
@@ -236,12 +239,13 @@ func walkQueueReader(w *walker) {
 // walkQueueUpkeep has the job do what nobody reads.
 func walkQueueUpkeep(w *walker) {
 	q := w.queue(fairqueue.Config{IdleExpiry: 5 * time.Millisecond})
-	job := fairqueue.TendJob(w.client)
+	job := fairqueue.Jobs(w.client)[0]
 	_, err := q.Write(w, fairqueue.Draft{Tenant: "a", Delay: time.Millisecond})
 	w.must("Write", err)
 	w.work(job)
 	m := w.take(q, fairqueue.ReadConfig{})
-	w.must("Nack", q.Nack(w, m.Receipt, fairqueue.NackConfig{Dead: true})) // so that the queue stays
+	_, err = q.Nack(w, fairqueue.NackConfig{Dead: true}, m.Receipt)
+	w.must("Nack", err) // so that the queue stays
 	_, err = q.Purge(w, m.ID)
 	w.must("Purge", err)
 	w.until("the queue expires", func() (bool, error) {

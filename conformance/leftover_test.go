@@ -220,7 +220,7 @@ func useQueue(t *testing.T, client rueidis.Client) []millrace.Job {
 		_, err := q.Ack(t.Context(), m.Receipt)
 		must(t, "Ack", err)
 	}
-	return []millrace.Job{fairqueue.TendJob(client)}
+	return fairqueue.Jobs(client)
 }
 
 // done is a table in which no work is queued.

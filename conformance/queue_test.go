@@ -126,11 +126,12 @@ func queueFairness(t *testing.T, on running) {
 func queueFailures(t *testing.T, on running) {
 	q := newQueue(t, on)
 	id := enqueue(t, q, "a", 1)[0]
-	for attempt := 1; attempt <= fairqueue.MaxAttemptsDefault; attempt++ {
+	for attempt := 1; attempt <= 5; attempt++ {
 		m := dequeue(t, q, 1)[0]
 		want(t, "attempt", m.Attempt, attempt, nil)
 		delay := time.Duration(attempt%2) * 20 * time.Millisecond
-		must(t, "Nack", q.Nack(t.Context(), m.Receipt, fairqueue.NackConfig{Delay: delay, Reason: "no luck"}))
+		_, err := q.Nack(t.Context(), fairqueue.NackConfig{Delay: delay, Reason: "no luck"}, m.Receipt)
+		must(t, "Nack", err)
 	}
 	wantQueue(t, q, [4]int{0, 0, 0, 1})
 	n, err := q.Redrive(t.Context(), id)
@@ -163,7 +164,7 @@ func queueCancel(t *testing.T, on running) {
 		waiting = ids[1]
 	}
 	places, err := q.Cancel(t.Context(), waiting, m.ID, delayed, waiting)
-	want(t, "Cancel", places, []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed, fairqueue.Nowhere}, err)
+	want(t, "Cancel", places, []fairqueue.State{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed, fairqueue.Gone}, err)
 	_, err = q.Ack(t.Context(), m.Receipt)
 	wantError(t, "Ack of a cancelled message", err, millrace.ErrStale)
 	wantQueue(t, q, [4]int{})
@@ -217,10 +218,10 @@ func queueTend(t *testing.T, on running) {
 	for _, name := range names {
 		q := openQueue(t, client, name)
 		enqueue(t, q, "a", 1)
-		_, err := q.Read(t.Context(), fairqueue.ReadConfig{Visibility: fairqueue.MinVisibility})
+		_, err := q.Read(t.Context(), fairqueue.ReadConfig{Visibility: 10 * time.Millisecond})
 		must(t, "Read", err)
 	}
-	job := fairqueue.TendJob(client)
+	job := fairqueue.Jobs(client)[0]
 	redistest.Eventually(t, "upkeep has brought back the messages on all servers", func() bool {
 		_, err := job.Slice(t.Context())
 		must(t, "slice", err)
@@ -246,7 +247,8 @@ func queueDelete(t *testing.T, on running) {
 	q := openQueue(t, client, redistest.Name(t))
 	enqueue(t, q, "a", 10)
 	for i, m := range dequeue(t, q, 3) {
-		must(t, "Nack", q.Nack(t.Context(), m.Receipt, fairqueue.NackConfig{Dead: i == 0, Delay: time.Hour}))
+		_, err := q.Nack(t.Context(), fairqueue.NackConfig{Dead: i == 0, Delay: time.Hour}, m.Receipt)
+		must(t, "Nack", err)
 	}
 	_, err := q.Delete(t.Context())
 	must(t, "Delete", err)

@@ -96,8 +96,8 @@ func replicasAnswer(t *testing.T, on running) {
 			look{"queue's Len", func() (bool, error) { n, err := seenQueue.Len(t.Context()); return n == 1, err }},
 			look{"queue's Stats", func() (bool, error) { s, err := seenQueue.Stats(t.Context()); return s.Waiting == 1, err }},
 			look{"queue's Browse", func() (bool, error) {
-				p, err := seenQueue.Browse(t.Context(), fairqueue.BrowseConfig{})
-				return len(p.Messages) == 1, err
+				messages, _, err := seenQueue.Browse(t.Context(), fairqueue.BrowseConfig{})
+				return len(messages) == 1, err
 			}},
 			look{"ick's Stats", func() (bool, error) { s, err := seenIck.Stats(t.Context()); return s.Distinct == 1, err }},
 			look{"tracker's Stats", func() (bool, error) { _, err := seenTracker.Stats(t.Context()); return true, err }},

@@ -82,7 +82,8 @@ func (p *post) read(ctx context.Context, t *testing.T, picky bool) {
 	for _, m := range messages {
 		p.take(t, m)
 		if picky && m.Attempt == 1 {
-			p.count(ctx, t, "Nack", p.queue.Nack(ctx, m.Receipt, fairqueue.NackConfig{}))
+			_, err := p.queue.Nack(ctx, fairqueue.NackConfig{}, m.Receipt)
+			p.count(ctx, t, "Nack", err)
 		} else if _, err := p.queue.Ack(ctx, m.Receipt); p.count(ctx, t, "Ack", err) {
 			p.handle(m)
 		}

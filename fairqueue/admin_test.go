@@ -16,7 +16,7 @@ func die(t *testing.T, q *Queue, words string) []string {
 	ids := write(t, q, words)
 	for range ids {
 		for _, m := range read(t, q, 1) {
-			want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, NackConfig{Dead: true, Reason: "of " + string(m.Body)}))
+			nack(t, q, NackConfig{Dead: true, Reason: "of " + string(m.Body)}, m)
 		}
 	}
 	return ids
@@ -76,11 +76,11 @@ func TestKeepDead(t *testing.T) {
 func TestDeadPages(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{MaxAttempts: 1})
-	const n = 2*deadPageSize + 7
+	const n = 2*page + 7
 	for range n {
 		write(t, q, "a:x")
 	}
-	_, err := q.NackBatch(t.Context(), NackConfig{Reason: "all at once"}, receipts(read(t, q, 1000))...)
+	_, err := q.Nack(t.Context(), NackConfig{Reason: "all at once"}, receipts(read(t, q, 1000))...)
 	want(t, "nack", nil, nil, err)
 	seen := map[string]bool{}
 	for m, err := range q.Dead(t.Context()) {
@@ -128,7 +128,7 @@ func TestStats(t *testing.T) {
 	if ago := s.At.Sub(r.LastSeen); ago < 0 || ago > 5*time.Second || r.Host == "" {
 		t.Errorf("reader = %+v", r)
 	}
-	flying := browseAll(t, q, BrowseConfig{Place: InFlight})
+	flying := browseAll(t, q, BrowseConfig{State: InFlight})
 	for _, m := range flying {
 		if !m.Consumed {
 			t.Errorf("%s was not consumed", m.ID)

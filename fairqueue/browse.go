@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/base64"
-	"fmt"
+	"errors"
 	"iter"
 	"regexp"
 	"strconv"
@@ -15,68 +15,53 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// BrowseConfig is what to look at. The zero value looks at messages that wait.
-type BrowseConfig struct {
-	// Place is where the messages are: [Waiting], [InFlight] or [Delayed]. Defaults
-	// to [Waiting].
-	Place Place
+// State is the state of a message.
+type State string
 
-	// Tenant leaves out the messages of all others. Defaults to everybody's.
+// The states.
+const (
+	Waiting  State = "waiting"   // the next reader gets it
+	InFlight State = "in_flight" // a reader has it
+	Delayed  State = "delayed"   // it waits for its time
+	Dead     State = "dead"      // it was delivered too often, or its handler gave up
+	Gone     State = ""          // there is no such message
+)
+
+// sets are the sorted sets in which messages of a state lie.
+var sets = map[State]string{Waiting: "backlog", InFlight: "flight", Delayed: "delayed", Dead: "dead"}
+
+// BrowseConfig selects messages. The zero value selects messages that wait.
+type BrowseConfig struct {
+	// State is the state of the messages. Defaults to [Waiting].
+	State State
+
+	// Tenant selects the messages of one tenant. Defaults to all tenants.
 	Tenant string
 
-	// Max is how many messages a page has at most, up to 1,000. Defaults to 100.
+	// Max is the most messages of a page, up to 1,000. Defaults to 100.
 	Max int
 
-	// After is where to go on: [Page.Next] of a page of the same place. Defaults to
-	// the beginning.
+	// After is where the page starts: the end of the page before, in the same state.
+	// Defaults to the beginning.
 	After string
 }
-
-// Page is a part of what there is to see.
-type Page struct {
-	Messages []Browsed
-	Next     string // where to go on; empty at the end
-}
-
-// Browsed is a message that somebody looked at. It has no Receipt and no
-// PickupDelay, and its Attempt is how often it was delivered so far.
-type Browsed struct {
-	Message
-
-	Since    time.Time // when it was delivered, if it is in flight
-	Until    time.Time // until when it is in flight or set aside, if nobody settles or extends it
-	Consumed bool      // it is in flight with a handler of Consume
-	Garbled  string    // why no reader could make sense of it; empty for a message that is whole
-}
-
-// DeadMessage is a message that was delivered too often, or that its handler gave
-// up.
-type DeadMessage struct {
-	Message
-
-	Died   time.Time
-	Reason string // why it is dead
-}
-
-// sets are the sorted sets of the places.
-var sets = map[Place]string{Waiting: "backlog", InFlight: "flight", Delayed: "delayed"}
 
 func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	if c.Max == 0 {
 		c.Max = 100
 	}
-	c.Place = cmp.Or(c.Place, Waiting)
+	c.State = cmp.Or(c.State, Waiting)
 	after, err := base64.RawURLEncoding.DecodeString(c.After)
 	bad := millrace.ErrBadArgument
 	switch {
-	case sets[c.Place] == "":
-		return c, bad.Errorf("messages are %s, %s or %s, not %q", Waiting, InFlight, Delayed, c.Place)
+	case sets[c.State] == "":
+		return c, bad.Errorf("messages are %s, %s, %s or %s, not %q", Waiting, InFlight, Delayed, Dead, c.State)
 	case len(c.Tenant) > maxLabel:
-		return c, bad.Errorf("the tenant is %d bytes long, more than %d", len(c.Tenant), maxLabel)
-	case c.Max < 0 || c.Max > chunk:
-		return c, bad.Errorf("a page has 1 to %d messages, not %d", chunk, c.Max)
+		return c, bad.Errorf("the tenant has %d bytes, more than %d", len(c.Tenant), maxLabel)
+	case c.Max < 0 || c.Max > maxRead:
+		return c, bad.Errorf("a page has 1 to %d messages, not %d", maxRead, c.Max)
 	case err != nil || c.After != "" && !memberForm.Match(after) && !rankForm.Match(after):
-		return c, bad.Errorf("not where a page ended: %.60q", c.After)
+		return c, bad.Errorf("not the end of a page: %.60q", c.After)
 	}
 	c.After = string(after)
 	return c, nil
@@ -84,161 +69,131 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 
 var rankForm = regexp.MustCompile(`^\d{1,16} \d{1,16}$`)
 
-// Browse looks at messages without taking them, for people, and changes nothing.
-// It does so in a queue that is paused, and on a server that is full, too.
+// Browse returns a page of messages and where the next page starts, "" at the end. It takes
+// nothing and changes nothing, and works in a paused queue and on a full server.
 //
-// Messages that wait come flow by flow, in their order; others by the time until which
-// they are in flight or set aside. While others come and go, one that stays where it is
-// comes once. It looks at Max messages, 120 a call to Redis, and ends early behind a
-// mebibyte. For a tenant in a crowd it may so return fewer than Max, or none, and Next all
-// the same.
+// Messages that wait come flow by flow, in their order. Others come by time: the end of
+// their visibility, of their delay, or their death. A message that stays where it is comes
+// once, whatever others do. Browse examines Max messages, 50 a call to Redis, and ends early
+// after a mebibyte. So a page may have fewer than Max messages of a tenant, or none, and
+// another page may follow.
 //
 // Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
 // [millrace.ErrVersion].
-func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (Page, error) {
-	cfg, err := cfg.withDefaults()
+func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Message, next string, err error) {
+	cfg, err = cfg.withDefaults()
 	if err != nil {
-		return Page{}, err
+		return nil, "", err
 	}
 	flow := ""
-	if cfg.Tenant != "" && cfg.Place == Waiting {
+	if cfg.Tenant != "" && cfg.State == Waiting {
 		flow = tenantFlow(cfg.Tenant)
 	}
-	found := Page{Messages: []Browsed{}}
-	for left, after := cfg.Max, cfg.After; left > 0; left -= page {
-		seen := 0
-		after, err = q.look(ctx, sets[cfg.Place], min(left, page), flow, after, func(now time.Time, member, score string, reply *script.Reply) {
-			b := readBrowsed(cfg.Place, now, member, score, reply)
-			seen++
-			if cfg.Tenant == "" || b.Tenant == cfg.Tenant {
-				found.Messages = append(found.Messages, b)
-			}
-		})
+	after := cfg.After
+	for left := cfg.Max; left > 0; left -= page {
+		most := min(left, page)
+		reply, err := q.call(ctx, "browse", sets[cfg.State], strconv.Itoa(most), flow, after)
 		if err != nil {
-			return found, err
+			return messages, next, err
 		}
-		found.Next = ""
-		if after == "" {
-			break
+		if reply.None() {
+			return nil, "", errNotFound
 		}
-		found.Next = base64.RawURLEncoding.EncodeToString([]byte(after))
-		if seen < min(left, page) {
+		reply.MilliTime() // the server's clock
+		after, next = reply.Text(), ""
+		seen := 0
+		for ; reply.More(); seen++ {
+			m := browsed(cfg.State, reply)
+			if cfg.Tenant == "" || m.Tenant == cfg.Tenant {
+				messages = append(messages, m)
+			}
+		}
+		if err := reply.Err(); err != nil || after == "" {
+			return messages, "", err
+		}
+		next = base64.RawURLEncoding.EncodeToString([]byte(after))
+		if seen < most {
 			break // a mebibyte
 		}
 	}
-	return found, nil
+	return messages, next, nil
 }
 
-// look calls do with messages of a sorted set, and returns where to go on.
-func (q *Queue) look(ctx context.Context, set string, most int, flow, after string,
-	do func(now time.Time, member, score string, rest *script.Reply),
-) (next string, err error) {
-	reply, err := q.call(ctx, "browse", set, strconv.Itoa(most), flow, after)
-	if err != nil {
-		return "", err
-	}
-	if reply.None() {
-		return "", errNotFound
-	}
-	now := reply.MilliTime()
-	next = reply.Text()
-	for reply.More() {
-		member, score := reply.Text(), reply.Text()
-		do(now, member, score, reply)
-	}
-	return next, reply.Err()
-}
-
-// readBrowsed reads one message of a page.
-func readBrowsed(place Place, now time.Time, text, score string, reply *script.Reply) (b Browsed) {
-	b.Stream = -1
-	stored, there := reply.Maybe()
-	reply.Maybe() // its death, which it has not
-	if place != Waiting {
-		if ms, err := strconv.ParseInt(score, 10, 64); err == nil {
-			b.Until = time.UnixMilli(ms)
-		}
-	}
-	if place == InFlight {
-		if len(text) >= memberAt {
-			if ms, err := strconv.ParseInt(text[17:30], 10, 64); err == nil {
-				b.Since = time.UnixMilli(ms)
-			}
-			b.Consumed = strings.EqualFold(text[:1], "c")
-		}
-		text = receipt(text).member()
-	}
-	m, err := readMember(text)
-	if err == nil {
-		b.Message, err = m.message(stored, now)
-	}
-	b.PickupDelay = 0
-	if place != InFlight {
-		b.Attempt--
-	}
-	switch {
-	case !there:
-		b.Garbled = "its body is gone: it was cancelled, or somebody deleted it"
-	case err != nil:
-		b.Garbled = err.Error()
-	}
-	return b
-}
-
-// deadPageSize is how many dead messages are asked for at once.
-const deadPageSize = 100
-
-// Dead goes through the dead messages, oldest death first. Their Attempt is that
-// of their last delivery, and they have no receipt.
-func (q *Queue) Dead(ctx context.Context) iter.Seq2[DeadMessage, error] {
-	return func(yield func(DeadMessage, error) bool) {
-		for after := ""; ; {
-			var page []DeadMessage
-			next, err := q.look(ctx, "dead", deadPageSize, "", after, func(now time.Time, id, score string, reply *script.Reply) {
-				page = append(page, readDead(now, id, score, reply))
-			})
-			for _, m := range page {
+// Dead returns the dead messages, oldest death first. A queue that does not exist has none.
+func (q *Queue) Dead(ctx context.Context) iter.Seq2[Message, error] {
+	return func(yield func(Message, error) bool) {
+		for cfg := (BrowseConfig{State: Dead, Max: page}); ; {
+			messages, next, err := q.Browse(ctx, cfg)
+			for _, m := range messages {
 				if !yield(m, nil) {
 					return
 				}
 			}
-			switch {
-			case millrace.Code(err) == millrace.ErrNotFound.Code:
-				return
-			case err != nil:
-				yield(DeadMessage{}, err)
-				return
-			case next == "":
+			if err != nil && !errors.Is(err, millrace.ErrNotFound) {
+				yield(Message{}, err)
+			}
+			if err != nil || next == "" {
 				return
 			}
-			after = next
+			cfg.After = next
 		}
 	}
 }
 
-// readDead reads one dead message. Of its death there is 'ATTEMPTS:SIZE:', its member of
-// backlog of that size, and the reason.
-func readDead(now time.Time, id, score string, reply *script.Reply) (d DeadMessage) {
-	d.ID, d.Stream = id, -1
-	stored, death := reply.Text(), reply.Text()
-	if ms, err := strconv.ParseInt(score, 10, 64); err == nil {
-		d.Died = time.UnixMilli(ms)
+// browsed reads one message of a page: its member and score in the sorted set of the state,
+// its body, and the record of its death. The last two may be missing.
+func browsed(state State, reply *script.Reply) Message {
+	text, at := reply.Text(), milliTime(reply.Text())
+	stored, found := reply.Maybe()
+	death, _ := reply.Maybe()
+	msg := Message{Stream: -1}
+	switch state {
+	case InFlight:
+		msg.Until = at
+		if len(text) >= memberAt {
+			msg.Since = milliTime(text[17:30])
+			msg.Consumed = strings.EqualFold(text[:1], "c")
+		}
+		msg.Attempt, text = 1, receipt(text).member()
+	case Delayed:
+		msg.Until = at
+	case Dead:
+		msg.ID, msg.Since = text, at
+		msg.Attempt, text, msg.Reason = readDeath(death)
 	}
+	m, err := readMember(text)
+	if err == nil {
+		if state != Dead { // whose record has all deliveries
+			msg.Attempt += m.attempts
+		}
+		err = m.fill(&msg, stored)
+	}
+	switch {
+	case !found:
+		msg.DecodeError = "the body is missing: the message was cancelled, or its body was deleted"
+	case err != nil:
+		msg.DecodeError = err.Error()
+	}
+	return msg
+}
+
+// readDeath reads the record of a death: 'ATTEMPTS:SIZE:', the member of backlog of that
+// size, and the reason.
+func readDeath(death string) (attempts int, member, reason string) {
 	parts := strings.SplitN(death, ":", 3)
 	if len(parts) < 3 {
-		d.Reason = "nobody knows: somebody deleted what was kept of it"
-		return d
+		return 0, "", "unknown: the record of the death was deleted"
 	}
-	attempts, _ := strconv.Atoi(parts[0])
+	attempts, _ = strconv.Atoi(parts[0])
 	size, _ := strconv.Atoi(parts[1])
 	size = min(max(0, size), len(parts[2]))
-	m, err := readMember(parts[2][:size])
-	if err == nil {
-		d.Message, err = m.message(stored, now)
+	return attempts, parts[2][:size], parts[2][size:]
+}
+
+// milliTime reads Unix milliseconds; anything but digits is the zero time.
+func milliTime(digits string) time.Time {
+	if ms, err := strconv.ParseInt(digits, 10, 64); err == nil {
+		return time.UnixMilli(ms)
 	}
-	d.Attempt, d.PickupDelay, d.Reason = attempts, 0, parts[2][size:]
-	if err != nil {
-		d.Reason = fmt.Sprintf("%s (%s)", d.Reason, err)
-	}
-	return d
+	return time.Time{}
 }

@@ -13,29 +13,29 @@ import (
 )
 
 // browse returns all pages of what there is to see.
-func browse(t *testing.T, q *Queue, cfg BrowseConfig) (all []Browsed, pages int) {
+func browse(t *testing.T, q *Queue, cfg BrowseConfig) (all []Message, pages int) {
 	t.Helper()
 	for {
-		page, err := q.Browse(t.Context(), cfg)
+		messages, next, err := q.Browse(t.Context(), cfg)
 		if err != nil {
 			t.Fatalf("browse %+v: %v", cfg, err)
 		}
-		all = append(all, page.Messages...)
-		if pages++; page.Next == "" {
+		all = append(all, messages...)
+		if pages++; next == "" {
 			return all, pages
 		}
-		cfg.After = page.Next
+		cfg.After = next
 	}
 }
 
-func browseAll(t *testing.T, q *Queue, cfg BrowseConfig) []Browsed {
+func browseAll(t *testing.T, q *Queue, cfg BrowseConfig) []Message {
 	t.Helper()
 	all, _ := browse(t, q, cfg)
 	return all
 }
 
 // bodiesOf writes what was browsed as words, in alphabetical order.
-func bodiesOf(messages []Browsed) string {
+func bodiesOf(messages []Message) string {
 	words := make([]string, len(messages))
 	for i, m := range messages {
 		words[i] = string(m.Body)
@@ -53,11 +53,11 @@ func TestBrowse(t *testing.T) {
 			cfg.Gzip = 1
 			q := open(t, cfg)
 			ctx := t.Context()
-			_, err := q.Browse(ctx, BrowseConfig{})
+			_, _, err := q.Browse(ctx, BrowseConfig{})
 			wantError(t, err, millrace.ErrNotFound)
 
 			body := strings.Repeat("hello ", 100)
-			id, err := q.Write(ctx, Draft{Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, Deadline: time.Hour, Priority: 2})
+			id, err := q.Write(ctx, Draft{Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, TTL: time.Hour, Priority: 2})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -65,10 +65,10 @@ func TestBrowse(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			look := func(place Place) Browsed {
+			look := func(place State) Message {
 				t.Helper()
 				before := dump(t, q)
-				all := browseAll(t, q, BrowseConfig{Place: place})
+				all := browseAll(t, q, BrowseConfig{State: place})
 				if diff := cmp.Diff(before, dump(t, q)); diff != "" {
 					t.Fatalf("looking changed the queue (-before +after):\n%s", diff)
 				}
@@ -85,16 +85,15 @@ func TestBrowse(t *testing.T) {
 			if left := got.Deadline.Sub(at); left < time.Hour-time.Second || left > time.Hour {
 				t.Errorf("the deadline is %v after the write, want an hour", left)
 			}
-			waits := Browsed{Message: Message{
+			waits := Message{
 				ID: id, Tenant: "a\x01\x02", Body: []byte(body), Headers: map[string]string{"k": "v"}, Stream: stream, Written: at,
 				Deadline: got.Deadline, Priority: 2,
-			}}
+			}
 			want(t, "waiting", got, waits, nil)
 
 			aside := look(Delayed)
-			want(t, "delayed", aside, Browsed{
-				Message: Message{ID: later, Tenant: "a", Body: []byte("later"), Stream: aside.Stream, Written: aside.Written},
-				Until:   aside.Until,
+			want(t, "delayed", aside, Message{
+				ID: later, Tenant: "a", Body: []byte("later"), Stream: aside.Stream, Written: aside.Written, Until: aside.Until,
 			}, nil)
 			if left := aside.Until.Sub(aside.Written); left < time.Hour-time.Second || left > time.Hour {
 				t.Errorf("set aside for %v, want an hour", left)
@@ -121,7 +120,7 @@ func TestBrowse(t *testing.T) {
 			flies.Until, flies.Since = got.Until, got.Since
 			want(t, "in flight", got, flies, nil)
 
-			want(t, "nack", nil, nil, q.Nack(ctx, messages[0].Receipt, NackConfig{}))
+			nack(t, q, NackConfig{}, messages[0])
 			waits.Attempt = 1
 			want(t, "back", look(Waiting), waits, nil)
 		})
@@ -148,7 +147,7 @@ func TestBrowsePages(t *testing.T) {
 		}
 	}
 	flying := read(t, q, 100)
-	all, pages := browse(t, q, BrowseConfig{Place: InFlight, Max: 30})
+	all, pages := browse(t, q, BrowseConfig{State: InFlight, Max: 30})
 	if len(all) != len(flying) || pages != 4 {
 		t.Errorf("%d messages in flight on %d pages, want 100 on 4", len(all), pages)
 	}
@@ -179,8 +178,8 @@ func TestBrowseATenant(t *testing.T) {
 			if _, err := q.Write(t.Context(), Draft{Tenant: "quiet", Body: []byte("3"), Delay: time.Hour}); err != nil {
 				t.Fatal(err)
 			}
-			for place, wanted := range map[Place]string{Waiting: "1 2", InFlight: "", Delayed: "3"} {
-				all, pages := browse(t, q, BrowseConfig{Place: place, Tenant: "quiet", Max: 1000})
+			for place, wanted := range map[State]string{Waiting: "1 2", InFlight: "", Delayed: "3"} {
+				all, pages := browse(t, q, BrowseConfig{State: place, Tenant: "quiet", Max: 1000})
 				want(t, fmt.Sprint("the quiet tenant's, ", place), bodiesOf(all), wanted, nil)
 				if place == Waiting && cfg.Streams == 0 && pages != 1 {
 					t.Errorf("%d pages for the two messages of a flow", pages)
@@ -190,7 +189,7 @@ func TestBrowseATenant(t *testing.T) {
 			for range 3 {
 				read(t, q, 1000)
 			}
-			all, pages := browse(t, q, BrowseConfig{Place: InFlight, Tenant: "quiet", Max: 1000})
+			all, pages := browse(t, q, BrowseConfig{State: InFlight, Tenant: "quiet", Max: 1000})
 			want(t, "in flight", bodiesOf(all), "1 2", nil)
 			if pages > 4 {
 				t.Errorf("%d pages", pages)
@@ -215,7 +214,7 @@ func TestBrowseEndsBehindAMebibyte(t *testing.T) {
 	read(t, q, 1000)
 	read(t, q, 1000)
 	read(t, q, 1000)
-	all, pages = browse(t, q, BrowseConfig{Place: InFlight})
+	all, pages = browse(t, q, BrowseConfig{State: InFlight})
 	if len(all) != 8 || pages < 3 {
 		t.Errorf("%d messages of 400 kB in flight on %d pages", len(all), pages)
 	}
@@ -242,8 +241,8 @@ func TestBrowseWhatIsGarbled(t *testing.T) {
 	all := browseAll(t, q, BrowseConfig{})
 	want(t, "messages", len(all), 8, nil)
 	for i, m := range all {
-		if garbled := i > 0 && i < 7; (m.Garbled != "") != garbled {
-			t.Errorf("message %d: garbled = %q", i, m.Garbled)
+		if garbled := i > 0 && i < 7; (m.DecodeError != "") != garbled {
+			t.Errorf("message %d: garbled = %q", i, m.DecodeError)
 		}
 	}
 }

@@ -14,65 +14,54 @@ import (
 	"github.com/millrace/millrace/internal/names"
 )
 
-const (
-	// ConcurrencyDefault is how many handlers run at once.
-	ConcurrencyDefault = 10
-
-	// DrainDefault is how long handlers may go on when Consume is told to end.
-	DrainDefault = 30 * time.Second
-)
-
-// Handler works on one message. Its answer decides what becomes of it:
+// Handler works on one message. Its result decides what happens to the message:
 //
 //   - nil: it is acknowledged.
-//   - an error: it comes again after [ConsumeConfig.Backoff], or is dead when it
-//     was delivered [Config.MaxAttempts] times. See [Dead] and [RetryAfter].
-//   - a panic is an error.
+//   - an error: it comes again after [ConsumeConfig.Backoff], or is dead if it was
+//     delivered [Config.MaxAttempts] times. See [NoRetry] and [RetryAfter].
+//   - a panic counts as an error.
 //
-// The context ends when the message was cancelled or another reader has it
-// ([ErrCancelled]), after [ConsumeConfig.Timeout] ([millrace.ErrTimeout]), and when the time to
-// drain is over. A message may be delivered more than once, so the work must be
+// The context ends when the message was cancelled or delivered to another reader
+// ([ErrCancelled]), after [ConsumeConfig.Timeout] ([millrace.ErrTimeout]), and after
+// [ConsumeConfig.Drain]. A message may be delivered more than once, so the work must be
 // idempotent.
-type Handler func(ctx context.Context, m Message) error
+type Handler func(ctx context.Context, msg Message) error
 
-// ConsumeConfig is how a consumer works. The zero value works.
+// ConsumeConfig configures a consumer. The zero value works.
 type ConsumeConfig struct {
-	// Concurrency is how many handlers run at once in this call. Defaults to
-	// [ConcurrencyDefault].
+	// Concurrency is how many handlers run at once, up to 1,000. Defaults to 10.
 	Concurrency int
 
-	// Name is what people see of this consumer, at most 512 bytes without control
+	// Name is what people see of this consumer: at most 512 bytes without control
 	// characters. Defaults to the process's number.
 	Name string
 
-	// Visibility is after how long the message of a consumer that died comes
-	// again. Living ones extend it each third of that for as long as a handler
-	// runs. Defaults to [VisibilityDefault].
+	// Visibility is after how long the messages of a consumer that died come again. A
+	// consumer extends its messages every third of it, at least every 5 s. Defaults to
+	// 30 s.
 	Visibility time.Duration
 
-	// Timeout is after how long a handler's context ends. Defaults to 0, never.
+	// Timeout ends a handler's context. Defaults to 0, never.
 	Timeout time.Duration
 
-	// MaxRun is after how long a handler that does not heed its context is given up:
-	// its message is not extended any more and comes again, and another handler runs in
-	// its place. When Concurrency handlers were given up, Consume ends with
-	// [ErrUnhealthy]. Defaults to 0, never.
+	// MaxRun gives up a handler that ignores its context: its message is no longer
+	// extended and comes again, and another handler runs in its place. When Concurrency
+	// handlers were given up, Consume ends with [ErrUnhealthy]. Defaults to 0, never.
 	MaxRun time.Duration
 
-	// Backoff returns after how long a message that failed comes again; attempt
-	// is the number of the delivery that failed with err, from 1 on. Defaults to
-	// [Backoff].
+	// Backoff returns after how long a message comes again whose delivery number
+	// attempt, from 1 on, failed with err. Defaults to [Backoff].
 	Backoff func(attempt int, err error) time.Duration
 
-	// Drain is how long handlers may go on after Consume was told to end, before
-	// their contexts end, too, and their messages are extended no more. A message
-	// whose handler fails after that is handed back, and it counts as no attempt.
-	// Defaults to [DrainDefault].
+	// Drain is how long handlers may go on after the context of Consume has ended. Then
+	// their contexts end, too, and their messages are no longer extended. A message whose
+	// handler fails after that is handed back, which counts as no attempt. Defaults to
+	// 30 s.
 	Drain time.Duration
 }
 
-// Backoff doubles from a second up to ten minutes, less up to half, so that what
-// failed together does not return together.
+// Backoff doubles from a second up to ten minutes, less a random part of up to half, so that
+// messages that failed together do not come again together.
 func Backoff(attempt int, _ error) time.Duration {
 	most := 10 * time.Minute
 	if attempt < 11 {
@@ -81,70 +70,61 @@ func Backoff(attempt int, _ error) time.Duration {
 	return most/2 + rand.N(most/2+1)
 }
 
-// deadError is the answer of a handler that gives up.
-type deadError struct{ error }
+type noRetryError struct{ error }
 
-func (e deadError) Unwrap() error { return e.error }
+func (e noRetryError) Unwrap() error { return e.error }
 
-// Dead says that a message is not worth another try: it is dead at once, with the
-// error's text as the reason. Dead(nil) is nil.
-func Dead(err error) error {
+// NoRetry marks a handler's error as final: the message is dead at once, with the error's
+// text as the reason. NoRetry(nil) is nil.
+func NoRetry(err error) error {
 	if err == nil {
 		return nil
 	}
-	return deadError{err}
+	return noRetryError{err}
 }
 
-// laterError is the answer of a handler that knows when to try again.
-type laterError struct {
+type retryAfterError struct {
 	error
 
 	after time.Duration
 }
 
-func (e laterError) Unwrap() error { return e.error }
+func (e retryAfterError) Unwrap() error { return e.error }
 
-// RetryAfter says after how long a message that failed should come again, as a
-// Retry-After header does, instead of after the backoff. RetryAfter(d, nil) is
-// nil.
+// RetryAfter sets after how long a message that failed comes again, instead of after the
+// backoff. RetryAfter(d, nil) is nil.
 func RetryAfter(d time.Duration, err error) error {
 	if err == nil {
 		return nil
 	}
-	return laterError{error: err, after: d}
+	return retryAfterError{error: err, after: d}
 }
 
 func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 	if c.Concurrency == 0 {
-		c.Concurrency = ConcurrencyDefault
+		c.Concurrency = defaultConcurrency
 	}
 	if c.Name == "" {
 		c.Name = strconv.Itoa(os.Getpid())
 	}
 	if c.Visibility == 0 {
-		c.Visibility = VisibilityDefault
+		c.Visibility = defaultVisibility
 	}
 	if c.Backoff == nil {
 		c.Backoff = Backoff
 	}
 	if c.Drain == 0 {
-		c.Drain = DrainDefault
+		c.Drain = defaultDrain
 	}
-	for _, one := range []struct {
-		name  string
-		value int64
-	}{
-		{"Concurrency", int64(c.Concurrency)},
-		{"Timeout", int64(c.Timeout)},
-		{"MaxRun", int64(c.MaxRun)},
-		{"Drain", int64(c.Drain)},
-	} {
-		if one.value < 0 {
-			return c, millrace.ErrBadArgument.Errorf("%s is negative", one.name)
-		}
-	}
-	if c.Concurrency > chunk {
-		return c, millrace.ErrBadArgument.Errorf("Concurrency is %d, more than %d: call Consume more than once", c.Concurrency, chunk)
+	switch bad := millrace.ErrBadArgument; {
+	case c.Concurrency < 0 || c.Concurrency > maxConcurrency:
+		return c, bad.Errorf("Concurrency is %d, not 1 to %d; for more, call Consume more than once", c.Concurrency, maxConcurrency)
+	case c.Timeout < 0:
+		return c, bad.Errorf("Timeout is negative: %s", c.Timeout)
+	case c.MaxRun < 0:
+		return c, bad.Errorf("MaxRun is negative: %s", c.MaxRun)
+	case c.Drain < 0:
+		return c, bad.Errorf("Drain is negative: %s", c.Drain)
 	}
 	if err := names.CheckText(millrace.ErrBadArgument, "name of a consumer", c.Name, maxLabel); err != nil {
 		return c, err
@@ -152,21 +132,20 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 	return c, checkVisibility(c.Visibility)
 }
 
-// Consume handles messages until ctx ends, and returns its cause when all
-// handlers have returned, for which they have the time to drain.
+// Consume handles messages until ctx ends, and returns its cause when all handlers have
+// returned, for which [ConsumeConfig.Drain] gives them time.
 //
-// What finished is settled and what comes next is fetched in one call. Where handlers take
-// less than 5 ms, a few messages are fetched before they can start; one that did not
-// start within 20 ms is handed back.
+// One call settles what finished and fetches what comes next. Where handlers take less than
+// 5 ms, Consume fetches a few messages before they can start. A message that does not start
+// within 20 ms is handed back.
 //
-// Handlers are shared among tenants: one whose handlers are slow gets half of all that are
-// free, two a third each, and so on, unless nobody else has had messages for a minute. See
-// the package's documentation.
+// Tenants share the handlers: one whose handlers are slow gets half of them, two get a third
+// each, and so on, unless no other tenant had a message for a minute. See the package's
+// documentation.
 //
-// A server that restarts, fails over, is full or gone does not end it, and
-// neither does a queue that does not exist yet. What does is a queue that is
-// broken or of an unknown version ([millrace.ErrBroken], [millrace.ErrVersion]), a client
-// that was closed, and [ErrUnhealthy].
+// A server that restarts, fails over, is full or down does not end Consume, nor does a queue
+// that does not exist yet. A queue that is broken or of an unknown version
+// ([millrace.ErrBroken], [millrace.ErrVersion]), a closed client, and [ErrUnhealthy] do.
 func (q *Queue) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -175,7 +154,7 @@ func (q *Queue) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler)
 	return newConsumer(q, cfg, handler).run(ctx)
 }
 
-// permanent reports whether no repeat can mend an error.
+// permanent reports whether a repeat is useless.
 func permanent(err error) bool {
 	return errors.Is(err, millrace.ErrBroken) || errors.Is(err, millrace.ErrVersion) || errors.Is(err, rueidis.ErrClosing)
 }

@@ -85,7 +85,7 @@ func TestFailures(t *testing.T) {
 		case body == "panics":
 			panic("at the mill")
 		case body == "gives-up":
-			return fmt.Errorf("wrapped: %w", Dead(errors.New("never")))
+			return fmt.Errorf("wrapped: %w", NoRetry(errors.New("never")))
 		case body == "later":
 			return RetryAfter(time.Hour, errors.New("busy"))
 		case m.Attempt < 3:
@@ -113,7 +113,7 @@ func TestFailures(t *testing.T) {
 
 func TestDeadAndRetryAfterOfNil(t *testing.T) {
 	t.Parallel()
-	if Dead(nil) != nil || RetryAfter(time.Second, nil) != nil {
+	if NoRetry(nil) != nil || RetryAfter(time.Second, nil) != nil {
 		t.Error("no error became one")
 	}
 	for attempt, most := range map[int]time.Duration{-1: time.Second, 1: time.Second, 3: 4 * time.Second, 60: 10 * time.Minute} {

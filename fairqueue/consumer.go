@@ -15,25 +15,16 @@ import (
 )
 
 const (
-	// settleTimeout is for how long the end of a handler is told to Redis.
-	settleTimeout = 10 * time.Second
-
-	// fetchAhead is the time for which messages are fetched before a handler is free, and
-	// fetchMost how many at most.
+	// fetchAhead is the time for which messages are fetched before a handler is free.
+	// At most fetchMost are.
 	fetchAhead = 5 * time.Millisecond
 	fetchMost  = 256
-
-	// callMost is how many messages one call settles, and how many it fetches, at most.
-	callMost = 75
 
 	// startWithin is when a message that was fetched must have started.
 	startWithin = 20 * time.Millisecond
 
-	// beatPeriod is how often a consumer says that it is there, at least.
-	beatPeriod = 5 * time.Second
-
-	// consumerCalls is how many calls of one consumer are under way at once.
-	consumerCalls = 2
+	// beatInterval is how often a consumer reports, at least.
+	beatInterval = 5 * time.Second
 )
 
 // consumer is one run of Consume.
@@ -47,27 +38,27 @@ type consumer struct {
 	handler Handler
 	reader  reader
 	log     *slog.Logger
-	kicks   chan struct{} // something changed
-	beats   chan struct{} // it is time to say that it is there
+	kicks   chan struct{} // wakes the pump
+	beats   chan struct{} // wakes the heartbeat
 
 	mu       sync.Mutex
 	changed  *sync.Cond
 	ready    []fetched
 	running  map[receipt]*running
 	finished []finished
-	known    bool // it tried to say that it is there
+	known    bool // it has tried to register as a reader
 	fed      bool // it got messages
 	free     int  // workers that wait
 	hung     int  // handlers that were given up
-	calls    int  // under way
+	calls    int  // in flight
 	asked    int  // messages that those calls ask for
 	asleep   bool
-	dry      bool          // nothing was there when last asked
-	pause    time.Duration // until something is due, when last asked
-	mean     time.Duration // that handlers take; -1 while nobody knows
+	dry      bool          // the last call found too little
+	pause    time.Duration // until a message becomes due, as of the last call
+	mean     time.Duration // of handlers; -1 if unknown
 	failures int           // failed calls in a row
-	resting  bool          // after one
-	failed   error         // why it ends, if not by its context
+	resting  bool          // after a failed call
+	failed   error         // why Consume ends, if not by its context
 	ending   bool
 }
 
@@ -83,7 +74,7 @@ type running struct {
 	hung   bool // the handler was given up, and does not count
 }
 
-// finished is what is to be told.
+// finished is a message that is to be settled.
 type finished struct {
 	settlement
 
@@ -92,7 +83,7 @@ type finished struct {
 }
 
 func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
-	host, _ := os.Hostname() // without a name it has none
+	host, _ := os.Hostname()
 	c := &consumer{
 		q: q, cfg: cfg, handler: handler, log: q.cfg.Logger.With("queue", q.name),
 		reader:  reader{id: rand.Text()[:16], name: cfg.Name, host: host, handlers: cfg.Concurrency},
@@ -123,7 +114,7 @@ func (c *consumer) run(ctx context.Context) error {
 	done := make(chan struct{})
 	pump.Go(func() { c.pump(reading, stop, done) })
 	c.mu.Lock()
-	for !c.ending || len(c.alive()) > 0 {
+	for !c.ending || len(c.inHand()) > 0 {
 		c.changed.Wait()
 	}
 	c.mu.Unlock()
@@ -131,21 +122,25 @@ func (c *consumer) run(ctx context.Context) error {
 	pump.Wait()
 	cut(nil)
 	heart.Wait()
-	c.leave()
+
+	leaving, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	c.reader.handlers = 0
+	_, _ = c.q.beat(leaving, c.cfg.Visibility, c.reader, nil) // else it is removed after readerTimeout
 	return context.Cause(reading)
 }
 
-// alive returns the messages whose handlers count. Call it with mu held.
-func (c *consumer) alive() (receipts []receipt) {
-	for r, one := range c.running {
-		if !one.hung {
+// inHand returns the messages of handlers that were not given up. Call it with mu held.
+func (c *consumer) inHand() (receipts []receipt) {
+	for r, run := range c.running {
+		if !run.hung {
 			receipts = append(receipts, r)
 		}
 	}
 	return receipts
 }
 
-// end has workers take no more, and hands back what they did not start.
+// end stops workers from taking messages, and hands back those that did not start.
 func (c *consumer) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -155,12 +150,20 @@ func (c *consumer) end() {
 	c.kick()
 }
 
-// handBack hands the oldest messages back that were fetched. Call it with mu held.
+// handBack hands back the messages that were fetched first. Call it with mu held.
 func (c *consumer) handBack(n int) {
 	for _, f := range c.ready[:n] {
-		c.finished = append(c.finished, finished{settled(f.message.receipt(), "u", 0, ""), f.message.ID, time.Now()})
+		c.finish(f.message, "u", "")
 	}
 	c.ready = c.ready[n:]
+}
+
+// finish has a message settled. Call it with mu held.
+func (c *consumer) finish(m Message, verb, arg string) {
+	if verb == "u" {
+		arg = settleArg(0, "")
+	}
+	c.finished = append(c.finished, finished{settlement{m.receipt(), verb, arg}, m.ID, time.Now()})
 }
 
 // kick wakes the pump.
@@ -186,47 +189,48 @@ func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
 			return
 		}
 		m := c.ready[0].message
-		key := m.receipt()
 		c.ready = c.ready[1:]
 		ctx, cancel := context.WithCancelCause(work)
-		one := &running{cancel: cancel}
-		c.running[key] = one
+		run := &running{cancel: cancel}
+		c.running[m.receipt()] = run
 		c.mu.Unlock()
 
-		began := time.Now()
-		err := c.observed(ctx, cancel, m, func() { c.giveUp(work, m, one, workers) })
+		start := time.Now()
+		err := c.handle(ctx, cancel, m, func() { c.giveUp(work, m, run, workers) })
 		cancel(nil)
+		took := time.Since(start)
+		verb, arg := c.verdict(work, m, err)
+
 		c.mu.Lock()
-		delete(c.running, key)
-		c.finished = append(c.finished, finished{c.verdict(work, m, err), m.ID, time.Now()})
-		took := time.Since(began)
+		delete(c.running, m.receipt())
+		c.finish(m, verb, arg)
 		if c.mean < 0 {
 			c.mean = took
 		} else {
 			c.mean += (took - c.mean) / 8
 		}
-		if one.hung { // another worker is in its place
+		if run.hung { // another worker is in its place
 			c.hung--
+		}
+		if run.hung || c.ending {
 			c.changed.Broadcast()
 			c.kick()
-			c.mu.Unlock()
-			return
-		}
-		if c.ending {
-			c.changed.Broadcast()
 		}
 		c.mu.Unlock()
+		if run.hung {
+			return
+		}
 	}
 }
 
 // giveUp gives the slot of a handler to another one.
-func (c *consumer) giveUp(work context.Context, m Message, one *running, workers *sync.WaitGroup) {
+func (c *consumer) giveUp(work context.Context, m Message, run *running, workers *sync.WaitGroup) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.running[m.receipt()] != one {
+	if c.running[m.receipt()] != run {
 		return // it has just returned
 	}
-	one.hung = true
+	run.hung = true
 	c.hung++
 	if c.hung >= c.cfg.Concurrency {
 		c.failed = ErrUnhealthy
@@ -235,12 +239,12 @@ func (c *consumer) giveUp(work context.Context, m Message, one *running, workers
 	}
 	c.changed.Broadcast()
 	c.kick()
-	c.log.ErrorContext(work, "a handler runs longer than MaxRun: its message comes again and its slot is given away",
+	c.log.ErrorContext(work, "a handler exceeds MaxRun: its message comes again and another handler takes its slot",
 		"message", m.ID, "hung", c.hung)
 }
 
-// observed runs the handler between the hooks, with its times, panics caught.
-func (c *consumer) observed(ctx context.Context, cancel context.CancelCauseFunc, m Message, giveUp func()) (err error) {
+// handle calls the handler between the hooks, with its timeouts, and recovers its panics.
+func (c *consumer) handle(ctx context.Context, cancel context.CancelCauseFunc, m Message, giveUp func()) (err error) {
 	work := millrace.Handling{
 		Structure: "fairqueue", Key: c.q.name, Size: 1, Age: m.PickupDelay, Attempt: m.Attempt, Headers: m.Headers,
 	}
@@ -268,53 +272,52 @@ func (c *consumer) observed(ctx context.Context, cancel context.CancelCauseFunc,
 	return loop.Protect(func() error { return c.handler(ctx, m) })
 }
 
-// verdict is how a message is settled whose handler returned.
-func (c *consumer) verdict(work context.Context, m Message, failed error) settlement {
-	if failed == nil {
-		return settled(m.receipt(), "a", 0, "")
+// verdict returns how a message is settled whose handler returned.
+func (c *consumer) verdict(work context.Context, m Message, err error) (verb, arg string) {
+	if err == nil {
+		return "a", ""
 	}
-	if work.Err() != nil { // cut off by the end of the drain, which is nobody's fault
-		return settled(m.receipt(), "u", 0, "")
+	if work.Err() != nil { // the drain ended, which is not the message's fault
+		return "u", ""
 	}
-	panicked, isPanic := errors.AsType[*loop.PanicError](failed)
-	level, reason := slog.LevelInfo, failed.Error()
-	if isPanic {
+	level, reason := slog.LevelInfo, err.Error()
+	if panicked, ok := errors.AsType[*loop.PanicError](err); ok {
 		level, reason = slog.LevelError, fmt.Sprintf("panic: %v", panicked.Value)
 	}
-	c.log.Log(work, level, "a handler failed", "message", m.ID, "attempt", m.Attempt, "error", failed)
-	delay := c.cfg.Backoff(m.Attempt, failed)
-	if later, ok := errors.AsType[laterError](failed); ok {
+	c.log.Log(work, level, "a handler failed", "message", m.ID, "attempt", m.Attempt, "error", err)
+	delay := c.cfg.Backoff(m.Attempt, err)
+	if later, ok := errors.AsType[retryAfterError](err); ok {
 		delay = later.after
 	}
-	verb := "n"
-	if _, ok := errors.AsType[deadError](failed); ok {
+	verb = "n"
+	if _, ok := errors.AsType[noRetryError](err); ok {
 		verb = "d"
 	}
-	return settled(m.receipt(), verb, max(0, delay), brief(reason))
+	return verb, settleArg(max(0, delay), reason)
 }
 
-// beat extends the messages in hand until work ends, says that the consumer is there, and
-// ends the contexts of those messages that are not its own any more.
+// beat reports the consumer and extends its messages until work ends. It ends the contexts of
+// handlers whose messages were cancelled or have another reader.
 func (c *consumer) beat(work context.Context) {
-	period := min(c.cfg.Visibility/3, beatPeriod)
-	next := time.NewTicker(period)
+	interval := min(c.cfg.Visibility/3, beatInterval)
+	next := time.NewTicker(interval)
 	defer next.Stop()
 	for {
 		c.mu.Lock()
-		receipts := c.alive()
+		receipts := c.inHand()
 		r := c.reader
 		r.busy = len(receipts)
 		c.mu.Unlock()
-		within, cancel := context.WithTimeout(work, period)
+		within, cancel := context.WithTimeout(work, interval)
 		good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
 		cancel()
 		if err != nil && work.Err() == nil {
-			c.log.WarnContext(work, "messages in hand were not extended", "messages", len(receipts), "error", err)
+			c.log.WarnContext(work, "messages in flight were not extended", "messages", len(receipts), "error", err)
 		}
 		c.mu.Lock()
 		for i, ok := range good {
-			if one := c.running[receipts[i]]; !ok && one != nil {
-				one.cancel(ErrCancelled)
+			if run := c.running[receipts[i]]; !ok && run != nil {
+				run.cancel(ErrCancelled)
 			}
 		}
 		c.known = true
@@ -327,12 +330,4 @@ func (c *consumer) beat(work context.Context) {
 			return
 		}
 	}
-}
-
-// leave says that the consumer is not there any more.
-func (c *consumer) leave() {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-	defer cancel()
-	c.reader.handlers = 0
-	_, _ = c.q.beat(ctx, c.cfg.Visibility, c.reader, nil) // it is forgotten by itself
 }

@@ -19,12 +19,12 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 	return map[string]func() error{
 		"Write":    func() error { _, err := q.Write(ctx, Draft{Tenant: "a", DedupeID: "other"}); return err },
 		"Delayed":  func() error { _, err := q.Write(ctx, Draft{Tenant: "a", Delay: time.Hour}); return err },
-		"Deadline": func() error { _, err := q.Write(ctx, Draft{Tenant: "a", Deadline: time.Hour}); return err },
+		"Deadline": func() error { _, err := q.Write(ctx, Draft{Tenant: "a", TTL: time.Hour}); return err },
 		"Read":     func() error { _, err := q.Read(ctx, ReadConfig{Max: 10}); return err },
 		"Ack":      func() error { _, err := q.Ack(ctx, m.Receipt); return err },
-		"Nack":     func() error { return q.Nack(ctx, m.Receipt, NackConfig{}) },
-		"NackAs":   func() error { return q.Nack(ctx, m.Receipt, NackConfig{Delay: time.Hour}) },
-		"Die":      func() error { return q.Nack(ctx, m.Receipt, NackConfig{Dead: true}) },
+		"Nack":     func() error { _, err := q.Nack(ctx, NackConfig{}, m.Receipt); return err },
+		"NackAs":   func() error { _, err := q.Nack(ctx, NackConfig{Delay: time.Hour}, m.Receipt); return err },
+		"Die":      func() error { _, err := q.Nack(ctx, NackConfig{Dead: true}, m.Receipt); return err },
 		"Extend":   func() error { _, err := q.Extend(ctx, time.Minute, m.Receipt); return err },
 		"Cancel":   func() error { _, err := q.Cancel(ctx, m.ID); return err },
 		"Redrive":  func() error { _, err := q.Redrive(ctx, deadID); return err },
@@ -35,12 +35,12 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Weight":   func() error { return q.SetWeight(ctx, "a", 2) },
 		"KeepDead": func() error { return q.KeepDead(ctx, 1, 0) },
 		"Stats":    func() error { _, err := q.Stats(ctx); return err },
-		"Browse":   func() error { _, err := q.Browse(ctx, BrowseConfig{}); return err },
+		"Browse":   func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },
 		"BrowseInFlight": func() error {
-			_, err := q.Browse(ctx, BrowseConfig{Place: InFlight, Tenant: "a"})
+			_, _, err := q.Browse(ctx, BrowseConfig{State: InFlight, Tenant: "a"})
 			return err
 		},
-		"BrowseDelayed": func() error { _, err := q.Browse(ctx, BrowseConfig{Place: Delayed}); return err },
+		"BrowseDelayed": func() error { _, _, err := q.Browse(ctx, BrowseConfig{State: Delayed}); return err },
 		"Len":           func() error { _, err := q.Len(ctx); return err },
 		"Tend":          func() error { _, err := q.call(ctx, "tend", ""); return err },
 		"Dead": func() error {
@@ -63,7 +63,7 @@ func busyQueue(t *testing.T, client rueidis.Client) (q *Queue, flying Message, d
 	write(t, q, "a:dead a:flying")
 	both := read(t, q, 2)
 	for i, cfg := range []NackConfig{{Dead: true}, {}} {
-		want(t, "nack", nil, nil, q.Nack(t.Context(), both[i].Receipt, cfg))
+		nack(t, q, cfg, both[i])
 	}
 	flying = read(t, q, 1)[0]
 	write(t, q, "a:waits")
@@ -154,17 +154,17 @@ func TestKeyIsLost(t *testing.T) {
 			t.Parallel()
 			q := open(t, Config{})
 			write(t, q, "a:dead a:flying b:waiting")
-			want(t, "nack", nil, nil, q.Nack(t.Context(), read(t, q, 1)[0].Receipt, NackConfig{Dead: true, Reason: "x"}))
-			if _, err := q.Read(t.Context(), ReadConfig{Visibility: MinVisibility}); err != nil {
+			nack(t, q, NackConfig{Dead: true, Reason: "x"}, read(t, q, 1)[0])
+			if _, err := q.Read(t.Context(), ReadConfig{Visibility: minVisibility}); err != nil {
 				t.Fatal(err)
 			}
-			if _, err := q.Write(t.Context(), Draft{Tenant: "a", Body: []byte("delayed"), Delay: MinVisibility}); err != nil {
+			if _, err := q.Write(t.Context(), Draft{Tenant: "a", Body: []byte("delayed"), Delay: minVisibility}); err != nil {
 				t.Fatal(err)
 			}
 			if n, err := do(t, q.run.Client, "DEL", baseKey(q.name)+part).AsInt64(); n != 1 || err != nil {
 				t.Fatalf("there was no key %s: the test shows nothing (%v)", part, err)
 			}
-			passes(t, q.run.Client, 2*MinVisibility)
+			passes(t, q.run.Client, 2*minVisibility)
 			seen := map[string]bool{}
 			redistest.Eventually(t, "it is said, or all come out", func() bool {
 				some, err := q.Read(t.Context(), ReadConfig{Max: 10})

@@ -20,22 +20,25 @@ import (
 )
 
 const (
-	// callTimeout bounds a shared call, which no single caller's context may end.
+	// callTimeout bounds a shared call, which no context of a caller ends.
 	callTimeout = 10 * time.Second
 
-	// aloneBytes is from how many bytes on a write shares no call: whoever writes little
-	// does not wait for it.
+	// aloneBytes is the size from which a write shares no call, so that small ones do
+	// not wait for it.
 	aloneBytes = 64 << 10
+
+	// handBackTimeout bounds attempts to hand messages back.
+	handBackTimeout = 5 * time.Second
 )
 
-// dispatcher makes the calls of all Queues of one name on one client, however many there
-// are and whatever names their readers have. Writes share calls with writes, reads and
-// settlements with each other: a full server refuses the first and not the second.
+// dispatcher makes the calls of all Queues of one name on one client. Writes share calls
+// with writes, and reads and settlements with each other: a full server refuses the first and
+// not the second.
 //
 //	Write ──▶ writes ──▶ script write
-//	Read, Ack, Nack, Consume ──▶ works ──▶ script work ──┬──▶ messages, verdicts
-//	   ▲                                                 │
-//	   └──────────────── sleepers ◀── nothing is there ──┘
+//	Read, Ack, Nack, Consume ──▶ works ──▶ scripts settle, work ──┬──▶ messages, verdicts
+//	   ▲                                                          │
+//	   └───────────────── sleepers ◀── nothing is there ──────────┘
 type dispatcher struct {
 	name   string
 	run    script.Runner
@@ -45,8 +48,8 @@ type dispatcher struct {
 	sleepers sleepers
 }
 
-// dispatchers are those in use, by client and name. It is a package's variable because
-// Queues on one client have nothing else in common. One that no Queue uses goes.
+// dispatchers are those in use, by client and name. It is global because Queues on one
+// client share nothing else. One that no Queue uses is collected.
 var dispatchers struct {
 	mu sync.Mutex
 	of map[dispatcherKey]weak.Pointer[dispatcher]
@@ -89,72 +92,64 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 		Call: func(ctx context.Context, requests []writeRequest) ([][]Written, error) {
 			return d.write(script.Detached(reqid.With(ctx, "")), requests)
 		},
-		Size:     func(r writeRequest) (int, int) { return r.size(), r.bytes },
+		Size:     func(r writeRequest) (int, int) { return r.cost, r.bytes },
 		Together: writeTogether,
-		MaxItems: page,
+		MaxItems: callBudget,
 	})
 	d.works = batch.New(batch.Config[workRequest, workAnswer]{
 		Call: func(ctx context.Context, requests []workRequest) ([]workAnswer, error) {
 			return d.work(script.Detached(reqid.With(ctx, "")), requests, false)
 		},
-		Size:      func(r workRequest) (int, int) { return r.size(), 0 },
+		Size:      func(r workRequest) (int, int) { return r.cost(), 0 },
 		Together:  workTogether,
-		MaxItems:  page,
+		MaxItems:  callBudget,
 		Abandoned: func(ctx context.Context, r workRequest, a workAnswer) { r.q.handBack(ctx, a.messages) },
 	})
 	return d
 }
 
-// settlement is what becomes of one delivery.
-type settlement struct {
-	receipt receipt
-	verb    string // a handled, n failed, d is to die, u nobody was there
-	arg     string // of n, d and u: the delay in milliseconds, a space and the reason
-}
-
-func settled(r receipt, verb string, delay time.Duration, reason string) settlement {
-	s := settlement{receipt: r, verb: verb}
-	if verb != "a" {
-		s.arg = millis(delay) + " " + reason
-	}
-	return s
-}
-
-func (s settlement) handled() bool { return s.verb == "a" }
-
-// workRequest settles deliveries and asks for messages, or one of both.
+// workRequest settles deliveries, asks for messages, or both.
 type workRequest struct {
 	q          *Queue
 	settle     []settlement
 	consume    bool // the messages are for handlers of Consume
-	max        int
+	max        int  // messages, 0 to ask for none
 	visibility time.Duration
-	sleeps     bool // the caller waits if nothing is there
+	sleeps     bool // the caller waits if there is nothing
 }
 
-// size is what the request costs, in messages that are read.
-func (r workRequest) size() int {
-	n := r.max
+func (r workRequest) cost() int {
+	n := readCost * r.max
 	for _, s := range r.settle {
-		if n++; !s.handled() {
+		if s.handled() {
 			n++
+		} else {
+			n += heavyCost
 		}
 	}
 	return n
 }
 
-// workAnswer is what becomes of it.
+// workAnswer is the answer to a workRequest.
 type workAnswer struct {
-	verdicts []int64 // of each settlement: 0 stale, 1 done, 2 dead
-	err      error   // why what was handled is not acknowledged and nothing is fetched
+	verdicts []int // of each settlement: 0 stale, 1 done, 2 dead
+	err      error // why nothing was acknowledged and fetched, while the rest was settled
 	messages []Message
 	paused   bool
-	again    bool          // nothing was found, and the caller is to ask again at once
-	pause    time.Duration // until something is due; negative when nobody knows
+	again    bool          // there was nothing, and the caller asks again at once
+	pause    time.Duration // until a message becomes due; negative if unknown
 }
 
-// workTogether reports whether a request goes with others: those that take messages do so
-// in one way.
+// nothing is the error of a read that found nothing.
+func (a workAnswer) nothing() error {
+	if a.paused {
+		return ErrPaused
+	}
+	return ErrEmpty
+}
+
+// workTogether reports whether a request can share a call with others: all that ask for
+// messages ask in the same way.
 func workTogether(others []workRequest, r workRequest) bool {
 	if others[0].q.cfg.MaxAttempts != r.q.cfg.MaxAttempts {
 		return false
@@ -167,27 +162,54 @@ func workTogether(others []workRequest, r workRequest) bool {
 	return true
 }
 
-// work serves several requests with one call, and with another one for what was not
-// handled. Slept says that it is for those who slept.
+// do shares a call with others.
+func (d *dispatcher) do(ctx context.Context, r workRequest) (workAnswer, error) {
+	a, err := d.works.Do(ctx, r)
+	if err == nil {
+		err = a.err
+	}
+	return a, err
+}
+
+// settle is do for a request that only settles. Under a seed it has a call of its own,
+// because a repeat must find its answer.
+func (d *dispatcher) settle(ctx context.Context, r workRequest) (workAnswer, error) {
+	if !reqid.Seeded(ctx) {
+		return d.do(ctx, r)
+	}
+	answers, err := d.work(ctx, []workRequest{r}, false)
+	if err != nil {
+		return workAnswer{}, err
+	}
+	return answers[0], nil
+}
+
+// work serves several requests with one call of the script work, and one of settle for what
+// was not handled. Slept means that the requests are those of sleepers.
 func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept bool) ([]workAnswer, error) {
 	ctx, cancel := script.Within(ctx, callTimeout)
 	defer cancel()
 	answers := make([]workAnswer, len(requests))
-	var acks []string
-	most, others := 0, 0
+	acks, most := []string(nil), 0
+	back := []string{strconv.Itoa(requests[0].q.cfg.MaxAttempts)}
 	for i, r := range requests {
-		answers[i] = workAnswer{verdicts: make([]int64, len(r.settle)), pause: -1}
+		answers[i] = workAnswer{verdicts: make([]int, len(r.settle)), pause: -1}
 		most += r.max
 		for _, s := range r.settle {
 			if s.handled() {
 				acks = append(acks, string(s.receipt))
 			} else {
-				others++
+				back = append(back, string(s.receipt), s.verb, s.arg)
 			}
 		}
 	}
-	if others > 0 {
-		if err := d.giveBack(ctx, requests, answers, others); err != nil {
+	settled := len(back) > 1
+	if settled {
+		reply, err := d.run.Run(ctx, "settle", baseKey(d.name), back...)
+		if err != nil {
+			return nil, err
+		}
+		if err := deal(requests, answers, reply.Text(), false); err != nil {
 			return nil, err
 		}
 	}
@@ -195,10 +217,10 @@ func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept boo
 		return answers, nil
 	}
 	err := d.fetch(ctx, requests, answers, acks, most, slept)
-	if err == nil || others == 0 {
+	if err == nil || !settled {
 		return answers, err
 	}
-	for i, r := range requests { // what was given back is
+	for i, r := range requests {
 		if r.max > 0 || slices.ContainsFunc(r.settle, settlement.handled) {
 			answers[i].err = err
 		}
@@ -206,49 +228,19 @@ func (d *dispatcher) work(ctx context.Context, requests []workRequest, slept boo
 	return answers, nil
 }
 
-// do shares a call with others.
-func (d *dispatcher) do(ctx context.Context, request workRequest) (workAnswer, error) {
-	a, err := d.works.Do(ctx, request)
-	if err == nil {
-		err = a.err
-	}
-	return a, err
-}
-
-// giveBack settles what was not handled.
-func (d *dispatcher) giveBack(ctx context.Context, requests []workRequest, answers []workAnswer, n int) error {
-	args := make([]string, 0, 1+3*n)
-	args = append(args, strconv.Itoa(requests[0].q.cfg.MaxAttempts))
-	for _, r := range requests {
-		for _, s := range r.settle {
-			if !s.handled() {
-				args = append(args, string(s.receipt), s.verb, s.arg)
-			}
-		}
-	}
-	reply, err := d.run.Run(ctx, "settle", baseKey(d.name), args...)
-	if err != nil {
-		return err
-	}
-	verdicts := reply.Text()
-	if err := reply.Err(); err != nil {
-		return err
-	}
-	return deal(requests, answers, verdicts, n, func(s settlement) bool { return !s.handled() })
-}
-
-// deal gives each settlement of some kind its verdict.
-func deal(requests []workRequest, answers []workAnswer, verdicts string, n int, some func(settlement) bool) error {
-	if len(verdicts) != n {
-		return fmt.Errorf("a script of fairqueue answered %d verdicts for %d receipts", len(verdicts), n)
-	}
+// deal gives the settlements that were handled, or those that were not, their verdicts.
+func deal(requests []workRequest, answers []workAnswer, verdicts string, handled bool) error {
 	at := 0
 	for i, r := range requests {
 		for j, s := range r.settle {
-			if some(s) {
-				answers[i].verdicts[j] = int64(verdicts[at] - '0')
-				at++
+			if s.handled() != handled {
+				continue
 			}
+			if at == len(verdicts) {
+				return fmt.Errorf("a script of fairqueue answered %d verdicts, fewer than receipts", at)
+			}
+			answers[i].verdicts[j] = int(verdicts[at] - '0')
+			at++
 		}
 	}
 	return nil
@@ -257,24 +249,24 @@ func deal(requests []workRequest, answers []workAnswer, verdicts string, n int, 
 // fetch acknowledges what was handled and takes messages.
 func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers []workAnswer, acks []string, most int, slept bool) error {
 	q := requests[0].q
-	how, visibility, sleeps := "r", VisibilityDefault, false
+	kind, visibility, sleeps := "r", defaultVisibility, false
 	for _, r := range requests {
 		if r.max > 0 {
 			visibility, sleeps = r.visibility, sleeps || r.sleeps
 			if r.consume {
-				how = "c"
+				kind = "c"
 			}
 		}
 	}
-	counted, counts := d.sleepers.begin(slept, sleeps)
+	leaves, enters := d.sleepers.begin(slept, sleeps)
 	args := make([]string, 0, 6+len(acks))
-	args = append(args, how, strconv.Itoa(most), millis(visibility), flag(counted), flag(counts), letters())
+	args = append(args, kind, strconv.Itoa(most), millis(visibility), flag(leaves), flag(enters), fmt.Sprintf("%08X", rand.Uint32()))
 	reply, err := d.run.Run(ctx, "work", baseKey(d.name), append(args, acks...)...)
 	if err == nil {
-		d.sleepers.exists(!reply.None())
+		d.sleepers.setAbsent(reply.None())
 	}
 	if err != nil || reply.None() {
-		d.sleepers.end(counted, false)
+		d.sleepers.end(leaves, false)
 		return err
 	}
 	q.entry.Touch()
@@ -289,16 +281,16 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 		}
 		messages = append(messages, msg)
 	}
-	d.sleepers.end(counted, counts && len(messages) == 0 && !due)
+	d.sleepers.end(leaves, enters && len(messages) == 0 && !due)
 	if err := reply.Err(); err != nil {
 		return err
 	}
-	if err := deal(requests, answers, verdicts, len(acks), settlement.handled); err != nil {
+	if err := deal(requests, answers, verdicts, true); err != nil {
 		return err
 	}
 	if due {
 		if _, err := d.run.Run(ctx, "tend", baseKey(d.name), strconv.Itoa(q.cfg.MaxAttempts)); err != nil && len(messages) == 0 {
-			return err // who has messages is not kept from them: the next call tries again
+			return err // messages are delivered all the same; the next call tries again
 		}
 	}
 	for i := range answers {
@@ -310,24 +302,15 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 
 // divide deals messages out, one to each reader in turn.
 func divide(requests []workRequest, answers []workAnswer, messages []Message) {
-	for len(messages) > 0 {
-		dealt := false
+	for dealt := true; dealt && len(messages) > 0; {
+		dealt = false
 		for i, r := range requests {
 			if len(messages) > 0 && len(answers[i].messages) < r.max {
 				answers[i].messages = append(answers[i].messages, messages[0])
 				messages, dealt = messages[1:], true
 			}
 		}
-		if !dealt {
-			return // more than anybody asked for, which a script does not send
-		}
 	}
-}
-
-// letters returns eight random letters, which tell two deliveries of a message apart when
-// the server's clock went back in between.
-func letters() string {
-	return fmt.Sprintf("%08X", rand.Uint32())
 }
 
 func flag(on bool) string {
@@ -337,37 +320,34 @@ func flag(on bool) string {
 	return "0"
 }
 
-// handBackTimeout is for how long a message is tried to be handed back.
-const handBackTimeout = 5 * time.Second
-
-// handBack returns messages for which nobody is there any more.
+// handBack returns messages whose callers have gone. It counts as no attempt.
 func (q *Queue) handBack(ctx context.Context, messages []Message) {
 	if len(messages) == 0 {
 		return
 	}
-	settle := make([]settlement, len(messages))
-	for i, m := range messages {
-		settle[i] = settled(m.receipt(), "u", 0, "")
-	}
 	ctx, cancel := context.WithTimeout(reqid.With(context.WithoutCancel(ctx), ""), handBackTimeout)
 	defer cancel()
-	for some := range slices.Chunk(settle, costly) {
-		if _, err := q.shared.work(ctx, []workRequest{{q: q, settle: some}}, false); err != nil {
-			q.cfg.Logger.WarnContext(ctx, "messages could not be handed back and come again when they are visible",
+	for some := range slices.Chunk(messages, heavyPage) {
+		r := workRequest{q: q}
+		for _, m := range some {
+			r.settle = append(r.settle, settlement{m.receipt(), "u", settleArg(0, "")})
+		}
+		if _, err := q.shared.work(ctx, []workRequest{r}, false); err != nil {
+			q.cfg.Logger.WarnContext(ctx, "messages could not be handed back; they come again after their visibility",
 				"queue", q.name, "messages", len(some), "error", err)
 		}
 	}
 }
 
-// bury has a message die that cannot be read.
-func (q *Queue) bury(r receipt, why error) {
+// bury makes a message dead that cannot be decoded.
+func (q *Queue) bury(r receipt, reason error) {
 	go func() {
 		ctx, cancel := context.WithTimeout(context.Background(), handBackTimeout)
 		defer cancel()
-		q.cfg.Logger.ErrorContext(ctx, "a message cannot be read and is dead", "queue", q.name, "error", why)
-		settle := []settlement{settled(r, "d", 0, why.Error())}
-		if _, err := q.shared.work(ctx, []workRequest{{q: q, settle: settle}}, false); err != nil {
-			q.cfg.Logger.WarnContext(ctx, "a message that cannot be read comes again", "queue", q.name, "error", err)
+		q.cfg.Logger.ErrorContext(ctx, "a message cannot be decoded and is dead", "queue", q.name, "error", reason)
+		request := workRequest{q: q, settle: []settlement{{r, "d", settleArg(0, reason.Error())}}}
+		if _, err := q.shared.work(ctx, []workRequest{request}, false); err != nil {
+			q.cfg.Logger.WarnContext(ctx, "a message that cannot be decoded comes again", "queue", q.name, "error", err)
 		}
 	}()
 }

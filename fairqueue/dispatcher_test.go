@@ -35,8 +35,8 @@ func TestGivenBackIsTold(t *testing.T) {
 	if err != nil || len(messages) != 2 {
 		t.Fatalf("Read = %v, %v", messages, err)
 	}
-	back := workRequest{q: q, settle: []settlement{settled(messages[0].receipt(), "n", 0, "no luck")}}
-	both := workRequest{q: q, settle: []settlement{settled(messages[1].receipt(), "a", 0, "")}, max: 1, visibility: time.Hour}
+	back := workRequest{q: q, settle: []settlement{{messages[0].receipt(), "n", settleArg(0, "no luck")}}}
+	both := workRequest{q: q, settle: []settlement{{messages[1].receipt(), "a", ""}}, max: 1, visibility: time.Hour}
 	d := newDispatcher(refusing{client, library.Script("work").SHA()}, q.name)
 	answers, err := d.work(t.Context(), []workRequest{back, both}, false)
 	if err != nil || answers[0].err != nil || answers[0].verdicts[0] != 1 {

@@ -99,7 +99,7 @@
 // A waiting message takes some 250 bytes beside its body. The streams of Redis take a tenth
 // of that, and nobody else reads what lies here: see docs/WIRE.md for its layout.
 //
-// The end of the visibility is noticed by a read, or by [TendJob]. A queue whose
+// The end of the visibility is noticed by a read, or by [Jobs]. A queue whose
 // readers are all gone notices when one comes.
 //
 // # When not to use it

@@ -115,7 +115,7 @@ func ExampleQueue_Dead() {
 	ctx := context.Background()
 	id, _ := q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")})
 	messages, _ := q.Read(ctx, fairqueue.ReadConfig{})
-	_ = q.Nack(ctx, messages[0].Receipt, fairqueue.NackConfig{Dead: true, Reason: "no such endpoint"})
+	_, _ = q.Nack(ctx, fairqueue.NackConfig{Dead: true, Reason: "no such endpoint"}, messages[0].Receipt)
 
 	for m, err := range q.Dead(ctx) {
 		fmt.Println(string(m.Body), "is dead:", m.Reason, m.ID == id, err)
@@ -138,19 +138,19 @@ func ExampleQueue_Browse() {
 	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("second")})
 	_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("third"), Delay: time.Hour})
 
-	for _, place := range []fairqueue.Place{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
-		for cfg := (fairqueue.BrowseConfig{Place: place, Tenant: "acme"}); ; {
-			page, err := q.Browse(ctx, cfg)
+	for _, place := range []fairqueue.State{fairqueue.Waiting, fairqueue.InFlight, fairqueue.Delayed} {
+		for cfg := (fairqueue.BrowseConfig{State: place, Tenant: "acme"}); ; {
+			messages, next, err := q.Browse(ctx, cfg)
 			if err != nil {
 				log.Fatal(err)
 			}
-			for _, m := range page.Messages {
+			for _, m := range messages {
 				fmt.Printf("%s: %s, delivered %d times\n", place, m.Body, m.Attempt)
 			}
-			if page.Next == "" {
+			if next == "" {
 				break
 			}
-			cfg.After = page.Next
+			cfg.After = next
 		}
 	}
 	// Output:
@@ -207,7 +207,7 @@ func ExampleRetryAfter() {
 		case 200:
 			return nil
 		case 410:
-			return fairqueue.Dead(err)
+			return fairqueue.NoRetry(err)
 		case 429:
 			return fairqueue.RetryAfter(retryAfter, err)
 		}

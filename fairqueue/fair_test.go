@@ -269,7 +269,8 @@ func TestFairness(t *testing.T) {
 				}
 				m := held[0]
 				held = held[1:]
-				must(q.Nack(ctx, m.Receipt, NackConfig{}))
+				_, err := q.Nack(ctx, NackConfig{}, m.Receipt)
+				must(err)
 				wrote(m.Tenant, 1)
 			},
 		})

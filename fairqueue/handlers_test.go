@@ -32,7 +32,7 @@ func TestHeartbeat(t *testing.T) {
 		t.Errorf("counters = %+v, want one delivery", c)
 	}
 	places, err := q.Cancel(t.Context(), id)
-	want(t, "cancel", places, []Place{InFlight}, err)
+	want(t, "cancel", places, []State{InFlight}, err)
 	select {
 	case cause := <-ended:
 		wantError(t, cause, ErrCancelled)

@@ -98,6 +98,12 @@ func ack(t *testing.T, q *Queue, messages ...Message) {
 	want(t, "ack", n, len(messages), err)
 }
 
+func nack(t *testing.T, q *Queue, cfg NackConfig, messages ...Message) {
+	t.Helper()
+	n, err := q.Nack(t.Context(), cfg, receipts(messages)...)
+	want(t, "nack", n, len(messages), err)
+}
+
 func stats(t *testing.T, q *Queue) Stats {
 	t.Helper()
 	s, err := q.Stats(t.Context())

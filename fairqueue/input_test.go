@@ -16,7 +16,7 @@ func TestBadInput(t *testing.T) {
 		wantError(t, err, millrace.ErrBadName)
 	}
 	for _, cfg := range []Config{
-		{Streams: -1}, {Streams: MaxStreams + 1}, {Streams: 1, PerTenant: -1}, {PerTenant: 1}, {MaxAttempts: -1}, {DedupeWindow: -1}, {Gzip: -1},
+		{Streams: -1}, {Streams: maxStreams + 1}, {Streams: 1, PerTenant: -1}, {PerTenant: 1}, {MaxAttempts: -1}, {DedupeWindow: -1}, {Gzip: -1},
 		{Legacy: Legacy{Stream: "x"}}, {IdleExpiry: -1}, {ExpireFull: true},
 	} {
 		_, err := New(nil, "x", cfg)
@@ -25,7 +25,7 @@ func TestBadInput(t *testing.T) {
 	long := strings.Repeat("x", 513)
 	q := openOn(t, nil, "x", Config{}) // none of this asks Redis
 	for _, d := range []Draft{
-		{}, {Tenant: long}, {Tenant: "a", DedupeID: long}, {Tenant: "a", Delay: -1}, {Tenant: "a", Deadline: -1}, {Tenant: "a", Deadline: 1},
+		{}, {Tenant: long}, {Tenant: "a", DedupeID: long}, {Tenant: "a", Delay: -1}, {Tenant: "a", TTL: -1}, {Tenant: "a", TTL: 1},
 		{Tenant: "a", Priority: 5}, {Tenant: "a", Priority: -5}, {Tenant: "a", Headers: map[string]string{"k": "\xff"}},
 	} {
 		_, err := q.WriteBatch(t.Context(), Draft{Tenant: "fine"}, d)
@@ -38,7 +38,8 @@ func TestBadInput(t *testing.T) {
 	for _, receipt := range []string{"", "x", "!", receipt("x").String(), receipt("c0000000000000000").String(), receipt(strings.Repeat("0", 60)).String()} {
 		_, err := q.Ack(t.Context(), receipt)
 		wantError(t, err, millrace.ErrBadArgument)
-		wantError(t, q.Nack(t.Context(), receipt, NackConfig{}), millrace.ErrBadArgument)
+		_, err = q.Nack(t.Context(), NackConfig{}, receipt)
+		wantError(t, err, millrace.ErrBadArgument)
 		_, err = q.Extend(t.Context(), time.Minute, receipt)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
@@ -53,19 +54,20 @@ func TestBadInput(t *testing.T) {
 		wantError(t, err, millrace.ErrBadArgument)
 	}
 	for _, cfg := range []BrowseConfig{
-		{Max: -1}, {Max: 1001}, {Place: "dead"}, {Tenant: long}, {After: "x"}, {After: "!"}, {After: receipt("1").String()},
+		{Max: -1}, {Max: 1001}, {State: "x"}, {Tenant: long}, {After: "x"}, {After: "!"}, {After: receipt("1").String()},
 		{After: receipt("12345678901234567 1").String()},
 	} {
-		_, err := q.Browse(t.Context(), cfg)
+		_, _, err := q.Browse(t.Context(), cfg)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
-	wantError(t, q.Nack(t.Context(), "x", NackConfig{Delay: -1}), millrace.ErrBadArgument)
-	for _, size := range [][2]int{{-1, 0}, {MaxStreams + 1, 1}, {4, 5}, {4, -1}, {0, 1}} {
+	_, err = q.Nack(t.Context(), NackConfig{Delay: -1}, "x")
+	wantError(t, err, millrace.ErrBadArgument)
+	for _, size := range [][2]int{{-1, 0}, {maxStreams + 1, 1}, {4, 5}, {4, -1}, {0, 1}} {
 		wantError(t, q.Resize(t.Context(), size[0], size[1]), millrace.ErrBadArgument)
 	}
 	wantError(t, q.KeepDead(t.Context(), -1, 0), millrace.ErrBadArgument)
 	wantError(t, q.KeepDead(t.Context(), 0, -1), millrace.ErrBadArgument)
-	for _, weight := range []float64{0, -1, MinWeight / 2, MaxWeight * 2, nan()} {
+	for _, weight := range []float64{0, -1, 0.009, 101, nan()} {
 		wantError(t, q.SetWeight(t.Context(), "a", weight), millrace.ErrBadArgument)
 	}
 	for _, tenant := range []string{"", long} {
@@ -104,7 +106,7 @@ func TestNoQueue(t *testing.T) {
 		want(t, "count", n, 0, err)
 	}
 	places, err := q.Cancel(ctx, "1234567890123456")
-	want(t, "cancel", places, []Place{Nowhere}, err)
+	want(t, "cancel", places, []State{Gone}, err)
 	for m, err := range q.Dead(ctx) {
 		t.Errorf("dead = %v, %v", m, err)
 	}
@@ -116,12 +118,12 @@ func TestNoQueue(t *testing.T) {
 func TestTooLarge(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	_, err := q.WriteBatch(t.Context(), Draft{Tenant: "a"}, Draft{Tenant: "a", Body: make([]byte, MaxMessage)})
+	_, err := q.WriteBatch(t.Context(), Draft{Tenant: "a"}, Draft{Tenant: "a", Body: make([]byte, maxMessage)})
 	wantError(t, err, millrace.ErrTooLarge)
-	_, err = q.Write(t.Context(), Draft{Tenant: "a", Body: make([]byte, MaxMessage-100), Headers: map[string]string{"k": strings.Repeat("x", 100)}})
+	_, err = q.Write(t.Context(), Draft{Tenant: "a", Body: make([]byte, maxMessage-100), Headers: map[string]string{"k": strings.Repeat("x", 100)}})
 	wantError(t, err, millrace.ErrTooLarge)
 	want(t, "keys", len(dump(t, q)), 0, nil)
-	large := Draft{Tenant: "a", Body: make([]byte, MaxMessage-2)}
+	large := Draft{Tenant: "a", Body: make([]byte, maxMessage-2)}
 	written, err := q.WriteBatch(t.Context(), large, large, Draft{Tenant: "b"})
 	want(t, "written", len(written), 3, err)
 	got := read(t, q, 10)
@@ -134,9 +136,9 @@ func TestTooLarge(t *testing.T) {
 	}
 	wantSizes(t, q, 0, 0, 0, 0)
 	shared := openOn(t, redistest.Shared(t).Client(t), q.name, Config{Gzip: 1000})
-	_, err = shared.Write(t.Context(), Draft{Tenant: "a", Body: make([]byte, 4*MaxMessage)}) // zeros, which gzip makes small
+	_, err = shared.Write(t.Context(), Draft{Tenant: "a", Body: make([]byte, 4*maxMessage)}) // zeros, which gzip makes small
 	want(t, "write of what is small when it is compressed", nil, nil, err)
-	if m := read(t, q, 1)[0]; len(m.Body) != 4*MaxMessage {
+	if m := read(t, q, 1)[0]; len(m.Body) != 4*maxMessage {
 		t.Errorf("%d bytes", len(m.Body))
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// TestTendJob does what is due in queues that nobody reads.
-func TestTendJob(t *testing.T) {
+// TestJobs does what is due in queues that nobody reads.
+func TestJobs(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	job := TendJob(client)
+	job := Jobs(client)[0]
 	until := func(what string, cond func() bool) {
 		t.Helper()
 		redistest.Eventually(t, what, func() bool {
@@ -35,21 +35,21 @@ func TestTendJob(t *testing.T) {
 	entry.Touch()
 	q := openOn(t, client, "x", Config{MaxAttempts: 2})
 	write(t, q, "a:1 b:2 c:3")
-	if _, err := q.Read(t.Context(), ReadConfig{Max: 3, Visibility: MinVisibility}); err != nil {
+	if _, err := q.Read(t.Context(), ReadConfig{Max: 3, Visibility: minVisibility}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.Write(t.Context(), Draft{Tenant: "d", Delay: time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	until("what is due comes back", func() bool { s := stats(t, q); return s.Waiting == 4 && s.InFlight == 0 && s.Delayed == 0 })
-	if _, err := q.Read(t.Context(), ReadConfig{Max: 4, Visibility: MinVisibility}); err != nil {
+	if _, err := q.Read(t.Context(), ReadConfig{Max: 4, Visibility: minVisibility}); err != nil {
 		t.Fatal(err)
 	}
 	until("messages die of their second reader", func() bool { s := stats(t, q); return s.Dead == 3 && s.Waiting == 1 })
 	ack(t, q, read(t, q, 1)...)
 
 	for i := range 20 {
-		if _, err := q.Write(t.Context(), Draft{Tenant: fmt.Sprint(i), Deadline: time.Millisecond}); err != nil {
+		if _, err := q.Write(t.Context(), Draft{Tenant: fmt.Sprint(i), TTL: time.Millisecond}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestIdleExpiry(t *testing.T) {
 	write(t, lasting, "a:1")
 	ack(t, lasting, read(t, lasting, 1)...)
 
-	job := TendJob(client)
+	job := Jobs(client)[0]
 	gone := func(name string) bool {
 		keys, err := do(t, client, "KEYS", baseKey(name)+"*").AsStrSlice()
 		if err != nil {
@@ -195,7 +195,7 @@ func TestManyAreOverdue(t *testing.T) {
 	if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
 		t.Fatal(err)
 	}
-	first, err := q.Read(t.Context(), ReadConfig{Max: 1000, Visibility: MinVisibility})
+	first, err := q.Read(t.Context(), ReadConfig{Max: 1000, Visibility: minVisibility})
 	if err != nil || len(first) != len(drafts) {
 		t.Fatalf("Read = %d messages, %v, want %d", len(first), err, len(drafts))
 	}

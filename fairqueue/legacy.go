@@ -16,32 +16,28 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// legacyRest is how long a reader leaves the legacy stream alone after it was
-// found empty.
-const legacyRest = 5 * time.Second
+// legacyInterval is how often a reader checks a legacy stream that is empty.
+const legacyInterval = 5 * time.Second
 
-// Legacy is a plain stream that a queue replaces. While readers of the queue have
-// too little to do, they move its messages into the queue, in their order, and
-// from then on they are messages like any other. So all that was written to the
-// stream is handled, writers may change over one by one, and readers of the old
-// kind may go on in the same group until they are gone.
+// Legacy is a plain stream that a queue replaces. Readers of the queue that find nothing move
+// its entries into the queue, in order. So every entry is handled, writers can switch one by
+// one, and old readers can go on in the same group.
 type Legacy struct {
-	// Stream is the key of the stream. It may lie in any cluster slot.
+	// Stream is the key of the stream, in any slot of a Redis Cluster.
 	Stream string
 
-	// Group is the consumer group that its readers used. One that does not exist
-	// is created at the stream's beginning.
+	// Group is the consumer group of the old readers. If it does not exist, it is
+	// created at the start of the stream.
 	Group string
 
-	// Draft makes a draft of an entry's fields. One that returns an error is
-	// written as the default would. Defaults to the tenant "legacy" and the
-	// fields as a JSON object in the body, with {"base64": ...} for bytes.
+	// Draft makes a draft of an entry. An entry for which it returns an error gets the
+	// default. Defaults to the tenant "legacy", with the fields as a JSON object in the
+	// body, and {"base64": ...} for bytes.
 	Draft func(fields map[string]string) (Draft, error)
 }
 
-// draft makes the draft of a legacy entry. Its dedupe id keeps a message that was
-// moved and not yet removed, because its mover died in between, from being
-// moved twice.
+// draft makes the draft of an entry. The dedupe id prevents a second message if the mover
+// dies before it removes the entry.
 func (l Legacy) draft(id string, fields map[string]string) (Draft, error) {
 	d, err := Draft{}, error(nil)
 	if l.Draft != nil {
@@ -60,17 +56,16 @@ func (l Legacy) draft(id string, fields map[string]string) (Draft, error) {
 	return d, nil
 }
 
-// adopt moves up to n messages of the legacy stream into the queue, and returns
-// how many.
+// adopt moves up to n entries of the legacy stream into the queue, and returns how many.
 func (q *Queue) adopt(ctx context.Context, n int) (int, error) {
 	l := q.cfg.Legacy
 	if l.Stream == "" {
 		return 0, nil
 	}
 	q.mu.Lock()
-	resting := time.Since(q.legacyEmpty) < legacyRest
+	empty := time.Since(q.legacyEmpty) < legacyInterval
 	q.mu.Unlock()
-	if resting {
+	if empty {
 		return 0, nil
 	}
 	entries, err := q.legacyEntries(ctx, n)
@@ -108,13 +103,12 @@ func (q *Queue) adopt(ctx context.Context, n int) (int, error) {
 	return len(entries), err
 }
 
-// legacyEntries takes entries of the stream: those whose reader died first, and
-// then new ones.
+// legacyEntries takes entries of the stream: first those whose reader died, then new ones.
 func (q *Queue) legacyEntries(ctx context.Context, n int) ([]rueidis.XRangeEntry, error) {
 	c, l := q.run.Client, q.cfg.Legacy
 	entries, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.XRangeEntry, error) {
 		claimed, err := c.Do(ctx, c.B().Xautoclaim().Key(l.Stream).Group(l.Group).Consumer(legacyConsumer()).
-			MinIdleTime(strconv.FormatInt(VisibilityDefault.Milliseconds(), 10)).Start("0").Count(int64(n)).Build()).ToArray()
+			MinIdleTime(strconv.FormatInt(defaultVisibility.Milliseconds(), 10)).Start("0").Count(int64(n)).Build()).ToArray()
 		if err != nil {
 			return nil, err
 		}
@@ -137,8 +131,8 @@ func (q *Queue) legacyEntries(ctx context.Context, n int) ([]rueidis.XRangeEntry
 	return q.legacyEntries(ctx, n)
 }
 
-// legacyGroup creates the group at the stream's beginning, if there is a stream,
-// and reports whether there is.
+// legacyGroup creates the group at the start of the stream, if there is a stream, and reports
+// whether it did.
 func (q *Queue) legacyGroup(ctx context.Context) (bool, error) {
 	c, l := q.run.Client, q.cfg.Legacy
 	there, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
@@ -156,7 +150,7 @@ func (q *Queue) legacyGroup(ctx context.Context) (bool, error) {
 	return err == nil, err
 }
 
-// texts are fields as JSON holds them: a value that is not UTF-8 is an object with its
+// texts returns fields as JSON values: a value that is not UTF-8 as an object with its
 // base64.
 func texts(fields map[string]string) map[string]any {
 	all := make(map[string]any, len(fields))
@@ -169,8 +163,16 @@ func texts(fields map[string]string) map[string]any {
 	return all
 }
 
-// legacyConsumer is the name under which this process reads the legacy stream.
+// legacyConsumer is this process's name in the group.
 func legacyConsumer() string {
-	host, _ := os.Hostname() // without a name it is the number alone
+	host, _ := os.Hostname()
 	return host + ":" + strconv.Itoa(os.Getpid())
+}
+
+// resting ends when a reader that sleeps is to check the legacy stream.
+func (q *Queue) resting(ctx context.Context) (context.Context, context.CancelFunc) {
+	if q.cfg.Legacy.Stream == "" {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, longestSleep)
 }

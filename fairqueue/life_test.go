@@ -48,7 +48,7 @@ func TestLife(t *testing.T) {
 			_, err = q.Ack(t.Context(), got[0].Receipt)
 			wantError(t, err, millrace.ErrStale)
 			places, err := q.Cancel(t.Context(), ids...)
-			want(t, "cancel what is done", places, []Place{Nowhere, Nowhere, Nowhere}, err)
+			want(t, "cancel what is done", places, []State{Gone, Gone, Gone}, err)
 			want(t, "counters", stats(t, q).Counters, Counters{Written: 3, Delivered: 3, Acked: 3}, nil)
 			wantNothingLeft(t, q)
 		})
@@ -83,7 +83,7 @@ func TestIDStaysTheSame(t *testing.T) {
 	}
 	nack := func(m Message, cfg NackConfig) {
 		t.Helper()
-		want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, cfg))
+		nack(t, q, cfg, m)
 	}
 	first := read(t, q, 1)[0]
 	check(1, first)
@@ -103,14 +103,15 @@ func TestIDStaysTheSame(t *testing.T) {
 	check(3, third[0])
 	fourth := eventually(t, q) // the third reader did not finish in time
 	check(4, fourth)
-	wantError(t, q.Nack(t.Context(), third[0].Receipt, NackConfig{}), millrace.ErrStale)
+	_, err = q.Nack(t.Context(), NackConfig{}, third[0].Receipt)
+	wantError(t, err, millrace.ErrStale)
 	if !fourth.Written.Equal(first.Written) {
 		t.Errorf("written %v, then %v", first.Written, fourth.Written)
 	}
 	nack(fourth, NackConfig{Reason: "too hot"})
 	wantSizes(t, q, 0, 0, 0, 1)
 	for m, err := range q.Dead(t.Context()) {
-		if err != nil || m.ID != id || m.Reason != "too hot" || m.Attempt != 4 || string(m.Body) != "x" || m.Tenant != "a" || m.Died.IsZero() {
+		if err != nil || m.ID != id || m.Reason != "too hot" || m.Attempt != 4 || string(m.Body) != "x" || m.Tenant != "a" || m.Since.IsZero() {
 			t.Errorf("dead = %+v, %v", m, err)
 		}
 	}
@@ -144,11 +145,11 @@ func TestCancel(t *testing.T) {
 				if m.ID == failed {
 					cfg.Delay = time.Hour
 				}
-				want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, cfg))
+				nack(t, q, cfg, m)
 			}
 			wantSizes(t, q, 1, 1, 2, 0)
 			places, err := q.Cancel(t.Context(), waits, flies, delayed, "0000000000000000", waits, failed)
-			want(t, "cancel", places, []Place{Waiting, InFlight, Delayed, Nowhere, Nowhere, Delayed}, err)
+			want(t, "cancel", places, []State{Waiting, InFlight, Delayed, Gone, Gone, Delayed}, err)
 			good, err := q.Extend(t.Context(), time.Minute, flying.Receipt)
 			want(t, "extend", good, []bool{false}, err)
 			_, err = q.Ack(t.Context(), flying.Receipt)
@@ -187,8 +188,8 @@ func TestDelayAndDeadline(t *testing.T) {
 	q := open(t, Config{})
 	for _, d := range []Draft{
 		{Tenant: "a", Body: []byte("soon"), Delay: 60 * time.Millisecond},
-		{Tenant: "a", Body: []byte("late"), Delay: 30 * time.Millisecond, Deadline: 20 * time.Millisecond},
-		{Tenant: "b", Body: []byte("short"), Deadline: 2 * time.Millisecond},
+		{Tenant: "a", Body: []byte("late"), Delay: 30 * time.Millisecond, TTL: 20 * time.Millisecond},
+		{Tenant: "b", Body: []byte("short"), TTL: 2 * time.Millisecond},
 	} {
 		if _, err := q.Write(t.Context(), d); err != nil {
 			t.Fatal(err)
@@ -219,7 +220,7 @@ func TestDelayAndDeadline(t *testing.T) {
 func TestDeadlineWhileSetAside(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	if _, err := q.Write(t.Context(), Draft{Tenant: "a", Delay: 60 * time.Millisecond, Deadline: 5 * time.Millisecond}); err != nil {
+	if _, err := q.Write(t.Context(), Draft{Tenant: "a", Delay: 60 * time.Millisecond, TTL: 5 * time.Millisecond}); err != nil {
 		t.Fatal(err)
 	}
 	passes(t, q.run.Client, 10*time.Millisecond)
@@ -241,13 +242,13 @@ func TestDeadlineIsForgotten(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	for range 4 {
-		if _, err := q.Write(t.Context(), Draft{Tenant: "a", Deadline: time.Hour}); err != nil {
+		if _, err := q.Write(t.Context(), Draft{Tenant: "a", TTL: time.Hour}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	got := read(t, q, 3)
 	ack(t, q, got[0])
-	want(t, "nack", nil, nil, q.Nack(t.Context(), got[1].Receipt, NackConfig{Dead: true}))
+	nack(t, q, NackConfig{Dead: true}, got[1])
 	_, err := q.Purge(t.Context(), got[1].ID)
 	want(t, "purge", nil, nil, err)
 	_, err = q.Cancel(t.Context(), got[2].ID)
@@ -262,12 +263,12 @@ func TestDeadlineIsForgotten(t *testing.T) {
 func TestRedrivenMessageHasNoDeadline(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
-	id, err := q.Write(t.Context(), Draft{Tenant: "a", Body: []byte("x"), Deadline: 300 * time.Millisecond})
+	id, err := q.Write(t.Context(), Draft{Tenant: "a", Body: []byte("x"), TTL: 300 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := read(t, q, 1)[0]
-	want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, NackConfig{Dead: true}))
+	nack(t, q, NackConfig{Dead: true}, m)
 	n, err := q.Redrive(t.Context(), id)
 	want(t, "redrive", n, 1, err)
 	passes(t, q.run.Client, 310*time.Millisecond)
@@ -386,7 +387,7 @@ func TestAttemptsAreTheQueues(t *testing.T) {
 	write(t, stranger, "a:y")
 	for range 7 {
 		for _, m := range read(t, stranger, 2) {
-			want(t, "nack", nil, nil, stranger.Nack(t.Context(), m.Receipt, NackConfig{}))
+			nack(t, stranger, NackConfig{}, m)
 		}
 	}
 	if c := stats(t, q).Counters; c.Nacked != 14 || c.Buried != 2 {
@@ -407,7 +408,7 @@ func TestPriority(t *testing.T) {
 	got := read(t, q, 4)
 	want(t, "order", bodies(got), "2 b0 4 b1", nil)
 	want(t, "priority", got[0].Priority, 4, nil)
-	want(t, "nack", nil, nil, q.Nack(t.Context(), got[2].Receipt, NackConfig{})) // 4, in its old place
+	nack(t, q, NackConfig{}, got[2]) // 4, in its old place
 	want(t, "the rest", bodies(read(t, q, 10)), "4 0 3 1", nil)
 }
 
@@ -420,7 +421,7 @@ func TestOldestAgeIsTheWait(t *testing.T) {
 	m := read(t, q, 1)[0]
 	redistest.Eventually(t, "it is in hand for a while", func() bool { return time.Since(m.Written) > 100*time.Millisecond })
 	back := time.Now()
-	want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, NackConfig{}))
+	nack(t, q, NackConfig{}, m)
 	if age, most := stats(t, q).OldestAge, time.Since(back)+10*time.Millisecond; age > most {
 		t.Errorf("a message that came back %v ago has waited for %v", most, age)
 	}
@@ -437,7 +438,7 @@ func TestLenCountsWhatAWorkerCouldDo(t *testing.T) {
 	n, err := q.Len(t.Context())
 	want(t, "Len of no queue", n, 0, err)
 	write(t, q, "a:1 a:2 a:3")
-	if _, err := q.Read(t.Context(), ReadConfig{Visibility: MinVisibility}); err != nil {
+	if _, err := q.Read(t.Context(), ReadConfig{Visibility: minVisibility}); err != nil {
 		t.Fatal(err)
 	}
 	read(t, q, 1)
@@ -446,7 +447,7 @@ func TestLenCountsWhatAWorkerCouldDo(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	passes(t, q.run.Client, MinVisibility)
+	passes(t, q.run.Client, minVisibility)
 	n, err = q.Len(t.Context())
 	want(t, "Len", n, 3, err) // the one that waits, the one that is due, the abandoned one
 }

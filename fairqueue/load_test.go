@@ -163,7 +163,7 @@ func TestVisibilityOutlivesARestart(t *testing.T) {
 	if got := read(t, q, 10); len(got) != 0 {
 		t.Fatalf("read %q while it is in flight", bodies(got))
 	}
-	good, err := q.Extend(t.Context(), MinVisibility, first.Receipt)
+	good, err := q.Extend(t.Context(), minVisibility, first.Receipt)
 	want(t, "extend", good, []bool{true}, err)
 	again := eventually(t, q)
 	if again.ID != first.ID || again.Attempt != 2 {

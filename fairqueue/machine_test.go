@@ -99,8 +99,8 @@ func (c *machine) write(r *rapid.T) {
 		d := &drafts[i]
 		d.Tenant, d.DedupeID, d.Priority = someTenant.Draw(r, "tenant"), someDedupe.Draw(r, "dedupe id"), somePriority.Draw(r, "priority")
 		d.Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, time.Hour}).Draw(r, "delay")
-		d.Deadline = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
-		expires = expires || d.Deadline == time.Millisecond
+		d.TTL = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 0, 0, 2 * time.Hour, time.Millisecond}).Draw(r, "deadline")
+		expires = expires || d.TTL == time.Millisecond
 		plain = plain && d.Delay == 0 && d.DedupeID == "" // what is set aside counts in a batch as if it waited
 	}
 	c.lose(r)
@@ -120,7 +120,7 @@ func (c *machine) write(r *rapid.T) {
 			r.Fatalf("two messages have the id %s", id)
 		}
 		k := &known{
-			id: id, tenant: d.Tenant, priority: d.Priority, dedupe: name, mortal: d.Deadline > 0, worthNot: d.Deadline == time.Millisecond,
+			id: id, tenant: d.Tenant, priority: d.Priority, dedupe: name, mortal: d.TTL > 0, worthNot: d.TTL == time.Millisecond,
 			state: waiting, flow: c.flowOf(r, id, d),
 		}
 		if plain {
@@ -260,7 +260,7 @@ func (c *machine) nack(r *rapid.T) {
 		Dead:  rapid.IntRange(0, 5).Draw(r, "dead") == 0,
 	}
 	c.lose(r)
-	err := c.q.Nack(c.t.Context(), receipt, cfg)
+	_, err := c.q.Nack(c.t.Context(), cfg, receipt)
 	good := k != nil && k.state == flying
 	if good != !errors.Is(err, millrace.ErrStale) || good && err != nil {
 		r.Fatalf("nack: error = %v, good in the model: %v", err, good)
@@ -303,9 +303,9 @@ func (c *machine) extend(r *rapid.T) {
 
 func (c *machine) cancel(r *rapid.T) {
 	k := c.someMessage(r)
-	places := map[state]Place{gone: Nowhere, ghost: Nowhere, isDead: Nowhere, aside: Delayed, waiting: Waiting, flying: InFlight}
-	want := []Place{places[k.state], Nowhere}
-	if want[0] != Nowhere {
+	places := map[state]State{gone: Gone, ghost: Gone, isDead: Gone, aside: Delayed, waiting: Waiting, flying: InFlight}
+	want := []State{places[k.state], Gone}
+	if want[0] != Gone {
 		receipt, was := k.receipt, k.state
 		c.model.remove(k)
 		c.model.count.Cancelled++
@@ -324,10 +324,10 @@ func (c *machine) cancel(r *rapid.T) {
 // time comes once.
 func (c *machine) browse(r *rapid.T) {
 	cfg := BrowseConfig{
-		Place: rapid.SampledFrom([]Place{Waiting, InFlight, Delayed}).Draw(r, "place"),
+		State: rapid.SampledFrom([]State{Waiting, InFlight, Delayed}).Draw(r, "place"),
 		Max:   rapid.IntRange(1, 4).Draw(r, "max"),
 	}
-	at := map[Place]state{Waiting: waiting, InFlight: flying, Delayed: aside}[cfg.Place]
+	at := map[State]state{Waiting: waiting, InFlight: flying, Delayed: aside}[cfg.State]
 	stays := map[string]int{} // moves, when the first page was turned
 	for id, k := range c.model.messages {
 		if k.state == at {
@@ -337,19 +337,19 @@ func (c *machine) browse(r *rapid.T) {
 	seen := map[string]int{}
 	for disturbances := rapid.IntRange(0, 4).Draw(r, "disturbances"); ; disturbances-- {
 		c.lose(r)
-		page, err := c.q.Browse(c.t.Context(), cfg)
-		if err != nil || len(page.Messages) > cfg.Max {
-			r.Fatalf("browse = %d messages, %v", len(page.Messages), err)
+		messages, next, err := c.q.Browse(c.t.Context(), cfg)
+		if err != nil || len(messages) > cfg.Max {
+			r.Fatalf("browse = %d messages, %v", len(messages), err)
 		}
-		for _, m := range page.Messages {
+		for _, m := range messages {
 			k := c.model.messages[m.ID]
 			if k.state == ghost && at == flying {
 				continue
 			}
-			c.check(r, "browsed "+m.ID, []any{at, m.Attempt, m.Tenant, m.Garbled}, []any{k.state, k.made, k.tenant, ""}, nil)
+			c.check(r, "browsed "+m.ID, []any{at, m.Attempt, m.Tenant, m.DecodeError}, []any{k.state, k.made, k.tenant, ""}, nil)
 			seen[m.ID]++
 		}
-		if cfg.After = page.Next; cfg.After == "" {
+		if cfg.After = next; cfg.After == "" {
 			break
 		}
 		if disturbances > 0 && at == waiting { // others lie in the order of times that are equal here
@@ -650,13 +650,13 @@ func TestMiniredis(t *testing.T) {
 	go func() { got <- eventually(t, q) }()
 	write(t, q, "a:1")
 	m := <-got
-	good, err := q.Extend(t.Context(), MinVisibility, m.Receipt)
+	good, err := q.Extend(t.Context(), minVisibility, m.Receipt)
 	want(t, "extend", good, []bool{true}, err)
 	again := eventually(t, q)
 	if again.ID != m.ID || again.Attempt != 2 {
 		t.Errorf("read = %+v, want %s at attempt 2", again, m.ID)
 	}
-	want(t, "nack", nil, nil, q.Nack(t.Context(), again.Receipt, NackConfig{Delay: time.Millisecond}))
+	nack(t, q, NackConfig{Delay: time.Millisecond}, again)
 	ack(t, q, eventually(t, q))
 	wantSizes(t, q, 0, 0, 0, 0)
 }

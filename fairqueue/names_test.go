@@ -27,7 +27,7 @@ func TestOddTenants(t *testing.T) {
 			q := open(t, cfg)
 			ids := map[string]string{} // id -> tenant
 			for _, tenant := range oddTenants {
-				for _, d := range []Draft{{}, {Delay: time.Millisecond}, {DedupeID: "x\x01", Deadline: time.Hour}, {DedupeID: "x\x01"}} {
+				for _, d := range []Draft{{}, {Delay: time.Millisecond}, {DedupeID: "x\x01", TTL: time.Hour}, {DedupeID: "x\x01"}} {
 					d.Tenant, d.Body = tenant, []byte(tenant)
 					id, err := q.Write(t.Context(), d)
 					if err != nil {
@@ -49,13 +49,13 @@ func TestOddTenants(t *testing.T) {
 					attempts[m.ID]++
 					want(t, "attempt", m.Attempt, attempts[m.ID], nil)
 					delay := time.Duration(len(attempts)%2) * time.Millisecond
-					want(t, "nack", nil, nil, q.Nack(t.Context(), m.Receipt, NackConfig{Delay: delay, Reason: m.Tenant}))
+					nack(t, q, NackConfig{Delay: delay, Reason: m.Tenant}, m)
 				}
 				return stats(t, q).Dead == len(ids)
 			})
 			var dead []string
 			for m, err := range q.Dead(t.Context()) {
-				if reason := brief(m.Tenant); err != nil || m.Tenant != ids[m.ID] || m.Reason != reason || m.Attempt != 3 {
+				if reason := strings.TrimPrefix(settleArg(0, m.Tenant), "0 "); err != nil || m.Tenant != ids[m.ID] || m.Reason != reason || m.Attempt != 3 {
 					t.Errorf("dead = %+v, %v", m, err)
 				}
 				dead = append(dead, m.ID)

@@ -64,7 +64,7 @@ var histories = []history{
 			return wrong("write = %+v, %w", written, err)
 		}
 		places, err := h.watch.Cancel(h.t.Context(), written[0].ID, written[1].ID, written[2].ID)
-		if err != nil || !slices.Equal(places, []Place{Waiting, Delayed, Waiting}) {
+		if err != nil || !slices.Equal(places, []State{Waiting, Delayed, Waiting}) {
 			return wrong("the messages that the writer was told of are %v, %w", places, err)
 		}
 		return h.sizes(0, 0, 0, 0)
@@ -82,7 +82,7 @@ var histories = []history{
 		first := h.read(2, time.Hour)
 		h.lose()
 		answers, err := h.q.shared.work(h.t.Context(), []workRequest{{
-			q: h.q, max: 1, visibility: time.Hour, settle: []settlement{settled(first[0].receipt(), "a", 0, "")},
+			q: h.q, max: 1, visibility: time.Hour, settle: []settlement{{first[0].receipt(), "a", ""}},
 		}}, false)
 		if err != nil || len(answers[0].messages) != 1 || answers[0].verdicts[0] != 1 {
 			return wrong("work = %+v, %w", answers, err)
@@ -102,7 +102,7 @@ var histories = []history{
 		write(h.t, h.watch, "a:1 b:2 c:3")
 		for i, m := range h.read(3, time.Hour) {
 			h.lose()
-			if err := h.q.Nack(h.t.Context(), m.Receipt, []NackConfig{{}, {Delay: time.Hour}, {Dead: true}}[i]); err != nil {
+			if _, err := h.q.Nack(h.t.Context(), []NackConfig{{}, {Delay: time.Hour}, {Dead: true}}[i], m.Receipt); err != nil {
 				return wrong("nack: %w", err)
 			}
 		}
@@ -112,7 +112,7 @@ var histories = []history{
 		ids := write(h.t, h.watch, "a:1 b:2")
 		h.lose()
 		places, err := h.q.Cancel(h.t.Context(), ids...)
-		if err != nil || !slices.Equal(places, []Place{Waiting, Waiting}) {
+		if err != nil || !slices.Equal(places, []State{Waiting, Waiting}) {
 			return wrong("cancel = %v, %w", places, err)
 		}
 		return h.sizes(0, 0, 0, 0)
@@ -120,7 +120,7 @@ var histories = []history{
 	{"a redrive and a purge are repeated", Config{}, func(h *hand) error {
 		ids := write(h.t, h.watch, "a:1 b:2")
 		for _, m := range h.read(2, time.Hour) {
-			if err := h.q.Nack(h.t.Context(), m.Receipt, NackConfig{Dead: true}); err != nil {
+			if _, err := h.q.Nack(h.t.Context(), NackConfig{Dead: true}, m.Receipt); err != nil {
 				return err
 			}
 		}
@@ -166,7 +166,7 @@ var histories = []history{
 	}},
 	{"a stale receipt", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:1")
-		old := h.read(1, MinVisibility)[0]
+		old := h.read(1, minVisibility)[0]
 		again := eventually(h.t, h.q)
 		ctx := h.t.Context()
 		if good, err := h.q.Extend(ctx, time.Hour, old.Receipt); err != nil || good[0] {
@@ -176,7 +176,7 @@ var histories = []history{
 			return wrong("a stale receipt was acknowledged: %d, %w", n, err)
 		}
 		for _, cfg := range []NackConfig{{}, {Delay: time.Hour}, {Dead: true}} {
-			if err := h.q.Nack(ctx, old.Receipt, cfg); !errors.Is(err, millrace.ErrStale) {
+			if _, err := h.q.Nack(ctx, cfg, old.Receipt); !errors.Is(err, millrace.ErrStale) {
 				return wrong("a stale receipt was given back: %w", err)
 			}
 		}
@@ -218,8 +218,8 @@ var histories = []history{
 	{"a deadline comes", Config{}, func(h *hand) error {
 		ctx := h.t.Context()
 		for _, d := range []Draft{
-			{Tenant: "a", Body: []byte("late"), Deadline: 5 * time.Millisecond},
-			{Tenant: "a", Body: []byte("in time"), Deadline: time.Hour},
+			{Tenant: "a", Body: []byte("late"), TTL: 5 * time.Millisecond},
+			{Tenant: "a", Body: []byte("in time"), TTL: time.Hour},
 		} {
 			if _, err := h.q.Write(ctx, d); err != nil {
 				return err
@@ -239,7 +239,7 @@ var histories = []history{
 		write(h.t, h.watch, "a:1")
 		for range 2 {
 			for _, m := range h.read(1, time.Hour) {
-				if err := h.q.Nack(h.t.Context(), m.Receipt, NackConfig{}); err != nil {
+				if _, err := h.q.Nack(h.t.Context(), NackConfig{}, m.Receipt); err != nil {
 					return err
 				}
 			}
@@ -249,8 +249,8 @@ var histories = []history{
 	{"a message kills its readers", Config{MaxAttempts: 2}, func(h *hand) error {
 		write(h.t, h.watch, "a:1")
 		for range 2 {
-			redistest.Eventually(h.t, "it is read", func() bool { return len(h.read(1, MinVisibility)) == 1 })
-			passes(h.t, h.watch.run.Client, MinVisibility+time.Millisecond)
+			redistest.Eventually(h.t, "it is read", func() bool { return len(h.read(1, minVisibility)) == 1 })
+			passes(h.t, h.watch.run.Client, minVisibility+time.Millisecond)
 		}
 		redistest.Eventually(h.t, "it dies or comes again", func() bool {
 			return len(h.read(1, time.Hour)) == 1 || stats(h.t, h.watch).Dead == 1
@@ -353,7 +353,8 @@ var histories = []history{
 		write(h.t, h.watch, "a:x")
 		m := h.read(1, time.Hour)[0]
 		return h.wakes(func() error {
-			return h.watch.Nack(h.t.Context(), m.Receipt, NackConfig{})
+			_, err := h.watch.Nack(h.t.Context(), NackConfig{}, m.Receipt)
+			return err
 		}, func(again Message) { m = again })
 	}},
 	{"a sleeping reader and a delayed message", Config{}, func(h *hand) error {

@@ -8,6 +8,17 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
+const (
+	// settleTimeout is for how long a consumer tries to settle a message.
+	settleTimeout = 10 * time.Second
+
+	// pumpPage is how many messages one call settles and fetches, at most.
+	pumpPage = 40
+
+	// pumpCalls is how many calls of one consumer are in flight at once.
+	pumpCalls = 2
+)
+
 // pump settles what is finished and fetches what handlers can start, both in one call,
 // until done is closed and all is settled.
 func (c *consumer) pump(ctx context.Context, stop context.CancelCauseFunc, done <-chan struct{}) {
@@ -32,10 +43,10 @@ func (c *consumer) pump(ctx context.Context, stop context.CancelCauseFunc, done 
 	}
 }
 
-// step begins one call if there is something to do, and reports whether there may be more.
+// step starts one call if there is something to do, and reports whether there may be more.
 // Call it with mu held.
 func (c *consumer) step(ctx context.Context) bool {
-	if c.calls >= consumerCalls || c.resting {
+	if c.calls >= pumpCalls || c.resting {
 		return false
 	}
 	want := c.wanted(ctx)
@@ -46,7 +57,7 @@ func (c *consumer) step(ctx context.Context) bool {
 		}
 		return false
 	}
-	n := min(len(c.finished), callMost)
+	n := min(len(c.finished), pumpPage)
 	some := c.finished[:n:n]
 	c.finished = c.finished[n:]
 	c.calls++
@@ -55,8 +66,8 @@ func (c *consumer) step(ctx context.Context) bool {
 	return len(c.finished) > 0
 }
 
-// wanted is how many messages to ask for: those that handlers can start within
-// fetchAhead. Call it with mu held.
+// wanted is how many messages to ask for: those that handlers can start within fetchAhead.
+// Call it with mu held.
 func (c *consumer) wanted(ctx context.Context) int {
 	if c.ending || ctx.Err() != nil || c.failed != nil || !c.known {
 		return 0
@@ -65,16 +76,15 @@ func (c *consumer) wanted(ctx context.Context) int {
 	if c.mean >= 0 && c.mean < fetchAhead {
 		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
-	return max(0, min(callMost, c.free+ahead-len(c.ready)-c.asked))
+	return max(0, min(pumpPage, c.free+ahead-len(c.ready)-c.asked))
 }
 
 // call makes one call.
 func (c *consumer) call(ctx context.Context, some []finished, want int) {
-	settle := make([]settlement, len(some))
-	for i, one := range some {
-		settle[i] = one.settlement
+	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
+	for _, f := range some {
+		request.settle = append(request.settle, f.settlement)
 	}
-	request := workRequest{q: c.q, settle: settle, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
 	var a workAnswer
 	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
 		a, err = c.q.shared.do(ctx, request)
@@ -93,14 +103,14 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	defer c.kick()
 	c.calls--
 	c.asked -= want
 	if err != nil && (a.err != nil || len(a.verdicts) == 0) {
-		if a.err != nil { // what was not handled has been given back
-			some = slices.DeleteFunc(some, func(one finished) bool { return !one.handled() })
+		if a.err != nil { // the rest is settled
+			some = slices.DeleteFunc(some, func(f finished) bool { return !f.handled() })
 		}
 		c.trouble(ctx, some, err)
-		c.kick()
 		return
 	}
 	c.failures = 0
@@ -109,7 +119,6 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 		c.pause = a.pause
 		c.take(a.messages)
 	}
-	c.kick()
 }
 
 // take gives messages to workers. Call it with mu held.
@@ -117,7 +126,7 @@ func (c *consumer) take(messages []Message) {
 	if len(messages) == 0 {
 		return
 	}
-	if !c.fed { // there may have been no queue that it could have told before
+	if !c.fed { // before this there may have been no queue to register with
 		c.fed = true
 		c.beats <- struct{}{}
 	}
@@ -142,20 +151,20 @@ func (c *consumer) tidy() {
 	for late < len(c.ready) && now.Sub(c.ready[late].at) >= startWithin {
 		late++
 	}
-	if late > 0 { // handlers are slower than the last ones were: fetch nothing ahead until some return
+	if late > 0 { // handlers are slower than before: fetch nothing ahead until some return
 		c.mean = max(c.mean, startWithin)
 	}
 	c.handBack(late)
 	c.kick()
 }
 
-// trouble notes that a call failed: what it was to settle is settled by a later one. Call
-// it with mu held.
+// trouble notes that a call failed: a later call settles what it was to settle. Call it with
+// mu held.
 func (c *consumer) trouble(ctx context.Context, some []finished, err error) {
 	lost := 0
-	for _, one := range some {
-		if time.Since(one.at) < settleTimeout {
-			c.finished = append(c.finished, one)
+	for _, f := range some {
+		if time.Since(f.at) < settleTimeout {
+			c.finished = append(c.finished, f)
 		} else {
 			lost++
 		}
@@ -164,7 +173,7 @@ func (c *consumer) trouble(ctx context.Context, some []finished, err error) {
 		c.failed, c.finished = err, nil
 		return
 	}
-	c.log.WarnContext(ctx, "the queue could not be asked", "error", err, "not_settled", lost)
+	c.log.WarnContext(ctx, "a call to the queue failed", "error", err, "not_settled", lost)
 	c.failures, c.resting = c.failures+1, true
 	pause := retry.Policy{Base: 50 * time.Millisecond, Max: 5 * time.Second}.Pause(c.failures)
 	time.AfterFunc(pause, func() {

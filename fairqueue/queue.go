@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"embed"
 	"log/slog"
 	"sync"
 	"time"
@@ -13,36 +14,43 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
+//go:embed *.lua
+var folder embed.FS
+
+// library holds the scripts of a queue.
+var library = script.Load(folder, "K:")
+
+// Defaults and bounds.
 const (
-	// PerTenantDefault is how many streams a tenant has, in a queue with Streams. Two
-	// tenants of 64 streams share all of them once in 635,376 pairs.
-	PerTenantDefault = 4
+	defaultPerTenant    = 4 // two tenants of 64 streams share all of them once in 635,376 pairs
+	defaultMaxAttempts  = 5
+	defaultDedupeWindow = 5 * time.Minute
+	defaultVisibility   = 30 * time.Second
+	defaultConcurrency  = 10
+	defaultDrain        = 30 * time.Second
 
-	// MaxStreams is how many streams a queue has at most.
-	MaxStreams = 1024
-
-	// MaxAttemptsDefault is after how many deliveries a message is dead in a queue
-	// that does not say.
-	MaxAttemptsDefault = 5
-
-	// DedupeWindowDefault is for how long a dedupe id counts.
-	DedupeWindowDefault = 5 * time.Minute
-
-	// MaxMessage is how many bytes a message has at most, with its tenant and headers.
-	MaxMessage = 1 << 20
-
-	// chunk is how many messages are written all or none, and how many a caller reads or looks
-	// at in one go.
-	chunk = 1000
-
-	// page is how many messages or receipts any other call takes, and costly how many that
-	// cost more: no such call takes the server 5 ms.
-	page   = 120
-	costly = 80
+	maxStreams     = 1024
+	maxMessage     = 1 << 20 // bytes, with tenant and headers
+	maxRead        = 1000    // messages of a Read, of a page of Browse
+	maxConcurrency = 1000
+	minVisibility  = 10 * time.Millisecond
+	maxVisibility  = 12 * time.Hour
 )
 
-// Queue is a multi-tenant queue. All of it lies in Redis; a Queue is safe for
-// concurrent use, and several on one name are one queue.
+// A call takes the server one or two milliseconds, however large the queue is. So what it may
+// do is bounded by cost. The unit is an acknowledgement, about 10 us.
+const (
+	callBudget = 100
+	readCost   = 2 // a message that is read or browsed
+	heavyCost  = 3 // one that is given back, cancelled, redriven or purged
+
+	page      = callBudget / readCost
+	heavyPage = callBudget / heavyCost
+	ackPage   = callBudget // receipts that are acknowledged or extended
+)
+
+// Queue is a queue of many tenants. All of it lies in Redis: several Queues of one name are
+// one queue. A Queue is safe for concurrent use.
 type Queue struct {
 	name   string
 	cfg    Config
@@ -53,67 +61,66 @@ type Queue struct {
 
 	mu          sync.Mutex
 	streams     streams   // as last seen
-	legacyEmpty time.Time // when the legacy stream was last found empty
+	legacyEmpty time.Time // when the legacy stream was last empty
 }
 
-// Config is how a queue is used by this process. The zero value works.
+// Config configures how this process uses a queue. The zero value works.
 type Config struct {
-	// Streams makes the flows of a new queue so many streams, of which each tenant has
-	// a few, instead of one flow for each tenant: for names of tenants that others
-	// choose without end. At most [MaxStreams]. A queue that exists keeps what it has
-	// until [Queue.Resize]. Defaults to 0, a flow for each tenant.
+	// Streams divides a new queue into this many streams, of which each tenant has a
+	// few, instead of a flow for each tenant. Set it if others choose the names of
+	// tenants. At most 1,024. A queue that exists keeps what it has until
+	// [Queue.Resize]. Defaults to 0, a flow for each tenant.
 	Streams int
 
-	// PerTenant is how many of the Streams a tenant has; more than Streams are as many.
-	// Defaults to [PerTenantDefault].
+	// PerTenant is how many of the Streams a tenant has, at most all. A write counts
+	// the messages in each of them. Defaults to 4.
 	PerTenant int
 
-	// MaxAttempts is after how many deliveries that were not acknowledged a
-	// message is dead. A writer stores it in the queue, for those that do not say.
-	// Defaults to what is stored, and to [MaxAttemptsDefault] in a new queue.
+	// MaxAttempts is after how many deliveries without an acknowledgement a message is
+	// dead. The queue stores what its writers set, for processes that do not set it.
+	// Defaults to what is stored, else 5.
 	MaxAttempts int
 
-	// DedupeWindow is for how long a dedupe id counts after the write that brought
-	// it; in milliseconds at the finest. Defaults to [DedupeWindowDefault].
+	// DedupeWindow is how long a dedupe id counts after its write, in whole
+	// milliseconds. Defaults to 5 minutes.
 	DedupeWindow time.Duration
 
-	// IdleExpiry is after how long without a write or a read an empty queue goes
-	// whole, all keys together: one in which nothing waits, is in flight, set
-	// aside or dead. [TendJob] does it. Stored with each write; in milliseconds at
-	// the finest. Defaults to 0, never.
+	// IdleExpiry is after how long without a write or a read an empty queue is removed:
+	// one in which nothing waits, is in flight, delayed or dead. Upkeep does it: see
+	// [Jobs]. The queue stores what its writers set. In whole milliseconds. Defaults to
+	// 0, never.
 	IdleExpiry time.Duration
 
-	// ExpireFull lets it go with all that is in it. Defaults to off.
+	// ExpireFull removes the idle queue with all its messages. Defaults to off.
 	ExpireFull bool
 
 	// Legacy is a stream that the queue replaces. Defaults to none.
 	Legacy Legacy
 
-	// Gzip compresses bodies of at least so many bytes, if that makes them
-	// smaller. Readers need no setting. Defaults to 0, never.
+	// Gzip compresses bodies of at least this many bytes, if that makes them smaller.
+	// Readers need no setting. Defaults to 0, never.
 	Gzip int
 
-	// Logger is told of trouble with the server and of handlers that fail or panic.
-	// Defaults to slog.Default().
+	// Logger gets trouble with the server, and handlers that fail or panic. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
 
-	// Enlister is told when a read finds nothing. Defaults to none.
+	// Enlister is called when a read finds nothing. Defaults to none.
 	Enlister millrace.Enlister
 
-	// Hooks watch the calls and handlers, and may add headers to what is
-	// written. Defaults to none.
+	// Hooks watch calls and handlers, and may add headers to messages. Defaults to none.
 	Hooks []millrace.Hook
 }
 
 func (c Config) withDefaults() (Config, error) {
 	bad := millrace.ErrBadArgument
 	switch {
-	case c.Streams < 0 || c.Streams > MaxStreams:
-		return c, bad.Errorf("a queue has up to %d streams, not %d", MaxStreams, c.Streams)
+	case c.Streams < 0 || c.Streams > maxStreams:
+		return c, bad.Errorf("a queue has up to %d streams, not %d", maxStreams, c.Streams)
 	case c.PerTenant < 0:
 		return c, bad.Errorf("PerTenant is negative: %d", c.PerTenant)
 	case c.PerTenant > 0 && c.Streams == 0:
-		return c, bad.Errorf("PerTenant is %d, and there are no Streams", c.PerTenant)
+		return c, bad.Errorf("PerTenant is %d, but Streams is 0", c.PerTenant)
 	case c.MaxAttempts < 0:
 		return c, bad.Errorf("MaxAttempts is negative: %d", c.MaxAttempts)
 	case c.DedupeWindow < 0:
@@ -121,18 +128,18 @@ func (c Config) withDefaults() (Config, error) {
 	case c.IdleExpiry < 0:
 		return c, bad.Errorf("IdleExpiry is negative: %s", c.IdleExpiry)
 	case c.ExpireFull && c.IdleExpiry == 0:
-		return c, bad.Errorf("ExpireFull says how a queue goes, but IdleExpiry does not say when")
+		return c, bad.Errorf("ExpireFull is set, but IdleExpiry is 0")
 	case c.Legacy.Stream != "" && c.Legacy.Group == "":
-		return c, bad.Errorf("Legacy has no Group: which one have the readers of %q used?", c.Legacy.Stream)
+		return c, bad.Errorf("Legacy has no Group: set the one that the readers of %q used", c.Legacy.Stream)
 	case c.Gzip < 0:
 		return c, bad.Errorf("Gzip is negative: %d", c.Gzip)
 	}
 	if c.PerTenant == 0 {
-		c.PerTenant = PerTenantDefault
+		c.PerTenant = defaultPerTenant
 	}
 	c.PerTenant = min(c.PerTenant, c.Streams)
 	if c.DedupeWindow == 0 {
-		c.DedupeWindow = DedupeWindowDefault
+		c.DedupeWindow = defaultDedupeWindow
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
@@ -148,11 +155,10 @@ func (c Config) expiry() string {
 	return millis(c.IdleExpiry)
 }
 
-// New returns the queue of that name. It does not ask Redis: a queue begins with
-// its first write. Errors are derived from [millrace.ErrBadName] and
-// [millrace.ErrBadArgument].
+// New returns the queue of a name. It does not ask Redis: the first write creates the queue.
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Queue, error) {
-	if err := CheckName(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
 	cfg, err := cfg.withDefaults()
@@ -188,7 +194,7 @@ func (q *Queue) observe(ctx context.Context, name string, do func(context.Contex
 	return do(ctx)
 }
 
-// known returns what is known of the queue's streams.
+// known returns the queue's streams as last seen.
 func (q *Queue) known() streams {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -28,12 +28,12 @@ func TestRepeatUnderASeed(t *testing.T) {
 		sizes   [4]int         // after both
 	}{
 		{"write", func(*testing.T, *Queue) func(context.Context, *Queue) (any, error) {
-			drafts := make([]Draft, chunk+1) // two calls
+			drafts := make([]Draft, callBudget+1) // two calls
 			for i := range drafts {
 				drafts[i] = Draft{Tenant: "a"}
 			}
 			return func(ctx context.Context, q *Queue) (any, error) { return q.WriteBatch(ctx, drafts...) }
-		}, func(answer any) bool { return len(answer.([]Written)) == chunk+1 }, [4]int{chunk + 1, 0, 0, 0}},
+		}, func(answer any) bool { return len(answer.([]Written)) == callBudget+1 }, [4]int{callBudget + 1, 0, 0, 0}},
 
 		{"ack", func(t *testing.T, q *Queue) func(context.Context, *Queue) (any, error) {
 			write(t, q, "a:1 b:2 c:3")
@@ -45,14 +45,14 @@ func TestRepeatUnderASeed(t *testing.T) {
 			write(t, q, "a:1")
 			m := read(t, q, 1)[0]
 			return func(ctx context.Context, q *Queue) (any, error) {
-				return nil, q.Nack(ctx, m.Receipt, NackConfig{Delay: time.Hour})
+				return q.Nack(ctx, NackConfig{Delay: time.Hour}, m.Receipt)
 			}
-		}, func(answer any) bool { return answer == nil }, [4]int{0, 0, 1, 0}},
+		}, func(answer any) bool { return answer == 1 }, [4]int{0, 0, 1, 0}},
 
 		{"redrive", func(t *testing.T, q *Queue) func(context.Context, *Queue) (any, error) {
 			write(t, q, "a:1")
 			m := read(t, q, 1)[0]
-			if err := q.Nack(t.Context(), m.Receipt, NackConfig{Dead: true}); err != nil {
+			if _, err := q.Nack(t.Context(), NackConfig{Dead: true}, m.Receipt); err != nil {
 				t.Fatal(err)
 			}
 			return func(ctx context.Context, q *Queue) (any, error) { return q.Redrive(ctx, m.ID) }

@@ -7,52 +7,40 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/reqid"
 )
 
-// Ack says that messages were handled: they are gone, with their memory. Goroutines
-// that do so at the same time share calls. It returns how many, and [millrace.ErrStale] if
-// any of the receipts was stale; the others count all the same.
+// Ack acknowledges messages: they were handled and leave with their memory. It returns how
+// many. A stale receipt is [millrace.ErrStale]; the others count all the same. Goroutines
+// share calls.
 //
-// Errors: [millrace.ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
-// asked.
+// Other errors: [millrace.ErrBadArgument] for an invalid receipt, before Redis is asked.
 func (q *Queue) Ack(ctx context.Context, receipts ...string) (int, error) {
-	return countOf(q.settle(ctx, "a", 0, "", receipts))
+	return q.settle(ctx, "a", "", receipts)
 }
 
-// NackConfig is how a message is given back. The zero value has it come again at
-// once.
+// NackConfig is how messages are given back. The zero value has them come again at once.
 type NackConfig struct {
-	// Delay is after how long the message comes again, in whole milliseconds.
-	// Defaults to 0, at once.
+	// Delay is after how long the messages come again, in whole milliseconds. Defaults
+	// to 0.
 	Delay time.Duration
 
-	// Reason says why, for people who look at it when it is dead. At most 512
-	// bytes are kept. Defaults to none.
+	// Reason says why, for people who find the messages dead. The first 512 bytes are
+	// kept. Defaults to none.
 	Reason string
 
-	// Dead has the message die at once instead of coming again. Defaults to off.
+	// Dead makes the messages dead at once, so that they do not come again.
 	Dead bool
 }
 
-// maxReason is how much of a reason is kept, in bytes.
+// maxReason is how many bytes of a reason are kept.
 const maxReason = 512
 
-// Nack gives a message back that could not be handled. It comes again after the
-// delay, in its old place, or is dead when it was delivered
-// [Config.MaxAttempts] times. Errors: [millrace.ErrStale], [millrace.ErrBadArgument].
-func (q *Queue) Nack(ctx context.Context, receipt string, cfg NackConfig) error {
-	_, err := q.NackBatch(ctx, cfg, receipt)
-	return err
-}
-
-// NackBatch gives several messages back in one call per 80, all for one reason. It
-// returns how many, and [millrace.ErrStale] if any of the receipts was stale; the others count
-// all the same.
+// Nack gives messages back that could not be handled. Each comes again after the delay, in
+// its old position, or is dead if it was delivered [Config.MaxAttempts] times. Nack returns
+// how many it gave back. A stale receipt is [millrace.ErrStale]; the others count all the same.
 //
-// Errors: [millrace.ErrStale]; [millrace.ErrBadArgument] for what is no receipt, before Redis was
-// asked.
-func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
+// Other errors: [millrace.ErrBadArgument], before Redis is asked.
+func (q *Queue) Nack(ctx context.Context, cfg NackConfig, receipts ...string) (int, error) {
 	if cfg.Delay < 0 {
 		return 0, millrace.ErrBadArgument.Errorf("the delay is negative: %s", cfg.Delay)
 	}
@@ -60,56 +48,67 @@ func (q *Queue) NackBatch(ctx context.Context, cfg NackConfig, receipts ...strin
 	if cfg.Dead {
 		verb = "d"
 	}
-	return countOf(q.settle(ctx, verb, cfg.Delay, cfg.Reason, receipts))
+	return q.settle(ctx, verb, settleArg(cfg.Delay, cfg.Reason), receipts)
 }
 
-// brief returns as much of a reason as is kept.
-func brief(reason string) string {
-	return strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+// settlement is what becomes of one delivery.
+type settlement struct {
+	receipt receipt
+	verb    string // a handled, n failed, d to die, u not started: no attempt
+	arg     string // of n, d and u
 }
 
-// settle returns what became of each receipt: 2 for a message that is dead now, 1, or 0 for
-// a stale one.
-func (q *Queue) settle(ctx context.Context, verb string, delay time.Duration, reason string, texts []string) (verdicts []int64, all []string, err error) {
+func (s settlement) handled() bool { return s.verb == "a" }
+
+// settleArg is the delay and the reason as the script settle takes them.
+func settleArg(delay time.Duration, reason string) string {
+	return millis(delay) + " " + strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
+}
+
+// settle returns how many receipts were good.
+func (q *Queue) settle(ctx context.Context, verb, arg string, texts []string) (good int, err error) {
 	receipts, err := readReceipts(texts)
 	if err != nil {
-		return nil, texts, err
+		return 0, err
 	}
-	settle := make([]settlement, len(receipts))
-	for i, r := range receipts {
-		settle[i] = settled(r, verb, delay, brief(reason))
+	most := ackPage
+	if verb != "a" {
+		most = heavyPage
 	}
-	for len(settle) > 0 {
-		n := min(len(settle), page)
-		if verb != "a" {
-			n = min(n, costly)
+	var stale []string
+	for at := 0; at < len(receipts); at += most {
+		request := workRequest{q: q}
+		for _, r := range receipts[at:min(at+most, len(receipts))] {
+			request.settle = append(request.settle, settlement{r, verb, arg})
 		}
-		request := workRequest{q: q, settle: settle[:n]}
 		err := q.observe(ctx, "work", func(ctx context.Context) error {
-			var a workAnswer
-			var err error
-			if reqid.Seeded(ctx) {
-				var answers []workAnswer
-				if answers, err = q.shared.work(ctx, []workRequest{request}, false); err == nil {
-					a = answers[0]
+			a, err := q.shared.settle(ctx, request)
+			for i, verdict := range a.verdicts {
+				if verdict == 0 {
+					stale = append(stale, texts[at+i])
+				} else {
+					good++
 				}
-			} else {
-				a, err = q.shared.do(ctx, request)
 			}
-			verdicts = append(verdicts, a.verdicts...)
 			return err
 		})
 		if err != nil {
-			return verdicts, texts, err
+			return good, err
 		}
-		settle = settle[n:]
 	}
-	return verdicts, texts, nil
+	switch {
+	case len(stale) == 0:
+		return good, nil
+	case len(receipts) == 1:
+		return good, errStale
+	}
+	return good, millrace.ErrStale.Errorf("%d of %d receipts are stale: %s",
+		len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
 }
 
-// Extend keeps messages invisible for d from now on, from [MinVisibility] to
-// [MaxVisibility]. It returns for each receipt whether that is so: false means
-// that it is stale, because the message was cancelled or another reader has it.
+// Extend keeps messages invisible for d from now on, 10 ms to 12 h. It returns for each
+// receipt whether it is good; false means that it is stale, because the message was
+// cancelled or another reader has it.
 func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string) ([]bool, error) {
 	if err := checkVisibility(d); err != nil {
 		return nil, err
@@ -121,20 +120,21 @@ func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string)
 	return q.beat(ctx, d, reader{}, all)
 }
 
-// reader is what a consumer says of itself.
+// reader is a run of Consume as other processes see it.
 type reader struct {
 	id, name, host string
 	handlers, busy int
 }
 
-// beat extends deliveries, and says that a reader is there if it has an id.
+// beat extends deliveries. If the reader has an id, it also registers the reader, or removes
+// it if it has no handlers.
 func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, receipts []receipt) ([]bool, error) {
 	good := make([]bool, 0, len(receipts))
 	for first := true; first || len(receipts) > 0; first = false {
-		n := min(len(receipts), page)
+		n := min(len(receipts), ackPage)
 		args := []string{millis(visibility), r.id, strconv.Itoa(r.handlers), strconv.Itoa(r.busy), r.name, r.host}
-		for _, one := range receipts[:n] {
-			args = append(args, string(one))
+		for _, receipt := range receipts[:n] {
+			args = append(args, string(receipt))
 		}
 		reply, err := q.call(ctx, "beat", args...)
 		if err != nil {
@@ -151,60 +151,54 @@ func (q *Queue) beat(ctx context.Context, visibility time.Duration, r reader, re
 	return good, nil
 }
 
-// countOf counts what was done, and says which receipts were stale.
-func countOf(done []int64, receipts []string, err error) (int, error) {
-	var n int
-	var stale []string
-	for i, one := range done {
-		if one > 0 {
-			n++
-		} else {
-			stale = append(stale, receipts[i])
+// Cancel removes messages that are not done, by their ids, and returns the state in which
+// each was, [Gone] also for a dead one. The context of a handler that has one ends within a
+// third of its visibility, or five seconds.
+//
+// Errors: [millrace.ErrBadArgument] for an invalid id, before Redis is asked.
+func (q *Queue) Cancel(ctx context.Context, ids ...string) (states []State, err error) {
+	letters := map[rune]State{'d': Delayed, 'w': Waiting, 'f': InFlight, '-': Gone}
+	err = q.eachPage(ctx, "cancel", ids, func(answer string) {
+		for _, letter := range answer {
+			states = append(states, letters[letter])
 		}
-	}
-	if err == nil && len(stale) > 0 {
-		err = errStale
-		if len(receipts) > 1 {
-			err = errStale.Errorf("%d of %d receipts are stale: %s", len(stale), len(receipts), strings.Join(stale[:min(len(stale), 3)], " "))
-		}
-	}
+	})
+	return states, err
+}
+
+// Redrive makes dead messages wait again, as if they had never been delivered and without
+// their deadline. It returns how many of them were dead.
+func (q *Queue) Redrive(ctx context.Context, ids ...string) (n int, err error) {
+	err = q.eachPage(ctx, "redrive", ids, func(verdicts string) { n += strings.Count(verdicts, "1") })
 	return n, err
 }
 
-// Place is where a message is, or was when it was cancelled.
-type Place string
+// Purge removes dead messages for good. It returns how many of them were dead.
+func (q *Queue) Purge(ctx context.Context, ids ...string) (n int, err error) {
+	err = q.eachPage(ctx, "purge", ids, func(answer string) {
+		purged, _ := strconv.Atoi(answer) // the script answers an integer
+		n += purged
+	})
+	return n, err
+}
 
-// The places.
-const (
-	Nowhere  Place = ""          // there is no such message any more, or it is dead
-	Delayed  Place = "delayed"   // it is set aside until its time
-	Waiting  Place = "waiting"   // the next reader may have it
-	InFlight Place = "in_flight" // a reader has it, and learns of it when it extends its time
-)
-
-// Cancel removes messages that are not done yet, by their ids, and returns where
-// each one was. The context of a handler that has one in hand ends within a
-// third of its visibility, or five seconds. Errors: [millrace.ErrBadArgument] for what is
-// no id, before Redis was asked.
-func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]Place, error) {
+// eachPage calls a script for a page of ids after the other.
+func (q *Queue) eachPage(ctx context.Context, script string, ids []string, do func(answer string)) error {
 	if err := checkIDs(ids); err != nil {
-		return nil, err
+		return err
 	}
-	names := map[rune]Place{'d': Delayed, 'w': Waiting, 'f': InFlight, '-': Nowhere}
-	places := make([]Place, 0, len(ids))
 	for len(ids) > 0 {
-		n := min(len(ids), costly)
-		reply, err := q.call(ctx, "cancel", ids[:n]...)
+		n := min(len(ids), heavyPage)
+		reply, err := q.call(ctx, script, ids[:n]...)
 		if err != nil {
-			return places, err
+			return err
 		}
-		for _, letter := range reply.Text() {
-			places = append(places, names[letter])
-		}
+		answer := reply.Text()
 		if reply.Err() != nil {
-			return places, reply.Err()
+			return reply.Err()
 		}
+		do(answer)
 		ids = ids[n:]
 	}
-	return places, nil
+	return nil
 }

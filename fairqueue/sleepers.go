@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -9,13 +10,12 @@ import (
 	"github.com/millrace/millrace/internal/wake"
 )
 
-// longestSleep is for how long a process that waits sleeps at most before it
-// looks again: a wake-up is best effort.
+// longestSleep bounds a sleep, because a wake-up is best effort.
 const longestSleep = time.Second
 
-// sleepers are the readers of one process that found nothing. They share one blocking
-// command and one call when it ends: two commands a second, however many they are. In the
-// queue's record they count as one sleeper.
+// sleepers are the readers of one process that found nothing. They share one blocking command
+// and one call after it: two commands a second, however many readers wait. The queue's record
+// counts the process as one sleeper, to which a write sends a wake-up token.
 type sleepers struct {
 	d *dispatcher
 
@@ -24,8 +24,8 @@ type sleepers struct {
 	running  bool
 	cancel   context.CancelFunc // ends the blocking command; nil if there is none
 	counted  bool               // the record counts this process
-	counting bool               // a call is under way that may change that
-	absent   bool               // there was no queue when last asked, in whose record it could count
+	counting bool               // a call is in flight that may change counted
+	absent   bool               // the queue did not exist when last asked
 }
 
 // sleeper is a reader that waits.
@@ -36,90 +36,81 @@ type sleeper struct {
 	gone    bool
 }
 
-// begin says whether a call is to take this process out of the record's count, which it
-// is if those who slept make it, and whether it is to put it in if nothing is there.
-func (s *sleepers) begin(slept, sleeps bool) (counted, counts bool) {
+// begin decides what a call does to the record's count: whether this process leaves it, as
+// it does if the call is the sleepers' own, and whether it enters it if there is nothing to
+// read.
+func (s *sleepers) begin(slept, sleeps bool) (leaves, enters bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	counted = slept && s.counted
-	counts = sleeps && !s.counting && (counted || !s.counted)
-	s.counting = s.counting || counts
-	return counted, counts
+	leaves = slept && s.counted
+	enters = sleeps && !s.counting && (leaves || !s.counted)
+	s.counting = s.counting || enters
+	return leaves, enters
 }
 
-// end says what came of it.
-func (s *sleepers) end(counted, counts bool) {
+// end notes what the call did.
+func (s *sleepers) end(left, entered bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if counted {
-		s.counted = false
-	}
-	if counts {
-		s.counted = true
-	}
+	s.counted = entered || s.counted && !left
 	s.counting = false
 }
 
-// exists notes whether there is a queue.
-func (s *sleepers) exists(there bool) {
+func (s *sleepers) setAbsent(absent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.absent = !there
+	s.absent = absent
 }
 
-// wait waits until the request has messages, an error, or ctx ends. The pause is until
-// something is due, negative when nobody knows.
+// wait waits until the request has messages, an error, or ctx ends. The pause is the time
+// until a message becomes due, negative if unknown.
 func (s *sleepers) wait(ctx context.Context, request workRequest, pause time.Duration) (workAnswer, error) {
-	one := &sleeper{request: request, answer: make(chan workAnswer, 1), failed: make(chan error, 1)}
+	self := &sleeper{request: request, answer: make(chan workAnswer, 1), failed: make(chan error, 1)}
 	s.mu.Lock()
-	s.waiting = append(s.waiting, one)
+	s.waiting = append(s.waiting, self)
 	if !s.running {
 		s.running = true
 		go s.sleep(pause) //nolint:gosec // it sleeps for others, too, whose contexts go on
 	}
 	s.mu.Unlock()
 	select {
-	case a := <-one.answer:
+	case a := <-self.answer:
 		return a, nil
-	case err := <-one.failed:
+	case err := <-self.failed:
 		return workAnswer{}, err
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	select {
-	case a := <-one.answer: // it came at the same moment
+	case a := <-self.answer: // it came at the same moment
 		return a, nil
 	default:
 	}
-	one.gone = true
-	s.waiting = without(s.waiting, one)
+	self.gone = true
+	s.remove(self)
 	if len(s.waiting) == 0 && s.cancel != nil {
 		s.cancel()
 	}
 	return workAnswer{}, context.Cause(ctx)
 }
 
-func without(list []*sleeper, gone *sleeper) []*sleeper {
-	for i, one := range list {
-		if one == gone {
-			return append(list[:i:i], list[i+1:]...)
-		}
-	}
-	return list
+// remove takes a sleeper off the list, of which others may hold a copy. Call it with mu held.
+func (s *sleepers) remove(gone *sleeper) {
+	s.waiting = slices.DeleteFunc(slices.Clone(s.waiting), func(other *sleeper) bool { return other == gone })
 }
 
 // sleep sleeps for all who wait, until nobody does.
 func (s *sleepers) sleep(pause time.Duration) {
 	for asked := 0; ; {
 		s.mu.Lock()
-		if len(s.waiting) == 0 {
+		waiting := s.waiting
+		if len(waiting) == 0 {
 			s.running = false
 			s.mu.Unlock()
 			return
 		}
-		if !s.counted && !s.absent && asked < 3 { // nobody would wake them
-			waiting := s.waiting
+		if !s.counted && !s.absent && asked < 3 { // no write would wake them
 			s.mu.Unlock()
 			pause = s.ask(waiting)
 			asked++
@@ -136,48 +127,48 @@ func (s *sleepers) sleep(pause time.Duration) {
 
 		woken, err := wake.Wait(ctx, s.d.run.Client, baseKey(s.d.name)+":wake", most)
 		if err != nil {
-			retry.Sleep(ctx, max(most, 10*time.Millisecond)) // the call tells what the trouble is
+			retry.Sleep(ctx, max(most, 10*time.Millisecond)) // the next call returns the error
 		}
 		cancel()
 		s.mu.Lock()
 		s.cancel = nil
 		if woken {
 			s.counted, s.absent = false, false
-			s.mu.Unlock()
-			continue
 		}
-		waiting := s.waiting
+		waiting = s.waiting
 		s.mu.Unlock()
-		pause = s.ask(waiting)
+		if !woken {
+			pause = s.ask(waiting)
+		}
 	}
 }
 
-// ask makes one call for those who wait, or one for each way in which they read. It
-// returns when something is due.
+// ask makes one call for those who wait, or one for each way in which they read. It returns
+// the time until a message becomes due.
 func (s *sleepers) ask(waiting []*sleeper) (pause time.Duration) {
 	pause = -1
 	for len(waiting) > 0 {
 		var turn, rest []*sleeper
 		var requests []workRequest
-		items := 0
-		for _, one := range waiting {
-			if turn == nil || items+one.request.max <= page && workTogether(requests, one.request) {
-				turn, requests, items = append(turn, one), append(requests, one.request), items+one.request.max
+		cost := 0
+		for _, w := range waiting {
+			if turn == nil || cost+w.request.cost() <= callBudget && workTogether(requests, w.request) {
+				turn, requests, cost = append(turn, w), append(requests, w.request), cost+w.request.cost()
 			} else {
-				rest = append(rest, one)
+				rest = append(rest, w)
 			}
 		}
 		answers, err := s.d.work(context.Background(), requests, true)
 		s.mu.Lock()
-		for i, one := range turn {
+		for i, w := range turn {
 			switch {
-			case err != nil && !one.gone:
-				one.failed <- err
+			case err != nil && !w.gone:
+				w.failed <- err
 			case err != nil:
-			case one.gone && len(answers[i].messages) > 0:
-				go one.request.q.handBack(context.Background(), answers[i].messages)
+			case w.gone && len(answers[i].messages) > 0:
+				go w.request.q.handBack(context.Background(), answers[i].messages)
 			case len(answers[i].messages) > 0:
-				one.answer <- answers[i]
+				w.answer <- answers[i]
 			default:
 				if p := answers[i].pause; p >= 0 && (pause < 0 || p < pause) {
 					pause = p
@@ -187,7 +178,7 @@ func (s *sleepers) ask(waiting []*sleeper) (pause time.Duration) {
 				}
 				continue
 			}
-			s.waiting = without(s.waiting, one)
+			s.remove(w)
 		}
 		s.mu.Unlock()
 		waiting = rest

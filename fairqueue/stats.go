@@ -11,27 +11,27 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Stats is what a queue holds at one moment.
+// Stats is the state of a queue at one moment.
 type Stats struct {
 	Name string
-	At   time.Time // the server's time
+	At   time.Time // by the server's clock
 
 	Waiting  int // messages that may be read
 	InFlight int // messages that a reader has
-	Delayed  int // messages that are set aside until their time
+	Delayed  int // messages that wait for their time
 	Dead     int
 
 	OldestAge time.Duration // how long the head of one of Flows has waited, at most; 0 for none
 	Paused    bool
 
-	Streams   int // how many streams the flows are; 0 if they are the tenants
-	PerTenant int // how many of them a tenant has
+	Streams   int // 0 if flows are tenants
+	PerTenant int // streams of a tenant
 
 	FlowCount int         // flows in which messages wait
 	Flows     []FlowStats // those of them that come next, 1,024 at most, the fullest first
 
 	Capacity int           // handlers of all Readers
-	Readers  []ReaderStats // those who Consume and said so in the last 15 seconds, by name
+	Readers  []ReaderStats // runs of Consume, seen in the last 15 seconds, by name
 	Counters Counters
 }
 
@@ -41,48 +41,41 @@ type FlowStats struct {
 	Stream int    // -1 if the flow is a tenant
 
 	Waiting   int
-	InFlight  int           // with handlers of those who Consume
-	OldestAge time.Duration // how long its head has waited
-
-	// Handling is how long handlers took for its last messages, on average; negative
-	// if nobody knows.
-	Handling time.Duration
-
-	// Held says that its next message waits for its handlers, which have their share of
-	// all.
-	Held bool
+	InFlight  int           // messages with handlers of Consume
+	OldestAge time.Duration // how long the head has waited
+	Handling  time.Duration // mean time of handlers for the last messages; negative if unknown
+	Held      bool          // the next message waits because its tenant has its share of the handlers
 }
 
 // ReaderStats is one run of [Queue.Consume].
 type ReaderStats struct {
-	Name        string // of the process, or [ConsumeConfig].Name
+	Name        string // [ConsumeConfig].Name
 	Host        string
 	Concurrency int
-	InFlight    int // messages in its hands
+	InFlight    int
 	LastSeen    time.Time
 }
 
-// Counters count since the queue began, over all processes. A full server may
-// lose none of them: each is written with what it counts.
+// Counters count since the queue was created, over all processes. None is lost on a full
+// server: each is written with what it counts.
 type Counters struct {
-	Written   int64 // messages written, also those with a delay
+	Written   int64 // messages, also those with a delay
 	Delivered int64 // deliveries
-	Acked     int64 // messages acknowledged
+	Acked     int64 // messages
 	Nacked    int64 // deliveries given back because they failed
-	Returned  int64 // deliveries handed back because nobody was there any more
-	Reclaimed int64 // deliveries whose reader did not finish in time
-	Expired   int64 // messages whose deadline came before their turn
-	Cancelled int64
+	Returned  int64 // deliveries handed back because nobody started them
+	Reclaimed int64 // deliveries whose visibility ended
+	Expired   int64 // messages whose deadline passed before their delivery
+	Cancelled int64 // messages
 	Buried    int64 // messages that died
-	Redriven  int64 // dead messages that were given another try
-	Purged    int64 // dead messages that were forgotten
-	Dropped   int64 // dead messages that were dropped: see KeepDead
-	Lost      int64 // messages whose body somebody deleted past the library
+	Redriven  int64 // dead messages that wait again
+	Purged    int64 // dead messages that were purged
+	Dropped   int64 // dead messages beyond the bounds of KeepDead
+	Lost      int64 // messages whose body was deleted past the library
 }
 
-// Len returns how many messages a new reader could work on, in O(log N), for autoscalers;
-// 0 for a queue that does not exist. Those that are due and those that were not settled in
-// time count, also if nobody has noticed yet.
+// Len returns how many messages a new reader could work on, for autoscalers: those that wait,
+// are due, or were not settled in time. It is 0 for a queue that does not exist.
 func (q *Queue) Len(ctx context.Context) (int, error) {
 	reply, err := q.call(ctx, "len")
 	if err != nil {
@@ -92,12 +85,15 @@ func (q *Queue) Len(ctx context.Context) (int, error) {
 	return n, reply.Err()
 }
 
-// maxFlows is how many flows Stats describes at most.
-const maxFlows = 1024
+// Stats shows up to 1,024 flows, with a call for each 40.
+const (
+	maxFlows  = 1024
+	flowsPage = 40
+)
 
-// Stats looks at the queue and changes nothing. It takes as long as the queue has
-// flows and readers, up to 1,024 flows. Errors: [millrace.ErrNotFound],
-// [millrace.ErrBroken], [millrace.ErrVersion].
+// Stats returns what the queue holds, and changes nothing. Its cost grows with the flows and
+// readers, up to 1,024 flows. Errors: [millrace.ErrNotFound], [millrace.ErrBroken],
+// [millrace.ErrVersion].
 func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	s := Stats{Name: q.name}
 	reply, flows, err := q.flows(ctx, &s)
@@ -114,21 +110,24 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		n, _ := strconv.ParseInt(record[field], 10, 64) // absent is 0
 		return n
 	}
-	numbers := readNumbers(record["numbers"])
 	streams := readStreams(record["streams"])
 	s.Streams, s.PerTenant = streams.count, streams.perTenant
 	s.Paused = record["paused"] == "1"
 	s.Counters = Counters{
-		Written: numbers.written, Delivered: numbers.delivered, Acked: numbers.acked, Nacked: number("nacked"),
-		Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
+		Nacked: number("nacked"), Returned: number("returned"), Reclaimed: number("reclaimed"), Expired: number("expired"),
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
+	}
+	if numbers := strings.Fields(record["numbers"]); len(numbers) == 12 { // the script record has them all
+		s.Counters.Written, _ = strconv.ParseInt(numbers[9], 10, 64)
+		s.Counters.Delivered, _ = strconv.ParseInt(numbers[10], 10, 64)
+		s.Counters.Acked, _ = strconv.ParseInt(numbers[11], 10, 64)
 	}
 	s.readers(reply)
 	if err := reply.Err(); err != nil {
 		return s, err
 	}
-	for flows == costly && len(s.Flows) < maxFlows {
+	for flows == flowsPage && len(s.Flows) < maxFlows {
 		if _, flows, err = q.flows(ctx, &s); err != nil {
 			return s, err
 		}
@@ -137,10 +136,10 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	return s, nil
 }
 
-// flows adds the next flows to s, and returns how many there were and what else the script
-// answers. A flow whose turn came meanwhile may be there twice, or be missing.
+// flows adds the next flows to s. It returns the rest of the reply and how many flows there
+// were. A flow whose turn came meanwhile may be there twice, or be missing.
 func (q *Queue) flows(ctx context.Context, s *Stats) (reply *script.Reply, n int, err error) {
-	reply, err = q.call(ctx, "stats", strconv.Itoa(len(s.Flows)), strconv.Itoa(costly))
+	reply, err = q.call(ctx, "stats", strconv.Itoa(len(s.Flows)), strconv.Itoa(min(flowsPage, maxFlows-len(s.Flows))))
 	if err != nil || reply.None() {
 		return reply, 0, err
 	}
@@ -155,55 +154,36 @@ func (q *Queue) flows(ctx context.Context, s *Stats) (reply *script.Reply, n int
 	return reply, n, reply.Err()
 }
 
-// numbers are those of the record that scripts change at every call.
-type numbers struct{ written, delivered, acked int64 }
-
-func readNumbers(text string) (n numbers) {
-	for i, word := range strings.Fields(text) {
-		value, _ := strconv.ParseInt(word, 10, 64) // digits that scripts wrote
-		switch i {
-		case 9:
-			n.written = value
-		case 10:
-			n.delivered = value
-		case 11:
-			n.acked = value
-		}
-	}
-	return n
-}
-
-// readerTimeout is after what time a reader that says nothing is taken for gone, here as in
-// the script beat.
+// readerTimeout is after how long a reader that does not report is removed, here as in the
+// script beat.
 const readerTimeout = 15 * time.Second
 
-// readers reads what readers say of themselves: when, handlers, busy, name, host.
+// readers reads the readers: each is its last report in milliseconds, handlers, busy, name,
+// host.
 func (s *Stats) readers(reply *script.Reply) {
 	for id, text := range reply.Fields() {
 		parts := strings.Split(text, "\x01")
 		if id == "" || len(parts) != 5 {
 			continue
 		}
-		number := func(i int) int {
-			n, _ := strconv.Atoi(parts[i]) // digits that this package wrote
-			return n
-		}
-		seen := time.UnixMilli(int64(number(0)))
+		seen := milliTime(parts[0])
 		if s.At.Sub(seen) > readerTimeout {
 			continue
 		}
-		s.Capacity += number(1)
-		s.Readers = append(s.Readers, ReaderStats{
-			Name: parts[3], Host: parts[4], Concurrency: number(1), InFlight: number(2), LastSeen: seen,
-		})
+		r := ReaderStats{Name: parts[3], Host: parts[4], LastSeen: seen}
+		r.Concurrency, _ = strconv.Atoi(parts[1]) // digits that the library wrote
+		r.InFlight, _ = strconv.Atoi(parts[2])
+		s.Capacity += r.Concurrency
+		s.Readers = append(s.Readers, r)
 	}
 	slices.SortFunc(s.Readers, func(a, b ReaderStats) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Host, b.Host), a.LastSeen.Compare(b.LastSeen))
 	})
 }
 
+// flow reads one flow.
 func (s *Stats) flow(reply *script.Reply) FlowStats {
-	f := FlowStats{Stream: -1, Handling: -1}
+	f := FlowStats{Handling: -1}
 	f.Tenant, f.Stream = readFlow(reply.Text())
 	f.Waiting = int(reply.Int())
 	head, since := reply.Text(), reply.MilliTime()
@@ -211,7 +191,7 @@ func (s *Stats) flow(reply *script.Reply) FlowStats {
 	state := strings.Fields(reply.Text())
 	if head != "" {
 		if since.IsZero() {
-			since = written(head)
+			since = writtenAt(head)
 		}
 		f.OldestAge = max(0, s.At.Sub(since))
 	}

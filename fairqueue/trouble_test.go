@@ -100,7 +100,7 @@ func TestExpiredMessagesHideNone(t *testing.T) {
 			q := open(t, Config{})
 			drafts := make([]Draft, 5000)
 			for i := range drafts {
-				drafts[i] = Draft{Tenant: "a", Deadline: time.Millisecond}
+				drafts[i] = Draft{Tenant: "a", TTL: time.Millisecond}
 			}
 			if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
 				t.Fatal(err)
@@ -143,11 +143,11 @@ func TestFullServer(t *testing.T) {
 
 	limit("1")
 	before := dump(t, q)
-	for place, n := range map[Place]int{Waiting: 8, InFlight: 0, Delayed: 2} {
-		page, err := q.Browse(ctx, BrowseConfig{Place: place})
-		want(t, "browsed", len(page.Messages), n, err)
+	for place, n := range map[State]int{Waiting: 8, InFlight: 0, Delayed: 2} {
+		messages, _, err := q.Browse(ctx, BrowseConfig{State: place})
+		want(t, "browsed", len(messages), n, err)
 	}
-	for _, d := range []Draft{{Tenant: "a"}, {Tenant: "a", Delay: time.Hour}, {Tenant: "a", DedupeID: "x"}, {Tenant: "new", Deadline: time.Hour}} {
+	for _, d := range []Draft{{Tenant: "a"}, {Tenant: "a", Delay: time.Hour}, {Tenant: "a", DedupeID: "x"}, {Tenant: "new", TTL: time.Hour}} {
 		_, err := q.Write(ctx, d)
 		wantError(t, err, millrace.ErrFull)
 	}
@@ -171,12 +171,12 @@ func TestFullServer(t *testing.T) {
 	good, err := q.Extend(ctx, time.Hour, got["3"].Receipt, got["4"].Receipt)
 	want(t, "extend", good, []bool{true, true}, err)
 	for body, cfg := range map[string]NackConfig{"3": {}, "4": {Delay: time.Hour}, "5": {Dead: true}, "6": {Dead: true}} {
-		if err := q.Nack(ctx, got[body].Receipt, cfg); err != nil {
+		if _, err := q.Nack(ctx, cfg, got[body].Receipt); err != nil {
 			t.Errorf("nack %+v on a full server: %v", cfg, err)
 		}
 	}
 	places, err := q.Cancel(ctx, aside, got["3"].ID, got["4"].ID, got["7"].ID)
-	want(t, "cancel", places, []Place{Delayed, Waiting, Delayed, InFlight}, err)
+	want(t, "cancel", places, []State{Delayed, Waiting, Delayed, InFlight}, err)
 	n, err := q.Redrive(ctx, got["5"].ID)
 	want(t, "redrive", n, 1, err)
 	n, err = q.Purge(ctx, got["6"].ID)
@@ -187,7 +187,7 @@ func TestFullServer(t *testing.T) {
 			t.Errorf("pause or resume on a full server: %v", err)
 		}
 	}
-	good, err = q.Extend(ctx, MinVisibility, got["8"].Receipt, got["soon"].Receipt)
+	good, err = q.Extend(ctx, minVisibility, got["8"].Receipt, got["soon"].Receipt)
 	want(t, "extend", good, []bool{true, true}, err)
 	seen := map[string]int{}
 	redistest.Eventually(t, "what was in flight comes again", func() bool {

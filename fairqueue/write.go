@@ -2,6 +2,7 @@ package fairqueue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -12,18 +13,18 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Written is what became of a draft.
+// Written is the message of a draft.
 type Written struct {
-	ID        string // of the message
-	Duplicate bool   // it was written before, under the same dedupe id
+	ID        string
+	Duplicate bool // an earlier write had the same dedupe id: this is its message
 }
 
-// Write writes one message and returns its id. After a lost reply the library
-// writes again and gets the first one's answer.
+// Write writes one message and returns its id. After a lost reply the library writes again
+// and gets the first answer.
 //
 // Errors: [millrace.ErrBadArgument] for an invalid draft and [millrace.ErrTooLarge], before
-// Redis was asked; [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], and
-// then nothing was written.
+// Redis is asked; [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], and then
+// nothing was written.
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
 	if err != nil {
@@ -32,28 +33,41 @@ func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	return written[0].ID, nil
 }
 
-// writeRequest is one caller's messages.
-type writeRequest struct {
-	q      *Queue
-	drafts []encoded
-	bytes  int
-}
-
-// size is what the request costs, in messages of a tenant that is a flow. One that may go to
-// several streams has them counted first, which costs as much again.
-func (r writeRequest) size() int { return len(r.drafts) * max(1, r.q.cfg.PerTenant) }
-
 // encoded is a draft as the script takes it.
 type encoded struct {
 	tenant, options, body string
 }
 
-func (e encoded) size() int { return len(e.tenant) + len(e.options) + len(e.body) }
+func (e encoded) bytes() int { return len(e.tenant) + len(e.options) + len(e.body) }
 
-// WriteBatch writes several messages in one call for each 1,000 of them or mebibyte, which
-// is applied whole. Goroutines that write at the same time share calls. All drafts
-// are checked before the first is written. It returns what became of each, in
-// their order; with an error, of those that are written.
+// cost is what the draft costs the server. A message that may go to several flows has the
+// messages in each of them counted.
+func (e encoded) cost(candidates int) int {
+	n := 1 + candidates
+	if len(e.options) > 1 { // a delay, a deadline or a dedupe id
+		n++
+	}
+	return n
+}
+
+// writeRequest is one caller's part of a call.
+type writeRequest struct {
+	q           *Queue
+	drafts      []encoded
+	cost, bytes int
+}
+
+// WriteBatch writes several messages. It checks all drafts before it writes the first, and
+// returns their messages in the order of the drafts.
+//
+// It makes one call to Redis for each 100 messages, and for fewer if they have delays,
+// deadlines or dedupe ids (50), may go to several streams (20), or have more than a
+// mebibyte. Each call is applied whole or not at all. With an error, WriteBatch returns what
+// it wrote before: the messages of the first drafts. The others were not written, but after
+// [millrace.ErrUncertain] those of one call may have been. To repeat a batch without
+// duplicates, give its drafts dedupe ids.
+//
+// Errors: as of [Queue.Write]. Goroutines share calls.
 func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, error) {
 	all := make([]encoded, len(drafts))
 	for i, d := range drafts {
@@ -67,37 +81,43 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, err
 		}
 		all[i] = encoded{tenant: d.Tenant, options: d.options(), body: body}
 	}
+	candidates := q.known().perTenant
+	if reqid.Seeded(ctx) { // a repeat by another process must make the same calls
+		candidates = defaultPerTenant
+	}
 	done := make([]Written, 0, len(drafts))
-	for len(all) > 0 {
-		n, size := 0, 0
-		for n < len(all) && n < chunk && (n == 0 || size+all[n].size() <= MaxMessage) {
-			size += all[n].size()
-			n++
-		}
-		request := writeRequest{q: q, drafts: all[:n], bytes: size}
+	for _, r := range q.writeRequests(all, candidates) {
 		err := q.observe(ctx, "write", func(ctx context.Context) error {
-			var some []Written
-			var err error
-			if reqid.Seeded(ctx) { // what shares its call would be asked as a request that is not its own
-				var answers [][]Written
-				if answers, err = q.shared.write(ctx, []writeRequest{request}); err == nil {
-					some = answers[0]
-				}
-			} else {
-				some, err = q.shared.writes.Do(ctx, request)
-			}
-			done = append(done, some...)
+			written, err := q.shared.doWrite(ctx, r)
+			done = append(done, written...)
 			return err
 		})
 		if err != nil {
 			return done, err
 		}
-		all = all[n:]
 	}
 	return done, nil
 }
 
-// carried returns headers with what hooks add to them.
+// writeRequests divides drafts into requests of bounded cost.
+func (q *Queue) writeRequests(drafts []encoded, candidates int) (requests []writeRequest) {
+	for len(drafts) > 0 {
+		r := writeRequest{q: q}
+		n := 0
+		for n < len(drafts) {
+			cost, bytes := drafts[n].cost(candidates), drafts[n].bytes()
+			if n > 0 && (r.cost+cost > callBudget || r.bytes+bytes > maxMessage) {
+				break
+			}
+			r.cost, r.bytes, n = r.cost+cost, r.bytes+bytes, n+1
+		}
+		r.drafts, drafts = drafts[:n], drafts[n:]
+		requests = append(requests, r)
+	}
+	return requests
+}
+
+// carried returns headers with those that hooks add.
 func (q *Queue) carried(ctx context.Context, headers map[string]string) map[string]string {
 	copied := false
 	for _, hook := range q.cfg.Hooks {
@@ -116,8 +136,8 @@ func (q *Queue) carried(ctx context.Context, headers map[string]string) map[stri
 	return headers
 }
 
-// writeTogether reports whether a request goes with others: what it has stored is the
-// same, and it is not large.
+// writeTogether reports whether a request can share a call with others: it stores the same
+// settings, and is not large.
 func writeTogether(others []writeRequest, r writeRequest) bool {
 	first := others[0]
 	a, b := first.q.cfg, r.q.cfg
@@ -125,8 +145,34 @@ func writeTogether(others []writeRequest, r writeRequest) bool {
 		a.MaxAttempts == b.MaxAttempts && a.DedupeWindow == b.DedupeWindow && a.expiry() == b.expiry()
 }
 
-// write makes one script call, and another one when flows are something else in the queue
-// than was known.
+// errStreams means that the queue has other streams than known, so that nothing was written.
+var errStreams = errors.New("the queue has other streams")
+
+// doWrite shares a call with other writers. A request under a seed has a call of its own,
+// because a repeat must find its answer.
+func (d *dispatcher) doWrite(ctx context.Context, r writeRequest) (done []Written, err error) {
+	if reqid.Seeded(ctx) {
+		answers, err := d.write(ctx, []writeRequest{r})
+		if err != nil {
+			return nil, err
+		}
+		return answers[0], nil
+	}
+	done, err = d.writes.Do(ctx, r)
+	if !errors.Is(err, errStreams) {
+		return done, err
+	}
+	for _, r := range r.q.writeRequests(r.drafts, r.q.known().perTenant) { // their cost is another one
+		written, err := d.doWrite(ctx, r)
+		done = append(done, written...)
+		if err != nil {
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+// write makes one script call.
 func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([][]Written, error) {
 	ctx, cancel := script.Within(ctx, callTimeout)
 	defer cancel()
@@ -136,7 +182,8 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([][]Wr
 	for _, r := range requests {
 		messages += len(r.drafts)
 	}
-	for known := q.known(); ; {
+	for {
+		known := q.known()
 		args := make([]string, 0, 4+3*messages)
 		args = append(args, strconv.Itoa(q.cfg.MaxAttempts), millis(q.cfg.DedupeWindow), q.cfg.expiry(), known.setting())
 		for _, r := range requests {
@@ -152,15 +199,16 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([][]Wr
 		if err := reply.Err(); err != nil {
 			return nil, err
 		}
-		if other {
-			known = readStreams(text)
-			for _, r := range requests {
-				r.q.learn(known)
-			}
-			continue
+		if !other {
+			q.entry.Touch()
+			return readWritten(text, requests, messages)
 		}
-		q.entry.Touch()
-		return readWritten(text, requests, messages)
+		for _, r := range requests {
+			r.q.learn(readStreams(text))
+		}
+		if !reqid.Seeded(ctx) {
+			return nil, errStreams
+		}
 	}
 }
 

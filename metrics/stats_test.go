@@ -247,7 +247,7 @@ func TestQueueCollector(t *testing.T) {
 	if _, err := q.Ack(ctx, messages[0].Receipt); err != nil {
 		t.Fatal(err)
 	}
-	if err := q.Nack(ctx, messages[1].Receipt, fairqueue.NackConfig{Dead: true}); err != nil {
+	if _, err := q.Nack(ctx, fairqueue.NackConfig{Dead: true}, messages[1].Receipt); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.Cancel(ctx, written[4].ID, messages[2].ID); err != nil {

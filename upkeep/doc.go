@@ -23,7 +23,7 @@
 //	ick.Jobs(client): ick.retry     0.002   parked members whose rest is over
 //	                  ick.tidy      0.001   consumers of channels that died
 //	lease.Jobs(client)              0.001   leases that were abandoned
-//	fairqueue.TendJob(client)       0.002   messages whose time or whose reader's time is over
+//	fairqueue.Jobs(client)          0.002   messages whose time or whose reader's time is over
 //	expiry.RepairHashesJob(client)  0.001   what other programs did to hashes
 //	expiry.RepairKeysJob(client)    0.001   what other programs did to deterministic values
 //	upkeep.TidyJob(client)          0.0005  entries of structures that are gone

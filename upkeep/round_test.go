@@ -68,7 +68,7 @@ func populate(t testing.TB, client rueidis.Client) {
 // jobs are those that go round the registry and the index of leases.
 func jobs(t testing.TB, client rueidis.Client) []millrace.Job {
 	t.Helper()
-	return append(append(ick.Jobs(client), lease.Jobs(client)...), fairqueue.TendJob(client), upkeep.TidyJob(client))
+	return append(append(append(ick.Jobs(client), lease.Jobs(client)...), fairqueue.Jobs(client)...), upkeep.TidyJob(client))
 }
 
 // round goes round all structures.

@@ -19,8 +19,8 @@ import (
 // at the rates of the package's documentation, which sum up to 0.0085. Errors are those
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
-	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), []millrace.Job{
-		fairqueue.TendJob(client), expiry.RepairHashesJob(client), expiry.RepairKeysJob(client), TidyJob(client),
+	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), fairqueue.Jobs(client), []millrace.Job{
+		expiry.RepairHashesJob(client), expiry.RepairKeysJob(client), TidyJob(client),
 	})
 	for _, job := range jobs {
 		if err := recruiter.Install(job, cmp.Or(rates[job.Name], 0.001)); err != nil {

@@ -117,8 +117,8 @@ func inWords(s document.Shape) string {
 
 func (c *queueResize) Run(ctx context.Context, a *app) error {
 	switch {
-	case c.Streams < 0 || c.Streams > fairqueue.MaxStreams:
-		return millrace.ErrBadArgument.Errorf("a queue has up to %d streams, not %d", fairqueue.MaxStreams, c.Streams)
+	case c.Streams < 0 || c.Streams > 1024:
+		return millrace.ErrBadArgument.Errorf("a queue has up to 1024 streams, not %d", c.Streams)
 	case c.PerTenant < 0 || c.PerTenant > c.Streams:
 		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d streams, not %d", c.Streams, c.PerTenant)
 	}
@@ -154,8 +154,8 @@ Examples:
 }
 
 func (c *queueWeight) Run(ctx context.Context, a *app) error {
-	if !(c.Weight >= fairqueue.MinWeight && c.Weight <= fairqueue.MaxWeight) {
-		return millrace.ErrBadArgument.Errorf("a weight is from %g to %d, not %g", fairqueue.MinWeight, fairqueue.MaxWeight, c.Weight)
+	if !(c.Weight >= 0.01 && c.Weight <= 100) {
+		return millrace.ErrBadArgument.Errorf("a weight is from 0.01 to 100, not %g", c.Weight)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		if err := q.SetWeight(ctx, string(c.Tenant), c.Weight); err != nil {

@@ -46,7 +46,7 @@ Examples:
 func (c *deadLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		list := []document.DeadMessage{}
-		err := eachDead(ctx, q, func(m fairqueue.DeadMessage) { list = append(list, document.OfDead(m)) })
+		err := eachDead(ctx, q, func(m fairqueue.Message) { list = append(list, document.OfDead(m)) })
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,7 +58,7 @@ func (c *deadLs) Run(ctx context.Context, a *app) error {
 }
 
 // eachDead calls do with the dead messages of a queue, which must exist.
-func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.DeadMessage)) error {
+func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.Message)) error {
 	if _, err := q.Stats(ctx); err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue,
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		ids := c.IDs
 		if c.All {
-			err := eachDead(ctx, q, func(m fairqueue.DeadMessage) { ids = append(ids, m.ID) })
+			err := eachDead(ctx, q, func(m fairqueue.Message) { ids = append(ids, m.ID) })
 			if err != nil {
 				return nil, nil, err
 			}

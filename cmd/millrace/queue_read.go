@@ -52,16 +52,15 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 		}
 		err = a.print(doc, func(w io.Writer) { tableOfMessages(w, doc) })
 		if err != nil { // nobody knows the receipts
-			_, _ = q.Extend(ctx, fairqueue.MinVisibility, receipts...) // else they come when they are visible
+			_, _ = q.Extend(ctx, 10*time.Millisecond, receipts...) // else they come when they are visible
 		}
 		return nil, nil, err
 	})
 }
 
 func checkVisibility(d time.Duration) error {
-	if d < fairqueue.MinVisibility || d > fairqueue.MaxVisibility {
-		return millrace.ErrBadArgument.Errorf("a visibility is from %s to %s, not %s",
-			fairqueue.MinVisibility, fairqueue.MaxVisibility, d)
+	if d < 10*time.Millisecond || d > 12*time.Hour {
+		return millrace.ErrBadArgument.Errorf("a visibility is from 10ms to 12h, not %s", d)
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func (c *queueNack) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		how := fairqueue.NackConfig{Delay: c.Delay, Reason: string(c.Reason), Dead: c.Dead}
-		if err := q.Nack(ctx, c.Receipt, how); err != nil {
+		if _, err := q.Nack(ctx, how, c.Receipt); err != nil {
 			return nil, nil, err
 		}
 		doc := struct {

@@ -99,7 +99,7 @@ func (c *queueWrite) config() fairqueue.Config {
 func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error) {
 	d := fairqueue.Draft{
 		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority,
-		Delay: c.Delay, Deadline: c.Deadline, DedupeID: string(c.Dedupe),
+		Delay: c.Delay, TTL: c.Deadline, DedupeID: string(c.Dedupe),
 	}
 	if d.Tenant == "" {
 		missing := errUsage.Errorf("the message has no tenant")
@@ -147,8 +147,8 @@ func checkDraft(d fairqueue.Draft) error {
 		return millrace.ErrBadArgument.Errorf("a priority is from -4 to 4, not %d", d.Priority)
 	case d.Delay < 0:
 		return millrace.ErrBadArgument.Errorf("the delay is negative: %s", d.Delay)
-	case d.Deadline < 0 || d.Deadline > 0 && d.Deadline < time.Millisecond:
-		return millrace.ErrBadArgument.Errorf("the deadline is not a millisecond away: %s", d.Deadline)
+	case d.TTL < 0 || d.TTL > 0 && d.TTL < time.Millisecond:
+		return millrace.ErrBadArgument.Errorf("the deadline is not a millisecond away: %s", d.TTL)
 	}
 	for name, value := range d.Headers {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {

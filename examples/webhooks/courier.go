@@ -68,13 +68,13 @@ func (c *courier) run(ctx context.Context, queue *fairqueue.Queue) error {
 func (c *courier) deliver(ctx context.Context, m fairqueue.Message) error {
 	to, known := c.endpoints[m.Tenant]
 	if !known {
-		return fairqueue.Dead(errors.New("the tenant has no endpoint any more"))
+		return fairqueue.NoRetry(errors.New("the tenant has no endpoint any more"))
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, to.url, bytes.NewReader(m.Body))
 	if err != nil {
-		return fairqueue.Dead(err)
+		return fairqueue.NoRetry(err)
 	}
 	now := strconv.FormatInt(time.Now().Unix(), 10)
 	req.Header.Set("Content-Type", m.Headers["Content-Type"])
@@ -102,7 +102,7 @@ func judged(response *http.Response) error {
 	answered := fmt.Errorf("the endpoint answered %s", response.Status)
 	switch status {
 	case http.StatusGone:
-		return fairqueue.Dead(answered)
+		return fairqueue.NoRetry(answered)
 	case http.StatusTooManyRequests, http.StatusServiceUnavailable:
 		if later, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 			return fairqueue.RetryAfter(time.Duration(later)*time.Second, answered)

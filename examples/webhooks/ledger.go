@@ -94,7 +94,7 @@ func (l *ledger) failed(why string) {
 }
 
 // dead notes a dead letter.
-func (l *ledger) dead(letter fairqueue.DeadMessage) {
+func (l *ledger) dead(letter fairqueue.Message) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	number, err := numberOf(letter.Body)

@@ -28,8 +28,8 @@ func sound() outcome {
 	return outcome{ledger: l, tenants: 3, took: time.Second}
 }
 
-func letter(id, body string) fairqueue.DeadMessage {
-	return fairqueue.DeadMessage{Message: fairqueue.Message{ID: id, Body: []byte(body)}, Reason: "the endpoint answered 410 Gone"}
+func letter(id, body string) fairqueue.Message {
+	return fairqueue.Message{ID: id, Body: []byte(body), Reason: "the endpoint answered 410 Gone"}
 }
 
 func TestReport(t *testing.T) {

@@ -32,7 +32,7 @@ type Draft struct {
 func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
 		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority,
-		Delay: d.Delay.Duration, Deadline: d.Deadline.Duration, DedupeID: string(d.Dedupe),
+		Delay: d.Delay.Duration, TTL: d.Deadline.Duration, DedupeID: string(d.Dedupe),
 	}
 	for name, value := range d.Headers {
 		m.Headers[name] = string(value)
@@ -103,11 +103,11 @@ type Cancelled struct {
 }
 
 // OfCancelled makes a document of where messages were that were to be cancelled.
-func OfCancelled(ids []string, places []fairqueue.Place) Cancelled {
+func OfCancelled(ids []string, places []fairqueue.State) Cancelled {
 	doc := Cancelled{Messages: make([]CancelledMessage, len(places))}
 	for i, place := range places {
 		doc.Messages[i] = CancelledMessage{ids[i], Nowhere}
-		if place != fairqueue.Nowhere {
+		if place != fairqueue.Gone {
 			doc.Messages[i].Was = string(place)
 			doc.Cancelled++
 		}
@@ -128,7 +128,7 @@ type DeadMessage struct {
 }
 
 // OfDead makes a document of a dead message.
-func OfDead(m fairqueue.DeadMessage) DeadMessage {
+func OfDead(m fairqueue.Message) DeadMessage {
 	return DeadMessage{
 		m.ID, Text(m.Tenant), Text(m.Body), m.Attempt, m.Written.UTC(), Text(m.Reason), OfHeaders(m.Headers),
 	}

@@ -14,7 +14,7 @@ import (
 func TestMoments(t *testing.T) {
 	t.Parallel()
 	town := build(t, true)
-	draft := fairqueue.Draft{Tenant: "late", Body: []byte("in two days"), Deadline: 50 * time.Hour}
+	draft := fairqueue.Draft{Tenant: "late", Body: []byte("in two days"), TTL: 50 * time.Hour}
 	if _, err := town.orders.Write(t.Context(), draft); err != nil {
 		t.Fatal(err)
 	}

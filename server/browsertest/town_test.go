@@ -74,7 +74,8 @@ func build(t *testing.T, actions bool) *town {
 	must(err)
 	for i, m := range taken[:20] {
 		if i < 3 {
-			must(town.orders.Nack(ctx, m.Receipt, fairqueue.NackConfig{Dead: true, Reason: "the address does not exist"}))
+			_, err := town.orders.Nack(ctx, fairqueue.NackConfig{Dead: true, Reason: "the address does not exist"}, m.Receipt)
+			must(err)
 			continue
 		}
 		_, err := town.orders.Ack(ctx, m.Receipt)

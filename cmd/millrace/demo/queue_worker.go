@@ -100,7 +100,7 @@ func (w *queueWorker) serve(ctx context.Context, handle func(context.Context, qu
 				func(ctx context.Context, m fairqueue.Message) error {
 					number, work, err := readNote(m.Body)
 					if err != nil {
-						return fairqueue.Dead(err)
+						return fairqueue.NoRetry(err)
 					}
 					return handle(ctx, queueNews{
 						Side: s, Number: number, ID: m.ID, Again: m.Attempt > 1,

@@ -64,15 +64,15 @@ func (a *API) browseMessages(ctx context.Context, in *browseRequest) (doc browse
 	if err != nil {
 		return doc, err
 	}
-	page, err := q.Browse(ctx, fairqueue.BrowseConfig{
-		Place: fairqueue.Place(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
+	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
+		State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
 	})
-	doc = browsedMessages{make([]browsedMessage, len(page.Messages)), page.Next}
-	for i, m := range page.Messages {
+	doc = browsedMessages{make([]browsedMessage, len(messages)), next}
+	for i, m := range messages {
 		doc.Messages[i] = browsedMessage{
 			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
 			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
-			Deadline: moment(m.Deadline), Until: moment(m.Until), Since: moment(m.Since), Consumed: m.Consumed, Garbled: m.Garbled,
+			Deadline: moment(m.Deadline), Until: moment(m.Until), Since: moment(m.Since), Consumed: m.Consumed, Garbled: m.DecodeError,
 		}
 	}
 	return doc, err
@@ -107,7 +107,7 @@ func (a *API) listDead(ctx context.Context, in *deadRequest) (doc deadMessages, 
 	}
 	doc.Dead = []document.DeadMessage{}
 	found := in.After == ""
-	err = eachDead(ctx, q, func(m fairqueue.DeadMessage) (more bool) {
+	err = eachDead(ctx, q, func(m fairqueue.Message) (more bool) {
 		if !found {
 			found = m.ID == in.After
 			return true
@@ -133,7 +133,7 @@ var errNotDead = &millrace.Error{
 
 // eachDead calls do with the dead messages of a queue, which must exist, until it
 // wants no more.
-func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.DeadMessage) (more bool)) error {
+func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.Message) (more bool)) error {
 	if _, err := q.Stats(ctx); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (c deadChoice) of(ctx context.Context, a *API, name string) (*fairqueue.Que
 		return q, c.IDs, err
 	}
 	var ids []string
-	err = eachDead(ctx, q, func(m fairqueue.DeadMessage) bool {
+	err = eachDead(ctx, q, func(m fairqueue.Message) bool {
 		ids = append(ids, m.ID)
 		return true
 	})

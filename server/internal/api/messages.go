@@ -159,7 +159,7 @@ func (a *API) nackMessages(ctx context.Context, in *namedWith[nackRequest]) (doc
 	if how.Dead && how.Delay > 0 {
 		return doc, errRequest.Errorf("a message that is dead does not come again after a delay: dead or delay")
 	}
-	n, err := q.NackBatch(ctx, how, in.Body.Receipts...)
+	n, err := q.Nack(ctx, how, in.Body.Receipts...)
 	return nacked{n, len(in.Body.Receipts) - n}, unlessAll(err, n)
 }
 

@@ -113,15 +113,15 @@ func (d *Dashboard) browserPath(name string, b *browser, place, after string) st
 
 // readAlive reads messages that are not dead.
 func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
-	page, err := q.Browse(a.Context(), fairqueue.BrowseConfig{
-		Place: fairqueue.Place(b.Place), Tenant: b.Tenant, Max: mostRows, After: after,
+	messages, next, err := q.Browse(a.Context(), fairqueue.BrowseConfig{
+		State: fairqueue.State(b.Place), Tenant: b.Tenant, Max: mostRows, After: after,
 	})
-	for _, m := range page.Messages {
-		row := newMessageRow(m.Message)
-		row.Since, row.Consumed, row.Until, row.Garbled = m.Since, m.Consumed, m.Until, m.Garbled
+	for _, m := range messages {
+		row := newMessageRow(m)
+		row.Since, row.Consumed, row.Until, row.Garbled = m.Since, m.Consumed, m.Until, m.DecodeError
 		b.Rows = append(b.Rows, row)
 	}
-	return page.Next, err
+	return next, err
 }
 
 // readDead reads dead messages, from one on whose number is given.
@@ -139,7 +139,7 @@ func (b *browser) readDead(a *asked, q *fairqueue.Queue, after string) (next str
 		if len(b.Rows) == mostRows || at > max(first, 0)+mostDead {
 			return strconv.Itoa(at - 1), nil
 		}
-		row := newMessageRow(m.Message)
+		row := newMessageRow(m)
 		row.Reason, row.Stream = m.Reason, -1
 		b.Rows = append(b.Rows, row)
 	}

@@ -250,7 +250,7 @@ func (h *house) bury(q *fairqueue.Queue, reason string, drafts ...fairqueue.Draf
 		if err != nil {
 			h.t.Fatal(err)
 		}
-		if err := q.Nack(h.t.Context(), messages[0].Receipt, fairqueue.NackConfig{Dead: true, Reason: reason}); err != nil {
+		if _, err := q.Nack(h.t.Context(), fairqueue.NackConfig{Dead: true, Reason: reason}, messages[0].Receipt); err != nil {
 			h.t.Fatal(err)
 		}
 	}

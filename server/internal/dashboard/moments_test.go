@@ -42,7 +42,7 @@ func TestMomentsHaveAZone(t *testing.T) {
 func TestDeadlineHasADate(t *testing.T) {
 	t.Parallel()
 	h := build(t)
-	h.write(h.queue("orders", fairqueue.Config{}), fairqueue.Draft{Tenant: "a", Deadline: 50 * time.Hour})
+	h.write(h.queue("orders", fairqueue.Config{}), fairqueue.Draft{Tenant: "a", TTL: 50 * time.Hour})
 	h.look()
 	page := h.get("/queues/orders").want(http.StatusOK)
 	if got, want := text(page.root), regexp.MustCompile(`deadline \d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC`); !want.MatchString(got) {

@@ -31,8 +31,8 @@ func (d *Dashboard) queueControls(s fairqueue.Stats) []request {
 			ID: "ask-resize", Open: "Resize", Title: "Resize this queue?", Path: path("resize"), Verb: "Resize",
 			Text: "With 0 streams each tenant is a flow of its own, and takes turns with all others. With more, flows are so many streams, of which each tenant has some. It holds for what is written from then on; what waits stays where it is, and has its turns.",
 			Fields: []field{
-				{"streams", "Streams", s.Streams, 0, fairqueue.MaxStreams},
-				{"per_tenant", "Streams a tenant", s.PerTenant, 0, fairqueue.MaxStreams},
+				{"streams", "Streams", s.Streams, 0, 1024},
+				{"per_tenant", "Streams a tenant", s.PerTenant, 0, 1024},
 			},
 		},
 		{
@@ -113,7 +113,7 @@ func resizeQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 		return "Each tenant is a flow now.", nil
 	}
 	if perTenant == 0 {
-		perTenant = min(streams, fairqueue.PerTenantDefault)
+		perTenant = min(streams, 4) // the default
 	}
 	return fmt.Sprintf("The queue has %s now, and a tenant %s of them.", readable.Count(streams, "stream"), readable.Number(perTenant)), nil
 }
@@ -147,7 +147,7 @@ func cancel(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, e
 	places, err := q.Cancel(ctx, ids...)
 	n := 0
 	for _, place := range places {
-		if place != fairqueue.Nowhere {
+		if place != fairqueue.Gone {
 			n++
 		}
 	}
