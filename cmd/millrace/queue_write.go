@@ -276,7 +276,7 @@ func inDoubt(err error, drafts []fairqueue.Draft, written int) error {
 	case len(drafts) == 1:
 		said.Message = "the message may be written"
 	case lost:
-		said.Message = fmt.Sprintf("%d of %d messages are written, and perhaps the next ones up to 1,000", written, len(drafts))
+		said.Message = fmt.Sprintf("%d of %d messages are written, and perhaps the next ones up to 100", written, len(drafts))
 	default:
 		said.Message = fmt.Sprintf("%d of %d messages are written", written, len(drafts))
 	}

@@ -187,7 +187,7 @@ func TestQueueWriteInDoubt(t *testing.T) {
 		t.Errorf("write again = %+v, want a duplicate", again)
 	}
 	f = s.cutShort(server, 2, lines(2500), "queue", "write", "q", "--batch")
-	if want := "1000 of 2500 messages are written, and perhaps the next ones up to 1,000: "; !strings.HasPrefix(f.Error, want) {
+	if want := "100 of 2500 messages are written, and perhaps the next ones up to 100: "; !strings.HasPrefix(f.Error, want) {
 		t.Errorf("write of lines without the second answer: %+v, want it to begin with %q", f, want)
 	}
 }
