@@ -1,140 +1,279 @@
-// Docsync keeps a full-text index in step with a database: documents in SQLite,
-// a Bleve index, and a channel of Icks between them that knows which documents
-// changed.
+// Docsync keeps a full-text index in step with a database: documents in SQLite, a Bleve
+// index, and a channel of dirty lists (ick) between them that holds the ids of the
+// documents that changed.
 //
-//	files ── load ──┐
-//	                ├─▶ SQLite ◀── read the row as it is now ──┐
-//	chance ─ edit ──┘                                          │
-//	           │                                            indexer ─▶ Bleve
-//	           └─ then ─▶ channel ── reserve: batches of ids ▶ │    write, sync
-//	                       ▲                                   │
-//	                       └────────── commit, only then ──────┘
+//	load DIR ──▶ SQLite ◀── read the row as it is now ──┐
+//	       │                                            │
+//	       └─ then ─▶ channel ── reserve: a batch ────▶ index ──▶ Bleve: write, sync
+//	                     ▲                              │
+//	                     └───────── commit, only then ──┘
 //
-// It loads a folder of text files and edits the documents at random, while the
-// indexer, a process of its own, works and is killed with SIGKILL again and
-// again. It waits until no mark is left, and then compares index and database
-// document by document. The exit code is 0 when they agree, 1 when they do not
-// or something failed, 2 for wrong flags.
+// Each verb is a process of its own: run index, and kill it whenever you like; run load
+// again after files changed; check compares index and database.
 package main
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
-	"text/tabwriter"
-	"time"
 
-	"github.com/millrace/millrace"
+	"github.com/blevesearch/bleve/v2"
+	"github.com/blevesearch/bleve/v2/index/scorch"
+	"github.com/redis/rueidis"
+	_ "modernc.org/sqlite" // the "sqlite" driver
+
+	"github.com/millrace/millrace/ick"
 )
 
-const (
-	exitOK     = 0
-	exitFailed = 1
-	exitUsage  = 2
-)
+const usage = `docsync [--redis URL] [--data DIR] load DIR | index | search WORD | check`
 
 func main() {
-	if len(os.Args) > 1 && os.Args[1] == indexerCommand {
-		os.Exit(indexerMain(os.Args[2:]))
-	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
-	stop()
-	os.Exit(code)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "docsync:", err)
+		os.Exit(1)
+	}
 }
 
-// run is main with its surroundings as arguments.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("docsync", flag.ContinueOnError)
-	flags.SetOutput(stderr)
-	source := flags.String("dir", "", "folder of text files to load (default: the source tree of Go)")
-	url := flags.String("redis", "", "Redis to use, redis://HOST:PORT (default: a private one that is gone at the end)")
-	switch err := flags.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case err != nil:
-		return exitUsage
-	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "docsync: unexpected argument %q\nTry: docsync --dir %s\n", flags.Arg(0), flags.Arg(0))
-		return exitUsage
+	url := flags.String("redis", "redis://127.0.0.1:6379", "URL of the Redis to use")
+	name := flags.String("name", "docsync", "name of the channel")
+	data := flags.String("data", ".", "folder of database and index")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	option, err := rueidis.ParseURL(*url)
+	if err != nil {
+		return err
+	}
+	client, err := rueidis.NewClient(option)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	// Four dirty lists, so that a consumer works on four batches at a time. With a name, a
+	// consumer that was killed has its lists back at once when it starts again.
+	dirty, err := ick.NewChannel(client, *name, ick.ChannelConfig{Size: 4, Consumer: "indexer"})
+	if err != nil {
+		return err
+	}
+	db, err := openDocuments(ctx, *data)
+	if err != nil {
+		return err
+	}
+	defer db.Close()
+	if verb := flags.Arg(0); verb == "load" && flags.NArg() == 2 {
+		return load(ctx, db, dirty, flags.Arg(1), stdout)
 	}
 
-	code, err := docsync(ctx, job{source: *source, redis: *url, edits: 4000, pause: 5 * time.Millisecond, kills: 10}, stdout, stderr)
+	index, err := openIndex(*data)
 	if err != nil {
-		fmt.Fprintf(stderr, "docsync: %v\n", err)
-		if hint := millrace.Hint(err); hint != "" {
-			fmt.Fprintf(stderr, "Try: %s\n", hint)
+		return err
+	}
+	defer index.Close()
+	switch verb := flags.Arg(0); {
+	case verb == "index" && flags.NArg() == 1:
+		err := dirty.Consume(ctx, ick.ConsumeConfig{}, func(ctx context.Context, batch []ick.Entry) error {
+			return apply(ctx, db, index, batch)
+		})
+		if errors.Is(err, context.Canceled) {
+			return nil
 		}
-		return exitFailed
+		return err
+	case verb == "search" && flags.NArg() == 2:
+		return search(index, flags.Arg(1), stdout)
+	case verb == "check" && flags.NArg() == 1:
+		return check(ctx, db, index, stdout)
 	}
-	return code
+	return errors.New("usage: " + usage)
 }
 
-// docsync does a job in a temporary folder and reports on it.
-func docsync(ctx context.Context, j job, stdout, stderr io.Writer) (code int, err error) {
-	if j.source == "" {
-		if j.source, err = goSource(ctx); err != nil {
-			return exitFailed, err
+// openDocuments opens the database. With the write-ahead log one process reads while
+// another one writes.
+func openDocuments(ctx context.Context, folder string) (*sql.DB, error) {
+	const settings = "?_pragma=busy_timeout(10000)&_pragma=journal_mode(wal)"
+	db, err := sql.Open("sqlite", filepath.Join(folder, "documents.db")+settings)
+	if err != nil {
+		return nil, err
+	}
+	_, err = db.ExecContext(ctx, `CREATE TABLE IF NOT EXISTS documents (id TEXT PRIMARY KEY, text BLOB)`)
+	return db, err
+}
+
+// maxFile is the largest file that is loaded, in bytes.
+const maxFile = 1 << 20
+
+// load makes the documents what the text files below a folder are, and marks those that
+// changed. It forgets documents whose files are gone.
+func load(ctx context.Context, db *sql.DB, dirty *ick.Channel, root string, stdout io.Writer) error {
+	known, err := documents(ctx, db)
+	if err != nil {
+		return err
+	}
+	changed := 0
+	err = filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil || len(text) > maxFile || bytes.IndexByte(text, 0) >= 0 { // not text
+			return err
+		}
+		id, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		before, there := known[id]
+		delete(known, id)
+		if there && before == stamp(text) {
+			return nil
+		}
+		changed++
+		return save(ctx, db, dirty, id, `INSERT OR REPLACE INTO documents (id, text) VALUES (?, ?)`, id, text)
+	})
+	if err != nil {
+		return err
+	}
+	for id := range known {
+		if err := save(ctx, db, dirty, id, `DELETE FROM documents WHERE id = ?`, id); err != nil {
+			return err
 		}
 	}
-	if j.data, err = os.MkdirTemp("", "docsync-"); err != nil {
-		return exitFailed, err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(j.data)) }()
-
-	done, err := j.run(ctx, stderr)
-	if err != nil {
-		return exitFailed, err
-	}
-	found, err := check(ctx, j.data)
-	if err != nil {
-		return exitFailed, err
-	}
-	return report(stdout, done, found), nil
+	fmt.Fprintf(stdout, "%d documents changed, %d deleted\n", changed, len(known))
+	return nil
 }
 
-// goSource returns the folder of Go's own source.
-func goSource(ctx context.Context) (string, error) {
-	root, err := exec.CommandContext(ctx, "go", "env", "GOROOT").Output()
-	if err != nil {
-		return "", fmt.Errorf("where is the source tree of Go? give a folder with --dir: %w", err)
+// save changes a document and then marks it. After, never before: the mark could be handled
+// before the change is visible. A producer that dies between the two leaves a change
+// without a mark; where that matters, write the id to a table in the same transaction, and
+// move its rows to the channel.
+func save(ctx context.Context, db *sql.DB, dirty *ick.Channel, id, statement string, args ...any) error {
+	if _, err := db.ExecContext(ctx, statement, args...); err != nil {
+		return fmt.Errorf("save %q: %w", id, err)
 	}
-	return filepath.Join(strings.TrimSpace(string(root)), "src"), nil
+	_, err := dirty.AddNow(ctx, id)
+	return err
 }
 
-// report prints what happened and the verdict, and returns the exit code.
-func report(w io.Writer, d outcome, found findings) int {
-	table := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
-	row := func(what, format string, args ...any) {
-		fmt.Fprintf(table, "%s\t%s\n", what, fmt.Sprintf(format, args...))
+// documents returns the stamps of all documents by their ids.
+func documents(ctx context.Context, db *sql.DB) (map[string]string, error) {
+	rows, err := db.QueryContext(ctx, `SELECT id, text FROM documents`)
+	if err != nil {
+		return nil, err
 	}
-	row("loaded", "%d documents; skipped %d binary, %d larger than %d KiB, %d unreadable",
-		d.files.loaded, d.files.binary, d.files.large, maxFile>>10, d.files.unreadable)
-	row("edited", "%d times: %d rewritten, %d deleted, %d created again",
-		d.edits.rewritten+d.edits.deleted+d.edits.created, d.edits.rewritten, d.edits.deleted, d.edits.created)
-	row("marks", "%d, of which %d folded into one that waited", d.marks.New+d.marks.Folded, d.marks.Folded)
-	row("killed", "the indexer %d times, %d of them with a batch in its hands", d.kills, d.interrupted)
-	row("indexed", "%d documents in %d batches", d.work.documents, d.work.batches)
-	row("overtaken", "%d of them changed in the database while their batch was being indexed", d.work.overtaken)
-	row("checked", "%d documents, and %d words by full-text search", found.documents, found.words)
-	row("took", "%.1f s", d.took.Seconds())
-	table.Flush()
+	defer rows.Close()
+	stamps := map[string]string{}
+	for rows.Next() {
+		var id string
+		var text []byte
+		if err := rows.Scan(&id, &text); err != nil {
+			return nil, err
+		}
+		stamps[id] = stamp(text)
+	}
+	return stamps, rows.Err()
+}
 
-	if len(found.differences) == 0 {
-		fmt.Fprintln(w, "\nindex and database agree")
-		return exitOK
+// stamp identifies a text.
+func stamp(text []byte) string { return fmt.Sprintf("%x", sha256.Sum256(text)) }
+
+// openIndex opens the index, or makes one. unsafe_batch is off (Bleve's default), so that
+// Batch returns when the batch is on disk: a commit follows at once, and a kill must not
+// lose what was committed.
+func openIndex(folder string) (bleve.Index, error) {
+	path := filepath.Join(folder, "index.bleve")
+	index, err := bleve.OpenUsing(path, map[string]any{"bolt_timeout": "10s"})
+	if !errors.Is(err, bleve.ErrorIndexPathDoesNotExist) {
+		return index, err
 	}
-	fmt.Fprintf(w, "\nindex and database differ in %d ways:\n", len(found.differences))
-	for _, difference := range found.differences {
-		fmt.Fprintln(w, " ", difference)
+	stamp := bleve.NewKeywordFieldMapping()
+	stamp.Index = false
+	mapping := bleve.NewIndexMapping()
+	mapping.DefaultMapping.AddFieldMappingsAt("stamp", stamp)
+	return bleve.NewUsing(path, mapping, scorch.Name, scorch.Name, map[string]any{"unsafe_batch": false})
+}
+
+// apply brings the index in line with the database as it is now. A mark holds only the id:
+// not what changed, nor how often. So a batch may run again, as it does after a kill.
+func apply(ctx context.Context, db *sql.DB, index bleve.Index, marks []ick.Entry) error {
+	batch := index.NewBatch()
+	for _, mark := range marks {
+		var text []byte
+		err := db.QueryRowContext(ctx, `SELECT text FROM documents WHERE id = ?`, mark.Member).Scan(&text)
+		switch {
+		case errors.Is(err, sql.ErrNoRows):
+			batch.Delete(mark.Member)
+			continue
+		case err != nil:
+			return err
+		}
+		doc := map[string]any{"text": strings.ToValidUTF8(string(text), "\uFFFD"), "stamp": stamp(text)}
+		if err := batch.Index(mark.Member, doc); err != nil {
+			return fmt.Errorf("index %q: %w", mark.Member, err)
+		}
 	}
-	return exitFailed
+	return index.Batch(batch)
+}
+
+func search(index bleve.Index, word string, stdout io.Writer) error {
+	query := bleve.NewMatchQuery(word)
+	query.SetField("text")
+	result, err := index.Search(bleve.NewSearchRequest(query))
+	if err != nil {
+		return err
+	}
+	for _, hit := range result.Hits {
+		fmt.Fprintln(stdout, hit.ID)
+	}
+	return nil
+}
+
+// check compares every document with the index.
+func check(ctx context.Context, db *sql.DB, index bleve.Index, stdout io.Writer) error {
+	known, err := documents(ctx, db)
+	if err != nil {
+		return err
+	}
+	size, err := index.DocCount()
+	if err != nil {
+		return err
+	}
+	request := bleve.NewSearchRequestOptions(bleve.NewMatchAllQuery(), int(size), 0, false)
+	request.Fields = []string{"stamp"}
+	result, err := index.Search(request)
+	if err != nil {
+		return err
+	}
+	wrong := 0
+	differ := func(format string, args ...any) { wrong++; fmt.Fprintf(stdout, format+"\n", args...) }
+	for _, hit := range result.Hits {
+		switch stamp, there := known[hit.ID]; {
+		case !there:
+			differ("%q is in the index and not in the database", hit.ID)
+		case stamp != hit.Fields["stamp"]:
+			differ("%q has an old text in the index", hit.ID)
+		}
+		delete(known, hit.ID)
+	}
+	for id := range known {
+		differ("%q is missing from the index", id)
+	}
+	if wrong > 0 {
+		return fmt.Errorf("index and database differ in %d documents", wrong)
+	}
+	fmt.Fprintf(stdout, "index and database agree on %d documents\n", len(result.Hits))
+	return nil
 }

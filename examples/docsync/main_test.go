@@ -3,137 +3,218 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestMain is the indexer in the processes that the tests start.
+// asCommand makes the test binary docsync.
+const asCommand = "DOCSYNC_TEST_AS_COMMAND"
+
 func TestMain(m *testing.M) {
-	if len(os.Args) > 1 && os.Args[1] == indexerCommand {
-		os.Exit(indexerMain(os.Args[2:]))
+	if os.Getenv(asCommand) != "" {
+		main()
+		os.Exit(0)
 	}
 	// Bleve's analysis workers live as long as the program.
 	redistest.Main(m, goleak.IgnoreAnyFunction("github.com/blevesearch/bleve_index_api.AnalysisWorker"))
 }
 
-// folder makes a folder with files of many kinds: 64 texts, and two that are
-// none.
-func folder(t *testing.T) string {
-	t.Helper()
-	root := t.TempDir()
-	files := map[string]string{
-		"empty.txt":                       "",
-		"twin.txt":                        "the same\ncontent\n",
-		"also a twin.txt":                 "the same\ncontent\n",
-		"a folder/with spaces/and ünï.md": "naïve café\n",
-		"latin1.txt":                      "na\xefve caf\xe9\n",
-		"caf\xe9 \xff.txt":                "a name that is not UTF-8\n",
-		"'quoted' \"name\"; --.sql":       "DROP TABLE documents;\n",
-		"long.txt":                        strings.Repeat("x", 100_000) + "\n",
-		"program.bin":                     "\x7fELF\x00\x01",
-		"huge.txt":                        strings.Repeat("large ", maxFile/6+1),
-	}
-	for i := range 56 {
-		files[fmt.Sprintf("more/%02d.txt", i)] = strings.Repeat(fmt.Sprintf("line of file %d\n", i), i)
-	}
-	for name, text := range files {
-		path := filepath.Join(root, filepath.FromSlash(name))
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return root
+// site is a folder of files, one of data, and a channel.
+type site struct {
+	t             *testing.T
+	files         string
+	flags         []string
+	channel       *ick.Channel
+	written, word int
 }
 
+func newSite(t *testing.T) *site {
+	t.Helper()
+	server, name, data := redistest.Shared(t), redistest.Name(t), t.TempDir()
+	channel, err := ick.NewChannel(server.Client(t), name, ick.ChannelConfig{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{t: t, files: t.TempDir(), channel: channel, flags: []string{"--redis", server.URL(), "--data", data, "--name", name}}
+}
+
+func (s *site) write(name, text string) {
+	s.t.Helper()
+	path := filepath.Join(s.files, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// run runs a verb and returns what it prints.
+func (s *site) run(args ...string) (string, error) {
+	s.t.Helper()
+	var out bytes.Buffer
+	err := run(s.t.Context(), append(s.flags, args...), &out)
+	return out.String(), err
+}
+
+func (s *site) must(args ...string) string {
+	s.t.Helper()
+	out, err := s.run(args...)
+	if err != nil {
+		s.t.Fatalf("%q: %v\n%s", args, err, out)
+	}
+	return out
+}
+
+// indexer starts a process that indexes.
+func (s *site) indexer() *exec.Cmd {
+	s.t.Helper()
+	program, err := os.Executable()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	cmd := exec.Command(program, append(s.flags, "index")...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	cmd.Stderr = s.t.Output()
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return cmd
+}
+
+// drained waits until no document is dirty.
+func (s *site) drained() {
+	s.t.Helper()
+	redistest.Eventually(s.t, "no document is dirty", func() bool {
+		now, err := s.channel.Stats(s.t.Context())
+		return err == nil && now.Total == 0 && now.Parked == 0
+	})
+}
+
+// TestIndexAndDatabaseAgreeAfterKills edits files while the indexer is killed again and
+// again.
 func TestIndexAndDatabaseAgreeAfterKills(t *testing.T) {
 	t.Parallel()
-	server := redistest.Shared(t)
-	j := job{source: folder(t), redis: server.URL(), edits: 400, pause: 5 * time.Millisecond, kills: 5}
+	s := newSite(t)
+	s.write("empty.txt", "")
+	s.write("a folder/with spaces/and ünï.md", "naïve café\n")
+	s.write("latin1.txt", "na\xefve caf\xe9\n")
+	s.write("caf\xe9 \xff.txt", "a name that is not UTF-8\n")
+	s.write("'quoted' \"name\"; --.sql", "DROP TABLE documents;\n")
+	s.write("program.bin", "\x7fELF\x00\x01")
+	s.write("huge.txt", strings.Repeat("large ", maxFile/6+1))
+	for i := range 100 {
+		s.write(fmt.Sprintf("more/%02d.txt", i), strings.Repeat(fmt.Sprintf("line of file %d\n", i), i))
+	}
+	if got, want := s.must("load", s.files), "105 documents changed, 0 deleted\n"; got != want {
+		t.Errorf("load prints %q, want %q", got, want)
+	}
+	for range 5 {
+		indexer := s.indexer()
+		for i := range 20 {
+			s.write(fmt.Sprintf("more/%02d.txt", rand.IntN(60)), fmt.Sprintf("edited as word%d\n", rand.IntN(1000)))
+			s.write(fmt.Sprintf("new/%d.txt", rand.IntN(30)), fmt.Sprint("new ", i))
+			_ = os.Remove(filepath.Join(s.files, fmt.Sprintf("more/%02d.txt", 60+rand.IntN(40))))
+			s.must("load", s.files)
+		}
+		if err := indexer.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = indexer.Wait()
+	}
+	s.write("last.txt", "the zanzibarine word\n")
+	s.must("load", s.files)
+	indexer := s.indexer()
+	s.drained()
+	if err := indexer.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := indexer.Wait(); err != nil {
+		t.Errorf("an interrupted indexer ends with %v", err)
+	}
+	if got := s.must("check"); !strings.HasPrefix(got, "index and database agree") {
+		t.Errorf("check prints %q", got)
+	}
+	if got, want := s.must("search", "zanzibarine"), "last.txt\n"; got != want {
+		t.Errorf("search finds %q, want %q", got, want)
+	}
+}
 
-	var out bytes.Buffer
-	code, err := docsync(t.Context(), j, &out, t.Output())
+// TestCheckFindsWhatDiffers changes the database, or the index, and marks nothing.
+func TestCheckFindsWhatDiffers(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.write("kept.txt", "one")
+	s.must("load", s.files)
+	db, err := openDocuments(t.Context(), s.flags[3])
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := code, exitOK; got != want {
-		t.Errorf("exit code = %d, want %d", got, want)
-	}
-	for _, want := range []string{
-		"64 documents; skipped 1 binary, 1 larger than 1024 KiB, 0 unreadable",
-		"400 times",
-		"the indexer 5 times",
-		"index and database agree",
-	} {
-		if got := out.String(); !strings.Contains(got, want) {
-			t.Errorf("report lacks %q:\n%s", want, got)
+	defer db.Close()
+	index := func(ids ...string) {
+		t.Helper()
+		x, err := openIndex(s.flags[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer x.Close()
+		var marks []ick.Entry
+		for _, id := range ids {
+			marks = append(marks, ick.Entry{Member: id})
+		}
+		if err := apply(t.Context(), db, x, marks); err != nil {
+			t.Fatal(err)
 		}
 	}
+	wants := func(want string) {
+		t.Helper()
+		if out, err := s.run("check"); err == nil || out != want+"\n" {
+			t.Errorf("check = %q, %v, want %q", out, err, want)
+		}
+	}
+	index()
+	wants(`"kept.txt" is missing from the index`)
+	index("kept.txt", "never was")
+	s.must("check")
+	for _, statement := range []string{`UPDATE documents SET text = 'two'`, `DELETE FROM documents`} {
+		if _, err := db.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasPrefix(statement, "UPDATE") {
+			wants(`"kept.txt" has an old text in the index`)
+		} else {
+			wants(`"kept.txt" is in the index and not in the database`)
+		}
+	}
+	index("kept.txt")
+	s.must("check")
 }
 
-func TestNothingIsLeftBehind(t *testing.T) {
-	server := redistest.Start(t, redistest.Options{})
-	temp := t.TempDir()
-	t.Setenv("TMPDIR", temp)
-
-	var out bytes.Buffer
-	code, err := docsync(t.Context(), job{source: folder(t), redis: server.URL(), edits: 1}, &out, t.Output())
-	if code != exitOK || err != nil {
-		t.Fatalf("docsync = %d, %v, want %d:\n%s", code, err, exitOK, out.String())
-	}
-	left, err := os.ReadDir(temp)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := len(left), 0; got != want {
-		t.Errorf("%d files are left in the temporary folder, want %d: %v", got, want, left)
-	}
-	client := server.Client(t)
-	size, err := client.Do(t.Context(), client.B().Dbsize().Build()).ToInt64()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, want := size, int64(0); got != want {
-		t.Errorf("%d keys are left in Redis, want %d", got, want)
-	}
-}
-
-func TestWrongFlags(t *testing.T) {
+func TestWrongUse(t *testing.T) {
 	t.Parallel()
-	tests := []struct {
-		name string
+	s := newSite(t)
+	for _, test := range []struct {
 		args []string
-		code int
-		says string
+		want string
 	}{
-		{"unknown flag", []string{"--fast"}, exitUsage, "-fast"},
-		{"folder without its flag", []string{"docs"}, exitUsage, "--dir docs"},
-		{"no such folder", []string{"--dir", filepath.Join(t.TempDir(), "none")}, exitFailed, "no such file"},
-		{"no text", []string{"--dir", t.TempDir()}, exitFailed, "--dir"},
-		{"no Redis there", []string{"--dir", folder(t), "--redis", "redis://127.0.0.1:1"}, exitFailed, "Try:"},
-	}
-	for _, test := range tests {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			var out, errs bytes.Buffer
-			if got, want := run(t.Context(), test.args, &out, &errs), test.code; got != want {
-				t.Errorf("exit code = %d, want %d", got, want)
-			}
-			if got, want := errs.String(), test.says; !strings.Contains(got, want) {
-				t.Errorf("standard error = %q, want it to say %q", got, want)
-			}
-			if got, want := out.String(), ""; got != want {
-				t.Errorf("standard output = %q, want %q", got, want)
-			}
-		})
+		{nil, "usage:"},
+		{[]string{"load"}, "usage:"},
+		{[]string{"load", filepath.Join(s.files, "none")}, "no such file"},
+		{[]string{"--fast"}, "-fast"},
+		{[]string{"--redis", "redis://127.0.0.1:1", "check"}, "refused"},
+	} {
+		if _, err := s.run(test.args...); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("docsync %q = %v, want %q", test.args, err, test.want)
+		}
 	}
 }

@@ -1,91 +1,358 @@
 package main
 
 import (
-	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
-// brief is a short job with a noisy tenant who has far more than a courier with so few
-// hands can deliver meanwhile, also where little is posted because the machine is busy.
-func brief(url string, streams int) job {
-	return job{redis: url, streams: streams, hands: 16, quiet: 10, every: 100 * time.Millisecond, alone: 500 * time.Millisecond, together: time.Second}
-}
-
-func TestEveryWebhookIsAccountedFor(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Options{})
-	seen, err := brief(server.URL(), 0).run(t.Context(), t.Output())
+func newService(t *testing.T, cfg fairqueue.Config) *service {
+	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
+	queue, err := fairqueue.New(redistest.Shared(t).Client(t), redistest.Name(t), cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out bytes.Buffer
-	if got, want := report(&out, seen), exitOK; got != want {
-		t.Errorf("exit code = %d, want %d:\n%s", got, want, out.String())
+	return &service{queue: queue, endpoints: map[string]endpoint{"one": {}, "other": {}}, client: http.DefaultClient, timeout: time.Second}
+}
+
+// post posts a webhook and returns the status and the id.
+func (s *service) post(t *testing.T, tenant, key, body string) (status int, id string) {
+	t.Helper()
+	req := httptest.NewRequest(http.MethodPost, "/hooks/"+tenant, strings.NewReader(body))
+	if key != "" {
+		req.Header.Set(keyHeader, key)
 	}
-	for _, want := range []string{"of 11 tenants", "the endpoint answered 410 Gone", "0 deliveries were cut off", "every webhook was delivered or is a dead letter"} {
-		if got := out.String(); !strings.Contains(got, want) {
-			t.Errorf("report lacks %q:\n%s", want, got)
+	w := httptest.NewRecorder()
+	s.handler().ServeHTTP(w, req)
+	var answer struct{ ID string }
+	if w.Code == http.StatusAccepted {
+		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil || answer.ID == "" {
+			t.Errorf("answer = %q, %v, want an id", w.Body.String(), err)
 		}
 	}
-	client := server.Client(t)
-	size, err := client.Do(t.Context(), client.B().Dbsize().Build()).ToInt64()
-	if err != nil {
-		t.Fatal(err)
+	return w.Code, answer.ID
+}
+
+func TestKeysBelongToTheirTenant(t *testing.T) {
+	t.Parallel()
+	s := newService(t, fairqueue.Config{})
+	posts := []struct{ tenant, key string }{{"one", "k"}, {"one", "k"}, {"one", "j"}, {"other", "k"}, {"one", ""}, {"one", ""}}
+	ids := make([]string, len(posts))
+	for i, p := range posts {
+		var status int
+		if status, ids[i] = s.post(t, p.tenant, p.key, "{}"); status != http.StatusAccepted {
+			t.Errorf("post %v answers %d, want %d", p, status, http.StatusAccepted)
+		}
 	}
-	if got, want := size, int64(0); got != want {
-		t.Errorf("%d keys are left in Redis, want %d", got, want)
+	for i := range ids {
+		for j := range i {
+			same := posts[i] == posts[j] && posts[i].key != ""
+			if got := ids[i] == ids[j]; got != same {
+				t.Errorf("%v and %v have the same id: %v, want %v", posts[i], posts[j], got, same)
+			}
+		}
+	}
+	if waiting, err := s.queue.Len(t.Context()); waiting != 5 || err != nil {
+		t.Errorf("Len = %d, %v, want 5", waiting, err)
 	}
 }
 
-// The verdict can fail: with one stream for all, the others wait behind the noisy
-// tenant.
-func TestInOneLineTheNoisyTenantDelaysTheOthers(t *testing.T) {
+func TestRefusedPosts(t *testing.T) {
 	t.Parallel()
-	seen, err := brief(redistest.Start(t, redistest.Options{}).URL(), 1).run(t.Context(), t.Output())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if wrong := seen.account(); len(wrong) > 0 {
-		t.Errorf("wrong = %q, want nothing but the delay", wrong)
-	}
-	var out bytes.Buffer
-	if got, want := report(&out, seen), exitFailed; got != want || !strings.Contains(out.String(), "the noisy tenant delays the others") {
-		t.Errorf("exit code = %d, want %d for the delay:\n%s", got, want, out.String())
-	}
-}
-
-func TestWrongFlags(t *testing.T) {
-	t.Parallel()
-	tests := []struct {
-		name string
-		args []string
-		code int
-		says string
+	s := newService(t, fairqueue.Config{})
+	for _, test := range []struct {
+		name, tenant, key, body string
+		want                    int
 	}{
-		{"unknown flag", []string{"--fast"}, exitUsage, "-fast"},
-		{"an argument", []string{"redis://somewhere"}, exitUsage, "--redis redis://somewhere"},
-		{"no such queue", []string{"--streams", "2000"}, exitFailed, "1024 streams"},
-		{"no Redis there", []string{"--redis", "redis://127.0.0.1:1"}, exitFailed, "Try:"},
+		{"unknown tenant", "nobody", "", "{}", http.StatusNotFound},
+		{"too large", "one", "", strings.Repeat("x", maxBody+1), http.StatusRequestEntityTooLarge},
+		{"key too long", "one", strings.Repeat("x", 600), "{}", http.StatusBadRequest},
+	} {
+		if got, _ := s.post(t, test.tenant, test.key, test.body); got != test.want {
+			t.Errorf("%s: the service answers %d, want %d", test.name, got, test.want)
+		}
 	}
-	for _, test := range tests {
+	if waiting, err := s.queue.Len(t.Context()); waiting != 0 || err != nil {
+		t.Errorf("Len = %d, %v, want 0", waiting, err)
+	}
+
+	client := redistest.Shared(t).Client(t)
+	queue, err := fairqueue.New(client, redistest.Name(t), fairqueue.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.queue = queue
+	client.Close()
+	if got, _ := s.post(t, "one", "", "{}"); got != http.StatusServiceUnavailable {
+		t.Errorf("without Redis the service answers %d, want %d", got, http.StatusServiceUnavailable)
+	}
+}
+
+// What an endpoint answers decides when a webhook is delivered again.
+func TestAnswersOfEndpoints(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name    string
+		status  int
+		after   string
+		delayed time.Duration // at least; 0 for no retry
+		dead    bool
+	}{
+		{"accepted", http.StatusOK, "", 0, false},
+		{"gone", http.StatusGone, "", 0, true},
+		{"too many", http.StatusTooManyRequests, "60", time.Minute, false},
+		{"away", http.StatusServiceUnavailable, "60", time.Minute, false},
+		{"too many, until a date", http.StatusTooManyRequests, "Fri, 31 Dec 2027 23:59:59 GMT", 100 * time.Millisecond, false},
+		{"broken", http.StatusInternalServerError, "60", 100 * time.Millisecond, false},
+	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			var out, errs bytes.Buffer
-			if got, want := run(t.Context(), test.args, &out, &errs), test.code; got != want {
-				t.Errorf("exit code = %d, want %d", got, want)
+			var asked atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				asked.Add(1)
+				w.Header().Set("Retry-After", test.after)
+				w.WriteHeader(test.status)
+			}))
+			defer server.Close()
+			s := newService(t, fairqueue.Config{})
+			s.endpoints["one"] = endpoint{URL: server.URL}
+			s.client = server.Client()
+			s.post(t, "one", "", "{}")
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan struct{})
+			go func() { defer close(done); _ = s.deliverAll(ctx) }()
+			var stats fairqueue.Stats
+			redistest.Eventually(t, "the webhook is settled", func() (ok bool) {
+				var err error
+				stats, err = s.queue.Stats(t.Context())
+				return err == nil && asked.Load() > 0 && stats.Waiting+stats.InFlight == 0 &&
+					(stats.Delayed > 0 || stats.Dead > 0 || stats.Counters.Acked > 0)
+			})
+			cancel()
+			<-done
+			if got, want := stats.Dead > 0, test.dead; got != want {
+				t.Errorf("dead = %v, want %v", got, want)
 			}
-			if got, want := errs.String(), test.says; !strings.Contains(got, want) {
-				t.Errorf("standard error = %q, want it to say %q", got, want)
+			if got, want := stats.Delayed > 0, test.delayed > 0; got != want {
+				t.Errorf("delivered again = %v, want %v", got, want)
 			}
-			if got, want := out.String(), ""; got != want {
-				t.Errorf("standard output = %q, want %q", got, want)
+			if test.delayed == time.Minute && asked.Load() != 1 {
+				t.Errorf("asked %d times, want once a minute", asked.Load())
 			}
 		})
+	}
+}
+
+func TestEndpointWithoutAnswer(t *testing.T) {
+	t.Parallel()
+	hang := make(chan struct{})
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		select {
+		case <-hang:
+		case <-req.Context().Done():
+		}
+	}))
+	defer server.Close()
+	defer close(hang)
+	s := &service{endpoints: map[string]endpoint{"one": {URL: server.URL}}, client: server.Client(), timeout: 100 * time.Millisecond}
+	if err := s.deliver(t.Context(), fairqueue.Message{Tenant: "one"}); err == nil || !strings.HasPrefix(err.Error(), "no answer within") {
+		t.Errorf("deliver = %v, want no answer", err)
+	}
+	if err := s.deliver(t.Context(), fairqueue.Message{Tenant: "other"}); err == nil || !strings.Contains(err.Error(), "no endpoint any more") {
+		t.Errorf("deliver for a tenant that has left = %v, want that it has no endpoint", err)
+	}
+}
+
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	// As openssl dgst -sha256 -hmac secret computes it for "1-0.3.1700000000.{}".
+	good := "v1=d0936a1ad685ad40c6e474e6fe8a38d7546df17b9beda9a1ffa953d4b9ba9dcc"
+	if got := sign("secret", "1-0.3", "1700000000", []byte("{}")); got != good {
+		t.Errorf("sign = %q, want %q", got, good)
+	}
+	for _, other := range []string{
+		sign("secret", "1-0.3", "1700000000", nil), sign("secret", "1-0.4", "1700000000", []byte("{}")),
+		sign("secret", "1-0.3", "1700000001", []byte("{}")), sign("other", "1-0.3", "1700000000", []byte("{}")),
+	} {
+		if other == good {
+			t.Error("another id, time, body or secret has the same signature")
+		}
+	}
+}
+
+// ledger is what the tenants posted and received.
+type ledger struct {
+	mu       sync.Mutex
+	posted   map[string]time.Time // by number
+	received map[string]time.Duration
+	forged   int
+}
+
+// endpoints serves an endpoint for each tenant: the noisy one's is slow and fails, the
+// gone one's answers 410.
+func (l *ledger) endpoints(s *service) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		tenant := strings.TrimPrefix(req.URL.Path, "/")
+		body, _ := io.ReadAll(req.Body)
+		number := string(body)
+		signed := sign(s.endpoints[tenant].Secret, req.Header.Get(idHeader), req.Header.Get(timeHeader), body)
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		switch {
+		case signed != req.Header.Get(signatureHeader):
+			l.forged++
+			w.WriteHeader(http.StatusForbidden)
+			return
+		case tenant == "gone":
+			w.WriteHeader(http.StatusGone)
+			return
+		case tenant == "noisy" && strings.HasSuffix(number, "7"): // cannot be handled, however often it comes
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		case tenant == "noisy":
+			l.mu.Unlock()
+			time.Sleep(20 * time.Millisecond)
+			l.mu.Lock()
+		}
+		if _, again := l.received[number]; !again {
+			l.received[number] = time.Since(l.posted[number])
+		}
+	})
+}
+
+// median returns the median delay of the webhooks that were received by tenants whose
+// name begins so.
+func (l *ledger) median(prefix string) time.Duration {
+	var all []time.Duration
+	for number, took := range l.received {
+		if strings.HasPrefix(number, prefix) {
+			all = append(all, took)
+		}
+	}
+	slices.Sort(all)
+	return all[len(all)/2]
+}
+
+// flood posts webhooks of a noisy tenant and then of quiet ones, replaces the program in the
+// middle, and returns what was received when nothing is left but dead letters.
+func flood(t *testing.T, cfg fairqueue.Config) (l *ledger, dead map[string]string) {
+	t.Helper()
+	cfg.MaxAttempts = 3
+	s := newService(t, cfg)
+	s.backoff = func(int, error) time.Duration { return 10 * time.Millisecond }
+	l = &ledger{posted: map[string]time.Time{}, received: map[string]time.Duration{}}
+	server := httptest.NewServer(l.endpoints(s))
+	t.Cleanup(server.Close)
+	s.client = server.Client()
+	s.timeout = 10 * time.Second
+	post := func(tenant string, i int) {
+		number := fmt.Sprintf("%s %d", tenant, i)
+		s.endpoints[tenant] = endpoint{URL: server.URL + "/" + tenant, Secret: "secret of " + tenant}
+		l.mu.Lock()
+		l.posted[number] = time.Now()
+		l.mu.Unlock()
+		first, second := "", ""
+		_, first = s.post(t, tenant, number, number)
+		_, second = s.post(t, tenant, number, number) // its first answer was lost
+		if first != second {
+			t.Errorf("%s has the ids %s and %s, want one", number, first, second)
+		}
+	}
+	for i := range 1000 {
+		post("noisy", i)
+	}
+	for i := range 20 {
+		post(fmt.Sprint("quiet-", i), i)
+		post("gone", i)
+	}
+
+	var programs sync.WaitGroup
+	start := func() context.CancelFunc {
+		ctx, stop := context.WithCancel(t.Context())
+		programs.Go(func() {
+			if err := s.deliverAll(ctx); !errors.Is(err, context.Canceled) {
+				t.Errorf("deliverAll = %v, want the end of its context", err)
+			}
+		})
+		return stop
+	}
+	stopFirst := start()
+	redistest.Eventually(t, "a third is delivered", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return len(l.received) > len(l.posted)/3
+	})
+	stopSecond := start()
+	stopFirst()
+	redistest.Eventually(t, "the queue is empty", func() bool {
+		now, err := s.queue.Stats(t.Context())
+		return err == nil && now.Waiting+now.InFlight+now.Delayed == 0
+	})
+	stopSecond()
+	programs.Wait()
+	dead = map[string]string{}
+	for letter, err := range s.queue.Dead(t.Context()) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		dead[string(letter.Body)] = letter.Reason
+	}
+	return l, dead
+}
+
+// TestEveryWebhookIsAccountedFor: each is received or a dead letter with its reason, and
+// quiet tenants do not wait for the noisy one.
+func TestEveryWebhookIsAccountedFor(t *testing.T) {
+	t.Parallel()
+	l, dead := flood(t, fairqueue.Config{})
+	if l.forged > 0 {
+		t.Errorf("%d deliveries had a wrong signature", l.forged)
+	}
+	for number := range l.posted {
+		_, received := l.received[number]
+		switch reason := dead[number]; {
+		case received == (reason != ""):
+			t.Errorf("%s: received %v, dead letter %q, want one of the two", number, received, reason)
+		case strings.HasPrefix(number, "gone") && reason != "the endpoint answered 410 Gone":
+			t.Errorf("%s is a dead letter because of %q", number, reason)
+		}
+	}
+	if quiet, noisy := l.median("quiet"), l.median("noisy"); 3*quiet > noisy {
+		t.Errorf("quiet tenants wait %s in the median, and the noisy one %s, want three times as long at least", quiet, noisy)
+	}
+}
+
+// TestOneLineForAll: with one stream the others wait behind the noisy tenant.
+func TestOneLineForAll(t *testing.T) {
+	t.Parallel()
+	l, _ := flood(t, fairqueue.Config{Streams: 1})
+	if quiet, noisy := l.median("quiet"), l.median("noisy"); 3*quiet < noisy {
+		t.Errorf("in one line quiet tenants wait %s in the median, and the noisy one %s: want the same", quiet, noisy)
+	}
+}
+
+func TestRun(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]string{"none.json": "no such file", "main.go": "invalid character"} {
+		if err := run(t.Context(), "redis://127.0.0.1:1", "127.0.0.1:0", file); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("run with %s = %v, want %q", file, err, want)
+		}
 	}
 }
