@@ -1,21 +1,15 @@
--- fragment begin: the keys of a new shard
+-- expiry.begin(K) shards -> 1
 --
--- They are those that both kinds of shards have. What is there of a shard that lost
--- its record stays.
+-- Begins a shard of hashes. All keys that a shard has are there from now on until it is
+-- deleted, some with a placeholder: a Redis Cluster does not run scripts on a key that
+-- is missing while its slot moves. The hashes themselves come and go.
 --
--- Needs  check
--- Gives  begin() -> 1, or the error with which it is refused: makes the keys
-local function begin()
-  local refused = refusal()
-  if not (refused and string.find(refused.err, 'NOSHARD', 1, true)) then
-    return refused or 1
-  end
-  redis.call('ZCARD', prefix .. 'due') -- what is something else ends the script here
-  redis.call('HLEN', prefix .. 'lanes:0')
-  redis.call('HLEN', prefix .. 'lanes:1')
-  redis.call('HSET', K, 'version', wire, 'shards', ARGV[1])
-  redis.call('ZADD', prefix .. 'due', 'NX', '+inf', '')
-  redis.call('HSETNX', prefix .. 'lanes:0', '', '0')
-  redis.call('HSETNX', prefix .. 'lanes:1', '', '0')
-  return 1
-end
+-- Needs    begin_shard
+-- Touches  K, due, lanes:0, lanes:1
+-- Makes    K hash version 3, due zset, lanes:0 hash, lanes:1 hash
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- Reply    1
+-- Cost     O(1)
+-- Repeat   harmless: it states what is so
+return begin_shard()

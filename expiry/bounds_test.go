@@ -3,9 +3,8 @@ package expiry
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/internal/shards"
+	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
 // TestItemsAreBounded: what is too large for one call is refused before Redis is asked.
@@ -24,16 +25,15 @@ func TestItemsAreBounded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	h, k := openHashesOn(t, client, "n", HashesConfig{}), openKeysOn(t, client, "n", KeysConfig{})
-	large := bytes.Repeat([]byte("x"), MaxValue+1)
-	name := strings.Repeat("f", MaxField+1)
+	h := openOn(t, client, "n", Config{})
+	large := bytes.Repeat([]byte("x"), shards.MaxValue+1)
+	name := strings.Repeat("f", maxField+1)
 	ctx := t.Context()
 	commands := server.Info("stats")["total_commands_processed"]
 	for what, call := range map[string]func() error{
-		"Keys.Set": func() error { _, err := k.Set(ctx, "a", large, keyLong, SetKeyConfig{}); return err },
-		"Set":      func() error { _, err := h.Set(ctx, inHash, "a", large, SetConfig{}); return err },
+		"Set": func() error { _, err := h.Set(ctx, inHash, "a", large, SetConfig{}); return err },
 		"SetMany": func() error {
-			_, err := h.SetMany(ctx, inHash, map[string][]byte{"a": large[:MaxValue/2], "b": large[:MaxValue/2], "c": large[:2]}, SetConfig{})
+			_, err := h.SetMany(ctx, inHash, map[string][]byte{"a": large[:shards.MaxValue/2], "b": large[:shards.MaxValue/2], "c": large[:2]}, SetConfig{})
 			return err
 		},
 		"Set of a long name": func() error { _, err := h.Set(ctx, inHash, name, nil, SetConfig{}); return err },
@@ -43,17 +43,16 @@ func TestItemsAreBounded(t *testing.T) {
 		"TTL":                func() error { _, err := h.TTL(ctx, inHash, name); return err },
 		"Expire":             func() error { _, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, name); return err },
 		"Persist":            func() error { _, err := h.Persist(ctx, inHash, name); return err },
-		"Delete":             func() error { _, err := h.Delete(ctx, inHash, name); return err },
+		"Delete":             func() error { _, err := h.Remove(ctx, inHash, name); return err },
 	} {
 		wantHashError(t, what, call(), millrace.ErrTooLarge)
 	}
 	if now := server.Info("stats")["total_commands_processed"]; now != fmt.Sprint(atoi(t, commands)+1) { // INFO itself
 		t.Errorf("the server was sent commands: %s, then %s", commands, now)
 	}
-	setKey(t, k, "a", string(large[:MaxValue]), keyLong)
-	put(t, h, inHash, name[:MaxField], string(large[:MaxValue]), 0)
-	if len(getKey(t, k, "a")) != MaxValue || len(value(t, h, inHash, name[:MaxField])) != MaxValue {
-		t.Error("the largest items do not come back")
+	put(t, h, inHash, name[:maxField], string(large[:shards.MaxValue]), 0)
+	if len(value(t, h, inHash, name[:maxField])) != shards.MaxValue {
+		t.Error("the largest item does not come back")
 	}
 }
 
@@ -71,7 +70,7 @@ func TestRepliesAreBounded(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	h, k := openHashesOn(t, client, "n", HashesConfig{Shards: 1}), openKeysOn(t, client, "n", KeysConfig{Shards: 1})
+	h := openOn(t, client, "n", Config{Shards: 1})
 	const n, size = 40, 100_000
 	large := strings.Repeat("x", size)
 	var names []string
@@ -79,31 +78,26 @@ func TestRepliesAreBounded(t *testing.T) {
 		name := fmt.Sprint(i)
 		names = append(names, name)
 		put(t, h, inHash, name, large, hashLong)
-		setKey(t, k, name, large, keyLong)
 	}
-	sent := func() int { return atoi(t, server.Info("stats")["total_net_output_bytes"]) }
 	for what, call := range map[string]func() int{
-		"GetMany":      func() int { many, _ := h.GetMany(t.Context(), inHash, names...); return len(many) },
-		"GetAll":       func() int { return len(all(t, h, inHash)) },
-		"Scan":         func() int { return len(scanned(t, h, inHash)) },
-		"Keys.GetMany": func() int { many, _ := k.GetMany(t.Context(), names...); return len(many) },
+		"GetMany": func() int { many, _ := h.GetMany(t.Context(), inHash, names...); return len(many) },
+		"GetAll":  func() int { return len(all(t, h, inHash)) },
+		"Scan":    func() int { return len(scanned(t, h, inHash)) },
 	} {
 		largest := func(library *script.Library, bytes int) int {
-			calls := &largestReply{sent: sent, before: sent()}
-			h.space.run.Scripts, k.space.run.Scripts = library, library
-			h.space.pageBytes, k.space.pageBytes = bytes, bytes
-			h.space.run.Hooks, k.space.run.Hooks = []millrace.Hook{calls}, []millrace.Hook{calls}
-			defer func() { h.space.run.Hooks, k.space.run.Hooks = nil, nil }()
+			reply := shardstest.Measure(server)
+			h.space.Run.Scripts, h.space.PageBytes, h.space.Run.Hooks = library, bytes, []millrace.Hook{reply}
+			defer func() { h.space.Run.Hooks = nil }()
 			if got := call(); got != n {
 				t.Errorf("%s brought %d, want %d", what, got, n)
 			}
-			return calls.largest
+			return reply.Bytes
 		}
 		const most = 1<<20 + 2*size
-		if got := largest(library, script.MaxBytes); got > most {
+		if got := largest(kind.Library, script.MaxBytes); got > most {
 			t.Errorf("a reply of %s has %d bytes", what, got)
 		}
-		if got := largest(scripttest.Without(t, library, "1048576", "1e9"), 1e9); got <= most {
+		if got := largest(scripttest.Without(t, kind.Library, "1048576", "1e9"), 1e9); got <= most {
 			t.Errorf("a reply of %s has %d bytes without a limit: this shows nothing", what, got)
 		}
 	}
@@ -113,7 +107,7 @@ func TestRepliesAreBounded(t *testing.T) {
 // in a call, and behind a mebibyte of what was there before a write goes by the index.
 func TestLargeFieldsAreChanged(t *testing.T) {
 	t.Parallel()
-	h := openHashes(t, HashesConfig{Shards: 1})
+	h := open(t, Config{Shards: 1})
 	ctx := t.Context()
 	const n, size = 40, 100_000
 	large := []byte(strings.Repeat("x", size))
@@ -131,9 +125,9 @@ func TestLargeFieldsAreChanged(t *testing.T) {
 		}
 	}
 	calls := &callCount{}
-	h.space.run.Hooks = []millrace.Hook{calls}
-	codes, err := h.Expire(ctx, inHash, 2*hashLong, ExpireConfig{Only: Longer}, append(names, "none", "0")...)
-	h.space.run.Hooks = nil
+	h.space.Run.Hooks = []millrace.Hook{calls}
+	codes, err := h.Expire(ctx, inHash, 2*hashLong, ifLonger, append(names, "none", "0")...)
+	h.space.Run.Hooks = nil
 	want := make([]Outcome, n+2)
 	for i := range n {
 		want[i] = Outcome(1 - i%2)
@@ -157,7 +151,7 @@ func TestLargeFieldsAreChanged(t *testing.T) {
 			t.Errorf("TTL of %s = %v", name, ttl)
 		}
 	}
-	if n, err := h.Delete(ctx, inHash, names...); err != nil || n != len(names) {
+	if n, err := h.Remove(ctx, inHash, names...); err != nil || n != len(names) {
 		t.Errorf("Delete = %d, %v", n, err)
 	}
 }
@@ -170,103 +164,58 @@ func (c *callCount) OnCall(ctx context.Context, _ millrace.Call) (context.Contex
 	return ctx, nil
 }
 
-// largestReply is how many bytes the server sent for one call, at most.
-type largestReply struct {
-	sent    func() int
-	before  int
-	largest int
-}
-
-func (r *largestReply) OnCall(ctx context.Context, _ millrace.Call) (context.Context, func(error)) {
-	return ctx, func(error) {
-		now := r.sent()
-		r.largest, r.before = max(r.largest, now-r.before), r.sent()
-	}
-}
-
 // TestNothingStaysForEver: when the last value has gone, and the lanes rest, what is left of
 // a namespace is a few small keys, the same whatever there was.
 func TestNothingStaysForEver(t *testing.T) {
 	t.Parallel()
-	if err := leaveBehind(t, library); err != nil {
+	if err := leaveBehind(t, kind.Library); err != nil {
 		t.Error(err)
 	}
-	if leaveBehind(t, scripttest.Without(t, library, "\ntidy_lanes()\n", "\n")) == nil {
+	if leaveBehind(t, scripttest.Without(t, kind.Library, "\ntidy_lanes()\n", "\n")) == nil {
 		t.Error("lanes that rest are forgotten by themselves: this shows nothing")
 	}
 }
 
-// leaveBehind uses two namespaces, a little and then much, until nothing is in them. It
-// returns what is wrong with what is left.
+// leaveBehind uses a namespace, a little and then much, until nothing is in it. It returns
+// what is wrong with what is left.
 func leaveBehind(t *testing.T, library *script.Library) (wrong error) {
 	t.Helper()
 	client := redistest.Start(t, redistest.Options{}).Client(t)
-	h, k := openHashesOn(t, client, "n", HashesConfig{Shards: 1}), openKeysOn(t, client, "n", KeysConfig{Shards: 1})
-	h.space.run.Scripts, k.space.run.Scripts = library, library
+	h := openOn(t, client, "n", Config{Shards: 1})
+	h.space.Run.Scripts = library
 	ctx := t.Context()
-	use := func(n int) {
+	use := func(n int) []string {
 		for i := range n {
 			name := fmt.Sprint(i)
 			put(t, h, name, "a", "1", hashLong)
 			put(t, h, name, "b", "1", 0)
 			expire(t, h, name, "a")
-			if _, err := h.Delete(ctx, name, "b"); err != nil {
-				t.Fatal(err)
-			}
-			setKey(t, k, name, "x", keyLong)
-			setKey(t, k, name+" over", "x", keyLong)
-			keyOver(t, k, name+" over")
-			if _, err := k.Delete(ctx, name); err != nil {
+			if _, err := h.Remove(ctx, name, "b"); err != nil {
 				t.Fatal(err)
 			}
 		}
-		// So many calls at once have as many lanes.
-		h.space.run.Lanes, k.space.run.Lanes = &reqid.Lanes{}, &reqid.Lanes{}
+		h.space.Run.Lanes = &reqid.Lanes{} // so many calls at once have as many lanes
 		for range n {
-			h.space.run.Request(ctx)
-			k.space.run.Request(ctx)
+			h.space.Run.Request(ctx)
 			if _, err := h.Set(ctx, "last", "a", nil, SetConfig{Deadline: time.Unix(1, 0)}); err != nil {
 				t.Fatal(err)
 			}
-			setKey(t, k, "last", "x", keyLong)
 		}
-		if _, err := k.Delete(ctx, "last"); err != nil {
-			t.Fatal(err)
+		shardstest.AgeLanes(t, client, baseOf(t, h, "a"))
+		for range 3 {
+			if _, err := h.Jobs()[0].Slice(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
-		for _, base := range []string{baseOf(t, h, "a"), keyBase(t, k, "a")} {
-			rest(t, client, base)
-		}
+		left, err := shardstest.KeysLeft(t, client)
+		wrong = errors.Join(wrong, err)
+		return left
 	}
-	left := func() map[string]int64 {
-		for _, job := range []millrace.Job{h.ReapJob(), k.ReapJob()} {
-			for range 3 {
-				if _, err := job.Slice(ctx); err != nil {
-					t.Fatal(err)
-				}
-			}
-		}
-		names, err := client.Do(ctx, client.B().Keys().Pattern("*").Build()).AsStrSlice()
-		if err != nil {
-			t.Fatal(err)
-		}
-		sizes := map[string]int64{}
-		for _, name := range names {
-			if strings.HasPrefix(name, "mr:registry:") {
-				continue // which has an entry of each namespace
-			}
-			if sizes[name] = integer(t, client, "MEMORY", "USAGE", name); sizes[name] > 300 {
-				wrong = fmt.Errorf("%s takes %d bytes", name, sizes[name])
-			}
-		}
-		return sizes
-	}
-	use(2)
-	few := left()
-	if len(few) != 11 { // two records, and four and five keys of the shards
+	few := use(2)
+	if len(few) != 5 { // the record, and four keys of the shard
 		wrong = fmt.Errorf("left are %v", few)
 	}
-	use(100)
-	if diff := cmp.Diff(slices.Sorted(maps.Keys(few)), slices.Sorted(maps.Keys(left()))); diff != "" {
+	if diff := cmp.Diff(few, use(100)); diff != "" {
 		wrong = fmt.Errorf("keys after more use (-want +got):\n%s", diff)
 	}
 	return wrong

@@ -2,16 +2,16 @@ package expiry
 
 import "github.com/millrace/millrace"
 
-// errNotFound is millrace.ErrNotFound in the words of this package.
-var errNotFound = millrace.ErrNotFound.Errorf("there is nothing of that name, or its time is over")
+// ErrNotNumber means that the field of an Incr does not hold a whole number, or that the
+// sum exceeds 64 bits. Nothing was changed.
+var ErrNotNumber = &millrace.Error{
+	Code:    "not_a_number",
+	Message: "the field does not hold a whole number of 64 bits",
+}
 
-// Errors of this package. What is returned is derived from them and says more.
 var (
+	errNotFound = millrace.ErrNotFound.Errorf("there is no such field, or it has expired")
 
-	// ErrNotNumber means that what should be counted up is not a whole number, or
-	// would be more than 64 bits hold. Nothing was changed.
-	ErrNotNumber = &millrace.Error{
-		Code:    "not_a_number",
-		Message: "the field does not hold a whole number of 64 bits",
-	}
+	// errIndex means that the deadlines of a hash are lost.
+	errIndex = &millrace.Error{Code: "no_index"}
 )

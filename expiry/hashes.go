@@ -2,102 +2,109 @@ package expiry
 
 import (
 	"context"
+	"iter"
+	"log/slog"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/shards"
 )
 
-// MaxFields is how many fields [Hashes.SetMany] sets at most, and how many one call
-// to Redis works on: more are split, and each part is of another moment.
-const MaxFields = 1000
-
-// MaxField is the longest name of a field in bytes. It may be any bytes.
-const MaxField = 1024
-
-// What [Hashes.TTL] and the like say instead of a time that is left.
 const (
-	NoTTL   time.Duration = -1 // the field has no deadline
-	NoField time.Duration = -2 // there is no such field
+	// DefaultShards is the number of shards of a new namespace.
+	DefaultShards = shards.Default
+
+	// NoTTL is the time left of a field without a deadline.
+	NoTTL = shards.NoTTL
+
+	// NoField is the time left of a field that does not exist.
+	NoField time.Duration = -2
+)
+
+const (
+	// maxFields is how many fields SetMany sets at most, and how many one call to Redis
+	// changes.
+	maxFields = 1000
+
+	// maxField is the longest name of a field in bytes.
+	maxField = 1024
 )
 
 // Hashes is a namespace of hashes whose fields expire one by one. It is safe for
-// concurrent use.
+// concurrent use. Names of hashes have 1 to 512 bytes without braces and control
+// characters; names of fields are any bytes, at most 1,024.
 type Hashes struct {
-	cfg   HashesConfig
-	space *namespace
+	space *shards.Space
 }
 
-// HashesConfig is how hashes are used by this process. The zero value works.
-type HashesConfig struct {
-	// Shards is how many parts a new namespace has, at most [MaxShards]. Each lies
-	// in one Redis Cluster slot and has an index of its own. One that exists keeps
-	// the number it has. Defaults to [ShardsDefault].
+// Config configures [Hashes]. The zero value works.
+type Config struct {
+	// Shards is the number of shards of a new namespace, at most 256. Each lies in one
+	// Redis Cluster slot and has an index of its own. A namespace that exists keeps its
+	// number. Defaults to [DefaultShards].
 	Shards int
 
-	// Enlister is told when a field was found. Defaults to none.
+	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key, for
+	// fields whose early loss does no harm. Defaults to off: such a server is refused.
+	AllowEvictable bool
+
+	// Logger reports servers that do not say what they may evict, and changes of that.
+	// Defaults to slog.Default().
+	Logger *slog.Logger
+
+	// Enlister is notified when a field was found. Defaults to none.
 	Enlister millrace.Enlister
 
 	// Hooks watch the calls. Defaults to none.
 	Hooks []millrace.Hook
 }
 
-// OpenHashes opens a namespace of hashes. It asks Redis whether there is one, and
-// creates nothing: that the first Set does.
+// Open opens a namespace of hashes. It creates nothing: the first Set does that. Unless
+// AllowEvictable is set, it asks the servers what they may evict, for half a second at
+// most, and later again in the background: as soon as one may evict any key, Set, SetMany
+// and Incr are refused.
 //
-// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked; [ErrBroken],
-// [ErrVersion].
-func OpenHashes(ctx context.Context, client rueidis.Client, namespace string, cfg HashesConfig) (*Hashes, error) {
-	h, err := newHashes(client, namespace, cfg)
+// Errors: [millrace.ErrBadName] and [millrace.ErrBadArgument], before Redis was asked;
+// [millrace.ErrEvictable], [millrace.ErrBroken], [millrace.ErrVersion].
+func Open(ctx context.Context, client rueidis.Client, namespace string, cfg Config) (*Hashes, error) {
+	space, err := shards.New(client, &kind, namespace, shards.Config(cfg))
 	if err != nil {
 		return nil, err
 	}
-	if _, err := h.space.count(ctx, false); err != nil {
+	if err := space.CheckPolicy(ctx); err != nil {
 		return nil, err
 	}
-	return h, nil
-}
-
-// newHashes is OpenHashes without the question.
-func newHashes(client rueidis.Client, name string, cfg HashesConfig) (*Hashes, error) {
-	if err := CheckNamespace(name); err != nil {
+	if _, err := space.Count(ctx, false); err != nil {
 		return nil, err
 	}
-	if cfg.Shards < 0 || cfg.Shards > MaxShards {
-		return nil, millrace.ErrBadArgument.Errorf("Shards is %d, not from 1 to %d", cfg.Shards, MaxShards)
-	}
-	if cfg.Shards == 0 {
-		cfg.Shards = ShardsDefault
-	}
-	h := &Hashes{cfg: cfg, space: newNamespace(client, kindHashes, name, cfg.Shards, cfg.Hooks)}
-	h.space.entry.Enter(client, registry.Hashes, name, nil)
-	return h, nil
+	return &Hashes{space}, nil
 }
 
 // Name returns the namespace's name.
-func (h *Hashes) Name() string { return h.space.name }
+func (h *Hashes) Name() string { return h.space.Name }
 
-// CheckHash returns the [millrace.ErrBadName] with which every call refuses that name of a
-// hash, and nil for one that can be had. Fields may be any bytes, at most [MaxField].
-func CheckHash(name string) error { return checkName("hash", name) }
+// List yields the names of the registered namespaces of hashes, in no order. A namespace
+// is registered by the processes that write to it. Where servers do not answer, List
+// yields the names of the others and then an error: see [millrace.ErrPartial].
+func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
+	return kind.List(ctx, client)
+}
 
-// check refuses what cannot be a hash, or fields of one.
+// Names yields the names of the namespace's hashes, in no order; a name may come twice, and
+// a hash may have only expired fields. It ends with the first error.
+func (h *Hashes) Names(ctx context.Context) iter.Seq2[string, error] { return h.space.Names(ctx) }
+
+// check validates the name of a hash, and of fields.
 func check(hash string, fields ...string) error {
-	if err := CheckHash(hash); err != nil {
+	if err := shards.CheckName("hash", hash); err != nil {
 		return err
 	}
 	for _, field := range fields {
-		if len(field) > MaxField {
-			return millrace.ErrTooLarge.Errorf("a field's name has %d bytes, more than %d", len(field), MaxField)
+		if len(field) > maxField {
+			return millrace.ErrTooLarge.Errorf("a field's name has %d bytes, more than %d", len(field), maxField)
 		}
 	}
 	return nil
-}
-
-func (h *Hashes) enlist(ctx context.Context) {
-	if h.cfg.Enlister != nil {
-		h.cfg.Enlister.Enlist(ctx)
-	}
 }

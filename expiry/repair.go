@@ -2,85 +2,67 @@ package expiry
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
-	"sync"
+	"slices"
+	"strconv"
 
-	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/internal/registry"
-	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/shards"
 )
 
-// repair goes round the shards of all namespaces of a kind, a page of each at a time.
-type repair struct {
-	client rueidis.Client
-	kind   kind
-	page   repairPage
+// repairCalls is how many calls a slice of the repair makes for the hashes of a namespace.
+const repairCalls = 100
 
-	mu     sync.Mutex
-	places map[string]place // by the name of the namespace, while it is gone through
-}
+type position = shards.Position
 
-// repairPage puts a page of a shard to rights. It reports whether anything was wrong, and
-// where to go on, which is the zero value at the end.
-type repairPage func(ctx context.Context, n *namespace, base string, shards int, at spot) (wrong bool, next spot, err error)
-
-// spot is how far a repair has come in a shard.
-type spot struct {
-	page   string // cursor of the page of names that is gone through, where there is one
-	hash   string // of those
-	part   string // of those that a shard or a hash has
-	cursor string
-}
-
-// place is how far a repair has come in a namespace. It begins with any shard.
-type place struct {
-	first uint32
-	done  int // shards
-	spot
-}
-
-// newRepair returns the slice of a job.
-func newRepair(client rueidis.Client, k kind, page repairPage) func(context.Context) (millrace.Progress, error) {
-	r := &repair{client: client, kind: k, page: page, places: map[string]place{}}
-	return registry.NewVisitor(client, k.registered(), r.visit).Slice
-}
-
-// visit does the next page of a namespace, and reports whether anything was wrong.
-func (r *repair) visit(ctx context.Context, name string) (bool, error) {
-	n := newNamespace(r.client, r.kind, name, 0, nil)
-	r.mu.Lock()
-	p, begun := r.places[name]
-	delete(r.places, name)
-	r.mu.Unlock()
-	wrong := false
-	if !begun {
-		p.first = rand.Uint32()
-		var err error
-		if wrong, err = script.Prompt(ctx, func(ctx context.Context) (bool, error) {
-			return r.client.Do(ctx, r.client.B().Persist().Key(r.kind.recordKey(name)).Build()).AsBool()
-		}); err != nil {
-			return false, err
+// repairHashes repairs the hashes of a page of the index.
+func repairHashes(ctx context.Context, s *shards.Space, base string, shards int, at position) (wrong bool, next position, err error) {
+	cursor, _ := strconv.ParseUint(at.Page, 10, 64) // it wrote the text itself; 0 at the beginning
+	if cursor == 0 && at.Name == "" {
+		if _, err := s.Ask(ctx, nil, "reap", base, shards, "0"); err != nil { // forgets old answers
+			return false, position{}, err
 		}
 	}
-	shards, err := n.recount(ctx, false)
-	if err != nil || p.done >= shards {
-		return wrong, err
+	hashes, more, err := s.Index(ctx, base, cursor)
+	if err != nil {
+		return false, position{}, err
 	}
-	base := r.kind.shardKey(name, (int(p.first)+p.done)%shards)
-	found, next, err := r.page(ctx, n, base, shards, p.spot)
-	if err != nil && !errors.Is(err, errNoShard) {
-		return false, err
+	left := repairCalls
+	for _, hash := range hashes[max(0, slices.Index(hashes, at.Name)):] {
+		if hash != at.Name {
+			at.Name, at.Part, at.Cursor = hash, "", ""
+		}
+		var done bool
+		done, at, left, err = repairHash(ctx, s, base, shards, hash, at, left)
+		if ctx.Err() != nil {
+			return false, position{}, context.Cause(ctx)
+		}
+		wrong = wrong || err == nil && done // a hash that fails must not block the others
+		if err == nil && at.Part != "" {
+			return wrong, at, nil
+		}
 	}
-	if p.spot = next; next == (spot{}) {
-		p.done++
+	if more != 0 {
+		next.Page = strconv.FormatUint(more, 10)
 	}
-	if p.done < shards {
-		r.mu.Lock()
-		r.places[name] = p
-		r.mu.Unlock()
+	return wrong, next, nil
+}
+
+// repairHash repairs one hash from a position on, and reports whether anything was wrong.
+// It makes at most so many calls, and returns how many are left, and where to continue if
+// none are.
+func repairHash(ctx context.Context, s *shards.Space, base string, shards int, hash string, at position, calls int) (done bool, next position, left int, err error) {
+	next, next.Name = at, hash
+	if next.Part == "" {
+		next.Part, next.Cursor = "places", "0"
 	}
-	return wrong || found, nil
+	for ; calls != 0 && next.Part != ""; calls-- {
+		reply, err := s.Ask(ctx, nil, "repair", base, shards, hash, next.Part, next.Cursor)
+		if err != nil {
+			return done, next, calls - 1, err
+		}
+		next.Part, next.Cursor = reply.Text(), reply.Text()
+		if done = reply.Int()+reply.Int() > 0 || done; reply.Err() != nil {
+			return done, next, calls - 1, reply.Err()
+		}
+	}
+	return done, next, calls, nil
 }

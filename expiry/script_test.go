@@ -8,5 +8,5 @@ import (
 
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	scripttest.Check(t, library)
+	scripttest.Check(t, kind.Library)
 }

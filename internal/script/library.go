@@ -26,17 +26,22 @@ type Library struct {
 // it.
 //
 // The prefix is how the structure's other keys begin, with K for the base key:
-// "K:" for most.
-func Load(folder fs.FS, prefix string) *Library {
+// "K:" for most. Packages that share scripts give the shared folders as well.
+func Load(folder fs.FS, prefix string, shared ...fs.FS) *Library {
 	sources := map[string]string{"clock.lua": reqid.ClockFragment, "lane.lua": reqid.LaneFragment, "tidy.lua": reqid.TidyFragment}
-	check(fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
+	for _, folder := range append(shared, folder) {
+		check(fs.WalkDir(folder, ".", func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			if sources[path] != "" {
+				return fmt.Errorf("two folders have a file %s", path)
+			}
+			source, err := fs.ReadFile(folder, path)
+			sources[path] = string(source)
 			return err
-		}
-		source, err := fs.ReadFile(folder, path)
-		sources[path] = string(source)
-		return err
-	}))
+		}))
+	}
 	return assemble(prefix, sources)
 }
 

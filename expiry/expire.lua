@@ -1,0 +1,81 @@
+-- expiry.expire(K) shards name only life ms field [field ...] -> {code, ...}
+--
+-- Sets the deadline of fields that are there, or takes it away. A condition is looked at
+-- first, whatever the deadline; then one that is past removes the field. No deadline
+-- counts as one that never comes. Behind a mebibyte of values it stops.
+--
+-- It begins with a write that a full server does not refuse: a deadline is how
+-- room is made.
+--
+-- Needs    lane, hash
+-- Touches  K
+-- Without  h:ARGV[2]
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
+-- ARGV[3]  only: 'without' if the field may have no deadline, 'with' if it must,
+--          'longer' or 'shorter' if it must move that way, or ''
+-- ARGV[4]  life: 'in' for a deadline that is ms from now, 'at' for one at ms, 'none' for
+--          none
+-- ARGV[5]  ms: milliseconds, or Unix milliseconds
+-- ARGV     fields, at most 1,000
+-- Reply    for each field 1 if the deadline is set, 0 if the condition is not met,
+--          2 if the field is removed since the deadline is past, -2 if there is no
+--          such field; for the first fields only if their values are large, and for one
+--          at least
+-- Cost     O(log N) a field, and O(length of the values)
+-- Repeat   harmless: the answer is known by its lane
+local only, codes, done = ARGV[3], {}, false
+if answered then
+  for code in string.gmatch(answered, '%S+') do
+    codes[#codes + 1] = tonumber(code)
+  end
+  return codes
+end
+
+local deadline = ARGV[4] == 'in' and soon + ARGV[5] or ARGV[4] == 'at' and tonumber(ARGV[5]) or math.huge
+local names, has, seen = {unpack(ARGV, 6)}, {}, {} -- has: what this call makes of a field, which may be named twice
+local had, values = look(names)
+for i, field in ipairs(names) do
+  if not had[i] then
+    return redis.error_reply('BROKEN ' .. field .. ' is no value')
+  elseif had[i] > now and not values[i] then
+    break
+  end
+  has[field] = has[field] or had[i]
+  local code = deadline <= now and 2 or 1
+  if has[field] <= now then
+    code = -2
+  elseif only == 'without' and has[field] < math.huge or only == 'with' and has[field] == math.huge
+    or only == 'longer' and deadline <= has[field] or only == 'shorter' and deadline >= has[field] then
+    code = 0
+  else
+    has[field], done = deadline, true
+  end
+  codes[i] = code
+end
+
+if done then
+  redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+  local items, gone = {}, {}
+  for i in ipairs(codes) do
+    local field = names[i]
+    if not seen[field] and had[i] > now and has[field] <= now then
+      gone[#gone + 1] = field
+    elseif not seen[field] and has[field] ~= had[i] then
+      list(field, has[field], had[i])
+      items[#items + 1] = field
+      items[#items + 1] = head_of(has[field]) .. string.sub(values[i], 9)
+    end
+    seen[field] = true
+  end
+  if #items > 0 then
+    store(items, 1)
+  end
+  if #gone > 0 then
+    count('deleted', #gone)
+  end
+  settle(name, gone, #gone, 10, at)
+  answer(table.concat(codes, ' '))
+end
+return codes

@@ -1,0 +1,42 @@
+-- expiry.incr(K) shards name field by -> value
+--
+-- Adds to a field that holds a whole number, and keeps its deadline. One that is
+-- not there starts at 0, without a deadline, and an expired one is not there. Lua's
+-- numbers have 53 bits, so Redis adds, in a field of the shard that is gone afterwards.
+--
+-- The first write is one that a full server refuses.
+--
+-- Needs    lane, hash
+-- Touches  K
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
+-- ARGV[3]  field
+-- ARGV[4]  by: a whole number of 64 bits
+-- Reply    the field's new value, as text; the error NUMBER if it holds no number, or
+--          would hold too large a one
+-- Cost     O(log N)
+-- Repeat   harmless: the answer is known by its lane
+if answered then
+  return answered
+end
+local field, sum = ARGV[3], ARGV[4]
+local deadlines, values = look({field})
+local had = deadlines[1]
+if not had then
+  return redis.error_reply('BROKEN ' .. field .. ' is no value')
+elseif had > now then
+  redis.call('HSET', K, 'sum', string.sub(values[1], 9))
+  local added = redis.pcall('HINCRBY', K, 'sum', sum)
+  sum = redis.call('HGET', K, 'sum')
+  redis.call('HDEL', K, 'sum')
+  if type(added) == 'table' then
+    return redis.error_reply('NUMBER ' .. added.err)
+  end
+else
+  list(field, math.huge, had)
+end
+store({field, head_of(had > now and had or math.huge) .. sum}, 1)
+settle(name, {}, 0, 10, at)
+count('set', 1)
+return answer(sum)

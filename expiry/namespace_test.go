@@ -1,0 +1,164 @@
+package expiry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/shards/shardstest"
+)
+
+// TestDeleteNamespaceOfHashes leaves nothing, whatever there was.
+func TestDeleteNamespaceOfHashes(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	h := openOn(t, client, "n", Config{Shards: 3})
+	other := openOn(t, client, "other", Config{Shards: 1})
+	put(t, other, inHash, "a", "1", 0)
+	for i := range 700 { // several calls for each shard
+		put(t, h, strconv.Itoa(i), "a", "1", hashLong)
+	}
+	putMany(t, h, inHash, 3000, hashLong)
+	put(t, h, "for good", "a", "1", 0)
+	put(t, h, "over", "a", "1", hashLong)
+	expire(t, h, "over")
+	redistest.Eventually(t, "the namespace is registered", func() bool {
+		return slices.Contains(listed(t, client), "n")
+	})
+	if err := h.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	left, err := client.Do(t.Context(), client.B().Keys().Pattern("mr:hash*:{n*").Build()).AsStrSlice()
+	if err != nil || len(left) != 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+	if names := listed(t, client); slices.Contains(names, "n") {
+		t.Errorf("List = %q", names)
+	}
+	if got := value(t, other, inHash, "a"); got != "1" {
+		t.Errorf("another namespace's field = %q", got)
+	}
+	if err := h.Delete(t.Context()); err != nil {
+		t.Errorf("DeleteNamespace of nothing = %v", err)
+	}
+	put(t, h, inHash, "a", "anew", 0)
+	if got := value(t, h, inHash, "a"); got != "anew" || lenOf(t, h, inHash) != 1 {
+		t.Errorf("the field of the new namespace = %q, of %d", got, lenOf(t, h, inHash))
+	}
+}
+
+// endsAfter is a hook that ends a context after some calls, as a kill ends a process.
+type endsAfter struct {
+	calls int
+	end   context.CancelFunc
+}
+
+func (e *endsAfter) OnCall(ctx context.Context, _ millrace.Call) (context.Context, func(error)) {
+	if e.calls--; e.calls == 0 {
+		e.end()
+	}
+	return ctx, nil
+}
+
+// TestDeleteNamespaceGoesOn: one that was cut off anywhere leaves a namespace, which is
+// listed, and the next one deletes what is left of it.
+func TestDeleteNamespaceGoesOn(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	for after := 1; ; after++ {
+		h := openOn(t, client, "n", Config{Shards: 1})
+		for i := range 250 {
+			put(t, h, strconv.Itoa(i), "a", "1", hashLong)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		h.space.Run.Hooks = []millrace.Hook{&endsAfter{after, cancel}}
+		err := h.Delete(ctx)
+		cancel()
+		if err == nil {
+			if after < 6 {
+				t.Errorf("it took %d calls, want one for the record, three for 100 hashes each, and one for the shard", after-1)
+			}
+			break
+		}
+		if !errors.Is(err, context.Canceled) {
+			t.Fatalf("DeleteNamespace that ends after %d calls = %v", after, err)
+		}
+		if names := listed(t, client); !slices.Contains(names, "n") {
+			t.Errorf("after %d calls the namespaces are %q", after, names)
+		}
+		if err := openOn(t, client, "n", Config{}).Delete(t.Context()); err != nil {
+			t.Fatalf("DeleteNamespace after one that ended after %d calls = %v", after, err)
+		}
+		if n := integer(t, client, "EXISTS", kind.RecordKey("n")); n != 0 {
+			t.Errorf("after %d calls the record stays", after)
+		}
+	}
+	left, err := client.Do(t.Context(), client.B().Keys().Pattern("mr:hash*").Build()).AsStrSlice()
+	if err != nil || len(left) != 0 {
+		t.Errorf("left are %q, %v", left, err)
+	}
+}
+
+// TestReapBesideASilentNode: a node of a Cluster that does not answer keeps no other one from
+// being reaped.
+func TestReapBesideASilentNode(t *testing.T) {
+	t.Parallel()
+	cluster := redistest.Cluster(t, 2, 0)
+	h := openOn(t, cluster.Client(t), "n", Config{})
+	silent := cluster.MasterOf(kind.ShardKey("n", 0))
+	hash := ""
+	for i := 0; hash == "" || cluster.MasterOf(baseOf(t, h, hash)) == silent; i++ {
+		hash = strconv.Itoa(i)
+	}
+	put(t, h, hash, "a", "1", hashLong)
+	expire(t, h, hash)
+	other := cluster.MasterOf(baseOf(t, h, hash)).Client(t, func(opt *rueidis.ClientOption) { opt.ForceSingleClient = true })
+	key := valuesKey(baseOf(t, h, hash), hash)
+	silent.Pause()
+	defer silent.Resume()
+	redistest.Eventually(t, "the field on the other node is reaped", func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		defer cancel()
+		if progress, err := h.Jobs()[0].Slice(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("a slice beside a silent node = %v, %v", progress, err)
+		}
+		return integer(t, other, "EXISTS", key) == 0
+	})
+}
+
+// TestAnIdleSliceIsCheap: what every process does every few seconds asks all shards in one
+// pipeline, and runs a script on one of them.
+func TestAnIdleSliceIsCheap(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{})
+	client := server.Client(t)
+	h := openOn(t, client, "n", Config{})
+	for i := range 100 { // in all shards
+		put(t, h, strconv.Itoa(i), "a", "1", hashLong)
+	}
+	for _, job := range h.Jobs()[:1] {
+		before := shardstest.Asked(server)
+		for range 10 {
+			wantSlice(t, job, millrace.Idle)
+		}
+		after := shardstest.Asked(server)
+		if scripts := after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"]; scripts > 11 { // one of them in vain, to find that the server does not know it
+			t.Errorf("10 slices of %s ran %d scripts", job.Name, scripts)
+		}
+		if heads := after["zrange"] - before["zrange"]; heads > 10*(DefaultShards+1) {
+			t.Errorf("10 slices of %s asked %d times what is due", job.Name, heads)
+		}
+	}
+	expire(t, h, "17")
+	wantSlice(t, h.Jobs()[0], millrace.Worked)
+	if values, _ := stored(t, h, "17"); values != 0 {
+		t.Error("what is due in one shard was not reaped at once")
+	}
+}

@@ -1,0 +1,63 @@
+-- expiry.repair(K) shards name part cursor -> {part, cursor, mended, reaped}
+--
+-- Mends a page of a hash after writers that know nothing of deadlines. Of the index it
+-- removes places whose field is gone; then it goes through the fields, and enters each
+-- where its deadline belongs. A few expired fields go on the way. So does a Redis TTL.
+--
+-- It begins with a write that a full server does not refuse.
+--
+-- Needs    hash, tidy
+-- Touches  K
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
+-- ARGV[3]  part: 'places' for a page of the index, 'fields' for one of the fields
+-- ARGV[4]  cursor: where to go on, '0' to begin
+-- Reply    the part and the cursor to go on with, an empty part at the end; how many
+--          things were mended, and how many fields were reaped
+-- Cost     O(log N) a place or field: about 100, or a mebibyte of values
+-- Repeat   harmless: what is mended is not found again
+local part, cursor, seen, room = ARGV[3], ARGV[4], 0, 1048576
+local mended = redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', h) + redis.call('PERSIST', t)
+tidy_lanes()
+if fields == 0 then
+  part, mended = '', mended + redis.call('ZCARD', t) + redis.call('ZREM', due, name)
+  redis.call('UNLINK', t)
+elseif part == 'places' then
+  local page = redis.call('ZSCAN', t, cursor, 'COUNT', 100)
+  cursor = page[1]
+  for i = 1, #page[2], 2 do
+    if page[2][i] ~= '' and redis.call('HEXISTS', h, field_at(page[2][i])) == 0 then
+      mended = mended + redis.call('ZREM', t, page[2][i])
+    end
+  end
+  part = cursor == '0' and 'fields' or part
+else
+  repeat
+    local page = redis.call('HSCAN', h, cursor, 'COUNT', 10)
+    cursor = page[1]
+    for i = 1, #page[2], 2 do
+      local deadline, place = deadline_of(page[2][i + 1]) or math.huge, place_of(page[2][i])
+      if deadline == math.huge then
+        mended = mended + redis.call('ZREM', t, place)
+      elseif time_of(redis.call('ZSCORE', t, place)) ~= deadline then
+        redis.call('ZADD', t, string.format('%.0f', deadline), place)
+        mended = mended + 1
+      end
+      seen, room = seen + 1, room - #page[2][i + 1]
+    end
+  until cursor == '0' or seen >= 100 or room <= 0
+  if cursor == '0' then
+    part = ''
+    mended = mended + redis.call('ZADD', t, 'NX', '+inf', '')
+  end
+end
+local reaped = 0
+if part == '' and fields > 0 then
+  mended = mended + (redis.call('ZRANGE', t, 0, 0, 'WITHSCORES')[2] == at and 0 or 1)
+  reaped = settle(name, {}, 0, 100, at)
+end
+if mended > 0 then
+  count('repaired', mended)
+end
+return {part, cursor, mended, reaped}

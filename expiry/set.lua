@@ -1,0 +1,58 @@
+-- expiry.set(K) shards name only life ms field value [field value ...] -> created
+--
+-- Sets fields, all or none, and their deadline. What was there of an expired field
+-- is nothing. A deadline that is past sets the fields and removes them at once.
+--
+-- The first write is one that a full server refuses, so nothing is half stored. As many
+-- expired fields as are set go on the way, or ten.
+--
+-- Needs    lane, hash
+-- Touches  K
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  name: of the hash
+-- ARGV[3]  only: 'new' if no field may be there, 'old' if all must be, or ''
+-- ARGV[4]  life: 'none' for no deadline, 'keep' to keep the fields' own, 'in' for
+--          one that is ms from now, 'at' for one at ms
+-- ARGV[5]  ms: milliseconds, or Unix milliseconds
+-- ARGV     pairs of a field and a value, at most 1,000; no field twice
+-- Reply    how many of the fields were not there before, -1 if none was set
+-- Cost     O(log N) a field
+-- Repeat   harmless: the answer is known by its lane
+if answered then
+  return tonumber(answered)
+end
+local only, life, names, alive = ARGV[3], ARGV[4], {}, 0
+for i = 6, #ARGV, 2 do
+  names[#names + 1] = ARGV[i]
+end
+local had, number = look(names), #names
+for i = 1, number do
+  if not had[i] and (only ~= '' or life == 'keep') then
+    return redis.error_reply('BROKEN ' .. names[i] .. ' is no value')
+  end
+  had[i] = had[i] or math.huge
+  alive = alive + (had[i] > now and 1 or 0)
+end
+if only == 'new' and alive > 0 or only == 'old' and alive < number then
+  return -1
+end
+
+local deadline = life == 'in' and soon + ARGV[5] or life == 'at' and tonumber(ARGV[5]) or math.huge
+if deadline <= now then
+  settle(name, names, alive, math.max(10, number), at)
+else
+  local head = head_of(deadline)
+  for i, field in ipairs(names) do
+    if life == 'keep' and had[i] > now then
+      ARGV[2 * i + 5] = head_of(had[i]) .. ARGV[2 * i + 5]
+    else
+      list(field, deadline, had[i])
+      ARGV[2 * i + 5] = head .. ARGV[2 * i + 5]
+    end
+  end
+  store(ARGV, 6)
+  settle(name, {}, 0, math.max(10, number), at)
+end
+count('set', number)
+return tonumber(answer(tostring(number - alive)))

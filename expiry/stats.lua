@@ -1,0 +1,22 @@
+-- expiry.stats(K) shards -> {now, hashes, overdue, oldest, set, deleted, reaped, repaired}
+--
+-- Looks at a shard and changes nothing.
+--
+-- Needs    shard
+-- Touches  K, due
+-- Replica  may answer
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- Reply    the server's clock, how many hashes have deadlines, for how many one has
+--          come, the earliest of those or 0, times in milliseconds; and the counters of
+--          the shard
+-- Cost     O(log N)
+-- Repeat   harmless: it only reads
+local due = prefix .. 'due'
+local oldest = redis.call('ZRANGEBYSCORE', due, '-inf', now, 'WITHSCORES', 'LIMIT', 0, 1)[2]
+local counters = redis.call('HMGET', K, 'set', 'deleted', 'reaped', 'repaired')
+local reply = {now, redis.call('ZCARD', due) - redis.call('ZCOUNT', due, '+inf', '+inf'), redis.call('ZCOUNT', due, '-inf', now), time_of(oldest)}
+for i = 1, 4 do
+  reply[4 + i] = tonumber(counters[i] or 0)
+end
+return reply

@@ -1,0 +1,128 @@
+package expiry
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace"
+)
+
+// Outcome is the result of changing a field's deadline, by the number with which Redis
+// answers HEXPIRE.
+type Outcome int
+
+// The outcomes.
+const (
+	Applied    Outcome = 1  // done
+	NotMet     Outcome = 0  // the condition was not met, nothing was changed
+	Removed    Outcome = 2  // the deadline was past, so the field was removed
+	HasNoTTL   Outcome = -1 // of Persist: there was no deadline to remove
+	HasNoField Outcome = -2 // there is no such field
+)
+
+// ExpireConfig is the condition of [Hashes.Expire] and [Hashes.ExpireAt], at most one. It
+// is checked before the deadline: a field that does not meet it stays even if the deadline
+// is past. No deadline counts as an infinite one: it can become shorter, but not longer.
+type ExpireConfig struct {
+	IfNoTTL   bool // only if the field has no deadline
+	IfTTL     bool // only if it has one
+	IfLonger  bool // only if the field then lives longer
+	IfShorter bool // only if the field then lives shorter
+}
+
+// word is the script's argument for a condition.
+func (c ExpireConfig) word() (string, error) {
+	switch c {
+	case ExpireConfig{}:
+		return "", nil
+	case ExpireConfig{IfNoTTL: true}:
+		return "without", nil
+	case ExpireConfig{IfTTL: true}:
+		return "with", nil
+	case ExpireConfig{IfLonger: true}:
+		return "longer", nil
+	case ExpireConfig{IfShorter: true}:
+		return "shorter", nil
+	}
+	return "", millrace.ErrBadArgument.Errorf("the conditions of an expire exclude each other")
+}
+
+// Expire gives fields a deadline in ttl from now, rounded up to milliseconds. A ttl of 0
+// removes them. It returns for each field, in order, [Applied], [NotMet], [Removed] or
+// [HasNoField]. It works when the server is full. It makes a call for every 1,000 fields,
+// and for about every mebibyte of values, each of which is applied whole; with an error it
+// returns the outcomes that are known.
+//
+// Errors: [millrace.ErrBadName], [millrace.ErrBadArgument] and [millrace.ErrTooLarge],
+// before Redis was asked; [millrace.ErrBroken], [millrace.ErrVersion].
+func (h *Hashes) Expire(ctx context.Context, hash string, ttl time.Duration, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
+	life, ms, err := in(ttl)
+	if err != nil {
+		return nil, err
+	}
+	return h.expire(ctx, hash, cfg, life, ms, fields)
+}
+
+// ExpireAt is Expire with a deadline by the server's clock. A past deadline removes the
+// fields.
+func (h *Hashes) ExpireAt(ctx context.Context, hash string, deadline time.Time, cfg ExpireConfig, fields ...string) ([]Outcome, error) {
+	life, ms, err := at(deadline)
+	if err != nil {
+		return nil, err
+	}
+	return h.expire(ctx, hash, cfg, life, ms, fields)
+}
+
+func (h *Hashes) expire(ctx context.Context, hash string, cfg ExpireConfig, life, ms string, fields []string) ([]Outcome, error) {
+	only, err := cfg.word()
+	if err != nil {
+		return nil, err
+	}
+	return h.outcomes(ctx, hash, only, life, ms, fields)
+}
+
+// Persist removes the deadlines of fields. It returns for each field, in order, [Applied],
+// [HasNoTTL] or [HasNoField]. Errors and calls are those of Expire.
+func (h *Hashes) Persist(ctx context.Context, hash string, fields ...string) ([]Outcome, error) {
+	outcomes, err := h.outcomes(ctx, hash, "with", "none", "0", fields)
+	for i, o := range outcomes {
+		if o == NotMet {
+			outcomes[i] = HasNoTTL
+		}
+	}
+	return outcomes, err
+}
+
+// outcomes changes the deadlines of fields, in as many calls as needed.
+func (h *Hashes) outcomes(ctx context.Context, hash, only, life, ms string, fields []string) ([]Outcome, error) {
+	if err := check(hash, fields...); err != nil {
+		return nil, err
+	}
+	list := make([]Outcome, 0, len(fields))
+	for len(list) < len(fields) {
+		rest := fields[len(list):min(len(list)+maxFields, len(fields))]
+		reply, err := h.space.Write(ctx, "expire", hash, append([]string{hash, only, life, ms}, rest...)...)
+		if err != nil {
+			return list, err
+		}
+		if reply == nil { // there is no such hash
+			return append(list, slices.Repeat([]Outcome{HasNoField}, len(fields)-len(list))...), nil
+		}
+		for first := true; first || reply.More(); first = false {
+			list = append(list, Outcome(reply.Int()))
+		}
+		if err := reply.Err(); err != nil {
+			return list[:len(list)-1], err
+		}
+	}
+	return list, nil
+}
+
+// TTL returns for each field, in order, the time that is left, [NoTTL] or [NoField]. It
+// reads the values, as GetMany does. Errors are those of GetMany.
+func (h *Hashes) TTL(ctx context.Context, hash string, fields ...string) ([]time.Duration, error) {
+	ttls := slices.Repeat([]time.Duration{NoField}, len(fields))
+	err := h.read(ctx, hash, fields, func(i int, _ []byte, ttl time.Duration) { ttls[i] = ttl })
+	return ttls, err
+}

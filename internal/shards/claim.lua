@@ -1,0 +1,22 @@
+-- shards.claim(K) want -> shards
+--
+-- Tells how many shards a namespace has, and stores that if it is new.
+--
+-- Needs    check
+-- Touches  K
+-- KEYS[1]  K: the namespace's record
+-- ARGV[1]  want: how many a new namespace has; 0 creates none
+-- Reply    how many there are, 0 for a namespace that does not exist
+-- Cost     O(1)
+-- Repeat   harmless: it states what is so
+local found = redis.call('HMGET', K, 'version', 'shards')
+if found[1] and found[1] ~= wire then
+  return redis.error_reply('VERSION ' .. found[1])
+elseif found[1] and not tonumber(found[2]) or not found[1] and redis.call('EXISTS', K) == 1 then
+  return redis.error_reply('BROKEN the record is not whole')
+elseif found[1] then
+  return tonumber(found[2])
+elseif ARGV[1] ~= '0' then
+  redis.call('HSET', K, 'version', wire, 'shards', ARGV[1])
+end
+return tonumber(ARGV[1])

@@ -1,0 +1,210 @@
+package shards
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// each calls do for all shards at the same time, and returns their number as the record
+// says it. A shard that does not exist is no error.
+func (s *Space) each(ctx context.Context, do func(base string, shards int) error) (int, error) {
+	shards, err := s.recount(ctx, false)
+	if err != nil {
+		return 0, err
+	}
+	_, err = inShards(s.bases(shards), func(base string) error { return do(base, shards) })
+	return shards, err
+}
+
+// bases are the base keys of so many shards.
+func (s *Space) bases(shards int) []string {
+	bases := make([]string, shards)
+	for i := range bases {
+		bases[i] = s.Kind.ShardKey(s.Name, i)
+	}
+	return bases
+}
+
+// inShards calls do for shards at the same time. It reports whether one of them does not
+// exist, which is no error.
+func inShards(bases []string, do func(base string) error) (missing bool, err error) {
+	failed := make([]error, len(bases))
+	var none atomic.Bool
+	var running sync.WaitGroup
+	for i, base := range bases {
+		running.Go(func() {
+			err := do(base)
+			switch {
+			case errors.Is(err, errShards):
+				failed[i] = millrace.ErrBroken.Wrap(err)
+			case errors.Is(err, errNoShard):
+				none.Store(true)
+			default:
+				failed[i] = err
+			}
+		})
+	}
+	running.Wait()
+	return none.Load(), errors.Join(failed...)
+}
+
+// Stats runs the script stats on all shards at the same time, passes each reply to add,
+// one at a time, and returns the number of shards.
+func (s *Space) Stats(ctx context.Context, add func(r *script.Reply)) (shards int, err error) {
+	var mu sync.Mutex
+	return s.each(ctx, func(base string, shards int) error {
+		reply, err := s.Ask(ctx, nil, "stats", base, shards)
+		if err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		add(reply)
+		return reply.Err()
+	})
+}
+
+// Delete calls remove for all shards at the same time, and then removes the record.
+func (s *Space) Delete(ctx context.Context, remove func(base string, shards int) error) error {
+	if _, err := s.each(ctx, remove); err != nil {
+		return err
+	}
+	c := s.Run.Client
+	s.Known.Store(0)
+	if err := s.Run.Retry.Do(ctx, func(int) error {
+		_, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
+			return c.Do(ctx, c.B().Unlink().Key(s.Kind.RecordKey(s.Name)).Build()).AsInt64()
+		})
+		return err
+	}); err != nil {
+		return err
+	}
+	s.entry.Leave(ctx)
+	return nil
+}
+
+// indexPage is about how many names a page of an index has.
+const indexPage = 100
+
+// Names yields the names in the indexes of all shards.
+func (s *Space) Names(ctx context.Context) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		shards, err := s.recount(ctx, false)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		for i := range shards {
+			for cursor := uint64(0); ; {
+				page, next, err := s.Index(ctx, s.Kind.ShardKey(s.Name, i), cursor)
+				if err != nil {
+					yield("", err)
+					return
+				}
+				for _, name := range page {
+					if !yield(name, nil) {
+						return
+					}
+				}
+				if cursor = next; cursor == 0 {
+					break
+				}
+			}
+		}
+	}
+}
+
+// Index reads a page of names from the index of a shard, and the cursor of the next page.
+func (s *Space) Index(ctx context.Context, base string, cursor uint64) (names []string, next uint64, err error) {
+	c := s.Run.Client
+	err = s.Run.Retry.Do(ctx, func(int) error {
+		page, err := script.Prompt(ctx, func(ctx context.Context) (rueidis.ScanEntry, error) {
+			return c.Do(ctx, c.B().Zscan().Key(base+":due").Cursor(cursor).Count(indexPage).Build()).AsScanEntry()
+		})
+		names, next = names[:0], page.Cursor
+		for i := 0; i < len(page.Elements); i += 2 {
+			if name := page.Elements[i]; name != placeholder {
+				names = append(names, name)
+			}
+		}
+		return err
+	})
+	return names, next, s.Run.Name(err)
+}
+
+// placeholder is the member that keeps an empty index in existence.
+const placeholder = ""
+
+// Overdue returns for each shard the names in its index whose time has come, at most so
+// many, the earliest first. For a shard that fails it returns one empty name: the call
+// that follows returns the error.
+func (s *Space) Overdue(ctx context.Context, most int, bases ...string) ([][]string, error) {
+	c := s.Run.Client
+	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		cmds := make(rueidis.Commands, len(bases))
+		for i, base := range bases {
+			cmds[i] = c.B().Zrange().Key(base + ":due").Min("0").Max(strconv.Itoa(most - 1)).Withscores().Build()
+		}
+		return c.DoMulti(ctx, append(cmds, timeAt(c, bases[0]))...), nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	now, err := microsOf(results[len(bases)])
+	names := make([][]string, len(bases))
+	for i := range bases {
+		heads, failed := results[i].AsZScores()
+		if failed != nil {
+			heads = []rueidis.ZScore{{}}
+		}
+		for _, head := range heads {
+			if head.Score <= float64(now/1000) {
+				names[i] = append(names[i], head.Member)
+			}
+		}
+	}
+	return names, s.Run.Name(err)
+}
+
+// eachDue calls do for the shards in which something is due, and for one more by turns,
+// which also finds out whether the namespace is still the one that is known. On one server
+// one pipeline asks all shards.
+func (s *Space) eachDue(ctx context.Context, do func(base string, shards int, due bool) error) error {
+	shards, err := s.Count(ctx, false)
+	if err != nil || shards == 0 {
+		return err
+	}
+	bases := s.bases(shards)
+	look := func(base string) ([][]string, error) { return s.Overdue(ctx, 1, base) }
+	if s.Run.Client.Mode() != rueidis.ClientModeCluster { // where a silent node must not delay the others
+		due, err := s.Overdue(ctx, 1, bases...)
+		if err != nil {
+			return err
+		}
+		look = func(base string) ([][]string, error) { return due[slices.Index(bases, base):], nil }
+	}
+	turn := bases[int(s.turn.Add(1))%shards]
+	missing, err := inShards(bases, func(base string) error {
+		due, err := look(base)
+		if err != nil || len(due[0]) == 0 && base != turn {
+			return err
+		}
+		return do(base, shards, len(due[0]) > 0)
+	})
+	if missing || errors.Is(err, errShards) {
+		if now, lost := s.recount(ctx, false); lost != nil || now != shards {
+			return lost // the next slice uses the new number
+		}
+	}
+	return err
+}

@@ -1,0 +1,29 @@
+-- pinned.delete(K) shards name ... -> number
+--
+-- Removes values before their deadline. It frees memory and is never refused.
+--
+-- Needs    lane, values
+-- Touches  K
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV     names, at most 100
+-- Reply    how many of them were there; one that was overdue was not
+-- Cost     O(log N) a name, of the shard's N values
+-- Repeat   harmless: the answer is known by its lane
+if answered then
+  return tonumber(answered)
+end
+local deleted = 0
+for i = 2, #ARGV do
+  local deadline = redis.call('ZSCORE', due, ARGV[i])
+  local gone = redis.call('HDEL', values, ARGV[i])
+  redis.call('ZREM', due, ARGV[i])
+  if not deadline or tonumber(deadline) > now then
+    deleted = deleted + gone
+  end
+end
+if deleted > 0 then
+  count('deleted', deleted)
+  answer(string.format('%.0f', deleted))
+end
+return deleted

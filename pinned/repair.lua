@@ -1,0 +1,47 @@
+-- pinned.repair(K) shards part cursor -> {part, cursor, mended}
+--
+-- Puts a page of a shard to rights, and the shard's own keys: they have no Redis TTL,
+-- and placeholders without which they would vanish. Of the index it removes names that
+-- have no value. Behind that each name has one, and if there are more values than names,
+-- it goes through the values and enters those that the index has lost.
+--
+-- It begins with a write that a full server does not refuse.
+--
+-- Needs    values, tidy
+-- Touches  K, lanes:0, lanes:1
+-- KEYS[1]  K
+-- ARGV[1]  shards: how many the namespace has
+-- ARGV[2]  part: 'due' for a page of the index, 'values' for one of the values
+-- ARGV[3]  cursor: where to go on, '0' to begin
+-- Reply    the part and the cursor to go on with, an empty part at the end; how much was
+--          wrong
+-- Cost     O(log N) a name: about 100 of the index, or 10 of the values, which it reads
+-- Repeat   harmless: what is right stays as it is
+local part, mended = ARGV[2], redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', values)
+mended = mended + redis.call('PERSIST', prefix .. 'lanes:0') + redis.call('PERSIST', prefix .. 'lanes:1')
+mended = mended + redis.call('ZADD', due, 'NX', '+inf', '') + redis.call('HSETNX', values, '', '0')
+mended = mended + redis.call('HSETNX', prefix .. 'lanes:0', '', '0') + redis.call('HSETNX', prefix .. 'lanes:1', '', '0')
+
+tidy_lanes()
+
+local page
+if part == 'due' then
+  page = redis.call('ZSCAN', due, ARGV[3], 'COUNT', 100)
+  for i = 1, #page[2], 2 do
+    if redis.call('HEXISTS', values, page[2][i]) == 0 then
+      mended = mended + redis.call('ZREM', due, page[2][i])
+    end
+  end
+else
+  page = redis.call('HSCAN', values, ARGV[3], 'COUNT', 10)
+  for i = 1, #page[2], 2 do
+    local name, deadline = page[2][i], deadline_of(page[2][i + 1])
+    if name ~= '' and deadline then
+      mended = mended + redis.call('ZADD', due, 'NX', string.format('%.0f', deadline), name)
+    end
+  end
+end
+if page[1] == '0' then
+  part = part == 'due' and redis.call('HLEN', values) > redis.call('ZCARD', due) and 'values' or ''
+end
+return {part, page[1], mended}

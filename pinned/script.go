@@ -1,0 +1,19 @@
+package pinned
+
+import (
+	"embed"
+
+	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/shards"
+)
+
+//go:embed *.lua
+var folder embed.FS
+
+// kind is what all namespaces of values have in common.
+var kind = shards.Kind{
+	Package: "pinned", Shard: "mr:key:{", Record: "mr:keys:{", Version: "2", Registry: registry.Keys,
+	Library: script.Load(folder, "K:", shards.Scripts),
+	One:     "a value", Many: "pinned values",
+}

@@ -1,0 +1,12 @@
+package pinned
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/internal/script/scripttest"
+)
+
+func TestScriptsKeepTheRules(t *testing.T) {
+	t.Parallel()
+	scripttest.Check(t, kind.Library)
+}
