@@ -35,7 +35,7 @@ type depRule struct {
 type set func(importPath string) bool
 
 var (
-	structures = rooms("ick", "fairqueue", "expiry", "tracker", "scatter", "fetch", "lease")
+	structures = rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease")
 	upstairs   = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "internal/fleet", "upkeep")
 )
 
@@ -59,9 +59,9 @@ var depRules = []depRule{
 	{
 		of: structures, never: structures,
 		except: map[string]set{
-			"fetch": rooms("expiry", "lease"),
+			"fetch": rooms("pinned", "lease"),
 		},
-		why: "structures do not import each other, save fetch on expiry and lease: what two need goes into an internal package",
+		why: "structures do not import each other, save fetch on pinned and lease: what two need goes into an internal package",
 	},
 	{
 		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("internal/bench", "internal/document", "internal/survey")),
@@ -76,11 +76,11 @@ var depRules = []depRule{
 		why: "miniredis stands in for a server that is not there; only the command, its connections and tests choose it",
 	},
 	{
-		of: but(under(module), rooms("internal/redistest", "internal/script/scripttest")), never: under("testing"),
+		of: but(under(module), rooms("internal/redistest", "internal/script/scripttest", "internal/shards/shardstest")), never: under("testing"),
 		why: "package testing adds its flags to programs; only the helpers of tests import it",
 	},
 	{
-		of: but(under(module), rooms("internal/script/scripttest")), never: rooms("internal/redistest", "internal/script/luacheck", "internal/script/scripttest"),
+		of: but(under(module), rooms("internal/script/scripttest", "internal/shards/shardstest")), never: rooms("internal/redistest", "internal/script/luacheck", "internal/script/scripttest"),
 		why: "redistest, luacheck and scripttest are for tests only",
 	},
 }
@@ -238,7 +238,7 @@ func TestDependencyRules(t *testing.T) {
 		{"a structure on one in the end", 3, edges{"/tracker/sql": "/internal/x", "/internal/x": "example.com/y"},
 			[]string{"/tracker/sql /internal/x example.com/y"}},
 
-		{"structures that lean on others", 4, edges{"/fetch": "/expiry /lease /steal", "/ick": "/steal", "/tracker/sql": "/tracker"}, nil},
+		{"structures that lean on others", 4, edges{"/fetch": "/lease /pinned /steal", "/ick": "/steal", "/tracker/sql": "/tracker"}, nil},
 		{"structures that lean on the wrong ones", 4, edges{"/ick": "/lease", "/lease": "/scatter"},
 			[]string{"/ick /lease", "/lease /scatter"}},
 

@@ -8,12 +8,13 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fetch"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/tracker"
 )
 
 func walkHashes(w *walker) {
-	h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
+	h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
 	w.must("OpenHashes", err)
 	set := func(cfg expiry.SetConfig, fields ...string) {
 		values := map[string][]byte{}
@@ -48,22 +49,18 @@ func walkHashes(w *walker) {
 	_, err = h.Stats(w)
 	w.must("Stats", err)
 	w.found("Names", "h", h.Names(w))
-	names, err := expiry.ListHashes(w, w.client)
-	w.must("ListHashes", err)
-	if !slices.Contains(names, w.name) {
-		w.must("ListHashes", fmt.Errorf("%s is not listed", w.name))
-	}
-	_, err = h.Delete(w, "h", "a")
+	w.found("List", w.name, expiry.List(w, w.client))
+	_, err = h.Remove(w, "h", "a")
 	w.must("Delete", err)
-	_, err = h.DeleteHash(w, "h")
+	_, err = h.RemoveHash(w, "h")
 	w.must("DeleteHash", err)
-	w.must("DeleteNamespace", h.DeleteNamespace(w))
+	w.must("Delete", h.Delete(w))
 }
 
 func walkHashesUpkeep(w *walker) {
-	h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
+	h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
 	w.must("OpenHashes", err)
-	for _, job := range []millrace.Job{h.ReapJob(), h.SampleJob()} {
+	for _, job := range h.Jobs() {
 		_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{Deadline: time.Unix(1, 0)})
 		w.must("Set", err)
 		_, err = h.Set(w, "h", "g", []byte("1"), expiry.SetConfig{TTL: time.Millisecond})
@@ -73,39 +70,34 @@ func walkHashesUpkeep(w *walker) {
 	_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{TTL: time.Hour})
 	w.must("Set", err)
 	w.did("EXPIRE", "mr:hash:{"+w.name+"/0}:h:h", "3600")
-	w.work(expiry.RepairHashesJob(w.client))
+	w.work(expiry.Jobs(w.client)[0])
 }
 
 func walkKeys(w *walker) {
-	k, err := expiry.OpenKeys(w, w.client, w.name, expiry.KeysConfig{Shards: 1})
+	k, err := pinned.Open(w, w.client, w.name, pinned.Config{Shards: 1})
 	w.must("OpenKeys", err)
-	_, err = k.Set(w, "a", []byte("1"), time.Minute, expiry.SetKeyConfig{IfNone: true})
+	_, err = k.Set(w, "a", []byte("1"), time.Minute, pinned.SetConfig{IfNone: true})
 	w.must("Set", err)
 	_, _, err = k.Get(w, "a")
 	w.must("Get", err)
 	_, err = k.GetMany(w, "a", "b")
 	w.must("GetMany", err)
-	_, err = k.TTL(w, "a")
-	w.must("TTL", err)
 	_, err = k.Expire(w, "a", time.Hour)
 	w.must("Expire", err)
-	_, err = k.Len(w)
-	w.must("Len", err)
 	_, err = k.Stats(w)
 	w.must("Stats", err)
-	_, err = expiry.ListKeys(w, w.client)
-	w.must("ListKeys", err)
-	_, err = k.PolicyJob().Slice(w)
-	w.must("PolicyJob", err)
-	_, err = k.Set(w, "b", []byte("1"), time.Millisecond, expiry.SetKeyConfig{})
+	w.found("List", w.name, pinned.List(w, w.client))
+	_, err = k.Jobs()[1].Slice(w)
+	w.must("policy", err)
+	_, err = k.Set(w, "b", []byte("1"), time.Millisecond, pinned.SetConfig{})
 	w.must("Set", err)
-	w.work(k.ReapJob())
+	w.work(k.Jobs()[0])
 	w.did("EXPIRE", "mr:key:{"+w.name+"/0}:values", "3600")
-	w.work(expiry.RepairKeysJob(w.client))
+	w.work(pinned.Jobs(w.client)[0])
 	w.found("Names", "a", k.Names(w))
-	_, err = k.Delete(w, "a")
+	_, err = k.Remove(w, "a")
 	w.must("Delete", err)
-	w.must("DeleteNamespace", k.DeleteNamespace(w))
+	w.must("Delete", k.Delete(w))
 }
 
 func walkFetch(w *walker) {

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/tracker"
 	"github.com/millrace/millrace/upkeep"
 )
@@ -109,14 +110,13 @@ func viewLeases(w *walker) {
 
 func viewHashes(w *walker) {
 	open := func(w *walker) *expiry.Hashes {
-		h, err := expiry.OpenHashes(w, w.client, w.name, expiry.HashesConfig{Shards: 1})
+		h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
 		w.must("OpenHashes", err)
 		return h
 	}
 	_, err := open(w.admin).Set(w, "h", "f", []byte("1"), expiry.SetConfig{TTL: time.Hour})
 	w.must("Set", err)
-	_, err = expiry.ListHashes(w, w.client)
-	w.must("ListHashes", err)
+	w.found("List", w.name, expiry.List(w, w.client))
 	h := open(w)
 	_, err = h.Stats(w)
 	w.must("Stats", err)
@@ -137,15 +137,14 @@ func viewHashes(w *walker) {
 }
 
 func viewKeys(w *walker) {
-	open := func(w *walker) *expiry.Keys {
-		k, err := expiry.OpenKeys(w, w.client, w.name, expiry.KeysConfig{Shards: 1})
+	open := func(w *walker) *pinned.Keys {
+		k, err := pinned.Open(w, w.client, w.name, pinned.Config{Shards: 1})
 		w.must("OpenKeys", err)
 		return k
 	}
-	_, err := open(w.admin).Set(w, "a", []byte("1"), time.Hour, expiry.SetKeyConfig{})
+	_, err := open(w.admin).Set(w, "a", []byte("1"), time.Hour, pinned.SetConfig{})
 	w.must("Set", err)
-	_, err = expiry.ListKeys(w, w.client)
-	w.must("ListKeys", err)
+	w.found("List", w.name, pinned.List(w, w.client))
 	k := open(w)
 	_, err = k.Stats(w)
 	w.must("Stats", err)

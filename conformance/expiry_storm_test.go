@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/pinned"
 )
 
 // perishable is what a storm needs of hashes and of deterministic values.
@@ -36,10 +37,10 @@ func (f fields) get(ctx context.Context, name string) (string, error) {
 }
 
 // values are a namespace of deterministic values.
-type values struct{ *expiry.Keys }
+type values struct{ *pinned.Keys }
 
 func (v values) put(ctx context.Context, name string, ttl time.Duration) error {
-	_, err := v.Set(ctx, name, []byte(name), ttl, expiry.SetKeyConfig{})
+	_, err := v.Set(ctx, name, []byte(name), ttl, pinned.SetConfig{})
 	return err
 }
 

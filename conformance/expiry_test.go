@@ -46,7 +46,7 @@ func wantBrief(t *testing.T, began, ended time.Time, look func() error) {
 // shardKeys returns the base keys of a namespace's shards, as docs/WIRE.md has
 // them. The kind is "hash" or "key".
 func shardKeys(kind, namespace string) []string {
-	list := make([]string, expiry.ShardsDefault)
+	list := make([]string, expiry.DefaultShards)
 	for shard := range list {
 		list[shard] = fmt.Sprintf("mr:%s:{%s/%d}", kind, namespace, shard)
 	}

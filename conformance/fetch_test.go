@@ -61,12 +61,12 @@ func fetchOnce(t *testing.T, on running) {
 	wantFetch(t, both[1], "first", says("2"), "1", fetch.Hit) // from here on, both look
 	for i := range 2 * on.homes() {
 		key, value := fmt.Sprint("key", i), fmt.Sprint("value", i)
-		looks, asked := seen.of("expiry.key_get"), seen.of("lease.acquire")
+		looks, asked := seen.of("pinned.get"), seen.of("lease.acquire")
 		var loads atomic.Int32
 		load := func(context.Context) (string, error) {
 			loads.Add(1)
 			redistest.Eventually(t, "all callers wait", func() bool {
-				return seen.of("expiry.key_get") >= looks+callers && seen.of("lease.acquire") >= asked+len(both)
+				return seen.of("pinned.get") >= looks+callers && seen.of("lease.acquire") >= asked+len(both)
 			})
 			return value, nil
 		}

@@ -27,8 +27,8 @@ var hashesBehaviours = []behaviour{
 
 func openHashes(t *testing.T, client rueidis.Client, namespace string) *expiry.Hashes {
 	t.Helper()
-	h, err := expiry.OpenHashes(t.Context(), client, namespace, expiry.HashesConfig{})
-	must(t, "expiry.OpenHashes", err)
+	h, err := expiry.Open(t.Context(), client, namespace, expiry.Config{})
+	must(t, "expiry.Open", err)
 	return h
 }
 
@@ -91,7 +91,7 @@ func hashesLife(t *testing.T, on running) {
 	if l := values["long"]; len(values) != 2 || string(l.Value) != "2" || l.TTL <= 0 || values["lasting"].TTL != expiry.NoTTL {
 		t.Errorf("GetMany = %v, want what is there", values)
 	}
-	n, err := two.Delete(t.Context(), "h", "brief", "long")
+	n, err := two.Remove(t.Context(), "h", "brief", "long")
 	want(t, "Delete", n, 1, err)
 	there, err := one.DeleteHash(t.Context(), "h")
 	want(t, "DeleteHash", there, true, err)
@@ -105,7 +105,7 @@ func hashesDeadlines(t *testing.T, on running) {
 	}
 	outcomes, err := h.Expire(t.Context(), "h", long, expiry.ExpireConfig{}, "a", "b", "none")
 	want(t, "Expire", outcomes, []expiry.Outcome{expiry.Applied, expiry.Applied, expiry.HasNoField}, err)
-	outcomes, err = h.Expire(t.Context(), "h", 2*long, expiry.ExpireConfig{Only: expiry.Longer}, "a", "c")
+	outcomes, err = h.Expire(t.Context(), "h", 2*long, expiry.ExpireConfig{IfLonger: true}, "a", "c")
 	want(t, "Expire if longer", outcomes, []expiry.Outcome{expiry.Applied, expiry.NotMet}, err)
 	outcomes, err = h.Persist(t.Context(), "h", "b", "c")
 	want(t, "Persist", outcomes, []expiry.Outcome{expiry.Applied, expiry.HasNoTTL}, err)
@@ -142,7 +142,7 @@ func hashesLarge(t *testing.T, on running) {
 	fields := map[string][]byte{}
 	for i := range size {
 		fields[fmt.Sprint("field", i)] = []byte{'x'}
-		if len(fields) == expiry.MaxFields || i == size-1 {
+		if len(fields) == 1000 || i == size-1 {
 			_, err := h.SetMany(t.Context(), "h", fields, expiry.SetConfig{TTL: long})
 			must(t, "SetMany", err)
 			fields = map[string][]byte{}
@@ -162,7 +162,7 @@ func hashesLarge(t *testing.T, on running) {
 // minute and one that may expire sooner, and returns their names, sorted.
 func manyHashes(t *testing.T, h *expiry.Hashes, ttl time.Duration) []string {
 	t.Helper()
-	names := make([]string, 4*expiry.ShardsDefault)
+	names := make([]string, 4*expiry.DefaultShards)
 	for i := range names {
 		names[i] = fmt.Sprintf("hash%02d", i)
 		setField(t, h, names[i], "brief", "1", expiry.SetConfig{TTL: ttl})
@@ -193,11 +193,14 @@ func hashesList(t *testing.T, on running) {
 		slices.Sort(names)
 		want(t, "Names", slices.Compact(names), []string{"a", "b", "c"}, nil)
 	}
-	list, err := expiry.ListHashes(t.Context(), client)
-	must(t, "ListHashes", err)
+	var list []string
+	for name, err := range expiry.List(t.Context(), client) {
+		must(t, "List", err)
+		list = append(list, name)
+	}
 	for _, namespace := range namespaces {
 		if !slices.Contains(list, namespace) {
-			t.Errorf("ListHashes does not find %q", namespace)
+			t.Errorf("List does not find %q", namespace)
 		}
 	}
 }
@@ -208,13 +211,13 @@ func hashesReap(t *testing.T, on running) {
 	namespace := redistest.Name(t)
 	one, two := openHashes(t, on.client(t), namespace), openHashes(t, on.client(t), namespace)
 	names := manyHashes(t, one, brief)
-	runUntil(t, two.ReapJob(), "all that expired is removed", func() bool {
+	runUntil(t, two.Jobs()[0], "all that expired is removed", func() bool {
 		s, err := one.Stats(t.Context())
 		must(t, "Stats", err)
-		return s.Counters.Reaped == int64(len(names))
+		return s.Reaped == int64(len(names))
 	})
 	s, err := one.Stats(t.Context())
-	want(t, "hashes", []int{s.Hashes, s.Overdue, s.Shards}, []int{len(names), 0, expiry.ShardsDefault}, err)
+	want(t, "hashes", []int{s.Hashes, s.Overdue, s.Shards}, []int{len(names), 0, expiry.DefaultShards}, err)
 	for _, name := range names[:5] {
 		wantFields(t, one, name, "long=1")
 	}
@@ -235,7 +238,7 @@ func hashesRepair(t *testing.T, on running) {
 	keys := stored(t, on, namespace)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return strings.Contains(key, ":lanes:") })
 	spoil(t, client, keys...)
-	runUntil(t, expiry.RepairHashesJob(client), "no key has a Redis TTL and every hash is in its index", func() bool {
+	runUntil(t, expiry.Jobs(client)[0], "no key has a Redis TTL and every hash is in its index", func() bool {
 		s, err := h.Stats(t.Context())
 		must(t, "Stats", err)
 		return s.Hashes == len(names) && !spoilt(t, client, keys...)

@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/pinned"
 )
 
 var keysBehaviours = []behaviour{
@@ -24,26 +24,26 @@ var keysBehaviours = []behaviour{
 	{"one server that evicts is enough to be refused", keysPolicy},
 }
 
-func openKeys(t *testing.T, client rueidis.Client, namespace string) *expiry.Keys {
+func openKeys(t *testing.T, client rueidis.Client, namespace string) *pinned.Keys {
 	t.Helper()
-	k, err := expiry.OpenKeys(t.Context(), client, namespace, expiry.KeysConfig{})
-	must(t, "expiry.OpenKeys", err)
+	k, err := pinned.Open(t.Context(), client, namespace, pinned.Config{})
+	must(t, "pinned.Open", err)
 	return k
 }
 
-func newKeys(t *testing.T, on running) *expiry.Keys {
+func newKeys(t *testing.T, on running) *pinned.Keys {
 	t.Helper()
 	return openKeys(t, on.client(t), redistest.Name(t))
 }
 
-func wantSet(t *testing.T, k *expiry.Keys, key, value string, ttl time.Duration, cfg expiry.SetKeyConfig, stored bool) {
+func wantSet(t *testing.T, k *pinned.Keys, key, value string, ttl time.Duration, cfg pinned.SetConfig, stored bool) {
 	t.Helper()
 	got, err := k.Set(t.Context(), key, []byte(value), ttl, cfg)
 	want(t, "Set "+key, got, stored, err)
 }
 
 // wantValues checks what is there of many values, given as "a=1 b=2".
-func wantValues(t *testing.T, k *expiry.Keys, keys []string, text string) {
+func wantValues(t *testing.T, k *pinned.Keys, keys []string, text string) {
 	t.Helper()
 	values := map[string]string{}
 	for pair := range strings.FieldsSeq(text) {
@@ -66,9 +66,9 @@ func keysLife(t *testing.T, on running) {
 	one, two := openKeys(t, on.client(t), namespace), openKeys(t, on.client(t), namespace)
 	keys := []string{"brief", "long"}
 	wantValues(t, two, keys, "")
-	wantSet(t, one, "long", "2", long, expiry.SetKeyConfig{}, true)
+	wantSet(t, one, "long", "2", long, pinned.SetConfig{}, true)
 	began := time.Now()
-	wantSet(t, one, "brief", "1", brief, expiry.SetKeyConfig{}, true)
+	wantSet(t, one, "brief", "1", brief, pinned.SetConfig{}, true)
 	wantBrief(t, began, time.Now(), func() error {
 		value, ttl, err := two.Get(t.Context(), "brief")
 		if err == nil && (string(value) != "1" || ttl <= 0 || ttl > brief) {
@@ -81,10 +81,10 @@ func keysLife(t *testing.T, on running) {
 
 func keysConditions(t *testing.T, on running) {
 	k := newKeys(t, on)
-	wantSet(t, k, "a", "1", long, expiry.SetKeyConfig{IfExist: true}, false)
-	wantSet(t, k, "a", "2", long, expiry.SetKeyConfig{IfNone: true}, true)
-	wantSet(t, k, "a", "3", long, expiry.SetKeyConfig{IfNone: true}, false)
-	wantSet(t, k, "a", "4", long, expiry.SetKeyConfig{IfExist: true}, true)
+	wantSet(t, k, "a", "1", long, pinned.SetConfig{IfExist: true}, false)
+	wantSet(t, k, "a", "2", long, pinned.SetConfig{IfNone: true}, true)
+	wantSet(t, k, "a", "3", long, pinned.SetConfig{IfNone: true}, false)
+	wantSet(t, k, "a", "4", long, pinned.SetConfig{IfExist: true}, true)
 	wantValues(t, k, []string{"a"}, "a=4")
 }
 
@@ -92,7 +92,7 @@ func keysDeadlines(t *testing.T, on running) {
 	k := newKeys(t, on)
 	names := members(50)
 	for _, name := range names {
-		wantSet(t, k, name, "1", long, expiry.SetKeyConfig{}, true)
+		wantSet(t, k, name, "1", long, pinned.SetConfig{}, true)
 	}
 	moved, err := k.Expire(t.Context(), names[0], 3*long)
 	want(t, "Expire", moved, true, err)
@@ -100,7 +100,7 @@ func keysDeadlines(t *testing.T, on running) {
 	if err != nil || ttl <= 2*long || ttl > 3*long {
 		t.Errorf("TTL = %v, %v, want three minutes", ttl, err)
 	}
-	n, err := k.Delete(t.Context(), names[1:]...)
+	n, err := k.Remove(t.Context(), names[1:]...)
 	want(t, "Delete", n, len(names)-1, err)
 	wantValues(t, k, names, names[0]+"=1")
 	moved, err = k.Expire(t.Context(), names[1], long)
@@ -109,12 +109,12 @@ func keysDeadlines(t *testing.T, on running) {
 
 // manyKeys stores values enough for every shard to have some, and returns their
 // keys.
-func manyKeys(t *testing.T, k *expiry.Keys, ttl time.Duration) []string {
+func manyKeys(t *testing.T, k *pinned.Keys, ttl time.Duration) []string {
 	t.Helper()
-	keys := make([]string, 4*expiry.ShardsDefault)
+	keys := make([]string, 4*pinned.DefaultShards)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("key%02d", i)
-		wantSet(t, k, keys[i], "1", ttl, expiry.SetKeyConfig{}, true)
+		wantSet(t, k, keys[i], "1", ttl, pinned.SetConfig{}, true)
 	}
 	return keys
 }
@@ -129,11 +129,11 @@ func keysReap(t *testing.T, on running) {
 	namespace := redistest.Name(t)
 	one, two := openKeys(t, on.client(t), namespace), openKeys(t, on.client(t), namespace)
 	keys := manyKeys(t, one, brief)
-	runUntil(t, two.ReapJob(), "all that is overdue is removed", func() bool {
+	runUntil(t, two.Jobs()[0], "all that is overdue is removed", func() bool {
 		return valuesStored(t, on, namespace) == 0
 	})
 	s, err := one.Stats(t.Context())
-	want(t, "counters", s.Counters, expiry.KeysCounters{Set: int64(len(keys)), Reaped: int64(len(keys))}, err)
+	want(t, "counters", []int64{s.Set, s.Reaped}, []int64{int64(len(keys)), int64(len(keys))}, err)
 }
 
 // keysRepair has another program give every value a Redis TTL and remove every
@@ -148,7 +148,7 @@ func keysRepair(t *testing.T, on running) {
 	keys := stored(t, on, namespace)
 	keys = slices.DeleteFunc(keys, func(key string) bool { return !strings.HasSuffix(key, ":values") })
 	spoil(t, client, keys...)
-	runUntil(t, expiry.RepairKeysJob(client), "no value has a Redis TTL and each is in its index", func() bool {
+	runUntil(t, pinned.Jobs(client)[0], "no value has a Redis TTL and each is in its index", func() bool {
 		n, err := k.Len(t.Context())
 		must(t, "Len", err)
 		return n == len(names) && !spoilt(t, client, keys...)
@@ -159,7 +159,7 @@ func keysRepair(t *testing.T, on running) {
 func keysPolicy(t *testing.T, on running) {
 	client := on.client(t)
 	k := newKeys(t, on)
-	wantSet(t, k, "a", "1", long, expiry.SetKeyConfig{}, true)
+	wantSet(t, k, "a", "1", long, pinned.SetConfig{}, true)
 	for _, node := range client.Nodes() {
 		if text, err := node.Do(t.Context(), node.B().Info().Section("replication").Build()).ToString(); err != nil || !strings.Contains(text, "role:master") {
 			must(t, "INFO", err)
@@ -177,15 +177,15 @@ func keysPolicy(t *testing.T, on running) {
 		defer func() { must(t, "CONFIG SET", configure("0", "noeviction")) }()
 		break
 	}
-	_, err := expiry.OpenKeys(t.Context(), client, redistest.Name(t), expiry.KeysConfig{})
+	_, err := pinned.Open(t.Context(), client, redistest.Name(t), pinned.Config{})
 	wantError(t, "OpenKeys", err, millrace.ErrEvictable)
-	job := k.PolicyJob()
+	job := k.Jobs()[1]
 	redistest.Eventually(t, "the job sees that the policy has changed", func() bool {
 		progress, err := job.Slice(t.Context())
 		must(t, "slice", err)
 		return progress == millrace.Worked
 	})
-	_, err = k.Set(t.Context(), "a", []byte("2"), long, expiry.SetKeyConfig{})
+	_, err = k.Set(t.Context(), "a", []byte("2"), long, pinned.SetConfig{})
 	wantError(t, "Set", err, millrace.ErrEvictable)
 	wantValues(t, k, []string{"a"}, "a=1")
 }

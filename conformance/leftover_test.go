@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/tracker"
 )
@@ -252,7 +253,7 @@ func useTracker(t *testing.T, client rueidis.Client) []millrace.Job {
 
 func useHashes(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()
-	h, err := expiry.OpenHashes(t.Context(), client, "x", expiry.HashesConfig{Shards: 1})
+	h, err := expiry.Open(t.Context(), client, "x", expiry.Config{Shards: 1})
 	must(t, "OpenHashes", err)
 	crowd(t, func(i int) error {
 		_, err := h.Set(t.Context(), "a", fmt.Sprint(i), []byte("v"), expiry.SetConfig{TTL: time.Millisecond})
@@ -263,15 +264,15 @@ func useHashes(t *testing.T, client rueidis.Client) []millrace.Job {
 		must(t, "Len", err)
 		return n == 0
 	})
-	return []millrace.Job{h.ReapJob()}
+	return []millrace.Job{h.Jobs()[0]}
 }
 
 func useKeys(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()
-	k, err := expiry.OpenKeys(t.Context(), client, "x", expiry.KeysConfig{Shards: 1})
+	k, err := pinned.Open(t.Context(), client, "x", pinned.Config{Shards: 1})
 	must(t, "OpenKeys", err)
 	crowd(t, func(i int) error {
-		_, err := k.Set(t.Context(), fmt.Sprint(i), []byte("v"), time.Millisecond, expiry.SetKeyConfig{})
+		_, err := k.Set(t.Context(), fmt.Sprint(i), []byte("v"), time.Millisecond, pinned.SetConfig{})
 		return err
 	})
 	redistest.Eventually(t, "all end", func() bool {
@@ -282,7 +283,7 @@ func useKeys(t *testing.T, client rueidis.Client) []millrace.Job {
 		}
 		return true
 	})
-	return []millrace.Job{k.ReapJob()}
+	return []millrace.Job{k.Jobs()[0]}
 }
 
 func useScatter(t *testing.T, client rueidis.Client) []millrace.Job {

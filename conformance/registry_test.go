@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/tracker"
 )
 
@@ -105,24 +106,24 @@ var kinds = []kind{
 	{
 		"hashes",
 		func(ctx context.Context, client rueidis.Client, name string) error {
-			h, err := expiry.OpenHashes(ctx, client, name, expiry.HashesConfig{Shards: 1})
+			h, err := expiry.Open(ctx, client, name, expiry.Config{Shards: 1})
 			if err == nil {
 				_, err = h.Set(ctx, "h", "f", []byte("1"), expiry.SetConfig{TTL: long})
 			}
 			return err
 		},
-		nil, listing(expiry.ListHashes),
+		nil, expiry.List,
 	},
 	{
 		"keys",
 		func(ctx context.Context, client rueidis.Client, name string) error {
-			k, err := expiry.OpenKeys(ctx, client, name, expiry.KeysConfig{Shards: 1})
+			k, err := pinned.Open(ctx, client, name, pinned.Config{Shards: 1})
 			if err == nil {
-				_, err = k.Set(ctx, "a", []byte("1"), long, expiry.SetKeyConfig{})
+				_, err = k.Set(ctx, "a", []byte("1"), long, pinned.SetConfig{})
 			}
 			return err
 		},
-		nil, listing(expiry.ListKeys),
+		nil, pinned.List,
 	},
 	{
 		"lease",
@@ -135,24 +136,6 @@ var kinds = []kind{
 		},
 		nil, lease.List,
 	},
-}
-
-// listing makes a list of names one that is gone through.
-func listing(list func(context.Context, rueidis.Client) ([]string, error)) func(context.Context, rueidis.Client) iter.Seq2[string, error] {
-	return func(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-		return func(yield func(string, error) bool) {
-			names, err := list(ctx, client)
-			if err != nil {
-				yield("", err)
-				return
-			}
-			for _, name := range names {
-				if !yield(name, nil) {
-					return
-				}
-			}
-		}
-	}
 }
 
 // has reports whether a list has all of the names.

@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/tracker"
 )
 
@@ -175,7 +176,7 @@ var reshardings = []resharding{
 	}},
 	{"hashes", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
-		h, err := expiry.OpenHashes(t.Context(), client, name, expiry.HashesConfig{Shards: 1})
+		h, err := expiry.Open(t.Context(), client, name, expiry.Config{Shards: 1})
 		must(t, "OpenHashes", err)
 		for worker := range 6 { // a hash that is not there waits for its slot
 			setField(t, h, fmt.Sprint("h", worker), "n", "0", expiry.SetConfig{})
@@ -184,7 +185,7 @@ var reshardings = []resharding{
 	}},
 	{"keys", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
-		k, err := expiry.OpenKeys(t.Context(), client, name, expiry.KeysConfig{Shards: 1})
+		k, err := pinned.Open(t.Context(), client, name, pinned.Config{Shards: 1})
 		must(t, "OpenKeys", err)
 		return &keepers{keys: k}, "mr:key:{" + name + "/0}"
 	}},
@@ -198,7 +199,7 @@ var reshardings = []resharding{
 	}},
 	{"fetch", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
-		_, err := expiry.OpenKeys(t.Context(), client, "fetch/"+name, expiry.KeysConfig{Shards: 1})
+		_, err := pinned.Open(t.Context(), client, "fetch/"+name, pinned.Config{Shards: 1})
 		must(t, "OpenKeys", err)
 		c, err := fetch.Open(t.Context(), client, name, fetch.Config{TTL: 20 * time.Millisecond})
 		must(t, "fetch.Open", err)

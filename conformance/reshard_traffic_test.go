@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/tracker"
 )
 
@@ -175,7 +176,7 @@ func (c *counters) check(t *testing.T) {
 type keepers struct {
 	tally
 
-	keys *expiry.Keys
+	keys *pinned.Keys
 }
 
 func (k *keepers) work(ctx context.Context, t *testing.T, worker int) {
@@ -184,7 +185,7 @@ func (k *keepers) work(ctx context.Context, t *testing.T, worker int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		calls := context.WithoutCancel(ctx)
 		value := strconv.Itoa(i)
-		stored, err := k.keys.Set(calls, key, []byte(value), time.Hour, expiry.SetKeyConfig{IfNone: true})
+		stored, err := k.keys.Set(calls, key, []byte(value), time.Hour, pinned.SetConfig{IfNone: true})
 		if k.count(calls, t, "Set", err) && !stored {
 			t.Errorf("there is a value where one was deleted")
 		}
@@ -192,7 +193,7 @@ func (k *keepers) work(ctx context.Context, t *testing.T, worker int) {
 		if k.count(calls, t, "Get", err) && string(got) != value {
 			t.Errorf("Get = %q, want %q", got, value)
 		}
-		n, err := k.keys.Delete(calls, key)
+		n, err := k.keys.Remove(calls, key)
 		if k.count(calls, t, "Delete", err) && n != 1 {
 			t.Errorf("Delete = %d, want 1", n)
 		}
@@ -201,7 +202,7 @@ func (k *keepers) work(ctx context.Context, t *testing.T, worker int) {
 
 func (k *keepers) check(t *testing.T) {
 	t.Helper()
-	if s, err := k.keys.Stats(t.Context()); err != nil || s.Keys != 0 || s.Counters.Set != s.Counters.Deleted {
+	if s, err := k.keys.Stats(t.Context()); err != nil || s.Keys != 0 || s.Set != s.Deleted {
 		t.Errorf("Stats = %+v, %v, want that each value was stored and deleted once", s, err)
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 )
 
 const (
@@ -129,7 +130,7 @@ func (c *silentCluster) name(ok func(name string) bool) string {
 // shard names the shard of a namespace that a hash or key lies in, as docs/WIRE.md
 // has it.
 func shard(namespace, member string) string {
-	return fmt.Sprintf("%s/%d", namespace, crc32.ChecksumIEEE([]byte(member))%expiry.ShardsDefault)
+	return fmt.Sprintf("%s/%d", namespace, crc32.ChecksumIEEE([]byte(member))%expiry.DefaultShards)
 }
 
 // caller calls one structure over and over.
@@ -194,7 +195,7 @@ func (c *silentCluster) callers(suffix string) []caller {
 	}
 	setKey := func(key string) func(context.Context) error {
 		return func(ctx context.Context) error {
-			_, err := keys.Set(ctx, key, nil, long, expiry.SetKeyConfig{})
+			_, err := keys.Set(ctx, key, nil, long, pinned.SetConfig{})
 			return err
 		}
 	}

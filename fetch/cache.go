@@ -16,9 +16,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 )
 
 const (
@@ -42,7 +42,7 @@ const (
 type Cache struct {
 	name   string
 	cfg    Config
-	keys   *expiry.Keys
+	keys   *pinned.Keys
 	leases *lease.Locker
 	holder string // who this process is, for people who look at leases
 
@@ -184,7 +184,7 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 		return nil, err
 	}
 	cfg.Logger = cfg.Logger.With("cache", name)
-	keys, err := expiry.OpenKeys(ctx, client, prefix+name, expiry.KeysConfig{
+	keys, err := pinned.Open(ctx, client, prefix+name, pinned.Config{
 		AllowEvictable: cfg.AllowEvictable, Logger: cfg.Logger, Hooks: cfg.Hooks,
 	})
 	if err != nil {
@@ -218,7 +218,7 @@ func (c *Cache) Name() string { return c.name }
 // ReapJob returns the job that removes values whose time is over. They are gone
 // without it, and each value that is stored makes room; it is for caches in which
 // less and less is asked for.
-func (c *Cache) ReapJob() millrace.Job { return c.keys.ReapJob() }
+func (c *Cache) ReapJob() millrace.Job { return c.keys.Jobs()[0] }
 
 // leaseName names the lease for the computation of a key. A cache's name has no
 // slash, so no two caches share one.

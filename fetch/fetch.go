@@ -187,7 +187,7 @@ func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte)
 // next who asks. Whoever computes it now does so from what may be out of date: its
 // value is given to those who wait for it already, and is not kept.
 //
-// Errors: [millrace.ErrBadName], those of lease.Locker and of expiry.Keys; after one, forget
+// Errors: [millrace.ErrBadName], those of lease.Locker and of pinned.Keys; after one, forget
 // again.
 func (c *Cache) Forget(ctx context.Context, key string) error {
 	if err := CheckKey(key); err != nil {
@@ -198,6 +198,6 @@ func (c *Cache) Forget(ctx context.Context, key string) error {
 	c.mu.Unlock()
 	c.memory.forget(key)
 	deposed := c.depose(ctx, key)
-	_, err := c.keys.Delete(ctx, key)
+	_, err := c.keys.Remove(ctx, key)
 	return cmp.Or(deposed, err)
 }

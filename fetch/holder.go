@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 )
 
 // errThere means that what a flight waits for is there.
@@ -47,9 +47,9 @@ func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entr
 	}
 	var err error
 	if lifetime == 0 {
-		_, err = c.keys.Delete(storing, key)
+		_, err = c.keys.Remove(storing, key)
 	} else {
-		_, err = c.keys.Set(storing, key, e.seal(), lifetime, expiry.SetKeyConfig{})
+		_, err = c.keys.Set(storing, key, e.seal(), lifetime, pinned.SetConfig{})
 	}
 	if err != nil {
 		c.trouble(ctx, key, err)
@@ -70,7 +70,7 @@ func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, store
 	c.cfg.Logger.WarnContext(ctx, "a computation lost its lease while it was stored, and is taken back", "key", key)
 	deleting, cancel := context.WithTimeout(ctx, c.patience)
 	defer cancel()
-	if _, err := c.keys.Delete(deleting, key); err != nil {
+	if _, err := c.keys.Remove(deleting, key); err != nil {
 		c.trouble(ctx, key, err)
 	}
 	return false

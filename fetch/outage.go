@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/pinned"
 )
 
 // askAgain is how often Redis is asked while it does not answer, by one caller.
@@ -32,7 +32,7 @@ type outage struct {
 func newOutage(client rueidis.Client) *outage {
 	places := 1
 	if client.Mode() == rueidis.ClientModeCluster {
-		places = expiry.ShardsDefault
+		places = pinned.DefaultShards
 	}
 	return &outage{epoch: time.Now(), next: make([]atomic.Int64, places)}
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/pinned"
 )
 
-var setAny = expiry.SetKeyConfig{}
+var setAny = pinned.SetConfig{}
 
 func logger(log *redistest.Log) *slog.Logger { return slog.New(slog.NewTextHandler(log, nil)) }
 
@@ -102,7 +102,7 @@ func TestSilentServer(t *testing.T) {
 	var log redistest.Log
 	c := openOn(t, servers.Client(t), name, Config{Logger: logger(&log)})
 	shard := func(key string) string {
-		return fmt.Sprintf("%s%s/%d", prefix, name, crc32.ChecksumIEEE([]byte(key))%expiry.ShardsDefault)
+		return fmt.Sprintf("%s%s/%d", prefix, name, crc32.ChecksumIEEE([]byte(key))%pinned.DefaultShards)
 	}
 	there := find(func(key string) bool { return has(shard(key)) })
 	elsewhere := find(func(key string) bool { return !has(shard(key)) && !has(c.leaseName(key)) })

@@ -23,6 +23,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/metrics"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/tracker"
 	"github.com/millrace/millrace/upkeep"
@@ -91,10 +92,10 @@ func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recrui
 	must(queue.Write(ctx, fairqueue.Draft{Tenant: "a"}))(t)
 	must(must(ick.New(client, "docs", ick.Config{Hooks: hooks}))(t).AddNow(ctx, "a"))(t)
 	must(must(ick.NewChannel(client, "pages", ick.ChannelConfig{}))(t).AddNow(ctx, "a"))(t)
-	hashes := must(expiry.OpenHashes(ctx, client, "sessions", expiry.HashesConfig{}))(t)
+	hashes := must(expiry.Open(ctx, client, "sessions", expiry.Config{}))(t)
 	must(hashes.Set(ctx, "alice", "token", []byte("x"), expiry.SetConfig{}))(t)
-	keys := must(expiry.OpenKeys(ctx, client, "answers", expiry.KeysConfig{}))(t)
-	must(keys.Set(ctx, "answer", []byte("42"), time.Hour, expiry.SetKeyConfig{}))(t)
+	keys := must(pinned.Open(ctx, client, "answers", pinned.Config{}))(t)
+	must(keys.Set(ctx, "answer", []byte("42"), time.Hour, pinned.SetConfig{}))(t)
 
 	_, done := hook.OnCall(ctx, millrace.Call{Script: "ick.add", Try: 2})
 	done(nil)

@@ -9,6 +9,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/upkeep"
 )
 
@@ -17,8 +18,8 @@ type Census struct {
 	Queues   []fairqueue.Stats
 	Icks     []ick.Stats
 	Channels []ick.ChannelStats
-	Hashes   []expiry.HashesStats
-	Keys     []expiry.KeysStats
+	Hashes   []expiry.Stats
+	Keys     []pinned.Stats
 	Upkeep   *upkeep.Totals // nil if they are not known
 	Fleet    *Fleet         // nil unless there is one
 
@@ -43,8 +44,8 @@ func CensusCollector(take func() Census) prometheus.Collector {
 		queues:   sectionOf("queue", seriesOf("queue", queueFigures, nil, "queue").send, func(s fairqueue.Stats) string { return s.Name }),
 		icks:     sectionOf("ick", seriesOf("ick", ickFigures, nil, "ick").send, func(s ick.Stats) string { return s.Name }),
 		channels: sectionOf("channel", channels.send, func(s ick.ChannelStats) string { return s.Name }),
-		hashes:   sectionOf("hashes", seriesOf("hashes", hashesFigures, nil, "hashes").send, func(s expiry.HashesStats) string { return s.Name }),
-		keys:     sectionOf("keys", seriesOf("keys", keysFigures, nil, "keys").send, func(s expiry.KeysStats) string { return s.Name }),
+		hashes:   sectionOf("hashes", seriesOf("hashes", hashesFigures, nil, "hashes").send, func(s expiry.Stats) string { return s.Name }),
+		keys:     sectionOf("keys", seriesOf("keys", keysFigures, nil, "keys").send, func(s pinned.Stats) string { return s.Name }),
 		upkeepUp: upOf("upkeep", nil),
 		upkeep:   newUpkeepSeries(),
 		fleet:    newFleetSeries(),
@@ -56,8 +57,8 @@ type censusCollector struct {
 	queues   section[fairqueue.Stats]
 	icks     section[ick.Stats]
 	channels section[ick.ChannelStats]
-	hashes   section[expiry.HashesStats]
-	keys     section[expiry.KeysStats]
+	hashes   section[expiry.Stats]
+	keys     section[pinned.Stats]
 	upkeepUp *prometheus.Desc
 	upkeep   upkeepSeries
 	fleet    fleetSeries

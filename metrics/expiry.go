@@ -4,6 +4,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/pinned"
 )
 
 // HashesCollector returns a collector of the metrics millrace_hashes_ for a
@@ -13,11 +14,11 @@ import (
 func HashesCollector(h *expiry.Hashes) prometheus.Collector {
 	this := prometheus.Labels{"hashes": h.Name()}
 	all := seriesOf("hashes", hashesFigures, this)
-	return collector[expiry.HashesStats]{
+	return collector[expiry.Stats]{
 		stats:    h.Stats,
 		up:       upOf("hashes", this),
 		describe: all.describe,
-		send:     func(ch chan<- prometheus.Metric, s expiry.HashesStats) { all.send(ch, s) },
+		send:     func(ch chan<- prometheus.Metric, s expiry.Stats) { all.send(ch, s) },
 	}
 }
 
@@ -25,96 +26,96 @@ func HashesCollector(h *expiry.Hashes) prometheus.Collector {
 // of deterministic values. The label keys holds the namespace's name; keys are no
 // labels. Register it once a registry and namespace; see the package's
 // documentation for several processes.
-func KeysCollector(k *expiry.Keys) prometheus.Collector {
+func KeysCollector(k *pinned.Keys) prometheus.Collector {
 	this := prometheus.Labels{"keys": k.Name()}
 	all := seriesOf("keys", keysFigures, this)
-	return collector[expiry.KeysStats]{
+	return collector[pinned.Stats]{
 		stats:    k.Stats,
 		up:       upOf("keys", this),
 		describe: all.describe,
-		send:     func(ch chan<- prometheus.Metric, s expiry.KeysStats) { all.send(ch, s) },
+		send:     func(ch chan<- prometheus.Metric, s pinned.Stats) { all.send(ch, s) },
 	}
 }
 
-var hashesFigures = []figure[expiry.HashesStats]{
+var hashesFigures = []figure[expiry.Stats]{
 	{
 		name: "with_deadlines", kind: prometheus.GaugeValue,
 		help:  "Hashes of which some fields have a deadline.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Hashes) },
+		value: func(s expiry.Stats) float64 { return float64(s.Hashes) },
 	},
 	{
 		name: "overdue", kind: prometheus.GaugeValue,
 		help:  "Hashes of which some fields may have expired and were not reaped yet.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Overdue) },
+		value: func(s expiry.Stats) float64 { return float64(s.Overdue) },
 	},
 	{
 		name: "oldest_overdue_seconds", kind: prometheus.GaugeValue,
 		help:  "How long ago the first of the hashes that are overdue was due; 0 for none.",
-		value: func(s expiry.HashesStats) float64 { return s.OldestOverdue.Seconds() },
+		value: func(s expiry.Stats) float64 { return s.OldestOverdue.Seconds() },
 	},
 	{
 		name: "shards", kind: prometheus.GaugeValue,
 		help:  "Shards of the namespace; 0 when there is none.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Shards) },
+		value: func(s expiry.Stats) float64 { return float64(s.Shards) },
 	},
 	{
 		name: "set_total", kind: prometheus.CounterValue,
 		help:  "Fields that were written.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Counters.Set) },
+		value: func(s expiry.Stats) float64 { return float64(s.Set) },
 	},
 	{
 		name: "deleted_total", kind: prometheus.CounterValue,
 		help:  "Fields that were removed while they were there.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Counters.Deleted) },
+		value: func(s expiry.Stats) float64 { return float64(s.Deleted) },
 	},
 	{
 		name: "reaped_total", kind: prometheus.CounterValue,
 		help:  "Expired fields that were removed.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Counters.Reaped) },
+		value: func(s expiry.Stats) float64 { return float64(s.Reaped) },
 	},
 	{
 		name: "repaired_total", kind: prometheus.CounterValue,
 		help:  "What other programs had done and the repair job undid.",
-		value: func(s expiry.HashesStats) float64 { return float64(s.Counters.Repaired) },
+		value: func(s expiry.Stats) float64 { return float64(s.Repaired) },
 	},
 }
 
 const valuesHelp = "Values by state; those that are overdue are hidden and were not reaped yet."
 
-var keysFigures = []figure[expiry.KeysStats]{
+var keysFigures = []figure[pinned.Stats]{
 	{
 		name: "values", state: "there", kind: prometheus.GaugeValue,
 		help:  valuesHelp,
-		value: func(s expiry.KeysStats) float64 { return float64(s.Keys) },
+		value: func(s pinned.Stats) float64 { return float64(s.Keys) },
 	},
 	{
 		name: "values", state: "overdue", kind: prometheus.GaugeValue,
 		help:  valuesHelp,
-		value: func(s expiry.KeysStats) float64 { return float64(s.Overdue) },
+		value: func(s pinned.Stats) float64 { return float64(s.Overdue) },
 	},
 	{
 		name: "oldest_overdue_seconds", kind: prometheus.GaugeValue,
 		help:  "How long ago the first value that is overdue was due; 0 for none.",
-		value: func(s expiry.KeysStats) float64 { return s.OldestOverdue.Seconds() },
+		value: func(s pinned.Stats) float64 { return s.OldestOverdue.Seconds() },
 	},
 	{
 		name: "shards", kind: prometheus.GaugeValue,
 		help:  "Shards of the namespace; 0 when there is none.",
-		value: func(s expiry.KeysStats) float64 { return float64(s.Shards) },
+		value: func(s pinned.Stats) float64 { return float64(s.Shards) },
 	},
 	{
 		name: "set_total", kind: prometheus.CounterValue,
 		help:  "Values that were stored.",
-		value: func(s expiry.KeysStats) float64 { return float64(s.Counters.Set) },
+		value: func(s pinned.Stats) float64 { return float64(s.Set) },
 	},
 	{
 		name: "deleted_total", kind: prometheus.CounterValue,
 		help:  "Values that were removed before their deadline.",
-		value: func(s expiry.KeysStats) float64 { return float64(s.Counters.Deleted) },
+		value: func(s pinned.Stats) float64 { return float64(s.Deleted) },
 	},
 	{
 		name: "reaped_total", kind: prometheus.CounterValue,
 		help:  "Values that were removed after their deadline.",
-		value: func(s expiry.KeysStats) float64 { return float64(s.Counters.Reaped) },
+		value: func(s pinned.Stats) float64 { return float64(s.Reaped) },
 	},
 }

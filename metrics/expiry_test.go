@@ -9,20 +9,21 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/pinned"
 )
 
 func newHashes(t *testing.T, client rueidis.Client, name string, hook *Hook) *expiry.Hashes {
 	t.Helper()
-	h, err := expiry.OpenHashes(t.Context(), client, name, expiry.HashesConfig{Shards: 2, Hooks: []millrace.Hook{hook}})
+	h, err := expiry.Open(t.Context(), client, name, expiry.Config{Shards: 2, Hooks: []millrace.Hook{hook}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	return h
 }
 
-func newKeys(t *testing.T, client rueidis.Client, name string, hook *Hook) *expiry.Keys {
+func newKeys(t *testing.T, client rueidis.Client, name string, hook *Hook) *pinned.Keys {
 	t.Helper()
-	k, err := expiry.OpenKeys(t.Context(), client, name, expiry.KeysConfig{Shards: 2, Hooks: []millrace.Hook{hook}})
+	k, err := pinned.Open(t.Context(), client, name, pinned.Config{Shards: 2, Hooks: []millrace.Hook{hook}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,14 +63,14 @@ func TestHashesCollector(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := h.Delete(ctx, "a", "x"); err != nil {
+	if _, err := h.Remove(ctx, "a", "x"); err != nil {
 		t.Fatal(err)
 	}
 	redistest.Eventually(t, "a hash is overdue and says for how long", func() bool {
 		samples := scrape(t, reg, "hashes_")
 		return samples["hashes_overdue{hashes="+name+"}"] == 1 && samples["hashes_oldest_overdue_seconds{hashes="+name+"}"] > 0
 	})
-	if _, err := h.ReapJob().Slice(ctx); err != nil {
+	if _, err := h.Jobs()[0].Slice(ctx); err != nil {
 		t.Fatal(err)
 	}
 	want(map[string]float64{"with_deadlines": 2, "shards": 2, "set_total": 6, "deleted_total": 1, "reaped_total": 2})
@@ -95,13 +96,13 @@ func TestKeysCollector(t *testing.T) {
 	ctx := t.Context()
 	set := func(key string, ttl time.Duration) {
 		t.Helper()
-		if _, err := k.Set(ctx, key, nil, ttl, expiry.SetKeyConfig{}); err != nil {
+		if _, err := k.Set(ctx, key, nil, ttl, pinned.SetConfig{}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	set("a", time.Hour)
 	set("b", time.Hour)
-	if _, err := k.Delete(ctx, "a"); err != nil {
+	if _, err := k.Remove(ctx, "a"); err != nil {
 		t.Fatal(err)
 	}
 	set("c", time.Millisecond) // the last: a later write would take it away
@@ -109,7 +110,7 @@ func TestKeysCollector(t *testing.T) {
 		return scrape(t, reg, "keys_values")["keys_values{keys="+name+",state="+state+"}"]
 	}
 	redistest.Eventually(t, "a value is overdue", func() bool { return state("overdue") == 1 && state("there") == 1 })
-	if _, err := k.ReapJob().Slice(ctx); err != nil {
+	if _, err := k.Jobs()[0].Slice(ctx); err != nil {
 		t.Fatal(err)
 	}
 	want(1, map[string]float64{"shards": 2, "set_total": 3, "deleted_total": 1, "reaped_total": 1})

@@ -24,8 +24,8 @@
 //	                  ick.tidy      0.001   consumers of channels that died
 //	lease.Jobs(client)              0.001   leases that were abandoned
 //	fairqueue.Jobs(client)          0.002   messages whose time or whose reader's time is over
-//	expiry.RepairHashesJob(client)  0.001   what other programs did to hashes
-//	expiry.RepairKeysJob(client)    0.001   what other programs did to deterministic values
+//	expiry.Jobs(client)             0.001   what other programs did to hashes
+//	pinned.Jobs(client)             0.001   what other programs did to pinned values
 //	upkeep.TidyJob(client)          0.0005  entries of structures that are gone
 //
 // # What they go round
@@ -48,8 +48,8 @@
 // what it is used for; package steal and the structure's own documentation have
 // the arithmetic.
 //
-//	hashes.ReapJob()                          expired fields of one namespace
-//	keys.ReapJob(), keys.PolicyJob()          overdue values of one namespace, and whether they are safe
+//	hashes.Jobs()                             expired fields of one namespace, and whether servers may evict any
+//	keys.Jobs()                               the same of pinned values
 //	cache.ReapJob()                           values of one cache of package fetch
 //	tracker.AddJob(), tracker.VerifyJob()     one tracker and its table
 //

@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -19,9 +20,8 @@ import (
 // at the rates of the package's documentation, which sum up to 0.0085. Errors are those
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
-	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), fairqueue.Jobs(client), []millrace.Job{
-		expiry.RepairHashesJob(client), expiry.RepairKeysJob(client), TidyJob(client),
-	})
+	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), fairqueue.Jobs(client),
+		expiry.Jobs(client), pinned.Jobs(client), []millrace.Job{TidyJob(client)})
 	for _, job := range jobs {
 		if err := recruiter.Install(job, cmp.Or(rates[job.Name], 0.001)); err != nil {
 			return err

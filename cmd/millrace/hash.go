@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/shards"
 )
 
 // hashCommands is the noun hash.
@@ -49,7 +50,7 @@ type hashName struct {
 
 // with opens the namespace for do.
 func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, hash string) (any, table, error)) error {
-	if err := expiry.CheckHash(string(n.Hash)); err != nil {
+	if err := shards.CheckName("hash", string(n.Hash)); err != nil {
 		return err
 	}
 	return withHashes(ctx, a, n.Namespace, func(h *expiry.Hashes) (any, table, error) { return do(h, string(n.Hash)) })
@@ -59,9 +60,9 @@ func (n hashName) with(ctx context.Context, a *app, do func(h *expiry.Hashes, ha
 func withHashes(ctx context.Context, a *app, namespace document.Text, do func(h *expiry.Hashes) (any, table, error)) error {
 	return on(ctx, a, func(c rueidis.Client) (*expiry.Hashes, error) {
 		if c == nil {
-			return nil, expiry.CheckNamespace(string(namespace))
+			return nil, shards.CheckName("namespace", string(namespace))
 		}
-		return expiry.OpenHashes(ctx, c, string(namespace), expiry.HashesConfig{})
+		return expiry.Open(ctx, c, string(namespace), expiry.Config{AllowEvictable: true})
 	}, do)
 }
 
@@ -251,13 +252,13 @@ func (c *hashDelete) Run(ctx context.Context, a *app) error {
 
 func (c *hashDelete) delete(ctx context.Context, h *expiry.Hashes, hash string) (int, error) {
 	if len(c.Fields) > 0 {
-		return h.Delete(ctx, hash, document.Strings(c.Fields)...)
+		return h.Remove(ctx, hash, document.Strings(c.Fields)...)
 	}
 	n, err := h.Len(ctx, hash)
 	if err != nil {
 		return 0, err
 	}
-	_, err = h.DeleteHash(ctx, hash)
+	_, err = h.RemoveHash(ctx, hash)
 	return n, err
 }
 
@@ -275,7 +276,7 @@ Examples:
 
 func (c *hashDrop) Run(ctx context.Context, a *app) error {
 	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) (any, table, error) {
-		if err := h.DeleteNamespace(ctx); err != nil {
+		if err := h.Delete(ctx); err != nil {
 			return nil, nil, err
 		}
 		doc := struct {

@@ -32,12 +32,12 @@ func expiryFigures() []Figure {
 			{Name: "HSET and ZADD", Measure: beside(plainSets(readFields), plainHashes)},
 		}},
 		{Name: "hash_overdue_p99", What: "expiry overdue p99, 10k hashes, 300 expiries/s, 0.3% of 5k/s", Unit: "ms", Once: true, Sides: []Side{
-			{Name: "reap job", Measure: percentile(99, time.Millisecond, overdue((*expiry.Hashes).ReapJob))},
-			{Name: "uniform sampling", Goal: ValueAtMost(1000), Measure: percentile(99, time.Millisecond, overdue((*expiry.Hashes).SampleJob))},
+			{Name: "reap job", Measure: percentile(99, time.Millisecond, overdue(reapIndex))},
+			{Name: "uniform sampling", Goal: ValueAtMost(1000), Measure: percentile(99, time.Millisecond, overdue(sampleHashes))},
 		}},
 		{Name: "hash_overdue_most", What: "expiry the same: overdue at most", Unit: "fields", Once: true, Sides: []Side{
-			{Name: "reap job", Measure: mostOverdue((*expiry.Hashes).ReapJob)},
-			{Name: "uniform sampling", Measure: mostOverdue((*expiry.Hashes).SampleJob)},
+			{Name: "reap job", Measure: mostOverdue(reapIndex)},
+			{Name: "uniform sampling", Measure: mostOverdue(sampleHashes)},
 		}},
 		{Name: "hash_reap", What: "expiry reap of one hash, 1000 writes/s on it", Unit: "fields/s", Once: true, Sides: []Side{
 			{Name: "reap job", Measure: throughput(reapJob)},
@@ -56,13 +56,13 @@ func hashName(i int) string  { return "hash:" + strconv.Itoa(i) }
 func fieldName(i int) string { return fmt.Sprintf("field:%07d", i) }
 
 // withHashes has do work on a namespace, and deletes it.
-func withHashes(ctx context.Context, p Place, cfg expiry.HashesConfig, do func(h *expiry.Hashes) error) (err error) {
-	h, err := expiry.OpenHashes(ctx, p.Client, p.Name, cfg)
+func withHashes(ctx context.Context, p Place, cfg expiry.Config, do func(h *expiry.Hashes) error) (err error) {
+	h, err := expiry.Open(ctx, p.Client, p.Name, cfg)
 	if err != nil {
 		return err
 	}
 	defer func() {
-		err = errors.Join(err, p.cleanUp(ctx, func(ctx context.Context) (int, error) { return 0, h.DeleteNamespace(ctx) }))
+		err = errors.Join(err, p.cleanUp(ctx, func(ctx context.Context) (int, error) { return 0, h.Delete(ctx) }))
 	}()
 	return do(h)
 }
@@ -72,7 +72,7 @@ func shardKey(p Place, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}",
 
 // filled has do work on a namespace of hashes that have their fields.
 func filled(ctx context.Context, p Place, do func(h *expiry.Hashes) error) error {
-	return withHashes(ctx, p, expiry.HashesConfig{Shards: expiry.ShardsDefault}, func(h *expiry.Hashes) error {
+	return withHashes(ctx, p, expiry.Config{Shards: expiry.DefaultShards}, func(h *expiry.Hashes) error {
 		if err := Deal(ctx, readHashes, func(ctx context.Context, i int) error {
 			_, err := h.SetMany(ctx, hashName(i), someFields(readFields), expiry.SetConfig{TTL: ttl})
 			return err
@@ -156,8 +156,8 @@ func plainGets(ctx context.Context, p Place) (float64, error) {
 func plainHashes(p Place) []string {
 	keys := make([]string, 2*readHashes)
 	for i := range readHashes {
-		keys[i] = fmt.Sprintf("{%s/%d}:plain:%d", p.Name, i%expiry.ShardsDefault, i)
-		keys[readHashes+i] = fmt.Sprintf("{%s/%d}:times:%d", p.Name, i%expiry.ShardsDefault, i)
+		keys[i] = fmt.Sprintf("{%s/%d}:plain:%d", p.Name, i%expiry.DefaultShards, i)
+		keys[readHashes+i] = fmt.Sprintf("{%s/%d}:times:%d", p.Name, i%expiry.DefaultShards, i)
 	}
 	return keys
 }

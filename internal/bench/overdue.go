@@ -25,8 +25,20 @@ const (
 	expiringField = "expires"
 )
 
+// reapIndex is the job of the library, which finds what is overdue in an index.
+func reapIndex(h *expiry.Hashes, _ int) millrace.Job { return h.Jobs()[0] }
+
+// sampleHashes is a job that cleans one hash, chosen at random: each write removes expired
+// fields of its hash.
+func sampleHashes(h *expiry.Hashes, hashes int) millrace.Job {
+	return millrace.Job{Name: "sample", Slice: func(ctx context.Context) (millrace.Progress, error) {
+		_, err := h.Set(ctx, hashName(rand.IntN(hashes)), stayingField, []byte(fieldValue), expiry.SetConfig{KeepTTL: true})
+		return millrace.Worked, err
+	}}
+}
+
 // overdue returns for how long fields are overdue.
-func overdue(job func(*expiry.Hashes) millrace.Job) func(context.Context, Place) ([]time.Duration, error) {
+func overdue(job func(h *expiry.Hashes, hashes int) millrace.Job) func(context.Context, Place) ([]time.Duration, error) {
 	return func(ctx context.Context, p Place) ([]time.Duration, error) {
 		a, err := age(ctx, p, job)
 		if err != nil {
@@ -37,7 +49,7 @@ func overdue(job func(*expiry.Hashes) millrace.Job) func(context.Context, Place)
 }
 
 // mostOverdue returns how many fields are overdue at most.
-func mostOverdue(job func(*expiry.Hashes) millrace.Job) Measure {
+func mostOverdue(job func(h *expiry.Hashes, hashes int) millrace.Job) Measure {
 	return func(ctx context.Context, p Place) (float64, error) {
 		a, err := age(ctx, p, job)
 		if err != nil {
@@ -61,13 +73,13 @@ type aging struct {
 }
 
 // age has fields expire, while those who read recruit for the job.
-func age(ctx context.Context, p Place, job func(*expiry.Hashes) millrace.Job) (a *aging, err error) {
+func age(ctx context.Context, p Place, job func(h *expiry.Hashes, hashes int) millrace.Job) (a *aging, err error) {
 	hashes := min(agingHashes, p.Scaled(2*agingHashes))
 	a = &aging{hashes: hashes, fields: max(1, min(hashes, int(agingTimes*p.Time/agingEvery)))}
 	recruiter := steal.New(steal.Config{})
-	cfg := expiry.HashesConfig{Shards: expiry.ShardsDefault, Enlister: recruiter}
+	cfg := expiry.Config{Shards: expiry.DefaultShards, Enlister: recruiter}
 	return a, withHashes(ctx, p, cfg, func(h *expiry.Hashes) error {
-		if err := recruiter.Install(job(h), recruited); err != nil {
+		if err := recruiter.Install(job(h, hashes), recruited); err != nil {
 			return err
 		}
 		if err := a.stock(ctx, p, h); err != nil {
@@ -111,10 +123,10 @@ func (a *aging) watch(ctx context.Context, h *expiry.Hashes) (err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- a.offerMoments(ctx, h, end) }()
 	for more := true; more && err == nil; retry.Sleep(ctx, agingLook) {
-		var seen expiry.HashesStats
+		var seen expiry.Stats
 		seen, err = h.Stats(ctx)
 		a.looked = append(a.looked, time.Now())
-		a.reaped = append(a.reaped, int(seen.Counters.Reaped))
+		a.reaped = append(a.reaped, int(seen.Reaped))
 		more = time.Now().Before(end)
 	}
 	return errors.Join(err, <-ended)

@@ -28,7 +28,7 @@ func memoryFigure(what string, hashes, fields int) Figure {
 	}
 	return Figure{What: what, Unit: "bytes a field", Sides: []Side{
 		{Name: "expiry", Measure: memoryOf(hashes, fields, func(ctx context.Context, c rueidis.Client) (func(ctx context.Context, i int) error, error) {
-			h, err := expiry.OpenHashes(ctx, c, "bench", expiry.HashesConfig{})
+			h, err := expiry.Open(ctx, c, "bench", expiry.Config{})
 			return func(ctx context.Context, i int) error {
 				_, err := h.SetMany(ctx, hashName(i), all, expiry.SetConfig{TTL: ttl})
 				return err

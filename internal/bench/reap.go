@@ -49,7 +49,7 @@ func undisturbed(reap func(context.Context, Place) (reaping, error)) Measure {
 // reapJob reaps with the job. The namespace has one shard, so that there is one
 // call a slice, as with WATCH, and one hash.
 func reapJob(ctx context.Context, p Place) (r reaping, err error) {
-	err = withHashes(ctx, p, expiry.HashesConfig{Shards: 1}, func(h *expiry.Hashes) error {
+	err = withHashes(ctx, p, expiry.Config{Shards: 1}, func(h *expiry.Hashes) error {
 		hash := hashName(0)
 		if _, err := h.Set(ctx, hash, stayingField, []byte(fieldValue), expiry.SetConfig{TTL: ttl}); err != nil {
 			return err
@@ -62,7 +62,7 @@ func reapJob(ctx context.Context, p Place) (r reaping, err error) {
 		if err := p.Client.Do(ctx, p.Client.B().Zadd().Key(base+":due").ScoreMember().ScoreMember(0, hash).Build()).Error(); err != nil {
 			return err
 		}
-		job := h.ReapJob()
+		job := h.Jobs()[0]
 		r, err = underWrites(ctx, p, values, deadlines, framed, func(ctx context.Context) (int, bool, error) {
 			progress, err := job.Slice(ctx)
 			return int(progress), false, err // none for millrace.Idle; the fields are counted below
@@ -71,7 +71,7 @@ func reapJob(ctx context.Context, p Place) (r reaping, err error) {
 			return err
 		}
 		seen, err := h.Stats(ctx)
-		r.fields = int(seen.Counters.Reaped)
+		r.fields = int(seen.Reaped)
 		return err
 	})
 	return r, err

@@ -227,7 +227,7 @@ func (r *run) forget(ctx context.Context) error {
 	for i := range Goroutines {
 		tags = append(tags, leaseName(r.place, i))
 	}
-	for i := range expiry.ShardsDefault {
+	for i := range expiry.DefaultShards {
 		tags = append(tags, r.place.Name+"/"+strconv.Itoa(i))
 	}
 	r.progress.Say("  the fleet forgets the places of names that were used, which takes some seconds")

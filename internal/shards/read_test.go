@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
 	"github.com/millrace/millrace/internal/shards/shardstest"
 )
 
@@ -40,4 +42,9 @@ func TestReadsShareTheTime(t *testing.T) {
 	if after["hget"]-before["hget"] != 10 || after["time"]-before["time"] != 1 {
 		t.Errorf("10 reads were %d HGET and %d TIME", after["hget"]-before["hget"], after["time"]-before["time"])
 	}
+}
+
+func TestScriptsKeepTheRules(t *testing.T) {
+	t.Parallel()
+	scripttest.Check(t, script.Load(Scripts, "K:"))
 }

@@ -134,7 +134,7 @@ func newSpace(client rueidis.Client, kind *Kind, name string, cfg Config) *Space
 	s := &Space{
 		Name: name, Kind: kind, cfg: cfg, readers: readers{client: client}, PageBytes: script.MaxBytes,
 		policy: policy.New(client, policy.Config{
-			Refusal: millrace.ErrEvictable, One: kind.One, Many: kind.Many, Allow: cfg.AllowEvictable, Logger: cfg.Logger,
+			One: kind.One, Many: kind.Many, Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),
 		Run: script.Runner{Client: client, Scripts: kind.Library, Hooks: cfg.Hooks, Errors: errs},
 	}
@@ -143,7 +143,7 @@ func newSpace(client rueidis.Client, kind *Kind, name string, cfg Config) *Space
 }
 
 // CheckPolicy returns ErrEvictable if a server may evict any key, as far as is known.
-// With AllowEvictable it returns nil.
+// With AllowEvictable it asks no server.
 func (s *Space) CheckPolicy(ctx context.Context) error {
 	if s.cfg.AllowEvictable {
 		return nil
@@ -202,7 +202,7 @@ func (s *Space) Write(ctx context.Context, name, member string, args ...string) 
 // Store runs a script once that needs memory. With create it creates the shard. If the
 // server is full, it reaps the shard, and then tries once more if that removed something.
 func (s *Space) Store(ctx context.Context, create bool, reap Reap, name, member string, args ...string) (*script.Reply, error) {
-	if err := s.CheckPolicy(ctx); err != nil {
+	if err := s.policy.Check(ctx); err != nil {
 		return nil, err
 	}
 	request := s.Run.Request(ctx)

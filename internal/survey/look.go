@@ -12,6 +12,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/upkeep"
 )
 
@@ -110,10 +111,10 @@ func (r *redisScout) channel(ctx context.Context, name string) (ick.ChannelStats
 	return c.Stats(ctx)
 }
 
-func (r *redisScout) hashes(ctx context.Context, name string) (expiry.HashesStats, error) {
-	h, err := expiry.OpenHashes(ctx, r.cfg.Client, name, expiry.HashesConfig{})
+func (r *redisScout) hashes(ctx context.Context, name string) (expiry.Stats, error) {
+	h, err := expiry.Open(ctx, r.cfg.Client, name, expiry.Config{AllowEvictable: true})
 	if err != nil {
-		return expiry.HashesStats{}, err
+		return expiry.Stats{}, err
 	}
 	s, err := h.Stats(ctx)
 	if err == nil && s.Shards == 0 {
@@ -122,10 +123,10 @@ func (r *redisScout) hashes(ctx context.Context, name string) (expiry.HashesStat
 	return s, err
 }
 
-func (r *redisScout) keys(ctx context.Context, name string) (expiry.KeysStats, error) {
-	k, err := expiry.OpenKeys(ctx, r.cfg.Client, name, expiry.KeysConfig{AllowEvictable: true}) // only to look at
+func (r *redisScout) keys(ctx context.Context, name string) (pinned.Stats, error) {
+	k, err := pinned.Open(ctx, r.cfg.Client, name, pinned.Config{AllowEvictable: true}) // only to look at
 	if err != nil {
-		return expiry.KeysStats{}, err
+		return pinned.Stats{}, err
 	}
 	s, err := k.Stats(ctx)
 	if err == nil && s.Shards == 0 {

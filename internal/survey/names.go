@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 )
 
 // most is how many structures of a kind are looked at.
@@ -42,8 +43,8 @@ func find(ctx context.Context, client rueidis.Client) (names, error) {
 		{Channel, remembering(channels, ick.ListChannels(ctx, client))},
 		{Ick, outside(channels, ick.List(ctx, client))},
 		{Queue, fairqueue.List(ctx, client)},
-		{Hashes, each(func() ([]string, error) { return expiry.ListHashes(ctx, client) })},
-		{Keys, each(func() ([]string, error) { return expiry.ListKeys(ctx, client) })},
+		{Hashes, expiry.List(ctx, client)},
+		{Keys, pinned.List(ctx, client)},
 		{Lease, lease.List(ctx, client)},
 	} {
 		switch err := found.add(one.kind, one.list); {
@@ -122,21 +123,6 @@ func outside(channels map[string]bool, list iter.Seq2[string, error]) iter.Seq2[
 			if !yield(name, err) {
 				return
 			}
-		}
-	}
-}
-
-// each passes the names of a list on, and then its error.
-func each(list func() ([]string, error)) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		all, err := list()
-		for _, name := range all {
-			if !yield(name, nil) {
-				return
-			}
-		}
-		if err != nil {
-			yield("", err)
 		}
 	}
 }

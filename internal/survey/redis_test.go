@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
 )
@@ -62,7 +63,7 @@ type town struct {
 	lone    *ick.Ick // whose name looks like that of a channel's
 	channel *ick.Channel
 	hashes  *expiry.Hashes
-	keys    *expiry.Keys
+	keys    *pinned.Keys
 	locker  *lease.Locker
 }
 
@@ -75,8 +76,8 @@ func settle(t *testing.T, client rueidis.Client) *town {
 		docs:    must(ick.New(client, "docs", ick.Config{}))(t),
 		lone:    must(ick.New(client, "lone/0", ick.Config{}))(t),
 		channel: must(ick.NewChannel(client, "pages", ick.ChannelConfig{Size: 3}))(t),
-		hashes:  must(expiry.OpenHashes(ctx, client, "sessions", expiry.HashesConfig{Shards: 2}))(t),
-		keys:    must(expiry.OpenKeys(ctx, client, "answers", expiry.KeysConfig{Shards: 2}))(t),
+		hashes:  must(expiry.Open(ctx, client, "sessions", expiry.Config{Shards: 2}))(t),
+		keys:    must(pinned.Open(ctx, client, "answers", pinned.Config{Shards: 2}))(t),
 		locker:  must(lease.New(client, lease.Config{}))(t),
 	}
 	must(w.orders.WriteBatch(ctx, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Tenant: "b"}, fairqueue.Draft{Tenant: "c", Delay: time.Hour}))(t)
@@ -89,7 +90,7 @@ func settle(t *testing.T, client rueidis.Client) *town {
 	must(w.lone.Add(ctx, future("a")))(t)
 	must(w.channel.Add(ctx, future("a"), future("b"), future("c"), future("d")))(t)
 	must(w.hashes.Set(ctx, "alice", "token", []byte("x"), expiry.SetConfig{TTL: time.Hour}))(t)
-	must(w.keys.Set(ctx, "answer", []byte("42"), time.Hour, expiry.SetKeyConfig{}))(t)
+	must(w.keys.Set(ctx, "answer", []byte("42"), time.Hour, pinned.SetConfig{}))(t)
 	must(w.locker.Acquire(ctx, "held", time.Hour, lease.AcquireConfig{Metadata: "me"}))(t)
 	released := must(w.locker.Acquire(ctx, "released", time.Hour, lease.AcquireConfig{}))(t)
 	registry.Settle(ctx, client) // one that is held for a moment only is not listed
@@ -126,8 +127,8 @@ func (w *town) view(t *testing.T) *View {
 		Queues:   []fairqueue.Stats{must(w.orders.Stats(ctx))(t)},
 		Icks:     []ick.Stats{must(w.docs.Stats(ctx))(t), must(w.lone.Stats(ctx))(t)},
 		Channels: []ick.ChannelStats{must(w.channel.Stats(ctx))(t)},
-		Hashes:   []expiry.HashesStats{must(w.hashes.Stats(ctx))(t)},
-		Keys:     []expiry.KeysStats{must(w.keys.Stats(ctx))(t)},
+		Hashes:   []expiry.Stats{must(w.hashes.Stats(ctx))(t)},
+		Keys:     []pinned.Stats{must(w.keys.Stats(ctx))(t)},
 		Leases:   []lease.Info{must(w.locker.Show(ctx, "held"))(t), must(w.locker.Show(ctx, "released"))(t)},
 		Steal:    must(upkeep.ReadTotals(ctx, w.client))(t),
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/upkeep"
 )
 
@@ -53,8 +54,8 @@ type View struct {
 	Queues   []fairqueue.Stats
 	Icks     []ick.Stats        // those that belong to no channel
 	Channels []ick.ChannelStats // each with its Icks
-	Hashes   []expiry.HashesStats
-	Keys     []expiry.KeysStats
+	Hashes   []expiry.Stats
+	Keys     []pinned.Stats
 	Leases   []lease.Info // held ones, and free ones that Redis still knows
 	Steal    upkeep.Totals
 

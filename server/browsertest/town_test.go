@@ -106,7 +106,7 @@ func build(t *testing.T, actions bool) *town {
 		_, err := locker.Acquire(ctx, name, time.Hour, lease.AcquireConfig{Metadata: "worker-7 on host b"})
 		must(err)
 	}
-	sessions, err := expiry.OpenHashes(ctx, town.client, "sessions", expiry.HashesConfig{})
+	sessions, err := expiry.Open(ctx, town.client, "sessions", expiry.Config{})
 	must(err)
 	for i := range 50 {
 		_, err := sessions.Set(ctx, fmt.Sprintf("user:%d", i), "token", []byte("3f9a"), expiry.SetConfig{TTL: time.Hour})

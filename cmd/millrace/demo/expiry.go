@@ -61,7 +61,7 @@ func hostsKey(name string) string { return "{" + name + "}:hosts" }
 // What lies in Redis, as docs/WIRE.md has it: the demo asks each shard's server for
 // its time.
 func shardKey(name string, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}", name, shard) }
-func shardOf(hash string) int                { return int(crc32.ChecksumIEEE([]byte(hash)) % expiry.ShardsDefault) }
+func shardOf(hash string) int                { return int(crc32.ChecksumIEEE([]byte(hash)) % expiry.DefaultShards) }
 
 // expiryPlay is one performance of the scene.
 type expiryPlay struct {
@@ -79,13 +79,13 @@ type expiryPlay struct {
 
 // expiryLook is what an operator sees.
 type expiryLook struct {
-	expiry.HashesStats
+	expiry.Stats
 
 	before, after time.Time // it was taken between these, by the server's clock
 }
 
 // removed is how many fields have gone at or after their deadline.
-func (l expiryLook) removed() int64 { return l.Counters.Reaped + l.Counters.Deleted }
+func (l expiryLook) removed() int64 { return l.Reaped + l.Deleted }
 
 func playExpiry(ctx context.Context, st *stage) (seen Scene, err error) {
 	if st.mimic {
@@ -96,7 +96,7 @@ func playExpiry(ctx context.Context, st *stage) (seen Scene, err error) {
 	if st.duration < expiryLoad {
 		p.visitors = fewVisitors
 	}
-	p.hashes, err = expiry.OpenHashes(ctx, st.client, st.name, expiry.HashesConfig{Shards: expiry.ShardsDefault})
+	p.hashes, err = expiry.Open(ctx, st.client, st.name, expiry.Config{Shards: expiry.DefaultShards})
 	if err != nil {
 		return seen, err
 	}
@@ -178,7 +178,7 @@ func (p *expiryPlay) seenEnough() bool {
 	if last.Overdue == 0 {
 		p.idleThen = sum.reaping.Idle
 	}
-	reaped := last.Counters.Reaped > 0 || sum.reaping.Idle >= p.idleThen+2*hosts
+	reaped := last.Reaped > 0 || sum.reaping.Idle >= p.idleThen+2*hosts
 	return sum.Hits+sum.Early > 0 && sum.Over+sum.Late > 0 && sum.reaping.Recruited() > 0 && reaped
 }
 
@@ -189,7 +189,7 @@ func (p *expiryPlay) look(ctx context.Context) (err error) {
 	}
 	var l expiryLook
 	l.before, _ = p.clock.span(time.Now())
-	if l.HashesStats, err = p.hashes.Stats(ctx); err != nil {
+	if l.Stats, err = p.hashes.Stats(ctx); err != nil {
 		return err
 	}
 	_, l.after = p.clock.span(time.Now())
@@ -211,7 +211,7 @@ func (p *expiryPlay) show(elapsed time.Duration) {
 				grouped(int64(sum.reaping.Recruited())) + " recruited",
 			},
 			{
-				grouped(last.Counters.Reaped) + " reaped",
+				grouped(last.Reaped) + " reaped",
 				grouped(last.Overdue) + " overdue",
 				p.garbage(),
 			},
@@ -232,12 +232,12 @@ func (p *expiryPlay) garbage() string {
 func (p *expiryPlay) removers() []func(context.Context) (int64, error) {
 	return []func(context.Context) (int64, error){
 		func(ctx context.Context) (int64, error) {
-			h, err := expiry.OpenHashes(ctx, p.client, p.name, expiry.HashesConfig{})
+			h, err := expiry.Open(ctx, p.client, p.name, expiry.Config{})
 			if err != nil {
 				return 0, err
 			}
 			s, err := h.Stats(ctx)
-			return int64(s.Shards), errors.Join(err, h.DeleteNamespace(ctx))
+			return int64(s.Shards), errors.Join(err, h.Delete(ctx))
 		},
 		func(ctx context.Context) (int64, error) { return p.unlink(ctx, hostsKey(p.name)) },
 	}

@@ -20,7 +20,7 @@ const drift = 1.0 / 2000
 type serverClock struct {
 	name    string
 	scripts script.Runner
-	told    [expiry.ShardsDefault]atomic.Pointer[told]
+	told    [expiry.DefaultShards]atomic.Pointer[told]
 	next    int // the shard whose turn it is to be asked again
 }
 

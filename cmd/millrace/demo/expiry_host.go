@@ -71,13 +71,13 @@ func newHost(ctx context.Context, p part) (*host, error) {
 		clock:     newServerClock(p.client, p.name),
 		recruiter: steal.New(steal.Config{Budget: budget, Floor: floor}),
 	}
-	h.hashes, err = expiry.OpenHashes(ctx, p.client, p.name, expiry.HashesConfig{
-		Shards: expiry.ShardsDefault, Enlister: h.recruiter,
+	h.hashes, err = expiry.Open(ctx, p.client, p.name, expiry.Config{
+		Shards: expiry.DefaultShards, Enlister: h.recruiter,
 	})
 	if err != nil {
 		return nil, err
 	}
-	h.reap = h.hashes.ReapJob()
+	h.reap = h.hashes.Jobs()[0]
 	h.get = func(ctx context.Context, hash, field string) ([]byte, error) {
 		value, _, err := h.hashes.Get(ctx, hash, field)
 		return value, err

@@ -36,7 +36,7 @@ func (p *expiryPlay) judge() Scene {
 		"every recruit worked, was idle or aborted: %s + %s + %s = %s",
 		grouped(int64(sum.reaping.Worked)), grouped(int64(sum.reaping.Idle)), grouped(int64(sum.reaping.Aborted.Sum())), grouped(recruited))
 	surely := int64(len(l.ended(last.before))) - sum.Stillborn
-	seen.check("fields_counted", last.Counters.Reaped > 0 && last.removed() <= int64(len(expired)) && surely <= last.removed()+int64(last.Overdue),
+	seen.check("fields_counted", last.Reaped > 0 && last.removed() <= int64(len(expired)) && surely <= last.removed()+int64(last.Overdue),
 		"what expired was reaped or is overdue: %s expired, %s reaped, %s overdue at the end",
 		grouped(len(expired)), grouped(last.removed()), grouped(last.Overdue))
 

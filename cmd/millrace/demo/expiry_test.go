@@ -95,7 +95,7 @@ func ms(n int64) time.Time { return time.UnixMilli(n) }
 // lookAt is a look at a moment.
 func lookAt(at int64, overdue int, reaped int64) expiryLook {
 	l := expiryLook{before: ms(at - 1), after: ms(at)}
-	l.Overdue, l.Counters.Reaped = overdue, reaped
+	l.Overdue, l.Reaped = overdue, reaped
 	return l
 }
 
@@ -146,9 +146,9 @@ func TestEachCheckOfTheExpirySceneCanFail(t *testing.T) {
 		{"share", news(func(n *hostNews) { n.Hits = 30_000 })},
 		{"share", news(func(n *hostNews) { n.Hits = 300 })},
 		{"recruits_counted", recruits(func(j *steal.JobStats) { j.Worked++ })},
-		{"fields_counted", func(p *expiryPlay) { p.looks[3].Counters.Reaped = 4 }},
+		{"fields_counted", func(p *expiryPlay) { p.looks[3].Reaped = 4 }},
 		{"fields_counted", func(p *expiryPlay) { p.looks[3].Overdue = 0 }},
-		{"fields_counted", func(p *expiryPlay) { p.looks[3].Counters.Reaped, p.looks[3].Overdue = 0, 2 }},
+		{"fields_counted", func(p *expiryPlay) { p.looks[3].Reaped, p.looks[3].Overdue = 0, 2 }},
 		{"", func(p *expiryPlay) {
 			news(func(n *hostNews) { n.Stillborn = 1 })(p)
 			p.looks[3].Overdue = 0

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 )
 
 const (
@@ -60,7 +61,7 @@ type office struct {
 	marks  *ick.Ick
 	jobs   *fairqueue.Queue
 	hash   *expiry.Hashes
-	values *expiry.Keys
+	values *pinned.Keys
 }
 
 // entry is a field of a hash, or a value, that was stored.
@@ -83,10 +84,10 @@ func (m *market) newCustomer(ctx context.Context, name string) (*customer, error
 		if o.jobs, err = fairqueue.New(b.client, name, fairqueue.Config{}); err != nil {
 			return nil, err
 		}
-		if o.hash, err = expiry.OpenHashes(ctx, b.client, name, expiry.HashesConfig{Shards: 1}); err != nil {
+		if o.hash, err = expiry.Open(ctx, b.client, name, expiry.Config{Shards: 1}); err != nil {
 			return nil, err
 		}
-		if o.values, err = expiry.OpenKeys(ctx, b.client, name, expiry.KeysConfig{Shards: 1}); err != nil {
+		if o.values, err = pinned.Open(ctx, b.client, name, pinned.Config{Shards: 1}); err != nil {
 			return nil, err
 		}
 		c.offices[i] = o
@@ -144,7 +145,7 @@ func (c *customer) store(ctx context.Context, o *office, inHash bool) (err error
 	if inHash {
 		_, err = o.hash.Set(ctx, c.name, e.name, []byte(e.value), expiry.SetConfig{TTL: stays})
 	} else {
-		_, err = o.values.Set(ctx, e.name, []byte(e.value), stays, expiry.SetKeyConfig{})
+		_, err = o.values.Set(ctx, e.name, []byte(e.value), stays, pinned.SetConfig{})
 	}
 	if err != nil {
 		return fmt.Errorf("store for %s: %w", c.name, err)

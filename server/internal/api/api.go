@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 )
 
@@ -113,8 +114,8 @@ type API struct {
 
 	queues  cache[queueUse, *fairqueue.Queue]
 	icks    cache[ickUse, *ick.Ick]
-	hashes  cache[string, *expiry.Hashes]
-	answers cache[string, *expiry.Keys]
+	hashes  cache[hashSpace, *expiry.Hashes]
+	answers cache[string, *pinned.Keys]
 	lockers map[bool]*lease.Locker // by whether they accept a server that may evict leases
 
 	markLife time.Duration // of the marks of requests that are under way

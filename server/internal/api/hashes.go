@@ -2,7 +2,9 @@ package api
 
 import (
 	"context"
+	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
@@ -44,10 +46,28 @@ type hashedWith[B any] struct {
 	Body      B
 }
 
-// space returns the namespace of that name.
+// space returns the namespace of that name, for calls that a server which may evict its
+// keys does not stop.
 func (a *API) space(ctx context.Context, name string) (*expiry.Hashes, error) {
-	return a.hashes.get(name, func() (*expiry.Hashes, error) {
-		return expiry.OpenHashes(ctx, a.cfg.Client, name, expiry.HashesConfig{Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks})
+	return a.openHashes(ctx, hashSpace{name, true})
+}
+
+// spaceToSet returns the namespace of that name, for calls that set fields.
+func (a *API) spaceToSet(ctx context.Context, name string) (*expiry.Hashes, error) {
+	return a.openHashes(ctx, hashSpace{name, false})
+}
+
+// hashSpace is a namespace of hashes as calls use it.
+type hashSpace struct {
+	name      string
+	evictable bool // servers that may evict any key are accepted
+}
+
+func (a *API) openHashes(ctx context.Context, space hashSpace) (*expiry.Hashes, error) {
+	return a.hashes.get(space, func() (*expiry.Hashes, error) {
+		return expiry.Open(ctx, a.cfg.Client, space.name, expiry.Config{
+			AllowEvictable: space.evictable, Logger: a.cfg.Logger, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
+		})
 	})
 }
 
@@ -58,7 +78,14 @@ type namespaceNames struct {
 }
 
 func (a *API) listHashes(ctx context.Context, _ *nothing) (namespaceNames, error) {
-	names, err := expiry.ListHashes(ctx, a.cfg.Client)
+	var names []string
+	var err error
+	for name, failed := range expiry.List(ctx, a.cfg.Client) {
+		if err = failed; err == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
 	part, err := a.whole(ctx, err)
 	return namespaceNames{document.Texts(names), part}, err
 }
@@ -84,7 +111,7 @@ func (a *API) getHash(ctx context.Context, in *getHashRequest) (doc document.Fie
 	if err != nil {
 		return doc, err
 	}
-	found := make(map[string]expiry.Value) // a scan may bring a field twice
+	found := make(map[string]expiry.Field) // a scan may bring a field twice
 	if len(in.Fields) > 0 {
 		found, err = h.GetMany(ctx, in.Hash, in.Fields...)
 		if err != nil {
@@ -95,16 +122,12 @@ func (a *API) getHash(ctx context.Context, in *getHashRequest) (doc document.Fie
 			if err != nil {
 				return doc, err
 			}
-			if found[f.Name] = (expiry.Value{Value: f.Value, TTL: f.TTL}); len(found) > maxFields {
+			if found[f.Name] = f; len(found) > maxFields {
 				return doc, errManyFields
 			}
 		}
 	}
-	fields := make([]expiry.Field, 0, len(found))
-	for name, v := range found {
-		fields = append(fields, expiry.Field{Name: name, Value: v.Value, TTL: v.TTL})
-	}
-	return document.OfFields(fields), nil
+	return document.OfFields(slices.Collect(maps.Values(found))), nil
 }
 
 func (a *API) deleteHash(ctx context.Context, in *hashed) (doc document.Deleted, err error) {
@@ -113,7 +136,7 @@ func (a *API) deleteHash(ctx context.Context, in *hashed) (doc document.Deleted,
 		return doc, err
 	}
 	if doc.Deleted, err = h.Len(ctx, in.Hash); err == nil {
-		_, err = h.DeleteHash(ctx, in.Hash)
+		_, err = h.RemoveHash(ctx, in.Hash)
 	}
 	return doc, err
 }
@@ -144,7 +167,7 @@ func (a *API) setFields(ctx context.Context, in *hashedWith[setRequest]) (doc fi
 		}
 		fields[string(name)] = []byte(value)
 	}
-	h, err := a.space(ctx, in.Namespace)
+	h, err := a.spaceToSet(ctx, in.Namespace)
 	if err != nil {
 		return doc, err
 	}
@@ -166,7 +189,7 @@ type incremented struct {
 }
 
 func (a *API) incrementField(ctx context.Context, in *hashedWith[incrRequest]) (doc incremented, err error) {
-	h, err := a.space(ctx, in.Namespace)
+	h, err := a.spaceToSet(ctx, in.Namespace)
 	if err != nil {
 		return doc, err
 	}
@@ -187,8 +210,8 @@ type expireRequest struct {
 }
 
 // conditions are what If may say.
-var conditions = map[string]expiry.Condition{
-	"no_ttl": expiry.IfNoTTL, "ttl": expiry.IfTTL, "longer": expiry.Longer, "shorter": expiry.Shorter,
+var conditions = map[string]expiry.ExpireConfig{
+	"no_ttl": {IfNoTTL: true}, "ttl": {IfTTL: true}, "longer": {IfLonger: true}, "shorter": {IfShorter: true},
 }
 
 // changedFields is what came of a change of fields' times.
@@ -219,7 +242,7 @@ func (a *API) expireFields(ctx context.Context, in *hashedWith[expireRequest]) (
 	if err != nil {
 		return doc, err
 	}
-	list, err := h.Expire(ctx, in.Hash, in.Body.TTL.Duration, expiry.ExpireConfig{Only: conditions[in.Body.If]}, document.Strings(in.Body.Fields)...)
+	list, err := h.Expire(ctx, in.Hash, in.Body.TTL.Duration, conditions[in.Body.If], document.Strings(in.Body.Fields)...)
 	return ofOutcomes(in.Body.Fields, list), err
 }
 
@@ -237,6 +260,6 @@ func (a *API) deleteFields(ctx context.Context, in *hashedWith[fieldsRequest]) (
 	if err != nil {
 		return doc, err
 	}
-	doc.Deleted, err = h.Delete(ctx, in.Hash, document.Strings(in.Body.Fields)...)
+	doc.Deleted, err = h.Remove(ctx, in.Hash, document.Strings(in.Body.Fields)...)
 	return doc, err
 }

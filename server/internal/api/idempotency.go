@@ -13,9 +13,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/pinned"
 )
 
 const (
@@ -25,7 +25,7 @@ const (
 	// maxKey is the longest key in bytes.
 	maxKey = 255
 
-	// answersNamespace is where answers are kept, a namespace of expiry.Keys.
+	// answersNamespace is where answers are kept, a namespace of pinned.Keys.
 	answersNamespace = "http"
 
 	// answerLife is for how long an answer is kept. Where none was, the structures know
@@ -72,9 +72,9 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 	ctx := r.Context()
 	bounded, cancel := context.WithDeadline(ctx, *untilOf(ctx))
 	defer cancel()
-	answers, err := a.answers.get(answersNamespace, func() (*expiry.Keys, error) {
-		return expiry.OpenKeys(bounded, a.cfg.Client, answersNamespace,
-			expiry.KeysConfig{AllowEvictable: true, Logger: a.cfg.Logger, Hooks: a.cfg.Hooks})
+	answers, err := a.answers.get(answersNamespace, func() (*pinned.Keys, error) {
+		return pinned.Open(bounded, a.cfg.Client, answersNamespace,
+			pinned.Config{AllowEvictable: true, Logger: a.cfg.Logger, Hooks: a.cfg.Hooks})
 	})
 	if err != nil {
 		a.refuse(w, r, err)
@@ -86,7 +86,7 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 	// only the structures tell the two apart.
 	work := r.WithContext(reqid.With(ctx, name+mine.print))
 	asked := time.Now()
-	marked, err := answers.Set(bounded, name, mine.encode(), a.markLife, expiry.SetKeyConfig{IfNone: true})
+	marked, err := answers.Set(bounded, name, mine.encode(), a.markLife, pinned.SetConfig{IfNone: true})
 	switch {
 	case errors.Is(err, millrace.ErrFull):
 		a.mux.ServeHTTP(w, work) // nothing can be kept, and what drains must be done all the same
@@ -113,7 +113,7 @@ func checkKey(given []string) error {
 }
 
 // replay answers a request that is not new.
-func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *expiry.Keys, name string, mine answer) {
+func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *pinned.Keys, name string, mine answer) {
 	value, _, err := answers.Get(ctx, name)
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		a.refuse(w, r, err)
@@ -135,7 +135,7 @@ func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request
 
 // mark says that the request with a key is under way.
 type mark struct {
-	answers *expiry.Keys
+	answers *pinned.Keys
 	name    string
 	lives   time.Time // until when it surely does, so that nobody else has another one
 }
@@ -198,7 +198,7 @@ func (a *API) renew(ctx context.Context, m mark) mark {
 // have ended is left alone: in its place may be the answer to a repeat.
 func (a *API) forget(ctx context.Context, m mark) {
 	a.settle(ctx, m.lives, "forget", func(ctx context.Context) error {
-		_, err := m.answers.Delete(ctx, m.name)
+		_, err := m.answers.Remove(ctx, m.name)
 		return err
 	})
 }
@@ -206,7 +206,7 @@ func (a *API) forget(ctx context.Context, m mark) {
 // keep puts an answer in the place of a mark.
 func (a *API) keep(ctx context.Context, m mark, mine answer) {
 	a.settle(ctx, time.Now().Add(a.cfg.Timeout), "keep", func(ctx context.Context) error {
-		_, err := m.answers.Set(ctx, m.name, mine.encode(), answerLife, expiry.SetKeyConfig{})
+		_, err := m.answers.Set(ctx, m.name, mine.encode(), answerLife, pinned.SetConfig{})
 		return err
 	})
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/server/internal/api"
 )
 
@@ -184,7 +184,7 @@ func TestLateProcess(t *testing.T) {
 			ctx, cancel := context.WithCancel(ctx)
 			cancel()
 			return ctx
-		case "expiry.key_expire", "expiry.key_delete":
+		case "pinned.expire", "pinned.delete":
 			select {
 			case <-goOn:
 			case <-ctx.Done():
@@ -239,7 +239,7 @@ func TestOneDeadline(t *testing.T) {
 	path := "/v1/queues/" + redistest.Name(t) + "/messages"
 	redistest.Eventually(t, "all that there is has begun", func() bool {
 		s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
-		for shard := range expiry.ShardsDefault {
+		for shard := range pinned.DefaultShards {
 			n, err := client.Do(t.Context(), client.B().Exists().Key(fmt.Sprintf("mr:key:{http/%d}", shard)).Build()).AsInt64()
 			if err != nil || n == 0 {
 				return false
@@ -251,7 +251,7 @@ func TestOneDeadline(t *testing.T) {
 	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
 	close(answered)
 	s.api.Wait()
-	if got, want := strings.Join(calls, " "), "expiry.key_set fairqueue.write expiry.key_set"; got != want || !deadlines[0].Equal(deadlines[1]) {
+	if got, want := strings.Join(calls, " "), "pinned.set fairqueue.write expiry.key_set"; got != want || !deadlines[0].Equal(deadlines[1]) {
 		t.Errorf("called %s until %v, want %s, and the first two until the same moment", got, deadlines, want)
 	}
 }

@@ -250,7 +250,7 @@ func TestLargeHash(t *testing.T) {
 	t.Parallel()
 	client := redistest.Shared(t).Client(t)
 	name := redistest.Name(t)
-	h, err := expiry.OpenHashes(t.Context(), client, name, expiry.HashesConfig{})
+	h, err := expiry.Open(t.Context(), client, name, expiry.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

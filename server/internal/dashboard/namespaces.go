@@ -3,6 +3,7 @@ package dashboard
 import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/pinned"
 )
 
 // namespacePage is the namespaces of hashes whose fields expire, and of deterministic
@@ -11,8 +12,8 @@ type namespacePage struct {
 	heading
 
 	Looked  bool
-	Hashes  []expiry.HashesStats
-	Keys    []expiry.KeysStats
+	Hashes  []expiry.Stats
+	Keys    []pinned.Stats
 	LeftOut int
 }
 

@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/pinned"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
@@ -43,11 +44,11 @@ func (h *house) furnish() {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	sessions, err := expiry.OpenHashes(ctx, h.client, "sessions", expiry.HashesConfig{})
+	sessions, err := expiry.Open(ctx, h.client, "sessions", expiry.Config{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	pages, err := expiry.OpenKeys(ctx, h.client, "rendered", expiry.KeysConfig{})
+	pages, err := pinned.Open(ctx, h.client, "rendered", pinned.Config{})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -63,7 +64,7 @@ func (h *house) furnish() {
 			return err
 		},
 		"hash":  func() error { _, err := sessions.Set(ctx, "u", "f", nil, expiry.SetConfig{TTL: time.Hour}); return err },
-		"value": func() error { _, err := pages.Set(ctx, "k", nil, time.Hour, expiry.SetKeyConfig{}); return err },
+		"value": func() error { _, err := pages.Set(ctx, "k", nil, time.Hour, pinned.SetConfig{}); return err },
 		"steal": func() error { return h.recruit() },
 	} {
 		if err := do(); err != nil {
