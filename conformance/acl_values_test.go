@@ -15,7 +15,7 @@ import (
 
 func walkHashes(w *walker) {
 	h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
-	w.must("OpenHashes", err)
+	w.must("Open", err)
 	set := func(cfg expiry.SetConfig, fields ...string) {
 		values := map[string][]byte{}
 		for _, f := range fields {
@@ -53,13 +53,13 @@ func walkHashes(w *walker) {
 	_, err = h.Remove(w, "h", "a")
 	w.must("Delete", err)
 	_, err = h.RemoveHash(w, "h")
-	w.must("DeleteHash", err)
+	w.must("RemoveHash", err)
 	w.must("Delete", h.Delete(w))
 }
 
 func walkHashesUpkeep(w *walker) {
 	h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
-	w.must("OpenHashes", err)
+	w.must("Open", err)
 	for _, job := range h.Jobs() {
 		_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{Deadline: time.Unix(1, 0)})
 		w.must("Set", err)
@@ -75,7 +75,7 @@ func walkHashesUpkeep(w *walker) {
 
 func walkKeys(w *walker) {
 	k, err := pinned.Open(w, w.client, w.name, pinned.Config{Shards: 1})
-	w.must("OpenKeys", err)
+	w.must("Open", err)
 	_, err = k.Set(w, "a", []byte("1"), time.Minute, pinned.SetConfig{IfNone: true})
 	w.must("Set", err)
 	_, _, err = k.Get(w, "a")

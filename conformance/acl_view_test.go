@@ -111,7 +111,7 @@ func viewLeases(w *walker) {
 func viewHashes(w *walker) {
 	open := func(w *walker) *expiry.Hashes {
 		h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
-		w.must("OpenHashes", err)
+		w.must("Open", err)
 		return h
 	}
 	_, err := open(w.admin).Set(w, "h", "f", []byte("1"), expiry.SetConfig{TTL: time.Hour})
@@ -139,7 +139,7 @@ func viewHashes(w *walker) {
 func viewKeys(w *walker) {
 	open := func(w *walker) *pinned.Keys {
 		k, err := pinned.Open(w, w.client, w.name, pinned.Config{Shards: 1})
-		w.must("OpenKeys", err)
+		w.must("Open", err)
 		return k
 	}
 	_, err := open(w.admin).Set(w, "a", []byte("1"), time.Hour, pinned.SetConfig{})
@@ -150,8 +150,6 @@ func viewKeys(w *walker) {
 	w.must("Stats", err)
 	_, _, err = k.Get(w, "a")
 	w.must("Get", err)
-	_, err = k.TTL(w, "a")
-	w.must("TTL", err)
 }
 
 func viewTracker(w *walker) {

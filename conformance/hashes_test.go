@@ -93,8 +93,8 @@ func hashesLife(t *testing.T, on running) {
 	}
 	n, err := two.Remove(t.Context(), "h", "brief", "long")
 	want(t, "Delete", n, 1, err)
-	there, err := one.DeleteHash(t.Context(), "h")
-	want(t, "DeleteHash", there, true, err)
+	there, err := one.RemoveHash(t.Context(), "h")
+	want(t, "RemoveHash", there, true, err)
 	wantFields(t, one, "h", "")
 }
 

@@ -178,7 +178,7 @@ func keysPolicy(t *testing.T, on running) {
 		break
 	}
 	_, err := pinned.Open(t.Context(), client, redistest.Name(t), pinned.Config{})
-	wantError(t, "OpenKeys", err, millrace.ErrEvictable)
+	wantError(t, "Open", err, millrace.ErrEvictable)
 	job := k.Jobs()[1]
 	redistest.Eventually(t, "the job sees that the policy has changed", func() bool {
 		progress, err := job.Slice(t.Context())

@@ -254,7 +254,7 @@ func useTracker(t *testing.T, client rueidis.Client) []millrace.Job {
 func useHashes(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()
 	h, err := expiry.Open(t.Context(), client, "x", expiry.Config{Shards: 1})
-	must(t, "OpenHashes", err)
+	must(t, "Open", err)
 	crowd(t, func(i int) error {
 		_, err := h.Set(t.Context(), "a", fmt.Sprint(i), []byte("v"), expiry.SetConfig{TTL: time.Millisecond})
 		return err
@@ -270,7 +270,7 @@ func useHashes(t *testing.T, client rueidis.Client) []millrace.Job {
 func useKeys(t *testing.T, client rueidis.Client) []millrace.Job {
 	t.Helper()
 	k, err := pinned.Open(t.Context(), client, "x", pinned.Config{Shards: 1})
-	must(t, "OpenKeys", err)
+	must(t, "Open", err)
 	crowd(t, func(i int) error {
 		_, err := k.Set(t.Context(), fmt.Sprint(i), []byte("v"), time.Millisecond, pinned.SetConfig{})
 		return err

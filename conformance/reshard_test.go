@@ -177,7 +177,7 @@ var reshardings = []resharding{
 	{"hashes", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		h, err := expiry.Open(t.Context(), client, name, expiry.Config{Shards: 1})
-		must(t, "OpenHashes", err)
+		must(t, "Open", err)
 		for worker := range 6 { // a hash that is not there waits for its slot
 			setField(t, h, fmt.Sprint("h", worker), "n", "0", expiry.SetConfig{})
 		}
@@ -186,7 +186,7 @@ var reshardings = []resharding{
 	{"keys", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		k, err := pinned.Open(t.Context(), client, name, pinned.Config{Shards: 1})
-		must(t, "OpenKeys", err)
+		must(t, "Open", err)
 		return &keepers{keys: k}, "mr:key:{" + name + "/0}"
 	}},
 	{"queue", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
@@ -200,7 +200,7 @@ var reshardings = []resharding{
 	{"fetch", false, func(t *testing.T, client rueidis.Client, name string) (traffic, string) {
 		t.Helper()
 		_, err := pinned.Open(t.Context(), client, "fetch/"+name, pinned.Config{Shards: 1})
-		must(t, "OpenKeys", err)
+		must(t, "Open", err)
 		c, err := fetch.Open(t.Context(), client, name, fetch.Config{TTL: 20 * time.Millisecond})
 		must(t, "fetch.Open", err)
 		return &fetchers{cache: c, runs: map[string][]interval{}}, "mr:key:{fetch/" + name + "/0}"

@@ -329,7 +329,7 @@ var hashHistories = []hashHistory{
 			},
 			func() {
 				was, err := s.h.RemoveHash(s.Context(), inHash)
-				s.want("DeleteHash", was, false, err)
+				s.want("RemoveHash", was, false, err)
 			},
 			func() { s.there() },
 		} {
@@ -719,7 +719,7 @@ func (s *hashTale) refuses(want error, spoil func(base string)) {
 		"Set past":    func() error { _, err := h.Set(ctx, inHash, "a", nil, SetConfig{Deadline: time.Unix(1, 0)}); return err },
 		"Incr":        func() error { _, err := h.Incr(ctx, inHash, "n", 1); return err },
 		"Delete":      func() error { _, err := h.Remove(ctx, inHash, "a"); return err },
-		"DeleteHash":  func() error { _, err := h.RemoveHash(ctx, inHash); return err },
+		"RemoveHash":  func() error { _, err := h.RemoveHash(ctx, inHash); return err },
 		"Expire":      func() error { _, err := h.Expire(ctx, inHash, hashLong, ExpireConfig{}, "a"); return err },
 		"Expire past": func() error { _, err := h.Expire(ctx, inHash, 0, ExpireConfig{}, "a"); return err },
 		"Persist":     func() error { _, err := h.Persist(ctx, inHash, "a"); return err },
@@ -781,7 +781,7 @@ var fullHashHistories = []hashHistory{
 		s.want("Delete", n, 1, err)
 		s.set(SetConfig{Deadline: time.Unix(1, 0)}, set, "b")
 		was, err := s.h.RemoveHash(s.Context(), inHash)
-		s.want("DeleteHash", was, true, err)
+		s.want("RemoveHash", was, true, err)
 		s.gone()
 	}},
 	{"full: reap", func(s *hashTale) {

@@ -75,15 +75,15 @@ func TestHashLife(t *testing.T) {
 
 	put(t, h, inHash, "a", "1", hashLong)
 	if was, err := h.RemoveHash(ctx, inHash); err != nil || !was {
-		t.Errorf("DeleteHash = %v, %v, want true", was, err)
+		t.Errorf("RemoveHash = %v, %v, want true", was, err)
 	}
 	if was, err := h.RemoveHash(ctx, inHash); err != nil || was {
-		t.Errorf("DeleteHash of nothing = %v, %v, want false", was, err)
+		t.Errorf("RemoveHash of nothing = %v, %v, want false", was, err)
 	}
 	put(t, h, inHash, "a", "1", hashLong)
 	expire(t, h, inHash)
 	if was, err := h.RemoveHash(ctx, inHash); err != nil || was {
-		t.Errorf("DeleteHash of what is expired = %v, %v, want false", was, err)
+		t.Errorf("RemoveHash of what is expired = %v, %v, want false", was, err)
 	}
 	if values, deadlines := stored(t, h, inHash); values+deadlines+indexed(t, h, inHash) != 0 {
 		t.Errorf("%d values and %d deadlines stay of a deleted hash", values, deadlines)
@@ -168,7 +168,7 @@ func TestReadsCreateNothing(t *testing.T) {
 		t.Errorf("Delete = %d, %v", n, err)
 	}
 	if was, err := h.RemoveHash(ctx, inHash); err != nil || was {
-		t.Errorf("DeleteHash = %v, %v", was, err)
+		t.Errorf("RemoveHash = %v, %v", was, err)
 	}
 	for _, job := range []millrace.Job{h.Jobs()[0], Jobs(client)[0]} {
 		if got, err := job.Slice(ctx); err != nil || got != millrace.Idle {
@@ -219,7 +219,7 @@ func TestHashArguments(t *testing.T) {
 		"Persist":    func(hash string) error { _, err := h.Persist(ctx, hash); return err },
 		"Incr":       func(hash string) error { _, err := h.Incr(ctx, hash, "f", 1); return err },
 		"Delete":     func(hash string) error { _, err := h.Remove(ctx, hash); return err },
-		"DeleteHash": func(hash string) error { _, err := h.RemoveHash(ctx, hash); return err },
+		"RemoveHash": func(hash string) error { _, err := h.RemoveHash(ctx, hash); return err },
 		"Scan": func(hash string) error {
 			for _, err := range h.Scan(ctx, hash) {
 				return err

@@ -196,7 +196,7 @@ func (p *hashPlay) delete(r *rapid.T) {
 
 func (p *hashPlay) drop(*rapid.T) {
 	got, err := p.h.RemoveHash(p.t.Context(), inHash)
-	p.want("DeleteHash", got, len(p.m) > 0, err)
+	p.want("RemoveHash", got, len(p.m) > 0, err)
 	clear(p.m)
 }
 

@@ -46,7 +46,7 @@ func TestDeleteNamespaceOfHashes(t *testing.T) {
 		t.Errorf("another namespace's field = %q", got)
 	}
 	if err := h.Delete(t.Context()); err != nil {
-		t.Errorf("DeleteNamespace of nothing = %v", err)
+		t.Errorf("Delete of nothing = %v", err)
 	}
 	put(t, h, inHash, "a", "anew", 0)
 	if got := value(t, h, inHash, "a"); got != "anew" || lenOf(t, h, inHash) != 1 {
@@ -88,13 +88,13 @@ func TestDeleteNamespaceGoesOn(t *testing.T) {
 			break
 		}
 		if !errors.Is(err, context.Canceled) {
-			t.Fatalf("DeleteNamespace that ends after %d calls = %v", after, err)
+			t.Fatalf("Delete that ends after %d calls = %v", after, err)
 		}
 		if names := listed(t, client); !slices.Contains(names, "n") {
 			t.Errorf("after %d calls the namespaces are %q", after, names)
 		}
 		if err := openOn(t, client, "n", Config{}).Delete(t.Context()); err != nil {
-			t.Fatalf("DeleteNamespace after one that ended after %d calls = %v", after, err)
+			t.Fatalf("Delete after one that ended after %d calls = %v", after, err)
 		}
 		if n := integer(t, client, "EXISTS", kind.RecordKey("n")); n != 0 {
 			t.Errorf("after %d calls the record stays", after)

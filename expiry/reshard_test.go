@@ -62,7 +62,7 @@ func TestHashesWhileTheirSlotMoves(t *testing.T) {
 				want("Delete", deleted, 3, err)
 			case "dropped":
 				was, err := h.RemoveHash(ctx, hash)
-				want("DeleteHash", was, true, err)
+				want("RemoveHash", was, true, err)
 			case "reaped":
 				codes, err := h.Expire(ctx, hash, hashLong, ExpireConfig{}, "a", "n")
 				want("Expire", codes, []Outcome{Applied, Applied}, err)

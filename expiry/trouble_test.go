@@ -59,7 +59,7 @@ func TestLostHashReplies(t *testing.T) {
 	if values, _ := stored(t, h, inHash); values != 1 {
 		t.Errorf("%d values are stored, want the reaping done", values)
 	}
-	losing("DeleteHash", true, func() (any, error) { return h.RemoveHash(ctx, inHash) })
+	losing("RemoveHash", true, func() (any, error) { return h.RemoveHash(ctx, inHash) })
 
 	put(t, h, inHash, "a", "1", 0)
 	losing("GetAll", map[string]string{"a": "1"}, func() (any, error) { return all(t, h, inHash), nil })
@@ -156,7 +156,7 @@ func TestWorkOfACallIsBounded(t *testing.T) {
 		t.Errorf("GetAll = %v", got)
 	}
 	if was, err := h.RemoveHash(ctx, inHash); err != nil || !was {
-		t.Errorf("DeleteHash = %v, %v", was, err)
+		t.Errorf("RemoveHash = %v, %v", was, err)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestKeysAreNotEvicted(t *testing.T) {
 			client := server.Client(t)
 			if strings.HasPrefix(policy, "allkeys-") {
 				_, err := Open(t.Context(), client, "n", Config{})
-				wantKeyError(t, "OpenKeys", err, millrace.ErrEvictable)
+				wantKeyError(t, "Open", err, millrace.ErrEvictable)
 				var logged bytes.Buffer
 				k := openOn(t, client, "n", Config{AllowEvictable: true, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
 				wantKey(t, "keys after opening", keyRaw(t, client, "DBSIZE"), "0", nil)

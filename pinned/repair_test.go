@@ -131,7 +131,7 @@ func TestForeignKeyShards(t *testing.T) {
 				wantKeyError(t, "reap", err, c.want)
 				_, err = lenOf(t, k)
 				wantKeyError(t, "Len", err, c.want)
-				wantKeyError(t, "DeleteNamespace", k.Delete(ctx), c.want)
+				wantKeyError(t, "Delete", k.Delete(ctx), c.want)
 			}
 			if after := keyRaw(t, client, "DUMP", c.command[1]); after != before {
 				t.Errorf("%q was changed", c.command)

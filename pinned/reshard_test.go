@@ -66,7 +66,7 @@ func TestKeysWhileTheirSlotMoves(t *testing.T) {
 	}).Finish(t)
 	setKey(t, k, "new", "y", keyLong)
 	wantKey(t, "Get, afterwards", getKey(t, k, "new"), "y", nil)
-	wantKey(t, "DeleteNamespace", nil, nil, k.Delete(ctx))
+	wantKey(t, "Delete", nil, nil, k.Delete(ctx))
 }
 
 // TestKeysBeginWhileTheirSlotMoves: so can the first value of a shard be stored, and a
@@ -81,7 +81,7 @@ func TestKeysBeginWhileTheirSlotMoves(t *testing.T) {
 		wantKey(t, "Get", getKey(t, k, "a"), "", nil)
 		setKey(t, k, "a", "x", keyLong)
 		wantKey(t, "Get", getKey(t, k, "a"), "x", nil)
-		wantKey(t, "DeleteNamespace", nil, nil, k.Delete(t.Context()))
+		wantKey(t, "Delete", nil, nil, k.Delete(t.Context()))
 		wantKey(t, "keys", keyRaw(t, client, "EXISTS", base), "0", nil)
 	})
 	setKey(t, k, "a", "y", keyLong)

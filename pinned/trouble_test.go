@@ -100,7 +100,7 @@ func TestCancelledKeyCallsReturn(t *testing.T) {
 	server.Pause()
 	defer server.Resume()
 	for name, call := range map[string]func(context.Context) error{
-		"OpenKeys": func(ctx context.Context) error {
+		"Open": func(ctx context.Context) error {
 			_, err := Open(ctx, k.space.Run.Client, "m", Config{})
 			return err
 		},

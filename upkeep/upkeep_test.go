@@ -50,8 +50,8 @@ func Example() {
 	// ick.tidy
 	// lease.reap
 	// fairqueue.tend
-	// expiry.hash_repair
-	// expiry.keys_repair
+	// expiry.repair
+	// pinned.repair
 	// registry.tidy
 	// <nil>
 }

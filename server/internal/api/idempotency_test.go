@@ -251,7 +251,7 @@ func TestOneDeadline(t *testing.T) {
 	s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
 	close(answered)
 	s.api.Wait()
-	if got, want := strings.Join(calls, " "), "pinned.set fairqueue.write expiry.key_set"; got != want || !deadlines[0].Equal(deadlines[1]) {
+	if got, want := strings.Join(calls, " "), "pinned.set fairqueue.write pinned.set"; got != want || !deadlines[0].Equal(deadlines[1]) {
 		t.Errorf("called %s until %v, want %s, and the first two until the same moment", got, deadlines, want)
 	}
 }
