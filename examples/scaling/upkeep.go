@@ -11,7 +11,7 @@ import (
 
 // What Millrace does by default, and what is asked of it in the tables.
 const (
-	sliceSize = 1600 // fields that a slice of expiry's ReapJob removes at most: 100 of each of 16 shards
+	sliceSize = 1600 // fields that a slice of expiry's reap job removes at most: 100 of each of 16 shards
 	rounds    = 20   // slices that a recruit runs while they come back full
 	floor     = 10 * time.Second
 	processes = 10

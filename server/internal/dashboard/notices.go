@@ -151,7 +151,7 @@ func (d *Dashboard) overdueNotices(name string, overdue int, oldest time.Duratio
 	return []notice{{
 		Tone: "note", Kind: "Namespace", Name: name, Path: d.link("namespaces"),
 		Text: fmt.Sprintf("has %s overdue for up to %s. What is expired is hidden, but takes memory.", readable.Number(overdue), ago(oldest)),
-		Hint: "Install its ReapJob in a recruiter.",
+		Hint: "Install its Jobs in a recruiter.",
 	}}
 }
 
