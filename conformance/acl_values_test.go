@@ -1,7 +1,6 @@
 package conformance
 
 import (
-	"slices"
 	"time"
 
 	"github.com/millrace/millrace"
