@@ -3,7 +3,6 @@ package conformance
 import (
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/pinned"
