@@ -227,7 +227,7 @@ func useQueue(t *testing.T, client rueidis.Client) []millrace.Job {
 // done is a table in which no work is queued.
 type done struct{}
 
-func (done) Rows(context.Context, tracker.Cursor, int) (tracker.Page, error) {
+func (done) Rows(context.Context, string, int) (tracker.Page, error) {
 	return tracker.Page{}, nil
 }
 func (done) Pending(context.Context, []string) ([]string, error) { return nil, nil }
@@ -242,11 +242,11 @@ func useTracker(t *testing.T, client rueidis.Client) []millrace.Job {
 	}
 	must(t, "Add", tr.Add(t.Context(), ids...))
 	redistest.Eventually(t, "all are verified", func() bool {
-		_, err := tr.VerifyJob().Slice(t.Context())
-		must(t, "VerifyJob", err)
-		n, err := tr.Len(t.Context())
-		must(t, "Len", err)
-		return n == 0
+		_, err := tr.Jobs()[1].Slice(t.Context())
+		must(t, "Jobs", err)
+		s, err := tr.Stats(t.Context())
+		must(t, "Stats", err)
+		return s.Tracked == 0
 	})
 	return nil
 }

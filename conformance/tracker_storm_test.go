@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/tracker"
 )
@@ -37,7 +36,7 @@ func (o *office) begin(ctx context.Context, working *sync.WaitGroup) {
 	working.Go(func() { o.queue(ctx) })
 	working.Go(func() { o.ask(ctx) })
 	for _, tr := range []*tracker.Tracker{o.one, o.two} {
-		for _, job := range []millrace.Job{tr.AddJob(), tr.VerifyJob()} {
+		for _, job := range tr.Jobs() {
 			working.Go(func() {
 				for retry.Sleep(ctx, 3*time.Millisecond) {
 					_, _ = job.Slice(ctx) // one that fails is left to the next
@@ -68,10 +67,10 @@ func (o *office) check() {
 	awaitPasses(o.t, o.two, o.stats().Passes+2)
 	pending := o.source.ids()
 	wantState(o.t, o.one, tracker.Queued, pending...)
-	runUntil(o.t, o.two.VerifyJob(), "only what has work is tracked", func() bool {
-		n, err := o.one.Len(o.t.Context())
-		must(o.t, "Len", err)
-		return n == len(pending)
+	runUntil(o.t, o.two.Jobs()[1], "only what has work is tracked", func() bool {
+		s, err := o.one.Stats(o.t.Context())
+		must(o.t, "Stats", err)
+		return s.Tracked == len(pending)
 	})
 	wantState(o.t, o.one, tracker.Queued, pending...)
 }

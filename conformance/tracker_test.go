@@ -30,7 +30,7 @@ type table struct {
 // row is work that is queued for an identifier.
 type row struct {
 	id    string
-	place tracker.Cursor
+	place string
 }
 
 // start queues work for identifiers.
@@ -39,7 +39,7 @@ func (s *table) start(ids ...string) {
 	defer s.mu.Unlock()
 	for _, id := range ids {
 		s.last++
-		s.rows = append(s.rows, row{id, tracker.Cursor(fmt.Sprintf("%09d", s.last))})
+		s.rows = append(s.rows, row{id, fmt.Sprintf("%09d", s.last)})
 	}
 }
 
@@ -50,7 +50,7 @@ func (s *table) finish(ids ...string) {
 	s.rows = slices.DeleteFunc(s.rows, func(r row) bool { return slices.Contains(ids, r.id) })
 }
 
-func (s *table) Rows(_ context.Context, after tracker.Cursor, limit int) (tracker.Page, error) {
+func (s *table) Rows(_ context.Context, after string, limit int) (tracker.Page, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var page tracker.Page
@@ -108,14 +108,14 @@ func wantState(t *testing.T, tr *tracker.Tracker, state tracker.State, ids ...st
 	answers, err := tr.QueuedMany(t.Context(), ids...)
 	must(t, "QueuedMany", err)
 	for i, a := range answers {
-		want(t, "state of "+ids[i], a.State.String(), state.String(), nil)
+		want(t, "state of "+ids[i], a.State, state, nil)
 	}
 }
 
 // awaitPasses runs add slices until so many full passes are over.
 func awaitPasses(t *testing.T, tr *tracker.Tracker, passes int64) {
 	t.Helper()
-	runUntil(t, tr.AddJob(), "passes are over", func() bool {
+	runUntil(t, tr.Jobs()[0], "passes are over", func() bool {
 		s, err := tr.Stats(t.Context())
 		must(t, "Stats", err)
 		return s.Passes >= passes
@@ -136,10 +136,10 @@ func trackerLife(t *testing.T, on running) {
 	wantState(t, other, tracker.Queued, busy...)
 	wantState(t, other, tracker.NotQueued, "idle")
 	source.finish(busy[:20]...)
-	runUntil(t, tr.VerifyJob(), "what has finished is removed", func() bool {
-		n, err := other.Len(t.Context())
-		must(t, "Len", err)
-		return n == 15
+	runUntil(t, tr.Jobs()[1], "what has finished is removed", func() bool {
+		s, err := other.Stats(t.Context())
+		must(t, "Stats", err)
+		return s.Tracked == 15
 	})
 	wantState(t, other, tracker.NotQueued, busy[:20]...)
 	wantState(t, other, tracker.Queued, busy[20:]...)

@@ -120,7 +120,7 @@ func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recrui
 // nobody is a tracker's source without rows.
 type nobody struct{}
 
-func (nobody) Rows(context.Context, tracker.Cursor, int) (tracker.Page, error) {
+func (nobody) Rows(context.Context, string, int) (tracker.Page, error) {
 	return tracker.Page{}, nil
 }
 func (nobody) Pending(context.Context, []string) ([]string, error) { return nil, nil }

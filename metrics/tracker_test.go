@@ -16,7 +16,7 @@ import (
 // busy is a tracker's source: who has work queued, all on one page.
 type busy []string
 
-func (b busy) Rows(context.Context, tracker.Cursor, int) (tracker.Page, error) {
+func (b busy) Rows(context.Context, string, int) (tracker.Page, error) {
 	return tracker.Page{IDs: b, Looked: len(b)}, nil
 }
 
@@ -50,7 +50,7 @@ func TestTrackerCollector(t *testing.T) {
 	if err := tr.Fill(ctx, nil); err != nil {
 		t.Fatal(err)
 	}
-	verify := tr.VerifyJob()
+	verify := tr.Jobs()[1]
 	redistest.Eventually(t, "all are verified", func() bool {
 		if _, err := verify.Slice(ctx); err != nil {
 			t.Fatal(err)

@@ -1,136 +1,124 @@
-// Package tracker answers from memory which identifiers have work queued, and is
-// kept in step with the database that knows by two small jobs.
+// Package tracker answers from memory which identifiers have work queued. Two small jobs keep
+// it in step with the database that has the truth.
 //
 // # The problem
 //
-// Millions of things have identifiers, a few thousand of them have tasks queued or
-// running in a table, and many programs must know quickly, for each thing they
-// touch, whether it does: do not show the edit button, do not serve from the
-// cache. A query for each page is too much. A set in Redis is fast, but has to
-// be kept true: producers crash between the database and Redis, workers finish
-// and tell nobody, Redis is flushed.
+// Of millions of identifiers a few thousand have tasks queued or running in a table, and many
+// programs must know quickly whether one does: to hide an edit button, or to bypass a cache. A
+// query per page is too much. A set in Redis is fast but becomes wrong: producers crash between
+// the database and Redis, workers finish without notice, Redis is flushed.
 //
-// The set that this package is modelled on was filled by a job that walked the
-// table and emptied by one that sampled it, under WATCH. That loses. SADD of a
-// member that is there already changes nothing, so it trips no WATCH: an
-// identifier that gets new work in the moment of its removal is removed. A cursor
-// that never returns to the start sees each row once in its life. And until the
-// walk is over, what is not in the set looks as if it had no work.
+// The set that inspired this package was filled by a job that walked the table and emptied by
+// one that sampled it, under WATCH. That loses identifiers. SADD of a member that exists
+// changes nothing and so trips no WATCH: an identifier that gets new work during its removal is
+// removed. A cursor that never returns to the start sees each row once. And until the walk
+// ends, what is not in the set looks as if it had no work.
 //
 // # The mechanism
 //
-// The identifiers are a sorted set, and each one's score is its stamp: when it was
-// last seen to have work queued, by the server's clock.
+// The identifiers are a sorted set. The score of each is its stamp: when it was last seen with
+// work queued, by the server's clock.
 //
-//	          Add, or a row of it           Add, or verified: has
-//	          seen by an add slice          work; a new stamp
+//	          Add, or an add slice          Add, or verified: has
+//	          reads a row of it             work; a new stamp
 //	not tracked ─────────────────▶ tracked ──────────┐
 //	     ▲                           │ ▲             │
 //	     │                           │ └─────────────┘
 //	     └───────────────────────────┘
 //	       verified: has no work, and
-//	       its stamp is what it was
+//	       its stamp has not changed
 //
-// Producers add what they have queued, so it is known at once. The rest is repair,
-// a slice at a time, in the idle moments of any process (see package steal):
+// Producers add identifiers when they queue work. The rest is repair by [Tracker.Jobs], a slice
+// at a time, in the idle moments of any process (see package steal):
 //
-//   - An add slice looks at the next rows of the table behind a cursor, adds the
-//     identifiers of those with work and moves the cursor behind all of them, if
-//     nobody else did meanwhile. Behind the last row the pass is over and the cursor
-//     returns to the start.
-//   - A verify slice takes the identifiers with the oldest stamps, asks the table
-//     which of them have work, stamps those, and removes the others.
+//   - An add slice reads the next rows of the table behind a cursor, adds the identifiers of
+//     those with work and moves the cursor, unless another slice moved it meanwhile. After the
+//     last row the pass is complete and the cursor returns to the start.
+//   - A verify slice takes the identifiers with the oldest stamps, asks the table which of them
+//     have work, stamps those, and removes the others.
 //
-// A page of the table ends after so many rows, with work or not. Looking for the next
-// row with work instead would read for as long as there is none: in a large table in which
-// few rows have work, for longer than any slice may, and then no slice ever moves the
-// cursor. Where rows take so long that a slice's budget ends before its page, the next
-// slices look at half as many, down to one, and at more again when there is time. The same
-// goes for how many identifiers are verified.
+// A page of the table ends after a fixed number of rows, with work or not: a query for the next
+// row with work may read a large table to its end, in which case no slice would ever move the
+// cursor. When rows take so long that a slice's budget ends before its page, the next slices
+// read half as many, down to one, and more again when there is time. Verification adapts alike.
 //
-// Between looking into Redis and writing to it, a slice asks the database, and
-// anything may happen. So a stamp is the time before the question, which claims
-// no more than was seen; and an identifier is removed only if its stamp is the one
-// that the slice looked at. Adding an identifier always changes its stamp.
+// Between reading from Redis and writing to it a slice asks the database, and anything may
+// happen. So a stamp is the time before the question, and an identifier is removed only if its
+// stamp has not changed. Adding an identifier always changes its stamp.
 //
-// The cursor is part of the answer, too. An identifier that is not tracked has no
-// work only if a whole pass has been over the table. Until then it is [Unknown],
-// and the program asks the database. So it is after a flush: the count of passes
-// is gone with the identifiers. An entry that is always there tells a set that is
-// empty from one that was lost alone.
+// An identifier that is not tracked has no work only if a whole pass has read the table. Until
+// then it is [Unknown], and the program asks the database. This also holds after a flush, which
+// deletes the count of passes, too. An entry that always exists distinguishes an empty set from
+// one that was lost alone.
 //
 // # What is guaranteed
 //
 // With a clock that is not set back, and a source that does not lag:
 //
-//   - What was added and has work ever since stays tracked, whatever slices run at
-//     once, fail or are overtaken.
-//   - What has work from before a full pass begins is tracked when it ends, even if
-//     nobody added it.
-//   - A stamp is never later than the last moment at which the identifier was
-//     added or had work.
-//   - What has finished is removed when its turn comes. The oldest stamps come
-//     first, so each has its turn.
-//   - Each slice moves the cursor, however few rows have work, if the source can look at
-//     one row within a slice's budget.
-//   - After a flush, answers are [Queued] for what was seen since, and else
-//     Unknown, until a pass is over.
+//   - An added identifier that has work ever since stays tracked, whatever slices run at once,
+//     fail or are overtaken.
+//   - An identifier with work since before a full pass begins is tracked when the pass ends,
+//     even if no producer added it.
+//   - A stamp is never later than the last moment at which the identifier was added or had
+//     work.
+//   - Finished identifiers are removed in their turn, the oldest stamps first.
+//   - Each slice moves the cursor, however few rows have work, if the source can read one row
+//     within a slice's budget. If it cannot, the jobs do not advance and log a warning with
+//     the cursor or the identifier: then raise the budget (Budget in package steal), or call
+//     [Tracker.Fill], whose only bound is its context, to get past that row.
+//   - After a flush, answers are [Queued] for what was seen since, and otherwise Unknown until
+//     a pass is complete.
 //   - Every call may be repeated after a lost reply.
-//   - When Redis is full, adding fails with millrace.ErrFull and changes nothing;
-//     asking and removing go on.
+//   - When Redis is full, adding fails with millrace.ErrFull and changes nothing; answers and
+//     removals continue.
 //
-// A slice is at most [MaxRows] rows or [MaxIDs] identifiers, one statement to the database
-// and two calls to Redis. It is never repeated: the next one does the same again.
+// A slice is at most 10,000 rows or [MaxIDs] identifiers, one statement to the database and two
+// calls to Redis. It is never retried: the next one does the same again.
 //
 // # How old an answer may be
 //
-// Let there be s slices of each job a second. If a verify slice asks about n identifiers,
-// one that has finished is shown as queued for at most
+// With s slices of each job per second and n identifiers per verify slice, finished work is
+// shown as queued for at most
 //
 //	tracked / (n * s) + Grace
 //
-// seconds, which is 77 for 50,000 identifiers, 50 a slice, 15 slices a second and
-// the default grace. [Answer.Age] says how old the knowledge is in a given case,
-// [Stats.OldestCheck] in the worst.
+// seconds: 77 for 50,000 identifiers, 50 per slice, 15 slices per second and the default grace.
+// [Answer.Age] is the age of one answer, [Stats.OldestCheck] the worst one.
 //
-// If an add slice looks at r rows, an identifier whose producer failed to add it is missing
-// for at most two passes, of
+// With r rows per add slice, an identifier that its producer failed to add is missing for at
+// most two passes (the current one may already be past its row) of
 //
 //	rows / (r * s)
 //
-// seconds each: the pass under way may have gone by its row already. Rows are all that the
-// table has, with work or not. That is 67 seconds a pass for a million rows, 1,000 a slice
-// and 15 slices a second; with [Config].AddRows at 10,000 it is less than 7, if the
-// database looks at 10,000 rows in half of a slice's budget. [Stats.PassTime] says what it
-// is. In a much larger table, an index on the key that has only the rows with work makes
-// rows mean those: see [SQLConfig].Indexed.
+// seconds each. Rows are all rows of the table, with work or not: 67 seconds per pass for a
+// million rows, 1,000 per slice and 15 slices per second; less than 7 with [Config].AddRows at
+// 10,000, if the database reads 10,000 rows in half of a slice's budget. [Stats.PassTime] has
+// the real value. In a much larger table, use an index with only the rows that have work: see
+// [SQLConfig].Indexed.
 //
-// The Age of what is [NotQueued] counts from the beginning of the last full pass, and grows
-// when nobody walks any more; whoever needs a bound can ask the database beyond it.
+// The Age of a [NotQueued] answer counts from the beginning of the last complete pass, and
+// grows when the jobs stop. A program that needs a bound asks the database beyond it.
 //
 // # The wrinkle
 //
-// Add comes after the commit. Before it, a verification may find no row and remove
-// the identifier for good, or until a pass finds the row. If the order cannot be
-// had, [Config.Grace] helps a little: an identifier that was added less than that
-// ago is left alone. It must be longer than the rest of the transaction, and than
-// the lag of a replica that the source reads. After a commit, an Add that fails
-// should be tried again, and what still fails is repaired by the next pass.
+// Add comes after the commit. Before it, a verification may find no row and remove the
+// identifier until a pass finds the row. Where the order is impossible, [Config.Grace] helps: a
+// recently added identifier is left alone. Grace must be longer than the rest of the
+// transaction and than the lag of a replica that the source reads. Retry an Add that fails
+// after a commit; the next pass repairs what still failed.
 //
-// A failover or a restart that loses the last writes, or brings back old ones, is
-// not noticed: identifiers that were lost are missing until a pass finds them,
-// and those that came back are verified. After a restart from an old snapshot
-// [Tracker.Delete] makes answers Unknown, and [Tracker.Fill] true again. Under an
-// allkeys-* policy Redis may evict the tracker when memory is full, upon which
-// answers are Unknown.
+// A failover or restart that loses the last writes, or restores old ones, goes unnoticed: lost
+// identifiers are missing until a pass finds them, and restored ones are verified. After a
+// restart from an old snapshot [Tracker.Delete] makes answers Unknown, and [Tracker.Fill] makes
+// them true again. Under an allkeys-* policy a full Redis may evict the tracker; then answers
+// are Unknown.
 //
-// A clock that is set back makes no answer wrong, but ages too small. Stamps that
-// lie ahead of the clock are verified first.
+// A clock that is set back makes no answer wrong, but ages too small. Stamps ahead of the clock
+// are verified first.
 //
 // # When not to use it
 //
-// When an answer that is a minute old is of no use: for a lock use a lease, for
-// the truth the database. When the identifiers with work are most of all
-// identifiers, a filter in the table's own index is smaller. And when the queue is
-// in Redis itself, ask the queue.
+// When an answer must not be a minute old: for a lock use a lease, for the truth the database.
+// When most identifiers have work, a filter in the table's own index is smaller. And when the
+// queue is in Redis, ask the queue.
 package tracker

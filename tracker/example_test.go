@@ -34,7 +34,7 @@ func connect() (rueidis.Client, func()) {
 // its place is its key. One that is done is empty.
 type tasks []string
 
-func (t tasks) Rows(_ context.Context, after tracker.Cursor, limit int) (tracker.Page, error) {
+func (t tasks) Rows(_ context.Context, after string, limit int) (tracker.Page, error) {
 	key := 0
 	if after != "" {
 		last, err := strconv.Atoi(string(after))
@@ -46,7 +46,7 @@ func (t tasks) Rows(_ context.Context, after tracker.Cursor, limit int) (tracker
 	var page tracker.Page
 	for ; key < len(t) && page.Looked < limit; key++ {
 		page.Looked++
-		page.Next = tracker.Cursor(strconv.Itoa(key))
+		page.Next = strconv.Itoa(key)
 		if t[key] != "" {
 			page.IDs = append(page.IDs, t[key])
 		}
@@ -105,17 +105,17 @@ func ExampleTracker_Queued() {
 
 // The two jobs keep the tracker in step with the table, in idle moments of the
 // programs that use it.
-func ExampleTracker_AddJob() {
+func ExampleTracker_Jobs() {
 	client, closeAll := connect()
 	defer closeAll()
 	items := open(client, &tasks{"book", "film"})
 
 	recruiter := steal.New(steal.Config{})
-	if err := recruiter.Install(items.AddJob(), 1); err != nil { // 0.003 where there are many moments
-		log.Fatal(err)
-	}
-	if err := recruiter.Install(items.VerifyJob(), 0); err != nil {
-		log.Fatal(err)
+	for i, job := range items.Jobs() {
+		rate := []float64{1, 0}[i] // 0.003 each where there are many idle moments
+		if err := recruiter.Install(job, rate); err != nil {
+			log.Fatal(err)
+		}
 	}
 	recruiter.Enlist(context.Background()) // such as behind a cache hit
 	if err := recruiter.Close(context.Background()); err != nil {

@@ -32,9 +32,9 @@ type row struct {
 	done bool // it was work, and is none any more
 }
 
-func cursorOf(key int) Cursor { return Cursor(fmt.Sprintf("%09d", key)) }
+func cursorOf(key int) string { return fmt.Sprintf("%09d", key) }
 
-func (s *table) Rows(_ context.Context, after Cursor, limit int) (Page, error) {
+func (s *table) Rows(_ context.Context, after string, limit int) (Page, error) {
 	s.mu.Lock()
 	behind := slices.DeleteFunc(slices.Clone(s.rows), func(r row) bool { return cursorOf(r.key) <= after })
 	s.mu.Unlock()
@@ -168,7 +168,7 @@ func verifyOne(t *testing.T, tr *Tracker) {
 func pass(t *testing.T, tr *Tracker) {
 	t.Helper()
 	for range 10 {
-		s, err := tr.walk(t.Context(), &tr.run, MaxRows)
+		s, err := tr.walk(t.Context(), &tr.run, maxRows)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ type walking struct {
 // verifying is a verify slice that has begun.
 type verifying struct {
 	old     aged
-	pending map[string]bool
+	pending []string
 }
 
 var modelIDs = rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"})
@@ -181,11 +181,11 @@ func (m *model) beginVerify(r *rapid.T) {
 
 func (m *model) askVerify(r *rapid.T) {
 	v := draw(r, m.verifies)
-	pending, err := m.tr.pending(m.t.Context(), v.old.ids)
+	pending, err := m.tr.pending(m.t.Context(), v.old.ids, 2)
 	if err != nil {
 		r.Fatal(err)
 	}
-	v.pending = pending
+	v.pending = append([]string{}, pending...)
 }
 
 func (m *model) endVerify(r *rapid.T) {

@@ -3,6 +3,7 @@ package tracker
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -76,7 +77,7 @@ func (s *slow) take(ctx context.Context, n int) error {
 	}
 }
 
-func (s *slow) Rows(ctx context.Context, after Cursor, limit int) (Page, error) {
+func (s *slow) Rows(ctx context.Context, after string, limit int) (Page, error) {
 	if err := s.take(ctx, limit); err != nil {
 		return Page{}, err
 	}
@@ -107,8 +108,34 @@ func TestSlowSource(t *testing.T) {
 		_ = slice(ctx) // the first ones end with their budgets
 	}
 	redistest.Eventually(t, "a pass is over, and what has finished is gone", func() bool {
-		inBudget(func(ctx context.Context) error { _, err := tr.AddJob().Slice(ctx); return err })
-		inBudget(func(ctx context.Context) error { _, err := tr.VerifyJob().Slice(ctx); return err })
+		inBudget(func(ctx context.Context) error { _, err := tr.Jobs()[0].Slice(ctx); return err })
+		inBudget(func(ctx context.Context) error { _, err := tr.Jobs()[1].Slice(ctx); return err })
 		return state(t, tr, "a") == Queued && state(t, tr, "4") == NotQueued
 	})
+}
+
+// TestRowBeyondTheBudget: one row that takes longer than the budget of a slice keeps the jobs
+// from advancing. The log names the place once, and Fill gets past it.
+func TestRowBeyondTheBudget(t *testing.T) {
+	t.Parallel()
+	var logged redistest.Log
+	work := &slow{each: time.Hour}
+	work.start("a", "b")
+	tr := open(t, Config{Source: work, AddRows: 1, Logger: slog.New(slog.NewTextHandler(&logged, nil))})
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		if _, err := tr.Jobs()[0].Slice(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("slice = %v, want its budget to end", err)
+		}
+		cancel()
+	}
+	if got := logged.Count("does not advance"); got != 1 {
+		t.Errorf("log = %q, want one warning", logged.String())
+	}
+	work.each = 30 * time.Millisecond // still longer than the budget
+	if err := tr.Fill(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	wantState(t, tr, "b", Queued)
+	wantState(t, tr, "c", NotQueued)
 }

@@ -24,7 +24,7 @@ type shared struct {
 	key    string
 }
 
-func (s shared) Rows(ctx context.Context, after Cursor, limit int) (Page, error) {
+func (s shared) Rows(ctx context.Context, after string, limit int) (Page, error) {
 	from := "-inf"
 	if after != "" {
 		from = "(" + string(after)
@@ -34,7 +34,7 @@ func (s shared) Rows(ctx context.Context, after Cursor, limit int) (Page, error)
 	for _, z := range found {
 		page.IDs = append(page.IDs, z.Member)
 		if len(found) == limit {
-			page.Next = Cursor(strconv.FormatFloat(z.Score, 'f', -1, 64))
+			page.Next = strconv.FormatFloat(z.Score, 'f', -1, 64)
 		}
 	}
 	return page, err
@@ -86,9 +86,9 @@ func beSlices(spec string) error {
 		stop()
 	}()
 	for first := true; ; first = false {
-		_, err := tr.AddJob().Slice(ctx)
+		_, err := tr.Jobs()[0].Slice(ctx)
 		if err == nil {
-			_, err = tr.VerifyJob().Slice(ctx)
+			_, err = tr.Jobs()[1].Slice(ctx)
 		}
 		if errors.Is(err, context.Canceled) {
 			return nil

@@ -246,7 +246,7 @@ var histories = []history{
 	}},
 	{"added a moment before the commit", func(t *testing.T, tr *Tracker, work *table) error {
 		pass(t, tr)
-		tr.cfg.Grace = GraceDefault
+		tr.cfg.Grace = defaultGrace
 		add(t, tr, "x")
 		verifyOne(t, tr) // no row yet
 		work.start("x")
@@ -281,7 +281,7 @@ var fullHistories = []history{
 		if err := tr.Add(t.Context(), "x"); !errors.Is(err, millrace.ErrFull) {
 			return fmt.Errorf("Add = %w, want ErrFull", err)
 		}
-		if _, err := tr.AddJob().Slice(t.Context()); !errors.Is(err, millrace.ErrFull) {
+		if _, err := tr.Jobs()[0].Slice(t.Context()); !errors.Is(err, millrace.ErrFull) {
 			return fmt.Errorf("add slice = %w, want ErrFull", err)
 		}
 		return is(t, tr, "x", Unknown)
@@ -293,7 +293,7 @@ var fullHistories = []history{
 		full(t, tr)
 		tick(t, tr)
 		for range 2 { // one identifier each
-			if _, err := tr.VerifyJob().Slice(t.Context()); err != nil {
+			if _, err := tr.Jobs()[1].Slice(t.Context()); err != nil {
 				return err
 			}
 		}

@@ -1,58 +1,99 @@
 package tracker
 
-import "context"
+import (
+	"context"
+	"errors"
+	"math"
+	"sync/atomic"
+	"time"
+)
 
-// Source is the truth that a tracker follows: a table in which a row may be a piece of
-// work that is queued for an identifier. Several rows may have the same one. [SQL]
-// makes one of a table in a database.
+// Source is the table that a tracker follows. Each row may be a piece of work queued for an
+// identifier; several rows may have the same one. [SQL] makes a source of a database table.
 //
-// Both methods must see everything that was committed before they were called; of
-// a source that lags behind, every bound that this package promises is longer by
-// its lag, and [Config.Grace] must be longer than it. They are called from
-// several goroutines at once.
+// Both methods must see everything committed before the call. If a source lags behind, every
+// bound of this package is longer by its lag, and [Config.Grace] must be longer than the lag.
+// Several goroutines call them at once.
 type Source interface {
-	// Rows looks at the next rows behind a cursor, at most limit, in the order of a key
-	// that is unique and never changes, and tells which identifiers have work queued
-	// there. A page ends after so many rows whether they have work or not: so a call
-	// never reads more than limit rows, however rare those with work are. The empty
-	// cursor is before the first row.
-	Rows(ctx context.Context, after Cursor, limit int) (Page, error)
+	// Rows reads the next rows behind a cursor, at most limit, in the order of a key that is
+	// unique and never changes, and returns the identifiers of the rows with work queued. A
+	// page ends after limit rows, with work or not, so that no call reads more however rare
+	// work is. The empty cursor is before the first row.
+	Rows(ctx context.Context, after string, limit int) (Page, error)
 
-	// Pending returns those of the identifiers that have work queued, in any order.
-	// There are at most [MaxIDs].
+	// Pending returns those of the identifiers that have work queued, in any order. There
+	// are at most [MaxIDs].
 	Pending(ctx context.Context, ids []string) ([]string, error)
 }
 
-// Page is what a source found in the rows that it looked at.
+// Page has the rows that a source read.
 type Page struct {
 	// IDs are the identifiers of the rows with work queued, at most [MaxIDs]. They may
 	// repeat. A source that finds more ends its page sooner.
 	IDs []string
 
-	// Next is the place of the last row that was looked at. It is empty when no row is
-	// behind it: then the pass over the table is complete.
-	Next Cursor
+	// Next is the cursor of the last row read: a text of the source's own, not empty, at
+	// most 4,096 bytes, stored in Redis. It is empty when no row follows: then the pass over
+	// the table is complete.
+	Next string
 
-	// Looked is how many rows were looked at. It serves for progress only.
+	// Looked is the number of rows read. It is for progress reports only.
 	Looked int
 }
 
-// Cursor is a place in the order of a source's key, in a form of the source's
-// own: not empty, at most 4,096 bytes. It is kept in Redis.
-type Cursor string
+const maxCursor = 4096 // bytes
 
-// maxCursor is the longest cursor in bytes.
-const maxCursor = 4096
-
-// checkPage refuses a page with which a pass would not end, or a call would be too large.
-func checkPage(p Page, after Cursor) error {
+// checkPage refuses a page with which a pass would not end, or whose call would be too large.
+func checkPage(p Page, after string) error {
 	switch {
 	case len(p.IDs) > MaxIDs:
 		return ErrSource.Errorf("the source returned %d identifiers, more than %d", len(p.IDs), MaxIDs)
 	case p.Next != "" && p.Next == after:
-		return ErrSource.Errorf("the source looked at no row behind the cursor %q, and does not say that there is none", after)
+		return ErrSource.Errorf("the source read no row behind the cursor %q, and does not report the end", after)
 	case len(p.Next) > maxCursor:
 		return ErrSource.Errorf("the source returned a cursor of %d bytes, more than %d", len(p.Next), maxCursor)
 	}
 	return nil
+}
+
+// pace adapts the size of a slice to a slow source, so that slices end within their budget:
+// half the size after a call that failed or took half of the budget, twice the size after a
+// call that took less than a quarter. Each process adapts by itself.
+type pace struct {
+	n      atomic.Int64 // 0 for the maximum
+	warned atomic.Bool
+}
+
+// size returns how much to ask for, up to most.
+func (p *pace) size(most int) int {
+	if n := int(p.n.Load()); n > 0 {
+		return min(n, most)
+	}
+	return most
+}
+
+// learn adapts the size to a call for n that began at a time.
+func (p *pace) learn(ctx context.Context, began time.Time, n, most int, err error) {
+	took, budget := time.Since(began), time.Duration(math.MaxInt64)
+	if end, ok := ctx.Deadline(); ok {
+		budget = end.Sub(began)
+	}
+	switch {
+	case errors.Is(ctx.Err(), context.Canceled): // the caller did not wait for the end
+	case err != nil || took > budget/2:
+		p.n.Store(int64(max(1, n/2)))
+	case took < budget/4 && 2*n < most:
+		p.n.CompareAndSwap(int64(n), int64(2*n))
+	case took < budget/4:
+		p.n.Store(0)
+	}
+	if err == nil {
+		p.warned.Store(false)
+	}
+}
+
+// stuck reports, once until a call succeeds, that a call for a single row or identifier
+// exceeded the budget: smaller ones are impossible.
+func (p *pace) stuck(ctx context.Context, n int) bool {
+	return n == 1 && errors.Is(ctx.Err(), context.DeadlineExceeded) && !p.warned.Swap(true)
 }

@@ -3,7 +3,6 @@ package tracker
 import (
 	"context"
 	"database/sql"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,56 +11,54 @@ import (
 	"github.com/millrace/millrace/internal/names"
 )
 
-// Dialect is how a database wants its statements.
+// Dialect selects the syntax of a database. For another database implement [Source]: it has
+// two methods.
 type Dialect int
 
-// Dialects that are known. For another database implement [Source]: it is two
-// methods.
+// The dialects.
 const (
 	PostgreSQL Dialect = iota
 	SQLite
 )
 
-// SQLConfig says which rows of which table have work queued. Table, Key and ID
-// must be given. Their names are quoted, so they must be spelled as the database
-// stores them: what PostgreSQL was told without quotes, it stores in lower case.
+// SQLConfig selects the rows of a table that have work queued. Table, Key and ID are required.
+// Names are quoted: spell them as the database stores them (PostgreSQL stores unquoted names in
+// lower case).
 type SQLConfig struct {
 	// Table is the table, or "schema.table".
 	Table string
 
-	// Key is the column whose order a pass follows: unique, indexed, and never
-	// changed in a row. Rows without one are not seen. New rows are seen sooner
-	// where it grows, as a serial number does.
+	// Key is the column whose order a pass follows: unique, indexed, and never changed. Rows
+	// without a key are not seen. New rows are seen sooner where the key grows, as a serial
+	// number does.
 	Key string
 
 	// ID is the column with the identifier, indexed. Rows without one are not seen.
 	ID string
 
-	// Where is the condition in SQL that a row with work queued meets, without
-	// placeholders: "status IN ('queued', 'running')". It goes into the statements
-	// as it is, so it must never come from a user. A pass tries it on every row of the
-	// table, unless Indexed. Defaults to none: each row is work queued.
+	// Where is the SQL condition for a row with work queued, without placeholders: "status IN
+	// ('queued', 'running')". It becomes part of the statements, so it must never come from a
+	// user. A pass evaluates it on every row of the table, unless Indexed. Defaults to none:
+	// each row is work queued.
 	Where string
 
-	// Indexed says that an index gives the rows that meet Where in the order of Key: one
-	// on Key with Where as its condition. A pass then reads these alone. Without such an
-	// index one statement may read the whole table, for too long for any slice. Defaults
-	// to false.
+	// Indexed declares an index on Key with Where as its condition. A pass then reads only
+	// the rows in the index. Without such an index one statement may read the whole table,
+	// which takes too long for any slice. Defaults to false.
 	Indexed bool
 
 	// Dialect is the database's. Defaults to [PostgreSQL].
 	Dialect Dialect
 
-	// TextKey says that Key is a column of text. Defaults to false, whole numbers of
-	// 64 bits at most.
+	// TextKey declares Key a text column. Defaults to false: whole numbers of up to 64 bits.
 	TextKey bool
 
-	// IntegerID says that ID is a column of whole numbers of 64 bits at most.
-	// Defaults to false, text.
+	// IntegerID declares ID a column of whole numbers of up to 64 bits. Defaults to false:
+	// text.
 	IntegerID bool
 }
 
-// sqlSource is a [Source] in a database.
+// sqlSource is the [Source] of a database table.
 type sqlSource struct {
 	db  *sql.DB
 	cfg SQLConfig
@@ -70,10 +67,9 @@ type sqlSource struct {
 	key, id               string // quoted
 }
 
-// SQL returns the source that is a table of a database. It does not ask the
-// database. Each call is one statement, which a cancelled context ends. An
-// identifier must be one that the ID column can hold in its own spelling; others
-// count as without work. Errors: [millrace.ErrBadArgument].
+// SQL returns the source of a database table. It does not call the database. Each call of the
+// source is one statement, which a cancelled context ends. Identifiers that the ID column
+// cannot hold in their own spelling have no work. Errors: [millrace.ErrBadArgument].
 func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if cfg.Dialect != PostgreSQL && cfg.Dialect != SQLite {
 		return nil, millrace.ErrBadArgument.Errorf("there is no dialect %d", cfg.Dialect)
@@ -90,8 +86,7 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	if err != nil {
 		return nil, err
 	}
-	// With the table's name before it, a misspelt column is an error also in
-	// SQLite, which else takes what is in double quotes for a text.
+	// SQLite takes an unknown column in double quotes for a text, unless it is qualified.
 	key, id = "t."+key, "t."+id
 	from := " FROM " + table + " AS t WHERE "
 	live := id + " IS NOT NULL"
@@ -109,7 +104,7 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	}, nil
 }
 
-// quote returns the name made of parts, each in double quotes.
+// quote returns a name with its parts in double quotes.
 func quote(field string, parts ...string) (string, error) {
 	quoted := make([]string, len(parts))
 	for i, part := range parts {
@@ -121,10 +116,10 @@ func quote(field string, parts ...string) (string, error) {
 	return strings.Join(quoted, "."), nil
 }
 
-// Rows is [Source]'s. The inner statement looks at rows in the order of the key, limit of
-// them; the outer ones leave those with work, and the last one, which says how far the
-// page goes. With the most identifiers that a page may have, it ends at one of those.
-func (s *sqlSource) Rows(ctx context.Context, after Cursor, limit int) (Page, error) {
+// Rows implements [Source]. The inner statement reads limit rows in the order of the key; the
+// outer ones keep those with work, and the last one, which is the end of the page. A page with
+// MaxIDs identifiers ends at the last of those.
+func (s *sqlSource) Rows(ctx context.Context, after string, limit int) (Page, error) {
 	text, args := s.selectPage, []any{}
 	if after == "" {
 		text += " IS NOT NULL"
@@ -158,41 +153,41 @@ func (s *sqlSource) Rows(ctx context.Context, after Cursor, limit int) (Page, er
 			page.IDs = append(page.IDs, id.String)
 		}
 	}
-	if page.Looked == looked && looked < limit { // there was nothing more
+	if page.Looked == looked && looked < limit { // the table has no more
 		page.Next = ""
 	}
 	return page, rows.Err()
 }
 
-// textMark is the first byte of cursors whose key is text, which may be empty.
+// textMark is the first byte of a cursor with a text key, which may be empty.
 const textMark = "="
 
-// scanRow reads a row that begins with its key, and returns the cursor.
-func (s *sqlSource) scanRow(rows *sql.Rows, others ...any) (Cursor, error) {
+// scanRow reads a row that begins with the key, and returns its cursor.
+func (s *sqlSource) scanRow(rows *sql.Rows, others ...any) (string, error) {
 	if s.cfg.TextKey {
 		var key string
 		err := rows.Scan(append([]any{&key}, others...)...)
-		return Cursor(textMark + key), err
+		return textMark + key, err
 	}
 	var key int64
 	err := rows.Scan(append([]any{&key}, others...)...)
-	return Cursor(strconv.FormatInt(key, 10)), err
+	return strconv.FormatInt(key, 10), err
 }
 
-// keyOf returns the key that a cursor holds.
-func (s *sqlSource) keyOf(after Cursor) (any, error) {
-	text, isText := strings.CutPrefix(string(after), textMark)
+// keyOf returns the key in a cursor.
+func (s *sqlSource) keyOf(after string) (any, error) {
+	text, isText := strings.CutPrefix(after, textMark)
 	if s.cfg.TextKey && isText {
 		return text, nil
 	}
-	key, err := strconv.ParseInt(string(after), 10, 64)
+	key, err := strconv.ParseInt(after, 10, 64)
 	if s.cfg.TextKey || err != nil {
 		return nil, ErrSource.Errorf("the cursor %q is not of this table: delete the tracker when its table changes", after)
 	}
 	return key, nil
 }
 
-// Pending is [Source]'s.
+// Pending implements [Source].
 func (s *sqlSource) Pending(ctx context.Context, ids []string) ([]string, error) {
 	var args []any
 	var list []string
@@ -210,7 +205,7 @@ func (s *sqlSource) Pending(ctx context.Context, ids []string) ([]string, error)
 		return nil, err
 	}
 	defer rows.Close()
-	pending := slices.Grow([]string(nil), len(args))
+	var pending []string
 	for rows.Next() {
 		var id string
 		if err := rows.Scan(&id); err != nil {
@@ -221,9 +216,8 @@ func (s *sqlSource) Pending(ctx context.Context, ids []string) ([]string, error)
 	return pending, rows.Err()
 }
 
-// argument returns what an identifier is compared with, and false for one that
-// the column cannot hold, about which some databases would rather fail than
-// answer.
+// argument returns the value to compare with an identifier, and false if the column cannot
+// hold it: some databases would fail.
 func (s *sqlSource) argument(id string) (any, bool) {
 	if s.cfg.IntegerID {
 		n, err := strconv.ParseInt(id, 10, 64)
@@ -240,8 +234,8 @@ func (s *sqlSource) placeholder(n int) string {
 	return "?"
 }
 
-// idPlaceholder is placeholder for an identifier. PostgreSQL is told the type of
-// a number, since it would else refuse one that is too large for the column.
+// idPlaceholder is placeholder for an identifier. Without the cast PostgreSQL refuses a number
+// that is too large for the column.
 func (s *sqlSource) idPlaceholder(n int) string {
 	if s.cfg.Dialect == PostgreSQL && s.cfg.IntegerID {
 		return "CAST(" + s.placeholder(n) + " AS bigint)"

@@ -3,6 +3,8 @@ package tracker
 import (
 	"cmp"
 	"context"
+	"embed"
+	"iter"
 	"log/slog"
 	"strconv"
 	"time"
@@ -10,103 +12,96 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
+//go:embed *.lua
+var folder embed.FS
+
+var library = script.Load(folder, "K:")
+
+// MaxIDs is the largest number of identifiers in one call to a [Source].
+const MaxIDs = 1000
+
 const (
-	// RowsDefault is how many rows an add slice looks at.
-	RowsDefault = 1000
+	defaultRows  = 1000
+	maxRows      = 10_000
+	defaultIDs   = 50
+	defaultGrace = 10 * time.Second
 
-	// MaxRows is how many it looks at at most.
-	MaxRows = 10_000
-
-	// IDsDefault is how many identifiers a verify slice asks about.
-	IDsDefault = 50
-
-	// MaxIDs is how many identifiers a slice handles at most.
-	MaxIDs = 1000
-
-	// GraceDefault is for how long an identifier is left alone after it was seen.
-	GraceDefault = 10 * time.Second
+	maxBytes = 512 // of a name and of an identifier
 )
 
-// Tracker knows which identifiers have work queued. It is safe for concurrent
-// use.
+// Tracker answers which identifiers have work queued. It is safe for concurrent use.
 type Tracker struct {
-	name   string
-	cfg    Config
-	run    script.Runner
-	slices script.Runner // what is stolen is not repeated
-	looks  pace          // rows
-	asks   pace          // identifiers
-	entry  registry.Entry
+	name    string
+	cfg     Config
+	run     script.Runner
+	slices  script.Runner // without retries
+	rowPace pace
+	idPace  pace
+	entry   registry.Entry
 }
 
-// Config is how this process uses a tracker. The zero value works for a program
-// that adds and asks.
+// Config has the settings of a [Tracker]. The zero value works for a program that adds and
+// asks.
 type Config struct {
-	// Source is the table that the two jobs keep the tracker in step with, see
-	// [SQL]. Defaults to none: then [Tracker.Fill] and the jobs fail.
+	// Source is the table that the jobs follow, see [SQL]. Defaults to none: then
+	// [Tracker.Fill] and the jobs fail.
 	Source Source
 
-	// AddRows is how many rows an add slice looks at at most, with work queued or not, up
-	// to [MaxRows]. Slices look at fewer when the source is slow. Defaults to [RowsDefault].
+	// AddRows is the largest number of rows that an add slice reads, with work queued or not,
+	// up to 10,000. Slices read fewer when the source is slow. Defaults to 1,000.
 	AddRows int
 
-	// VerifyIDs is how many identifiers a verify slice asks about at most, up to
-	// [MaxIDs]. Slices ask about fewer when the source is slow. Defaults to [IDsDefault].
+	// VerifyIDs is the largest number of identifiers that a verify slice asks about, up to
+	// [MaxIDs]. Slices ask about fewer when the source is slow. Defaults to 50.
 	VerifyIDs int
 
-	// Grace is for how long an identifier is not verified after it was added or
-	// confirmed; at least a millisecond. It must be longer than it takes until the
-	// source shows a row whose identifier was added: the lag of a replica, or the
-	// rest of a transaction. Defaults to [GraceDefault].
+	// Grace is how long an identifier is not verified after it was added or confirmed, at
+	// least a millisecond. It must be longer than the time until the source shows a row whose
+	// identifier was added: the lag of a replica, or the rest of a transaction. Defaults to
+	// 10 seconds.
 	Grace time.Duration
 
-	// Enlister is told after each answer of [Tracker.Queued] and
-	// [Tracker.QueuedMany]. Defaults to none.
+	// Enlister is notified after each answer of [Tracker.Queued] and [Tracker.QueuedMany].
+	// Defaults to none.
 	Enlister millrace.Enlister
 
-	// Hooks watch the calls. Defaults to none.
+	// Hooks observe the calls. Defaults to none.
 	Hooks []millrace.Hook
 
-	// Logger is told about rows whose identifiers cannot be tracked. Defaults to
-	// slog.Default().
+	// Logger gets a warning about rows whose identifiers cannot be tracked, and when the jobs
+	// do not advance because the source is too slow. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// New returns the tracker of that name. It does not ask Redis. Errors: [millrace.ErrBadName],
+// New returns the tracker of that name. It does not call Redis. Errors: [millrace.ErrBadName],
 // [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
-	if err := CheckName(name); err != nil {
+	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	cfg.AddRows, cfg.VerifyIDs = cmp.Or(cfg.AddRows, RowsDefault), cmp.Or(cfg.VerifyIDs, IDsDefault)
-	if cfg.AddRows < 0 || cfg.AddRows > MaxRows {
-		return nil, millrace.ErrBadArgument.Errorf("an add slice looks at 1 to %d rows, not %d", MaxRows, cfg.AddRows)
-	}
-	if cfg.VerifyIDs < 0 || cfg.VerifyIDs > MaxIDs {
-		return nil, millrace.ErrBadArgument.Errorf("a verify slice asks about 1 to %d identifiers, not %d", MaxIDs, cfg.VerifyIDs)
-	}
-	if cfg.Grace == 0 {
-		cfg.Grace = GraceDefault
-	}
-	if cfg.Grace < time.Millisecond {
-		return nil, millrace.ErrBadArgument.Errorf("the grace is a millisecond or longer, not %s", cfg.Grace)
+	cfg.AddRows, cfg.VerifyIDs = cmp.Or(cfg.AddRows, defaultRows), cmp.Or(cfg.VerifyIDs, defaultIDs)
+	cfg.Grace = cmp.Or(cfg.Grace, defaultGrace)
+	switch {
+	case cfg.AddRows < 0 || cfg.AddRows > maxRows:
+		return nil, millrace.ErrBadArgument.Errorf("AddRows is 1 to %d, not %d", maxRows, cfg.AddRows)
+	case cfg.VerifyIDs < 0 || cfg.VerifyIDs > MaxIDs:
+		return nil, millrace.ErrBadArgument.Errorf("VerifyIDs is 1 to %d, not %d", MaxIDs, cfg.VerifyIDs)
+	case cfg.Grace < time.Millisecond:
+		return nil, millrace.ErrBadArgument.Errorf("Grace is a millisecond or longer, not %s", cfg.Grace)
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	t := &Tracker{
-		name: name,
-		cfg:  cfg,
-		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
-		slices: script.Runner{
-			Client: client, Scripts: library, Hooks: cfg.Hooks,
-			Retry: retry.Policy{Patience: time.Nanosecond},
-		},
+		name: name, cfg: cfg,
+		run:    script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
+		slices: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Retry: retry.Policy{Patience: time.Nanosecond}},
 	}
 	t.entry.Enter(client, registry.Tracker, name, cfg.Logger)
 	return t, nil
@@ -115,14 +110,14 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 // Name returns the tracker's name.
 func (t *Tracker) Name() string { return t.name }
 
-// Add notes that identifiers have work queued, as of now. Producers call it after
-// the transaction that queued the work was committed; package documentation says
-// why not before. More than 1,000 identifiers take several calls to Redis; when
-// one of them fails, the earlier ones stand. Errors: [ErrID], [millrace.ErrBroken],
-// [millrace.ErrVersion], and millrace.ErrFull.
+// Add records that identifiers of 1 to 512 bytes have work queued, as of now. Producers call
+// it after they committed the transaction that queued the work; doc.go says why not before.
+// More than 1,000 identifiers take several calls to Redis; when one fails, the earlier ones
+// stand. Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion],
+// [millrace.ErrFull].
 func (t *Tracker) Add(ctx context.Context, ids ...string) error {
-	return t.each(ids, func(part []string) error {
-		_, err := t.run.Run(ctx, "add", baseKey(t.name), part...)
+	return t.each(ids, func(chunk []string) error {
+		_, err := t.run.Run(ctx, "add", baseKey(t.name), chunk...)
 		if err == nil {
 			t.entry.Touch()
 		}
@@ -130,8 +125,77 @@ func (t *Tracker) Add(ctx context.Context, ids ...string) error {
 	})
 }
 
-// Delete removes the tracker whole. Until the next first pass is over, the answer
-// is [Unknown]. It returns how many keys there were.
+// State is what the tracker knows about an identifier.
+type State string
+
+// The states of an identifier.
+const (
+	Unknown   State = "unknown"    // no pass is complete yet; ask the database
+	Queued    State = "queued"     // work is queued
+	NotQueued State = "not queued" // no work is queued
+)
+
+// Answer is the tracker's knowledge about one identifier.
+type Answer struct {
+	State State
+
+	// Age is the age of the knowledge by the server's clock. If [Queued]: since the
+	// identifier was last seen with work. If [NotQueued]: since the last complete pass began,
+	// which would have seen work queued before. If [Unknown]: 0.
+	Age time.Duration
+}
+
+// Queued returns from memory whether an identifier has work queued. A tracked identifier is
+// [Queued], any other [NotQueued], or [Unknown] until the first pass over the source is
+// complete. Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
+func (t *Tracker) Queued(ctx context.Context, id string) (Answer, error) {
+	answers, err := t.QueuedMany(ctx, id)
+	if err != nil {
+		return Answer{}, err
+	}
+	return answers[0], nil
+}
+
+// QueuedMany is [Tracker.Queued] for several identifiers. The answers are in their order. Each
+// 1,000 of them are answered as of one moment.
+func (t *Tracker) QueuedMany(ctx context.Context, ids ...string) ([]Answer, error) {
+	answers := make([]Answer, 0, len(ids))
+	err := t.each(ids, func(chunk []string) error {
+		values, err := t.texts(ctx, &t.run, 3+len(chunk), "queued", chunk...)
+		if err != nil {
+			return err
+		}
+		now, err := number(values[0])
+		for _, stamp := range values[3:] {
+			a := Answer{State: Queued}
+			switch {
+			case stamp != "":
+			case values[1] == "0":
+				answers = append(answers, Answer{State: Unknown})
+				continue
+			default:
+				a.State, stamp = NotQueued, values[2]
+			}
+			since, bad := number(stamp)
+			if err = cmp.Or(err, bad); err != nil {
+				return err
+			}
+			a.Age = age(now, since)
+			answers = append(answers, a)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if t.cfg.Enlister != nil && ctx.Err() == nil {
+		t.cfg.Enlister.Enlist(ctx)
+	}
+	return answers, nil
+}
+
+// Delete removes the whole tracker. Until the next first pass is complete, answers are
+// [Unknown]. It returns the number of deleted keys.
 func (t *Tracker) Delete(ctx context.Context) (int, error) {
 	reply, err := t.run.Run(ctx, "delete", baseKey(t.name))
 	if err != nil {
@@ -141,22 +205,112 @@ func (t *Tracker) Delete(ctx context.Context) (int, error) {
 	return int(reply.Int()), reply.Err()
 }
 
-// each checks identifiers and hands them to call in parts.
-func (t *Tracker) each(ids []string, call func(part []string) error) error {
+// Stats describes a tracker at one moment.
+type Stats struct {
+	Name    string
+	At      time.Time // the server's time
+	Tracked int       // identifiers
+
+	// OldestCheck is the longest time since an identifier was last seen with work. Finished
+	// work is shown that long at most, plus the time until the verify slice reaches it. 0 when
+	// nothing is tracked.
+	OldestCheck time.Duration
+
+	Passes    int64         // complete passes over the source; before the first, answers are Unknown
+	PassAge   time.Duration // since the last complete pass began; 0 before the first
+	PassTime  time.Duration // duration of that pass; 0 before the first
+	CursorAge time.Duration // since an add slice last moved the cursor; 0 before the first
+
+	Counters Counters
+}
+
+// Counters count identifiers since the tracker's record began, over all processes.
+type Counters struct {
+	Added     int64 // new ones, by producers and by passes
+	Confirmed int64 // verified, with work
+	Removed   int64 // verified, without work
+}
+
+// Stats returns statistics and changes nothing. A tracker that was never written to tracks
+// nothing and has no pass. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
+func (t *Tracker) Stats(ctx context.Context) (Stats, error) {
+	values, err := t.texts(ctx, &t.run, 10, "stats")
+	if err != nil {
+		return Stats{}, err
+	}
+	var n [10]int64
+	for i := range n {
+		if n[i], err = number(values[i]); err != nil {
+			return Stats{}, err
+		}
+	}
+	now := n[0]
+	since := func(ms int64) time.Duration {
+		if ms == 0 {
+			return 0
+		}
+		return age(now, ms)
+	}
+	return Stats{
+		Name: t.name, At: time.UnixMilli(now), Passes: n[1], Tracked: int(n[2]),
+		OldestCheck: since(n[3]), PassAge: since(n[4]), PassTime: age(n[5], n[4]), CursorAge: since(n[6]),
+		Counters: Counters{Added: n[7], Confirmed: n[8], Removed: n[9]},
+	}, nil
+}
+
+// List yields the names of the registered trackers, in no order. Programs that add to a tracker
+// register it. The cost grows with the number of structures only.
+//
+// When servers do not answer, List yields the names on the others and then
+// [millrace.ErrPartial].
+func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for name, err := range registry.List(ctx, client, registry.Tracker) {
+			if (err != nil || checkName(name) == nil) && !yield(name, err) {
+				return
+			}
+		}
+	}
+}
+
+// baseKey is a hash, the tracker's record: version, life, passes, cursor, pass_started_ms,
+// full_started_ms, full_ended_ms, moved_ms, added, confirmed, removed. The braces keep all
+// keys of a tracker in one slot of a Redis Cluster.
+func baseKey(name string) string { return "mr:tracker:{" + name + "}" }
+
+// idsKey is a sorted set: the identifiers, with the time when each was last seen with work, in
+// Unix milliseconds, and the empty identifier as a mark, at infinity.
+func idsKey(base string) string { return base + ":ids" }
+
+func checkName(name string) error {
+	return names.Check(millrace.ErrBadName, "name of a tracker", name, maxBytes)
+}
+
+var errID = millrace.ErrBadArgument.WithHint("Use 1 to 512 bytes; track a hash of a longer identifier.")
+
+func checkID(id string) error {
+	if id == "" || len(id) > maxBytes {
+		return errID.Errorf("an identifier is 1 to %d bytes long, not %d", maxBytes, len(id))
+	}
+	return nil
+}
+
+// each checks identifiers and calls call with chunks of them.
+func (t *Tracker) each(ids []string, call func(chunk []string) error) error {
 	for _, id := range ids {
-		if err := CheckID(id); err != nil {
+		if err := checkID(id); err != nil {
 			return err
 		}
 	}
-	for part := range script.Chunks(ids, MaxIDs, func(id string) int { return len(id) }) {
-		if err := call(part); err != nil {
+	for chunk := range script.Chunks(ids, MaxIDs, func(id string) int { return len(id) }) {
+		if err := call(chunk); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// texts runs a script that answers with at least n values.
+// texts runs a script that replies with at least n values.
 func (t *Tracker) texts(ctx context.Context, run *script.Runner, n int, name string, args ...string) ([]string, error) {
 	reply, err := run.Run(ctx, name, baseKey(t.name), args...)
 	if err != nil {
@@ -169,7 +323,7 @@ func (t *Tracker) texts(ctx context.Context, run *script.Runner, n int, name str
 	return list, reply.Err()
 }
 
-// number reads a number that Redis keeps as a text; absent is 0.
+// number parses a number that Redis stores as text; absent is 0.
 func number(text string) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -179,4 +333,9 @@ func number(text string) (int64, error) {
 		return 0, millrace.ErrBroken.Wrap(err)
 	}
 	return int64(f), nil
+}
+
+// age is the time from since to now, both in Unix milliseconds; 0 if the clock was set back.
+func age(now, since int64) time.Duration {
+	return time.Duration(max(0, now-since)) * time.Millisecond
 }

@@ -44,8 +44,8 @@ func TestAnswers(t *testing.T) {
 	if diff := cmp.Diff([]State{NotQueued, Queued, Queued, Queued}, got); diff != "" {
 		t.Errorf("QueuedMany (-want +got):\n%s", diff)
 	}
-	if got, err := tr.Len(t.Context()); got != 4 || err != nil {
-		t.Errorf("Len = %d, %v, want 4", got, err)
+	if s, err := tr.Stats(t.Context()); s.Tracked != 4 || err != nil {
+		t.Errorf("Tracked = %d, %v, want 4", s.Tracked, err)
 	}
 }
 
@@ -118,22 +118,22 @@ func TestProgress(t *testing.T) {
 		}
 	}
 	work.start("a", "b", "c")
-	want(tr.VerifyJob(), millrace.Idle)
-	want(tr.AddJob(), millrace.Full)
-	want(tr.AddJob(), millrace.Worked) // the first pass is over
-	want(tr.AddJob(), millrace.Worked)
-	want(tr.AddJob(), millrace.Worked)
-	want(tr.VerifyJob(), millrace.Worked)
+	want(tr.Jobs()[1], millrace.Idle)
+	want(tr.Jobs()[0], millrace.Full)
+	want(tr.Jobs()[0], millrace.Worked) // the first pass is over
+	want(tr.Jobs()[0], millrace.Worked)
+	want(tr.Jobs()[0], millrace.Worked)
+	want(tr.Jobs()[1], millrace.Worked)
 	work.finish("a", "b", "c")
-	want(tr.AddJob(), millrace.Idle)
-	want(tr.VerifyJob(), millrace.Full)
-	want(tr.VerifyJob(), millrace.Worked)
-	want(tr.VerifyJob(), millrace.Idle)
+	want(tr.Jobs()[0], millrace.Idle)
+	want(tr.Jobs()[1], millrace.Full)
+	want(tr.Jobs()[1], millrace.Worked)
+	want(tr.Jobs()[1], millrace.Idle)
 
 	work.start("a")
 	walkOne(t, tr)
 	work.during = func() { walkOne(t, tr) }
-	want(tr.AddJob(), millrace.Idle) // the other one was faster
+	want(tr.Jobs()[0], millrace.Idle) // the other one was faster
 	if got, want := stats(t, tr).Passes, int64(5); got != want {
 		t.Errorf("Passes = %d, want %d", got, want)
 	}
@@ -144,7 +144,7 @@ func TestSlicesAreBounded(t *testing.T) {
 	t.Parallel()
 	work := &table{}
 	tr := open(t, Config{Source: work, AddRows: 70})
-	for i := range 3 * IDsDefault {
+	for i := range 3 * defaultIDs {
 		work.start(fmt.Sprint(i))
 	}
 	walkOne(t, tr)
@@ -154,7 +154,7 @@ func TestSlicesAreBounded(t *testing.T) {
 	pass(t, tr)
 	work.finish(tracked(t, tr)...)
 	verifyOne(t, tr)
-	if got, want := len(tracked(t, tr)), 2*IDsDefault; got != want {
+	if got, want := len(tracked(t, tr)), 2*defaultIDs; got != want {
 		t.Errorf("%d are left after a slice, want %d", got, want)
 	}
 }
@@ -220,7 +220,7 @@ func TestFill(t *testing.T) {
 // failing is a source that answers with an error, or with what it is not asked.
 type failing struct{ err error }
 
-func (f failing) Rows(context.Context, Cursor, int) (Page, error)              { return Page{}, f.err }
+func (f failing) Rows(context.Context, string, int) (Page, error)              { return Page{}, f.err }
 func (f failing) Pending(context.Context, []string) (answer []string, _ error) { return nil, f.err }
 
 // TestSourceFails: nothing is changed by a slice whose source fails.
@@ -234,7 +234,7 @@ func TestSourceFails(t *testing.T) {
 	broken := errors.New("no connection")
 	tr.cfg.Source = failing{broken}
 	tick(t, tr)
-	for _, job := range []millrace.Job{tr.AddJob(), tr.VerifyJob()} {
+	for _, job := range tr.Jobs() {
 		progress, err := job.Slice(t.Context())
 		wantError(t, err, broken)
 		if progress != millrace.Idle {
@@ -242,7 +242,7 @@ func TestSourceFails(t *testing.T) {
 		}
 	}
 	tr.cfg.Source = nil
-	for _, job := range []millrace.Job{tr.AddJob(), tr.VerifyJob()} {
+	for _, job := range tr.Jobs() {
 		_, err := job.Slice(t.Context())
 		wantError(t, err, millrace.ErrBadArgument)
 	}
@@ -258,13 +258,13 @@ type fixed struct {
 	page Page
 }
 
-func (f fixed) Rows(context.Context, Cursor, int) (Page, error) { return f.page, nil }
+func (f fixed) Rows(context.Context, string, int) (Page, error) { return f.page, nil }
 
 func TestSourceIsWrong(t *testing.T) {
 	t.Parallel()
 	for name, page := range map[string]Page{
 		"too many":            {IDs: make([]string, MaxIDs+1), Next: "1"},
-		"a cursor too long":   {IDs: []string{"a"}, Next: Cursor(strings.Repeat("x", maxCursor+1))},
+		"a cursor too long":   {IDs: []string{"a"}, Next: strings.Repeat("x", maxCursor+1)},
 		"the same row always": {IDs: []string{"a", "b"}, Next: "2"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -273,7 +273,7 @@ func TestSourceIsWrong(t *testing.T) {
 			var err error
 			for range 2 { // the same row is no mistake the first time
 				if err == nil {
-					_, err = tr.AddJob().Slice(t.Context())
+					_, err = tr.Jobs()[0].Slice(t.Context())
 				}
 			}
 			wantError(t, err, ErrSource)
@@ -326,16 +326,16 @@ func TestRefusals(t *testing.T) {
 		wantError(t, err, millrace.ErrBadName)
 	}
 	for _, cfg := range []Config{
-		{AddRows: -1}, {AddRows: MaxRows + 1}, {VerifyIDs: -1}, {VerifyIDs: MaxIDs + 1}, {Grace: -1}, {Grace: time.Microsecond},
+		{AddRows: -1}, {AddRows: maxRows + 1}, {VerifyIDs: -1}, {VerifyIDs: MaxIDs + 1}, {Grace: -1}, {Grace: time.Microsecond},
 	} {
 		_, err := New(client, "x", cfg)
 		wantError(t, err, millrace.ErrBadArgument)
 	}
 	tr := open(t, Config{})
 	for _, id := range []string{"", strings.Repeat("x", 513)} {
-		wantError(t, tr.Add(t.Context(), "good", id), ErrID)
+		wantError(t, tr.Add(t.Context(), "good", id), millrace.ErrBadArgument)
 		_, err := tr.Queued(t.Context(), id)
-		wantError(t, err, ErrID)
+		wantError(t, err, millrace.ErrBadArgument)
 	}
 	if got := tracked(t, tr); len(got) != 0 {
 		t.Errorf("tracked = %q, want a refused call to change nothing", got)

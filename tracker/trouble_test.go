@@ -70,8 +70,8 @@ func TestLostRepliesOfSlices(t *testing.T) {
 			t.Errorf("slice of %s = %v, %v, want the lost connection", job.Name, progress, err)
 		}
 	}
-	losing(tr.AddJob())
-	losing(tr.VerifyJob())
+	losing(tr.Jobs()[0])
+	losing(tr.Jobs()[1])
 	if diff := cmp.Diff([]string{"a", "b"}, tracked(t, tr)); diff != "" {
 		t.Errorf("tracked (-want +got):\n%s", diff)
 	}
@@ -181,8 +181,8 @@ func TestCancelledCallsReturn(t *testing.T) {
 		"Queued": func(ctx context.Context) error { _, err := tr.Queued(ctx, "x"); return err },
 		"Stats":  func(ctx context.Context) error { _, err := tr.Stats(ctx); return err },
 		"Fill":   func(ctx context.Context) error { return tr.Fill(ctx, nil) },
-		"add":    func(ctx context.Context) error { _, err := tr.AddJob().Slice(ctx); return err },
-		"verify": func(ctx context.Context) error { _, err := tr.VerifyJob().Slice(ctx); return err },
+		"add":    func(ctx context.Context) error { _, err := tr.Jobs()[0].Slice(ctx); return err },
+		"verify": func(ctx context.Context) error { _, err := tr.Jobs()[1].Slice(ctx); return err },
 		"Delete": func(ctx context.Context) error { _, err := tr.Delete(ctx); return err },
 	} {
 		best := time.Hour
@@ -237,9 +237,9 @@ func TestForeignKeys(t *testing.T) {
 			wantError(t, err, c.want)
 			_, err = tr.Stats(t.Context())
 			wantError(t, err, c.want)
-			_, err = tr.AddJob().Slice(t.Context())
+			_, err = tr.Jobs()[0].Slice(t.Context())
 			wantError(t, err, c.want)
-			_, err = tr.VerifyJob().Slice(t.Context())
+			_, err = tr.Jobs()[1].Slice(t.Context())
 			wantError(t, err, c.want)
 			wantError(t, tr.Fill(t.Context(), nil), c.want)
 			if after, err := do(t, tr.run.Client, "DUMP", words[1]).ToString(); err != nil || after != before {

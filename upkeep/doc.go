@@ -51,7 +51,7 @@
 //	hashes.Jobs()                             expired fields of one namespace, and whether servers may evict any
 //	keys.Jobs()                               the same of pinned values
 //	cache.ReapJob()                           values of one cache of package fetch
-//	tracker.AddJob(), tracker.VerifyJob()     one tracker and its table
+//	tracker.Jobs()                            one tracker and its table
 //
 // # What all processes did
 //

@@ -59,7 +59,7 @@ func TestContract(t *testing.T) {
 func walk(t *testing.T, source tracker.Source, limit int) []string {
 	t.Helper()
 	ids := []string{}
-	for after := tracker.Cursor(""); ; {
+	for after := ""; ; {
 		page, err := source.Rows(t.Context(), after, limit)
 		if err != nil {
 			t.Fatal(err)
@@ -202,7 +202,7 @@ func testMisspelt(t *testing.T, db database) {
 
 func testForeignCursor(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE one (n bigint PRIMARY KEY, item text)`)
-	for cursor, cfg := range map[tracker.Cursor]tracker.SQLConfig{
+	for cursor, cfg := range map[string]tracker.SQLConfig{
 		"=text": {Table: "one", Key: "n", ID: "item"},
 		"1.5":   {Table: "one", Key: "n", ID: "item"},
 		"7":     {Table: "one", Key: "item", ID: "item", TextKey: true},
@@ -259,7 +259,7 @@ func testUncommitted(t *testing.T, db database) {
 	db.exec(t, `CREATE TABLE late (n bigint PRIMARY KEY, item text)`)
 	db.exec(t, `INSERT INTO late VALUES (1, 'other')`)
 	source := db.source(t, tracker.SQLConfig{Table: "late", Key: "n", ID: "item"})
-	patient, hasty := open(t, source, tracker.GraceDefault), open(t, source, time.Millisecond)
+	patient, hasty := open(t, source, 10*time.Second), open(t, source, time.Millisecond)
 	trackers := []*tracker.Tracker{patient, hasty}
 	for _, tr := range trackers {
 		if err := tr.Fill(t.Context(), nil); err != nil {
@@ -280,8 +280,8 @@ func testUncommitted(t *testing.T, db database) {
 		}
 	}
 	redistest.Eventually(t, "the hasty one has removed it", func() bool {
-		slice(t, patient.VerifyJob())
-		slice(t, hasty.VerifyJob())
+		slice(t, patient.Jobs()[1])
+		slice(t, hasty.Jobs()[1])
 		a, err := hasty.Queued(t.Context(), "x")
 		return err == nil && a.State == tracker.NotQueued
 	})
@@ -289,7 +289,7 @@ func testUncommitted(t *testing.T, db database) {
 		t.Fatal(err)
 	}
 	wantState(t, patient, "x", tracker.Queued)
-	slice(t, hasty.AddJob()) // a whole pass
+	slice(t, hasty.Jobs()[0]) // a whole pass
 	wantState(t, hasty, "x", tracker.Queued)
 	wantState(t, hasty, "other", tracker.Queued)
 }
@@ -309,8 +309,8 @@ func testInStep(t *testing.T, db database) {
 		go func() {
 			var err error
 			for err == nil {
-				if _, err = tr.AddJob().Slice(ctx); err == nil {
-					_, err = tr.VerifyJob().Slice(ctx)
+				if _, err = tr.Jobs()[0].Slice(ctx); err == nil {
+					_, err = tr.Jobs()[1].Slice(ctx)
 				}
 			}
 			ended <- err

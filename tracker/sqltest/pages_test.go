@@ -17,10 +17,10 @@ func testPages(t *testing.T, db database) {
 		INSERT INTO paged SELECT n, CASE WHEN n <> 25 THEN 'item' END, CASE WHEN n IN (15, 25) OR n > 1000 THEN 'queued' ELSE 'done' END FROM many`)
 	source := db.source(t, tracker.SQLConfig{Table: "paged", Key: "n", ID: "item", Where: "status = 'queued'"})
 	for _, c := range []struct {
-		after  tracker.Cursor
+		after  string
 		limit  int
 		ids    int
-		next   tracker.Cursor
+		next   string
 		looked int
 	}{
 		{"", 10, 0, "10", 10},

@@ -1,0 +1,10 @@
+package tracker
+
+import "github.com/millrace/millrace"
+
+// ErrSource means that the source returned what the [Source] interface forbids. Nothing was
+// changed.
+var ErrSource = &millrace.Error{
+	Code: "bad_source",
+	Hint: "Correct the Source: see the rules of its interface.",
+}
