@@ -147,9 +147,9 @@ func (w *walker) fill(sc *scatter.Scatter) {
 	s.Push(w.name+":list", 2, []byte("1"))
 	s.Push(w.name+":list", 2, []byte("2"))
 	s.Push(w.name+":list", 2, []byte("3"))
-	s.Score(w.name+":scores", "a", 1)
-	s.Best(w.name+":best", "a", 1)
-	s.Least(w.name+":least", "a", 1)
+	s.Score(w.name+":scores", "a", 1, scatter.Sum)
+	s.Score(w.name+":best", "a", 1, scatter.Max)
+	s.Score(w.name+":least", "a", 1, scatter.Min)
 	s.In(scatter.Bucket{}).Add(w.name+":bucket", 1)
 	w.must("Flush", s.Flush(w))
 }

@@ -8,29 +8,31 @@ import (
 	"strings"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/script"
 )
 
-// MaxOperations is how many counters, entries, members and scores one flush takes
-// together.
-const MaxOperations = 1000
+const (
+	maxOperations = 1000 // counters, entries, members and scores of one flush
 
-// MaxBytes is how many bytes of names and values one flush takes together, unless it has
-// one value alone.
-const MaxBytes = script.MaxBytes
+	// maxBytes bounds the names and values of one flush, unless it has a single value.
+	maxBytes = script.MaxBytes
 
-// batch is what is to be written in one call. What is added to the same counter
-// several times is one operation.
+	// maxSuffix is the longest suffix of a bucket.
+	maxSuffix = 12
+)
+
+// batch has the operations of one call. Additions to the same counter are one operation.
 type batch struct {
 	ops   []*op
-	known map[target]*op // nil as long as they are few
-	size  int            // operations, in the sense of MaxOperations
-	bytes int            // in the sense of MaxBytes; counters, which are small, have their names
-	err   error          // the first thing that was wrong with it
+	known map[target]*op
+	size  int   // counted against maxOperations
+	bytes int   // counted against maxBytes; for a counter, which is small, that of its name
+	err   error // the first invalid operation
 }
 
-// verb is what an operation does. flush.lua wants counters first, and sets and sorted
-// sets, which it cannot undo, last.
+// verb is the kind of an operation. flush.lua needs counters first, and sets and sorted sets,
+// which it cannot undo, last. The verbs of scores are in the order of Merge.
 type verb int
 
 const (
@@ -43,18 +45,18 @@ const (
 	verbLeast
 )
 
-// String returns the verb as flush.lua has it.
+// String returns the name in flush.lua.
 func (v verb) String() string {
 	return [...]string{"add", "float", "push", "insert", "score", "best", "least"}[v]
 }
 
-// counts reports whether it adds to a counter.
+// counts reports whether the verb adds to a counter.
 func (v verb) counts() bool { return v <= verbFloat }
 
-// target is where an operation goes to.
+// target is what an operation changes.
 type target struct {
 	verb verb
-	life string // as in flush.lua
+	life string // see flush.lua
 	key  string
 }
 
@@ -68,26 +70,22 @@ type op struct {
 	values []string // of all but counters
 }
 
-// at returns an operation on a key, to which more is to be added.
-func (b *batch) at(v verb, key string, in stretch) *op {
+// at returns the operation on a key, a new one if there is none.
+func (b *batch) at(v verb, key string, in interval) *op {
 	if err := checkTarget(key); err != nil {
 		b.fail(err)
 		return nil
 	}
 	where := target{v, in.life, key + in.suffix}
-	if o := b.find(where); o != nil {
+	if o := b.known[where]; o != nil {
 		return o
 	}
 	o := &op{target: where}
 	b.ops = append(b.ops, o)
-	if len(b.ops) == few {
-		b.known = make(map[target]*op, 2*few)
-		for _, o := range b.ops {
-			b.known[o.target] = o
-		}
-	} else if len(b.ops) > few {
-		b.known[where] = o
+	if b.known == nil {
+		b.known = map[target]*op{}
 	}
+	b.known[where] = o
 	b.bytes += len(where.key)
 	if v.counts() {
 		b.size++
@@ -95,16 +93,15 @@ func (b *batch) at(v verb, key string, in stretch) *op {
 	return o
 }
 
-// maxSuffix is the longest that the name of a bucket adds to that of a key.
-const maxSuffix = 12
+func checkKey(key string) error { return names.CheckText(errName, "name of a value", key, maxName) }
 
-// checkTarget refuses what cannot be written to.
+// checkTarget refuses keys that sessions must not write.
 func checkTarget(key string) error {
-	switch err := CheckKey(key); {
+	switch err := checkKey(key); {
 	case err != nil:
 		return err
-	case len(key) > MaxName-maxSuffix:
-		return errName.Errorf("the name of a value is %d bytes long, more than %d", len(key), MaxName-maxSuffix)
+	case len(key) > maxName-maxSuffix:
+		return errName.Errorf("the name of a value is %d bytes long, more than %d", len(key), maxName-maxSuffix)
 	case strings.HasPrefix(key, "mr:"):
 		return errName.Errorf("the name of a value begins with mr:, as all of Millrace's own keys do: %q", key)
 	}
@@ -117,7 +114,7 @@ func (b *batch) fail(err error) {
 	}
 }
 
-func (b *batch) add(key string, n int64, in stretch) {
+func (b *batch) add(key string, n int64, in interval) {
 	o := b.at(verbAdd, key, in)
 	if o == nil {
 		return
@@ -129,7 +126,7 @@ func (b *batch) add(key string, n int64, in stretch) {
 	}
 }
 
-func (b *batch) addFloat(key string, x float64, in stretch) {
+func (b *batch) addFloat(key string, x float64, in interval) {
 	if !finite(x) {
 		b.fail(millrace.ErrBadArgument.Errorf("%v cannot be added to %q", x, key))
 		return
@@ -145,7 +142,7 @@ func (b *batch) addFloat(key string, x float64, in stretch) {
 	}
 }
 
-func (b *batch) push(key string, most int, packed string, in stretch) {
+func (b *batch) push(key string, most int, packed string, in interval) {
 	b.bytes += len(packed)
 	if o := b.at(verbPush, key, in); o != nil {
 		o.most = most
@@ -154,7 +151,7 @@ func (b *batch) push(key string, most int, packed string, in stretch) {
 	}
 }
 
-func (b *batch) insert(key string, members []string, in stretch) {
+func (b *batch) insert(key string, members []string, in interval) {
 	for _, member := range members {
 		b.member(key, member)
 	}
@@ -164,15 +161,7 @@ func (b *batch) insert(key string, members []string, in stretch) {
 	}
 }
 
-// member counts a member, and refuses one that is too large.
-func (b *batch) member(key, member string) {
-	if b.bytes += len(member); len(member) > MaxBody {
-		b.fail(millrace.ErrTooLarge.Errorf("a member of %q has %d bytes, more than %d", key, len(member), MaxBody))
-	}
-}
-
-// score is for the three verbs that change scores.
-func (b *batch) score(v verb, key, member string, score float64, in stretch) {
+func (b *batch) score(v verb, key, member string, score float64, in interval) {
 	b.member(key, member)
 	if o := b.at(v, key, in); o != nil {
 		o.values = append(o.values, member, decimal(score))
@@ -180,45 +169,29 @@ func (b *batch) score(v verb, key, member string, score float64, in stretch) {
 	}
 }
 
-// has reports whether the batch has such an operation on the key.
-func (b *batch) has(v verb, key string, in stretch) bool {
-	return b.find(target{v, in.life, key + in.suffix}) != nil
+// member counts the bytes of a member, and refuses one that is too large.
+func (b *batch) member(key, member string) {
+	if b.bytes += len(member); len(member) > maxBody {
+		b.fail(millrace.ErrTooLarge.Errorf("a member of %q has %d bytes, more than %d", key, len(member), maxBody))
+	}
 }
 
-// few is how many operations are looked through faster than a map is made.
-const few = 50
-
-// find returns the operation of a target, nil for none.
-func (b *batch) find(where target) *op {
-	if b.known != nil {
-		return b.known[where]
-	}
-	for _, o := range b.ops {
-		if o.target == where {
-			return o
-		}
+// check returns why the batch cannot be sent.
+func (b *batch) check() error {
+	const hint = "Flush more often; a session is one call, which applies completely or not at all."
+	switch {
+	case b.err != nil:
+		return b.err
+	case b.size > maxOperations:
+		return millrace.ErrBadArgument.Errorf("a session has %d operations, more than %d", b.size, maxOperations).WithHint(hint)
+	case b.bytes > maxBytes && b.size > 1:
+		return millrace.ErrTooLarge.Errorf("a session has %d bytes, more than %d", b.bytes, maxBytes).WithHint(hint)
 	}
 	return nil
 }
 
-// check returns what keeps the batch from being sent.
-func (b *batch) check() error {
-	if b.err == nil && b.size > MaxOperations {
-		e := millrace.ErrBadArgument.Errorf("a session has %d operations, more than %d", b.size, MaxOperations)
-		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
-		return e
-	}
-	if b.err == nil && b.bytes > MaxBytes && b.size > 1 {
-		e := millrace.ErrTooLarge.Errorf("a session has %d bytes, more than %d", b.bytes, MaxBytes)
-		e.Hint = "Flush more often; a session is one call, which is done wholly or not at all."
-		return e
-	}
-	return b.err
-}
-
-// args returns the operations as flush.lua wants them, behind what comes first: counters
-// of the same life are one run, and each other operation is its own, in the order in which
-// they came.
+// args returns the arguments of flush.lua: first, and then the operations. Counters of the same
+// life are one run; each other operation is a run of its own, in order.
 func (b *batch) args(first string) []string {
 	ops := slices.SortedStableFunc(slices.Values(b.ops), func(x, y *op) int {
 		if order := cmp.Compare(min(x.verb, verbInsert), min(y.verb, verbInsert)); order != 0 || !x.verb.counts() {
@@ -227,7 +200,7 @@ func (b *batch) args(first string) []string {
 		return cmp.Compare(x.life, y.life)
 	})
 	args := append(make([]string, 0, 1+4*len(ops)+2*b.size), first)
-	run, count := target{}, 0 // the run that is open, and where it says how many values it has
+	run, count := target{}, 0 // the current run, and the position of its number of values
 	for _, o := range ops {
 		if next := (target{verb: o.verb, life: o.life}); next != run || !o.verb.counts() || len(args) == 1 {
 			run, count = next, len(args)+2
@@ -250,7 +223,7 @@ func (b *batch) args(first string) []string {
 	return args
 }
 
-// decimal returns the shortest text that stands for x and no other number.
+// decimal returns the shortest text of x.
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

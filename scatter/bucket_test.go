@@ -37,9 +37,9 @@ func TestBucketKeys(t *testing.T) {
 			t.Errorf("%v from %v to %v (-want +got):\n%s", tt.bucket, tt.from, tt.to, diff)
 		}
 	}
-	_, err := Bucket{Every: time.Second}.Keys("k", noon, noon.Add(MaxBuckets*time.Second))
+	_, err := Bucket{Every: time.Second}.Keys("k", noon, noon.Add(maxBuckets*time.Second))
 	wantError(t, err, nil)
-	_, err = Bucket{Every: time.Second}.Keys("k", noon, noon.Add(MaxBuckets*time.Second+1))
+	_, err = Bucket{Every: time.Second}.Keys("k", noon, noon.Add(maxBuckets*time.Second+1))
 	wantError(t, err, millrace.ErrBadArgument)
 	_, err = Bucket{}.Keys("k", time.Unix(-61, 0), noon)
 	wantError(t, err, millrace.ErrBadArgument)
@@ -67,7 +67,7 @@ func TestBucketsAreFound(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own := "k" + b.stretch().suffix
+		own := "k" + b.interval().suffix
 		if n := strings.Count(strings.Join(keys, " ")+" ", own+" "); n != 1 {
 			t.Errorf("the bucket %s is %d times in %v", own, n, keys)
 		}
@@ -110,7 +110,7 @@ func TestBucketsExpire(t *testing.T) {
 		day.Add("n", 3)
 		day.AddFloat("x", 0.5)
 		day.Insert("s", "m")
-		day.Best("z", "m", 1)
+		day.Score("z", "m", 1, Max)
 		day.Push("l", 5, []byte("e"))
 		s.Add("n", 1)
 	})

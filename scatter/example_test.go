@@ -99,7 +99,7 @@ func ExampleSession_In() {
 		log.Fatal(err)
 	}
 	g := sc.Gather()
-	lastHour := g.IntOver(keys...)
+	lastHour := g.Int(keys...)
 	if err := g.Read(ctx); err != nil {
 		log.Fatal(err)
 	}

@@ -13,23 +13,21 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// remembered is for how long after its first try a flight may be repeated. The server
-// knows what it has done for ten minutes at least; the difference is for clocks that do
-// not go alike.
+// remembered is how long after its first try a flight may be repeated. The server remembers it
+// for ten minutes at least; the difference allows for clocks that run at different speeds.
 const remembered = 9 * time.Minute
 
-// flight is a batch on its way: what is repeated is the same, as the same request, to
-// the same server.
+// flight is a batch in flight. Each try is the same request to the same server.
 type flight struct {
 	batch   batch
 	to      *server
-	request *reqid.Request // nil as long as no try can have taken effect
-	by      string         // until when the server can judge a try, by its own clock
-	open    bool           // a try may have taken effect, or may do so yet
+	request *reqid.Request // nil while no try can have taken effect
+	by      string         // until when the server recognizes a repeat, by its clock
+	open    bool           // a try may have taken effect, or may still do so
 }
 
-// send sends the flight. It is done when the server has taken it, or can no longer tell
-// whether it has.
+// send sends the flight. It is done when the server applied it, or no longer knows whether it
+// did.
 func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 	reply, err := sc.on(ctx, f.to, func(ctx context.Context, l *link) (*script.Reply, error) {
 		if err := l.policy.Check(ctx); err != nil {
@@ -48,12 +46,12 @@ func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 	late := retry.Code(err, "LATE")
 	switch {
 	case err == nil:
-		if !f.open { // else it may be the answer to an earlier try
+		if !f.open { // otherwise it may be the reply to an earlier try
 			f.to.heard(reply.Int())
 		}
 		done = true
 	case late && f.open, errors.Is(err, millrace.ErrUncertain):
-		err = millrace.ErrUncertain.Errorf("nobody knows whether the session was written").Wrap(err)
+		err = millrace.ErrUncertain.Errorf("the session may or may not have been written").Wrap(err)
 		done = true
 	case late: // the server's clock has jumped
 		f.to.clock.Store(nil)
@@ -65,13 +63,13 @@ func (f *flight) send(ctx context.Context, sc *Scatter) (done bool, err error) {
 	return done, err
 }
 
-// refused reports whether the server wrote nothing of a flush, because of what is in it.
+// refused reports whether the server wrote nothing, because of the contents of the flush.
 func refused(err error) bool { return errors.Is(err, ErrType) || errors.Is(err, ErrOverflow) }
 
 type flightKey struct{}
 
-// flightHook notes of each try of a flight whether it may have taken effect: not if the
-// server has refused it, and not if there was no connection.
+// flightHook records whether a try of a flight may have taken effect: not if the server refused
+// it, and not if there was no connection.
 type flightHook struct{}
 
 // OnCall watches one try.

@@ -144,8 +144,8 @@ func TestServerTime(t *testing.T) {
 	}{
 		{false, 0, 0, 1},
 		{true, 0, 0, 1},
-		{true, clockFresh, 0, 2},
-		{true, 0, clockFresh, 3},
+		{true, clockTTL, 0, 2},
+		{true, 0, clockTTL, 3},
 	} {
 		if now := time.Now(); tt.told {
 			srv.clock.Store(&clock{now.UnixMilli(), now.Add(-tt.heardAt), now.Round(0).Add(-tt.wallAt)})

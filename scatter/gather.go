@@ -3,80 +3,74 @@ package scatter
 import (
 	"context"
 	"errors"
+	"slices"
+	"strconv"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/script"
 )
 
-// MaxKeys is how many keys one gather reads at most.
-const MaxKeys = 10_000
+const (
+	maxKeys     = 10_000 // of one gather
+	keysPerCall = 1000
+)
 
-// Gather collects what is to be read, and then reads all of it from all servers at
-// once: one call to each of them, and further ones for what is more than 1,000 keys or
-// about 1 MiB. It is for one goroutine.
+// Gather collects what to read, and then reads it from all servers at once: one call to each,
+// and further ones beyond 1,000 keys or about 1 MiB. It is for one goroutine.
 type Gather struct {
 	s        *Scatter
 	asks     []ask
-	position map[ask]int // among asks
+	position map[ask]int // in asks
 	results  []filler
-	err      error // the first of what cannot be asked for
+	err      error // the first invalid request
 }
 
-// ask is what the servers are asked for.
+// ask is a request to all servers.
 type ask struct {
 	kind kind
 	key  string
-	most int // how many entries are read, or members may be
+	most int // entries to read, or members allowed
 }
 
-// filler is a result of some type.
+// filler is a Result of any type.
 type filler interface {
-	fill(g *Gather, values [][]value, missing error) error
+	fill(g *Gather, values [][]value, missing []string, err error) error
 	refuse(err error)
 }
 
-// Result is a value that [Gather.Read] reads. It must not be looked at before that.
+// Result is a value that [Gather.Read] reads. Do not use it before.
 type Result[T any] struct {
-	// Value is what the servers have together. It is the zero value if they have
-	// nothing, and after every error but [millrace.ErrPartial].
+	// Value is the merged value of all servers. It is zero if they have nothing, and after
+	// every error but [millrace.ErrPartial].
 	Value T
 
-	// Servers is how many servers there are, and Answered how many of them are in the
-	// value.
+	// Servers is the number of servers, and Answered how many of them are in the value.
 	Servers, Answered int
 
-	// Missing are the names of the servers that are not, in the order of the group.
+	// Missing names the servers that are not, in their order.
 	Missing []string
 
-	// Err is nil, or says what the value lacks: [millrace.ErrPartial], [ErrType],
-	// [ErrOverflow], [ErrTooMany].
+	// Err is nil, [millrace.ErrPartial], [ErrType], [ErrOverflow] or [millrace.ErrTooLarge].
 	Err error
 
 	asks  []int
 	merge func(parts []part) (T, error)
 }
 
-// Gather returns one that is to read nothing yet.
+// Gather returns a gather that reads nothing yet.
 func (s *Scatter) Gather() *Gather { return &Gather{s: s, position: map[ask]int{}} }
 
-// Int reads a counter: the sum over all servers. A server without it has 0.
-func (g *Gather) Int(key string) *Result[int64] { return g.IntOver(key) }
+// Int reads a counter, or several, such as time buckets: the sum over all keys and servers. A
+// missing counter is 0. A key given twice counts twice.
+func (g *Gather) Int(keys ...string) *Result[int64] { return want(g, kindNumber, 1, sumInts, keys...) }
 
-// IntOver reads the sum of several counters, such as time buckets, over all servers. A
-// key that is named twice counts twice.
-func (g *Gather) IntOver(keys ...string) *Result[int64] {
-	return want(g, kindNumber, 1, sumInts, keys...)
-}
+// Float reads a counter of floats: the sum over all servers, with the precision of a float64. A
+// missing counter is 0.
+func (g *Gather) Float(key string) *Result[float64] { return want(g, kindNumber, 1, sumFloats, key) }
 
-// Float reads a counter of floats: the sum over all servers, as precise as a float64. A
-// server without it has 0.
-func (g *Gather) Float(key string) *Result[float64] {
-	return want(g, kindNumber, 1, sumFloats, key)
-}
-
-// List reads the newest entries of a list, the newest first; entries of one server stay
-// in their order. The limit is from 1 to [Config.MaxMembers]. Each server sends that
-// many at most, and all that is sent is held in memory, before what is beyond the limit
-// is left out.
+// List reads the newest entries of a list, the newest first; entries of one server stay in
+// order. The limit is from 1 to [Config.MaxMembers]. Each server sends that many, and all of
+// them are held in memory before the limit applies.
 func (g *Gather) List(key string, limit int) *Result[[]Entry] {
 	if limit < 1 || limit > g.s.cfg.MaxMembers {
 		g.refuse(millrace.ErrBadArgument.Errorf("the limit of a list must be from 1 to %d, and is %d", g.s.cfg.MaxMembers, limit))
@@ -85,32 +79,31 @@ func (g *Gather) List(key string, limit int) *Result[[]Entry] {
 	return want(g, kindList, limit, merge, key)
 }
 
-// Set reads the members that any server has, in byte order. How many there are cannot
-// be had for less: servers may have the same ones.
+// Set reads the members on any server, in byte order. Even their number costs as much, because
+// servers may have the same members.
 func (g *Gather) Set(key string) *Result[[]string] {
 	return want(g, kindSet, g.s.cfg.MaxMembers, union, key)
 }
 
-// Scores reads the members of a sorted set, the highest score first, and those of the
-// same score in byte order. The limit says how many, 0 all. What a member has that
-// several servers know is said by merge. So all members of all servers are read,
-// whatever the limit is.
+// Scores reads the members of a sorted set, the highest score first, equal scores in byte order.
+// The limit is their number, 0 for all; whatever it is, all members of all servers are read.
+// The score of a member on several servers is merged.
 func (g *Gather) Scores(key string, merge Merge, limit int) *Result[[]Scored] {
 	if limit < 0 {
 		g.refuse(millrace.ErrBadArgument.Errorf("the limit of a sorted set cannot be negative"))
 	}
 	if merge < Sum || merge > Min {
-		g.refuse(millrace.ErrBadArgument.Errorf("there is no way %d to merge scores", merge))
+		g.refuse(errMerge(merge))
 	}
 	of := func(parts []part) ([]Scored, error) { return mergeScores(parts, merge, limit) }
 	return want(g, kindScores, g.s.cfg.MaxMembers, of, key)
 }
 
-// want adds a result to what is to be read.
+// want adds a result.
 func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), keys ...string) *Result[T] {
 	r := &Result[T]{merge: merge}
 	for _, key := range keys {
-		if err := CheckKey(key); err != nil {
+		if err := checkKey(key); err != nil {
 			g.refuse(err)
 		}
 		a := ask{kind, key, most}
@@ -122,31 +115,31 @@ func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), 
 		}
 		r.asks = append(r.asks, i)
 	}
-	if len(g.asks) > MaxKeys {
-		g.refuse(millrace.ErrBadArgument.Errorf("a gather reads %d keys at most", MaxKeys))
+	if len(g.asks) > maxKeys {
+		g.refuse(millrace.ErrBadArgument.Errorf("a gather reads %d keys at most", maxKeys))
 	}
 	g.results = append(g.results, r)
 	return r
 }
 
-// refuse remembers the first of what cannot be asked for.
+// refuse stores the first invalid request.
 func (g *Gather) refuse(err error) {
 	if g.err == nil {
 		g.err = err
 	}
 }
 
-// Read reads all that was asked for, from all servers at the same time. Each call is
-// answered with what there is at one moment; the moments differ. What takes several calls
-// to a server has all that was there from the first to the last of them, and may have
-// what was written meanwhile. Read may be called again, and then replaces what was read
-// before.
+// Read reads everything from all servers at the same time. Each reply is a consistent moment of
+// one server; the moments differ. A value that takes several calls has all that was there from
+// the first to the last, and perhaps what was written meanwhile. A repeated Read replaces the
+// results.
 //
-// A server that does not answer a call within [Config.Timeout] is left out, and the error is a
-// [*PartialError], joined by what else is wrong with single results.
+// A server that does not answer within [Config.Timeout] is left out, and the error is
+// [millrace.ErrPartial] with its name, joined with the errors of single results.
 //
-// Errors: [millrace.ErrPartial], [ErrType], [ErrOverflow], [ErrTooMany]; [millrace.ErrBadName] and
-// [millrace.ErrBadArgument] for what cannot be asked for, and then nobody is asked.
+// Errors: [millrace.ErrPartial], [ErrType], [ErrOverflow], [millrace.ErrTooLarge] for more
+// members than MaxMembers; [millrace.ErrBadName] and [millrace.ErrBadArgument] before anything
+// is sent.
 func (g *Gather) Read(ctx context.Context) error {
 	if g.err != nil {
 		for _, result := range g.results {
@@ -155,20 +148,18 @@ func (g *Gather) Read(ctx context.Context) error {
 		return g.err
 	}
 	values, failed := each(g.s, func(srv *server) ([]value, error) { return g.of(ctx, srv) })
-	missing := partial(g.s.servers, failed)
+	missing, err := partial(g.s.servers, failed)
 	var wrong []error
 	for _, result := range g.results {
-		wrong = append(wrong, result.fill(g, values, missing))
+		wrong = append(wrong, result.fill(g, values, missing, err))
 	}
-	return both(missing, errors.Join(wrong...))
+	return both(err, errors.Join(wrong...))
 }
 
-// fill merges what the servers have of a result's keys, each in the order of what was
-// asked for and nil of a server that did not answer. It returns what is wrong besides
-// servers that are missing.
-func (r *Result[T]) fill(g *Gather, values [][]value, missing error) error {
+// fill merges the values of a result, which are in the order of asks for each server and nil of
+// a missing one. It returns what is wrong besides missing servers.
+func (r *Result[T]) fill(g *Gather, values [][]value, missing []string, err error) (wrong error) {
 	var parts []part
-	var wrong error
 	for _, i := range r.asks {
 		begin := len(parts)
 		for j, srv := range g.s.servers {
@@ -184,18 +175,14 @@ func (r *Result[T]) fill(g *Gather, values [][]value, missing error) error {
 	if wrong == nil {
 		value, wrong = r.merge(parts)
 	}
-	r.Value, r.Servers, r.Answered, r.Missing = value, len(values), len(values), nil
-	if p, some := errors.AsType[*PartialError](missing); some {
-		r.Answered, r.Missing = p.Answered, p.Missing
-	}
-	r.Err = both(missing, wrong)
+	r.Value, r.Servers, r.Answered, r.Missing = value, len(values), len(values)-len(missing), missing
+	r.Err = both(err, wrong)
 	return wrong
 }
 
-// refuse says why nothing was read.
 func (r *Result[T]) refuse(err error) { r.Err = err }
 
-// both joins two errors, and leaves one alone as it is.
+// both joins two errors, and leaves a single one as it is.
 func both(a, b error) error {
 	if a == nil {
 		return b
@@ -204,4 +191,89 @@ func both(a, b error) error {
 		return a
 	}
 	return errors.Join(a, b)
+}
+
+// value is what a server has of a key.
+type value struct {
+	texts []string
+	bad   bool // another type
+	many  int  // the number of members, if they are too many to be sent
+}
+
+// part is a value with its origin.
+type part struct {
+	server, key string
+	value
+}
+
+// of reads the values of a server, in as few calls as possible.
+func (g *Gather) of(ctx context.Context, srv *server) ([]value, error) {
+	var values []value
+	for asks := range script.Chunks(g.asks, keysPerCall, func(a ask) int { return len(a.key) }) {
+		for next := ""; len(asks) > 0; {
+			begun := next != ""
+			args := []string{next}
+			for i, a := range asks {
+				if i == 0 && begun && a.kind == kindList {
+					a.most -= len(values[len(values)-1].texts)
+				}
+				args = append(args, string(a.kind), a.key, strconv.Itoa(a.most))
+			}
+			reply, err := g.s.on(ctx, srv, func(ctx context.Context, l *link) (*script.Reply, error) {
+				return l.Run(ctx, "read", g.s.base, args...)
+			})
+			if err != nil {
+				return nil, err
+			}
+			for next = reply.Text(); ; asks = asks[1:] {
+				if !begun {
+					values = append(values, value{})
+				}
+				values[len(values)-1].add(asks[0].kind, int(reply.Int()), reply.Texts(), begun)
+				if begun = false; !reply.More() || len(asks) == 1 {
+					break
+				}
+			}
+			if err := reply.Err(); err != nil {
+				return nil, err
+			}
+			if next == "" {
+				asks = asks[1:]
+			}
+		}
+	}
+	return values, nil
+}
+
+// add adds a reply of read.lua. A continued set may repeat members.
+func (v *value) add(kind kind, state int, texts []string, again bool) {
+	switch {
+	case state != 0:
+		*v = value{bad: state == -1, many: max(0, state)}
+	case !again:
+		v.texts = texts
+	case kind == kindSet:
+		v.texts = append(v.texts, texts...)
+		slices.Sort(v.texts)
+		v.texts = slices.Compact(v.texts)
+	case kind == kindScores:
+		v.texts = latest(append(v.texts, texts...))
+	default:
+		v.texts = append(v.texts, texts...)
+	}
+}
+
+// latest keeps each member once, with its last score.
+func latest(pairs []string) []string {
+	at := make(map[string]int, len(pairs)/2)
+	kept := pairs[:0]
+	for i := 0; i+1 < len(pairs); i += 2 {
+		if j, known := at[pairs[i]]; known {
+			kept[j+1] = pairs[i+1]
+			continue
+		}
+		at[pairs[i]] = len(kept)
+		kept = append(kept, pairs[i], pairs[i+1])
+	}
+	return kept
 }

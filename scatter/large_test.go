@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// maxReply is the most that a call may bring: about MaxBytes, and what one step of the
+// maxReply is the most that a call may bring: about maxBytes, and what one step of the
 // script has read when it sees that this is enough.
-const maxReply = 2 * MaxBytes
+const maxReply = 2 * maxBytes
 
 // netOutput returns how many bytes a server has sent.
 func netOutput(t *testing.T, server *redistest.Server) int {
@@ -80,7 +80,7 @@ func TestLargeValues(t *testing.T) {
 		must(t, c, "ZADD", "scores", "-1", fmt.Sprint("new", pushed))
 		must(t, c, "ZADD", "scores", "XX", "0", "0 "+body)
 	})
-	if largest > maxReply || steps < 3*all*20_000/MaxBytes/2 {
+	if largest > maxReply || steps < 3*all*20_000/maxBytes/2 {
 		t.Errorf("%d calls, the largest of %d bytes, want many of %d at most", steps, largest, maxReply)
 	}
 	if n.Value != 0 || end.Value != 7 {
@@ -169,21 +169,21 @@ func TestManyKeys(t *testing.T) {
 	sc := newScatter(t, servers, Config{Hooks: []millrace.Hook{onCall(func() { calls.Add(1) })}})
 	c := servers[0].Client(t)
 	g := sc.Gather()
-	results := make([]*Result[int64], MaxKeys)
+	results := make([]*Result[int64], maxKeys)
 	for i := range results {
 		results[i] = g.Int(fmt.Sprint("n", i))
 	}
 	must(t, c, "SET", "n0", "1")
 	must(t, c, "SET", fmt.Sprint("n", keysPerCall), "2")
-	must(t, c, "SET", fmt.Sprint("n", MaxKeys-1), "3")
+	must(t, c, "SET", fmt.Sprint("n", maxKeys-1), "3")
 	if err := g.Read(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if a, b, c := results[0].Value, results[keysPerCall].Value, results[MaxKeys-1].Value; a != 1 || b != 2 || c != 3 {
+	if a, b, c := results[0].Value, results[keysPerCall].Value, results[maxKeys-1].Value; a != 1 || b != 2 || c != 3 {
 		t.Errorf("counters = %d, %d and %d, want 1, 2 and 3", a, b, c)
 	}
-	if got := calls.Load(); got != MaxKeys/keysPerCall {
-		t.Errorf("%d calls, want %d", got, MaxKeys/keysPerCall)
+	if got := calls.Load(); got != maxKeys/keysPerCall {
+		t.Errorf("%d calls, want %d", got, maxKeys/keysPerCall)
 	}
 }
 
@@ -199,14 +199,14 @@ func TestReadIsBounded(t *testing.T) {
 		for i := range 360 {
 			body := "small"
 			if i < 60 {
-				body = strings.Repeat("b", MaxBody/2)
+				body = strings.Repeat("b", maxBody/2)
 			}
 			must(t, c, "LPUSH", "list", at(int64(i), body))
 		}
 		g := sc.Gather()
 		list := g.List("list", 360)
 		largest, _ := readInSteps(t, sc, servers[0], g, func() {})
-		if most := maxReply + 20*MaxBody/2; largest > most || len(list.Value) != 360 {
+		if most := maxReply + 20*maxBody/2; largest > most || len(list.Value) != 360 {
 			t.Errorf("a call brings %d bytes, want %d at most; %d entries", largest, most, len(list.Value))
 		}
 	})
@@ -227,7 +227,7 @@ func TestReadIsBounded(t *testing.T) {
 			results = append(results, g.Set(args[1]))
 		}
 		_, steps := readInSteps(t, sc, servers[0], g, func() {})
-		if least := sets * members * 64 / MaxBytes; steps < least {
+		if least := sets * members * 64 / maxBytes; steps < least {
 			t.Errorf("%d members in %d calls, want %d", sets*members, steps, least)
 		}
 		for i, r := range results {
@@ -240,7 +240,7 @@ func TestReadIsBounded(t *testing.T) {
 		t.Parallel()
 		servers := startServers(t, 1)
 		sc := newScatter(t, servers, Config{})
-		const long = 40 * MaxBytes
+		const long = 40 * maxBytes
 		must(t, servers[0].Client(t), "SETRANGE", "n", strconv.Itoa(long), "1")
 		peak := func() int {
 			n, err := strconv.Atoi(servers[0].Info("memory")["used_memory_peak"])

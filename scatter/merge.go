@@ -1,16 +1,23 @@
 package scatter
 
 import (
+	"bytes"
 	"cmp"
+	"compress/gzip"
+	"fmt"
+	"io"
 	"maps"
 	"math"
 	"math/big"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/millrace/millrace"
 )
 
-// kind is what a key is read as, in the words of read.lua.
+// kind is the expected type of a key, by its name in read.lua.
 type kind string
 
 const (
@@ -22,25 +29,22 @@ const (
 
 // Entry is an entry of a list.
 type Entry struct {
-	// At is when it was written, by the clock of the server, to the millisecond.
-	At time.Time
-
-	// Body is what was written.
-	Body []byte
-
-	// Server is the name of the server that has it.
-	Server string
+	At     time.Time // of the write, by the server's clock, to the millisecond
+	Body   []byte
+	Server string // the name of the server that has the entry
 }
 
-// Merge says what score a member has that several servers know.
+// Merge combines the scores of a member: of several writes, and of several servers.
 type Merge int
 
-// The ways to merge scores.
+// The ways to combine scores.
 const (
-	Sum Merge = iota // for scores that were added up
-	Max              // for the best ones
-	Min              // for the least ones
+	Sum Merge = iota
+	Max
+	Min
 )
+
+func errMerge(m Merge) error { return millrace.ErrBadArgument.Errorf("invalid Merge: %d", m) }
 
 // Scored is a member of a sorted set.
 type Scored struct {
@@ -48,8 +52,7 @@ type Scored struct {
 	Score  float64
 }
 
-// check refuses what cannot be merged: what is of another kind, and what is more than
-// a gather may hold.
+// check refuses values of another type, and more members than a gather may hold.
 func check(parts []part, a ask, most int) error {
 	members := 0
 	for _, p := range parts {
@@ -64,12 +67,12 @@ func check(parts []part, a ask, most int) error {
 		members += p.many
 	}
 	if a.kind != kindNumber && members > most {
-		return ErrTooMany.Errorf("the servers have %d members of %q, and a gather may hold %d", members, a.key, most)
+		return errTooMany.Errorf("the servers have %d members of %q, and a gather may hold %d", members, a.key, most)
 	}
 	return nil
 }
 
-// word is how people call what has that kind.
+// word is the kind's name for people.
 func (k kind) word() string {
 	if k == kindScores {
 		return "sorted set"
@@ -77,7 +80,7 @@ func (k kind) word() string {
 	return string(k)
 }
 
-// sumInts adds counters up. Only the sum must fit, whatever the order is.
+// sumInts adds counters. Only the final sum must fit.
 func sumInts(parts []part) (int64, error) {
 	sum := new(big.Int)
 	for _, p := range parts {
@@ -95,7 +98,7 @@ func sumInts(parts []part) (int64, error) {
 	return sum.Int64(), nil
 }
 
-// sumFloats adds counters of floats up.
+// sumFloats adds counters of floats.
 func sumFloats(parts []part) (float64, error) {
 	sum := 0.0
 	for _, p := range parts {
@@ -117,7 +120,7 @@ func (p part) unreadable(what, text string) error {
 	return ErrType.Errorf("the key %q holds no %s on server %s: %.40q", p.key, what, p.server, text)
 }
 
-// union returns the members of all, each once, in byte order.
+// union returns all members once, in byte order.
 func union(parts []part) ([]string, error) {
 	seen := map[string]struct{}{}
 	for _, p := range parts {
@@ -128,8 +131,7 @@ func union(parts []part) ([]string, error) {
 	return slices.Sorted(maps.Keys(seen)), nil
 }
 
-// mergeScores returns the members with the highest scores, up to the limit if there is
-// one.
+// mergeScores returns the members with the highest scores, up to a limit above 0.
 func mergeScores(parts []part, merge Merge, limit int) ([]Scored, error) {
 	scores := map[string]float64{}
 	for _, p := range parts {
@@ -155,7 +157,7 @@ func mergeScores(parts []part, merge Merge, limit int) ([]Scored, error) {
 		return cmp.Or(cmp.Compare(b.Score, a.Score), cmp.Compare(a.Member, b.Member))
 	})
 	if limit > 0 && len(all) > limit {
-		all = slices.Clone(all[:limit]) // the others are not kept alive
+		all = slices.Clone(all[:limit]) // frees the others
 	}
 	return all, nil
 }
@@ -171,8 +173,8 @@ func (m Merge) of(a, b float64) float64 {
 	return a + b
 }
 
-// mergeEntries returns the newest entries, up to the limit. Of each list the first
-// entry is the newest. It takes no more of them apart than it needs.
+// mergeEntries returns the newest entries, up to the limit. The first entry of each list is the
+// newest. It parses no more entries than it needs.
 func mergeEntries(parts []part, limit int) ([]Entry, error) {
 	lists := make([]*entries, 0, len(parts))
 	for _, p := range parts {
@@ -201,13 +203,13 @@ func mergeEntries(parts []part, limit int) ([]Entry, error) {
 	return merged, nil
 }
 
-// entries is what is left of a list.
+// entries is the rest of a list.
 type entries struct {
 	part
-	first *Entry // nil if nothing is left
+	first *Entry // nil at the end
 }
 
-// next takes the next entry apart.
+// next parses the next entry.
 func (e *entries) next() error {
 	e.first = nil
 	if len(e.texts) == 0 {
@@ -220,4 +222,55 @@ func (e *entries) next() error {
 	e.first = &Entry{At: at, Body: body, Server: e.server}
 	e.texts = e.texts[1:]
 	return nil
+}
+
+// magic are the first bytes of gzip.
+const magic = "\x1f\x8b"
+
+// pack returns the stored form of a body: compressed if compress is set and that makes it
+// shorter. A body that looks compressed is always compressed, so that unpack restores it.
+func pack(body []byte, compress bool) string {
+	looks := bytes.HasPrefix(body, []byte(magic))
+	if !compress && !looks {
+		return string(body)
+	}
+	var out bytes.Buffer
+	w := gzip.NewWriter(&out)
+	w.Write(body) //nolint:errcheck // a Buffer takes everything
+	w.Close()     //nolint:errcheck // the same
+	if looks || out.Len() < len(body) {
+		return out.String()
+	}
+	return string(body)
+}
+
+// unpack returns the body of an entry.
+func unpack(packed string) ([]byte, error) {
+	if !strings.HasPrefix(packed, magic) {
+		return []byte(packed), nil
+	}
+	r, err := gzip.NewReader(strings.NewReader(packed))
+	if err != nil {
+		return nil, err
+	}
+	body, err := io.ReadAll(io.LimitReader(r, maxBody+1))
+	if err == nil && len(body) > maxBody {
+		err = fmt.Errorf("the body is longer than %d bytes", maxBody)
+	}
+	return body, err
+}
+
+// parseEntry parses an entry of a list: the server's clock in Unix milliseconds, a space, and
+// the body, which may be compressed.
+func parseEntry(entry string) (time.Time, []byte, error) {
+	clock, packed, found := strings.Cut(entry, " ")
+	at, err := strconv.ParseInt(clock, 10, 64)
+	if !found || err != nil {
+		return time.Time{}, nil, fmt.Errorf("%.40q is no entry: it does not begin with milliseconds and a space", entry)
+	}
+	body, err := unpack(packed)
+	if err != nil {
+		return time.Time{}, nil, fmt.Errorf("the entry of %s: %w", time.UnixMilli(at).UTC().Format(time.RFC3339Nano), err)
+	}
+	return time.UnixMilli(at), body, nil
 }

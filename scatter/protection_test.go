@@ -111,12 +111,12 @@ var flushHistories = []flushHistory{
 	}},
 	{"a counter has no scores", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		must(t, server.Client(t), "SET", "n", "1")
-		return halfWritten(t, sc, server, ErrType, func(s *Session) { s.Best("n", "m", 1) })
+		return halfWritten(t, sc, server, ErrType, func(s *Session) { s.Score("n", "m", 1, Max) })
 	}},
 	{"a new key of two types", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		return halfWritten(t, sc, server, ErrType, func(s *Session) {
 			s.Insert("n", "m")
-			s.Best("n", "m", 1)
+			s.Score("n", "m", 1, Max)
 		})
 	}},
 	{"no number", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
@@ -221,7 +221,7 @@ var flushHistories = []flushHistory{
 			"AddFloat": func(s *Session) { s.AddFloat("f", 1) },
 			"Push":     func(s *Session) { s.Push("l", 1, nil) },
 			"Insert":   func(s *Session) { s.Insert("s", "m") },
-			"Score":    func(s *Session) { s.Score("z", "m", 1) },
+			"Score":    func(s *Session) { s.Score("z", "m", 1, Sum) },
 		} {
 			before := contents(t, server.Client(t))
 			s := sc.Session("x")
@@ -245,8 +245,8 @@ var flushHistories = []flushHistory{
 		return nil
 	}},
 	{"the best is worse", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
-		flush(t, sc, func(s *Session) { s.Best("z", "m", 5); s.Least("y", "m", 5) })
-		flush(t, sc, func(s *Session) { s.Best("z", "m", 4); s.Least("y", "m", 6) })
+		flush(t, sc, func(s *Session) { s.Score("z", "m", 5, Max); s.Score("y", "m", 5, Min) })
+		flush(t, sc, func(s *Session) { s.Score("z", "m", 4, Max); s.Score("y", "m", 6, Min) })
 		if z, y := text(t, server.Client(t), "ZSCORE", "z", "m"), text(t, server.Client(t), "ZSCORE", "y", "m"); z != "5" || y != "5" {
 			return fmt.Errorf("scores = %s and %s, want 5", z, y)
 		}
@@ -257,7 +257,7 @@ var flushHistories = []flushHistory{
 		for _, keep := range []time.Duration{3 * time.Hour, time.Hour} {
 			flush(t, sc, func(s *Session) { s.In(Bucket{Every: time.Hour, Keep: keep, At: at}).Add("n", 1) })
 		}
-		key := "n" + Bucket{Every: time.Hour, At: at}.stretch().suffix
+		key := "n" + Bucket{Every: time.Hour, At: at}.interval().suffix
 		if left := integer(t, server.Client(t), "PTTL", key); left < 2*time.Hour.Milliseconds() {
 			return fmt.Errorf("it expires in %d ms", left)
 		}
@@ -266,11 +266,11 @@ var flushHistories = []flushHistory{
 	{"a bucket has a life", func(t *testing.T, sc *Scatter, server *redistest.Server) error {
 		at := time.Now()
 		flush(t, sc, func(s *Session) { s.In(Bucket{At: at}).Add("n", 1) })
-		key := "n" + Bucket{Every: DefaultEvery, At: at}.stretch().suffix
+		key := "n" + Bucket{Every: time.Minute, At: at}.interval().suffix
 		if left := integer(t, server.Client(t), "PTTL", key); left < 0 {
 			return errors.New("it stays for ever")
 		}
-		if left, err := sc.Left(t.Context()); err != nil || left[0].Empty || left[0].Until.Before(at.Add(DefaultKeep)) {
+		if left, err := sc.Left(t.Context()); err != nil || left[0].Empty || left[0].Until.Before(at.Add(4*time.Hour)) {
 			return fmt.Errorf("%+v is left, %w", left, err)
 		}
 		return nil

@@ -1,48 +1,50 @@
 package scatter
 
 import (
+	"cmp"
+	"context"
 	"embed"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"sync/atomic"
 	"time"
+	"unicode/utf16"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/names"
 	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/ring"
 )
 
-// MaxName is the longest name of a group or a key, in bytes.
-const MaxName = 512
+const maxName = 512 // bytes of the name of a group, a server or a value
 
 //go:embed *.lua
 var folder embed.FS
 
-// library holds the scripts of a group.
 var library = script.Load(folder, "K:")
 
-// Server is one of the servers over which values are scattered: a redis-server, or a
-// partition of a fleet.
+// Server is one of the servers of a group: a redis-server, or a partition of a fleet.
 type Server struct {
-	// Name is what the server is called in errors and results. It must be its own.
-	// Defaults to the address of Option, or to the position in the list.
+	// Name identifies the server in errors and results. Defaults to the address in Option, or
+	// to the position in the list.
 	Name string
 
-	// Client is the way to it. It stays the caller's. Defaults to one by Option.
+	// Client is the connection to the server. The caller closes it. Defaults to one made from
+	// Option.
 	Client rueidis.Client
 
-	// Option says how to connect to it. Nothing connects before something is to be sent
-	// there. Used if there is no Client.
+	// Option says how to connect if there is no Client. The first call to the server connects.
 	Option rueidis.ClientOption
 
-	// Drain has sessions go to the other servers, while this one is still read: it is to
-	// be left. [Scatter.Left] says when it may. Defaults to false.
+	// Drain stops new sessions on this server, which is still read, so that it can be removed
+	// when [Scatter.Left] reports it empty. Defaults to false.
 	Drain bool
 }
 
-// Clients returns servers that are called 0, 1 and so on, such as the partitions of a
-// fleet.
+// Clients returns servers named 0, 1 and so on, for example the partitions of a fleet.
 func Clients(clients ...rueidis.Client) []Server {
 	servers := make([]Server, len(clients))
 	for i, c := range clients {
@@ -51,65 +53,58 @@ func Clients(clients ...rueidis.Client) []Server {
 	return servers
 }
 
-// Config is how this process uses a group of servers. The zero value works.
+// Config has the settings of a [Scatter]. The zero value works.
 type Config struct {
-	// Group is the name that the side keys have. All processes that share values must
-	// have the same. Defaults to "main".
+	// Group names the library's own keys. All processes that share values need the same one.
+	// Defaults to "main".
 	Group string
 
-	// Shard says to which of n servers a session with a shard key goes. All processes
-	// may have different ones. Defaults to RingHash.
-	Shard Shard
+	// Shard returns which of n servers, from 0 on, gets a session with that shard key:
+	// [JavaHash], [RoundRobin], [Sticky] or another function that is safe for concurrent use.
+	// Processes may differ. Defaults to [ring.Position] of the key, modulo n.
+	Shard func(key string, n int) int
 
-	// Timeout is for how long one server is waited for, within the deadline of the call.
-	// A gather that needs several calls to a server waits for each. Defaults to 1 second.
+	// Timeout bounds one call to one server, within the deadline of the caller. Defaults to 1
+	// second.
 	Timeout time.Duration
 
-	// MaxMembers is how many members of one set or sorted set, and entries of one list,
-	// a gather holds in memory, all servers together. Defaults to 100,000.
+	// MaxMembers is the largest number of members of one set or sorted set, or entries of one
+	// list, that a gather holds in memory, all servers together. Defaults to 100,000.
 	MaxMembers int
 
-	// Gzip has the bodies of list entries compressed where that makes them shorter.
-	// Readers understand both. Defaults to false.
+	// Gzip compresses the bodies of list entries if that makes them shorter. Readers
+	// understand both. Defaults to false.
 	Gzip bool
 
-	// AllowEvictable accepts a server whose maxmemory-policy lets it evict what was
-	// counted, for numbers that may be too low or, after a repeat, too high. Defaults to
-	// off: nothing is written to such a server.
+	// AllowEvictable accepts servers whose maxmemory-policy may evict counters, for numbers
+	// that may be too low or, after a repeat, too high. Defaults to false: nothing is written
+	// to such a server. The service (millrace serve) has no such setting and always refuses.
 	AllowEvictable bool
 
-	// Logger is told what becomes of the counters of a Tally that cannot be written, and
-	// what servers say about eviction. Defaults to [slog.Default].
+	// Logger gets warnings about counters of a Tally that cannot be written, and about servers
+	// that may evict. Defaults to [slog.Default].
 	Logger *slog.Logger
 
-	// Hooks watch the calls. Defaults to none.
+	// Hooks observe the calls. Defaults to none.
 	Hooks []millrace.Hook
 }
 
-// Defaults of Config.
-const (
-	DefaultGroup      = "main"
-	DefaultTimeout    = time.Second
-	DefaultMaxMembers = 100_000
-)
-
-// Scatter writes values to one of several servers, and reads them from all. It is safe
-// for concurrent use. Close it.
+// Scatter writes values to one of several servers, and reads them from all. It is safe for
+// concurrent use. Close it.
 type Scatter struct {
 	cfg     Config
-	base    string // of the side keys
+	base    string // of the library's own keys
 	servers []*server
-	writers []*server // those that are not drained
+	writers []*server // those without Drain
 	scripts *script.Library
 }
 
-// New returns a group of servers. It connects to none. The list may grow at any time;
-// what is on a server that is not in it is not read. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
+// New returns a group of servers. It connects to none. Servers may be added to the list at any
+// time; values on servers outside the list are not read. Errors: [millrace.ErrBadName],
+// [millrace.ErrBadArgument].
 func New(servers []Server, cfg Config) (*Scatter, error) {
-	if cfg.Group == "" {
-		cfg.Group = DefaultGroup
-	}
-	if err := names.Check(errName, "name of a group", cfg.Group, MaxName); err != nil {
+	cfg.Group = cmp.Or(cfg.Group, "main")
+	if err := names.Check(errName, "name of a group", cfg.Group, maxName); err != nil {
 		return nil, err
 	}
 	if len(servers) == 0 {
@@ -118,14 +113,9 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.Timeout < 0 || cfg.MaxMembers < 0 {
 		return nil, millrace.ErrBadArgument.Errorf("Timeout and MaxMembers cannot be negative")
 	}
+	cfg.Timeout, cfg.MaxMembers = cmp.Or(cfg.Timeout, time.Second), cmp.Or(cfg.MaxMembers, 100_000)
 	if cfg.Shard == nil {
-		cfg.Shard = RingHash
-	}
-	if cfg.Timeout == 0 {
-		cfg.Timeout = DefaultTimeout
-	}
-	if cfg.MaxMembers == 0 {
-		cfg.MaxMembers = DefaultMaxMembers
+		cfg.Shard = ringHash
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -139,7 +129,7 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 				srv.Name = srv.Option.InitAddress[0]
 			}
 		}
-		if err := names.Check(errName, "name of a server", srv.Name, MaxName); err != nil {
+		if err := names.Check(errName, "name of a server", srv.Name, maxName); err != nil {
 			return nil, err
 		}
 		if seen[srv.Name] {
@@ -157,11 +147,6 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	return s, nil
 }
 
-// CheckKey returns the [millrace.ErrBadName] with which every call refuses that name of a value, and
-// nil for one that can be had. It is for programs that look at what they were given
-// before they connect.
-func CheckKey(key string) error { return names.CheckText(errName, "name of a value", key, MaxName) }
-
 // Servers returns the names of the servers, in their order.
 func (s *Scatter) Servers() []string {
 	list := make([]string, len(s.servers))
@@ -171,9 +156,90 @@ func (s *Scatter) Servers() []string {
 	return list
 }
 
-// Close closes the connections that were opened here. Nothing is sent after it.
+// Close closes the connections that this group opened. Later calls fail.
 func (s *Scatter) Close() {
 	for _, srv := range s.servers {
 		srv.close()
 	}
+}
+
+// Left describes what a server still has of a group, as far as the library wrote it.
+type Left struct {
+	Server string
+	Drain  bool // in the list of this process
+
+	// Flushes is the number of flushes so far. It grows while any process writes there.
+	Flushes int64
+
+	// Until is when the last of the values in buckets ends. It is zero if there were none.
+	Until time.Time
+
+	// Forever reports that values without an end were written. They never expire.
+	Forever bool
+
+	// Empty reports that nothing was written, or that all of it has ended.
+	Empty bool
+
+	// Err is set if the server did not answer. Then only Server and Drain are known.
+	Err error
+}
+
+// Left returns what each server has left, in their order. A drained server may be removed from
+// all lists when it is empty and no process writes there any more, neither with another list
+// nor by a repeated flush. When servers do not answer, the others are returned with
+// [millrace.ErrPartial].
+func (s *Scatter) Left(ctx context.Context) ([]Left, error) {
+	lefts, failed := each(s, func(srv *server) (Left, error) {
+		l := Left{Server: srv.Name, Drain: srv.Drain}
+		reply, err := s.on(ctx, srv, func(ctx context.Context, l *link) (*script.Reply, error) {
+			return l.Run(ctx, "left", s.base)
+		})
+		if err != nil {
+			l.Err = err
+			return l, err
+		}
+		now := reply.MilliTime()
+		l.Flushes, l.Until, l.Forever = reply.Int(), reply.MilliTime(), reply.Bool()
+		l.Empty = !l.Forever && !l.Until.After(now)
+		l.Err = reply.Err()
+		return l, l.Err
+	})
+	_, err := partial(s.servers, failed)
+	return lefts, err
+}
+
+// ringHash sends a shard key always to the same server.
+func ringHash(key string, n int) int { return int(ring.Position(key) % uint64(n)) }
+
+// JavaHash is a Shard that agrees with Java programs that use Math.abs(key.hashCode()) % n, and
+// with everything that has Java's hash: s[0]*31^(m-1) + ... + s[m-1] in 32 bits over the m UTF-16
+// code units of the key, which is UTF-8 here. The hash -2147483648, for which Java's line gives
+// a negative number, counts as 2147483648.
+func JavaHash(key string, n int) int {
+	var hash int32
+	var units [2]uint16
+	for _, r := range key {
+		for _, unit := range utf16.AppendRune(units[:0], r) {
+			hash = 31*hash + int32(unit)
+		}
+	}
+	positive := int64(hash)
+	if positive < 0 {
+		positive = -positive
+	}
+	return int(positive % int64(n))
+}
+
+// RoundRobin returns a Shard that takes the servers in turn, whatever the key: the load is even,
+// and each process connects to all servers.
+func RoundRobin() func(key string, n int) int {
+	var next atomic.Uint64
+	return func(_ string, n int) int { return int((next.Add(1) - 1) % uint64(n)) }
+}
+
+// Sticky returns a Shard that sends all sessions of this process to one random server, whatever
+// their keys: each process has one connection.
+func Sticky() func(key string, n int) int {
+	lot := rand.Uint64()
+	return func(_ string, n int) int { return int(lot % uint64(n)) }
 }

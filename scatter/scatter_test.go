@@ -26,7 +26,7 @@ func TestNewRefuses(t *testing.T) {
 		"no way":        {[]Server{{Name: "a"}}, Config{}, millrace.ErrBadArgument},
 		"two of a name": {[]Server{{Name: "a", Client: client}, {Name: "a", Client: client}}, Config{}, millrace.ErrBadArgument},
 		"a brace":       {[]Server{{Name: "a{", Client: client}}, Config{}, millrace.ErrBadName},
-		"a long name":   {[]Server{{Name: strings.Repeat("n", MaxName+1), Client: client}}, Config{}, millrace.ErrBadName},
+		"a long name":   {[]Server{{Name: strings.Repeat("n", maxName+1), Client: client}}, Config{}, millrace.ErrBadName},
 		"group":         {[]Server{ok}, Config{Group: "a}"}, millrace.ErrBadName},
 		"timeout":       {[]Server{ok}, Config{Timeout: -1}, millrace.ErrBadArgument},
 		"members":       {[]Server{ok}, Config{MaxMembers: -1}, millrace.ErrBadArgument},

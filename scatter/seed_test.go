@@ -71,7 +71,7 @@ func TestLanesLeave(t *testing.T) {
 		}
 		found := 0
 		for _, i := range []string{"0", "1"} {
-			left := time.Duration(integer(t, c, "PTTL", "mr:scatter:{"+DefaultGroup+"}:"+keys+":"+i)) * time.Millisecond
+			left := time.Duration(integer(t, c, "PTTL", "mr:scatter:{"+"main"+"}:"+keys+":"+i)) * time.Millisecond
 			if left == -2*time.Millisecond {
 				continue // there is none
 			}

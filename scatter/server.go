@@ -15,25 +15,24 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// server is one of the servers, and what this process knows of it.
+// server is one of the servers with its connection.
 type server struct {
 	Server
 
-	link  atomic.Pointer[link]  // nil until something is sent there
+	link  atomic.Pointer[link]  // nil until the first call
 	clock atomic.Pointer[clock] // nil until its time is known
 
 	dialing sync.Mutex
-	ended   bool // nothing is sent any more
+	closed  bool
 }
 
-// link is the way to a server.
+// link is the connection to a server.
 type link struct {
 	script.Runner
 	policy *policy.Watch
 }
 
-// on calls one server, which is asked for as long as the timeout says. The error says
-// which server it was.
+// on calls one server within the timeout. The error names the server.
 func (s *Scatter) on(ctx context.Context, srv *server, call func(context.Context, *link) (*script.Reply, error)) (*script.Reply, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, s.cfg.Timeout, errSilent)
 	defer cancel()
@@ -47,20 +46,19 @@ func (s *Scatter) on(ctx context.Context, srv *server, call func(context.Context
 	return nil, fmt.Errorf("server %s: %w", srv.Name, err)
 }
 
-// each asks all servers at the same time. The lists are in their order; of a server that
-// failed there is an error.
-func each[T any](s *Scatter, ask func(*server) (T, error)) (answers []T, failed []error) {
-	answers, failed = make([]T, len(s.servers)), make([]error, len(s.servers))
-	var asking sync.WaitGroup
+// each calls all servers at the same time. Both lists are in the order of the servers.
+func each[T any](s *Scatter, call func(*server) (T, error)) (results []T, failed []error) {
+	results, failed = make([]T, len(s.servers)), make([]error, len(s.servers))
+	var calls sync.WaitGroup
 	for i, srv := range s.servers {
-		asking.Go(func() { answers[i], failed[i] = ask(srv) })
+		calls.Go(func() { results[i], failed[i] = call(srv) })
 	}
-	asking.Wait()
-	return answers, failed
+	calls.Wait()
+	return results, failed
 }
 
-// connected returns the way to the server, and connects if nobody has. A caller whose
-// context ends does not wait for the connection.
+// connected returns the connection, which the first caller makes. A caller whose context ends
+// does not wait for it.
 func (srv *server) connected(ctx context.Context, s *Scatter) (*link, error) {
 	if l := srv.link.Load(); l != nil {
 		return l, nil
@@ -74,7 +72,7 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 	if l := srv.link.Load(); l != nil {
 		return l, nil
 	}
-	if srv.ended {
+	if srv.closed {
 		return nil, rueidis.ErrClosing
 	}
 	client := srv.Client
@@ -95,7 +93,7 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 	l := &link{
 		Runner: script.Runner{
 			Client: client, Scripts: s.scripts, Hooks: append([]millrace.Hook{flightHook{}}, s.cfg.Hooks...),
-			// Tries end a little before the time does, so that the error says what is wrong.
+			// Retries end a little before the timeout, so that the error says what is wrong.
 			Retry: retry.Policy{Patience: s.cfg.Timeout * 9 / 10}, Errors: refusals,
 		},
 		policy: policy.New(client, policy.Config{
@@ -107,39 +105,39 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 	return l, nil
 }
 
-// close forgets the way, too: a client of rueidis that once could not connect does so
+// close forgets the link, too: a client of rueidis that once could not connect does so
 // again when it is called after its Close.
 func (srv *server) close() {
 	srv.dialing.Lock()
 	defer srv.dialing.Unlock()
-	srv.ended = true
+	srv.closed = true
 	if l := srv.link.Swap(nil); l != nil && srv.Client == nil {
 		l.Client.Close()
 	}
 }
 
-// clock is a time that a server has told.
+// clock is a server's time.
 type clock struct {
-	millis  int64     // the server's time, in Unix milliseconds
+	millis  int64     // Unix milliseconds
 	heardAt time.Time // by this process's clock
 	wall    time.Time // the same by its wall clock alone
 }
 
-// clockFresh is for how long a server's time is counted on from what it told.
-const clockFresh = time.Minute
+// clockTTL is how long a server's time is extrapolated.
+const clockTTL = time.Minute
 
-// heard notes a time that the server has told just now.
+// heard stores the server's time as of now.
 func (srv *server) heard(millis int64) {
 	now := time.Now()
 	srv.clock.Store(&clock{millis, now, now.Round(0)})
 }
 
-// now returns the server's time in Unix milliseconds, or an earlier one. It asks if the
-// server has told none of late: a process that was suspended sees that by its wall clock
-// only, and one whose wall clock was set by the other one.
+// now returns the server's time in Unix milliseconds, or an earlier one. It asks the server if
+// the stored time is old by either clock: only the wall clock runs while the process is
+// suspended, and only the monotonic clock is right when the wall clock is set.
 func (srv *server) now(ctx context.Context, s *Scatter, l *link) (int64, error) {
 	c, now := srv.clock.Load(), time.Now()
-	if c != nil && now.Sub(c.heardAt) < clockFresh && now.Round(0).Sub(c.wall) < clockFresh {
+	if c != nil && now.Sub(c.heardAt) < clockTTL && now.Round(0).Sub(c.wall) < clockTTL {
 		return c.millis + now.Sub(c.heardAt).Milliseconds(), nil
 	}
 	reply, err := l.Run(ctx, "left", s.base)

@@ -41,12 +41,12 @@ func TestSessionWritesPlainTypes(t *testing.T) {
 			s.AddFloat("cost", 0.25)
 			s.Insert("users", "ann", "bob", "ann")
 			s.Insert("nobody")
-			s.Score("pages", "/a", 1.5)
-			s.Score("pages", "/a", 1)
-			s.Best("speed", "ann", 7)
-			s.Best("speed", "ann", 3)
-			s.Least("delay", "ann", 7)
-			s.Least("delay", "ann", 3)
+			s.Score("pages", "/a", 1.5, Sum)
+			s.Score("pages", "/a", 1, Sum)
+			s.Score("speed", "ann", 7, Max)
+			s.Score("speed", "ann", 3, Max)
+			s.Score("delay", "ann", 7, Min)
+			s.Score("delay", "ann", 3, Min)
 			s.Push("events", 3, []byte("one"))
 			s.Push("events", 3, []byte("two words"))
 		})
@@ -235,9 +235,9 @@ func TestWrongTypes(t *testing.T) {
 		"AddFloat": func(s *Session) { s.AddFloat("hash", 1) },
 		"Push":     func(s *Session) { s.Push("hash", 1, nil) },
 		"Insert":   func(s *Session) { s.Insert("hash", "a") },
-		"Score":    func(s *Session) { s.Score("hash", "a", 1) },
-		"Best":     func(s *Session) { s.Best("hash", "a", 1) },
-		"Least":    func(s *Session) { s.Least("hash", "a", 1) },
+		"Score":    func(s *Session) { s.Score("hash", "a", 1, Sum) },
+		"Best":     func(s *Session) { s.Score("hash", "a", 1, Max) },
+		"Least":    func(s *Session) { s.Score("hash", "a", 1, Min) },
 		"both":     func(s *Session) { s.Add("hash2", 1); s.Insert("hash2", "a") },
 	} {
 		s := sc.Session("x")
@@ -271,19 +271,19 @@ func TestWhatCannotBeHad(t *testing.T) {
 		"a big float":     {func(s *Session) { s.AddFloat("a", 1e308); s.AddFloat("a", 1e308) }, ErrOverflow},
 		"no number":       {func(s *Session) { s.AddFloat("a", math.NaN()) }, millrace.ErrBadArgument},
 		"infinite":        {func(s *Session) { s.AddFloat("a", math.Inf(-1)) }, millrace.ErrBadArgument},
-		"infinite score":  {func(s *Session) { s.Score("a", "b", math.Inf(1)) }, millrace.ErrBadArgument},
-		"no best":         {func(s *Session) { s.Best("a", "b", math.NaN()) }, millrace.ErrBadArgument},
+		"infinite score":  {func(s *Session) { s.Score("a", "b", math.Inf(1), Sum) }, millrace.ErrBadArgument},
+		"no best":         {func(s *Session) { s.Score("a", "b", math.NaN(), Max) }, millrace.ErrBadArgument},
 		"no cap":          {func(s *Session) { s.Push("a", 0, nil) }, millrace.ErrBadArgument},
-		"a big cap":       {func(s *Session) { s.Push("a", MaxCap+1, nil) }, millrace.ErrBadArgument},
-		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody+1)) }, millrace.ErrTooLarge},
-		"a big member":    {func(s *Session) { s.Insert("a", strings.Repeat("m", MaxBody+1)) }, millrace.ErrTooLarge},
-		"a big name":      {func(s *Session) { s.Best("a", strings.Repeat("m", MaxBody+1), 1) }, millrace.ErrTooLarge},
-		"much in all":     {func(s *Session) { s.Push("a", 1, make([]byte, MaxBody)) }, millrace.ErrTooLarge},
+		"a big cap":       {func(s *Session) { s.Push("a", maxCap+1, nil) }, millrace.ErrBadArgument},
+		"a big body":      {func(s *Session) { s.Push("a", 1, make([]byte, maxBody+1)) }, millrace.ErrTooLarge},
+		"a big member":    {func(s *Session) { s.Insert("a", strings.Repeat("m", maxBody+1)) }, millrace.ErrTooLarge},
+		"a big name":      {func(s *Session) { s.Score("a", strings.Repeat("m", maxBody+1), 1, Max) }, millrace.ErrTooLarge},
+		"much in all":     {func(s *Session) { s.Push("a", 1, make([]byte, maxBody)) }, millrace.ErrTooLarge},
 		"half seconds":    {func(s *Session) { s.In(Bucket{Every: time.Second / 2}) }, millrace.ErrBadArgument},
 		"negative keep":   {func(s *Session) { s.In(Bucket{Keep: -1}) }, millrace.ErrBadArgument},
 		"before 1970":     {func(s *Session) { s.In(Bucket{At: time.Unix(-1, 0)}) }, millrace.ErrBadArgument},
-		"too many":        {func(s *Session) { s.Insert("a", make([]string, MaxOperations+1)...) }, millrace.ErrBadArgument},
-		"too many of two": {func(s *Session) { s.Insert("a", make([]string, MaxOperations)...); s.Add("b", 1) }, millrace.ErrBadArgument},
+		"too many":        {func(s *Session) { s.Insert("a", make([]string, maxOperations+1)...) }, millrace.ErrBadArgument},
+		"too many of two": {func(s *Session) { s.Insert("a", make([]string, maxOperations)...); s.Add("b", 1) }, millrace.ErrBadArgument},
 	} {
 		s := sc.Session("x")
 		s.Add("beside", 1)
@@ -295,7 +295,7 @@ func TestWhatCannotBeHad(t *testing.T) {
 	if err := sc.Session("x").Flush(t.Context()); err != nil {
 		t.Errorf("an empty session: %v", err)
 	}
-	for _, shard := range []Shard{func(string, int) int { return -1 }, func(_ string, n int) int { return n }} {
+	for _, shard := range []func(string, int) int{func(string, int) int { return -1 }, func(_ string, n int) int { return n }} {
 		s := scatterOver(t, nowhere(2), Config{Shard: shard}).Session("x")
 		s.Add("a", 1)
 		wantError(t, s.Flush(t.Context()), millrace.ErrBadArgument)
@@ -308,9 +308,9 @@ func TestInfiniteScores(t *testing.T) {
 	servers := startServers(t, 1)
 	sc := newScatter(t, servers, Config{})
 	flush(t, sc, func(s *Session) {
-		s.Best("b", "x", math.Inf(1))
-		s.Score("b", "x", -1)
-		s.Least("l", "x", math.Inf(-1))
+		s.Score("b", "x", math.Inf(1), Max)
+		s.Score("b", "x", -1, Sum)
+		s.Score("l", "x", math.Inf(-1), Min)
 	})
 	c := servers[0].Client(t)
 	if b, l := text(t, c, "ZSCORE", "b", "x"), text(t, c, "ZSCORE", "l", "x"); b != "inf" || l != "-inf" {
@@ -323,22 +323,22 @@ func TestAFullSession(t *testing.T) {
 	t.Parallel()
 	servers := startServers(t, 1)
 	sc := newScatter(t, servers, Config{})
-	members := make([]string, MaxOperations-2)
+	members := make([]string, maxOperations-2)
 	for i := range members {
 		members[i] = fmt.Sprint("m", i)
 	}
 	flush(t, sc, func(s *Session) {
 		s.Add("n", 1)
-		s.Push("l", 1, make([]byte, MaxBytes-10_000))
+		s.Push("l", 1, make([]byte, maxBytes-10_000))
 		s.Insert("s", members...)
 	})
-	flush(t, sc, func(s *Session) { s.Push("alone", 1, make([]byte, MaxBody)) })
+	flush(t, sc, func(s *Session) { s.Push("alone", 1, make([]byte, maxBody)) })
 	c := servers[0].Client(t)
 	if got, want := integer(t, c, "SCARD", "s"), int64(len(members)); got != want {
 		t.Errorf("members = %d, want %d", got, want)
 	}
 	flush(t, sc, func(s *Session) {
-		for i := range MaxOperations {
+		for i := range maxOperations {
 			s.Push("l", 10, fmt.Append(nil, i))
 		}
 	})
@@ -371,7 +371,7 @@ func TestOneEventOneServer(t *testing.T) {
 		event(sc, "the same")
 	}
 	for i, one := range servers {
-		connections, want := one.Info("stats")["total_connections_received"], RingHash("the same", 4) == i
+		connections, want := one.Info("stats")["total_connections_received"], ringHash("the same", 4) == i
 		wrote := integer(t, one.Client(t), "EXISTS", "counter0", "counter29")
 		if (wrote == 2) != want {
 			t.Errorf("server %d has %d of the counters", i, wrote)
@@ -535,7 +535,7 @@ func TestTroubledServers(t *testing.T) {
 			write := func(s *Session, n int64) {
 				s.Add("n", n)
 				s.Push("l", 10, []byte("e"))
-				s.Best("z", "m", 1)
+				s.Score("z", "m", 1, Max)
 			}
 			s, other := sc.Session(""), sc.Session("1")
 			write(s, 1)

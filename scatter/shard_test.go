@@ -104,7 +104,7 @@ func TestJavaHashInNode(t *testing.T) {
 // TestHashesSpread: each server gets its share of the keys.
 func TestHashesSpread(t *testing.T) {
 	t.Parallel()
-	for name, shard := range map[string]Shard{"RingHash": RingHash, "JavaHash": JavaHash, "RoundRobin": RoundRobin()} {
+	for name, shard := range map[string]func(string, int) int{"ringHash": ringHash, "JavaHash": JavaHash, "RoundRobin": RoundRobin()} {
 		counts := make([]int, 4)
 		for i := range 4000 {
 			counts[shard(fmt.Sprint("session-", i), 4)]++
@@ -116,12 +116,12 @@ func TestHashesSpread(t *testing.T) {
 		}
 	}
 	for _, key := range []string{"", "x", "\xff", strings.Repeat("k", 1000)} {
-		if a, b := RingHash(key, 5), RingHash(key, 5); a != b || a < 0 || a > 4 {
-			t.Errorf("RingHash(%q, 5) = %d and %d", key, a, b)
+		if a, b := ringHash(key, 5), ringHash(key, 5); a != b || a < 0 || a > 4 {
+			t.Errorf("ringHash(%q, 5) = %d and %d", key, a, b)
 		}
 	}
-	if got := RingHash("x", 1); got != 0 {
-		t.Errorf("RingHash of one server = %d", got)
+	if got := ringHash("x", 1); got != 0 {
+		t.Errorf("ringHash of one server = %d", got)
 	}
 }
 

@@ -1,6 +1,7 @@
 package scatter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,62 +12,52 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// TallyConfig is how counters are collected before they are written. The zero value
-// works.
+// TallyConfig has the settings of a [Tally]. The zero value works.
 type TallyConfig struct {
-	// Every is how long what is added may wait before it is sent. It is also what a
-	// crash loses: what was added since the last time, and what is under way. Defaults
-	// to 100 ms.
+	// Every is the interval between writes. A crash loses what was added since the last
+	// one, and what is in flight. Defaults to 100 ms.
 	Every time.Duration
 
-	// Most is how many counters may wait, those that could not be sent included.
-	// Defaults to 10,000.
+	// Most is the largest number of waiting counters, including those that could not be
+	// sent. Defaults to 10,000.
 	Most int
 }
 
-// Defaults of TallyConfig.
-const (
-	DefaultTallyEvery = 100 * time.Millisecond
-	DefaultTallyMost  = 10_000
-)
-
-// Tally collects what is added to counters in memory, and writes the sums every now and
-// then, to one server: many events cost one call. It is safe for concurrent use. Close
-// it, or what waits is lost.
+// Tally adds up counters in memory and writes the sums at an interval, to one server: many
+// events cost one call. It is safe for concurrent use. Close it, or waiting counters are lost.
 //
-// A flush that failed is repeated as it was, as the same request, and what is added
-// meanwhile goes to another server if there is one. So an outage of less than nine
-// minutes neither loses nor doubles anything, and one of a server that refuses
-// connections may take as long as it likes; see [Session.Flush].
+// A failed flush is repeated as the same request; later additions go to another server if there
+// is one. So an outage of less than nine minutes neither loses nor doubles anything, and a
+// server that refuses connections may do so for any time; see [Session.Flush].
 //
-// A counter is dropped, and logged with what was to be added, where repeats are of no
-// use: its key holds something else, the sum does not fit into 64 bits, or the server
-// can no longer tell whether it was added ("uncertain").
+// A counter is dropped, and logged with its amount, where repeats are useless: its key has
+// another type, the sum does not fit into 64 bits, or the server no longer knows whether it was
+// added ("uncertain").
 type Tally struct {
 	*collector
 
-	in stretch // where the values are put
+	in interval // of the values
 }
 
-// collector is what all views of a tally share.
+// collector is shared by all views of a tally.
 type collector struct {
 	sc   *Scatter
 	cfg  TallyConfig
 	send func(context.Context, *Session) error
 	stop func()        // ends the loop
-	gone chan struct{} // closed when it has ended
+	gone chan struct{} // closed when the loop has ended
 
-	rounds sync.Mutex // held by the one round of flushes
-	shard  Shard      // guarded by rounds
+	rounds sync.Mutex                  // held by a round of flushes
+	shard  func(key string, n int) int // guarded by rounds
 
 	mu      sync.Mutex
 	closed  bool
 	batch   batch
-	bundles []*Session // those that failed, and those under way
-	bundled int        // the counters in them
+	bundles []*Session // failed ones, and those in flight
+	bundled int        // their counters
 }
 
-// Tally returns a new tally, which writes until it is closed. Errors: [millrace.ErrBadArgument].
+// Tally starts a tally, which writes until it is closed. Errors: [millrace.ErrBadArgument].
 func (s *Scatter) Tally(cfg TallyConfig) (*Tally, error) { return s.tally(cfg, sendSession) }
 
 func sendSession(ctx context.Context, session *Session) error { return session.Flush(ctx) }
@@ -75,59 +66,53 @@ func (s *Scatter) tally(cfg TallyConfig, send func(context.Context, *Session) er
 	if cfg.Every < 0 || cfg.Most < 0 {
 		return nil, millrace.ErrBadArgument.Errorf("Every and Most cannot be negative")
 	}
-	if cfg.Every == 0 {
-		cfg.Every = DefaultTallyEvery
-	}
-	if cfg.Most == 0 {
-		cfg.Most = DefaultTallyMost
-	}
+	cfg.Every, cfg.Most = cmp.Or(cfg.Every, 100*time.Millisecond), cmp.Or(cfg.Most, 10_000)
 	ctx, stop := context.WithCancel(context.Background())
 	c := &collector{sc: s, cfg: cfg, send: send, stop: stop, gone: make(chan struct{}), shard: Sticky()}
 	go c.loop(ctx)
 	return &Tally{collector: c}, nil
 }
 
-// In returns a view of the tally whose counters are put into time buckets: into those
-// of the time of the flush, unless the bucket says when. Errors: [millrace.ErrBadArgument].
+// In returns a view of the tally whose counters go into time buckets: those of [Bucket].At, or
+// of the time of the flush. Errors: [millrace.ErrBadArgument].
 func (t *Tally) In(b Bucket) (*Tally, error) {
 	b, err := b.checked()
 	if err != nil {
 		return nil, err
 	}
-	return &Tally{collector: t.collector, in: b.stretch()}, nil
+	return &Tally{collector: t.collector, in: b.interval()}, nil
 }
 
 // Add adds n to a counter, and does no I/O. Errors: [millrace.ErrBadName]; [ErrOverflow], with
-// nothing added; [millrace.ErrFull] for a further counter if so many wait that no more
-// may; [millrace.ErrBadArgument] after Close.
+// nothing added; [millrace.ErrFull] for another counter if the most are waiting;
+// [millrace.ErrBadArgument] after Close.
 func (t *Tally) Add(key string, n int64) error {
-	return t.note(verbAdd, key, t.in, func(b *batch) { b.add(key, n, t.in) })
+	return t.note(verbAdd, key, func(b *batch) { b.add(key, n, t.in) })
 }
 
 // AddFloat is Add for counters that [Session.AddFloat] counts.
 func (t *Tally) AddFloat(key string, x float64) error {
-	return t.note(verbFloat, key, t.in, func(b *batch) { b.addFloat(key, x, t.in) })
+	return t.note(verbFloat, key, func(b *batch) { b.addFloat(key, x, t.in) })
 }
 
-// note adds to the batch, which takes nothing that it cannot have.
-func (c *collector) note(v verb, key string, in stretch, add func(*batch)) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+// note adds to the batch, or returns why it cannot.
+func (t *Tally) note(v verb, key string, add func(*batch)) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	switch {
-	case c.closed:
+	case t.closed:
 		return millrace.ErrBadArgument.Errorf("the tally is closed")
-	case c.waiting() >= c.cfg.Most && !c.batch.has(v, key, in):
-		e := millrace.ErrFull.Errorf("%d counters wait to be written", c.cfg.Most)
-		e.Hint = "See whether the servers can be reached, or raise TallyConfig.Most."
-		return e
+	case t.waiting() >= t.cfg.Most && t.batch.known[target{v, t.in.life, key + t.in.suffix}] == nil:
+		return millrace.ErrFull.Errorf("%d counters wait to be written", t.cfg.Most).
+			WithHint("See whether the servers can be reached, or raise TallyConfig.Most.")
 	}
-	add(&c.batch)
-	err := c.batch.err
-	c.batch.err = nil
+	add(&t.batch)
+	err := t.batch.err
+	t.batch.err = nil
 	return err
 }
 
-// waiting returns how many counters wait. The lock is held.
+// waiting returns the number of waiting counters. The lock is held.
 func (c *collector) waiting() int { return len(c.batch.ops) + c.bundled }
 
 func (c *collector) loop(ctx context.Context) {
@@ -154,8 +139,8 @@ func (c *collector) loop(ctx context.Context) {
 	}
 }
 
-// round sends all that waits, each bundle in a call, all at the same time. It returns how
-// many counters wait then, and why.
+// round sends all bundles at the same time, each in a call. It returns how many counters still
+// wait, and why.
 func (c *collector) round(ctx context.Context) (int, error) {
 	c.rounds.Lock()
 	defer c.rounds.Unlock()
@@ -175,22 +160,22 @@ func (c *collector) round(ctx context.Context) (int, error) {
 	}
 	err := errors.Join(errs...)
 	if err != nil {
-		c.shard = Sticky() // what is added from now on may have more luck
+		c.shard = Sticky() // later additions may have more luck
 	}
 	return c.waiting(), err
 }
 
-// take turns what was collected into bundles, and returns all that are to be sent.
+// take moves the batch into bundles, and returns all bundles.
 func (c *collector) take() []*Session {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.bundles = append(c.bundles, c.split(c.batch.ops, MaxOperations)...)
+	c.bundles = append(c.bundles, c.split(c.batch.ops, maxOperations)...)
 	c.bundled += len(c.batch.ops)
 	c.batch = batch{}
 	return c.bundles
 }
 
-// split returns sessions with so many of the counters each.
+// split returns sessions with at most most of the counters each.
 func (c *collector) split(ops []*op, most int) (bundles []*Session) {
 	for ops := range slices.Chunk(ops, most) {
 		bundles = append(bundles, &Session{draft: &draft{sc: c.sc, shard: c.shard, batch: batch{ops: ops, size: len(ops)}}})
@@ -198,8 +183,8 @@ func (c *collector) split(ops []*op, most int) (bundles []*Session) {
 	return bundles
 }
 
-// deliver sends a bundle, and returns what is left of it, and why. Of one that is refused,
-// with nothing written, it sends the halves.
+// deliver sends a bundle, and returns what is left of it, and why. If the server refused it,
+// with nothing written, deliver sends the halves.
 func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, err error) {
 	ops := s.ops()
 	err = c.send(ctx, s)
@@ -208,7 +193,7 @@ func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, e
 		return nil, nil
 	case errors.Is(err, millrace.ErrUncertain), refused(err) && len(ops) == 1:
 		for _, o := range ops {
-			c.sc.cfg.Logger.ErrorContext(ctx, "what was to be added to a counter is dropped",
+			c.sc.cfg.Logger.ErrorContext(ctx, "an addition to a counter is dropped",
 				"key", o.key, "kind", o.verb, "add", o.sum, "float", o.float, "error", err)
 		}
 		return nil, nil
@@ -223,8 +208,8 @@ func (c *collector) deliver(ctx context.Context, s *Session) (left []*Session, e
 	return left, errors.Join(errs...)
 }
 
-// Close writes what waits, once, and takes no more. The error says how many counters
-// could not be written, and why; Close again tries again.
+// Close stops the tally and writes the waiting counters once. The error says how many could not
+// be written, and why; another Close tries again.
 func (t *Tally) Close(ctx context.Context) error {
 	t.mu.Lock()
 	t.closed = true

@@ -105,7 +105,7 @@ func TestTallyWritesSums(t *testing.T) {
 			add(t, tally, "b", -2)
 		}
 		l.want(t, 0, nil)
-		time.Sleep(DefaultTallyEvery)
+		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		l.want(t, 1, map[string]int64{"a": 1000, "b": -2000})
 		time.Sleep(time.Minute)
@@ -204,7 +204,7 @@ func TestTallyDropsWhatIsRefused(t *testing.T) {
 			want[key] = int64(i)
 		}
 		add(t, tally, "bad", 77)
-		time.Sleep(DefaultTallyEvery)
+		time.Sleep(100 * time.Millisecond)
 		synctest.Wait()
 		l.mu.Lock()
 		if diff := cmp.Diff(want, l.sums); diff != "" {

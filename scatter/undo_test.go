@@ -41,7 +41,7 @@ func TestSessionIsWholeOrNothing(t *testing.T) {
 			bucketed := rapid.Bool().Draw(rt, "in a bucket")
 			verb := rapid.IntRange(0, 6).Draw(rt, "verb")
 			n := rapid.SampledFrom([]int64{0, 1, -5, 5, math.MaxInt64, math.MinInt64}).Draw(rt, "n")
-			x := rapid.SampledFrom([]float64{0.25, -1, 1e308}).Draw(rt, "x")
+			x := rapid.SampledFrom([]float64{1, -1, 1e308}).Draw(rt, "x") // no fractions: those are lost at 2^63 one by one, and not together
 			write := func(s *Session) {
 				if bucketed {
 					s = s.In(century)
@@ -56,9 +56,9 @@ func TestSessionIsWholeOrNothing(t *testing.T) {
 				case 4:
 					s.Insert(k, "m", "n")
 				case 5:
-					s.Score(k, "m", x)
+					s.Score(k, "m", x, Sum)
 				case 6:
-					s.Best(k, "m", x)
+					s.Score(k, "m", x, Max)
 				}
 			}
 			write(session)

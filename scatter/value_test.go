@@ -72,7 +72,7 @@ func TestGzipMakesShorter(t *testing.T) {
 // very long is not let grow.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
-	bomb := pack(make([]byte, MaxBody+1), true)
+	bomb := pack(make([]byte, maxBody+1), true)
 	for _, entry := range []string{"", "body", "12", "x y", "1.5 y", " y", "1 " + magic, "1 " + magic + "rest", "1 " + bomb, "1 " + bomb[:100]} {
 		if _, body, err := parseEntry(entry); err == nil {
 			t.Errorf("parseEntry(%.20q) = %d bytes, want an error", entry, len(body))

@@ -40,7 +40,8 @@ type Config struct {
 	Directory snapshot.Desk
 
 	// Counters are the servers over which counters are scattered. Defaults to the
-	// fleet's partitions, or else to Client alone.
+	// fleet's partitions, or else to Client alone. A server whose maxmemory-policy is not
+	// noeviction is refused; there is no setting that accepts it.
 	Counters []scatter.Server
 
 	// Auth is who may ask; all others have 401, save for /healthz and /readyz.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
@@ -39,14 +38,6 @@ Examples:
 // counterName is the argument that names a counter.
 type counterName struct {
 	Name document.Text `arg:"" help:"The counter's name, which is its key on every server."`
-}
-
-// with opens the servers for do.
-func (n counterName) with(ctx context.Context, a *app, cfg scatter.Config, do func(s *scatter.Scatter) (any, table, error)) error {
-	if err := scatter.CheckKey(string(n.Name)); err != nil {
-		return err
-	}
-	return a.withScatter(ctx, cfg, do)
 }
 
 // withScatter opens the servers for do. Which of them are connected to is up to that.
@@ -113,7 +104,7 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 	if c.ShardKey == "" {
 		cfg.Shard = scatter.RoundRobin()
 	}
-	return c.with(ctx, a, cfg, func(s *scatter.Scatter) (any, table, error) {
+	return a.withScatter(ctx, cfg, func(s *scatter.Scatter) (any, table, error) {
 		session := s.Session(string(c.ShardKey))
 		session.Add(string(c.Name), c.N)
 		err := session.Flush(ctx)
@@ -142,7 +133,7 @@ Examples:
 }
 
 func (c *counterGet) Run(ctx context.Context, a *app) error {
-	return c.with(ctx, a, scatter.Config{}, func(s *scatter.Scatter) (any, table, error) {
+	return a.withScatter(ctx, scatter.Config{}, func(s *scatter.Scatter) (any, table, error) {
 		gather := s.Gather()
 		sum := gather.Int(string(c.Name))
 		err := gather.Read(ctx)
@@ -174,13 +165,9 @@ Examples:
 func (c *counterLeft) Run(ctx context.Context, a *app) error {
 	return a.withScatter(ctx, scatter.Config{Group: string(c.Group)}, func(s *scatter.Scatter) (any, table, error) {
 		lefts, err := s.Left(ctx)
-		partial, missing := errors.AsType[*scatter.PartialError](err)
-		if err != nil && (!missing || partial.Answered == 0) {
-			return nil, nil, err
-		}
 		doc := document.CounterServers{}
 		for _, l := range lefts {
-			if missing && slices.Contains(partial.Missing, l.Server) {
+			if l.Err != nil {
 				continue
 			}
 			row := document.CounterServer{Server: l.Server, Flushes: l.Flushes, Forever: l.Forever, Empty: l.Empty}
@@ -189,6 +176,9 @@ func (c *counterLeft) Run(ctx context.Context, a *app) error {
 				row.Until = &until
 			}
 			doc.Servers = append(doc.Servers, row)
+		}
+		if len(doc.Servers) == 0 {
+			return nil, nil, err
 		}
 		return doc, func(w io.Writer) { serversTable(w, doc) }, besides{err}
 	})

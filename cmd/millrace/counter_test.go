@@ -65,7 +65,7 @@ func TestCounterServers(t *testing.T) {
 		t.Fatal(err)
 	}
 	doc := answer[document.CounterServers](s, "counter", "servers", "--group", "ads")
-	if len(doc.Servers) != 2 || doc.Servers[0].Until == nil || time.Until(*doc.Servers[0].Until) < scatter.DefaultKeep {
+	if len(doc.Servers) != 2 || doc.Servers[0].Until == nil || time.Until(*doc.Servers[0].Until) < 4*time.Hour {
 		t.Fatalf("counter servers = %+v, want a bucket on the first one", doc)
 	}
 	doc.Servers[0].Until = nil

@@ -8,7 +8,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
-	"github.com/millrace/millrace/scatter"
 )
 
 const counterPath = "/v1/counters/{name}"
@@ -38,15 +37,15 @@ func (a *API) addToCounter(ctx context.Context, in *namedWith[addRequest]) (doc 
 }
 
 func (a *API) getCounter(ctx context.Context, in *named) (doc document.Counted, err error) {
-	if err := scatter.CheckKey(in.Name); err != nil {
-		return doc, err
-	}
 	gather := a.counters.Gather()
 	sum := gather.Int(in.Name)
 	err = gather.Read(ctx)
-	if errors.Is(err, millrace.ErrPartial) && sum.Answered > 0 {
+	if errors.Is(err, millrace.ErrPartial) {
 		p := problemOf(err)
-		p.Value = &sum.Value
+		p.Servers, p.Answered, p.Missing = &sum.Servers, &sum.Answered, sum.Missing
+		if sum.Answered > 0 {
+			p.Value = &sum.Value
+		}
 		return doc, p
 	}
 	return document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}, err

@@ -14,7 +14,6 @@ import (
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
-	"github.com/millrace/millrace/scatter"
 )
 
 const (
@@ -176,9 +175,6 @@ func problemOf(err error) *problem {
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
 		remaining, metadata := held.Remaining.Milliseconds(), document.Text(held.Metadata)
 		p.Remaining, p.Metadata, p.Fence = &remaining, &metadata, &held.Fence
-	}
-	if partial, ok := errors.AsType[*scatter.PartialError](err); ok {
-		p.Servers, p.Answered, p.Missing = &partial.Servers, &partial.Answered, partial.Missing
 	}
 	return p
 }

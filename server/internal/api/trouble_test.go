@@ -75,7 +75,7 @@ func TestProblems(t *testing.T) {
 		{millrace.ErrUncertain, 503, "uncertain"},
 		{fleet.ErrStranger, 503, "stranger"},
 		{fleet.ErrClosed, 503, "closed"},
-		{&scatter.PartialError{Servers: 3, Answered: 2, Missing: []string{"c"}, Errs: []error{io.EOF}}, 503, "partial"},
+		{millrace.ErrPartial.Wrap(io.EOF), 503, "partial"},
 		{context.DeadlineExceeded, 503, "timeout"},
 		{millrace.ErrFull, 507, "full"},
 	} {
