@@ -18,8 +18,6 @@ import (
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/metrics"
@@ -49,7 +47,6 @@ func exposed(t *testing.T) map[string]metric {
 		v, err := s.Refresh(t.Context())
 		return err == nil && !v.Named.IsZero() && len(v.Troubles) == 0
 	})
-	noon := time.Unix(1_700_000_000, 0)
 	for _, c := range []prometheus.Collector{
 		survey.Collector(s),
 		metrics.RecruiterCollector(recruiter),
@@ -57,10 +54,8 @@ func exposed(t *testing.T) map[string]metric {
 		metrics.CacheCollector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
 		metrics.CensusCollector(func() metrics.Census {
 			return metrics.Census{Fleet: &metrics.Fleet{
-				Status: fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
-				Snapshots: snapshot.Ages{Now: noon, Partitions: []directory.Snapshot{
-					{Saved: directory.Saved{At: noon}, Archived: directory.Archived{At: noon}},
-				}},
+				Status:    fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
+				Snapshots: []metrics.SnapshotAge{{Saved: time.Minute, Archived: time.Hour}},
 			}}
 		}),
 	} {

@@ -15,7 +15,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/metrics"
 	"github.com/millrace/millrace/scatter"
@@ -34,10 +33,6 @@ type Config struct {
 	// Fleet is the fleet whose client that is, for the page about it. Defaults to
 	// none.
 	Fleet *fleet.Fleet
-
-	// Directory is the fleet's directory, for what its agents did and how old its
-	// snapshots are. It stays the caller's. Defaults to none.
-	Directory snapshot.Desk
 
 	// Counters are the servers over which counters are scattered. Defaults to the
 	// fleet's partitions, or else to Client alone.
@@ -137,7 +132,7 @@ func (s *Server) furnish() error {
 	if err := upkeep.Install(s.recruiter, cfg.Client); err != nil {
 		return err
 	}
-	if s.survey, err = survey.New(survey.Config{Client: cfg.Client, Fleet: cfg.Fleet, Directory: cfg.Directory, Logger: cfg.Logger}); err != nil {
+	if s.survey, err = survey.New(survey.Config{Client: cfg.Client, Fleet: cfg.Fleet, Logger: cfg.Logger}); err != nil {
 		return err
 	}
 	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(metrics.RecruiterCollector(s.recruiter)))

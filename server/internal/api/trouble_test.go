@@ -73,7 +73,7 @@ func TestProblems(t *testing.T) {
 		{fleet.ErrUnavailable.Wrap(dial), 503, "unavailable"},
 		{fleet.ErrReadOnly, 503, "read_only"},
 		{millrace.ErrUncertain, 503, "uncertain"},
-		{fleet.ErrStranger, 503, "stranger"},
+		{fleet.ErrUnknownServer, 503, "stranger"},
 		{fleet.ErrClosed, 503, "closed"},
 		{&scatter.PartialError{Servers: 3, Answered: 2, Missing: []string{"c"}, Errs: []error{io.EOF}}, 503, "partial"},
 		{context.DeadlineExceeded, 503, "timeout"},

@@ -131,10 +131,10 @@ func troubled() *survey.View {
 	v.Troubles = []survey.Trouble{{Kind: survey.Lease, Name: "broken", Err: errors.New("a key is of a wrong type")}}
 	v.LeftOut = map[survey.Kind]int{survey.Queue: 7}
 	v.Server.Nodes = []survey.NodeView{{Addr: "10.0.0.1:6379", Role: "master", Memory: 95, MaxMemory: 100, Evicted: 3}}
-	v.Fleet = &survey.FleetView{Status: fleet.Status{State: directory.Partial, Epoch: 7, Partitions: []fleet.PartitionStatus{
-		{ID: 0, State: directory.Full, Share: 0.75, Master: fleet.MemberStatus{Addr: "10.0.0.1:7001", Node: "a", State: fleet.Up},
+	v.Fleet = &survey.FleetView{Status: fleet.Status{State: fleet.Partial, Epoch: 7, Partitions: []fleet.PartitionStatus{
+		{ID: 0, State: fleet.Healthy, Share: 0.75, Master: fleet.MemberStatus{Addr: "10.0.0.1:7001", Node: "a", State: fleet.Up},
 			Replicas: []fleet.MemberStatus{{Addr: "10.0.0.2:7002", Node: "b", State: fleet.Up}}, Memory: 50, MaxMemory: 100, Tags: 1200},
-		{ID: 1, Generation: 1, State: directory.Partial, Share: 0.25, Master: fleet.MemberStatus{Addr: "10.0.0.2:7003", State: fleet.Up},
+		{ID: 1, Generation: 1, State: fleet.Partial, Share: 0.25, Master: fleet.MemberStatus{Addr: "10.0.0.2:7003", State: fleet.Up},
 			Replicas: []fleet.MemberStatus{{Addr: "10.0.0.1:7004", State: fleet.Down, Error: "refused"}}, Busy: 0.95},
 	}},
 		Points:    directory.Points{{Position: 1 << 62, Partition: 1}, {Position: 0, Partition: 0}},
