@@ -157,7 +157,7 @@ func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 	}
 	auth, err := server.ParseAuth(text)
 	if err != nil {
-		return nil, server.ErrAuth.Errorf("%s: %s", source, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	return auth, nil
 }

@@ -80,7 +80,7 @@ func TestProblems(t *testing.T) {
 		{millrace.ErrFull, 507, "full"},
 	} {
 		w := httptest.NewRecorder()
-		api.WriteProblem(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), tt.err)
+		api.WriteProblem(w, tt.err)
 		got := answer{t, tt.err.Error(), w.Code, w.Header(), w.Body.Bytes()}
 		p := got.refused(tt.status, tt.code)
 		if p.Type != "about:blank" || p.Title != http.StatusText(tt.status) || p.Status != tt.status || p.Detail == "" {
