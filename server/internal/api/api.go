@@ -103,7 +103,7 @@ type API struct {
 
 	queues  cache[queueUse, *fairqueue.Queue]
 	icks    cache[ickUse, *ick.Ick]
-	hashes  cache[hashUse, *expiry.Hashes]
+	hashes  cache[string, *expiry.Hashes]
 	answers cache[string, *pinned.Keys]
 	lockers map[bool]*lease.Locker // by AllowEvictable
 

@@ -22,10 +22,10 @@ func (a *API) routeHashes() {
 			names, missing, err := a.namesOf(ctx, expiry.List)
 			return namespaceNames{names, missing}, err
 		})
-	onHash(a, true, op(http.MethodGet, hashPath, "getHash", "Read the fields of a hash",
+	onHash(a, op(http.MethodGet, hashPath, "getHash", "Read the fields of a hash",
 		"All fields, or the named ones. Expired fields are absent, and a missing hash has no fields. A hash with more than 10,000 fields is not read whole: the error has the code too_many.",
 		http.StatusConflict), getHash)
-	onHash(a, true, op(http.MethodDelete, hashPath, "deleteHash", "Delete a hash with all its fields",
+	onHash(a, op(http.MethodDelete, hashPath, "deleteHash", "Delete a hash with all its fields",
 		"The answer counts the fields that existed."),
 		func(ctx context.Context, h *expiry.Hashes, in *Hashed) (doc document.Deleted, err error) {
 			if doc.Deleted, err = h.Len(ctx, in.Hash); err == nil {
@@ -33,27 +33,27 @@ func (a *API) routeHashes() {
 			}
 			return doc, err
 		})
-	onHash(a, false, op(http.MethodPost, hashPath+"/set", "setFields", "Set fields, with or without a TTL",
+	onHash(a, op(http.MethodPost, hashPath+"/set", "setFields", "Set fields, with or without a TTL",
 		"All of them or none. The first field creates the namespace.", http.StatusInsufficientStorage), setFields)
-	onHash(a, false, op(http.MethodPost, hashPath+"/incr", "incrementField", "Add to a field that holds a whole number",
+	onHash(a, op(http.MethodPost, hashPath+"/incr", "incrementField", "Add to a field that holds a whole number",
 		"It keeps its TTL. A missing field starts at 0, without a TTL.", http.StatusInsufficientStorage),
 		func(ctx context.Context, h *expiry.Hashes, in *hashedWith[incrRequest]) (doc incremented, err error) {
 			doc.Value, err = h.Incr(ctx, in.Hash, string(in.Body.Field), in.Body.By)
 			return doc, err
 		})
-	onHash(a, true, op(http.MethodPost, hashPath+"/expire", "expireFields", "Change the TTL of fields",
+	onHash(a, op(http.MethodPost, hashPath+"/expire", "expireFields", "Change the TTL of fields",
 		"From now on; 0s removes them."),
 		func(ctx context.Context, h *expiry.Hashes, in *hashedWith[expireRequest]) (changedFields, error) {
 			list, err := h.Expire(ctx, in.Hash, in.Body.TTL.Duration, conditions[in.Body.If], document.Strings(in.Body.Fields)...)
 			return ofOutcomes(in.Body.Fields, list), err
 		})
-	onHash(a, true, op(http.MethodPost, hashPath+"/persist", "persistFields", "Remove the TTL of fields",
+	onHash(a, op(http.MethodPost, hashPath+"/persist", "persistFields", "Remove the TTL of fields",
 		"They stay until they are deleted."),
 		func(ctx context.Context, h *expiry.Hashes, in *hashedWith[fieldsRequest]) (changedFields, error) {
 			list, err := h.Persist(ctx, in.Hash, document.Strings(in.Body.Fields)...)
 			return ofOutcomes(in.Body.Fields, list), err
 		})
-	onHash(a, true, op(http.MethodPost, hashPath+"/delete", "deleteFields", "Delete fields",
+	onHash(a, op(http.MethodPost, hashPath+"/delete", "deleteFields", "Delete fields",
 		"The answer counts the fields that existed."),
 		func(ctx context.Context, h *expiry.Hashes, in *hashedWith[fieldsRequest]) (doc document.Deleted, err error) {
 			doc.Deleted, err = h.Remove(ctx, in.Hash, document.Strings(in.Body.Fields)...)
@@ -75,20 +75,14 @@ type hashedWith[B any] struct {
 	Body B
 }
 
-// hashUse is a namespace, and whether to accept a server that may evict its keys.
-type hashUse struct {
-	name      string
-	evictable bool
-}
-
-// onHash registers an operation on a hash in one namespace. Operations that set fields
-// refuse a server that may evict keys.
-func onHash[I interface{ namespace() string }, O any](a *API, evictable bool, o huma.Operation, do func(context.Context, *expiry.Hashes, *I) (O, error)) {
+// onHash registers an operation on a hash in one namespace. A server that may evict its keys
+// is accepted, and the logger warns of it.
+func onHash[I interface{ namespace() string }, O any](a *API, o huma.Operation, do func(context.Context, *expiry.Hashes, *I) (O, error)) {
 	register(a, o, func(ctx context.Context, in *I) (out O, err error) {
-		use := hashUse{(*in).namespace(), evictable}
-		h, err := a.hashes.get(use, func() (*expiry.Hashes, error) {
-			return expiry.Open(ctx, a.cfg.Client, use.name, expiry.Config{
-				AllowEvictable: use.evictable, Logger: a.cfg.Logger, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
+		name := (*in).namespace()
+		h, err := a.hashes.get(name, func() (*expiry.Hashes, error) {
+			return expiry.Open(ctx, a.cfg.Client, name, expiry.Config{
+				AllowEvictable: true, Logger: a.cfg.Logger, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
 			})
 		})
 		if err != nil {
