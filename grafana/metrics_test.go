@@ -97,7 +97,7 @@ func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recrui
 	_, done = hook.OnHandle(ctx, millrace.Handling{Structure: "ick", Age: time.Second})
 	done(nil)
 	recruiter := steal.New(steal.Config{Hooks: hooks})
-	err := recruiter.Install(steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+	err := recruiter.Install(millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		return millrace.Worked, nil
 	}}, 1)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 // noon is what time it is in these tests.
 var noon = time.Unix(1_700_000_000, 0)
 
-func job() upkeep.JobTotals {
-	return upkeep.JobTotals{
-		Name: "sweep", Recruited: 28, Worked: 1, Idle: 2,
-		Aborted: upkeep.Aborts{Error: 3, Timeout: 4, Panic: 5, Busy: 6, Breaker: 7},
+func job() steal.JobStats {
+	return steal.JobStats{
+		Name: "sweep", Worked: 1, Idle: 2,
+		Aborted: steal.Aborts{Error: 3, Timeout: 4, Panic: 5, Busy: 6, Breaker: 7},
 		Rounds:  8, LastWorked: noon,
 	}
 }
@@ -106,7 +106,7 @@ func TestCensusOfNamesThatAreNotText(t *testing.T) {
 	got := scrape(t, census(t, Census{
 		Queues: []fairqueue.Stats{{Name: odd[0], Waiting: 1}, {Name: odd[1], Waiting: 2}, {Name: odd[3], Waiting: 3}},
 		Icks:   []ick.Stats{{Name: odd[0]}, {Name: odd[1]}},
-		Upkeep: &upkeep.Totals{Jobs: []upkeep.JobTotals{{Name: odd[0]}, {Name: odd[1]}}},
+		Upkeep: &upkeep.Totals{Jobs: []steal.JobStats{{Name: odd[0]}, {Name: odd[1]}}},
 		Unread: []Unread{{"queue", odd[2]}, {"ick", odd[3]}, {"ick", odd[3]}},
 	}), "")
 	for name, want := range map[string]float64{
@@ -129,7 +129,7 @@ func TestUpkeepCollector(t *testing.T) {
 	wantSamples(t, reg, "", map[string]float64{"upkeep_up{}": 1, "upkeep_processes{}": 0})
 	for _, progress := range []millrace.Progress{millrace.Worked, millrace.Idle} {
 		recruiter := steal.New(steal.Config{})
-		install(t, recruiter, 1, steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) { return progress, nil }})
+		install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) { return progress, nil }})
 		recruiter.Enlist(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

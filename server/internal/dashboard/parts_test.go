@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	rings "github.com/millrace/millrace/ring"
-	"github.com/millrace/millrace/upkeep"
+	"github.com/millrace/millrace/steal"
 )
 
 func TestWords(t *testing.T) {
@@ -224,17 +224,17 @@ func TestExposure(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	bar, words := outcomes(upkeep.JobTotals{Recruited: 10, Worked: 5, Idle: 4, Aborted: upkeep.Aborts{Error: 1}})
+	bar, words := outcomes(steal.JobStats{Worked: 5, Idle: 4, Aborted: steal.Aborts{Error: 1}})
 	if want := []stripe{{"worked", "0", "50"}, {"idle", "50", "40"}, {"aborted", "90", "10"}}; !slices.Equal(bar, want) {
 		t.Errorf("bar = %v, want %v", bar, want)
 	}
 	if want := "50% worked, 40% idle and 10% aborted"; words != want {
 		t.Errorf("words = %q, want %q", words, want)
 	}
-	if got, want := aborts(upkeep.Aborts{Error: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
+	if got, want := aborts(steal.Aborts{Error: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
 		t.Errorf("aborts = %q, want %q", got, want)
 	}
-	if bar, words := outcomes(upkeep.JobTotals{}); bar != nil || words != "nobody was recruited yet" {
+	if bar, words := outcomes(steal.JobStats{}); bar != nil || words != "nobody was recruited yet" {
 		t.Errorf("a job without recruits is %v, %q", bar, words)
 	}
 }
