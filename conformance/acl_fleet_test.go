@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
@@ -152,18 +153,18 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 
 func (f *usersFleet) make(dir *directory.Redis, option rueidis.ClientOption) {
 	f.t.Helper()
-	cfg := fleet.GrowConfig{Option: option, RestartTimeout: -1, Settings: directory.Settings{
-		ViewLife: time.Second, ReplyLimit: time.Second, PlacementLife: time.Second,
+	cfg := grow.Config{Option: option, RestartTimeout: -1, Settings: directory.Settings{
+		ViewTTL: time.Second, ReplyTimeout: time.Second, PlacementTTL: time.Second,
 	}}
-	partition := func(i int) []fleet.NewPartition {
+	partition := func(i int) []grow.Partition {
 		member := func(i int) directory.Member {
 			return directory.Member{Addr: f.members[i].Addr(), Node: fmt.Sprint("node", i)}
 		}
-		return []fleet.NewPartition{{Master: member(2 * i), Replicas: []directory.Member{member(2*i + 1)}}}
+		return []grow.Partition{{Master: member(2 * i), Replicas: []directory.Member{member(2*i + 1)}}}
 	}
-	_, err := fleet.Init(f.t.Context(), dir, partition(0), cfg)
+	_, err := grow.Init(f.t.Context(), dir, partition(0), cfg)
 	must(f.t, "Init", err)
-	_, err = fleet.Add(f.t.Context(), dir, partition(1), cfg)
+	_, err = grow.Add(f.t.Context(), dir, partition(1), cfg)
 	must(f.t, "Add", err)
 }
 
@@ -237,7 +238,7 @@ func (f *usersFleet) use(option rueidis.ClientOption) {
 	must(f.t, "SET", c.Do(ctx, c.B().Set().Key("mr:{gone}").Value("1").Build()).Error())
 	must(f.t, "DEL", c.Do(ctx, c.B().Del().Key("mr:{gone}").Build()).Error())
 	must(f.t, "Forget", user.Forget(ctx, "gone"))
-	_, err := user.Show(ctx)
+	_, err := user.Status(ctx)
 	must(f.t, "Show", err)
 
 	// Another process's directory reads the map from any server, and is sent what an

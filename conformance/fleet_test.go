@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -29,11 +30,11 @@ var fleetEngine = engine{"fleet", func(t *testing.T) running {
 	must(t, "the directory", err)
 	t.Cleanup(dir.Close)
 	r := &runningFleet{t: t, url: "fleet://" + directories.Addr(), dir: dir, servers: map[string]*redistest.Server{}}
-	partitions := make([]fleet.NewPartition, fleetPartitions)
+	partitions := make([]grow.Partition, fleetPartitions)
 	for i := range partitions {
-		partitions[i] = fleet.NewPartition{Master: r.start(), Replicas: []directory.Member{r.start()}}
+		partitions[i] = grow.Partition{Master: r.start(), Replicas: []directory.Member{r.start()}}
 	}
-	_, err = fleet.Init(t.Context(), dir, partitions, fleet.GrowConfig{RestartTimeout: -1})
+	_, err = grow.Init(t.Context(), dir, partitions, grow.Config{RestartTimeout: -1})
 	must(t, "Init", err)
 	r.f, err = fleet.Open(t.Context(), dir, fleet.Config{Logger: slog.New(slog.DiscardHandler)})
 	must(t, "Open", err)

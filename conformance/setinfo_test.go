@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	one "github.com/millrace/millrace/internal/members"
+	one "github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/scatter"
 )

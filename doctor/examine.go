@@ -43,7 +43,7 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 	var r Report
 	var seen []process
 	if cfg.Fleet != nil {
-		status, err := cfg.Fleet.Show(ctx)
+		status, err := cfg.Fleet.Status(ctx)
 		if err != nil {
 			return r, err
 		}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -280,11 +281,11 @@ func openFleet(t *testing.T, masters ...*redistest.Server) *fleet.Fleet {
 		t.Fatal(err)
 	}
 	t.Cleanup(dir.Close)
-	var partitions []fleet.NewPartition
+	var partitions []grow.Partition
 	for _, m := range masters {
-		partitions = append(partitions, fleet.NewPartition{Master: directory.Member{Addr: m.Addr()}})
+		partitions = append(partitions, grow.Partition{Master: directory.Member{Addr: m.Addr()}})
 	}
-	if _, err := fleet.Init(t.Context(), dir, partitions, fleet.GrowConfig{RestartTimeout: -1}); err != nil {
+	if _, err := grow.Init(t.Context(), dir, partitions, grow.Config{RestartTimeout: -1}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := fleet.Open(t.Context(), dir, fleet.Config{Logger: slog.New(slog.DiscardHandler)})

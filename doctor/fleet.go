@@ -44,9 +44,9 @@ func checkState(s fleet.Status) Finding {
 	}
 	value := fmt.Sprintf("%s, %s, epoch %d", s.State, readable.Count(len(s.Partitions), "partition"), s.Epoch)
 	switch {
-	case s.State == directory.ReadOnly, s.State == directory.Out:
+	case s.State == fleet.ReadOnly, s.State == fleet.Out:
 		return fail(value, "A partition without a master refuses writes, and reads if it has no replica: see millrace fleet show.")
-	case s.State == directory.Partial:
+	case s.State == fleet.Partial:
 		return warn(value, "A partition without its replica loses data with its master: see millrace fleet show.")
 	case adding > 0:
 		return warn(fmt.Sprintf("%s, %d of them not open yet", value, adding), "If nobody is adding them now, repeat the millrace fleet add that was interrupted.")
@@ -60,7 +60,7 @@ var states = map[fleet.MemberState]struct{ meaning, remedy string }{
 	fleet.Copying: {"it does not have a copy yet", "It will have a copy soon, unless copying starts again and again: look at its log."},
 	fleet.Fenced:  {"it is to be the master, and takes no writes", "It takes no writes until an agent makes it a master: look at its log and at the directory."},
 	fleet.Loading: {"it reads its data from disk", "It serves when it has read its data."},
-	fleet.Strange: {"another server than expected is there, or it has lost its data", "Restore its data, or take it out of the fleet: nothing is written to it."},
+	fleet.Unknown: {"another server than expected is there, or it has lost its data", "Restore its data, or take it out of the fleet: nothing is written to it."},
 	fleet.Down:    {"it does not answer", "Start it again, or check the network between."},
 }
 
@@ -78,7 +78,7 @@ func checkMembers(s fleet.Status) []Finding {
 			case fleet.Up:
 				up++
 				continue
-			case fleet.Strange:
+			case fleet.Unknown:
 				report = fail
 			}
 			why := states[m.State].meaning

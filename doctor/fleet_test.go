@@ -15,9 +15,9 @@ func TestCheckFleet(t *testing.T) {
 		return fleet.MemberStatus{Addr: addr, Node: node, PID: 1, State: fleet.Up}
 	}
 	with := func(change func(s *fleet.Status)) fleet.Status {
-		s := fleet.Status{Epoch: 3, State: directory.Full, Partitions: []fleet.PartitionStatus{
-			{ID: 0, State: directory.Full, Phase: directory.Open, Master: up("m0", "a"), Replicas: []fleet.MemberStatus{up("r0", "b")}},
-			{ID: 1, State: directory.Full, Phase: directory.Open, Master: up("m1", "b"), Replicas: []fleet.MemberStatus{up("r1", "a")}},
+		s := fleet.Status{Epoch: 3, State: fleet.Healthy, Partitions: []fleet.PartitionStatus{
+			{ID: 0, State: fleet.Healthy, Phase: directory.Open, Master: up("m0", "a"), Replicas: []fleet.MemberStatus{up("r0", "b")}},
+			{ID: 1, State: fleet.Healthy, Phase: directory.Open, Master: up("m1", "b"), Replicas: []fleet.MemberStatus{up("r1", "a")}},
 		}}
 		change(&s)
 		return s
@@ -28,16 +28,16 @@ func TestCheckFleet(t *testing.T) {
 		level  Level
 		value  string
 	}{
-		"state": {with(func(*fleet.Status) {}), "state", OK, "full, 2 partitions, epoch 3"},
+		"state": {with(func(*fleet.Status) {}), "state", OK, "healthy, 2 partitions, epoch 3"},
 		"up":    {with(func(*fleet.Status) {}), "members", OK, "4 members up"},
 		"apart": {with(func(*fleet.Status) {}), "nodes", OK, "2 nodes, none with two members of a partition"},
-		"out":   {with(func(s *fleet.Status) { s.State = directory.Out }), "state", Fail, "out, 2 partitions, epoch 3"},
+		"out":   {with(func(s *fleet.Status) { s.State = fleet.Out }), "state", Fail, "out, 2 partitions, epoch 3"},
 		"adding": {
 			with(func(s *fleet.Status) { s.Partitions[1].Phase = directory.LookUp }),
-			"state", Warn, "full, 2 partitions, epoch 3, 1 of them not open yet",
+			"state", Warn, "healthy, 2 partitions, epoch 3, 1 of them not open yet",
 		},
 		"stranger": {
-			with(func(s *fleet.Status) { s.Partitions[1].Replicas[0].State = fleet.Strange }),
+			with(func(s *fleet.Status) { s.Partitions[1].Replicas[0].State = fleet.Unknown }),
 			"members", Fail, "r1, the replica of partition 1, stranger: another server than expected is there, or it has lost its data",
 		},
 		"behind": {
@@ -75,7 +75,7 @@ func TestCheckFleet(t *testing.T) {
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	s := fleet.Status{
-		State: directory.Out,
+		State: fleet.Out,
 		Partitions: []fleet.PartitionStatus{{
 			Master:   fleet.MemberStatus{Addr: "m", State: fleet.Down, Error: "context deadline exceeded"},
 			Replicas: []fleet.MemberStatus{{Addr: "r", State: fleet.Up}, {Addr: "s", State: fleet.Loading}},

@@ -36,6 +36,7 @@ func openOn(t *testing.T, client rueidis.Client, namespace string, cfg Config) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	h.space.Idle = 0
 	return h
 }
 

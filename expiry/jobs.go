@@ -75,7 +75,7 @@ func (h *Hashes) reap(ctx context.Context, base string, shards int, due bool) (m
 	if err != nil {
 		return millrace.Idle, err
 	}
-	hashes := slices.DeleteFunc(overdue[0], func(name string) bool { return name == "" }) // the placeholder
+	hashes := slices.DeleteFunc(overdue, func(name string) bool { return name == "" }) // the placeholder
 	return h.reapHashes(ctx, base, shards, reapBudget, hashes...)
 }
 

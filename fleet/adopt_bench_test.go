@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -12,7 +13,7 @@ import (
 func BenchmarkAdopt(b *testing.B) {
 	redistest.Binary(b)
 	f := offline(b)
-	f.members, f.scripts = map[string]*member{}, library
+	f.members, f.scripts = map[string]*member{}, members.Scripts
 	f.builder = builder()
 	m := f.view.Load().m.Clone()
 	m.Version = directory.Version

@@ -88,9 +88,9 @@ func newTerm() *term {
 }
 
 // counts reports whether what the master answered by now was answered by the master of
-// that time: whoever replaces it waits for ViewLife and ReplyLimit after the last view
+// that time: whoever replaces it waits for ViewTTL and ReplyTimeout after the last view
 // that has it was confirmed.
-func (p *partition) counts() bool { return p.f.now() < p.lastConfirmed()+p.v.viewLife+p.v.replyLimit }
+func (p *partition) counts() bool { return p.f.now() < p.lastConfirmed()+p.v.viewTTL+p.v.replyTimeout }
 
 func (p *partition) lastConfirmed() int64 {
 	if v := p.f.view.Load(); p.in(v) {
@@ -107,7 +107,7 @@ func (p *partition) in(v *view) bool {
 // still asks the directory whether the master is still the same.
 func (p *partition) still(ctx context.Context) bool {
 	since := p.f.now()
-	err := retry.Policy{Patience: time.Duration(p.v.viewLife)}.Do(ctx, func(int) error {
+	err := retry.Policy{Patience: time.Duration(p.v.viewTTL)}.Do(ctx, func(int) error {
 		err := p.f.refresh(ctx)
 		if p.f.view.Load().confirmed.Load() < since {
 			return ErrUnavailable.Errorf("the directory does not say whether the master is still the same").Wrap(err)

@@ -72,7 +72,7 @@ func TestBlockingTakesItsTime(t *testing.T) {
 				popped <- err
 			}()
 			whileBlocked(t, tf.masters[0], func() {
-				for time.Since(began) < 2*quick.ReplyLimit { // the limit is what this is about
+				for time.Since(began) < 2*quick.ReplyTimeout { // the limit is what this is about
 					must(t, set(t.Context(), f.Client(), "{a}", "others go on"))
 				}
 				m := tf.masters[0].Client(t)
@@ -95,7 +95,7 @@ func TestLatePop(t *testing.T) {
 	m := tf.masters[0].Client(t)
 	eachDoer(t, f, func(t *testing.T, c doer) {
 		must(t, c.Do(t.Context(), c.B().Rpush().Key("{a}l").Element("x").Build()).Error())
-		proxy.Delay(2 * quick.ReplyLimit)
+		proxy.Delay(2 * quick.ReplyTimeout)
 		defer proxy.Delay(0)
 		got, err := c.Do(t.Context(), blpop(c, 100*time.Millisecond)).AsStrSlice()
 		if err != nil || len(got) != 2 {
@@ -193,7 +193,7 @@ func TestPopWhileTheDirectoryIsSilent(t *testing.T) {
 func TestBlockingWaitsForReplicas(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.ReplyLimit = 4 * time.Second // a busy machine's replica takes its time
+	settings.ReplyTimeout = 4 * time.Second // a busy machine's replica takes its time
 	tf := startFleet(t, 1, 1, settings)
 	f := tf.open(Config{WaitReplicas: 1})
 	must(t, put(t.Context(), f.Client(), "{a}", "x"))
@@ -241,7 +241,7 @@ func TestPopsThatCannotBeConfirmed(t *testing.T) {
 func TestDedicatedTransactionIsConfirmed(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.ReplyLimit = 4 * time.Second
+	settings.ReplyTimeout = 4 * time.Second
 	tf := startFleet(t, 1, 1, settings)
 	d, cancel := tf.open(Config{WaitReplicas: 1}).Client().Dedicate()
 	defer cancel()

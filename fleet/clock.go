@@ -12,13 +12,13 @@ const clockEvery = 200 * time.Millisecond
 // watchClock notices that the machine was suspended, or the hypervisor stopped it. The
 // clock by which the fence counts stands still then, and by it the map would still be
 // confirmed. The wall clock has gone on when it is set right: by more than half a
-// ViewLife, and nothing is written before the directory confirms the map again.
+// ViewTTL, and nothing is written before the directory confirms the map again.
 func (f *Fleet) watchClock(clock func() clocks) {
 	before := clock()
 	for retry.Sleep(f.ended, clockEvery) {
 		now := clock()
 		v := f.view.Load()
-		if gap := now.gained(before); gap > time.Duration(v.viewLife)/2 {
+		if gap := now.gained(before); gap > time.Duration(v.viewTTL)/2 {
 			v.confirmed.Store(never)
 			f.cfg.Logger.Warn("this machine's clock jumped, as when it was suspended: the fence does not count such a time", "by", gap)
 			f.refreshSoon()

@@ -14,7 +14,7 @@ import (
 // by the clock that stood still it was confirmed a moment ago.
 func TestASuspendedMachineWritesNothing(t *testing.T) {
 	t.Parallel()
-	settings := directory.Settings{ViewLife: time.Minute, ReplyLimit: 5 * time.Second, PlacementLife: time.Minute}
+	settings := directory.Settings{ViewTTL: time.Minute, ReplyTimeout: 5 * time.Second, PlacementTTL: time.Minute}
 	tf, ctx := startFleet(t, 1, 0, settings), t.Context()
 	f := tf.open(Config{Logger: slog.New(slog.DiscardHandler)})
 	must(t, put(ctx, f.Client(), "{a}", "x"))

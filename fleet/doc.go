@@ -36,12 +36,12 @@
 // the map, and then nobody may be writing to the one before. That is the fence:
 //
 //	client   ask directory ──────────── write ───────── reply
-//	         │◀──────── ViewLife ────────▶│◀─ ReplyLimit ─▶│
+//	         │◀──────── ViewTTL ────────▶│◀─ ReplyTimeout ─▶│
 //	         │  the map is confirmed      │  later is uncertain
 //
-// A client writes only if the directory confirmed its map less than ViewLife ago,
+// A client writes only if the directory confirmed its map less than ViewTTL ago,
 // counted from before it asked, and takes for done only what was answered within
-// ReplyLimit. Who replaces a master waits for both, and a tenth more. No clock of
+// ReplyTimeout. Who replaces a master waits for both, and a tenth more. No clock of
 // one machine is compared with another's. What blocks on the server has its time
 // besides: its answer counts as long as the master cannot have been replaced.
 //
@@ -63,7 +63,7 @@
 //   - A write is sent once. What became of one whose reply was lost nobody knows:
 //     [millrace.ErrUncertain]. The structures of Millrace repeat theirs, which take
 //     effect once all the same.
-//   - When the directory cannot be reached the fleet is read-only after ViewLife,
+//   - When the directory cannot be reached the fleet is read-only after ViewTTL,
 //     and takes writes again by itself.
 //   - Adding a partition moves nothing and stops nobody but, for some milliseconds,
 //     the placing of new tags.
@@ -82,7 +82,7 @@
 // has confirmed the map; but what was under way may be taken for done.
 //
 // A record is data like any other: a master that dies within a moment of writing
-// one may take it along. A placement therefore waits, for half of ReplyLimit at
+// one may take it along. A placement therefore waits, for half of ReplyTimeout at
 // most, until a replica has the record too.
 //
 // # When not to use it

@@ -37,7 +37,7 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			settings := calm
-			settings.ReplyLimit, settings.PlacementLife = 1500*time.Millisecond, time.Minute
+			settings.ReplyTimeout, settings.PlacementTTL = 1500*time.Millisecond, time.Minute
 			f := startFleet(t, 2, 1, settings).open(cfg)
 			c := f.Client()
 			for i, result := range c.DoMulti(t.Context(), newKeys(c, 2*tags)...) {
@@ -59,7 +59,7 @@ func TestDoMultiOfNewKeys(t *testing.T) {
 func TestTimeGoesWithTheCommandBefore(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 1, calm)
-	c := tf.open(Config{Reads: FromReplicas}).Client()
+	c := tf.open(Config{ReadPreference: FromReplicas}).Client()
 	const n = 40
 	cmds := make(rueidis.Commands, 0, 2*n)
 	for i := range n {

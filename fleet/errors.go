@@ -1,6 +1,9 @@
 package fleet
 
-import "github.com/millrace/millrace"
+import (
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/fleet/members"
+)
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
@@ -24,13 +27,9 @@ var (
 		Hint: "Take the client of one partition, from Partitions.",
 	}
 
-	// ErrUnavailable means that a partition cannot be asked, and without it nobody
-	// can say where the tag is, or have it. Nothing was written.
-	ErrUnavailable = &millrace.Error{
-		Code:    "unavailable",
-		Message: "a partition cannot be asked",
-		Hint:    "Look at millrace fleet show; the call may be repeated.",
-	}
+	// ErrUnavailable means that a partition cannot be reached, so that the place of a
+	// tag is not known, or its data not available. Nothing was written.
+	ErrUnavailable = members.ErrUnavailable
 
 	// ErrReadOnly means that the fleet, or a partition, takes no writes now: the
 	// directory did not confirm the map in time, or a master is being replaced.
@@ -41,14 +40,10 @@ var (
 		Hint:    "Reads go on. Look at the directory and at millrace fleet show; the call may be repeated.",
 	}
 
-	// ErrStranger means that a server is not the member of the fleet that the
-	// directory says: it was restarted without its data, or another one listens at
-	// its address. It was not written to.
-	ErrStranger = &millrace.Error{
-		Code:    "stranger",
-		Message: "a server is not the member that the directory says",
-		Hint:    "Look at millrace fleet show, and restore the server's data or take it out of the fleet.",
-	}
+	// ErrUnknownServer means that a server is not the member that the directory names:
+	// it was restarted without its data, or another one listens at its address. Nothing
+	// was written to it.
+	ErrUnknownServer = members.ErrUnknownServer
 
 	// ErrClosed means that the fleet was closed.
 	ErrClosed = &millrace.Error{Code: "closed", Message: "the fleet's client was closed"}

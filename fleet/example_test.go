@@ -7,13 +7,10 @@ import (
 	"log"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redisproc"
 )
 
 // start starts a fleet on this machine, and connects to it.
@@ -24,7 +21,7 @@ func start(partitions int) (*devfleet.Fleet, *fleet.Fleet, func()) {
 		Replicas:   devfleet.NoReplicas,
 		// Far from the defaults, so that the examples take less time and a busy machine
 		// does not matter.
-		Settings: directory.Settings{ViewLife: 200 * time.Millisecond, ReplyLimit: 2 * time.Second, PlacementLife: time.Second},
+		Settings: directory.Settings{ViewTTL: 200 * time.Millisecond, ReplyTimeout: 2 * time.Second, PlacementTTL: time.Second},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -88,38 +85,8 @@ func ExampleFleet_For() {
 	// true
 }
 
-// A fleet is made of empty servers: one for the directory, and a master, and
-// replicas if there are to be any, for each partition.
-func ExampleInit() {
-	ctx := context.Background()
-	var addrs []string
-	for range 3 {
-		server, err := redisproc.Start(ctx, redisproc.Config{TCP: true})
-		if err != nil {
-			log.Fatal(err)
-		}
-		defer server.Stop()
-		addrs = append(addrs, server.Addr())
-	}
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: addrs[:1]})
-	if err != nil {
-		log.Fatal(err)
-	}
-	defer dir.Close()
-	m, err := fleet.Init(ctx, dir, []fleet.NewPartition{
-		{Master: directory.Member{Addr: addrs[1], Node: "a"}},
-		{Master: directory.Member{Addr: addrs[2], Node: "b"}, Weight: 2},
-	}, fleet.GrowConfig{RestartTimeout: -1}) // nobody starts the servers of this example again
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println(m.Epoch, len(m.Partitions), len(m.Points))
-	// Output: 1 2 3
-}
-
-// Partitions are added while the fleet is in use. What was there stays where it
-// is.
-func ExampleAdd() {
+// Partitions are added while the fleet is in use. Tags that have a place stay there.
+func ExampleFleet_Locate() {
 	servers, f, stop := start(1)
 	defer stop()
 	ctx := context.Background()
@@ -130,7 +97,7 @@ func ExampleAdd() {
 		}
 	}
 
-	// It starts a server and calls fleet.Add.
+	// It starts a server, and does what millrace fleet add does.
 	if err := servers.AddPartition(ctx, 1); err != nil {
 		log.Fatal(err)
 	}
@@ -178,11 +145,11 @@ func ExampleFleet_Forget() {
 	// nowhere <nil>
 }
 
-// Show is what an operator looks at.
-func ExampleFleet_Show() {
+// Status is what millrace fleet show prints.
+func ExampleFleet_Status() {
 	_, f, stop := start(2)
 	defer stop()
-	status, err := f.Show(context.Background())
+	status, err := f.Status(context.Background())
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -191,7 +158,7 @@ func ExampleFleet_Show() {
 		fmt.Println(p.ID, p.State, p.Phase, p.Share, p.Tags)
 	}
 	// Output:
-	// full 2
-	// 0 full open 0.5 0
-	// 1 full open 0.5 0
+	// healthy 2
+	// 0 healthy open 0.5 0
+	// 1 healthy open 0.5 0
 }

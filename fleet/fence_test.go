@@ -16,13 +16,14 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
 // unfenced are settings under which the fence never closes.
-var unfenced = directory.Settings{ViewLife: time.Hour, ReplyLimit: time.Hour, PlacementLife: time.Hour}
+var unfenced = directory.Settings{ViewTTL: time.Hour, ReplyTimeout: time.Hour, PlacementTTL: time.Hour}
 
 // patient is a connection that does not give a server up that hangs.
 var patient = rueidis.ClientOption{ConnWriteTimeout: time.Minute}
@@ -159,20 +160,20 @@ func TestDirectoryIsAway(t *testing.T) {
 	f.refresh(ctx)
 	began := time.Now()
 	tf.dirs.Kill()
-	if err := set(ctx, c, "{a}", "y"); err != nil && time.Since(began) < quick.ViewLife/2 {
+	if err := set(ctx, c, "{a}", "y"); err != nil && time.Since(began) < quick.ViewTTL/2 {
 		t.Errorf("a write by a fresh view = %v after %v, want none", err, time.Since(began))
 	}
 	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(ctx, c, "{a}", "z"), ErrReadOnly) })
-	if took := time.Since(began); took < quick.ViewLife/2 {
+	if took := time.Since(began); took < quick.ViewTTL/2 {
 		t.Errorf("writes were refused after %v, before the view was old", took)
 	}
 	if got, err := get(ctx, c, "{a}"); err != nil || got == "" {
 		t.Errorf("GET = %q, %v, want a value: reads go on", got, err)
 	}
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	must(t, err)
 	for _, p := range status.Partitions {
-		if p.State != directory.ReadOnly || p.Master.State != Up {
+		if p.State != ReadOnly || p.Master.State != Up {
 			t.Errorf("partition %d is %s, its master %s; want it read-only and the master up", p.ID, p.State, p.Master.State)
 		}
 	}
@@ -198,7 +199,7 @@ func TestSilentDirectoryIsWaitedOut(t *testing.T) {
 	tf.dirs.Pause()
 	defer tf.dirs.Resume()
 	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(t.Context(), f.Client(), "{a}", "y"), ErrReadOnly) })
-	time.AfterFunc(4*quick.ViewLife, tf.dirs.Resume)
+	time.AfterFunc(4*quick.ViewTTL, tf.dirs.Resume)
 	reply, err := structure.Run(t.Context(), "incr", "{a}n")
 	must(t, err)
 	if n := reply.Int(); n != 1 {
@@ -235,7 +236,7 @@ func throughProxies(t *testing.T, settings directory.Settings) (*testFleet, *red
 	partitions := tf.servers(1, 0)
 	proxy := redistest.NewTCPProxy(t, partitions[0].Master.Addr)
 	partitions[0].Master.Addr = proxy.Addr()
-	_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: settings, RestartTimeout: -1})
+	_, err := grow.Init(t.Context(), tf.dir, partitions, grow.Config{Settings: settings, RestartTimeout: -1})
 	must(t, err)
 	return tf, proxy
 }
@@ -268,12 +269,12 @@ func TestLostRepliesAreUncertain(t *testing.T) {
 func TestLateRepliesAreUncertain(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.PlacementLife = time.Hour
+	settings.PlacementTTL = time.Hour
 	tf, proxy := throughProxies(t, settings)
 	f := tf.open(Config{Option: patient})
 	c, ctx := f.Client(), t.Context()
 	must(t, put(ctx, c, "{a}", "x"))
-	proxy.Delay(2 * quick.ReplyLimit)
+	proxy.Delay(2 * quick.ReplyTimeout)
 	wantError(t, set(ctx, c, "{a}", "y"), millrace.ErrUncertain)
 	results := c.DoMulti(ctx, c.B().Set().Key("{a}").Value("z").Build(), c.B().Get().Key("{a}").Build())
 	wantError(t, results[0].Error(), millrace.ErrUncertain)
@@ -289,7 +290,7 @@ func TestBlockingCommands(t *testing.T) {
 	t.Parallel()
 	f := startFleet(t, 1, 0, quick).open(Config{})
 	c, ctx := f.Client(), t.Context()
-	block := 3 * quick.ReplyLimit
+	block := 3 * quick.ReplyTimeout
 	err := c.Do(ctx, c.B().Blpop().Key("{a}").Timeout(block.Seconds()).Build()).Error()
 	if !rueidis.IsRedisNil(err) {
 		t.Errorf("BLPOP of nothing = %v, want nil after its time", err)
@@ -300,7 +301,7 @@ func TestBlockingCommands(t *testing.T) {
 func TestWaitReplicas(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.ReplyLimit = 4 * time.Second // a busy machine's replica takes its time
+	settings.ReplyTimeout = 4 * time.Second // a busy machine's replica takes its time
 	tf := startFleet(t, 1, 1, settings)
 	f := tf.open(Config{WaitReplicas: 1})
 	c, ctx := f.Client(), t.Context()
@@ -329,7 +330,7 @@ func TestWaitReplicas(t *testing.T) {
 func TestStrangersDoNotCount(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.ReplyLimit = 4 * time.Second // a busy machine's replica takes its time
+	settings.ReplyTimeout = 4 * time.Second // a busy machine's replica takes its time
 	tf := startFleet(t, 1, 1, settings)
 	stranger := redistest.Start(t, redistest.Options{TCP: true})
 	s, ctx := stranger.Client(t), t.Context()

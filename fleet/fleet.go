@@ -11,18 +11,19 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Reads says which members serve commands that only read.
-type Reads int
+// ReadPreference says which members serve reads.
+type ReadPreference int
 
 const (
 	// FromMasters reads from masters, and from a replica only while its master
 	// cannot be reached.
-	FromMasters Reads = iota
+	FromMasters ReadPreference = iota
 
 	// FromReplicas spreads reads over masters and replicas that are in step. All of
 	// a tag go to the same one while it serves, so that its data stays in the
@@ -32,10 +33,9 @@ const (
 
 // Config says how to use a fleet. The zero value works.
 type Config struct {
-	// Reads says which members serve commands that only read. Scripts count as writes,
-	// unless they are called with EVAL_RO or EVALSHA_RO, as those are that only look at a
-	// structure. Defaults to FromMasters.
-	Reads Reads
+	// ReadPreference says which members serve reads. Scripts count as writes, unless
+	// they are called with EVAL_RO or EVALSHA_RO. Defaults to FromMasters.
+	ReadPreference ReadPreference
 
 	// ReadYourWrites has a tag that this process wrote for read from its master
 	// until the replica is known to have the write. Defaults to false.
@@ -86,10 +86,15 @@ type Fleet struct {
 	following sync.WaitGroup
 }
 
-// Open returns the fleet of a directory and follows its map until Close.
-func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, error) {
-	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.Reads < FromMasters || cfg.Reads > FromReplicas {
-		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas, Placements and Reads cannot be negative, nor Reads %d", cfg.Reads)
+// Directory keeps the map of a fleet, and what its agents report. [Dial] uses one in
+// Redis.
+type Directory = directory.Directory
+
+// Open returns the fleet of a directory and follows its map until Close. The directory
+// stays the caller's.
+func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
+	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.ReadPreference < FromMasters || cfg.ReadPreference > FromReplicas {
+		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative, and ReadPreference %d must be known", cfg.WaitReplicas, cfg.Placements, cfg.ReadPreference)
 	}
 	if cfg.Placements == 0 {
 		cfg.Placements = 100_000
@@ -100,7 +105,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
 		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
-		builder: builder(), scripts: library, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
+		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
 	}
 	f.watched.now = f.now
 	f.whole = &client{f: f, by: byTag{f}, close: f.Close}
@@ -108,7 +113,7 @@ func Open(ctx context.Context, dir directory.Directory, cfg Config) (*Fleet, err
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
 		stop()
-		return nil, unasked(ctx, err)
+		return nil, directory.Unreachable(ctx, err)
 	}
 	if asks := f.Map().Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
 		stop()
@@ -193,8 +198,11 @@ func (f *Fleet) partition(id int) *client {
 	return &client{f: f, by: byPartition{f, id}, close: func() {}}
 }
 
-// Map returns the map that the fleet goes by. It must not be changed.
+// Map returns the fleet's map as this process knows it. It must not be changed.
 func (f *Fleet) Map() *directory.Map { return f.view.Load().m }
+
+// Directory returns the directory that the fleet was opened with.
+func (f *Fleet) Directory() Directory { return f.dir }
 
 // background does something that nobody waits for but Close, in about a second at
 // most, and then done.
@@ -207,7 +215,7 @@ func (f *Fleet) background(work func(ctx context.Context), done func()) {
 	}
 	f.following.Go(func() {
 		defer done()
-		ctx, cancel := context.WithTimeout(f.ended, directory.DefaultViewLife)
+		ctx, cancel := context.WithTimeout(f.ended, directory.DefaultViewTTL)
 		defer cancel()
 		work(ctx)
 	})

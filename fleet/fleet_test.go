@@ -35,14 +35,14 @@ func TestAFleetIsOneClient(t *testing.T) {
 			t.Errorf("partition %d has %d of 300 tags, want about 100: %v", id, used[id], used)
 		}
 	}
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	must(t, err)
 	total := int64(0)
 	for _, p := range status.Partitions {
 		total += p.Tags
 	}
-	if total != 300 || status.State != "full" {
-		t.Errorf("Show = %+v, want 300 tags and full", status)
+	if total != 300 || status.State != Healthy {
+		t.Errorf("Status = %+v, want 300 tags and healthy", status)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestAnOutageDoesNotFloodTheDirectory(t *testing.T) {
 		}
 		failed++
 	}
-	most := 2*mostAsksInLife*int(time.Since(began))/int(calm.ViewLife) + 2 // jittered
+	most := 2*mostAsksInLife*int(time.Since(began))/int(calm.ViewTTL) + 2 // jittered
 	if n := asked() - before; n > most || failed < 2*most {
 		t.Errorf("the directory was asked %d times for %d calls that failed, want at most %d", n, failed, most)
 	}

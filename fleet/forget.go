@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -40,13 +41,13 @@ func (e *InUseError) Error() string {
 // Forget gives up the places of tags that have no keys any more. Used again, a tag
 // is a new one, and gets a place where it belongs by then.
 //
-// It takes a little longer than the fleet's PlacementLife, 10 seconds, and looks
+// It takes a little longer than the fleet's PlacementTTL, 10 seconds, and looks
 // once through all keys of the partitions concerned, however many tags there are:
 // give it all at once. A tag that has keys, or that somebody writes for meanwhile,
 // keeps its place, and is named in an ErrInUse.
 func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 	// First every tag is marked. Who writes for one from now on either takes the
-	// mark off, or found it before, and may write without asking for PlacementLife.
+	// mark off, or found it before, and may write without asking for PlacementTTL.
 	// After that and the reply limit all keys that such a writer made can be seen.
 	token := rand.Text()
 	marked := map[string]Location{}
@@ -63,7 +64,7 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 		return nil
 	}
 	set := f.Map().Settings.Effective()
-	if !retry.Sleep(ctx, (set.PlacementLife+set.ReplyLimit)*11/10) {
+	if !retry.Sleep(ctx, (set.PlacementTTL+set.ReplyTimeout)*11/10) {
 		return context.Cause(ctx)
 	}
 	used, err := f.used(ctx, marked)
@@ -108,14 +109,14 @@ func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 		case err != nil:
 			return l, err
 		case !sure:
-			return l, unsure(id)
+			return l, errUnsure(id)
 		case !found:
 			continue
-		case r.mark == leaving || r.mark == moving:
+		case r.Mark == members.Leaving || r.Mark == members.Moving:
 			return l, ErrUnavailable.Errorf("the tag is being moved")
 		}
 		// If it has changed meanwhile, it is in use.
-		if _, err := p.exchange(ctx, tag, r.String(), record{r.home, forgetting, token}.String()); err != nil {
+		if _, err := p.exchange(ctx, tag, r.String(), members.Record{Home: r.Home, Mark: members.Forgetting, Token: token}.String()); err != nil {
 			return l, err
 		}
 	}
@@ -130,12 +131,19 @@ func (f *Fleet) unplace(ctx context.Context, tag string, l Location, token strin
 		return false, err
 	}
 	for _, id := range slices.Compact([]int{l.Record, l.Partition}) {
-		gone, err := v.partitions[id].exchange(ctx, tag, record{l.Partition, forgetting, token}.String(), "")
+		gone, err := v.partitions[id].exchange(ctx, tag, members.Record{Home: l.Partition, Mark: members.Forgetting, Token: token}.String(), "")
 		if err != nil || !gone {
 			return true, err
 		}
 	}
 	return false, nil
+}
+
+// exchange replaces the record of a tag if it is before; an empty text means no
+// record. It reports whether the record is after by now.
+func (p *partition) exchange(ctx context.Context, tag, before, after string) (bool, error) {
+	outcome, _, err := p.run(ctx, "exchange", tag, before, after)
+	return outcome == "exchanged", err
 }
 
 // used returns those tags that have keys.
@@ -157,7 +165,7 @@ func (f *Fleet) used(ctx context.Context, marked map[string]Location) ([]string,
 			for key, err := range script.Scan(ctx, f.partition(id), "*") {
 				mu.Lock()
 				failed = errors.Join(failed, err)
-				if _, isRecord := recordedTag(key); !isRecord && err == nil {
+				if _, isRecord := members.RecordedTag(key); !isRecord && err == nil {
 					if _, ok := marked[Tag(key)]; ok {
 						found[Tag(key)] = true
 					}

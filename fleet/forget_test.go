@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/ring"
 )
@@ -14,7 +16,7 @@ func positionOf(tag string) uint64 { return ring.Position(tag) }
 
 func tagsCounted(t *testing.T, f *Fleet) (n int64) {
 	t.Helper()
-	status, err := f.Show(t.Context())
+	status, err := f.Status(t.Context())
 	must(t, err)
 	for _, p := range status.Partitions {
 		n += p.Tags
@@ -73,7 +75,7 @@ func TestForgottenWhileInUse(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 0, quick)
 			f, user, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-			m, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
+			m, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
 			// It was placed before, on the old partition.
@@ -114,7 +116,7 @@ func TestForgetGivesWay(t *testing.T) {
 		must(t, c.Do(ctx, c.B().Del().Key("{a}").Build()).Error())
 		r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a")
 		must(t, err)
-		return r.mark == unmarked
+		return r.Mark == members.Unmarked
 	})
 	kept, err := f.unplace(ctx, "a", l, token)
 	if err != nil || !kept {
@@ -128,7 +130,7 @@ func TestForgetGivesWay(t *testing.T) {
 		t.Error(err)
 	}
 	must(t, put(ctx, fresh.Client(), "{a}", "x"))
-	if r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a"); err != nil || r.mark != unmarked {
+	if r, _, _, err := f.view.Load().partitions[0].lookUp(ctx, "a"); err != nil || r.Mark != members.Unmarked {
 		t.Errorf("the record after a write is %+v, %v, want no mark", r, err)
 	}
 }

@@ -5,7 +5,7 @@ import (
 	"iter"
 	"time"
 
-	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // health is what a replica said of itself.
@@ -26,7 +26,7 @@ const (
 // reader returns the member that serves a read.
 func (t target) reader(ctx context.Context) *member {
 	p := t.p
-	if p.f.cfg.Reads == FromMasters || t.place == nil {
+	if p.f.cfg.ReadPreference == FromMasters || t.place == nil {
 		if t.place != nil && p.master().refused.Load() > 0 {
 			return t.instead(ctx)
 		}
@@ -104,26 +104,27 @@ func (p *partition) health(ctx context.Context, m *member) health {
 }
 
 // check asks the master how far it is, and then the replica how far that is. Each has
-// half of ReplyLimit, so that a master that hangs leaves its replica the time to
+// half of ReplyTimeout, so that a master that hangs leaves its replica the time to
 // answer.
 func (p *partition) check(ctx context.Context, m *member) health {
 	next := health{at: p.f.now()}
-	limit := time.Duration(p.v.replyLimit) / 2
+	limit := time.Duration(p.v.replyTimeout) / 2
 	reached, known := p.reached(ctx, limit)
 	asking, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	if c, err := m.open(asking); err == nil {
-		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(identityKey).Build())
-		info, err := replies[0].ToString()
+		replies := c.DoMulti(asking, c.B().Info().Section("replication").Build(), c.B().Get().Key(members.IdentityKey).Build())
+		text, err := replies[0].ToString()
+		info := members.ParseInfo(text)
 		identity, _ := replies[1].ToString()
 		if err == nil && identity == p.identity() {
 			next.synced = true
-			next.linked = members.Field(info, "master_link_status") == "up" && members.Field(info, "master_sync_in_progress") == "0"
+			next.linked = info.Linked && !info.Copying
 		}
 		if before := m.health.Load(); before != nil {
 			next.caughtUp = before.caughtUp
 		}
-		if known && next.linked && members.Number(info, "slave_repl_offset") >= reached {
+		if known && next.linked && info.Offset >= reached {
 			next.caughtUp = next.at
 		}
 	}
@@ -142,5 +143,5 @@ func (p *partition) reached(ctx context.Context, limit time.Duration) (offset in
 		return 0, false
 	}
 	info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
-	return members.Number(info, "master_repl_offset"), err == nil
+	return members.ParseInfo(info).End, err == nil
 }

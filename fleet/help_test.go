@@ -12,6 +12,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -20,15 +21,15 @@ import (
 // Settings for tests. By the quick ones the fence is what it is, only faster; by
 // the calm ones it does not close while a busy machine stands still for a moment.
 var (
-	quick = directory.Settings{ViewLife: 600 * time.Millisecond, ReplyLimit: 400 * time.Millisecond, PlacementLife: 700 * time.Millisecond}
-	calm  = directory.Settings{ViewLife: 5 * time.Second, ReplyLimit: 5 * time.Second, PlacementLife: 5 * time.Second}
+	quick = directory.Settings{ViewTTL: 600 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 700 * time.Millisecond}
+	calm  = directory.Settings{ViewTTL: 5 * time.Second, ReplyTimeout: 5 * time.Second, PlacementTTL: 5 * time.Second}
 )
 
 // slowly has time to connect on a busy machine.
 var slowly = rueidis.ClientOption{Dialer: net.Dialer{Timeout: 10 * time.Second}}
 
 // onTrust takes boot fences on trust: servers of most tests are restarted as they are.
-var onTrust = GrowConfig{Option: slowly, RestartTimeout: -1}
+var onTrust = grow.Config{Option: slowly, RestartTimeout: -1}
 
 // testFleet is a fleet of real servers.
 type testFleet struct {
@@ -44,16 +45,16 @@ func startFleet(t *testing.T, partitions, replicas int, settings directory.Setti
 	t.Helper()
 	tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
 	tf.dir = tf.dial(tf.dirs.Addr())
-	if _, err := Init(t.Context(), tf.dir, tf.servers(partitions, replicas), GrowConfig{Settings: settings, Option: slowly, RestartTimeout: -1}); err != nil {
+	if _, err := grow.Init(t.Context(), tf.dir, tf.servers(partitions, replicas), grow.Config{Settings: settings, Option: slowly, RestartTimeout: -1}); err != nil {
 		t.Fatal(err)
 	}
 	return tf
 }
 
 // servers starts servers for more partitions.
-func (tf *testFleet) servers(partitions, replicas int) []NewPartition {
+func (tf *testFleet) servers(partitions, replicas int) []grow.Partition {
 	tf.t.Helper()
-	made := make([]NewPartition, partitions)
+	made := make([]grow.Partition, partitions)
 	for i := range made {
 		master := redistest.Start(tf.t, redistest.Options{TCP: true, AOF: true, Args: []string{"--repl-diskless-sync-delay", "0"}})
 		tf.masters = append(tf.masters, master)

@@ -84,7 +84,7 @@ func (t target) holds(v *view, now int64) bool {
 	switch {
 	case t.place == nil:
 		return t.p.v == v
-	case t.place.leaving && now-t.began > v.replyLimit/4:
+	case t.place.leaving && now-t.began > v.replyTimeout/4:
 		return false
 	default:
 		return t.place.holds(v, now)

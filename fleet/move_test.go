@@ -3,6 +3,7 @@ package fleet
 import (
 	"testing"
 
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -16,26 +17,29 @@ func TestMarksOfAMove(t *testing.T) {
 	tag := tagOwnedBy(t, f.Map(), 0)
 	key := "{" + tag + "}"
 	must(t, put(ctx, f.Client(), key, "old"))
+	home := func(partition int) string { return members.Record{Home: partition}.String() }
+	leaving := members.Record{Home: 0, Mark: members.Leaving, Token: "T"}.String()
+	moving := members.Record{Home: 0, Mark: members.Moving, Token: "T"}.String()
 	exchange := func(partition int, before, after string) {
 		t.Helper()
 		must(t, retry.Policy{}.Do(ctx, func(int) error {
-			ok, err := mover.Exchange(ctx, partition, tag, before, after)
+			ok, err := mover.view.Load().partitions[partition].exchange(ctx, tag, before, after)
 			if err == nil && !ok {
 				t.Fatalf("Exchange of %q on %d was refused", before, partition)
 			}
 			return err
 		}))
 	}
-	if ok, err := mover.Exchange(ctx, 0, tag, "5", "6"); ok || err != nil {
+	if ok, err := mover.view.Load().partitions[0].exchange(ctx, tag, "5", "6"); ok || err != nil {
 		t.Errorf("Exchange of a record that is not there = %v, %v, want it refused", ok, err)
 	}
-	exchange(0, Home(0), Leaving(0, "T"))
+	exchange(0, home(0), leaving)
 	fresh := tf.open(Config{})
 	must(t, put(ctx, fresh.Client(), key, "x"))
 	if fresh.places.get(tag) != nil {
 		t.Error("the place of a tag that is leaving is remembered")
 	}
-	exchange(0, Leaving(0, "T"), Moving(0, "T"))
+	exchange(0, leaving, moving)
 	if got, err := get(ctx, fresh.Client(), key); got != "x" || err != nil {
 		t.Errorf("a read of a tag that is being moved = %q, %v, want x", got, err)
 	}
@@ -48,8 +52,8 @@ func TestMarksOfAMove(t *testing.T) {
 		t.Fatalf("a write of a tag that is being moved = %v, want it to wait", err)
 	default:
 	}
-	exchange(1, "", Home(1))
-	exchange(0, Moving(0, "T"), Home(1))
+	exchange(1, "", home(1))
+	exchange(0, moving, home(1))
 	must(t, <-written)
 	if got, err := get(ctx, tf.masters[1].Client(t), key); got != "new" || err != nil {
 		t.Errorf("where the tag is by now, %s = %q, %v, want new", key, got, err)
@@ -58,12 +62,12 @@ func TestMarksOfAMove(t *testing.T) {
 		got, err := get(ctx, f.Client(), key)
 		return err == nil && got == "new"
 	})
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	must(t, err)
 	if status.Partitions[0].Tags != 0 || status.Partitions[1].Tags != 1 {
 		t.Errorf("%d and %d tags are counted, want 0 and 1", status.Partitions[0].Tags, status.Partitions[1].Tags)
 	}
-	if text, err := f.Record(ctx, 0, tag); text != "1" || err != nil {
-		t.Errorf("Record = %q, %v, want 1", text, err)
+	if r, found, sure, err := f.view.Load().partitions[0].lookUp(ctx, tag); r.String() != "1" || !found || !sure || err != nil {
+		t.Errorf("the record = %q, %t, %t, %v, want 1", r, found, sure, err)
 	}
 }

@@ -2,6 +2,8 @@ package fleet
 
 import (
 	"fmt"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"testing"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -20,7 +22,7 @@ func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 			tf := &testFleet{t: t, dirs: redistest.Start(t, redistest.Options{TCP: true, AOF: true})}
 			tf.dir = tf.dial(tf.dirs.Addr())
 			server := redistest.Start(t, redistest.Options{TCP: true})
-			_, err := Init(t.Context(), tf.dir, []NewPartition{{Master: directory.Member{Addr: server.Addr()}}}, GrowConfig{Settings: quick, Option: slowly, RestartTimeout: -1})
+			_, err := grow.Init(t.Context(), tf.dir, []grow.Partition{{Master: directory.Member{Addr: server.Addr()}}}, grow.Config{Settings: quick, Option: slowly, RestartTimeout: -1})
 			must(t, err)
 			ctx := t.Context()
 			c := server.Client(t)
@@ -31,7 +33,7 @@ func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 				tags = append(tags, fmt.Sprint("tag", i))
 				must(t, put(ctx, f.Client(), "{"+tags[i]+"}", "x"))
 			}
-			_, err = Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
+			_, err = grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 			must(t, err)
 
 			server.Kill()
@@ -40,7 +42,7 @@ func TestAMasterIsBackWithoutItsNewestRecords(t *testing.T) {
 			if fenced {
 				must(t, c.Do(ctx, c.B().Arbitrary("REPLICAOF", "127.0.0.1", "1").Build()).Error())
 			}
-			if id, err := get(ctx, c, identityKey); err != nil || id == "" {
+			if id, err := get(ctx, c, members.IdentityKey); err != nil || id == "" {
 				t.Fatalf("the server says it is %q, %v, want a member: it has read its file", id, err)
 			}
 			other := tf.open(Config{})

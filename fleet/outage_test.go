@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -22,7 +23,7 @@ func TestACandidateIsDown(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
-	m, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
+	m, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
 	tag := tagOwnedBy(t, m, 1)
@@ -39,9 +40,9 @@ func TestACandidateIsDown(t *testing.T) {
 	if _, err := get(ctx, other.Client(), "{"+fresh+"}"); !errors.Is(err, ErrUnavailable) {
 		t.Errorf("GET of what might be on the dead partition = %v, want ErrUnavailable", err)
 	}
-	status, err := other.Show(ctx)
+	status, err := other.Status(ctx)
 	must(t, err)
-	if status.State != directory.Out || status.Partitions[0].State != directory.Out || status.Partitions[1].State != directory.Full {
+	if status.State != Out || status.Partitions[0].State != Out || status.Partitions[1].State != Healthy {
 		t.Errorf("Show = %+v, want partition 0 out", status)
 	}
 	tf.restart(0)
@@ -59,14 +60,14 @@ func TestAMemberWithoutItsData(t *testing.T) {
 	c := tf.masters[0].Client(t)
 	must(t, c.Do(ctx, c.B().Flushall().Build()).Error()) // what a restart without its files does
 	other := tf.open(Config{})
-	wantError(t, set(ctx, other.Client(), "{a}", "x"), ErrStranger)
-	wantError(t, set(ctx, other.Client(), "{b}", "x"), ErrStranger)
-	if _, err := get(ctx, other.Client(), "{a}"); !errors.Is(err, ErrStranger) {
-		t.Errorf("GET = %v, want ErrStranger", err)
+	wantError(t, set(ctx, other.Client(), "{a}", "x"), ErrUnknownServer)
+	wantError(t, set(ctx, other.Client(), "{b}", "x"), ErrUnknownServer)
+	if _, err := get(ctx, other.Client(), "{a}"); !errors.Is(err, ErrUnknownServer) {
+		t.Errorf("GET = %v, want ErrUnknownServer", err)
 	}
-	status, err := other.Show(ctx)
+	status, err := other.Status(ctx)
 	must(t, err)
-	if status.State != directory.Out || status.Partitions[0].Master.State != Strange {
+	if status.State != Out || status.Partitions[0].Master.State != Unknown {
 		t.Errorf("Show = %+v, want a stranger", status)
 	}
 }
@@ -104,7 +105,7 @@ func TestRestartedWithItsData(t *testing.T) {
 func TestAMasterDiesWithARecord(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.PlacementLife = time.Hour
+	settings.PlacementTTL = time.Hour
 	tf := startFleet(t, 1, 1, settings)
 	f, ctx := tf.open(Config{}), t.Context()
 	must(t, put(ctx, f.Client(), "{a}", "x"))
@@ -131,16 +132,16 @@ func TestReadsGoOnWithoutTheMaster(t *testing.T) {
 		awaitKeys(t, tf.masters[i], replica[0])
 	}
 	tf.masters[0].Kill()
-	for _, reader := range []*Fleet{f, tf.open(Config{}), tf.open(Config{Reads: FromReplicas})} {
+	for _, reader := range []*Fleet{f, tf.open(Config{}), tf.open(Config{ReadPreference: FromReplicas})} {
 		for i := range 20 {
 			if got, err := get(ctx, reader.Client(), fmt.Sprintf("{%d}", i)); err != nil || got != "x" {
 				t.Errorf("{%d} = %q, %v, want x", i, got, err)
 			}
 		}
 	}
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	must(t, err)
-	if got := status.Partitions[0].State; got != directory.ReadOnly {
+	if got := status.Partitions[0].State; got != ReadOnly {
 		t.Errorf("the state of a partition without its master is %s, want read-only", got)
 	}
 }
@@ -187,7 +188,7 @@ func TestACallersEndIsNoSickness(t *testing.T) {
 func TestAnOldCopyIsNoPlace(t *testing.T) {
 	t.Parallel()
 	settings := quick
-	settings.PlacementLife = 3 * time.Second
+	settings.PlacementTTL = 3 * time.Second
 	tf := startFleet(t, 1, 1, settings)
 	f, other, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
 	must(t, put(ctx, f.Client(), "{a}", "x"))
@@ -226,7 +227,7 @@ func awaitKeys(t *testing.T, master, replica *redistest.Server) {
 func TestReplicasServeReads(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 1, 2, quick)
-	f, ctx := tf.open(Config{Reads: FromReplicas}), t.Context()
+	f, ctx := tf.open(Config{ReadPreference: FromReplicas}), t.Context()
 	servers := append([]*redistest.Server{tf.masters[0]}, tf.copies[0]...)
 	const tags = 60
 	for i := range tags {
@@ -359,7 +360,7 @@ func TestReadYourWrites(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			tf := startFleet(t, 1, 1, quick)
-			f, ctx := tf.open(Config{Reads: FromReplicas, ReadYourWrites: tc.yours}), t.Context()
+			f, ctx := tf.open(Config{ReadPreference: FromReplicas, ReadYourWrites: tc.yours}), t.Context()
 			slow := newLink(t, tf.masters[0].Addr())
 			host, port, err := net.SplitHostPort(slow.Addr().String())
 			must(t, err)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -59,7 +60,7 @@ func (t target) write(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err))
 	}
 	result := c.Do(ctx, cmd)
-	return p.judge(ctx, result, p.f.now()-t.began > p.v.replyLimit)
+	return p.judge(ctx, result, p.f.now()-t.began > p.v.replyTimeout)
 }
 
 // writeAll does the same for several commands, all of which are sent at once. With
@@ -98,10 +99,10 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 		if own == nil {
 			c = p.master().waiting()
 		}
-		ctx, cancel := context.WithTimeout(caller, 2*time.Duration(p.v.replyLimit))
+		ctx, cancel := context.WithTimeout(caller, 2*time.Duration(p.v.replyTimeout))
 		defer cancel()
 		var results []rueidis.RedisResult
-		results, copies, unknown = replicas.ConfirmAmong(ctx, c, baseKey, p.knows, max(1, need), time.Duration(p.v.replyLimit/2), cmds...)
+		results, copies, unknown = replicas.ConfirmAmong(ctx, c, members.Base, p.knows, max(1, need), time.Duration(p.v.replyTimeout/2), cmds...)
 		return results
 	}
 	switch blocks, d, forever := blockTimes(cmds); {
@@ -123,7 +124,7 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 		late = !p.counts() && !p.still(caller)
 	case need > 0 || spread:
 		results = confirm(cmds...)
-		late = p.f.now()-t.began > p.v.replyLimit
+		late = p.f.now()-t.began > p.v.replyTimeout
 	default:
 		if own == nil {
 			shared, err := p.master().open(caller)
@@ -133,7 +134,7 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 			c = shared
 		}
 		results = c.DoMulti(caller, cmds...)
-		late = p.f.now()-t.began > p.v.replyLimit
+		late = p.f.now()-t.began > p.v.replyTimeout
 	}
 	for i := range cmds {
 		results[i] = p.judge(caller, results[i], late)
@@ -169,7 +170,7 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 	if succeeded(result) {
 		if late {
 			p.f.refreshSoon()
-			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyLimit))
+			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyTimeout))
 		}
 		return result
 	}

@@ -7,25 +7,25 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/ring"
 )
 
-// locate returns where what has a tag is done. A write gives a tag that is nowhere
-// its place; a read of such a tag goes where it would belong.
+// locate returns the target for a command with a tag. A write places a tag that has no
+// place yet; a read of such a tag goes to the partition that would own it.
 func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, error) {
 	for range maxFinds {
-		var v *view
-		var began int64
+		v, began := f.view.Load(), f.now()
 		if write {
 			var err error
 			if v, began, err = f.confirmed(ctx); err != nil {
 				return target{}, err
 			}
-		} else {
-			v, began = f.view.Load(), f.now()
 		}
 		if place := f.places.get(tag); place != nil && place.holds(v, began) {
 			return target{v.partitions[place.home], began, place}, nil
@@ -33,13 +33,13 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		found, err := f.find(ctx, v, tag, write)
 		switch {
 		case errors.Is(err, errMoving):
-			if err := f.sitOut(ctx, tag); err != nil {
+			if err := f.awaitMove(ctx, tag); err != nil {
 				return target{}, err
 			}
 			continue
 		case errors.Is(err, errOld):
 			// The map has changed, or is about to.
-			if err := f.await(ctx, v); err != nil {
+			if err := f.awaitView(ctx, v); err != nil {
 				return target{}, err
 			}
 			continue
@@ -50,29 +50,34 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 		if found.How == Nowhere {
 			return target{p: v.partitions[place.home]}, nil
 		}
-		if !found.loose {
+		if !found.once {
 			f.places.put(tag, place)
 		}
 		if !write || found.leaving {
 			return target{v.partitions[place.home], began, place}, nil
 		}
-		// Finding it took time: whether the caller may still write is asked anew.
+		// The search took time: the loop checks again whether the caller may write.
 	}
 	return target{}, errFinding
 }
 
-// errFinding means that what was found was too old each time it was to be used.
-var errFinding = ErrUnavailable.Errorf("finding the tag took longer than what was found could be used")
-
-// maxFinds is how often a tag is looked for in one call. Once is enough unless the
-// map changes meanwhile, or the fleet is very slow.
+// maxFinds is how often one call searches for a tag. Once is enough unless the map
+// changes meanwhile, or the fleet is very slow.
 const maxFinds = 4
 
-// errMoving means that a tag is being moved, and nobody writes for it.
-var errMoving = ErrUnavailable.Errorf("the tag is being moved, which takes longer than usual")
+// Outcomes of a search for a tag.
+var (
+	errFinding = ErrUnavailable.Errorf("the search for the tag took longer than its result is valid")
+	errMoving  = ErrUnavailable.Errorf("the tag is being moved, which takes longer than usual")
+	errOld     = errors.New("the map is too old to place a tag by")
+)
 
-// sitOut waits until a tag is not being moved any more.
-func (f *Fleet) sitOut(ctx context.Context, tag string) error {
+func errUnsure(id int) error {
+	return ErrUnavailable.Errorf("the master of partition %d may have been replaced when it answered", id)
+}
+
+// awaitMove waits until the move of a tag has ended.
+func (f *Fleet) awaitMove(ctx context.Context, tag string) error {
 	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
 		v, _, err := f.confirmed(ctx)
 		if err != nil {
@@ -86,12 +91,9 @@ func (f *Fleet) sitOut(ctx context.Context, tag string) error {
 	})
 }
 
-// errOld means that a view is too old to place a tag by.
-var errOld = errors.New("the map is too old")
-
-// await waits until there is another view than v, as long as adding a partition
-// may hold up the placing of tags.
-func (f *Fleet) await(ctx context.Context, v *view) error {
+// awaitView waits until there is another view than v, for as long as adding a
+// partition may delay the placing of tags.
+func (f *Fleet) awaitView(ctx context.Context, v *view) error {
 	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
 		err := f.refresh(ctx)
 		if f.view.Load() != v {
@@ -101,29 +103,29 @@ func (f *Fleet) await(ctx context.Context, v *view) error {
 	})
 }
 
-// How says how it was found out where a tag is.
+// How says which record leads to a tag.
 type How string
 
 // Ways in which a tag is found.
 const (
 	Nowhere   How = "nowhere"   // it has no place yet
-	Owner     How = "owner"     // the partition to which it belongs has it
-	Older     How = "older"     // one to which it belonged before partitions were added has it
-	Forwarded How = "forwarded" // the one to which it belonged was full, and says which one has it
+	Owner     How = "owner"     // the partition that owns it on the ring has it
+	Older     How = "older"     // a partition that owned it before others were added has it
+	Forwarded How = "forwarded" // the owner was full, and its record names another partition
 )
 
 // Location is where a tag is.
 type Location struct {
 	Tag       string `json:"-"`
 	Position  uint64 `json:"-"`         // on the ring
-	Partition int    `json:"partition"` // that has the tag, or to which it would go
+	Partition int    `json:"partition"` // that has the tag, or would get it
 	Record    int    `json:"record"`    // the partition whose record says so
 	How       How    `json:"how"`
 	Asked     []int  `json:"asked"` // the partitions that were asked, in order
 
-	loose   bool // good for this once: whoever comes next has to look again
+	once    bool // valid for this call only: the next one has to search again
 	leaving bool // about to be moved
-	moving  bool // being moved: nobody writes
+	moving  bool // being moved: writers wait
 }
 
 // Locate returns where a tag is. It does not place it.
@@ -135,45 +137,45 @@ func (l *Location) placement(v *view, began int64) *placement {
 	p := &placement{
 		home: l.Partition, homeEpoch: v.partitions[l.Partition].epoch,
 		via: l.Record, viaEpoch: v.partitions[l.Record].epoch,
-		until: began + v.placementLife, position: l.Position, leaving: l.leaving,
+		until: began + v.placementTTL, position: l.Position, leaving: l.leaving,
 	}
 	p.wrote.Store(began)
 	return p
 }
 
-// find asks the partitions to which a tag ever belonged, the newest first. The
-// first that has a record of it knows where it is. That none has one is only known
-// when all have said so; only then does a write place the tag.
+// find asks the partitions that ever owned a tag, the newest first. The first record
+// that it finds says where the tag is. Only when all have answered that they have no
+// record is the tag nowhere; only then does a write place it.
 func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Location, error) {
 	l := Location{Tag: tag, Position: ring.Position(tag)}
 	candidates := v.ring.Candidates(l.Position)
-	var silent error
+	var unanswered error
 	for i, id := range candidates {
 		p := v.partitions[id]
 		l.Asked = append(l.Asked, id)
 		r, found, sure, err := p.lookUp(ctx, tag)
 		if err != nil && !write {
-			// A replica knows nothing of what was placed a moment ago, but what it has
-			// been told can be read, and so can what a fenced master has.
+			// A replica lacks what was placed a moment ago, but what it has is true; so is
+			// what a fenced master has.
 			r, found, err = p.readAnywhere(ctx, tag, err)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return l, context.Cause(ctx)
 		case err != nil:
-			silent = errors.Join(silent, err)
+			unanswered = errors.Join(unanswered, err)
 		case found && (sure || !write):
-			l.Record, l.How, l.loose = id, Owner, !sure
+			l.Record, l.How, l.once = id, Owner, !sure
 			if i > 0 {
 				l.How = Older
 			}
-			return f.arrive(ctx, v, l, r, write)
-		case !sure && silent == nil:
-			silent = unsure(id)
+			return f.resolve(ctx, v, l, r, write)
+		case !sure && unanswered == nil:
+			unanswered = errUnsure(id)
 		}
 	}
-	if silent != nil {
-		return l, ErrUnavailable.Errorf("where the tag is cannot be found out").Wrap(silent)
+	if unanswered != nil {
+		return l, ErrUnavailable.Errorf("the place of the tag cannot be found").Wrap(unanswered)
 	}
 	owner := v.partitions[candidates[len(candidates)-1]]
 	for _, id := range candidates {
@@ -191,41 +193,27 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 		return l, err
 	}
 	l.How = Owner
-	return f.arrive(ctx, v, l, record{home: home}, write)
-}
-
-func unsure(id int) error {
-	return ErrUnavailable.Errorf("the master of partition %d may have been replaced when it answered", id)
-}
-
-// readAnywhere asks all who may have a copy.
-func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) (record, bool, error) {
-	for _, m := range p.members {
-		if r, found, err := p.readAt(ctx, m, tag); err == nil && found {
-			return r, true, nil
-		}
-	}
-	return record{}, false, failed
+	return f.resolve(ctx, v, l, members.Record{Home: home}, write)
 }
 
 // maxHops is how many records in a row may each name the next one. There are two
 // while a tag is moved.
 const maxHops = 4
 
-// arrive follows a record to the partition that has the tag. A write takes a mark
-// off, and makes sure that the partition at the end has a record of its own, which
-// it lacks if who sent the tag there went away.
-func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write bool) (Location, error) {
+// resolve follows a record to the partition that has the tag. A write removes a
+// Forgetting mark, and makes sure that the last partition has a record of its own: it
+// has none if the client that forwarded the tag crashed.
+func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Record, write bool) (Location, error) {
 	at, found := l.Record, true
 	for range maxHops {
-		if at >= len(v.partitions) || r.home >= len(v.partitions) {
+		if at >= len(v.partitions) || r.Home >= len(v.partitions) {
 			return l, errOld
 		}
-		l.leaving, l.moving = r.mark == leaving, r.mark == moving
+		l.leaving, l.moving = r.Mark == members.Leaving, r.Mark == members.Moving
 		if write && l.moving {
 			return l, errMoving
 		}
-		if write && (r.mark == forgetting || !found) {
+		if write && (r.Mark == members.Forgetting || !found) {
 			outcome, home, err := v.partitions[at].placed(ctx, "place", v.placeArgs(l.Tag, at != l.Record)...)
 			if err != nil {
 				return l, err
@@ -233,15 +221,15 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 			if outcome != "at" {
 				return l, errOld
 			}
-			r, found = record{home: home}, true
+			r, found = members.Record{Home: home}, true
 		}
-		l.loose = l.loose || r.mark != unmarked || !found
-		if r.home == at || !found {
+		l.once = l.once || r.Mark != members.Unmarked || !found
+		if r.Home == at || !found {
 			l.Partition = at
 			return l, nil
 		}
 		l.How = Forwarded
-		at = r.home
+		at = r.Home
 		l.Asked = append(l.Asked, at)
 		next, has, sure, err := v.partitions[at].lookUp(ctx, l.Tag)
 		if err != nil && !write {
@@ -251,16 +239,16 @@ func (f *Fleet) arrive(ctx context.Context, v *view, l Location, r record, write
 		case err != nil:
 			return l, err
 		case write && !sure:
-			return l, unsure(at)
+			return l, errUnsure(at)
 		}
-		l.loose = l.loose || !sure
+		l.once = l.once || !sure
 		if found = has; has {
 			r = next
 		} else {
-			r = record{home: at}
+			r = members.Record{Home: at}
 		}
 	}
-	return l, fmt.Errorf("more than %d partitions in a row send the tag on", maxHops)
+	return l, fmt.Errorf("more than %d partitions in a row forward the tag", maxHops)
 }
 
 // placeArgs are the arguments of the script that places a tag.
@@ -269,14 +257,18 @@ func (v *view) placeArgs(tag string, forced bool) []string {
 	if forced {
 		force = "1"
 	}
-	args := append([]string{tag, strconv.FormatInt(v.m.Epoch, 10)}, limits(v.m.Settings)...)
-	return append(args, force)
+	return append(append([]string{tag, strconv.FormatInt(v.m.Epoch, 10)}, v.limits()...), force)
 }
 
-// place places a tag that belongs to p, or sends it on clockwise if p is full. It
-// returns where the tag is.
+// limits are the arguments that say when a partition is full.
+func (v *view) limits() []string {
+	s := v.m.Settings.Effective()
+	return []string{strconv.FormatInt(s.MaxTags, 10), strconv.Itoa(s.MaxFill)}
+}
+
+// place places a tag that p owns, or forwards it clockwise if p is full. It returns
+// the partition that has the tag.
 func (p *partition) place(ctx context.Context, tag string, position uint64) (home int, err error) {
-	epoch := strconv.FormatInt(p.v.m.Epoch, 10)
 	outcome := "full"
 	if p.phase == directory.Open {
 		if outcome, home, err = p.placed(ctx, "place", p.v.placeArgs(tag, false)...); err != nil {
@@ -288,7 +280,7 @@ func (p *partition) place(ctx context.Context, tag string, position uint64) (hom
 		if err != nil {
 			return 0, err
 		}
-		if outcome, home, err = p.placed(ctx, "forward", tag, epoch, strconv.Itoa(next)); err != nil {
+		if outcome, home, err = p.placed(ctx, "forward", tag, strconv.FormatInt(p.v.m.Epoch, 10), strconv.Itoa(next)); err != nil {
 			return 0, err
 		}
 	}
@@ -298,28 +290,130 @@ func (p *partition) place(ctx context.Context, tag string, position uint64) (hom
 	return home, nil
 }
 
-// vacancy returns the next partition clockwise that takes another tag.
+// vacancy returns the next partition clockwise that accepts another tag.
 func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
-	var silent error
+	var unanswered error
 	for id := range p.v.ring.Walk(position) {
 		q := p.v.partitions[id]
 		if q == p || q.phase != directory.Open || q.readOnly {
 			continue
 		}
-		outcome, _, err := q.run(ctx, "vacancy", limits(p.v.m.Settings)...)
+		outcome, _, err := q.run(ctx, "vacancy", p.v.limits()...)
 		switch {
 		case ctx.Err() != nil:
 			return 0, context.Cause(ctx)
 		case err != nil:
-			silent = errors.Join(silent, err)
+			unanswered = errors.Join(unanswered, err)
 		case outcome == "room":
 			return id, nil
 		}
 	}
-	if silent != nil {
-		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one could be asked that has room", p.id).Wrap(silent)
+	if unanswered != nil {
+		return 0, ErrUnavailable.Errorf("partition %d is full, and no other one with room answers", p.id).Wrap(unanswered)
 	}
 	full := millrace.ErrFull.Errorf("all partitions of the fleet are full")
 	full.Hint = "Add a partition with millrace fleet add, or forget tags that are not in use."
 	return 0, full
+}
+
+// identity is the identity of the partition's members.
+func (p *partition) identity() string { return members.Identity(p.v.m.Fleet, p.id) }
+
+// unknownServer is the error for a server with another identity.
+func (p *partition) unknownServer(identity string) error {
+	if identity == "" {
+		identity = "nothing: it may have lost its data"
+	}
+	return ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %s", p.id, p.master().addr, identity)
+}
+
+// lookUpScript runs without a runner: the caller retries a look-up that fails.
+var lookUpScript = rueidis.NewLuaScript(members.Scripts.Script("lookup").Source())
+
+// lookUp asks the master for the record of a tag. The answer is sure if nobody can
+// have replaced the master before it answered; only then is a missing record evidence.
+// A master that restarted since the map was made may have lost the record.
+func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, found, sure bool, err error) {
+	began := p.f.now()
+	fresh := p.v.fresh(began) && !p.readOnly
+	m := p.master()
+	c, err := m.open(ctx)
+	if err != nil {
+		return r, false, false, p.lost(ctx, m, err)
+	}
+	reply, err := lookUpScript.Exec(ctx, c, []string{members.Base}, []string{p.v.m.Fleet, strconv.Itoa(p.id), tag}).AsStrSlice()
+	switch {
+	case err != nil:
+		return r, false, false, p.refused(ctx, m, err)
+	case len(reply) != 2:
+		return r, false, false, fmt.Errorf("%s answered a look-up with %q", m.addr, reply)
+	}
+	sure = fresh && p.f.now()-began <= p.v.replyTimeout
+	switch outcome, detail := reply[0], reply[1]; outcome {
+	case "stranger":
+		return r, false, false, p.unknownServer(detail)
+	case "none":
+		if run := p.v.m.Partitions[p.id].Master.Run; run != "" && detail != run {
+			p.f.refreshSoon()
+			return r, false, false, ErrUnavailable.Errorf("%s was restarted, and no agent has examined it since", m.addr)
+		}
+		return r, false, sure, nil
+	default:
+		r, err = members.ParseRecord(detail)
+		return r, err == nil, sure && err == nil, err
+	}
+}
+
+// refused is the error for a member that did not answer, or answered with an error.
+func (p *partition) refused(ctx context.Context, m *member, err error) error {
+	if _, answered := rueidis.IsRedisErr(err); !answered {
+		return p.lost(ctx, m, err)
+	}
+	if troubled(err) {
+		p.f.refreshSoon()
+	}
+	return ErrUnavailable.Errorf("partition %d refuses a look-up", p.id).Wrap(err)
+}
+
+// readAnywhere returns the record from any member that has one, which may be an old
+// record. Without one the error is failed.
+func (p *partition) readAnywhere(ctx context.Context, tag string, failed error) (members.Record, bool, error) {
+	for _, m := range p.members {
+		c, err := m.open(ctx)
+		if err != nil {
+			continue
+		}
+		reply, err := c.Do(ctx, c.B().Mget().Key(members.IdentityKey, members.RecordKey(tag)).Build()).ToArray()
+		if err != nil {
+			continue
+		}
+		identity, _ := reply[0].ToString()
+		text, _ := reply[1].ToString()
+		if r, err := members.ParseRecord(text); err == nil && identity == p.identity() {
+			return r, true, nil
+		}
+	}
+	return members.Record{}, false, failed
+}
+
+// run runs one of the members' scripts on the master.
+func (p *partition) run(ctx context.Context, name string, args ...string) (outcome, detail string, err error) {
+	reply, err := p.runner.Run(ctx, name, members.Base, append([]string{p.v.m.Fleet, strconv.Itoa(p.id)}, args...)...)
+	if err != nil {
+		return "", "", err
+	}
+	outcome, detail = reply.Text(), reply.Text()
+	if outcome == "stranger" {
+		return "", "", p.unknownServer(detail)
+	}
+	return outcome, detail, reply.Err()
+}
+
+// placed runs a script that may reply with the place of a tag.
+func (p *partition) placed(ctx context.Context, name string, args ...string) (outcome string, home int, err error) {
+	outcome, detail, err := p.run(ctx, name, args...)
+	if err == nil && outcome == "at" {
+		home, err = strconv.Atoi(detail)
+	}
+	return outcome, home, err
 }

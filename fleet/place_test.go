@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -28,7 +30,7 @@ func (tf *testFleet) homes() map[string][]int {
 		have := map[string]bool{}
 		for key, err := range script.Scan(tf.t.Context(), server.Client(tf.t), "*") {
 			must(tf.t, err)
-			if !strings.HasPrefix(key, baseKey+":") && !have[Tag(key)] {
+			if !strings.HasPrefix(key, members.Base+":") && !have[Tag(key)] {
 				have[Tag(key)] = true
 				found[Tag(key)] = append(found[Tag(key)], id)
 			}
@@ -91,7 +93,7 @@ func TestAllocationRaces(t *testing.T) {
 	}
 	growing.Go(func() {
 		for range 2 {
-			if _, err := Add(ctx, tf.dir, tf.servers(2, 0), onTrust); err != nil {
+			if _, err := grow.Add(ctx, tf.dir, tf.servers(2, 0), onTrust); err != nil {
 				t.Error(err)
 			}
 		}
@@ -102,10 +104,10 @@ func TestAllocationRaces(t *testing.T) {
 		proxy := proxies[rand.IntN(len(proxies))]
 		proxy.Refuse(true)
 		proxy.Cut()
-		retry.Sleep(ctx, time.Duration(rand.Int64N(int64(2*quick.ViewLife))))
+		retry.Sleep(ctx, time.Duration(rand.Int64N(int64(2*quick.ViewTTL))))
 		proxy.Heal()
 		master.Pause()
-		retry.Sleep(ctx, quick.ReplyLimit/2)
+		retry.Sleep(ctx, quick.ReplyTimeout/2)
 		master.Resume()
 		select {
 		case <-grown:
@@ -155,8 +157,8 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 		scripts *script.Library
 		homes   int
 	}{
-		{"with the floor", library, 1},
-		{"without", scripttest.Without(t, library, "tonumber(ARGV[4]) < tonumber(floor)", "false"), 2},
+		{"with the floor", members.Scripts, 1},
+		{"without", scripttest.Without(t, members.Scripts, "tonumber(ARGV[4]) < tonumber(floor)", "false"), 2},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -165,11 +167,11 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			old.use(tc.scripts)
 
 			cfg, m := onTrust, old.Map()
-			m, err := cfg.join(ctx, tf.dir, m, tf.servers(1, 0))
+			m, err := cfg.Announce(ctx, tf.dir, m, tf.servers(1, 0))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
 			// The old client's map is that of before; it does not wait out its grace.
-			_, err = cfg.open(ctx, tf.dir)
+			_, err = cfg.Open(ctx, tf.dir)
 			must(t, err)
 
 			young := tf.open(Config{})
@@ -189,7 +191,7 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
 	cfg := onTrust
-	m, err := cfg.join(ctx, tf.dir, f.Map(), tf.servers(1, 0))
+	m, err := cfg.Announce(ctx, tf.dir, f.Map(), tf.servers(1, 0))
 	must(t, err)
 	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
 	before := tagOwnedBy(t, m, 1)
@@ -197,12 +199,12 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	if homes := tf.homes()[before]; len(homes) != 1 || homes[0] != 0 {
 		t.Errorf("the tag has the homes %v, want the old partition", homes)
 	}
-	if _, err := Add(ctx, tf.dir, tf.servers(1, 0), onTrust); !errors.Is(err, millrace.ErrBadArgument) {
+	if _, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("another Add in between = %v, want to be told to finish this one", err)
 	}
 	// A call that was cut off is finished by the same one.
-	again := []NewPartition{{Master: m.Partitions[1].Master}}
-	opened, err := Add(ctx, tf.dir, again, onTrust)
+	again := []grow.Partition{{Master: m.Partitions[1].Master}}
+	opened, err := grow.Add(ctx, tf.dir, again, onTrust)
 	must(t, err)
 	if len(opened.Partitions) != 2 || opened.Partitions[1].Phase != directory.Open || opened.Floor != opened.Epoch {
 		t.Errorf("the map after Add is %+v", opened)
@@ -235,7 +237,7 @@ func TestGrowingMovesNothing(t *testing.T) {
 	}
 	before := tf.homes()
 	for range 2 {
-		_, err := Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), onTrust)
+		_, err := grow.Add(ctx, tf.dir, tf.servers(len(tf.masters), 0), onTrust)
 		must(t, err)
 	}
 	grown := tf.open(Config{})
@@ -326,7 +328,7 @@ func TestFullAndNotFullAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 3, 0, calm)
 	one, two, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-	one.use(scripttest.Without(t, library, "if full(ARGV[5], ARGV[6]) then", "if true then"))
+	one.use(scripttest.Without(t, members.Scripts, "if full(ARGV[5], ARGV[6]) then", "if true then"))
 	for i := range 50 {
 		var racing sync.WaitGroup
 		for j, f := range []*Fleet{one, two} {
@@ -371,7 +373,7 @@ func TestAForwarderGoesAway(t *testing.T) {
 		t.Errorf("GET = %q, %v, want nothing", got, err)
 	}
 	must(t, put(ctx, f.Client(), "{"+tag+"}", "x"))
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	must(t, err)
 	if got := status.Partitions[1].Tags; got != 1 {
 		t.Errorf("partition 1 has %d tags, want 1", got)
@@ -384,7 +386,7 @@ func TestPlacingSurvivesLostReplies(t *testing.T) {
 	tf, proxy := throughProxies(t, quick)
 	f, ctx := tf.open(Config{}), t.Context()
 	runs := func(command, name string) func(cmd []string) bool {
-		text := map[string]string{"EVALSHA": library.Script(name).SHA(), "EVAL": library.Script(name).Source()}[command]
+		text := map[string]string{"EVALSHA": members.Scripts.Script(name).SHA(), "EVAL": members.Scripts.Script(name).Source()}[command]
 		return func(cmd []string) bool { return cmd[0] == command && cmd[1] == text }
 	}
 	for i, match := range []func(cmd []string) bool{
@@ -394,7 +396,7 @@ func TestPlacingSurvivesLostReplies(t *testing.T) {
 		key := fmt.Sprintf("{%d}", i)
 		must(t, retry.Policy{}.Do(ctx, func(int) error { return set(ctx, f.Client(), key, "x") }))
 	}
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	must(t, err)
 	if got := status.Partitions[0].Tags; got != 3 {
 		t.Errorf("%d tags are counted, want 3", got)

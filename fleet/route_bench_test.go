@@ -18,7 +18,7 @@ func offline(t testing.TB) *Fleet {
 		t.Fatal(err)
 	}
 	m := &directory.Map{Version: 1, Epoch: 1, Points: r.Points()}
-	v := &view{m: m, ring: r, viewLife: int64(time.Hour), replyLimit: int64(time.Second)}
+	v := &view{m: m, ring: r, viewTTL: int64(time.Hour), replyTimeout: int64(time.Second)}
 	f := &Fleet{start: time.Now(), places: newCache(1 << 17)}
 	for i := range 160 {
 		v.partitions = append(v.partitions, &partition{f: f, v: v, id: i})

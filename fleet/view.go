@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -22,13 +21,13 @@ type view struct {
 	ring       *ring.Ring
 	partitions []*partition
 
-	viewLife, replyLimit, placementLife int64 // in nanoseconds
+	viewTTL, replyTimeout, placementTTL int64 // in nanoseconds
 
 	confirmed atomic.Int64 // when the last question was asked that confirmed the map
 }
 
 // fresh reports whether who looks at the clock now may write by the view.
-func (v *view) fresh(now int64) bool { return now-v.confirmed.Load() < v.viewLife }
+func (v *view) fresh(now int64) bool { return now-v.confirmed.Load() < v.viewTTL }
 
 // never is a time that makes no view fresh.
 const never = -1 << 62
@@ -65,7 +64,7 @@ func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 func (f *Fleet) follow() {
 	var err error
 	for {
-		life := time.Duration(f.view.Load().viewLife)
+		life := time.Duration(f.view.Load().viewTTL)
 		pause := life*7/20 + rand.N(life/5) // 0.35 to 0.55
 		if err != nil {
 			pause = jittered(life / mostAsksInLife)
@@ -136,7 +135,7 @@ func (f *Fleet) refresh(ctx context.Context) error {
 func (f *Fleet) pace() {
 	if v := f.view.Load(); v != nil {
 		retry.Sleep(f.ended, time.Duration(f.mayAsk.Load()-f.now()))
-		f.mayAsk.Store(f.now() + int64(jittered(time.Duration(v.viewLife)/mostAsksInLife)))
+		f.mayAsk.Store(f.now() + int64(jittered(time.Duration(v.viewTTL)/mostAsksInLife)))
 	}
 }
 
@@ -150,10 +149,10 @@ func (f *Fleet) refreshSoon() {
 // ask asks the directory's master, and if that does not answer any server for a
 // newer map to read by.
 func (f *Fleet) ask() error {
-	life, epoch := directory.DefaultViewLife, int64(0)
+	life, epoch := directory.DefaultViewTTL, int64(0)
 	old := f.view.Load()
 	if old != nil {
-		life, epoch = time.Duration(old.viewLife), old.m.Epoch
+		life, epoch = time.Duration(old.viewTTL), old.m.Epoch
 	}
 	// That the directory is silent is not the end of anybody's context: whoever waits
 	// for the answer may ask again.
@@ -199,7 +198,7 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	set := m.Settings.Effective()
 	v := &view{
 		m: m, ring: points,
-		viewLife: int64(set.ViewLife), replyLimit: int64(set.ReplyLimit), placementLife: int64(set.PlacementLife),
+		viewTTL: int64(set.ViewTTL), replyTimeout: int64(set.ReplyTimeout), placementTTL: int64(set.PlacementTTL),
 	}
 	v.confirmed.Store(confirmed)
 
@@ -225,7 +224,7 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 			if !p.in(v) {
 				last := old.confirmed.Load()
 				p.term.confirmed.Store(last)
-				time.AfterFunc(time.Duration(last+old.viewLife+old.replyLimit-f.now()), p.term.end)
+				time.AfterFunc(time.Duration(last+old.viewTTL+old.replyTimeout-f.now()), p.term.end)
 			}
 		}
 	}
@@ -266,17 +265,7 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 	made.runner = &script.Runner{
 		Client:  &client{f: f, by: byPartition{f, p.ID}, close: func() {}, spread: slices.Contains(made.down[1:], false)},
 		Scripts: f.scripts,
-		Retry:   retry.Policy{Patience: time.Duration(v.viewLife)},
+		Retry:   retry.Policy{Patience: time.Duration(v.viewTTL)},
 	}
 	return made
-}
-
-// unasked is the error for a directory that did not answer.
-func unasked(ctx context.Context, err error) error {
-	if err == nil || millrace.Code(err) != "" || ctx.Err() != nil {
-		return err
-	}
-	silent := ErrUnavailable.Errorf("the fleet's directory cannot be asked").Wrap(err)
-	silent.Hint = "Check that it runs and that the address is its."
-	return silent
 }

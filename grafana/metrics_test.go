@@ -18,8 +18,6 @@ import (
 	"github.com/millrace/millrace/fetch"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/metrics"
@@ -49,7 +47,6 @@ func exposed(t *testing.T) map[string]metric {
 		v, err := s.Refresh(t.Context())
 		return err == nil && !v.Named.IsZero() && len(v.Troubles) == 0
 	})
-	noon := time.Unix(1_700_000_000, 0)
 	for _, c := range []prometheus.Collector{
 		survey.Collector(s),
 		metrics.RecruiterCollector(recruiter),
@@ -57,10 +54,8 @@ func exposed(t *testing.T) map[string]metric {
 		metrics.CacheCollector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
 		metrics.CensusCollector(func() metrics.Census {
 			return metrics.Census{Fleet: &metrics.Fleet{
-				Status: fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
-				Snapshots: snapshot.Ages{Now: noon, Partitions: []directory.Snapshot{
-					{Saved: directory.Saved{At: noon}, Archived: directory.Archived{At: noon}},
-				}},
+				Status:    fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
+				Snapshots: []metrics.SnapshotAge{{Saved: time.Minute, Archived: time.Hour}},
 			}}
 		}),
 	} {
@@ -102,7 +97,7 @@ func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recrui
 	_, done = hook.OnHandle(ctx, millrace.Handling{Structure: "ick", Age: time.Second})
 	done(nil)
 	recruiter := steal.New(steal.Config{Hooks: hooks})
-	err := recruiter.Install(steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+	err := recruiter.Install(millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		return millrace.Worked, nil
 	}}, 1)
 	if err != nil {

@@ -376,7 +376,7 @@ func TestJobUnderALease(t *testing.T) {
 	for range 4 {
 		l := open(t, Config{})
 		r := steal.New(steal.Config{Budget: 5 * time.Second})
-		err := r.Install(steal.Job{Name: "alone", Slice: func(ctx context.Context) (millrace.Progress, error) {
+		err := r.Install(millrace.Job{Name: "alone", Slice: func(ctx context.Context) (millrace.Progress, error) {
 			held, err := l.Acquire(ctx, name, long, AcquireConfig{})
 			if errors.Is(err, ErrHeld) {
 				missed.Add(1)

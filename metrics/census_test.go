@@ -12,8 +12,6 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
@@ -22,10 +20,10 @@ import (
 // noon is what time it is in these tests.
 var noon = time.Unix(1_700_000_000, 0)
 
-func job() upkeep.JobTotals {
-	return upkeep.JobTotals{
-		Name: "sweep", Recruited: 28, Worked: 1, Idle: 2,
-		Aborted: upkeep.Aborts{Error: 3, Timeout: 4, Panic: 5, Busy: 6, Breaker: 7},
+func job() steal.JobStats {
+	return steal.JobStats{
+		Name: "sweep", Worked: 1, Idle: 2,
+		Aborted: steal.Aborts{Error: 3, Timeout: 4, Panic: 5, Busy: 6, Breaker: 7},
 		Rounds:  8, LastWorked: noon,
 	}
 }
@@ -39,18 +37,18 @@ func newFleet() *Fleet {
 			Epoch: 7,
 			Partitions: []fleet.PartitionStatus{
 				{
-					ID: 0, State: directory.Full, Epoch: 3, Memory: 100, MaxMemory: 200, Tags: 5, Busy: 0.5,
+					ID: 0, State: fleet.Healthy, Epoch: 3, Memory: 100, MaxMemory: 200, Tags: 5, Busy: 0.5,
 					Replicas: []fleet.MemberStatus{up(0), up(10)},
 				},
-				{ID: 1, State: directory.Partial, Epoch: 1, Replicas: []fleet.MemberStatus{{State: fleet.Behind, Lag: 70}, up(20)}},
-				{ID: 2, State: directory.Out},
+				{ID: 1, State: fleet.Partial, Epoch: 1, Replicas: []fleet.MemberStatus{{State: fleet.Behind, Lag: 70}, up(20)}},
+				{ID: 2, State: fleet.Out},
 			},
 		},
-		Snapshots: snapshot.Ages{Now: noon, Partitions: []directory.Snapshot{
-			{Partition: 0, Saved: directory.Saved{At: noon.Add(-time.Minute)}, Archived: directory.Archived{At: noon.Add(-time.Hour)}},
-			{Partition: 1, Saved: directory.Saved{At: noon.Add(-time.Second)}},
+		Snapshots: []SnapshotAge{
+			{Partition: 0, Saved: time.Minute, Archived: time.Hour},
+			{Partition: 1, Saved: time.Second},
 			{Partition: 2},
-		}},
+		},
 	}
 }
 
@@ -71,7 +69,7 @@ func TestCensusOfAFleet(t *testing.T) {
 	for id, figures := range map[string]map[string]float64{
 		"0": {
 			"partition_up": 1, "partition_epoch": 3, "partition_memory_bytes": 100, "partition_max_memory_bytes": 200,
-			"partition_tags": 5, "partition_busy_ratio": 0.5, "replica_lag_bytes": 10, "full": 1, "serving": 2,
+			"partition_tags": 5, "partition_busy_ratio": 0.5, "replica_lag_bytes": 10, "healthy": 1, "serving": 2,
 		},
 		"1": {"partition_up": 1, "partition_epoch": 1, "replica_lag_bytes": 70, "partial": 1, "serving": 1, "away": 1},
 		"2": {"out": 1},
@@ -82,7 +80,7 @@ func TestCensusOfAFleet(t *testing.T) {
 		} {
 			want["fleet_"+name+"{partition="+id+"}"] = figures[name]
 		}
-		for _, state := range []string{"full", "partial", "read-only", "out"} {
+		for _, state := range []string{"healthy", "partial", "read-only", "out"} {
 			want["fleet_partition_state{partition="+id+",state="+state+"}"] = figures[state]
 		}
 		for _, state := range []string{"serving", "away"} {
@@ -108,7 +106,7 @@ func TestCensusOfNamesThatAreNotText(t *testing.T) {
 	got := scrape(t, census(t, Census{
 		Queues: []fairqueue.Stats{{Name: odd[0], Waiting: 1}, {Name: odd[1], Waiting: 2}, {Name: odd[3], Waiting: 3}},
 		Icks:   []ick.Stats{{Name: odd[0]}, {Name: odd[1]}},
-		Upkeep: &upkeep.Totals{Jobs: []upkeep.JobTotals{{Name: odd[0]}, {Name: odd[1]}}},
+		Upkeep: &upkeep.Totals{Jobs: []steal.JobStats{{Name: odd[0]}, {Name: odd[1]}}},
 		Unread: []Unread{{"queue", odd[2]}, {"ick", odd[3]}, {"ick", odd[3]}},
 	}), "")
 	for name, want := range map[string]float64{
@@ -131,7 +129,7 @@ func TestUpkeepCollector(t *testing.T) {
 	wantSamples(t, reg, "", map[string]float64{"upkeep_up{}": 1, "upkeep_processes{}": 0})
 	for _, progress := range []millrace.Progress{millrace.Worked, millrace.Idle} {
 		recruiter := steal.New(steal.Config{})
-		install(t, recruiter, 1, steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) { return progress, nil }})
+		install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) { return progress, nil }})
 		recruiter.Enlist(t.Context())
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()

@@ -124,7 +124,7 @@ func ExampleRecruiterCollector() {
 	if err := registry.Register(metrics.RecruiterCollector(recruiter)); err != nil {
 		log.Fatal(err)
 	}
-	sweep := steal.Job{
+	sweep := millrace.Job{
 		Name:  "sessions.sweep",
 		Slice: func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil },
 	}

@@ -8,14 +8,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 )
 
 // Fleet is a fleet at one time.
 type Fleet struct {
 	Status    fleet.Status
-	Snapshots snapshot.Ages // its Now is zero if the directory did not tell
+	Snapshots []SnapshotAge // empty if they are not known
+}
+
+// SnapshotAge is how old the data in a partition's newest snapshots is: in the one on
+// a member's disk, and in the one in the archive; 0 if there is none.
+type SnapshotAge struct {
+	Partition       int
+	Saved, Archived time.Duration
 }
 
 // fleetSeries are the figures of a fleet. Members are no labels: they come and go.
@@ -41,14 +46,14 @@ func (f fleetSeries) send(ch chan<- prometheus.Metric, s Fleet) {
 	for _, p := range s.Status.Partitions {
 		f.partitions.send(ch, p, strconv.Itoa(p.ID))
 	}
-	age := func(desc *prometheus.Desc, partition int, at time.Time) {
-		if !at.IsZero() {
-			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, s.Snapshots.Now.Sub(at).Seconds(), strconv.Itoa(partition))
+	send := func(desc *prometheus.Desc, partition int, age time.Duration) {
+		if age != 0 {
+			ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, age.Seconds(), strconv.Itoa(partition))
 		}
 	}
-	for _, p := range s.Snapshots.Partitions {
-		age(f.snapshots, p.Partition, p.Saved.At)
-		age(f.archived, p.Partition, p.Archived.At)
+	for _, p := range s.Snapshots {
+		send(f.snapshots, p.Partition, p.Saved)
+		send(f.archived, p.Partition, p.Archived)
 	}
 }
 
@@ -58,7 +63,7 @@ func partitionFigures() []figure[fleet.PartitionStatus] {
 	}
 	figures := []figure[fleet.PartitionStatus]{
 		gauge("partition_up", "Whether the partition takes writes.", func(p fleet.PartitionStatus) float64 {
-			return truth(p.State == directory.Full || p.State == directory.Partial)
+			return truth(p.State == fleet.Healthy || p.State == fleet.Partial)
 		}),
 		gauge("partition_epoch", "How often the partition got another master, or the same one again.",
 			func(p fleet.PartitionStatus) float64 { return float64(p.Epoch) }),
@@ -73,7 +78,7 @@ func partitionFigures() []figure[fleet.PartitionStatus] {
 		gauge("replica_lag_bytes", "How far the replica of the partition that is farthest behind is behind its master; 0 without replicas.",
 			func(p fleet.PartitionStatus) float64 { return float64(lag(p)) }),
 	}
-	for _, state := range []directory.State{directory.Full, directory.Partial, directory.ReadOnly, directory.Out} {
+	for _, state := range []fleet.State{fleet.Healthy, fleet.Partial, fleet.ReadOnly, fleet.Out} {
 		one := gauge("partition_state", "Whether this is the partition's state.",
 			func(p fleet.PartitionStatus) float64 { return truth(p.State == state) })
 		one.state = string(state)

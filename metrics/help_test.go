@@ -48,7 +48,7 @@ func newChannel(t *testing.T, client rueidis.Client, name string, hook *Hook) *i
 	return c
 }
 
-func install(t *testing.T, r *steal.Recruiter, rate float64, job steal.Job) {
+func install(t *testing.T, r *steal.Recruiter, rate float64, job millrace.Job) {
 	t.Helper()
 	if err := r.Install(job, rate); err != nil {
 		t.Fatal(err)

@@ -90,8 +90,11 @@ func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 
 // OnRecruit counts a recruit.
 func (h *Hook) OnRecruit(_ context.Context, end steal.Recruited) {
-	job := label(end.Job)
-	h.recruited.WithLabelValues(job, end.Via.String(), end.Outcome.String()).Inc()
+	job, via := label(end.Job), "draw"
+	if end.Floor {
+		via = "floor"
+	}
+	h.recruited.WithLabelValues(job, via, string(end.Outcome)).Inc()
 	h.rounds.WithLabelValues(job).Add(float64(end.Rounds))
 	if end.Rounds > 0 {
 		h.recruitSeconds.WithLabelValues(job).Observe(end.Took.Seconds())

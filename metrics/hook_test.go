@@ -178,7 +178,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
 	register(t, reg, RecruiterCollector(recruiter))
 	answers := []millrace.Progress{millrace.Full, millrace.Full, millrace.Worked, millrace.Idle}
-	install(t, recruiter, 1, steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+	install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		if len(answers) == 0 {
 			return millrace.Idle, errors.New("out of answers")
 		}
@@ -186,7 +186,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 		answers = answers[1:]
 		return next, nil
 	}})
-	install(t, recruiter, 0, steal.Job{Name: "never \xff", Slice: func(context.Context) (millrace.Progress, error) {
+	install(t, recruiter, 0, millrace.Job{Name: "never \xff", Slice: func(context.Context) (millrace.Progress, error) {
 		return millrace.Idle, nil
 	}})
 	began := time.Now()
@@ -209,7 +209,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 		at < float64(began.UnixMilli())/1e3 || at > float64(time.Now().UnixMilli()+1)/1e3 {
 		t.Errorf("last worked = %v, want that of sweep alone, now", worked)
 	}
-	hook.OnRecruit(t.Context(), steal.Recruited{Job: "never \xff", Via: steal.ViaFloor})
+	hook.OnRecruit(t.Context(), steal.Recruited{Job: "never \xff", Outcome: steal.Worked, Floor: true})
 	if got, want := scrape(t, reg, "steal_rec")["steal_recruited_total{outcome=worked,task=never \uFFFD,via=floor}"], 1.0; got != want {
 		t.Errorf("floor runs of a job whose name is no UTF-8 = %v, want %v", got, want)
 	}

@@ -26,7 +26,7 @@ func TestNamesAndLint(t *testing.T) {
 	client := redistest.Shared(t).Client(t)
 	k, c := newIck(t, client, redistest.Name(t), hook), newChannel(t, client, redistest.Name(t), hook)
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
-	install(t, recruiter, 1, steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+	install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		return millrace.Worked, nil
 	}})
 	q, err := fairqueue.New(client, redistest.Name(t), fairqueue.Config{})
@@ -38,7 +38,7 @@ func TestNamesAndLint(t *testing.T) {
 		HashesCollector(newHashes(t, client, name, hook)), KeysCollector(newKeys(t, client, name, hook)),
 		TrackerCollector(newTracker(t, client, name, hook)), CacheCollector(newCache(t, client, name, hook)),
 		CensusCollector(func() Census {
-			return Census{Upkeep: &upkeep.Totals{Jobs: []upkeep.JobTotals{job()}}, Fleet: newFleet()}
+			return Census{Upkeep: &upkeep.Totals{Jobs: []steal.JobStats{job()}}, Fleet: newFleet()}
 		}))
 	if _, err := c.AddNow(t.Context(), "a"); err != nil {
 		t.Fatal(err)

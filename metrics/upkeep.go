@@ -50,13 +50,13 @@ func (u upkeepSeries) describe(ch chan<- *prometheus.Desc) {
 
 func (u upkeepSeries) send(ch chan<- prometheus.Metric, t upkeep.Totals) {
 	ch <- prometheus.MustNewConstMetric(u.processes, prometheus.GaugeValue, float64(t.Processes))
-	for name, j := range labelled(t.Jobs, func(j upkeep.JobTotals) string { return j.Name }) {
+	for name, j := range labelled(t.Jobs, func(j steal.JobStats) string { return j.Name }) {
 		for outcome, n := range map[steal.Outcome]int64{
 			steal.Worked: j.Worked, steal.Idle: j.Idle,
 			steal.Failed: j.Aborted.Error, steal.TimedOut: j.Aborted.Timeout, steal.Panicked: j.Aborted.Panic,
 			steal.Busy: j.Aborted.Busy, steal.Broken: j.Aborted.Breaker,
 		} {
-			ch <- prometheus.MustNewConstMetric(u.recruited, prometheus.CounterValue, float64(n), name, outcome.String())
+			ch <- prometheus.MustNewConstMetric(u.recruited, prometheus.CounterValue, float64(n), name, string(outcome))
 		}
 		ch <- prometheus.MustNewConstMetric(u.rounds, prometheus.CounterValue, float64(j.Rounds), name)
 		if !j.LastWorked.IsZero() {

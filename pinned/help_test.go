@@ -24,6 +24,7 @@ func openOn(t *testing.T, client rueidis.Client, namespace string, cfg Config) *
 	if err != nil {
 		t.Fatal(err)
 	}
+	k.space.Idle = 0
 	return k
 }
 

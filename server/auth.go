@@ -10,34 +10,31 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// ErrAuth means that the text that says who may ask cannot be used.
-var ErrAuth = &millrace.Error{
+var errAuth = &millrace.Error{
 	Code: "bad_auth",
-	Hint: "Give one line for each: bearer TOKEN, or basic USER:PASSWORD, each secret of 12 bytes at least; one is made by: openssl rand -hex 16",
+	Hint: "Give one line for each client: bearer TOKEN, or basic USER:PASSWORD, each secret at least 12 bytes long; to make one: openssl rand -hex 16",
 }
 
-// minSecret is how many bytes a secret has at least: nothing slows down those who
-// guess.
+// minSecret is the smallest length of a secret: nothing limits the rate of guesses.
 const minSecret = 12
 
-// Auth is who may ask. It keeps hashes of secrets and not the secrets.
+// Auth is the list of clients that have access. It keeps hashes of secrets, not secrets.
 type Auth struct {
-	entries []entry
+	clients []client
 }
 
-// entry is one who may ask.
-type entry struct {
+type client struct {
 	secret    [sha256.Size]byte // hash of the whole credential
 	principal string            // for the log
 }
 
-// ParseAuth reads who may ask, a line for each:
+// ParseAuth reads a list of clients, one on each line:
 //
 //	bearer TOKEN
 //	basic USER:PASSWORD
 //
-// Empty lines and those that begin with # are passed over. Errors are derived from
-// [ErrAuth], name lines by their number and never quote them.
+// It skips empty lines and lines that begin with #. Errors have the code bad_auth and
+// give line numbers; they never quote a line.
 func ParseAuth(text string) (*Auth, error) {
 	var a Auth
 	number := 0
@@ -52,35 +49,33 @@ func ParseAuth(text string) (*Auth, error) {
 		switch strings.ToLower(scheme) {
 		case "bearer":
 			if len(credential) < minSecret || strings.ContainsAny(credential, " \t") {
-				return nil, ErrAuth.Errorf("line %d has no token of %d bytes or more without spaces", number, minSecret)
+				return nil, errAuth.Errorf("line %d has no token of %d bytes or more without spaces", number, minSecret)
 			}
 			hash := hashOf("bearer", credential)
-			a.entries = append(a.entries, entry{hash, "bearer " + hex.EncodeToString(hash[:4])})
+			a.clients = append(a.clients, client{hash, "bearer " + hex.EncodeToString(hash[:4])})
 		case "basic":
 			user, password, ok := strings.Cut(credential, ":")
 			if !ok || user == "" || len(password) < minSecret {
-				return nil, ErrAuth.Errorf("line %d is no user with a password of %d bytes or more", number, minSecret)
+				return nil, errAuth.Errorf("line %d has no user with a password of %d bytes or more", number, minSecret)
 			}
-			a.entries = append(a.entries, entry{hashOf("basic", credential), user})
+			a.clients = append(a.clients, client{hashOf("basic", credential), user})
 		default:
-			return nil, ErrAuth.Errorf("line %d begins neither with bearer nor with basic", number)
+			return nil, errAuth.Errorf("line %d begins neither with bearer nor with basic", number)
 		}
 	}
-	if len(a.entries) == 0 {
-		return nil, ErrAuth.Errorf("nobody is named who may ask")
+	if len(a.clients) == 0 {
+		return nil, errAuth.Errorf("the list has no client")
 	}
 	return &a, nil
 }
 
-// hashOf makes what is compared as long for each credential, and of another kind
-// for each scheme.
+// hashOf hashes a credential, so that all have the same length, and the schemes differ.
 func hashOf(scheme, credential string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(scheme + " " + credential))
 }
 
-// principal returns who makes a request, and whether anybody does who may. A
-// bearer of a token is known by the beginning of its hash.
-func (a *Auth) principal(r *http.Request) (string, bool) {
+// principal returns the client of a request, and whether it has access.
+func (a *Auth) principal(r *http.Request) (name string, found bool) {
 	var got [sha256.Size]byte
 	if user, password, ok := r.BasicAuth(); ok {
 		got = hashOf("basic", user+":"+password)
@@ -89,11 +84,10 @@ func (a *Auth) principal(r *http.Request) (string, bool) {
 	} else {
 		return "", false
 	}
-	principal, found := "", false
-	for _, e := range a.entries { // all of them, so that the time tells nothing
-		if subtle.ConstantTimeCompare(e.secret[:], got[:]) == 1 {
-			principal, found = e.principal, true
+	for _, c := range a.clients { // always all of them, in constant time
+		if subtle.ConstantTimeCompare(c.secret[:], got[:]) == 1 {
+			name, found = c.principal, true
 		}
 	}
-	return principal, found
+	return name, found
 }

@@ -1,10 +1,10 @@
 package server_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/server"
 )
 
@@ -20,8 +20,8 @@ func TestParseAuth(t *testing.T) {
 		}
 	}
 	for text, line := range map[string]string{
-		"":                                 "nobody",
-		"# nobody":                         "nobody",
+		"":                                 "no client",
+		"# nobody":                         "no client",
 		"bearer":                           "line 1",
 		"bearer short":                     "line 1",
 		"bearer 0123456789abcdef with":     "line 1",
@@ -32,8 +32,8 @@ func TestParseAuth(t *testing.T) {
 		"digest 0123456789abcdef":          "line 1",
 	} {
 		_, err := server.ParseAuth(text)
-		if !errors.Is(err, server.ErrAuth) || !strings.Contains(err.Error(), line) {
-			t.Errorf("ParseAuth(%q) = %v, want an ErrAuth that says %q", text, err, line)
+		if millrace.Code(err) != "bad_auth" || !strings.Contains(err.Error(), line) {
+			t.Errorf("ParseAuth(%q) = %v, want bad_auth with %q", text, err, line)
 		}
 		if err != nil && (strings.Contains(err.Error(), "0123456789") || strings.Contains(err.Error(), "short")) {
 			t.Errorf("ParseAuth(%q) = %v, which tells a secret", text, err)

@@ -2,6 +2,8 @@ package server
 
 import "net/http"
 
-// Front returns what speaks HTTP in front of the service, for tests that cannot wait
-// for as long as its limits are.
-func (s *Server) Front() *http.Server { return s.front() }
+// HTTPServer returns the HTTP server, for tests with shorter limits.
+func (s *Server) HTTPServer() *http.Server { return s.httpServer() }
+
+// Drain makes requests that wait return, and /readyz fail.
+func (s *Server) Drain() { s.drain() }

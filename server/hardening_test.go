@@ -61,7 +61,7 @@ func front(t *testing.T, s *server.Server, change func(*http.Server)) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	quick := &httptest.Server{Listener: listener, Config: s.Front()}
+	quick := &httptest.Server{Listener: listener, Config: s.HTTPServer()}
 	change(quick.Config)
 	quick.Start()
 	t.Cleanup(quick.Close)

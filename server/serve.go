@@ -6,48 +6,66 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/server/internal/api"
+	"github.com/millrace/millrace/upkeep"
 )
 
 const (
-	// headerPatience is how long a client may take over its request's header.
-	headerPatience = 5 * time.Second
-
-	// requestPatience is how long it may take over all of its request. Without it
-	// net/http waits for the rest of a body that nobody reads, also of one that is
-	// refused before anybody knows who asks. It counts no longer when the body is there.
-	requestPatience = headerPatience + api.BodyTimeoutDefault
-
-	// answerPatience is how long after its header the answer must be with the client,
-	// who may have a body sent, wait for a minute and take some time to read. Streams
-	// of the pages give themselves more with all that they send.
-	answerPatience = 2 * time.Minute
-
-	// idlePatience is how long a connection may lie idle.
-	idlePatience = 2 * time.Minute
-
-	// maxHeader is how many bytes a header has at most.
-	maxHeader = 64 << 10
-
-	// drainTimeout is how long requests may go on when the service is to end.
+	headerTimeout = 5 * time.Second
+	// requestTimeout covers the header and the body, also of a request that is refused
+	// before its body is read.
+	requestTimeout = headerTimeout + api.DefaultBodyTimeout
+	// answerTimeout is from the header until the client has read the answer. It covers
+	// the body, a long poll of a minute, and a slow reader. Streams of the pages extend
+	// it with each event.
+	answerTimeout = 2 * time.Minute
+	idleTimeout   = 2 * time.Minute
+	maxHeader     = 64 << 10 // bytes
+	// drainTimeout is how long requests may take to finish at shutdown.
 	drainTimeout = 20 * time.Second
+	// readyTimeout is how long Redis may take to answer /readyz.
+	readyTimeout = time.Second
 )
 
-// Serve serves on a listener until ctx ends, and does what goes on between
-// requests. Then it takes no more connections, has requests that wait end, lets the
-// others finish for 20 seconds at most, and returns nil. It closes the listener.
+// Run does the work between requests, until ctx ends: it surveys the structures for
+// pages and metrics, does due upkeep, and adds what this process did to the totals of
+// all processes. When ctx ends, /readyz fails and requests that wait return. Run returns
+// the cause of ctx. Call it once.
+func (s *Server) Run(ctx context.Context) error {
+	defer context.AfterFunc(ctx, s.drain)()
+	var all sync.WaitGroup
+	for _, run := range []func(context.Context) error{
+		s.survey.Run,
+		s.recruiter.Run,
+		func(ctx context.Context) error {
+			return upkeep.Publish(ctx, s.recruiter, s.cfg.Client, upkeep.PublishConfig{Logger: s.cfg.Logger})
+		},
+	} {
+		all.Go(func() { _ = run(ctx) }) // returns the cause of ctx
+	}
+	all.Wait()
+	s.close()
+	return context.Cause(ctx)
+}
+
+// Serve serves on a listener and calls Run, until ctx ends. Then it accepts no more
+// connections, gives requests 20 seconds to finish, and returns nil. It closes the
+// listener.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	background, stop := context.WithCancel(context.WithoutCancel(ctx))
 	ran := make(chan struct{})
 	go func() {
 		defer close(ran)
-		_ = s.Run(background) // it ends with its context
+		_ = s.Run(background)
 	}()
 	defer func() { stop(); <-ran }()
-
-	server := s.front()
+	server := s.httpServer()
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	select {
@@ -55,7 +73,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return err
 	case <-ctx.Done():
 	}
-	s.Drain()
+	s.drain()
 	bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
 	err := server.Shutdown(bounded)
@@ -69,16 +87,76 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
-// front returns what speaks HTTP in front of the service, and puts up with nobody
-// who takes too long.
-func (s *Server) front() *http.Server {
+// httpServer returns the HTTP server of Serve, with its limits.
+func (s *Server) httpServer() *http.Server {
 	return &http.Server{
 		Handler:           s,
-		ReadHeaderTimeout: headerPatience,
-		ReadTimeout:       requestPatience,
-		WriteTimeout:      answerPatience,
-		IdleTimeout:       idlePatience,
+		ReadHeaderTimeout: headerTimeout,
+		ReadTimeout:       requestTimeout,
+		WriteTimeout:      answerTimeout,
+		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelDebug),
 	}
+}
+
+// drain makes requests that wait return, and /readyz fail. Other requests continue.
+func (s *Server) drain() {
+	s.draining.Store(true)
+	s.api.Drain()
+	s.dashboard.Drain()
+}
+
+// health is the answer of /healthz and /readyz.
+type health struct {
+	OK     bool   `json:"ok"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// healthz reports that the process serves. It does not depend on Redis: a restart would
+// not help.
+func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) { writeHealth(w, "") }
+
+// readyz reports whether to send requests here. Its reasons contain no address, since
+// everybody may read them.
+func (s *Server) readyz(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTimeout)
+	defer cancel()
+	switch {
+	case s.draining.Load():
+		writeHealth(w, "draining")
+	case s.ping(ctx) != nil:
+		writeHealth(w, "redis does not answer")
+	default:
+		writeHealth(w, "")
+	}
+}
+
+// ping asks Redis, or all partitions of a fleet at once, of which one answer is enough.
+func (s *Server) ping(ctx context.Context) error {
+	clients := []rueidis.Client{s.cfg.Client}
+	if s.cfg.Fleet != nil {
+		clients = s.cfg.Fleet.Partitions()
+	}
+	answers := make(chan error, len(clients))
+	for _, c := range clients {
+		go func() { answers <- c.Do(ctx, c.B().Ping().Build()).Error() }()
+	}
+	var err error
+	for range clients {
+		if err = <-answers; err == nil {
+			return nil
+		}
+	}
+	return err
+}
+
+func writeHealth(w http.ResponseWriter, reason string) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	if reason != "" {
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	_ = document.Encode(w, health{reason == "", reason}) // the client may have gone
 }

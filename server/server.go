@@ -1,12 +1,10 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"log/slog"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/metrics"
 	"github.com/millrace/millrace/scatter"
@@ -25,61 +22,52 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// Config is what a service works on and whom it serves.
+// Config configures a service. It needs a Client.
 type Config struct {
-	// Client is the way to Redis: one server, Sentinel, a cluster, or a fleet's. It
-	// stays the caller's, and must be there.
+	// Client is the connection to Redis: one server, Sentinel, a cluster, or a fleet's.
+	// The caller closes it.
 	Client rueidis.Client
 
-	// Fleet is the fleet whose client that is, for the page about it. Defaults to
-	// none.
+	// Fleet is the fleet of that client, for its page. Defaults to none.
 	Fleet *fleet.Fleet
 
-	// Directory is the fleet's directory, for what its agents did and how old its
-	// snapshots are. It stays the caller's. Defaults to none.
-	Directory snapshot.Desk
-
-	// Counters are the servers over which counters are scattered. Defaults to the
-	// fleet's partitions, or else to Client alone. A server whose maxmemory-policy is not
-	// noeviction is refused; there is no setting that accepts it.
+	// Counters are the servers of scattered counters. Defaults to the fleet's
+	// partitions, or to Client. A server whose maxmemory-policy is not noeviction is
+	// refused; no setting accepts it.
 	Counters []scatter.Server
 
-	// Auth is who may ask; all others have 401, save for /healthz and /readyz.
-	// Defaults to nobody being asked, which is for a loopback address, and for
-	// programs that put this handler behind their own.
+	// Auth is the list of clients that have access; others get 401, except for /healthz
+	// and /readyz. Defaults to access for everybody, which is for a loopback address,
+	// and for programs with their own authentication.
 	Auth *Auth
 
-	// Hosts are the names, without ports, under which requests may ask for the
-	// service. Without credentials it is what keeps pages of strangers out, whose
-	// names can be made to lead to any address. Defaults to any name.
+	// Hosts are the host names, without ports, that the service answers to. A service
+	// without Auth needs them against DNS rebinding. Defaults to any name.
 	Hosts []string
 
-	// Prefix is the path below which all of it lies, such as /millrace. Defaults to
-	// none.
+	// Prefix is the path of the service, such as /millrace. Defaults to none.
 	Prefix string
 
-	// Actions lets the pages change things. The API can do so anyway. Defaults to
-	// off: the pages are to look at.
+	// Actions lets people change things on the pages, as the API always does. Defaults
+	// to false: pages are read-only.
 	Actions bool
 
-	// Registry is what /metrics shows, and where the service's own metrics go: one
-	// service a registry. Defaults to a new one.
+	// Registry is what /metrics exports, and where the service registers its own
+	// metrics: use one registry for each service. Defaults to a new one.
 	Registry *prometheus.Registry
 
-	// Logger is told of trouble, and of what was done by hand. Defaults to
-	// slog.Default().
+	// Logger logs trouble, and actions on the pages. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Hooks watch the calls that requests of the API make, besides the metrics.
-	// Defaults to none.
+	// Hooks see the calls that the API makes, as the metrics do. Defaults to none.
 	Hooks []millrace.Hook
 
-	// Wrap is put around what answers those who may ask, such as one that makes a
-	// span of each request. Defaults to nothing.
+	// Wrap wraps the handler behind the access checks, for example to make a span of
+	// each request. Defaults to nothing.
 	Wrap func(http.Handler) http.Handler
 }
 
-// Server is the service: one http.Handler. New makes it.
+// Server is the service: one http.Handler.
 type Server struct {
 	cfg       Config
 	handler   http.Handler
@@ -91,7 +79,7 @@ type Server struct {
 	draining  atomic.Bool
 }
 
-// New returns the service. It asks nothing of Redis. Errors are derived from
+// New returns the service without asking Redis anything. Errors are derived from
 // [millrace.ErrBadArgument].
 func New(cfg Config) (*Server, error) {
 	switch {
@@ -107,7 +95,7 @@ func New(cfg Config) (*Server, error) {
 		cfg.Registry = prometheus.NewRegistry()
 	}
 	s := &Server{cfg: cfg}
-	if err := s.furnish(); err != nil {
+	if err := s.build(); err != nil {
 		s.close()
 		return nil, err
 	}
@@ -115,8 +103,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// furnish makes the rooms of the service.
-func (s *Server) furnish() error {
+// build makes the parts of the service.
+func (s *Server) build() error {
 	cfg := s.cfg
 	hook, err := metrics.New(cfg.Registry)
 	if err != nil {
@@ -138,7 +126,7 @@ func (s *Server) furnish() error {
 	if err := upkeep.Install(s.recruiter, cfg.Client); err != nil {
 		return err
 	}
-	if s.survey, err = survey.New(survey.Config{Client: cfg.Client, Fleet: cfg.Fleet, Directory: cfg.Directory, Logger: cfg.Logger}); err != nil {
+	if s.survey, err = survey.New(survey.Config{Client: cfg.Client, Fleet: cfg.Fleet, Logger: cfg.Logger}); err != nil {
 		return err
 	}
 	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(metrics.RecruiterCollector(s.recruiter)))
@@ -157,8 +145,8 @@ func (s *Server) furnish() error {
 	return err
 }
 
-// routes puts the rooms under their paths. It is no ServeMux, which would redirect a
-// path with dots or two slashes to what it comes to: here that is refused, or no page.
+// routes dispatches by path. It is no ServeMux, which would redirect paths with dots or
+// double slashes.
 func (s *Server) routes() http.Handler {
 	metrics := promhttp.HandlerFor(s.cfg.Registry, promhttp.HandlerOpts{ErrorHandling: promhttp.ContinueOnError})
 	guarded := steal.Middleware(s.recruiter)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -187,7 +175,7 @@ func (s *Server) routes() http.Handler {
 	}))
 }
 
-// below has a handler see what comes behind a prefix of paths, and nothing else.
+// below serves a handler below a prefix of paths.
 func below(prefix string, handler http.Handler) http.Handler {
 	if prefix == "" {
 		return handler
@@ -208,35 +196,7 @@ func below(prefix string, handler http.Handler) http.Handler {
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
 
-// Run does what goes on between requests, until ctx ends, and returns its cause: it
-// looks at the structures for the pages and for metrics, keeps up what is due when
-// nobody has a moment to spare, and adds what was done to the totals of all
-// processes. One call a service.
-func (s *Server) Run(ctx context.Context) error {
-	var all sync.WaitGroup
-	for _, run := range []func(context.Context) error{
-		s.survey.Run,
-		s.recruiter.Run,
-		func(ctx context.Context) error {
-			return upkeep.Publish(ctx, s.recruiter, s.cfg.Client, upkeep.PublishConfig{Logger: s.cfg.Logger})
-		},
-	} {
-		all.Go(func() { _ = run(ctx) }) // each ends with ctx, and with its cause
-	}
-	all.Wait()
-	s.close()
-	return context.Cause(ctx)
-}
-
-// Drain has requests that wait end with what they have, and says at /readyz that
-// no more should be sent. Others go on. It cannot be taken back.
-func (s *Server) Drain() {
-	s.draining.Store(true)
-	s.api.Drain()
-	s.dashboard.Drain()
-}
-
-// close gives up what New made.
+// close releases what New made.
 func (s *Server) close() {
 	if s.counters != nil {
 		s.counters.Close()

@@ -28,13 +28,13 @@ func TestRatesChange(t *testing.T) {
 		name string
 		rate float64
 		err  error
-		a, b uint64 // drawn after one more enlistment
+		a, b int64 // drawn after one more enlistment
 	}{
 		{"a", 0.5, nil, 0, 1},
 		{"a", 0.75, nil, 1, 1},
-		{"a", 0.875, ErrRate, 2, 1},
-		{"a", math.NaN(), ErrRate, 3, 1},
-		{"b", -1, ErrRate, 4, 1},
+		{"a", 0.875, millrace.ErrBadArgument, 2, 1},
+		{"a", math.NaN(), millrace.ErrBadArgument, 3, 1},
+		{"b", -1, millrace.ErrBadArgument, 4, 1},
 		{"c", 0.1, millrace.ErrNotFound, 5, 1},
 		{"a", 0, nil, 5, 1},
 		{"b", 1, nil, 5, 2},
@@ -63,7 +63,7 @@ func TestJobIsRemoved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Config{PerJob: 2})
 		began, end, slices := make(chan bool), make(chan bool), 0
-		install(t, r, 1, Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
+		install(t, r, 1, millrace.Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
 			slices++
 			close(began)
 			<-end
@@ -80,11 +80,11 @@ func TestJobIsRemoved(t *testing.T) {
 		if err := r.Remove("x"); !errors.Is(err, millrace.ErrNotFound) {
 			t.Errorf("second Remove = %v, want ErrNotFound", err)
 		}
-		if r.admit(ctx, drawn, ViaDraw) { // who drew it just before
+		if r.admit(ctx, drawn, false) { // who drew it just before
 			t.Error("a slice of a job that was removed begins")
 		}
 		r.Enlist(ctx)
-		time.Sleep(10 * FloorDefault)
+		time.Sleep(10 * defaultFloor)
 		if jobs := r.Stats().Jobs; slices != 1 || len(jobs) != 0 {
 			t.Errorf("%d slices, jobs %v, want 1 and none", slices, jobs)
 		}

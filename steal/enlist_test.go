@@ -119,18 +119,18 @@ func TestInstallRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name string
-		job  Job
+		job  millrace.Job
 		rate float64
 		want *millrace.Error
 	}{
-		{"no name", answers("", millrace.Idle, nil), 0, ErrJob},
-		{"no slice", Job{Name: "x"}, 0, ErrJob},
-		{"negative", answers("x", millrace.Idle, nil), -0.1, ErrRate},
-		{"not a number", answers("x", millrace.Idle, nil), math.NaN(), ErrRate},
-		{"infinite", answers("x", millrace.Idle, nil), math.Inf(1), ErrRate},
-		{"above 1", answers("x", millrace.Idle, nil), 1.1, ErrRate},
-		{"above 1 together", answers("x", millrace.Idle, nil), 0.31, ErrRate},
-		{"the same name", answers("first", millrace.Idle, nil), 0, ErrInstalled},
+		{"no name", answers("", millrace.Idle, nil), 0, millrace.ErrBadArgument},
+		{"no slice", millrace.Job{Name: "x"}, 0, millrace.ErrBadArgument},
+		{"negative", answers("x", millrace.Idle, nil), -0.1, millrace.ErrBadArgument},
+		{"not a number", answers("x", millrace.Idle, nil), math.NaN(), millrace.ErrBadArgument},
+		{"infinite", answers("x", millrace.Idle, nil), math.Inf(1), millrace.ErrBadArgument},
+		{"above 1", answers("x", millrace.Idle, nil), 1.1, millrace.ErrBadArgument},
+		{"above 1 together", answers("x", millrace.Idle, nil), 0.31, millrace.ErrBadArgument},
+		{"the same name", answers("first", millrace.Idle, nil), 0, millrace.ErrBadArgument},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

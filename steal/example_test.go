@@ -14,7 +14,7 @@ import (
 func Example() {
 	ctx := context.Background()
 	due := []string{"a", "b", "c"}
-	sweep := steal.Job{
+	sweep := millrace.Job{
 		Name: "sessions.sweep",
 		Slice: func(context.Context) (millrace.Progress, error) {
 			if len(due) == 0 {
@@ -51,7 +51,7 @@ func Example() {
 func ExampleRecruiter_Enlist() {
 	ctx := context.Background()
 	recruiter := steal.New(steal.Config{})
-	err := recruiter.Install(steal.Job{
+	err := recruiter.Install(millrace.Job{
 		Name:  "sessions.sweep",
 		Slice: func(context.Context) (millrace.Progress, error) { panic("a bug") },
 	}, 1)
@@ -70,7 +70,7 @@ func ExampleRecruiter_Enlist() {
 // The slice runs when the page has gone out, once for all hits of a request.
 func ExampleMiddleware() {
 	recruiter := steal.New(steal.Config{})
-	err := recruiter.Install(steal.Job{
+	err := recruiter.Install(millrace.Job{
 		Name: "sessions.sweep",
 		Slice: func(context.Context) (millrace.Progress, error) {
 			fmt.Println("sweep")

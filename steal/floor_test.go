@@ -14,7 +14,7 @@ func TestFloorRunsWhatIsNotDrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Config{})
 		last, shortest, longest := time.Now(), time.Hour, time.Duration(0)
-		install(t, r, 0, Job{Name: "floored", Slice: func(context.Context) (millrace.Progress, error) {
+		install(t, r, 0, millrace.Job{Name: "floored", Slice: func(context.Context) (millrace.Progress, error) {
 			gap := time.Since(last)
 			last, longest = time.Now(), max(longest, gap)
 			if shortest == time.Hour {
@@ -42,8 +42,8 @@ func TestFloorRunsWhatIsNotDrawn(t *testing.T) {
 		if s.Floored < 80 || s.Drawn != 0 || s.Idle != s.Floored {
 			t.Errorf("stats = %+v, want at least 80 runs in 1000 s, all by the floor and idle", s)
 		}
-		if shortest < FloorDefault || longest > FloorDefault*5/4 {
-			t.Errorf("gaps between runs = %s to %s, want %s to a quarter more", shortest, longest, FloorDefault)
+		if shortest < defaultFloor || longest > defaultFloor*5/4 {
+			t.Errorf("gaps between runs = %s to %s, want %s to a quarter more", shortest, longest, defaultFloor)
 		}
 		if got := jobStats(t, r, "drawn").Floored; got > 1 { // the first may come before any draw
 			t.Errorf("floor runs of a job that is drawn often = %d, want none", got)
@@ -55,7 +55,7 @@ func TestCloseWaitsForSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Config{})
 		end := make(chan struct{})
-		install(t, r, 1, Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
+		install(t, r, 1, millrace.Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
 			<-end
 			return millrace.Worked, nil
 		}})
@@ -85,7 +85,7 @@ func TestCloseWaitsForSlices(t *testing.T) {
 			t.Errorf("Close = %v, want nil", err)
 		}
 		r.Enlist(t.Context())
-		if got, want := jobStats(t, r, "x").Recruited(), uint64(1); got != want {
+		if got, want := jobStats(t, r, "x").Recruited(), int64(1); got != want {
 			t.Errorf("recruited = %d, want %d and none after Close", got, want)
 		}
 		if err := r.Close(t.Context()); err != nil {

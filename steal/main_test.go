@@ -13,12 +13,12 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // answers returns a job whose slices always find the same.
-func answers(name string, progress millrace.Progress, err error) Job {
-	return Job{Name: name, Slice: func(context.Context) (millrace.Progress, error) { return progress, err }}
+func answers(name string, progress millrace.Progress, err error) millrace.Job {
+	return millrace.Job{Name: name, Slice: func(context.Context) (millrace.Progress, error) { return progress, err }}
 }
 
 // install installs jobs at the same rate.
-func install(t testing.TB, r *Recruiter, rate float64, jobs ...Job) {
+func install(t testing.TB, r *Recruiter, rate float64, jobs ...millrace.Job) {
 	t.Helper()
 	for _, j := range jobs {
 		if err := r.Install(j, rate); err != nil {
@@ -51,7 +51,7 @@ func jobStats(t testing.TB, r *Recruiter, name string) JobStats {
 func balanced(t testing.TB, s Stats) {
 	t.Helper()
 	for _, j := range s.Jobs {
-		if got, want := j.Worked+j.Idle+j.Aborted.Sum(), j.Recruited(); got != want {
+		if got, want := j.Worked+j.Idle+j.Aborted.Sum(), j.Drawn+j.Floored; got != want {
 			t.Errorf("job %s: worked + idle + aborted = %d, want %d: %+v", j.Name, got, want, j)
 		}
 	}

@@ -20,7 +20,7 @@ func TestClientDoesNotWaitForUpkeep(t *testing.T) {
 	type key struct{}
 	r := New(Config{Budget: time.Minute})
 	received, seen := make(chan struct{}), make(chan any, 1)
-	install(t, r, 1, Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
+	install(t, r, 1, millrace.Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
 		<-received
 		seen <- ctx.Value(key{})
 		return millrace.Worked, ctx.Err()
@@ -75,7 +75,7 @@ func TestFailuresStayOutOfTheResponse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := New(Config{})
-			install(t, r, 1, Job{Name: "x", Slice: slice})
+			install(t, r, 1, millrace.Job{Name: "x", Slice: slice})
 			page := http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 				r.Enlist(context.Background()) // there and then
 				io.WriteString(w, "the page")

@@ -13,24 +13,23 @@ const (
 	// maxRounds is how many slices a recruit runs while they come back full.
 	maxRounds = 20
 
-	// breakAfter is how many aborts in a row open the breaker.
+	// breakAfter is how many failures in a row open the breaker.
 	breakAfter = 5
 
-	// The breaker's first pause and its longest; it doubles in between.
+	// The breaker's first and longest pause; it doubles in between.
 	breakFirst = time.Second
 	breakMost  = 30 * time.Second
 
-	// reportEvery is how often a job's failures of one kind are logged.
+	// reportEvery is how often failures of one kind are logged for a job.
 	reportEvery = 10 * time.Second
 )
 
 // errExited is the failure of a slice that called runtime.Goexit.
 var errExited = errors.New("the slice ended its goroutine")
 
-// admit takes a slot for a run of j. When there is none, that is the recruit's
-// end and admit settles it. After Close, or for a caller whose context has
-// ended, nothing happens.
-func (r *Recruiter) admit(ctx context.Context, j *job, via Via) bool {
+// admit takes a slot for a run of j. If there is none, it counts the recruit as ended.
+// After Close, or if ctx has ended, it does nothing.
+func (r *Recruiter) admit(ctx context.Context, j *job, floor bool) bool {
 	if ctx.Err() != nil {
 		return false
 	}
@@ -40,7 +39,7 @@ func (r *Recruiter) admit(ctx context.Context, j *job, via Via) bool {
 		return false
 	}
 	now := time.Now()
-	end := Recruited{Job: j.Name, Via: via}
+	end := Recruited{Job: j.Name, Floor: floor}
 	switch {
 	case now.Before(j.breaker.until):
 		end.Outcome = Broken
@@ -55,24 +54,24 @@ func (r *Recruiter) admit(ctx context.Context, j *job, via Via) bool {
 	}
 	j.stats.count(end, now)
 	r.mu.Unlock()
-	r.tell(ctx, end)
+	r.notify(ctx, end)
 	return false
 }
 
-// work runs slices of j in the slot that admit took, and gives it back.
-func (r *Recruiter) work(ctx context.Context, j *job, via Via) {
-	end := Recruited{Job: j.Name, Via: via, Outcome: Panicked, Err: errExited}
+// work runs slices of j in the slot that admit took, and releases it.
+func (r *Recruiter) work(ctx context.Context, j *job, floor bool) {
+	end := Recruited{Job: j.Name, Floor: floor, Outcome: Panicked, Err: errExited}
 	began := time.Now()
-	defer func() {
+	defer func() { // also after runtime.Goexit
 		end.Took = time.Since(began)
-		r.settle(ctx, j, end)
+		r.finish(ctx, j, end)
 	}()
 	within, cancel := context.WithTimeout(context.WithValue(ctx, r, new(moment)), r.cfg.Budget)
 	defer cancel()
 	end.Outcome, end.Rounds, end.Err = rounds(within, j.Slice)
 }
 
-// rounds runs slices while they come back full and there is time.
+// rounds runs slices while they come back full and the budget lasts.
 func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress, error)) (Outcome, int, error) {
 	for n := 1; ; n++ {
 		var progress millrace.Progress
@@ -85,57 +84,50 @@ func rounds(ctx context.Context, slice func(context.Context) (millrace.Progress,
 			return Panicked, n, err
 		case err != nil && ctx.Err() == nil:
 			return Failed, n, err
-		case err != nil && n > 1:
-			// The rounds before had enough to do to use up the time.
+		case err != nil && n > 1: // the rounds before worked until the budget was spent
 			return Worked, n, nil
 		case err != nil:
 			return TimedOut, n, err
 		case progress == millrace.Idle && n == 1:
 			return Idle, n, nil
 		case progress != millrace.Full || n == maxRounds || ctx.Err() != nil:
-			return Worked, n, nil //nolint:nilerr // that time is up ends the rounds, and is no failure
+			return Worked, n, nil //nolint:nilerr // the end of the budget ends the rounds, and is no failure
 		}
 	}
 }
 
-// settle counts and reports how a run ended, and then gives its slot back.
-func (r *Recruiter) settle(ctx context.Context, j *job, end Recruited) {
-	defer r.leave(j)
-	if silent, speak := r.note(ctx, j, end); speak {
-		r.cfg.Logger.WarnContext(ctx, "a slice of upkeep failed",
-			"job", end.Job, "reason", end.Outcome.String(), "error", end.Err, "unreported", silent)
-	}
-	r.tell(ctx, end)
-}
-
-// note counts how a run ended. It reports whether that is to be logged, and how
-// many like it were not.
-func (r *Recruiter) note(ctx context.Context, j *job, end Recruited) (silent int, speak bool) {
+// finish counts and reports the end of a run, and then releases its slot.
+func (r *Recruiter) finish(ctx context.Context, j *job, end Recruited) {
+	defer func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		j.running--
+		r.running--
+		r.checkDrained()
+	}()
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	now := time.Now()
 	j.stats.count(end, now)
-	// That a caller's own time was over says nothing about the job.
-	if end.Outcome != TimedOut || ctx.Err() == nil {
-		j.breaker.note(end.Outcome, now)
+	if end.Outcome != TimedOut || ctx.Err() == nil { // the end of the caller's own time says nothing about the job
+		j.breaker.record(end.Outcome, now)
 	}
-	if !end.Outcome.failed() {
-		return 0, false
+	suppressed, report := 0, false
+	if end.Outcome.failed() {
+		if j.logged[end.Outcome] == nil {
+			j.logged[end.Outcome] = &logLimiter{}
+		}
+		suppressed, report = j.logged[end.Outcome].allow(now)
 	}
-	return j.voice.raise(end.Outcome, now)
+	r.mu.Unlock()
+	if report {
+		r.cfg.Logger.WarnContext(ctx, "a slice of upkeep failed",
+			"job", end.Job, "reason", end.Outcome, "error", end.Err, "unreported", suppressed)
+	}
+	r.notify(ctx, end)
 }
 
-// leave gives a slot back.
-func (r *Recruiter) leave(j *job) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	j.running--
-	r.running--
-	r.drain()
-}
-
-// tell tells the hooks. One that panics harms neither the caller nor the other hooks.
-func (r *Recruiter) tell(ctx context.Context, end Recruited) {
+// notify calls the hooks. A hook that panics affects neither the caller nor other hooks.
+func (r *Recruiter) notify(ctx context.Context, end Recruited) {
 	for _, hook := range r.cfg.Hooks {
 		watcher, ok := hook.(RecruitHook)
 		if !ok {
@@ -149,22 +141,21 @@ func (r *Recruiter) tell(ctx context.Context, end Recruited) {
 			continue
 		}
 		r.mu.Lock()
-		silent, speak := r.voice.raise(Panicked, time.Now())
+		suppressed, report := r.panics.allow(time.Now())
 		r.mu.Unlock()
-		if speak {
-			r.cfg.Logger.ErrorContext(ctx, "a hook panicked", "job", end.Job, "error", err, "unreported", silent)
+		if report {
+			r.cfg.Logger.ErrorContext(ctx, "a hook panicked", "job", end.Job, "error", err, "unreported", suppressed)
 		}
 	}
 }
 
-// breaker keeps a job that fails from being run at the full rate.
+// breaker pauses a job that keeps failing.
 type breaker struct {
 	failures int       // in a row
-	until    time.Time // no slice runs before that
+	until    time.Time // no slice runs before
 }
 
-// note learns from a slice that ran.
-func (b *breaker) note(end Outcome, now time.Time) {
+func (b *breaker) record(end Outcome, now time.Time) {
 	if !end.failed() {
 		*b = breaker{}
 		return
@@ -175,21 +166,19 @@ func (b *breaker) note(end Outcome, now time.Time) {
 	}
 }
 
-// voice remembers when a job's failures were logged, each kind for itself, so
-// that a panic is not hidden behind errors.
-type voice struct {
-	spoke  [outcomes]time.Time
-	silent [outcomes]int
+// logLimiter lets one message through every reportEvery.
+type logLimiter struct {
+	last       time.Time
+	suppressed int
 }
 
-// raise reports whether a failure is to be logged now, and how many of its kind
-// were not since the last one that was.
-func (v *voice) raise(end Outcome, now time.Time) (silent int, speak bool) {
-	if spoke := v.spoke[end]; !spoke.IsZero() && now.Sub(spoke) < reportEvery {
-		v.silent[end]++
+// allow reports whether to log now, and how many messages were suppressed before.
+func (l *logLimiter) allow(now time.Time) (suppressed int, ok bool) {
+	if !l.last.IsZero() && now.Sub(l.last) < reportEvery {
+		l.suppressed++
 		return 0, false
 	}
-	silent = v.silent[end]
-	v.spoke[end], v.silent[end] = now, 0
-	return silent, true
+	suppressed = l.suppressed
+	*l = logLimiter{last: now}
+	return suppressed, true
 }

@@ -56,7 +56,7 @@ func TestOutcomes(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				hook := &recorder{}
 				r := New(Config{Hooks: []millrace.Hook{struct{}{}, hook}})
-				install(t, r, 1, Job{Name: "x", Slice: test.slice})
+				install(t, r, 1, millrace.Job{Name: "x", Slice: test.slice})
 				r.Enlist(t.Context())
 				if len(hook.ends) != 1 {
 					t.Fatalf("the hook was told %d times, want once", len(hook.ends))
@@ -68,10 +68,10 @@ func TestOutcomes(t *testing.T) {
 				if got, want := end.Rounds, test.rounds; got != want {
 					t.Errorf("rounds = %d, want %d", got, want)
 				}
-				if got, want := end.Err != nil, test.want.Aborted(); got != want {
+				if got, want := end.Err != nil, test.want.failed(); got != want {
 					t.Errorf("error = %v, want one: %t", end.Err, want)
 				}
-				if got, most := end.Took, BudgetDefault+10*time.Millisecond; got > most {
+				if got, most := end.Took, defaultBudget+10*time.Millisecond; got > most {
 					t.Errorf("took %s, want at most %s", got, most)
 				}
 				balanced(t, r.Stats())
@@ -83,7 +83,7 @@ func TestOutcomes(t *testing.T) {
 func TestGoexitGivesTheSlotBack(t *testing.T) {
 	t.Parallel()
 	r := New(Config{})
-	install(t, r, 1, Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
+	install(t, r, 1, millrace.Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
 		runtime.Goexit()
 		return millrace.Idle, nil
 	}})
@@ -99,7 +99,7 @@ func TestGoexitGivesTheSlotBack(t *testing.T) {
 func TestCallerWhoseTimeIsOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New(Config{})
-		install(t, r, 1, Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
+		install(t, r, 1, millrace.Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
 			<-ctx.Done()
 			return millrace.Idle, ctx.Err()
 		}})
@@ -128,7 +128,7 @@ func TestSlots(t *testing.T) {
 		end := make(chan struct{})
 		wait := func(context.Context) (millrace.Progress, error) { <-end; return millrace.Worked, nil }
 		for _, name := range []string{"a", "b", "c"} {
-			install(t, r, 0.25, Job{Name: name, Slice: wait})
+			install(t, r, 0.25, millrace.Job{Name: name, Slice: wait})
 		}
 		enlist := func(u float64) {
 			r.random = drawing(u)
@@ -155,13 +155,13 @@ func TestSlots(t *testing.T) {
 func TestUpkeepDoesNotRecruit(t *testing.T) {
 	t.Parallel()
 	r := New(Config{PerJob: 9, PerProcess: 9})
-	install(t, r, 1, Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
+	install(t, r, 1, millrace.Job{Name: "x", Slice: func(ctx context.Context) (millrace.Progress, error) {
 		r.Enlist(ctx)
 		r.Enlist(context.WithoutCancel(ctx))
 		return millrace.Worked, nil
 	}})
 	r.Enlist(t.Context())
-	if got, want := jobStats(t, r, "x").Recruited(), uint64(1); got != want {
+	if got, want := jobStats(t, r, "x").Recruited(), int64(1); got != want {
 		t.Errorf("recruited = %d, want %d", got, want)
 	}
 }
@@ -172,7 +172,7 @@ func TestBreaker(t *testing.T) {
 		var tries []time.Duration
 		heal := false
 		r := New(Config{})
-		install(t, r, 1, Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
+		install(t, r, 1, millrace.Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
 			tries = append(tries, time.Since(began)/time.Second*time.Second)
 			if heal {
 				return millrace.Idle, nil
@@ -214,7 +214,7 @@ func TestFailuresAreLoggedOnceAnInterval(t *testing.T) {
 		var log bytes.Buffer
 		r := New(Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 		panics := true
-		install(t, r, 1, Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
+		install(t, r, 1, millrace.Job{Name: "x", Slice: func(context.Context) (millrace.Progress, error) {
 			if panics = !panics; panics {
 				panic("at the mill")
 			}
@@ -250,7 +250,7 @@ func TestEveryRecruitHasOneOutcome(t *testing.T) {
 	r := New(Config{PerJob: 2, PerProcess: 3, Budget: time.Millisecond})
 	for _, name := range []string{"a", "b", "c"} {
 		var n atomic.Int64 // the first slice works, and so does one after each that fails
-		install(t, r, 0.3, Job{Name: name, Slice: func(ctx context.Context) (millrace.Progress, error) {
+		install(t, r, 0.3, millrace.Job{Name: name, Slice: func(ctx context.Context) (millrace.Progress, error) {
 			switch n.Add(1) % 11 {
 			case 2:
 				panic("at the mill")

@@ -1,6 +1,8 @@
 package steal
 
 import (
+	"cmp"
+	"context"
 	"log/slog"
 	"math/rand/v2"
 	"slices"
@@ -12,171 +14,121 @@ import (
 )
 
 const (
-	// BudgetDefault is how long a recruit may take.
-	BudgetDefault = 25 * time.Millisecond
-
-	// FloorDefault is how long a job may go without a run.
-	FloorDefault = 10 * time.Second
-
-	// PerJobDefault is how many slices of one job a process runs at once.
-	PerJobDefault = 1
-
-	// PerProcessDefault is how many slices a process runs at once.
-	PerProcessDefault = 2
+	defaultBudget = 25 * time.Millisecond
+	defaultFloor  = 10 * time.Second
 
 	// slack is how far rounding may carry a sum of rates beyond 1.
 	slack = 1e-9
 )
 
-var (
-	// ErrJob means that the job has no name or no slice.
-	ErrJob = &millrace.Error{
-		Code: "bad_job",
-		Hint: "Give the job a name, for logs and metrics, and a Slice.",
-	}
-
-	// ErrRate means that the rate is no chance, or more than the jobs before
-	// have left.
-	ErrRate = &millrace.Error{
-		Code: "bad_rate",
-		Hint: "A rate is a chance from 0 to 1, and the rates of all jobs sum up to 1 at most; 0.001 to 0.01 is usual.",
-	}
-
-	// ErrInstalled means that a job of that name is installed.
-	ErrInstalled = &millrace.Error{
-		Code: "already_installed",
-		Hint: "Install each job once; give jobs of the same kind names that tell them apart.",
-	}
-)
-
-// Job is a piece of upkeep; see [millrace.Job].
-type Job = millrace.Job
-
-// Config is how a Recruiter treats those it recruits. The zero value works, and
-// a field that is not positive has its default.
+// Config limits recruits. The zero value works; a field that is not positive has its
+// default.
 type Config struct {
-	// Budget is how long a recruit may take, all its rounds together. It ends
-	// the context of the slice. Defaults to [BudgetDefault].
+	// Budget is how long a recruit may take, all its rounds together. It ends the
+	// context of the slice. Defaults to 25 ms.
 	Budget time.Duration
 
-	// Floor is how long a job may go without a run before [Recruiter.Run] runs
-	// it; up to a quarter is added, so that processes do not march in step.
-	// Defaults to [FloorDefault].
+	// Floor is how long a job may go without a run before [Recruiter.Run] runs it. Up to
+	// a quarter is added, so that processes do not run in step. Defaults to 10 s.
 	Floor time.Duration
 
-	// PerJob is how many slices of one job this process runs at once. Defaults
-	// to [PerJobDefault].
+	// PerJob is how many slices of one job this process runs at once. Defaults to 1.
 	PerJob int
 
-	// PerProcess is how many slices this process runs at once. Defaults to
-	// [PerProcessDefault].
+	// PerProcess is how many slices this process runs at once. Defaults to 2.
 	PerProcess int
 
-	// Logger is told of slices that fail. Defaults to slog.Default().
+	// Logger reports slices that fail. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Hooks watch the recruits; see [RecruitHook]. Defaults to none.
+	// Hooks are called at the end of each recruit; see [RecruitHook]. Defaults to none.
 	Hooks []millrace.Hook
 }
 
-func (c Config) withDefaults() Config {
-	if c.Budget <= 0 {
-		c.Budget = BudgetDefault
-	}
-	if c.Floor <= 0 {
-		c.Floor = FloorDefault
-	}
-	if c.PerJob <= 0 {
-		c.PerJob = PerJobDefault
-	}
-	if c.PerProcess <= 0 {
-		c.PerProcess = PerProcessDefault
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
-	return c
-}
+var errRate = millrace.ErrBadArgument.WithHint("A rate is a chance from 0 to 1, and the rates of all jobs sum up to 1 at most; 0.001 to 0.01 is usual.")
 
-// Recruiter gives idle moments to jobs. New makes it; it is safe for concurrent
-// use. It is a [millrace.Enlister].
+// Recruiter runs upkeep in idle moments. It is safe for concurrent use. It is a
+// [millrace.Enlister].
 type Recruiter struct {
 	cfg      Config
 	random   func() uint64 // for tests; nil draws from math/rand
 	table    atomic.Pointer[table]
 	enlisted atomic.Uint64 // an estimate; see sample
 
-	// mu guards what follows and the state of all jobs. Only recruits take it,
-	// and they are few.
+	// mu guards the rest and the state of all jobs. Only recruits take it, and they are
+	// rare.
 	mu      sync.Mutex
-	running int   // slices under way
-	voice   voice // of hooks that panic
+	running int        // slices in flight
+	panics  logLimiter // of hooks
 	closed  bool
 	quit    chan struct{} // closed by Close
-	drained chan struct{} // closed when closed and nothing is under way
+	drained chan struct{} // closed when closed and no slice is in flight
 }
 
 var _ millrace.Enlister = (*Recruiter)(nil)
 
-// table is what there is to draw. It never changes; another one takes its place.
+// table is what a draw chooses from. It is immutable and replaced as a whole.
 type table struct {
 	jobs   []*job
 	bounds []float64 // the upper bounds of the jobs' intervals, which begin at 0
 	total  float64   // the last bound
 }
 
-// job is a Job with what this process knows of it.
+// job is a millrace.Job with its state in this process.
 type job struct {
-	Job
+	millrace.Job
 
 	// Guarded by the recruiter's mu.
 	rate    float64
 	removed bool
 	running int
-	ran     time.Time // when it last began to run
+	ran     time.Time // the start of the last run
 	breaker breaker
-	voice   voice
+	logged  map[Outcome]*logLimiter
 	stats   JobStats
 }
 
 // New returns a recruiter without jobs.
 func New(cfg Config) *Recruiter {
-	r := &Recruiter{
-		cfg:     cfg.withDefaults(),
-		quit:    make(chan struct{}),
-		drained: make(chan struct{}),
+	r := &Recruiter{quit: make(chan struct{}), drained: make(chan struct{})}
+	r.cfg = Config{
+		Budget:     cmp.Or(max(cfg.Budget, 0), defaultBudget),
+		Floor:      cmp.Or(max(cfg.Floor, 0), defaultFloor),
+		PerJob:     cmp.Or(max(cfg.PerJob, 0), 1),
+		PerProcess: cmp.Or(max(cfg.PerProcess, 0), 2),
+		Logger:     cmp.Or(cfg.Logger, slog.Default()),
+		Hooks:      cfg.Hooks,
 	}
 	r.table.Store(&table{})
 	return r
 }
 
-// Install gives a job the chance rate at each enlistment, from 0 to 1. At rate 0
-// only [Recruiter.Run] runs it. Jobs may be installed, changed and removed while
-// others are at work.
+// Install adds a job with a rate: its chance at each enlistment, from 0 to 1. The rates
+// of all jobs sum up to 1 at most; 0.001 to 0.01 is usual. At rate 0 only
+// [Recruiter.Run] runs the job. Jobs may be installed, changed and removed at any time.
 //
-// Errors are derived from [ErrJob], [ErrRate] and [ErrInstalled], and nothing is
-// installed then.
-func (r *Recruiter) Install(work Job, rate float64) error {
-	switch {
-	case work.Name == "":
-		return ErrJob.Errorf("the job has no name")
-	case work.Slice == nil:
-		return ErrJob.Errorf("the job %q has no slice", work.Name)
+// Errors: [millrace.ErrBadArgument], also for a name that is in use.
+func (r *Recruiter) Install(work millrace.Job, rate float64) error {
+	if work.Name == "" || work.Slice == nil {
+		return millrace.ErrBadArgument.Errorf("the job %q has no name or no slice", work.Name).
+			WithHint("Give the job a name, for logs and metrics, and a Slice.")
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	jobs := r.table.Load().jobs
 	if find(jobs, work.Name) >= 0 {
-		return ErrInstalled.Errorf("a job %q is installed already", work.Name)
+		return millrace.ErrBadArgument.Errorf("a job %q is already installed", work.Name).
+			WithHint("Install each job once; give jobs of one kind different names.")
 	}
-	// A start somewhere in the first floor keeps processes that start together
-	// from running their floors together.
+	// A random start within the first floor keeps processes that start together from
+	// running their floors together.
 	ran := time.Now().Add(-rand.N(r.cfg.Floor))
-	return r.rate(append(slices.Clone(jobs), &job{Job: work, ran: ran}), len(jobs), rate)
+	added := &job{Job: work, ran: ran, logged: map[Outcome]*logLimiter{}}
+	return r.rate(append(slices.Clone(jobs), added), len(jobs), rate)
 }
 
-// SetRate gives a job another rate, from the next enlistment on. Errors are derived
-// from [ErrRate] and [millrace.ErrNotFound], and nothing is changed then.
+// SetRate changes the rate of a job from the next enlistment on.
+// Errors: [millrace.ErrBadArgument], [millrace.ErrNotFound].
 func (r *Recruiter) SetRate(name string, rate float64) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,8 +140,8 @@ func (r *Recruiter) SetRate(name string, rate float64) error {
 	return r.rate(jobs, i, rate)
 }
 
-// Remove takes a job away, and its [JobStats]. No slice of it begins any more; one that
-// is under way goes on. Errors are derived from [millrace.ErrNotFound].
+// Remove removes a job and its [JobStats]. No slice of it starts any more; one in flight
+// continues. Errors: [millrace.ErrNotFound].
 func (r *Recruiter) Remove(name string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -203,18 +155,18 @@ func (r *Recruiter) Remove(name string) error {
 	return nil
 }
 
-// rate gives one of the jobs a rate, unless they are more than certain together then,
-// and has them drawn from now on. The lock is held.
+// rate sets the rate of jobs[i] and publishes the jobs, unless the rates exceed 1
+// together. mu is held.
 func (r *Recruiter) rate(jobs []*job, i int, rate float64) error {
-	if !(rate >= 0 && rate <= 1) { // so that NaN is refused
-		return ErrRate.Errorf("the rate of job %q is not a chance: %v", jobs[i].Name, rate)
+	if !(rate >= 0 && rate <= 1) { // refuses NaN
+		return errRate.Errorf("the rate of job %q is not a chance from 0 to 1: %v", jobs[i].Name, rate)
 	}
 	before := jobs[i].rate
 	jobs[i].rate = rate
 	t := newTable(jobs)
 	if t.total > 1+slack {
 		jobs[i].rate = before
-		return ErrRate.Errorf("with the rate %v of job %q the rates sum up to %v", rate, jobs[i].Name, t.total)
+		return errRate.Errorf("with the rate %v of job %q the rates sum up to %v, more than 1", rate, jobs[i].Name, t.total)
 	}
 	r.table.Store(t)
 	return nil
@@ -229,11 +181,63 @@ func newTable(jobs []*job) *table {
 	return t
 }
 
-// find returns the position of the job of that name, and -1 if there is none.
 func find(jobs []*job, name string) int {
 	return slices.IndexFunc(jobs, func(j *job) bool { return j.Name == name })
 }
 
 func notInstalled(name string) error {
 	return millrace.ErrNotFound.Errorf("no job %q is installed", name)
+}
+
+// Run runs every job that has not run for [Config.Floor], one after the other. It
+// returns the cause of ctx's end, or nil after [Recruiter.Close]. Call it once in each
+// process; without it, jobs run only when they are drawn.
+func (r *Recruiter) Run(ctx context.Context) error {
+	for {
+		eighth := float64(r.cfg.Floor / 8)
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-r.quit:
+			return nil
+		case <-time.After(time.Duration(eighth * (1 + rand.Float64()))):
+		}
+		for _, j := range r.table.Load().jobs {
+			if r.overdue(j) && r.admit(ctx, j, true) {
+				r.work(ctx, j, true)
+			}
+		}
+	}
+}
+
+func (r *Recruiter) overdue(j *job) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return j.running == 0 && time.Since(j.ran) >= r.cfg.Floor
+}
+
+// Close ends recruiting and waits for the slices in flight, those of finished requests
+// included. If ctx ends first it returns the cause; the slices then end with their
+// budget. Enlisting and closing again do nothing.
+func (r *Recruiter) Close(ctx context.Context) error {
+	r.mu.Lock()
+	if !r.closed {
+		r.closed = true
+		close(r.quit)
+		r.checkDrained()
+	}
+	r.mu.Unlock()
+	select {
+	case <-r.drained:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// checkDrained wakes callers of Close when the last slice has ended. mu is held.
+func (r *Recruiter) checkDrained() {
+	if r.closed && r.running == 0 {
+		close(r.drained)
+	}
 }

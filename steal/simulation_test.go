@@ -36,7 +36,7 @@ func (m mill) run(t *testing.T, seed uint64, seconds float64) (first, second flo
 	queues, backlog := make([]int, len(m.weights)), 0
 	r := New(Config{})
 	r.random = seeded(seed)
-	install(t, r, millRate, Job{Name: "mill", Slice: func(context.Context) (millrace.Progress, error) {
+	install(t, r, millRate, millrace.Job{Name: "mill", Slice: func(context.Context) (millrace.Progress, error) {
 		taken := min(m.slice, backlog)
 		if !m.indexed {
 			q := random.IntN(len(queues))

@@ -1,70 +1,101 @@
 package steal
 
-import "time"
+import (
+	"context"
+	"time"
+)
+
+// Outcome is how a recruit ended.
+type Outcome string
+
+// Outcomes. All but Worked and Idle are aborts.
+const (
+	Worked   Outcome = "worked"  // a slice found something to do
+	Idle     Outcome = "idle"    // nothing was due
+	Failed   Outcome = "error"   // a slice returned an error
+	TimedOut Outcome = "timeout" // a slice failed because its budget was spent
+	Panicked Outcome = "panic"   // a slice panicked
+	Busy     Outcome = "busy"    // no slot was free, so no slice ran
+	Broken   Outcome = "breaker" // the job failed too often in a row, so no slice ran
+)
+
+// failed reports whether a slice ran and failed.
+func (o Outcome) failed() bool { return o == Failed || o == TimedOut || o == Panicked }
+
+// RecruitHook is a [millrace.Hook] that is called at the end of each recruit.
+type RecruitHook interface {
+	OnRecruit(ctx context.Context, end Recruited)
+}
+
+// Recruited is how one recruit ended.
+type Recruited struct {
+	Job     string // the job's name
+	Floor   bool   // [Recruiter.Run] ran the job because it was overdue; else an enlistment drew it
+	Outcome Outcome
+	Rounds  int           // slices that returned; 0 for Busy and Broken
+	Took    time.Duration // all rounds together
+	Err     error         // of Failed, TimedOut and Panicked
+}
 
 // Stats is what a Recruiter did since it was made, in this process.
 type Stats struct {
-	// Enlisted estimates how many moments were offered, from a sample of one in
-	// 64: of a million to about 1%. Those of one request are one.
+	// Enlisted estimates the number of moments offered, from a sample of 1 in 64. The
+	// moments of one request count once.
 	Enlisted uint64
 
-	Jobs []JobStats // in the order in which they were installed
+	Jobs []JobStats // in the order of installation
 }
 
-// JobStats is what became of the recruits of one job. A recruit is counted when
-// it has ended, so Recruited() = Worked + Idle + Aborted.Sum() always.
+// JobStats counts the recruits of one job. A recruit is counted when it has ended, so
+// Drawn + Floored = Worked + Idle + Aborted.Sum() always.
 type JobStats struct {
 	Name string
-	Rate float64 // the chance at each moment
 
-	Drawn   uint64 // recruits that an enlistment drew
-	Floored uint64 // recruits because the job had not run for too long
+	Worked  int64 // recruits that found something to do
+	Idle    int64 // recruits for which nothing was due
+	Aborted Aborts
 
-	Worked  uint64 // recruits that found something to do
-	Idle    uint64 // recruits for which nothing was due
-	Aborted Aborts // recruits that did not run, or not to their end
-
-	Rounds     uint64    // slices that returned, over all recruits
-	Running    int       // recruits that have a slot now
+	Rounds     int64     // slices that returned, over all recruits
 	LastWorked time.Time // the end of the last recruit that worked; zero before
+
+	// The rest is known of this process only. It is zero in totals of all processes.
+
+	Rate    float64 // the chance at each moment
+	Drawn   int64   // recruits that an enlistment drew
+	Floored int64   // recruits because the job was overdue
+	Running int     // recruits that have a slot now
 }
 
-// Recruited returns how many recruits have ended.
-func (s JobStats) Recruited() uint64 { return s.Drawn + s.Floored }
+// Recruited returns the number of recruits that have ended.
+func (s JobStats) Recruited() int64 { return s.Worked + s.Idle + s.Aborted.Sum() }
 
-// Aborts counts recruits by the reason of their abort.
-type Aborts struct {
-	Error   uint64 // a slice returned an error
-	Timeout uint64 // a slice failed because its time was over
-	Panic   uint64 // a slice panicked
-	Busy    uint64 // all slots were taken
-	Breaker uint64 // the job kept failing and is left alone
-}
+// Aborts counts aborted recruits by [Outcome].
+type Aborts struct{ Error, Timeout, Panic, Busy, Breaker int64 }
 
 // Sum returns the aborts for all reasons.
-func (a Aborts) Sum() uint64 { return a.Error + a.Timeout + a.Panic + a.Busy + a.Breaker }
+func (a Aborts) Sum() int64 { return a.Error + a.Timeout + a.Panic + a.Busy + a.Breaker }
 
-// Stats returns what the recruiter did so far.
+// Stats returns the counts so far.
 func (r *Recruiter) Stats() Stats {
 	s := Stats{Enlisted: r.enlisted.Load()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, j := range r.table.Load().jobs {
-		one := j.stats
-		one.Name, one.Rate, one.Running = j.Name, j.rate, j.running
-		s.Jobs = append(s.Jobs, one)
+		stats := j.stats
+		stats.Name, stats.Rate, stats.Running = j.Name, j.rate, j.running
+		s.Jobs = append(s.Jobs, stats)
 	}
 	return s
 }
 
 // count adds a recruit that has ended.
 func (s *JobStats) count(end Recruited, now time.Time) {
-	if end.Via == ViaFloor {
+	if end.Floor {
 		s.Floored++
 	} else {
 		s.Drawn++
 	}
-	s.Rounds += uint64(end.Rounds)
+	s.Rounds += int64(end.Rounds)
 	switch end.Outcome {
 	case Worked:
 		s.Worked++
@@ -81,6 +112,5 @@ func (s *JobStats) count(end Recruited, now time.Time) {
 		s.Aborted.Busy++
 	case Broken:
 		s.Aborted.Breaker++
-	case outcomes: // their number, and none of them
 	}
 }

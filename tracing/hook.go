@@ -136,13 +136,17 @@ func (h *Hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
 	if recruit.Rounds == 0 || !trace.SpanFromContext(ctx).IsRecording() {
 		return
 	}
+	via := "draw"
+	if recruit.Floor {
+		via = "floor"
+	}
 	now := time.Now()
 	_, span := h.tracer.Start(ctx, "steal "+recruit.Job, trace.WithTimestamp(now.Add(-recruit.Took)))
 	defer span.End(trace.WithTimestamp(now))
 	span.SetAttributes(
 		attribute.String("millrace.job", recruit.Job),
-		attribute.String("millrace.via", recruit.Via.String()),
-		attribute.String("millrace.outcome", recruit.Outcome.String()),
+		attribute.String("millrace.via", via),
+		attribute.String("millrace.outcome", string(recruit.Outcome)),
 		attribute.Int("millrace.rounds", recruit.Rounds),
 	)
 	note(span, recruit.Err)

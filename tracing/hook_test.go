@@ -267,7 +267,7 @@ func TestRecruits(t *testing.T) {
 	hook, tracer, spans := fresh(t)
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
 	answers := []error{nil, errors.New("the shard is gone")}
-	err := recruiter.Install(steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+	err := recruiter.Install(millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		next := answers[0]
 		answers = answers[1:]
 		return millrace.Worked, next
@@ -280,8 +280,8 @@ func TestRecruits(t *testing.T) {
 	recruiter.Enlist(ctx)
 	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Outcome: steal.Busy}) // nothing ran
 	request.End()
-	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Rounds: 1})                              // behind the response
-	hook.OnRecruit(t.Context(), steal.Recruited{Job: "sweep", Rounds: 1, Via: steal.ViaFloor}) // nobody's
+	hook.OnRecruit(ctx, steal.Recruited{Job: "sweep", Rounds: 1})                      // behind the response
+	hook.OnRecruit(t.Context(), steal.Recruited{Job: "sweep", Rounds: 1, Floor: true}) // nobody's
 
 	recruits := named(spans, "steal sweep")
 	if len(recruits) != 2 {

@@ -16,11 +16,8 @@ import (
 )
 
 const (
-	// EveryDefault is how often counts are published.
-	EveryDefault = 10 * time.Second
-
-	// MaxJobs is how many jobs the totals have at most.
-	MaxJobs = 100
+	// maxJobs is how many jobs the totals have at most.
+	maxJobs = 100
 
 	// maxName is the longest name of a job in the totals, in bytes.
 	maxName = 512
@@ -36,10 +33,10 @@ const (
 // PublishConfig is how a recruiter's counts are published. The zero value works, and
 // a field that is not positive has its default.
 type PublishConfig struct {
-	// Every is the time between two flushes, less up to an eighth, so that processes
+	// Interval is the time between two flushes, less up to an eighth, so that processes
 	// do not march in step. A process that is killed loses what it counted since
-	// its last one. Defaults to [EveryDefault].
-	Every time.Duration
+	// its last one. Defaults to 10 s.
+	Interval time.Duration
 
 	// Logger is told when counts cannot be published, once until they can be
 	// again, and once of each job that the totals have no room for. Defaults to
@@ -56,18 +53,18 @@ type PublishConfig struct {
 // full, stays and goes with the next flush. One whose reply was lost is sent again
 // as it was, and is added once, as long as that is within a minute.
 //
-// The totals have the first [MaxJobs] jobs that anybody published, with names of at
+// The totals have the first 100 jobs that anybody published, with names of at
 // most 512 bytes; others are left out.
 func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Client, cfg PublishConfig) error {
-	if cfg.Every <= 0 {
-		cfg.Every = EveryDefault
+	if cfg.Interval <= 0 {
+		cfg.Interval = 10 * time.Second
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
 	p := newPublisher(recruiter, client, cfg.Logger)
 	for {
-		if err := p.flush(ctx, max(shortestLife, 3*cfg.Every)); ctx.Err() == nil {
+		if err := p.flush(ctx, max(shortestLife, 3*cfg.Interval)); ctx.Err() == nil {
 			p.tell(ctx, err)
 		}
 		select {
@@ -76,7 +73,7 @@ func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Cli
 			defer cancel()
 			p.tell(last, p.flush(last, 0))
 			return context.Cause(ctx)
-		case <-time.After(cfg.Every - mathrand.N(cfg.Every/8+1)):
+		case <-time.After(cfg.Interval - mathrand.N(cfg.Interval/8+1)):
 		}
 	}
 }
@@ -103,7 +100,7 @@ type flight struct {
 // growth is what became of one job's recruits since they were last published.
 type growth struct {
 	now steal.JobStats
-	by  [8]uint64
+	by  [8]int64
 }
 
 func newPublisher(recruiter *steal.Recruiter, client rueidis.Client, logger *slog.Logger) *publisher {
@@ -136,7 +133,7 @@ func (p *publisher) growth(ctx context.Context) []growth {
 		before, after := counts(p.published[now.Name]), counts(now)
 		switch {
 		case before == after:
-		case i >= MaxJobs || len(now.Name) > maxName:
+		case i >= maxJobs || len(now.Name) > maxName:
 			p.leave(ctx, now.Name)
 		default:
 			g := growth{now: now}
@@ -150,9 +147,9 @@ func (p *publisher) growth(ctx context.Context) []growth {
 }
 
 // counts are a job's counts in the order in which the script takes them.
-func counts(s steal.JobStats) [8]uint64 {
+func counts(s steal.JobStats) [8]int64 {
 	a := s.Aborted
-	return [8]uint64{s.Worked, s.Idle, a.Error, a.Timeout, a.Panic, a.Busy, a.Breaker, s.Rounds}
+	return [8]int64{s.Worked, s.Idle, a.Error, a.Timeout, a.Panic, a.Busy, a.Breaker, s.Rounds}
 }
 
 // send makes one script call with what is on its way.
@@ -161,7 +158,7 @@ func (p *publisher) send(ctx context.Context, life time.Duration) error {
 	for _, g := range p.sent.jobs {
 		args = append(args, g.now.Name)
 		for _, n := range g.by {
-			args = append(args, strconv.FormatUint(n, 10))
+			args = append(args, strconv.FormatInt(n, 10))
 		}
 		ago := ""
 		if worked := g.by[0] > 0; worked {

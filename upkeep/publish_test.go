@@ -29,7 +29,7 @@ func recruits(t *testing.T, slices map[string]func(context.Context) (millrace.Pr
 	t.Helper()
 	r := steal.New(steal.Config{})
 	for name, slice := range slices {
-		if err := r.Install(steal.Job{Name: name, Slice: slice}, 1/float64(len(slices))); err != nil {
+		if err := r.Install(millrace.Job{Name: name, Slice: slice}, 1/float64(len(slices))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -75,13 +75,12 @@ func readTotals(t *testing.T, client rueidis.Client) Totals {
 }
 
 // sum is what recruiters count by themselves, together.
-func sum(recruiters ...*steal.Recruiter) map[string]JobTotals {
-	all := map[string]JobTotals{}
+func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
+	all := map[string]steal.JobStats{}
 	for _, r := range recruiters {
 		for _, s := range r.Stats().Jobs {
 			t := all[s.Name]
 			t.Name = s.Name
-			t.Recruited += int64(s.Recruited())
 			t.Worked += int64(s.Worked)
 			t.Idle += int64(s.Idle)
 			t.Aborted.Error += int64(s.Aborted.Error)
@@ -102,7 +101,7 @@ func sum(recruiters ...*steal.Recruiter) map[string]JobTotals {
 // wantTotals checks that the totals are what recruiters count by themselves.
 func wantTotals(t *testing.T, totals Totals, recruiters ...*steal.Recruiter) {
 	t.Helper()
-	got := map[string]JobTotals{}
+	got := map[string]steal.JobStats{}
 	for _, job := range totals.Jobs {
 		got[job.Name] = job
 	}
@@ -163,8 +162,8 @@ func TestTwoRecruiters(t *testing.T) {
 		recruits(t, map[string]func(context.Context) (millrace.Progress, error){"both": idles, "fails": fails, "panics": panics}),
 	}
 	stops := []func(){
-		publish(t, both[0], server.Client(t), PublishConfig{Every: often}),
-		publish(t, both[1], server.Client(t), PublishConfig{Every: often}),
+		publish(t, both[0], server.Client(t), PublishConfig{Interval: often}),
+		publish(t, both[1], server.Client(t), PublishConfig{Interval: often}),
 	}
 	var enlisting sync.WaitGroup
 	for _, r := range both {
@@ -188,22 +187,22 @@ func TestTwoRecruiters(t *testing.T) {
 		totals, done := readTotals(t, client), sum(both...)
 		for _, job := range totals.Jobs {
 			switch {
-			case job.Recruited != job.Worked+job.Idle+job.Aborted.Sum():
+			case job.Recruited() != job.Worked+job.Idle+job.Aborted.Sum():
 				t.Fatalf("%+v does not add up", job)
-			case job.Recruited < before[job.Name] || job.Recruited > done[job.Name].Recruited:
-				t.Fatalf("%s: recruited %d, after %d, of %d", job.Name, job.Recruited, before[job.Name], done[job.Name].Recruited)
+			case job.Recruited() < before[job.Name] || job.Recruited() > done[job.Name].Recruited():
+				t.Fatalf("%s: recruited %d, after %d, of %d", job.Name, job.Recruited(), before[job.Name], done[job.Name].Recruited())
 			}
-			before[job.Name] = job.Recruited
+			before[job.Name] = job.Recruited()
 		}
 	}
 	redistest.Eventually(t, "both are there, with all that they did", func() bool {
 		totals := readTotals(t, client)
 		var published, done int64
 		for _, job := range totals.Jobs {
-			published += job.Recruited
+			published += job.Recruited()
 		}
 		for _, job := range sum(both...) {
-			done += job.Recruited
+			done += job.Recruited()
 		}
 		return totals.Processes == 2 && published == done
 	})
@@ -285,7 +284,7 @@ func TestJobsAreBounded(t *testing.T) {
 	var logged bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&logged, nil))
 	jobs := map[string]func(context.Context) (millrace.Progress, error){}
-	for i := range MaxJobs - 1 {
+	for i := range maxJobs - 1 {
 		jobs[fmt.Sprintf("old%02d", i)] = works
 	}
 	first := recruits(t, jobs)
@@ -309,17 +308,17 @@ func TestJobsAreBounded(t *testing.T) {
 		}
 	}
 	totals := readTotals(t, client)
-	if got := len(totals.Jobs); got != MaxJobs {
-		t.Errorf("jobs = %d, want %d", got, MaxJobs)
+	if got := len(totals.Jobs); got != maxJobs {
+		t.Errorf("jobs = %d, want %d", got, maxJobs)
 	}
 	var recruited, want int64
 	for _, job := range totals.Jobs {
 		if strings.HasPrefix(job.Name, "old") {
-			recruited += job.Recruited
+			recruited += job.Recruited()
 		}
 	}
 	for _, job := range sum(first, third) {
-		want += job.Recruited
+		want += job.Recruited()
 	}
 	if recruited != want {
 		t.Errorf("recruited for the jobs that there is a place for = %d, want %d", recruited, want)
@@ -336,7 +335,7 @@ func TestJobsAreBounded(t *testing.T) {
 	for _, g := range p.growth(t.Context()) {
 		crowd = append(crowd, g.now.Name)
 	}
-	if len(crowd) != MaxJobs {
-		t.Errorf("a flush has %d jobs, want %d", len(crowd), MaxJobs)
+	if len(crowd) != maxJobs {
+		t.Errorf("a flush has %d jobs, want %d", len(crowd), maxJobs)
 	}
 }

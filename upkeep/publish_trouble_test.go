@@ -104,12 +104,12 @@ func TestRestart(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{AOF: true})
 	client := server.Client(t)
 	r := worker(t)
-	publish(t, r, client, PublishConfig{Every: often})
+	publish(t, r, client, PublishConfig{Interval: often})
 	for range 3 {
 		r.Enlist(t.Context())
 		redistest.Eventually(t, "all is published", func() bool {
 			totals, err := ReadTotals(t.Context(), client)
-			return err == nil && len(totals.Jobs) == 1 && totals.Jobs[0].Recruited >= int64(r.Stats().Jobs[0].Recruited())
+			return err == nil && len(totals.Jobs) == 1 && totals.Jobs[0].Recruited() >= int64(r.Stats().Jobs[0].Recruited())
 		})
 		wantTotals(t, readTotals(t, client), r)
 		server.Kill()
@@ -200,7 +200,7 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	r := worker(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Publish(ctx, r, client, PublishConfig{Every: often}) }()
+	go func() { done <- Publish(ctx, r, client, PublishConfig{Interval: often}) }()
 	redistest.Eventually(t, "the process is there", func() bool { return readTotals(t, client).Processes == 1 })
 	server.Pause()
 	defer server.Resume()
@@ -230,7 +230,7 @@ func beRecruiter(url string) error {
 		return err
 	}
 	r := steal.New(steal.Config{})
-	if err := r.Install(steal.Job{Name: "a", Slice: works}, 1); err != nil {
+	if err := r.Install(millrace.Job{Name: "a", Slice: works}, 1); err != nil {
 		return err
 	}
 	go func() { // its parent's end is its own
@@ -238,7 +238,7 @@ func beRecruiter(url string) error {
 		os.Exit(0)
 	}()
 	ctx := context.Background()
-	go func() { _ = Publish(ctx, r, client, PublishConfig{Every: often}) }()
+	go func() { _ = Publish(ctx, r, client, PublishConfig{Interval: often}) }()
 	for {
 		if err := client.Do(ctx, client.B().Incr().Key(doneKey).Build()).Error(); err != nil {
 			return err
@@ -256,7 +256,7 @@ func TestKilled(t *testing.T) {
 	recruited := func() int64 {
 		n := int64(0)
 		for _, job := range readTotals(t, client).Jobs {
-			n += job.Recruited
+			n += job.Recruited()
 		}
 		return n
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/lease"
-	"github.com/millrace/millrace/upkeep"
 )
 
 // structures is how many of each kind a round finds, and slices how many slices of each
@@ -68,7 +67,7 @@ func populate(t testing.TB, client rueidis.Client) {
 // jobs are those that go round the registry and the index of leases.
 func jobs(t testing.TB, client rueidis.Client) []millrace.Job {
 	t.Helper()
-	return append(append(append(ick.Jobs(client), lease.Jobs(client)...), fairqueue.Jobs(client)...), upkeep.TidyJob(client))
+	return append(append(append(ick.Jobs(client), lease.Jobs(client)...), fairqueue.Jobs(client)...), registry.TidyJob(client))
 }
 
 // round goes round all structures.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/steal"
 )
 
 // Totals is what the recruiters of all processes did that ever published to a
@@ -21,34 +22,10 @@ type Totals struct {
 	// its PublishConfig.Every if that is longer.
 	Processes int
 
-	Jobs []JobTotals // by their names, of which there are 100 at most
+	// Jobs are at most 100, sorted by name. LastWorked is by the server's clock. Rate,
+	// Drawn, Floored and Running are not known here.
+	Jobs []steal.JobStats
 }
-
-// JobTotals is what became of the recruits of one job. Recruited is Worked + Idle +
-// Aborted.Sum(), always. The counts are those of [steal.JobStats].
-type JobTotals struct {
-	Name string
-
-	Recruited int64
-	Worked    int64
-	Idle      int64
-	Aborted   Aborts
-
-	Rounds     int64
-	LastWorked time.Time // by the server's clock; zero for never
-}
-
-// Aborts counts recruits by the reason of their abort, as [steal.Aborts] does.
-type Aborts struct {
-	Error   int64
-	Timeout int64
-	Panic   int64
-	Busy    int64
-	Breaker int64
-}
-
-// Sum returns the aborts for all reasons.
-func (a Aborts) Sum() int64 { return a.Error + a.Timeout + a.Panic + a.Busy + a.Breaker }
 
 // ReadTotals returns what recruiters published on that Redis, all of one moment:
 // nothing, if none ever did. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
@@ -69,20 +46,19 @@ func ReadTotals(ctx context.Context, client rueidis.Client) (Totals, error) {
 	if reply.Err() != nil {
 		return Totals{}, reply.Err()
 	}
-	slices.SortFunc(t.Jobs, func(a, b JobTotals) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(t.Jobs, func(a, b steal.JobStats) int { return strings.Compare(a.Name, b.Name) })
 	return t, nil
 }
 
 // readJob reads a job with its numbers.
-func readJob(name, text string) (JobTotals, error) {
-	t := JobTotals{Name: name}
+func readJob(name, text string) (steal.JobStats, error) {
+	t := steal.JobStats{Name: name}
 	var worked int64
 	_, err := fmt.Sscan(text, &t.Worked, &t.Idle, &t.Aborted.Error, &t.Aborted.Timeout, &t.Aborted.Panic,
 		&t.Aborted.Busy, &t.Aborted.Breaker, &t.Rounds, &worked)
 	if err != nil {
 		return t, millrace.ErrBroken.Wrap(fmt.Errorf("job %q has the counts %q: %w", t.Name, text, err))
 	}
-	t.Recruited = t.Worked + t.Idle + t.Aborted.Sum()
 	if worked > 0 {
 		t.LastWorked = time.UnixMilli(worked)
 	}

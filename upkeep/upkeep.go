@@ -21,7 +21,7 @@ import (
 // of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), fairqueue.Jobs(client),
-		expiry.Jobs(client), pinned.Jobs(client), []millrace.Job{TidyJob(client)})
+		expiry.Jobs(client), pinned.Jobs(client), []millrace.Job{registry.TidyJob(client)})
 	for _, job := range jobs {
 		if err := recruiter.Install(job, cmp.Or(rates[job.Name], 0.001)); err != nil {
 			return err
@@ -32,8 +32,3 @@ func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 
 // rates are the chances of jobs that are not installed at 0.001.
 var rates = map[string]float64{"ick.retry": 0.002, "fairqueue.tend": 0.002, "registry.tidy": 0.0005}
-
-// TidyJob returns the job that removes entries of structures that are gone from the
-// registry: once their key is missing on a server that answers, and never by age. A slice
-// looks at up to 50 entries; after a round it rests for a minute.
-func TidyJob(client rueidis.Client) millrace.Job { return registry.TidyJob(client) }

@@ -70,7 +70,7 @@ func ExamplePublish() {
 
 	recruiter := steal.New(steal.Config{})
 	due := 2
-	err = recruiter.Install(steal.Job{
+	err = recruiter.Install(millrace.Job{
 		Name: "sessions.sweep",
 		Slice: func(context.Context) (millrace.Progress, error) {
 			if due == 0 {
@@ -98,7 +98,7 @@ func ExamplePublish() {
 		log.Fatal(err)
 	}
 	for _, job := range totals.Jobs {
-		fmt.Println(job.Name, "recruited", job.Recruited, "worked", job.Worked, "idle", job.Idle, "aborted", job.Aborted.Sum())
+		fmt.Println(job.Name, "recruited", job.Recruited(), "worked", job.Worked, "idle", job.Idle, "aborted", job.Aborted.Sum())
 	}
 	// Output:
 	// context canceled
@@ -142,12 +142,12 @@ func TestRedisDownAndBack(t *testing.T) {
 	if err := upkeep.Install(recruiter, server.Client(t)); err != nil {
 		t.Fatal(err)
 	}
-	sum := func() (ended, aborted, left uint64) {
+	sum := func() (ended, aborted, left int64) {
 		for _, job := range recruiter.Stats().Jobs {
 			ended += job.Idle + job.Worked
 			aborted += job.Aborted.Sum()
 			left += job.Aborted.Breaker
-			if job.Recruited() != job.Idle+job.Worked+job.Aborted.Sum() {
+			if job.Drawn+job.Floored != job.Idle+job.Worked+job.Aborted.Sum() {
 				t.Errorf("%+v does not add up", job)
 			}
 		}
@@ -180,7 +180,7 @@ func TestInstallTwiceIsRefused(t *testing.T) {
 	if err := upkeep.Install(recruiter, client); err != nil {
 		t.Fatal(err)
 	}
-	if err := upkeep.Install(recruiter, client); !errors.Is(err, steal.ErrInstalled) {
+	if err := upkeep.Install(recruiter, client); !errors.Is(err, millrace.ErrBadArgument) {
 		t.Errorf("Install again = %v, want ErrInstalled", err)
 	}
 }

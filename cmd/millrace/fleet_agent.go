@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
@@ -120,7 +121,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = mover.Tend(ctx) })
-	work.Go(func() { _ = fleet.FinishAdding(ctx, dir, fleet.GrowConfig{Option: option}, log) })
+	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		keeper := snapshot.New(dir, snapshot.Config{
 			Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
@@ -254,7 +255,7 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 		if c.Now {
 			failed = c.take(ctx, dir, option, a.logger())
 		}
-		ages, err := snapshot.Look(context.WithoutCancel(ctx), dir)
+		ages, err := snapshot.Read(context.WithoutCancel(ctx), dir)
 		if err != nil {
 			return nil, nil, errors.Join(failed, err)
 		}

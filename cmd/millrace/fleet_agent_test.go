@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -33,7 +33,7 @@ func (s shell) shows(what string, is func(fleetDoc) bool) (doc fleetDoc) {
 
 func (s shell) isFull() fleetDoc {
 	s.t.Helper()
-	return s.shows("the fleet is full", func(doc fleetDoc) bool { return doc.State == directory.Full })
+	return s.shows("the fleet is healthy", func(doc fleetDoc) bool { return doc.State == fleet.Healthy })
 }
 
 // TestFleetAgent has two agents, of which one is gone when a master dies.
@@ -56,16 +56,16 @@ func TestFleetAgent(t *testing.T) {
 
 	servers[0].Kill()
 	doc := s.shows("another master is there", func(doc fleetDoc) bool {
-		return doc.State == directory.Partial && doc.Partitions[0].Master.Addr != servers[0].Addr()
+		return doc.State == fleet.Partial && doc.Partitions[0].Master.Addr != servers[0].Addr()
 	})
-	if len(doc.Events) < 2 || !strings.HasPrefix(doc.Events[0].What, "full: "+doc.Partitions[0].Master.Addr) || doc.Events[0].Epoch == 0 || doc.Events[0].At.IsZero() {
+	if len(doc.Events) < 2 || !strings.HasPrefix(doc.Events[0].What, "healthy: "+doc.Partitions[0].Master.Addr) || doc.Events[0].Epoch == 0 || doc.Events[0].At.IsZero() {
 		t.Errorf("events = %+v, want what was done, the newest first", doc.Events)
 	}
 	if doc.Partitions[0].Epoch < 3 {
 		t.Errorf("partition 0 has epoch %d, want one for read-only and one for the new master", doc.Partitions[0].Epoch)
 	}
 	got := s.run("fleet", "show")
-	for _, part := range []string{"WHEN ", "epoch ", "full: " + doc.Partitions[0].Master.Addr + ", at offset ", "in place of " + servers[0].Addr()} {
+	for _, part := range []string{"WHEN ", "epoch ", "healthy: " + doc.Partitions[0].Master.Addr + ", at offset ", "in place of " + servers[0].Addr()} {
 		if !strings.Contains(got.stdout, part) {
 			t.Errorf("show prints no %q:\n%s", part, got.stdout)
 		}
@@ -74,7 +74,7 @@ func TestFleetAgent(t *testing.T) {
 	servers[0].Restart() // as an empty master, which nobody takes for one
 	s.shows("the old master is a replica in step", func(doc fleetDoc) bool {
 		p := doc.Partitions[0]
-		return doc.State == directory.Full && len(p.Replicas) == 2 && p.Master.Addr != servers[0].Addr()
+		return doc.State == fleet.Healthy && len(p.Replicas) == 2 && p.Master.Addr != servers[0].Addr()
 	})
 	second.end(os.Interrupt)
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -57,7 +57,7 @@ func TestFleetDevAccidents(t *testing.T) {
 	}
 	t.Logf("the first write was accepted %s after the kill", s.pauseOf(0))
 	s.shows("the killed one is a replica in step", func(doc fleetDoc) bool {
-		return doc.State == directory.Full && doc.Partitions[0].Master.Addr != old.Addr
+		return doc.State == fleet.Healthy && doc.Partitions[0].Master.Addr != old.Addr
 	})
 	if said := d.stderr.String(); !strings.Contains(said, "was restarted") {
 		t.Errorf("it does not say that a server was restarted:\n%s", said)
@@ -66,7 +66,7 @@ func TestFleetDevAccidents(t *testing.T) {
 	// A freeze, a partition whose number then means another server, and a resume.
 	frozen := tell[doneDoc](d, "freeze 1")
 	s.shows("another master is there", func(doc fleetDoc) bool {
-		return doc.Partitions[1].State == directory.Partial && doc.Partitions[1].Master.Addr != frozen.Addr
+		return doc.Partitions[1].State == fleet.Partial && doc.Partitions[1].Master.Addr != frozen.Addr
 	})
 	for _, server := range tell[struct{ Servers []serverDoc }](d, "servers").Servers {
 		if server.Addr == frozen.Addr && (server.State != "frozen" || server.Role != "replica") {
@@ -104,8 +104,8 @@ func TestFleetDevAccidents(t *testing.T) {
 		t.Errorf("help = %+v, want six commands", got)
 	}
 	d.stdin.Close() // which is no reason to end
-	if doc := answer[fleetDoc](s, "fleet", "show"); doc.State != directory.Full {
-		t.Errorf("show = %+v, want it full", doc)
+	if doc := answer[fleetDoc](s, "fleet", "show"); doc.State != fleet.Healthy {
+		t.Errorf("show = %+v, want it healthy", doc)
 	}
 	d.end(syscall.SIGTERM)
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -121,8 +120,8 @@ func TestFleetDev(t *testing.T) {
 	d := startDev(t, "--nodes", "3", "--partitions", "4", "--replicas", "1", "--dir", dir, "--max-memory", "64mb", "--json")
 	s := shell{t, d.ready()}
 	status := answer[fleet.Status](s, "fleet", "show")
-	if status.State != directory.Full || len(status.Partitions) != 4 {
-		t.Errorf("show = %+v, want four partitions, full", status)
+	if status.State != fleet.Healthy || len(status.Partitions) != 4 {
+		t.Errorf("show = %+v, want four partitions, healthy", status)
 	}
 	pids := []int{}
 	for _, p := range status.Partitions {

@@ -354,7 +354,7 @@ func drawRing(w io.Writer, points directory.Points, s fleet.Status) {
 		for _, line := range c.cells {
 			fmt.Fprintln(w, strings.TrimRight(string(line), " "))
 		}
-		if s.State != directory.Full {
+		if s.State != fleet.Healthy {
 			fmt.Fprintln(w, "\n~ partial: a replica does not serve   ! read-only   ✗ out")
 		}
 		return
@@ -367,7 +367,7 @@ func (c *canvas) drawPoints(points directory.Points, s fleet.Status) bool {
 	for _, p := range points {
 		name := strconv.Itoa(p.Partition)
 		if p.Partition < len(s.Partitions) {
-			name += map[directory.State]string{directory.Partial: "~", directory.ReadOnly: "!", directory.Out: "✗"}[s.Partitions[p.Partition].State]
+			name += map[fleet.State]string{fleet.Partial: "~", fleet.ReadOnly: "!", fleet.Out: "✗"}[s.Partitions[p.Partition].State]
 		}
 		line, column := c.at(float64(p.Position) / (1 << 64))
 		if !c.write(line, column, name) {

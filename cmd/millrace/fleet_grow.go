@@ -16,12 +16,13 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/readable"
 )
 
 // partitionSpec is a partition in the words of a command line.
-type partitionSpec fleet.NewPartition
+type partitionSpec grow.Partition
 
 var errSpec = &millrace.Error{
 	Code: "bad_argument",
@@ -83,21 +84,21 @@ func (n newPartitions) restartTimeout() time.Duration {
 	return n.RestartTimeout
 }
 
-func (n newPartitions) partitions() []fleet.NewPartition {
-	list := make([]fleet.NewPartition, len(n.Partition))
+func (n newPartitions) partitions() []grow.Partition {
+	list := make([]grow.Partition, len(n.Partition))
 	for i, p := range n.Partition {
-		list[i] = fleet.NewPartition(p)
+		list[i] = grow.Partition(p)
 	}
 	return list
 }
 
 // grow makes a fleet, or a larger one, and prints it.
 func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Settings,
-	change func(context.Context, directory.Directory, []fleet.NewPartition, fleet.GrowConfig) (*directory.Map, error),
+	change func(context.Context, directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
 ) error {
 	err := a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
 		log := a.logger()
-		_, err := change(ctx, dir, n.partitions(), fleet.GrowConfig{
+		_, err := change(ctx, dir, n.partitions(), grow.Config{
 			Option: option, Settings: settings, RestartTimeout: n.restartTimeout(), Progress: func(step string) { log.InfoContext(ctx, step) },
 		})
 		return err
@@ -131,12 +132,12 @@ var errCut = &millrace.Error{
 
 type fleetInit struct {
 	newPartitions
-	ViewLife      time.Duration `placeholder:"DURATION" help:"For how long a client may write after it asked the directory. Defaults to 1s."`
-	ReplyLimit    time.Duration `placeholder:"DURATION" help:"How long a write may take and still be a success. Defaults to 500ms."`
-	PlacementLife time.Duration `placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
-	MaxTags       int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
-	MaxFill       int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
-	Confirmed     int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with whoever there is. Defaults to 1."`
+	ViewTTL      time.Duration `name:"view-life" placeholder:"DURATION" help:"For how long a client may write after it asked the directory. Defaults to 1s."`
+	ReplyTimeout time.Duration `name:"reply-limit" placeholder:"DURATION" help:"How long a write may take and still be a success. Defaults to 500ms."`
+	PlacementTTL time.Duration `name:"placement-life" placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
+	MaxTags      int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
+	MaxFill      int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
+	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with whoever there is. Defaults to 1."`
 }
 
 func (*fleetInit) Help() string {
@@ -152,9 +153,9 @@ Examples:
 
 func (c *fleetInit) Run(ctx context.Context, a *app) error {
 	settings := directory.Settings{
-		ViewLife: c.ViewLife, ReplyLimit: c.ReplyLimit, PlacementLife: c.PlacementLife, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
+		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
 	}
-	return c.grow(ctx, a, settings, fleet.Init)
+	return c.grow(ctx, a, settings, grow.Init)
 }
 
 type fleetAdd struct {
@@ -173,7 +174,7 @@ Examples:
 }
 
 func (c *fleetAdd) Run(ctx context.Context, a *app) error {
-	return c.grow(ctx, a, directory.Settings{}, fleet.Add)
+	return c.grow(ctx, a, directory.Settings{}, grow.Add)
 }
 
 // memorySize is an amount of memory on a command line: 96gb, 200kb, 1024.

@@ -43,7 +43,7 @@ type fleetDoc struct {
 // look asks all members of a fleet how they are, and the directory what agents did. A
 // directory that does not tell is no reason to show nothing.
 func (a *app) look(ctx context.Context, f *fleet.Fleet) (fleetDoc, error) {
-	s, err := f.Show(ctx)
+	s, err := f.Status(ctx)
 	if err != nil {
 		return fleetDoc{}, err
 	}
@@ -69,7 +69,7 @@ func (a *app) recall(ctx context.Context, doc *fleetDoc) error {
 	defer dir.Close()
 	var untold error
 	doc.Events, untold = dir.Events(ctx)
-	ages, err := snapshot.Look(ctx, dir)
+	ages, err := snapshot.Read(ctx, dir)
 	if err == nil {
 		doc.Snapshots = newSnapshotDocs(ages)
 	}

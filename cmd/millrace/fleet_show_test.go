@@ -25,13 +25,13 @@ func grownStatus(t *testing.T, partitions int) (fleet.Status, directory.Points) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := fleet.Status{Epoch: 4, State: directory.Full}
+	s := fleet.Status{Epoch: 4, State: fleet.Healthy}
 	for id, share := range whole.Shares() {
 		at := func(node int) fleet.MemberStatus {
 			return fleet.MemberStatus{Addr: fmt.Sprintf("10.0.0.%d:%d", node%14, 7000+id), Node: fmt.Sprint("node-", node%14), PID: 1, State: fleet.Up}
 		}
 		s.Partitions = append(s.Partitions, fleet.PartitionStatus{
-			ID: id, State: directory.Full, Phase: directory.Open, Epoch: 3, Generation: id * 2 / partitions, Share: share,
+			ID: id, State: fleet.Healthy, Phase: directory.Open, Epoch: 3, Generation: id * 2 / partitions, Share: share,
 			Master: at(id), Replicas: []fleet.MemberStatus{at(id + 1)}, Memory: 3 << 30, MaxMemory: 4 << 30, Tags: 12345, Busy: 0.25,
 		})
 	}
@@ -59,7 +59,7 @@ func firstWords(text string) string {
 func TestDrawFleet(t *testing.T) {
 	t.Parallel()
 	s, points := grownStatus(t, 4)
-	s.State, s.Partitions[3].State = directory.Partial, directory.Partial
+	s.State, s.Partitions[3].State = fleet.Partial, fleet.Partial
 	s.Partitions[3].Replicas[0] = fleet.MemberStatus{Addr: "10.0.0.4:7003", State: fleet.Down, Error: "context deadline exceeded"}
 	s.Partitions[1].Replicas[0].Lag = 2048
 	s.Partitions[2].MaxMemory = 0
@@ -81,11 +81,11 @@ func TestDrawFleet(t *testing.T) {
 ~ partial: a replica does not serve   ! read-only   ✗ out
 
 PARTITION  SHARE            STATE    MEMORY          THREAD        MEMBERS
-0           25.0% ████████  full     3 GB of 4 GB    25.0%         master   10.0.0.0:7000 on node-0
+0           25.0% ████████  healthy  3 GB of 4 GB    25.0%         master   10.0.0.0:7000 on node-0
   gen 0    12,345 tags      epoch 3  ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.1:7000 on node-1, in step
-2           25.0% ████████  full     3 GB, no limit  25.0%         master   10.0.0.2:7002 on node-2
+2           25.0% ████████  healthy  3 GB, no limit  25.0%         master   10.0.0.2:7002 on node-2
   gen 1    12,345 tags      epoch 3                  ▕██      ▏ ◀  replica  10.0.0.3:7002 on node-3, in step
-1           25.0% ████████  full     3 GB of 4 GB    25.0%         master   10.0.0.1:7001 on node-1
+1           25.0% ████████  healthy  3 GB of 4 GB    25.0%         master   10.0.0.1:7001 on node-1
   gen 0    12,345 tags      epoch 3  ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.2:7001 on node-2, 2 kB behind
 3           25.0% ████████  partial  3 GB of 4 GB    25.0%         master   10.0.0.3:7003 on node-3
   gen 1    12,345 tags      epoch 3  ▕██████  ▏ ◀    ▕██      ▏    replica  10.0.0.4:7003, DOWN
@@ -117,7 +117,7 @@ func TestDrawFleetWithAgents(t *testing.T) {
 			Failed:    &failedDoc{Age: 70, Addr: "10.0.0.1:7001", Why: "the disk is full"},
 		}},
 		Events: []directory.Event{
-			{At: at.Add(2 * time.Second), Partition: 1, Epoch: 4, What: "full: 10.0.0.1:7001, at offset 64 of " + history + " leads, in place of 10.0.0.2:7001, after 1.6s"},
+			{At: at.Add(2 * time.Second), Partition: 1, Epoch: 4, What: "healthy: 10.0.0.1:7001, at offset 64 of " + history + " leads, in place of 10.0.0.2:7001, after 1.6s"},
 			{At: at, Partition: -1, Epoch: 3, What: "what is said of all"},
 		},
 	}
@@ -125,9 +125,9 @@ func TestDrawFleetWithAgents(t *testing.T) {
 	_, got, _ = strings.Cut(got, "\n\n")
 	want := `
 PARTITION  SHARE            STATE    MEMORY        THREAD      SNAPSHOT        MEMBERS
-0           50.0% ████████  full     3 GB of 4 GB  25.0%       NONE            master   10.0.0.0:7000 on node-0
+0           50.0% ████████  healthy  3 GB of 4 GB  25.0%       NONE            master   10.0.0.0:7000 on node-0
   gen 0    12,345 tags      epoch 3  ▕██████  ▏ ◀  ▕██      ▏                  replica  10.0.0.1:7000 on node-1, in step
-1           50.0% ████████  full     3 GB of 4 GB  25.0%       3m12s           master   10.0.0.1:7001 on node-1
+1           50.0% ████████  healthy  3 GB of 4 GB  25.0%       3m12s           master   10.0.0.1:7001 on node-1
   gen 1    12,345 tags      epoch 3  ▕██████  ▏ ◀  ▕██      ▏  archive 2h0m0s  replica  10.0.0.2:7001 on node-2, in step
 
 ◀ marks the limit that is nearer
@@ -137,7 +137,7 @@ The oldest snapshot is that of partition 1, 3m12s old. There is none of 0.
 Saving partition 1 failed 1s ago: the disk is full
 
 WHEN                 PARTITION  EPOCH  WHAT HAPPENED
-2026-11-21 02:00:02  1          4      full: 10.0.0.1:7001, at offset 64 of 8371445… leads, in place of 10.0.0.2:7001, after 1.6s
+2026-11-21 02:00:02  1          4      healthy: 10.0.0.1:7001, at offset 64 of 8371445… leads, in place of 10.0.0.2:7001, after 1.6s
 2026-11-21 02:00:00  all        3      what is said of all
 `
 	if "\n"+got != want {
@@ -160,14 +160,14 @@ WHEN                 PARTITION  EPOCH  WHAT HAPPENED
 func TestDrawManyPartitions(t *testing.T) {
 	t.Parallel()
 	s, points := grownStatus(t, 160)
-	s.State, s.Partitions[7].State = directory.ReadOnly, directory.ReadOnly
+	s.State, s.Partitions[7].State = fleet.ReadOnly, fleet.ReadOnly
 	s.Partitions[7].Master.State, s.Partitions[7].Master.PID = fleet.Down, 0
 	got := drawnFleet(s, points)
 	if !strings.HasPrefix(got, "read-only: 160 partitions, 2 generations, 320 servers, 14 nodes, epoch 4\n\nNO.  GEN  EPOCH ") {
 		t.Errorf("begins with %.200s", got)
 	}
 	for _, part := range []string{
-		"\n 0 0 3 0.6% ████ full 12,345 3 GB of 4 GB 25.0% memory 75.0% ███▊ 10.0.0.0:7000@node-0 10.0.0.1:7000@node-1\n 80 1 3 ",
+		"\n 0 0 3 0.6% ████ healthy 12,345 3 GB of 4 GB 25.0% memory 75.0% ███▊ 10.0.0.0:7000@node-0 10.0.0.1:7000@node-1\n 80 1 3 ",
 		"\n 7 0 3 0.6% ████ read-only 12,345 - - - 10.0.0.7:7007@node-7 DOWN 10.0.0.8:7007@node-8\n",
 		"\n1,975,200 tags, 480 GB of 640 GB; nearest to a limit is partition 0: memory at 75.0%\n",
 		"\n10.0.0.7:7007, the master of partition 7, down: it does not answer\n",
@@ -203,7 +203,7 @@ func TestDrawRing(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ := grownStatus(t, 2)
-	if got := drawnFleet(s, heavy.Points()); !strings.HasPrefix(got, "full, 2 partitions, 2 generations, 4 servers") {
+	if got := drawnFleet(s, heavy.Points()); !strings.HasPrefix(got, "healthy, 2 partitions, 2 generations, 4 servers") {
 		t.Errorf("501 points are drawn:\n%s", got)
 	}
 }

@@ -239,7 +239,7 @@ func (c *fleetRebalance) named() []int {
 }
 
 // move moves tags, and tells how far it is once in a while.
-func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory.Moves, log *slog.Logger) (rebalance.Report, error) {
+func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory.Directory, log *slog.Logger) (rebalance.Report, error) {
 	var told time.Time
 	mover, err := rebalance.New(f, rebalance.Config{
 		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: dir, Logger: log,
@@ -254,7 +254,7 @@ func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory
 	if err != nil {
 		return rebalance.Report{}, err
 	}
-	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", f.Map().Settings.Effective().PlacementLife.String())
+	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", f.Map().Settings.Effective().PlacementTTL.String())
 	if c.From == nil {
 		return mover.Move(ctx, c.To[0], document.Strings(c.Tags)...)
 	}

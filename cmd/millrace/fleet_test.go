@@ -71,8 +71,8 @@ func TestFleetGrows(t *testing.T) {
 	s := fleetShell(t)
 	master, replica, second := member(t), member(t), member(t)
 	status := s.init("--partition", master.Addr()+"@a,"+replica.Addr()+"@b", "--partition", second.Addr()+"@b,weight=2")
-	if status.State != directory.Full || status.Epoch != 1 || len(status.Partitions) != 2 {
-		t.Fatalf("init = %+v, want two partitions, full", status)
+	if status.State != fleet.Healthy || status.Epoch != 1 || len(status.Partitions) != 2 {
+		t.Fatalf("init = %+v, want two partitions, healthy", status)
 	}
 	first := status.Partitions[0]
 	if first.Master.PID != master.PID() || first.Master.Node != "a" || first.Replicas[0].PID != replica.PID() || first.Replicas[0].Node != "b" {
@@ -200,10 +200,10 @@ func TestFleetShow(t *testing.T) {
 		return strings.Count(got.stdout, "in step") == 2
 	})
 	for _, part := range []string{
-		" full\n", " 2 partitions ", " 4 servers ", " 2 nodes ", " 50.0% ", " of 64 MB ",
+		" healthy\n", " 2 partitions ", " 4 servers ", " 2 nodes ", " 50.0% ", " of 64 MB ",
 		"master   " + masters[0].Addr() + " on a\n", "replica  " + replicas[1].Addr() + " on b, in step\n", nearer,
 	} {
-		if !strings.Contains(strings.ReplaceAll(got.stdout, "full  ", "full\n"), part) {
+		if !strings.Contains(strings.ReplaceAll(got.stdout, "healthy  ", "healthy\n"), part) {
 			t.Errorf("show prints no %q:\n%s", part, got.stdout)
 		}
 	}
@@ -211,7 +211,7 @@ func TestFleetShow(t *testing.T) {
 	replicas[0].Kill()
 	masters[1].Kill()
 	status := answer[fleet.Status](s, "fleet", "show")
-	if status.State != directory.ReadOnly || status.Partitions[0].State != directory.Partial || status.Partitions[1].State != directory.ReadOnly {
+	if status.State != fleet.ReadOnly || status.Partitions[0].State != fleet.Partial || status.Partitions[1].State != fleet.ReadOnly {
 		t.Errorf("show = %+v, want partial and read-only", status)
 	}
 	got = s.run("fleet", "show")

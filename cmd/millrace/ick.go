@@ -75,7 +75,7 @@ func (c *ickAdd) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		added, err := add(ctx, k)
-		doc := document.OfAdded(added)
+		doc := document.Marked(added)
 		return doc, says(fmt.Sprintf("%d new, %d lowered", doc.New, doc.Lowered)), err
 	})
 }
@@ -177,7 +177,7 @@ Examples:
 func (c *ickCommit) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		done, err := k.Commit(ctx, c.Token, document.Strings(c.Members)...)
-		return document.OfCommitted(done), func(w io.Writer) { tableOfCommit(w, done) }, err
+		return document.Committed(done), func(w io.Writer) { tableOfCommit(w, done) }, err
 	})
 }
 
@@ -207,7 +207,7 @@ func (c *ickExchange) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, c.config(), func(k *ick.Ick) (any, table, error) {
 		r, done, err := k.Exchange(ctx, c.Token, document.Strings(c.Commit), c.N)
-		doc := document.Exchanged{Reserved: document.OfReservation(r), Committed: document.OfCommitted(done)}
+		doc := document.Exchanged{Reserved: document.OfReservation(r), Committed: document.Committed(done)}
 		return doc, func(w io.Writer) {
 			tableOfCommit(w, done)
 			if c.N > 0 {

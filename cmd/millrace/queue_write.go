@@ -80,7 +80,7 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return nil, nil, inDoubt(err, []fairqueue.Draft{draft}, 0)
 		}
-		doc := document.OfWritten(written[0])
+		doc := document.Written(written[0])
 		return doc, func(w io.Writer) {
 			if doc.Duplicate {
 				fmt.Fprintf(w, "%s was written before\n", doc.ID)

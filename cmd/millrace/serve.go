@@ -16,8 +16,6 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/scatter"
 	"github.com/millrace/millrace/server"
 )
@@ -76,7 +74,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	defer redis.close()
 
 	cfg := server.Config{
-		Client: redis.client, Fleet: redis.fleet, Directory: redis.directory, Counters: redis.counters,
+		Client: redis.client, Fleet: redis.fleet, Counters: redis.counters,
 		Auth: auth, Prefix: c.Prefix, Actions: c.AllowActions, Logger: logger,
 		Hooks: traces.hooks(), Wrap: traces.wrap,
 	}
@@ -159,7 +157,7 @@ func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 	}
 	auth, err := server.ParseAuth(text)
 	if err != nil {
-		return nil, server.ErrAuth.Errorf("%s: %s", source, err)
+		return nil, fmt.Errorf("%s: %w", source, err)
 	}
 	return auth, nil
 }
@@ -193,12 +191,11 @@ func (c *serveCommand) certificate() (*tls.Config, error) {
 
 // served is the Redis that a service works on.
 type served struct {
-	client    rueidis.Client
-	fleet     *fleet.Fleet     // nil for none
-	directory snapshot.Desk    // nil for none
-	counters  []scatter.Server // empty for none of their own
-	kind      string           // "given", or what was started
-	ends      []func()
+	client   rueidis.Client
+	fleet    *fleet.Fleet     // nil for none
+	counters []scatter.Server // empty for none of their own
+	kind     string           // "given", or what was started
+	ends     []func()
 }
 
 // close gives all of it up, the last opened first.
@@ -235,16 +232,6 @@ func (c *serveCommand) open(ctx context.Context, a *app, logger *slog.Logger) (s
 		}
 		s.client, s.fleet = f.Client(), f
 		s.ends = append(s.ends, f.Close)
-		_, option, err := a.fleetURL()
-		if err != nil {
-			return s, err
-		}
-		dir, err := within(ctx, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
-		if err != nil {
-			return s, err
-		}
-		s.directory = dir
-		s.ends = append(s.ends, dir.Close)
 	default:
 		client, err := a.open(ctx)
 		if err != nil {

@@ -33,7 +33,7 @@ const (
 
 // hasty are settings that let partitions be added at once; nothing is replaced
 // here.
-var hasty = directory.Settings{ViewLife: 200 * time.Millisecond, ReplyLimit: 2 * time.Second, PlacementLife: time.Hour}
+var hasty = directory.Settings{ViewTTL: 200 * time.Millisecond, ReplyTimeout: 2 * time.Second, PlacementTTL: time.Hour}
 
 // withFleet calls measure with a fleet of its own, of one server.
 func withFleet(ctx context.Context, settings directory.Settings, measure func(*devfleet.Fleet, *fleet.Fleet) (float64, error)) (float64, error) {

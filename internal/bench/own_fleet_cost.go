@@ -125,7 +125,7 @@ func perMember(through func(*devfleet.Fleet, *fleet.Fleet) (rueidis.Client, func
 	const partitions = 8
 	return func(ctx context.Context, at Place) (float64, error) {
 		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(8))
-		cfg := devfleet.Config{Nodes: 1, Partitions: partitions, Replicas: devfleet.NoReplicas, Settings: directory.Settings{PlacementLife: time.Hour}}
+		cfg := devfleet.Config{Nodes: 1, Partitions: partitions, Replicas: devfleet.NoReplicas, Settings: directory.Settings{PlacementTTL: time.Hour}}
 		return withServers(ctx, cfg, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
 			var done func()
 			defer func() { done() }()

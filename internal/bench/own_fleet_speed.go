@@ -99,7 +99,7 @@ func (b *benchFleet) measure(work Measure, through func(*devfleet.Fleet, *fleet.
 }
 
 func (b *benchFleet) start(ctx context.Context) (err error) {
-	cfg := devfleet.Config{Nodes: 1, Partitions: b.partitions, Replicas: devfleet.NoReplicas, Settings: directory.Settings{PlacementLife: time.Hour}}
+	cfg := devfleet.Config{Nodes: 1, Partitions: b.partitions, Replicas: devfleet.NoReplicas, Settings: directory.Settings{PlacementTTL: time.Hour}}
 	if b.servers, err = devfleet.Start(ctx, cfg); err != nil {
 		return err
 	}

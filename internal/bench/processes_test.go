@@ -178,7 +178,7 @@ func (p *lightProcess) follow(ctx context.Context) {
 	var epoch int64
 	confirmed := time.Now()
 	for {
-		life := directory.DefaultViewLife
+		life := directory.DefaultViewTTL
 		pause := life*7/20 + rand.N(life/5)
 		for _, partition := range p.use {
 			if _, away := p.sim.away.Load(partition); away {

@@ -142,7 +142,7 @@ func TestRunOnAFleet(t *testing.T) {
 	redistest.Binary(t)
 	servers, err := devfleet.Start(t.Context(), devfleet.Config{
 		Nodes: 1, Partitions: 2, Replicas: devfleet.NoReplicas,
-		Settings: directory.Settings{ViewLife: time.Second, ReplyLimit: 2 * time.Second, PlacementLife: time.Second},
+		Settings: directory.Settings{ViewTTL: time.Second, ReplyTimeout: 2 * time.Second, PlacementTTL: time.Second},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -76,7 +76,7 @@ func enlist(values int) work {
 		r := steal.New(steal.Config{})
 		for _, name := range []string{"a", "b", "c"} {
 			slice := func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil }
-			if err := r.Install(steal.Job{Name: name, Slice: slice}, 0); err != nil {
+			if err := r.Install(millrace.Job{Name: name, Slice: slice}, 0); err != nil {
 				return nil, err
 			}
 		}

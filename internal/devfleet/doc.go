@@ -26,7 +26,7 @@
 // disk would be: nothing of the data is written to disk, the directory excepted,
 // unless somebody has a snapshot taken. Then that is what it begins with.
 //
-//	           Start           fleet.Init, fleet.Add
+//	           Start           grow.Init, grow.Add
 //	(no process) ──▶ boot-fenced ──▶ master or replica
 //	                    ▲                  │ Proc.Kill
 //	                    └──────────────────┘

@@ -91,7 +91,7 @@ func TestStart(t *testing.T) {
 func TestFleetServes(t *testing.T) {
 	t.Parallel()
 	cfg := small(t)
-	cfg.Settings = directory.Settings{ViewLife: 10 * time.Second, ReplyLimit: 10 * time.Second, PlacementLife: 10 * time.Second} // nothing is late
+	cfg.Settings = directory.Settings{ViewTTL: 10 * time.Second, ReplyTimeout: 10 * time.Second, PlacementTTL: 10 * time.Second} // nothing is late
 	f := start(t, cfg)
 	ctx := deadline(t)
 	client, err := fleet.Dial(ctx, f.URL(), fleet.Config{})

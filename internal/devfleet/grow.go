@@ -10,8 +10,8 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
 )
 
@@ -21,8 +21,8 @@ func (f *Fleet) dial() (*directory.Redis, error) {
 
 // growing says how to make the servers members. It is patient: this machine runs
 // all of them and, when they start, may have more to do than it has CPUs.
-func (f *Fleet) growing() fleet.GrowConfig {
-	return fleet.GrowConfig{
+func (f *Fleet) growing() grow.Config {
+	return grow.Config{
 		Option:   rueidis.ClientOption{Dialer: net.Dialer{Timeout: patience}, ConnWriteTimeout: patience},
 		Settings: f.cfg.Settings,
 	}
@@ -39,7 +39,7 @@ func (f *Fleet) init(ctx context.Context) error {
 	}
 	defer dir.Close()
 	defer supervise(ctx, f.servers)()
-	_, err = fleet.Init(ctx, dir, partitions(f.servers), f.growing())
+	_, err = grow.Init(ctx, dir, partitions(f.servers), f.growing())
 	return err
 }
 
@@ -76,7 +76,7 @@ func (f *Fleet) AddPartition(ctx context.Context, n int) error {
 		return err
 	}
 	supervised := supervise(ctx, servers)
-	_, err = fleet.Add(ctx, dir, partitions(servers), f.growing())
+	_, err = grow.Add(ctx, dir, partitions(servers), f.growing())
 	supervised()
 	if err != nil && !known(dir, servers[0].Addr) {
 		return errors.Join(err, f.discard(servers))
@@ -119,12 +119,12 @@ func known(dir directory.Directory, addr string) bool {
 }
 
 // partitions returns what package fleet is told of servers.
-func partitions(servers []Server) []fleet.NewPartition {
-	var all []fleet.NewPartition
+func partitions(servers []Server) []grow.Partition {
+	var all []grow.Partition
 	for _, s := range servers {
 		member := directory.Member{Addr: s.Addr, Node: s.Node}
 		if s.Role == Master {
-			all = append(all, fleet.NewPartition{Master: member})
+			all = append(all, grow.Partition{Master: member})
 			continue
 		}
 		last := &all[len(all)-1]

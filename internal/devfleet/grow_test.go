@@ -87,7 +87,7 @@ func TestAddPartitionThatFails(t *testing.T) {
 func TestStopWhileAPartitionIsAdded(t *testing.T) {
 	t.Parallel()
 	cfg := small(t)
-	cfg.Settings = directory.Settings{ViewLife: 1 << 40, ReplyLimit: 1 << 40, PlacementLife: 1 << 40} // 18 minutes each
+	cfg.Settings = directory.Settings{ViewTTL: 1 << 40, ReplyTimeout: 1 << 40, PlacementTTL: 1 << 40} // 18 minutes each
 	f := start(t, cfg)
 	failed := make(chan error, 1)
 	go func() { failed <- f.AddPartition(t.Context(), 1) }()

@@ -21,7 +21,7 @@ import (
 const binaryEnv = "DEVFLEET_BINARY"
 
 // quick are settings with which growing takes half a second.
-var quick = directory.Settings{ViewLife: 200 * time.Millisecond, ReplyLimit: 200 * time.Millisecond, PlacementLife: 200 * time.Millisecond}
+var quick = directory.Settings{ViewTTL: 200 * time.Millisecond, ReplyTimeout: 200 * time.Millisecond, PlacementTTL: 200 * time.Millisecond}
 
 // small is a fleet for tests of what does not depend on its size.
 func small(t *testing.T) Config {

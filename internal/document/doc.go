@@ -1,21 +1,18 @@
-// Package document holds the JSON documents of Millrace: what the command prints
-// with --json, and what the service answers with. Each is defined once, here, so
-// that a program that reads the one reads the other.
+// Package document defines the JSON documents of Millrace: what the command prints with
+// --json, and what the service answers. Each is defined once, so a program that reads one
+// reads the other.
 //
-//	structure ──▶ its Go values ──▶ document ──┬─▶ Encode ──▶ millrace ... --json
-//	                                           └─▶ server ──▶ HTTP
+//	structure ──▶ Go values ──▶ document ──┬─▶ Encode ──▶ millrace ... --json
+//	                                       └─▶ server ──▶ HTTP
 //
-// docs/CLI.md is the contract: fields may be added, and none is renamed or removed.
-// A function whose name begins with Of makes a document of what a structure said.
-// What only one of the two has stays with it.
+// docs/CLI.md is the contract: fields may be added, but none is renamed or removed. A
+// function OfX converts a value of a structure. Documents of only one of the two are
+// defined there.
 //
-// # Values with a form of their own
+// # Special values
 //
-// [Text] is bytes. Names, members, tenants and bodies are that, and JSON is text: what
-// is not UTF-8 is written as {"base64":"..."}. [Score] is a number that may be
-// infinite. [Duration] is how long something takes, as people write it; it is only ever
-// given. What is told has milliseconds, in fields that end in _ms.
-//
-// These types tell [huma.Registry] what they look like, since nobody can see it from
-// their Go types.
+// [Text] is bytes: text that is not UTF-8 is written as {"base64":"..."}. [Score] is a
+// number that may be infinite. [Duration] is a duration as text, only in requests; answers
+// have milliseconds, in fields that end in _ms. These types describe themselves to
+// [huma.Registry].
 package document

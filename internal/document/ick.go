@@ -8,20 +8,17 @@ import (
 	"github.com/millrace/millrace/ick"
 )
 
-// Icks are the names of Icks.
+// Icks are the names of dirty lists.
 type Icks struct {
 	Icks []Text `json:"icks" doc:"Their names, sorted by their bytes."`
 	Incomplete
 }
 
-// Marked is what an add did.
+// Marked is the result of an add.
 type Marked struct {
 	New     int `json:"new" doc:"Members that were not waiting." example:"2"`
 	Lowered int `json:"lowered" doc:"Members that now have a lower score." example:"0"`
 }
-
-// OfAdded makes a document of what an add did.
-func OfAdded(a ick.Added) Marked { return Marked(a) }
 
 // Entry is a member with its score.
 type Entry struct {
@@ -31,11 +28,11 @@ type Entry struct {
 
 // Reserved is a batch to work on.
 type Reserved struct {
-	Token   string  `json:"token" doc:"Names the reservation to commit and exchange; empty when there is no such Ick." example:"1795226400200000"`
-	Entries []Entry `json:"entries" doc:"The oldest marks, oldest first. They come again with every reserve until they are committed."`
+	Token   string  `json:"token" doc:"Identifies the reservation for commit and exchange; empty if there is no such list." example:"1795226400200000"`
+	Entries []Entry `json:"entries" doc:"The oldest marks, oldest first. Every reserve returns them again until they are committed."`
 }
 
-// OfReservation makes a document of a batch.
+// OfReservation converts a batch.
 func OfReservation(r ick.Reservation) Reserved {
 	doc := Reserved{Token: r.Token, Entries: make([]Entry, len(r.Entries))}
 	for i, e := range r.Entries {
@@ -44,59 +41,51 @@ func OfReservation(r ick.Reservation) Reserved {
 	return doc
 }
 
-// Committed is what a commit did.
+// Committed is the result of a commit.
 type Committed struct {
 	Committed int `json:"committed" doc:"Members that are done." example:"2"`
-	Kept      int `json:"kept" doc:"Members that were marked and reserved again since the token was drawn, and come again." example:"0"`
+	Kept      int `json:"kept" doc:"Members that were marked and reserved again after the token was issued; they will be returned again." example:"0"`
 }
 
-// OfCommitted makes a document of what a commit did.
-func OfCommitted(c ick.Committed) Committed { return Committed(c) }
-
-// Exchanged is what a commit did, and the batch after it.
+// Exchanged is the result of a commit with the next batch.
 type Exchanged struct {
 	Reserved
 	Committed
 }
 
-// Parked are members that rest because they failed.
+// Parked are members that failed and wait for a retry.
 type Parked struct {
-	Parked []ParkedMember `json:"parked" doc:"Those that are tried again soonest first."`
+	Parked []ParkedMember `json:"parked" doc:"The next retry first."`
 }
 
-// ParkedMember is a member that rests because it failed.
+// ParkedMember is a member that failed and waits for a retry.
 type ParkedMember struct {
 	Member   Text       `json:"member" example:"\"doc:17\""`
 	Score    Score      `json:"score" example:"1700000000"`
 	Attempts int        `json:"attempts" doc:"How often it failed." example:"1"`
 	ParkedAt time.Time  `json:"parked_at" doc:"By the server's clock, in UTC."`
-	Until    *time.Time `json:"until,omitempty" doc:"When it is tried again. Absent when only a hand or a new mark ends the rest."`
+	Until    *time.Time `json:"until,omitempty" doc:"When it is retried. Absent if only a new mark or an operator ends the wait."`
 	Reason   string     `json:"reason" doc:"Why it failed last." example:"too large"`
 }
 
-// OfParked makes a document of a parked member.
+// OfParked converts a parked member.
 func OfParked(p ick.Parked) ParkedMember {
-	doc := ParkedMember{
-		Member: Text(p.Member), Score: Score(p.Score), Attempts: p.Attempts, ParkedAt: p.At.UTC(), Reason: p.Reason,
+	return ParkedMember{
+		Member: Text(p.Member), Score: Score(p.Score), Attempts: p.Attempts, ParkedAt: p.At.UTC(), Until: Time(p.Until), Reason: p.Reason,
 	}
-	if !p.Until.IsZero() {
-		until := p.Until.UTC()
-		doc.Until = &until
-	}
-	return doc
 }
 
-// Retried is how many parked members are tried again.
+// Retried counts parked members that are retried.
 type Retried struct {
-	Retried int `json:"retried" doc:"How many of them were parked, and are tried once more." example:"1"`
+	Retried int `json:"retried" doc:"How many of them were parked, and are retried." example:"1"`
 }
 
-// Dropped is how many parked members were forgotten.
+// Dropped counts deleted parked members.
 type Dropped struct {
-	Dropped int `json:"dropped" doc:"How many of them were parked, and are gone." example:"1"`
+	Dropped int `json:"dropped" doc:"How many of them were parked, and are deleted." example:"1"`
 }
 
-// IckStats is what an Ick holds: the gem's figures and ours.
+// IckStats has the numbers of a dirty list, those of the gem and ours.
 type IckStats struct {
 	Key          Text        `json:"key" example:"\"search\""`
 	Version      string      `json:"version" example:"ick.v1"`
@@ -113,23 +102,23 @@ type IckStats struct {
 	PsetNewest   *Score      `json:"pset_newest,omitempty"`
 	CsetOldest   *Score      `json:"cset_oldest,omitempty"`
 	CsetNewest   *Score      `json:"cset_newest,omitempty"`
-	OldestAge    *float64    `json:"oldest_age_s,omitempty" doc:"In seconds. Absent when there are no marks, and when the oldest score is infinite."`
+	OldestAge    *float64    `json:"oldest_age_s,omitempty" doc:"In seconds. Absent if there are no marks, or if the oldest score is infinite."`
 	Counters     IckCounters `json:"counters"`
 }
 
-// IckCounters count since the Ick began, over all processes of Millrace.
+// IckCounters count since the list began, over all processes of Millrace.
 type IckCounters struct {
-	New       int64 `json:"new" doc:"Marks for members that did not wait."`
-	Folded    int64 `json:"folded" doc:"Marks that fell on one that waited."`
+	New       int64 `json:"new" doc:"Marks of members that did not wait."`
+	Folded    int64 `json:"folded" doc:"Marks of members that waited already."`
 	Reserved  int64 `json:"reserved" doc:"Marks that were reserved."`
 	Committed int64 `json:"committed" doc:"Members committed."`
-	Kept      int64 `json:"kept" doc:"Members whose commit came too late."`
-	Parked    int64 `json:"parked" doc:"Failures parked."`
-	Retried   int64 `json:"retried" doc:"Parked members tried again."`
-	Dropped   int64 `json:"dropped" doc:"Parked members dropped by hand."`
+	Kept      int64 `json:"kept" doc:"Members that were marked again before their commit."`
+	Parked    int64 `json:"parked" doc:"Failures that were parked."`
+	Retried   int64 `json:"retried" doc:"Parked members that were retried."`
+	Dropped   int64 `json:"dropped" doc:"Parked members that were dropped."`
 }
 
-// OfIckStats makes a document of what an Ick holds.
+// OfIckStats converts the numbers of a dirty list.
 func OfIckStats(s ick.Stats) IckStats {
 	doc := IckStats{
 		Key: Text(s.Name), Version: s.Version, PsetKey: Text(s.Waiting.Key), CsetKey: Text(s.Reserved.Key),

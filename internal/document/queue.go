@@ -12,23 +12,23 @@ type Queues struct {
 	Incomplete
 }
 
-// Deleted is what a deletion removed.
+// Deleted counts what a deletion removed.
 type Deleted struct {
-	Deleted int `json:"deleted" doc:"How many there were: keys of a queue or an Ick, fields of a hash." example:"3"`
+	Deleted int `json:"deleted" doc:"How many existed: keys of a queue or a dirty list, fields of a hash." example:"3"`
 }
 
-// Draft is a message that is to be written.
+// Draft is a message to write.
 type Draft struct {
-	Tenant   Text            `json:"tenant" doc:"Whose message it is; 1 to 512 bytes." example:"\"acme\""`
-	Body     Text            `json:"body,omitempty" doc:"What the message says. Defaults to nothing." example:"\"{\\\"order\\\":17}\""`
-	Headers  map[string]Text `json:"headers,omitempty" doc:"What travels with the body, as UTF-8 text. Defaults to none."`
-	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
-	Delay    Duration        `json:"delay,omitzero" doc:"For how long it may not be read yet. Defaults to 0s." example:"10m"`
-	Deadline Duration        `json:"deadline,omitzero" doc:"For how long it is worth anything, from the write on. Defaults to for ever." example:"1h"`
-	Dedupe   Text            `json:"dedupe,omitempty" doc:"Writes it only if the tenant's queue had nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
+	Tenant   Text            `json:"tenant" doc:"The tenant; 1 to 512 bytes." example:"\"acme\""`
+	Body     Text            `json:"body,omitempty" doc:"The content. Defaults to nothing." example:"\"{\\\"order\\\":17}\""`
+	Headers  map[string]Text `json:"headers,omitempty" doc:"Metadata beside the body, as UTF-8 text. Defaults to none."`
+	Priority int             `json:"priority,omitempty" minimum:"-4" maximum:"4" doc:"Its rank among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0." example:"1"`
+	Delay    Duration        `json:"delay,omitzero" doc:"How long to wait before the first delivery. Defaults to 0s." example:"10m"`
+	Deadline Duration        `json:"deadline,omitzero" doc:"How long after the write it expires. Defaults to never." example:"1h"`
+	Dedupe   Text            `json:"dedupe,omitempty" doc:"Writes it only if the tenant wrote nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
 }
 
-// Message returns the draft as the queue takes it. It is not checked.
+// Message converts the draft. The queue validates it.
 func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
 		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority,
@@ -40,22 +40,19 @@ func (d Draft) Message() fairqueue.Draft {
 	return m
 }
 
-// Written is what became of a draft.
+// Written is the result of a write.
 type Written struct {
 	ID        string `json:"id" doc:"The message's id, which stays the same through all deliveries." example:"1795226400100321"`
-	Duplicate bool   `json:"duplicate,omitempty" doc:"It was written before, under the same dedupe id. Absent if it was not."`
+	Duplicate bool   `json:"duplicate,omitempty" doc:"It had been written before under the same dedupe id. Absent if not."`
 }
 
-// OfWritten makes a document of what became of a draft.
-func OfWritten(w fairqueue.Written) Written { return Written(w) }
-
-// Message is a message that was delivered.
+// Message is a delivered message.
 type Message struct {
 	ID          string          `json:"id" doc:"Stays the same through all deliveries." example:"1795226400100321"`
 	Receipt     string          `json:"receipt" doc:"Settles this delivery." example:"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx"`
 	Tenant      Text            `json:"tenant" example:"\"acme\""`
 	Body        Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
-	Priority    int             `json:"priority,omitempty" doc:"Its place among the messages of its tenant. Absent if it is 0." example:"1"`
+	Priority    int             `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
 	Attempt     int             `json:"attempt" doc:"The number of this delivery, from 1 on." example:"1"`
 	PickupDelay int64           `json:"pickup_delay_ms" doc:"Between the write, or the end of a delay, and this delivery." example:"61"`
 	Headers     map[string]Text `json:"headers" doc:"Empty when there are none."`
@@ -63,11 +60,11 @@ type Message struct {
 
 // Messages is what a read brought.
 type Messages struct {
-	Messages []Message `json:"messages" doc:"One from each tenant in turn; empty when there was nothing to read."`
-	Paused   bool      `json:"paused,omitempty" doc:"Reading is switched off. Absent if it is not."`
+	Messages []Message `json:"messages" doc:"One from each tenant in turn; empty if there was nothing to read."`
+	Paused   bool      `json:"paused,omitempty" doc:"Reading is paused. Absent if not."`
 }
 
-// OfMessages makes a document of what a read brought.
+// OfMessages converts the result of a read.
 func OfMessages(messages []fairqueue.Message, paused bool) Messages {
 	doc := Messages{Messages: make([]Message, len(messages)), Paused: paused}
 	for i, m := range messages {
@@ -78,7 +75,7 @@ func OfMessages(messages []fairqueue.Message, paused bool) Messages {
 	return doc
 }
 
-// OfHeaders makes a document of headers, which is empty when there are none.
+// OfHeaders converts headers. It never returns nil.
 func OfHeaders(headers map[string]string) map[string]Text {
 	doc := make(map[string]Text, len(headers))
 	for name, value := range headers {
@@ -87,36 +84,35 @@ func OfHeaders(headers map[string]string) map[string]Text {
 	return doc
 }
 
-// Nowhere is where a message was that could not be cancelled: it is done, or dead.
+// Nowhere is the place of a message that could not be cancelled: it is done or dead.
 const Nowhere = "nowhere"
 
-// CancelledMessage is a message that was to be cancelled.
+// CancelledMessage is the result for one message.
 type CancelledMessage struct {
 	ID  string `json:"id" example:"1795226400100321"`
-	Was string `json:"was" doc:"Where it was; nowhere if it is done, dead or unknown." enum:"waiting,delayed,in_flight,nowhere"`
+	Was string `json:"was" doc:"Its state before; nowhere if it is done, dead or unknown." enum:"waiting,delayed,in_flight,nowhere"`
 }
 
-// Cancelled is what a cancellation removed.
+// Cancelled is the result of a cancellation.
 type Cancelled struct {
 	Cancelled int                `json:"cancelled" doc:"How many were removed." example:"1"`
-	Messages  []CancelledMessage `json:"messages" doc:"All that were named, in order."`
+	Messages  []CancelledMessage `json:"messages" doc:"All messages of the request, in order."`
 }
 
-// OfCancelled makes a document of where messages were that were to be cancelled.
-func OfCancelled(ids []string, places []fairqueue.State) Cancelled {
-	doc := Cancelled{Messages: make([]CancelledMessage, len(places))}
-	for i, place := range places {
+// OfCancelled converts the result of a cancellation.
+func OfCancelled(ids []string, states []fairqueue.State) Cancelled {
+	doc := Cancelled{Messages: make([]CancelledMessage, len(states))}
+	for i, state := range states {
 		doc.Messages[i] = CancelledMessage{ids[i], Nowhere}
-		if place != fairqueue.Gone {
-			doc.Messages[i].Was = string(place)
+		if state != fairqueue.Gone {
+			doc.Messages[i].Was = string(state)
 			doc.Cancelled++
 		}
 	}
 	return doc
 }
 
-// DeadMessage is a message that was delivered too often, or that its reader gave
-// up.
+// DeadMessage is a message that was delivered too often, or that a reader made dead.
 type DeadMessage struct {
 	ID        string          `json:"id" example:"1795226400110405"`
 	Tenant    Text            `json:"tenant" example:"\"acme\""`
@@ -127,25 +123,126 @@ type DeadMessage struct {
 	Headers   map[string]Text `json:"headers" doc:"Empty when there are none."`
 }
 
-// OfDead makes a document of a dead message.
+// OfDead converts a dead message.
 func OfDead(m fairqueue.Message) DeadMessage {
 	return DeadMessage{
 		m.ID, Text(m.Tenant), Text(m.Body), m.Attempt, m.Written.UTC(), Text(m.Reason), OfHeaders(m.Headers),
 	}
 }
 
-// Redriven is how many dead messages are tried again.
+// Redriven counts dead messages that wait again.
 type Redriven struct {
 	Redriven int `json:"redriven" doc:"How many of them were dead, and wait again." example:"1"`
 }
 
-// Purged is how many dead messages were forgotten.
+// Purged counts deleted dead messages.
 type Purged struct {
-	Purged int `json:"purged" doc:"How many of them were dead, and are gone." example:"1"`
+	Purged int `json:"purged" doc:"How many of them were dead, and are deleted." example:"1"`
 }
 
-// KeptDead is how many dead messages a queue keeps, and for how long.
+// KeptDead limits the dead messages of a queue.
 type KeptDead struct {
 	Max int   `json:"max" doc:"How many; 0 for all." example:"10000"`
 	Age int64 `json:"age_ms" doc:"For how long; 0 for ever." example:"2592000000"`
+}
+
+// QueueStats has the numbers of a queue.
+type QueueStats struct {
+	Name      Text          `json:"name" example:"\"orders\""`
+	Waiting   int           `json:"waiting" doc:"Messages that can be read."`
+	InFlight  int           `json:"in_flight" doc:"Messages that readers work on."`
+	Delayed   int           `json:"delayed" doc:"Messages that cannot be read yet."`
+	Dead      int           `json:"dead" doc:"Messages that were delivered too often, or that a reader made dead."`
+	OldestAge int64         `json:"oldest_age_ms" doc:"How long the oldest of the next messages of all flows has been readable; 0 if none waits."`
+	Paused    bool          `json:"paused" doc:"Reading is paused."`
+	Shape     Shape         `json:"shape"`
+	FlowCount int           `json:"flow_count" doc:"Flows with waiting messages." example:"2"`
+	Flows     []FlowStats   `json:"flows" doc:"The flows that are next, 1,024 at most, the fullest first."`
+	Capacity  int           `json:"capacity" doc:"How many handlers all readers run at once." example:"10"`
+	Readers   []ReaderStats `json:"readers" doc:"Programs that consume with the library, by name. Clients that read over HTTP are not included."`
+	Counters  QueueCounters `json:"counters"`
+}
+
+// Shape describes the flows of a queue.
+type Shape struct {
+	Streams   int `json:"streams" doc:"How many streams; 0 if each tenant is a flow." example:"64"`
+	PerTenant int `json:"per_tenant" doc:"How many of them each tenant uses; 0 if each tenant is a flow." example:"4"`
+}
+
+// Resized is the shape of a queue after and before a change.
+type Resized struct {
+	Shape
+
+	Before Shape `json:"before"`
+}
+
+// FlowStats has the numbers of one flow: a tenant or a stream.
+type FlowStats struct {
+	Tenant    Text  `json:"tenant,omitempty" doc:"The tenant. Absent if the flow is a stream." example:"\"acme\""`
+	Stream    int   `json:"stream" doc:"The index of the stream; -1 if the flow is a tenant." example:"-1"`
+	Waiting   int   `json:"waiting" example:"17"`
+	InFlight  int   `json:"in_flight" doc:"Messages with handlers of the readers; 0 for a stream, where it is unknown." example:"2"`
+	OldestAge int64 `json:"oldest_age_ms" doc:"How long its next message has been readable." example:"310"`
+	Handling  int64 `json:"handling_ms" doc:"How long handlers took for its last messages, on average; -1 if unknown." example:"42"`
+	Held      bool  `json:"held" doc:"It has its full share of handlers, so its next message waits."`
+}
+
+// ReaderStats has the numbers of a program that consumes.
+type ReaderStats struct {
+	Name        Text      `json:"name" doc:"The name of the program or process." example:"\"worker-1\""`
+	Host        Text      `json:"host" example:"\"app-3\""`
+	Concurrency int       `json:"concurrency" doc:"How many handlers it runs at once." example:"10"`
+	InFlight    int       `json:"in_flight" doc:"Messages that it works on." example:"4"`
+	LastSeenAt  time.Time `json:"last_seen_at" doc:"By the server's clock, in UTC. A live reader reports every 5 seconds."`
+}
+
+// QueueCounters count since the queue began, over all processes.
+type QueueCounters struct {
+	Written   int64 `json:"written" doc:"Messages written, including delayed ones."`
+	Delivered int64 `json:"delivered" doc:"Deliveries."`
+	Acked     int64 `json:"acked" doc:"Messages acknowledged."`
+	Nacked    int64 `json:"nacked" doc:"Deliveries that failed and were returned."`
+	Returned  int64 `json:"returned" doc:"Deliveries returned without an attempt, because the reader had gone."`
+	Reclaimed int64 `json:"reclaimed" doc:"Deliveries that ran out of time and were redelivered."`
+	Expired   int64 `json:"expired" doc:"Messages that expired before their turn."`
+	Cancelled int64 `json:"cancelled" doc:"Messages cancelled."`
+	Buried    int64 `json:"buried" doc:"Messages that died."`
+	Redriven  int64 `json:"redriven" doc:"Dead messages that were redelivered."`
+	Purged    int64 `json:"purged" doc:"Dead messages that were purged."`
+	Dropped   int64 `json:"dropped" doc:"Dead messages that were dropped because of their number or age."`
+	Lost      int64 `json:"lost" doc:"Messages whose body was deleted by something else than the library."`
+}
+
+// OfShape returns the shape of a queue.
+func OfShape(s fairqueue.Stats) Shape { return Shape{s.Streams, s.PerTenant} }
+
+// OfQueueStats converts the numbers of a queue.
+func OfQueueStats(s fairqueue.Stats) QueueStats {
+	doc := QueueStats{
+		Name: Text(s.Name), Waiting: s.Waiting, InFlight: s.InFlight, Delayed: s.Delayed, Dead: s.Dead,
+		OldestAge: s.OldestAge.Milliseconds(), Paused: s.Paused, Shape: OfShape(s),
+		FlowCount: s.FlowCount, Flows: make([]FlowStats, len(s.Flows)),
+		Capacity: s.Capacity, Readers: make([]ReaderStats, len(s.Readers)), Counters: QueueCounters(s.Counters),
+	}
+	for i, f := range s.Flows {
+		doc.Flows[i] = FlowStats{Text(f.Tenant), f.Stream, f.Waiting, f.InFlight, f.OldestAge.Milliseconds(), -1, f.Held}
+		if f.Handling >= 0 {
+			doc.Flows[i].Handling = f.Handling.Milliseconds()
+		}
+	}
+	for i, r := range s.Readers {
+		doc.Readers[i] = ReaderStats{Text(r.Name), Text(r.Host), r.Concurrency, r.InFlight, r.LastSeen.UTC()}
+	}
+	return doc
+}
+
+// Paused reports whether reading is paused.
+type Paused struct {
+	Paused bool `json:"paused" doc:"Reading is paused."`
+}
+
+// Weight is the weight of a tenant.
+type Weight struct {
+	Tenant Text    `json:"tenant" example:"\"acme\""`
+	Weight float64 `json:"weight" doc:"Turns for each turn of a tenant of weight 1." example:"2.5"`
 }

@@ -14,18 +14,17 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Text is bytes that a name, a member or a body is made of.
+// Text is the bytes of a name, a member or a body.
 //
 //	the bytes                            in JSON
 //	UTF-8                                "..."
 //	anything else                        {"base64":"..."}
 //	UTF-8 that has this very form        {"base64":"..."}
 //
-// The third line lets every value that was written be given to [ParseText].
+// Because of the third line [ParseText] reads every value that was written.
 type Text string
 
-// base64Form returns the string of a JSON object {"base64":"..."} that has no
-// other member.
+// base64Form returns the text in a JSON object {"base64":"..."} without other members.
 func base64Form(s string) (encoded string, ok bool) {
 	if !strings.HasPrefix(strings.TrimLeft(s, " \t\r\n"), "{") || !utf8.ValidString(s) {
 		return "", false
@@ -37,8 +36,8 @@ func base64Form(s string) (encoded string, ok bool) {
 	return *object["base64"], true
 }
 
-// ParseText returns the bytes that an argument of a command line, or a part of one,
-// stands for: itself, or what its base64 form has. The error's code is bad_argument.
+// ParseText returns the bytes of a command line argument: the argument itself, or the
+// content of its base64 form. The error has the code bad_argument.
 func ParseText(arg string) (Text, error) {
 	encoded, ok := base64Form(arg)
 	if !ok {
@@ -56,8 +55,6 @@ var errNotBase64 = &millrace.Error{
 	Hint: `An argument of the form {"base64":"..."} stands for bytes: encode them by RFC 4648 with padding.`,
 }
 
-// UnmarshalJSON reads a value of a document: a string as it is, and bytes from
-// their base64 form.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	if _, ok := base64Form(string(b)); !ok {
 		return json.Unmarshal(b, (*string)(t))
@@ -67,7 +64,6 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return err
 }
 
-// MarshalJSON writes a value of a document.
 func (t Text) MarshalJSON() ([]byte, error) {
 	var doc any = string(t)
 	if _, ok := base64Form(string(t)); ok || !utf8.ValidString(string(t)) {
@@ -78,8 +74,8 @@ func (t Text) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), err
 }
 
-// String returns the text as people are shown it. What a terminal might not show,
-// or might obey, is in its JSON form.
+// String returns the text for people. Text with bytes that a terminal would hide or
+// interpret is in its JSON form.
 func (t Text) String() string {
 	_, form := base64Form(string(t))
 	hidden := func(r rune) bool { return !unicode.IsPrint(r) }
@@ -92,7 +88,6 @@ func (t Text) String() string {
 	return string(t)
 }
 
-// Schema tells what a text looks like.
 func (Text) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Text", &huma.Schema{
 		Title:       "Text",
@@ -108,7 +103,7 @@ func (Text) Schema(r huma.Registry) *huma.Schema {
 	})
 }
 
-// Texts makes texts of strings.
+// Texts converts strings.
 func Texts(list []string) []Text {
 	out := make([]Text, len(list))
 	for i, s := range list {
@@ -117,7 +112,7 @@ func Texts(list []string) []Text {
 	return out
 }
 
-// Strings makes strings of texts.
+// Strings converts texts.
 func Strings(list []Text) []string {
 	out := make([]string, len(list))
 	for i, t := range list {
@@ -126,8 +121,8 @@ func Strings(list []Text) []string {
 	return out
 }
 
-// Encode writes a document as one line. Members full of "&" and "<" stay
-// readable: this JSON is never part of a web page.
+// Encode writes a document as one line. It leaves "&" and "<" readable, since this JSON
+// is never part of a web page.
 func Encode(w io.Writer, doc any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -22,7 +22,7 @@ func (s *Space) each(ctx context.Context, do func(base string, shards int) error
 	if err != nil {
 		return 0, err
 	}
-	_, err = inShards(s.bases(shards), func(base string) error { return do(base, shards) })
+	_, err = inShards(s.bases(shards), func(_ int, base string) error { return do(base, shards) })
 	return shards, err
 }
 
@@ -37,13 +37,13 @@ func (s *Space) bases(shards int) []string {
 
 // inShards calls do for shards at the same time. It reports whether one of them does not
 // exist, which is no error.
-func inShards(bases []string, do func(base string) error) (missing bool, err error) {
+func inShards(bases []string, do func(i int, base string) error) (missing bool, err error) {
 	failed := make([]error, len(bases))
 	var none atomic.Bool
 	var running sync.WaitGroup
 	for i, base := range bases {
 		running.Go(func() {
-			err := do(base)
+			err := do(i, base)
 			switch {
 			case errors.Is(err, errShards):
 				failed[i] = millrace.ErrBroken.Wrap(err)
@@ -145,10 +145,25 @@ func (s *Space) Index(ctx context.Context, base string, cursor uint64) (names []
 // placeholder is the member that keeps an empty index in existence.
 const placeholder = ""
 
-// Overdue returns for each shard the names in its index whose time has come, at most so
-// many, the earliest first. For a shard that fails it returns one empty name: the call
-// that follows returns the error.
-func (s *Space) Overdue(ctx context.Context, most int, bases ...string) ([][]string, error) {
+// due is what the index of a shard says.
+type due struct {
+	names []string      // those whose time has come
+	wait  time.Duration // until the first one's time comes
+}
+
+// Overdue returns the names in the index of a shard whose time has come, at most so many,
+// the earliest first.
+func (s *Space) Overdue(ctx context.Context, most int, base string) ([]string, error) {
+	all, err := s.due(ctx, most, base)
+	if err != nil {
+		return nil, err
+	}
+	return all[0].names, nil
+}
+
+// due looks into the indexes of shards. For a shard that fails it returns one empty name:
+// the call that follows returns the error.
+func (s *Space) due(ctx context.Context, most int, bases ...string) ([]due, error) {
 	c := s.Run.Client
 	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		cmds := make(rueidis.Commands, len(bases))
@@ -161,50 +176,20 @@ func (s *Space) Overdue(ctx context.Context, most int, bases ...string) ([][]str
 		return nil, err
 	}
 	now, err := microsOf(results[len(bases)])
-	names := make([][]string, len(bases))
+	all := make([]due, len(bases))
 	for i := range bases {
 		heads, failed := results[i].AsZScores()
 		if failed != nil {
 			heads = []rueidis.ZScore{{}}
 		}
+		all[i].wait = time.Hour
 		for _, head := range heads {
 			if head.Score <= float64(now/1000) {
-				names[i] = append(names[i], head.Member)
+				all[i].names = append(all[i].names, head.Member)
+			} else if wait := head.Score - float64(now/1000); wait < 3.6e6 {
+				all[i].wait = min(all[i].wait, time.Duration(wait)*time.Millisecond)
 			}
 		}
 	}
-	return names, s.Run.Name(err)
-}
-
-// eachDue calls do for the shards in which something is due, and for one more by turns,
-// which also finds out whether the namespace is still the one that is known. On one server
-// one pipeline asks all shards.
-func (s *Space) eachDue(ctx context.Context, do func(base string, shards int, due bool) error) error {
-	shards, err := s.Count(ctx, false)
-	if err != nil || shards == 0 {
-		return err
-	}
-	bases := s.bases(shards)
-	look := func(base string) ([][]string, error) { return s.Overdue(ctx, 1, base) }
-	if s.Run.Client.Mode() != rueidis.ClientModeCluster { // where a silent node must not delay the others
-		due, err := s.Overdue(ctx, 1, bases...)
-		if err != nil {
-			return err
-		}
-		look = func(base string) ([][]string, error) { return due[slices.Index(bases, base):], nil }
-	}
-	turn := bases[int(s.turn.Add(1))%shards]
-	missing, err := inShards(bases, func(base string) error {
-		due, err := look(base)
-		if err != nil || len(due[0]) == 0 && base != turn {
-			return err
-		}
-		return do(base, shards, len(due[0]) > 0)
-	})
-	if missing || errors.Is(err, errShards) {
-		if now, lost := s.recount(ctx, false); lost != nil || now != shards {
-			return lost // the next slice uses the new number
-		}
-	}
-	return err
+	return all, s.Run.Name(err)
 }

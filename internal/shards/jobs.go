@@ -2,8 +2,11 @@ package shards
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"time"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 )
@@ -40,16 +43,88 @@ func (s *Space) Jobs(reap Reap) []millrace.Job {
 	}
 }
 
-// reapSlice is one slice of the job that reaps.
+// DefaultIdle is how long all processes leave a namespace alone after one of them found
+// nothing due, unless something is due earlier.
+const DefaultIdle = time.Second
+
+// reapSlice is one slice of the job that reaps. Every process runs one every few seconds and
+// in some idle moments, so a slice with nothing to do must cost little: the record says until
+// when nothing is due, and only then does a slice look into the shards. It reaps those in
+// which something is due, and one more by turns, where it forgets old answers and finds out
+// whether the namespace is still the known one.
 func (s *Space) reapSlice(ctx context.Context, reap Reap) (millrace.Progress, error) {
+	shards, err := s.Count(ctx, false)
+	if err != nil || shards == 0 || s.idle(ctx) {
+		return millrace.Idle, err
+	}
+	bases := s.bases(shards)
+	look := func(base string, _ int) (due, error) {
+		all, err := s.due(ctx, 1, base)
+		if err != nil {
+			return due{}, err
+		}
+		return all[0], nil
+	}
+	if s.Run.Client.Mode() != rueidis.ClientModeCluster { // where a silent node must not delay the others
+		all, err := s.due(ctx, 1, bases...)
+		if err != nil {
+			return millrace.Idle, err
+		}
+		look = func(_ string, i int) (due, error) { return all[i], nil }
+	}
+	turn := int(s.turn.Add(1)) % shards
 	var mu sync.Mutex
-	progress := millrace.Idle
-	err := s.eachDue(ctx, func(base string, shards int, due bool) error {
-		p, err := reap(ctx, base, shards, due)
+	progress, wait := millrace.Idle, s.Idle
+	missing, err := inShards(bases, func(i int, base string) error {
+		found, err := look(base, i)
+		if err != nil {
+			return err
+		}
+		isDue, p := len(found.names) > 0, millrace.Idle
+		if isDue || i == turn {
+			p, err = reap(ctx, base, shards, isDue)
+		}
 		mu.Lock()
 		defer mu.Unlock()
-		progress = max(progress, p)
+		progress, wait = max(progress, p), min(wait, found.wait)
+		if isDue {
+			wait = 0
+		}
 		return err
 	})
+	switch {
+	case missing || errors.Is(err, errShards):
+		if now, lost := s.recount(ctx, false); lost != nil || now != shards {
+			return progress, lost // the next slice uses the new number
+		}
+	case err == nil && wait > 0:
+		_, err = s.Run.Run(ctx, "rest", s.Kind.RecordKey(s.Name), CeilMillis(wait))
+	}
 	return progress, err
+}
+
+// idle reports whether the record says that nothing is due now. It takes at most a third of
+// the slice's time: a node of a Cluster that is silent does not stop the others.
+func (s *Space) idle(ctx context.Context) bool {
+	if until := s.idleUntil.Load(); until != nil && time.Now().Before(*until) {
+		return true
+	}
+	if deadline, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(deadline)/3)
+		defer cancel()
+	}
+	record := s.Kind.RecordKey(s.Name)
+	a, err := s.readers.do(ctx, read{record, record, []string{"idle"}})
+	if err != nil || a.stored[0].IsNil() {
+		return false
+	}
+	until, err := a.stored[0].AsInt64()
+	left := time.Duration(until-a.now/1000) * time.Millisecond
+	if err != nil || left <= 0 || left > s.Idle {
+		return false
+	}
+	after := time.Now().Add(left)
+	s.idleUntil.Store(&after)
+	return true
 }

@@ -95,7 +95,10 @@ type Space struct {
 	readers   readers
 	PageBytes int // about how much one read returns at most
 
-	turn  atomic.Uint32 // counts slices, see eachDue
+	Idle      time.Duration             // see DefaultIdle; 0 in tests that do not wait
+	idleUntil atomic.Pointer[time.Time] // nothing is due before
+
+	turn  atomic.Uint32 // counts slices that reap
 	Known atomic.Int64  // number of shards, as last read; 0 if unknown
 }
 
@@ -132,7 +135,7 @@ func newSpace(client rueidis.Client, kind *Kind, name string, cfg Config) *Space
 		errs[code] = err
 	}
 	s := &Space{
-		Name: name, Kind: kind, cfg: cfg, readers: readers{client: client}, PageBytes: script.MaxBytes,
+		Name: name, Kind: kind, cfg: cfg, readers: readers{client: client}, PageBytes: script.MaxBytes, Idle: DefaultIdle,
 		policy: policy.New(client, policy.Config{
 			One: kind.One, Many: kind.Many, Allow: cfg.AllowEvictable, Logger: cfg.Logger,
 		}),

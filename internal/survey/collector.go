@@ -58,7 +58,12 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 func census(v *View, known names) metrics.Census {
 	c := metrics.Census{}
 	if v.Fleet != nil {
-		c.Fleet = &metrics.Fleet{Status: v.Fleet.Status, Snapshots: v.Fleet.Snapshots}
+		c.Fleet = &metrics.Fleet{Status: v.Fleet.Status}
+		for _, p := range v.Fleet.Snapshots.Partitions {
+			c.Fleet.Snapshots = append(c.Fleet.Snapshots, metrics.SnapshotAge{
+				Partition: p.Partition, Saved: v.Fleet.Snapshots.Age(p.Saved.At), Archived: v.Fleet.Snapshots.Age(p.Archived.At),
+			})
+		}
 	}
 	switch {
 	case v.At.IsZero():

@@ -23,19 +23,17 @@ func (r *redisScout) fleet(ctx context.Context) (*FleetView, []Trouble) {
 		}
 	}
 	var err error
-	v.Status, err = script.Prompt(ctx, r.cfg.Fleet.Show)
+	v.Status, err = script.Prompt(ctx, r.cfg.Fleet.Status)
 	if err != nil {
 		note("", err)
 		return nil, troubles
 	}
 	v.Points = r.cfg.Fleet.Map().Points
-	if r.cfg.Directory == nil {
-		return v, nil
-	}
-	v.Events, err = script.Prompt(ctx, r.cfg.Directory.Events)
+	dir := r.cfg.Fleet.Directory()
+	v.Events, err = script.Prompt(ctx, dir.Events)
 	note(FleetEvents, err)
 	v.Snapshots, err = script.Prompt(ctx, func(ctx context.Context) (snapshot.Ages, error) {
-		return snapshot.Look(ctx, r.cfg.Directory)
+		return snapshot.Read(ctx, dir)
 	})
 	note(FleetSnapshots, err)
 	return v, troubles

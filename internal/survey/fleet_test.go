@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -35,12 +36,12 @@ func found(t *testing.T) *county {
 	c.dir = must(directory.Dial(rueidis.ClientOption{InitAddress: []string{c.dirs.Addr()}}))(t)
 	t.Cleanup(c.dir.Close)
 	slowly := rueidis.ClientOption{Dialer: net.Dialer{Timeout: 10 * time.Second}} // on a busy machine
-	partitions := []fleet.NewPartition{
+	partitions := []grow.Partition{
 		{Master: directory.Member{Addr: c.servers[0].Addr(), Node: "a"}},
 		{Master: directory.Member{Addr: c.servers[1].Addr(), Node: "b"}, Replicas: []directory.Member{{Addr: replica.Addr(), Node: "c"}}},
 	}
-	calm := directory.Settings{ViewLife: 5 * time.Second, ReplyLimit: 5 * time.Second, PlacementLife: 5 * time.Second}
-	must(fleet.Init(ctx, c.dir, partitions, fleet.GrowConfig{Settings: calm, Option: slowly, RestartTimeout: -1}))(t)
+	calm := directory.Settings{ViewTTL: 5 * time.Second, ReplyTimeout: 5 * time.Second, PlacementTTL: 5 * time.Second}
+	must(grow.Init(ctx, c.dir, partitions, grow.Config{Settings: calm, Option: slowly, RestartTimeout: -1}))(t)
 	c.fleet = must(fleet.Open(ctx, c.dir, fleet.Config{Option: slowly, Logger: slog.New(slog.DiscardHandler)}))(t)
 	t.Cleanup(c.fleet.Close)
 	return c
@@ -68,11 +69,11 @@ func TestFleet(t *testing.T) {
 	if home[0] == 0 || home[1] == 0 {
 		t.Fatalf("all queues are on one partition: %v", home)
 	}
-	s := open(t, Config{Client: client, Fleet: c.fleet, Directory: c.dir})
+	s := open(t, Config{Client: client, Fleet: c.fleet})
 	var v *View
 	redistest.Eventually(t, "all members are seen to serve", func() bool {
 		v = seen(t, s)
-		return v.Fleet != nil && v.Fleet.State == directory.Full
+		return v.Fleet != nil && v.Fleet.State == fleet.Healthy
 	})
 	if len(v.Queues) != 8 || len(v.Server.Nodes) != 2 || len(v.Troubles) > 0 {
 		t.Errorf("%d queues on %d servers, troubles %v", len(v.Queues), len(v.Server.Nodes), v.Troubles)
@@ -97,7 +98,7 @@ func TestFleet(t *testing.T) {
 	if lost[Queue] != home[0] || lost[Server] != 1 {
 		t.Errorf("troubles = %v, want %d queues and a server", v.Troubles, home[0])
 	}
-	if got, want := v.Fleet.Partitions[0].State, directory.Out; got != want {
+	if got, want := v.Fleet.Partitions[0].State, fleet.Out; got != want {
 		t.Errorf("the partition is %s, want %s", got, want)
 	}
 

@@ -105,7 +105,7 @@ func settle(t *testing.T, client rueidis.Client) *town {
 func (w *town) publish(t *testing.T) {
 	t.Helper()
 	recruiter := steal.New(steal.Config{})
-	err := recruiter.Install(steal.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
+	err := recruiter.Install(millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		return millrace.Worked, nil
 	}}, 1)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
-	"github.com/millrace/millrace/upkeep"
+	"github.com/millrace/millrace/steal"
 )
 
 // Series is up to an hour of one structure, for a chart.
@@ -84,10 +84,10 @@ var channelColumns = []column[ick.ChannelStats]{
 	{heading{"committed", true}, func(s ick.ChannelStats) float64 { return float64(s.Counters.Committed) }},
 }
 
-var jobColumns = []column[upkeep.JobTotals]{
-	{heading{"worked", true}, func(j upkeep.JobTotals) float64 { return float64(j.Worked) }},
-	{heading{"idle", true}, func(j upkeep.JobTotals) float64 { return float64(j.Idle) }},
-	{heading{"aborted", true}, func(j upkeep.JobTotals) float64 { return float64(j.Recruited - j.Worked - j.Idle) }},
+var jobColumns = []column[steal.JobStats]{
+	{heading{"worked", true}, func(j steal.JobStats) float64 { return float64(j.Worked) }},
+	{heading{"idle", true}, func(j steal.JobStats) float64 { return float64(j.Idle) }},
+	{heading{"aborted", true}, func(j steal.JobStats) float64 { return float64(j.Aborted.Sum()) }},
 }
 
 var serverColumns = []column[ServerView]{
@@ -152,7 +152,7 @@ func (h *histories) forget(v *View, known names) {
 			return false
 		}
 		if of.kind == Steal {
-			return jobsRead && !slices.ContainsFunc(v.Steal.Jobs, func(j upkeep.JobTotals) bool { return j.Name == of.name })
+			return jobsRead && !slices.ContainsFunc(v.Steal.Jobs, func(j steal.JobStats) bool { return j.Name == of.name })
 		}
 		return !known.has(of.kind, of.name)
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
 )
 
@@ -97,8 +98,8 @@ func TestSeriesOfOthers(t *testing.T) {
 				Name: "a", Waiting: ick.SetStats{Size: 1}, Reserved: ick.SetStats{Size: 2}, OldestAge: 3 * time.Second, Counters: counters,
 			}},
 			Channels: []ick.ChannelStats{{Name: "a", Waiting: 4, Reserved: 5, OldestAge: 6 * time.Second, Counters: counters}},
-			Steal: upkeep.Totals{Jobs: []upkeep.JobTotals{{
-				Name: "sweep", Recruited: 100 * step, Worked: 60 * step, Idle: 30 * step, Aborted: upkeep.Aborts{Busy: 10 * step},
+			Steal: upkeep.Totals{Jobs: []steal.JobStats{{
+				Name: "sweep", Worked: 60 * step, Idle: 30 * step, Aborted: steal.Aborts{Busy: 10 * step},
 			}}},
 			Server: ServerView{Nodes: []NodeView{
 				{Role: "master", Memory: 100, Ops: 7}, {Role: "slave", Memory: 1000, Ops: 1000}, {Memory: 11, Ops: 5},
@@ -131,7 +132,7 @@ func TestSeriesAreForgotten(t *testing.T) {
 	t.Parallel()
 	all := &View{
 		At: noon, Queues: []fairqueue.Stats{{Name: "a"}},
-		Steal: upkeep.Totals{Jobs: []upkeep.JobTotals{{Name: "a"}, {Name: "b"}}},
+		Steal: upkeep.Totals{Jobs: []steal.JobStats{{Name: "a"}, {Name: "b"}}},
 	}
 	has := func(s *Survey) string {
 		var of []string
@@ -147,7 +148,7 @@ func TestSeriesAreForgotten(t *testing.T) {
 	if got, want := has(s), "[queue a server  steal a steal b]"; got != want {
 		t.Errorf("histories = %s, want %s", got, want)
 	}
-	fewer := &View{At: noon.Add(2 * every), Steal: upkeep.Totals{Jobs: []upkeep.JobTotals{{Name: "b"}}}}
+	fewer := &View{At: noon.Add(2 * every), Steal: upkeep.Totals{Jobs: []steal.JobStats{{Name: "b"}}}}
 	s.publish(fewer, fewer.At)
 	if got, want := has(s), "[queue a server  steal b]"; got != want {
 		t.Errorf("histories = %s, want %s", got, want)
@@ -210,8 +211,8 @@ func TestMemory(t *testing.T) {
 			s.known.of[kind] = append(s.known.of[kind], name)
 		}
 	}
-	for i := range upkeep.MaxJobs {
-		v.Steal.Jobs = append(v.Steal.Jobs, upkeep.JobTotals{Name: fmt.Sprint(i)})
+	for i := range 100 {
+		v.Steal.Jobs = append(v.Steal.Jobs, steal.JobStats{Name: fmt.Sprint(i)})
 	}
 	v.At = noon
 	s.publish(v, v.At)

@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/lease"
 )
@@ -43,10 +42,6 @@ type Config struct {
 
 	// Fleet is the fleet whose client that is. Defaults to none.
 	Fleet *fleet.Fleet
-
-	// Directory is the fleet's directory, which tells what agents did. Defaults to
-	// none, and FleetView has no Events and no Snapshots then.
-	Directory snapshot.Desk
 
 	// Logger is told when Redis cannot be reached, and when it can be again.
 	// Defaults to slog.Default().

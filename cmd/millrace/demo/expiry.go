@@ -71,7 +71,7 @@ type expiryPlay struct {
 	clock    *serverClock
 	ledger   *sessionLedger
 	looks    []expiryLook // the last one when there were no visits any more
-	idleThen uint64       // recruits that found nothing while nothing was overdue
+	idleThen int64        // recruits that found nothing while nothing was overdue
 
 	loading time.Duration
 	serving time.Duration

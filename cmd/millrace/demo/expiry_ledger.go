@@ -106,7 +106,7 @@ func (l *sessionLedger) sum() hostSum {
 			all.reaping.Worked += j.Worked
 			all.reaping.Idle += j.Idle
 			all.reaping.Aborted.Error += aborted
-			all.sound = all.sound && j.Recruited() == j.Worked+j.Idle+aborted
+			all.sound = all.sound && j.Drawn+j.Floored == j.Worked+j.Idle+aborted
 		}
 	}
 	return all

@@ -95,7 +95,7 @@ func playFailover(ctx context.Context, st *stage) (seen Scene, err error) {
 	servers, err := devfleet.Start(ctx, devfleet.Config{
 		Binary: binary, Nodes: failoverNodes, Partitions: failoverPartitions, Replicas: failoverNodes - 1,
 		// A failover waits for these two, and a bit.
-		Settings: directory.Settings{ViewLife: 400 * time.Millisecond, ReplyLimit: 400 * time.Millisecond},
+		Settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond},
 	})
 	if err != nil {
 		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))
@@ -158,7 +158,7 @@ func (p *failoverPlay) perform(ctx context.Context) error {
 }
 
 // watchOver has agents watch the fleet until stop is called.
-func (p *failoverPlay) watchOver(ctx context.Context, dir failover.Desk) (stop func()) {
+func (p *failoverPlay) watchOver(ctx context.Context, dir directory.Directory) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var agents sync.WaitGroup
 	for range failoverAgents {
@@ -274,12 +274,12 @@ func (v *victim) measure(ctx context.Context, members failover.Servers) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	asked := time.Now()
-	master, err := members.Look(ctx, v.server.Addr)
+	master, err := members.Probe(ctx, v.server.Addr)
 	if err != nil {
 		return // so little is known
 	}
 	for _, addr := range v.replicas {
-		if l, err := members.Look(ctx, addr); err == nil && l.History == master.History && l.Offset >= master.Offset {
+		if l, err := members.Probe(ctx, addr); err == nil && l.History == master.History && l.Offset >= master.Offset {
 			v.whole[addr] = asked
 		}
 	}
@@ -343,8 +343,8 @@ func (p *failoverPlay) bringBack(ctx context.Context) error {
 
 // full reports whether all members serve.
 func (p *failoverPlay) full(ctx context.Context) bool {
-	s, err := p.fleet.Show(ctx)
-	return err == nil && s.State == directory.Full
+	s, err := p.fleet.Status(ctx)
+	return err == nil && s.State == fleet.Healthy
 }
 
 // errTooLong means that what was waited for did not happen.
@@ -370,7 +370,7 @@ func (p *failoverPlay) await(ctx context.Context, doing string, is func(context.
 // writers have ended.
 func (p *failoverPlay) compare(ctx context.Context) error {
 	err := p.await(ctx, "members are compared", func(ctx context.Context) bool {
-		s, err := p.fleet.Show(ctx)
+		s, err := p.fleet.Status(ctx)
 		if err != nil {
 			return false
 		}

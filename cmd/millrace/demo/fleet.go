@@ -79,7 +79,7 @@ func playFleet(ctx context.Context, st *stage) (seen Scene, err error) {
 		Binary: binary, Nodes: fleetNodes, Partitions: fleetPartitions,
 		// Adding a partition takes as long as these two, and a bit. They leave room
 		// for a machine that has more to do than it can.
-		Settings: directory.Settings{ViewLife: 300 * time.Millisecond, ReplyLimit: 500 * time.Millisecond},
+		Settings: directory.Settings{ViewTTL: 300 * time.Millisecond, ReplyTimeout: 500 * time.Millisecond},
 	})
 	if err != nil {
 		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))

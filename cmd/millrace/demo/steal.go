@@ -55,8 +55,8 @@ type stealPlay struct {
 	atEnd    int64 // of that, when the requests ended
 	left     int64 // sessions in the end
 
-	stuckAt  int64  // that many sessions were left when it was last less
-	idleThen uint64 // and so many recruits had found none
+	stuckAt  int64 // that many sessions were left when it was last less
+	idleThen int64 // and so many recruits had found none
 }
 
 func playSteal(ctx context.Context, st *stage) (seen Scene, err error) {

@@ -92,7 +92,7 @@ func (p *stealPlay) sum(job string) (sum steal.JobStats, sound bool) {
 			sum.Idle += j.Idle
 			aborted := j.Aborted.Sum()
 			sum.Aborted.Error += aborted
-			sound = sound && j.Recruited() == j.Worked+j.Idle+aborted
+			sound = sound && j.Drawn+j.Floored == j.Worked+j.Idle+aborted
 		}
 	}
 	return sum, sound

@@ -107,8 +107,8 @@ func newSite(p part) *site {
 func (s *site) play(ctx context.Context, p part, collect func(context.Context) (millrace.Progress, error)) error {
 	s.recruiter = steal.New(steal.Config{Budget: budget, Floor: floor, Hooks: []millrace.Hook{s}})
 	if err := cmp.Or(
-		s.recruiter.Install(steal.Job{Name: collectJob, Slice: collect}, collectRate),
-		s.recruiter.Install(steal.Job{Name: signJob, Slice: s.sign}, 0),
+		s.recruiter.Install(millrace.Job{Name: collectJob, Slice: collect}, collectRate),
+		s.recruiter.Install(millrace.Job{Name: signJob, Slice: s.sign}, 0),
 	); err != nil {
 		return err
 	}

@@ -20,24 +20,6 @@ type Event struct {
 	What      string    `json:"what"`        // in a few words
 }
 
-// Desk is where agents leave word for each other. A [Directory] is one.
-type Desk interface {
-	Directory
-
-	// Lead makes an agent the leader for a while, unless another one is, and reports
-	// whether it leads, and for how long the same server has decided in the directory. A
-	// life of 0 resigns.
-	Lead(ctx context.Context, agent string, life time.Duration) (leads bool, settled time.Duration, err error)
-
-	// Note adds to the log. The time is put in by the directory.
-	Note(ctx context.Context, event Event) error
-
-	// Events returns the log, the newest event first, up to 200.
-	Events(ctx context.Context) ([]Event, error)
-}
-
-var _ Desk = (*Redis)(nil)
-
 // SettleTime is how long a directory's server that was replaced may go on confirming
 // maps: until min-replicas-to-write stops it, with a min-replicas-max-lag of 2 seconds.
 const SettleTime = 4 * time.Second
@@ -46,8 +28,8 @@ const SettleTime = 4 * time.Second
 const always = 24 * time.Hour
 
 // Lead asks the server that takes writes.
-func (d *Redis) Lead(ctx context.Context, agent string, life time.Duration) (leads bool, settled time.Duration, err error) {
-	reply, _, err := d.write(ctx, "lead", agent, strconv.FormatInt(life.Milliseconds(), 10))
+func (d *Redis) Lead(ctx context.Context, agent string, ttl time.Duration) (leads bool, settled time.Duration, err error) {
+	reply, _, err := d.write(ctx, "lead", agent, strconv.FormatInt(ttl.Milliseconds(), 10))
 	if err != nil {
 		return false, 0, err
 	}

@@ -213,6 +213,8 @@ type turnCall struct {
 }
 
 type turnDesk struct {
+	Directory
+
 	calls chan turnCall
 	taken bool
 }

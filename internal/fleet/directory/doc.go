@@ -17,7 +17,7 @@
 //
 //	client                       directory                      operator, agent
 //	  │ Confirm(7) ───────────────▶ │ 7: yes                         │
-//	  │   writes for ViewLife       │ ◀──────── Change(7, map 8) ─── │
+//	  │   writes for ViewTTL       │ ◀──────── Change(7, map 8) ─── │
 //	  │                             │ 8: stored                      │ waits Grace:
 //	  │ Confirm(7) ───────────────▶ │ not any more: map 8            │ nobody writes on
 //	  │   goes on by map 8          │                                │ map 7 any more
@@ -26,7 +26,7 @@
 // older one is sent what was changed since, packed, as long as that is kept and shorter
 // than the map.
 //
-// A client confirms its map a few times within ViewLife. [Redis] keeps the map in
+// A client confirms its map a few times within ViewTTL. [Redis] keeps the map in
 // a dedicated Redis; a confirmation is a script that the server refuses unless it
 // takes writes at that moment, which a replica does not, and with
 // min-replicas-to-write neither does a master that was cut off. Clients read the

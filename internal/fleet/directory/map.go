@@ -56,26 +56,6 @@ const (
 	Closed Phase = "closed"
 )
 
-// State says what a partition, or a fleet, can do.
-type State string
-
-// States, from the best to the worst.
-const (
-	Full     State = "full"      // all members serve
-	Partial  State = "partial"   // the master serves, a replica does not
-	ReadOnly State = "read-only" // no master takes writes, a member can be read
-	Out      State = "out"       // no member serves
-)
-
-// Worse returns the worse of two states.
-func (s State) Worse(other State) State {
-	order := []State{Full, Partial, ReadOnly, Out}
-	if slices.Index(order, other) > slices.Index(order, s) {
-		return other
-	}
-	return s
-}
-
 // Partition is a master and its replicas.
 type Partition struct {
 	// ID is its number on the ring, from 0 on.

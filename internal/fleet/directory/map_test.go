@@ -33,7 +33,7 @@ func drawMap(r *rapid.T) *Map {
 		Epoch:   rapid.Int64Min(1).Draw(r, "epoch"),
 		Floor:   rapid.Int64Min(0).Draw(r, "floor"),
 		Settings: Settings{
-			ViewLife: millis.Draw(r, "view life"), ReplyLimit: millis.Draw(r, "reply limit"), PlacementLife: millis.Draw(r, "placement life"),
+			ViewTTL: millis.Draw(r, "view life"), ReplyTimeout: millis.Draw(r, "reply limit"), PlacementTTL: millis.Draw(r, "placement life"),
 			MaxTags: rapid.Int64Min(0).Draw(r, "max tags"), MaxFill: rapid.IntRange(0, 100).Draw(r, "max fill"),
 		},
 		Points: points.Points(),
@@ -88,7 +88,7 @@ func TestText(t *testing.T) {
 	m.Partitions = append(m.Partitions, Partition{
 		ID: 2, Epoch: 3, Generation: 1, Phase: LookUp, ReadOnly: true, Master: Member{Addr: "/run/c", Down: true},
 	})
-	m.Settings = Settings{ViewLife: 1500 * time.Millisecond, ReplyLimit: time.Millisecond, PlacementLife: time.Minute, MaxTags: 5, MaxFill: 70}
+	m.Settings = Settings{ViewTTL: 1500 * time.Millisecond, ReplyTimeout: time.Millisecond, PlacementTTL: time.Minute, MaxTags: 5, MaxFill: 70}
 	got, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		t.Fatal(err)
@@ -299,33 +299,21 @@ func TestParseRefuses(t *testing.T) {
 
 func TestSettings(t *testing.T) {
 	t.Parallel()
-	want := Settings{ViewLife: time.Second, ReplyLimit: 500 * time.Millisecond, PlacementLife: 10 * time.Second, MaxFill: 80, Confirmed: 1}
+	want := Settings{ViewTTL: time.Second, ReplyTimeout: 500 * time.Millisecond, PlacementTTL: 10 * time.Second, MaxFill: 80, Confirmed: 1}
 	if diff := cmp.Diff(want, Settings{}.Effective()); diff != "" {
 		t.Errorf("the defaults (-want +got):\n%s", diff)
 	}
-	all := Settings{ViewLife: 2 * time.Second, ReplyLimit: 200 * time.Millisecond, PlacementLife: time.Minute, MaxTags: 3, MaxFill: 50, Confirmed: -1}
+	all := Settings{ViewTTL: 2 * time.Second, ReplyTimeout: 200 * time.Millisecond, PlacementTTL: time.Minute, MaxTags: 3, MaxFill: 50, Confirmed: -1}
 	if diff := cmp.Diff(all, all.Effective()); diff != "" {
 		t.Errorf("settings that are all set (-want +got):\n%s", diff)
 	}
 	for s, want := range map[Settings]time.Duration{
-		{}:                           1650 * time.Millisecond,
-		all:                          2420 * time.Millisecond,
-		{ViewLife: time.Millisecond}: 551100 * time.Microsecond,
+		{}:                          1650 * time.Millisecond,
+		all:                         2420 * time.Millisecond,
+		{ViewTTL: time.Millisecond}: 551100 * time.Microsecond,
 	} {
 		if got := s.Grace(); got != want {
 			t.Errorf("Grace of %+v = %v, want %v", s, got, want)
-		}
-	}
-}
-
-func TestWorse(t *testing.T) {
-	t.Parallel()
-	states := []State{Full, Partial, ReadOnly, Out}
-	for i, a := range states {
-		for j, b := range states {
-			if got, want := a.Worse(b), states[max(i, j)]; got != want {
-				t.Errorf("%s.Worse(%s) = %s, want %s", a, b, got, want)
-			}
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -28,8 +28,6 @@ type Redis struct {
 	turn    atomic.Uint32        // where the last Load began
 	known   atomic.Pointer[held] // the last that was sent
 }
-
-var _ Directory = (*Redis)(nil)
 
 // sentinelRefresh is how often Sentinels are asked who the master is, besides
 // listening to them: a message may be missed.

@@ -7,19 +7,19 @@ import (
 
 // Settings hold for a whole fleet. The zero value works.
 type Settings struct {
-	// ViewLife is for how long a client may write on a map after it began to ask
+	// ViewTTL is for how long a client may write on a map after it began to ask
 	// whether it is still the present one. An agent that replaces a master waits
-	// that long and ReplyLimit first. Defaults to 1 second.
-	ViewLife time.Duration `json:"-"`
+	// that long and ReplyTimeout first. Defaults to 1 second.
+	ViewTTL time.Duration `json:"-"`
 
-	// ReplyLimit is the longest that a write may take from before it is sent until
+	// ReplyTimeout is the longest that a write may take from before it is sent until
 	// its reply was processed, to be a success. Defaults to 500 milliseconds.
-	ReplyLimit time.Duration `json:"-"`
+	ReplyTimeout time.Duration `json:"-"`
 
-	// PlacementLife is for how long a client may use what it found out about where
+	// PlacementTTL is for how long a client may use what it found out about where
 	// a tag is, and how long forgetting tags takes at least. Defaults to 10
 	// seconds.
-	PlacementLife time.Duration `json:"-"`
+	PlacementTTL time.Duration `json:"-"`
 
 	// MaxTags is how many tags a partition takes before it sends new ones on.
 	// Defaults to no limit.
@@ -39,23 +39,23 @@ type Settings struct {
 
 // Defaults of Settings.
 const (
-	DefaultViewLife      = time.Second
-	DefaultReplyLimit    = 500 * time.Millisecond
-	DefaultPlacementLife = 10 * time.Second
-	DefaultMaxFill       = 80
-	DefaultConfirmed     = 1
+	DefaultViewTTL      = time.Second
+	DefaultReplyTimeout = 500 * time.Millisecond
+	DefaultPlacementTTL = 10 * time.Second
+	DefaultMaxFill      = 80
+	DefaultConfirmed    = 1
 )
 
 // Effective returns the settings with their defaults filled in.
 func (s Settings) Effective() Settings {
-	if s.ViewLife == 0 {
-		s.ViewLife = DefaultViewLife
+	if s.ViewTTL == 0 {
+		s.ViewTTL = DefaultViewTTL
 	}
-	if s.ReplyLimit == 0 {
-		s.ReplyLimit = DefaultReplyLimit
+	if s.ReplyTimeout == 0 {
+		s.ReplyTimeout = DefaultReplyTimeout
 	}
-	if s.PlacementLife == 0 {
-		s.PlacementLife = DefaultPlacementLife
+	if s.PlacementTTL == 0 {
+		s.PlacementTTL = DefaultPlacementTTL
 	}
 	if s.MaxFill == 0 {
 		s.MaxFill = DefaultMaxFill
@@ -67,26 +67,26 @@ func (s Settings) Effective() Settings {
 }
 
 // Grace is how long whoever changes the map waits until nobody can write on the
-// one before: ViewLife and ReplyLimit, and a tenth for clocks that run apart.
+// one before: ViewTTL and ReplyTimeout, and a tenth for clocks that run apart.
 func (s Settings) Grace() time.Duration {
 	s = s.Effective()
-	return (s.ViewLife + s.ReplyLimit) * 11 / 10
+	return (s.ViewTTL + s.ReplyTimeout) * 11 / 10
 }
 
 // settingsJSON is Settings with durations in milliseconds.
 type settingsJSON struct {
-	ViewLife      int64 `json:"view_life_ms,omitempty"`
-	ReplyLimit    int64 `json:"reply_limit_ms,omitempty"`
-	PlacementLife int64 `json:"placement_life_ms,omitempty"`
-	MaxTags       int64 `json:"max_tags,omitempty"`
-	MaxFill       int   `json:"max_fill,omitempty"`
-	Confirmed     int   `json:"confirmed,omitempty"`
+	ViewTTL      int64 `json:"view_life_ms,omitempty"`
+	ReplyTimeout int64 `json:"reply_limit_ms,omitempty"`
+	PlacementTTL int64 `json:"placement_life_ms,omitempty"`
+	MaxTags      int64 `json:"max_tags,omitempty"`
+	MaxFill      int   `json:"max_fill,omitempty"`
+	Confirmed    int   `json:"confirmed,omitempty"`
 }
 
 // MarshalJSON writes durations in milliseconds.
 func (s Settings) MarshalJSON() ([]byte, error) {
 	return json.Marshal(settingsJSON{
-		s.ViewLife.Milliseconds(), s.ReplyLimit.Milliseconds(), s.PlacementLife.Milliseconds(), s.MaxTags, s.MaxFill, s.Confirmed,
+		s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), s.MaxTags, s.MaxFill, s.Confirmed,
 	})
 }
 
@@ -97,12 +97,12 @@ func (s *Settings) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	*s = Settings{
-		ViewLife:      time.Duration(j.ViewLife) * time.Millisecond,
-		ReplyLimit:    time.Duration(j.ReplyLimit) * time.Millisecond,
-		PlacementLife: time.Duration(j.PlacementLife) * time.Millisecond,
-		MaxTags:       j.MaxTags,
-		MaxFill:       j.MaxFill,
-		Confirmed:     j.Confirmed,
+		ViewTTL:      time.Duration(j.ViewTTL) * time.Millisecond,
+		ReplyTimeout: time.Duration(j.ReplyTimeout) * time.Millisecond,
+		PlacementTTL: time.Duration(j.PlacementTTL) * time.Millisecond,
+		MaxTags:      j.MaxTags,
+		MaxFill:      j.MaxFill,
+		Confirmed:    j.Confirmed,
 	}
 	return nil
 }

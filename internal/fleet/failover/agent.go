@@ -38,16 +38,9 @@ const (
 	returns = 3
 )
 
-// Desk is where agents leave word for each other, and take turns. A
-// [directory.Redis] is one.
-type Desk interface {
-	directory.Desk
-	directory.Turns
-}
-
 // Agent watches a fleet and replaces masters. Several may run; one of them leads.
 type Agent struct {
-	desk    Desk
+	dir     directory.Directory
 	servers Servers
 	cfg     Config
 	name    string
@@ -57,7 +50,7 @@ type Agent struct {
 }
 
 // New returns an agent.
-func New(desk Desk, servers Servers, cfg Config) *Agent {
+func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
@@ -67,7 +60,7 @@ func New(desk Desk, servers Servers, cfg Config) *Agent {
 	if cfg.Restored == nil {
 		cfg.Restored = func(context.Context, *directory.Map, int, string) error { return nil }
 	}
-	return &Agent{desk: desk, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
+	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
 }
 
 // leadLife is for how many rounds of looks an agent leads before it must say so
@@ -114,7 +107,7 @@ func (a *Agent) Run(ctx context.Context) error {
 func (a *Agent) lead(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, leadLife*a.cfg.Every/2)
 	defer cancel()
-	leads, settled, err := a.desk.Lead(ctx, a.name, leadLife*a.cfg.Every)
+	leads, settled, err := a.dir.Lead(ctx, a.name, leadLife*a.cfg.Every)
 	if err == nil {
 		a.waits.Store(settled < directory.SettleTime)
 	}
@@ -129,7 +122,7 @@ func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
 		if !retry.Sleep(ctx, rest) {
 			return context.Cause(ctx)
 		}
-		_, settled, err := a.desk.Lead(ctx, a.name, max(leadLife*a.cfg.Every, grace))
+		_, settled, err := a.dir.Lead(ctx, a.name, max(leadLife*a.cfg.Every, grace))
 		if err != nil {
 			return err
 		}
@@ -162,7 +155,7 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 func (a *Agent) resign(ctx context.Context, limit time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
 	defer cancel()
-	_, _, err := a.desk.Lead(ctx, a.name, 0)
+	_, _, err := a.dir.Lead(ctx, a.name, 0)
 	if err != nil {
 		a.cfg.Logger.DebugContext(ctx, "the agent could not resign", "error", err)
 	}
@@ -226,7 +219,7 @@ func (a *Agent) work(ctx context.Context) {
 func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
 	ctx, cancel := script.Within(ctx, 2*time.Second)
 	defer cancel()
-	m, err := a.desk.Confirm(ctx, 0)
+	m, err := a.dir.Confirm(ctx, 0)
 	if err == nil {
 		a.learn(m.Epoch)
 	}
@@ -262,7 +255,7 @@ func (a *Agent) change(ctx context.Context, id int, still func(directory.Partiti
 		if change(p); p.Epoch != was {
 			p.Epoch = next.Epoch
 		}
-		err = a.desk.Change(ctx, m.Epoch, next)
+		err = a.dir.Change(ctx, m.Epoch, next)
 		if err == nil || errors.Is(err, directory.ErrUnconfirmed) {
 			a.learn(next.Epoch)
 			return next, nil
@@ -279,5 +272,5 @@ func (a *Agent) note(ctx context.Context, m *directory.Map, id int, what string)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
 	// A log that cannot be written stops nothing.
-	_ = a.desk.Note(ctx, directory.Event{Agent: a.name, Partition: id, Epoch: m.Epoch, What: what})
+	_ = a.dir.Note(ctx, directory.Event{Agent: a.name, Partition: id, Epoch: m.Epoch, What: what})
 }

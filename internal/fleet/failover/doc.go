@@ -62,7 +62,7 @@
 // # The wrinkle
 //
 // It takes three looks, a Grace and a promotion until writes go on: some three
-// seconds by the defaults, of which half is the Grace. A shorter ViewLife makes it
+// seconds by the defaults, of which half is the Grace. A shorter ViewTTL makes it
 // less, and the directory's pauses felt more.
 //
 // A member that comes back without its boot fence can be read, and written, until the

@@ -2,30 +2,11 @@ package failover
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
-
-// Look is what a member says of itself.
-type Look struct {
-	Identity   string    // which partition of which fleet it is; empty if it may not be read
-	Master     bool      // whether it takes writes
-	Follows    string    // the address of its master, if it is a replica,
-	FollowsRun string    // and in which run that has to be
-	Linked     bool      // whether it is given what that does
-	InStep     int       // how many replicas it sends what it does, if it is a master
-	Loading    bool      // whether it reads its data from disk
-	Copying    bool      // whether it gets all of its master's data, and has none of its own
-	History    string    // the id of what it replicates or, as a master, makes
-	Offset     int64     // how far in its history it is, in bytes
-	Before     string    // the id that it had before it was promoted, if it was
-	Turned     int64     // how far it was in that when it was
-	Run        string    // what its process is called, another one after each start
-	Floor      int64     // the epoch below which it lets nobody place a tag
-	Clock      time.Time // what time it has
-}
 
 // ErrNobody means that no member can be the master. The partition stays
 // read-only until one can.
@@ -47,15 +28,15 @@ var ErrNobody = &millrace.Error{
 // itself: then one of them has every write that was confirmed. Who was started again
 // since it was last known to be whole does not count for that. If all have answered
 // there is nobody to wait for.
-func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed int) (directory.Member, error) {
+func elect(fleet string, p directory.Partition, looks map[string]members.Report, confirmed int) (directory.Member, error) {
 	var best *directory.Member
 	var most reach
 	seen, masterSeen := 0, false
-	members := p.Members()
-	all := answered(members, looks)
+	candidates := p.Members()
+	all := answered(candidates, looks)
 	known := known(fleet, p, looks)
-	for i := range members {
-		m := &members[i]
+	for i := range candidates {
+		m := &candidates[i]
 		l, ok := looks[m.Addr]
 		if !ok || !whole(l, fleet, p.ID) {
 			continue
@@ -93,8 +74,8 @@ func elect(fleet string, p directory.Partition, looks map[string]Look, confirmed
 }
 
 // answered reports whether all members have said what they have.
-func answered(members []directory.Member, looks map[string]Look) bool {
-	for _, m := range members {
+func answered(all []directory.Member, looks map[string]members.Report) bool {
+	for _, m := range all {
 		if l, ok := looks[m.Addr]; !ok || l.Loading {
 			return false
 		}
@@ -104,12 +85,12 @@ func answered(members []directory.Member, looks map[string]Look) bool {
 
 // restarted reports whether a member was started again since it was last known to be
 // whole: it may lack what it once had, and had confirmed.
-func restarted(m directory.Member, l Look) bool { return m.Run != "" && l.Run != m.Run }
+func restarted(m directory.Member, l members.Report) bool { return m.Run != "" && l.Run != m.Run }
 
 // whole reports whether a member has all the data of the partition, as of some
 // time.
-func whole(l Look, fleet string, id int) bool {
-	return l.Identity == directory.Identity(fleet, id) && !l.Loading && !l.Copying
+func whole(l members.Report, fleet string, id int) bool {
+	return l.Identity == members.Identity(fleet, id) && !l.Loading && !l.Copying
 }
 
 // lineage is what is known of the histories of a partition.
@@ -121,7 +102,7 @@ type lineage struct {
 // known returns what the map and members know. If no agent has seen the master yet,
 // it is in the history in which a member was promoted last, of those that were not
 // started again if there are any.
-func known(fleet string, p directory.Partition, looks map[string]Look) lineage {
+func known(fleet string, p directory.Partition, looks map[string]members.Report) lineage {
 	k, sure := lineage{p.History, p.Before, p.Floor}, false
 	for _, m := range p.Members() {
 		l, ok := looks[m.Addr]
@@ -157,7 +138,7 @@ type reach struct {
 // reach returns how far a member is. One that was promoted began a history of its
 // own. What it has done in that does not count, if the map does not tell of it and
 // no agent has promoted it: somebody may have done that by hand.
-func (k lineage) reach(l Look) reach {
+func (k lineage) reach(l members.Report) reach {
 	switch {
 	case l.History == k.history:
 		return reach{era: present, history: k.history, offset: l.Offset, pure: true}
@@ -191,9 +172,9 @@ func (r reach) less(than reach) bool {
 
 // further reports whether a member is further than another one in a history that
 // both went on to together.
-func further(l, than Look) bool { return l.History == than.History && l.Offset > than.Offset }
+func further(l, than members.Report) bool { return l.History == than.History && l.Offset > than.Offset }
 
 // describe says who was elected and why, for the log.
-func describe(m directory.Member, looks map[string]Look) string {
+func describe(m directory.Member, looks map[string]members.Report) string {
 	return fmt.Sprintf("%s, at offset %d of %s", m.Addr, looks[m.Addr].Offset, looks[m.Addr].History)
 }

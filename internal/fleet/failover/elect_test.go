@@ -5,55 +5,56 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // TestElect takes each rule of an election by itself.
 func TestElect(t *testing.T) {
 	t.Parallel()
 	const id = "f/0"
-	has := func(offset int64) Look {
-		return Look{Identity: id, History: "h", Offset: offset, Run: "once"}
+	has := func(offset int64) members.Report {
+		return members.Report{Identity: id, History: "h", Offset: offset, Run: "once"}
 	}
-	again := func(offset int64) Look {
-		return Look{Identity: id, History: "h", Offset: offset, Run: "again"}
+	again := func(offset int64) members.Report {
+		return members.Report{Identity: id, History: "h", Offset: offset, Run: "again"}
 	}
 	for _, tc := range []struct {
 		name      string
-		looks     map[string]Look
+		looks     map[string]members.Report
 		history   string
 		prefer    string
 		confirmed int
 		want      string // empty for nobody
 	}{
-		{"the furthest", map[string]Look{"r1": has(5), "r2": has(7)}, "h", "", 0, "r2"},
-		{"the master, of equals", map[string]Look{"m": has(7), "r1": has(7), "r2": has(7)}, "h", "", 0, "m"},
-		{"the preferred, of equals", map[string]Look{"m": has(7), "r1": has(7), "r2": has(7)}, "h", "r2", 0, "r2"},
-		{"not the preferred that is behind", map[string]Look{"m": has(7), "r2": has(6)}, "h", "r2", 0, "m"},
-		{"not of another history", map[string]Look{"r1": has(5), "r2": {Run: "once", Identity: id, History: "x", Offset: 99}}, "h", "", 0, "r1"},
-		{"nobody of another history", map[string]Look{"r2": {Run: "once", Identity: id, History: "x", Offset: 99}}, "h", "", 0, ""},
-		{"promoted, and not recorded", map[string]Look{"r1": has(5), "r2": {Run: "once", Identity: id, History: "x", Offset: 99, Before: "h", Turned: 7}}, "h", "", 0, "r2"},
-		{"promoted by hand before the others went on", map[string]Look{"r1": has(5), "r2": {Run: "once", Identity: id, History: "x", Offset: 99, Before: "h", Turned: 4}}, "h", "", 0, "r1"},
-		{"pure, of equals", map[string]Look{"r1": {Run: "once", Identity: id, History: "x", Before: "h", Turned: 5}, "r2": has(5)}, "h", "", 0, "r2"},
-		{"the furthest in a history that the map does not know yet", map[string]Look{
+		{"the furthest", map[string]members.Report{"r1": has(5), "r2": has(7)}, "h", "", 0, "r2"},
+		{"the master, of equals", map[string]members.Report{"m": has(7), "r1": has(7), "r2": has(7)}, "h", "", 0, "m"},
+		{"the preferred, of equals", map[string]members.Report{"m": has(7), "r1": has(7), "r2": has(7)}, "h", "r2", 0, "r2"},
+		{"not the preferred that is behind", map[string]members.Report{"m": has(7), "r2": has(6)}, "h", "r2", 0, "m"},
+		{"not of another history", map[string]members.Report{"r1": has(5), "r2": {Run: "once", Identity: id, History: "x", Offset: 99}}, "h", "", 0, "r1"},
+		{"nobody of another history", map[string]members.Report{"r2": {Run: "once", Identity: id, History: "x", Offset: 99}}, "h", "", 0, ""},
+		{"promoted, and not recorded", map[string]members.Report{"r1": has(5), "r2": {Run: "once", Identity: id, History: "x", Offset: 99, Before: "h", Turned: 7}}, "h", "", 0, "r2"},
+		{"promoted by hand before the others went on", map[string]members.Report{"r1": has(5), "r2": {Run: "once", Identity: id, History: "x", Offset: 99, Before: "h", Turned: 4}}, "h", "", 0, "r1"},
+		{"pure, of equals", map[string]members.Report{"r1": {Run: "once", Identity: id, History: "x", Before: "h", Turned: 5}, "r2": has(5)}, "h", "", 0, "r2"},
+		{"the furthest in a history that the map does not know yet", map[string]members.Report{
 			"m":  {Run: "once", Identity: id, History: "x", Offset: 8, Before: "h", Turned: 5},
 			"r1": {Run: "once", Identity: id, History: "x", Offset: 9, Before: "h", Turned: 5},
 		}, "h", "", 0, "r1"},
-		{"not one that lost its data", map[string]Look{"r1": has(5), "r2": {History: "h", Offset: 9}}, "h", "", 0, "r1"},
-		{"not one of another partition", map[string]Look{"r1": has(5), "r2": {Identity: "f/1", History: "h", Offset: 9}}, "h", "", 0, "r1"},
-		{"not one that loads", map[string]Look{"r1": has(5), "r2": {Run: "once", Identity: id, History: "h", Offset: 9, Loading: true}}, "h", "", 0, "r1"},
-		{"not one that has no copy yet", map[string]Look{"r1": has(5), "r2": {Run: "once", Identity: id, History: "h", Offset: 9, Copying: true}}, "h", "", 0, "r1"},
-		{"the master with what was on its disk", map[string]Look{"m": {Identity: id, History: "new", Run: "again"}}, "h", "", 0, "m"},
-		{"a replica with more than the master's disk", map[string]Look{"m": {Run: "once", Identity: id, History: "new", Offset: 99}, "r1": has(5)}, "h", "", 0, "r1"},
-		{"one of two, of which one confirmed", map[string]Look{"r1": has(5)}, "h", "", 1, ""},
-		{"both of two, of which one confirmed", map[string]Look{"r1": has(5), "r2": has(4)}, "h", "", 1, "r1"},
-		{"one of two, of which both confirmed", map[string]Look{"r1": has(5)}, "h", "", 2, "r1"},
-		{"the master, whoever confirmed", map[string]Look{"m": has(5)}, "h", "", 1, "m"},
-		{"not the master that was started again, if a replica is missing", map[string]Look{"m": again(5), "r1": has(5)}, "h", "", 1, ""},
-		{"a replica that was started again confirmed nothing that is sure", map[string]Look{"r1": again(5), "r2": has(4)}, "h", "", 1, ""},
-		{"but it can be elected by those who were not", map[string]Look{"r1": again(5), "r2": has(4)}, "h", "", 2, "r1"},
-		{"and by all", map[string]Look{"m": again(1), "r1": again(5), "r2": again(4)}, "h", "", 1, "r1"},
-		{"no history known", map[string]Look{"r1": has(5), "r2": has(6)}, "", "", 0, "r2"},
-		{"no history known, and the master was started again", map[string]Look{
+		{"not one that lost its data", map[string]members.Report{"r1": has(5), "r2": {History: "h", Offset: 9}}, "h", "", 0, "r1"},
+		{"not one of another partition", map[string]members.Report{"r1": has(5), "r2": {Identity: "f/1", History: "h", Offset: 9}}, "h", "", 0, "r1"},
+		{"not one that loads", map[string]members.Report{"r1": has(5), "r2": {Run: "once", Identity: id, History: "h", Offset: 9, Loading: true}}, "h", "", 0, "r1"},
+		{"not one that has no copy yet", map[string]members.Report{"r1": has(5), "r2": {Run: "once", Identity: id, History: "h", Offset: 9, Copying: true}}, "h", "", 0, "r1"},
+		{"the master with what was on its disk", map[string]members.Report{"m": {Identity: id, History: "new", Run: "again"}}, "h", "", 0, "m"},
+		{"a replica with more than the master's disk", map[string]members.Report{"m": {Run: "once", Identity: id, History: "new", Offset: 99}, "r1": has(5)}, "h", "", 0, "r1"},
+		{"one of two, of which one confirmed", map[string]members.Report{"r1": has(5)}, "h", "", 1, ""},
+		{"both of two, of which one confirmed", map[string]members.Report{"r1": has(5), "r2": has(4)}, "h", "", 1, "r1"},
+		{"one of two, of which both confirmed", map[string]members.Report{"r1": has(5)}, "h", "", 2, "r1"},
+		{"the master, whoever confirmed", map[string]members.Report{"m": has(5)}, "h", "", 1, "m"},
+		{"not the master that was started again, if a replica is missing", map[string]members.Report{"m": again(5), "r1": has(5)}, "h", "", 1, ""},
+		{"a replica that was started again confirmed nothing that is sure", map[string]members.Report{"r1": again(5), "r2": has(4)}, "h", "", 1, ""},
+		{"but it can be elected by those who were not", map[string]members.Report{"r1": again(5), "r2": has(4)}, "h", "", 2, "r1"},
+		{"and by all", map[string]members.Report{"m": again(1), "r1": again(5), "r2": again(4)}, "h", "", 1, "r1"},
+		{"no history known", map[string]members.Report{"r1": has(5), "r2": has(6)}, "", "", 0, "r2"},
+		{"no history known, and the master was started again", map[string]members.Report{
 			"m": {Identity: id, History: "new", Offset: 9, Run: "again"}, "r1": has(5), "r2": has(6),
 		}, "", "", 0, "r2"},
 		{"nobody", nil, "h", "", 0, ""},

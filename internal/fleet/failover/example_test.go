@@ -22,7 +22,7 @@ func Example() {
 	defer stop()
 	servers, err := devfleet.Start(ctx, devfleet.Config{
 		Partitions: 1, Replicas: 2,
-		Settings: directory.Settings{ViewLife: 500 * time.Millisecond},
+		Settings: directory.Settings{ViewTTL: 500 * time.Millisecond},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -25,7 +25,7 @@ import (
 // every is how often agents look in tests.
 const every = 100 * time.Millisecond
 
-var quick = directory.Settings{ViewLife: 500 * time.Millisecond, ReplyLimit: 400 * time.Millisecond, PlacementLife: time.Second}
+var quick = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: time.Second}
 
 // world is a fleet of real servers with agents.
 type world struct {
@@ -96,17 +96,17 @@ func (w *world) server(addr string) devfleet.Server {
 	return all[i]
 }
 
-// settled waits until a partition is full by the map and by its members. If that
+// settled waits until a partition is healthy by the map and by its members. If that
 // does not happen it tells what did.
 func (w *world) settled(f *fleet.Fleet, id int) {
 	w.t.Helper()
 	var last fleet.Status
 	full := func() bool {
-		s, err := f.Show(w.t.Context())
+		s, err := f.Status(w.t.Context())
 		if err == nil {
 			last = s
 		}
-		return err == nil && s.Partitions[id].State == directory.Full
+		return err == nil && s.Partitions[id].State == fleet.Healthy
 	}
 	for deadline := time.Now().Add(time.Minute); !full(); {
 		if time.Now().After(deadline) {
@@ -114,7 +114,7 @@ func (w *world) settled(f *fleet.Fleet, id int) {
 			for _, e := range events[:min(len(events), 20)] {
 				w.t.Logf("%s %s partition %d epoch %d: %s", e.At.Format("15:04:05.000"), e.Agent, e.Partition, e.Epoch, e.What)
 			}
-			w.t.Fatalf("after a minute partition %d is not full: %+v (%v)\n%+v", id, last.Partitions[id], err, w.mapNow().Partitions[id])
+			w.t.Fatalf("after a minute partition %d is not healthy: %+v (%v)\n%+v", id, last.Partitions[id], err, w.mapNow().Partitions[id])
 		}
 		retry.Sleep(w.t.Context(), 20*time.Millisecond)
 	}
@@ -130,7 +130,7 @@ func fence(t *testing.T, members *Redis, addr string) {
 // follow has a server follow another one by hand.
 func follow(t *testing.T, members *Redis, addr, master string) {
 	t.Helper()
-	l, err := members.Look(t.Context(), master)
+	l, err := members.Probe(t.Context(), master)
 	must(t, err)
 	must(t, members.Follow(t.Context(), addr, master, l.Run))
 }
@@ -343,7 +343,7 @@ func TestReplicasArePutRight(t *testing.T) {
 	t.Cleanup(members.Close)
 	p := w.mapNow().Partitions[0]
 	fence(t, members, p.Replicas[0].Addr)
-	by, err := members.Look(t.Context(), p.Replicas[1].Addr)
+	by, err := members.Probe(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
 	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1))
 	w.settled(f, 0)
@@ -394,7 +394,7 @@ func TestSwitch(t *testing.T) {
 
 // silentOnce is a desk at which nobody is the first time.
 type silentOnce struct {
-	Desk
+	directory.Directory
 
 	asked int
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -50,7 +51,7 @@ func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 		return true
 	case !h.seen:
 		return false
-	case !h.look.Master || h.look.Identity != directory.Identity(m.Fleet, p.ID) || restarted(p.Master, h.look):
+	case !h.look.Master || h.look.Identity != members.Identity(m.Fleet, p.ID) || restarted(p.Master, h.look):
 		return true
 	}
 	// A directory that has lost its newest maps may name a master of before.
@@ -131,7 +132,7 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	if err := s.a.servers.Lead(ctx, chosen.Addr, looks[chosen.Addr].Run, floor+1); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
-	look, err := s.a.servers.Look(ctx, chosen.Addr)
+	look, err := s.a.servers.Probe(ctx, chosen.Addr)
 	switch {
 	case err != nil:
 		return err
@@ -164,7 +165,7 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		return err
 	}
 	s.stuck, s.on = "", ""
-	s.a.note(ctx, m, s.id, fmt.Sprintf("full: %s leads, in place of %s, after %v", describe(chosen, looks), old.Addr, time.Since(began).Round(time.Millisecond)))
+	s.a.note(ctx, m, s.id, fmt.Sprintf("healthy: %s leads, in place of %s, after %v", describe(chosen, looks), old.Addr, time.Since(began).Round(time.Millisecond)))
 	return nil
 }
 
@@ -174,13 +175,13 @@ func (s *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
-		master, err := s.a.servers.Look(ctx, p.Master.Addr)
+		master, err := s.a.servers.Probe(ctx, p.Master.Addr)
 		if err != nil || !master.Master {
 			return
 		}
 		behind := false
 		for _, r := range p.Replicas {
-			l, err := s.a.servers.Look(ctx, r.Addr)
+			l, err := s.a.servers.Probe(ctx, r.Addr)
 			behind = behind || err == nil && l.Linked && l.Offset < master.Offset
 		}
 		if !behind || !retry.Sleep(ctx, 20*time.Millisecond) {
@@ -190,9 +191,9 @@ func (s *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 }
 
 // fence fences all members that can be reached, and returns what they say then.
-func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[string]Look {
+func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[string]members.Report {
 	var mu sync.Mutex
-	looks := map[string]Look{}
+	looks := map[string]members.Report{}
 	var fencing sync.WaitGroup
 	for _, member := range p.Members() {
 		fencing.Go(func() {
@@ -220,7 +221,7 @@ func (s *reconciler) repair(ctx context.Context, p directory.Partition) {
 	if !master.seen {
 		return
 	}
-	members := map[string]directory.Member{} // as they are from now on
+	changed := map[string]directory.Member{} // as they are from now on
 	live := 0
 	for _, r := range p.Replicas {
 		now := r
@@ -243,10 +244,10 @@ func (s *reconciler) repair(ctx context.Context, p directory.Partition) {
 			}
 		}
 		if now != r {
-			members[r.Addr] = now
+			changed[r.Addr] = now
 		}
 	}
-	s.record(ctx, p, master.look, members)
+	s.record(ctx, p, master.look, changed)
 	// What the master does not count yet it sends nothing, for up to a second after the
 	// copy, although the replica says that they are linked.
 	if need := min(1, live, master.look.InStep); s.on != p.Master.Addr || s.need != need {
@@ -263,8 +264,8 @@ func (s *reconciler) warn(ctx context.Context, r directory.Member, err error) {
 }
 
 // record has the map say what is new of a master and of members.
-func (s *reconciler) record(ctx context.Context, p directory.Partition, master Look, members map[string]directory.Member) {
-	if len(members) == 0 && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
+func (s *reconciler) record(ctx context.Context, p directory.Partition, master members.Report, changed map[string]directory.Member) {
+	if len(changed) == 0 && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
 		return
 	}
 	next, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch && !now.ReadOnly }, func(p *directory.Partition) {
@@ -276,7 +277,7 @@ func (s *reconciler) record(ctx context.Context, p directory.Partition, master L
 		}
 		p.History, p.Master.Run, p.Floor = master.History, master.Run, master.Floor
 		for i, r := range p.Replicas {
-			if now, ok := members[r.Addr]; ok {
+			if now, ok := changed[r.Addr]; ok {
 				p.Replicas[i].Down, p.Replicas[i].Run = now.Down, now.Run
 			}
 		}
@@ -285,7 +286,7 @@ func (s *reconciler) record(ctx context.Context, p directory.Partition, master L
 		return
 	}
 	for _, r := range p.Replicas {
-		if now, ok := members[r.Addr]; ok && now.Down != r.Down {
+		if now, ok := changed[r.Addr]; ok && now.Down != r.Down {
 			s.a.note(ctx, next, s.id, r.Addr+map[bool]string{true: " is down", false: " is back"}[now.Down])
 		}
 	}
@@ -296,7 +297,7 @@ func (s *reconciler) record(ctx context.Context, p directory.Partition, master L
 func (s *reconciler) follow(ctx context.Context, p directory.Partition, r directory.Member, run string) error {
 	ctx, cancel := context.WithTimeout(ctx, copyPatience)
 	defer cancel()
-	end, err := directory.TakeTurn(ctx, s.a.desk, p.Master)
+	end, err := directory.TakeTurn(ctx, s.a.dir, p.Master)
 	if errors.Is(err, directory.ErrTurn) {
 		return nil // the next round tries again
 	}
@@ -308,7 +309,7 @@ func (s *reconciler) follow(ctx context.Context, p directory.Partition, r direct
 		return err
 	}
 	for {
-		l, err := s.a.servers.Look(ctx, r.Addr)
+		l, err := s.a.servers.Probe(ctx, r.Addr)
 		if err != nil || l.Linked && !l.Copying {
 			return err
 		}
@@ -323,7 +324,7 @@ const copyPatience = 10 * time.Second
 
 // kept reports whether a member that was promoted has all that it had when it was
 // elected.
-func kept(now, elected Look) bool {
+func kept(now, elected members.Report) bool {
 	return now.History == elected.History && now.Offset >= elected.Offset ||
 		now.Before == elected.History && now.Turned >= elected.Offset
 }

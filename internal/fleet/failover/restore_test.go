@@ -69,7 +69,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 	}
 	redistest.Eventually(t, "the replica has it, too", func() bool {
 		now := w.mapNow().Partitions[0]
-		l, err := members.Look(ctx, now.Replicas[0].Addr)
+		l, err := members.Probe(ctx, now.Replicas[0].Addr)
 		return err == nil && l.Linked && whole(l, w.mapNow().Fleet, 0)
 	})
 }

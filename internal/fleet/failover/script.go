@@ -11,6 +11,3 @@ var folder embed.FS
 
 // library holds the scripts that members run.
 var library = script.Load(folder, "K:")
-
-// baseKey begins the keys in which a member keeps what is the fleet's.
-const baseKey = "mr:fleet"

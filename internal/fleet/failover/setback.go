@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // setback notices that the directory has lost its newest maps: it was restored from
@@ -51,7 +52,7 @@ func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
 			p.Master.Run = "" // it says of the master that it has all that was confirmed
 		}
 	}
-	if err := s.a.desk.Change(ctx, m.Epoch, next); err != nil {
+	if err := s.a.dir.Change(ctx, m.Epoch, next); err != nil {
 		return true
 	}
 	s.begun = true
@@ -66,7 +67,7 @@ func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
 func (w *watch) highest(m *directory.Map) (epoch int64) {
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			if h := w.of(member.Addr); h.seen && h.look.Identity == directory.Identity(m.Fleet, p.ID) {
+			if h := w.of(member.Addr); h.seen && h.look.Identity == members.Identity(m.Fleet, p.ID) {
 				epoch = max(epoch, h.look.Floor)
 			}
 		}

@@ -21,7 +21,7 @@ import (
 // TestAPoweredOffNodeIsReplaced within five seconds by the settings of a development
 // fleet: connections to it are silent, and new ones are not refused but hang.
 func TestAPoweredOffNodeIsReplaced(t *testing.T) {
-	w := start(t, devfleet.Config{Partitions: 1, Settings: directory.Settings{ViewLife: directory.DefaultViewLife}})
+	w := start(t, devfleet.Config{Partitions: 1, Settings: directory.Settings{ViewTTL: directory.DefaultViewTTL}})
 	var off atomic.Pointer[string] // the address that is silent
 	option := rueidis.ClientOption{DialCtxFn: func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
 		if silent := off.Load(); silent != nil && *silent == addr {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // agency is a machine on which an agent is started again when it dies.
@@ -42,17 +43,17 @@ type step struct {
 
 // sabotage is a protection that is taken out, or several.
 type sabotage struct {
-	look      func(s *server, l *failover.Look) // changes what agents see
-	hasty     bool                              // agents wait no grace
-	few       bool                              // agents do not know that writes are confirmed
-	soft      bool                              // nobody is fenced
-	blind     bool                              // the last change is made whatever the epoch is
-	stale     bool                              // clients write by maps of any age
-	late      bool                              // and take late replies for successes
-	unsettled bool                              // agents do not wait when the directory has failed over
-	sameRun   bool                              // servers that were started again say they were not
-	serve     bool                              // members are read whoever has examined them
-	anyRun    bool                              // replicas copy whoever is at their master's address
+	look      func(s *server, l *members.Report) // changes what agents see
+	hasty     bool                               // agents wait no grace
+	few       bool                               // agents do not know that writes are confirmed
+	soft      bool                               // nobody is fenced
+	blind     bool                               // the last change is made whatever the epoch is
+	stale     bool                               // clients write by maps of any age
+	late      bool                               // and take late replies for successes
+	unsettled bool                               // agents do not wait when the directory has failed over
+	sameRun   bool                               // servers that were started again say they were not
+	serve     bool                               // members are read whoever has examined them
+	anyRun    bool                               // replicas copy whoever is at their master's address
 }
 
 var errDead = errors.New("this process is dead")
@@ -66,7 +67,7 @@ func (a *agency) start() {
 	a.now = p
 	w.say("%s is started", p.name)
 	w.working.Go(func() {
-		agent := failover.New(inDesk{p}, inMembers{p}, failover.Config{Every: w.every, Logger: slog.New(&logbook{p: p})})
+		agent := failover.New(inDirectory{process: p}, inMembers{p}, failover.Config{Every: w.every, Logger: slog.New(&logbook{p: p})})
 		_ = agent.Run(ctx)
 	})
 }

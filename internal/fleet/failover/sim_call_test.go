@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -15,19 +16,19 @@ type inMembers struct{ *process }
 
 var _ failover.Servers = inMembers{}
 
-func (p inMembers) Look(ctx context.Context, addr string) (failover.Look, error) {
-	var l failover.Look
+func (p inMembers) Probe(ctx context.Context, addr string) (members.Report, error) {
+	var l members.Report
 	s := p.w.server(addr)
 	if err := p.call(ctx, &s.host, func() error { l = s.look(); return nil }); err != nil {
-		return failover.Look{}, err
+		return members.Report{}, err
 	}
 	p.lie(s, &l)
 	return l, nil
 }
 
-func (p inMembers) Fence(ctx context.Context, addr string) (failover.Look, error) {
+func (p inMembers) Fence(ctx context.Context, addr string) (members.Report, error) {
 	s := p.w.server(addr)
-	var l failover.Look
+	var l members.Report
 	err := p.call(ctx, &s.host, func() error {
 		if !p.w.sabotage.soft {
 			s.follow(&p.host, nil)
@@ -39,14 +40,14 @@ func (p inMembers) Fence(ctx context.Context, addr string) (failover.Look, error
 		return nil
 	})
 	if err != nil {
-		return failover.Look{}, err
+		return members.Report{}, err
 	}
 	p.lie(s, &l)
 	return l, nil
 }
 
 // lie has what an agent is told be something else.
-func (p inMembers) lie(s *server, l *failover.Look) {
+func (p inMembers) lie(s *server, l *members.Report) {
 	if lie := p.w.sabotage.look; lie != nil {
 		p.w.mu.Lock()
 		defer p.w.mu.Unlock()
@@ -97,9 +98,10 @@ func (p inMembers) Need(ctx context.Context, addr string, replicas int) error {
 }
 
 // inDesk is how a process reaches the directory.
-type inDesk struct{ *process }
-
-var _ directory.Desk = inDesk{}
+type inDirectory struct {
+	*process
+	directory.Directory // what agents do not call
+}
 
 // ask asks the directory and returns its answer.
 func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, error) {
@@ -111,15 +113,15 @@ func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, err
 	return value, nil
 }
 
-func (p inDesk) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
+func (p inDirectory) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
 
-func (p inDesk) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
+func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
 	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(nil, epoch) })
 	if err != nil || m == nil {
 		return nil, err
 	}
 	if p.w.sabotage.hasty {
-		m.Settings.ViewLife, m.Settings.ReplyLimit = 1, 1
+		m.Settings.ViewTTL, m.Settings.ReplyTimeout = 1, 1
 	}
 	if p.w.sabotage.few {
 		m.Settings.Confirmed = -1
@@ -133,7 +135,7 @@ func (p inDesk) Confirm(ctx context.Context, epoch int64) (*directory.Map, error
 }
 
 // Change is tried for ten seconds, as the real one is.
-func (p inDesk) Change(ctx context.Context, epoch int64, next *directory.Map) error {
+func (p inDirectory) Change(ctx context.Context, epoch int64, next *directory.Map) error {
 	next = next.Clone()
 	next.Settings = p.w.settings
 	for begun := time.Now(); ; {
@@ -153,7 +155,7 @@ func (p inDesk) Change(ctx context.Context, epoch int64, next *directory.Map) er
 
 // remember has a sabotaged process see what it made read-only as it was then, until
 // it has made it full.
-func (p inDesk) remember(m *directory.Map) {
+func (p inDirectory) remember(m *directory.Map) {
 	if !p.w.sabotage.blind {
 		return
 	}
@@ -166,7 +168,7 @@ func (p inDesk) remember(m *directory.Map) {
 	}
 }
 
-func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
+func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
 	var settled time.Duration
 	leads, err := ask(ctx, p.process, func(d *desk) bool { settled = d.settled(); return d.lead(agent, life) })
 	p.w.mu.Lock()
@@ -177,14 +179,14 @@ func (p inDesk) Lead(ctx context.Context, agent string, life time.Duration) (boo
 	return leads, settled, err
 }
 
-func (p inDesk) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
+func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
 	return ask(ctx, p.process, func(d *desk) bool { return d.turn(node, holder, life) })
 }
 
-func (p inDesk) Note(ctx context.Context, event directory.Event) error {
+func (p inDirectory) Note(ctx context.Context, event directory.Event) error {
 	return p.call(ctx, &p.w.dir.host, func() error { p.w.dir.events = append(p.w.dir.events, event); return nil })
 }
 
-func (p inDesk) Events(ctx context.Context) ([]directory.Event, error) {
+func (p inDirectory) Events(ctx context.Context) ([]directory.Event, error) {
 	return ask(ctx, p.process, func(d *desk) []directory.Event { return d.events })
 }

@@ -54,7 +54,7 @@ func TestNobodyIsReplacedInHaste(t *testing.T) {
 			t.Parallel()
 			w := run(t, schedule{
 				seed: 1, replicas: 2, parts: 2, every: 500 * time.Millisecond, script: tc.script,
-				settings: directory.Settings{ViewLife: time.Second, ReplyLimit: 500 * time.Millisecond},
+				settings: directory.Settings{ViewTTL: time.Second, ReplyTimeout: 500 * time.Millisecond},
 			})
 			for _, m := range w.dir.stored {
 				for _, p := range m.Partitions {

@@ -10,8 +10,8 @@ import (
 )
 
 // client writes, by the rules of the fence: by a map that the directory confirmed less
-// than ViewLife ago, counted from before it asked, and taking for done what is
-// answered within ReplyLimit.
+// than ViewTTL ago, counted from before it asked, and taking for done what is
+// answered within ReplyTimeout.
 type client struct {
 	host
 
@@ -26,7 +26,7 @@ func (c *client) run(ctx context.Context) {
 	w.working.Go(func() {
 		for {
 			c.refresh(ctx)
-			if !retry.Sleep(ctx, w.settings.ViewLife/4) {
+			if !retry.Sleep(ctx, w.settings.ViewTTL/4) {
 				return
 			}
 		}
@@ -68,7 +68,7 @@ func (c *client) read(ctx context.Context, partition int) {
 // refresh asks the directory whether the map at hand is the present one.
 func (c *client) refresh(ctx context.Context) {
 	w := c.w
-	ctx, cancel := context.WithTimeout(ctx, w.settings.ViewLife)
+	ctx, cancel := context.WithTimeout(ctx, w.settings.ViewTTL)
 	defer cancel()
 	w.mu.Lock()
 	epoch := int64(0)
@@ -110,7 +110,7 @@ func (c *client) write(ctx context.Context, partition int) {
 	w := c.w
 	w.mu.Lock()
 	began := time.Now()
-	if c.m == nil || time.Since(c.confirmed) >= w.settings.ViewLife && !w.sabotage.stale || c.m.Partitions[partition].ReadOnly {
+	if c.m == nil || time.Since(c.confirmed) >= w.settings.ViewTTL && !w.sabotage.stale || c.m.Partitions[partition].ReadOnly {
 		w.mu.Unlock()
 		return
 	}
@@ -138,7 +138,7 @@ func (c *client) write(ctx context.Context, partition int) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if err == nil && (time.Since(began) <= w.settings.ReplyLimit || w.sabotage.late) {
+	if err == nil && (time.Since(began) <= w.settings.ReplyTimeout || w.sabotage.late) {
 		c.wrote[partition] = time.Now()
 		w.checkSuccess(id)
 	} else {
@@ -160,7 +160,7 @@ func (c *client) wait(ctx context.Context, s *server, offset int64, kills int) e
 		case have >= w.confirmed:
 			return nil
 		}
-		if !retry.Sleep(ctx, w.settings.ReplyLimit/100) {
+		if !retry.Sleep(ctx, w.settings.ReplyTimeout/100) {
 			return context.Cause(ctx)
 		}
 	}

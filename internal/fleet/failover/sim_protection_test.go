@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // TestProtections takes out one protection after the other, where it is needed. With
@@ -70,7 +70,7 @@ func TestProtections(t *testing.T) {
 				w.servers[0].offset = 1 << 40
 			})
 			time.Sleep(8 * time.Second)
-		}, sabotage{look: func(s *server, l *failover.Look) { l.History = s.w.dir.m.Partitions[0].History }}, "I3"},
+		}, sabotage{look: func(s *server, l *members.Report) { l.History = s.w.dir.m.Partitions[0].History }}, "I3"},
 		{"what a member did after it was promoted does not count", 1, func(w *world) {
 			// Somebody promotes a replica by hand, which misses what is written then.
 			w.with(func() {
@@ -88,7 +88,7 @@ func TestProtections(t *testing.T) {
 				}
 			})
 			time.Sleep(8 * time.Second)
-		}, sabotage{look: func(_ *server, l *failover.Look) { l.Turned = l.Offset }}, "I3"},
+		}, sabotage{look: func(_ *server, l *members.Report) { l.Turned = l.Offset }}, "I3"},
 		{"a member that was promoted, and not named, can be elected", 0, func(w *world) {
 			w.with(func() { w.servers[0].die(false); w.servers[0].gone = true })
 			w.eventually(func() bool { return w.servers[1].master || w.servers[2].master })
@@ -100,7 +100,7 @@ func TestProtections(t *testing.T) {
 					}
 				}
 			})
-		}, sabotage{look: func(_ *server, l *failover.Look) { l.Before = "" }}, "I7"},
+		}, sabotage{look: func(_ *server, l *members.Report) { l.Before = "" }}, "I7"},
 		{"a member without data is not elected", 0, func(w *world) {
 			w.with(func() {
 				w.cutAgents(w.servers[1])
@@ -109,7 +109,7 @@ func TestProtections(t *testing.T) {
 				w.servers[0].rise(empty, true)
 			})
 			time.Sleep(8 * time.Second)
-		}, sabotage{look: func(s *server, l *failover.Look) { l.Identity = s.belongs() }}, "I5"},
+		}, sabotage{look: func(s *server, l *members.Report) { l.Identity = s.belongs() }}, "I5"},
 		{"a master that was started again is not believed", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
 		{"a replica follows one run of its master", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
 		{"a replica that was started again is not known to have what it confirmed", 1, func(w *world) {
@@ -146,10 +146,10 @@ func TestProtections(t *testing.T) {
 			for seed := uint64(1); broken == "" && seed <= 100; seed++ {
 				s := schedule{
 					free: true, seed: seed, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
-					settings: directory.Settings{ViewLife: 3 * time.Second, ReplyLimit: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
+					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
 				}
 				if tc.out.late || tc.out.unsettled {
-					s.settings.ViewLife, s.settings.ReplyLimit, s.busy = time.Second, 300*time.Millisecond, tc.out.late
+					s.settings.ViewTTL, s.settings.ReplyTimeout, s.busy = time.Second, 300*time.Millisecond, tc.out.late
 				}
 				if w := run(t, s); len(w.wrong) > 0 {
 					t.Fatalf("with the protection: seed %d: %s\n%s", seed, w.wrong[0], w.history())

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // server is a redis-server as far as failover knows one: a log of writes, a place in
@@ -151,9 +150,9 @@ func (s *server) confirmed(offset int64) (n int) {
 }
 
 // look is what an agent sees.
-func (s *server) look() failover.Look {
+func (s *server) look() members.Report {
 	s.receive()
-	l := failover.Look{
+	l := members.Report{
 		Identity: s.identity, Master: s.master, Linked: s.link == linked, Copying: s.link == copying,
 		History: s.history, Before: s.before, Turned: s.branch, Run: s.run(), Offset: s.offset, Floor: s.floor, Clock: time.Now(),
 	}
@@ -376,4 +375,4 @@ func (s *server) save() {
 	}
 }
 
-func (s *server) belongs() string { return directory.Identity("sim", s.partition) }
+func (s *server) belongs() string { return members.Identity("sim", s.partition) }

@@ -47,7 +47,7 @@ func TestEveryStep(t *testing.T) {
 				var first, last int
 				s := schedule{
 					seed: 2, replicas: 2, parts: 1, every: 300 * time.Millisecond, confirmed: confirmed,
-					settings: directory.Settings{ViewLife: 400 * time.Millisecond, ReplyLimit: 300 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
+					settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
 				}
 				s.script = func(w *world) {
 					w.with(func() { w.servers[2].lag = 600 * time.Millisecond; first = w.agents[0].now.calls + 1 })

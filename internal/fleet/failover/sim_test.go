@@ -232,9 +232,9 @@ func random(seed uint64) schedule {
 		seed: seed, confirmed: confirmed, replicas: 1 + rng.IntN(2), parts: 1 + rng.IntN(2), faults: 3 + rng.IntN(12),
 		every: []time.Duration{100, 200, 500}[rng.IntN(3)] * time.Millisecond,
 		settings: directory.Settings{
-			ViewLife:   time.Duration(200+rng.IntN(800)) * time.Millisecond,
-			ReplyLimit: time.Duration(200+rng.IntN(300)) * time.Millisecond,
-			Confirmed:  cmp.Or(confirmed, -1),
+			ViewTTL:      time.Duration(200+rng.IntN(800)) * time.Millisecond,
+			ReplyTimeout: time.Duration(200+rng.IntN(300)) * time.Millisecond,
+			Confirmed:    cmp.Or(confirmed, -1),
 		},
 	}
 }

@@ -23,8 +23,8 @@ var ErrNotSwitched = &millrace.Error{
 // nothing: writes are held up for a Grace, the replica gets what it lacks, and only
 // then does it lead. An empty addr means any replica that is in step. Agents that
 // run help, and need not.
-func Switch(ctx context.Context, desk Desk, servers Servers, partition int, addr string, logger *slog.Logger) error {
-	a := New(desk, servers, Config{Logger: logger})
+func Switch(ctx context.Context, dir directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
+	a := New(dir, servers, Config{Logger: logger})
 	for try := 1; ; try++ {
 		m, err := a.confirm(ctx)
 		if err != nil {
@@ -65,7 +65,7 @@ func Switch(ctx context.Context, desk Desk, servers Servers, partition int, addr
 // instead has a partition's master replaced: by the agent that leads, or if none
 // does by itself, leading meanwhile.
 func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
-	leads, _, err := a.desk.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
+	leads, _, err := a.dir.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
 	if err != nil {
 		return err
 	}
@@ -111,7 +111,7 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 		if addr != "" && r.Addr != addr {
 			continue
 		}
-		l, err := a.servers.Look(ctx, r.Addr)
+		l, err := a.servers.Probe(ctx, r.Addr)
 		switch {
 		case err != nil:
 			why = err

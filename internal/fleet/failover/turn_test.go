@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -31,13 +32,13 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 		}
 	}
 	turn(time.Minute)
-	desk := &refusals{Desk: w.dir}
+	desk := &refusals{Directory: w.dir}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { _ = New(desk, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx) })
 	t.Cleanup(func() { cancel(); running.Wait() })
 	redistest.Eventually(t, "the agent has asked for the turn again", func() bool {
-		l, err := members.Look(t.Context(), p.Replicas[0].Addr)
+		l, err := members.Probe(t.Context(), p.Replicas[0].Addr)
 		must(t, err)
 		if l.Follows == p.Master.Addr {
 			t.Fatal("a copy in another's turn")
@@ -50,12 +51,12 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 
 // refusals counts the turns that a desk did not give.
 type refusals struct {
-	Desk
+	directory.Directory
 	count atomic.Int32
 }
 
 func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	has, err := d.Desk.Turn(ctx, node, holder, life)
+	has, err := d.Directory.Turn(ctx, node, holder, life)
 	if err == nil && !has {
 		d.count.Add(1)
 	}
@@ -72,7 +73,7 @@ func TestInStep(t *testing.T) {
 	inStep := func(want int) {
 		t.Helper()
 		redistest.Eventually(t, "the master counts its replicas", func() bool {
-			l, err := members.Look(t.Context(), p.Master.Addr)
+			l, err := members.Probe(t.Context(), p.Master.Addr)
 			must(t, err)
 			return l.Master && l.InStep == want
 		})

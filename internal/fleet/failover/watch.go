@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // watch is what an agent has seen of the members.
@@ -17,12 +18,12 @@ type watch struct {
 
 // health is what it has seen of one.
 type health struct {
-	look   Look
-	before Look          // the look before that which was answered
-	seen   bool          // whether the last look was answered
-	missed int           // looks in a row that were not
-	good   int           // looks in a row that were
-	ahead  time.Duration // by how much its clock is ahead of this process's
+	look   members.Report
+	before members.Report // the look before that which was answered
+	seen   bool           // whether the last look was answered
+	missed int            // looks in a row that were not
+	good   int            // looks in a row that were
+	ahead  time.Duration  // by how much its clock is ahead of this process's
 }
 
 // look looks at all members at the same time.
@@ -33,7 +34,7 @@ func (w *watch) look(ctx context.Context, a *Agent, m *directory.Map) {
 			looking.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, a.cfg.Every)
 				defer cancel()
-				l, err := a.servers.Look(ctx, member.Addr)
+				l, err := a.servers.Probe(ctx, member.Addr)
 				w.saw(member.Addr, l, err == nil)
 			})
 		}
@@ -41,7 +42,7 @@ func (w *watch) look(ctx context.Context, a *Agent, m *directory.Map) {
 	looking.Wait()
 }
 
-func (w *watch) saw(addr string, l Look, ok bool) {
+func (w *watch) saw(addr string, l members.Report, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.members[addr]

@@ -20,14 +20,14 @@
 //	          S               -                 remember S
 //	leave     S +to.D.R       -                 ask each time, and use S
 //	claim     S +to.D.R       S +to.D.R.0       the same
-//	          │ until nobody remembers: PlacementLife, ReplyLimit, a tenth
+//	          │ until nobody remembers: PlacementTTL, ReplyTimeout, a tenth
 //	freeze    S !to.D.R       S +to.D.R.0       read from S; writers wait
-//	          │ until no write under way can be a success: ReplyLimit, a tenth
+//	          │ until no write under way can be a success: ReplyTimeout, a tenth
 //	restore   S !to.D.R       S +to.D.R.1       the same
 //	          │ and so on: .2 with the second parcel of keys, .3, ...
 //	arrive    S !to.D.R       D +from.S.R       the same, or use D
 //	flip      D +to.D.R       D +from.S.R       use D, and ask each time
-//	          │ until no read under way is at S: ReplyLimit, a tenth
+//	          │ until no read under way is at S: ReplyTimeout, a tenth
 //	clear     D +to.D.R       D +from.S.R       the same; S has no keys of it
 //	unmark    D               D +from.S.R       the same
 //	settle    D               D                 remember D
@@ -75,7 +75,7 @@
 //
 // # The wrinkle
 //
-// The pause is a little more than ReplyLimit, 0.55 seconds by the defaults, and on top
+// The pause is a little more than ReplyTimeout, 0.55 seconds by the defaults, and on top
 // of that the pass over the keys of S, about a second for a million, and the copy.
 // Writers give up after some five seconds. Smaller batches make the copy shorter, but
 // not the pass.
@@ -88,7 +88,7 @@
 // relies on it, if the partition has one that is not down. Where there is none, a
 // server that crashes and forgets its last second may forget them, too.
 //
-// What is slower than ReplyLimit is not waited for. A read that takes longer between
+// What is slower than ReplyTimeout is not waited for. A read that takes longer between
 // finding its place and reading there may find nothing. A write is no success then, as
 // always; but if it changes keys of several parcels, and comes while these are copied,
 // only a part of it may be taken along.

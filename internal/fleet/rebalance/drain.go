@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/script"
 	"github.com/millrace/millrace/ring"
 )
@@ -96,7 +97,7 @@ func (m *Mover) list(ctx context.Context, partition int) (here listed, err error
 		return here, millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 	}
 	var keys []string
-	for key, err := range script.Scan(ctx, m.client(partition), recordKey("*")) {
+	for key, err := range script.Scan(ctx, m.client(partition), members.RecordKey("*")) {
 		if err != nil {
 			return here, err
 		}
@@ -112,7 +113,7 @@ func (m *Mover) list(ctx context.Context, partition int) (here listed, err error
 		}
 		for i, value := range values {
 			text, _ := value.ToString()
-			tag, ok := recordedTag(some[i])
+			tag, ok := members.RecordedTag(some[i])
 			if r, err := parseRecord(text); ok && err == nil {
 				here.add(partition, tag, text, r)
 			}
@@ -122,16 +123,16 @@ func (m *Mover) list(ctx context.Context, partition int) (here listed, err error
 }
 
 func (l *listed) add(partition int, tag, text string, r record) {
-	if r.home == partition {
+	if r.Home == partition {
 		l.tags = append(l.tags, tag)
 	}
 	to, going := r.to()
 	_, came := r.from()
 	switch {
-	case going && r.home == to:
+	case going && r.Home == to:
 		l.left = append(l.left, &item{tag: tag, trip: trip{from: partition, to: to}, via: unknown})
 	case going && to == partition:
-		l.claims = append(l.claims, &claim{tag: tag, at: partition, home: r.home, text: text})
+		l.claims = append(l.claims, &claim{tag: tag, at: partition, home: r.Home, text: text})
 	case going:
 		l.marked = append(l.marked, &item{tag: tag, trip: trip{to: to}})
 	case came:
@@ -170,7 +171,7 @@ func (m *Mover) assign(ctx context.Context, from int, to []int, tags []string) (
 	if err != nil {
 		return nil, err
 	}
-	status, err := m.f.Show(ctx)
+	status, err := m.f.Status(ctx)
 	if err != nil {
 		return nil, err
 	}

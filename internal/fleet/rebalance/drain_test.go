@@ -6,8 +6,9 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -83,7 +84,7 @@ func TestDrainToOwners(t *testing.T) {
 	}
 	server := redistest.Start(t, redistest.Options{TCP: true})
 	tf.masters, tf.direct = append(tf.masters, server), append(tf.direct, server.Client(t))
-	_, err := fleet.Add(ctx, tf.dir, []fleet.NewPartition{{Master: directory.Member{Addr: server.Addr()}}}, fleet.GrowConfig{Option: slowly, RestartTimeout: -1})
+	_, err := grow.Add(ctx, tf.dir, []grow.Partition{{Master: directory.Member{Addr: server.Addr()}}}, grow.Config{Option: slowly, RestartTimeout: -1})
 	must(t, err)
 	_, err = tf.mover(Config{}).Drain(ctx, 0, DrainConfig{Share: 0.9})
 	must(t, err)
@@ -143,15 +144,15 @@ func TestForgottenTag(t *testing.T) {
 	m, ctx := impatient(tf.mover(Config{})), t.Context()
 	direct, forwarded := tf.place(0, 0, "direct"), tf.place(0, 2, "forwarded")
 	mark := func(partition int, tag, home string) {
-		must(t, set(ctx, tf.direct[partition], recordKey(tag), home+" -T"))
+		must(t, set(ctx, tf.direct[partition], members.RecordKey(tag), home+" -T"))
 	}
 	mark(0, direct, "0")
 	mark(0, forwarded, "2")
 	mark(2, forwarded, "2")
 	at(m, "restore", func() {
 		// Whoever forgets it looks for keys where it was, and finds none.
-		if gone, err := m.f.Exchange(ctx, 0, forwarded, "2 -T", ""); gone || err != nil {
-			t.Errorf("the record by which the tag is found was removed: %v, %v", gone, err)
+		if outcome, _, err := m.eval(ctx, 0, 0, "exchange", forwarded, "2 -T", ""); outcome != "other" || err != nil {
+			t.Errorf("the record by which the tag is found was removed: %v, %v", outcome, err)
 		}
 	})
 	_, err := m.Move(ctx, 1, direct, forwarded)

@@ -21,7 +21,7 @@ func Example() {
 	ctx := context.Background()
 	servers, err := devfleet.Start(ctx, devfleet.Config{
 		Partitions: 2, Replicas: devfleet.NoReplicas,
-		Settings: directory.Settings{ViewLife: 300 * time.Millisecond, ReplyLimit: 300 * time.Millisecond, PlacementLife: 300 * time.Millisecond},
+		Settings: directory.Settings{ViewTTL: 300 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, PlacementTTL: 300 * time.Millisecond},
 	})
 	if err != nil {
 		log.Fatal(err)
@@ -58,7 +58,7 @@ func Example() {
 	}
 	fmt.Println(report.Tags == int(report.Keys), report.LongestPause > 300*time.Millisecond)
 
-	status, err := f.Show(ctx)
+	status, err := f.Status(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}

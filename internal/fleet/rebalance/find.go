@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // find finds out where tags are, and puts in order what earlier calls have left of
@@ -54,7 +55,7 @@ func (j *job) locate(ctx context.Context, it *item) error {
 	if err != nil || text == "" {
 		return err
 	}
-	if r.home != it.from {
+	if r.Home != it.from {
 		return ErrTaken.Errorf("%q has just been moved", it.tag)
 	}
 	if from, ok := r.from(); ok {
@@ -69,20 +70,20 @@ func (j *job) locate(ctx context.Context, it *item) error {
 	switch {
 	case err != nil:
 		return err
-	case there != "" && c.home == to:
+	case there != "" && c.Home == to:
 		it.other = &item{tag: it.tag, trip: trip{from: it.from, to: to}, via: unknown}
 		return nil
-	case c.mark != 0:
+	case c.Mark != members.Unmarked:
 		// Whoever was moving it cannot go on without the claim.
 		held := trip{from: it.from, to: to, run: j.run}.claimText(0)
 		if err := j.exchange(ctx, "hold", to, it.tag, there, held); err != nil {
 			return err
 		}
-		thawed := fleet.Leaving(it.from, r.token)
+		thawed := leavingText(it.from, r.Token)
 		it.stale = &claim{tag: it.tag, at: to, home: it.from, text: held, mark: thawed}
 		return j.exchange(ctx, "thaw", it.from, it.tag, text, thawed)
 	}
-	return j.exchange(ctx, "stay", it.from, it.tag, text, fleet.Home(it.from))
+	return j.exchange(ctx, "stay", it.from, it.tag, text, homeText(it.from))
 }
 
 // claim is the record of a tag that was to come, and does not.
@@ -118,10 +119,10 @@ func (m *Mover) disown(ctx context.Context, claims []*claim) error {
 	return each(ctx, claims, func(c *claim) error {
 		err := m.clear(ctx, "sweep", c.at, c.tag, c.text, c.keys)
 		if err == nil {
-			err = m.exchange(ctx, "unclaim", c.at, c.tag, c.text, fleet.Home(c.home))
+			err = m.exchange(ctx, "unclaim", c.at, c.tag, c.text, homeText(c.home))
 		}
 		if err == nil && c.mark != "" {
-			err = m.exchange(ctx, "stay", c.home, c.tag, c.mark, fleet.Home(c.home))
+			err = m.exchange(ctx, "stay", c.home, c.tag, c.mark, homeText(c.home))
 		}
 		if errors.Is(err, ErrTaken) {
 			return nil

@@ -15,6 +15,8 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -22,8 +24,8 @@ import (
 // Settings for tests. By the quick ones moving is what it is, only faster; by the
 // calm ones nothing is late on a busy machine, and nobody can wait for it.
 var (
-	quick = directory.Settings{ViewLife: 600 * time.Millisecond, ReplyLimit: 300 * time.Millisecond, PlacementLife: 600 * time.Millisecond}
-	calm  = directory.Settings{ViewLife: 5 * time.Second, ReplyLimit: 5 * time.Second, PlacementLife: 5 * time.Second}
+	quick = directory.Settings{ViewTTL: 600 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, PlacementTTL: 600 * time.Millisecond}
+	calm  = directory.Settings{ViewTTL: 5 * time.Second, ReplyTimeout: 5 * time.Second, PlacementTTL: 5 * time.Second}
 )
 
 // testFleet is a fleet of real servers.
@@ -45,7 +47,7 @@ func startFleet(t *testing.T, servers ...redistest.Options) *testFleet {
 func startFleetAt(t *testing.T, settings directory.Settings, through func(partition int, addr string) string, servers ...redistest.Options) *testFleet {
 	t.Helper()
 	tf := &testFleet{t: t}
-	var made []fleet.NewPartition
+	var made []grow.Partition
 	for i, options := range servers {
 		options.TCP = true
 		server := redistest.Start(t, options)
@@ -54,20 +56,20 @@ func startFleetAt(t *testing.T, settings directory.Settings, through func(partit
 			addr = through(i, addr)
 		}
 		tf.masters, tf.direct = append(tf.masters, server), append(tf.direct, server.Client(t))
-		made = append(made, fleet.NewPartition{Master: directory.Member{Addr: addr}})
+		made = append(made, grow.Partition{Master: directory.Member{Addr: addr}})
 	}
 	tf.init(settings, made)
 	return tf
 }
 
 // init makes a fleet of servers.
-func (tf *testFleet) init(settings directory.Settings, made []fleet.NewPartition) {
+func (tf *testFleet) init(settings directory.Settings, made []grow.Partition) {
 	tf.t.Helper()
 	var err error
 	tf.dir, err = directory.Dial(rueidis.ClientOption{InitAddress: []string{redistest.Start(tf.t, redistest.Options{TCP: true}).Addr()}})
 	must(tf.t, err)
 	tf.t.Cleanup(tf.dir.Close)
-	_, err = fleet.Init(tf.t.Context(), tf.dir, made, fleet.GrowConfig{Settings: settings, Option: slowly, RestartTimeout: -1})
+	_, err = grow.Init(tf.t.Context(), tf.dir, made, grow.Config{Settings: settings, Option: slowly, RestartTimeout: -1})
 	must(tf.t, err)
 }
 
@@ -129,7 +131,7 @@ func (tf *testFleet) records(tag string) []string {
 	tf.t.Helper()
 	var all []string
 	for _, c := range tf.direct {
-		text, err := get(tf.t.Context(), c, recordKey(tag))
+		text, err := get(tf.t.Context(), c, members.RecordKey(tag))
 		must(tf.t, err)
 		all = append(all, text)
 	}
@@ -166,7 +168,7 @@ func (tf *testFleet) counted() []int {
 	tf.t.Helper()
 	var all []int
 	for _, c := range tf.direct {
-		n, err := c.Do(tf.t.Context(), c.B().Get().Key(base+":tags").Build()).AsInt64()
+		n, err := c.Do(tf.t.Context(), c.B().Get().Key(members.Base+":tags").Build()).AsInt64()
 		if !rueidis.IsRedisNil(err) {
 			must(tf.t, err)
 		}
@@ -180,7 +182,7 @@ func (tf *testFleet) homes() []int {
 	tf.t.Helper()
 	all := make([]int, len(tf.masters))
 	for id, c := range tf.direct {
-		keys, err := c.Do(tf.t.Context(), c.B().Keys().Pattern(base+":{*").Build()).AsStrSlice()
+		keys, err := c.Do(tf.t.Context(), c.B().Keys().Pattern(members.Base+":{*").Build()).AsStrSlice()
 		must(tf.t, err)
 		if len(keys) == 0 {
 			continue
@@ -188,7 +190,7 @@ func (tf *testFleet) homes() []int {
 		texts, err := c.Do(tf.t.Context(), c.B().Mget().Key(keys...).Build()).AsStrSlice()
 		must(tf.t, err)
 		for _, text := range texts {
-			if r, err := parseRecord(text); err == nil && r.home == id {
+			if r, err := parseRecord(text); err == nil && r.Home == id {
 				all[id]++
 			}
 		}

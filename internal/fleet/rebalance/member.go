@@ -4,16 +4,18 @@ import (
 	"context"
 	"embed"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -25,15 +27,15 @@ func (m *Mover) client(partition int) rueidis.Client { return m.f.Partitions()[p
 //go:embed *.lua
 var folder embed.FS
 
-// library holds the scripts that partitions run.
+// library holds the scripts that partitions run to move tags.
 var library = script.Load(folder, "K:")
 
-// run runs a script that does something for a tag in one partition if the record
+// run runs a script that changes something for a tag in one partition if the record
 // there is the expected one, and returns ErrTaken otherwise.
 func (m *Mover) run(ctx context.Context, step, name string, partition int, tag string, args ...string) error {
 	return m.step(step, tag, func() error {
 		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Patience: m.times().patience}}
-		reply, err := runner.Run(ctx, name, base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
+		reply, err := runner.Run(ctx, name, members.Base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
 		if errors.Is(err, millrace.ErrFull) {
 			return full(partition).Wrap(err)
 		}
@@ -42,12 +44,100 @@ func (m *Mover) run(ctx context.Context, step, name string, partition int, tag s
 		}
 		switch outcome, detail := reply.Text(), reply.Text(); outcome {
 		case "stranger":
-			return fleet.ErrStranger.Errorf("the server that is expected to be partition %d says it is %q", partition, detail)
+			return unknownServer(partition, detail)
 		case "other":
 			return ErrTaken.Errorf("the record of %q in partition %d is %q by now", tag, partition, detail)
 		}
 		return reply.Err()
 	})
+}
+
+func unknownServer(partition int, identity string) error {
+	return fleet.ErrUnknownServer.Errorf("the server that is expected to be partition %d says it is %q", partition, identity)
+}
+
+// read returns the record that a partition has of a tag, as text, "" for none, and
+// parsed. The answer is sure: the call goes through the fence as a write does.
+func (m *Mover) read(ctx context.Context, partition int, tag string) (text string, r record, err error) {
+	err = m.again(ctx, "read", tag, func() error {
+		outcome, detail, err := m.eval(ctx, partition, 0, "lookup", tag)
+		switch text = ""; {
+		case err != nil:
+			return err
+		case outcome == "record":
+			text = detail
+			return nil
+		}
+		if run := m.f.Map().Partitions[partition].Master.Run; run != "" && detail != run {
+			return fleet.ErrUnavailable.Errorf("the master of partition %d was restarted, and no agent has examined it since", partition)
+		}
+		return nil
+	})
+	if err == nil && text != "" {
+		r, err = parseRecord(text)
+	}
+	return text, r, err
+}
+
+// exchange replaces the record that a partition has of a tag, and waits a moment for a
+// replica to have it. If the record is another one by now, that is ErrTaken.
+func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, before, after string) error {
+	return m.again(ctx, step, tag, func() error {
+		outcome, _, err := m.eval(ctx, partition, 1, "exchange", tag, before, after)
+		if err == nil && outcome != "exchanged" {
+			err = ErrTaken.Errorf("the record of %q in partition %d is not %q any more", tag, partition, before)
+		}
+		return err
+	})
+}
+
+// eval runs one of the members' scripts for a tag in a partition, and waits a moment
+// until so many replicas have what it wrote, if there are any.
+func (m *Mover) eval(ctx context.Context, partition, copies int, name, tag string, args ...string) (outcome, detail string, err error) {
+	if partition < 0 || partition >= len(m.f.Map().Partitions) {
+		return "", "", millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
+	}
+	c := m.client(partition)
+	cmd := c.B().Eval().Script(members.Scripts.Script(name).Source()).Numkeys(1).Key(members.Base).
+		Arg(m.f.Map().Fleet, strconv.Itoa(partition), tag).Arg(args...).Build()
+	var result rueidis.RedisResult
+	if live := m.live(partition); copies > 0 && live > 0 {
+		var results []rueidis.RedisResult
+		results, _, _ = m.confirm(ctx, partition, copies, m.f.Map().Settings.Effective().ReplyTimeout/2, cmd)
+		result = results[0]
+	} else {
+		result = c.Do(ctx, cmd)
+	}
+	reply, err := result.AsStrSlice()
+	switch {
+	case err != nil:
+		return "", "", err
+	case len(reply) != 2:
+		return "", "", fmt.Errorf("partition %d answered %s with %q", partition, name, reply)
+	case reply[0] == "stranger":
+		return "", "", unknownServer(partition, reply[1])
+	}
+	return reply[0], reply[1], nil
+}
+
+// live returns how many replicas of a partition are not down.
+func (m *Mover) live(partition int) (n int) {
+	for _, r := range m.f.Map().Partitions[partition].Replicas {
+		if !r.Down {
+			n++
+		}
+	}
+	return n
+}
+
+// confirm sends commands, and waits until so many of the map's replicas have what was
+// written to the partition before and by them.
+func (m *Mover) confirm(ctx context.Context, partition, copies int, timeout time.Duration, cmds ...rueidis.Completed) ([]rueidis.RedisResult, replicas.Copies, error) {
+	all := m.f.Map().Partitions[partition].Replicas
+	counts := func(ip, port string) bool { // others that follow the master are no members
+		return slices.ContainsFunc(all, func(r directory.Member) bool { return m.hosts.Match(r.Addr, ip, port) })
+	}
+	return replicas.ConfirmAmong(ctx, m.client(partition), members.Base, counts, copies, timeout, cmds...)
 }
 
 // full is the error for a partition that has no room for more.
@@ -57,38 +147,32 @@ func full(partition int) *millrace.Error {
 	return e
 }
 
-// room refuses a partition of whose memory so much is used that it is given no new
-// tags either.
+// room refuses a partition that is so full that it accepts no new tags.
 func (m *Mover) room(ctx context.Context, partition int) error {
 	return m.again(ctx, "room", "", func() error {
 		c := m.client(partition)
-		info, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
+		text, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
 		if err != nil {
 			return err
 		}
-		used, limit := members.Number(info, "used_memory"), members.Number(info, "maxmemory")
-		if most := m.f.Map().Settings.Effective().MaxFill; limit > 0 && used*100 >= limit*int64(most) {
-			return full(partition).Errorf("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, used, limit, most)
+		info := members.ParseInfo(text)
+		if most := m.f.Map().Settings.Effective().MaxFill; info.MaxMemory > 0 && info.Memory*100 >= info.MaxMemory*int64(most) {
+			return full(partition).Errorf("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, info.Memory, info.MaxMemory, most)
 		}
 		return nil
 	})
 }
 
-// secure makes sure that what was written to a partition is on a replica by now, if
-// it has any that is not down: on so many as writers wait for, at least on one.
+// secure makes sure that replicas that are not down have what was written to a
+// partition: as many as writers wait for, and at least one.
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 	return m.again(ctx, step, "", func() error {
-		set := m.f.Map().Settings.Effective()
-		all := m.f.Map().Partitions[partition].Replicas
-		live := slices.DeleteFunc(slices.Clone(all), func(r directory.Member) bool { return r.Down })
-		if len(live) == 0 {
+		live, set := m.live(partition), m.f.Map().Settings.Effective()
+		if live == 0 {
 			return nil
 		}
-		counts := func(ip, port string) bool { // others that follow the master are no members
-			return slices.ContainsFunc(all, func(r directory.Member) bool { return m.hosts.Match(r.Addr, ip, port) })
-		}
-		_, copies, err := replicas.ConfirmAmong(ctx, m.client(partition), base, counts, len(live), set.ReplyLimit)
-		if need := min(len(live), max(1, set.Confirmed)); err == nil && copies.Have < need {
+		_, copies, err := m.confirm(ctx, partition, live, set.ReplyTimeout)
+		if need := min(live, max(1, set.Confirmed)); err == nil && copies.Have < need {
 			err = fleet.ErrUnavailable.Errorf("%d replicas of partition %d have what was written, and %d should", copies.Have, partition, need)
 		}
 		return err
@@ -108,7 +192,7 @@ func (m *Mover) keysOf(ctx context.Context, partition int, tags []string) (map[s
 			if err != nil {
 				return err
 			}
-			if keys, ok := wanted[fleet.Tag(key)]; ok && key != recordKey(fleet.Tag(key)) {
+			if keys, ok := wanted[fleet.Tag(key)]; ok && key != members.RecordKey(fleet.Tag(key)) {
 				keys[key] = true // a scan may show a key twice
 			}
 		}

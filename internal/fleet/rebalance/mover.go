@@ -32,7 +32,7 @@ type Config struct {
 	// Moves is where calls leave word that they go on, so that agents finish what was
 	// cut off, see [Mover.Tend]; the directory of the fleet has them. Defaults to
 	// nobody who does.
-	Moves directory.Moves
+	Moves directory.Directory
 
 	// Logger is told of batches, and of what could not be put in order. Defaults to
 	// slog.Default().
@@ -165,9 +165,9 @@ type times struct {
 func (m *Mover) times() times {
 	set := m.f.Map().Settings.Effective()
 	return times{
-		remembered: (set.PlacementLife + set.ReplyLimit) * 11 / 10,
-		underWay:   set.ReplyLimit * 11 / 10,
-		patience:   set.ViewLife,
+		remembered: (set.PlacementTTL + set.ReplyTimeout) * 11 / 10,
+		underWay:   set.ReplyTimeout * 11 / 10,
+		patience:   set.ViewTTL,
 	}
 }
 
@@ -192,31 +192,6 @@ func (m *Mover) again(ctx context.Context, step, tag string, try func() error) e
 // answers reports whether an error would be the same the next time.
 func answers(err error) bool {
 	return errors.Is(err, ErrTaken) || errors.Is(err, ErrUnknown) || errors.Is(err, millrace.ErrFull) || errors.Is(err, millrace.ErrBadArgument)
-}
-
-// read returns the record that a partition has of a tag, as a text, "" for none, and
-// what it says.
-func (m *Mover) read(ctx context.Context, partition int, tag string) (text string, r record, err error) {
-	err = m.again(ctx, "read", tag, func() error {
-		text, err = m.f.Record(ctx, partition, tag)
-		return err
-	})
-	if err == nil && text != "" {
-		r, err = parseRecord(text)
-	}
-	return text, r, err
-}
-
-// exchange replaces the record that a partition has of a tag. If it is another one
-// by now, that is ErrTaken.
-func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, before, after string) error {
-	return m.again(ctx, step, tag, func() error {
-		done, err := m.f.Exchange(ctx, partition, tag, before, after)
-		if err == nil && !done {
-			err = ErrTaken.Errorf("the record of %q in partition %d is not %q any more", tag, partition, before)
-		}
-		return err
-	})
 }
 
 // wait waits for others.

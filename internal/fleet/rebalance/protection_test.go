@@ -11,6 +11,8 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
@@ -85,12 +87,12 @@ func oneHome(tf *testFleet, tag string) error {
 		switch {
 		case text != "" && err != nil:
 			return err
-		case text != "" && r.home == id:
+		case text != "" && r.Home == id:
 			homes++
 		case slices.ContainsFunc(tf.keys(id), func(key string) bool { return fleet.Tag(key) == tag }):
 			return fmt.Errorf("partition %d has keys of it, and its record is %q", id, text)
 		}
-		if r.mark == '!' {
+		if r.Mark == members.Moving {
 			return fmt.Errorf("writers wait: %q", tf.records(tag))
 		}
 	}
@@ -167,7 +169,7 @@ var histories = []history{
 				case 2:
 					c := tf.direct[1]
 					must(tf.t, c.Do(tf.t.Context(), c.B().Del().Key(tf.keys(1)...).Build()).Error())
-					must(tf.t, set(tf.t.Context(), c, recordKey(tag), before))
+					must(tf.t, set(tf.t.Context(), c, members.RecordKey(tag), before))
 				}
 			}
 			return inner(name, tag, do)
@@ -180,9 +182,9 @@ var histories = []history{
 		if err != nil {
 			return err
 		}
-		must(tf.t, set(tf.t.Context(), tf.direct[1], recordKey(tag), it.claimed))
-		must(tf.t, set(tf.t.Context(), tf.direct[1], directory.IdentityKey, "other/1"))
-		return refused(m.restore(tf.t.Context(), it, values), fleet.ErrStranger)
+		must(tf.t, set(tf.t.Context(), tf.direct[1], members.RecordKey(tag), it.claimed))
+		must(tf.t, set(tf.t.Context(), tf.direct[1], members.IdentityKey, "other/1"))
+		return refused(m.restore(tf.t.Context(), it, values), fleet.ErrUnknownServer)
 	}},
 	{"a key is there already", func(tf *testFleet, m *Mover, tag string) error {
 		at(m, "restore", func() { must(tf.t, set(tf.t.Context(), tf.direct[1], "{"+tag+"}:1", "stray")) })
@@ -260,12 +262,12 @@ var histories = []history{
 		return errors.Join(refused(err, fleet.ErrUnavailable), oneHome(tf, tag))
 	}},
 	{"the old one does not know that writers wait", func(tf *testFleet, m *Mover, tag string) error {
-		at(m, "secure copy", func() { must(tf.t, set(tf.t.Context(), tf.direct[0], recordKey(tag), "0")) })
+		at(m, "secure copy", func() { must(tf.t, set(tf.t.Context(), tf.direct[0], members.RecordKey(tag), "0")) })
 		_, err := m.Move(tf.t.Context(), 1, tag)
 		return errors.Join(refused(err, ErrTaken), oneHome(tf, tag))
 	}},
 	{"the tag is in two partitions", func(tf *testFleet, m *Mover, tag string) error {
-		must(tf.t, set(tf.t.Context(), tf.direct[1], recordKey(tag), "1"))
+		must(tf.t, set(tf.t.Context(), tf.direct[1], members.RecordKey(tag), "1"))
 		must(tf.t, set(tf.t.Context(), tf.direct[1], "{"+tag+"}:1", "another life"))
 		_, err := m.Move(tf.t.Context(), 1, tag)
 		if got, _ := get(tf.t.Context(), tf.direct[1], "{"+tag+"}:1"); got != "another life" {
@@ -292,7 +294,7 @@ var histories = []history{
 	{"one of several tags is kept", func(tf *testFleet, m *Mover, tag string) error {
 		m.cfg.Batch = 1
 		next := tf.place(0, 0, "z")
-		at(m, "restore", func() { must(tf.t, set(tf.t.Context(), tf.direct[1], recordKey(tag), "0")) })
+		at(m, "restore", func() { must(tf.t, set(tf.t.Context(), tf.direct[1], members.RecordKey(tag), "0")) })
 		frozen, waits := 0, false
 		inner := m.step
 		m.step = func(name, of string, do func() error) error {
@@ -363,7 +365,7 @@ var replicated = []history{
 		at(m, "secure arrival", tf.copies[1].Pause)
 		_, err := m.Move(tf.t.Context(), 1, tag)
 		tf.copies[1].Resume()
-		if r, err := parseRecord(tf.records(tag)[0]); err != nil || r.home != 0 {
+		if r, err := parseRecord(tf.records(tag)[0]); err != nil || r.Home != 0 {
 			return fmt.Errorf("others are sent there: %q, %w", tf.records(tag), err)
 		}
 		return refused(err, fleet.ErrUnavailable)
@@ -446,12 +448,12 @@ func startReplicated(t *testing.T) *testFleet {
 	t.Helper()
 	quicker := redistest.Options{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}}
 	tf := &testFleet{t: t}
-	var made []fleet.NewPartition
+	var made []grow.Partition
 	for range 2 {
 		master, replica := redistest.Start(t, quicker), redistest.Start(t, quicker)
 		tf.masters, tf.copies = append(tf.masters, master), append(tf.copies, replica)
 		tf.direct = append(tf.direct, master.Client(t))
-		made = append(made, fleet.NewPartition{Master: directory.Member{Addr: master.Addr()}, Replicas: []directory.Member{{Addr: replica.Addr()}}})
+		made = append(made, grow.Partition{Master: directory.Member{Addr: master.Addr()}, Replicas: []directory.Member{{Addr: replica.Addr()}}})
 	}
 	tf.init(quick, made)
 	for _, master := range tf.masters {

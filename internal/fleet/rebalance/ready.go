@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // leave has everybody ask for the place of a tag each time.
@@ -17,8 +17,8 @@ func (j *job) leave(ctx context.Context, it *item) error {
 		if err != nil {
 			return err
 		}
-		if r.mark != 0 {
-			if err := j.exchange(ctx, "use", it.via, it.tag, text, fleet.Home(r.home)); err != nil {
+		if r.Mark != members.Unmarked {
+			if err := j.exchange(ctx, "use", it.via, it.tag, text, homeText(r.Home)); err != nil {
 				return err
 			}
 		}
@@ -29,7 +29,7 @@ func (j *job) leave(ctx context.Context, it *item) error {
 		return err
 	case text == "":
 		return ErrUnknown.Errorf("nobody has written for %q yet", it.tag)
-	case r.home != it.from || r.mark != 0 && r.mark != '-':
+	case r.Home != it.from || r.Mark != members.Unmarked && r.Mark != members.Forgetting:
 		return ErrTaken.Errorf("the record of %q in partition %d is %q by now", it.tag, it.from, text)
 	}
 	it.state = leaving // or not, if the exchange fails: it can be undone either way
@@ -37,7 +37,7 @@ func (j *job) leave(ctx context.Context, it *item) error {
 		return err
 	}
 	// Only who finds this mark again knows that nobody has moved the tag on since.
-	err = j.exchange(ctx, "mark", it.via, it.tag, fleet.Home(it.from), it.leaving())
+	err = j.exchange(ctx, "mark", it.via, it.tag, homeText(it.from), it.leaving())
 	if errors.Is(err, ErrTaken) {
 		return nil // it names another one, that sends the tag on; so it may stay
 	}
@@ -51,10 +51,10 @@ func (j *job) claim(ctx context.Context, it *item) error {
 	switch {
 	case err != nil:
 		return err
-	case text != "" && r.home == it.to:
+	case text != "" && r.Home == it.to:
 		return ErrTaken.Errorf("%q is in partition %d, and partition %d has a record that says it is there", it.tag, it.from, it.to)
-	case r.mark != 0: // what another call has left behind
-		it.found = fleet.Home(it.from)
+	case r.Mark != members.Unmarked: // what another call has left behind
+		it.found = homeText(it.from)
 	default:
 		it.found = text
 	}

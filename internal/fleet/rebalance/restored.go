@@ -11,7 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -27,7 +27,7 @@ const restoredRun = "restored"
 //
 // Partitions that do not answer are in the error, after the others were asked: what was
 // moved there cannot be known.
-func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Moves, m *directory.Map, partition int, addr string) (tags int, err error) {
+func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	r := &restoring{pool: pool, m: m, partition: partition, addr: addr, silent: map[int]error{}}
@@ -58,7 +58,7 @@ type restoring struct {
 func (r *restoring) all(ctx context.Context) error {
 	var keys []string
 	_, err := members.Ask(ctx, r.pool, r.addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
-		for key, err := range script.Scan(ctx, c, recordKey("*")) {
+		for key, err := range script.Scan(ctx, c, members.RecordKey("*")) {
 			if err != nil {
 				return struct{}{}, err
 			}
@@ -82,7 +82,7 @@ func (r *restoring) some(ctx context.Context, keys []string) error {
 	}
 	var mine, texts []string // records that say that the tag is here
 	for i, text := range here {
-		if rec, err := parseRecord(text); err == nil && rec.home == r.partition {
+		if rec, err := parseRecord(text); err == nil && rec.Home == r.partition {
 			mine, texts = append(mine, keys[i]), append(texts, text)
 		}
 	}
@@ -99,7 +99,7 @@ func (r *restoring) some(ctx context.Context, keys []string) error {
 			continue
 		}
 		for i, text := range there {
-			if rec, err := parseRecord(text); err == nil && rec.home == p.ID {
+			if rec, err := parseRecord(text); err == nil && rec.Home == p.ID {
 				if err := r.send(ctx, mine[i], texts[i], p.ID); err != nil {
 					return err
 				}
@@ -124,7 +124,7 @@ func (r *restoring) ask(ctx context.Context, p directory.Partition, keys []strin
 func (r *restoring) read(ctx context.Context, addr string, keys []string, partition int) (texts []string, err error) {
 	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) ([]string, error) {
 		get := func() rueidis.Completed {
-			return c.B().Mget().Key(append([]string{directory.IdentityKey}, keys...)...).Build()
+			return c.B().Mget().Key(append([]string{members.IdentityKey}, keys...)...).Build()
 		}
 		result := c.Do(ctx, get())
 		if retry.Code(result.Error(), "MASTERDOWN") {
@@ -134,7 +134,7 @@ func (r *restoring) read(ctx context.Context, addr string, keys []string, partit
 		if err != nil {
 			return nil, err
 		}
-		if id, _ := values[0].ToString(); id != directory.Identity(r.m.Fleet, partition) {
+		if id, _ := values[0].ToString(); id != members.Identity(r.m.Fleet, partition) {
 			return nil, fmt.Errorf("%s says it is %q", addr, id)
 		}
 		texts := make([]string, len(keys))
@@ -147,10 +147,10 @@ func (r *restoring) read(ctx context.Context, addr string, keys []string, partit
 
 // send has a record say that its tag is in another partition.
 func (r *restoring) send(ctx context.Context, key, before string, to int) error {
-	tag, _ := recordedTag(key)
+	tag, _ := members.RecordedTag(key)
 	after := trip{from: r.partition, to: to, run: restoredRun}.gone()
 	_, err := members.Ask(ctx, r.pool, r.addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
-		reply, err := c.Do(ctx, c.B().Eval().Script(library.Script("restored").Source()).Numkeys(1).Key(base).
+		reply, err := c.Do(ctx, c.B().Eval().Script(library.Script("restored").Source()).Numkeys(1).Key(members.Base).
 			Arg(r.m.Fleet, strconv.Itoa(r.partition), tag, before, after).Build()).AsStrSlice()
 		if err == nil && reply[0] == "done" {
 			r.tags++

@@ -3,6 +3,7 @@ package rebalance
 import (
 	"testing"
 
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -22,7 +23,7 @@ func TestARestoredPartitionHasNoTagThatWasMoved(t *testing.T) {
 	must(t, f.Client().Do(ctx, f.Client().B().Set().Key("{"+moved+"}").Value("new").Build()).Error())
 	// What an archive of before the move has.
 	server := tf.direct[0]
-	for key, value := range map[string]string{recordKey(moved): "0", "{" + moved + "}": "old", base + ":tags": "2"} {
+	for key, value := range map[string]string{members.RecordKey(moved): "0", "{" + moved + "}": "old", members.Base + ":tags": "2"} {
 		must(t, server.Do(ctx, server.B().Set().Key(key).Value(value).Build()).Error())
 	}
 
@@ -40,14 +41,14 @@ func TestARestoredPartitionHasNoTagThatWasMoved(t *testing.T) {
 	}
 	_, err = m.Resume(ctx, 0)
 	must(t, err)
-	record, err := server.Do(ctx, server.B().Get().Key(recordKey(moved)).Build()).ToString()
+	record, err := server.Do(ctx, server.B().Get().Key(members.RecordKey(moved)).Build()).ToString()
 	if record != "1" || err != nil {
 		t.Errorf("the record is %q, %v, want that it is at 1", record, err)
 	}
 	if there, err := server.Do(ctx, server.B().Exists().Key("{"+moved+"}").Build()).AsBool(); there || err != nil {
 		t.Errorf("the old data is there: %t, %v", there, err)
 	}
-	if tags, err := server.Do(ctx, server.B().Get().Key(base+":tags").Build()).AsInt64(); tags != 1 || err != nil {
+	if tags, err := server.Do(ctx, server.B().Get().Key(members.Base+":tags").Build()).AsInt64(); tags != 1 || err != nil {
 		t.Errorf("%d tags, %v, want 1", tags, err)
 	}
 	// A partition that is silent is no reason not to go on.

@@ -3,7 +3,7 @@ package rebalance
 import (
 	"context"
 
-	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // tidy puts in order what tags that have arrived leave behind: it deletes their keys
@@ -72,13 +72,13 @@ func (m *Mover) depart(ctx context.Context, it *item) error {
 	}
 	to, going := r.to()
 	switch {
-	case text == "" || r.home != it.from && (!going || to != r.home):
+	case text == "" || r.Home != it.from && (!going || to != r.Home):
 		return nil // that was done
-	case r.home != it.from:
+	case r.Home != it.from:
 		it.goneText = text
 		return nil
-	case r.mark == '!' && to == it.to:
-		it.goneText = fleet.Leaving(it.to, r.token)
+	case r.Mark == members.Moving && to == it.to:
+		it.goneText = leavingText(it.to, r.Token)
 		return m.exchange(ctx, "flip", it.from, it.tag, text, it.goneText)
 	default:
 		return ErrTaken.Errorf("%q has arrived in partition %d, and the record in partition %d is %q", it.tag, it.to, it.from, text)
@@ -98,7 +98,7 @@ func (m *Mover) settle(ctx context.Context, it *item) error {
 		if err := m.shorten(ctx, it); err != nil {
 			return err
 		}
-		if err := m.exchange(ctx, "unmark", it.from, it.tag, it.goneText, fleet.Home(it.to)); err != nil {
+		if err := m.exchange(ctx, "unmark", it.from, it.tag, it.goneText, homeText(it.to)); err != nil {
 			return err
 		}
 	}
@@ -106,8 +106,8 @@ func (m *Mover) settle(ctx context.Context, it *item) error {
 	if err != nil {
 		return err
 	}
-	if from, ok := r.from(); ok && from == it.from && r.home == it.to {
-		return m.exchange(ctx, "settle", it.to, it.tag, text, fleet.Home(it.to))
+	if from, ok := r.from(); ok && from == it.from && r.Home == it.to {
+		return m.exchange(ctx, "settle", it.to, it.tag, text, homeText(it.to))
 	}
 	return nil
 }
@@ -126,8 +126,8 @@ func (m *Mover) shorten(ctx context.Context, it *item) error {
 		return nil
 	}
 	text, r, err := m.read(ctx, it.via, it.tag)
-	if to, going := r.to(); err != nil || !going || to != it.to || r.home != it.from {
+	if to, going := r.to(); err != nil || !going || to != it.to || r.Home != it.from {
 		return err
 	}
-	return m.exchange(ctx, "shorten", it.via, it.tag, text, fleet.Home(it.to))
+	return m.exchange(ctx, "shorten", it.via, it.tag, text, homeText(it.to))
 }

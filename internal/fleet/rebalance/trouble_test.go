@@ -85,7 +85,7 @@ func TestPartitionDies(t *testing.T) {
 			t.Parallel()
 			always := redistest.Options{AOF: true}
 			settings := calm
-			settings.ViewLife = 500 * time.Millisecond // how patient steps are
+			settings.ViewTTL = 500 * time.Millisecond // how patient steps are
 			tf := startFleetAt(t, settings, nil, always, always)
 			ctx, tag := t.Context(), tf.place(0, 0, "t")
 			killed := false

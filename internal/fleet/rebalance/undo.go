@@ -5,8 +5,6 @@ import (
 	"errors"
 	"slices"
 	"sync"
-
-	"github.com/millrace/millrace/fleet"
 )
 
 // release undoes the move of all tags that have not arrived.
@@ -77,14 +75,14 @@ func (j *job) undo(ctx context.Context, it *item) error {
 	}
 	if it.state == leaving {
 		if it.sentOn() {
-			if err := j.exchange(ctx, "unmark", it.via, it.tag, it.leaving(), fleet.Home(it.from)); err != nil && !errors.Is(err, ErrTaken) {
+			if err := j.exchange(ctx, "unmark", it.via, it.tag, it.leaving(), homeText(it.from)); err != nil && !errors.Is(err, ErrTaken) {
 				return err
 			}
 		}
-		err := j.exchange(ctx, "stay", it.from, it.tag, it.leaving(), fleet.Home(it.from))
+		err := j.exchange(ctx, "stay", it.from, it.tag, it.leaving(), homeText(it.from))
 		if errors.Is(err, ErrTaken) {
 			// Freezing it may still have been on its way.
-			err = j.exchange(ctx, "stay", it.from, it.tag, it.moving(), fleet.Home(it.from))
+			err = j.exchange(ctx, "stay", it.from, it.tag, it.moving(), homeText(it.from))
 		}
 		if err != nil && !errors.Is(err, ErrTaken) {
 			return err

@@ -117,7 +117,7 @@ func TestUsersOfAMovingTag(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
 			direct := map[string]string{}
-			settings := directory.Settings{ViewLife: 800 * time.Millisecond, ReplyLimit: 400 * time.Millisecond, PlacementLife: 800 * time.Millisecond}
+			settings := directory.Settings{ViewTTL: 800 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 800 * time.Millisecond}
 			var slow []*redistest.Proxy
 			tf := startFleetAt(t, settings, func(_ int, addr string) string {
 				proxy := redistest.NewTCPProxy(t, addr)

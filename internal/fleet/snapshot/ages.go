@@ -24,6 +24,14 @@ type Ages struct {
 	Archived Exposure
 }
 
+// Age returns the age of a snapshot from that time, 0 if there is none.
+func (a *Ages) Age(at time.Time) time.Duration {
+	if at.IsZero() {
+		return 0
+	}
+	return a.Now.Sub(at)
+}
+
 // Exposure is how much time's writes would be lost.
 type Exposure struct {
 	Longest   time.Duration // the greatest age of a partition's newest snapshot
@@ -31,13 +39,13 @@ type Exposure struct {
 	None      []int         // the partitions that have none: all they have would be lost
 }
 
-// Look returns how old the snapshots of a fleet are, whoever took them.
-func Look(ctx context.Context, desk Desk) (Ages, error) {
-	m, err := desk.Load(ctx)
+// Read returns how old the snapshots of a fleet are, whoever took them.
+func Read(ctx context.Context, dir directory.Directory) (Ages, error) {
+	m, err := dir.Load(ctx)
 	if err != nil {
 		return Ages{}, err
 	}
-	all, now, err := desk.Snapshots(ctx)
+	all, now, err := dir.Snapshots(ctx)
 	if err != nil {
 		return Ages{}, err
 	}

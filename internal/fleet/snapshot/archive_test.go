@@ -18,7 +18,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/devfleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -84,7 +84,7 @@ func TestArchiveIsRestored(t *testing.T) {
 		}
 		restored := restore(t, path)
 		for key, want := range map[string]string{
-			"round": strconv.Itoa(i + 1), "key:200": strings.Repeat("x", 100), directory.IdentityKey: directory.Identity(m.Fleet, 0),
+			"round": strconv.Itoa(i + 1), "key:200": strings.Repeat("x", 100), members.IdentityKey: members.Identity(m.Fleet, 0),
 		} {
 			if got := do(t, restored, "GET", key); got != want {
 				t.Errorf("%s of the restored server = %q, want %q", key, got, want)
@@ -168,7 +168,7 @@ func TestAnothersSnapshotIsNotFetched(t *testing.T) {
 
 	w := &work{k: New(nil, Config{Archive: t.TempDir()}), pool: newPool(rueidis.ClientOption{})}
 	defer w.pool.Close()
-	before, err := w.pool.look(t.Context(), server.Addr())
+	before, err := w.pool.probe(t.Context(), server.Addr())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func received(t *testing.T, sent []byte) (names []string, err error) {
 	t.Helper()
 	w := &work{k: New(nil, Config{Archive: t.TempDir()}), pool: newPool(rueidis.ClientOption{})}
 	defer w.pool.Close()
-	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), look{end: 7})
+	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), members.Report{End: 7})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,7 +386,7 @@ func TestRotationFails(t *testing.T) {
 	w := &work{k: New(nil, Config{Archive: dir, Keep: 1}), pool: newPool(rueidis.ClientOption{})}
 	defer w.pool.Close()
 	sent := append([]byte("$"+strconv.Itoa(len(rdb))+"\r\n"), rdb...)
-	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), look{})
+	f, err := w.ask(t.Context(), archiveName{"fleet", 0, time.Now()}, member(t, sent), members.Report{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -20,7 +21,7 @@ func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partiti
 		return directory.Member{}, ErrNoMember.Errorf("partition %d gets another master at the moment", p.ID)
 	}
 	all := p.Members()
-	looks := make([]look, len(all))
+	looks := make([]members.Report, len(all))
 	errs := make([]error, len(all))
 	var looking sync.WaitGroup
 	for i, member := range all {
@@ -28,7 +29,7 @@ func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partiti
 			errs[i] = errDown
 			continue
 		}
-		looking.Go(func() { looks[i], errs[i] = w.pool.look(ctx, member.Addr) })
+		looking.Go(func() { looks[i], errs[i] = w.pool.probe(ctx, member.Addr) })
 	}
 	looking.Wait()
 	if errs[0] != nil {
@@ -55,8 +56,8 @@ var errDown = errors.New("it is down")
 
 // leads returns nil for a master that has the partition's data. One that was
 // restarted without it is not worth a snapshot.
-func leads(l look, fleet string, p directory.Partition) error {
-	if !l.master || l.loading || l.identity != directory.Identity(fleet, p.ID) {
+func leads(l members.Report, fleet string, p directory.Partition) error {
+	if !l.Master || l.Loading || l.Identity != members.Identity(fleet, p.ID) {
 		return ErrNoMember.Errorf("%s is not the master of partition %d at the moment, or has not its data", p.Master.Addr, p.ID)
 	}
 	return nil
@@ -64,8 +65,8 @@ func leads(l look, fleet string, p directory.Partition) error {
 
 // follows reports whether a replica has the data of that master, and gets what is
 // new of it.
-func follows(l, master look) bool {
-	return !l.master && l.linked && !l.copying && !l.loading && l.history == master.history && l.identity == master.identity
+func follows(l, master members.Report) bool {
+	return !l.Master && l.Linked && !l.Copying && !l.Loading && l.History == master.History && l.Identity == master.Identity
 }
 
 // stepLimit is how long a replica has to get what its master had when that was
@@ -74,18 +75,18 @@ const stepLimit = 2 * time.Second
 
 // inStep returns what a member says when it has all that its master had when inStep
 // was called, and can be saved.
-func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member) (look, error) {
+func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member) (members.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Errorf("%s is behind its master", member.Addr))
 	defer cancel()
-	master, err := w.pool.look(ctx, p.Master.Addr)
+	master, err := w.pool.probe(ctx, p.Master.Addr)
 	if err != nil {
-		return look{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(err)
+		return members.Report{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(err)
 	}
 	if err := leads(master, m.Fleet, p); err != nil {
-		return look{}, err
+		return members.Report{}, err
 	}
 	for try := 1; ; try++ {
-		l, err := w.pool.look(ctx, member.Addr)
+		l, err := w.pool.probe(ctx, member.Addr)
 		if err == nil && member.Addr == p.Master.Addr {
 			err = leads(l, m.Fleet, p)
 		} else if err == nil && !follows(l, master) {
@@ -93,14 +94,14 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 		}
 		switch {
 		case err != nil:
-			return look{}, err
-		case l.offset >= master.offset && l.clock > l.saved:
+			return members.Report{}, err
+		case l.Offset >= master.Offset && l.Clock.Unix() > l.LastSave:
 			// Later than the second in which it last saved: a new time of that is a new
 			// snapshot.
 			return l, nil
 		}
 		if !retry.Sleep(ctx, pace.Pause(try)) {
-			return look{}, context.Cause(ctx)
+			return members.Report{}, context.Cause(ctx)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -55,7 +56,7 @@ func gate(t *testing.T, target string, open <-chan struct{}) string {
 func TestReplicaThatIsBehind(t *testing.T) {
 	t.Parallel()
 	master := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--repl-diskless-sync-delay", "0"}})
-	do(t, master, "SET", directory.IdentityKey, directory.Identity("fleet", 0))
+	do(t, master, "SET", members.IdentityKey, members.Identity("fleet", 0))
 	open := make(chan struct{})
 	opened := make(chan struct{})
 	go func() {

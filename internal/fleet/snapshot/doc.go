@@ -42,7 +42,7 @@
 //
 // What is known of each partition is in the directory, with times by its clock, so
 // that all processes see the same ages and a new keeper goes on where another one
-// ended. [Look] reads it.
+// ended. [Read] reads it.
 //
 // With an archive the keeper asks for the snapshot as a new replica does. The server
 // then saves to its disk as by BGSAVE, and hands out the file: one fork for both, and

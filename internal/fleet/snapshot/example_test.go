@@ -42,7 +42,7 @@ func Example() {
 		}
 		fmt.Println("a partition is saved, and archived:", s.Archived.Bytes > 0)
 	}
-	ages, err := snapshot.Look(ctx, desk)
+	ages, err := snapshot.Read(ctx, desk)
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // fetch is the way of one snapshot into the archive.
@@ -20,7 +21,7 @@ type fetch struct {
 // ask asks a member for a snapshot: to be fetched if there is an archive, and
 // else, or if that cannot be written or the member does not hand anything out, for
 // the member's own disk only.
-func (w *work) ask(ctx context.Context, name archiveName, addr string, before look) (*fetch, error) {
+func (w *work) ask(ctx context.Context, name archiveName, addr string, before members.Report) (*fetch, error) {
 	f := &fetch{addr: addr, stay: w.k.cfg.Keep}
 	if w.k.cfg.Archive == "" {
 		return f, w.pool.bgsave(ctx, addr)
@@ -30,7 +31,7 @@ func (w *work) ask(ctx context.Context, name archiveName, addr string, before lo
 	}
 	f.link, f.err = w.pool.request(ctx, addr, w.k.silence)
 	switch {
-	case f.err == nil && f.link.offset >= before.end:
+	case f.err == nil && f.link.offset >= before.End:
 		return f, nil
 	case f.err == nil: // it is the snapshot that another replica had asked for before
 		f.close()

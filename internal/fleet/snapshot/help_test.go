@@ -181,7 +181,7 @@ func (g *going) wait(t *testing.T) (directory.Snapshot, error) {
 // known returns what the directory knows of partition 0.
 func (b *bench) known() directory.Snapshot {
 	b.t.Helper()
-	ages, err := Look(deadline(b.t), b.desk)
+	ages, err := Read(deadline(b.t), b.desk)
 	if err != nil {
 		b.t.Fatal(err)
 	}

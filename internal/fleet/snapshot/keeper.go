@@ -16,24 +16,6 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// Desk is where keepers read the map and leave word of what they saved. A
-// [directory.Redis] is one.
-type Desk interface {
-	directory.Desk
-
-	// Snapped remembers what came of an attempt that began then, by the caller's
-	// clock. What is older than what is known changes nothing.
-	Snapped(ctx context.Context, began time.Time, s directory.Snapshot) error
-
-	// Snapshots returns what is known of each partition that was ever tried, and what
-	// time it is there.
-	Snapshots(ctx context.Context) ([]directory.Snapshot, time.Time, error)
-
-	directory.Turns
-}
-
-var _ Desk = (*directory.Redis)(nil)
-
 // Config says how snapshots are taken. The zero value works.
 type Config struct {
 	// Every is how old the newest snapshot of a partition, or if there is an archive
@@ -66,7 +48,7 @@ const (
 // Keeper takes snapshots of a fleet's members. It is safe for concurrent use, and
 // several may work for the same fleet.
 type Keeper struct {
-	desk     Desk
+	dir      directory.Directory
 	cfg      Config
 	failures failures
 	name     string
@@ -74,7 +56,7 @@ type Keeper struct {
 }
 
 // New returns a keeper.
-func New(desk Desk, cfg Config) *Keeper {
+func New(dir directory.Directory, cfg Config) *Keeper {
 	if cfg.Every == 0 {
 		cfg.Every = DefaultEvery
 	}
@@ -84,7 +66,7 @@ func New(desk Desk, cfg Config) *Keeper {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Keeper{desk: desk, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second}
+	return &Keeper{dir: dir, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second}
 }
 
 // Run keeps the snapshots of all partitions fresh until ctx ends, the oldest one
@@ -193,12 +175,12 @@ func (s sight) time(t time.Time) time.Time { return s.clock.Add(t.Sub(s.at)) }
 func (k *Keeper) see(ctx context.Context) (sight, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, errors.New("the directory does not answer"))
 	defer cancel()
-	m, err := k.desk.Confirm(ctx, 0)
+	m, err := k.dir.Confirm(ctx, 0)
 	if err != nil {
 		return sight{}, err
 	}
 	s := sight{m: m, known: map[int]directory.Snapshot{}}
-	all, clock, err := k.desk.Snapshots(ctx)
+	all, clock, err := k.dir.Snapshots(ctx)
 	for _, known := range all {
 		s.known[known.Partition] = known
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -16,7 +17,7 @@ import (
 // if nothing was tried.
 func (w *work) attempt(ctx context.Context, p directory.Partition, member directory.Member) (o outcome) {
 	node := member.Machine()
-	end, err := directory.TakeTurn(ctx, w.k.desk, member)
+	end, err := directory.TakeTurn(ctx, w.k.dir, member)
 	if err != nil {
 		o.err = errBusy
 		return o
@@ -51,7 +52,7 @@ func (w *work) save(ctx context.Context, s sight, p directory.Partition, member 
 		return err
 	}
 	o.told.Saved = directory.Saved{
-		At: at, Addr: member.Addr, Node: member.Node, Took: time.Since(o.began), Memory: before.memory, Copied: after.copied,
+		At: at, Addr: member.Addr, Node: member.Node, Took: time.Since(o.began), Memory: before.Memory, Copied: after.Copied,
 	}
 	o.told.Archived, err = fetch.finish(ctx, at)
 	return err
@@ -68,8 +69,8 @@ func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool 
 				continue
 			}
 			looking.Go(func() {
-				l, err := w.pool.look(ctx, member.Addr)
-				if err == nil && (l.saving || l.forked || l.copying) {
+				l, err := w.pool.probe(ctx, member.Addr)
+				if err == nil && (l.Saving || l.Forked || l.Copying) {
 					found.Store(true)
 				}
 			})
@@ -81,26 +82,26 @@ func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool 
 
 // await waits until a member says that it has completed a snapshot which began after
 // it was looked at before.
-func (w *work) await(ctx context.Context, addr string, before look) (look, error) {
+func (w *work) await(ctx context.Context, addr string, before members.Report) (members.Report, error) {
 	heard := time.Now()
 	for try := 1; ; try++ {
 		if !retry.Sleep(ctx, pace.Pause(try)) {
-			return look{}, context.Cause(ctx)
+			return members.Report{}, context.Cause(ctx)
 		}
-		l, err := w.pool.look(ctx, addr)
+		l, err := w.pool.probe(ctx, addr)
 		switch {
 		case err != nil && time.Since(heard) < w.k.silence:
 			continue
 		case err != nil:
-			return look{}, ErrFailed.Errorf("%s has not answered for %v while it saved", addr, w.k.silence).Wrap(err)
-		case l.run != before.run:
-			return look{}, ErrFailed.Errorf("%s was restarted while it saved", addr)
-		case l.saving:
+			return members.Report{}, ErrFailed.Errorf("%s has not answered for %v while it saved", addr, w.k.silence).Wrap(err)
+		case l.Run != before.Run:
+			return members.Report{}, ErrFailed.Errorf("%s was restarted while it saved", addr)
+		case l.Saving:
 			heard = time.Now()
-		case !l.ok:
-			return look{}, ErrFailed.Errorf("%s could not write its snapshot", addr)
-		case l.saved < before.clock:
-			return look{}, ErrFailed.Errorf("%s gave its snapshot up: it was emptied, or got all of its data anew", addr)
+		case !l.SaveOK:
+			return members.Report{}, ErrFailed.Errorf("%s could not write its snapshot", addr)
+		case l.LastSave < before.Clock.Unix():
+			return members.Report{}, ErrFailed.Errorf("%s gave its snapshot up: it was emptied, or got all of its data anew", addr)
 		default:
 			return l, nil
 		}
@@ -134,12 +135,12 @@ func (w *work) report(ctx context.Context, s sight, o *outcome) {
 			w.note(ctx, s, id, "a snapshot failed: "+o.told.Failed.Why)
 		}
 	}
-	if err := w.k.desk.Snapped(ctx, o.began, o.told); err != nil {
+	if err := w.k.dir.Snapped(ctx, o.began, o.told); err != nil {
 		log.WarnContext(ctx, "the directory cannot be told of a snapshot", "error", err)
 	}
 }
 
 // note adds to the directory's log. One that cannot be written stops nothing.
 func (w *work) note(ctx context.Context, s sight, id int, what string) {
-	_ = w.k.desk.Note(ctx, directory.Event{Agent: w.k.name, Partition: id, Epoch: s.m.Epoch, What: what})
+	_ = w.k.dir.Note(ctx, directory.Event{Agent: w.k.name, Partition: id, Epoch: s.m.Epoch, What: what})
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -31,7 +32,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
 	k := b.keeper(Config{})
-	k.desk = &beforeTurn{Desk: k.desk, do: func(ctx context.Context) error {
+	k.dir = &beforeTurn{Directory: k.dir, do: func(ctx context.Context) error {
 		m, err := b.desk.Confirm(ctx, 0)
 		if err != nil {
 			return err
@@ -50,7 +51,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 
 // beforeTurn has something happen before the first turn is taken.
 type beforeTurn struct {
-	Desk
+	directory.Directory
 	do   func(context.Context) error
 	once sync.Once
 }
@@ -61,7 +62,7 @@ func (d *beforeTurn) Turn(ctx context.Context, node, holder string, life time.Du
 	if err != nil {
 		return false, err
 	}
-	return d.Desk.Turn(ctx, node, holder, life)
+	return d.Directory.Turn(ctx, node, holder, life)
 }
 
 // A re-sync and a snapshot never happen together, and neither do snapshots of several
@@ -76,8 +77,8 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 		t.Fatalf("Turn = %t, %v", got, err)
 	}
 	k := b.keeper(Config{})
-	refusing := &refusals{Desk: k.desk}
-	k.desk = refusing
+	refusing := &refusals{Directory: k.dir}
+	k.dir = refusing
 	g := b.begin(k)
 	redistest.Eventually(t, "it has asked for the turn again", func() bool {
 		if b.forks(replica) != forks {
@@ -95,12 +96,12 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 
 // refusals counts the turns that a desk did not give.
 type refusals struct {
-	Desk
+	directory.Directory
 	count atomic.Int32
 }
 
 func (d *refusals) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	has, err := d.Desk.Turn(ctx, node, holder, life)
+	has, err := d.Directory.Turn(ctx, node, holder, life)
 	if err == nil && !has {
 		d.count.Add(1)
 	}

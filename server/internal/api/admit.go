@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"errors"
 	"io"
 	"mime"
@@ -14,7 +13,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Why a request is refused before anybody looks at what it asks for.
+// Errors of requests that no operation sees.
 var (
 	errPath = &millrace.Error{
 		Code: "bad_path",
@@ -22,33 +21,33 @@ var (
 	}
 	errNoSuchPath = &millrace.Error{
 		Code:    "not_found",
-		Message: "there is nothing at this path",
-		Hint:    "See what there is with GET /openapi.json.",
+		Message: "this path does not exist",
+		Hint:    "GET /openapi.json lists all paths.",
 	}
 	errMethod = &millrace.Error{
 		Code: "method_not_allowed",
-		Hint: "The header Allow says what may be done here.",
+		Hint: "The header Allow lists the methods of this path.",
 	}
 	errSlowBody = &millrace.Error{
 		Code:    "slow_body",
-		Message: "the body did not come in time",
-		Hint:    "Send it in smaller pieces, or over a faster line.",
+		Message: "the body did not arrive in time",
+		Hint:    "Send smaller requests, or use a faster connection.",
 	}
 	errBodyTooLarge = &millrace.Error{
 		Code: "too_large",
-		Hint: "Send less at once.",
+		Hint: "Send smaller requests.",
 	}
 	errMediaType = &millrace.Error{
 		Code: "media_type",
-		Hint: "Send JSON, and say Content-Type: application/json.",
+		Hint: "Send JSON with Content-Type: application/json.",
 	}
 	errRequest = &millrace.Error{
 		Code: "bad_request",
-		Hint: "See GET /openapi.json for what the request may have.",
+		Hint: "GET /openapi.json describes the request.",
 	}
 )
 
-// admit lets in what may be asked, and returns the body.
+// admit checks a request and returns its body.
 func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if err := checkPath(r.URL); err != nil {
 		return nil, err
@@ -64,7 +63,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, nil
 	}
 	if r.Method != http.MethodPost {
-		return nil, errRequest.Errorf("a %s has no body here", r.Method)
+		return nil, errRequest.Errorf("a %s request has no body here", r.Method)
 	}
 	body, err := a.readBody(w, r)
 	if err != nil {
@@ -73,8 +72,8 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	return body, a.checkBody(body, a.bodies[operation])
 }
 
-// checkPath refuses what a mux, a client or a proxy would clean: nobody is to get
-// another resource than the one that was named.
+// checkPath refuses paths that a mux, a client or a proxy would clean: they could lead to
+// another resource.
 func checkPath(u *url.URL) error {
 	path, ok := strings.CutPrefix(u.EscapedPath(), "/")
 	if !ok {
@@ -83,7 +82,7 @@ func checkPath(u *url.URL) error {
 	for part := range strings.SplitSeq(path, "/") {
 		switch name, err := url.PathUnescape(part); {
 		case err != nil:
-			return errPath.Errorf("the path has an escape that is none")
+			return errPath.Errorf("the path has an invalid escape")
 		case name == "":
 			return errPath.Errorf("a part of the path is empty")
 		case name == ".", name == "..":
@@ -93,12 +92,11 @@ func checkPath(u *url.URL) error {
 	return nil
 }
 
-// methods are all that the API knows. HEAD is none of them: what it would have to
-// do first, a GET of messages, takes them.
+// methods are all methods of the API. HEAD is missing because a GET of messages takes
+// them.
 var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPost}
 
-// checkMethod returns the operation that is asked for, and refuses what nobody
-// answers.
+// checkMethod returns the pattern of the operation, or an error if there is none.
 func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation string, err error) {
 	var allowed []string
 	for _, method := range methods {
@@ -113,17 +111,17 @@ func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation str
 		return "", errNoSuchPath
 	}
 	w.Header().Set("Allow", strings.Join(allowed, ", "))
-	return "", errMethod.Errorf("%s is nothing that can be done here", r.Method)
+	return "", errMethod.Errorf("this path has no method %s", r.Method)
 }
 
-// repeatable is the one parameter of a query that may be given more than once.
+// repeatable is the only query parameter that may be repeated.
 const repeatable = "field"
 
-// checkQuery refuses what would be passed over in silence.
+// checkQuery refuses what would be ignored otherwise.
 func checkQuery(raw string) error {
 	values, err := url.ParseQuery(raw)
 	if err != nil {
-		return errRequest.Errorf("the query cannot be read: %s", err)
+		return errRequest.Errorf("the query is invalid: %s", err)
 	}
 	for name, list := range values {
 		if len(list) > 1 && name != repeatable {
@@ -133,19 +131,19 @@ func checkQuery(raw string) error {
 	return nil
 }
 
-// readBody reads the body while there is time for it.
+// readBody reads the body within its timeout.
 func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	kind, parameters, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	charset := parameters["charset"]
 	if err != nil || kind != jsonType || charset != "" && !strings.EqualFold(charset, "utf-8") {
-		return nil, errMediaType.Errorf("the body is not said to be JSON, but %q", r.Header.Get("Content-Type"))
+		return nil, errMediaType.Errorf("the Content-Type is %q instead of JSON", r.Header.Get("Content-Type"))
 	}
 	tooLarge := errBodyTooLarge.Errorf("the body has more than %d bytes", a.cfg.MaxBody)
 	if r.ContentLength > a.cfg.MaxBody {
-		w.Header().Set("Connection", "close") // and what comes is not read
+		w.Header().Set("Connection", "close") // the rest is not read
 		return nil, tooLarge
 	}
-	// Where there is a connection. When the body has come, net/http takes the deadline back.
+	// net/http removes the deadline after the body. Without a connection there is none.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.cfg.BodyTimeout))
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, a.cfg.MaxBody))
 	_, large := errors.AsType[*http.MaxBytesError](err)
@@ -159,11 +157,4 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 		return nil, errRequest.Errorf("the body ends too early")
 	}
 	return body, nil
-}
-
-// withBody returns the request with a body that was read.
-func withBody(r *http.Request, body []byte) *http.Request {
-	r = r.WithContext(r.Context())
-	r.Body = io.NopCloser(bytes.NewReader(body))
-	return r
 }

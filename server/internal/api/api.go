@@ -1,9 +1,14 @@
 package api
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"io"
+	"iter"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -14,6 +19,7 @@ import (
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
@@ -21,86 +27,69 @@ import (
 )
 
 const (
-	// TimeoutDefault is how long what a request asks of Redis may take.
-	TimeoutDefault = 10 * time.Second
+	defaultTimeout  = 10 * time.Second
+	defaultMaxBlock = time.Minute
+	defaultMaxBody  = 8 << 20
 
-	// MaxBlockDefault is how long a request may wait for something to come.
-	MaxBlockDefault = time.Minute
-
-	// MaxBodyDefault is how many bytes a body has at most.
-	MaxBodyDefault = 8 << 20
-
-	// BodyTimeoutDefault is how long a client may take over a body.
-	BodyTimeoutDefault = 30 * time.Second
+	// DefaultBodyTimeout is how long a client may take to send a body.
+	DefaultBodyTimeout = 30 * time.Second
 )
 
-// Config is what an API works on. It needs a Client.
+// Config configures an API. It needs a Client.
 type Config struct {
-	// Client is the way to Redis: one server, Sentinel, a cluster, or a fleet's. It
-	// stays the caller's.
+	// Client is the connection to Redis: one server, Sentinel, a cluster, or a fleet's.
+	// The caller closes it.
 	Client rueidis.Client
 
-	// Counters are the servers over which counters are scattered. It stays the
-	// caller's. Where it picks servers by a hash of the shard key, which is its
-	// default, requests that name none are spread evenly, and one that is repeated
-	// under its Idempotency-Key goes to the server that it went to before. Defaults to
-	// Client alone.
+	// Counters are the servers of scattered counters; the caller closes them. Requests
+	// without a shard key are spread evenly, and a repeat under the same
+	// Idempotency-Key goes to the same server. Defaults to Client alone.
 	Counters *scatter.Scatter
 
-	// Prefix is the path below which the API lies, such as /millrace, for programs
-	// that read /openapi.json. Whoever puts it there takes the prefix off requests, as
-	// [http.StripPrefix] does. Defaults to none.
+	// Prefix is the path of the API in /openapi.json, such as /millrace. The caller
+	// strips it from requests, as [http.StripPrefix] does. Defaults to none.
 	Prefix string
 
-	// Timeout is how long what a request asks of Redis may take, besides the time for
-	// which it asks to wait. Defaults to [TimeoutDefault].
+	// Timeout limits all calls to Redis of one request, besides the time that it asks
+	// to wait. Defaults to 10 seconds.
 	Timeout time.Duration
 
-	// MaxBlock is how long a request may wait, for messages or for a lease; one that
-	// asks for more waits for so long. Defaults to [MaxBlockDefault].
+	// MaxBlock limits how long a request may wait for messages or for a lease. Defaults
+	// to a minute.
 	MaxBlock time.Duration
 
-	// MaxBody is how many bytes the body of a request has at most. Defaults to
-	// [MaxBodyDefault].
+	// MaxBody is the largest body of a request in bytes. Defaults to 8 MiB.
 	MaxBody int64
 
-	// BodyTimeout is how long a client may take over the body of its request.
-	// Defaults to [BodyTimeoutDefault].
-	BodyTimeout time.Duration
-
-	// Logger is told of requests that failed because of Redis or of the service.
-	// Defaults to slog.Default().
+	// Logger logs requests that failed because of Redis or of the service. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
 
-	// Enlister is told when there was nothing to do. Defaults to none.
+	// Enlister is called when a call had nothing to do. Defaults to none.
 	Enlister millrace.Enlister
 
-	// Hooks watch the calls to Redis. Defaults to none.
+	// Hooks see the calls to Redis. Defaults to none.
 	Hooks []millrace.Hook
+
+	// BodyTimeout is how long a client may take to send a body. Defaults to 30 seconds.
+	BodyTimeout time.Duration
+
+	markTTL time.Duration // for tests; defaults to defaultMarkTTL
 }
 
 func (c Config) withDefaults() (Config, error) {
-	switch {
-	case c.Client == nil:
+	if c.Client == nil {
 		return c, millrace.ErrBadArgument.Errorf("an API needs a Client")
-	case c.Timeout < 0 || c.MaxBlock < 0 || c.MaxBody < 0 || c.BodyTimeout < 0:
+	}
+	if c.Timeout < 0 || c.MaxBlock < 0 || c.MaxBody < 0 || c.BodyTimeout < 0 {
 		return c, millrace.ErrBadArgument.Errorf("Timeout, MaxBlock, MaxBody and BodyTimeout cannot be negative")
 	}
-	if c.Timeout == 0 {
-		c.Timeout = TimeoutDefault
-	}
-	if c.MaxBlock == 0 {
-		c.MaxBlock = MaxBlockDefault
-	}
-	if c.MaxBody == 0 {
-		c.MaxBody = MaxBodyDefault
-	}
-	if c.BodyTimeout == 0 {
-		c.BodyTimeout = BodyTimeoutDefault
-	}
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Timeout = cmp.Or(c.Timeout, defaultTimeout)
+	c.MaxBlock = cmp.Or(c.MaxBlock, defaultMaxBlock)
+	c.MaxBody = cmp.Or(c.MaxBody, defaultMaxBody)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, DefaultBodyTimeout)
+	c.markTTL = cmp.Or(c.markTTL, defaultMarkTTL)
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c, nil
 }
 
@@ -108,32 +97,30 @@ func (c Config) withDefaults() (Config, error) {
 type API struct {
 	cfg      Config
 	mux      *http.ServeMux
-	bodies   map[string]*huma.Schema // of the operations that have one, by their patterns
+	bodies   map[string]*huma.Schema // by pattern of the operation
 	huma     huma.API
 	counters *scatter.Scatter
 
 	queues  cache[queueUse, *fairqueue.Queue]
 	icks    cache[ickUse, *ick.Ick]
-	hashes  cache[hashSpace, *expiry.Hashes]
+	hashes  cache[string, *expiry.Hashes]
 	answers cache[string, *pinned.Keys]
-	lockers map[bool]*lease.Locker // by whether they accept a server that may evict leases
+	lockers map[bool]*lease.Locker // by AllowEvictable
 
-	markLife time.Duration // of the marks of requests that are under way
+	background sync.WaitGroup // work that continues after an answer
 
-	behind sync.WaitGroup // what goes on behind answers
-
-	ending context.Context //nolint:containedctx // what waits for something ends with it
-	end    context.CancelFunc
+	draining context.Context //nolint:containedctx // requests that wait end with it
+	drain    context.CancelFunc
 }
 
-// New returns an API. It asks nothing of Redis. Errors are derived from [millrace.ErrBadArgument].
+// New returns an API without asking Redis anything. Errors are derived from [millrace.ErrBadArgument].
 func New(cfg Config) (*API, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
 		return nil, err
 	}
-	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, lockers: make(map[bool]*lease.Locker), markLife: markLifeDefault}
-	if a.counters == nil { // of one client that is the caller's, there is nothing to close
+	a := &API{cfg: cfg, mux: http.NewServeMux(), bodies: make(map[string]*huma.Schema), counters: cfg.Counters, lockers: make(map[bool]*lease.Locker)}
+	if a.counters == nil { // with one client of the caller's, there is nothing to close
 		if a.counters, err = scatter.New(scatter.Clients(cfg.Client), scatter.Config{Hooks: cfg.Hooks}); err != nil {
 			return nil, err
 		}
@@ -145,7 +132,7 @@ func New(cfg Config) (*API, error) {
 			return nil, err
 		}
 	}
-	a.ending, a.end = context.WithCancel(context.Background())
+	a.draining, a.drain = context.WithCancel(context.Background())
 	a.huma = a.describe()
 	a.routeQueues()
 	a.routeMessages()
@@ -158,13 +145,13 @@ func New(cfg Config) (*API, error) {
 	return a, a.publish()
 }
 
-// Drain has requests that wait for something end with what they have, now and from
-// now on. Others go on. It cannot be taken back.
-func (a *API) Drain() { a.end() }
+// Drain makes requests that wait return what they have, now and from now on. Other
+// requests continue.
+func (a *API) Drain() { a.drain() }
 
-// Wait waits for what goes on behind answers that were given, which takes 5 seconds
-// and [Config.Timeout] at most. It is for the end, when no requests come any more.
-func (a *API) Wait() { a.behind.Wait() }
+// Wait waits for work that continues after answers, at most 5 seconds and
+// [Config.Timeout]. Call it when no more requests arrive.
+func (a *API) Wait() { a.background.Wait() }
 
 // ServeHTTP answers a request.
 func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -174,8 +161,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		a.refuse(w, r, err)
 		return
 	}
-	until := time.Now().Add(a.cfg.Timeout)
-	r = withBody(r.WithContext(context.WithValue(r.Context(), untilKey{}, &until)), body)
+	deadline := time.Now().Add(a.cfg.Timeout)
+	r = r.WithContext(context.WithValue(r.Context(), deadlineKey{}, &deadline))
+	r.Body = io.NopCloser(bytes.NewReader(body))
 	if keys := r.Header.Values(keyHeader); len(keys) > 0 && r.Method != http.MethodGet {
 		a.once(w, r, keys, body)
 		return
@@ -183,43 +171,41 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mux.ServeHTTP(w, r)
 }
 
-// untilKey is the key of a context's untilOf.
-type untilKey struct{}
+type deadlineKey struct{}
 
-// untilOf returns until when Redis may be asked for a request, over all that is asked.
-// What waits puts it off.
-func untilOf(ctx context.Context) *time.Time {
-	until, _ := ctx.Value(untilKey{}).(*time.Time) // ServeHTTP has put it there
-	return until
+// deadlineOf returns the deadline of all calls to Redis of a request. A request that
+// waits moves it.
+func deadlineOf(ctx context.Context) *time.Time {
+	deadline, _ := ctx.Value(deadlineKey{}).(*time.Time) // set by ServeHTTP
+	return deadline
 }
 
-// refuse answers a request that gets no further.
 func (a *API) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	a.log(r.Context(), err)
-	WriteProblem(w, r, err)
+	WriteProblem(w, err)
 }
 
-// log tells of an error that the client did not make.
+// log logs an error that is not the client's.
 func (a *API) log(ctx context.Context, err error) {
 	if p := problemOf(err); p.Status >= http.StatusInternalServerError && ctx.Err() == nil {
 		a.cfg.Logger.WarnContext(ctx, "a request failed", "code", p.Code, "error", err)
 	}
 }
 
-// register adds an operation: its description, and what does it within the time
-// that there is for it.
+// register adds an operation: its description, and its implementation with the deadline
+// of the request.
 func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) (O, error)) {
 	type reply struct{ Body O }
 	huma.Register(a.huma, operation(op), func(ctx context.Context, in *I) (*reply, error) {
-		until := untilOf(ctx)
-		if w, ok := any(in).(waiter); ok {
-			*until = until.Add(min(w.wait(), a.cfg.MaxBlock))
+		deadline := deadlineOf(ctx)
+		if w, ok := any(in).(interface{ wait() time.Duration }); ok {
+			*deadline = deadline.Add(min(w.wait(), a.cfg.MaxBlock))
 		} else if reqid.Seeded(ctx) {
-			// What has a key is done to its end, also if its client hangs up half way, and
-			// is answered then when the client asks again.
+			// A request with a key is finished even if its client disconnects: the
+			// answer is for the repeat.
 			ctx = context.WithoutCancel(ctx)
 		}
-		bounded, cancel := context.WithDeadline(ctx, *until)
+		bounded, cancel := context.WithDeadline(ctx, *deadline)
 		defer cancel()
 		out, err := do(bounded, in)
 		if err != nil {
@@ -230,50 +216,94 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 	})
 }
 
-// waiter is a request that asks to wait for something.
-type waiter interface{ wait() time.Duration }
+type hasName interface{ name() string }
+
+// Named is a request about a structure. It is exported because huma reads it by
+// reflection.
+type Named struct {
+	Name string `path:"name" doc:"Its name: 1 to 512 bytes, percent-encoded." example:"orders"`
+}
+
+func (n Named) name() string { return n.Name }
+
+type namedWith[B any] struct {
+	Named
+
+	Body B
+}
+
+// nothing is a request without parameters, or a body that may be left out.
+type nothing struct{}
+
+// namesOf returns a sorted list of names, and what is missing from it.
+func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
+) ([]document.Text, document.Incomplete, error) {
+	var names []string
+	var failed error
+	for name, err := range list(ctx, a.cfg.Client) {
+		if err != nil {
+			failed = err
+			continue
+		}
+		names = append(names, name)
+	}
+	missing, err := a.partial(ctx, failed)
+	slices.Sort(names)
+	return document.Texts(names), missing, err
+}
+
+// partial returns what is missing from a list that ended with an error. A list with
+// some entries is no error; the log has the cause.
+func (a *API) partial(ctx context.Context, failed error) (document.Incomplete, error) {
+	missing, ok := document.OfList(failed)
+	if !ok {
+		return missing, failed
+	}
+	if failed != nil {
+		a.cfg.Logger.WarnContext(ctx, "a list is incomplete", "error", failed)
+	}
+	return missing, nil
+}
 
 // whileServing returns a context that also ends with Drain.
 func (a *API) whileServing(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(a.ending, func() { cancel(errDraining) })
+	stop := context.AfterFunc(a.draining, func() { cancel(errDraining) })
 	return ctx, func() { stop(); cancel(nil) }
 }
 
 var errDraining = &millrace.Error{
 	Code:    "unavailable",
-	Message: "the service ends",
-	Hint:    "Repeat the request: another one may serve.",
+	Message: "the service is shutting down",
+	Hint:    "Repeat the request: another process may serve it.",
 }
 
-// principalKey is the key of a context's principal.
 type principalKey struct{}
 
-// WithPrincipal returns a context that says who makes a request, for a handler in
-// front of the API that knows. Each principal has Idempotency-Keys of its own.
+// WithPrincipal returns a context with the client of a request. Each principal has its
+// own Idempotency-Keys.
 func WithPrincipal(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, principalKey{}, name)
 }
 
-// Principal returns who makes a request, as WithPrincipal has it; empty if nobody
-// said.
+// Principal returns the client of a request, or "" if it is unknown.
 func Principal(ctx context.Context) string {
 	name, _ := ctx.Value(principalKey{}).(string)
 	return name
 }
 
-// maxCached is how many structures of a kind are kept at hand.
+// maxCached is how many structures of a kind are cached.
 const maxCached = 1000
 
-// cache keeps structures at hand, since goroutines that use the same one share its
-// calls to Redis. The zero value works.
+// cache keeps structures, since goroutines that use the same structure share calls to
+// Redis. The zero value works.
 type cache[K comparable, V any] struct {
 	mu   sync.Mutex
 	kept map[K]V
 }
 
-// get returns the structure of that name, which open makes if need be. When there
-// are too many, any other one is forgotten; whoever uses it goes on.
+// get returns the structure of that name, and opens it first if necessary. A full cache
+// drops any other structure, which its users may keep.
 func (c *cache[K, V]) get(name K, open func() (V, error)) (V, error) {
 	c.mu.Lock()
 	v, ok := c.kept[name]
@@ -281,7 +311,7 @@ func (c *cache[K, V]) get(name K, open func() (V, error)) (V, error) {
 	if ok {
 		return v, nil
 	}
-	v, err := open() // which may ask Redis
+	v, err := open() // may ask Redis
 	if err != nil {
 		return v, err
 	}

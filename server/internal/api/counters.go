@@ -14,21 +14,20 @@ const counterPath = "/v1/counters/{name}"
 
 func (a *API) routeCounters() {
 	register(a, op(http.MethodPost, counterPath+"/add", "addToCounter", "Add to a counter, on one server",
-		"A counter begins with 0. On its server it is a plain Redis number under its own name.", http.StatusInsufficientStorage), a.addToCounter)
+		"A counter starts at 0. On its server it is a plain Redis number under its own name.", http.StatusInsufficientStorage), a.addToCounter)
 	register(a, op(http.MethodGet, counterPath, "getCounter", "Read a counter: the sum over all servers",
-		"If servers do not answer it is an error with the code partial, which has the sum of the others.", http.StatusConflict), a.getCounter)
+		"If servers do not answer, the error has the code partial and the sum of the others.", http.StatusConflict), a.getCounter)
 }
 
-// addRequest says how much is to be added.
 type addRequest struct {
-	N        int64         `json:"n" doc:"How much; less than 0 to take away." example:"3"`
-	ShardKey document.Text `json:"shard_key,omitempty" doc:"What decides which server it goes to: the same one for the same key. Defaults to any." example:"\"ad:17\""`
+	N        int64         `json:"n" doc:"How much to add; may be negative." example:"3"`
+	ShardKey document.Text `json:"shard_key,omitempty" doc:"Selects the server: the same key always selects the same one. Defaults to any server." example:"\"ad:17\""`
 }
 
 func (a *API) addToCounter(ctx context.Context, in *namedWith[addRequest]) (doc document.Counter, err error) {
 	key := string(in.Body.ShardKey)
 	if key == "" {
-		key = reqid.Next(ctx) // another one for each request, but not for one that is repeated
+		key = reqid.Next(ctx) // differs for each request, but not for its repeats
 	}
 	session := a.counters.Session(key)
 	session.Add(in.Name, in.Body.N)
@@ -36,7 +35,7 @@ func (a *API) addToCounter(ctx context.Context, in *namedWith[addRequest]) (doc 
 	return document.Counter{Added: in.Body.N, Server: session.Server()}, err
 }
 
-func (a *API) getCounter(ctx context.Context, in *named) (doc document.Counted, err error) {
+func (a *API) getCounter(ctx context.Context, in *Named) (doc document.Counted, err error) {
 	gather := a.counters.Gather()
 	sum := gather.Int(in.Name)
 	err = gather.Read(ctx)

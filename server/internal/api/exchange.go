@@ -10,14 +10,14 @@ import (
 	"github.com/danielgtaylor/huma/v2/validation"
 )
 
-// exchange is how huma sees a request and answers it: in JSON, whatever the client
-// accepts, and with 400 for what it finds wrong.
+// exchange is a request as huma sees it. It makes huma answer in JSON, whatever the client
+// accepts, and with 400 for invalid requests.
 type exchange struct{ humaContext }
 
-// humaContext is huma.Context under a name that none of its methods has.
+// humaContext is huma.Context under a name that is not one of its methods.
 type humaContext huma.Context
 
-// Header returns a header of the request. What the body is was checked before.
+// Header returns a header of the request. admit has checked the type of the body.
 func (e exchange) Header(name string) string {
 	switch name {
 	case "Accept":
@@ -28,7 +28,6 @@ func (e exchange) Header(name string) string {
 	return e.humaContext.Header(name)
 }
 
-// SetStatus answers with a status.
 func (e exchange) SetStatus(status int) {
 	if status == http.StatusUnprocessableEntity {
 		status = http.StatusBadRequest
@@ -39,46 +38,46 @@ func (e exchange) SetStatus(status int) {
 	e.humaContext.SetStatus(status)
 }
 
-// maxErrors is how many things that are wrong with a request are told.
+// maxErrors is how many errors of a request are reported.
 const maxErrors = 100
 
-// problems makes problems of what huma says is wrong with a request. A program may
-// have had it say that in another form ([huma.NewError]).
+// problems converts huma's errors to problems. A program may have replaced
+// [huma.NewError], so any error with a status is converted.
 func problems(_ huma.Context, _ string, v any) (any, error) {
-	switch wrong := v.(type) {
+	switch failed := v.(type) {
 	case *problem:
 		return v, nil
 	case *huma.ErrorModel:
-		p := problemOf(errRequest.Errorf("%s", wrong.Detail))
-		for _, one := range wrong.Errors[:min(len(wrong.Errors), maxErrors)] {
-			p.Errors = append(p.Errors, fieldError{brief(one.Location), brief(inWords(one))})
+		p := problemOf(errRequest.Errorf("%s", failed.Detail))
+		for _, e := range failed.Errors[:min(len(failed.Errors), maxErrors)] {
+			p.Errors = append(p.Errors, fieldError{brief(e.Location), brief(describe(e))})
 		}
 		if len(p.Errors) > 0 {
 			p.Detail = brief(p.Errors[0].Location + ": " + p.Errors[0].Message)
 		}
 		return p, nil
 	case huma.StatusError:
-		return problemOf(errRequest.Errorf("%s", wrong)), nil
+		return problemOf(errRequest.Errorf("%s", failed)), nil
 	}
 	return v, nil
 }
 
-// inWords says what huma found wrong with a value, which is not repeated: it may be
-// large, or a secret.
-func inWords(wrong *huma.ErrorDetail) string {
-	if wrong.Message != validation.MsgExpectedMatchExactlyOneSchema {
-		return wrong.Message
+// describe describes an invalid value without quoting it: it may be large, or a secret.
+func describe(e *huma.ErrorDetail) string {
+	if e.Message != validation.MsgExpectedMatchExactlyOneSchema {
+		return e.Message
 	}
-	if strings.HasSuffix(wrong.Location, ".score") {
+	if strings.HasSuffix(e.Location, ".score") {
 		return `expected a number, "inf" or "-inf"`
 	}
 	return `expected a string, or {"base64":"..."} for bytes`
 }
 
-// said has errors of reading JSON say what was expected, and not in which Go type.
-func said(err error) error {
+// unmarshal reads JSON. Its errors name no Go types.
+func unmarshal(data []byte, v any) error {
+	err := json.Unmarshal(data, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
-		return errors.New(strings.TrimPrefix(wrong.Field+" ", " ") + "is a JSON " + wrong.Value + ", which it cannot be")
+		return errors.New(strings.TrimPrefix(wrong.Field+" ", " ") + "has the wrong type: a JSON " + wrong.Value)
 	}
 	return err
 }

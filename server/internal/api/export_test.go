@@ -2,5 +2,5 @@ package api
 
 import "time"
 
-// SetMarkLife has marks live for so long, for tests that wait until they end.
-func (a *API) SetMarkLife(d time.Duration) { a.markLife = d }
+// SetMarkTTL sets the TTL of marks, for tests that wait until they expire.
+func (a *API) SetMarkTTL(d time.Duration) { a.cfg.markTTL = d }

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/danielgtaylor/huma/v2"
+
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
 )
@@ -12,34 +14,59 @@ import (
 const ickPath = "/v1/icks/{name}"
 
 func (a *API) routeIcks() {
-	register(a, op(http.MethodGet, "/v1/icks", "listIcks", "List the Icks by name",
-		"Those that are registered, as each is by the Millrace programs that use it. One that only programs with the gem use has to be registered by them."), a.listIcks)
-	register(a, op(http.MethodDelete, ickPath, "deleteIck", "Delete an Ick with all its marks",
-		"Those that wait, are reserved or parked. The count is that of the keys an Ick has in the gem, at most 3; an Ick that is not there counts 0."), a.deleteIck)
-	register(a, op(http.MethodGet, ickPath+"/stats", "getIckStats", "Show sizes, ages and counters",
-		"Ages take scores for Unix seconds.", http.StatusNotFound), a.ickStats)
-	register(a, op(http.MethodPost, ickPath+"/marks", "addMarks", "Mark members as dirty",
-		"Either members, since now by the server's clock, or marks with scores. A member that waits already keeps the lower score. All of them or none.",
-		http.StatusInsufficientStorage), a.addMarks)
+	register(a, op(http.MethodGet, "/v1/icks", "listIcks", "List the dirty lists by name",
+		"All registered lists. Every Millrace program that uses a list registers it; register lists that only programs with the gem use."),
+		func(ctx context.Context, _ *nothing) (document.Icks, error) {
+			names, missing, err := a.namesOf(ctx, ick.List)
+			return document.Icks{Icks: names, Incomplete: missing}, err
+		})
+	onIck(a, op(http.MethodDelete, ickPath, "deleteIck", "Delete a dirty list with all its marks",
+		"Marks that wait, are reserved or parked. The answer counts the keys that a list has in the gem, at most 3; it is 0 if there is no such list."),
+		func(ctx context.Context, k *ick.Ick, in *deleteIckRequest) (doc document.Deleted, err error) {
+			remove := k.Delete
+			if in.Force {
+				remove = k.ForceDelete
+			}
+			doc.Deleted, err = remove(ctx)
+			return doc, err
+		})
+	onIck(a, op(http.MethodGet, ickPath+"/stats", "getIckStats", "Show sizes, ages and counters",
+		"Ages read scores as Unix seconds.", http.StatusNotFound),
+		func(ctx context.Context, k *ick.Ick, _ *Named) (document.IckStats, error) {
+			s, err := k.Stats(ctx)
+			return document.OfIckStats(s), err
+		})
+	onIck(a, op(http.MethodPost, ickPath+"/marks", "addMarks", "Mark members as dirty",
+		"Either members, with the server's time as score, or marks with scores. A member that waits already keeps the lower score. All of them or none.",
+		http.StatusInsufficientStorage), addMarks)
 	register(a, op(http.MethodPost, ickPath+"/reserve", "reserve", "Take the oldest marks as a batch to work on",
-		"What is reserved comes again with every reserve until it is committed. No marks, and an Ick that does not exist, are no errors."), a.reserve)
-	register(a, op(http.MethodPost, ickPath+"/commit", "commit", "Remove members that were worked on",
-		"Members that were marked and reserved again since the token was drawn are kept, and come again. If nothing could go it is an error."), a.commit)
+		"Every reserve returns reserved marks again until they are committed. An empty or a missing list is no error."),
+		func(ctx context.Context, in *namedWith[reserveRequest]) (doc document.Reserved, err error) {
+			k, err := a.ick(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
+			if err != nil {
+				return doc, err
+			}
+			r, err := k.Reserve(ctx, in.Body.Max)
+			return document.OfReservation(r), err
+		})
+	onIck(a, op(http.MethodPost, ickPath+"/commit", "commit", "Remove members that are done",
+		"Members that were marked and reserved again after the token was issued are kept, and returned again. It is an error if nothing could be committed."),
+		func(ctx context.Context, k *ick.Ick, in *namedWith[commitRequest]) (document.Committed, error) {
+			done, err := k.Commit(ctx, in.Body.Token, document.Strings(in.Body.Members)...)
+			return document.Committed(done), err
+		})
 	register(a, op(http.MethodPost, ickPath+"/exchange", "exchange", "Commit, then reserve, in one round trip",
-		"That nothing could be committed shows in the counts, and is no error."), a.exchange)
+		"If nothing could be committed, the counts say so, and it is no error."), a.exchange)
 }
 
-// ickUse is an Ick, and how it is reserved from.
+// ickUse is a dirty list, and how to reserve from it.
 type ickUse struct {
 	name     string
 	settle   time.Duration
 	backwash bool
 }
 
-// ick returns the Ick of that name.
-func (a *API) ick(name string) (*ick.Ick, error) { return a.ickOf(ickUse{name: name}) }
-
-func (a *API) ickOf(use ickUse) (*ick.Ick, error) {
+func (a *API) ick(use ickUse) (*ick.Ick, error) {
 	return a.icks.get(use, func() (*ick.Ick, error) {
 		return ick.New(a.cfg.Client, use.name, ick.Config{
 			Settle: use.settle, Backwash: use.backwash, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
@@ -47,113 +74,141 @@ func (a *API) ickOf(use ickUse) (*ick.Ick, error) {
 	})
 }
 
-func (a *API) listIcks(ctx context.Context, _ *nothing) (document.Icks, error) {
-	names, part, err := a.namesOf(ctx, ick.List)
-	return document.Icks{Icks: names, Incomplete: part}, err
+// onIck registers an operation on one dirty list.
+func onIck[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *ick.Ick, *I) (O, error)) {
+	register(a, o, func(ctx context.Context, in *I) (out O, err error) {
+		k, err := a.ick(ickUse{name: (*in).name()})
+		if err != nil {
+			return out, err
+		}
+		return do(ctx, k, in)
+	})
 }
 
-// deleteIckRequest names an Ick that is to go.
 type deleteIckRequest struct {
-	Name  string `path:"name" doc:"The Ick's name, percent-encoded." example:"search"`
-	Force bool   `query:"force" doc:"Delete a broken Ick, too: whatever its keys hold."`
+	Named
+
+	Force bool `query:"force" doc:"Delete its keys whatever they hold, also if the list is broken."`
 }
 
-func (a *API) deleteIck(ctx context.Context, in *deleteIckRequest) (doc document.Deleted, err error) {
-	k, err := a.ick(in.Name)
-	if err != nil {
-		return doc, err
-	}
-	remove := k.Delete
-	if in.Force {
-		remove = k.ForceDelete
-	}
-	doc.Deleted, err = remove(ctx)
-	return doc, err
-}
-
-func (a *API) ickStats(ctx context.Context, in *named) (doc document.IckStats, err error) {
-	k, err := a.ick(in.Name)
-	if err != nil {
-		return doc, err
-	}
-	s, err := k.Stats(ctx)
-	return document.OfIckStats(s), err
-}
-
-// marksRequest names what is dirty.
 type marksRequest struct {
-	Members []document.Text  `json:"members,omitempty" minItems:"1" maxItems:"1000" doc:"What is dirty since now." example:"[\"doc:17\"]"`
-	Marks   []document.Entry `json:"marks,omitempty" minItems:"1" maxItems:"1000" doc:"What is dirty, and since when."`
+	Members []document.Text  `json:"members,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members, with the score of now." example:"[\"doc:17\"]"`
+	Marks   []document.Entry `json:"marks,omitempty" minItems:"1" maxItems:"1000" doc:"Dirty members with scores."`
 }
 
-func (a *API) addMarks(ctx context.Context, in *namedWith[marksRequest]) (doc document.Marked, err error) {
+func addMarks(ctx context.Context, k *ick.Ick, in *namedWith[marksRequest]) (doc document.Marked, err error) {
 	if (len(in.Body.Members) > 0) == (len(in.Body.Marks) > 0) {
 		return doc, errRequest.Errorf("give either members or marks")
 	}
-	k, err := a.ick(in.Name)
-	if err != nil {
-		return doc, err
-	}
 	if len(in.Body.Members) > 0 {
 		added, err := k.AddNow(ctx, document.Strings(in.Body.Members)...)
-		return document.OfAdded(added), err
+		return document.Marked(added), err
 	}
 	marks := make([]ick.Entry, len(in.Body.Marks))
 	for i, m := range in.Body.Marks {
 		marks[i] = ick.Entry{Member: string(m.Member), Score: float64(m.Score)}
 	}
 	added, err := k.Add(ctx, marks...)
-	return document.OfAdded(added), err
+	return document.Marked(added), err
 }
 
-// reserveRequest says how much to reserve, and how.
 type reserveRequest struct {
-	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"How many members at most." example:"100"`
+	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"The largest number of members." example:"100"`
 	Settle   document.Duration `json:"settle,omitzero" doc:"Leave marks that are younger than this. Defaults to 0s." example:"5s"`
-	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks take the place of reserved ones."`
+	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks replace reserved ones."`
 }
 
-func (a *API) reserve(ctx context.Context, in *namedWith[reserveRequest]) (doc document.Reserved, err error) {
-	k, err := a.ickOf(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
-	if err != nil {
-		return doc, err
-	}
-	r, err := k.Reserve(ctx, in.Body.Max)
-	return document.OfReservation(r), err
-}
-
-// commitRequest names what was worked on.
 type commitRequest struct {
-	Token   string          `json:"token" doc:"Of the reservation that handed the members out." example:"1795226400200000"`
-	Members []document.Text `json:"members" minItems:"1" maxItems:"1000" doc:"What was worked on." example:"[\"doc:17\"]"`
+	Token   string          `json:"token" doc:"The token of the reservation." example:"1795226400200000"`
+	Members []document.Text `json:"members" minItems:"1" maxItems:"1000" doc:"Members that are done." example:"[\"doc:17\"]"`
 }
 
-func (a *API) commit(ctx context.Context, in *namedWith[commitRequest]) (doc document.Committed, err error) {
-	k, err := a.ick(in.Name)
-	if err != nil {
-		return doc, err
-	}
-	done, err := k.Commit(ctx, in.Body.Token, document.Strings(in.Body.Members)...)
-	return document.OfCommitted(done), err
-}
-
-// exchangeRequest names what was worked on, and says how much to reserve.
 type exchangeRequest struct {
-	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"How many members to reserve at most; 0 only commits." example:"100"`
+	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"The largest number of members to reserve; 0 only commits." example:"100"`
 	Settle   document.Duration `json:"settle,omitzero" doc:"Leave marks that are younger than this. Defaults to 0s." example:"5s"`
-	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks take the place of reserved ones."`
-	Token    string            `json:"token,omitempty" doc:"Of the reservation that handed the members out." example:"1795226400200000"`
-	Members  []document.Text   `json:"members,omitempty" maxItems:"1000" doc:"What was worked on. Defaults to nothing." example:"[\"doc:17\"]"`
+	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks replace reserved ones."`
+	Token    string            `json:"token,omitempty" doc:"The token of the reservation." example:"1795226400200000"`
+	Members  []document.Text   `json:"members,omitempty" maxItems:"1000" doc:"Members that are done. Defaults to none." example:"[\"doc:17\"]"`
 }
 
 func (a *API) exchange(ctx context.Context, in *namedWith[exchangeRequest]) (doc document.Exchanged, err error) {
 	if len(in.Body.Members) > 0 && in.Body.Token == "" {
-		return doc, errRequest.Errorf("members are committed under the token of their reservation, which is missing")
+		return doc, errRequest.Errorf("members need the token of their reservation")
 	}
-	k, err := a.ickOf(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
+	k, err := a.ick(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
 	if err != nil {
 		return doc, err
 	}
 	r, done, err := k.Exchange(ctx, in.Body.Token, document.Strings(in.Body.Members), in.Body.Max)
-	return document.Exchanged{Reserved: document.OfReservation(r), Committed: document.OfCommitted(done)}, err
+	return document.Exchanged{Reserved: document.OfReservation(r), Committed: document.Committed(done)}, err
+}
+
+func (a *API) routeParked() {
+	onIck(a, op(http.MethodGet, ickPath+"/parked", "listParked", "List parked members, the next retry first",
+		"Members that wait for a retry because a consumer's handler failed on them.", http.StatusNotFound), listParked)
+	onIck(a, op(http.MethodPost, ickPath+"/parked/retry", "retryParked", "Retry parked members now",
+		"With their old scores; their attempts are kept. Members that are not parked are ignored.", http.StatusNotFound),
+		func(ctx context.Context, k *ick.Ick, in *namedWith[parkedChoice]) (doc document.Retried, err error) {
+			members, err := in.Body.of(ctx, k)
+			if err != nil {
+				return doc, err
+			}
+			doc.Retried, err = k.Retry(ctx, members...)
+			return doc, err
+		})
+	onIck(a, op(http.MethodPost, ickPath+"/parked/drop", "dropParked", "Delete parked members",
+		"Members that are not parked are ignored.", http.StatusNotFound),
+		func(ctx context.Context, k *ick.Ick, in *namedWith[parkedChoice]) (doc document.Dropped, err error) {
+			members, err := in.Body.of(ctx, k)
+			if err != nil {
+				return doc, err
+			}
+			doc.Dropped, err = k.Drop(ctx, members...)
+			return doc, err
+		})
+}
+
+type parkedRequest struct {
+	Named
+
+	Max int `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of members."`
+}
+
+type parkedMembers struct {
+	document.Parked
+
+	More bool `json:"more" doc:"There are more members."`
+}
+
+func listParked(ctx context.Context, k *ick.Ick, in *parkedRequest) (doc parkedMembers, err error) {
+	doc.Parked.Parked = []document.ParkedMember{}
+	for p, err := range k.Parked(ctx) {
+		if doc.More = err == nil && len(doc.Parked.Parked) == in.Max; err != nil || doc.More {
+			return doc, err
+		}
+		doc.Parked.Parked = append(doc.Parked.Parked, document.OfParked(p))
+	}
+	return doc, nil
+}
+
+type parkedChoice struct {
+	Members []document.Text `json:"members,omitempty" minItems:"1" maxItems:"1000" doc:"Parked members." example:"[\"doc:17\"]"`
+	All     bool            `json:"all,omitempty" doc:"All parked members, instead of members."`
+}
+
+// of returns the chosen members.
+func (c parkedChoice) of(ctx context.Context, k *ick.Ick) ([]string, error) {
+	if c.All == (len(c.Members) > 0) {
+		return nil, errRequest.Errorf("give either members or all")
+	}
+	members := document.Strings(c.Members)
+	if c.All {
+		for p, err := range k.Parked(ctx) {
+			if err != nil {
+				return nil, err
+			}
+			members = append(members, p.Member)
+		}
+	}
+	return members, nil
 }

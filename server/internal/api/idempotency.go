@@ -22,20 +22,18 @@ const (
 	keyHeader      = "Idempotency-Key"
 	replayedHeader = "Idempotency-Replayed"
 
-	// maxKey is the longest key in bytes.
-	maxKey = 255
+	maxKey = 255 // bytes
 
-	// answersNamespace is where answers are kept, a namespace of pinned.Keys.
+	// answersNamespace is the namespace of pinned.Keys that stores answers.
 	answersNamespace = "http"
 
-	// answerLife is for how long an answer is kept. Where none was, the structures know
-	// what they did for as long: package reqid.
-	answerLife = 24 * time.Hour
+	// answerTTL is how long an answer is kept. If there is none, the structures know for
+	// as long what they did: package reqid.
+	answerTTL = 24 * time.Hour
 
-	// markLifeDefault is for how long a mark says that a request is under way. While
-	// it is, the mark is renewed; if its process is killed, the request may be repeated
-	// after that.
-	markLifeDefault = 5 * time.Second
+	// defaultMarkTTL is how long a mark shows that a request is in progress, unless it is
+	// renewed. If the process is killed, the request may be repeated after that.
+	defaultMarkTTL = 5 * time.Second
 )
 
 var (
@@ -46,31 +44,29 @@ var (
 	errKeyReused = &millrace.Error{
 		Code:    "key_reused",
 		Message: "the Idempotency-Key was used for a request with another query or body",
-		Hint:    "Draw a new key for each request, and use it again only to repeat that one as it was.",
+		Hint:    "Use a new key for each request, and the same key only to repeat that request unchanged.",
 	}
 	errInProgress = &millrace.Error{
 		Code:    "in_progress",
-		Message: "the request with this Idempotency-Key is under way",
-		Hint:    "Repeat it in a second, for its answer.",
+		Message: "the request with this Idempotency-Key is in progress",
+		Hint:    "Repeat it in a second to get its answer.",
 	}
 )
 
-// once answers a request that has a key: with the answer that was kept, or by doing
-// what it asks for and keeping the answer.
+// once answers a request with a key: with the stored answer, or by doing the work and
+// storing the answer.
 //
-//	      ┌──────────────── done, and refused for good ───────────────┐
-//	      │                                                           ▼
-//	new ──┴─▶ marked, under way ──▶ failed (5xx): the mark goes     kept ──▶ forgotten
-//	              │      ▲                                                  after a day
-//	              └──────┘ killed: the mark ends after some seconds, and what was
-//	                       done is known to the structure, for a day as well
+//	new ──▶ marked, in progress ──┬──▶ done, or refused: answer stored ──▶ expires after a day
+//	              │      ▲        └──▶ failed (5xx): mark removed
+//	              └──────┘ killed: the mark expires after some seconds, and the structure
+//	                       remembers for a day what was done
 func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body []byte) {
 	if err := checkKey(given); err != nil {
 		a.refuse(w, r, err)
 		return
 	}
 	ctx := r.Context()
-	bounded, cancel := context.WithDeadline(ctx, *untilOf(ctx))
+	bounded, cancel := context.WithDeadline(ctx, *deadlineOf(ctx))
 	defer cancel()
 	answers, err := a.answers.get(answersNamespace, func() (*pinned.Keys, error) {
 		return pinned.Open(bounded, a.cfg.Client, answersNamespace,
@@ -80,26 +76,25 @@ func (a *API) once(w http.ResponseWriter, r *http.Request, given []string, body 
 		a.refuse(w, r, err)
 		return
 	}
-	name := nameOf(Principal(ctx), r.Method, r.URL.EscapedPath(), given[0])
-	mine := answer{print: nameOf(r.URL.RawQuery, string(body))}
-	// Another body under the same key is another request: where no answer is kept,
-	// only the structures tell the two apart.
-	work := r.WithContext(reqid.With(ctx, name+mine.print))
+	name := hash(Principal(ctx), r.Method, r.URL.EscapedPath(), given[0])
+	own := answer{fingerprint: hash(r.URL.RawQuery, string(body))}
+	// A different body under the same key is another request. Where no answer is stored,
+	// the structures need different request ids to tell them apart.
+	work := r.WithContext(reqid.With(ctx, name+own.fingerprint))
 	asked := time.Now()
-	marked, err := answers.Set(bounded, name, mine.encode(), a.markLife, pinned.SetConfig{IfNone: true})
+	marked, err := answers.Set(bounded, name, own.encode(), a.cfg.markTTL, pinned.SetConfig{IfNone: true})
 	switch {
 	case errors.Is(err, millrace.ErrFull):
-		a.mux.ServeHTTP(w, work) // nothing can be kept, and what drains must be done all the same
+		a.mux.ServeHTTP(w, work) // nothing can be stored, but what drains must still work
 	case err != nil:
 		a.refuse(w, r, err)
 	case !marked:
-		a.replay(bounded, w, r, answers, name, mine)
+		a.replay(bounded, w, r, answers, name, own)
 	default:
-		a.do(ctx, w, work, mark{answers, name, a.surely(asked)}, mine)
+		a.do(ctx, w, work, mark{answers, name, a.expiry(asked)}, own)
 	}
 }
 
-// checkKey refuses what cannot be a key.
 func checkKey(given []string) error {
 	switch {
 	case len(given) > 1:
@@ -112,107 +107,106 @@ func checkKey(given []string) error {
 	return nil
 }
 
-// replay answers a request that is not new.
-func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *pinned.Keys, name string, mine answer) {
+// replay answers a repeated request.
+func (a *API) replay(ctx context.Context, w http.ResponseWriter, r *http.Request, answers *pinned.Keys, name string, own answer) {
 	value, _, err := answers.Get(ctx, name)
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		a.refuse(w, r, err)
 		return
 	}
-	kept, ok := decodeAnswer(value)
+	stored, ok := decodeAnswer(value)
 	switch {
-	case err != nil, ok && kept.print == mine.print && kept.status == 0:
-		a.refuse(w, r, errInProgress) // or it failed at this moment
+	case err != nil, ok && stored.fingerprint == own.fingerprint && stored.status == 0:
+		a.refuse(w, r, errInProgress) // or it has just failed
 	case !ok:
-		a.refuse(w, r, fmt.Errorf("the kept answer %s cannot be read", name))
-	case kept.print != mine.print:
+		a.refuse(w, r, fmt.Errorf("the stored answer %s cannot be decoded", name))
+	case stored.fingerprint != own.fingerprint:
 		a.refuse(w, r, errKeyReused)
 	default:
 		w.Header().Set(replayedHeader, "true")
-		kept.write(w)
+		stored.write(w)
 	}
 }
 
-// mark says that the request with a key is under way.
+// mark shows that the request with a key is in progress.
 type mark struct {
 	answers *pinned.Keys
 	name    string
-	lives   time.Time // until when it surely does, so that nobody else has another one
+	expires time.Time // not before; until then it is this process's
 }
 
-// surely returns until when a mark surely lives that Redis was asked for then.
-func (a *API) surely(asked time.Time) time.Time { return asked.Add(a.markLife - a.markLife/5) }
+// expiry returns when a mark that was set or renewed at that time expires at the earliest.
+func (a *API) expiry(asked time.Time) time.Time { return asked.Add(a.cfg.markTTL - a.cfg.markTTL/5) }
 
-// do does what a request asks for, and keeps the answer. What was done is answered
-// even if the answer cannot be kept, or not in time.
-func (a *API) do(ctx context.Context, w http.ResponseWriter, work *http.Request, m mark, mine answer) {
-	behind := context.WithoutCancel(ctx) // the answer counts though the client has gone
-	working, worked := context.WithCancel(behind)
-	defer worked() // if what follows panics
+// do does the work of a request and stores the answer. It answers even if the answer
+// cannot be stored in time.
+func (a *API) do(ctx context.Context, w http.ResponseWriter, work *http.Request, m mark, own answer) {
+	background := context.WithoutCancel(ctx) // the client may have gone
+	working, worked := context.WithCancel(background)
+	defer worked() // in case of a panic
 	renewed := make(chan mark, 1)
-	a.behind.Go(func() { renewed <- a.renew(working, m) })
+	a.background.Go(func() { renewed <- a.renew(working, m) })
 	recorded := recorder{header: w.Header()}
 	a.mux.ServeHTTP(&recorded, work)
 	worked()
-	mine.status, mine.body = recorded.status, recorded.body.Bytes()
+	own.status, own.body = recorded.status, recorded.body.Bytes()
 
-	failed := mine.status >= http.StatusInternalServerError
+	failed := own.status >= http.StatusInternalServerError
 	settled := make(chan struct{})
-	a.behind.Go(func() {
+	a.background.Go(func() {
 		defer close(settled)
-		m := <-renewed // a renewal must not come behind what is done to the mark now
+		m := <-renewed // no renewal may follow
 		if failed {
-			a.forget(behind, m)
+			a.forget(background, m)
 		} else {
-			a.keep(behind, m, mine)
+			a.store(background, m, own)
 		}
 	})
 	if !failed {
-		bounded, cancel := context.WithDeadline(behind, *untilOf(ctx))
+		bounded, cancel := context.WithDeadline(background, *deadlineOf(ctx))
 		defer cancel()
 		select {
 		case <-settled:
 		case <-bounded.Done():
 		}
 	}
-	mine.write(w)
+	own.write(w)
 }
 
-// renew renews a mark until ctx ends, and returns it. One that may have ended stays
-// as it is: what is there now may be somebody else's.
+// renew renews a mark until ctx ends, and returns it. It leaves a mark that may have
+// expired: the key may belong to a repeat now.
 func (a *API) renew(ctx context.Context, m mark) mark {
-	for retry.Sleep(ctx, a.markLife/3) {
+	for retry.Sleep(ctx, a.cfg.markTTL/3) {
 		asked := time.Now()
-		if !a.settle(context.WithoutCancel(ctx), m.lives, "go on to keep a place for", func(ctx context.Context) error {
-			_, err := m.answers.Expire(ctx, m.name, a.markLife)
+		if !a.settle(context.WithoutCancel(ctx), m.expires, "renew the mark of", func(ctx context.Context) error {
+			_, err := m.answers.Expire(ctx, m.name, a.cfg.markTTL)
 			return err
 		}) {
 			break
 		}
-		m.lives = a.surely(asked)
+		m.expires = a.expiry(asked)
 	}
 	return m
 }
 
-// forget removes a mark, so that the request may be repeated at once. One that may
-// have ended is left alone: in its place may be the answer to a repeat.
+// forget removes a mark, so that the request may be repeated at once. It leaves a mark
+// that may have expired: the key may have the answer to a repeat now.
 func (a *API) forget(ctx context.Context, m mark) {
-	a.settle(ctx, m.lives, "forget", func(ctx context.Context) error {
+	a.settle(ctx, m.expires, "forget", func(ctx context.Context) error {
 		_, err := m.answers.Remove(ctx, m.name)
 		return err
 	})
 }
 
-// keep puts an answer in the place of a mark.
-func (a *API) keep(ctx context.Context, m mark, mine answer) {
-	a.settle(ctx, time.Now().Add(a.cfg.Timeout), "keep", func(ctx context.Context) error {
-		_, err := m.answers.Set(ctx, m.name, mine.encode(), answerLife, pinned.SetConfig{})
+// store replaces a mark by an answer.
+func (a *API) store(ctx context.Context, m mark, own answer) {
+	a.settle(ctx, time.Now().Add(a.cfg.Timeout), "store", func(ctx context.Context) error {
+		_, err := m.answers.Set(ctx, m.name, own.encode(), answerTTL, pinned.SetConfig{})
 		return err
 	})
 }
 
-// settle does what is to become of a mark until then, and reports whether it could;
-// it logs if not.
+// settle changes a mark before a deadline. It logs failures, and reports success.
 func (a *API) settle(ctx context.Context, until time.Time, what string, do func(context.Context) error) bool {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -223,30 +217,29 @@ func (a *API) settle(ctx context.Context, until time.Time, what string, do func(
 	return err == nil
 }
 
-// nameOf returns a name for what these texts are, and others are not.
-func nameOf(parts ...string) string {
-	hash := sha256.New()
+// hash returns a hash that is different for different lists of texts.
+func hash(parts ...string) string {
+	h := sha256.New()
 	for _, part := range parts {
-		fmt.Fprintf(hash, "%d:%s", len(part), part)
+		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	return hex.EncodeToString(hash.Sum(nil))
+	return hex.EncodeToString(h.Sum(nil))
 }
 
-// answer is what is kept of a request: the print of its query and its body, and what
-// was answered.
-// One that is under way has no status.
+// answer is the stored answer to a request. The fingerprint is that of its query and
+// body; the status is 0 while it is in progress.
 type answer struct {
-	print  string
-	status int
-	body   []byte
+	fingerprint string
+	status      int
+	body        []byte
 }
 
-// encode returns the answer as it is kept: "PRINT STATUS\nBODY".
+// encode returns the stored form: "FINGERPRINT STATUS\nBODY".
 func (a answer) encode() []byte {
-	return append([]byte(a.print+" "+strconv.Itoa(a.status)+"\n"), a.body...)
+	return append([]byte(a.fingerprint+" "+strconv.Itoa(a.status)+"\n"), a.body...)
 }
 
-// decodeAnswer reads what encode returned.
+// decodeAnswer reads the stored form.
 func decodeAnswer(value []byte) (a answer, ok bool) {
 	head, body, found := bytes.Cut(value, []byte("\n"))
 	sum, status, cut := strings.Cut(string(head), " ")
@@ -254,7 +247,6 @@ func decodeAnswer(value []byte) (a answer, ok bool) {
 	return answer{sum, number, body}, found && cut && err == nil
 }
 
-// write answers.
 func (a answer) write(w http.ResponseWriter) {
 	kind := jsonType
 	if a.status >= http.StatusBadRequest {
@@ -262,21 +254,16 @@ func (a answer) write(w http.ResponseWriter) {
 	}
 	w.Header().Set("Content-Type", kind)
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // to somebody who may have gone
+	_, _ = w.Write(a.body) // the client may have gone
 }
 
-// recorder takes an answer down.
+// recorder records an answer.
 type recorder struct {
 	header http.Header
 	status int
 	body   bytes.Buffer
 }
 
-// Header returns the header of the answer.
-func (r *recorder) Header() http.Header { return r.header }
-
-// WriteHeader takes the status down.
-func (r *recorder) WriteHeader(status int) { r.status = status }
-
-// Write takes a part of the body down.
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }

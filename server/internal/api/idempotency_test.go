@@ -90,7 +90,7 @@ func TestUnderWay(t *testing.T) {
 			waiting <- struct{}{}
 		}
 	})}})
-	s.api.SetMarkLife(time.Second)
+	s.api.SetMarkTTL(time.Second)
 	lease := "/v1/leases/" + redistest.Name(t)
 	held := read[document.Acquired](s.ask("POST", lease+"/acquire", object{"ttl": "1h"}).want(200, ""))
 	k, wait := redistest.Name(t), object{"ttl": "1h", "wait": "50s"}
@@ -194,7 +194,7 @@ func TestLateProcess(t *testing.T) {
 	})}})
 	s := serve(t, api.Config{Client: redis.Client(t)})
 	const life = 600 * time.Millisecond
-	held.api.SetMarkLife(life)
+	held.api.SetMarkTTL(life)
 	name := redistest.Name(t)
 	path, k, message := "/v1/queues/"+name+"/messages", key(name), object{"tenant": "a"}
 	first := make(chan answer)

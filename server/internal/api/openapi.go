@@ -15,55 +15,54 @@ import (
 	"github.com/millrace/millrace/internal/document"
 )
 
-// about is what /openapi.json says of the API as a whole.
 const about = `Work distribution on Redis: queues for many tenants, dirty lists, leases, hashes whose fields expire, counters over several servers.
 
 **Names** in paths are percent-encoded: a slash is %2F. In paths and queries any byte may be encoded. In JSON, text is UTF-8, and other bytes are {"base64":"..."}.
 
-**Durations** are given as text, such as "500ms" or "10m", and told in milliseconds, in fields that end in _ms.
+**Durations** in requests are text, such as "500ms" or "10m"; in answers they are milliseconds, in fields that end in _ms.
 
 **Errors** are application/problem+json by RFC 9457, with a stable code for programs and a hint for people.
 
-**Repeating.** What changes something may have been done although its answer was lost. A request with an Idempotency-Key may be repeated as it was for 24 hours: it is done once, and answered alike.
+**Repeating.** A change may be applied although its answer was lost. For 24 hours, a request with an Idempotency-Key may be repeated unchanged: it is applied once, and the answer is the same.
 
-**At least once.** A message is delivered, and a mark is handed out, until its reader acknowledges it, so work must be idempotent.`
+**At least once.** Messages and marks are delivered until they are acknowledged, so work must be idempotent.`
 
 // tags are the kinds of structures.
 var tags = []*huma.Tag{
 	{Name: "queues", Description: "Messages of many tenants, who take turns; each is delivered until it is acknowledged, cancelled, expired or dead."},
-	{Name: "icks", Description: "Dirty lists: marks that fold, batches that are never forgotten."},
-	{Name: "leases", Description: "Locks that stay until their deadline, with fences."},
+	{Name: "icks", Description: "Dirty lists (Ick): repeated marks fold into one, and no mark is forgotten."},
+	{Name: "leases", Description: "Locks with a deadline and a fence."},
 	{Name: "hashes", Description: "Hashes whose fields expire one by one, at their time by the server's clock."},
 	{Name: "counters", Description: "Counters over several servers: written to one, read from all."},
 }
 
-// refusals are the statuses of problems, and which codes they have.
+// refusals describe the statuses of problems, with their codes.
 var refusals = map[int]string{
-	http.StatusBadRequest:            "The request is wrong: bad_request, bad_path, bad_utf8, bad_key, bad_name, bad_argument, bad_score. Nothing was done.",
-	http.StatusUnauthorized:          "The service asks for credentials: unauthorized.",
-	http.StatusForbidden:             "A browser asks for this on behalf of another site: cross_origin.",
-	http.StatusNotFound:              "There is no such thing: not_found.",
-	http.StatusMethodNotAllowed:      "Nothing that can be done here: method_not_allowed.",
-	http.StatusRequestTimeout:        "The body did not come in time: slow_body.",
-	http.StatusConflict:              "What is there does not allow it: stale, held, lost, expired, evictable, retired, not_a_number, wrong_type, overflow, too_many; or the same request is under way: in_progress.",
+	http.StatusBadRequest:            "The request is invalid: bad_request, bad_path, bad_utf8, bad_key, bad_name, bad_argument, bad_score. Nothing was done.",
+	http.StatusUnauthorized:          "The service needs credentials: unauthorized.",
+	http.StatusForbidden:             "A page of another site sent the request: cross_origin.",
+	http.StatusNotFound:              "It does not exist: not_found.",
+	http.StatusMethodNotAllowed:      "The path has no such method: method_not_allowed.",
+	http.StatusRequestTimeout:        "The body did not arrive in time: slow_body.",
+	http.StatusConflict:              "The current state does not allow it: stale, held, lost, expired, evictable, retired, not_a_number, wrong_type, overflow, too_many; or the same request is in progress: in_progress.",
 	http.StatusRequestEntityTooLarge: "The body is too large: too_large.",
-	http.StatusUnsupportedMediaType:  "The body is not said to be JSON: media_type.",
-	http.StatusMisdirectedRequest:    "The service does not know itself by the name in the request: misdirected.",
+	http.StatusUnsupportedMediaType:  "The Content-Type is not JSON: media_type.",
+	http.StatusMisdirectedRequest:    "The service does not answer to this host name: misdirected.",
 	http.StatusUnprocessableEntity:   "The Idempotency-Key was used for another query or body: key_reused.",
 	http.StatusInternalServerError:   "A structure is broken, or the service failed: broken, failed.",
-	http.StatusNotImplemented:        "The structure was written in a version that this service does not know: unknown_version.",
+	http.StatusNotImplemented:        "The structure has a version that this service does not know: unknown_version.",
 	http.StatusBadGateway:            "Redis refused: no_permission, redis.",
-	http.StatusServiceUnavailable:    "Redis cannot be asked, or only in part, or did not answer in time: unavailable, timeout, read_only, uncertain, partial, stranger, closed. Retry-After says when to repeat it.",
+	http.StatusServiceUnavailable:    "Redis is not available, or only in part, or did not answer in time: unavailable, timeout, read_only, uncertain, partial, stranger, closed. Retry-After says when to repeat the request.",
 	http.StatusInsufficientStorage:   "Redis is full, and nothing was written: full.",
 }
 
-// always are those that any operation may answer with.
+// always are the statuses that any operation may return.
 var always = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest,
 	http.StatusInternalServerError, http.StatusNotImplemented, http.StatusBadGateway, http.StatusServiceUnavailable,
 }
 
-// describe begins the description of the API, and makes huma answer as it says.
+// describe creates the description of the API, and configures huma to follow it.
 func (a *API) describe() huma.API {
 	schemas := huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer)
 	shape := schemas.Schema(reflect.TypeFor[problem](), true, "")
@@ -80,13 +79,13 @@ func (a *API) describe() huma.API {
 	}
 	for _, status := range []int{http.StatusConflict, http.StatusServiceUnavailable} {
 		responses[responseName(status)].Headers = map[string]*huma.Param{
-			"Retry-After": {Description: "In seconds; of a conflict only with in_progress.", Schema: &huma.Schema{Type: huma.TypeInteger}},
+			"Retry-After": {Description: "In seconds; with a conflict only for in_progress.", Schema: &huma.Schema{Type: huma.TypeInteger}},
 		}
 	}
 	least, most := 1, maxKey
 	format := huma.Format{
 		Marshal:   document.Encode,
-		Unmarshal: func(data []byte, v any) error { return said(json.Unmarshal(data, v)) },
+		Unmarshal: unmarshal,
 	}
 	described := humago.New(a.mux, huma.Config{
 		OpenAPI: &huma.OpenAPI{
@@ -98,7 +97,7 @@ func (a *API) describe() huma.API {
 				Responses: responses,
 				Parameters: map[string]*huma.Param{keyHeader: {
 					Name: keyHeader, In: "header",
-					Description: "Has the request done once, however often it is sent as it is with this key within 24 hours.",
+					Description: "Applies the request once, however often it is sent unchanged with this key within 24 hours.",
 					Schema:      &huma.Schema{Type: huma.TypeString, MinLength: &least, MaxLength: &most, Examples: []any{"8e03978e-40d5-43dd-bc93-6894a57f9324"}},
 				}},
 				SecuritySchemes: map[string]*huma.SecurityScheme{
@@ -121,8 +120,8 @@ func responseName(status int) string {
 	return strings.ReplaceAll(http.StatusText(status), " ", "")
 }
 
-// op begins the description of an operation. The first of the statuses may be that
-// of success; the others are those of problems that not all operations have.
+// op describes an operation. The first status may be that of success; the others are
+// problems that not all operations have.
 func op(method, path, id, summary, description string, statuses ...int) huma.Operation {
 	o := huma.Operation{Method: method, Path: path, OperationID: id, Summary: summary, Description: description, DefaultStatus: http.StatusOK}
 	if len(statuses) > 0 && statuses[0] < http.StatusBadRequest {
@@ -132,10 +131,10 @@ func op(method, path, id, summary, description string, statuses ...int) huma.Ope
 	return o
 }
 
-// operation completes the description of an operation. Bodies were read before.
+// operation completes a description. admit reads bodies, so huma sets no limits.
 func operation(o huma.Operation) huma.Operation {
 	statuses := slices.Concat(always, o.Errors)
-	o.Errors = nil // which huma would describe in its own way
+	o.Errors = nil // huma would describe them differently
 	o.Tags = []string{strings.Split(o.Path, "/")[2]}
 	o.MaxBodyBytes, o.BodyReadTimeout = -1, -1
 	success := &huma.Response{Description: "Done."}
@@ -143,7 +142,7 @@ func operation(o huma.Operation) huma.Operation {
 		o.Parameters = []*huma.Param{{Ref: "#/components/parameters/" + keyHeader}}
 		statuses = append(statuses, http.StatusConflict, http.StatusUnprocessableEntity)
 		success.Headers = map[string]*huma.Param{replayedHeader: {
-			Description: "The answer is that of an earlier request with the same key.",
+			Description: "This is the answer to an earlier request with the same key.",
 			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}},
 		}}
 	}
@@ -157,11 +156,11 @@ func operation(o huma.Operation) huma.Operation {
 	return o
 }
 
-// publish makes the description an answer, when all operations are there.
+// publish serves the description, after all operations are registered.
 func (a *API) publish() error {
 	spec := a.huma.OpenAPI()
 	schemas := spec.Components.Schemas.Map()
-	for _, own := range []string{"ErrorModel", "ErrorDetail"} { // huma's, which nothing answers with
+	for _, own := range []string{"ErrorModel", "ErrorDetail"} { // huma's, which are not used
 		delete(schemas, own)
 	}
 	asked := make(map[string]bool)
@@ -175,7 +174,7 @@ func (a *API) publish() error {
 	for name, schema := range schemas {
 		neverNull(schema)
 		if !asked["#/components/schemas/"+name] {
-			schema.AdditionalProperties = nil // answers may have more one day
+			schema.AdditionalProperties = nil // answers may get more fields
 		}
 	}
 	page, err := json.Marshal(spec)
@@ -184,12 +183,12 @@ func (a *API) publish() error {
 	}
 	a.mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", jsonType)
-		_, _ = w.Write(page) // to somebody who may have gone
+		_, _ = w.Write(page) // the client may have gone
 	})
 	return nil
 }
 
-// neverNull says of all lists in a schema that they are lists, if they are there.
+// neverNull marks everything in a schema as not nullable.
 func neverNull(s *huma.Schema) {
 	s.Nullable = false
 	for _, below := range parts(s) {
@@ -197,7 +196,7 @@ func neverNull(s *huma.Schema) {
 	}
 }
 
-// reach marks all references of a schema, and of those that it refers to.
+// reach marks all references of a schema, also indirect ones.
 func reach(r huma.Registry, s *huma.Schema, marked map[string]bool) {
 	if s.Ref != "" && !marked[s.Ref] {
 		marked[s.Ref] = true
@@ -208,7 +207,7 @@ func reach(r huma.Registry, s *huma.Schema, marked map[string]bool) {
 	}
 }
 
-// parts returns the schemas that a schema is made of.
+// parts returns the schemas below a schema.
 func parts(s *huma.Schema) []*huma.Schema {
 	all := slices.Collect(maps.Values(s.Properties))
 	if s.Items != nil {

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -21,17 +22,17 @@ const (
 	problemType = "application/problem+json"
 )
 
-// problem is an error as a document, by RFC 9457. Its type says nothing, so the
-// title is the status in words; what programs look at is the code.
+// problem is an error as a document of RFC 9457. Its type is always about:blank, so the
+// title is the status in words. Programs use the code.
 type problem struct {
-	Type   string `json:"type" doc:"Says nothing; the code does." example:"about:blank"`
+	Type   string `json:"type" doc:"Always about:blank; use the code." example:"about:blank"`
 	Title  string `json:"title" doc:"The status in words." example:"Conflict"`
 	Status int    `json:"status" example:"409"`
 	Detail string `json:"detail" doc:"What went wrong, for people." example:"the receipt is stale"`
 	Code   string `json:"code" doc:"What went wrong, for programs." example:"stale"`
 	Hint   string `json:"hint,omitempty" doc:"What to do next, for people." example:"Stop the work; if it is not done, it comes again with another receipt."`
 
-	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: the things that are wrong, 100 at most."`
+	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: the errors in the request, 100 at most."`
 
 	Remaining *int64         `json:"remaining_ms,omitempty" doc:"Of held: until the holder's deadline."`
 	Metadata  *document.Text `json:"metadata,omitempty" doc:"Of held: the holder's."`
@@ -45,34 +46,30 @@ type problem struct {
 	cause error // for the log
 }
 
-// fieldError is one thing that is wrong with a request.
+// fieldError is one error in a request.
 type fieldError struct {
 	Location string `json:"location" doc:"Where, such as body.messages[3].tenant or query.max." example:"body.tenant"`
 	Message  string `json:"message" example:"expected required property tenant to be present"`
 }
 
-// maxSaid is how many bytes a sentence has at most. What it repeats of a request may
-// be megabytes long.
-const maxSaid = 1 << 10
+// maxText is the longest text of a problem in bytes: it may quote a huge request.
+const maxText = 1 << 10
 
-// brief returns a text, or the beginning of a long one.
+// brief shortens a long text.
 func brief(text string) string {
-	if len(text) <= maxSaid {
+	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(text[:maxSaid], "") + " ..."
+	return strings.ToValidUTF8(text[:maxText], "") + " ..."
 }
 
-// Error returns what went wrong.
-func (p *problem) Error() string { return p.Detail }
+// The methods below are for errors and for huma.
 
-// Unwrap returns what it is about.
-func (p *problem) Unwrap() error { return p.cause }
+func (p *problem) Error() string             { return p.Detail }
+func (p *problem) Unwrap() error             { return p.cause }
+func (p *problem) GetStatus() int            { return p.Status }
+func (p *problem) ContentType(string) string { return problemType }
 
-// GetStatus returns the status of the answer; huma calls it.
-func (p *problem) GetStatus() int { return p.Status }
-
-// GetHeaders returns what says when to come again; huma calls it.
 func (p *problem) GetHeaders() http.Header {
 	header := make(http.Header)
 	if p.Status == http.StatusServiceUnavailable || p.Code == errInProgress.Code {
@@ -81,23 +78,20 @@ func (p *problem) GetHeaders() http.Header {
 	return header
 }
 
-// ContentType returns that of a problem; huma calls it.
-func (p *problem) ContentType(string) string { return problemType }
-
-// WriteProblem answers with an error: problem+json with its code and hint and the
-// status that these have in this API. It is for handlers in front of the API, too.
-func WriteProblem(w http.ResponseWriter, _ *http.Request, err error) {
+// WriteProblem answers with an error as problem+json. It is for handlers in front of the
+// API, too.
+func WriteProblem(w http.ResponseWriter, err error) {
 	p := problemOf(err)
 	header := w.Header()
 	header.Set("Content-Type", p.ContentType(""))
 	header.Set("Cache-Control", "no-store")
 	maps.Copy(header, p.GetHeaders())
 	w.WriteHeader(p.Status)
-	_ = document.Encode(w, p) // to somebody who may have gone
+	_ = document.Encode(w, p) // the client may have gone
 }
 
-// statuses are the codes that have a status of their own. Those that begin with
-// bad_ are 400, and what is in neither is a failure of the service, 500.
+// statuses are the statuses of codes. A code that begins with bad_ is 400, and any other
+// is a failure of the service, 500.
 var statuses = map[string]int{
 	"unauthorized":       http.StatusUnauthorized,
 	"cross_origin":       http.StatusForbidden,
@@ -132,23 +126,23 @@ var statuses = map[string]int{
 	"full":               http.StatusInsufficientStorage,
 }
 
-// Errors of Redis and of the way to it. What they wrap is for the log: it may name
-// addresses.
+// Errors of Redis and of the connection. The answer leaves out what they wrap, which may
+// contain addresses; the log has it.
 var (
 	errUnavailable = &millrace.Error{
 		Code:    "unavailable",
-		Message: "Redis cannot be asked at the moment",
-		Hint:    "Repeat the request; what changes something may have been done, and with an Idempotency-Key it is done once.",
+		Message: "Redis is not available",
+		Hint:    "Repeat the request. A change may have been applied; with an Idempotency-Key it is applied once.",
 	}
 	errTimeout = &millrace.Error{
 		Code:    "timeout",
 		Message: "Redis did not answer in time",
-		Hint:    "Repeat the request; what changes something may have been done, and with an Idempotency-Key it is done once.",
+		Hint:    "Repeat the request. A change may have been applied; with an Idempotency-Key it is applied once.",
 	}
 	errNoPermission = &millrace.Error{
 		Code:    "no_permission",
-		Message: "the service's Redis user may not do this",
-		Hint:    "Let the Redis user run scripts and use the structure's keys (ACL SETUSER).",
+		Message: "the service's Redis user has no permission for this",
+		Hint:    "Allow the Redis user scripts and the structure's keys (ACL SETUSER).",
 	}
 	errRedis  = &millrace.Error{Code: "redis"}
 	errFailed = &millrace.Error{Code: "failed", Message: "the service failed", Hint: "See its log."}
@@ -159,13 +153,16 @@ func problemOf(err error) *problem {
 	if p, ok := errors.AsType[*problem](err); ok {
 		return p
 	}
-	said, ok := errors.AsType[*millrace.Error](err)
+	known, ok := errors.AsType[*millrace.Error](err)
 	detail := err.Error()
 	if !ok {
-		said = nameless(err)
-		detail = said.Message
+		known = classify(err)
+		detail = known.Message
 	}
-	p := &problem{Type: "about:blank", Status: http.StatusInternalServerError, Detail: brief(detail), Code: said.Code, Hint: hintOf(err, said), cause: err}
+	p := &problem{
+		Type: "about:blank", Status: http.StatusInternalServerError, Detail: brief(detail),
+		Code: known.Code, Hint: cmp.Or(hintOf(err), known.Hint), cause: err,
+	}
 	if status, ok := statuses[p.Code]; ok {
 		p.Status = status
 	} else if strings.HasPrefix(p.Code, "bad_") {
@@ -179,8 +176,8 @@ func problemOf(err error) *problem {
 	return p
 }
 
-// nameless returns a name for an error that has none.
-func nameless(err error) *millrace.Error {
+// classify returns the error with a code for one without.
+func classify(err error) *millrace.Error {
 	reply, refused := errors.AsType[*rueidis.RedisError](err)
 	_, unreached := errors.AsType[*net.OpError](err)
 	switch {
@@ -196,29 +193,25 @@ func nameless(err error) *millrace.Error {
 	return errFailed
 }
 
-// spoken are hints that name requests, in place of those that name methods of Go
-// or commands.
-var spoken = []struct {
+// hints replace hints that name Go methods or commands.
+var hints = []struct {
 	err  error
 	hint string
 }{
-	{millrace.ErrNotFound, "Queues and Icks begin with their first write; see which there are with GET /v1/queues and GET /v1/icks."},
-	{millrace.ErrBroken, "Look at its keys; DELETE removes those of a queue whatever they hold, and with force=true those of an Ick."},
-	{document.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are accepted.`},
-	{lease.ErrHeld, `Wait for it with "wait", or come back later.`},
-	{millrace.ErrEvictable, `Set maxmemory-policy to noeviction. Leases also work with a volatile-* policy, and accept the risk with "allow_evictable".`},
+	{millrace.ErrNotFound, "The first write creates a queue or a dirty list; list them with GET /v1/queues and GET /v1/icks."},
+	{millrace.ErrBroken, "Look at its keys. DELETE removes the keys of a queue whatever they hold, and with force=true those of a dirty list."},
+	{document.ErrScore, `Scores are Unix seconds as numbers; "inf" and "-inf" are valid.`},
+	{lease.ErrHeld, `Wait for it with "wait", or try again later.`},
+	{millrace.ErrEvictable, `Set maxmemory-policy to noeviction; for a lease a volatile-* policy is enough, or accept the risk with "allow_evictable".`},
 }
 
-// hintOf returns what to do about an error.
-func hintOf(err error, said *millrace.Error) string {
+// hintOf returns the hint of an error, if it has one.
+func hintOf(err error) string {
 	hint := millrace.Hint(err)
-	for _, s := range spoken {
-		if hint != "" && errors.Is(err, s.err) {
-			return s.hint
+	for _, h := range hints {
+		if hint != "" && errors.Is(err, h.err) {
+			return h.hint
 		}
 	}
-	if hint != "" {
-		return hint
-	}
-	return said.Hint
+	return hint
 }

@@ -14,8 +14,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// maxDepth is how deep objects and lists may lie in each other. No document needs
-// half of it.
+// maxDepth is how deep objects and lists may be nested. No document needs half of it.
 const maxDepth = 16
 
 var errUTF8 = &millrace.Error{
@@ -23,9 +22,13 @@ var errUTF8 = &millrace.Error{
 	Hint: `Send UTF-8; bytes that are not go as {"base64":"..."}.`,
 }
 
-// checkBody refuses what is no single JSON document, and what readers of JSON pass
-// over or read in different ways: text that is not Unicode, names that come twice or
-// that nobody knows, null. The values are checked later.
+// checkBody refuses everything but one JSON document, and what parsers ignore or read in
+// different ways: text that is not Unicode, duplicate and unknown names, null. huma checks
+// the values later.
+//
+// No library of the kind that we want does this: encoding/json accepts invalid text and
+// duplicate names, its second version is experimental, and huma reports each of a million
+// invalid entries.
 func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 	if !utf8.Valid(body) || loneSurrogate(body) {
 		return errUTF8.Errorf("the body is not UTF-8")
@@ -33,59 +36,58 @@ func (a *API) checkBody(body []byte, schema *huma.Schema) error {
 	w := walker{json.NewDecoder(bytes.NewReader(body)), a.huma.OpenAPI().Components.Schemas}
 	w.UseNumber()
 	err := w.walk(schema, 0)
-	wrong, misplaced := errors.AsType[*misplacedError](err)
+	wrong, ok := errors.AsType[*placeError](err)
 	switch {
-	case misplaced:
+	case ok:
 		p := problemOf(errRequest.Errorf("body%s", wrong))
 		p.Errors = []fieldError{{brief("body" + wrong.place), wrong.what}}
 		return p
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errRequest.Errorf("the body is no JSON document, or only the beginning of one")
+		return errRequest.Errorf("the body is empty or not complete")
 	case err != nil:
-		return errRequest.Errorf("the body is no JSON: %s, behind %d bytes", err, w.InputOffset())
+		return errRequest.Errorf("the body is not JSON: %s, after %d bytes", err, w.InputOffset())
 	}
 	if _, err := w.Token(); !errors.Is(err, io.EOF) {
-		return errRequest.Errorf("something follows the document")
+		return errRequest.Errorf("there is data after the JSON document")
 	}
 	return nil
 }
 
-// misplacedError says what is wrong at a place of a document.
-type misplacedError struct{ place, what string }
+// placeError is an error at a place of a document.
+type placeError struct{ place, what string }
 
-// Error returns both.
-func (e *misplacedError) Error() string { return e.place + ": " + e.what }
+func (e *placeError) Error() string { return e.place + ": " + e.what }
 
-// within adds the part of the document in which an error was found.
+// within prepends a part of the document to the place of an error.
 func within(part string, err error) error {
-	if wrong, ok := errors.AsType[*misplacedError](err); ok {
+	if wrong, ok := errors.AsType[*placeError](err); ok {
 		wrong.place = part + wrong.place
 	}
 	return err
 }
 
-// walker goes through a document.
+// walker visits all values of a document.
 type walker struct {
 	*json.Decoder
 
 	schemas huma.Registry
 }
 
-// walk goes through one value. Where nothing is known of it the schema is nil.
+// walk visits one value. The schema is nil if there is none.
 func (w walker) walk(schema *huma.Schema, depth int) error {
 	token, err := w.Token()
 	if err != nil {
 		return err
 	}
 	if token == nil {
-		return &misplacedError{what: "null is no value; leave the field out"}
+		return &placeError{what: "null is not allowed; leave the field out"}
 	}
 	open, nested := token.(json.Delim)
 	if !nested {
 		return nil
 	}
 	if depth == maxDepth {
-		return &misplacedError{what: fmt.Sprintf("nested deeper than %d", maxDepth)}
+		return &placeError{what: fmt.Sprintf("nested deeper than %d", maxDepth)}
 	}
 	if schema != nil && schema.Ref != "" {
 		schema = w.schemas.SchemaFromRef(schema.Ref)
@@ -107,8 +109,8 @@ func (w walker) walkList(schema *huma.Schema, depth int) error {
 		items = schema.Items
 	}
 	for i := 0; w.More(); i++ {
-		if schema != nil && schema.MaxItems != nil && i == *schema.MaxItems { // or each of millions would be found wrong
-			return &misplacedError{what: fmt.Sprintf("has more than %d entries", i)}
+		if schema != nil && schema.MaxItems != nil && i == *schema.MaxItems { // before huma reports each entry
+			return &placeError{what: fmt.Sprintf("has more than %d entries", i)}
 		}
 		if err := w.walk(items, depth+1); err != nil {
 			return within("["+strconv.Itoa(i)+"]", err)
@@ -128,9 +130,9 @@ func (w walker) walkObject(schema *huma.Schema, depth int) error {
 		below, known := member(schema, name)
 		switch {
 		case seen[name]:
-			return &misplacedError{"." + name, "comes twice"}
+			return &placeError{"." + name, "is a duplicate"}
 		case !known:
-			return &misplacedError{"." + name, "is nothing that is known here"}
+			return &placeError{"." + name, "is unknown"}
 		}
 		seen[name] = true
 		if err := w.walk(below, depth+1); err != nil {
@@ -140,8 +142,8 @@ func (w walker) walkObject(schema *huma.Schema, depth int) error {
 	return nil
 }
 
-// member returns the schema of an object's member of that name, in these very
-// letters, and whether there may be one.
+// member returns the schema of a member of an object, and whether the name is known.
+// Names are case sensitive.
 func member(object *huma.Schema, name string) (schema *huma.Schema, known bool) {
 	switch {
 	case object == nil:
@@ -154,8 +156,8 @@ func member(object *huma.Schema, name string) (schema *huma.Schema, known bool) 
 	return schema, true
 }
 
-// loneSurrogate reports whether a text in JSON has half a surrogate pair as an
-// escape, which stands for no character.
+// loneSurrogate reports whether JSON text has an escaped half of a surrogate pair, which
+// is no character.
 func loneSurrogate(body []byte) bool {
 	for {
 		at := bytes.IndexByte(body, '\\')
@@ -174,8 +176,7 @@ func loneSurrogate(body []byte) bool {
 	}
 }
 
-// surrogate returns h or l if a text begins with the escape of the high or the low
-// half of a pair, else 0.
+// surrogate returns h or l if text begins with the escape of a high or a low half, else 0.
 func surrogate(text []byte) byte {
 	if len(text) < 6 || text[0] != '\\' || text[1] != 'u' || text[2]|0x20 != 'd' {
 		return 0

@@ -73,14 +73,14 @@ func TestProblems(t *testing.T) {
 		{fleet.ErrUnavailable.Wrap(dial), 503, "unavailable"},
 		{fleet.ErrReadOnly, 503, "read_only"},
 		{millrace.ErrUncertain, 503, "uncertain"},
-		{fleet.ErrStranger, 503, "stranger"},
+		{fleet.ErrUnknownServer, 503, "stranger"},
 		{fleet.ErrClosed, 503, "closed"},
 		{millrace.ErrPartial.Wrap(io.EOF), 503, "partial"},
 		{context.DeadlineExceeded, 503, "timeout"},
 		{millrace.ErrFull, 507, "full"},
 	} {
 		w := httptest.NewRecorder()
-		api.WriteProblem(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/", nil), tt.err)
+		api.WriteProblem(w, tt.err)
 		got := answer{t, tt.err.Error(), w.Code, w.Header(), w.Body.Bytes()}
 		p := got.refused(tt.status, tt.code)
 		if p.Type != "about:blank" || p.Title != http.StatusText(tt.status) || p.Status != tt.status || p.Detail == "" {

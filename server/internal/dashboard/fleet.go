@@ -24,7 +24,7 @@ type fleetPage struct {
 	Wrong       string // why there is nothing to see of it
 	Hint        string
 	Unread      map[string]string // why its events or its snapshots could not be read
-	State       directory.State
+	State       fleet.State
 	Tone        string
 	Epoch       int64
 	Tags        int64
@@ -44,7 +44,7 @@ type partitionRow struct {
 	ID         int
 	Generation int
 	Epoch      int64
-	State      directory.State
+	State      fleet.State
 	Phase      directory.Phase // empty unless it is unusual
 	Tone       string
 	Share      string
@@ -163,7 +163,7 @@ func newPartitionRow(s fleet.PartitionStatus) partitionRow {
 			row.Tone = "good"
 		case fleet.Copying, fleet.Loading, fleet.Fenced:
 			row.Tone = "warn"
-		case fleet.Behind, fleet.Strange, fleet.Down:
+		case fleet.Behind, fleet.Unknown, fleet.Down:
 			row.Tone = "bad"
 		}
 		switch {

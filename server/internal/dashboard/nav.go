@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -31,11 +31,11 @@ func (d *Dashboard) stations(v *survey.View, current string) []station {
 	if parked := parkedOf(v); parked > 0 {
 		lists.Tone, lists.Why = "warn", readable.Number(parked)+" parked"
 	}
-	fleet := station{Name: "Fleet", Path: d.link("fleet")}
+	members := station{Name: "Fleet", Path: d.link("fleet")}
 	if v.Fleet != nil {
-		fleet.Tally = string(v.Fleet.State)
-		if v.Fleet.State != directory.Full {
-			fleet.Tone, fleet.Why = stateTone(v.Fleet.State), "not all of it serves"
+		members.Tally = string(v.Fleet.State)
+		if v.Fleet.State != fleet.Healthy {
+			members.Tone, members.Why = stateTone(v.Fleet.State), "not all of it serves"
 		}
 	}
 	all := []station{
@@ -45,7 +45,7 @@ func (d *Dashboard) stations(v *survey.View, current string) []station {
 		{Name: "Stealing", Path: d.link("stealing"), Tally: tally(v.Steal.Processes)},
 		{Name: "Leases", Path: d.link("leases"), Tally: tally(len(v.Leases) + v.LeftOut[survey.Lease])},
 		{Name: "Namespaces", Path: d.link("namespaces"), Tally: tally(namespaces + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys])},
-		fleet,
+		members,
 		{Name: "Counters", Path: d.link("counters")},
 		{Name: "Doctor", Path: d.link("doctor")},
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -183,7 +182,7 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
 			Hint: "See that its directory can be reached: writes go on when that confirms the map, or when a failover has come to its end."})
 	}
 	for _, p := range f.Partitions {
-		if p.State == directory.Full || refused && withheld(p) {
+		if p.State == fleet.Healthy || refused && withheld(p) {
 			continue
 		}
 		n := notice{Tone: stateTone(p.State), Kind: "Partition", Name: strconv.Itoa(p.ID), Path: d.link("fleet"), Text: "is " + string(p.State) + "."}
@@ -208,7 +207,7 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
 func refusing(f *survey.FleetView) bool {
 	up := false
 	for _, p := range f.Partitions {
-		if p.State != directory.ReadOnly && p.State != directory.Out {
+		if p.State != fleet.ReadOnly && p.State != fleet.Out {
 			return false
 		}
 		up = up || withheld(p)
@@ -218,17 +217,17 @@ func refusing(f *survey.FleetView) bool {
 
 // withheld reports whether a partition takes no writes although its master is up.
 func withheld(p fleet.PartitionStatus) bool {
-	return p.State == directory.ReadOnly && p.Master.State == fleet.Up
+	return p.State == fleet.ReadOnly && p.Master.State == fleet.Up
 }
 
 // stateTone says how bad a state is.
-func stateTone(s directory.State) string {
+func stateTone(s fleet.State) string {
 	switch s {
-	case directory.Full:
+	case fleet.Healthy:
 		return "good"
-	case directory.Partial:
+	case fleet.Partial:
 		return "warn"
-	case directory.ReadOnly, directory.Out:
+	case fleet.ReadOnly, fleet.Out:
 	}
 	return "bad"
 }

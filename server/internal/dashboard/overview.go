@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -213,7 +212,7 @@ func (d *Dashboard) fleetCard(f *survey.FleetView) card {
 			}
 		}
 	}
-	if f.State != directory.Full {
+	if f.State != fleet.Healthy {
 		c.Unit = ""
 	}
 	c.Facts = append(c.Facts, fact{Text: readable.Count(len(f.Partitions), "partition")}, fact{Text: readable.Count(tags, "tag")})

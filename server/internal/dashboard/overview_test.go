@@ -12,7 +12,6 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/lease"
 )
@@ -51,18 +50,18 @@ func TestWhatIsLeftOutIsSaidFirst(t *testing.T) {
 func TestFleetThatTakesNoWrites(t *testing.T) {
 	t.Parallel()
 	const whole = "Fleet takes no writes: they are refused, and reads go on."
-	partition := func(id int, s directory.State, master fleet.MemberState) fleet.PartitionStatus {
+	partition := func(id int, s fleet.State, master fleet.MemberState) fleet.PartitionStatus {
 		return fleet.PartitionStatus{ID: id, State: s, Master: fleet.MemberStatus{State: master}}
 	}
-	readOnly, out := partition(0, directory.ReadOnly, fleet.Up), partition(1, directory.Out, fleet.Down)
+	readOnly, out := partition(0, fleet.ReadOnly, fleet.Up), partition(1, fleet.Out, fleet.Down)
 	for name, c := range map[string]struct {
 		partitions []fleet.PartitionStatus
 		want       []string
 	}{
 		"unconfirmed":          {[]fleet.PartitionStatus{readOnly, readOnly}, []string{whole}},
 		"and one is lost":      {[]fleet.PartitionStatus{readOnly, out}, []string{whole, "Partition is out."}},
-		"masters are down":     {[]fleet.PartitionStatus{partition(0, directory.ReadOnly, fleet.Down)}, []string{"Partition is read-only."}},
-		"one partition is not": {[]fleet.PartitionStatus{readOnly, partition(1, directory.Full, fleet.Up)}, []string{"Partition is read-only."}},
+		"masters are down":     {[]fleet.PartitionStatus{partition(0, fleet.ReadOnly, fleet.Down)}, []string{"Partition is read-only."}},
+		"one partition is not": {[]fleet.PartitionStatus{readOnly, partition(1, fleet.Healthy, fleet.Up)}, []string{"Partition is read-only."}},
 	} {
 		var got []string
 		for _, n := range new(Dashboard).fleetNotices(&survey.FleetView{Status: fleet.Status{Partitions: c.partitions}}) {

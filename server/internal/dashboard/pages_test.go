@@ -76,7 +76,7 @@ func (h *house) furnish() {
 // recruit has a recruiter run a job once and publish that.
 func (h *house) recruit() error {
 	r := steal.New(steal.Config{})
-	job := steal.Job{Name: "test.job", Slice: func(context.Context) (millrace.Progress, error) { return millrace.Worked, nil }}
+	job := millrace.Job{Name: "test.job", Slice: func(context.Context) (millrace.Progress, error) { return millrace.Worked, nil }}
 	if err := r.Install(job, 1); err != nil {
 		return err
 	}
@@ -84,7 +84,7 @@ func (h *house) recruit() error {
 	ctx, cancel := context.WithCancel(h.t.Context())
 	published := make(chan error, 1)
 	go func() {
-		published <- upkeep.Publish(ctx, r, h.client, upkeep.PublishConfig{Every: 20 * time.Millisecond})
+		published <- upkeep.Publish(ctx, r, h.client, upkeep.PublishConfig{Interval: 20 * time.Millisecond})
 	}()
 	defer func() { cancel(); <-published }()
 	for {

@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 	rings "github.com/millrace/millrace/ring"
-	"github.com/millrace/millrace/upkeep"
+	"github.com/millrace/millrace/steal"
 )
 
 func TestWords(t *testing.T) {
@@ -131,10 +131,10 @@ func troubled() *survey.View {
 	v.Troubles = []survey.Trouble{{Kind: survey.Lease, Name: "broken", Err: errors.New("a key is of a wrong type")}}
 	v.LeftOut = map[survey.Kind]int{survey.Queue: 7}
 	v.Server.Nodes = []survey.NodeView{{Addr: "10.0.0.1:6379", Role: "master", Memory: 95, MaxMemory: 100, Evicted: 3}}
-	v.Fleet = &survey.FleetView{Status: fleet.Status{State: directory.Partial, Epoch: 7, Partitions: []fleet.PartitionStatus{
-		{ID: 0, State: directory.Full, Share: 0.75, Master: fleet.MemberStatus{Addr: "10.0.0.1:7001", Node: "a", State: fleet.Up},
+	v.Fleet = &survey.FleetView{Status: fleet.Status{State: fleet.Partial, Epoch: 7, Partitions: []fleet.PartitionStatus{
+		{ID: 0, State: fleet.Healthy, Share: 0.75, Master: fleet.MemberStatus{Addr: "10.0.0.1:7001", Node: "a", State: fleet.Up},
 			Replicas: []fleet.MemberStatus{{Addr: "10.0.0.2:7002", Node: "b", State: fleet.Up}}, Memory: 50, MaxMemory: 100, Tags: 1200},
-		{ID: 1, Generation: 1, State: directory.Partial, Share: 0.25, Master: fleet.MemberStatus{Addr: "10.0.0.2:7003", State: fleet.Up},
+		{ID: 1, Generation: 1, State: fleet.Partial, Share: 0.25, Master: fleet.MemberStatus{Addr: "10.0.0.2:7003", State: fleet.Up},
 			Replicas: []fleet.MemberStatus{{Addr: "10.0.0.1:7004", State: fleet.Down, Error: "refused"}}, Busy: 0.95},
 	}},
 		Points:    directory.Points{{Position: 1 << 62, Partition: 1}, {Position: 0, Partition: 0}},
@@ -224,17 +224,17 @@ func TestExposure(t *testing.T) {
 
 func TestOutcomes(t *testing.T) {
 	t.Parallel()
-	bar, words := outcomes(upkeep.JobTotals{Recruited: 10, Worked: 5, Idle: 4, Aborted: upkeep.Aborts{Error: 1}})
+	bar, words := outcomes(steal.JobStats{Worked: 5, Idle: 4, Aborted: steal.Aborts{Error: 1}})
 	if want := []stripe{{"worked", "0", "50"}, {"idle", "50", "40"}, {"aborted", "90", "10"}}; !slices.Equal(bar, want) {
 		t.Errorf("bar = %v, want %v", bar, want)
 	}
 	if want := "50% worked, 40% idle and 10% aborted"; words != want {
 		t.Errorf("words = %q, want %q", words, want)
 	}
-	if got, want := aborts(upkeep.Aborts{Error: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
+	if got, want := aborts(steal.Aborts{Error: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
 		t.Errorf("aborts = %q, want %q", got, want)
 	}
-	if bar, words := outcomes(upkeep.JobTotals{}); bar != nil || words != "nobody was recruited yet" {
+	if bar, words := outcomes(steal.JobStats{}); bar != nil || words != "nobody was recruited yet" {
 		t.Errorf("a job without recruits is %v, %q", bar, words)
 	}
 }

@@ -26,7 +26,7 @@ type arc struct {
 	Outer     string // of the mark of its state
 	Tick      line   // where its point is
 	Shade     int    // by generation, from 0 to ringShades-1
-	State     directory.State
+	State     fleet.State
 	Partition int
 	Label     spot // where the partition's number has room; empty if it has none
 	Title     string

@@ -7,7 +7,7 @@ import (
 
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
-	"github.com/millrace/millrace/upkeep"
+	"github.com/millrace/millrace/steal"
 )
 
 // stealPage is what idle workers did.
@@ -21,7 +21,7 @@ type stealPage struct {
 
 // jobRow is one job.
 type jobRow struct {
-	upkeep.JobTotals
+	steal.JobStats
 
 	Bar     []stripe
 	Words   string // what the bar says
@@ -37,9 +37,9 @@ func (d *Dashboard) stealing(*asked) (scene, error) {
 	return func(v *survey.View) body {
 		p := stealPage{heading: heading{Title: "Stealing", Charts: []chart{d.chart(v, "stealing", "")}}, Processes: v.Steal.Processes}
 		for _, j := range v.Steal.Jobs {
-			p.Recruited += j.Recruited
+			p.Recruited += j.Recruited()
 			lately := d.recent(v, survey.Steal, j.Name)
-			row := jobRow{JobTotals: j, Aborts: aborts(j.Aborted), Failing: j.Aborted.Error+j.Aborted.Panic > 0, Spark: lately.Spark}
+			row := jobRow{JobStats: j, Aborts: aborts(j.Aborted), Failing: j.Aborted.Error+j.Aborted.Panic > 0, Spark: lately.Spark}
 			row.Bar, row.Words = outcomes(j)
 			p.Jobs = append(p.Jobs, row)
 		}
@@ -48,8 +48,8 @@ func (d *Dashboard) stealing(*asked) (scene, error) {
 }
 
 // outcomes draws how the recruits of a job ended, and says so.
-func outcomes(j upkeep.JobTotals) ([]stripe, string) {
-	if j.Recruited == 0 {
+func outcomes(j steal.JobStats) ([]stripe, string) {
+	if j.Recruited() == 0 {
 		return nil, "nobody was recruited yet"
 	}
 	var bar []stripe
@@ -59,7 +59,7 @@ func outcomes(j upkeep.JobTotals) ([]stripe, string) {
 		kind string
 		n    int64
 	}{{"worked", j.Worked}, {"idle", j.Idle}, {"aborted", j.Aborted.Sum()}} {
-		share := float64(part.n) / float64(j.Recruited)
+		share := float64(part.n) / float64(j.Recruited())
 		bar = append(bar, stripe{part.kind, coordinate(100 * from), coordinate(100 * share)})
 		words = append(words, percent(share)+" "+part.kind)
 		from += share
@@ -68,7 +68,7 @@ func outcomes(j upkeep.JobTotals) ([]stripe, string) {
 }
 
 // aborts says why recruits did not run to their end.
-func aborts(a upkeep.Aborts) string {
+func aborts(a steal.Aborts) string {
 	var words []string
 	for _, reason := range []struct {
 		n    int64

@@ -51,7 +51,7 @@ func InRun(ctx context.Context, c rueidis.Client, run string, do func(c rueidis.
 		if err != nil {
 			return err
 		}
-		if now := Field(text, "run_id"); now != run {
+		if now := ParseInfo(text).Run; now != run {
 			return fmt.Errorf("the server was started again: it is in run %s, not %s", now, run)
 		}
 		return do(c)

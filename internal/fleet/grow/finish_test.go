@@ -1,4 +1,4 @@
-package fleet
+package grow
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -40,10 +41,10 @@ func TestAnAddThatWasCutOffIsFinished(t *testing.T) {
 			before, err := tf.dir.Confirm(ctx, 0)
 			must(t, err)
 			cfg := onTrust
-			m, err := cfg.join(ctx, tf.dir, before, tf.servers(1, 0))
+			m, err := cfg.Announce(ctx, tf.dir, before, tf.servers(1, 0))
 			must(t, err)
 			tc.cut(tf, m)
-			f := tf.open(Config{})
+			f := tf.open(fleet.Config{})
 			if tc.blocks {
 				short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 				if err := set(short, f.Client(), "{new}", "x"); err == nil {

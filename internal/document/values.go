@@ -2,20 +2,21 @@ package document
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
 	"github.com/millrace/millrace"
 )
 
-// Score is a score: a number with every digit that the server holds, or "inf" or
-// "-inf", for which JSON has no number.
+// Score is a score: a number with all digits of the server, or "inf" or "-inf", which
+// JSON numbers cannot express.
 type Score float64
 
-// MarshalJSON writes a value of a document.
 func (s Score) MarshalJSON() ([]byte, error) {
 	switch {
 	case math.IsInf(float64(s), 1):
@@ -26,7 +27,6 @@ func (s Score) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(s))
 }
 
-// UnmarshalJSON reads a value of a document.
 func (s *Score) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	switch text {
@@ -55,7 +55,7 @@ func ParseScore(text string) (float64, error) {
 	return score, nil
 }
 
-// String returns the score as people are shown it: with the same digits.
+// String returns the score with the same digits.
 func (s Score) String() string {
 	b, err := s.MarshalJSON()
 	if err != nil {
@@ -64,7 +64,6 @@ func (s Score) String() string {
 	return strings.Trim(string(b), `"`)
 }
 
-// Schema tells what a score looks like.
 func (Score) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Score", &huma.Schema{
 		Title:       "Score",
@@ -72,4 +71,43 @@ func (Score) Schema(r huma.Registry) *huma.Schema {
 		OneOf:       []*huma.Schema{{Type: huma.TypeNumber}, {Type: huma.TypeString, Enum: []any{"inf", "-inf"}}},
 		Examples:    []any{1700000003.25},
 	})
+}
+
+// Duration is a duration in a request: "500ms", "10m". Answers have milliseconds.
+type Duration struct{ time.Duration }
+
+func (d *Duration) UnmarshalText(b []byte) error {
+	parsed, err := time.ParseDuration(string(b))
+	if err != nil {
+		return fmt.Errorf("%.40q is not a duration such as 500ms or 10m", b)
+	}
+	d.Duration = parsed
+	return nil
+}
+
+func (Duration) Schema(huma.Registry) *huma.Schema {
+	return &huma.Schema{
+		Type:               huma.TypeString,
+		Pattern:            `^(0|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`,
+		PatternDescription: "a duration such as 500ms or 10m",
+		Examples:           []any{"30s"},
+	}
+}
+
+// Time is an instant of a document in UTC, or nil for the zero time.
+func Time(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	t = t.UTC()
+	return &t
+}
+
+// shared adds a schema to a registry under its name and returns a reference.
+func shared(r huma.Registry, name string, s *huma.Schema) *huma.Schema {
+	if r.Map()[name] == nil {
+		s.PrecomputeMessages()
+		r.Map()[name] = s
+	}
+	return &huma.Schema{Ref: "#/components/schemas/" + name}
 }

@@ -1,4 +1,4 @@
-package fleet
+package grow
 
 import (
 	"context"
@@ -57,7 +57,7 @@ func TestInitProvesTheBootFence(t *testing.T) {
 			if tc.abandoned {
 				cfg.RestartTimeout = 300 * time.Millisecond
 			}
-			_, err = Init(t.Context(), dir, []NewPartition{{Master: directory.Member{Addr: proc.Addr()}}}, cfg)
+			_, err = Init(t.Context(), dir, []Partition{{Master: directory.Member{Addr: proc.Addr()}}}, cfg)
 			if tc.says == "" {
 				must(t, err)
 				return

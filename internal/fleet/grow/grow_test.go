@@ -1,4 +1,4 @@
-package fleet
+package grow
 
 import (
 	"context"
@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -33,10 +35,10 @@ func TestInitRefuses(t *testing.T) {
 	must(t, set(ctx, taken.Client(t), "mr:fleet:id", "other/0"))
 	member := directory.Member{Addr: taken.Addr()}
 	clustered := start(redistest.Options{Args: []string{"--cluster-enabled", "yes"}})
-	one := func(m directory.Member) []NewPartition { return []NewPartition{{Master: m}} }
+	one := func(m directory.Member) []Partition { return []Partition{{Master: m}} }
 	for _, tc := range []struct {
 		name       string
-		partitions []NewPartition
+		partitions []Partition
 		settings   directory.Settings
 		want       error
 		says       string
@@ -44,35 +46,35 @@ func TestInitRefuses(t *testing.T) {
 		{"nothing", nil, directory.Settings{}, millrace.ErrBadArgument, "no partition"},
 		{"no address", one(directory.Member{}), directory.Settings{}, millrace.ErrBadArgument, "no HOST:PORT"},
 		{"a socket", one(directory.Member{Addr: "/tmp/s"}), directory.Settings{}, millrace.ErrBadArgument, "no HOST:PORT"},
-		{"a server twice", []NewPartition{{Master: empty}, {Master: empty}}, directory.Settings{}, millrace.ErrBadArgument, "twice"},
-		{"a replica of itself", []NewPartition{{Master: empty, Replicas: []directory.Member{empty}}}, directory.Settings{}, millrace.ErrBadArgument, "twice"},
-		{"two members on a node", []NewPartition{{
+		{"a server twice", []Partition{{Master: empty}, {Master: empty}}, directory.Settings{}, millrace.ErrBadArgument, "twice"},
+		{"a replica of itself", []Partition{{Master: empty, Replicas: []directory.Member{empty}}}, directory.Settings{}, millrace.ErrBadArgument, "twice"},
+		{"two members on a node", []Partition{{
 			Master: directory.Member{Addr: empty.Addr, Node: "n"}, Replicas: []directory.Member{{Addr: other.Addr, Node: "n"}},
 		}}, directory.Settings{}, millrace.ErrBadArgument, "two members on node n"},
-		{"a weight", []NewPartition{{Master: empty, Weight: -1}}, directory.Settings{}, millrace.ErrBadArgument, "weight"},
-		{"settings", one(empty), directory.Settings{ViewLife: time.Millisecond}, millrace.ErrBadArgument, "ViewLife"},
+		{"a weight", []Partition{{Master: empty, Weight: -1}}, directory.Settings{}, millrace.ErrBadArgument, "weight"},
+		{"settings", one(empty), directory.Settings{ViewTTL: time.Millisecond}, millrace.ErrBadArgument, "ViewTTL"},
 		{"a fill", one(empty), directory.Settings{MaxFill: 101}, millrace.ErrBadArgument, "MaxFill"},
-		{"nobody there", one(directory.Member{Addr: "127.0.0.1:1"}), directory.Settings{}, ErrUnavailable, "127.0.0.1:1"},
+		{"nobody there", one(directory.Member{Addr: "127.0.0.1:1"}), directory.Settings{}, members.ErrUnavailable, "127.0.0.1:1"},
 		{"data", one(directory.Member{Addr: used.Addr()}), directory.Settings{}, ErrUnfit, "has 1 keys"},
 		{"a policy", one(evicting), directory.Settings{}, ErrUnfit, "allkeys-lru"},
 		{"a cluster", one(clustered), directory.Settings{}, ErrUnfit, "Cluster"},
-		{"one server by two names", []NewPartition{{Master: empty}, {Master: directory.Member{Addr: strings.Replace(empty.Addr, "127.0.0.1", "localhost", 1)}}}, directory.Settings{}, ErrUnfit, "the same as"},
+		{"one server by two names", []Partition{{Master: empty}, {Master: directory.Member{Addr: strings.Replace(empty.Addr, "127.0.0.1", "localhost", 1)}}}, directory.Settings{}, ErrUnfit, "the same as"},
 		{"a member of another fleet", one(member), directory.Settings{}, ErrUnfit, "of a fleet already"},
-		{"a good one and a bad one", []NewPartition{{Master: empty}, {Master: evicting}}, directory.Settings{}, ErrUnfit, "allkeys-lru"},
+		{"a good one and a bad one", []Partition{{Master: empty}, {Master: evicting}}, directory.Settings{}, ErrUnfit, "allkeys-lru"},
 	} {
-		_, err := Init(ctx, tf.dir, tc.partitions, GrowConfig{Settings: tc.settings, RestartTimeout: -1})
+		_, err := Init(ctx, tf.dir, tc.partitions, Config{Settings: tc.settings, RestartTimeout: -1})
 		if !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("Init of %s = %v, want %v that says %q", tc.name, err, tc.want, tc.says)
 		}
 	}
-	if _, err := Open(ctx, tf.dir, Config{}); !errors.Is(err, directory.ErrNoFleet) || millrace.Hint(err) == "" {
+	if _, err := fleet.Open(ctx, tf.dir, fleet.Config{}); !errors.Is(err, directory.ErrNoFleet) || millrace.Hint(err) == "" {
 		t.Errorf("Open = %v, want ErrNoFleet with a hint", err)
 	}
 	if _, err := Add(ctx, tf.dir, one(empty), onTrust); !errors.Is(err, directory.ErrNoFleet) {
 		t.Errorf("Add without a fleet = %v, want ErrNoFleet", err)
 	}
 	var steps []string
-	_, err := Init(ctx, tf.dir, one(empty), GrowConfig{RestartTimeout: -1, Progress: func(step string) { steps = append(steps, step) }})
+	_, err := Init(ctx, tf.dir, one(empty), Config{RestartTimeout: -1, Progress: func(step string) { steps = append(steps, step) }})
 	must(t, err)
 	if len(steps) < 3 {
 		t.Errorf("the steps that were told are %q", steps)
@@ -94,10 +96,10 @@ func TestInitAgain(t *testing.T) {
 	m := &directory.Map{Fleet: nameOf(partitions), Floor: 1, Partitions: describe(partitions, 0, 0, directory.Open)} // an earlier attempt
 	must(t, cfg.prepare(t.Context(), m, 0))
 	for range 2 { // the second one has nothing to do
-		_, err := Init(t.Context(), tf.dir, partitions, GrowConfig{Settings: quick, RestartTimeout: -1})
+		_, err := Init(t.Context(), tf.dir, partitions, Config{Settings: quick, RestartTimeout: -1})
 		must(t, err)
 	}
-	must(t, put(t.Context(), tf.open(Config{}).Client(), "{a}", "x"))
+	must(t, put(t.Context(), tf.open(fleet.Config{}).Client(), "{a}", "x"))
 }
 
 // TestAddBesideOtherChanges: somebody changes the map while partitions are opened.
@@ -144,28 +146,6 @@ func (d *meddler) Change(ctx context.Context, epoch int64, next *directory.Map) 
 	return d.Directory.Change(ctx, epoch, next)
 }
 
-func TestParseURL(t *testing.T) {
-	t.Parallel()
-	option, err := ParseURL("fleet://user:pass@127.0.0.1:7000?addr=127.0.0.1:7001")
-	if err != nil || len(option.InitAddress) != 2 || option.Username != "user" || option.Password != "pass" || option.TLSConfig != nil {
-		t.Errorf("ParseURL = %+v, %v", option, err)
-	}
-	if option, err := ParseURL("fleets://127.0.0.1:7000"); err != nil || option.TLSConfig == nil {
-		t.Errorf("ParseURL of fleets = %+v, %v, want TLS", option, err)
-	}
-	for _, text := range []string{"", "redis://127.0.0.1:1", "fleet://", "fleet:///x", "fleet://u:secret@host:port:x", "fleet://127.0.0.1:7000?db=secret"} {
-		_, err := ParseURL(text)
-		wantError(t, err, millrace.ErrBadArgument)
-		if err != nil && strings.Contains(err.Error(), "secret") {
-			t.Errorf("ParseURL(%q) shows the secret: %v", text, err)
-		}
-	}
-	_, err = Dial(t.Context(), "fleet://127.0.0.1:1", Config{})
-	if err == nil || millrace.Code(err) == "" {
-		t.Errorf("Dial of nobody = %v, want an error with a code", err)
-	}
-}
-
 // TestReplicasByTheirNames: hosts have names, and who makes a fleet is told if a master
 // knows a replica by another address than the map.
 func TestReplicasByTheirNames(t *testing.T) {
@@ -180,7 +160,7 @@ func TestReplicasByTheirNames(t *testing.T) {
 	made[1].Replicas[0].Addr = net.JoinHostPort("localhost", port)
 
 	var told []string
-	_, err = Init(t.Context(), tf.dir, made, GrowConfig{
+	_, err = Init(t.Context(), tf.dir, made, Config{
 		Settings: calm, Option: slowly, RestartTimeout: -1, Progress: func(s string) { told = append(told, s) },
 	})
 	must(t, err)
@@ -189,7 +169,7 @@ func TestReplicasByTheirNames(t *testing.T) {
 		t.Errorf("Init told %q, want one warning of %s", told, tf.copies[0][0].Addr())
 	}
 	confirmed := func(partition int) error {
-		c := tf.open(Config{WaitReplicas: 1}).Partitions()[partition]
+		c := tf.open(fleet.Config{WaitReplicas: 1}).Partitions()[partition]
 		return set(t.Context(), c, "x", "y")
 	}
 	wantError(t, confirmed(0), millrace.ErrUncertain)

@@ -1,6 +1,7 @@
-package fleet
+package grow
 
 import (
+	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -29,14 +30,14 @@ type server struct {
 	secret string // see members.Login
 }
 
-func (c *GrowConfig) connect(m directory.Member) (*server, error) {
+func (c *Config) connect(m directory.Member) (*server, error) {
 	// For opening a connection there is no hurry.
 	client, err := rueidis.NewClient(members.Single(c.Option, m.Addr, 5*time.Second, time.Second))
 	if err != nil {
 		if client != nil {
 			client.Close()
 		}
-		return nil, ErrUnavailable.Errorf("%s cannot be reached", m.Addr).Wrap(err)
+		return nil, members.ErrUnavailable.Errorf("%s cannot be reached", m.Addr).Wrap(err)
 	}
 	return &server{m, client, c.Option.Password}, nil
 }
@@ -44,7 +45,7 @@ func (c *GrowConfig) connect(m directory.Member) (*server, error) {
 // prepare makes servers the members of the partitions of the map m from first on:
 // masters that take writes, and replicas in step. It looks at all of them before it
 // changes one. The map has their runs and histories then.
-func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) error {
+func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error {
 	partitions := m.Partitions[first:]
 	made := make([][]*server, len(partitions))
 	defer func() {
@@ -54,7 +55,7 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 			}
 		}
 	}()
-	c.tell("servers are looked at")
+	c.report("servers are looked at")
 	var all []*server
 	for i, p := range partitions {
 		for _, member := range p.Members() {
@@ -69,7 +70,7 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 		runs := map[string]string{} // addresses by the id that a server has while it runs
 		for i, p := range partitions {
 			for _, s := range made[i] {
-				if err := s.fit(ctx, directory.Identity(m.Fleet, p.ID)); err != nil {
+				if err := s.fit(ctx, members.Identity(m.Fleet, p.ID)); err != nil {
 					return err
 				}
 				if other, ok := runs[s.Run]; ok {
@@ -89,7 +90,7 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 	if err := fit(); err != nil {
 		return err // it has come back with other data
 	}
-	c.tell("masters and replicas are set up")
+	c.report("masters and replicas are set up")
 	for i, p := range partitions {
 		if err := made[i][0].lead(ctx, m, p); err != nil {
 			return err
@@ -102,13 +103,13 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 	}
 	for i := range partitions {
 		for _, replica := range made[i][1:] {
-			c.tell("%s copies %s", replica.Addr, made[i][0].Addr)
+			c.report("%s copies %s", replica.Addr, made[i][0].Addr)
 			if err := replica.inStep(ctx); err != nil {
 				return err
 			}
 		}
 		if len(made[i]) > 1 {
-			if err := made[i][0].counts(ctx, made[i][1:], c.tell); err != nil {
+			if err := made[i][0].counts(ctx, made[i][1:], c.report); err != nil {
 				return err
 			}
 		}
@@ -117,10 +118,11 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 				return err
 			}
 		}
-		if err := made[i][0].history(ctx, &partitions[i]); err != nil {
-			return err
+		info, err := made[i][0].replication(ctx)
+		if err != nil {
+			return made[i][0].failed(ctx, err)
 		}
-		partitions[i].Master.Run = made[i][0].Run
+		partitions[i].History, partitions[i].Master.Run = info.History, made[i][0].Run
 		for j, replica := range made[i][1:] {
 			partitions[i].Replicas[j].Run = replica.Run
 		}
@@ -128,16 +130,16 @@ func (c *GrowConfig) prepare(ctx context.Context, m *directory.Map, first int) e
 	return nil
 }
 
-// fit returns ErrUnfit unless the server is one that a fleet can take in: empty but
-// for what an earlier attempt left, which is the identity that it is to have, and
-// with a policy that evicts nothing that must stay. It returns the server's run id.
+// fit returns ErrUnfit unless a fleet can take the server in: it must be empty but for
+// what an earlier attempt left, which is the identity that it is to have, and its
+// policy must not evict what has to stay.
 func (s *server) fit(ctx context.Context, expected string) error {
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		b := s.client.B()
-		ours := []string{identityKey, floorKey(baseKey), tagsKey(baseKey), replicas.Key(baseKey)}
+		ours := []string{members.IdentityKey, members.FloorKey, members.TagsKey, replicas.Key(members.Base)}
 		replies := s.client.DoMulti(ctx, b.Info().Build(), b.Dbsize().Build(), b.Mget().Key(ours...).Build())
 		if retry.Code(replies[1].Error(), "MASTERDOWN") {
-			// It is fenced as it should be, and may be read for that long.
+			// It is fenced as it should be, and is opened for these reads.
 			copy(replies[1:], s.client.DoMulti(ctx, members.Serve(b, true), b.Dbsize().Build(), b.Mget().Key(ours...).Build(), members.Serve(b, false))[1:3])
 		}
 		return replies, replies[0].NonRedisError()
@@ -145,36 +147,31 @@ func (s *server) fit(ctx context.Context, expected string) error {
 	if err != nil {
 		return s.failed(ctx, err)
 	}
-	info, err := replies[0].ToString()
-	if err != nil {
+	text, err1 := replies[0].ToString()
+	size, err2 := replies[1].AsInt64()
+	ours, err3 := replies[2].ToArray()
+	if err := cmp.Or(err1, err2, err3); err != nil && (err1 != nil || !members.ParseInfo(text).Cluster) {
 		return s.failed(ctx, err)
 	}
-	if members.Field(info, "cluster_enabled") == "1" {
+	info := members.ParseInfo(text)
+	if info.Cluster {
 		return s.unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
 	}
-	size, err := replies[1].AsInt64()
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	ours, err := replies[2].ToArray()
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	said, _ := ours[0].ToString()
+	identity, _ := ours[0].ToString()
 	for _, value := range ours {
 		if !value.IsNil() {
 			size--
 		}
 	}
 	switch {
-	case said != "" && said != expected:
-		return s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", said)
+	case identity != "" && identity != expected:
+		return s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", identity)
 	case size > 0:
 		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
-	case members.Number(info, "maxmemory") > 0 && strings.HasPrefix(members.Field(info, "maxmemory_policy"), "allkeys-"):
-		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", members.Field(info, "maxmemory_policy"))
+	case info.MaxMemory > 0 && strings.HasPrefix(info.Policy, "allkeys-"):
+		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", info.Policy)
 	}
-	s.Run = members.Field(info, "run_id")
+	s.Run = info.Run
 	return nil
 }
 
@@ -188,7 +185,7 @@ func (s *server) failed(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
-	return ErrUnavailable.Errorf("%s cannot be asked", s.Addr).Wrap(err)
+	return members.ErrUnavailable.Errorf("%s cannot be asked", s.Addr).Wrap(err)
 }
 
 // lead makes the server the master of a partition.
@@ -197,8 +194,8 @@ func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partiti
 	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
 		return err
 	}
-	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(identityKey, directory.Identity(m.Fleet, p.ID)).
-		KeyValue(floorKey(baseKey), strconv.FormatInt(m.Floor, 10)).Build()))
+	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(members.IdentityKey, members.Identity(m.Fleet, p.ID)).
+		KeyValue(members.FloorKey, strconv.FormatInt(m.Floor, 10)).Build()))
 }
 
 // follow makes the server a replica of another one.
@@ -223,15 +220,20 @@ func (s *server) failedReply(ctx context.Context, result rueidis.RedisResult) er
 	return nil
 }
 
-// inStep waits until the replica has a copy and is given what the master does.
+// replication returns what INFO says about the server's replication.
+func (s *server) replication(ctx context.Context) (members.Report, error) {
+	text, err := s.client.Do(ctx, s.client.B().Info().Section("replication").Build()).ToString()
+	return members.ParseInfo(text), err
+}
+
+// inStep waits until the replica has a copy, and its master streams writes to it.
 func (s *server) inStep(ctx context.Context) error {
 	for {
-		c := s.client
-		info, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
+		info, err := s.replication(ctx)
 		switch {
 		case err != nil && !retry.Code(err, "LOADING"):
 			return s.failed(ctx, err)
-		case members.Field(info, "master_link_status") == "up" && members.Field(info, "master_sync_in_progress") == "0":
+		case info.Linked && !info.Copying:
 			return nil
 		}
 		if !retry.Sleep(ctx, 20*time.Millisecond) {
@@ -244,30 +246,19 @@ func (s *server) inStep(ctx context.Context) error {
 // heard of them, up to a second after they are in step: writes that wait for a replica
 // would have to wait for that. It should know them by the addresses that the map will
 // have, because others do not count.
-func (s *server) counts(ctx context.Context, copies []*server, tell func(string, ...any)) error {
+func (s *server) counts(ctx context.Context, copies []*server, report func(string, ...any)) error {
 	var hosts replicas.Names
 	among := func(ip, port string) bool {
 		return slices.ContainsFunc(copies, func(c *server) bool { return hosts.Match(c.Addr, ip, port) })
 	}
-	_, found, err := replicas.ConfirmAmong(ctx, s.client, baseKey, among, len(copies), 2*time.Second)
+	_, found, err := replicas.ConfirmAmong(ctx, s.client, members.Base, among, len(copies), 2*time.Second)
 	if err != nil {
 		return s.failed(ctx, err)
 	}
 	if found.Have < len(copies) && len(found.Others) > 0 {
-		tell("%s knows replicas at %s, which are none of those given, and do not count for WaitReplicas: set their replica-announce-ip and replica-announce-port",
+		report("%s knows replicas at %s, which are none of those given, and do not count for WaitReplicas: set their replica-announce-ip and replica-announce-port",
 			s.Addr, strings.Join(found.Others, ", "))
 	}
-	return nil
-}
-
-// history notes what the master's replication is called, by which it is known how far
-// members are.
-func (s *server) history(ctx context.Context, p *directory.Partition) error {
-	info, err := s.client.Do(ctx, s.client.B().Info().Section("replication").Build()).ToString()
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	p.History = members.Field(info, "master_replid")
 	return nil
 }
 
@@ -276,11 +267,11 @@ func (s *server) history(ctx context.Context, p *directory.Partition) error {
 func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	return retry.Policy{}.Do(ctx, func(int) error {
 		c := s.client
-		raise := c.B().Eval().Script(library.Script("raise").Source()).Numkeys(1).Key(baseKey).
+		raise := c.B().Eval().Script(members.Scripts.Script("raise").Source()).Numkeys(1).Key(members.Base).
 			Arg(m.Fleet, strconv.Itoa(p.ID), strconv.FormatInt(m.Floor, 10)).Build()
 		var result rueidis.RedisResult
 		if len(p.Replicas) > 0 {
-			results, _, _ := replicas.Confirm(ctx, c, baseKey, 1, 500*time.Millisecond, raise)
+			results, _, _ := replicas.Confirm(ctx, c, members.Base, 1, 500*time.Millisecond, raise)
 			result = results[0]
 		} else {
 			result = c.Do(ctx, raise)
@@ -290,7 +281,7 @@ func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partit
 		case err != nil:
 			return err
 		case len(parts) != 2 || parts[0] != "floor":
-			return ErrStranger.Errorf("partition %d of this fleet is expected at %s, and the server says it is %q", p.ID, p.Master.Addr, parts[1:])
+			return members.ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %q", p.ID, p.Master.Addr, parts[1:])
 		}
 		return nil
 	})

@@ -1,4 +1,4 @@
-package fleet
+package grow
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/members"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -21,7 +21,7 @@ const fenceHint = "Have --replicaof 127.0.0.1 1 --replica-serve-stale-data no on
 
 // prove restarts all servers once, and returns ErrUnfit unless each comes back fenced:
 // what an accident does to it later must not make it a master that lacks data.
-func (c *GrowConfig) prove(ctx context.Context, servers []*server) error {
+func (c *Config) prove(ctx context.Context, servers []*server) error {
 	timeout := c.RestartTimeout
 	switch {
 	case timeout < 0:
@@ -29,7 +29,7 @@ func (c *GrowConfig) prove(ctx context.Context, servers []*server) error {
 	case timeout == 0:
 		timeout = DefaultRestartTimeout
 	}
-	c.tell("each server is restarted once, to see that it comes back with its boot fence: within %v", timeout)
+	c.report("each server is restarted once, to see that it comes back with its boot fence: within %v", timeout)
 	errs := make([]error, len(servers))
 	var proving sync.WaitGroup
 	for i, s := range servers {
@@ -75,15 +75,14 @@ func (s *server) isBack(ctx context.Context, timeout time.Duration) (fenced bool
 	c := s.client
 	for {
 		replies := c.DoMulti(ctx, c.B().Info().Build(), c.B().ConfigGet().Parameter("replica-serve-stale-data").Build())
-		info, _ := replies[0].ToString()
-		if run := members.Field(info, "run_id"); run != "" && run != s.Run && members.Field(info, "loading") == "0" {
+		text, _ := replies[0].ToString()
+		if info := members.ParseInfo(text); info.Run != "" && info.Run != s.Run && !info.Loading {
 			stale, err := replies[1].AsStrMap()
 			if err != nil {
 				return false, s.failed(ctx, err)
 			}
-			at := net.JoinHostPort(members.Field(info, "master_host"), members.Field(info, "master_port"))
 			fence := net.JoinHostPort(members.FenceHost, members.FencePort)
-			return members.Field(info, "role") == "slave" && at == fence && stale["replica-serve-stale-data"] == "no", nil
+			return !info.Master && info.Follows == fence && stale["replica-serve-stale-data"] == "no", nil
 		}
 		if !retry.Sleep(ctx, 20*time.Millisecond) {
 			return false, context.Cause(ctx)

@@ -1,4 +1,4 @@
-package fleet
+package grow
 
 import (
 	"context"
@@ -10,22 +10,22 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// How often FinishAdding looks, and for how long it leaves an addition to who began
+// How often Finish looks, and for how long it leaves an addition to who began
 // it.
 const (
 	finishEvery = time.Second
 	finishAfter = 5 * time.Second
 )
 
-// FinishAdding finishes what an Add that was cut off left undone, until ctx ends, of
+// Finish finishes what an Add that was cut off left undone, until ctx ends, of
 // which it returns the cause: new partitions that are not open yet, and tags that
 // nobody may place in the meantime. Agents run it, any number of them at the same
 // time. It adds nothing of its own accord.
-func FinishAdding(ctx context.Context, dir directory.Directory, cfg GrowConfig, logger *slog.Logger) error {
+func Finish(ctx context.Context, dir directory.Directory, cfg Config, logger *slog.Logger) error {
 	return cfg.finishAdding(ctx, dir, logger, finishAfter)
 }
 
-func (c *GrowConfig) finishAdding(ctx context.Context, dir directory.Directory, logger *slog.Logger, after time.Duration) error {
+func (c *Config) finishAdding(ctx context.Context, dir directory.Directory, logger *slog.Logger, after time.Duration) error {
 	var since time.Time // when it was first seen that one is under way
 	for retry.Sleep(ctx, min(finishEvery, after)) {
 		m, err := dir.Confirm(ctx, 0)
@@ -39,7 +39,7 @@ func (c *GrowConfig) finishAdding(ctx context.Context, dir directory.Directory, 
 		case time.Since(since) > after+m.Settings.Grace():
 			// Clients go by a map that names the new partitions by now, however long the one who
 			// began has waited for that. Who opens them first has done it for both.
-			_, err := c.open(ctx, dir)
+			_, err := c.Open(ctx, dir)
 			switch {
 			case ctx.Err() != nil:
 			case err != nil && !errors.Is(err, directory.ErrUnconfirmed):

@@ -1,4 +1,4 @@
-package fleet
+package grow
 
 import (
 	"context"
@@ -29,8 +29,8 @@ var ErrExists = &millrace.Error{
 	Hint:    "Look at it with millrace fleet show, and add partitions with millrace fleet add.",
 }
 
-// NewPartition says on which servers a partition is to be.
-type NewPartition struct {
+// Partition says on which servers a partition is to be.
+type Partition struct {
 	Master   directory.Member
 	Replicas []directory.Member
 
@@ -39,12 +39,12 @@ type NewPartition struct {
 	Weight int
 }
 
-func (n *NewPartition) members() []directory.Member {
+func (n *Partition) members() []directory.Member {
 	return append([]directory.Member{n.Master}, n.Replicas...)
 }
 
-// GrowConfig says how to make a fleet, or to make it larger. The zero value works.
-type GrowConfig struct {
+// Config says how to make a fleet, or to make it larger. The zero value works.
+type Config struct {
 	// Option has what is needed to connect to members: user, password, TLS,
 	// timeouts. Defaults to none of them.
 	Option rueidis.ClientOption
@@ -59,12 +59,11 @@ type GrowConfig struct {
 	// is restarted, and boot fences are taken on trust.
 	RestartTimeout time.Duration
 
-	// Progress is told what is being done, in a few words, by one goroutine.
-	// Defaults to telling nobody.
+	// Progress receives each step, in a few words, from one goroutine. Defaults to none.
 	Progress func(step string)
 }
 
-func (c *GrowConfig) tell(format string, args ...any) {
+func (c *Config) report(format string, args ...any) {
 	if c.Progress != nil {
 		c.Progress(fmt.Sprintf(format, args...))
 	}
@@ -72,7 +71,7 @@ func (c *GrowConfig) tell(format string, args ...any) {
 
 // Init makes a fleet of empty servers, and returns its map. A call that was cut off
 // is finished by the same call again.
-func Init(ctx context.Context, dir directory.Directory, partitions []NewPartition, cfg GrowConfig) (*directory.Map, error) {
+func Init(ctx context.Context, dir directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	weights, err := checkNew(partitions, nil)
 	if err != nil {
 		return nil, err
@@ -86,7 +85,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 	case err == nil:
 		return nil, ErrExists
 	case !errors.Is(err, directory.ErrNoFleet):
-		return nil, unasked(ctx, err)
+		return nil, directory.Unreachable(ctx, err)
 	}
 	points, err := ring.New(weights...)
 	if err != nil {
@@ -99,7 +98,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []NewPartitio
 	if err := cfg.prepare(ctx, m, 0); err != nil {
 		return nil, err
 	}
-	cfg.tell("the directory is told")
+	cfg.report("the directory is told")
 	if err := dir.Change(ctx, 0, m); err != nil {
 		return nil, err
 	}
@@ -124,7 +123,7 @@ func untouched(made, described []directory.Partition) bool {
 // nameOf returns the name of a fleet that begins with these partitions: always the
 // same one, so that members which an attempt that was cut off has made are known
 // again.
-func nameOf(partitions []NewPartition) string {
+func nameOf(partitions []Partition) string {
 	hash := sha256.New()
 	for _, n := range partitions {
 		fmt.Fprintln(hash, n.members())
@@ -136,31 +135,31 @@ func nameOf(partitions []NewPartition) string {
 // moves. It takes a few seconds: clients first look for tags on the new partitions,
 // and only when all do so are new tags placed there. A call that was cut off is
 // finished by the same call again.
-func Add(ctx context.Context, dir directory.Directory, partitions []NewPartition, cfg GrowConfig) (*directory.Map, error) {
+func Add(ctx context.Context, dir directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	m, err := dir.Confirm(ctx, 0)
 	if err != nil {
-		return nil, unasked(ctx, err)
+		return nil, directory.Unreachable(ctx, err)
 	}
 	begun, err := begun(m, partitions)
 	if err != nil {
 		return nil, err
 	}
 	if !begun {
-		if m, err = cfg.join(ctx, dir, m, partitions); err != nil {
+		if m, err = cfg.Announce(ctx, dir, m, partitions); err != nil {
 			return nil, err
 		}
 	}
 	grace := m.Settings.Grace()
-	cfg.tell("clients look for tags on the new partitions, too; in %v all do", grace)
+	cfg.report("clients look for tags on the new partitions, too; in %v all do", grace)
 	if !retry.Sleep(ctx, grace) {
 		return nil, context.Cause(ctx)
 	}
-	return cfg.open(ctx, dir)
+	return cfg.Open(ctx, dir)
 }
 
 // begun reports whether these partitions are being added already. Others that are
 // come first.
-func begun(m *directory.Map, partitions []NewPartition) (bool, error) {
+func begun(m *directory.Map, partitions []Partition) (bool, error) {
 	var unfinished []string
 	for _, p := range m.Partitions {
 		if p.Phase == directory.LookUp {
@@ -179,8 +178,8 @@ func begun(m *directory.Map, partitions []NewPartition) (bool, error) {
 	return false, other
 }
 
-// join publishes the partitions, for look-ups only.
-func (c *GrowConfig) join(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []NewPartition) (*directory.Map, error) {
+// Announce publishes the partitions, for look-ups only.
+func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
 	weights, err := checkNew(partitions, m)
 	if err != nil {
 		return nil, err
@@ -203,13 +202,13 @@ func (c *GrowConfig) join(ctx context.Context, dir directory.Directory, m *direc
 	return next, dir.Change(ctx, m.Epoch, next)
 }
 
-// open lets the partitions that were added take new tags.
+// Open lets the partitions that were added take new tags.
 //
 // Between two maps, tags have two owners, and a tag must not be placed on both. So
 // the floor is raised on all masters first, to the epoch that the next map will
 // have: from then on no client places a tag by the present one. The directory has
 // the floor before the masters do, for whoever replaces one.
-func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
@@ -229,7 +228,7 @@ func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*direct
 				p.Phase = directory.Open
 			}
 		}
-		c.tell("no tag is placed by the old map any more")
+		c.report("no tag is placed by the old map any more")
 		err = dir.Change(ctx, m.Epoch, announced)
 		if err == nil {
 			if err = raise(ctx, masters, announced); err == nil {
@@ -241,7 +240,7 @@ func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*direct
 		}
 		switch {
 		case err == nil:
-			c.tell("the new partitions take tags")
+			c.report("the new partitions take tags")
 			return opened, nil
 		case !errors.Is(err, directory.ErrConflict):
 			return nil, err
@@ -252,7 +251,7 @@ func (c *GrowConfig) open(ctx context.Context, dir directory.Directory) (*direct
 }
 
 // masters returns the masters of all partitions, the new ones included.
-func (c *GrowConfig) masters(m *directory.Map) ([]*server, error) {
+func (c *Config) masters(m *directory.Map) ([]*server, error) {
 	masters := make([]*server, len(m.Partitions))
 	for i, p := range m.Partitions {
 		s, err := c.connect(p.Master)
@@ -279,7 +278,7 @@ func raise(ctx context.Context, masters []*server, m *directory.Map) error {
 }
 
 // describe returns the partitions as a map has them.
-func describe(partitions []NewPartition, first, generation int, phase directory.Phase) []directory.Partition {
+func describe(partitions []Partition, first, generation int, phase directory.Phase) []directory.Partition {
 	described := make([]directory.Partition, len(partitions))
 	for i, n := range partitions {
 		described[i] = directory.Partition{
@@ -291,7 +290,7 @@ func describe(partitions []NewPartition, first, generation int, phase directory.
 
 // checkNew returns the weights of partitions that are to join the map m, nil for
 // none, or what is wrong with them.
-func checkNew(partitions []NewPartition, m *directory.Map) (weights []int, err error) {
+func checkNew(partitions []Partition, m *directory.Map) (weights []int, err error) {
 	if len(partitions) == 0 {
 		return nil, millrace.ErrBadArgument.Errorf("there is no partition to make")
 	}
@@ -334,9 +333,9 @@ func listens(addr string) bool {
 func checkSettings(s directory.Settings) error {
 	e := s.Effective()
 	switch {
-	case e.ViewLife < 20*time.Millisecond || e.ReplyLimit < 10*time.Millisecond || e.PlacementLife < e.ViewLife:
-		return millrace.ErrBadArgument.Errorf("ViewLife %v, ReplyLimit %v and PlacementLife %v cannot be had: at least 20 ms, 10 ms, and a ViewLife",
-			e.ViewLife, e.ReplyLimit, e.PlacementLife)
+	case e.ViewTTL < 20*time.Millisecond || e.ReplyTimeout < 10*time.Millisecond || e.PlacementTTL < e.ViewTTL:
+		return millrace.ErrBadArgument.Errorf("ViewTTL %v, ReplyTimeout %v and PlacementTTL %v cannot be had: at least 20 ms, 10 ms, and a ViewTTL",
+			e.ViewTTL, e.ReplyTimeout, e.PlacementTTL)
 	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
 		return millrace.ErrBadArgument.Errorf("MaxTags %s and MaxFill %d cannot be had: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
 	}

@@ -1,4 +1,4 @@
-package fleet
+package members
 
 import (
 	"testing"
@@ -8,5 +8,5 @@ import (
 
 func TestScriptsKeepTheRules(t *testing.T) {
 	t.Parallel()
-	scripttest.Check(t, library)
+	scripttest.Check(t, Scripts)
 }

@@ -1,0 +1,42 @@
+package grow_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/redisproc"
+)
+
+// A fleet is made of empty servers: one for the directory, and a master, and
+// replicas if there are to be any, for each partition.
+func ExampleInit() {
+	ctx := context.Background()
+	var addrs []string
+	for range 3 {
+		server, err := redisproc.Start(ctx, redisproc.Config{TCP: true})
+		if err != nil {
+			log.Fatal(err)
+		}
+		defer server.Stop()
+		addrs = append(addrs, server.Addr())
+	}
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: addrs[:1]})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer dir.Close()
+	m, err := grow.Init(ctx, dir, []grow.Partition{
+		{Master: directory.Member{Addr: addrs[1], Node: "a"}},
+		{Master: directory.Member{Addr: addrs[2], Node: "b"}, Weight: 2},
+	}, grow.Config{RestartTimeout: -1}) // nobody starts the servers of this example again
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(m.Epoch, len(m.Partitions), len(m.Points))
+	// Output: 1 2 3
+}

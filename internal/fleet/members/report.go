@@ -1,0 +1,156 @@
+package members
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// Report is what a server says about itself. Fields that were not asked for are zero.
+type Report struct {
+	Identity string // which partition of which fleet it belongs to
+	Floor    int64  // the epoch below which it lets nobody place a tag
+	Tags     int64  // the tags whose data is here
+	Unread   bool   // whether it refuses reads: it loads its data, or was restarted and not examined
+
+	// What INFO says.
+	Run     string    // the run id: each start has a new one
+	PID     int       // the process
+	Clock   time.Time // the server's time
+	Cluster bool      // whether it is a node of a Redis Cluster
+
+	Master  bool   // whether it takes writes
+	Follows string // the address of its master, if it is a replica
+
+	// FollowsRun is the run of its master that a replica may follow.
+	FollowsRun string
+
+	Linked  bool // whether its master streams writes to it
+	Copying bool // whether a full copy from its master is in progress
+	Loading bool // whether it reads its data from disk
+	InStep  int  // replicas that are online and have acknowledged, if it is a master
+
+	History string // the id of its replication history
+	Before  string // the history that it had before it was promoted
+	Turned  int64  // its offset in Before when it was promoted
+	Offset  int64  // how far it is in History, in bytes
+	End     int64  // how far it passes History on
+
+	Saving   bool  // whether a child writes a snapshot, to disk or for a replica
+	Forked   bool  // whether a child does something else
+	LastSave int64 // when it last completed a snapshot, or else started, in seconds
+	SaveOK   bool  // whether the last snapshot that was not aborted succeeded
+	Copied   int64 // memory that the last snapshot used in addition, in bytes
+
+	Memory    int64   // used_memory, in bytes
+	MaxMemory int64   // maxmemory, in bytes; 0 for no limit
+	Policy    string  // maxmemory_policy
+	Busy      float64 // the share of one CPU that it has used since it started
+}
+
+// Examine asks a server for a report.
+func Examine(ctx context.Context, c rueidis.Client) (Report, error) {
+	replies := c.DoMulti(ctx, c.B().Info().Build(), keys(c.B()))
+	info, err := replies[0].ToString()
+	if err != nil {
+		return Report{}, err
+	}
+	r := ParseInfo(info)
+	err = r.readKeys(replies[1])
+	if r.Unread = retry.Code(err, "LOADING") || retry.Code(err, "MASTERDOWN"); r.Unread {
+		err = nil // it says what it is, but not what it has
+	}
+	return r, err
+}
+
+func keys(b rueidis.Builder) rueidis.Completed {
+	return b.Mget().Key(IdentityKey, FloorKey, TagsKey).Build()
+}
+
+func (r *Report) readKeys(result rueidis.RedisResult) error {
+	values, err := result.ToArray()
+	if err != nil {
+		return err
+	}
+	r.Identity, _ = values[0].ToString()
+	for i, n := range []*int64{&r.Floor, &r.Tags} {
+		text, _ := values[1+i].ToString()
+		*n, _ = strconv.ParseInt(text, 10, 64)
+	}
+	return nil
+}
+
+// FenceAndExamine fences a server, and returns its report. If it refuses reads, it is
+// opened for the moment that it takes to read what it has.
+func FenceAndExamine(ctx context.Context, c rueidis.Client) (Report, error) {
+	if err := Fence(ctx, c); err != nil {
+		return Report{}, err
+	}
+	r, err := Examine(ctx, c)
+	if err != nil || r.Identity != "" {
+		return r, err
+	}
+	reply, err := ReadFenced(ctx, c, keys(c.B()))
+	if err == nil {
+		err = r.readKeys(reply)
+	}
+	return r, err
+}
+
+// ReadFenced sends a read to a server that refuses reads while it is fenced.
+func ReadFenced(ctx context.Context, c rueidis.Client, read rueidis.Completed) (rueidis.RedisResult, error) {
+	replies := c.DoMulti(ctx, Serve(c.B(), true), read, Serve(c.B(), false))
+	return replies[1], errors.Join(replies[0].Error(), replies[2].Error())
+}
+
+// ParseInfo reads the reply of INFO.
+func ParseInfo(text string) Report {
+	fields, inStep := map[string]string{}, 0
+	for line := range strings.Lines(text) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+		if !ok {
+			continue
+		}
+		fields[name] = value
+		// A replica that has its copy counts from its first acknowledgement on.
+		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
+			inStep++
+		}
+	}
+	number := func(name string) int64 {
+		n, _ := strconv.ParseInt(fields[name], 10, 64)
+		return n
+	}
+	r := Report{
+		Run: fields["run_id"], PID: int(number("process_id")), Cluster: fields["cluster_enabled"] == "1",
+		Master: fields["role"] == "master", Linked: fields["master_link_status"] == "up",
+		Copying: fields["master_sync_in_progress"] == "1", Loading: fields["loading"] == "1", InStep: inStep,
+		History: fields["master_replid"], Before: fields["master_replid2"], Offset: number("slave_repl_offset"), End: number("master_repl_offset"),
+		Saving: number("rdb_bgsave_in_progress") != 0, Forked: number("aof_rewrite_in_progress") != 0,
+		LastSave: number("rdb_last_save_time"), SaveOK: fields["rdb_last_bgsave_status"] == "ok", Copied: number("rdb_last_cow_size"),
+		Memory: number("used_memory"), MaxMemory: number("maxmemory"), Policy: fields["maxmemory_policy"],
+	}
+	if r.Master {
+		r.Offset = r.End
+	} else if host := fields["master_host"]; host != "" {
+		r.Follows = net.JoinHostPort(host, fields["master_port"])
+	}
+	// The server reports the first offset that is not part of the earlier history.
+	r.Turned = max(0, number("second_repl_offset")-1)
+	if us := number("server_time_usec"); us != 0 {
+		r.Clock = time.UnixMicro(us)
+	}
+	if uptime := number("uptime_in_seconds"); uptime > 0 {
+		user, _ := strconv.ParseFloat(fields["used_cpu_user"], 64)
+		system, _ := strconv.ParseFloat(fields["used_cpu_sys"], 64)
+		r.Busy = (user + system) / float64(uptime)
+	}
+	return r
+}

@@ -1,0 +1,177 @@
+package api
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/reqid"
+)
+
+// routeBrowse adds what shows messages without taking them, and what handles dead ones.
+func (a *API) routeBrowse() {
+	onQueue(a, op(http.MethodGet, queuePath+"/browse", "browseMessages", "Show messages without taking them",
+		"Waiting messages flow by flow, in order; others by the time when they become visible. A call visits 1,000 messages at most, so for one of many tenants it may return fewer than max, or none, and still a next.",
+		http.StatusNotFound), browseMessages)
+	onQueue(a, op(http.MethodGet, queuePath+"/dead", "listDead", "List dead messages, the oldest death first",
+		"Messages that were delivered too often, or that a reader made dead. With after, the call also visits the messages before it.",
+		http.StatusNotFound), listDead)
+	onQueue(a, op(http.MethodPost, queuePath+"/dead/redrive", "redriveDead", "Redeliver dead messages",
+		"They wait again, as if they had never been delivered, and without their deadline. Messages that are not dead are ignored.",
+		http.StatusNotFound, http.StatusInsufficientStorage),
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc document.Redriven, err error) {
+			ids, err := in.Body.of(ctx, q)
+			if err != nil {
+				return doc, err
+			}
+			if in.Body.All {
+				// A repeat finds fewer dead messages: under the request id of the first
+				// call it would count as done.
+				ctx = reqid.With(ctx, "")
+			}
+			doc.Redriven, err = q.Redrive(ctx, ids...)
+			return doc, err
+		})
+	onQueue(a, op(http.MethodPost, queuePath+"/dead/purge", "purgeDead", "Delete dead messages",
+		"Messages that are not dead are ignored.", http.StatusNotFound),
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[deadChoice]) (doc document.Purged, err error) {
+			ids, err := in.Body.of(ctx, q)
+			if err != nil {
+				return doc, err
+			}
+			doc.Purged, err = q.Purge(ctx, ids...)
+			return doc, err
+		})
+	onQueue(a, op(http.MethodPost, queuePath+"/dead/keep", "keepDead", "Limit how many dead messages are kept, and for how long",
+		"When another message dies, the oldest are dropped and counted.", http.StatusNotFound),
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[keepRequest]) (document.KeptDead, error) {
+			return document.KeptDead{Max: in.Body.Max, Age: in.Body.Age.Milliseconds()}, q.KeepDead(ctx, in.Body.Max, in.Body.Age.Duration)
+		})
+}
+
+type browseRequest struct {
+	Named
+
+	Place  string `query:"place" default:"waiting" enum:"waiting,in_flight,delayed" doc:"The state of the messages."`
+	Tenant string `query:"tenant" doc:"Only the messages of this tenant. Defaults to all tenants." example:"acme"`
+	Max    int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
+	After  string `query:"after" doc:"Where to continue: next of the previous page. Defaults to the beginning."`
+}
+
+type browsedMessages struct {
+	Messages []browsedMessage `json:"messages"`
+	Next     string           `json:"next" doc:"Where to continue; empty at the end."`
+}
+
+type browsedMessage struct {
+	ID        string                   `json:"id" example:"1795226400100321"`
+	Tenant    document.Text            `json:"tenant" example:"\"acme\""`
+	Body      document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
+	Headers   map[string]document.Text `json:"headers" doc:"Empty when there are none."`
+	Stream    int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
+	Priority  int                      `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
+	Attempts  int                      `json:"attempts" doc:"How often it was delivered so far."`
+	WrittenAt time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
+	Deadline  *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
+	Until     *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
+	Since     *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight."`
+	Consumed  bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
+	Garbled   string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
+}
+
+func browseMessages(ctx context.Context, q *fairqueue.Queue, in *browseRequest) (browsedMessages, error) {
+	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{
+		State: fairqueue.State(in.Place), Tenant: in.Tenant, Max: in.Max, After: in.After,
+	})
+	doc := browsedMessages{make([]browsedMessage, len(messages)), next}
+	for i, m := range messages {
+		doc.Messages[i] = browsedMessage{
+			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
+			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
+			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
+			Consumed: m.Consumed, Garbled: m.DecodeError,
+		}
+	}
+	return doc, err
+}
+
+type deadRequest struct {
+	Named
+
+	Max   int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
+	After string `query:"after" doc:"Where to continue: next of the previous page. Defaults to the beginning."`
+}
+
+type deadMessages struct {
+	Dead []document.DeadMessage `json:"dead"`
+	Next string                 `json:"next" doc:"Where to continue; empty at the end."`
+}
+
+func listDead(ctx context.Context, q *fairqueue.Queue, in *deadRequest) (doc deadMessages, err error) {
+	doc.Dead = []document.DeadMessage{}
+	found := in.After == ""
+	err = eachDead(ctx, q, func(m fairqueue.Message) (more bool) {
+		if !found {
+			found = m.ID == in.After
+			return true
+		}
+		if len(doc.Dead) == in.Max {
+			doc.Next = doc.Dead[in.Max-1].ID
+			return false
+		}
+		doc.Dead = append(doc.Dead, document.OfDead(m))
+		return true
+	})
+	if err == nil && !found {
+		err = errNotDead
+	}
+	return doc, err
+}
+
+var errNotDead = &millrace.Error{
+	Code:    "not_found",
+	Message: "the message to continue after is not dead any more",
+	Hint:    "Start again without after.",
+}
+
+// eachDead calls do with the dead messages of a queue, which must exist, until do
+// returns false.
+func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.Message) (more bool)) error {
+	if _, err := q.Stats(ctx); err != nil {
+		return err
+	}
+	for m, err := range q.Dead(ctx) {
+		if err != nil || !do(m) {
+			return err
+		}
+	}
+	return nil
+}
+
+type deadChoice struct {
+	IDs []string `json:"ids,omitempty" minItems:"1" maxItems:"1000" doc:"Ids of dead messages." example:"[\"1795226400110405\"]"`
+	All bool     `json:"all,omitempty" doc:"All dead messages, instead of ids."`
+}
+
+// of returns the ids of the chosen messages.
+func (c deadChoice) of(ctx context.Context, q *fairqueue.Queue) (ids []string, err error) {
+	if c.All == (len(c.IDs) > 0) {
+		return nil, errRequest.Errorf("give either ids or all")
+	}
+	if !c.All {
+		return c.IDs, nil
+	}
+	err = eachDead(ctx, q, func(m fairqueue.Message) bool {
+		ids = append(ids, m.ID)
+		return true
+	})
+	return ids, err
+}
+
+type keepRequest struct {
+	Max int               `json:"max,omitempty" minimum:"0" doc:"How many. Defaults to 0, all." example:"10000"`
+	Age document.Duration `json:"age,omitzero" doc:"How long. Defaults to 0s, for ever." example:"720h"`
+}
