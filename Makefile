@@ -8,10 +8,10 @@ GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.
 # so twice as many packages are tested at a time as there are CPUs.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)
 TESTFLAGS ?= -race -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS))
-# No debugger looks at tests: without its tables they are compiled in four fifths of the time. Tests that build hear of
-# it too, so that nothing is compiled in both ways.
+# Tests run without a debugger: without its tables they are compiled in four fifths of the time. Tests that build get
+# the same flag, so that nothing is compiled in both ways.
 test test/% soak: export GOFLAGS := $(shell go env GOFLAGS) -gcflags=all=-dwarf=false
-# A program with the race detector waits at its end for a second, children that tests start included, unless told not to.
+# A program with the race detector waits at its end for a second, children that tests start included, without this.
 test test/% soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 
 .DEFAULT_GOAL := help
@@ -24,7 +24,7 @@ deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, 
 	@scripts/test-deps
 
 # What the modules share is compiled first, once. Then the others are tested beside the root: each compiles for a while what
-# nobody else needs, on one CPU, and tests leave CPUs idle.
+# the other does not need, on one CPU, and tests leave CPUs idle.
 test: deps ## Run all tests, with real Redis servers
 	go build -race ./internal/... ./server ./fleet/... ./doctor ./metrics
 	@$(MAKE) --no-print-directory --jobs=2 $(MODULES:%=test/%)

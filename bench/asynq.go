@@ -85,7 +85,7 @@ func onAsynq(url string, do func(client *redis.Client, queue *asynq.Client) erro
 	if err != nil {
 		return err
 	}
-	opt.PoolSize = bench.Goroutines + 10 // nobody waits for a connection
+	opt.PoolSize = bench.Goroutines + 10 // so that no goroutine waits for a connection
 	client := redis.NewClient(opt)
 	return errors.Join(do(client, asynq.NewClientFromRedisClient(client)), client.Close())
 }

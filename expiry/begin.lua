@@ -1,15 +1,14 @@
 -- expiry.begin(K) shards -> 1
 --
--- Begins a shard of hashes. All keys that a shard has are there from now on until it is
--- deleted, some with a placeholder: a Redis Cluster does not run scripts on a key that
--- is missing while its slot moves. The hashes themselves come and go.
+-- Creates the keys of a shard of hashes. They exist until the shard is deleted: a Redis
+-- Cluster refuses calls that declare a missing key of a moving slot. Hashes come and go.
 --
 -- Needs    begin_shard
 -- Touches  K, due, lanes:0, lanes:1
 -- Makes    K hash version 3, due zset, lanes:0 hash, lanes:1 hash
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- Reply    1
 -- Cost     O(1)
--- Repeat   harmless: it states what is so
+-- Repeat   harmless: it changes nothing that exists
 return begin_shard()

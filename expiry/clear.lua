@@ -1,17 +1,17 @@
 -- expiry.clear(K) shards [name ...] -> 1
 --
--- Removes hashes of a shard whose namespace is to go, or without names the shard itself,
--- once it has none. Memory is freed in the background.
+-- Removes hashes of a namespace that is being deleted, or without names an empty shard.
+-- Memory is freed in the background.
 --
 -- Needs    hashes
 -- Touches  K, lanes:0, lanes:1, h:ARGV[2...], t:ARGV[2...]
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV     names of hashes, at most 1,000
 -- Reply    1
 -- Cost     O(log N) a hash, whatever its size
--- Repeat   harmless: what is gone is not found again
-redis.call('ZCARD', due) -- what is something else ends the script here
+-- Repeat   harmless: what is removed is not found again
+redis.call('ZCARD', due) -- fails for another type
 for i = 2, #ARGV do
   redis.call('UNLINK', prefix .. 'h:' .. ARGV[i], prefix .. 't:' .. ARGV[i])
   redis.call('ZREM', due, ARGV[i])

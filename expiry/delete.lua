@@ -1,17 +1,17 @@
 -- expiry.delete(K) shards name field [field ...] -> number of fields
 --
--- Removes fields. It begins with a write that a full server does not refuse.
+-- Removes fields. Its first write is one that a full server accepts.
 --
 -- Needs    lane, hash
 -- Touches  K
 -- Without  h:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
 -- ARGV     fields, at most 1,000
--- Reply    how many of them were there, without the expired ones
+-- Reply    how many existed, without expired ones
 -- Cost     O(log N) a field
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return tonumber(answered)
 end

@@ -1,17 +1,16 @@
 -- expiry.drop(K) shards name -> number of fields
 --
--- Removes a whole hash. Its memory is freed in the background, so the size does
--- not matter, and a full server does not refuse it.
+-- Removes a hash of any size, also on a full server. Memory is freed in the background.
 --
 -- Needs    lane, hash
 -- Touches  K
 -- Without  h:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
--- Reply    how many fields were there, without the expired ones
+-- Reply    how many fields existed, without expired ones
 -- Cost     O(log N)
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return tonumber(answered)
 end

@@ -1,30 +1,25 @@
 -- expiry.expire(K) shards name only life ms field [field ...] -> {code, ...}
 --
--- Sets the deadline of fields that are there, or takes it away. A condition is looked at
--- first, whatever the deadline; then one that is past removes the field. No deadline
--- counts as one that never comes. Behind a mebibyte of values it stops.
---
--- It begins with a write that a full server does not refuse: a deadline is how
--- room is made.
+-- Sets or removes the deadline of fields. The condition comes first; then a past deadline
+-- removes the field. No deadline counts as an infinite one. It stops after a mebibyte of
+-- values. Its first write is one that a full server accepts: deadlines make room.
 --
 -- Needs    lane, hash
 -- Touches  K
 -- Without  h:ARGV[2]
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
--- ARGV[3]  only: 'without' if the field may have no deadline, 'with' if it must,
+-- ARGV[3]  only: 'without' if the field must have no deadline, 'with' if it must have one,
 --          'longer' or 'shorter' if it must move that way, or ''
--- ARGV[4]  life: 'in' for a deadline that is ms from now, 'at' for one at ms, 'none' for
---          none
+-- ARGV[4]  life: 'in' for a deadline ms from now, 'at' for one at ms, 'none' for none
 -- ARGV[5]  ms: milliseconds, or Unix milliseconds
 -- ARGV     fields, at most 1,000
--- Reply    for each field 1 if the deadline is set, 0 if the condition is not met,
---          2 if the field is removed since the deadline is past, -2 if there is no
---          such field; for the first fields only if their values are large, and for one
---          at least
+-- Reply    for each field 1 if the deadline is set, 0 if the condition is not met, 2 if the
+--          field is removed, -2 if there is no such field; if values are large, only for
+--          the first fields, one at least
 -- Cost     O(log N) a field, and O(length of the values)
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 local only, codes, done = ARGV[3], {}, false
 if answered then
   for code in string.gmatch(answered, '%S+') do
@@ -56,7 +51,7 @@ for i, field in ipairs(names) do
 end
 
 if done then
-  redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+  redis.call('HDEL', K, '') -- a full server accepts this first write
   local items, gone = {}, {}
   for i in ipairs(codes) do
     local field = names[i]

@@ -1,22 +1,20 @@
--- fragment hash: the one hash that a write is about
+-- fragment hash: the hash of a write
 --
--- It is looked at before anything is written.
+-- It reads before anything is written.
 --
 -- Needs    hashes
 -- Touches  h:ARGV[2], t:ARGV[2]
 -- Gives    name: of the hash
 --          h, t: keys of its values and of its deadlines; fields: how many it has
 --          look(names) -> deadlines, values: what is stored of those fields, see
---          deadline_of. Behind a mebibyte of values it goes by the index, and brings no
---          value
---          list(field, deadline, had): notes where a field belongs in the index that had
---          another deadline
+--          deadline_of. After a mebibyte of values it uses the index and returns no value
+--          list(field, deadline, had): notes the change of a field's entry in the index
 --          store(items, from): sets fields to what is to be stored, and the index to what
 --          was noted. Its first write is one that a full server refuses
---          at: where the index due has it
+--          at: the score of the hash in the index due
 local name = ARGV[2]
 local h, t = prefix .. 'h:' .. name, prefix .. 't:' .. name
-local fields, at = redis.call('HLEN', h), redis.call('ZSCORE', due, name) -- what is something else ends the script here
+local fields, at = redis.call('HLEN', h), redis.call('ZSCORE', due, name) -- fails for another type
 redis.call('ZCARD', t)
 local listed, unlisted, scored, score = {}, {}, nil, nil
 

@@ -1,26 +1,25 @@
--- fragment hashes: a shard of hashes that is about to be written to
+-- fragment hashes: a shard of hashes that is written to
 --
 -- A hash has two keys: h holds the values, each behind its deadline, and t is an index of
--- the deadlines. A field without a deadline has no place in t. The place '' with an
--- infinite score is there as long as the hash is: without it, t was lost. Both keys go
--- with the last field, and nothing looks at them after that in the same script: in a
--- slot that moves it would fail. The index due has every hash at its first deadline.
+-- the deadlines. A field without a deadline has no entry in t. The entry '' with an
+-- infinite score exists as long as the hash: without it, t was lost. Both keys go with the
+-- last field, and no script touches them after that: in a moving slot it would fail. The
+-- index due has every hash at its first deadline.
 --
--- What counts is the deadline in front of a value: t only says when to look at it.
+-- The deadline in front of a value decides; t only says when to look at it.
 --
 -- Needs    shard, value
 -- Touches  due
 -- Makes    K hash version 3, due zset
 -- Gives    due: the key of the index
---          place_of(field), field_at(place): names of a field and of its place in t
---          stored_of(h, names) -> values, number: what is stored of the first of those
---          fields, and of how many: ten at a time, until it is a mebibyte
---          settle(of, gone, alive, most, at) -> how many fields were removed since they
---          are expired, and how many places were looked at: removes the fields gone of a
---          hash, of which so many are alive, and at most so many expired ones, or about
---          a mebibyte of them, and puts the hash where it belongs in the index, which has
---          it at a score. It is the last that a script does to a hash, and not a script's
---          first write, since a full server refuses that
+--          place_of(field), field_at(place): names of a field and of its entry in t
+--          stored_of(h, names) -> values, number: what is stored of the first fields, and
+--          of how many: ten at a time, up to a mebibyte
+--          settle(of, gone, alive, most, at) -> how many fields were removed because they
+--          have expired, how many entries it read: the last call for a hash. It removes the
+--          fields gone, of which so many are alive, and some expired ones, at most so many
+--          or a mebibyte; then it corrects the score of the hash in due, which is at now.
+--          Never a script's first write: a full server refuses it
 local due = prefix .. 'due'
 
 local function place_of(field)

@@ -1,22 +1,20 @@
 -- expiry.incr(K) shards name field by -> value
 --
--- Adds to a field that holds a whole number, and keeps its deadline. One that is
--- not there starts at 0, without a deadline, and an expired one is not there. Lua's
--- numbers have 53 bits, so Redis adds, in a field of the shard that is gone afterwards.
---
--- The first write is one that a full server refuses.
+-- Adds to a field that holds a whole number, and keeps its deadline. A missing or expired
+-- field starts at 0 without one. Lua's numbers have 53 bits, so Redis adds, in a temporary
+-- field of the shard. The first write is one that a full server refuses.
 --
 -- Needs    lane, hash
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
 -- ARGV[3]  field
 -- ARGV[4]  by: a whole number of 64 bits
--- Reply    the field's new value, as text; the error NUMBER if it holds no number, or
---          would hold too large a one
+-- Reply    the new value, as text; the error NUMBER for a field that holds no number, or a
+--          sum beyond 64 bits
 -- Cost     O(log N)
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return answered
 end

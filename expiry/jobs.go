@@ -56,7 +56,9 @@ func (h *Hashes) Stats(ctx context.Context) (Stats, error) {
 //
 //   - expiry.reap:NAME removes expired fields. They are hidden anyway; the job frees their
 //     memory. A slice removes up to 100 of each shard in which something has expired, the
-//     hashes that are overdue for longest first, from all shards at the same time.
+//     hashes that are overdue for longest first, from all shards at the same time. After one
+//     that found nothing due, all processes leave the namespace alone until its next
+//     deadline, for a second at most.
 //   - expiry.policy:NAME asks the servers what they may evict, if the last answer is older
 //     than a second. It waits for no server: the next slice reports a change. While a server
 //     has an allkeys-* policy, Set, SetMany and Incr fail with [millrace.ErrEvictable], or

@@ -1,15 +1,15 @@
 -- expiry.len(K) shards name -> number of fields
 --
--- Counts the fields that are there, without the expired ones. It writes nothing.
+-- Counts the fields, without expired ones.
 --
 -- Needs    shard
 -- Touches  K, h:ARGV[2], t:ARGV[2]
 -- Without  h:ARGV[2]
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
--- Reply    how many there are; the error INDEX if its index was lost, so that nobody knows
+-- Reply    the number; the error INDEX if the hash has lost its index
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
 local t, stored = prefix .. 't:' .. ARGV[2], redis.call('HLEN', prefix .. 'h:' .. ARGV[2])

@@ -239,3 +239,17 @@ func TestEvictableServersAreRefused(t *testing.T) {
 		t.Errorf("Remove = %d, %v", n, err)
 	}
 }
+
+// TestIdleSliceOnAFullServer: a slice that finds nothing due notes that on a full server too.
+func TestIdleSliceOnAFullServer(t *testing.T) {
+	t.Parallel()
+	client := redistest.Start(t, redistest.Options{}).Client(t)
+	h := openOn(t, client, "n", Config{})
+	h.space.Idle = shards.DefaultIdle
+	put(t, h, inHash, "a", "1", hashLong)
+	must(t, client, "CONFIG", "SET", "maxmemory", "1")
+	wantSlice(t, h.Jobs()[0], millrace.Idle)
+	if n := integer(t, client, "HEXISTS", kind.RecordKey("n"), "idle"); n != 1 {
+		t.Error("the record does not say that nothing is due")
+	}
+}

@@ -95,7 +95,7 @@ var hashProtections = []struct {
 		[]string{"full: set changes nothing"}},
 	{"full: incr begins with what is refused", "local field, sum = ARGV[3], ARGV[4]", "redis.call('HDEL', K, '')\nlocal field, sum = ARGV[3], ARGV[4]",
 		[]string{"full: set changes nothing"}},
-	{"full: what drains begins with what is not refused", "redis.call('HDEL', K, '') -- a first", "do end -- a first", []string{"full: deadlines", "full: reap"}},
+	{"full: what drains begins with what is not refused", "redis.call('HDEL', K, '') -- a full", "do end -- a first", []string{"full: deadlines", "full: reap"}},
 }
 
 // TestEveryHashProtectionIsNeeded takes each protection out and expects the

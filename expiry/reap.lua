@@ -1,25 +1,22 @@
 -- expiry.reap(K) shards budget [name ...] -> {reaped, full}
 --
--- Removes expired fields of the hashes that are named, until the budget is used up; a
--- hash that has nothing to remove costs one, too. What is expired is looked up and
--- removed in one go, so a field that was written again is never hit. Lanes that rest are
--- forgotten on the way.
---
--- It begins with a write that a full server does not refuse. A hash of a wrong
--- type leaves the index and does not keep the others.
+-- Removes expired fields of hashes until the budget is used up; a hash without any costs
+-- one. It finds and removes them in one step, so a field that was written again stays. It
+-- also forgets old lanes. A hash of a wrong type leaves the index. The first write is one
+-- that a full server accepts.
 --
 -- Needs    hashes, tidy
 -- Touches  K, h:ARGV[3...], t:ARGV[3...]
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
--- ARGV[2]  budget: how many fields and hashes at most, up to 1,000
+-- ARGV[1]  shards: of the namespace
+-- ARGV[2]  budget: how many fields and hashes, up to 1,000
 -- ARGV     names of hashes
--- Reply    how many fields were removed, and 1 if the budget is used up, else 0
+-- Reply    how many fields were removed; 1 if the budget is used up, else 0
 -- Cost     O(budget * log N)
--- Repeat   harmless: what is gone is not found again
+-- Repeat   harmless: what is removed is not found again
 local left, reaped = tonumber(ARGV[2]), 0
-redis.call('ZCARD', due) -- what is something else ends the script here
-redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+redis.call('ZCARD', due) -- fails for another type
+redis.call('HDEL', K, '') -- a full server accepts this first write
 tidy_lanes()
 for i = 3, #ARGV do
   local name = ARGV[i]

@@ -1,22 +1,21 @@
 -- expiry.repair(K) shards name part cursor -> {part, cursor, mended, reaped}
 --
--- Mends a page of a hash after writers that know nothing of deadlines. Of the index it
--- removes places whose field is gone; then it goes through the fields, and enters each
--- where its deadline belongs. A few expired fields go on the way. So does a Redis TTL.
---
--- It begins with a write that a full server does not refuse.
+-- Repairs a page of a hash after programs that do not know of deadlines. First it removes
+-- entries of the index without a field; then it enters each field by its deadline. It
+-- removes a Redis TTL, and some expired fields. The first write is one that a full server
+-- accepts.
 --
 -- Needs    hash, tidy
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
 -- ARGV[3]  part: 'places' for a page of the index, 'fields' for one of the fields
--- ARGV[4]  cursor: where to go on, '0' to begin
--- Reply    the part and the cursor to go on with, an empty part at the end; how many
---          things were mended, and how many fields were reaped
--- Cost     O(log N) a place or field: about 100, or a mebibyte of values
--- Repeat   harmless: what is mended is not found again
+-- ARGV[4]  cursor: where to continue, '0' to begin
+-- Reply    the next part and cursor, an empty part at the end; how many things were wrong;
+--          how many fields were reaped
+-- Cost     O(log N) an entry or field: about 100, or a mebibyte of values
+-- Repeat   harmless: what is repaired is not found again
 local part, cursor, seen, room = ARGV[3], ARGV[4], 0, 1048576
 local mended = redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', h) + redis.call('PERSIST', t)
 tidy_lanes()

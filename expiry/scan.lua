@@ -1,20 +1,20 @@
 -- expiry.scan(K) shards name cursor count -> {micros, cursor, {field, stored, ...}}
 --
--- Brings a page of a hash, with the guarantees of HSCAN. It stops before a step would make it
--- more than a mebibyte of values. It writes nothing.
+-- Returns a page of a hash, with the guarantees of HSCAN. It stops before a step would
+-- exceed a mebibyte of values.
 --
 -- Needs    shard
 -- Touches  K, h:ARGV[2]
 -- Without  h:ARGV[2]
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
 -- ARGV[3]  cursor: '0' to begin, then that of the last page
 -- ARGV[4]  count: about how many fields
--- Reply    the server's clock in microseconds; the next cursor, '0' at the end; and
---          fields with what is stored of them, expired ones, too
--- Cost     O(count); a hash of few fields comes in one page
+-- Reply    the server's clock in microseconds; the next cursor, '0' at the end; fields and
+--          what is stored of them, expired ones included
+-- Cost     O(count); a small hash comes in one page
 -- Repeat   harmless: it only reads
 local cursor, found, room = ARGV[3], {}, 1048576
 local step

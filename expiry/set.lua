@@ -1,24 +1,22 @@
 -- expiry.set(K) shards name only life ms field value [field value ...] -> created
 --
--- Sets fields, all or none, and their deadline. What was there of an expired field
--- is nothing. A deadline that is past sets the fields and removes them at once.
---
--- The first write is one that a full server refuses, so nothing is half stored. As many
--- expired fields as are set go on the way, or ten.
+-- Sets fields, all or none, and their deadline. An expired field counts as missing. A past
+-- deadline removes the fields at once. The first write is one that a full server refuses,
+-- so nothing is half stored. It removes as many expired fields as it sets, or ten.
 --
 -- Needs    lane, hash
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name: of the hash
--- ARGV[3]  only: 'new' if no field may be there, 'old' if all must be, or ''
--- ARGV[4]  life: 'none' for no deadline, 'keep' to keep the fields' own, 'in' for
---          one that is ms from now, 'at' for one at ms
+-- ARGV[3]  only: 'new' if no field may exist, 'old' if all must, or ''
+-- ARGV[4]  life: 'none' for no deadline, 'keep' to keep those of the fields, 'in' for one ms
+--          from now, 'at' for one at ms
 -- ARGV[5]  ms: milliseconds, or Unix milliseconds
 -- ARGV     pairs of a field and a value, at most 1,000; no field twice
--- Reply    how many of the fields were not there before, -1 if none was set
+-- Reply    how many of the fields are new, -1 if none was set
 -- Cost     O(log N) a field
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return tonumber(answered)
 end

@@ -1,15 +1,14 @@
 -- expiry.stats(K) shards -> {now, hashes, overdue, oldest, set, deleted, reaped, repaired}
 --
--- Looks at a shard and changes nothing.
+-- Reads the figures of a shard.
 --
 -- Needs    shard
 -- Touches  K, due
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
--- Reply    the server's clock, how many hashes have deadlines, for how many one has
---          come, the earliest of those or 0, times in milliseconds; and the counters of
---          the shard
+-- ARGV[1]  shards: of the namespace
+-- Reply    the server's clock; how many hashes have deadlines; for how many one has come;
+--          the earliest of those or 0; the counters. Times in Unix milliseconds
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
 local due = prefix .. 'due'

@@ -1,15 +1,15 @@
 -- pinned.delete(K) shards name ... -> number
 --
--- Removes values before their deadline. It frees memory and is never refused.
+-- Removes values before their deadline. A full server accepts it.
 --
 -- Needs    lane, values
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV     names, at most 100
--- Reply    how many of them were there; one that was overdue was not
+-- Reply    how many of them existed, without expired ones
 -- Cost     O(log N) a name, of the shard's N values
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return tonumber(answered)
 end

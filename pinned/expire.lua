@@ -1,17 +1,17 @@
 -- pinned.expire(K) shards name ttl -> 1 or 0
 --
--- Moves the deadline of a value, nearer or farther. It begins with a write that a full
--- server does not refuse. Two overdue values of the shard go on the way.
+-- Changes the deadline of a value, and removes two expired values of the shard. The first
+-- write is one that a full server accepts.
 --
 -- Needs    lane, values
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name
 -- ARGV[3]  ttl: in milliseconds from now, at least 1
--- Reply    1 when it has the new deadline, 0 when it is not there
+-- Reply    1 if it has the new deadline, 0 if there is no such value
 -- Cost     O(log N) of the shard's N values, and O(length of the value)
--- Repeat   harmless: the answer is known by its lane
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return 1
 end
@@ -24,7 +24,7 @@ elseif deadline <= now then
   return 0
 end
 deadline = soon + ARGV[3]
-redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+redis.call('HDEL', K, '') -- a full server accepts this first write
 redis.call('ZADD', due, string.format('%.0f', deadline), name)
 redis.call('HSET', values, name, head_of(deadline) .. string.sub(value, 9))
 answer('1')

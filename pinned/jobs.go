@@ -51,7 +51,9 @@ func (k *Keys) Stats(ctx context.Context) (Stats, error) {
 //
 //   - pinned.reap:NAME removes expired values. They are hidden anyway; the job frees their
 //     memory. A slice removes up to 100 of each shard in which something has expired, those
-//     that are overdue for longest first, from all shards at the same time.
+//     that are overdue for longest first, from all shards at the same time. After one that
+//     found nothing due, all processes leave the namespace alone until its next deadline,
+//     for a second at most.
 //   - pinned.policy:NAME asks the servers what they may evict, if the last answer is older
 //     than a second; Set does so once a minute. It waits for no server: the next slice
 //     reports a change. While a server has an allkeys-* policy, Set fails with

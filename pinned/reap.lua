@@ -1,16 +1,17 @@
 -- pinned.reap(K) shards most -> {number, more}
 --
--- Removes values whose time is over, those first that have been for longest.
+-- Removes expired values, those first that are overdue for longest. The first write is one
+-- that a full server accepts.
 --
 -- Needs    values, tidy
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
--- ARGV[2]  most: how many to look at
--- Reply    how many were looked at; 1 when more are due, else 0
+-- ARGV[1]  shards: of the namespace
+-- ARGV[2]  most: how many entries to read
+-- Reply    how many it read; 1 if more are due, else 0
 -- Cost     O(log N) each, of the shard's N values
--- Repeat   harmless: what is gone is gone
-redis.call('HDEL', K, '') -- a first write that a full server does not refuse
+-- Repeat   harmless: what is removed is not found again
+redis.call('HDEL', K, '') -- a full server accepts this first write
 tidy_lanes()
 local looked, more = reap(tonumber(ARGV[2]))
 return {looked, more and 1 or 0}

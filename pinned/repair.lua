@@ -1,22 +1,19 @@
 -- pinned.repair(K) shards part cursor -> {part, cursor, mended}
 --
--- Puts a page of a shard to rights, and the shard's own keys: they have no Redis TTL,
--- and placeholders without which they would vanish. Of the index it removes names that
--- have no value. Behind that each name has one, and if there are more values than names,
--- it goes through the values and enters those that the index has lost.
---
--- It begins with a write that a full server does not refuse.
+-- Repairs a page of a shard, and the shard's own keys: it removes their Redis TTL, and adds
+-- missing placeholders. Of the index it removes names without a value. After that, if there
+-- are more values than names, it enters the values that are missing in the index. The first
+-- write is one that a full server accepts.
 --
 -- Needs    values, tidy
 -- Touches  K, lanes:0, lanes:1
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  part: 'due' for a page of the index, 'values' for one of the values
--- ARGV[3]  cursor: where to go on, '0' to begin
--- Reply    the part and the cursor to go on with, an empty part at the end; how much was
---          wrong
+-- ARGV[3]  cursor: where to continue, '0' to begin
+-- Reply    the next part and cursor, an empty part at the end; how many things were wrong
 -- Cost     O(log N) a name: about 100 of the index, or 10 of the values, which it reads
--- Repeat   harmless: what is right stays as it is
+-- Repeat   harmless: what is repaired is not found again
 local part, mended = ARGV[2], redis.call('PERSIST', K) + redis.call('PERSIST', due) + redis.call('PERSIST', values)
 mended = mended + redis.call('PERSIST', prefix .. 'lanes:0') + redis.call('PERSIST', prefix .. 'lanes:1')
 mended = mended + redis.call('ZADD', due, 'NX', '+inf', '') + redis.call('HSETNX', values, '', '0')

@@ -1,22 +1,19 @@
 -- pinned.set(K) shards name ttl condition payload -> 1 or 0
 --
--- Stores a value until its deadline. The index comes first, and its write is one
--- that a full server refuses: then nothing was changed, and if it is not refused,
--- nothing after it is. Two overdue values of the shard go on the way.
+-- Stores a value until its deadline, and removes two expired values of the shard. The index
+-- comes first: if a full server refuses that write, nothing was changed.
 --
 -- Needs    lane, values
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
+-- ARGV[1]  shards: of the namespace
 -- ARGV[2]  name
 -- ARGV[3]  ttl: in milliseconds from now, at least 1
--- ARGV[4]  condition: 'none' to store only what is not there, 'exist' only what
---          is, '' for either
+-- ARGV[4]  condition: 'none' to store only a new value, 'exist' only over an old one, or ''
 -- ARGV[5]  payload
--- Reply    1 when it was stored, else 0
+-- Reply    1 if it was stored, else 0
 -- Cost     O(log N) of the shard's N values, and O(length of the payload)
--- Repeat   harmless: the answer is known by its lane, so a value that was stored is not
---          stored over a later one, and not refused for want of memory
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return 1
 end

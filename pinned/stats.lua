@@ -1,17 +1,17 @@
 -- pinned.stats(K) shards -> {now, alive, overdue, oldest, set, deleted, reaped}
 --
--- Looks and changes nothing.
+-- Reads the figures of a shard.
 --
 -- Needs    shard
 -- Touches  K, due
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  shards: how many the namespace has
--- Reply    the server's clock; how many values there are; how many are overdue;
---          since when the oldest of them is, the clock without any; the counters.
---          Times in Unix milliseconds
+-- ARGV[1]  shards: of the namespace
+-- Reply    the server's clock; how many values exist; how many are overdue; when the first of
+--          those expired, the clock if there are none; the counters. Times in Unix
+--          milliseconds
 -- Cost     O(log N) of the shard's N values
--- Repeat   harmless: it writes nothing
+-- Repeat   harmless: it only reads
 local due = prefix .. 'due'
 local overdue = redis.call('ZCOUNT', due, '-inf', now)
 local oldest = overdue > 0 and redis.call('ZRANGE', due, 0, 0, 'WITHSCORES')[2] or now

@@ -1,19 +1,18 @@
--- fragment values: a shard of values that is about to be written to
+-- fragment values: a shard of values that is written to
 --
--- All values of a shard lie in one hash, and their deadlines in an index, which says when
--- to look at a value; what counts is the value's own deadline. One that lives on is
--- written into the index with it. What is no value was not stored by this library and
--- stays; only its place in the index goes.
+-- All values of a shard lie in one hash, and their deadlines in an index. The deadline in
+-- front of a value decides; the index says when to look at it. What is no value of this
+-- library stays, and only its entry in the index goes.
 --
 -- Needs    shard, value
 -- Touches  values, due
 -- Makes    K hash version 2, values hash, due zset
 -- Gives    values, due: keys
---          reap(most) -> how many of the index were looked at, at most that many, and
---          whether more are due: removes values that are overdue, and stops behind a
---          mebibyte of them; its first write may be one that a full server refuses
+--          reap(most) -> how many entries of the index it read, at most that many, and
+--          whether more are due: removes expired values, up to a mebibyte; its first write
+--          may be one that a full server refuses
 local values, due = prefix .. 'values', prefix .. 'due'
-redis.call('HLEN', values) -- what is something else ends the script here
+redis.call('HLEN', values) -- fails for another type
 redis.call('ZCARD', due)
 
 local function reap(most)

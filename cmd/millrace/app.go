@@ -124,7 +124,7 @@ func (a *app) input(ctx context.Context) ([]byte, error) {
 	select {
 	case r := <-done:
 		return r.bytes, r.err
-	case <-ctx.Done(): // nobody may ever write there
+	case <-ctx.Done(): // standard input may stay open for ever
 		return nil, context.Cause(ctx)
 	}
 }

@@ -21,9 +21,9 @@ type benchCommand struct {
 
 // Help shows names and examples.
 func (*benchCommand) Help() string {
-	return `What Millrace does on your Redis, over your network: each figure is measured beside what it is made of, such as the bare Redis commands, in the same run, by the same client. A ratio below its goal is told, and is no failure. It takes about a minute and a half.
+	return `Measures Millrace on your Redis, over your network. Each figure runs beside its baseline, such as the bare Redis commands, in the same run and with the same client. A ratio below its goal is reported, and is no failure. It takes about a minute and a half.
 
-With --redis it puts load on that server while it runs. It works under a random name, and deletes what it wrote, also when it is interrupted. Without --redis it measures a private server, which ends with it; MILLRACE_REDIS_URL is not heeded, so that nobody puts load on a server unawares.
+With --redis it puts load on that server while it runs. All its keys are under a random name, and it deletes them, also when it is interrupted. Without --redis it measures a private server, which ends with the command. It ignores MILLRACE_REDIS_URL, so that no server gets load by mistake.
 
 The figures: ` + strings.Join(bench.Names(), ", ") + `.
 
@@ -36,7 +36,7 @@ Examples:
 
 func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 	if c.Duration <= 0 {
-		return errUsage.Errorf("nothing can be measured in %s", c.Duration)
+		return errUsage.Errorf("a duration must be positive, not %s", c.Duration)
 	}
 	cfg := bench.Config{Duration: c.Duration, Progress: a.stderr, Live: isTerminal(a.stderr)}
 	if len(c.Only) > 0 {
@@ -58,8 +58,8 @@ func (c *benchCommand) Run(ctx context.Context, a *app) (err error) {
 	return errors.Join(err, unwritten)
 }
 
-// toMeasure finds the server to measure on, and says loudly which one it is: that of
-// the command line, or a private one.
+// toMeasure opens the server to measure on, that of the command line or a private one,
+// and reports which one it is.
 func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer func() error, err error) {
 	switch {
 	case isFleet(a.redis):
@@ -102,7 +102,7 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 	cfg.Open = func() (rueidis.Client, error) { return connect.Open(own.URL) }
 	fmt.Fprintf(a.stderr, "Started a private %s on a unix socket: THESE ARE NOT THE FIGURES OF A SERVER OF YOURS.\n", own.Kind)
 	if a.env("MILLRACE_REDIS_URL") != "" {
-		fmt.Fprintln(a.stderr, "MILLRACE_REDIS_URL is not heeded, so that nobody puts load on a server unawares.")
+		fmt.Fprintln(a.stderr, "MILLRACE_REDIS_URL is ignored, so that no server gets load by mistake.")
 	}
 	fmt.Fprintln(a.stderr, "To measure one of yours, where it cleans up: --redis URL")
 	return own.Close, nil

@@ -82,7 +82,7 @@ func TestBenchOnItsOwnServer(t *testing.T) {
 	if got.code != 0 || !strings.Contains(got.stdout, "(embedded, unix socket)") {
 		t.Errorf("millrace bench = %+v, want figures of a server of its own", got)
 	}
-	for _, want := range []string{"Started a private", "NOT THE FIGURES", "MILLRACE_REDIS_URL is not heeded", "--redis URL"} {
+	for _, want := range []string{"Started a private", "NOT THE FIGURES", "MILLRACE_REDIS_URL is ignored", "--redis URL"} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("standard error does not say %q:\n%s", want, got.stderr)
 		}

@@ -18,7 +18,7 @@ type completionCommand struct {
 }
 
 func (*completionCommand) Help() string {
-	return `Prints a script with which a shell completes nouns, verbs and flags, and the names of files where a flag takes one. It knows the command line of this version and asks nobody: names of queues are not completed.
+	return `Prints a script with which a shell completes nouns, verbs and flags, and the names of files where a flag takes one. It knows the command line of this version. It does not connect to Redis, so names of queues are not completed.
 
 Examples:
 

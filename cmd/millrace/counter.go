@@ -40,7 +40,7 @@ type counterName struct {
 	Name document.Text `arg:"" help:"The counter's name, which is its key on every server."`
 }
 
-// withScatter opens the servers for do. Which of them are connected to is up to that.
+// withScatter opens the servers for do.
 func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *scatter.Scatter) (any, table, error)) error {
 	if isFleet(a.url()) {
 		return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
@@ -90,7 +90,7 @@ type counterAdd struct {
 }
 
 func (*counterAdd) Help() string {
-	return `One server is connected to. If its reply is lost the addition is repeated, and is done once all the same. A server whose maxmemory-policy is not noeviction may lose what was counted, and is refused with the code "evictable".
+	return `It connects to one server. If the reply is lost the addition is repeated, and counts once. A server whose maxmemory-policy is not noeviction may lose what was counted, and is refused with the code "evictable".
 
 Examples:
 
@@ -150,11 +150,11 @@ type counterLeft struct {
 }
 
 func (*counterLeft) Help() string {
-	return `A server is left in three steps. First all who write stop to write there: it leaves their lists, or has Drain in scatter.Server; its flushes then stand still. Then one waits until it is empty: its time buckets have ended. At last it leaves the lists of those who read.
+	return `Remove a server in three steps. First stop writing to it: remove it from the writers' lists, or set Drain in scatter.Server; its flushes then stop growing. Then wait until it is empty: its time buckets have ended. At last remove it from the readers' lists.
 
-Values without an end do not go by themselves. Which those are is known to the programs that wrote them; add their numbers to another server.
+Values without an end stay. Only the programs that wrote them know which those are; add their numbers to another server.
 
-What other programs write with commands of their own is not known.
+It does not see what other programs write with their own commands.
 
 Examples:
 

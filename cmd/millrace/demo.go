@@ -11,7 +11,7 @@ import (
 type demoCommand struct{}
 
 func (*demoCommand) Help() string {
-	return `Without --redis it starts a private server, which ends with it; MILLRACE_REDIS_URL is not heeded, so that nobody puts load on a server unawares. With --redis it works under a random prefix and cleans up.
+	return `Without --redis it starts a private server, which ends with the command. It ignores MILLRACE_REDIS_URL, so that no server gets load by mistake. With --redis all its keys are under a random prefix, and it deletes them.
 
 Examples:
 
@@ -32,7 +32,7 @@ func (*demoCommand) Run(ctx context.Context, a *app) error {
 	case unwritten != nil:
 		return unwritten
 	case !report.OK:
-		return errSaid
+		return errPrinted
 	}
 	return nil
 }

@@ -19,12 +19,11 @@ var (
 	// errUsage means that the command line is wrong. Redis was not asked.
 	errUsage = &millrace.Error{Code: "bad_usage"}
 
-	// errSaid means that the result on standard output tells of the failure.
-	errSaid = errors.New("the result tells what failed")
+	// errPrinted means that the result on standard output shows the failure.
+	errPrinted = errors.New("the result shows what failed")
 )
 
-// wrongUsage makes what kong says of a command line an error of ours, unless it
-// passes on one that is.
+// wrongUsage turns an error of kong into one of ours, unless it is one already.
 func wrongUsage(err error) error {
 	if millrace.Code(err) != "" {
 		return err

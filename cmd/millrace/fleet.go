@@ -20,18 +20,18 @@ type fleetCommands struct {
 	Init      fleetInit      `cmd:"" help:"Make a fleet of empty servers."`
 	Add       fleetAdd       `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
 	Show      fleetShow      `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
-	Locate    fleetLocate    `cmd:"" help:"Say where a tag is, and how it was found."`
+	Locate    fleetLocate    `cmd:"" help:"Show where a tag is, and how it was found."`
 	Forget    fleetForget    `cmd:"" help:"Give up the places of tags that have no keys any more."`
 	Agent     fleetAgent     `cmd:"" help:"Watch the fleet, and replace masters that are lost."`
 	Failover  fleetFailover  `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
-	Snapshot  fleetSnapshot  `cmd:"" help:"Say how old the partitions' snapshots are, or take new ones."`
+	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
-	Plan      fleetPlan      `cmd:"" help:"Do the sums for a fleet before it is built."`
+	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`
 	Dev       fleetDev       `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }
 
 func (*fleetCommands) Help() string {
-	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or all of it) has its place on one partition, and partitions are added without moving data. Which servers there are is kept by a directory, a small Redis of its own: fleet://HOST:PORT names it. Every other noun runs on a fleet, too.
+	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or the whole key) lives on one partition, and partitions are added without moving data. A directory, a small Redis of its own, holds the list of servers: fleet://HOST:PORT names it. Every other noun runs on a fleet, too.
 
     plan ──▶ init ──▶ agent ──▶ show, locate ──▶ add ──▶ show ...
                                      ▲                    │
@@ -74,10 +74,10 @@ func (a *app) fleetURL() (string, rueidis.ClientOption, error) {
 	return url, option, nil
 }
 
-// directoryPatience is how long the directory may take to answer at first.
-const directoryPatience = 3 * time.Second
+// directoryTimeout is how long the directory may take to answer at first.
+const directoryTimeout = 3 * time.Second
 
-var errSilent = errors.New("no answer within " + directoryPatience.String())
+var errNoAnswer = errors.New("no answer within " + directoryTimeout.String())
 
 // openFleet opens the fleet. Close it when done.
 func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
@@ -85,7 +85,7 @@ func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
 	f, err := within(bounded, func() (*fleet.Fleet, error) {
 		return fleet.Dial(bounded, url, fleet.Config{Logger: a.logger()})
@@ -113,7 +113,7 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, o
 	if err != nil {
 		return err
 	}
-	bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
 	dir, err := within(bounded, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
 	if err != nil {
@@ -129,7 +129,7 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, o
 // withMap opens the directory of a fleet that there is for do, with the map of now.
 func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
 	return a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
-		bounded, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
 		m, err := dir.Confirm(bounded, 0)
 		if err != nil {
@@ -139,7 +139,7 @@ func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option 
 	})
 }
 
-// ofDirectory says of which directory an error is, and what to do about it.
+// ofDirectory adds to an error which directory failed, and what to do about it.
 func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) error {
 	addr := strings.Join(option.InitAddress, ", ")
 	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && errors.Is(err, fleet.ErrUnavailable) && unavailable.Err != nil {
@@ -155,7 +155,7 @@ func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) er
 	case isSaid:
 		return said
 	}
-	failed := connect.ErrConnect.Errorf("the fleet's directory at %s cannot be asked", addr).Wrap(errors.New(oneLine(err)))
+	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", addr).Wrap(errors.New(oneLine(err)))
 	failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
 	if isReply {
 		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."
@@ -163,7 +163,7 @@ func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) er
 	return failed
 }
 
-// oneLine returns what errors that were joined say, each once, on one line.
+// oneLine returns the messages of joined errors, each once, on one line.
 func oneLine(err error) string {
 	var said []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {

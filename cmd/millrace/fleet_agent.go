@@ -24,16 +24,16 @@ import (
 )
 
 type fleetAgent struct {
-	Every          time.Duration `default:"500ms" placeholder:"DURATION" help:"How often to look at each member. A master that is lost is noticed after three looks. Defaults to 500ms."`
+	Every          time.Duration `default:"500ms" placeholder:"DURATION" help:"How often to check each member. Three failed checks make a master lost. Defaults to 500ms."`
 	SnapshotsEvery time.Duration `placeholder:"DURATION" help:"How old a partition's snapshot may become before the next one is taken. Defaults to taking none."`
 	Archive        string        `placeholder:"DIR" help:"The folder to which snapshots are fetched, such as a network mount. Defaults to leaving them with the members."`
 	Keep           int           `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
 }
 
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off, moves of tags (fleet rebalance) and additions (fleet add), and runs until it is interrupted (Ctrl-C, SIGTERM). What it does is on standard error, and in the fleet's log, which fleet show shows.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off, moves of tags (fleet rebalance) and additions (fleet add), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
 
-Run several, on different machines: one leads, and another one takes over within seconds when it is gone. None of them needs a disk, and none must run for the fleet to serve: without them a lost master is not replaced, no more.
+Run several, on different machines: one leads, and another one takes over within seconds when the leader ends. Agents need no disk. The fleet serves without agents, but a lost master is then not replaced.
 
 With --snapshots-every it has members write their data to their disks, one at a time on a node and the oldest snapshot first; with --archive it fetches them. Give all agents the same.
 
@@ -46,7 +46,7 @@ Examples:
     millrace fleet agent --snapshots-every 1h --archive /mnt/backup/redis --keep 24`
 }
 
-// watchedDoc is what an agent says when it begins.
+// watchedDoc is what an agent prints when it begins.
 type watchedDoc struct {
 	Ready      bool  `json:"ready"`
 	Epoch      int64 `json:"epoch"`
@@ -73,11 +73,11 @@ func (c *fleetAgent) Run(ctx context.Context, a *app) error {
 func (c *fleetAgent) check() error {
 	switch {
 	case c.Every <= 0:
-		return errUsage.Errorf("members cannot be looked at every %s", c.Every)
+		return errUsage.Errorf("members cannot be checked every %s", c.Every)
 	case c.SnapshotsEvery < 0:
 		return errUsage.Errorf("snapshots cannot be taken every %s", c.SnapshotsEvery)
 	case c.SnapshotsEvery == 0 && (c.Archive != "" || c.Keep != 0):
-		return errUsage.Errorf("--archive and --keep are for snapshots: say how often with --snapshots-every")
+		return errUsage.Errorf("--archive and --keep are for snapshots: set the interval with --snapshots-every")
 	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
 		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
@@ -138,9 +138,9 @@ type fleetFailover struct {
 }
 
 func (*fleetFailover) Help() string {
-	return `Before a machine is taken down: it makes a replica the master, and loses nothing. Writes of the partition are held up for a second or two, until no client writes to the old master any more and the replica has all that it has; reads go on. The old master becomes a replica, made so by the agents.
+	return `Use it before a machine goes down: it makes a replica the master, and loses nothing. Writes to the partition wait for a second or two, until no client writes to the old master and the replica has all its data; reads continue. The agents make the old master a replica.
 
-A switch that has begun is brought to its end, also when the command is interrupted; a second Ctrl-C ends it at once.
+An interrupted command finishes a switch that has begun; a second Ctrl-C ends it at once.
 
 Examples:
 
@@ -196,7 +196,7 @@ func checkPartitions(m *directory.Map, ids ...int) error {
 	return nil
 }
 
-// stranded tells of a switch that failed what to do, if it left no master behind.
+// stranded adds a hint to the error of a switch that left no master.
 func stranded(ctx context.Context, dir directory.Directory, partition int, err error) error {
 	m, unknown := dir.Confirm(ctx, 0)
 	if unknown != nil || !m.Partitions[partition].ReadOnly {
@@ -207,7 +207,7 @@ func stranded(ctx context.Context, dir directory.Directory, partition int, err e
 		said = failover.ErrNotSwitched.Wrap(err)
 	}
 	said = said.Errorf("%s; partition %d takes no writes until it has a master", said.Message, partition)
-	said.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as one can be had."
+	said.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as possible."
 	return said
 }
 
@@ -219,7 +219,7 @@ type fleetSnapshot struct {
 }
 
 func (*fleetSnapshot) Help() string {
-	return `Without --now it says how old the newest snapshot of each partition is, whoever took it, and what failed. With --now it has a member of each write its data to its disk, a replica if there is one: one at a time on a node, also beside agents that do the same; each that is done goes to standard error.
+	return `Without --now it shows the age of the newest snapshot of each partition, and what failed. With --now it has a member of each write its data to its disk, a replica if there is one: one at a time on a node, also beside agents that do the same; each that is done goes to standard error.
 
 One that fails does not keep it from the others, and makes it exit with 1.
 
@@ -275,7 +275,7 @@ func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Redis, option r
 		case s == directory.Snapshot{}:
 			return err
 		default:
-			failed = append(failed, err) // and the keeper has told
+			failed = append(failed, err) // the keeper has logged it
 		}
 	}
 	if len(failed) == 0 {

@@ -30,9 +30,9 @@ type fleetDev struct {
 }
 
 func (*fleetDev) Help() string {
-	return `It starts real servers on this machine, one for each member, a directory, and an agent that replaces masters; nodes are only names. It runs until it is interrupted (Ctrl-C, SIGTERM), ends all that it started, and nothing is left of the data. What happens is said on standard error.
+	return `It starts real servers on this machine, one for each member, a directory, and an agent that replaces masters; nodes are only names. It runs until it is interrupted (Ctrl-C, SIGTERM), and then ends its servers and deletes their data. It logs to standard error.
 
-Accidents are to be had by a line of standard input, while something else writes: kill, freeze, resume or restart, with the address of a server, or the number of a partition for its master of the moment; servers lists them, and help says it again.
+Cause accidents with lines on standard input: kill, freeze, resume or restart, with the address of a server, or the number of a partition for its present master. servers lists the servers, and help lists the commands.
 
 With --json it prints one line when all serve: {"ready":true,"directory":"fleet://HOST:PORT"}.
 
@@ -52,11 +52,11 @@ var errNoServer = &millrace.Error{
 func (c *fleetDev) Run(ctx context.Context, a *app) error {
 	switch {
 	case c.Nodes < 1 || c.Partitions < 1:
-		return errUsage.Errorf("a fleet of %d partitions on %d nodes cannot be", c.Partitions, c.Nodes)
+		return errUsage.Errorf("a fleet needs at least one partition and one node, not %d and %d", c.Partitions, c.Nodes)
 	case c.Replicas < 0:
-		return errUsage.Errorf("%d replicas cannot be", c.Replicas)
+		return errUsage.Errorf("a partition cannot have %d replicas", c.Replicas)
 	case c.RestartAfter < 0:
-		return errUsage.Errorf("nothing can be restarted after %s", c.RestartAfter)
+		return errUsage.Errorf("--restart-after cannot be %s", c.RestartAfter)
 	}
 	log := a.logger()
 	f, err := devfleet.Start(ctx, c.config(ctx, log))
@@ -138,8 +138,7 @@ func (*fleetDev) ready(a *app, f *devfleet.Fleet) error {
 	})
 }
 
-// devConsole does to the servers of a fleet on this machine what standard input
-// says, a line each.
+// devConsole executes lines of standard input on the servers of a fleet on this machine.
 type devConsole struct {
 	a     *app
 	fleet *devfleet.Fleet
@@ -148,8 +147,7 @@ type devConsole struct {
 	frozen []int // the processes that were, and not resumed since
 }
 
-// run does what it is told until ctx ends. The end of standard input does not end
-// it.
+// run executes lines until ctx ends. The end of standard input does not end it.
 func (c *devConsole) run(ctx context.Context) {
 	neverStopForInput()
 	lines := make(chan string)
@@ -195,7 +193,7 @@ var errCommand = &millrace.Error{
 	Hint: "kill, freeze, resume or restart, with HOST:PORT or the number of a partition; servers; help",
 }
 
-// do does what a line says.
+// do executes a line.
 func (c *devConsole) do(ctx context.Context, words []string) error {
 	if len(words) == 0 {
 		return nil
@@ -222,7 +220,7 @@ type serverDoc struct {
 	State     string        `json:"state"` // runs, frozen, dead
 }
 
-// doTo does something to the server that a word names.
+// doTo applies a verb to the server that a word names.
 func (c *devConsole) doTo(ctx context.Context, v verb, word string) error {
 	masters := c.masters(ctx)
 	s, err := c.find(word, masters)
@@ -316,7 +314,7 @@ func (c *devConsole) find(word string, masters []string) (devfleet.Server, error
 	if id, err := strconv.Atoi(word); err == nil {
 		switch {
 		case len(masters) == 0:
-			return devfleet.Server{}, errNoSuchServer.Errorf("the directory does not answer, so nobody can say which master partition %d has", id)
+			return devfleet.Server{}, errNoSuchServer.Errorf("the directory does not answer, so the master of partition %d is unknown", id)
 		case id < 0 || id >= len(masters):
 			return devfleet.Server{}, errNoSuchServer.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(masters))
 		}

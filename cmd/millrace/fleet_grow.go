@@ -73,7 +73,7 @@ func parseMember(text string) (directory.Member, error) {
 type newPartitions struct {
 	Partition      []partitionSpec `sep:"none" required:"" placeholder:"SPEC" help:"A partition: its master and its replicas, as HOST:PORT[@NODE], with commas between them, and weight=N at the end for more than one share of the ring. May be repeated."`
 	RestartTimeout time.Duration   `placeholder:"DURATION" help:"How long a server may take to come back: each is shut down once, to see that it comes back with its boot fence. Defaults to 30s."`
-	SkipRestart    bool            `help:"Restart no server, and take boot fences on trust."`
+	SkipRestart    bool            `help:"Restart no server, and trust that it has its boot fence."`
 }
 
 // restartTimeout is what GrowConfig calls so.
@@ -137,13 +137,13 @@ type fleetInit struct {
 	PlacementTTL time.Duration `name:"placement-life" placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
 	MaxTags      int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
 	MaxFill      int           `placeholder:"PERCENT" help:"How full of its maxmemory a partition may be and still take new tags. Defaults to 80."`
-	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with whoever there is. Defaults to 1."`
+	Confirmed    int           `placeholder:"N" help:"How many replicas writers may wait for, to be sure: a failover goes on only when it sees so many replicas that none of that is lost. -1 goes on with any. Defaults to 1."`
 }
 
 func (*fleetInit) Help() string {
 	return `The servers must run and be empty, and so must the directory that --redis names. Settings cannot be changed later. Each server is shut down once (CONFIG REWRITE, SHUTDOWN NOSAVE): its supervisor must restart it with the boot fence on its command line, --replicaof 127.0.0.1 1 --replica-serve-stale-data no. Then masters are promoted and replicas follow them. Progress goes to standard error. To finish a command that was cut off, repeat it.
 
-Without @NODE nobody can tell that two members of a partition are on one machine; with it that is refused.
+With @NODE, two members of a partition on one machine are refused; without it the command cannot know.
 
 Examples:
 

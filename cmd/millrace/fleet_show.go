@@ -32,16 +32,16 @@ func (*fleetShow) Run(ctx context.Context, a *app) error {
 	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) { return a.showFleet(ctx, f, "") })
 }
 
-// fleetDoc is a fleet at one time, and what agents left word of. That is absent if
-// the directory does not tell.
+// fleetDoc is a fleet at one time, and what agents recorded, which is absent if the
+// directory does not answer.
 type fleetDoc struct {
 	fleet.Status
 	Snapshots []snapshotDoc     `json:"snapshots,omitzero"` // of the partitions that were ever to be saved
 	Events    []directory.Event `json:"events,omitzero"`    // the newest first
 }
 
-// look asks all members of a fleet how they are, and the directory what agents did. A
-// directory that does not tell is no reason to show nothing.
+// look asks all members of a fleet for their state, and the directory what agents did. It
+// shows the members also when the directory does not answer.
 func (a *app) look(ctx context.Context, f *fleet.Fleet) (fleetDoc, error) {
 	s, err := f.Status(ctx)
 	if err != nil {
@@ -49,7 +49,7 @@ func (a *app) look(ctx context.Context, f *fleet.Fleet) (fleetDoc, error) {
 	}
 	doc := fleetDoc{Status: s}
 	if err := a.recall(ctx, &doc); err != nil {
-		a.logger().WarnContext(ctx, "the directory does not tell what agents did", "error", oneLine(err))
+		a.logger().WarnContext(ctx, "cannot read from the directory what agents did", "error", oneLine(err))
 	}
 	return doc, nil
 }
@@ -60,7 +60,7 @@ func (a *app) recall(ctx context.Context, doc *fleetDoc) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, directoryPatience, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
 	dir, err := within(ctx, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
 	if err != nil {
@@ -141,7 +141,7 @@ type failedDoc struct {
 	Why  string `json:"why"`
 }
 
-// newSnapshotDocs leaves out partitions that nobody ever tried to save.
+// newSnapshotDocs leaves out partitions without any attempt to save them.
 func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
 	docs := []snapshotDoc{}
 	for _, s := range ages.Partitions {

@@ -144,9 +144,9 @@ type fleetRebalance struct {
 }
 
 func (*fleetRebalance) Help() string {
-	return `It moves what tags have to other partitions, while they are in use: reads go on, and writers of a tag wait for about a second, which is told. Nothing needs it: new partitions take their part of what is new. It is for a user who has become large, a partition that is fuller than others, and one that is to be given up: that one stays on the ring, small and empty, and says where its tags are.
+	return `It moves what tags have to other partitions, while they are in use: reads continue, and writers of a tag wait for about a second, which is reported. You rarely need it: new partitions take their share of new tags. Use it for a tag that has become large, for a partition that is fuller than others, or for one to retire: that one stays on the ring, small and empty, and knows where its tags are.
 
-How far it is goes to standard error. A command that is interrupted finishes or undoes the tags under way; the same command again goes on with the others. What a command that died left unfinished, the agents finish.
+Progress goes to standard error. A command that is interrupted finishes or undoes the tags under way; the same command again goes on with the others. What a command that died left unfinished, the agents finish.
 
 Examples:
 
@@ -204,7 +204,7 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// check refuses what cannot be meant.
+// check refuses flags that contradict each other.
 func (c *fleetRebalance) check() error {
 	switch {
 	case c.Reopen != nil && (len(c.Tags) > 0 || c.From != nil || len(c.To) > 0 || c.Retire):
@@ -212,9 +212,9 @@ func (c *fleetRebalance) check() error {
 	case c.Reopen != nil:
 		return nil
 	case len(c.Tags) > 0 && c.From != nil:
-		return errUsage.Errorf("either tags are named, or --from says where they are")
+		return errUsage.Errorf("name tags or --from, not both")
 	case len(c.Tags) > 0 && len(c.To) != 1:
-		return errUsage.Errorf("--to says to which partition the tags are to be moved")
+		return errUsage.Errorf("name one partition with --to")
 	case len(c.Tags) == 0 && c.From == nil:
 		return errUsage.Errorf("name tags and where to move them with --to, or a partition to move tags away from with --from")
 	case c.From == nil && (c.Share != 0 || c.Retire):
@@ -238,16 +238,16 @@ func (c *fleetRebalance) named() []int {
 	return named
 }
 
-// move moves tags, and tells how far it is once in a while.
+// move moves tags, and logs its progress every second.
 func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory.Directory, log *slog.Logger) (rebalance.Report, error) {
-	var told time.Time
+	var logged time.Time
 	mover, err := rebalance.New(f, rebalance.Config{
 		Batch: c.AtOnce, Rate: int64(c.Rate), Moves: dir, Logger: log,
 		Progress: func(p rebalance.Progress) {
-			if p.Tags < p.Of && time.Since(told) < time.Second {
+			if p.Tags < p.Of && time.Since(logged) < time.Second {
 				return
 			}
-			told = time.Now()
+			logged = time.Now()
 			log.InfoContext(ctx, "moving", "tags", p.Tags, "of", p.Of, "keys", p.Keys, "bytes", p.Bytes, "longest_pause_ms", p.LongestPause.Milliseconds())
 		},
 	})

@@ -333,8 +333,8 @@ func TestFleetOfSilentDirectory(t *testing.T) {
 	for _, args := range [][]string{{"fleet", "show"}, {"fleet", "init", "--partition", "127.0.0.1:1"}, {"ick", "ls"}} {
 		began := time.Now()
 		f := s.refused(1, "unreachable", args...)
-		if took := time.Since(began); took > 2*directoryPatience {
-			t.Errorf("%v gave up after %s, want about %s", args, took, directoryPatience)
+		if took := time.Since(began); took > 2*directoryTimeout {
+			t.Errorf("%v gave up after %s, want about %s", args, took, directoryTimeout)
 		}
 		if !strings.Contains(f.Error, server.Addr()) || strings.Contains(f.Error, "secret") {
 			t.Errorf("%v says %q, want the directory's address, and no password", args, f.Error)

@@ -21,12 +21,12 @@ type hashCommands struct {
 	Get    hashGet    `cmd:"" help:"Print a field."`
 	Ls     hashLs     `cmd:"" help:"List the fields of a hash."`
 	TTL    hashTTL    `cmd:"" name:"ttl" help:"Show how long fields have, or give them another time."`
-	Delete hashDelete `cmd:"" help:"Delete fields, or a hash whole."`
+	Delete hashDelete `cmd:"" help:"Delete fields, or a whole hash."`
 	Drop   hashDrop   `cmd:"" help:"Delete a namespace with all its hashes."`
 }
 
 func (*hashCommands) Help() string {
-	return `The fields of these hashes expire one by one, at their time by the server's clock. Until then they stay; after it nobody reads them, whether their memory has been taken back yet or not. A namespace is created by its first field.
+	return `The fields of these hashes expire one by one, at their time by the server's clock. Until then they stay; afterwards no call returns them, even before their memory is freed. A namespace is created by its first field.
 
     set --ttl 10m ──▶ there ──▶ its time is over: gone to all, reaped soon after
                       │  ▲
@@ -75,7 +75,7 @@ type hashSet struct {
 }
 
 func (*hashSet) Help() string {
-	return `Without --ttl and --keep-ttl the field loses the time that it had. Whether there was such a field before is printed: one whose time was over counts as none.
+	return `Without --ttl and --keep-ttl the field loses the time that it had. It prints whether the field existed before; an expired field counts as none.
 
 Examples:
 
@@ -106,7 +106,7 @@ type hashGet struct {
 }
 
 func (*hashGet) Help() string {
-	return `A field that is not there, or whose time is over, fails with the code "not_found". "ttl_ms" is -1 for a field without a time.
+	return `A field that does not exist or has expired fails with the code "not_found". "ttl_ms" is -1 for a field without a time.
 
 Examples:
 
@@ -141,7 +141,7 @@ type hashLs struct {
 }
 
 func (*hashLs) Help() string {
-	return `Fields whose time is over are not listed.
+	return `Expired fields are not listed.
 
 Examples:
 
@@ -176,7 +176,7 @@ type hashTTL struct {
 	hashName
 	Fields  []document.Text `arg:"" name:"field" help:"The fields."`
 	Set     time.Duration   `placeholder:"DURATION" xor:"change" help:"Give them this time from now on."`
-	Persist bool            `xor:"change" help:"Have them stay for good."`
+	Persist bool            `xor:"change" help:"Keep them without a time."`
 }
 
 func (*hashTTL) Help() string {
@@ -235,7 +235,7 @@ type hashDelete struct {
 }
 
 func (*hashDelete) Help() string {
-	return `Prints how many fields there were. One whose time was over counts as none.
+	return `Prints how many fields there were. An expired field counts as none.
 
 Examples:
 
@@ -267,7 +267,7 @@ type hashDrop struct {
 }
 
 func (*hashDrop) Help() string {
-	return `All hashes of the namespace are lost. Stop writers first. A command that was interrupted has deleted a part, and the next one goes on. A namespace that is not there is dropped, too.
+	return `All hashes of the namespace are lost. Stop writers first. An interrupted command has deleted a part; run it again. Dropping a namespace that does not exist is no error.
 
 Examples:
 

@@ -27,7 +27,7 @@ type ickCommands struct {
 }
 
 func (*ickCommands) Help() string {
-	return `A member is marked as dirty any number of times, handed out in batches, and removed once it was worked on; marked again meanwhile, it comes again.
+	return `A member is marked as dirty any number of times, handed out in batches, and removed when it was handled. A member that was marked again meanwhile is handed out again.
 
     add ──▶ waiting ──▶ reserve ──▶ reserved ──▶ commit ──▶ gone
                ▲                        │ failed
@@ -132,7 +132,7 @@ type ickReserve struct {
 }
 
 func (*ickReserve) Help() string {
-	return `What is reserved comes again with every reserve until it is committed.
+	return `Every reserve hands out reserved members again until they are committed.
 
 Examples:
 
@@ -167,7 +167,7 @@ type ickCommit struct {
 }
 
 func (*ickCommit) Help() string {
-	return `Members that were marked and reserved again since are kept, and come again. When none could go, the command fails with the code "stale".
+	return `Members that were marked and reserved again since are kept, and handed out again. When none could go, the command fails with the code "stale".
 
 Examples:
 
@@ -194,7 +194,7 @@ type ickExchange struct {
 }
 
 func (*ickExchange) Help() string {
-	return `Unlike commit it does not fail when nothing could be committed: the counts say so.
+	return `Unlike commit it does not fail when nothing could be committed: see the counts.
 
 Examples:
 
@@ -220,7 +220,7 @@ func (c *ickExchange) Run(ctx context.Context, a *app) error {
 type ickLs struct{}
 
 func (*ickLs) Help() string {
-	return `Those that are registered, as each is by the Millrace programs that use it. One that only programs with the gem use is found when it was registered once: by them, or by millrace doctor --scan.
+	return `Lists the registered Icks: Millrace programs register each Ick that they use. An Ick that only programs with the gem use must be registered once: by them, or by millrace doctor --scan.
 
 If servers do not answer, what the others have is printed, and the command fails with the code "partial".
 

@@ -14,12 +14,12 @@ import (
 // ickParked is the noun below ick for members that rest because they failed.
 type ickParked struct {
 	Ls    parkedLs    `cmd:"" default:"withargs" help:"List parked members, those that are tried again soonest first."`
-	Retry parkedRetry `cmd:"" help:"Have parked members tried once more now, their attempts kept."`
+	Retry parkedRetry `cmd:"" help:"Retry parked members now; their attempts are kept."`
 	Drop  parkedDrop  `cmd:"" help:"Forget parked members for good."`
 }
 
 func (*ickParked) Help() string {
-	return `Consumers park members that keep failing, so that they block nobody.
+	return `Consumers park members that keep failing, so that they do not block others.
 
 Examples:
 
@@ -117,7 +117,7 @@ type parkedRetry struct {
 }
 
 func (*parkedRetry) Help() string {
-	return `Members that are not parked are passed over.
+	return `Members that are not parked are skipped.
 
 Examples:
 
@@ -137,7 +137,7 @@ type parkedDrop struct {
 }
 
 func (*parkedDrop) Help() string {
-	return `Members that are not parked are passed over.
+	return `Members that are not parked are skipped.
 
 Examples:
 

@@ -28,7 +28,7 @@ type leaseCommands struct {
 }
 
 func (*leaseCommands) Help() string {
-	return `A lease has at most one holder, until its deadline by the server's clock or until it is released. It outlives the command that acquired it; whoever has its token may refresh and release it. Its fence grows with each acquisition, so that what the lease protects can refuse a holder that came late.
+	return `A lease has at most one holder, until its deadline by the server's clock or until it is released. It outlives the command that acquired it; its token is needed to refresh and release it. Its fence grows with each acquisition, so that the protected resource can refuse a late holder.
 
     free ──▶ acquire ──▶ held ──▶ release, or the deadline ──▶ free
                          ▲  │
@@ -76,13 +76,13 @@ func (h leaseHeld) with(ctx context.Context, a *app, do func(l *lease.Locker, na
 type leaseAcquire struct {
 	leaseName
 	TTL            time.Duration `name:"ttl" required:"" placeholder:"DURATION" help:"For how long to hold it, such as 30s or 10m."`
-	Wait           time.Duration `placeholder:"DURATION" help:"For how long to wait while somebody else holds it. Defaults to not at all."`
-	Metadata       document.Text `placeholder:"TEXT" help:"Who holds it, for those who find it held; at most 4,096 bytes."`
+	Wait           time.Duration `placeholder:"DURATION" help:"How long to wait while another holder has it. Defaults to not at all."`
+	Metadata       document.Text `placeholder:"TEXT" help:"A note about the holder, shown to others; at most 4,096 bytes."`
 	AllowEvictable bool          `help:"Accept a server that may evict the lease when its memory is full: for leases that only save work."`
 }
 
 func (*leaseAcquire) Help() string {
-	return `The lease stays when the command has ended, until its deadline: nothing renews it but refresh. When somebody else holds it, the command fails with the code "held". Waiters are not served in order.
+	return `The lease stays after the command has ended, until its deadline; only refresh renews it. When another holder has it, the command fails with the code "held". Waiters are not served in order.
 
 Examples:
 
@@ -107,7 +107,7 @@ func (c *leaseAcquire) Run(ctx context.Context, a *app) error {
 		if err == nil {
 			return nil, nil, nil
 		}
-		if millrace.Code(err) == "" { // perhaps it is held all the same, and nobody will know its token
+		if millrace.Code(err) == "" { // it may be held all the same, and its token was not printed
 			_ = l.Release(ctx, name, token) // it expires, if it must
 		}
 		if ctx.Err() != nil {
@@ -153,7 +153,7 @@ type leaseRefresh struct {
 }
 
 func (*leaseRefresh) Help() string {
-	return `A deadline that is later already stays. A lease that expired even once cannot be refreshed, even if nobody else took it: the command then fails with the code "lost".
+	return `A deadline that is later already stays. A lease that expired even once cannot be refreshed, even if it had no other holder: the command then fails with the code "lost".
 
 Examples:
 
@@ -175,7 +175,7 @@ type leaseRelease struct {
 }
 
 func (*leaseRelease) Help() string {
-	return `Releasing again is no error for a minute, unless somebody else has released since. A lease that had expired before fails with the code "lost": somebody else may have held it meanwhile.
+	return `Releasing again is no error for a minute, unless another holder has released it since. A lease that had expired fails with the code "lost": another holder may have had it meanwhile.
 
 Examples:
 
@@ -196,7 +196,7 @@ type leaseShow struct {
 }
 
 func (*leaseShow) Help() string {
-	return `The token is as good as the lease itself: with it you may release one whose holder will not come back.
+	return `With the token you can release a lease whose holder has crashed.
 
 Examples:
 

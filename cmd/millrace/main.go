@@ -29,19 +29,19 @@ type commands struct {
 	Redis string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT. Defaults to $$MILLRACE_REDIS_URL."`
 	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
-	Ick     ickCommands     `cmd:"" help:"Dirty lists: marks that fold, batches that are never forgotten."`
-	Hash    hashCommands    `cmd:"" help:"Hashes whose fields expire one by one, at their time."`
+	Ick     ickCommands     `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`
+	Hash    hashCommands    `cmd:"" help:"Hashes whose fields expire one by one."`
 	Lease   leaseCommands   `cmd:"" help:"Locks that stay until their deadline, with fences."`
 	Counter counterCommands `cmd:"" help:"Counters over several servers: written to one, read from all."`
 	Queue   queueCommands   `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
 	Fleet   fleetCommands   `cmd:"" help:"Many Redis servers as one, grown without moving data."`
 	Serve   serveCommand    `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`
 	Doctor  doctorCommand   `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
-	Bench   benchCommand    `cmd:"" help:"Measure what Millrace does on a Redis, each figure beside what it is made of."`
+	Bench   benchCommand    `cmd:"" help:"Measure Millrace on a Redis, each figure beside its baseline."`
 	Demo    demoCommand     `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
 	Version versionCommand  `cmd:"" help:"Print the version."`
 
-	Completion completionCommand `cmd:"" help:"Print a script that has a shell complete commands."`
+	Completion completionCommand `cmd:"" help:"Print a script for shell completion."`
 }
 
 // Help shows examples.
@@ -94,7 +94,7 @@ func (a *app) run(ctx context.Context, args []string) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.Is(err, errSaid):
+	case errors.Is(err, errPrinted):
 		return 1
 	default:
 		return a.fail(err, line.command.FullPath())

@@ -18,8 +18,8 @@ import (
 type queueCommands struct {
 	Write  queueWrite  `cmd:"" help:"Write a message, or one for each line of standard input."`
 	Read   queueRead   `cmd:"" help:"Take messages to work on."`
-	Ack    queueAck    `cmd:"" help:"Say that messages were handled: they are gone."`
-	Nack   queueNack   `cmd:"" help:"Give a message back that could not be handled."`
+	Ack    queueAck    `cmd:"" help:"Acknowledge messages that were handled: they are gone."`
+	Nack   queueNack   `cmd:"" help:"Give back a message that could not be handled."`
 	Extend queueExtend `cmd:"" help:"Keep a message invisible to other readers for longer."`
 	Cancel queueCancel `cmd:"" help:"Remove messages that are not done yet."`
 	Stats  queueStats  `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
@@ -75,7 +75,7 @@ func inCommands(err error) error {
 type queueLs struct{}
 
 func (*queueLs) Help() string {
-	return `Those that are registered, as each is by those who write to it and read from it. One that nobody has used since Millrace keeps a registry is found by millrace doctor --scan.
+	return `Lists the registered queues: writers and readers register a queue. millrace doctor --scan finds queues that were not used since Millrace has a registry.
 
 If servers do not answer, what the others have is printed, and the command fails with the code "partial".
 
@@ -98,7 +98,7 @@ type queueResize struct {
 }
 
 func (*queueResize) Help() string {
-	return `Flows take turns. Unless a queue has streams, each tenant is a flow; else each tenant has a few of the streams. It holds for what is written from then on: no message is moved, what waits in other flows has its turns there, and writers need not be told.
+	return `Flows take turns. Unless a queue has streams, each tenant is a flow; else each tenant has a few of the streams. It applies to messages written from then on. No message moves: those in other flows are read there. Writers need no restart.
 
 Examples:
 
@@ -141,8 +141,8 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 
 type queueWeight struct {
 	queueName
-	Tenant document.Text `arg:"" help:"Whose turns."`
-	Weight float64       `arg:"" help:"How many turns for each one of others, from 0.01 to 100; 1 for as many."`
+	Tenant document.Text `arg:"" help:"The tenant."`
+	Weight float64       `arg:"" help:"How many turns it has for each turn of others, from 0.01 to 100; 1 for as many."`
 }
 
 func (*queueWeight) Help() string {

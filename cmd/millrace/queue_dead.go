@@ -15,13 +15,13 @@ import (
 // queueDead is the noun below queue for messages that were delivered too often.
 type queueDead struct {
 	Ls      deadLs      `cmd:"" default:"withargs" help:"List dead messages, the oldest death first."`
-	Redrive deadRedrive `cmd:"" help:"Have dead messages tried again."`
-	Purge   deadPurge   `cmd:"" help:"Forget dead messages for good."`
+	Redrive deadRedrive `cmd:"" help:"Retry dead messages."`
+	Purge   deadPurge   `cmd:"" help:"Delete dead messages."`
 	Keep    deadKeep    `cmd:"" help:"Bound how many dead messages are kept, and for how long."`
 }
 
 func (*queueDead) Help() string {
-	return `A message that was delivered too often, or that its reader gave up, is kept with the reason until somebody looks at it.
+	return `A message that was delivered too often, or that its reader gave up, is kept with the reason.
 
 Examples:
 
@@ -112,7 +112,7 @@ type deadRedrive struct {
 }
 
 func (*deadRedrive) Help() string {
-	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are passed over.
+	return `They are tried again as if they had never been delivered, and without their deadline. Messages that are not dead are skipped.
 
 Examples:
 
@@ -132,7 +132,7 @@ type deadPurge struct {
 }
 
 func (*deadPurge) Help() string {
-	return `Messages that are not dead are passed over.
+	return `Messages that are not dead are skipped.
 
 Examples:
 

@@ -51,7 +51,7 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 			receipts[i] = m.Receipt
 		}
 		err = a.print(doc, func(w io.Writer) { tableOfMessages(w, doc) })
-		if err != nil { // nobody knows the receipts
+		if err != nil { // the receipts were not printed
 			_, _ = q.Extend(ctx, 10*time.Millisecond, receipts...) // else they come when they are visible
 		}
 		return nil, nil, err

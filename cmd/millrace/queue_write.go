@@ -22,11 +22,11 @@ import (
 
 type queueWrite struct {
 	queueName
-	Tenant    document.Text `placeholder:"T" help:"Whose message it is."`
-	Body      optionalText  `placeholder:"TEXT" help:"What the message says. Defaults to standard input, byte for byte."`
+	Tenant    document.Text `placeholder:"T" help:"The tenant to whom the message belongs."`
+	Body      optionalText  `placeholder:"TEXT" help:"The message's body. Defaults to standard input, byte for byte."`
 	Priority  int           `placeholder:"P" help:"Its place among the messages of its tenant, from -4 for last to 4 for first. Defaults to 0."`
 	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
-	Deadline  time.Duration `placeholder:"DURATION" help:"For how long it is worth anything, from now on. Defaults to for ever."`
+	Deadline  time.Duration `placeholder:"DURATION" help:"After how long it expires. Defaults to never."`
 	Dedupe    document.Text `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
 	Header    []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
 	Batch     bool          `help:"Write one message for each line of standard input, which is a JSON object."`
@@ -50,9 +50,9 @@ func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (*queueWrite) Help() string {
-	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Lines that are blank are passed over.
+	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
 
-Run again after a lost answer, it may write a message twice, unless that has a dedupe id.
+If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id.
 
 Examples:
 
@@ -66,7 +66,7 @@ Examples:
 
 func (c *queueWrite) Run(ctx context.Context, a *app) error {
 	if _, err := fairqueue.New(nil, string(c.Name), c.config()); err != nil {
-		return err // before anybody types a body
+		return err // before it reads a body
 	}
 	if c.Batch {
 		return c.batch(ctx, a)
@@ -103,7 +103,7 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 	}
 	if d.Tenant == "" {
 		missing := errUsage.Errorf("the message has no tenant")
-		missing.Hint = "Say whose it is with --tenant, or write many with --batch."
+		missing.Hint = "Name it with --tenant, or write many with --batch."
 		return d, missing
 	}
 	for _, header := range c.Header {
@@ -242,7 +242,7 @@ func readLine(line []byte) (fairqueue.Draft, error) {
 	return d, checkDraft(d)
 }
 
-// sayInJSON has errors about Go types say what was expected instead.
+// sayInJSON turns errors about Go types into what was expected.
 func sayInJSON(err error) error {
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
@@ -282,7 +282,7 @@ func inDoubt(err error, drafts []fairqueue.Draft, written int) error {
 	}
 	switch {
 	case !lost:
-		said.Hint = "Write the others when the cause is mended."
+		said.Hint = "Write the others when the cause is fixed."
 	case deduped(drafts):
 		said.Hint = "Write again within 5 minutes: what is written already has its dedupe id, and is not written twice."
 	default:

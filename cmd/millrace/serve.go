@@ -134,7 +134,7 @@ func (c *serveCommand) url(addr net.Addr, secure bool) string {
 	return scheme + "://" + net.JoinHostPort(host, port) + c.Prefix + "/"
 }
 
-// auth returns who may ask, and nil when anybody may who is on this machine.
+// auth returns the accepted tokens, and nil when every process on this machine has access.
 func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 	if _, _, err := net.SplitHostPort(c.Listen); err != nil {
 		return nil, errUsage.Errorf("--listen %s is not HOST:PORT", c.Listen)
@@ -149,9 +149,9 @@ func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 	}
 	if c.AuthFile == "" && text == "" {
 		if c.loopback() {
-			return nil, nil //nolint:nilnil // nobody has to be asked
+			return nil, nil //nolint:nilnil // no token is needed
 		}
-		err := errUsage.Errorf("whoever reaches %s could read and change everything", c.Listen)
+		err := errUsage.Errorf("everybody who can connect to %s could read and change everything", c.Listen)
 		err.Hint = `Set MILLRACE_AUTH to "bearer TOKEN" or "basic USER:PASSWORD", or name a file of such lines with --auth-file; or listen on 127.0.0.1.`
 		return nil, err
 	}

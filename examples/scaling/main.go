@@ -5,7 +5,7 @@
 //
 //	overlap.go  how many tenants share how many of their streams with those that flood
 //	flood.go    how many messages are read before theirs
-//	upkeep.go   for how long what is due waits until somebody is recruited for it
+//	upkeep.go   how long upkeep waits for a recruit
 //
 // The numbers are drawn from fixed seeds, so each run prints the same, and a test
 // holds the guide to it.

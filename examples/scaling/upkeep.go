@@ -33,7 +33,7 @@ type mill struct {
 	// Without, what has been due for longest is removed first, as by an index.
 	weights []float64
 
-	floor time.Duration // a process in which nobody was recruited for so long runs a slice; 0 for none
+	floor time.Duration // a process without a recruit for so long runs a slice; 0 for none
 }
 
 // recruits returns how many recruits there are in a second, without the floor.

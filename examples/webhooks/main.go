@@ -213,7 +213,7 @@ func outcome(response *http.Response) error {
 }
 
 // sign returns the HMAC-SHA256 of id, time and body with the tenant's secret, in
-// hexadecimal. The time is signed so that nobody can replay an old attempt as a new one.
+// hexadecimal. The time is signed so that an old attempt cannot be replayed as a new one.
 func sign(secret, id, at string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	fmt.Fprintf(mac, "%s.%s.%s", id, at, body)

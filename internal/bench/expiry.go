@@ -117,8 +117,8 @@ func expirySets(fields int) Measure {
 	}
 }
 
-// plainSets sets fields and writes their deadlines into a sorted set, which nobody reads
-// together and nobody tidies.
+// plainSets sets fields and writes their deadlines into a sorted set, which nothing reads or
+// cleans up.
 func plainSets(fields int) Measure {
 	return func(ctx context.Context, p Place) (float64, error) {
 		c, keys := p.Client, plainHashes(p)

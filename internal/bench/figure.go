@@ -51,7 +51,7 @@ const (
 	ofValue = "value"
 )
 
-// reached reports whether a figure reaches the goal, and nil if nobody can say.
+// reached reports whether a figure reaches the goal, and nil if that is unknown.
 func (g *Goal) reached(value float64, ratio *float64) *bool {
 	if g == nil || g.Of == ofRatio && ratio == nil {
 		return nil
@@ -96,15 +96,15 @@ type Against struct {
 }
 
 // Compare measures all sides in so many rounds, one after the other. Before each
-// side, told is told of it.
-func (f Figure) Compare(ctx context.Context, p Place, rounds int, told func(round int, side string)) (Result, error) {
+// side it calls progress.
+func (f Figure) Compare(ctx context.Context, p Place, rounds int, progress func(round int, side string)) (Result, error) {
 	values := make([][]float64, len(f.Sides))
 	for round := range rounds {
 		for i, side := range f.Sides {
 			if ctx.Err() != nil {
 				return Result{}, context.Cause(ctx)
 			}
-			told(round+1, side.Name)
+			progress(round+1, side.Name)
 			value, err := side.Measure(ctx, p)
 			if err != nil {
 				return Result{}, fmt.Errorf("%s, %s: %w", f.What, side.Name, err)

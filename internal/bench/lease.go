@@ -22,7 +22,7 @@ var extendSource string
 // ttl is longer than any side runs.
 const ttl = time.Hour
 
-// Each goroutine has a lease of its own, so nobody waits for anybody.
+// Each goroutine has a lease of its own, so none waits.
 func leaseFigures() []Figure {
 	return []Figure{
 		{Name: "lease_acquire", What: "lease acquire and release, 50 goroutines", Unit: "pairs/s", Sides: []Side{

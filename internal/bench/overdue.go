@@ -20,7 +20,7 @@ const (
 	recruited     = 0.003 // of the moments
 	agingTimes    = 4     // as long as other sides
 	agingHead     = 500 * time.Millisecond
-	agingLook     = 10 * time.Millisecond
+	agingInterval = 10 * time.Millisecond
 	stayingField  = "stays"
 	expiringField = "expires"
 )
@@ -68,7 +68,7 @@ type aging struct {
 	hashes int
 	fields int         // how many expired
 	start  time.Time   // when the first expired
-	looked []time.Time // when somebody looked
+	looked []time.Time // when stats were read
 	reaped []int       // how many had been removed then
 }
 
@@ -122,7 +122,7 @@ func (a *aging) watch(ctx context.Context, h *expiry.Hashes) (err error) {
 	end := a.start.Add(time.Duration(a.fields) * agingEvery)
 	ended := make(chan error, 1)
 	go func() { ended <- a.offerMoments(ctx, h, end) }()
-	for more := true; more && err == nil; retry.Sleep(ctx, agingLook) {
+	for more := true; more && err == nil; retry.Sleep(ctx, agingInterval) {
 		var seen expiry.Stats
 		seen, err = h.Stats(ctx)
 		a.looked = append(a.looked, time.Now())

@@ -93,7 +93,7 @@ func confirmation(partitions, replicas int) Measure {
 	}
 }
 
-// mapOf returns the map behind one with other members, which nobody asks.
+// mapOf returns the next map after one, with other members, to which nothing connects.
 func mapOf(m *directory.Map, partitions, replicas int) (*directory.Map, error) {
 	points, err := ring.New(ring.Even(partitions)...)
 	if err != nil {

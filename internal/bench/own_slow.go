@@ -86,7 +86,7 @@ func unless(ctx context.Context, err error) error {
 	return nil
 }
 
-// during runs a crew while do runs, and ends it. Handlers are told when that is over.
+// during runs a crew while do runs, and ends it. over is closed then.
 func during(ctx context.Context, q *fairqueue.Queue, work crew, handle func(over <-chan struct{}, body string), do func(ctx context.Context) error) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	over, ended := make(chan struct{}), make(chan error, 1)

@@ -89,7 +89,7 @@ func rate(ctx context.Context, length time.Duration, do func(ctx context.Context
 }
 
 // Deal calls do with each number below n, from all goroutines, in about their order.
-// It heeds ctx as Rate does.
+// It ends with ctx as Rate does.
 func Deal(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
 	_, err := dealUntil(ctx, time.Time{}, n, do)
 	return err
@@ -143,14 +143,14 @@ func (p Place) Scaled(n int) int {
 // key returns a key that is no structure's, with the name as its hash tag.
 func (p Place) key(part string) string { return "{" + p.Name + "}:" + part }
 
-// cleanUpPatience bounds a clean-up, which a cancel does not end.
-const cleanUpPatience = 10 * time.Second
+// cleanUpTimeout bounds a clean-up, which a cancel does not end.
+const cleanUpTimeout = 10 * time.Second
 
 var errLeft = errors.New("keys could not be deleted and are left")
 
 // cleanUp deletes what a side wrote, when none of its calls is under way any more.
 func (p Place) cleanUp(ctx context.Context, remove func(context.Context) (keys int, err error)) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
 	if _, err := remove(ctx); err != nil {
 		return fmt.Errorf("%w: those of %s: %w", errLeft, p.Name, err)

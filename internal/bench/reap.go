@@ -78,7 +78,7 @@ func reapJob(ctx context.Context, p Place) (r reaping, err error) {
 }
 
 // watchReap reaps as one does without scripts: it looks up what is expired, and
-// removes it unless somebody has written to the hash meanwhile.
+// removes it unless another client has written to the hash meanwhile.
 func watchReap(atOnce int64) func(context.Context, Place) (reaping, error) {
 	return func(ctx context.Context, p Place) (r reaping, err error) {
 		tag := "{" + p.Name + "/0}" // that of the shard

@@ -27,14 +27,13 @@ type Absent struct {
 	Why  string `json:"why"`
 }
 
-// Elsewhere returns what nobody can measure on a server that is in use, and where to
-// measure it.
+// Elsewhere returns what cannot be measured on a server in use, and where to measure it.
 func Elsewhere() []Absent {
 	const own = "it starts servers of its own: make bench, in a checkout"
 	return []Absent{
-		{What: "fairqueue against asynq", Why: "asynq is no part of this program: make bench, in a checkout"},
+		{What: "fairqueue against asynq", Why: "this program does not include asynq: make bench, in a checkout"},
 		{What: "fairqueue with AOF, with a replica, beside slow tenants, and memory of what waits", Why: own},
-		{What: "expiry memory a field", Why: "it needs a server that nobody else uses: make bench, in a checkout"},
+		{What: "expiry memory a field", Why: "it needs a server without other clients: make bench, in a checkout"},
 		{What: "failover, SIGKILL of a master to the first accepted write", Why: own},
 		{What: "p99 of writes while snapshots are taken", Why: own},
 		{What: "fleet, and tags that move", Why: own},

@@ -84,8 +84,8 @@ type Config struct {
 	// Server is what it is, for people.
 	Server string
 
-	// Figures is what to measure. Defaults to all; the report then tells what is
-	// measured elsewhere, too.
+	// Figures is what to measure. Defaults to all; the report then lists
+	// what is measured elsewhere, too.
 	Figures []Figure
 
 	// Duration is how long a side runs in a round; what it needs to begin and to
@@ -96,8 +96,7 @@ type Config struct {
 	// there any more. Defaults to nothing, where there is no fleet.
 	Forget func(ctx context.Context, tags ...string) error
 
-	// Progress is told what is going on, in lines for people. Defaults to
-	// nobody.
+	// Progress receives lines for people. Defaults to io.Discard.
 	Progress io.Writer
 
 	// Live says that Progress is a terminal, on which progress is redrawn in
@@ -108,8 +107,8 @@ type Config struct {
 	Rounds int
 }
 
-// Run measures. A figure that a server cannot have, for reasons that it tells, is in
-// the report as one that was not measured; anything else that fails ends the run.
+// Run measures. A figure that cannot be measured on a server is in the report with the
+// reason; any other error ends the run.
 func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	if cfg.Progress == nil {
 		cfg.Progress = io.Discard
@@ -215,8 +214,8 @@ func (r *run) remaining() time.Duration {
 	return each * time.Duration(r.planned-r.done)
 }
 
-// forgetPatience bounds what a cancel does not end.
-const forgetPatience = time.Minute
+// forgetTimeout bounds what a cancel does not end.
+const forgetTimeout = time.Minute
 
 // forget gives up what a fleet remembers of names that are not used any more.
 func (r *run) forget(ctx context.Context) error {
@@ -231,7 +230,7 @@ func (r *run) forget(ctx context.Context) error {
 		tags = append(tags, r.place.Name+"/"+strconv.Itoa(i))
 	}
 	r.progress.Say("  the fleet forgets the places of names that were used, which takes some seconds")
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetPatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)
 	defer cancel()
 	return r.Forget(ctx, tags...)
 }

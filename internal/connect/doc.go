@@ -13,7 +13,7 @@
 // which names many servers: package fleet opens that.
 //
 // Embedded is for programs that were given no URL and may run on data that
-// nobody will miss: it starts a private redis-server, or, where none is
+// without data to lose: it starts a private redis-server, or, where none is
 // installed, miniredis inside the process.
 //
 //	a redis-server on PATH?  --yes-->  redisproc: unix socket, temporary folder

@@ -211,7 +211,7 @@ const maxTCPPort = 65535
 // busOffset is the distance of the cluster bus port from the data port.
 const busOffset = 10000
 
-// freePort returns a port that nobody listened on a moment ago, with a free
+// freePort returns a port that was free a moment ago, with a free
 // bus port if bus is set.
 func freePort(bus bool) (int, error) {
 	for {

@@ -35,7 +35,7 @@ func (p *Proc) awaitReady(ctx context.Context, r *run) error {
 }
 
 // ready reports whether the process pid answers at the address and has loaded
-// its data. The process id matters on TCP: a stranger may have won the port.
+// its data. The process id matters on TCP: another process may have the port.
 func ready(ctx context.Context, network, addr string, pid int) bool {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, network, addr)

@@ -26,7 +26,7 @@
 //	client            proxy                server
 //	  | -- EVALSHA ---> | ---- EVALSHA ----> |
 //	  |                 | <------- 1 ------- |  it executed
-//	  | <-- closed      | closed --> (cut)   |  nobody will ever be told
+//	  | <-- closed      | closed --> (cut)   |  no reply ever comes
 //
 // To know which reply belongs to which command among pipelined ones, pushes
 // and subscriptions, the proxy reads both protocols frame by frame.

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Fault is something a Proxy was told to do to matching commands, and the
-// count of how often it did.
+// Fault is what a Proxy does to matching commands, and the count of how often it
+// did.
 type Fault struct {
 	match func(cmd []string) bool
 	once  bool

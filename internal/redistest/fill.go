@@ -11,7 +11,7 @@ import (
 // fillStep is how many keys one script call writes.
 const fillStep = 20_000
 
-// Fill writes n keys of nobody's to a server, named foreign:0 and so on: a million in a
+// Fill writes n keys of no structure to a server, named foreign:0 and so on: a million in a
 // second or two.
 func Fill(t testing.TB, client rueidis.Client, n int) {
 	t.Helper()

@@ -69,11 +69,11 @@ func (s *Server) dial() (net.Conn, error) {
 	if !strings.HasPrefix(s.URL(), "unix:") {
 		network = "tcp"
 	}
-	conn, err := net.DialTimeout(network, s.Addr(), patience)
+	conn, err := net.DialTimeout(network, s.Addr(), waitTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(waitTimeout)); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}

@@ -199,7 +199,7 @@ func (p *Proxy) serve(client net.Conn) {
 	if strings.HasPrefix(p.target, "/") {
 		network = "unix"
 	}
-	server, err := net.DialTimeout(network, p.target, patience)
+	server, err := net.DialTimeout(network, p.target, waitTimeout)
 	if err != nil {
 		client.Close()
 		return

@@ -139,12 +139,11 @@ func (s *SentinelServers) Failover() *Server {
 }
 
 // Replaced waits until the sentinels agree on another master than that one, which takes
-// writes, and returns it. It is more patient than others: an election that nobody wins,
-// or for which no replica told of itself lately, is held again after twice the failover
-// timeout.
+// writes, and returns it. Its timeout is longer than others: an election without a
+// winner is repeated after twice the failover timeout.
 func (s *SentinelServers) Replaced(old *Server) (now *Server) {
 	s.t.Helper()
-	const elections = 3 * patience
+	const elections = 3 * waitTimeout
 	if !poll(elections, func() bool {
 		now = s.Master()
 		return now != nil && now != old && now.Info("replication")["role"] == "master"

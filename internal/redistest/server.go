@@ -18,8 +18,8 @@ import (
 )
 
 const (
-	// patience is how long a helper waits for something that must happen.
-	patience = 20 * time.Second
+	// waitTimeout is how long a helper waits for something that must happen.
+	waitTimeout = 20 * time.Second
 
 	// pollEvery is how soon a helper that waits looks again, at first.
 	pollEvery = 2 * time.Millisecond
@@ -106,7 +106,7 @@ func launch(t testing.TB, cfg redisproc.Config) (*Server, error) {
 }
 
 func startProc(cfg redisproc.Config) (*redisproc.Proc, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	return redisproc.Start(ctx, cfg)
 }
@@ -163,7 +163,7 @@ func (s *Server) Resume() { s.hurt("Resume", s.proc.Resume) }
 // runs, and returns when it answers.
 func (s *Server) Restart() {
 	s.hurt("Restart", func() error {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 		defer cancel()
 		return s.proc.Restart(ctx)
 	})
@@ -267,19 +267,19 @@ func (s *Server) do(args ...string) (string, error) {
 // does not within 20 seconds.
 func Eventually(t testing.TB, what string, cond func() bool) {
 	t.Helper()
-	if !poll(patience, cond) {
-		t.Fatalf("after %v, still not: %s", patience, what)
+	if !poll(waitTimeout, cond) {
+		t.Fatalf("after %v, still not: %s", waitTimeout, what)
 	}
 }
 
 // poll waits until cond holds, and reports whether it did in time. It looks again
 // after a twentieth of the time that it has waited: servers that take seconds to
 // come up are not slowed down by being asked.
-func poll(patience time.Duration, cond func() bool) bool {
+func poll(waitTimeout time.Duration, cond func() bool) bool {
 	began := time.Now()
 	for !cond() {
 		waited := time.Since(began)
-		if waited > patience {
+		if waited > waitTimeout {
 			return false
 		}
 		time.Sleep(min(max(waited/20, pollEvery), pollSlowly))

@@ -52,10 +52,10 @@ func (w mainWithServer) Run() int {
 	return code
 }
 
-// awaitRepeats waits while calls are still repeated for which nobody waits any more: those that
-// callers shared, and what hands messages back. They give up after five seconds.
+// awaitRepeats waits for calls that go on after their callers have gone: shared calls, and
+// those that hand messages back. They give up after five seconds.
 func awaitRepeats() {
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(pollSlowly) {
+	for end := time.Now().Add(waitTimeout); time.Now().Before(end); time.Sleep(pollSlowly) {
 		stacks := make([]byte, 4<<20)
 		if !bytes.Contains(stacks[:runtime.Stack(stacks, true)], []byte("internal/retry.Policy.Do")) {
 			return

@@ -145,7 +145,7 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 	ctx, ended := Watch(ctx, r.Hooks, millrace.Call{Script: c.script.name, Key: c.key, Try: number})
 	defer func() { ended(err) }()
 	// Where many calls are under way, to a server that answered a moment ago, the
-	// connections are open and shared, and the client heeds the context by itself.
+	// connections are open and shared, and the client follows the context by itself.
 	// That is where a call must be cheap; a lonely one can afford the guard.
 	defer r.underWay.Add(-1)
 	busy := r.underWay.Add(1) > crowd

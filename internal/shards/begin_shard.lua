@@ -1,16 +1,15 @@
--- fragment begin_shard: the keys of a new shard
+-- fragment begin_shard: creates the keys that all kinds of shards have
 --
--- They are those that both kinds of shards have. What is there of a shard that lost
--- its record stays.
+-- What exists of a shard that has lost its record stays.
 --
 -- Needs  check
--- Gives  begin_shard() -> 1, or the error with which it is refused: makes the keys
+-- Gives  begin_shard() -> 1, or the error with which it is refused
 local function begin_shard()
   local refused = refusal()
   if not (refused and string.find(refused.err, 'NOSHARD', 1, true)) then
     return refused or 1
   end
-  redis.call('ZCARD', prefix .. 'due') -- what is something else ends the script here
+  redis.call('ZCARD', prefix .. 'due') -- fails for another type
   redis.call('HLEN', prefix .. 'lanes:0')
   redis.call('HLEN', prefix .. 'lanes:1')
   redis.call('HSET', K, 'version', wire, 'shards', ARGV[1])

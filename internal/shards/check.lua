@@ -1,14 +1,13 @@
--- fragment check: whether a shard is one of this version, of so many
+-- fragment check: whether a shard has this version and number of shards
 --
--- The record of a namespace says how many shards it has, and each shard says it, too.
--- A caller that knows another number has it from before the namespace was lost and
--- began anew, and would look into the wrong shard. It reads the record again.
+-- A caller that knows another number knows it from before the namespace was lost, and would
+-- use the wrong shard. It reads the record again.
 --
 -- Needs    nothing
 -- Touches  K
 -- Gives    wire: the version of what is stored, of values or of hashes
---          refusal(): the error with which the call is refused, nil for none; the first
---          argument of the call is the number of shards
+--          refusal(): the error with which the call is refused, or nil; the first argument
+--          of the call is the number of shards
 local wire = string.sub(K, 1, 6) == 'mr:key' and '2' or '3'
 
 local function refusal()

@@ -1,14 +1,14 @@
 -- shards.claim(K) want -> shards
 --
--- Tells how many shards a namespace has, and stores that if it is new.
+-- Returns the number of shards of a namespace, and stores it if the namespace is new.
 --
 -- Needs    check
 -- Touches  K
 -- KEYS[1]  K: the namespace's record
--- ARGV[1]  want: how many a new namespace has; 0 creates none
--- Reply    how many there are, 0 for a namespace that does not exist
+-- ARGV[1]  want: the number for a new namespace; 0 creates none
+-- Reply    the number, 0 for a namespace that does not exist
 -- Cost     O(1)
--- Repeat   harmless: it states what is so
+-- Repeat   harmless: it changes nothing that exists
 local found = redis.call('HMGET', K, 'version', 'shards')
 if found[1] and found[1] ~= wire then
   return redis.error_reply('VERSION ' .. found[1])

@@ -92,12 +92,12 @@ func (s *Space) reapSlice(ctx context.Context, reap Reap) (millrace.Progress, er
 		}
 		return err
 	})
-	switch {
-	case missing || errors.Is(err, errShards):
+	if missing || errors.Is(err, errShards) {
 		if now, lost := s.recount(ctx, false); lost != nil || now != shards {
 			return progress, lost // the next slice uses the new number
 		}
-	case err == nil && wait > 0:
+	}
+	if err == nil && wait > 0 {
 		_, err = s.Run.Run(ctx, "rest", s.Kind.RecordKey(s.Name), CeilMillis(wait))
 	}
 	return progress, err

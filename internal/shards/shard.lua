@@ -1,14 +1,12 @@
--- fragment shard: a shard that there is, and the time
+-- fragment shard: a shard that exists, and the time
 --
--- A deadline that is counted from now is counted from the next whole millisecond, so
--- that nothing goes before its time.
+-- A TTL counts from the next whole millisecond, so that nothing expires before its time.
 --
 -- Needs  check, clock
 -- Gives  soon: the server's clock in milliseconds, rounded up
---        time_of(score): the time that a score is, infinite for a deadline that never
---        comes, 0 for none
---        count(field, by): adds to a counter of the shard; not a script's first write,
---        since a full server refuses it there
+--        time_of(score): the time of a score, infinite for no deadline, 0 for no score
+--        count(field, by): adds to a counter of the shard; never a script's first write,
+--        because a full server refuses it
 local refused = refusal()
 if refused then
   return refused

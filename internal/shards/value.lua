@@ -1,12 +1,12 @@
--- fragment value: what is stored for a value or a field
+-- fragment value: how a value or field is stored
 --
--- It is two bytes of mark and version, 250 and 2; the deadline in Unix milliseconds, six
--- bytes with the most significant first; and what the caller stored. It is there while
--- the clock shows less than its deadline. The largest deadline stands for none.
+-- Two bytes of mark and version, 250 and 2; the deadline in Unix milliseconds, six bytes
+-- with the most significant first; the caller's bytes. It exists while the clock is less
+-- than its deadline. The largest deadline stands for none.
 --
 -- Needs  nothing
--- Gives  deadline_of(value): the deadline of what is stored, infinite for none, 0 of
---        nothing, nil of what is no value
+-- Gives  deadline_of(value): the deadline of what is stored, infinite for none, 0 for false,
+--        nil for what is no value
 --        head_of(deadline): the eight bytes in front of a value that has it
 local function deadline_of(value)
   if not value then

@@ -27,7 +27,7 @@ func readBuilders(root string) (builders, error) {
 	list.Dir = root
 	dir, err := list.Output()
 	if err != nil {
-		return nil, fmt.Errorf("where the source of rueidis is cannot be told; run %q there: %w", list, err)
+		return nil, fmt.Errorf("cannot find the source of rueidis; run %q: %w", list, err)
 	}
 	files, err := filepath.Glob(filepath.Join(strings.TrimSpace(string(dir)), "internal", "cmds", "gen_*.go"))
 	if err != nil {
