@@ -12,8 +12,8 @@
 //	fairqueue
 //	       queues for many tenants, in which one that floods does not delay the
 //	       others
-//	expiry hashes whose fields expire one by one, at their time, and values that a
-//	       full server does not evict before theirs
+//	expiry hashes whose fields expire one by one
+//	pinned values that a full server does not evict before their deadline
 //	fetch  an expensive value, computed once and not by a herd
 //	tracker
 //	       which identifiers have work queued in a database, answered from memory

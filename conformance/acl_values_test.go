@@ -57,13 +57,13 @@ func walkHashes(w *walker) {
 func walkHashesUpkeep(w *walker) {
 	h, err := expiry.Open(w, w.client, w.name, expiry.Config{Shards: 1})
 	w.must("Open", err)
-	for _, job := range h.Jobs() {
-		_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{Deadline: time.Unix(1, 0)})
-		w.must("Set", err)
-		_, err = h.Set(w, "h", "g", []byte("1"), expiry.SetConfig{TTL: time.Millisecond})
-		w.must("Set", err)
-		w.work(job)
-	}
+	_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{Deadline: time.Unix(1, 0)})
+	w.must("Set", err)
+	_, err = h.Set(w, "h", "g", []byte("1"), expiry.SetConfig{TTL: time.Millisecond})
+	w.must("Set", err)
+	w.work(h.Jobs()[0])
+	_, err = h.Jobs()[1].Slice(w)
+	w.must("policy", err)
 	_, err = h.Set(w, "h", "f", []byte("1"), expiry.SetConfig{TTL: time.Hour})
 	w.must("Set", err)
 	w.did("EXPIRE", "mr:hash:{"+w.name+"/0}:h:h", "3600")

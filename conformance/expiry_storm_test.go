@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-// perishable is what a storm needs of hashes and of deterministic values.
+// perishable is what a storm needs of hashes and of pinned values.
 type perishable interface {
 	put(ctx context.Context, name string, ttl time.Duration) error
 	get(ctx context.Context, name string) (string, error)
@@ -36,7 +36,7 @@ func (f fields) get(ctx context.Context, name string) (string, error) {
 	return string(value), err
 }
 
-// values are a namespace of deterministic values.
+// values are a namespace of pinned values.
 type values struct{ *pinned.Keys }
 
 func (v values) put(ctx context.Context, name string, ttl time.Duration) error {

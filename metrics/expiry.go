@@ -23,7 +23,7 @@ func HashesCollector(h *expiry.Hashes) prometheus.Collector {
 }
 
 // KeysCollector returns a collector of the metrics millrace_keys_ for a namespace
-// of deterministic values. The label keys holds the namespace's name; keys are no
+// of pinned values. The label keys holds the namespace's name; keys are no
 // labels. Register it once a registry and namespace; see the package's
 // documentation for several processes.
 func KeysCollector(k *pinned.Keys) prometheus.Collector {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/registry"
@@ -29,7 +29,7 @@ type app struct {
 	stdout io.Writer
 	stderr io.Writer
 
-	play func(context.Context, demo.Config) (demo.Report, error) // demo.Run, but for tests
+	play func(context.Context, chaos.Config) (chaos.Report, error) // chaos.Run, but for tests
 }
 
 // url returns what the command line or the environment names, or "".

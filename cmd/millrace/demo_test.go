@@ -7,30 +7,31 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/internal/chaos"
 )
 
 func TestDemo(t *testing.T) {
 	t.Parallel()
-	scene := demo.Scene{Name: "ick", OK: true, Figures: []demo.Figure{{Key: "kills", Value: 3}}, Checks: []demo.Check{}, Failures: []string{}}
+	scene := chaos.Result{Name: "ick", OK: true}
+	scene.Figure("kills", "", chaos.N("kills", 3))
 	tests := []struct {
 		name   string
-		report demo.Report
+		report chaos.Report
 		err    error
 		code   int
 		stdout string // a part of it
 		stderr string
 	}{
-		{"holds", demo.Report{OK: true, Scenes: []demo.Scene{scene}}, nil, 0, `{"ok":true,"server":"","scenes":[{"name":"ick","shows":"","ok":true,"kills":3,`, ""},
-		{"does not hold", demo.Report{Scenes: []demo.Scene{scene}}, nil, 1, `{"ok":false,`, ""},
-		{"cannot be played", demo.Report{}, errors.New("no server"), 1, "", `{"error":"no server","code":"failed","hint":""}` + "\n"},
+		{"holds", chaos.Report{OK: true, Scenes: []chaos.Result{scene}}, nil, 0, `{"ok":true,"server":"","scenes":[{"name":"ick","shows":"","ok":true,"kills":3,`, ""},
+		{"does not hold", chaos.Report{Scenes: []chaos.Result{scene}}, nil, 1, `{"ok":false,`, ""},
+		{"cannot be played", chaos.Report{}, errors.New("no server"), 1, "", `{"error":"no server","code":"failed","hint":""}` + "\n"},
 	}
 	for _, test := range tests {
 		var stdout, stderr strings.Builder
 		a := &app{env: func(string) string { return "redis://production" }, stdout: &stdout, stderr: &stderr}
-		a.play = func(_ context.Context, cfg demo.Config) (demo.Report, error) {
-			if cfg.Redis != "redis://given" || cfg.Progress != a.stderr || cfg.Live {
-				t.Errorf("%s: config = %+v, want the flag's Redis and progress in lines on stderr", test.name, cfg)
+		a.play = func(_ context.Context, cfg chaos.Config) (chaos.Report, error) {
+			if cfg.Redis != "redis://given" || cfg.Progress != a.stderr || cfg.Live || cfg.Results != nil {
+				t.Errorf("%s: config = %+v, want the flag's Redis, progress in lines on stderr, and no text", test.name, cfg)
 			}
 			return test.report, test.err
 		}
@@ -48,23 +49,38 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-func TestDemoHeedsNoEnvironment(t *testing.T) {
+// The demo ignores the environment, and plays the scenes that were named.
+func TestDemoPlaysTheScenesThatWereNamed(t *testing.T) {
 	t.Parallel()
-	var stdout strings.Builder
-	a := &app{env: func(string) string { return "redis://production" }, stdout: &stdout, stderr: &strings.Builder{}}
-	a.play = func(_ context.Context, cfg demo.Config) (demo.Report, error) {
-		if cfg.Redis != "" {
-			t.Errorf("the demo was to run on %s", cfg.Redis)
+	for _, test := range []struct {
+		args []string
+		want string
+		code int
+	}{
+		{[]string{"demo"}, "queue ick steal expiry lease scatter fleet failover", 0},
+		{[]string{"demo", "lease", "ick"}, "ick lease", 0},
+		{[]string{"demo", "kew"}, "", 2},
+	} {
+		var stdout, stderr strings.Builder
+		var played []string
+		a := &app{env: func(string) string { return "redis://production" }, stdout: &stdout, stderr: &stderr}
+		a.play = func(_ context.Context, cfg chaos.Config) (chaos.Report, error) {
+			if cfg.Redis != "" || cfg.Results != a.stdout {
+				t.Errorf("the demo was to run on %q, with results on %v", cfg.Redis, cfg.Results)
+			}
+			for _, s := range cfg.Scenes {
+				played = append(played, s.Name)
+			}
+			return chaos.Report{OK: true}, nil
 		}
-		return demo.Report{OK: true}, nil
-	}
-	if code := a.run(t.Context(), []string{"demo"}); code != 0 {
-		t.Errorf("exit code %d, want 0", code)
+		if code := a.run(t.Context(), test.args); code != test.code || strings.Join(played, " ") != test.want {
+			t.Errorf("%v: exit code %d, scenes %v, want %d, %s; %s", test.args, code, played, test.code, test.want, stderr.String())
+		}
 	}
 }
 
-// The demo's children are the command itself.
-func TestDemoChild(t *testing.T) {
+// The demo's workers are the command itself.
+func TestDemoWorker(t *testing.T) {
 	t.Parallel()
 	out, err := command(t, "demo-child", "none").CombinedOutput()
 	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != 2 || !strings.Contains(string(out), `no scene "none"`) {

@@ -12,13 +12,14 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/document"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
-	if code, ok := demo.Child(ctx, os.Args[1:]); ok {
+	if code, ok := chaos.Child(ctx, os.Args[1:], demo.Scenes()); ok {
 		os.Exit(code)
 	}
 	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr))
@@ -64,7 +65,7 @@ Examples:
 
 // run is the command without its process: it returns the exit code.
 func run(ctx context.Context, args []string, env func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{env: env, stdin: stdin, stdout: stdout, stderr: stderr, play: demo.Run}
+	a := &app{env: env, stdin: stdin, stdout: stdout, stderr: stderr, play: chaos.Run}
 	return a.run(ctx, args)
 }
 

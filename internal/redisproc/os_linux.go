@@ -2,8 +2,8 @@ package redisproc
 
 import "syscall"
 
-// attributes ties the server's life to the starting thread, and keeps a Ctrl-C
+// Attributes ties the server's life to the starting thread, and keeps a Ctrl-C
 // in the terminal from reaching the server before this process has drained.
-func attributes() *syscall.SysProcAttr {
+func Attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 }

@@ -8,7 +8,8 @@ import (
 	"syscall"
 )
 
-func attributes() *syscall.SysProcAttr { return nil }
+// Attributes returns nothing on this system.
+func Attributes() *syscall.SysProcAttr { return nil }
 
 func pause(*os.Process) error       { return errors.ErrUnsupported }
 func resume(*os.Process) error      { return errors.ErrUnsupported }

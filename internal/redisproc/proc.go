@@ -208,7 +208,7 @@ func (p *Proc) launch(ctx context.Context) error {
 	cmd.Dir = p.place.dir
 	cmd.Stdout = logFile
 	cmd.Stderr = logFile
-	cmd.SysProcAttr = attributes()
+	cmd.SysProcAttr = Attributes()
 	r, err := spawn(cmd)
 	if err != nil {
 		return fmt.Errorf("redisproc: %w", err)

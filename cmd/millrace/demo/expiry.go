@@ -1,244 +1,430 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"hash/crc32"
+	"math/rand/v2"
 	"strconv"
+	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
-	"github.com/millrace/millrace/internal/screen"
+	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/steal"
 )
 
 const (
-	// hosts is how many children serve visitors at a time.
-	hosts = 2
+	nameField    = "name"    // it stays
+	sessionField = "session" // it expires
 
-	// visitors is how many there are in all; each has a hash of its own. A demo that is
-	// cut short has fewVisitors.
-	visitors    = 10_000
-	fewVisitors = 2000
+	// renewBefore is how long before its end a session is renewed; one in renewEvery is.
+	renewBefore = 30 * time.Millisecond
+	renewEvery  = 4
 
-	// expiryLoad is how long there are visits.
-	expiryLoad = 3500 * time.Millisecond
-
-	// sessionsEnding is how many sessions come to their end in a second, those
-	// that are renewed then included: all of them in 25 s.
-	sessionsEnding = 400
-
-	// renewEvery is one session in so many that is renewed just before its end, so
-	// that 300 in a second expire.
-	renewEvery = 4
+	// What tests take away: readers do not reap, and compare with a clock that is late.
+	reapNothing = "reap nothing"
+	lateClock   = "a clock that is late"
 )
 
-// expiryScene shows that fields of hashes live exactly as long as they should, and
-// that those who read them remove what is over. Visitors of a web site have a
-// hash each, with fields that stay and a session that expires. Reads that find
-// their field have a moment to spare, and a few of those moments are enough.
-func expiryScene() scene {
-	return scene{
-		name:  "expiry",
-		shows: "10,000 hashes whose fields expire one by one, to the millisecond, and what is over is removed by those who read",
-		load:  expiryLoad,
-		play:  playExpiry,
-		child: hostVisitors,
+func expiryScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "expiry",
+		Shows: "fields of hashes expire one by one, to the millisecond, and those who read remove what is over",
+		Load: "Each visitor has a hash with a field that stays and a session that expires; one session in four is renewed just before. " +
+			"2 worker processes read fields; a few of their reads remove expired fields.",
+		Accident: "Worker processes are killed with SIGKILL.",
+		Duration: 3500 * time.Millisecond,
+		Play:     playExpiry,
+		Work:     readVisitors,
 	}
 }
 
-const (
-	nameField    = "name" // it stays
-	cityField    = "city" // it stays
-	sessionField = "session"
-)
-
-func visitorHash(number int) string { return "visitor:" + strconv.Itoa(number) }
-
-// hostsKey counts the children, so that each knows which visitors are its own.
-func hostsKey(name string) string { return "{" + name + "}:hosts" }
-
-// What lies in Redis, as docs/WIRE.md has it: the demo asks each shard's server for
-// its time.
-func shardKey(name string, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}", name, shard) }
-func shardOf(hash string) int                { return int(crc32.ChecksumIEEE([]byte(hash)) % expiry.DefaultShards) }
-
-// expiryPlay is one performance of the scene.
-type expiryPlay struct {
-	*stage
-	visitors int
-	hashes   *expiry.Hashes
-	clock    *serverClock
-	ledger   *sessionLedger
-	looks    []expiryLook // the last one when there were no visits any more
-	idleThen int64        // recruits that found nothing while nothing was overdue
-
-	loading time.Duration
-	serving time.Duration
+// visitors is what the scene and its workers know: when each session is over.
+type visitors struct {
+	N     int           // how many there are
+	First time.Time     // when the first session is over
+	Gap   time.Duration // between the ends of two sessions
+	Pause time.Duration // of a reader, on average
+	Rate  float64       // the chance of a moment to reap
+	Clock serverClock
 }
 
-// expiryLook is what an operator sees.
+func (v *visitors) hash(i int) string   { return "visitor:" + strconv.Itoa(i) }
+func (v *visitors) end(i int) time.Time { return v.First.Add(time.Duration(i) * v.Gap) }
+
+// judge compares what a call found that was made at asked and has just returned. The server
+// looked between the two: it may find a session only if it was not over at first, and may
+// miss it only if it is over now.
+func (v *visitors) judge(end time.Time, found bool, asked time.Time) (late, early bool) {
+	now := time.Now()
+	return found && !v.Clock.earliest(asked).Before(end), !found && v.Clock.latest(now).Before(end)
+}
+
+// serverClock bounds the time of the servers. They are Low to High ahead of this machine.
+type serverClock struct {
+	At        time.Time
+	Low, High time.Duration
+}
+
+func (c serverClock) slack(at time.Time) time.Duration {
+	return time.Millisecond + at.Sub(c.At).Abs()/2000 // clocks that are kept in step drift by that much
+}
+func (c serverClock) earliest(at time.Time) time.Time { return at.Add(c.Low - c.slack(at)) }
+func (c serverClock) latest(at time.Time) time.Time   { return at.Add(c.High + c.slack(at)) }
+
+// readClock asks the server of each shard for its time.
+func readClock(ctx context.Context, client rueidis.Client, name string) (c serverClock, err error) {
+	c = serverClock{At: time.Now(), Low: time.Hour, High: -time.Hour}
+	for shard := range expiry.DefaultShards {
+		asked := time.Now()
+		reply, err := client.Do(ctx, client.B().Eval().Script("return redis.call('TIME')").Numkeys(1).Key(fmt.Sprintf("mr:hash:{%s/%d}", name, shard)).Build()).AsIntSlice()
+		if err != nil {
+			return c, err
+		}
+		now := time.Unix(reply[0], reply[1]*1000)
+		c.Low, c.High = min(c.Low, now.Sub(time.Now())), max(c.High, now.Sub(asked))
+	}
+	return c, nil
+}
+
+// expiryCounts is what reads found, and what exactly was wrong.
+type expiryCounts struct {
+	Reads, Hits, Over, Late, Early int64
+	Failures                       []string
+}
+
+// note counts a read of a session.
+func (c *expiryCounts) note(hash string, found, late, early bool) {
+	switch {
+	case late:
+		c.Late++
+		c.Failures = append(c.Failures, hash+": a session was found after its deadline")
+	case early:
+		c.Early++
+		c.Failures = append(c.Failures, hash+": a session was missing before its deadline")
+	case !found:
+		c.Over++
+	}
+}
+
+// expiryReport is what a worker did since it began.
+type expiryReport struct {
+	expiryCounts
+
+	Number int
+	Stats  steal.Stats
+}
+
+// expiryLook is what the namespace said between two moments.
 type expiryLook struct {
-	expiry.Stats
-
-	before, after time.Time // it was taken between these, by the server's clock
+	before, after    time.Time
+	overdue, removed int64
 }
 
-// removed is how many fields have gone at or after their deadline.
-func (l expiryLook) removed() int64 { return l.Reaped + l.Deleted }
+// expiryPlay is one performance.
+type expiryPlay struct {
+	*chaos.Play
+	visitors
 
-func playExpiry(ctx context.Context, st *stage) (seen Scene, err error) {
-	if st.mimic {
-		seen.Skipped = "it makes 5,000 reads a second, for which an imitation of Redis is too slow"
-		return seen, nil
-	}
-	p := &expiryPlay{stage: st, visitors: visitors, clock: newServerClock(st.client, st.name), ledger: newSessionLedger()}
-	if st.duration < expiryLoad {
-		p.visitors = fewVisitors
-	}
-	p.hashes, err = expiry.Open(ctx, st.client, st.name, expiry.Config{Shards: expiry.DefaultShards})
-	if err != nil {
-		return seen, err
-	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.removers()...)) }()
-	if err := p.perform(ctx); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return seen, err
-	}
-	return p.judge(), nil
+	hashes *expiry.Hashes
+	looks  []expiryLook
+
+	mu        sync.Mutex
+	renewed   map[int]bool // sessions that do not end as planned
+	stillborn int64        // sessions that were over when they came to be stored
+	own       expiryCounts // of the calls that renew
+	workers   map[int]expiryReport
 }
 
-// perform has the visitors served, and looks once more when they have gone.
-func (p *expiryPlay) perform(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	crew := p.crew(p.ledger.hear, cancel)
-	defer crew.dismiss(ctx)
-	defer cancel(nil)
-	crew.task.Visitors = p.visitors
-	begin := time.Now()
-	for range hosts {
-		if err := crew.hire(); err != nil {
-			return err
-		}
+func playExpiry(ctx context.Context, play *chaos.Play) (err error) {
+	p := &expiryPlay{Play: play, renewed: map[int]bool{}, workers: map[int]expiryReport{}}
+	p.visitors = visitors{N: 5000, Gap: time.Second / 400, Pause: 3 * time.Millisecond, Rate: 0.003}
+	if p.Small {
+		p.visitors = visitors{N: 150, Gap: time.Second / 30, Pause: 40 * time.Millisecond, Rate: 0.03}
 	}
-	if err := p.clock.ask(ctx); err != nil {
-		return causeOf(ctx, err)
-	}
-	for range hosts {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-p.ledger.loaded:
-		}
-	}
-	p.loading = time.Since(begin)
-	if err := p.watch(ctx); err != nil {
-		return causeOf(ctx, err)
-	}
-	crew.dismiss(ctx) // the ledger is whole when they have said the last of it
-	return p.look(ctx)
-}
-
-// causeOf returns why a context ended, which says more than what failed for it.
-func causeOf(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	return err
-}
-
-// watch looks at the hashes and shows progress while there are visits.
-func (p *expiryPlay) watch(ctx context.Context) error {
-	tick := time.NewTicker(watchEvery / 4)
-	defer tick.Stop()
-	defer func(begin time.Time) { p.serving = time.Since(begin) }(time.Now())
-	for begin := time.Now(); ; {
-		if err := p.look(ctx); err != nil {
-			return err
-		}
-		elapsed := time.Since(begin)
-		p.show(min(elapsed, p.duration))
-		if p.seenEnough() && elapsed >= p.duration {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// seenEnough reports whether there is something to judge: reads that came before their
-// deadline, and after it, and fields that were reaped, or that recruits leave.
-func (p *expiryPlay) seenEnough() bool {
-	sum, last := p.ledger.sum(), p.looks[len(p.looks)-1]
-	if last.Overdue == 0 {
-		p.idleThen = sum.reaping.Idle
-	}
-	reaped := last.Reaped > 0 || sum.reaping.Idle >= p.idleThen+2*hosts
-	return sum.Hits+sum.Early > 0 && sum.Over+sum.Late > 0 && sum.reaping.Recruited() > 0 && reaped
-}
-
-// look asks the namespace how it is.
-func (p *expiryPlay) look(ctx context.Context) (err error) {
-	if err := p.clock.tick(ctx); err != nil {
+	if p.hashes, err = expiry.Open(ctx, p.Client, p.Name, expiry.Config{}); err != nil {
 		return err
 	}
-	var l expiryLook
-	l.before, _ = p.clock.span(time.Now())
-	if l.Stats, err = p.hashes.Stats(ctx); err != nil {
+	p.Delete(func(ctx context.Context) (int64, error) {
+		h, err := expiry.Open(ctx, p.Client, p.Name, expiry.Config{})
+		if err != nil {
+			return 0, err
+		}
+		stats, err := h.Stats(ctx)
+		return int64(stats.Shards), cmp.Or(err, h.Delete(ctx))
+	})
+	chaos.Hear(play, func(r expiryReport) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.workers[r.Number] = r
+	})
+	if p.Clock, err = readClock(ctx, p.Client, p.Name); err != nil {
 		return err
 	}
-	_, l.after = p.clock.span(time.Now())
-	p.looks = append(p.looks, l)
+	began := time.Now()
+	if err := p.store(ctx); err != nil {
+		return err
+	}
+	loading := time.Since(began)
+	p.Params = p.visitors
+	if err := p.Start(2); err != nil {
+		return err
+	}
+	serving, stop := context.WithTimeout(ctx, p.Duration)
+	defer stop()
+	p.Go(func() error { return p.renew(serving) })
+	if err := p.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
+		return serving.Err() != nil, p.look(ctx)
+	}); err != nil {
+		return err
+	}
+	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) { // until there is something to judge
+		err := p.look(ctx)
+		sum, job, _ := p.sum()
+		return int64(min(1, sum.Hits)*min(1, sum.Over)*min(1, job.Worked)) ^ 1, err
+	}); err != nil {
+		return err
+	}
+	served := time.Since(began) - loading
+	p.Dismiss(ctx)
+	if err := p.look(ctx); err != nil {
+		return err
+	}
+	p.judgeAll(loading, served)
 	return nil
 }
 
-func (p *expiryPlay) show(elapsed time.Duration) {
-	last := p.looks[len(p.looks)-1]
-	sum := p.ledger.sum()
-	p.screen.Show(screen.Frame{
-		Title: "expiry",
-		Done:  elapsed,
-		Whole: p.duration,
-		Rows: [][]string{
-			{
-				grouped(sum.Reads) + " reads",
-				grouped(perSecond(sum.Hits, elapsed)) + " hits/s",
-				grouped(int64(sum.reaping.Recruited())) + " recruited",
-			},
-			{
-				grouped(last.Reaped) + " reaped",
-				grouped(last.Overdue) + " overdue",
-				p.garbage(),
-			},
-		},
+// store stores all visitors; the first sessions end while the last ones are stored.
+func (p *expiryPlay) store(ctx context.Context) error {
+	numbers := make([]int, p.N)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	began := time.Now()
+	if err := chaos.Parallel(ctx, numbers, func(ctx context.Context, i int) error {
+		_, err := p.hashes.Set(ctx, p.hash(i), nameField, []byte(p.hash(i)), expiry.SetConfig{})
+		return err
+	}); err != nil {
+		return err
+	}
+	p.First = time.Now().Add(time.Since(began) + 300*time.Millisecond).Truncate(time.Millisecond)
+	return chaos.Parallel(ctx, numbers, func(ctx context.Context, i int) error {
+		_, err := p.hashes.Set(ctx, p.hash(i), sessionField, []byte(p.hash(i)), expiry.SetConfig{Deadline: p.end(i)})
+		if !p.Clock.latest(time.Now()).Before(p.end(i)) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.stillborn++
+		}
+		return err
 	})
 }
 
-// garbage draws how many fields were overdue over time.
-func (p *expiryPlay) garbage() string {
-	overdue := make([]int, len(p.looks))
-	for i, l := range p.looks {
-		overdue[i] = l.Overdue
+// renew renews one session in four just before its end.
+func (p *expiryPlay) renew(ctx context.Context) error {
+	for i := 0; i < p.N; i += renewEvery {
+		end := p.end(i)
+		if !retry.Sleep(ctx, time.Until(end.Add(-renewBefore-p.Clock.High))) {
+			return nil
+		}
+		asked := time.Now()
+		set, err := p.hashes.Set(p.Context(), p.hash(i), sessionField, []byte(p.hash(i)),
+			expiry.SetConfig{Deadline: end.Add(time.Duration(p.N) * p.Gap), IfExist: true})
+		if err != nil {
+			return err
+		}
+		late, early := p.judge(end, set.Set, asked)
+		p.mu.Lock()
+		p.own.note(p.hash(i), set.Set, late, early)
+		p.renewed[i] = set.Set
+		p.mu.Unlock()
 	}
-	return spark(overdue, sparkWidth)
+	return nil
 }
 
-// removers return what deletes all that the scene wrote.
-func (p *expiryPlay) removers() []func(context.Context) (int64, error) {
-	return []func(context.Context) (int64, error){
-		func(ctx context.Context) (int64, error) {
-			h, err := expiry.Open(ctx, p.client, p.name, expiry.Config{})
-			if err != nil {
-				return 0, err
-			}
-			s, err := h.Stats(ctx)
-			return int64(s.Shards), errors.Join(err, h.Delete(ctx))
-		},
-		func(ctx context.Context) (int64, error) { return p.unlink(ctx, hostsKey(p.name)) },
+// look reads the statistics and shows progress.
+func (p *expiryPlay) look(ctx context.Context) error {
+	before := p.Clock.earliest(time.Now())
+	stats, err := p.hashes.Stats(ctx)
+	if err != nil {
+		return err
 	}
+	p.looks = append(p.looks, expiryLook{
+		before: before, after: p.Clock.latest(time.Now()),
+		overdue: int64(stats.Overdue), removed: stats.Reaped + stats.Deleted,
+	})
+	sum, job, _ := p.sum()
+	p.Show("sessions end, and readers remove them", sum.Reads, "reads", job.Recruited(), "recruited",
+		stats.Reaped, "reaped", stats.Overdue, "overdue", p.Kills, "workers killed")
+	return nil
+}
+
+// sum adds up what the workers reported, and the scene's own calls.
+func (p *expiryPlay) sum() (sum expiryCounts, job steal.JobStats, sound bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	sum, sound = p.own, true
+	for _, r := range p.workers {
+		sum.Reads, sum.Hits, sum.Over = sum.Reads+r.Reads, sum.Hits+r.Hits, sum.Over+r.Over
+		sum.Late, sum.Early = sum.Late+r.Late, sum.Early+r.Early
+		sum.Failures = append(sum.Failures, r.Failures...)
+		for _, j := range r.Stats.Jobs {
+			sound = addJob(&job, j) && sound
+		}
+	}
+	return sum, job, sound
+}
+
+// ended returns the ends of the sessions that are over at a time, in their order.
+func (p *expiryPlay) ended(at time.Time) (ends []time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range p.N {
+		if end := p.end(i); !end.After(at) && !p.renewed[i] {
+			ends = append(ends, end)
+		}
+	}
+	return ends
+}
+
+func (p *expiryPlay) judgeAll(loading, served time.Duration) {
+	sum, job, sound := p.sum()
+	for _, failure := range sum.Failures {
+		p.Fail("%s", failure)
+	}
+	last := p.looks[len(p.looks)-1]
+	ends := p.ended(last.after)
+	expired, surely := int64(len(ends)), int64(len(p.ended(last.before)))-p.stillborn
+	drawn, recruited := job.Drawn, job.Recruited()
+	var most int64
+	for _, l := range p.looks {
+		most = max(most, l.overdue)
+	}
+	p.Check("nothing_after_its_deadline", sum.Late == 0 && sum.Over > 0,
+		"no session was found after its deadline: %v reads came after one, and %v found it", sum.Over+sum.Late, sum.Late)
+	p.Check("nothing_missing_before_it", sum.Early == 0 && sum.Hits > 0,
+		"no field was missing before its deadline: %v reads found theirs, and %v did not", sum.Hits, sum.Early)
+	bound := backlogRoom * expired / max(1, recruited)
+	p.Check("garbage_bounded", most <= bound, "at most %v fields were overdue; allowed are %v, %v times what expires between two recruits", most, bound, backlogRoom)
+	low, high := chance(sum.Hits, p.Rate)
+	p.Check("share", drawn >= low && drawn <= high, "%v of %v moments were drawn to reap, at a rate of %v: chance allows %v to %v",
+		drawn, sum.Hits, fmt.Sprintf("%.1f%%", 100*p.Rate), low, high)
+	aborted := job.Aborted.Sum()
+	p.Check("recruits_counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", job.Worked, job.Idle, aborted, recruited)
+	p.Check("fields_counted", last.removed > 0 && last.removed <= expired && surely <= last.removed+last.overdue,
+		"what expired was removed or is overdue: %v expired, %v removed, %v overdue in the end", expired, last.removed, last.overdue)
+
+	stays := make([]time.Duration, len(ends)) // fields are removed in the order of their deadlines
+	for i, at := 0, 0; i < len(ends); i++ {
+		for at < len(p.looks)-1 && p.looks[at].removed <= int64(i) {
+			at++
+		}
+		stays[i] = max(0, p.looks[at].after.Sub(ends[i]))
+	}
+	p.Figure("hashes", "one field stays, one expires", chaos.N("hashes", p.N))
+	p.Figure("reads", chaos.PerSecond(sum.Reads, served), chaos.N("reads", sum.Reads))
+	p.Figure("  found their field: moments", "", chaos.N("hits", sum.Hits))
+	p.Figure("  came after the deadline", "and found nothing", chaos.N("reads_after_deadline", sum.Over))
+	p.Figure("recruited to reap", chaos.Text("%v drawn, %v by the floor", drawn, job.Floored), chaos.N("recruited", recruited))
+	p.Figure("  drawn, of all moments", "", chaos.Share("recruited_percent", drawn, sum.Hits))
+	p.Figure("  found fields to reap", "", chaos.N("worked", job.Worked))
+	p.Figure("  found none", "", chaos.N("idle", job.Idle))
+	p.Figure("  aborted", "", chaos.N("aborted", aborted))
+	p.Figure("sessions expired", "", chaos.N("expired", expired))
+	p.Figure("sessions renewed just before", chaos.Text("%v at most", renewBefore), chaos.N("renewed", len(p.renewed)))
+	p.Figure("fields reaped", "", chaos.N("reaped", last.removed))
+	p.Figure("fields overdue at most", "", chaos.N("greatest_overdue", most))
+	p.Figure("fields overdue at the end", "", chaos.N("overdue_at_end", last.overdue))
+	p.Figure("overdue for (median)", "", chaos.Ms("overdue_p50_ms", chaos.Quantile(stays, 0.5)))
+	p.Figure("overdue for (99%)", "", chaos.Ms("overdue_p99_ms", chaos.Quantile(stays, 0.99)))
+	p.Figure("storing the hashes", "", chaos.Ms("loading_ms", loading))
+	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
+}
+
+// readVisitors is a worker: it reads, and a few of its reads remove what is over.
+func readVisitors(ctx context.Context, w *chaos.Worker) error {
+	var v visitors
+	if err := w.Params(&v); err != nil {
+		return err
+	}
+	if w.Sabotage == lateClock {
+		v.First = v.First.Add(-time.Second)
+	}
+	recruiter := steal.New(steal.Config{Budget: 250 * time.Millisecond, Floor: stealFloor})
+	hashes, err := expiry.Open(ctx, w.Client, w.Name, expiry.Config{Enlister: recruiter})
+	if err != nil {
+		return err
+	}
+	job := hashes.Jobs()[0]
+	if w.Sabotage == reapNothing {
+		job.Slice = func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil }
+	}
+	if err := recruiter.Install(job, v.Rate); err != nil {
+		return err
+	}
+	go func() { _ = recruiter.Run(ctx) }() // it ends with the context
+	var mu sync.Mutex
+	var counts expiryCounts
+	failed := make(chan error, 8)
+	for range 8 {
+		go func() {
+			for pause := chaos.About(v.Pause); retry.Sleep(ctx, pause()); {
+				if err := v.read(ctx, hashes, &mu, &counts); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	report := func() error {
+		mu.Lock()
+		defer mu.Unlock()
+		return w.Report(expiryReport{Number: w.Number, expiryCounts: counts, Stats: recruiter.Stats()})
+	}
+	for retry.Sleep(ctx, 50*time.Millisecond) && len(failed) == 0 {
+		if err := report(); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		return <-failed
+	}
+	_ = recruiter.Close(context.WithoutCancel(ctx)) // what hangs ends with the process
+	return report()
+}
+
+// read reads one field: a name, or a session that ends about now.
+func (v *visitors) read(ctx context.Context, hashes *expiry.Hashes, mu *sync.Mutex, counts *expiryCounts) error {
+	i, field, end := rand.IntN(v.N), nameField, time.Now().Add(time.Hour)
+	if rand.IntN(10) < 4 {
+		edge := int(time.Since(v.First)/v.Gap) - 20 + rand.IntN(40)
+		i, field = min(max(0, edge), v.N-1), sessionField
+		end = v.end(i)
+	}
+	asked := time.Now()
+	value, _, err := hashes.Get(ctx, v.hash(i), field)
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // a call that was cut off says nothing
+	}
+	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
+		return err
+	}
+	found := err == nil && string(value) == v.hash(i)
+	late, early := v.judge(end, found, asked)
+	if i%renewEvery == 0 {
+		late = false // it may have been renewed
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	counts.Reads++
+	if err == nil {
+		counts.Hits++
+	}
+	counts.note(v.hash(i), found, late, early)
+	return nil
 }

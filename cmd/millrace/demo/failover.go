@@ -11,415 +11,378 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
-	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/screen"
 )
 
 const (
-	// failoverPartitions is one whose master is killed, and one whose master is
-	// frozen.
-	failoverPartitions = 2
+	// failoverTimeout is how long writes may take to go on, and members to come back.
+	failoverTimeout = 15 * time.Second
 
-	// failoverNodes are as many as a partition has members. One of its replicas can
-	// confirm writes when the other one has become the master.
-	failoverNodes = 3
-
-	// failoverAgents is how many agents watch the fleet, of which one leads.
-	failoverAgents = 2
-
-	// failoverEvery is how often they look at each member.
-	failoverEvery = 120 * time.Millisecond
-
-	// failoverPatience is how long writes may take to go on, and members to be back,
-	// before that has failed.
-	failoverPatience = 15 * time.Second
+	// failoverWindow is how long before its acknowledgement was lost a plain write may have
+	// been made: it was not yet sent to the replica that became the master.
+	failoverWindow = 3 * time.Second
 )
 
-// failoverScene shows what becomes of writes when masters are lost. Two kinds of
-// writers write to two partitions: those who wait until a replica has what they
-// wrote, and those who do not. The master of one partition is killed and that of the
-// other one frozen, and when others have taken over both come back.
-func failoverScene() scene {
-	return scene{
-		name:    "failover",
-		shows:   "of two masters one is killed and one frozen: writes go on by themselves, and what was confirmed is there",
-		load:    1200 * time.Millisecond,
-		private: true,
-		play:    playFailover,
+func failoverScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "failover",
+		Shows: "of two masters one is killed and one hangs: writes go on by themselves, and what was confirmed is there",
+		Load: "A fleet of its own: 2 partitions with 2 replicas each, a directory and 2 agents. To each partition 4 goroutines write and wait " +
+			"until a replica confirms, and 4 write without waiting.",
+		Accident:    "One master is killed with SIGKILL, the other one stopped with SIGSTOP. Later both run again.",
+		Duration:    1200 * time.Millisecond,
+		NeedsServer: "kills servers of a fleet",
+		Play:        playFailover,
 	}
 }
 
-// failoverPlay is one performance of the scene.
+// failoverPlay is one performance. Books have the confirmed writes of partitions 0 and 1,
+// then the plain ones.
 type failoverPlay struct {
-	*stage
-	servers *devfleet.Fleet
-	members *failover.Redis
-	fleet   *fleet.Fleet // whose client waits for nobody
-	books   []*book      // of each partition that for confirmed writes, then that for the others
-	victims [failoverPartitions]*victim
+	*chaos.Play
 
-	start   time.Time
-	writing time.Duration
+	fleet   *fleet.Fleet
+	books   [4]*book
+	victims [2]*victim
+}
+
+// book is the ledger of one kind of writes to one partition: a set to which each write adds
+// something else.
+type book struct {
+	fleet     *fleet.Fleet
+	partition int
+	confirmed bool
+	tag       string
+
+	mu        sync.Mutex
+	done      []bookEntry // writes that succeeded
+	uncertain []string
+	refused   int
+	pause     time.Duration // the longest time without a success
+	lost      []bookEntry   // that succeeded and are not there in the end
+}
+
+type bookEntry struct {
+	text string
+	at   time.Time
 }
 
 // victim is a master that has an accident.
 type victim struct {
-	partition int
 	server    devfleet.Server
-	replicas  []string
-
-	whole    map[string]time.Time // when each replica was last known to have all that was acknowledged
-	accident time.Time
-	elected  string        // who leads in its place; empty if nobody does
-	led      time.Time     // when that was in the map
-	after    time.Duration // how long after the accident both kinds of writes had gone on; 0 if they did not
-	back     bool          // whether it is a replica in step in the end
-	has      int64         // how many writes it has then
-	want     int64         // and how many its master has
+	accident  time.Time
+	led       time.Time     // when another member led
+	after     time.Duration // how long after the accident all writers went on; 0 if they did not
+	back      bool          // it is a replica in step in the end
+	has, want int64         // how many writes it has, and its master
 }
 
-func playFailover(ctx context.Context, st *stage) (seen Scene, err error) {
-	binary, err := st.find()
-	if errors.Is(err, redisproc.ErrNotFound) {
-		seen.Skipped = "it kills servers of a fleet of its own, and no redis-server is on PATH"
-		return seen, nil
-	}
-	if err != nil {
-		return seen, err
-	}
-	servers, err := devfleet.Start(ctx, devfleet.Config{
-		Binary: binary, Nodes: failoverNodes, Partitions: failoverPartitions, Replicas: failoverNodes - 1,
-		// A failover waits for these two, and a bit.
+func playFailover(ctx context.Context, play *chaos.Play) error {
+	p := &failoverPlay{Play: play}
+	servers, err := startFleet(ctx, play, devfleet.Config{
+		Nodes: 3, Partitions: 2, Replicas: 2,
+		// A failover waits for these two.
 		Settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond},
 	})
 	if err != nil {
-		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))
+		return err
 	}
-	defer func() { err = errors.Join(err, servers.Stop()) }()
-	st.screen.Say("  (on a fleet of its own: %d partitions with %d replicas each, a directory, and %d agents)", failoverPartitions, failoverNodes-1, failoverAgents)
-
-	p := &failoverPlay{stage: st, servers: servers, members: failover.NewRedis(rueidis.ClientOption{})}
-	defer p.members.Close()
-	if err := p.perform(ctx); err != nil {
-		return seen, causeOf(ctx, err)
-	}
-	return p.judge(), nil
-}
-
-// perform has agents watch, writers write and accidents happen, and then looks for
-// what was written.
-func (p *failoverPlay) perform(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{p.servers.DirectoryAddr()}})
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 	if err != nil {
 		return err
 	}
-	defer dir.Close()
-	defer p.watchOver(ctx, dir)()
-	closeFleets, err := p.open(ctx, dir)
-	if err != nil {
+	p.Defer(func(context.Context) error { dir.Close(); return nil })
+	quiet := slog.New(slog.DiscardHandler)
+	members := failover.NewRedis(rueidis.ClientOption{})
+	p.Defer(func(context.Context) error { members.Close(); return nil })
+	for range 2 {
+		p.Go(func() error {
+			_ = failover.New(dir, members, failover.Config{Every: 120 * time.Millisecond, Logger: quiet}).Run(ctx) // it ends with ctx
+			return nil
+		})
+	}
+	for i := range p.books {
+		b := &book{partition: i % 2, confirmed: i < 2}
+		cfg := fleet.Config{Logger: quiet}
+		if b.confirmed {
+			cfg.WaitReplicas = 1
+		}
+		if b.fleet, err = fleet.Open(ctx, dir, cfg); err != nil {
+			return err
+		}
+		p.Defer(func(context.Context) error { b.fleet.Close(); return nil })
+		p.books[i], p.fleet = b, b.fleet
+	}
+	if err := p.await(ctx, "starting", func(ctx context.Context) bool { return p.healthy(ctx) }); err != nil {
 		return err
 	}
-	defer closeFleets()
-	if err := p.await(ctx, "the fleet is whole", p.full); err != nil {
-		return err
+	for _, b := range p.books {
+		if err := b.settleOn(ctx); err != nil {
+			return err
+		}
 	}
-	p.start = time.Now()
-	stop := p.write(ctx)
+
+	loading, stop := context.WithCancel(ctx)
 	defer stop()
-	// A replica that has just got a copy is given nothing more for up to a second.
-	if err := p.await(ctx, "replicas begin to follow", p.followed); err != nil {
+	began := time.Now()
+	var waits []func()
+	for i, b := range p.books {
+		n := 0
+		var mu sync.Mutex
+		waits = append(waits, p.Repeat(loading, 4, chaos.Every(3*time.Millisecond), func(ctx context.Context) error {
+			mu.Lock()
+			n++
+			text := fmt.Sprintf("%d-%d", i, n)
+			mu.Unlock()
+			b.write(ctx, text)
+			return nil
+		}))
+	}
+	load := func(doing string) error {
+		since := time.Now()
+		return p.await(ctx, doing, func(context.Context) bool { return time.Since(since) > p.Duration/2 && p.allWrote(since) })
+	}
+	if err := load("writing"); err != nil {
 		return err
 	}
-	if err := p.load(ctx); err != nil {
+	if err := p.strike(ctx, servers); err != nil {
 		return err
 	}
-	if err := p.hurt(ctx); err != nil {
-		return err
-	}
-	if err := p.bringBack(ctx); err != nil {
-		return err
-	}
-	if err := p.load(ctx); err != nil {
+	if err := load("writing; all members are back"); err != nil {
 		return err
 	}
 	stop()
-	p.writing = time.Since(p.start)
+	for _, wait := range waits {
+		wait()
+	}
+	writing := time.Since(began)
 	if err := p.compare(ctx); err != nil {
 		return err
 	}
-	return inParallel(ctx, p.books, func(ctx context.Context, b *book) error { return b.look(ctx) })
-}
-
-// watchOver has agents watch the fleet until stop is called.
-func (p *failoverPlay) watchOver(ctx context.Context, dir directory.Directory) (stop func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var agents sync.WaitGroup
-	for range failoverAgents {
-		agents.Go(func() {
-			_ = failover.New(dir, p.members, failover.Config{Every: failoverEvery, Logger: quiet()}).Run(ctx) // it ends with ctx
-		})
-	}
-	return func() { cancel(); agents.Wait() }
-}
-
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
-// open opens the fleet for both kinds of writers, and a book for each kind on each
-// partition.
-func (p *failoverPlay) open(ctx context.Context, dir directory.Directory) (closeAll func(), err error) {
-	confirmed, err := fleet.Open(ctx, dir, fleet.Config{WaitReplicas: 1, Logger: quiet()})
-	if err != nil {
-		return nil, err
-	}
-	p.fleet, err = fleet.Open(ctx, dir, fleet.Config{Logger: quiet()})
-	if err != nil {
-		confirmed.Close()
-		return nil, err
-	}
-	closeAll = func() { confirmed.Close(); p.fleet.Close() }
-	for id := range p.victims {
-		for _, f := range []*fleet.Fleet{confirmed, p.fleet} {
-			b := &book{fleet: f, partition: id, confirmed: f == confirmed}
-			if b.tag, err = tagOn(ctx, f, id, b.kind()); err != nil {
-				closeAll()
-				return nil, err
-			}
-			p.books = append(p.books, b)
-		}
-	}
-	return closeAll, nil
-}
-
-// tagOn returns a tag that will have its place on a partition.
-func tagOn(ctx context.Context, f *fleet.Fleet, partition int, prefix string) (string, error) {
-	for n := 0; ; n++ {
-		tag := fmt.Sprintf("%s:%d", prefix, n)
-		var l fleet.Location
-		err := retry.Policy{}.Do(ctx, func(int) (err error) { // an agent may be at work on a slow machine
-			l, err = f.Locate(ctx, tag)
-			return err
-		})
-		if err != nil || l.Partition == partition {
-			return tag, err
-		}
-	}
-}
-
-// choose takes the masters of now for victims.
-func (p *failoverPlay) choose() {
-	for id, partition := range p.fleet.Map().Partitions {
-		if v := p.victims[id]; v != nil && v.server.Addr == partition.Master.Addr {
-			continue
-		}
-		all := p.servers.Servers()
-		at := slices.IndexFunc(all, func(s devfleet.Server) bool { return s.Addr == partition.Master.Addr })
-		v := &victim{partition: id, server: all[at], whole: map[string]time.Time{}}
-		for _, r := range partition.Replicas {
-			v.replicas = append(v.replicas, r.Addr)
-		}
-		p.victims[id] = v
-	}
-}
-
-// load lets a third of the time pass, and looks all the while how far replicas are.
-func (p *failoverPlay) load(ctx context.Context) error {
-	for until := time.Now().Add(p.duration / 3); time.Now().Before(until); {
-		p.measure(ctx)
-		p.show("writing")
-		if !retry.Sleep(ctx, watchEvery/4) {
-			return context.Cause(ctx)
-		}
-	}
+	p.judge(writing)
 	return nil
 }
 
-// followed reports whether all replicas were given what writers wrote.
-func (p *failoverPlay) followed(ctx context.Context) bool {
-	p.measure(ctx)
-	for _, b := range p.books {
-		v := p.victims[b.partition]
-		for _, addr := range v.replicas {
-			if first := b.firstAfter(p.start); first.IsZero() || !v.whole[addr].After(first) {
-				return false
+// await waits until something is so, or too late; then a check fails.
+func (p *failoverPlay) await(ctx context.Context, doing string, is func(context.Context) bool) error {
+	until := time.Now().Add(failoverTimeout)
+	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
+		counts := [3]int{}
+		for _, b := range p.books {
+			b.mu.Lock()
+			if counts[2] += len(b.uncertain); b.confirmed {
+				counts[0] += len(b.done)
+			} else {
+				counts[1] += len(b.done)
 			}
+			b.mu.Unlock()
 		}
-	}
-	return true
-}
-
-// measure chooses victims and looks how far their replicas are, until there was an
-// accident.
-func (p *failoverPlay) measure(ctx context.Context) {
-	if v := p.victims[0]; v != nil && !v.accident.IsZero() {
-		return
-	}
-	p.choose()
-	var looking sync.WaitGroup
-	for _, v := range p.victims {
-		looking.Go(func() { v.measure(ctx, p.members) })
-	}
-	looking.Wait()
-}
-
-// measure notes which replicas have all that the master had when it was asked, and so
-// all that had been acknowledged before that.
-func (v *victim) measure(ctx context.Context, members failover.Servers) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
-	defer cancel()
-	asked := time.Now()
-	master, err := members.Probe(ctx, v.server.Addr)
-	if err != nil {
-		return // so little is known
-	}
-	for _, addr := range v.replicas {
-		if l, err := members.Probe(ctx, addr); err == nil && l.History == master.History && l.Offset >= master.Offset {
-			v.whole[addr] = asked
-		}
-	}
-}
-
-// hurt kills one master and freezes the other, and waits until writes go on.
-func (p *failoverPlay) hurt(ctx context.Context) error {
-	p.measure(ctx)
-	killed, frozen := p.victims[0], p.victims[1]
-	killed.accident, frozen.accident = time.Now(), time.Now()
-	if err := errors.Join(killed.server.Proc.Kill(), frozen.server.Proc.Pause()); err != nil {
-		return err
-	}
-	err := p.await(ctx, "masters are lost", func(context.Context) bool {
-		for _, v := range p.victims {
-			p.notice(v)
-		}
-		return killed.after > 0 && frozen.after > 0
+		p.Show(doing, counts[0], "writes confirmed", counts[1], "plain writes", counts[2], "uncertain")
+		return is(ctx) || time.Now().After(until), nil
 	})
-	if errors.Is(err, errTooLong) {
-		return nil // a check tells
-	}
-	return err
 }
 
-// notice notes who was elected, and whether all go on who write to the partition.
-func (p *failoverPlay) notice(v *victim) {
-	now := p.fleet.Map().Partitions[v.partition]
-	if v.elected == "" && !now.ReadOnly && now.Master.Addr != v.server.Addr {
-		v.elected, v.led = now.Master.Addr, time.Now()
-	}
-	if v.elected == "" || v.after > 0 {
-		return
-	}
-	var last time.Duration
-	for _, b := range p.books {
-		if b.partition != v.partition {
-			continue
-		}
-		next := b.firstAfter(v.led)
-		if next.IsZero() {
-			return
-		}
-		last = max(last, next.Sub(v.accident))
-	}
-	v.after = last
-}
-
-// bringBack lets both run again, and waits until they are replicas in step.
-func (p *failoverPlay) bringBack(ctx context.Context) error {
-	killed, frozen := p.victims[0].server.Proc, p.victims[1].server.Proc
-	if err := errors.Join(frozen.Resume(), killed.Restart(ctx)); err != nil {
-		return err
-	}
-	err := p.await(ctx, "members come back", p.full)
-	if errors.Is(err, errTooLong) {
-		return nil // a check tells
-	}
-	return err
-}
-
-// full reports whether all members serve.
-func (p *failoverPlay) full(ctx context.Context) bool {
+// healthy reports whether all members serve.
+func (p *failoverPlay) healthy(ctx context.Context) bool {
 	s, err := p.fleet.Status(ctx)
 	return err == nil && s.State == fleet.Healthy
 }
 
-// errTooLong means that what was waited for did not happen.
-var errTooLong = errors.New("it did not happen in time")
-
-// await waits until something is, and shows what goes on.
-func (p *failoverPlay) await(ctx context.Context, doing string, is func(context.Context) bool) error {
-	for until := time.Now().Add(failoverPatience); !is(ctx); {
-		if time.Now().After(until) {
-			return fmt.Errorf("%s: %w", doing, errTooLong)
-		}
-		if !p.start.IsZero() {
-			p.show(doing)
-		}
-		if !retry.Sleep(ctx, watchEvery/4) {
-			return context.Cause(ctx)
+// settleOn chooses a tag on the book's partition.
+func (b *book) settleOn(ctx context.Context) error {
+	for n := 0; ; n++ {
+		b.tag = fmt.Sprintf("book:%v:%d", b.confirmed, n)
+		var at fleet.Location
+		err := retry.Policy{}.Do(ctx, func(int) (err error) { // an agent may be at work on a slow machine
+			at, err = b.fleet.Locate(ctx, b.tag)
+			return err
+		})
+		if err != nil || at.Partition == b.partition {
+			return err
 		}
 	}
-	return nil
 }
 
-// compare looks whether those that had an accident have what their masters have. All
-// writers have ended.
-func (p *failoverPlay) compare(ctx context.Context) error {
-	err := p.await(ctx, "members are compared", func(ctx context.Context) bool {
-		s, err := p.fleet.Status(ctx)
-		if err != nil {
-			return false
+func (b *book) key() string { return "{" + b.tag + "}:book" }
+
+// write writes one thing once, and notes what became of it.
+func (b *book) write(ctx context.Context, text string) {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	c := b.fleet.Client()
+	err := c.Do(ctx, c.B().Sadd().Key(b.key()).Member(text).Build()).Error()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case err == nil:
+		now := time.Now()
+		if n := len(b.done); n > 0 {
+			b.pause = max(b.pause, now.Sub(b.done[n-1].at))
 		}
-		for _, v := range p.victims {
-			v.back = slices.ContainsFunc(s.Partitions[v.partition].Replicas, func(m fleet.MemberStatus) bool {
+		b.done = append(b.done, bookEntry{text, now})
+	case errors.Is(err, millrace.ErrUncertain), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		b.uncertain = append(b.uncertain, text)
+	default:
+		b.refused++
+	}
+}
+
+// wroteAfter returns when the first write after a time succeeded, zero if none did.
+func (b *book) wroteAfter(t time.Time) (first time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := len(b.done) - 1; i >= 0 && b.done[i].at.After(t); i-- {
+		first = b.done[i].at
+	}
+	return first
+}
+
+func (p *failoverPlay) allWrote(since time.Time) bool {
+	return !slices.ContainsFunc(p.books[:], func(b *book) bool { return b.wroteAfter(since).IsZero() })
+}
+
+// strike kills one master and stops the other, waits until writes go on, and lets both run
+// again.
+func (p *failoverPlay) strike(ctx context.Context, servers *devfleet.Fleet) error {
+	for id, partition := range p.fleet.Map().Partitions {
+		all := servers.Servers()
+		at := slices.IndexFunc(all, func(s devfleet.Server) bool { return s.Addr == partition.Master.Addr })
+		p.victims[id] = &victim{server: all[at], accident: time.Now()}
+	}
+	killed, stopped := p.victims[0].server.Proc, p.victims[1].server.Proc
+	if err := errors.Join(killed.Kill(), stopped.Pause()); err != nil {
+		return err
+	}
+	p.Note("killed the master of partition 0 with SIGKILL, and stopped that of partition 1 with SIGSTOP")
+	if err := p.await(ctx, "masters are lost", func(context.Context) bool { return p.goesOn(0) && p.goesOn(1) }); err != nil {
+		return err
+	}
+	p.Note("writes go on; both members run again")
+	if err := errors.Join(stopped.Resume(), killed.Restart(ctx)); err != nil {
+		return err
+	}
+	return p.await(ctx, "members come back", p.healthy)
+}
+
+// goesOn notes when another member leads a partition and all its writers go on.
+func (p *failoverPlay) goesOn(id int) bool {
+	v := p.victims[id]
+	now := p.fleet.Map().Partitions[id]
+	if v.led.IsZero() && !now.ReadOnly && now.Master.Addr != v.server.Addr {
+		v.led = time.Now()
+	}
+	if v.led.IsZero() {
+		return false
+	}
+	first := [2]time.Time{p.books[id].wroteAfter(v.led), p.books[id+2].wroteAfter(v.led)}
+	if first[0].IsZero() || first[1].IsZero() {
+		return false
+	}
+	v.after = max(first[0].Sub(v.accident), first[1].Sub(v.accident))
+	return true
+}
+
+// compare reads the books, and compares the victims with the masters of now.
+func (p *failoverPlay) compare(ctx context.Context) error {
+	if err := p.await(ctx, "comparing", func(ctx context.Context) bool {
+		s, err := p.fleet.Status(ctx)
+		for id, v := range p.victims {
+			v.back = err == nil && slices.ContainsFunc(s.Partitions[id].Replicas, func(m fleet.MemberStatus) bool {
 				return m.Addr == v.server.Addr && m.State == fleet.Up && m.Lag == 0
 			})
 		}
 		return p.victims[0].back && p.victims[1].back
-	})
-	if err != nil && !errors.Is(err, errTooLong) {
+	}); err != nil {
 		return err
 	}
-	for _, v := range p.victims {
-		for _, b := range p.books {
-			if b.partition != v.partition {
-				continue
+	for _, b := range p.books {
+		v := p.victims[b.partition]
+		there, err := membersAt(ctx, v.server.Addr, b.key())
+		if err != nil {
+			return err
+		}
+		v.has += int64(len(there))
+		if there, err = membersAt(ctx, p.fleet.Map().Partitions[b.partition].Master.Addr, b.key()); err != nil {
+			return err
+		}
+		v.want += int64(len(there))
+		for _, e := range b.done {
+			if !there[e.text] {
+				b.lost = append(b.lost, e)
 			}
-			has, err := b.sizeAt(ctx, v.server.Addr)
-			if err != nil {
-				return err
-			}
-			want, err := b.sizeAt(ctx, p.fleet.Map().Partitions[v.partition].Master.Addr)
-			if err != nil {
-				return err
-			}
-			v.has, v.want = v.has+has, v.want+want
 		}
 	}
 	return nil
 }
 
-func (p *failoverPlay) show(doing string) {
-	var confirmed, plain, uncertain int
-	for _, b := range p.books {
-		acknowledged, unknown := b.counts()
-		if uncertain += unknown; b.confirmed {
-			confirmed += acknowledged
+// membersAt reads a set from one member of the fleet.
+func membersAt(ctx context.Context, addr, key string) (map[string]bool, error) {
+	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	list, err := c.Do(ctx, c.B().Smembers().Key(key).Build()).AsStrSlice()
+	there := map[string]bool{}
+	for _, text := range list {
+		there[text] = true
+	}
+	return there, err
+}
+
+func (p *failoverPlay) judge(writing time.Duration) {
+	on, back, late, lost, confirmed, least := 0, 0, 0, 0, 0, len(p.books[0].done)
+	for _, v := range p.victims {
+		if v.after > 0 {
+			on++
+		}
+		if v.back && v.has == v.want && v.want > 0 {
+			back++
 		} else {
-			plain += acknowledged
+			p.Fail("%s is a replica in step: %v, and has %v of %v writes", v.server.Addr, v.back, v.has, v.want)
 		}
 	}
-	p.screen.Show(screen.Frame{
-		Title: "failover",
-		Done:  min(time.Since(p.start), p.duration),
-		Whole: p.duration,
-		Rows: [][]string{
-			{grouped(confirmed) + " writes confirmed", grouped(plain) + " others", grouped(uncertain) + " uncertain"},
-			{doing},
-		},
-	})
+	for _, b := range p.books {
+		v := p.victims[b.partition]
+		least = min(least, len(b.done))
+		if b.confirmed {
+			confirmed, lost = confirmed+len(b.done), lost+len(b.lost)
+		}
+		for _, e := range b.lost {
+			if b.confirmed || e.at.Before(v.accident.Add(-failoverWindow)) || e.at.After(v.led) {
+				late++
+				p.Fail("write %s is lost; confirmed: %v, %v before the accident", e.text, b.confirmed, v.accident.Sub(e.at))
+			}
+		}
+	}
+	p.Check("writes_go_on", on == 2, "both partitions took writes again by themselves: %v after the kill, and %v after the stop", p.victims[0].after, p.victims[1].after)
+	p.Check("confirmed_is_there", lost == 0 && least > 0, "of what a replica had confirmed nothing is lost: %v of %v writes", lost, confirmed)
+	p.Check("loss_in_its_window", late == 0, "plain writes are lost only from the last moments before the new master led: %v and %v",
+		len(p.books[2].lost), len(p.books[3].lost))
+	p.Check("back_in_step", back == 2, "the members that were killed and stopped are replicas with all that their masters have: %v of 2", back)
+
+	row := func(label, note, key string, of func(*book) int64, cell func(string, []int64) []chaos.Cell) {
+		for i, kind := range []string{"confirmed", "plain"} {
+			p.Figure(kind+label, note, cell(kind+key, []int64{of(p.books[2*i]), of(p.books[2*i+1])})...)
+		}
+	}
+	p.Table("killed", "stopped")
+	row(" writes", "", "_writes", func(b *book) int64 { return int64(len(b.done)) }, chaos.List)
+	row(", longest pause (ms)", "", "_pause_ms", func(b *book) int64 { return b.pause.Milliseconds() }, chaos.List)
+	row(", uncertain", "", "_uncertain", func(b *book) int64 { return int64(len(b.uncertain)) }, chaos.List)
+	row(", lost", "", "_lost", func(b *book) int64 { return int64(len(b.lost)) }, chaos.List)
+	p.Table()
+	refused := 0
+	for _, b := range p.books {
+		refused += b.refused
+	}
+	p.Figure("partitions", "", chaos.N("partitions", 2))
+	p.Figure("refused without a master", "their writers know that nothing was written", chaos.N("refused", refused))
+	p.Figure("the load", "", chaos.Ms("writing_ms", writing))
 }

@@ -4,241 +4,466 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
-	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/screen"
+	"github.com/millrace/millrace/lease"
 )
 
 const (
-	// fleetNodes and fleetPartitions are what the fleet begins with. Each partition
-	// has a replica on the other node.
-	fleetNodes      = 2
+	// fleetPartitions is how many the fleet begins with. Another one is added.
 	fleetPartitions = 3
 
-	// leastPlaced is how many tickets are given out after the partition takes tags,
-	// at the least. It should get one in six, and has none of so many once in 80
-	// million times.
-	leastPlaced = 100
-
-	// rateOver is the time over which the rates on the screen are taken.
-	rateOver = 500 * time.Millisecond
+	// leastTickets is how many tickets are given out after that, at least. The new partition
+	// should get one in six, and has none of so many once in 80 million times.
+	leastTickets = 100
 )
 
-// fleetScene shows that a fleet grows while it is in use. Customers have one of
-// each structure, on three partitions, and a fourth one is added: what was there
-// stays where it was, and what is new comes to all four.
-func fleetScene() scene {
-	return scene{
-		name:    "fleet",
-		shows:   "a partition is added to a fleet in use: no data moves, nothing is lost, and it takes its part of what is new",
-		load:    2700 * time.Millisecond,
-		private: true,
-		play:    playFleet,
+func fleetScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "fleet",
+		Shows: "a partition is added to a fleet in use: no data moves, nothing is lost, and it takes its part of what is new",
+		Load: "A fleet of its own: 3 partitions with a replica each, and a directory. Two clients work for customers, who have an Ick, a queue " +
+			"and a lease each, and compete for tickets, which are leases with new names.",
+		Accident:    "A fourth partition is added meanwhile.",
+		Duration:    2500 * time.Millisecond,
+		NeedsServer: "starts several servers",
+		Play:        playFleet,
 	}
 }
 
-// fleetPlay is one performance of the scene.
+// fleetPlay is one performance.
 type fleetPlay struct {
-	*stage
-	servers *devfleet.Fleet
-	market  *market
+	*chaos.Play
 
-	start   time.Time
-	looks   []fleetLook
-	adding  time.Time // when adding the partition began
-	added   time.Time // and when it was done
-	before  places    // of the tags that had their place when it began
-	after   places    // of the same tags in the end
-	homes   inventory // what lies where in the end
-	serving time.Duration
-	closing time.Duration
+	clients [2]*fleetClient
+
+	mu        sync.Mutex
+	customers []*customer
+	tickets   []*lease.Lease
+
+	named, marks, messages, turns, away, twice, lost atomic.Int64
 }
 
-// fleetLook is what the masters say of themselves at one moment, by partition.
-type fleetLook struct {
-	at       time.Time
-	commands []int64 // since the server started, those in scripts included
-	tags     []int64
+// fleetClient is a client of the fleet. There are two, so that each may know an older map.
+type fleetClient struct {
+	*fleet.Fleet
+
+	client rueidis.Client
+	locker *lease.Locker
 }
 
-func playFleet(ctx context.Context, st *stage) (seen Scene, err error) {
-	binary, err := st.find()
-	if errors.Is(err, redisproc.ErrNotFound) {
-		seen.Skipped = "it starts a fleet of redis-servers of its own, and none is on PATH"
-		return seen, nil
-	}
-	if err != nil {
-		return seen, err
-	}
-	servers, err := devfleet.Start(ctx, devfleet.Config{
-		Binary: binary, Nodes: fleetNodes, Partitions: fleetPartitions,
-		// Adding a partition takes as long as these two, and a bit. They leave room
-		// for a machine that has more to do than it can.
+// customer has one of each structure under its name, and is what the ledger knows of it.
+type customer struct {
+	name   string
+	ick    [2]*ick.Ick
+	queue  [2]*fairqueue.Queue
+	mu     sync.Mutex
+	marks  map[string]bool // whether each was handed out
+	bodies map[string]bool // whether each message was handled
+	served bool            // a client has its lease
+	fence  int64           // of the last client that had it
+	acked  int64           // by the queue's own count, in the end
+	left   int64
+}
+
+func playFleet(ctx context.Context, play *chaos.Play) error {
+	p := &fleetPlay{Play: play}
+	servers, err := startFleet(ctx, play, devfleet.Config{
+		Nodes: 2, Partitions: fleetPartitions,
+		// Adding a partition takes as long as these two. They leave room for a busy machine.
 		Settings: directory.Settings{ViewTTL: 300 * time.Millisecond, ReplyTimeout: 500 * time.Millisecond},
 	})
 	if err != nil {
-		return seen, causeOf(ctx, fmt.Errorf("start a fleet: %w", err))
-	}
-	defer func() { err = errors.Join(err, servers.Stop()) }()
-	st.screen.Say("  (on a fleet of its own: %d partitions with a replica each on %d nodes, and a directory)", fleetPartitions, fleetNodes)
-
-	p := &fleetPlay{stage: st, servers: servers}
-	if p.market, err = newMarket(ctx, servers.URL()); err != nil {
-		return seen, causeOf(ctx, err)
-	}
-	defer p.market.leave()
-	if err := p.perform(ctx); err != nil {
-		return seen, causeOf(ctx, err)
-	}
-	return p.judge(), nil
-}
-
-// perform has the market open while the partition is added, and for a while before
-// and after. Then it settles what is left, and looks for what is where.
-func (p *fleetPlay) perform(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	if err := p.market.begin(ctx); err != nil {
-		return causeOf(ctx, err)
-	}
-	p.start = time.Now()
-	closeMarket := p.market.open(ctx, cancel)
-	defer closeMarket()
-	if err := p.grow(ctx); err != nil {
-		return causeOf(ctx, err)
-	}
-	closeMarket()
-	p.serving = time.Since(p.start)
-	return causeOf(ctx, p.finish(ctx))
-}
-
-// grow adds the partition in the middle of the load.
-func (p *fleetPlay) grow(ctx context.Context) error {
-	begun := time.Now()
-	if err := p.watch(ctx, func() bool { return time.Since(begun) >= p.duration/3 }); err != nil {
 		return err
 	}
-	var err error
-	if p.before, err = locate(ctx, p.market.branches[0].fleet, p.market.tags()); err != nil {
-		return err
-	}
-
-	p.adding = time.Now()
-	failed := make(chan error, 1)
-	go func() { failed <- p.servers.AddPartition(ctx, 1) }()
-	over := p.watch(ctx, func() bool { return len(failed) > 0 })
-	if err := errors.Join(<-failed, over); err != nil { // it ends soon if over is an error, as ctx then has
-		return err
-	}
-	p.added = time.Now()
-	given := p.market.tally.tickets.Load()
-	return p.watch(ctx, func() bool {
-		known := len(p.looks[len(p.looks)-1].tags) > fleetPartitions
-		return known && time.Since(p.added) >= p.duration/3 && p.market.tally.tickets.Load() >= given+leastPlaced
-	})
-}
-
-// finish settles what is left, asks where the tags are now, and looks at all that
-// the masters have.
-func (p *fleetPlay) finish(ctx context.Context) (err error) {
-	defer func(begin time.Time) { p.closing = time.Since(begin) }(time.Now())
-	if err := p.market.settle(ctx); err != nil {
-		return err
-	}
-	if p.after, err = locate(ctx, p.market.branches[0].fleet, p.before.tags()); err != nil {
-		return err
-	}
-	p.homes, err = takeInventory(ctx, p.market.branches[0].fleet)
-	return err
-}
-
-// watch looks at the fleet and shows progress until it is over.
-func (p *fleetPlay) watch(ctx context.Context, over func() bool) error {
-	tick := time.NewTicker(watchEvery / 2)
-	defer tick.Stop()
-	for {
-		if err := p.look(ctx); err != nil {
-			return err
-		}
-		if over() {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// look asks the masters what they have and what they did, and shows it.
-func (p *fleetPlay) look(ctx context.Context) error {
-	l := fleetLook{at: time.Now()}
-	for _, master := range p.market.branches[0].fleet.Partitions() {
-		replies := master.DoMulti(ctx, master.B().Info().Section("stats").Build(), master.B().Get().Key(tagsKey).Build())
-		info, err := replies[0].ToString()
+	for i := range p.clients {
+		f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {
 			return err
 		}
-		commands, err := infoNumber(info, "total_commands_processed")
-		if err != nil {
+		p.Defer(func(context.Context) error { f.Close(); return nil })
+		p.clients[i] = &fleetClient{Fleet: f, client: f.Client()}
+		if p.clients[i].locker, err = lease.New(f.Client(), lease.Config{}); err != nil {
 			return err
 		}
-		text, _ := replies[1].ToString() // none before the first tag
-		tags, _ := strconv.ParseInt(text, 10, 64)
-		l.commands, l.tags = append(l.commands, commands), append(l.tags, tags)
 	}
-	p.looks = append(p.looks, l)
-	p.show()
+	for range 40 {
+		if err := p.welcome(ctx); err != nil {
+			return err
+		}
+	}
+	loading, stop := context.WithCancel(ctx)
+	defer stop()
+	waits := []func(){
+		p.Repeat(loading, 1, chaos.Every(20*time.Millisecond), p.welcome),
+		p.Repeat(loading, 4, chaos.Every(8*time.Millisecond), func(ctx context.Context) error { return p.order(ctx, p.pick()) }),
+		p.Repeat(loading, 4, chaos.Every(5*time.Millisecond), func(ctx context.Context) error { return p.serve(ctx, p.pick()) }),
+		p.Repeat(loading, 2, chaos.Every(5*time.Millisecond), p.giveTicket),
+	}
+	began := time.Now()
+	if err := p.Watch(ctx, func(context.Context) (bool, error) {
+		p.show("3 partitions")
+		return time.Since(began) > p.Duration/3, nil
+	}); err != nil {
+		return err
+	}
+	before, err := p.locate(ctx)
+	if err != nil {
+		return err
+	}
+	tagsBefore := perPartition(before)
+	p.Note("adding a partition; %v names have their place", len(before))
+	adding := time.Now()
+	if err := servers.AddPartition(ctx, 1); err != nil {
+		return err
+	}
+	added := time.Since(adding)
+	given := p.ticketCount()
+	if err := p.Watch(ctx, func(context.Context) (bool, error) {
+		p.show("4 partitions")
+		known := len(p.clients[0].Partitions()) > fleetPartitions && len(p.clients[1].Partitions()) > fleetPartitions
+		return known && time.Since(adding) >= p.Duration/3 && p.ticketCount() >= given+leastTickets, nil
+	}); err != nil {
+		return err
+	}
+	stop()
+	for _, wait := range waits {
+		wait()
+	}
+	if err := chaos.Parallel(ctx, p.customers, p.settle); err != nil {
+		return err
+	}
+	after, err := p.locate(ctx)
+	if err != nil {
+		return err
+	}
+	homes, err := takeInventory(ctx, p.clients[0].Fleet)
+	if err != nil {
+		return err
+	}
+	if err := chaos.Parallel(ctx, p.tickets, p.giveBack); err != nil {
+		return err
+	}
+	p.judge(before, after, homes, tagsBefore, added)
 	return nil
 }
 
-func (p *fleetPlay) show() {
-	last := p.looks[len(p.looks)-1]
-	first := last
-	for i := len(p.looks) - 1; i >= 0 && last.at.Sub(p.looks[i].at) <= rateOver; i-- {
-		first = p.looks[i]
+// startFleet starts a fleet that ends with the scene.
+func startFleet(ctx context.Context, p *chaos.Play, cfg devfleet.Config) (*devfleet.Fleet, error) {
+	cfg.Binary = p.Binary
+	servers, err := devfleet.Start(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start a fleet: %w", err)
 	}
-	rates := last.since(first)
-	var each []string
-	for _, rate := range rates {
-		each = append(each, grouped(rate))
+	p.Defer(func(context.Context) error { return servers.Stop() })
+	return servers, nil
+}
+
+func (p *fleetPlay) show(doing string) {
+	p.Show(doing, p.named.Load(), "names", p.marks.Load(), "marks", p.messages.Load(), "messages", p.turns.Load(), "leases")
+}
+
+func (p *fleetPlay) pick() *customer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.customers[rand.IntN(len(p.customers))]
+}
+
+func (p *fleetPlay) ticketCount() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.tickets)
+}
+
+// welcome brings a new customer with a first order.
+func (p *fleetPlay) welcome(ctx context.Context) (err error) {
+	c := &customer{name: "customer:" + strconv.FormatInt(p.named.Add(1), 10), marks: map[string]bool{}, bodies: map[string]bool{}}
+	for i, f := range p.clients {
+		if c.ick[i], err = ick.New(f.client, c.name, ick.Config{}); err != nil {
+			return err
+		}
+		if c.queue[i], err = fairqueue.New(f.client, c.name, fairqueue.Config{}); err != nil {
+			return err
+		}
 	}
-	doing := fmt.Sprintf("%d partitions", len(last.tags))
-	if !p.adding.IsZero() && p.added.IsZero() {
-		doing = fmt.Sprintf("adding partition %d", fleetPartitions)
+	if err := p.order(ctx, c); err != nil {
+		return err
 	}
-	t := &p.market.tally
-	p.screen.Show(screen.Frame{
-		Title: "fleet",
-		Done:  min(time.Since(p.start), p.duration),
-		Whole: p.duration,
-		Rows: [][]string{
-			{grouped(sum(last.tags)) + " tags", grouped(sum(rates)) + " commands/s", doing},
-			{grouped(t.marks.Load()) + " marks", grouped(t.jobs.Load()) + " messages", grouped(t.reads.Load()) + " reads"},
-			{"commands/s of each partition: " + strings.Join(each, " · ")},
-		},
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.customers = append(p.customers, c)
+	return nil
+}
+
+// order makes work for a customer: three marks and two messages.
+func (p *fleetPlay) order(ctx context.Context, c *customer) error {
+	var marks []string
+	var drafts []fairqueue.Draft
+	c.mu.Lock()
+	for range 3 {
+		mark := strconv.FormatInt(p.marks.Add(1), 10)
+		marks, c.marks[mark] = append(marks, mark), false
+	}
+	for range 2 {
+		body := strconv.FormatInt(p.messages.Add(1), 10)
+		drafts, c.bodies[body] = append(drafts, fairqueue.Draft{Tenant: c.name, Body: []byte(body)}), false
+	}
+	c.mu.Unlock()
+	i := rand.IntN(2)
+	_, err := c.ick[i].AddNow(ctx, marks...)
+	if err == nil {
+		_, err = c.queue[i].WriteBatch(ctx, drafts...)
+	}
+	return err
+}
+
+// serve takes a customer's lease and works, unless another client has it.
+func (p *fleetPlay) serve(ctx context.Context, c *customer) error {
+	i := rand.IntN(2)
+	held, err := p.clients[i].locker.Acquire(ctx, c.name, holdFor, lease.AcquireConfig{})
+	if errors.Is(err, lease.ErrHeld) {
+		p.away.Add(1)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	p.turns.Add(1)
+	c.mu.Lock()
+	if c.served || held.Fence <= c.fence {
+		p.twice.Add(1)
+	}
+	c.served, c.fence = true, held.Fence
+	c.mu.Unlock()
+	_, err = c.work(ctx, i)
+	c.mu.Lock()
+	c.served = false
+	c.mu.Unlock()
+	return errors.Join(err, p.giveBack(ctx, held))
+}
+
+// giveBack releases a lease, and counts it if it was lost.
+func (p *fleetPlay) giveBack(ctx context.Context, held *lease.Lease) error {
+	err := held.Release(ctx)
+	if errors.Is(err, lease.ErrLost) {
+		p.lost.Add(1)
+		return nil
+	}
+	return err
+}
+
+// work takes marks and messages, and reports whether there were any.
+func (c *customer) work(ctx context.Context, i int) (worked bool, err error) {
+	batch, err := c.ick[i].Reserve(ctx, 100)
+	if err != nil {
+		return false, err
+	}
+	members := batch.Members()
+	if len(members) > 0 {
+		if _, err := c.ick[i].Commit(ctx, batch.Token, members...); err != nil {
+			return false, err
+		}
+	}
+	messages, err := c.queue[i].Read(ctx, fairqueue.ReadConfig{Max: 100})
+	if err != nil && !errors.Is(err, fairqueue.ErrEmpty) {
+		return false, err
+	}
+	var receipts []string
+	c.mu.Lock()
+	for _, member := range members {
+		c.marks[member] = true
+	}
+	for _, m := range messages {
+		c.bodies[string(m.Body)] = true
+		receipts = append(receipts, m.Receipt)
+	}
+	c.mu.Unlock()
+	if len(receipts) > 0 {
+		if _, err := c.queue[i].Ack(ctx, receipts...); err != nil {
+			return false, err
+		}
+	}
+	return len(members)+len(messages) > 0, nil
+}
+
+// giveTicket lets both clients ask for a new lease at the same time. One gets it.
+func (p *fleetPlay) giveTicket(ctx context.Context) error {
+	name := "ticket:" + strconv.FormatInt(p.named.Add(1), 10)
+	var held [2]*lease.Lease
+	var errs [2]error
+	var asking sync.WaitGroup
+	for i, f := range p.clients {
+		asking.Go(func() { held[i], errs[i] = f.locker.Acquire(ctx, name, holdFor, lease.AcquireConfig{}) })
+	}
+	asking.Wait()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			p.tickets = append(p.tickets, held[i])
+		case !errors.Is(err, lease.ErrHeld):
+			return fmt.Errorf("take %s: %w", name, err)
+		}
+	}
+	if errs[0] == nil && errs[1] == nil {
+		p.twice.Add(1)
+		p.Fail("%s was taken by both clients", name)
+	}
+	return nil
+}
+
+// settle works off what is left, and asks what remains all the same.
+func (p *fleetPlay) settle(ctx context.Context, c *customer) error {
+	for worked := true; worked; {
+		var err error
+		if worked, err = c.work(ctx, 0); err != nil {
+			return err
+		}
+	}
+	marks, err := c.ick[0].Stats(ctx)
+	if err != nil {
+		return err
+	}
+	messages, err := c.queue[0].Stats(ctx)
+	c.left, c.acked = int64(marks.Total+marks.Parked)+held(messages), messages.Counters.Acked
+	return err
+}
+
+// locate asks the fleet where each name has its place.
+func (p *fleetPlay) locate(ctx context.Context) (map[string]int, error) {
+	p.mu.Lock()
+	var tags []string
+	for _, c := range p.customers {
+		tags = append(tags, c.name)
+	}
+	for _, t := range p.tickets {
+		tags = append(tags, t.Name)
+	}
+	p.mu.Unlock()
+	places := map[string]int{}
+	err := chaos.Parallel(ctx, tags, func(ctx context.Context, tag string) error {
+		at, err := p.clients[0].Locate(ctx, tag)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if places[tag] = at.Partition; at.How == fleet.Nowhere {
+			places[tag] = -1
+		}
+		return err
 	})
+	return places, err
 }
 
-// since returns how many commands a second there were since an earlier look, by
-// partition. One that is new since then has none.
-func (l fleetLook) since(first fleetLook) []int64 {
-	rates := make([]int64, len(l.commands))
-	for i := range first.commands {
-		rates[i] = perSecond(l.commands[i]-first.commands[i], l.at.Sub(first.at))
+// perPartition counts places.
+func perPartition(places map[string]int) []int64 {
+	counts := make([]int64, fleetPartitions+1)
+	for _, at := range places {
+		if at >= 0 {
+			counts[at]++
+		}
 	}
-	return rates
+	return counts
 }
 
-func sum(values []int64) (all int64) {
-	for _, v := range values {
-		all += v
+// takeInventory reads beneath the fleet which partitions have keys of each tag, and which
+// ones have a record that says so, as docs/WIRE.md has it.
+func takeInventory(ctx context.Context, f *fleet.Fleet) (homes map[string][2][]int, err error) {
+	const own = "mr:fleet:"
+	homes = map[string][2][]int{}
+	note := func(tag string, kind, id int) {
+		if h := homes[tag]; !slices.Contains(h[kind], id) {
+			h[kind] = append(h[kind], id)
+			homes[tag] = h
+		}
 	}
-	return all
+	for id, master := range f.Partitions() {
+		keys, err := master.Do(ctx, master.B().Keys().Pattern("*").Build()).AsStrSlice()
+		if err != nil {
+			return nil, err
+		}
+		for _, key := range keys {
+			tag, isRecord := strings.CutPrefix(key, own+"{")
+			switch {
+			case isRecord:
+				home, err := master.Do(ctx, master.B().Get().Key(key).Build()).ToString()
+				if err != nil {
+					return nil, err
+				}
+				if home == strconv.Itoa(id) {
+					note(strings.TrimSuffix(tag, "}"), 0, id)
+				}
+			case !strings.HasPrefix(key, own):
+				note(fleet.Tag(key), 1, id)
+			}
+		}
+	}
+	return homes, nil
+}
+
+func (p *fleetPlay) judge(before, after map[string]int, homes map[string][2][]int, tagsBefore []int64, added time.Duration) {
+	moved, several := 0, 0
+	for tag, was := range before {
+		if is := after[tag]; was < 0 || is != was || !slices.Contains(homes[tag][1], was) {
+			moved++
+			p.Fail("%s was on partition %v and is on %v, with keys on %v", tag, was, is, homes[tag][1])
+		}
+	}
+	for tag, h := range homes {
+		if len(h[0]) != 1 || len(h[1]) > 0 && !slices.Equal(h[0], h[1]) {
+			several++
+			p.Fail("%s has its place on partitions %v, and keys on %v", tag, h[0], h[1])
+		}
+	}
+	var marks, handled, acked, left int64
+	for _, c := range p.customers {
+		acked, left = acked+c.acked, left+c.left
+		for mark, done := range c.marks {
+			if marks++; !done {
+				marks--
+				p.Fail("mark %s of %s was not handed out", mark, c.name)
+			}
+		}
+		for body, done := range c.bodies {
+			if handled++; !done {
+				handled--
+				p.Fail("message %s of %s was not handled", body, c.name)
+			}
+		}
+	}
+	tags := perPartition(after)
+	p.Check("nothing_moved", moved == 0 && len(before) > 0, "no data moved: %v of %v names are where they were before the partition was added", len(before)-moved, len(before))
+	p.Check("one_home", several == 0 && len(homes) > 0, "no name has two places: %v of %v have their record and keys on one partition", len(homes)-several, len(homes))
+	p.Check("new_takes_tags", tags[fleetPartitions] > 0, "the new partition took %v of %v new names", tags[fleetPartitions], len(after)-len(before))
+	p.Check("marks_handed_out", marks == p.marks.Load() && marks > 0, "every mark was handed out: %v of %v", marks, p.marks.Load())
+	p.Check("messages_handled", handled == p.messages.Load() && acked == handled && handled > 0, "every message was handled and acknowledged: %v and %v of %v", handled, acked, p.messages.Load())
+	p.Check("nothing_left", left == 0, "Icks and queues are empty in the end: %v left", left)
+	leases := p.turns.Load() + int64(len(p.tickets))
+	p.Check("one_holder", p.twice.Load() == 0 && p.lost.Load() == 0 && leases > 0, "no lease had two holders, and none was lost: %v and %v of %v", p.twice.Load(), p.lost.Load(), leases)
+
+	p.Table("no. 0", "no. 1", "no. 2", "no. 3: new")
+	p.Figure("names before the partition was added", "", chaos.List("tags_before", tagsBefore)...)
+	p.Figure("names in the end", "", chaos.List("tags_after", tags)...)
+	p.Table()
+	p.Figure("partitions", "", chaos.N("partitions", fleetPartitions+1))
+	p.Figure("adding the partition", "until every client knows of it", chaos.Ms("adding_ms", added))
+	p.Figure("customers", "with an Ick, a queue and a lease each", chaos.N("customers", len(p.customers)))
+	p.Figure("marks made", "", chaos.N("marks", p.marks.Load()))
+	p.Figure("messages written", "", chaos.N("messages", p.messages.Load()))
+	p.Figure("leases of customers taken", chaos.Text("%v times another client had it", p.away.Load()), chaos.N("turns", p.turns.Load()))
+	p.Figure("tickets", "two clients ask at the same time", chaos.N("tickets", len(p.tickets)))
 }

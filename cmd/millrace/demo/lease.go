@@ -2,324 +2,264 @@ package demo
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/redisproc"
-	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/lease"
 )
 
 const (
-	// holdings is how many locks of each kind the first holder takes, and
-	// holdFor is for how long: for longer than anything here lasts.
+	// holdings is how many locks and leases the first holder takes, for holdFor.
 	holdings = 200
 	holdFor  = 5 * time.Minute
 
-	// memoryLimit is all that the scene's own server may use. A fresh server
-	// uses one MB.
-	memoryLimit = 8 << 20
+	// leaseMemory is all that the scene's server may use. A fresh server uses one MB. The
+	// cache writes cacheValues values of cacheBytes: six times as much.
+	leaseMemory = 8 << 20
+	cacheBytes  = 2 << 10
+	cacheValues = 6 * leaseMemory / cacheBytes
 
-	// cacheLimits is how many times the limit is written to the cache, in
-	// values of cacheValue bytes that expire after cacheTTL.
-	cacheLimits = 6
-	cacheValue  = 2 << 10
-	cacheTTL    = time.Hour
-
-	// cacheAtOnce is how many values are written together, 1 MB: who was late because the
-	// machine is busy has more to write, and more at once than a connection's time is for.
-	cacheAtOnce = 512
-
-	// cacheEvery is the pause between two writes of a batch.
-	cacheEvery = 25 * time.Millisecond
+	// leasesExpire is what tests take away: leases have no TTL, so that a server that evicts
+	// keys with a TTL keeps them.
+	leasesExpire = "leases have a TTL"
 )
 
-// leaseScene shows what memory pressure does to locks. A first holder takes
-// locks in the usual way, keys with a TTL, and leases. Then a cache fills the
-// memory, and a second holder, another process, tries to take them all.
-func leaseScene() scene {
-	return scene{
-		name:    "lease",
-		shows:   "memory is full: ordinary locks vanish and get a second holder, leases do not",
-		load:    2 * time.Second,
-		private: true,
-		play:    playLease,
-		child:   rival,
+func leaseScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "lease",
+		Shows: "memory is full: ordinary locks vanish and get a second holder, leases do not",
+		Load: "A server of its own with 8 MB and maxmemory-policy volatile-lru. A first holder takes 200 locks with SET NX PX, " +
+			"and 200 leases. Then a cache fills the memory.",
+		Accident:    "The server evicts keys, and another process tries to take all locks and leases.",
+		Duration:    2 * time.Second,
+		NeedsServer: "fills the memory of a server",
+		Play:        playLease,
+		Work:        takeEverything,
 	}
 }
 
-func lockKey(name string, i int) string   { return "{" + name + "}:lock:" + strconv.Itoa(i) }
-func cacheKey(name string, i int) string  { return "{" + name + "}:cache:" + strconv.Itoa(i) }
-func leaseName(name string, i int) string { return name + ":" + strconv.Itoa(i) }
+func lockKey(i int) string   { return "lock:" + strconv.Itoa(i) }
+func leaseName(i int) string { return "lease:" + strconv.Itoa(i) }
 
-// leasePlay is one performance of the scene.
-type leasePlay struct {
-	*stage
-	server rueidis.Client // the scene's own
-	url    string         // its address
-	locker *lease.Locker
-	leases []*lease.Lease // of the first holder
-
-	// While the policy was volatile-lru.
-	cached     int   // values written
-	evicted    int64 // keys, as the server says
-	locksLeft  int64
-	leasesLeft int64
-	rival      rivalNews
-
-	// On a server that is full, and evicts nothing or anything.
-	refreshed int
-	released  int
-	full      error // what acquiring says when nothing may be evicted
-	created   bool  // whether there is something of the lease all the same
-	evictable error // what it says when anything may be
-}
-
-func playLease(ctx context.Context, st *stage) (seen Scene, err error) {
-	binary, err := st.find()
-	if errors.Is(err, redisproc.ErrNotFound) {
-		seen.Skipped = "it fills the memory of a redis-server of its own, and none is on PATH"
-		return seen, nil
-	}
-	if err != nil {
-		return seen, err
-	}
-	proc, err := redisproc.Start(ctx, redisproc.Config{
-		Binary: binary, MaxMemory: strconv.Itoa(memoryLimit), Policy: "volatile-lru",
-	})
-	if err != nil {
-		return seen, fmt.Errorf("start a server to fill: %w", err)
-	}
-	defer func() { err = errors.Join(err, proc.Stop()) }()
-	client, err := connect.Open(proc.URL())
-	if err != nil {
-		return seen, err
-	}
-	defer client.Close()
-	st.screen.Say("  (on a server of its own, with %d MB and maxmemory-policy volatile-lru)", memoryLimit>>20)
-
-	p := &leasePlay{stage: st, server: client, url: proc.URL()}
-	if err := p.perform(ctx); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return seen, err
-	}
-	return p.judge(), nil
-}
-
-// perform is the story from the first lock to the last lease.
-func (p *leasePlay) perform(ctx context.Context) (err error) {
-	if p.locker, err = lease.New(p.server, lease.Config{}); err != nil {
-		return err
-	}
-	for _, act := range []func(context.Context) error{p.take, p.fill, p.compete, p.work, p.evictAnything} {
-		if err := act(ctx); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// take has the first holder take all locks and leases.
-func (p *leasePlay) take(ctx context.Context) error {
-	taken, err := takeLocks(ctx, p.server, p.name, "first")
+func playLease(ctx context.Context, p *chaos.Play) error {
+	srv, err := p.OwnServer(ctx, redisproc.Config{MaxMemory: strconv.Itoa(leaseMemory), Policy: "volatile-lru"})
 	if err != nil {
 		return err
 	}
-	if taken != holdings {
-		return fmt.Errorf("of %d locks only %d could be taken on an empty server", holdings, taken)
+	client := srv.Client
+	p.URL = srv.URL
+	locker, err := lease.New(client, lease.Config{})
+	if err != nil {
+		return err
 	}
+	if _, err := takeLocks(ctx, client); err != nil {
+		return err
+	}
+	var held []*lease.Lease
 	for i := range holdings {
-		got, err := p.locker.Acquire(ctx, leaseName(p.name, i), holdFor, lease.AcquireConfig{Metadata: "first"})
+		got, err := locker.Acquire(ctx, leaseName(i), holdFor, lease.AcquireConfig{Metadata: "first"})
 		if err != nil {
 			return err
 		}
-		p.leases = append(p.leases, got)
+		held = append(held, got)
 	}
-	return nil
-}
-
-// fill writes to the cache, which nobody ever empties, at an even pace.
-func (p *leasePlay) fill(ctx context.Context) error {
-	value := strings.Repeat("x", cacheValue)
-	start := time.Now()
-	tick := time.NewTicker(cacheEvery)
-	defer tick.Stop()
-	for all := cacheLimits * memoryLimit / cacheValue; ; {
-		elapsed := min(time.Since(start), p.duration)
-		due := int(int64(all) * int64(elapsed) / int64(p.duration))
-		for p.cached < due {
-			if err := p.cache(ctx, min(due, p.cached+cacheAtOnce), value); err != nil {
-				return err
-			}
-		}
-		if err := p.look(ctx, elapsed); err != nil || elapsed == p.duration {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// cache writes values until there are n.
-func (p *leasePlay) cache(ctx context.Context, n int, value string) error {
-	var batch rueidis.Commands
-	for ; p.cached < n; p.cached++ {
-		batch = append(batch, p.server.B().Set().Key(cacheKey(p.name, p.cached)).Value(value).Ex(cacheTTL).Build())
-	}
-	for _, reply := range p.server.DoMulti(ctx, batch...) {
-		if err := reply.Error(); err != nil {
+	if p.Sabotage == leasesExpire {
+		if err := expireLeases(ctx, client); err != nil {
 			return err
 		}
 	}
-	return nil
-}
 
-// look counts what is left and shows it.
-func (p *leasePlay) look(ctx context.Context, elapsed time.Duration) (err error) {
-	var locks []string
-	for i := range holdings {
-		locks = append(locks, lockKey(p.name, i))
-	}
-	// EXISTS, unlike GET, does not make a key one that was used lately.
-	if p.locksLeft, err = p.server.Do(ctx, p.server.B().Exists().Key(locks...).Build()).AsInt64(); err != nil {
+	evicted, err := fillMemory(ctx, p, client)
+	if err != nil {
 		return err
 	}
-	p.leasesLeft = 0
-	for _, mine := range p.leases {
-		info, err := p.locker.Show(ctx, mine.Name)
+	// EXISTS, unlike GET, does not make a key a recently used one.
+	exists := client.B().Exists().Key(lockKey(0))
+	for i := 1; i < holdings; i++ {
+		exists = exists.Key(lockKey(i))
+	}
+	locksLeft, err := client.Do(ctx, exists.Build()).AsInt64()
+	if err != nil {
+		return err
+	}
+	leasesLeft := 0
+	for _, mine := range held {
+		info, err := locker.Show(ctx, mine.Name)
 		if err != nil {
 			return err
 		}
 		if info.Held && info.Token == mine.Token {
-			p.leasesLeft++
+			leasesLeft++
 		}
 	}
-	if p.evicted, err = p.info(ctx, "stats", "evicted_keys"); err != nil {
+	p.Note("the server evicted %v keys; another process tries to take everything", evicted)
+	rivals := make(chan rivalReport, 1)
+	chaos.Hear(p, func(r rivalReport) { rivals <- r })
+	if err := p.Start(1); err != nil {
 		return err
 	}
-	p.screen.Show(screen.Frame{
-		Title: "lease",
-		Done:  elapsed,
-		Whole: p.duration,
-		Rows: [][]string{
-			{grouped(p.cached) + " values cached", grouped(p.evicted) + " keys evicted"},
-			{
-				fmt.Sprintf("%d of %d locks left", p.locksLeft, holdings),
-				fmt.Sprintf("%d of %d leases left", p.leasesLeft, holdings),
-			},
-		},
-	})
+	var rival rivalReport
+	select {
+	case rival = <-rivals:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	p.Dismiss(ctx)
+
+	// Now nothing may be evicted, and there is twice the data that there may be.
+	used, err := infoNumber(ctx, client, "memory", "used_memory")
+	if err != nil {
+		return err
+	}
+	if err := configure(ctx, client, "maxmemory-policy", "noeviction", "maxmemory", strconv.FormatInt(used/2, 10)); err != nil {
+		return err
+	}
+	_, full := locker.Acquire(ctx, leaseName(holdings), holdFor, lease.AcquireConfig{})
+	created, err := locker.Show(ctx, leaseName(holdings))
+	if err != nil {
+		return err
+	}
+	refreshed, released := 0, 0
+	for _, mine := range held {
+		if mine.Refresh(ctx, 2*holdFor) == nil {
+			refreshed++
+		}
+		if mine.Release(ctx) == nil {
+			released++
+		}
+	}
+	// A locker remembers the policy for a while, so this takes a new one.
+	if err := configure(ctx, client, "maxmemory-policy", "allkeys-lru"); err != nil {
+		return err
+	}
+	if locker, err = lease.New(client, lease.Config{}); err != nil {
+		return err
+	}
+	_, evictable := locker.Acquire(ctx, leaseName(holdings), holdFor, lease.AcquireConfig{})
+
+	lost := holdings - locksLeft
+	p.Check("pressure", evicted > 0 && lost > 0, "memory was so full that %v keys were evicted, and %v of %v locks with them", evicted, lost, holdings)
+	p.Check("leases_stay", leasesLeft == holdings, "no lease was evicted: the first holder has %v of %v", leasesLeft, holdings)
+	p.Check("one_holder", rival.Tried == holdings && rival.Leases == 0,
+		"no lease got a second holder: %v of %v; of the locks %v did", rival.Leases, holdings, rival.Locks)
+	p.Check("works_when_full", refreshed == holdings && released == holdings,
+		"on a full server leases are refreshed and released: %v and %v of %v", refreshed, released, holdings)
+	p.Check("full_is_told", errors.Is(full, millrace.ErrFull) && !created.Held && created.Fence == 0,
+		"a full server refuses a new lease with the code %q, and nothing is written", millrace.Code(full))
+	p.Check("evictable_is_told", errors.Is(evictable, millrace.ErrEvictable),
+		"a lease is refused with the code %q on a server that may evict any key", millrace.Code(evictable))
+
+	p.Figure("values cached", chaos.Text("%v bytes each; memory for %v MB", cacheBytes, leaseMemory>>20), chaos.N("cached", cacheValues))
+	p.Figure("keys evicted", "by volatile-lru", chaos.N("evicted", evicted))
+	p.Table("locks", "leases")
+	p.Figure("taken for 5 minutes", "", chaos.N("locks", holdings), chaos.N("leases", holdings))
+	p.Figure("still there", "", chaos.N("locks_left", locksLeft), chaos.N("leases_left", leasesLeft))
+	p.Figure("with two holders", "", chaos.N("locks_taken_twice", rival.Locks), chaos.N("leases_taken_twice", rival.Leases))
+	p.Figure("refreshed on the full server", "", chaos.Cell{Text: "-"}, chaos.N("refreshed", refreshed))
+	p.Figure("released on the full server", "", chaos.Cell{Text: "-"}, chaos.N("released", released))
 	return nil
 }
 
-// info reads a number that the server tells about itself.
-func (p *leasePlay) info(ctx context.Context, section, field string) (int64, error) {
-	text, err := p.server.Do(ctx, p.server.B().Info().Section(section).Build()).ToString()
+// fillMemory writes the cache at an even pace, and returns how many keys were evicted.
+func fillMemory(ctx context.Context, p *chaos.Play, client rueidis.Client) (evicted int64, err error) {
+	value := strings.Repeat("x", cacheBytes)
+	began, written := time.Now(), 0
+	err = p.Watch(ctx, func(ctx context.Context) (bool, error) {
+		due := int(min(1, float64(time.Since(began))/float64(p.Duration)) * cacheValues)
+		for written < due {
+			var batch rueidis.Commands
+			for ; written < due && len(batch) < 512; written++ {
+				batch = append(batch, client.B().Set().Key("cache:"+strconv.Itoa(written)).Value(value).Ex(time.Hour).Build())
+			}
+			for _, reply := range client.DoMulti(ctx, batch...) {
+				if err := reply.Error(); err != nil {
+					return false, err
+				}
+			}
+		}
+		evicted, err = infoNumber(ctx, client, "stats", "evicted_keys")
+		p.Show("filling the memory", written, "values cached", evicted, "keys evicted")
+		return written == cacheValues, err
+	})
+	return evicted, err
+}
+
+// infoNumber reads a number from INFO.
+func infoNumber(ctx context.Context, client rueidis.Client, section, field string) (int64, error) {
+	info, err := client.Do(ctx, client.B().Info().Section(section).Build()).ToString()
 	if err != nil {
 		return 0, err
 	}
-	return infoNumber(text, field)
+	_, rest, _ := strings.Cut(info, "\n"+field+":")
+	number, _, _ := strings.Cut(rest, "\r")
+	return strconv.ParseInt(number, 10, 64)
 }
 
-// infoNumber reads a number out of what a server tells about itself.
-func infoNumber(info, field string) (int64, error) {
-	for line := range strings.Lines(info) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), field+":"); ok {
-			return strconv.ParseInt(value, 10, 64)
-		}
-	}
-	return 0, fmt.Errorf("the server does not tell its %s", field)
-}
-
-// compete has another process try to take everything that the first holder has.
-func (p *leasePlay) compete(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	told := make(chan rivalNews, 1)
-	crew := p.crew(func(line []byte) {
-		var news rivalNews
-		if json.Unmarshal(line, &news) == nil && news.Tried > 0 {
-			told <- news
-		}
-	}, cancel)
-	crew.task.Redis = p.url
-	defer crew.dismiss(ctx)
-	defer cancel(nil)
-	if err := crew.hire(); err != nil {
-		return err
-	}
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case p.rival = <-told:
-		return nil
-	}
-}
-
-// work refreshes and releases all leases on a server that has twice the data
-// that it may have, and evicts nothing.
-func (p *leasePlay) work(ctx context.Context) error {
-	used, err := p.info(ctx, "memory", "used_memory")
-	if err != nil {
-		return err
-	}
-	if err := p.configure(ctx, "maxmemory-policy", "noeviction"); err != nil {
-		return err
-	}
-	if err := p.configure(ctx, "maxmemory", strconv.FormatInt(used/2, 10)); err != nil {
-		return err
-	}
-
-	name := leaseName(p.name, holdings)
-	if _, p.full = p.locker.Acquire(ctx, name, holdFor, lease.AcquireConfig{}); ctx.Err() != nil {
-		return context.Cause(ctx)
-	}
-	info, err := p.locker.Show(ctx, name)
-	if err != nil {
-		return err
-	}
-	p.created = info.Held || info.Fence != 0
-	for _, mine := range p.leases {
-		if mine.Refresh(ctx, 2*holdFor) == nil {
-			p.refreshed++
-		}
-	}
-	for _, mine := range p.leases {
-		if mine.Release(ctx) == nil {
-			p.released++
+// configure changes settings of the scene's own server.
+func configure(ctx context.Context, client rueidis.Client, settings ...string) error {
+	for i := 0; i < len(settings); i += 2 {
+		if err := client.Do(ctx, client.B().ConfigSet().ParameterValue().ParameterValue(settings[i], settings[i+1]).Build()).Error(); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// evictAnything tries to acquire a lease on a server that may evict any key.
-// The locker is a new one, because one remembers the policy for a while.
-func (p *leasePlay) evictAnything(ctx context.Context) error {
-	if err := p.configure(ctx, "maxmemory-policy", "allkeys-lru"); err != nil {
-		return err
+// expireLeases gives a TTL to all that leases have written.
+func expireLeases(ctx context.Context, client rueidis.Client) error {
+	keys, err := client.Do(ctx, client.B().Keys().Pattern("mr:*").Build()).AsStrSlice()
+	for _, key := range keys {
+		err = errors.Join(err, client.Do(ctx, client.B().Pexpire().Key(key).Milliseconds(holdFor.Milliseconds()).Build()).Error())
 	}
-	locker, err := lease.New(p.server, lease.Config{})
+	return err
+}
+
+// takeLocks takes all locks in the usual way, and returns how many it got.
+func takeLocks(ctx context.Context, client rueidis.Client) (taken int, err error) {
+	for i := range holdings {
+		err := client.Do(ctx, client.B().Set().Key(lockKey(i)).Value("mine").Nx().Px(holdFor).Build()).Error()
+		switch {
+		case err == nil:
+			taken++
+		case !rueidis.IsRedisNil(err):
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
+// rivalReport is what the second process reports: what it tried to take and got.
+type rivalReport struct{ Tried, Locks, Leases int }
+
+// takeEverything is the worker: a second process that takes all locks and leases it can get.
+func takeEverything(ctx context.Context, w *chaos.Worker) error {
+	locker, err := lease.New(w.Client, lease.Config{})
 	if err != nil {
 		return err
 	}
-	if _, p.evictable = locker.Acquire(ctx, leaseName(p.name, holdings), holdFor, lease.AcquireConfig{}); ctx.Err() != nil {
-		return context.Cause(ctx)
+	r := rivalReport{Tried: holdings}
+	if r.Locks, err = takeLocks(ctx, w.Client); err != nil {
+		return err
 	}
+	for i := range holdings {
+		_, err := locker.Acquire(ctx, leaseName(i), holdFor, lease.AcquireConfig{Metadata: "second"})
+		switch {
+		case err == nil:
+			r.Leases++
+		case !errors.Is(err, lease.ErrHeld):
+			return err
+		}
+	}
+	if err := w.Report(r); err != nil {
+		return err
+	}
+	<-ctx.Done()
 	return nil
-}
-
-// configure changes a setting of the scene's own server.
-func (p *leasePlay) configure(ctx context.Context, name, value string) error {
-	return p.server.Do(ctx, p.server.B().ConfigSet().ParameterValue().ParameterValue(name, value).Build()).Error()
 }

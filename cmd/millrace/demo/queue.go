@@ -2,315 +2,349 @@ package demo
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"math/rand/v2"
-	"sync"
+	"strconv"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/screen"
 )
 
 const (
-	// importer is the tenant who floods, and keeps floodAhead messages waiting, written
-	// floodAtOnce at a time.
-	importer    = "importer"
-	floodAhead  = 2000
-	floodAtOnce = 25
+	// flooder is the tenant that floods the queue, and slowpoke the one with slow messages.
+	flooder  = "flooder"
+	slowpoke = "slow"
 
-	// dawdler is the tenant whose messages are slow.
-	dawdler      = "slow"
-	slowMessages = 36
-
-	// quietTenants is how many others there are. Each writes again when its last message
-	// was handled, and quietPause has gone by, on average.
-	quietTenants = 50
-	quietPause   = 250 * time.Millisecond
-
-	// queueWorkers is how many children work at a time.
+	// queueWorkers is how many worker processes there are. Each handles queueHands messages
+	// of each queue at a time.
 	queueWorkers = 2
+	queueHands   = 6
+	allHands     = queueWorkers * queueHands
+
+	// quickWork and slowWork are how long a handler takes, such as a call to an endpoint.
+	quickWork = 10 * time.Millisecond
+	slowWork  = 250 * time.Millisecond
+
+	// quietPause is the mean pause between two messages of a quiet tenant.
+	quietPause = 250 * time.Millisecond
+
+	// queueVisibility is after how long a message of a killed worker is delivered again.
+	queueVisibility = 3 * time.Second
+
+	// heldAtMost is how many messages a killed worker may hold: one in each handler, and
+	// one that was fetched ahead for each.
+	heldAtMost = 2 * queueHands
 )
 
-// An act is a part of the scene.
-type act int
-
+// What tests take away from the scene.
 const (
-	dawdles act = iota // one tenant is slow
-	floods             // one tenant floods
+	oneTenant   = "one tenant for all" // the fair queue does not know the tenants
+	skipMessage = "skip a message"     // a worker acknowledges a message that it did not handle
 )
 
-// queueScene shows that a tenant with much work is not in the way of those with little,
-// and neither is one with slow work. All that is written goes to a queue in which all are
-// one tenant as well, which the same workers serve in the same way.
-func queueScene() scene {
-	return scene{
-		name:  "queue",
-		shows: "one tenant is slow, one floods, fifty wait for neither, and killed workers strand nothing",
-		load:  3 * time.Second,
-		play:  playQueue,
-		child: workOnQueues,
+func queueScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "queue",
+		Shows: "neither a flood nor slow messages of one tenant delay the others",
+		Load: "2 worker processes with 6 handlers each. One tenant has slow messages, then one floods; all others are quiet. " +
+			"Each message also goes to a second queue where all tenants are one: the usual line, first in, first out.",
+		Accident: "Worker processes are killed with SIGKILL while they hold messages.",
+		Duration: 3 * time.Second,
+		Play:     playQueue,
+		Work:     workOnQueues,
 	}
 }
 
-// queuePlay is one performance of the scene.
+// queuePlay is one performance. Side 0 is the fair queue, side 1 the line.
 type queuePlay struct {
-	*stage
-	queues map[side]*fairqueue.Queue
-	ledger *ledger
+	*chaos.Play
 
-	kills    int
-	loading  time.Duration
-	draining time.Duration
-	last     map[side]fairqueue.Stats
+	quiet  int // tenants
+	flood  int // messages that the flooder keeps waiting
+	queues [2]*fairqueue.Queue
+	stats  [2]fairqueue.Stats
+	ledger queueLedger
 }
 
-func playQueue(ctx context.Context, st *stage) (seen Scene, err error) {
-	if st.mimic {
-		seen.Skipped = "it floods a queue, and an imitation of Redis is too slow for that"
-		return seen, nil
+func playQueue(ctx context.Context, p *chaos.Play) (err error) {
+	q := &queuePlay{Play: p, quiet: 50, flood: 2000}
+	if p.Small {
+		q.quiet, q.flood = 15, 200
 	}
-	p := &queuePlay{stage: st, ledger: newLedger(), queues: map[side]*fairqueue.Queue{}, last: map[side]fairqueue.Stats{}}
-	for _, s := range []side{fair, line} {
-		if p.queues[s], err = s.open(part{client: st.client, name: st.name}); err != nil {
-			return seen, err
-		}
-	}
-	defer func() { err = errors.Join(err, p.cleanUp(ctx, p.remove)) }()
-	if err := p.perform(ctx); err != nil {
-		return seen, err
-	}
-	return p.judge(), nil
-}
-
-// perform makes the load and has it worked off.
-func (p *queuePlay) perform(ctx context.Context) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
-	crew := p.crew(p.ledger.hear, cancel)
-	defer crew.dismiss(ctx)
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer cancel(nil)
-	defer func() {
-		if err != nil && ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-	}()
-
-	start := time.Now()
-	if _, err := p.write(ctx, dawdles, quietName(0), 1, quickWork); err != nil { // readers of no queue are not counted
-		return err
-	}
-	for range queueWorkers {
-		if err := crew.hire(); err != nil {
+	for side := range q.queues {
+		if q.queues[side], err = openSide(p.Client, p.Name, side); err != nil {
 			return err
 		}
+		p.Delete(func(ctx context.Context) (int64, error) {
+			n, err := q.queues[side].Delete(ctx)
+			return int64(n), err
+		})
 	}
-	if err := p.until(ctx, start, func() bool {
-		return p.last[fair].Capacity == queueWorkers*hands && p.last[line].Capacity == queueWorkers*hands
-	}); err != nil {
-		return err
-	}
-	if err := p.beSlow(ctx); err != nil {
-		return err
-	}
-	if err := p.watch(ctx, crew, start, p.flood(ctx, &work, cancel)); err != nil {
-		return err
-	}
-	p.loading = time.Since(start)
-	begin := time.Now()
-	var stalled stall[[2]int]
-	if err := p.until(ctx, start, func() bool {
-		left := [2]int{held(p.last[fair]), held(p.last[line])}
-		return left == [2]int{} || stalled.lasts(left) // the checks tell what is left
-	}); err != nil {
-		return err
-	}
-	p.draining = time.Since(begin)
-	crew.dismiss(ctx)
-	return nil
-}
-
-// beSlow has one tenant write what is slow, and others when that has its share of the
-// handlers. It ends when all was handled, so that no worker is killed meanwhile: one that
-// was counts as one that may work for 15 seconds.
-func (p *queuePlay) beSlow(ctx context.Context) error {
-	slow, err := p.write(ctx, dawdles, dawdler, slowMessages, slowWork)
+	chaos.Hear(p, q.ledger.hear)
+	first, err := q.write(ctx, false, quietName(0), 1, quickWork) // a queue exists from its first message on
 	if err != nil {
 		return err
 	}
-	if err := handled(ctx, slow[:1]); err != nil {
+	if err := p.Start(queueWorkers); err != nil {
 		return err
 	}
-	for i := range quietTenants {
-		one, err := p.write(ctx, dawdles, quietName(i), 1, quickWork)
-		if err != nil {
-			return err
-		}
-		slow = append(slow, one...)
+	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
+		err := q.look(ctx, "starting workers")
+		return int64(2*allHands-q.stats[0].Capacity-q.stats[1].Capacity) + q.ledger.open(first), err
+	}); err != nil {
+		return err
 	}
-	return handled(ctx, slow)
-}
-
-func quietName(i int) string { return fmt.Sprintf("quiet %d", i) }
-
-// handled waits until messages were handled.
-func handled(ctx context.Context, notes []*note) error {
-	for _, m := range notes {
-		select {
-		case <-m.done:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	if err := q.beSlow(ctx); err != nil {
+		return err
 	}
+	loaded := time.Now()
+	if err := q.beFlooded(ctx); err != nil {
+		return err
+	}
+	loading, drained := time.Since(loaded), time.Now()
+	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
+		err := q.look(ctx, "waiting for the last messages, also those of killed workers")
+		return held(q.stats[0]) + held(q.stats[1]), err
+	}); err != nil {
+		return err
+	}
+	p.Dismiss(ctx)
+	q.judge(loading, time.Since(drained))
 	return nil
 }
 
-// flood starts the tenants, and returns a channel that is closed when all have ended.
-func (p *queuePlay) flood(ctx context.Context, work *sync.WaitGroup, failed func(error)) <-chan struct{} {
-	loading, stop := context.WithTimeout(ctx, p.duration)
-	var all sync.WaitGroup
-	tenant := func(do func() error) {
-		all.Go(func() {
-			if err := do(); err != nil && loading.Err() == nil {
-				failed(err)
-			}
+// beSlow lets one tenant write slow messages, and the others one each when the slow ones
+// are being handled. No worker is killed meanwhile, because the queue counts the handlers of
+// a killed worker for some time.
+func (q *queuePlay) beSlow(ctx context.Context) error {
+	all, err := q.write(ctx, false, slowpoke, 3*allHands, slowWork)
+	if err != nil {
+		return err
+	}
+	wait := func(messages []*queueMessage) error {
+		return q.Drain(ctx, func(ctx context.Context) (int64, error) {
+			return q.ledger.open(messages), q.look(ctx, "one tenant has slow messages")
 		})
 	}
-	tenant(func() error {
-		for retry.Sleep(loading, 10*time.Millisecond) {
-			written, onFair, inLine := p.ledger.counts()
-			if written-min(onFair, inLine) >= floodAhead {
-				continue
-			}
-			if _, err := p.write(ctx, floods, importer, floodAtOnce, quickWork); err != nil {
-				return err
-			}
+	if err := wait(all[:1]); err != nil {
+		return err
+	}
+	for i := range q.quiet {
+		m, err := q.write(ctx, false, quietName(i), 1, quickWork)
+		if err != nil {
+			return err
 		}
-		return nil
-	})
-	for i := range quietTenants {
-		tenant(func() error {
-			for retry.Sleep(loading, time.Duration(rand.ExpFloat64()*float64(quietPause))) {
-				one, err := p.write(ctx, floods, quietName(i), 1, quickWork)
-				if err != nil {
-					return err
-				}
-				if err := handled(loading, one); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
+		all = append(all, m...)
 	}
-	done := make(chan struct{})
-	work.Go(func() {
-		all.Wait()
-		stop()
-		close(done)
-	})
-	return done
+	return wait(all)
 }
 
-// write writes n messages of a tenant to the queue, and to the line.
-func (p *queuePlay) write(ctx context.Context, in act, tenant string, n int, work time.Duration) ([]*note, error) {
-	numbers, notes := p.ledger.begin(tenant, in, n)
-	drafts := make([]fairqueue.Draft, n)
-	for _, s := range []side{line, fair} {
-		for i, number := range numbers {
-			drafts[i] = fairqueue.Draft{Tenant: tenant, Body: noteOf(number, work)}
-			if s == line {
+func quietName(i int) string { return "quiet " + strconv.Itoa(i) }
+
+// beFlooded lets one tenant keep many messages waiting, and the others write one now and
+// then, while workers are killed.
+func (q *queuePlay) beFlooded(ctx context.Context) error {
+	loading, stop := context.WithTimeout(ctx, q.Duration)
+	defer stop()
+	flooding := q.Repeat(loading, 1, chaos.Every(10*time.Millisecond), func(ctx context.Context) error {
+		if q.ledger.waiting() >= q.flood {
+			return nil
+		}
+		_, err := q.write(ctx, true, flooder, 25, quickWork)
+		return err
+	})
+	var waits []func()
+	for i := range q.quiet {
+		waits = append(waits, q.Repeat(loading, 1, chaos.About(quietPause), func(ctx context.Context) error {
+			m, err := q.write(ctx, true, quietName(i), 1, quickWork)
+			if err != nil {
+				return err
+			}
+			select {
+			case <-m[0].done:
+			case <-loading.Done():
+			}
+			return nil
+		}))
+	}
+	err := q.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
+		return loading.Err() != nil, q.look(ctx, "one tenant floods")
+	})
+	stop()
+	flooding()
+	for _, wait := range waits {
+		wait()
+	}
+	return err
+}
+
+// write writes n messages of a tenant to both queues.
+func (q *queuePlay) write(ctx context.Context, flooded bool, tenant string, n int, work time.Duration) ([]*queueMessage, error) {
+	messages := q.ledger.begin(tenant, flooded, n)
+	for side := range q.queues {
+		drafts := make([]fairqueue.Draft, n)
+		for i, m := range messages {
+			drafts[i] = fairqueue.Draft{Tenant: tenant, Body: fmt.Appendf(nil, "%d %s", m.number, work)}
+			if side == 1 || q.Sabotage == oneTenant {
 				drafts[i].Tenant = "everybody"
 			}
 		}
-		written, err := p.queues[s].WriteBatch(ctx, drafts...)
+		written, err := q.queues[side].WriteBatch(ctx, drafts...)
 		if err != nil {
 			return nil, fmt.Errorf("write to the queue: %w", err)
 		}
-		if s == fair {
-			p.ledger.wrote(notes, written)
-		}
+		q.ledger.wrote(side, messages, written)
 	}
-	return notes, nil
+	return messages, nil
 }
 
-// watch shows progress and kills workers until the tenants have ended.
-func (p *queuePlay) watch(ctx context.Context, crew *crew, start time.Time, loaded <-chan struct{}) error {
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
-	kill := time.NewTimer(untilKill())
-	defer kill.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-loaded:
-			if p.duration < killBefore || p.kills > 0 {
-				return nil
-			}
-			loaded = nil // a kill is due
-		case <-kill.C:
-			crew.killOne()
-			p.kills++
-			if err := crew.hire(); err != nil {
-				return err
-			}
-			if loaded == nil {
-				return nil
-			}
-			kill.Reset(untilKill())
-		case <-tick.C:
-			if err := p.look(ctx, start); err != nil {
-				return err
-			}
-		}
-	}
-}
-
-// until shows progress until the queues are as wanted.
-func (p *queuePlay) until(ctx context.Context, start time.Time, reached func() bool) error {
-	for {
-		if err := p.look(ctx, start); err != nil {
+// look reads the statistics of the queues and shows progress.
+func (q *queuePlay) look(ctx context.Context, doing string) (err error) {
+	for side := range q.queues {
+		if q.stats[side], err = q.queues[side].Stats(ctx); err != nil {
 			return err
 		}
-		if reached() {
-			return nil
-		}
-		if !retry.Sleep(ctx, watchEvery/4) {
-			return context.Cause(ctx)
-		}
 	}
-}
-
-// look asks the queues how they are and shows it.
-func (p *queuePlay) look(ctx context.Context, start time.Time) error {
-	for s, q := range p.queues {
-		now, err := q.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		p.last[s] = now
-	}
-	written, onFair, inLine := p.ledger.counts()
-	p.screen.Show(screen.Frame{
-		Title: "queue",
-		Done:  min(time.Since(start), p.duration),
-		Whole: p.duration,
-		Rows: [][]string{
-			{grouped(written) + " messages", grouped(onFair) + " handled", grouped(inLine) + " out of one line"},
-			{grouped(p.last[fair].FlowCount) + " tenants wait", grouped(p.last[fair].Waiting) + " messages wait", "workers killed: " + grouped(p.kills)},
-		},
-	})
+	written, fair, line := q.ledger.counts()
+	q.Show(doing, written, "written", fair, "handled", line, "handled in the line",
+		q.stats[0].FlowCount, "tenants wait", q.stats[0].Waiting, "messages wait", q.Kills, "workers killed")
 	return nil
 }
 
-// remove deletes what the scene wrote.
-func (p *queuePlay) remove(ctx context.Context) (int64, error) {
-	a, err := p.queues[fair].Delete(ctx)
-	if err != nil {
-		return 0, err
+// held is how many messages a queue holds, in whatever state.
+func held(s fairqueue.Stats) int64 { return int64(s.Waiting + s.InFlight + s.Delayed + s.Dead) }
+
+// judge compares what the queues and the workers did with the ledger.
+func (q *queuePlay) judge(loading, draining time.Duration) {
+	l := &q.ledger
+	lost := l.lost(q.Fail)
+	written, _, _ := l.counts()
+	q.Check("all_handled", lost == 0, "every message was handled, under the id that its writer got: %v of %v", written-lost, written)
+	q.Check("nothing_stranded", held(q.stats[0])+held(q.stats[1]) == 0,
+		"both queues are empty in the end: %v and %v messages left", held(q.stats[0]), held(q.stats[1]))
+
+	// While a quiet tenant waits, each other tenant may have one turn; twice that, because
+	// what was delivered in the same millisecond counts, too.
+	turns := 2 * (q.quiet + 1)
+	var flood, slow [2]queueWaits
+	var handlers [2]int
+	for side := range q.queues {
+		flood[side], slow[side] = l.waits(side, true, ""), l.waits(side, false, slowpoke)
+		handlers[side] = l.mostAtOnce(side, slowpoke)
 	}
-	b, err := p.queues[line].Delete(ctx)
-	return int64(a + b), err
+	q.Check("quiet_have_their_turn", len(flood[0].ahead) > 0 && flood[0].most() <= turns,
+		"in the flood at most %v messages went ahead of a quiet tenant (allowed: %v); in one line %v",
+		flood[0].most(), turns, flood[1].most())
+	q.Check("slow_has_its_share", handlers[0] > 0 && handlers[0] <= allHands/2,
+		"the slow tenant had at most %v of %v handlers (allowed: half); in one line %v", handlers[0], allHands, handlers[1])
+	q.Check("quiet_do_not_wait_for_the_slow", len(slow[0].ahead) > 0 && slow[0].most() <= allHands,
+		"at most %v slow messages went ahead of a quiet tenant (allowed: %v); in one line %v", slow[0].most(), allHands, slow[1].most())
+	of := q.stats[0].Counters
+	q.Check("only_from_the_killed", of.Reclaimed <= int64(q.Kills*heldAtMost),
+		"only messages of killed workers were delivered again: %v, of at most %v for each of %v", of.Reclaimed, heldAtMost, q.Kills)
+	q.Check("counted", of.Written == int64(written) && of.Acked == of.Written && of.Delivered == of.Acked+of.Reclaimed+of.Returned,
+		"the queue counted the same: %v written = %v acknowledged; %v delivered = acknowledged + %v delivered again + %v handed back",
+		of.Written, of.Acked, of.Delivered, of.Reclaimed, of.Returned)
+
+	q.Table("fair queue", "one line")
+	pair := func(label string, cell func(side int, prefix string) chaos.Cell) {
+		q.Figure(label, "", cell(0, ""), cell(1, "line_"))
+	}
+	if !q.Small { // an imitation of Redis says nothing about milliseconds
+		for _, act := range []struct {
+			label, key string
+			waits      *[2]queueWaits
+		}{{"beside the flood", "", &flood}, {"beside the slow tenant", "slow_", &slow}} {
+			pair("pickup of quiet tenants "+act.label+", median", func(side int, prefix string) chaos.Cell {
+				return chaos.Ms(prefix+"quiet_pickup_"+act.key+"median_ms", chaos.Quantile(act.waits[side].pickups, 0.5))
+			})
+			pair("    99%", func(side int, prefix string) chaos.Cell {
+				return chaos.Ms(prefix+"quiet_pickup_"+act.key+"p99_ms", chaos.Quantile(act.waits[side].pickups, 0.99))
+			})
+		}
+	}
+	pair("messages ahead of them in the flood, median", func(side int, prefix string) chaos.Cell {
+		return chaos.N(prefix+"quiet_ahead_median", chaos.Quantile(flood[side].ahead, 0.5))
+	})
+	pair("    at most", func(side int, prefix string) chaos.Cell {
+		return chaos.N(prefix+"quiet_ahead_most", flood[side].most())
+	})
+	pair(fmt.Sprintf("handlers of the slow tenant at once, of %d", allHands), func(side int, prefix string) chaos.Cell {
+		return chaos.N(prefix+"slow_handlers", handlers[side])
+	})
+	q.Table()
+	floods, slows := l.ofTenant(flooder), l.ofTenant(slowpoke)
+	q.Figure("messages written", "to each queue", chaos.N("messages", written))
+	q.Figure("  by the tenant that floods", chaos.Text("it keeps %v waiting", q.flood), chaos.N("flood", floods))
+	q.Figure("  by the slow tenant", chaos.Text("%v each; others take %v", slowWork, quickWork), chaos.N("slow", slows))
+	q.Figure("  by "+strconv.Itoa(q.quiet)+" quiet tenants", "", chaos.N("quiet", written-floods-slows))
+	q.Figure("workers killed", "another one started each time", chaos.N("kills", q.Kills))
+	q.Figure("messages delivered again", chaos.Text("%v after the kill", queueVisibility), chaos.N("redelivered", of.Reclaimed))
+	q.Figure("messages handled twice", "killed before the acknowledgement", chaos.N("handled_twice", l.twice()))
+	q.Figure("writing messages", "", chaos.Ms("loading_ms", loading))
+	q.Figure("and until all were handled", "", chaos.Ms("draining_ms", draining))
+}
+
+// openSide opens the fair queue or the line.
+func openSide(client rueidis.Client, name string, side int) (*fairqueue.Queue, error) {
+	return fairqueue.New(client, name+[]string{"", ":line"}[side], fairqueue.Config{})
+}
+
+// queueReport is what a worker reports: a message that was delivered, and then that it is
+// handled. Times are in microseconds.
+type queueReport struct {
+	Side, Number       int
+	Now                int64 // by the clock of this machine
+	Done               bool
+	ID                 string
+	Again              bool
+	Written, Delivered int64 // by the server's clock
+}
+
+// workOnQueues is a worker: it consumes both queues in the same way.
+func workOnQueues(ctx context.Context, w *chaos.Worker) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	ended := make(chan error, 2)
+	for side := range 2 {
+		queue, err := openSide(w.Client, w.Name, side)
+		if err != nil {
+			return err
+		}
+		go func() {
+			err := queue.Consume(ctx, fairqueue.ConsumeConfig{Concurrency: queueHands, Visibility: queueVisibility, Drain: time.Second},
+				func(ctx context.Context, m fairqueue.Message) error {
+					r := queueReport{
+						Side: side, ID: m.ID, Again: m.Attempt > 1, Now: time.Now().UnixMicro(),
+						Written: m.Written.UnixMicro(), Delivered: m.Written.Add(m.PickupDelay).UnixMicro(),
+					}
+					var text string
+					if _, err := fmt.Sscanf(string(m.Body), "%d %s", &r.Number, &text); err != nil {
+						return fairqueue.NoRetry(err)
+					}
+					work, err := time.ParseDuration(text)
+					if err != nil {
+						return fairqueue.NoRetry(err)
+					}
+					if w.Sabotage == skipMessage && r.Number == 100 && side == 0 {
+						return nil
+					}
+					if err := w.Report(r); err != nil {
+						return err
+					}
+					if !retry.Sleep(ctx, work) {
+						return context.Cause(ctx)
+					}
+					return w.Report(queueReport{Side: side, Number: r.Number, Now: time.Now().UnixMicro(), Done: true})
+				})
+			cancel(err)
+			ended <- err
+		}()
+	}
+	err := <-ended
+	<-ended
+	return err
 }

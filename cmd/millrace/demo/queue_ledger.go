@@ -2,98 +2,128 @@ package demo
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// ledger is what the scene itself knows of each message: that it wrote it, and
-// what the workers told of it.
-type ledger struct {
+// queueLedger is what the scene itself knows of each message: that it wrote it, and what
+// the workers reported.
+type queueLedger struct {
 	mu       sync.Mutex
-	messages []*note
-	handled  map[side]int // messages, each once
+	messages []*queueMessage
+	done     [2]int // messages that were handled, by side
 }
 
-// note is one message.
-type note struct {
-	tenant string
-	act    act
-	id     string // that its writer got
-	trips  map[side]*trip
-	done   chan struct{} // closed when the fair side has handled it
+type queueMessage struct {
+	number  int
+	tenant  string
+	flooded bool // it was written in the flood
+	sides   [2]queueTrip
+	done    chan struct{} // closed when a worker of the fair queue has handled it
 }
 
-// trip is what became of a message on one side. Times are in microseconds.
-type trip struct {
-	id                 string // that a worker got
-	written, delivered int64  // for the first time, by the server's clock; 0 if nobody told
-	begun, ended       int64  // by a handler, the last one
-	told, handled      int    // how often
+// queueTrip is the way of a message through one queue.
+type queueTrip struct {
+	writtenID, deliveredID string
+	written, delivered     int64 // the first time
+	begun, ended           int64 // by a handler, the last time
+	deliveries, handled    int
 }
 
-func newLedger() *ledger { return &ledger{handled: map[side]int{}} }
-
-// begin gives numbers to n messages of a tenant that are about to be written.
-func (l *ledger) begin(tenant string, in act, n int) (numbers []int, notes []*note) {
+// begin enters n messages that are about to be written.
+func (l *queueLedger) begin(tenant string, flooded bool, n int) (messages []*queueMessage) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for range n {
-		m := &note{tenant: tenant, act: in, trips: map[side]*trip{fair: {}, line: {}}, done: make(chan struct{})}
-		numbers, notes = append(numbers, len(l.messages)), append(notes, m)
-		l.messages = append(l.messages, m)
+		m := &queueMessage{number: len(l.messages), tenant: tenant, flooded: flooded, done: make(chan struct{})}
+		l.messages, messages = append(l.messages, m), append(messages, m)
 	}
-	return numbers, notes
+	return messages
 }
 
-// wrote notes the ids that the fair side gave.
-func (l *ledger) wrote(notes []*note, written []fairqueue.Written) {
+// wrote enters the ids that a queue gave to messages.
+func (l *queueLedger) wrote(side int, messages []*queueMessage, written []fairqueue.Written) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for i, m := range notes {
-		m.id = written[i].ID //nolint:gosec // there is one for each note
+	for i, w := range written {
+		messages[i].sides[side].writtenID = w.ID
 	}
 }
 
-// hear takes in what a worker told.
-func (l *ledger) hear(text []byte) {
-	var news queueNews
-	if json.Unmarshal(text, &news) != nil || news.Side != fair && news.Side != line {
-		return // not ours: a runtime may print what it likes
-	}
+// hear enters the report of a worker.
+func (l *queueLedger) hear(r queueReport) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	m := l.messages[news.Number]
-	t := m.trips[news.Side]
-	if !news.Done {
-		t.id, t.begun = news.ID, news.Now
-		if t.told++; !news.Again {
-			t.written, t.delivered = news.Written, news.Delivered
+	m := l.messages[r.Number]
+	t := &m.sides[r.Side]
+	if !r.Done {
+		t.deliveredID, t.begun = r.ID, r.Now
+		if t.deliveries++; !r.Again {
+			t.written, t.delivered = r.Written, r.Delivered
 		}
 		return
 	}
-	t.ended = news.Now
-	if t.handled++; t.handled > 1 {
-		return
-	}
-	if l.handled[news.Side]++; news.Side == fair {
-		close(m.done)
+	t.ended = r.Now
+	if t.handled++; t.handled == 1 {
+		if l.done[r.Side]++; r.Side == 0 {
+			close(m.done)
+		}
 	}
 }
 
-// counts returns how many messages there are, and how many of them each side has handled.
-func (l *ledger) counts() (written, onFair, inLine int) {
+// counts returns how many messages were written, and handled on each side.
+func (l *queueLedger) counts() (written, fair, line int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return len(l.messages), l.handled[fair], l.handled[line]
+	return len(l.messages), l.done[0], l.done[1]
 }
 
-// ofTenant counts a tenant's messages.
-func (l *ledger) ofTenant(tenant string) (n int) {
+// waiting is how many messages are not handled, on the side that has more.
+func (l *queueLedger) waiting() int {
+	written, fair, line := l.counts()
+	return written - min(fair, line)
+}
+
+// open returns how many of these messages were not handled yet, on both sides.
+func (l *queueLedger) open(messages []*queueMessage) (n int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	for _, m := range messages {
+		for _, t := range m.sides {
+			if t.handled == 0 {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// lost returns how many messages the fair queue lost, and names them.
+func (l *queueLedger) lost(fail func(string, ...any)) (n int) {
+	for _, m := range l.messages {
+		if t := m.sides[0]; t.handled == 0 || t.deliveredID != t.writtenID {
+			n++
+			fail("message %v was written as %q, delivered %v times as %q, and handled %v times", m.number, t.writtenID, t.deliveries, t.deliveredID, t.handled)
+		}
+	}
+	return n
+}
+
+// twice returns how many messages were handled more than once.
+func (l *queueLedger) twice() (n int) {
+	for _, m := range l.messages {
+		if m.sides[0].handled > 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// ofTenant returns how many messages a tenant has written.
+func (l *queueLedger) ofTenant(tenant string) (n int) {
 	for _, m := range l.messages {
 		if m.tenant == tenant {
 			n++
@@ -102,49 +132,54 @@ func (l *ledger) ofTenant(tenant string) (n int) {
 	return n
 }
 
-// positions returns for each message of an act's quiet tenants how many messages of
-// others were delivered on one side between its write and its own delivery, in ascending
-// order. With a tenant only those of that one count. The server tells deliveries in
-// milliseconds, so those of the same one count, too. What was delivered again counts only
-// once.
-func (l *ledger) positions(on side, in act, of string) (list []int) {
+// queueWaits is how the messages of quiet tenants waited: how many messages were delivered
+// first, and how long it took.
+type queueWaits struct {
+	ahead   []int
+	pickups []time.Duration
+}
+
+func (w queueWaits) most() int { return slices.Max(append([]int{0}, w.ahead...)) }
+
+// waits returns how the messages of quiet tenants waited on one side. It counts messages of
+// one other tenant, or of all, that were delivered between the write and the delivery.
+// Servers tell times in milliseconds, so those of the same millisecond count as well.
+func (l *queueLedger) waits(side int, flooded bool, tenant string) (w queueWaits) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	var times []int64
 	for _, m := range l.messages {
-		if t := m.trips[on]; t.delivered > 0 && (of == "" || m.tenant == of) {
+		if t := m.sides[side]; t.delivered > 0 && (tenant == "" || m.tenant == tenant) {
 			times = append(times, t.delivered)
 		}
 	}
 	slices.Sort(times)
 	for _, m := range l.messages {
-		t := m.trips[on]
-		if m.act != in || m.tenant == importer || m.tenant == dawdler || t.delivered == 0 {
+		t := m.sides[side]
+		if m.flooded != flooded || m.tenant == flooder || m.tenant == slowpoke || t.delivered == 0 {
 			continue
 		}
-		first, _ := slices.BinarySearch(times, t.written+1)
-		behind, _ := slices.BinarySearch(times, t.delivered+1)
-		n := max(0, behind-first)
-		if of == "" && n > 0 {
-			n-- // itself
+		from, _ := slices.BinarySearch(times, t.written+1)
+		to, _ := slices.BinarySearch(times, t.delivered+1)
+		ahead := max(0, to-from)
+		if tenant == "" && ahead > 0 {
+			ahead-- // the message itself
 		}
-		list = append(list, n)
+		w.ahead = append(w.ahead, ahead)
+		w.pickups = append(w.pickups, time.Duration(t.delivered-t.written)*time.Microsecond)
 	}
-	slices.Sort(list)
-	return list
+	return w
 }
 
-// mostAtOnce returns how many handlers of one side worked for a tenant at once, at most.
-func (l *ledger) mostAtOnce(on side, tenant string) (most int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// mostAtOnce returns how many handlers of one side worked for a tenant at the same time.
+func (l *queueLedger) mostAtOnce(side int, tenant string) (most int) {
 	type change struct {
 		at int64
 		by int
 	}
 	var changes []change
 	for _, m := range l.messages {
-		if t := m.trips[on]; m.tenant == tenant && t.ended > 0 {
+		if t := m.sides[side]; m.tenant == tenant && t.ended > 0 {
 			changes = append(changes, change{t.begun, 1}, change{t.ended, -1})
 		}
 	}

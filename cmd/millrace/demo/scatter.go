@@ -3,309 +3,276 @@ package demo
 import (
 	"context"
 	"errors"
-	"fmt"
+	"log/slog"
+	"math/rand/v2"
 	"slices"
 	"strconv"
-	"sync"
+	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/screen"
 	"github.com/millrace/millrace/scatter"
 )
 
 const (
-	// shards is how many servers the events are scattered over, and eventWriters how
-	// many goroutines write them.
-	shards       = 4
-	eventWriters = 8
+	scatterServers  = 4
+	scatterWriters  = 4
+	scatterCounters = 30 // that an event counts up
+	scatterKept     = 20 // events that the list keeps
+	scatterVictim   = 1  // the server that has the accident
 
-	// eventCounters is how many counters an event counts up; it is also put on a list of
-	// the newest eventsKept.
-	eventCounters = 30
-	eventsKept    = 20
-
-	// scatterTimeout is for how long one server is waited for. A pause is longer.
-	scatterTimeout = 250 * time.Millisecond
+	// plainCounters is what tests take away: writes are not remembered by the server, so
+	// that one whose reply was lost counts twice.
+	plainCounters = "plain counters"
 )
 
-// scatterScene shows events that are written to one server each and read from all,
-// while one server is paused.
-func scatterScene() scene {
-	return scene{
-		name:    "scatter",
-		shows:   "each event goes to one of four servers; a reading that misses one says so, and later none is missing; one is left",
-		load:    1500 * time.Millisecond,
-		private: true,
-		play:    playScatter,
+func scatterScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "scatter",
+		Shows: "counters over four servers are exact, and a sum that misses a server says so",
+		Load: "4 goroutines write events, each to one of 4 servers: 30 counters and a list in one call. " +
+			"Sums are read from all servers.",
+		Accident: "A proxy drops replies, so that writes are repeated. One server is killed with SIGKILL and restarted; " +
+			"on miniredis it falls silent instead.",
+		Duration: 2 * time.Second,
+		Play:     playScatter,
 	}
 }
 
-// scatterPlay is one performance of the scene.
+// scatterPlay is one performance. The ledger counts events by server.
 type scatterPlay struct {
-	*stage
-	servers []*redisproc.Proc
-	sc      *scatter.Scatter
+	*chaos.Play
 
-	written   atomic.Int64 // events that were reported as written
-	uncertain atomic.Int64 // events of which nobody knows
-
-	missing  []string // servers that the reading in the pause named
-	partial  int64    // what it counted
-	partialE error    // what it said
-	behind   int64    // events on the paused server
-	begun    int64    // events that any server may have had when the reading ended
-
-	sum     []int64 // of each counter, in the end
-	apart   []int64 // of the first counter, by server
-	newest  []scatter.Entry
-	reading time.Duration // how long the last reading took
-
-	left []scatter.Left // when a server was drained
+	servers   []*chaos.OwnServer
+	proxies   []*chaos.Proxy
+	sc        *scatter.Scatter
+	next      atomic.Int64
+	begun     [scatterServers]atomic.Int64
+	written   [scatterServers]atomic.Int64
+	uncertain atomic.Int64
 }
 
-func playScatter(ctx context.Context, st *stage) (seen Scene, err error) {
-	binary, err := st.find()
-	if errors.Is(err, redisproc.ErrNotFound) {
-		seen.Skipped = "it pauses a redis-server of its own, and none is on PATH"
-		return seen, nil
-	}
-	if err != nil {
-		return seen, err
-	}
-	p := &scatterPlay{stage: st}
-	defer func() { err = errors.Join(err, p.stop()) }()
-	if err := p.start(ctx, binary); err != nil {
-		return seen, fmt.Errorf("start servers to scatter over: %w", err)
-	}
-	st.screen.Say("  (on %d servers of its own)", shards)
-	if err := p.perform(ctx); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return seen, err
-	}
-	return p.judge(), nil
-}
-
-func (p *scatterPlay) start(ctx context.Context, binary string) error {
-	for range shards {
-		proc, err := redisproc.Start(ctx, redisproc.Config{Binary: binary, TCP: true})
+func playScatter(ctx context.Context, play *chaos.Play) error {
+	p := &scatterPlay{Play: play}
+	var list []scatter.Server
+	for i := range scatterServers {
+		srv, err := p.OwnServer(ctx, redisproc.Config{TCP: true, AOF: true})
 		if err != nil {
 			return err
 		}
-		p.servers = append(p.servers, proc)
+		proxy, err := chaos.NewProxy(srv.Addr)
+		if err != nil {
+			return err
+		}
+		p.Defer(func(context.Context) error { return proxy.Close() })
+		p.servers, p.proxies = append(p.servers, srv), append(p.proxies, proxy)
+		list = append(list, scatter.Server{Name: strconv.Itoa(i), Option: rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}})
 	}
 	var err error
-	p.sc, err = scatter.New(p.list(-1), scatter.Config{Timeout: scatterTimeout})
-	return err
-}
-
-// list returns all servers, of which one may be drained.
-func (p *scatterPlay) list(drained int) []scatter.Server {
-	servers := make([]scatter.Server, len(p.servers))
-	for i, proc := range p.servers {
-		servers[i].Name, servers[i].Drain = strconv.Itoa(i), i == drained
-		servers[i].Option.InitAddress = []string{proc.Addr()}
+	p.sc, err = scatter.New(list, scatter.Config{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
 	}
-	return servers
-}
+	p.Defer(func(context.Context) error { p.sc.Close(); return nil })
 
-func (p *scatterPlay) stop() error {
-	if p.sc != nil {
-		p.sc.Close()
-	}
-	var errs []error
-	for _, proc := range p.servers {
-		errs = append(errs, proc.Stop())
-	}
-	return errors.Join(errs...)
-}
-
-// perform is the story from the first event to the last reading.
-func (p *scatterPlay) perform(ctx context.Context) error {
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
-	var writing sync.WaitGroup
-	defer writing.Wait()
-	for range eventWriters {
-		writing.Go(func() { p.write(loading) })
-	}
-	if err := p.watch(ctx, p.duration/2, "all servers answer"); err != nil {
+	wait := p.Repeat(loading, scatterWriters, chaos.Every(time.Millisecond/4), p.write)
+	p.Repeat(loading, 1, chaos.Every(p.Duration/20), func(context.Context) error {
+		p.proxies[rand.IntN(scatterServers)].DropReplies(1)
+		return nil
+	})
+	if err := p.load(ctx, p.Duration/2, "writing; replies are dropped"); err != nil {
 		return err
 	}
-	if err := p.pauseOne(ctx); err != nil {
+	back, err := p.strike(ctx)
+	if err != nil {
 		return err
 	}
-	if err := p.watch(ctx, p.duration/2, "all servers answer again"); err != nil {
+	low := p.total(&p.written, scatterVictim)
+	missing, partial, err := p.readWithout(ctx)
+	high := p.total(&p.begun, scatterVictim)
+	if err := errors.Join(err, back()); err != nil {
+		return err
+	}
+	if err := p.load(ctx, p.Duration/2, "writing; all servers are back"); err != nil {
 		return err
 	}
 	stop()
-	writing.Wait()
-	if err := p.count(ctx); err != nil {
-		return err
-	}
-	return p.leave(ctx)
+	wait()
+	return p.judge(ctx, missing, partial, low, high)
 }
 
-// write writes events until ctx ends. One that was begun is brought to its end: it
-// is the same request, so that a repeat doubles nothing.
-func (p *scatterPlay) write(ctx context.Context) {
-	for n := 0; ctx.Err() == nil; n++ {
-		event := p.sc.Session(strconv.Itoa(n) + p.name)
-		for i := range eventCounters {
-			event.Add(counterKey(i), 1)
+// total adds up a count over all servers but one.
+func (p *scatterPlay) total(of *[scatterServers]atomic.Int64, without int) (sum int64) {
+	for i := range of {
+		if i != without {
+			sum += of[i].Load()
 		}
-		event.Push(eventsKey, eventsKept, []byte(fmt.Sprintf("event %d", n)))
-		if p.flush(context.WithoutCancel(ctx), event) != nil {
-			p.uncertain.Add(1)
-			continue
-		}
-		p.written.Add(1)
 	}
+	return sum
 }
 
-// flush flushes again and again, for some seconds.
-func (p *scatterPlay) flush(ctx context.Context, event *scatter.Session) error {
+// load shows sums for a while, and at least until every server has events.
+func (p *scatterPlay) load(ctx context.Context, d time.Duration, doing string) error {
+	until := time.Now().Add(d)
+	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
+		g := p.sc.Gather()
+		sum := g.Int("count:0")
+		err := g.Read(ctx)
+		if errors.Is(err, millrace.ErrPartial) { // on a busy machine any server may be late
+			err = nil
+		}
+		p.Show(doing, p.total(&p.written, -1), "events written", sum.Value, "read")
+		all := true
+		for i := range p.written {
+			all = all && p.written[i].Load() > 0
+		}
+		return all && time.Now().After(until), err
+	})
+}
+
+// write writes one event, and tries again until it is written: it is the same session, so
+// that a repeat counts nothing twice.
+func (p *scatterPlay) write(ctx context.Context) error {
+	id := p.Name + strconv.FormatInt(p.next.Add(1), 10)
+	srv := scatter.RingHash(id, scatterServers)
+	p.begun[srv].Add(1)
+	session := p.sc.Session(id)
+	for i := range scatterCounters {
+		session.Add("count:"+strconv.Itoa(i), 1)
+	}
+	session.Push("events", scatterKept, []byte(id))
+	flush := session.Flush
+	if p.Sabotage == plainCounters {
+		flush = func(ctx context.Context) error { return p.writePlainly(ctx, srv) }
+	}
 	for began := time.Now(); ; {
-		err := event.Flush(ctx)
-		if err == nil || time.Since(began) > 3*time.Second || !retry.Sleep(ctx, 10*time.Millisecond) {
-			return err
-		}
-	}
-}
-
-func counterKey(i int) string { return "count:" + strconv.Itoa(i) }
-
-const eventsKey = "events"
-
-// watch shows the sum for a while.
-func (p *scatterPlay) watch(ctx context.Context, d time.Duration, what string) error {
-	for start := time.Now(); ; {
-		elapsed := min(time.Since(start), d)
-		sum, err := p.read(ctx)
-		if err != nil {
-			return err
-		}
-		p.screen.Show(screen.Frame{
-			Title: "scatter", Done: elapsed, Whole: d,
-			Rows: [][]string{{grouped(p.written.Load()) + " events written", grouped(sum.Value) + " read", what}},
-		})
-		if elapsed == d {
+		err := flush(ctx)
+		if err == nil {
+			p.written[srv].Add(1)
 			return nil
 		}
-		if !retry.Sleep(ctx, 50*time.Millisecond) {
-			return context.Cause(ctx)
+		if time.Since(began) > 8*time.Second || !retry.Sleep(ctx, 10*time.Millisecond) {
+			p.uncertain.Add(1)
+			return nil
 		}
 	}
 }
 
-// read reads the first counter from all servers.
-func (p *scatterPlay) read(ctx context.Context) (*scatter.Result[int64], error) {
-	g := p.sc.Gather()
-	sum := g.Int(counterKey(0))
-	err := g.Read(ctx)
-	if errors.Is(err, millrace.ErrPartial) {
-		return sum, nil
-	}
-	return sum, err
-}
-
-// paused is the server that is stopped.
-const paused = 1
-
-// pauseOne stops a server that has more events than are on their way, reads, and has
-// it go on.
-func (p *scatterPlay) pauseOne(ctx context.Context) error {
-	for p.behind <= eventWriters {
-		var err error
-		if p.behind, err = p.readOne(ctx, paused); err != nil {
-			return err
-		}
-		if err := p.watch(ctx, 10*time.Millisecond, "all servers answer"); err != nil {
-			return err
-		}
-	}
-	if err := p.servers[paused].Pause(); err != nil {
+// writePlainly counts up all counters with INCRBY, through the proxy.
+func (p *scatterPlay) writePlainly(ctx context.Context, srv int) error {
+	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{p.proxies[srv].Addr()}, DisableCache: true, ForceSingleClient: true})
+	if err != nil {
 		return err
 	}
-	for {
+	defer client.Close()
+	var batch rueidis.Commands
+	for i := range scatterCounters {
+		batch = append(batch, client.B().Incrby().Key("count:"+strconv.Itoa(i)).Increment(1).Build())
+	}
+	for _, reply := range client.DoMulti(ctx, batch...) {
+		err = errors.Join(err, reply.Error())
+	}
+	return err
+}
+
+// strike lets one server have its accident. Back ends it.
+func (p *scatterPlay) strike(ctx context.Context) (back func() error, err error) {
+	proc := p.servers[scatterVictim].Proc
+	if proc == nil {
+		p.Note("server %v does not answer", scatterVictim)
+		speak := p.proxies[scatterVictim].Silence()
+		return func() error { speak(); return nil }, nil
+	}
+	p.Note("killed server %v with SIGKILL", scatterVictim)
+	return func() error { return proc.Restart(ctx) }, proc.Kill()
+}
+
+// readWithout reads while a server is away, until only that one is missing: on a busy
+// machine others may be late as well.
+func (p *scatterPlay) readWithout(ctx context.Context) (missing []string, partial int64, err error) {
+	for range 20 {
 		g := p.sc.Gather()
-		sum := g.Int(counterKey(0))
-		p.partialE = g.Read(ctx)
-		p.partial, p.missing = sum.Value, sum.Missing
-		p.begun = p.written.Load() + p.uncertain.Load() + eventWriters
-		// On a busy machine others may be late, too: that reading was right, but shows little.
-		if others := len(p.missing) > 1 && slices.Contains(p.missing, strconv.Itoa(paused)); !others || ctx.Err() != nil {
+		sum := g.Int("count:0")
+		err := g.Read(ctx)
+		if err != nil && !errors.Is(err, millrace.ErrPartial) {
+			return nil, 0, err
+		}
+		if missing, partial = sum.Missing, sum.Value; len(missing) <= 1 {
 			break
 		}
 	}
-	p.screen.Show(screen.Frame{
-		Title: "scatter", Done: scatterTimeout, Whole: scatterTimeout,
-		Rows: [][]string{{fmt.Sprintf("server %v does not answer", p.missing), grouped(p.partial) + " read, and it says that it is a part"}},
-	})
-	return p.servers[paused].Resume()
+	return missing, partial, nil
 }
 
-// readOne reads the first counter from one server.
-func (p *scatterPlay) readOne(ctx context.Context, i int) (int64, error) {
-	alone, err := scatter.New(p.list(-1)[i:i+1], scatter.Config{})
-	if err != nil {
-		return 0, err
-	}
-	defer alone.Close()
-	var part *scatter.Result[int64]
-	err = whole(ctx, func() error {
-		g := alone.Gather()
-		part = g.Int(counterKey(0))
-		return g.Read(ctx)
-	})
-	if err != nil {
-		return 0, err
-	}
-	return part.Value, nil
-}
-
-// whole reads again while servers are late, as they are on a busy machine.
-func whole(ctx context.Context, read func() error) error {
-	var stalled stall[bool]
-	for {
-		err := read()
-		if !errors.Is(err, millrace.ErrPartial) || ctx.Err() != nil || stalled.lasts(true) {
+// judge reads everything once more, and compares it with the ledger.
+func (p *scatterPlay) judge(ctx context.Context, missing []string, partial, low, high int64) error {
+	var sums []*scatter.Result[int64]
+	var newest *scatter.Result[[]scatter.Entry]
+	var took time.Duration
+	for range 20 { // until all servers answer in time
+		g := p.sc.Gather()
+		sums = nil
+		for i := range scatterCounters {
+			sums = append(sums, g.Int("count:"+strconv.Itoa(i)))
+		}
+		newest = g.List("events", scatterKept)
+		began := time.Now()
+		err := g.Read(ctx)
+		if took = time.Since(began); err == nil {
+			break
+		}
+		if !errors.Is(err, millrace.ErrPartial) {
 			return err
 		}
 	}
-}
-
-// count reads everything when nobody writes any more.
-func (p *scatterPlay) count(ctx context.Context) error {
-	var sums []*scatter.Result[int64]
-	var newest *scatter.Result[[]scatter.Entry]
-	if err := whole(ctx, func() error {
-		g := p.sc.Gather()
-		sums = nil
-		for i := range eventCounters {
-			sums = append(sums, g.Int(counterKey(i)))
-		}
-		newest = g.List(eventsKey, eventsKept)
-		defer func(began time.Time) { p.reading = time.Since(began) }(time.Now())
-		return g.Read(ctx)
-	}); err != nil {
-		return err
-	}
+	least, most := sums[0].Value, sums[0].Value
 	for _, sum := range sums {
-		p.sum = append(p.sum, sum.Value)
+		least, most = min(least, sum.Value), max(most, sum.Value)
 	}
-	p.newest = newest.Value
-	for i := range shards {
-		part, err := p.readOne(ctx, i)
+	var dropped int64
+	bySrv := make([]int64, scatterServers)
+	exact := true
+	for i, srv := range p.servers {
+		dropped += p.proxies[i].Dropped()
+		has, err := srv.Client.Do(ctx, srv.Client.B().Get().Key("count:0").Build()).AsInt64()
 		if err != nil {
 			return err
 		}
-		p.apart = append(p.apart, part)
+		bySrv[i] = has
+		if has < p.written[i].Load() || has > p.begun[i].Load() {
+			exact = false
+			p.Fail("server %v has %v events, and the ledger has %v to %v", i, has, p.written[i].Load(), p.begun[i].Load())
+		}
 	}
+	written, uncertain := p.total(&p.written, -1), p.uncertain.Load()
+	p.Check("partial_is_told", slices.Equal(missing, []string{strconv.Itoa(scatterVictim)}),
+		"while server %v was away the sum said that it is partial, and which server it misses: %s", scatterVictim, strings.Join(missing, ", "))
+	p.Check("partial_is_a_part", partial >= low && partial <= high,
+		"that sum has all events of the other servers: %v, and the ledger has %v to %v", partial, low, high)
+	p.Check("sum_is_exact", exact && least >= written && most <= written+uncertain && dropped > 0,
+		"in the end each of %v counters has what was written: %v of %v, with %v replies dropped and %v writes uncertain",
+		scatterCounters, least, written, dropped, uncertain)
+	p.Check("whole_events", uncertain > 0 || least == most, "an event counts up all its counters or none: %v to %v", least, most)
+	newestFirst := slices.IsSortedFunc(newest.Value, func(a, b scatter.Entry) int { return b.At.Compare(a.At) })
+	p.Check("one_list", len(newest.Value) == scatterKept && newestFirst, "the newest %v events of all servers are one list, newest first", len(newest.Value))
+
+	p.Table("server 0", "server 1", "server 2", "server 3")
+	p.Figure("events by server", "", chaos.List("by_server", bySrv)...)
+	p.Table()
+	p.Figure("servers", "", chaos.N("servers", scatterServers))
+	p.Figure("events written", chaos.Text("%v counters and a list each", scatterCounters), chaos.N("events", written))
+	p.Figure("replies dropped", "the writer tries again", chaos.N("dropped", dropped))
+	p.Figure("events uncertain", "", chaos.N("uncertain", uncertain))
+	p.Figure("sum while a server was away", "of three servers", chaos.N("partial", partial))
+	p.Figure("sum in the end", "of all four", chaos.N("read", least))
+	p.Figure("time for that", chaos.Text("%v counters and a list, one round trip", scatterCounters), chaos.Us("reading_us", took))
 	return nil
 }

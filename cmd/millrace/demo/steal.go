@@ -1,238 +1,343 @@
 package demo
 
 import (
+	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
+	"crypto/rand"
+	"fmt"
+	"math"
+	mathrand "math/rand/v2"
+	"net/http"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/millrace/millrace/internal/screen"
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/steal"
 )
 
 const (
-	// sites is how many children serve pages at a time.
-	sites = 2
+	// collectRate is the chance of a moment to collect up to collectAtOnce sessions. One
+	// request in newVisitors begins a session, which is over after sessionLife.
+	collectRate   = 0.003
+	collectAtOnce = 20
+	newVisitors   = 40
+	sessionLife   = 300 * time.Millisecond
 
-	// idleAtMost is how many recruits may find nothing although sessions are due: what
-	// sites tell of their recruits is a little late.
-	idleAtMost = 2 * sites
+	// stealFloor is how long a job may go without a run.
+	stealFloor = time.Second
+
+	// backlogRoom is how many times what falls due between two recruits, on average, may be
+	// due at once. Gaps are exponential: one of that length comes once in e^20 recruits.
+	backlogRoom = 20
+
+	// collectNothing is what tests take away: recruits do not collect.
+	collectNothing = "collect nothing"
+
+	collectJob = "sessions.collect"
+	signJob    = "site.sign"
 )
 
-// stealScene shows that the requests of a web site do its upkeep, and that no
-// visitor waits for it. Visitors without a session get one, which is over soon;
-// requests that find their page in the cache have a moment to spare, and a few
-// of those moments are enough to remove the sessions that are over.
-func stealScene() scene {
-	return scene{
-		name:  "steal",
-		shows: "a web site's upkeep is done by its own requests, and its garbage stays bounded",
-		load:  4 * time.Second,
-		play:  playSteal,
-		child: serveSite,
+func stealScene() chaos.Scene {
+	return chaos.Scene{
+		Name:  "steal",
+		Shows: "a web site's upkeep is done by its own requests, and its garbage stays bounded",
+		Load: "2 web processes answer requests from a cache. A request that finds its page has a moment to spare: " +
+			"3 of 1,000 such moments collect sessions that are over. No other process does upkeep.",
+		Accident: "Web processes are killed with SIGKILL. Then the requests stop.",
+		Duration: 4 * time.Second,
+		Play:     playSteal,
+		Work:     serveSite,
 	}
 }
 
-// stealPlay is one performance of the scene.
-type stealPlay struct {
-	*stage
-	found chan string // the addresses of sites
-	crowd *crowd
+func pagesKey(name string) string    { return "{" + name + "}:pages" }
+func sessionsKey(name string) string { return "{" + name + "}:sessions" }
+func dueKey(name string) string      { return "{" + name + "}:sessions:due" }
 
-	// What the sites told.
-	mu       sync.Mutex
-	calm     bool                   // there are no requests any more
-	stats    map[string]steal.Stats // by address
-	overdue  []time.Duration        // how long collected sessions were due; not of slices that timed out
-	late     int                    // how many of these came when it was calm
-	recruits []recruit
-
-	serving  time.Duration
-	backlog  int64 // sessions that are due, when last looked
-	greatest int64 // of that, while there were requests
-	atEnd    int64 // of that, when the requests ended
-	left     int64 // sessions in the end
-
-	stuckAt  int64 // that many sessions were left when it was last less
-	idleThen int64 // and so many recruits had found none
+// siteReport is what a web process did since it began, and what is new.
+type siteReport struct {
+	Number                   int
+	Requests, Hits, Sessions int64
+	Stats                    steal.Stats
+	Took, Recruiting, Upkeep []time.Duration // requests, those that recruited, and their upkeep
 }
 
-func playSteal(ctx context.Context, st *stage) (seen Scene, err error) {
-	p := &stealPlay{stage: st, found: make(chan string, sites), stats: make(map[string]steal.Stats)}
-	defer func() {
-		err = errors.Join(err, p.cleanUp(ctx, func(ctx context.Context) (int64, error) {
-			return p.unlink(ctx, pagesKey(p.name), sessionsKey(p.name), dueKey(p.name), signsKey(p.name))
-		}))
-	}()
-	if err := p.perform(ctx); err != nil {
-		return seen, err
-	}
-	return p.judge(), nil
-}
-
-// perform has the sites visited, and the last sessions collected.
-func (p *stealPlay) perform(ctx context.Context) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	crew := p.crew(p.hear, cancel)
-	defer crew.dismiss(ctx)
-	var work sync.WaitGroup
-	defer work.Wait()
-	defer cancel(nil)
-
-	var addresses []string
-	for range sites {
-		if err := crew.hire(); err != nil {
-			return err
-		}
-	}
-	for range sites {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case address := <-p.found:
-			addresses = append(addresses, address)
-		}
-	}
-
-	p.crowd = newCrowd(addresses)
-	start := time.Now()
-	visited := make(chan error, 1)
-	work.Go(func() { visited <- p.crowd.visit(ctx, start.Add(p.duration)) })
-	if err := p.watch(ctx, start, visited); err != nil {
-		return err
-	}
-	p.serving = time.Since(start)
-	if err := p.drain(ctx, start); err != nil {
-		return err
-	}
-	crew.dismiss(ctx) // the last recruits are counted when it says what became of them
-	return nil
-}
-
-// hear takes in what a site told.
-func (p *stealPlay) hear(line []byte) {
-	var news siteNews
-	if json.Unmarshal(line, &news) != nil || news.Address == "" {
-		return // not ours: a runtime may print what it likes
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if _, known := p.stats[news.Address]; !known {
-		p.found <- news.Address
-	}
-	p.stats[news.Address] = news.Stats
-	p.recruits = append(p.recruits, news.Recruits...)
-	for _, ms := range news.Overdue {
-		p.overdue = append(p.overdue, time.Duration(ms)*time.Millisecond)
-	}
-	if p.calm {
-		p.late += len(news.Overdue)
-	}
-}
-
-// watch shows progress and looks for the greatest backlog while there are
-// requests.
-func (p *stealPlay) watch(ctx context.Context, start time.Time, visited <-chan error) error {
-	tick := time.NewTicker(watchEvery / 4)
-	defer tick.Stop()
-	for {
-		select {
-		case err := <-visited:
-			return err
-		case <-tick.C:
-			if err := p.look(ctx, start); err != nil {
-				return err
-			}
-			p.greatest, p.atEnd = max(p.greatest, p.backlog), p.backlog
-		}
-	}
-}
-
-// drain waits until the floor has collected all sessions, and has run the job
-// that is never drawn. Nobody makes requests any more.
-func (p *stealPlay) drain(ctx context.Context, start time.Time) error {
-	p.mu.Lock()
-	p.calm = true
-	p.mu.Unlock()
-	tick := time.NewTicker(watchEvery / 4)
-	defer tick.Stop()
-	for {
-		if err := p.look(ctx, start); err != nil {
-			return err
-		}
-		if p.settled() { // the checks tell what is left
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-tick.C:
-		}
-	}
-}
-
-// settled reports whether the floor has run both jobs in each site, and all sessions are
-// collected or, although they are due, recruits find none any more.
-func (p *stealPlay) settled() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	sum, _ := p.sum(collectJob)
-	if p.left != p.stuckAt || p.backlog == 0 {
-		p.stuckAt, p.idleThen = p.left, sum.Idle
-	}
-	done := p.left == 0 && sum.Recruited() > 0
-	return p.signed() && (done || sum.Idle >= p.idleThen+idleAtMost)
-}
-
-// look counts the sessions that are due and those that are there, and shows how
-// things are.
-func (p *stealPlay) look(ctx context.Context, start time.Time) error {
-	err := p.count(ctx)
-	if err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		}
-		return err
-	}
-	elapsed := time.Since(start)
-	requests, sessions := p.crowd.requests.Load(), p.crowd.sessions.Load()
-	p.mu.Lock()
-	sum, _ := p.sum(collectJob)
-	p.mu.Unlock()
-	p.screen.Show(screen.Frame{
-		Title: "steal",
-		Done:  min(elapsed, p.duration),
-		Whole: p.duration,
-		Rows: [][]string{
-			{
-				grouped(requests) + " requests",
-				grouped(perSecond(requests, min(elapsed, p.duration))) + "/s",
-				percent(p.crowd.hits.Load(), requests) + " hits",
-			},
-			{
-				grouped(int64(sum.Recruited())) + " recruited",
-				grouped(sessions) + " sessions",
-				grouped(p.backlog) + " overdue",
-			},
-		},
+func playSteal(ctx context.Context, p *chaos.Play) error {
+	p.Delete(p.Unlink(pagesKey(p.Name), sessionsKey(p.Name), dueKey(p.Name)))
+	var mu sync.Mutex
+	sites := map[int]siteReport{}
+	var took, recruiting, upkeep []time.Duration
+	chaos.Hear(p, func(r siteReport) {
+		mu.Lock()
+		defer mu.Unlock()
+		sites[r.Number] = r
+		took, recruiting, upkeep = append(took, r.Took...), append(recruiting, r.Recruiting...), append(upkeep, r.Upkeep...)
 	})
+	sum := func() (all siteReport, collect, sign steal.JobStats, signed int, sound bool) {
+		mu.Lock()
+		defer mu.Unlock()
+		sound = true
+		for _, r := range sites {
+			all.Requests, all.Hits, all.Sessions = all.Requests+r.Requests, all.Hits+r.Hits, all.Sessions+r.Sessions
+			all.Stats.Enlisted += r.Stats.Enlisted
+			for _, j := range r.Stats.Jobs {
+				sound = addJob(map[string]*steal.JobStats{collectJob: &collect, signJob: &sign}[j.Name], j) && sound
+				if j.Name == signJob && j.Floored > 0 {
+					signed++
+				}
+			}
+		}
+		return all, collect, sign, signed, sound
+	}
+	var backlog, most, left int64
+	look := func(ctx context.Context, doing string) error {
+		now := strconv.FormatInt(time.Now().UnixMilli(), 10)
+		replies := p.Client.DoMulti(ctx, p.Client.B().Zcount().Key(dueKey(p.Name)).Min("-inf").Max(now).Build(),
+			p.Client.B().Hlen().Key(sessionsKey(p.Name)).Build())
+		var errs [2]error
+		backlog, errs[0] = replies[0].AsInt64()
+		left, errs[1] = replies[1].AsInt64()
+		all, collect, _, _, _ := sum()
+		p.Show(doing, all.Requests, "requests", all.Sessions, "sessions", collect.Recruited(), "recruited", backlog, "overdue", p.Kills, "workers killed")
+		return cmp.Or(errs[0], errs[1])
+	}
+
+	began := time.Now()
+	until := began.Add(p.Duration)
+	p.Params = until
+	if err := p.Start(2); err != nil {
+		return err
+	}
+	if err := p.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
+		err := look(ctx, "requests do the upkeep")
+		most = max(most, backlog)
+		return time.Now().After(until), err
+	}); err != nil {
+		return err
+	}
+	serving, atEnd := time.Since(began), backlog
+	p.Note("the requests stopped: a timer in each process, the floor, collects the rest")
+	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
+		_, _, _, signed, _ := sum()
+		err := look(ctx, "there are no requests")
+		return left + int64(max(0, 2-signed)), err
+	}); err != nil {
+		return err
+	}
+	p.Dismiss(ctx)
+
+	all, collect, sign, signed, sound := sum()
+	drawn, recruited := collect.Drawn, collect.Recruited()
+	low, high := chance(all.Hits, collectRate)
+	p.Check("share", drawn >= low && drawn <= high, "%v of %v moments were drawn to collect, at a rate of 0.3%%: chance allows %v to %v", drawn, all.Hits, low, high)
+	bound := int64(math.Floor(backlogRoom / (newVisitors * collectRate)))
+	p.Check("backlog_bounded", most <= bound, "at most %v sessions were overdue; allowed are %v, %v times what falls due between two recruits", most, bound, backlogRoom)
+	p.Check("all_collected", left == 0 && all.Sessions > 0, "every session was collected, the last ones by the floor: %v of %v are left", left, all.Sessions)
+	p.Check("floor", signed >= 2 && sign.Drawn == 0, "the job with rate 0 was never drawn, and the floor ran it %v times in %v processes", sign.Floored, signed)
+	aborted := collect.Aborted.Sum()
+	p.Check("counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", collect.Worked, collect.Idle, aborted, recruited)
+
+	p.Figure("requests", chaos.PerSecond(all.Requests, serving), chaos.N("requests", all.Requests))
+	p.Figure("  found their page: moments", chaos.Share("", all.Hits, all.Requests).Text, chaos.N("hits", all.Hits))
+	p.Figure("moments, as the recruiters estimate", "from one in 64", chaos.N("enlisted", int64(all.Stats.Enlisted)))
+	p.Figure("recruited to collect sessions", chaos.Text("%v drawn, %v by the floor", drawn, collect.Floored), chaos.N("recruited", recruited))
+	p.Figure("  drawn, of all moments", "the rate is 0.3%", chaos.Share("recruited_percent", drawn, all.Hits))
+	p.Figure("  found sessions to collect", "", chaos.N("worked", collect.Worked))
+	p.Figure("  found none", "", chaos.N("idle", collect.Idle))
+	p.Figure("  aborted", "", chaos.N("aborted", aborted))
+	p.Figure("sessions begun", chaos.Text("each is over after %v", sessionLife), chaos.N("sessions", all.Sessions))
+	p.Figure("sessions overdue at most", "", chaos.N("greatest_backlog", most))
+	p.Figure("sessions overdue at the last request", "", chaos.N("backlog_at_end", atEnd))
+	p.Figure("time of a request (99%)", "median "+chaos.Us("", chaos.Quantile(took, 0.5)).Text, chaos.Us("request_p99_us", chaos.Quantile(took, 0.99)))
+	p.Figure("  of one that recruited (99%)", "upkeep comes after it", chaos.Us("recruiting_request_p99_us", chaos.Quantile(recruiting, 0.99)))
+	p.Figure("time of the upkeep (99%)", "median "+chaos.Us("", chaos.Quantile(upkeep, 0.5)).Text, chaos.Us("upkeep_p99_us", chaos.Quantile(upkeep, 0.99)))
+	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
 	return nil
 }
 
-// count asks the server for its time and the sessions.
-func (p *stealPlay) count(ctx context.Context) error {
-	clock, err := p.client.Do(ctx, p.client.B().Time().Build()).AsIntSlice()
+// addJob adds up what became of a job's recruits, and reports whether the numbers add up.
+func addJob(sum *steal.JobStats, j steal.JobStats) (sound bool) {
+	sum.Drawn, sum.Floored = sum.Drawn+j.Drawn, sum.Floored+j.Floored
+	sum.Worked, sum.Idle = sum.Worked+j.Worked, sum.Idle+j.Idle
+	sum.Aborted.Error += j.Aborted.Sum()
+	return j.Recruited() == j.Worked+j.Idle+j.Aborted.Sum()
+}
+
+// chance returns how often something of a rate may happen in n trials: with 5 standard
+// deviations chance is wrong about once in a million runs.
+func chance(n int64, rate float64) (low, high int64) {
+	mean := float64(n) * rate
+	off := 5*math.Sqrt(mean) + 5
+	return int64(math.Ceil(max(0, mean-off))), int64(mean + off)
+}
+
+// site is the worker: a web process whose requests do the upkeep.
+type site struct {
+	*chaos.Worker
+
+	recruiter *steal.Recruiter
+	mu        sync.Mutex
+	report    siteReport
+}
+
+// requestKey is the key of a request's own time in its context.
+type requestKey struct{}
+
+// OnRecruit notes how long a slice took, and that its request recruited.
+func (s *site) OnRecruit(ctx context.Context, end steal.Recruited) {
+	if took, ok := ctx.Value(requestKey{}).(*time.Duration); ok && end.Rounds > 0 {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.report.Recruiting, s.report.Upkeep = append(s.report.Recruiting, *took), append(s.report.Upkeep, end.Took)
+	}
+}
+
+func serveSite(ctx context.Context, w *chaos.Worker) error {
+	var until time.Time
+	if err := w.Params(&until); err != nil {
+		return err
+	}
+	s := &site{Worker: w}
+	s.recruiter = steal.New(steal.Config{Budget: 250 * time.Millisecond, Floor: stealFloor, Hooks: []millrace.Hook{s}})
+	sign := func(context.Context) (millrace.Progress, error) { return millrace.Worked, nil }
+	if err := cmp.Or(
+		s.recruiter.Install(millrace.Job{Name: collectJob, Slice: s.collect}, collectRate),
+		s.recruiter.Install(millrace.Job{Name: signJob, Slice: sign}, 0),
+	); err != nil {
+		return err
+	}
+	handler := steal.Middleware(s.recruiter)(http.HandlerFunc(s.serve))
+	requests, stop := context.WithDeadline(ctx, until)
+	defer stop()
+	failed := make(chan error, 9)
+	go func() { failed <- s.recruiter.Run(ctx) }()
+	for range 8 { // browsers
+		go func() {
+			for pause := chaos.About(4 * time.Millisecond); retry.Sleep(requests, pause()); {
+				if err := s.visit(requests, handler); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	for retry.Sleep(ctx, 50*time.Millisecond) && len(failed) == 0 {
+		if err := s.Report(s.since()); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		return <-failed
+	}
+	_ = s.recruiter.Close(context.WithoutCancel(ctx)) // what hangs ends with the process
+	return s.Report(s.since())
+}
+
+// since returns the report, and begins a new one.
+func (s *site) since() siteReport {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r := s.report
+	r.Number, r.Stats = s.Number, s.recruiter.Stats()
+	s.report.Took, s.report.Recruiting, s.report.Upkeep = nil, nil, nil
+	return r
+}
+
+// visit makes one request, and fails unless it is answered.
+func (s *site) visit(ctx context.Context, handler http.Handler) error {
+	var took time.Duration
+	req, err := http.NewRequestWithContext(context.WithValue(context.WithoutCancel(ctx), requestKey{}, &took), http.MethodGet,
+		"/"+strconv.Itoa(mathrand.IntN(200)), http.NoBody)
 	if err != nil {
 		return err
 	}
-	now := strconv.FormatInt(clock[0]*1000+clock[1]/1000, 10)
-	due := p.client.B().Zcount().Key(dueKey(p.name)).Min("-inf").Max(now).Build()
-	all := p.client.B().Hlen().Key(sessionsKey(p.name)).Build()
-	replies := p.client.DoMulti(ctx, due, all)
-	var errs [2]error
-	p.backlog, errs[0] = replies[0].AsInt64()
-	p.left, errs[1] = replies[1].AsInt64()
-	return errors.Join(errs[:]...)
+	answer := &page{header: http.Header{}}
+	began := time.Now()
+	handler.ServeHTTP(answer, req)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.report.Requests++
+	s.report.Took = append(s.report.Took, time.Since(began))
+	if answer.code != 0 {
+		return fmt.Errorf("the site answered with %d: %s", answer.code, answer.body.String())
+	}
+	return nil
+}
+
+// page is the answer to a request.
+type page struct {
+	header http.Header
+	code   int
+	body   strings.Builder
+}
+
+func (p *page) Header() http.Header         { return p.header }
+func (p *page) WriteHeader(code int)        { p.code = code }
+func (p *page) Write(b []byte) (int, error) { return p.body.Write(b) }
+
+// serve answers with a page, from the cache if it is there. Now and then a visitor is new,
+// and gets a session.
+func (s *site) serve(w http.ResponseWriter, req *http.Request) {
+	began := time.Now()
+	ctx, client := req.Context(), s.Client
+	isNew := mathrand.IntN(newVisitors) == 0
+	text, err := client.Do(ctx, client.B().Hget().Key(pagesKey(s.Name)).Field(req.URL.Path).Build()).ToString()
+	hit := err == nil
+	if rueidis.IsRedisNil(err) {
+		text = strings.Repeat("<p>A paragraph.</p>\n", 50)
+		err = client.Do(ctx, client.B().Hset().Key(pagesKey(s.Name)).FieldValue().FieldValue(req.URL.Path, text).Build()).Error()
+	}
+	if isNew && err == nil {
+		id, due := rand.Text(), float64(time.Now().Add(sessionLife).UnixMilli())
+		for _, reply := range client.DoMulti(ctx, client.B().Zadd().Key(dueKey(s.Name)).ScoreMember().ScoreMember(due, id).Build(),
+			client.B().Hset().Key(sessionsKey(s.Name)).FieldValue().FieldValue(id, "an empty basket").Build()) {
+			err = cmp.Or(err, reply.Error())
+		}
+	}
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	_, _ = w.Write([]byte(text))
+	s.mu.Lock()
+	if hit {
+		s.report.Hits++
+	}
+	if isNew {
+		s.report.Sessions++
+	}
+	s.mu.Unlock()
+	if took, ok := ctx.Value(requestKey{}).(*time.Duration); ok {
+		*took = time.Since(began)
+	}
+	if hit {
+		s.recruiter.Enlist(ctx) // the fast exit: this request has a moment to spare
+	}
+}
+
+// collect is a slice of upkeep: it removes some sessions that are over. The index goes last,
+// so that a kill in between leaves nothing behind.
+func (s *site) collect(ctx context.Context) (millrace.Progress, error) {
+	if s.Sabotage == collectNothing {
+		return millrace.Idle, nil
+	}
+	now, client := strconv.FormatInt(time.Now().UnixMilli(), 10), s.Client
+	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(dueKey(s.Name)).Min("-inf").Max(now).Limit(0, collectAtOnce).Build()).AsStrSlice()
+	if err != nil || len(due) == 0 {
+		return millrace.Idle, err
+	}
+	for _, reply := range client.DoMulti(ctx, client.B().Hdel().Key(sessionsKey(s.Name)).Field(due...).Build(),
+		client.B().Zrem().Key(dueKey(s.Name)).Member(due...).Build()) {
+		err = cmp.Or(err, reply.Error())
+	}
+	if len(due) == collectAtOnce {
+		return millrace.Full, err
+	}
+	return millrace.Worked, err
 }

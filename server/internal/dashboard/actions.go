@@ -12,35 +12,28 @@ import (
 )
 
 const (
-	// mostForm is how large a form may be, in bytes.
-	mostForm = 1 << 20
-
-	// formPatience is how long a client may take over a form.
-	formPatience = 10 * time.Second
-
-	// actPatience is how long an action may take.
-	actPatience = 30 * time.Second
+	maxForm       = 1 << 20 // bytes
+	formTimeout   = 10 * time.Second
+	actionTimeout = 30 * time.Second
 )
 
-// errConfirm means that the name that was typed is not that of what was to be
-// removed.
 var errConfirm = &millrace.Error{
 	Code:    "bad_confirmation",
-	Message: "nothing was done: the name that was typed is another one",
+	Message: "nothing was done: the typed name is a different one",
 	Hint:    "Type the name as the page shows it.",
 }
 
-// action changes one structure, whose name is in the path, as a form says. What it
-// returns says what was done, in a whole sentence.
+// action changes the structure that the path names, with the values of a form. It
+// returns a sentence about what was done.
 type action struct {
 	path string // of the request, as a pattern of http.ServeMux
 	word string // for the log
 	do   func(ctx context.Context, name string, r *http.Request) (string, error)
-	back func(name string) string // the page to which its author returns
+	back func(name string) string // the page to return to
 }
 
-// act serves an action: it does it, and sends its author to a page that says what
-// came of it. So the page may be loaded again without doing it again.
+// act serves an action and redirects to a page that shows the result, so that reloading
+// the page does not repeat the action.
 func (d *Dashboard) act(a action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !d.cfg.Actions {
@@ -52,34 +45,34 @@ func (d *Dashboard) act(a action) http.HandlerFunc {
 			d.refuse(w, r, errNoPage)
 			return
 		}
-		// Where there is a connection. When the form has come, net/http takes the deadline back.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formPatience))
-		r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+		// net/http removes the deadline after the form. Without a connection there is none.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout))
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
 			d.refuse(w, r, errForm.Wrap(err))
 			return
 		}
-		// What was begun is finished, also if its author does not wait for it.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actPatience)
+		// An action is finished even if the client disconnects.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 		defer cancel()
 		done, err := a.do(ctx, name, r)
 		log := d.cfg.Logger.With("action", a.word, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
-		said := flash{Tone: "good", Text: done}
+		result := flash{Tone: "good", Text: done}
 		if err != nil {
-			log.WarnContext(ctx, "an action by hand failed", "err", err)
-			said = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
+			log.WarnContext(ctx, "a manual action failed", "err", err)
+			result = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
 		} else {
-			log.InfoContext(ctx, "an action by hand", "done", done)
+			log.InfoContext(ctx, "a manual action", "done", done)
 		}
 		if _, err := d.cfg.Survey.Refresh(ctx); err != nil {
-			d.cfg.Logger.WarnContext(ctx, "no look after an action", "err", err)
+			d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
 		}
-		giveFlash(w, r, d.link(), said)
-		http.Redirect(w, r, returning(a.back(name), r.PostFormValue("view")), http.StatusSeeOther) //nolint:gosec // the path is ours; of the form come parameters only
+		setFlash(w, r, d.link(), result)
+		http.Redirect(w, r, returning(a.back(name), r.PostFormValue("view")), http.StatusSeeOther) //nolint:gosec // the path is ours; the form adds parameters only
 	}
 }
 
-// returning adds to a page's path what its reader was looking at there.
+// returning adds the view of the reader to the path of a page.
 func returning(path, view string) string {
 	values, err := url.ParseQuery(view)
 	if err != nil || len(values) == 0 {
@@ -88,14 +81,13 @@ func returning(path, view string) string {
 	return path + "?" + values.Encode()
 }
 
-// errForm means that a form cannot be read.
 var errForm = &millrace.Error{
 	Code:    "bad_form",
-	Message: "the form cannot be read",
-	Hint:    "Load the page again, and choose fewer at once.",
+	Message: "the form is invalid",
+	Hint:    "Reload the page, and select fewer rows.",
 }
 
-// confirmed refuses unless the form has the name of what is to be removed.
+// confirmed checks that the form has the name of the structure.
 func confirmed(name string, r *http.Request) error {
 	if typed := r.PostFormValue("confirm"); typed != name && typed != plain(name) {
 		return errConfirm
@@ -103,15 +95,15 @@ func confirmed(name string, r *http.Request) error {
 	return nil
 }
 
-// picked returns what was chosen in a list.
+// picked returns the selected rows of a list.
 func picked(r *http.Request) ([]string, error) {
 	var all []string
 	for _, part := range r.PostForm["pick"] {
-		one, ok := untoken(part)
+		name, ok := untoken(part)
 		if !ok {
 			return nil, errForm
 		}
-		all = append(all, one)
+		all = append(all, name)
 	}
 	if len(all) == 0 {
 		return nil, errNoChoice
@@ -119,14 +111,13 @@ func picked(r *http.Request) ([]string, error) {
 	return all, nil
 }
 
-// errNoChoice means that nothing was chosen.
 var errNoChoice = &millrace.Error{
 	Code:    "bad_argument",
-	Message: "nothing was done: nothing was chosen",
-	Hint:    "Choose some in the list first.",
+	Message: "nothing was done: nothing was selected",
+	Hint:    "Select some rows of the list first.",
 }
 
-// some says how many of those that were chosen something was done to.
+// some describes the result of an action on n of the selected rows.
 func some(n, of int, thing, done, otherwise string) string {
 	text := fmt.Sprintf("%s %s.", readable.Count(n, thing), done)
 	if n < of {
@@ -135,7 +126,31 @@ func some(n, of int, thing, done, otherwise string) string {
 	return text
 }
 
-// wrong reports a value of a form that is no number.
-func wrong(what, text string) error {
-	return errForm.Errorf("%s is no number: %q", what, plain(cut(text, 40)))
+// notNumber reports a value of a form that is not a number.
+func notNumber(what, text string) error {
+	return errForm.Errorf("%s is not a number: %q", what, plain(cut(text, 40)))
+}
+
+// request is an action as a page offers it: a button, and a dialog that explains the
+// consequences.
+type request struct {
+	ID      string // of the dialog
+	Open    string // the label of the button that opens it
+	Title   string // a question
+	Text    string // the consequences
+	Path    string // of the form
+	Verb    string // the label of the button that does it
+	Danger  bool   // cannot be undone
+	Confirm string // the name to type; empty for none
+	Fields  []field
+	Leaves  bool // leads to another page
+	Chosen  bool // applies to the selected rows
+}
+
+// field is a number in a dialog.
+type field struct {
+	Name     string
+	Label    string
+	Value    int
+	Min, Max int
 }

@@ -30,7 +30,7 @@ func TestQueueIsPausedResumedAndResized(t *testing.T) {
 	if got := page.one("data-paused", ""); got != "paused" {
 		t.Errorf("the page says %q", got)
 	}
-	h.follow(h.post("/queues/orders/resume", nil)).says("The queue is read again.")
+	h.follow(h.post("/queues/orders/resume", nil)).says("The queue is resumed.")
 	if h.stats(q).Paused {
 		t.Error("the queue is still paused")
 	}
@@ -38,12 +38,12 @@ func TestQueueIsPausedResumedAndResized(t *testing.T) {
 	if s := h.stats(q); s.Streams != 32 || s.PerTenant != 4 {
 		t.Errorf("the queue has %d streams, %d a tenant", s.Streams, s.PerTenant)
 	}
-	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"many"}, "per_tenant": {"4"}})).says(`is no number: "many"`)
+	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"many"}, "per_tenant": {"4"}})).says(`is not a number: "many"`)
 	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"5000"}, "per_tenant": {"4"}})).says("up to 1024 streams")
 	if s := h.stats(q); s.Streams != 32 {
 		t.Errorf("the queue has %d streams", s.Streams)
 	}
-	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"8"}, "per_tenant": {"0"}})).says("8 streams now, and a tenant 4 of them")
+	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"8"}, "per_tenant": {"0"}})).says("8 streams now, and each tenant uses 4 of them")
 	h.follow(h.post("/queues/orders/resize", url.Values{"streams": {"0"}, "per_tenant": {"0"}})).says("Each tenant is a flow now.")
 	if s := h.stats(q); s.Streams != 0 || s.PerTenant != 0 {
 		t.Errorf("the queue has %d streams, %d a tenant, want a flow for each tenant", s.Streams, s.PerTenant)
@@ -65,12 +65,12 @@ func TestDeadLettersAreRedrivenAndPurged(t *testing.T) {
 		t.Errorf("after redrive %d wait and %d are dead", s.Waiting, s.Dead)
 	}
 
-	h.follow(h.post("/queues/orders/purge", url.Values{"pick": {ids[1]}, "confirm": {"order"}})).says("another one")
-	h.follow(h.post("/queues/orders/purge", url.Values{"confirm": {"orders"}})).says("nothing was chosen")
+	h.follow(h.post("/queues/orders/purge", url.Values{"pick": {ids[1]}, "confirm": {"order"}})).says("a different one")
+	h.follow(h.post("/queues/orders/purge", url.Values{"confirm": {"orders"}})).says("nothing was selected")
 	if s := h.stats(q); s.Dead != 2 {
 		t.Errorf("without a confirmation %d are dead, want 2", s.Dead)
 	}
-	h.follow(h.post("/queues/orders/purge", url.Values{"pick": {ids[0], ids[1]}, "confirm": {"orders"}})).says("1 message forgotten. 1 not dead any more.")
+	h.follow(h.post("/queues/orders/purge", url.Values{"pick": {ids[0], ids[1]}, "confirm": {"orders"}})).says("1 message deleted. 1 not dead any more.")
 	if s := h.stats(q); s.Dead != 1 {
 		t.Errorf("after purge %d are dead, want 1", s.Dead)
 	}
@@ -92,7 +92,7 @@ func TestQueueIsDeleted(t *testing.T) {
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
 	h.write(q, fairqueue.Draft{Tenant: "a"})
-	h.follow(h.post("/queues/orders/delete", url.Values{"confirm": {"Orders"}})).says("another one")
+	h.follow(h.post("/queues/orders/delete", url.Values{"confirm": {"Orders"}})).says("a different one")
 	if n, _ := q.Len(t.Context()); n != 1 {
 		t.Fatal("the queue was deleted without a confirmation")
 	}
@@ -114,8 +114,8 @@ func TestParkedMembersAreRetriedAndDropped(t *testing.T) {
 		t.Errorf("the page shows %d parked members, want 3", got)
 	}
 	h.follow(h.post("/icks/documents/retry", url.Values{"pick": {"a"}})).says("1 member marked again.")
-	h.follow(h.post("/icks/documents/drop", url.Values{"pick": {"b"}})).says("another one")
-	h.follow(h.post("/icks/documents/drop", url.Values{"pick": {"b"}, "confirm": {"documents"}})).says("1 member forgotten.")
+	h.follow(h.post("/icks/documents/drop", url.Values{"pick": {"b"}})).says("a different one")
+	h.follow(h.post("/icks/documents/drop", url.Values{"pick": {"b"}, "confirm": {"documents"}})).says("1 member deleted.")
 	s, err := k.Stats(t.Context())
 	if err != nil || s.Parked != 1 || s.Waiting.Size != 1 {
 		t.Errorf("%d are parked and %d wait, %v; want 1 and 1", s.Parked, s.Waiting.Size, err)
@@ -206,8 +206,8 @@ func TestActionsAreLogged(t *testing.T) {
 	h.post("/queues/orders/pause", nil).want(http.StatusSeeOther)
 	h.post("/queues/none/pause", nil).want(http.StatusSeeOther)
 	for _, want := range []string{
-		`msg="an action by hand" action=queue.pause name=orders who=ada`,
-		`msg="an action by hand failed" action=queue.pause name=none who=ada`,
+		`msg="a manual action" action=queue.pause name=orders who=ada`,
+		`msg="a manual action failed" action=queue.pause name=none who=ada`,
 	} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("the log lacks %q:\n%s", want, log)
@@ -218,8 +218,8 @@ func TestActionsAreLogged(t *testing.T) {
 func TestFormsHaveAnEnd(t *testing.T) {
 	t.Parallel()
 	h := furnished(t)
-	h.post("/queues/orders/cancel", url.Values{"pick": {strings.Repeat("a", mostForm)}}).want(http.StatusBadRequest).says("The form cannot be read")
-	h.follow(h.post("/queues/orders/cancel", url.Values{"pick": {"~!"}})).says("The form cannot be read")
+	h.post("/queues/orders/cancel", url.Values{"pick": {strings.Repeat("a", maxForm)}}).want(http.StatusBadRequest).says("The form is invalid")
+	h.follow(h.post("/queues/orders/cancel", url.Values{"pick": {"~!"}})).says("The form is invalid")
 	h.follow(h.post("/queues/orders/cancel", url.Values{"pick": {"no id"}}))
 }
 

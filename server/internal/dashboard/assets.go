@@ -25,8 +25,8 @@ type asset struct {
 	kind    string // its content type
 }
 
-// kinds are the content types by the ends of names. The system's own table may lack
-// some, and a script of another type is not run.
+// kinds are the content types by file extension. The system's table may lack some, and
+// browsers run no script of another type.
 var kinds = map[string]string{
 	".js":  "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8",
@@ -54,26 +54,26 @@ func readAssets() (*assets, error) {
 	return a, nil
 }
 
-// path returns where a page finds an asset: with its hash, so that a browser may
-// keep it for ever and asks for the next release's all the same.
+// path returns the path of an asset with its hash, so that browsers cache it for ever and
+// still load the next release.
 func (a *assets) path(name string) string {
 	return "/assets/" + name + "?v=" + a.byName[name].hash
 }
 
-// asset serves one of them.
+// asset serves an asset.
 func (d *Dashboard) asset(w http.ResponseWriter, r *http.Request) {
 	name := r.PathValue("name")
-	one, ok := d.assets.byName[name]
+	file, ok := d.assets.byName[name]
 	if !ok {
 		d.refuse(w, r, errNoPage)
 		return
 	}
 	h := w.Header()
-	h.Set("Content-Type", one.kind)
-	h.Set("ETag", `"`+one.hash+`"`)
+	h.Set("Content-Type", file.kind)
+	h.Set("ETag", `"`+file.hash+`"`)
 	h.Set("Cache-Control", "no-cache")
-	if r.URL.Query().Get("v") == one.hash {
+	if r.URL.Query().Get("v") == file.hash {
 		h.Set("Cache-Control", "private, max-age=31536000, immutable")
 	}
-	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(one.content))
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(file.content))
 }

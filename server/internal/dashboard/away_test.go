@@ -23,7 +23,7 @@ func TestPagesWithoutRedis(t *testing.T) {
 	}
 	h := &house{t: t, client: client, survey: looks}
 	h.serve(Config{Client: client, Survey: looks, Actions: true})
-	h.get("/").want(http.StatusOK).says("The first look at Redis is under way.")
+	h.get("/").want(http.StatusOK).says("The first survey of Redis is running.")
 	h.write(h.queue("orders", fairqueue.Config{}), fairqueue.Draft{Tenant: "a"})
 	h.look()
 
@@ -41,7 +41,7 @@ func TestPagesWithoutRedis(t *testing.T) {
 	h.get("/queues").want(http.StatusOK).says("orders")
 	h.get("/doctor").want(http.StatusOK).says("reach")
 	gone := h.get("/queues/unknown").want(http.StatusServiceUnavailable)
-	gone.says("this page works again when it does")
+	gone.says("This page works again when it does")
 	if gone.header.Get("Retry-After") == "" {
 		t.Error("503 without Retry-After")
 	}

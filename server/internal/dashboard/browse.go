@@ -11,22 +11,22 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// browser shows the messages of a queue, a page of one place at a time.
+// browser shows the messages of a queue in one state, page by page.
 type browser struct {
 	Place    string
 	Tabs     []tab
 	Tenant   string
-	By       string // how the flows above are ranked; it stays when one browses
+	By       string // the order of the flows above
 	Rows     []messageRow
-	First    string // where the first page is; empty on it
-	Next     string // where the next page is; empty on the last
+	First    string // path of the first page; empty on it
+	Next     string // path of the next page; empty on the last
 	Wrong    string // why messages cannot be shown
 	Hint     string
 	Requests []request
-	View     string // what the form carries, so that its author returns to the same place
+	View     string // the current view, so that an action returns to it
 }
 
-// tab leads to a place.
+// tab leads to the messages in one state.
 type tab struct {
 	Name    string
 	Count   int
@@ -55,12 +55,11 @@ type messageRow struct {
 type header struct{ Name, Value string }
 
 const (
-	// mostRows is how many messages a page has.
-	mostRows = 25
+	maxRows = 25
 
-	// mostDead is how many dead messages are gone through to find those of a page.
-	// Redis has no index of them by tenant.
-	mostDead = 5000
+	// maxDead is how many dead messages are read to find those of a page: there is no
+	// index by tenant.
+	maxDead = 5000
 
 	dead = "dead"
 )
@@ -102,7 +101,7 @@ func (d *Dashboard) browse(a *asked, q *fairqueue.Queue, s fairqueue.Stats) *bro
 	if next != "" {
 		b.Next = d.browserPath(q.Name(), b, b.Place, next)
 	}
-	b.View = valuesOf("place", b.Place, "tenant", b.Tenant, "by", b.By)
+	b.View = pairs("place", b.Place, "tenant", b.Tenant, "by", b.By)
 	b.Requests = d.messageRequests(q.Name(), b.Place)
 	return b
 }
@@ -114,7 +113,7 @@ func (d *Dashboard) browserPath(name string, b *browser, place, after string) st
 // readAlive reads messages that are not dead.
 func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
 	messages, next, err := q.Browse(a.Context(), fairqueue.BrowseConfig{
-		State: fairqueue.State(b.Place), Tenant: b.Tenant, Max: mostRows, After: after,
+		State: fairqueue.State(b.Place), Tenant: b.Tenant, Max: maxRows, After: after,
 	})
 	for _, m := range messages {
 		row := newMessageRow(m)
@@ -126,7 +125,7 @@ func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next st
 
 // readDead reads dead messages, from one on whose number is given.
 func (b *browser) readDead(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
-	first, _ := strconv.Atoi(after) // what is no number is the beginning
+	first, _ := strconv.Atoi(after) // anything else is the beginning
 	at := 0
 	for m, err := range q.Dead(a.Context()) {
 		if err != nil {
@@ -136,7 +135,7 @@ func (b *browser) readDead(a *asked, q *fairqueue.Queue, after string) (next str
 		if at <= first || b.Tenant != "" && m.Tenant != b.Tenant {
 			continue
 		}
-		if len(b.Rows) == mostRows || at > max(first, 0)+mostDead {
+		if len(b.Rows) == maxRows || at > max(first, 0)+maxDead {
 			return strconv.Itoa(at - 1), nil
 		}
 		row := newMessageRow(m)

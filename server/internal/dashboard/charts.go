@@ -11,14 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// chart is a chart of a page. Its words say what it draws, for those who cannot see
-// it and where no script runs.
+// chart is a chart of a page. Its words are for readers who cannot see it or run no scripts.
 type chart struct {
 	ID     string // on the page
 	Title  string
 	About  string
 	Unit   string // rate, count, bytes or seconds
-	Source string // where its numbers are
+	Source string // the path of its numbers
 	Lines  []chartLine
 
 	drawn drawing
@@ -32,7 +31,7 @@ type chartLine struct {
 	Colour int    // from 1 on
 }
 
-// drawing is the numbers of a chart, as its script takes them.
+// drawing is the numbers of a chart, for its script.
 type drawing struct {
 	At    []int64       `json:"at"` // Unix seconds
 	Lines []drawingLine `json:"lines"`
@@ -62,15 +61,14 @@ func (c chart) newest() (point, bool) {
 	return p, true
 }
 
-// drawn are the kinds of charts there are, with how each is made of what the survey
-// has seen.
+// drawn are all kinds of charts, and how to make them from a survey.
 var drawn = map[string]struct {
 	title, about, unit string
 	draw               func(s Survey, name string) drawing
 }{
-	"throughput": {"Throughput", "of all queues and Icks", "rate", drawThroughput},
-	"ops":        {"Commands", "that the masters run", "rate", columns(survey.Server, "ops", "commands")},
-	"memory":     {"Memory", "of the masters", "bytes", columns(survey.Server, "memory_bytes", "used")},
+	"throughput": {"Throughput", "of all queues and dirty lists", "rate", drawThroughput},
+	"ops":        {"Commands", "of all masters", "rate", columns(survey.Server, "ops", "commands")},
+	"memory":     {"Memory", "of all masters", "bytes", columns(survey.Server, "memory_bytes", "used")},
 	"queue":      {"Throughput", "messages a second", "rate", columns(survey.Queue, "written", "", "delivered", "", "acked", "")},
 	"backlog":    {"Backlog", "messages", "count", columns(survey.Queue, "waiting", "", "in_flight", "in flight", "delayed", "")},
 	"ick":        {"Rates", "marks and members a second", "rate", columns(survey.Ick, "new", "", "folded", "", "committed", "")},
@@ -80,8 +78,8 @@ var drawn = map[string]struct {
 	"stealing":   {"Recruits", "of all jobs and processes, a second", "rate", drawStealing},
 }
 
-// columns draws columns of a series: their names, and what they are called if that is
-// something else, by turns.
+// columns draws columns of a series, given as names and labels by turns. An empty label is
+// the name.
 func columns(kind survey.Kind, names ...string) func(Survey, string) drawing {
 	return func(s Survey, name string) drawing {
 		series := s.Series(kind, name)
@@ -97,7 +95,7 @@ func columns(kind survey.Kind, names ...string) func(Survey, string) drawing {
 	}
 }
 
-// column returns a column of a series, which is all zero if there is none.
+// column returns a column of a series, or zeros if there is none.
 func column(s survey.Series, name string) []float64 {
 	i := slices.IndexFunc(s.Columns, func(c survey.Column) bool { return c.Name == name })
 	if i < 0 {
@@ -106,8 +104,7 @@ func column(s survey.Series, name string) []float64 {
 	return append([]float64{}, s.Columns[i].Values...)
 }
 
-// sum adds up columns of many series, whose samples are of the same looks. A series
-// that lacks a time counts nothing there.
+// sum adds up columns of several series. A series without a time counts as zero there.
 func sum(all []survey.Series, names ...string) drawing {
 	at := map[int64]int{}
 	for _, s := range all {
@@ -132,7 +129,7 @@ func sum(all []survey.Series, names ...string) drawing {
 	return d
 }
 
-// rounded is the drawing to a hundredth, which is finer than a screen is.
+// rounded rounds to hundredths, which is finer than a screen.
 func (d drawing) rounded() drawing {
 	for _, l := range d.Lines {
 		for i, v := range l.Values {
@@ -187,8 +184,7 @@ func drawStealing(s Survey, _ string) drawing {
 
 type chartKey struct{ kind, name string }
 
-// chart returns a chart of that kind, about the structure of that name, as it is with
-// a View.
+// chart returns a chart of a structure for a View.
 func (d *Dashboard) chart(v *survey.View, kind, name string) chart {
 	k := drawn[kind]
 	c := chart{

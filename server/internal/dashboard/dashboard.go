@@ -17,68 +17,66 @@ import (
 	"github.com/millrace/millrace/scatter"
 )
 
-// Survey is where the numbers of the pages come from. A *survey.Survey is one.
+// Survey is the source of all numbers. A *survey.Survey is one.
 type Survey interface {
-	// View returns the latest look at all structures; never nil.
+	// View returns the latest view, never nil.
 	View() *survey.View
 
-	// Watch yields the latest look at once, and then each new one, until ctx ends.
+	// Watch yields the latest view at once, and then each new one, until ctx ends.
 	Watch(ctx context.Context) iter.Seq[*survey.View]
 
-	// Refresh looks now, and finds structures that are new.
+	// Refresh surveys now, including new structures.
 	Refresh(ctx context.Context) (*survey.View, error)
 
-	// Series returns what was seen of one structure, for a chart.
+	// Series returns the history of one structure, for a chart.
 	Series(kind survey.Kind, name string) survey.Series
 }
 
-// Config is what the pages show, and what they may do.
+// Config configures the pages. It needs a Client and a Survey.
 type Config struct {
-	// Client is the way to Redis. It stays the caller's, and must be there.
+	// Client is the connection to Redis. The caller closes it.
 	Client rueidis.Client
 
-	// Fleet is the fleet whose client that is, for the doctor. Defaults to none.
+	// Fleet is the fleet of that client, for the doctor. Defaults to none.
 	Fleet *fleet.Fleet
 
-	// Counters are the servers over which counters are scattered. Defaults to none:
-	// the page about counters says so.
+	// Counters are the servers of scattered counters. Defaults to none.
 	Counters *scatter.Scatter
 
-	// Survey is where numbers come from. It must be there, and run.
+	// Survey is the source of all numbers. It must run.
 	Survey Survey
 
-	// Prefix is the path below which the pages lie for browsers, such as /millrace;
-	// links begin with it. Whoever puts the pages there strips it from requests, as
-	// http.StripPrefix does. Defaults to none.
+	// Prefix is the path of the pages for browsers, such as /millrace; links begin with
+	// it. The caller strips it from requests, as http.StripPrefix does. Defaults to none.
 	Prefix string
 
-	// Actions lets people change things. Defaults to off: the pages are to look at.
+	// Actions lets people change things. Defaults to false: pages are read-only.
 	Actions bool
 
-	// Principal says who makes a request, by its context, for the log of actions.
-	// Defaults to nobody being known.
+	// Principal returns the client of a request from its context, for the log of
+	// actions. Defaults to unknown.
 	Principal func(ctx context.Context) string
 
-	// Logger is told of every action, and of pages that could not be made. Defaults
-	// to slog.Default().
+	// Logger logs actions, and pages that could not be made. Defaults to
+	// slog.Default().
 	Logger *slog.Logger
 }
 
-// Dashboard is the pages: one http.Handler. New makes it.
+// Dashboard is the pages: one http.Handler.
 type Dashboard struct {
 	cfg       Config
 	pages     *http.ServeMux
 	templates map[string]*sheet
 	assets    *assets
-	doctor    physician
+	doctor    lastReport
 	memo      memo
 	cross     http.CrossOriginProtection
-	streams   chan struct{} // has a place for each stream that is open
+	streams   chan struct{} // one element for each open stream
 	drained   chan struct{} // closed by Drain
 	drain     sync.Once
 }
 
-// New returns the pages. It asks nothing of Redis. Errors are derived from
+// New returns the pages without asking Redis anything. Errors are derived from
 // [millrace.ErrBadArgument].
 func New(cfg Config) (*Dashboard, error) {
 	switch {
@@ -95,7 +93,7 @@ func New(cfg Config) (*Dashboard, error) {
 	if cfg.Principal == nil {
 		cfg.Principal = func(context.Context) string { return "" }
 	}
-	d := &Dashboard{cfg: cfg, streams: make(chan struct{}, mostStreams), drained: make(chan struct{})}
+	d := &Dashboard{cfg: cfg, streams: make(chan struct{}, maxStreams), drained: make(chan struct{})}
 	var err error
 	if d.assets, err = readAssets(); err != nil {
 		return nil, err
@@ -107,9 +105,8 @@ func New(cfg Config) (*Dashboard, error) {
 	return d, nil
 }
 
-// Drain ends the streams of all open pages, and those that come later at once. The
-// pages say that they have lost the connection, and find the next process. It cannot
-// be taken back.
+// Drain ends the streams of all pages, now and from now on. The pages show that the
+// connection is lost, and reconnect to the next process.
 func (d *Dashboard) Drain() { d.drain.Do(func() { close(d.drained) }) }
 
 // ServeHTTP answers a request.
@@ -119,7 +116,7 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case r.URL.Path == "":
 		http.Redirect(w, r, d.link(), http.StatusPermanentRedirect)
 		return
-	case !clean(r.URL.EscapedPath()): // http.ServeMux would send it elsewhere, and knows no prefix
+	case !clean(r.URL.EscapedPath()): // http.ServeMux would redirect it without the prefix
 		d.refuse(w, r, errNoPage)
 		return
 	}
@@ -130,14 +127,13 @@ func (d *Dashboard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	d.pages.ServeHTTP(w, r)
 }
 
-// clean reports whether a path is as pages write it.
+// clean reports whether a path is in its shortest form.
 func clean(escaped string) bool {
 	return path.Clean(escaped) == escaped || path.Clean(escaped)+"/" == escaped
 }
 
-// protect sets what keeps a page that shows names and messages of others from being
-// used against its reader. Nothing inline is run or applied, whatever gets into a
-// page.
+// protect sets the headers that protect the reader from hostile names and messages. The
+// browser runs and applies nothing inline.
 func protect(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "+
 		"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'")
@@ -148,7 +144,7 @@ func protect(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// link writes the path of a page, for a browser. Parts are any bytes.
+// link returns the path of a page for a browser. Parts may be any bytes.
 func (d *Dashboard) link(parts ...string) string {
 	var b strings.Builder
 	b.WriteString(d.cfg.Prefix)

@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// doctorPage is what the doctor found.
+// doctorPage is the page of the doctor.
 type doctorPage struct {
 	heading
 
@@ -22,7 +22,7 @@ type doctorPage struct {
 	Hint    string
 }
 
-// doctorPart is what was found of the fleet, of this host or of a server.
+// doctorPart has the findings about the fleet, this host or a server.
 type doctorPart struct {
 	About    string
 	Findings []finding
@@ -39,14 +39,14 @@ var tones = map[doctor.Level]string{doctor.OK: "good", doctor.Note: "note", doct
 
 func (d *Dashboard) examination(a *asked) (scene, error) {
 	p := doctorPage{heading: heading{Title: "Doctor"}}
-	if a.live { // nothing of it changes
+	if a.live { // nothing changes
 		return func(*survey.View) body { return p }, nil
 	}
-	life := prescriptionLife
+	ttl := reportTTL
 	if a.URL.Query().Has("again") {
-		life = againLife
+		ttl = againTTL
 	}
-	report, at, err := d.doctor.ask(a.Context(), life, d.examine)
+	report, at, err := d.doctor.get(a.Context(), ttl, d.examine)
 	p.At = at
 	if err != nil {
 		p.Wrong, p.Hint = sentence(err.Error()), millrace.Hint(err)
@@ -74,33 +74,32 @@ func (d *Dashboard) examine(ctx context.Context) (doctor.Report, error) {
 }
 
 const (
-	// prescriptionLife is for how long a report is shown again instead of asking anew.
-	prescriptionLife = 10 * time.Second
-
-	// againLife is for how long it is to somebody who asks for another one.
-	againLife = time.Second
+	// reportTTL is how long a report is shown before the servers are examined again.
+	reportTTL = 10 * time.Second
+	// againTTL applies if the reader asks for another examination.
+	againTTL = time.Second
 )
 
-// physician remembers the last report, so that many who look at it do not each have
-// all servers examined.
-type physician struct {
+// lastReport caches the last report, so that several readers do not each examine all
+// servers.
+type lastReport struct {
 	mu     sync.Mutex
 	at     time.Time
 	report doctor.Report
 }
 
-// ask returns a report that is no older than life, and when it is from. Those who
-// come while one is being made wait for it.
-func (p *physician) ask(ctx context.Context, life time.Duration, examine func(ctx context.Context) (doctor.Report, error)) (doctor.Report, time.Time, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if time.Since(p.at) < life {
-		return p.report, p.at, nil
+// get returns a report that is no older than ttl, and its time. Readers wait while one is
+// being made.
+func (l *lastReport) get(ctx context.Context, ttl time.Duration, examine func(ctx context.Context) (doctor.Report, error)) (doctor.Report, time.Time, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.at) < ttl {
+		return l.report, l.at, nil
 	}
 	report, err := examine(ctx)
 	if err != nil {
 		return report, time.Time{}, err
 	}
-	p.report, p.at = report, time.Now()
-	return p.report, p.at, nil
+	l.report, l.at = report, time.Now()
+	return l.report, l.at, nil
 }

@@ -13,23 +13,23 @@ import (
 func TestReportIsShownAgain(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		var p physician
+		var last lastReport
 		asked := 0
 		examine := func(context.Context) (doctor.Report, error) { asked++; return doctor.Report{}, nil }
 		for _, step := range []struct {
-			later, life time.Duration
-			want        int // how often all was examined by then
+			later, ttl time.Duration
+			want       int // how often all was examined by then
 		}{
-			{0, prescriptionLife, 1},
-			{2 * time.Second, prescriptionLife, 1},
-			{0, againLife, 2},
-			{againLife / 2, againLife, 2},
-			{prescriptionLife, prescriptionLife, 3},
+			{0, reportTTL, 1},
+			{2 * time.Second, reportTTL, 1},
+			{0, againTTL, 2},
+			{againTTL / 2, againTTL, 2},
+			{reportTTL, reportTTL, 3},
 		} {
 			time.Sleep(step.later)
-			_, at, err := p.ask(t.Context(), step.life, examine)
-			if err != nil || asked != step.want || time.Since(at) >= step.life {
-				t.Errorf("a report of %s, examined %d times, %v, want %d times and %s at most", time.Since(at), asked, err, step.want, step.life)
+			_, at, err := last.get(t.Context(), step.ttl, examine)
+			if err != nil || asked != step.want || time.Since(at) >= step.ttl {
+				t.Errorf("a report of %s, examined %d times, %v, want %d times and %s at most", time.Since(at), asked, err, step.want, step.ttl)
 			}
 		}
 	})

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// flash is what came of an action, said on the page to which its author is sent.
+// flash is the result of an action, for the page after it.
 type flash struct {
 	Tone string `json:"t"` // good, warn or bad
 	Text string `json:"s"`
@@ -15,27 +15,25 @@ type flash struct {
 }
 
 const (
-	// flashCookie is the name of the cookie in which it travels.
 	flashCookie = "millrace_flash"
 
-	// mostFlash is how many bytes of a text travel: a cookie has room for 4,096.
-	mostFlash = 800
+	// maxFlash is the longest text in bytes: a cookie may have 4,096.
+	maxFlash = 800
 
-	// flashLife is for how long a browser keeps it until it is shown.
-	flashLife = time.Minute
+	flashTTL = time.Minute
 )
 
-// giveFlash has the next page say something.
-func giveFlash(w http.ResponseWriter, r *http.Request, path string, f flash) {
-	f.Text, f.Hint = cut(f.Text, mostFlash), cut(f.Hint, mostFlash)
+// setFlash stores a flash for the next page.
+func setFlash(w http.ResponseWriter, r *http.Request, path string, f flash) {
+	f.Text, f.Hint = cut(f.Text, maxFlash), cut(f.Hint, maxFlash)
 	text, err := json.Marshal(f)
 	if err != nil {
-		return // it has nothing but texts
+		return // cannot happen: it has only strings
 	}
-	http.SetCookie(w, flashSetting(r, path, base64.RawURLEncoding.EncodeToString(text), flashLife))
+	http.SetCookie(w, flashSetting(r, path, base64.RawURLEncoding.EncodeToString(text), flashTTL))
 }
 
-// takeFlash returns what is to be said, and forgets it.
+// takeFlash returns the flash and removes it.
 func takeFlash(w http.ResponseWriter, r *http.Request, path string) *flash {
 	c, err := r.Cookie(flashCookie)
 	if err != nil {
@@ -59,13 +57,13 @@ func takeFlash(w http.ResponseWriter, r *http.Request, path string) *flash {
 }
 
 func flashSetting(r *http.Request, path, value string, life time.Duration) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // it is Secure where the page is, which may be plain HTTP on a loopback address
+	return &http.Cookie{ //nolint:gosec // Secure over TLS; a loopback address may use plain HTTP
 		Name: flashCookie, Value: value, Path: path, MaxAge: int(life / time.Second),
 		HttpOnly: true, Secure: r.TLS != nil, SameSite: http.SameSiteStrictMode,
 	}
 }
 
-// cut shortens a text to so many bytes, between characters.
+// cut shortens a text to a number of bytes, between characters.
 func cut(text string, most int) string {
 	if len(text) <= most {
 		return text

@@ -23,7 +23,7 @@ type fleetPage struct {
 	Has         bool   // there is a fleet
 	Wrong       string // why there is nothing to see of it
 	Hint        string
-	Unread      map[string]string // why its events or its snapshots could not be read
+	Unread      map[string]string // errors of events and snapshots
 	State       fleet.State
 	Tone        string
 	Epoch       int64
@@ -35,7 +35,7 @@ type fleetPage struct {
 	Partitions  []partitionRow
 	Events      []eventRow
 	Saved       []savedRow
-	Exposure    string // how much would be lost with all memory
+	Exposure    string // what is lost with all memory
 	ArchiveLoss string // and with all disks
 }
 
@@ -73,7 +73,7 @@ type gauge struct {
 	None  bool // there is no limit, or it is not known
 }
 
-// eventRow is a line of what agents did.
+// eventRow is an event of an agent.
 type eventRow struct {
 	directory.Event
 
@@ -92,8 +92,7 @@ type savedRow struct {
 	Failed    string
 }
 
-// mostEvents is how many events a page shows.
-const mostEvents = 25
+const maxEvents = 25
 
 func (d *Dashboard) fleet(*asked) (scene, error) {
 	return func(v *survey.View) body {
@@ -117,10 +116,10 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	p.Has, p.State, p.Tone, p.Epoch = true, f.State, stateTone(f.State), f.Epoch
 	var memory int64
 	nodes := map[string]bool{}
-	for _, one := range f.Partitions {
-		p.Partitions = append(p.Partitions, newPartitionRow(one))
-		p.Tags, memory = p.Tags+one.Tags, memory+one.Memory
-		for _, m := range members(one) {
+	for _, partition := range f.Partitions {
+		p.Partitions = append(p.Partitions, newPartitionRow(partition))
+		p.Tags, memory = p.Tags+partition.Tags, memory+partition.Memory
+		for _, m := range members(partition) {
 			p.Servers++
 			nodes[m.Node] = true
 		}
@@ -128,7 +127,7 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	delete(nodes, "")
 	p.Memory, p.Nodes = readable.Bytes(memory), len(nodes)
 	p.Ring = newRing(f.Points, f.Partitions)
-	for _, e := range f.Events[:min(len(f.Events), mostEvents)] {
+	for _, e := range f.Events[:min(len(f.Events), maxEvents)] {
 		row := eventRow{Event: e, About: "fleet"}
 		if e.Partition >= 0 {
 			row.About = "partition " + strconv.Itoa(e.Partition)
@@ -188,7 +187,7 @@ func newGauge(part float64, words string) gauge {
 	return g
 }
 
-// fillSnapshots adds how old snapshots are, if the directory told.
+// fillSnapshots adds the age of snapshots, if known.
 func (p *fleetPage) fillSnapshots(a snapshot.Ages) {
 	if a.Now.IsZero() {
 		return
@@ -210,7 +209,7 @@ func (p *fleetPage) fillSnapshots(a snapshot.Ages) {
 	p.Exposure, p.ArchiveLoss = exposure(a.Saved), exposure(a.Archived)
 }
 
-// exposure says how much time's writes would be lost.
+// exposure describes how many writes would be lost.
 func exposure(e snapshot.Exposure) string {
 	none := slices.Sorted(slices.Values(e.None))
 	words := make([]string, len(none))

@@ -20,8 +20,8 @@ func TestFleetThatCannotBeRead(t *testing.T) {
 		{Kind: survey.Fleet, Name: survey.FleetSnapshots, Err: errors.New("no time")},
 	}
 	page := on(t, newStage(v)).get("/fleet").want(http.StatusOK)
-	page.says("What agents did It could not be read: no quorum.")
-	page.says("Snapshots They could not be read: no time.")
+	page.says("Events Events could not be read: no quorum.")
+	page.says("Snapshots Snapshots could not be read: no time.")
 	for _, absent := range []string{"Nothing yet", "Nobody has taken any"} {
 		if strings.Contains(text(page.root), absent) {
 			t.Errorf("the page says %q", absent)

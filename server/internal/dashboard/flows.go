@@ -11,18 +11,18 @@ import (
 	"github.com/millrace/millrace/shuffleshard"
 )
 
-// flowList ranks the flows of a queue: who floods, who waits, who is slow.
+// flowList ranks the flows of a queue.
 type flowList struct {
 	Ranks  []rank
 	Rows   []flowRow
 	Sort   sorting // by what they are ranked
-	Count  int     // flows in which messages wait
-	Looked int     // of them those that are known
-	More   int     // of those the ones without a row
+	Count  int     // flows with waiting messages
+	Looked int     // how many of them are ranked
+	More   int     // how many of those have no row
 	Held   int
 
 	Streams, PerTenant int    // 0 if flows are tenants
-	All, None          string // how likely two tenants share all of their streams, and none
+	All, None          string // how likely two tenants share all streams, and none
 }
 
 // flowRow is one flow.
@@ -38,23 +38,23 @@ type flowRow struct {
 // measure is a number with a bar.
 type measure struct {
 	Words string
-	Share string // of the whole, if that is of interest
+	Share string // of the whole; may be empty
 	Width int    // of the bar, in hundredths
 	Tone  string
-	None  bool // nobody knows it
+	None  bool // unknown
 }
 
-// rank is one way to rank flows, with the flow that comes first by it.
+// rank is one order of flows, with its first flow.
 type rank struct {
 	Name    string
 	Path    string
 	Current bool
 	First   flowRow
-	None    bool // nobody is first
+	None    bool // no flow is first
 	About   string
 }
 
-// sorting is by what flows are ranked.
+// sorting is an order of flows.
 type sorting string
 
 const (
@@ -63,11 +63,11 @@ const (
 	byHandling sorting = "handling"
 )
 
-// mostFlows is how many flows have a row.
-const mostFlows = 15
+// maxFlows is how many flows have a row.
+const maxFlows = 15
 
-// newFlows ranks the flows of a queue. The path leads to a ranking, and tenant to the
-// messages of one.
+// newFlows ranks the flows of a queue. path returns the path of a ranking, and tenant that
+// of the messages of a tenant.
 func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant func(string) string) flowList {
 	l := flowList{Sort: by, Count: s.FlowCount, Looked: len(s.Flows), Streams: s.Streams, PerTenant: s.PerTenant}
 	if by != byOldest && by != byHandling {
@@ -116,7 +116,7 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 		{byHandling, "Slowest handlers", most.Handling > 0 || l.Held > 0, func(f flowRow) string {
 			switch {
 			case f.Takes.None:
-				return "held, none has returned of late"
+				return "held, none has finished recently"
 			case f.Held:
 				return "held, " + f.Takes.Words + " for a message"
 			}
@@ -125,12 +125,12 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 	} {
 		flows := ranked(s.Flows, kind.by)
 		if kind.by == l.Sort {
-			l.More = max(0, len(flows)-mostFlows)
+			l.More = max(0, len(flows)-maxFlows)
 			for _, f := range flows[:len(flows)-l.More] {
 				l.Rows = append(l.Rows, row(f))
 			}
 		}
-		r := rank{Name: kind.name, Path: path(kind.by), Current: kind.by == l.Sort, None: !kind.there, About: "nobody"}
+		r := rank{Name: kind.name, Path: path(kind.by), Current: kind.by == l.Sort, None: !kind.there, About: "none"}
 		if kind.there {
 			r.First = row(flows[0])
 			r.About = kind.about(r.First)
@@ -140,8 +140,8 @@ func newFlows(s fairqueue.Stats, by sorting, path func(sorting) string, tenant f
 	return l
 }
 
-// ranked returns flows in that order. Those that are equal stay in theirs. Those that are
-// held come before others by their handlers, also where nobody knows how slow these are.
+// ranked sorts flows. By handlers, flows that are held come first, also if the handling time
+// is unknown.
 func ranked(flows []fairqueue.FlowStats, by sorting) []fairqueue.FlowStats {
 	flows = slices.Clone(flows)
 	slices.SortStableFunc(flows, func(a, b fairqueue.FlowStats) int {
@@ -166,7 +166,7 @@ func held(f fairqueue.FlowStats) int {
 	return 0
 }
 
-// takes writes how long handlers take.
+// takes writes a handling time.
 func takes(d time.Duration) string {
 	switch {
 	case d < 0:
@@ -177,7 +177,7 @@ func takes(d time.Duration) string {
 	return ago(d)
 }
 
-// part is how much n is of the whole.
+// part is the share of n in the whole.
 func part[N ~int | ~int64](n, whole N) float64 {
 	if whole <= 0 {
 		return 0
@@ -185,25 +185,25 @@ func part[N ~int | ~int64](n, whole N) float64 {
 	return min(1, max(0, float64(n)/float64(whole)))
 }
 
-// hundredths of a bar; at least one of something.
+// hundredths is the width of a bar; at least 1 for a share above 0.
 func hundredths(part float64) int { return int(math.Ceil(100 * part)) }
 
-// readerList is who consumes.
+// readerList is the consumers of a queue.
 type readerList struct {
 	Rows []readerRow
-	Busy int // handlers that work
+	Busy int // busy handlers
 	All  int // handlers
 }
 
-// readerRow is one of them.
+// readerRow is one consumer.
 type readerRow struct {
 	fairqueue.ReaderStats
 
 	Hands  measure
-	Silent bool // it is not heard of any more
+	Silent bool // it has gone
 }
 
-// silentAfter is when a reader is taken for gone, as the queue does.
+// silentAfter is when a reader counts as gone, as in the queue.
 const silentAfter = 15 * time.Second
 
 func newReaders(s fairqueue.Stats) readerList {

@@ -55,7 +55,7 @@ func TestFlowsAreRanked(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("by %q (-want +got):\n%s", by, diff)
 		}
-		if len(l.Rows) != mostFlows || l.More != 33-mostFlows || l.Held != 1 || l.Count != 2000 || l.Looked != 33 {
+		if len(l.Rows) != maxFlows || l.More != 33-maxFlows || l.Held != 1 || l.Count != 2000 || l.Looked != 33 {
 			t.Errorf("by %q: %d rows, %d more, %d held, %d of %d known", by, len(l.Rows), l.More, l.Held, l.Looked, l.Count)
 		}
 		var first []string
@@ -97,7 +97,7 @@ func TestFlowsThatAreStreams(t *testing.T) {
 	if l.Rows[0].Key != "s3" || l.Rows[0].Path != "" || !l.Rows[0].Flying.None || l.All != "once in 120 pairs" {
 		t.Errorf("flows are %+v", l)
 	}
-	if !l.Ranks[1].None || !l.Ranks[2].None || l.Ranks[1].About != "nobody" {
+	if !l.Ranks[1].None || !l.Ranks[2].None || l.Ranks[1].About != "none" {
 		t.Errorf("ranks are %+v", l.Ranks)
 	}
 	if l := flowsOf(fairqueue.Stats{}, byOldest); len(l.Rows) != 0 || !l.Ranks[0].None {
@@ -115,7 +115,7 @@ func TestHeldWithoutATime(t *testing.T) {
 		t.Errorf("rows are %+v", l.Rows[:2])
 	}
 	s.Flows = s.Flows[len(s.Flows)-1:]
-	if r := flowsOf(s, byWaiting).Ranks[2]; r.None || r.First.Tenant != "hung" || r.About != "held, none has returned of late" {
+	if r := flowsOf(s, byWaiting).Ranks[2]; r.None || r.First.Tenant != "hung" || r.About != "held, none has finished recently" {
 		t.Errorf("the slowest is %+v", r)
 	}
 }
@@ -138,14 +138,14 @@ func TestFlowsOnThePage(t *testing.T) {
 	page := h.get("/queues/orders?by=handling&place=dead&tenant=acme").want(http.StatusOK)
 	page.figures(map[string]string{"flows": "2,000", "busy": "12", "capacity": "20"})
 	flows := page.all("data-flow", "*")
-	if len(flows) != mostFlows || !strings.HasPrefix(strings.TrimSpace(flows[0]), "slow held") {
+	if len(flows) != maxFlows || !strings.HasPrefix(strings.TrimSpace(flows[0]), "slow held") {
 		t.Errorf("%d flows, and the first is %q", len(flows), flows[0])
 	}
-	for _, words := range []string{"worker-3", "18 more flows not shown", "1 flow held", "Only the 33 that come next are ranked"} {
+	for _, words := range []string{"worker-3", "18 more flows not shown", "1 flow held", "Only the next 33 flows are ranked"} {
 		page.says(words)
 	}
 	var links []string
-	for n := range nodes(page.root, having("title", "its messages that wait")) {
+	for n := range nodes(page.root, having("title", "its waiting messages")) {
 		link, _ := attribute(n, "href")
 		links = append(links, link)
 	}

@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// followed is a structure whose page is open, through one View after the other.
+// followed is the structure of an open page, through successive Views.
 type followed[S any] struct {
 	kind  survey.Kind
 	name  string
@@ -16,17 +16,16 @@ type followed[S any] struct {
 	seen  bool // a View had it
 }
 
-// presence says whether a structure's numbers are present ones.
+// presence tells whether the numbers of a structure are current.
 type presence string
 
 const (
 	watched   presence = ""
-	unwatched presence = "unwatched" // the survey does not look at it, or cannot
-	vanished  presence = "vanished"  // it is no more
+	unwatched presence = "unwatched" // the survey does not cover it, or cannot read it
+	vanished  presence = "vanished"  // it was deleted
 )
 
-// follow finds a structure in a View. One that the survey has not found yet, or does
-// not look at since there are so many, is asked by itself.
+// follow finds a structure in a View. It reads a structure that the survey does not cover.
 func follow[S any](v *survey.View, f followed[S], ask func() (S, error)) (*followed[S], error) {
 	if _, how := f.in(v); how == watched {
 		return &f, nil
@@ -36,7 +35,7 @@ func follow[S any](v *survey.View, f followed[S], ask func() (S, error)) (*follo
 	return &f, err
 }
 
-// in returns the structure as a View has it, or as it was when one had it.
+// in returns the structure from a View, or else its last known state.
 func (f *followed[S]) in(v *survey.View) (S, presence) {
 	list := f.find(v)
 	if i := slices.IndexFunc(list, func(s S) bool { return f.title(s) == f.name }); i >= 0 {

@@ -7,22 +7,22 @@ import (
 	"github.com/millrace/millrace/ick"
 )
 
-// parkedRequests are the actions on parked members that were chosen.
+// parkedRequests are the actions on selected parked members.
 func (d *Dashboard) parkedRequests(name string) []request {
 	return []request{
 		{
-			ID: "ask-retry", Open: "Retry", Title: "Try the chosen members again?", Path: d.link("icks", name, "retry"), Verb: "Retry", Chosen: true,
-			Text: "Each is handed out once more as an old mark, before its rest is over. Its attempts are kept, so one that fails again is parked again.",
+			ID: "ask-retry", Open: "Retry", Title: "Retry the selected members?", Path: d.link("icks", name, "retry"), Verb: "Retry", Chosen: true,
+			Text: "Consumers receive them again now. Their attempts are kept, so a member that fails again is parked again.",
 		},
 		{
-			ID: "ask-drop", Open: "Drop", Title: "Forget the chosen members?", Path: d.link("icks", name, "drop"), Verb: "Forget for good",
+			ID: "ask-drop", Open: "Drop", Title: "Delete the selected members?", Path: d.link("icks", name, "drop"), Verb: "Delete",
 			Danger: true, Chosen: true, Confirm: plain(name),
-			Text: "They stay out of line downstream until they are marked again: nobody will work on them for what they were marked for.",
+			Text: "Nobody works on their last change: downstream data stays out of date until they are marked again.",
 		},
 	}
 }
 
-// ickActions are what can be done to an Ick.
+// ickActions are the actions on dirty lists.
 func (d *Dashboard) ickActions() []action {
 	on := func(word string, do func(ctx context.Context, k *ick.Ick, r *http.Request) (string, error)) action {
 		return action{
@@ -58,5 +58,5 @@ func dropParked(ctx context.Context, k *ick.Ick, r *http.Request) (string, error
 		return "", err
 	}
 	n, err := k.Drop(ctx, members...)
-	return some(n, len(members), "member", "forgotten", "not parked any more"), err
+	return some(n, len(members), "member", "deleted", "not parked any more"), err
 }

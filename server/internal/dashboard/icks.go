@@ -18,11 +18,11 @@ type ickList struct {
 	LeftOut int
 }
 
-// ickRow is one Ick or channel of the list.
+// ickRow is a dirty list or a channel.
 type ickRow struct {
 	Name      string
 	Path      string
-	Size      int // Icks of a channel; 0 for an Ick
+	Size      int // lists of a channel; 0 for a list
 	Consumers int // of a channel
 	Waiting   int
 	Reserved  int
@@ -36,7 +36,7 @@ type ickRow struct {
 
 func (d *Dashboard) icks(*asked) (scene, error) {
 	return func(v *survey.View) body {
-		l := ickList{heading: heading{Title: "Icks"}, Looked: !v.Named.IsZero(), LeftOut: v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel]}
+		l := ickList{heading: heading{Title: "Dirty lists"}, Looked: !v.Named.IsZero(), LeftOut: v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel]}
 		for _, c := range v.Channels {
 			row := ickRow{Name: c.Name, Path: d.link("channels", c.Name), Size: c.Size, Consumers: c.Consumers,
 				Waiting: c.Waiting, Reserved: c.Reserved, Parked: c.Parked, Oldest: c.OldestAge, Folding: folding(c.Counters)}
@@ -51,15 +51,14 @@ func (d *Dashboard) icks(*asked) (scene, error) {
 	}, nil
 }
 
-// lately adds to a row what was seen lately.
+// lately adds recent rates to a row.
 func (d *Dashboard) lately(v *survey.View, kind survey.Kind, row ickRow) ickRow {
 	r := d.recent(v, kind, row.Name)
 	row.Marked, row.Committed, row.Spark = r.now["new"]+r.now["folded"], r.now["committed"], r.Spark
 	return row
 }
 
-// folding says which part of the marks fell on members that were marked already:
-// work that was saved.
+// folding is the share of marks on members that were dirty already: work that was saved.
 func folding(c ick.Counters) string {
 	if c.New+c.Folded == 0 {
 		return "–"
@@ -67,18 +66,18 @@ func folding(c ick.Counters) string {
 	return percent(float64(c.Folded) / float64(c.New+c.Folded))
 }
 
-// ickPage is the page of one Ick.
+// ickPage is the page of a dirty list.
 type ickPage struct {
 	heading
 
 	Name     string
 	How      presence
 	Stats    ick.Stats
-	Channel  string // to which it belongs, if it does
+	Channel  string // empty if it belongs to none
 	Folding  string
 	Lately   map[string]float64
 	Counters []counter
-	Parked   *parkedList // nil for what is live
+	Parked   *parkedList // nil in streams
 }
 
 // parkedList is members that failed.
@@ -90,8 +89,8 @@ type parkedList struct {
 	Requests []request
 }
 
-// mostParked is how many parked members a page shows.
-const mostParked = 100
+// maxParked is how many parked members a page shows.
+const maxParked = 100
 
 func (d *Dashboard) ick(a *asked) (scene, error) {
 	name, err := a.name()
@@ -119,14 +118,14 @@ func (d *Dashboard) ick(a *asked) (scene, error) {
 			Name:    name, How: how, Stats: stats, Channel: channelOf(v, name), Folding: folding(stats.Counters),
 			Lately: d.recent(v, survey.Ick, name).now, Counters: ickCounters(stats.Counters), Parked: parked,
 		}
-		if p.Channel == "" { // else the channel's page has them, for all its Icks together
+		if p.Channel == "" { // else the channel's page has them
 			p.Charts = []chart{d.chart(v, "ick", name), d.chart(v, "dirty", name)}
 		}
 		return p
 	}, nil
 }
 
-// ickStats are all Icks of a View, those of channels included.
+// ickStats are all dirty lists of a View, including those of channels.
 func ickStats(v *survey.View) []ick.Stats {
 	all := slices.Clip(v.Icks)
 	for _, c := range v.Channels {
@@ -139,7 +138,7 @@ func ickStats(v *survey.View) []ick.Stats {
 	return all
 }
 
-// channelOf returns the channel to which an Ick belongs.
+// channelOf returns the channel of a dirty list.
 func channelOf(v *survey.View, name string) string {
 	for _, c := range v.Channels {
 		for _, k := range c.Icks {
@@ -151,7 +150,7 @@ func channelOf(v *survey.View, name string) string {
 	return ""
 }
 
-// parked reads the members that failed.
+// parked reads the parked members.
 func (d *Dashboard) parked(a *asked, k *ick.Ick) *parkedList {
 	l := &parkedList{Requests: d.parkedRequests(k.Name())}
 	for p, err := range k.Parked(a.Context()) {
@@ -159,7 +158,7 @@ func (d *Dashboard) parked(a *asked, k *ick.Ick) *parkedList {
 			l.Wrong, l.Hint = sentence(err.Error()), millrace.Hint(err)
 			break
 		}
-		if len(l.Rows) == mostParked {
+		if len(l.Rows) == maxParked {
 			l.More = true
 			break
 		}
@@ -170,13 +169,13 @@ func (d *Dashboard) parked(a *asked, k *ick.Ick) *parkedList {
 
 func ickCounters(c ick.Counters) []counter {
 	return []counter{
-		{"New", c.New, "marks for members that did not wait"},
-		{"Folded", c.Folded, "marks that fell on one that waited"},
+		{"New", c.New, "marks of members that did not wait"},
+		{"Folded", c.Folded, "marks of members that waited already"},
 		{"Reserved", c.Reserved, "marks moved into the consumer set"},
 		{"Committed", c.Committed, "members committed"},
-		{"Kept", c.Kept, "members whose commit came too late: they were dirtied again, and came again"},
-		{"Parked", c.Parked, "failures parked"},
-		{"Retried", c.Retried, "parked members tried again, in time or by hand"},
-		{"Dropped", c.Dropped, "parked members dropped by hand"},
+		{"Kept", c.Kept, "members that were marked again before their commit"},
+		{"Parked", c.Parked, "failures that were parked"},
+		{"Retried", c.Retried, "parked members that were retried"},
+		{"Dropped", c.Dropped, "parked members that were dropped"},
 	}
 }

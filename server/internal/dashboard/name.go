@@ -9,26 +9,23 @@ import (
 	"unicode/utf8"
 )
 
-// piece is a part of a text that somebody else has chosen, as a page shows it.
+// piece is a part of a foreign text as a page shows it.
 type piece struct {
 	Text string
-	Odd  bool // it stands for bytes that cannot be shown, or that would hide something
+	Odd  bool // an escape for bytes that are invisible or invalid
 }
 
-// longest is how many characters of a name a page shows. Of a longer one it shows
-// the beginning and the end.
+// longest is how many characters of a name a page shows. Longer names lose their middle.
 const longest = 96
 
-// pieces splits a text into what can be read and what cannot: control characters,
-// those that change the direction of text or are invisible, and bytes that are not
-// UTF-8 are written as escapes.
+// pieces splits a text into readable parts and escapes, which stand for control characters,
+// invisible ones, those that change the direction of text, and invalid UTF-8.
 func pieces(s string) []piece { return split(s, "") }
 
-// lines are the pieces of a text that may have several lines.
+// lines returns the pieces of a text with several lines.
 func lines(s string) []piece { return split(strings.ReplaceAll(s, "\r\n", "\n"), "\n\t") }
 
-// split splits a text, of which some characters count as readable that others would
-// not see.
+// split splits a text. The given characters count as readable.
 func split(s, readable string) []piece {
 	var all []piece
 	add := func(text string, odd bool) {
@@ -55,7 +52,7 @@ func split(s, readable string) []piece {
 	return all
 }
 
-// shown are the pieces of a name, of which the middle is left out if it is long.
+// shown returns the pieces of a name, without its middle if it is long.
 func shown(name string) []piece {
 	if utf8.RuneCountInString(name) <= longest {
 		return pieces(name)
@@ -65,7 +62,7 @@ func shown(name string) []piece {
 	return append(append(pieces(head), piece{" … ", true}), pieces(tail)...)
 }
 
-// plain writes a whole text as [pieces] does, for attributes and for logs.
+// plain escapes a whole text as [pieces] does, for attributes and logs.
 func plain(s string) string {
 	var b strings.Builder
 	for _, p := range pieces(s) {
@@ -74,10 +71,9 @@ func plain(s string) string {
 	return b.String()
 }
 
-// token writes any bytes so that paths and forms carry them unharmed. Most names are
-// just themselves. Those with a slash, which some take for two parts of a path even if
-// it is escaped, those of dots, which browsers resolve, and those that cannot be shown
-// are a tilde and base64.
+// token encodes any bytes for paths and forms. Most names stay as they are. Names with a
+// slash or other special characters, names of dots, which browsers resolve, and names that
+// are not printable become a tilde and base64.
 func token(name string) string {
 	if name == "" || name[0] == '~' || strings.Trim(name, ".") == "" || strings.ContainsAny(name, `/\;%`) || plain(name) != name {
 		return "~" + base64.RawURLEncoding.EncodeToString([]byte(name))
@@ -85,7 +81,7 @@ func token(name string) string {
 	return name
 }
 
-// untoken reads what token wrote.
+// untoken decodes a token.
 func untoken(text string) (string, bool) {
 	encoded, ok := strings.CutPrefix(text, "~")
 	if !ok {
@@ -95,6 +91,5 @@ func untoken(text string) (string, bool) {
 	return string(name), err == nil
 }
 
-// segment writes any bytes as one part of a path; untoken reads it, once escapes are
-// undone.
+// segment encodes any bytes as one part of a path.
 func segment(name string) string { return url.PathEscape(token(name)) }

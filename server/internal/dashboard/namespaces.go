@@ -6,7 +6,7 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-// namespacePage is the namespaces of hashes whose fields expire, and of deterministic
+// namespacePage is the namespaces of hashes whose fields expire, and of pinned
 // values.
 type namespacePage struct {
 	heading

@@ -10,8 +10,8 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// station is a section in the navigation.
-type station struct {
+// section is an entry of the navigation.
+type section struct {
 	Name    string
 	Path    string
 	Tally   string // how many there are
@@ -20,29 +20,29 @@ type station struct {
 	Current bool
 }
 
-// stations returns the navigation.
-func (d *Dashboard) stations(v *survey.View, current string) []station {
+// sections returns the navigation.
+func (d *Dashboard) sections(v *survey.View, current string) []section {
 	icks, namespaces := len(v.Icks)+len(v.Channels), len(v.Hashes)+len(v.Keys)
-	queues := station{Name: "Queues", Path: d.link("queues"), Tally: tally(len(v.Queues) + v.LeftOut[survey.Queue])}
+	queues := section{Name: "Queues", Path: d.link("queues"), Tally: tally(len(v.Queues) + v.LeftOut[survey.Queue])}
 	if dead := deadOf(v); dead > 0 {
 		queues.Tone, queues.Why = "warn", readable.Count(dead, "dead letter")
 	}
-	lists := station{Name: "Icks", Path: d.link("icks"), Tally: tally(icks + v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel])}
+	lists := section{Name: "Dirty lists", Path: d.link("icks"), Tally: tally(icks + v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel])}
 	if parked := parkedOf(v); parked > 0 {
 		lists.Tone, lists.Why = "warn", readable.Number(parked)+" parked"
 	}
-	members := station{Name: "Fleet", Path: d.link("fleet")}
+	members := section{Name: "Fleet", Path: d.link("fleet")}
 	if v.Fleet != nil {
 		members.Tally = string(v.Fleet.State)
 		if v.Fleet.State != fleet.Healthy {
-			members.Tone, members.Why = stateTone(v.Fleet.State), "not all of it serves"
+			members.Tone, members.Why = stateTone(v.Fleet.State), "not all members serve"
 		}
 	}
-	all := []station{
+	all := []section{
 		{Name: "Overview", Path: d.link()},
 		queues,
 		lists,
-		{Name: "Stealing", Path: d.link("stealing"), Tally: tally(v.Steal.Processes)},
+		{Name: "Upkeep", Path: d.link("stealing"), Tally: tally(v.Steal.Processes)},
 		{Name: "Leases", Path: d.link("leases"), Tally: tally(len(v.Leases) + v.LeftOut[survey.Lease])},
 		{Name: "Namespaces", Path: d.link("namespaces"), Tally: tally(namespaces + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys])},
 		members,
@@ -55,7 +55,7 @@ func (d *Dashboard) stations(v *survey.View, current string) []station {
 	return all
 }
 
-// tally writes how many there are, unless there are none.
+// tally writes a number, or nothing for 0.
 func tally(n int) string {
 	if n == 0 {
 		return ""
@@ -80,7 +80,7 @@ func parkedOf(v *survey.View) (n int) {
 	return n
 }
 
-// pulse says how fresh the numbers of a page are.
+// pulse shows how fresh the numbers of a page are.
 type pulse struct {
 	State string // live, late or away
 	At    time.Time
@@ -88,8 +88,8 @@ type pulse struct {
 	About string // what serves them
 }
 
-// lateAfter is from which age on numbers are called old: looks are 5 seconds apart at
-// most, unless Redis is slow.
+// lateAfter is the age at which numbers count as old. Surveys are at most 5 seconds apart
+// unless Redis is slow.
 const lateAfter = 15 * time.Second
 
 func newPulse(v *survey.View, now time.Time) pulse {
@@ -98,14 +98,14 @@ func newPulse(v *survey.View, now time.Time) pulse {
 	case away != nil:
 		p.State, p.Why = "away", fmt.Sprintf("Redis does not answer (%v).", away)
 	case v.At.IsZero():
-		p.State, p.Why = "late", "The first look at Redis is under way."
+		p.State, p.Why = "late", "The first survey of Redis is running."
 	case now.Sub(v.At) > lateAfter:
 		p.State, p.Why = "late", "The numbers are "+since(now, v.At)+" old."
 	}
 	return p
 }
 
-// about says in a few words what Redis is there.
+// about describes the servers in a few words.
 func about(s survey.ServerView) string {
 	if len(s.Nodes) == 0 {
 		return ""

@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// notice is something that somebody should look at.
+// notice is something that needs attention.
 type notice struct {
 	Tone string // bad, warn or note
 	Kind string // what it is about: Queue
@@ -25,22 +25,22 @@ type notice struct {
 }
 
 const (
-	// staleAge is from which age of the oldest message or mark on something is
-	// said.
+	// staleAge is the age of the oldest message or mark that causes a notice.
 	staleAge = 5 * time.Minute
 
-	// overdueAge is from when on somebody is told that values are not reaped.
+	// overdueAge is how long entries may be overdue without a notice.
 	overdueAge = time.Minute
 
-	// fullMemory is from which part of maxmemory on a server is nearly full.
+	// fullMemory is the share of maxmemory that causes a notice.
 	fullMemory = 0.9
 )
 
-// notices returns what needs attention: whether this is all, and then the worst first.
+// notices returns what needs attention: first whether the survey is complete, then the
+// worst first.
 func (d *Dashboard) notices(v *survey.View) []notice {
 	var all []notice
 	for _, t := range v.Troubles {
-		if t.Kind != survey.Server || t.Name != "" { // what is said above each page needs no notice
+		if t.Kind != survey.Server || t.Name != "" { // each page shows it on top
 			all = append(all, d.trouble(t))
 		}
 	}
@@ -50,7 +50,7 @@ func (d *Dashboard) notices(v *survey.View) []notice {
 		all = append(all, d.queueNotices(q.Name, q.Paused, q.Waiting, q.Dead, q.OldestAge)...)
 	}
 	for _, k := range v.Icks {
-		all = append(all, d.ickNotices("Ick", d.link("icks", k.Name), k.Name, k.Parked, k.OldestAge)...)
+		all = append(all, d.ickNotices("Dirty list", d.link("icks", k.Name), k.Name, k.Parked, k.OldestAge)...)
 	}
 	for _, c := range v.Channels {
 		all = append(all, d.ickNotices("Channel", d.link("channels", c.Name), c.Name, c.Parked, c.OldestAge)...)
@@ -70,34 +70,34 @@ func (d *Dashboard) notices(v *survey.View) []notice {
 	return append(leftOut(v), all...)
 }
 
-// leftOut says that all the others are about a part of what is there.
+// leftOut reports structures that are not surveyed.
 func leftOut(v *survey.View) []notice {
 	var words []string
-	for _, one := range []struct {
+	for _, k := range []struct {
 		kind  survey.Kind
 		thing string
 	}{
-		{survey.Queue, "queue"}, {survey.Ick, "Ick"}, {survey.Channel, "channel"},
-		{survey.Hashes, "namespace of hashes"}, {survey.Keys, "namespace of values"}, {survey.Lease, "lease"},
+		{survey.Queue, "queue"}, {survey.Ick, "dirty list"}, {survey.Channel, "channel"},
+		{survey.Hashes, "namespace of hashes"}, {survey.Keys, "namespace of pinned values"}, {survey.Lease, "lease"},
 	} {
-		if n := v.LeftOut[one.kind]; n > 0 {
-			words = append(words, readable.Number(n)+" more of kind "+one.thing)
+		if n := v.LeftOut[k.kind]; n > 0 {
+			words = append(words, readable.Number(n)+" more of kind "+k.thing)
 		}
 	}
 	if len(words) == 0 {
 		return nil
 	}
-	return []notice{{Tone: "note", Text: "This is not all: " + english.WordSeries(words, "and") + " are there and not looked at.",
-		Hint: "These pages show the first 200 of a kind by their names."}}
+	return []notice{{Tone: "note", Text: "This is not all: " + english.WordSeries(words, "and") + " are not surveyed.",
+		Hint: "These pages show the first 200 of each kind by name."}}
 }
 
-// trouble says what could not be read.
+// trouble reports what could not be read.
 func (d *Dashboard) trouble(t survey.Trouble) notice {
 	n := notice{Tone: "bad", Text: "could not be read: " + stop(t.Err.Error()), Hint: millrace.Hint(t.Err), Name: t.Name}
 	sections := map[survey.Kind]string{survey.Queue: "queues", survey.Ick: "icks", survey.Channel: "channels"}
 	n.Kind = map[survey.Kind]string{
-		survey.Queue: "Queue", survey.Ick: "Ick", survey.Channel: "Channel", survey.Hashes: "Hashes", survey.Keys: "Values",
-		survey.Lease: "Lease", survey.Steal: "Stealing", survey.Fleet: "Fleet", survey.Server: "Redis",
+		survey.Queue: "Queue", survey.Ick: "Dirty list", survey.Channel: "Channel", survey.Hashes: "Hashes", survey.Keys: "Pinned values",
+		survey.Lease: "Lease", survey.Steal: "Upkeep", survey.Fleet: "Fleet", survey.Server: "Redis",
 		survey.Names: "Names",
 	}[t.Kind]
 	if section := sections[t.Kind]; section != "" && t.Name != "" {
@@ -110,7 +110,7 @@ func (d *Dashboard) queueNotices(name string, paused bool, waiting, dead int, ol
 	n := notice{Tone: "warn", Kind: "Queue", Name: name, Path: d.link("queues", name)}
 	var all []notice
 	if paused {
-		n.Text = "is paused: nobody reads it."
+		n.Text = "is paused."
 		if waiting > 0 {
 			n.Text = "is paused, and " + readable.Count(waiting, "message") + " waiting."
 		}
@@ -122,7 +122,7 @@ func (d *Dashboard) queueNotices(name string, paused bool, waiting, dead int, ol
 	}
 	if oldest >= staleAge && !paused {
 		n.Text, n.Path = "has a message that has been waiting for "+ago(oldest)+".", d.link("queues", name)
-		n.Hint = "See that it has readers, and enough of them."
+		n.Hint = "Check that it has enough readers."
 		all = append(all, n)
 	}
 	return all
@@ -132,12 +132,12 @@ func (d *Dashboard) ickNotices(kind, path, name string, parked int, oldest time.
 	n := notice{Tone: "warn", Kind: kind, Name: name, Path: path}
 	var all []notice
 	if parked > 0 {
-		n.Text = "has " + readable.Number(parked) + " parked: members that failed and rest."
+		n.Text = "has " + readable.Number(parked) + " parked: members that failed and wait for a retry."
 		all = append(all, n)
 	}
 	if oldest >= staleAge {
 		n.Text = "has a mark that has been waiting for " + ago(oldest) + "."
-		n.Hint = "See that its consumer runs, and keeps up."
+		n.Hint = "Check that its consumer runs and keeps up."
 		all = append(all, n)
 	}
 	return all
@@ -149,7 +149,7 @@ func (d *Dashboard) overdueNotices(name string, overdue int, oldest time.Duratio
 	}
 	return []notice{{
 		Tone: "note", Kind: "Namespace", Name: name, Path: d.link("namespaces"),
-		Text: fmt.Sprintf("has %s overdue for up to %s. What is expired is hidden, but takes memory.", readable.Number(overdue), ago(oldest)),
+		Text: fmt.Sprintf("has %s overdue for up to %s. Overdue entries are hidden, but use memory.", readable.Number(overdue), ago(oldest)),
 		Hint: "Install its Jobs in a recruiter.",
 	}}
 }
@@ -159,7 +159,7 @@ func (d *Dashboard) serverNotices(s survey.ServerView) []notice {
 	for _, n := range s.Nodes {
 		if n.MaxMemory > 0 && float64(n.Memory) >= fullMemory*float64(n.MaxMemory) {
 			all = append(all, notice{Tone: "bad", Kind: "Redis", Name: n.Addr, Path: d.link("doctor"),
-				Text: fmt.Sprintf("uses %s of %s. When it is full, what adds is refused; what drains works.", readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)),
+				Text: fmt.Sprintf("uses %s of %s. When memory is full, adds are refused, and draining works.", readable.Bytes(n.Memory), readable.Bytes(n.MaxMemory)),
 				Hint: "Let consumers catch up, or raise maxmemory."})
 		}
 		if n.Evicted > 0 {
@@ -178,8 +178,8 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
 	var all []notice
 	refused := refusing(f)
 	if refused {
-		all = append(all, notice{Tone: "bad", Kind: "Fleet", Path: d.link("fleet"), Text: "takes no writes: they are refused, and reads go on.",
-			Hint: "See that its directory can be reached: writes go on when that confirms the map, or when a failover has come to its end."})
+		all = append(all, notice{Tone: "bad", Kind: "Fleet", Path: d.link("fleet"), Text: "refuses writes; reads continue.",
+			Hint: "Check that its directory can be reached. Writes continue when it confirms the map, or when a failover is done."})
 	}
 	for _, p := range f.Partitions {
 		if p.State == fleet.Healthy || refused && withheld(p) {
@@ -202,8 +202,8 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) []notice {
 	return all
 }
 
-// refusing reports whether a fleet takes no writes although it has masters that are
-// up: its directory does not confirm the map by which they would be written.
+// refusing reports whether a fleet with live masters refuses all writes: its directory
+// does not confirm the map.
 func refusing(f *survey.FleetView) bool {
 	up := false
 	for _, p := range f.Partitions {
@@ -215,12 +215,12 @@ func refusing(f *survey.FleetView) bool {
 	return up
 }
 
-// withheld reports whether a partition takes no writes although its master is up.
+// withheld reports whether a partition with a live master refuses writes.
 func withheld(p fleet.PartitionStatus) bool {
 	return p.State == fleet.ReadOnly && p.Master.State == fleet.Up
 }
 
-// stateTone says how bad a state is.
+// stateTone returns the colour of a state.
 func stateTone(s fleet.State) string {
 	switch s {
 	case fleet.Healthy:
@@ -232,7 +232,7 @@ func stateTone(s fleet.State) string {
 	return "bad"
 }
 
-// members are the servers of a partition.
+// members returns the servers of a partition.
 func members(p fleet.PartitionStatus) []fleet.MemberStatus {
 	return append([]fleet.MemberStatus{p.Master}, p.Replicas...)
 }

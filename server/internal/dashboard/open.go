@@ -7,8 +7,7 @@ import (
 	"github.com/millrace/millrace/ick"
 )
 
-// open sends its author to the page of a structure whose name was typed: also of one
-// that no list has, since there are so many.
+// open redirects to the page of a structure by name, also if no list has it.
 func (d *Dashboard) open(w http.ResponseWriter, r *http.Request) {
 	section, name := r.PathValue("section"), r.URL.Query().Get("name")
 	var page string
@@ -28,7 +27,7 @@ func (d *Dashboard) open(w http.ResponseWriter, r *http.Request) {
 
 // isChannel reports whether there is a channel of that name.
 func (d *Dashboard) isChannel(ctx context.Context, name string) bool {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, pageTimeout)
 	defer cancel()
 	c, err := ick.NewChannel(d.cfg.Client, name, ick.ChannelConfig{})
 	if err == nil {

@@ -8,15 +8,14 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// overview is the first page: what needs somebody, and how much there is of
-// everything.
+// overview is the first page: what needs attention, and how much there is of everything.
 type overview struct {
 	heading
 
-	Looked  bool // there has been a look
-	Empty   bool // there is no structure at all
+	Looked  bool // there has been a survey
+	Empty   bool // there are no structures
 	Notices []notice
-	More    int // notices that are left out
+	More    int // notices not shown
 	Cards   []card
 	Nodes   []survey.NodeView
 }
@@ -38,8 +37,7 @@ type fact struct {
 	Tone string
 }
 
-// mostNotices is how many notices the overview shows.
-const mostNotices = 12
+const maxNotices = 12
 
 func (d *Dashboard) overview(*asked) (scene, error) {
 	return func(v *survey.View) body {
@@ -49,8 +47,8 @@ func (d *Dashboard) overview(*asked) (scene, error) {
 		}
 		o.Empty = o.Looked && len(v.Queues)+len(v.Icks)+len(v.Channels)+len(v.Hashes)+len(v.Keys)+len(v.Leases)+len(v.Steal.Jobs) == 0
 		o.Notices = d.notices(v)
-		if over := len(o.Notices) - mostNotices; over > 0 {
-			o.Notices, o.More = o.Notices[:mostNotices], over
+		if over := len(o.Notices) - maxNotices; over > 0 {
+			o.Notices, o.More = o.Notices[:maxNotices], over
 		}
 		o.Cards = d.cards(v, o.Charts)
 		if part := among(v, len(v.Queues)+len(v.Icks)+len(v.Channels), survey.Queue, survey.Ick, survey.Channel); part != "" {
@@ -95,8 +93,7 @@ func (d *Dashboard) serverCard(s survey.ServerView) card {
 	return c
 }
 
-// among says of a figure that it is of so many structures, if there are more of their
-// kinds.
+// among returns how many structures a number covers, if there are more.
 func among(v *survey.View, looked int, kinds ...survey.Kind) string {
 	for _, kind := range kinds {
 		if v.LeftOut[kind] > 0 {
@@ -138,7 +135,7 @@ func (d *Dashboard) ickCard(v *survey.View) card {
 		waiting, reserved, parked = waiting+c.Waiting, reserved+c.Reserved, parked+c.Parked
 		oldest = max(oldest, c.OldestAge)
 	}
-	c := card{Title: "Icks", Path: d.link("icks"), Big: readable.Number(waiting), Unit: "dirty" + among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
+	c := card{Title: "Dirty lists", Path: d.link("icks"), Big: readable.Number(waiting), Unit: "dirty" + among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
 	c.Facts = append(c.Facts, fact{Text: readable.Number(reserved) + " reserved"})
 	if parked > 0 {
 		c.Facts = append(c.Facts, fact{readable.Number(parked) + " parked", "warn"})
@@ -155,7 +152,7 @@ func (d *Dashboard) stealCard(v *survey.View) card {
 		now := d.recent(v, survey.Steal, j.Name).now
 		worked, aborted = worked+now["worked"], aborted+now["aborted"]
 	}
-	c := card{Title: "Stealing", Path: d.link("stealing"), Big: readable.Number(v.Steal.Processes), Unit: "processes"}
+	c := card{Title: "Upkeep", Path: d.link("stealing"), Big: readable.Number(v.Steal.Processes), Unit: "processes"}
 	if v.Steal.Processes == 1 {
 		c.Unit = "process"
 	}
@@ -189,7 +186,7 @@ func (d *Dashboard) namespaceCard(v *survey.View) card {
 		keys, overdue = keys+k.Keys, overdue+k.Overdue
 	}
 	all := len(v.Hashes) + len(v.Keys)
-	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: readable.Number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and values"}
+	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: readable.Number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and pinned values"}
 	c.Facts = append(c.Facts, fact{Text: readable.Count(hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(keys, "value")})
 	if overdue > 0 {
 		c.Facts = append(c.Facts, fact{Text: readable.Number(overdue) + " overdue"})

@@ -11,11 +11,11 @@ import (
 )
 
 const (
-	// patience is how long Redis may take over what one page asks of it.
-	patience = 5 * time.Second
+	// pageTimeout limits the calls to Redis of one page.
+	pageTimeout = 5 * time.Second
 
-	// impatience is for how long it is asked while it does not answer anyway.
-	impatience = time.Second
+	// awayTimeout is used instead while Redis does not answer.
+	awayTimeout = time.Second
 )
 
 // page is one of the pages.
@@ -26,23 +26,21 @@ type page struct {
 	open    opener
 }
 
-// opener prepares what a request wants to see. It asks Redis for what is not in a
-// View, and does so once, however long the page is looked at.
+// opener prepares a page. It asks Redis once for what is not in a View.
 type opener func(a *asked) (scene, error)
 
-// scene makes of a View what the page shows of it. A page that is looked at calls it
-// for each new one.
+// scene turns a View into the content of the page. A live page calls it for each new View.
 type scene func(v *survey.View) body
 
 // asked is a request for a page.
 type asked struct {
 	*http.Request
 
-	// live says that only what changes is shown, so that the rest need not be read.
+	// live means that the request is for a stream, which shows only what changes.
 	live bool
 }
 
-// name returns the part of the path that names a structure.
+// name returns the name of the structure in the path.
 func (a *asked) name() (string, error) {
 	name, ok := untoken(a.PathValue("name"))
 	if !ok {
@@ -51,12 +49,12 @@ func (a *asked) name() (string, error) {
 	return name, nil
 }
 
-// body is what a page shows inside its frame.
+// body is the content of a page inside its frame.
 type body interface {
 	head() heading
 }
 
-// heading is what the frame needs to know of what is in it. Bodies embed it.
+// heading is what the frame needs from the body. Bodies embed it.
 type heading struct {
 	Title  string
 	Charts []chart
@@ -64,14 +62,14 @@ type heading struct {
 
 func (h heading) head() heading { return h }
 
-// frame is all that a template is given.
+// frame is the data of a template.
 type frame struct {
 	Title   string
 	Section string
-	Live    string // where the page's stream is
+	Live    string // the path of its stream
 	Charted bool   // it has charts
 	Actions bool   // people may change things
-	Nav     []station
+	Nav     []section
 	Pulse   pulse
 	Flash   *flash
 	Body    body
@@ -80,9 +78,9 @@ type frame struct {
 // show serves a page.
 func (d *Dashboard) show(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		v, wait := d.cfg.Survey.View(), patience
+		v, wait := d.cfg.Survey.View(), pageTimeout
 		if v.Away() != nil {
-			wait = impatience
+			wait = awayTimeout
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), wait)
 		defer cancel()
@@ -102,17 +100,17 @@ func (d *Dashboard) show(p page) http.HandlerFunc {
 	}
 }
 
-// frame puts what a page shows of a View into its frame.
+// frame renders a scene for a View.
 func (d *Dashboard) frame(p page, v *survey.View, s scene) frame {
 	b := s(v)
 	h := b.head()
 	return frame{
 		Title: h.Title, Charted: len(h.Charts) > 0, Section: p.section, Actions: d.cfg.Actions,
-		Nav: d.stations(v, p.section), Pulse: newPulse(v, time.Now()), Body: b,
+		Nav: d.sections(v, p.section), Pulse: newPulse(v, time.Now()), Body: b,
 	}
 }
 
-// write writes a page as a whole, or nothing of it.
+// write writes a whole page or an error.
 func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, file string, f frame) {
 	var b bytes.Buffer
 	if err := d.templates[file].whole.ExecuteTemplate(&b, "layout", f); err != nil {
@@ -125,5 +123,4 @@ func (d *Dashboard) write(w http.ResponseWriter, r *http.Request, status int, fi
 	w.Write(b.Bytes()) //nolint:errcheck // the client has gone
 }
 
-// errNoPage means that there is no page of that path.
 var errNoPage = errors.New("there is no such page")

@@ -174,14 +174,14 @@ func TestDeadMessagesHavePages(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	q := h.queue("orders", fairqueue.Config{})
-	drafts := make([]fairqueue.Draft, mostRows+2)
+	drafts := make([]fairqueue.Draft, maxRows+2)
 	for i := range drafts {
 		drafts[i].Tenant = "acme"
 	}
 	h.bury(q, "", drafts...)
 	h.look()
 	first := h.get("/queues/orders?place=dead")
-	if got, want := len(first.all("data-message", "*")), mostRows; got != want {
+	if got, want := len(first.all("data-message", "*")), maxRows; got != want {
 		t.Errorf("the first page has %d, want %d", got, want)
 	}
 	var next string
@@ -351,7 +351,7 @@ func TestCountersSayWhatTheyCannot(t *testing.T) {
 	t.Parallel()
 	h := build(t)
 	h.look()
-	h.get("/counters?name=x").want(http.StatusOK).says("No servers are named")
+	h.get("/counters?name=x").want(http.StatusOK).says("No servers")
 
 	h = furnished(t)
 	h.get("/counters?name=" + url.QueryEscape("a\nb")).want(http.StatusOK).says("control character")

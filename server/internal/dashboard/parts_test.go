@@ -60,16 +60,16 @@ func TestPreviews(t *testing.T) {
 			t.Errorf("%q: %s", c.body, diff)
 		}
 	}
-	for size := mostText - 5; size < mostText+5; size++ { // characters of three bytes end where they like
+	for size := maxText - 5; size < maxText+5; size++ { // characters of three bytes end where they like
 		p := newPreview([]byte(strings.Repeat("a", size%3) + strings.Repeat("€", size/3+10)))
-		if p.Kind != "text" || !p.Cut || len(p.Text) > mostText || len(p.Text) < mostText-3 {
+		if p.Kind != "text" || !p.Cut || len(p.Text) > maxText || len(p.Text) < maxText-3 {
 			t.Errorf("a text of %s is %s, %d bytes shown, cut %v", p.Size, p.Kind, len(p.Text), p.Cut)
 		}
 	}
-	if p := newPreview(slices.Repeat([]byte{0}, mostHex+1)); !p.Cut || p.Kind != "bytes" {
-		t.Errorf("%d zeros are %+v", mostHex+1, p)
+	if p := newPreview(slices.Repeat([]byte{0}, maxHex+1)); !p.Cut || p.Kind != "bytes" {
+		t.Errorf("%d zeros are %+v", maxHex+1, p)
 	}
-	if p := newPreview([]byte(`"` + strings.Repeat("x", mostJSON) + `"`)); p.Kind != "text" || !p.Cut {
+	if p := newPreview([]byte(`"` + strings.Repeat("x", maxJSON) + `"`)); p.Kind != "text" || !p.Cut {
 		t.Errorf("large JSON is %s, cut %v", p.Kind, p.Cut)
 	}
 }
@@ -81,10 +81,10 @@ func TestDeepDocumentsAreNotIndented(t *testing.T) {
 		return []byte(strings.Repeat("["+inner, depth) + "7" + strings.Repeat("]", depth))
 	}
 	for _, inner := range []string{"", `"]",`, "1e999,"} {
-		if p := newPreview(nested(inner, mostNested)); p.Kind != "JSON" {
-			t.Errorf("what is nested %d deep behind %q is %s", mostNested, inner, p.Kind)
+		if p := newPreview(nested(inner, maxNested)); p.Kind != "JSON" {
+			t.Errorf("what is nested %d deep behind %q is %s", maxNested, inner, p.Kind)
 		}
-		for _, depth := range []int{mostNested + 1, 5000} {
+		for _, depth := range []int{maxNested + 1, 5000} {
 			if p := newPreview(nested(inner, depth)); p.Kind != "text" || strings.Contains(p.Text, "\n") {
 				t.Errorf("what is nested %d deep behind %q is %s and indented", depth, inner, p.Kind)
 			}
@@ -152,7 +152,7 @@ func TestOverviewNamesTrouble(t *testing.T) {
 	for _, want := range []string{
 		"Lease broken could not be read: a key is of a wrong type.", "Partition 1 is partial. 10.0.0.1:7004 is down.",
 		"uses 95 B of 100 B.", "has evicted 3 keys", "Queue orders is paused, and 5 messages waiting.", "Queue orders has 2 dead letters.",
-		"Queue slow has a message that has been waiting for 1h0m0s.", "Ick documents has 3 parked", "Channel images has no consumer",
+		"Queue slow has a message that has been waiting for 1h0m0s.", "Dirty list documents has 3 parked", "Channel images has no consumer",
 		"could not be saved: no room.",
 	} {
 		page.says(want)
@@ -160,7 +160,7 @@ func TestOverviewNamesTrouble(t *testing.T) {
 	h = on(t, newStage(viewOf(0)))
 	h.get("/").want(http.StatusOK).says("All is well")
 	h = on(t, newStage(&survey.View{At: time.Now(), Named: time.Now()}))
-	h.get("/").want(http.StatusOK).says("There is nothing in this Redis yet")
+	h.get("/").want(http.StatusOK).says("This Redis is empty")
 }
 
 func TestFleetIsShown(t *testing.T) {
@@ -234,7 +234,7 @@ func TestOutcomes(t *testing.T) {
 	if got, want := aborts(steal.Aborts{Error: 2, Busy: 1}), "2 failed, 1 without a slot"; got != want {
 		t.Errorf("aborts = %q, want %q", got, want)
 	}
-	if bar, words := outcomes(steal.JobStats{}); bar != nil || words != "nobody was recruited yet" {
+	if bar, words := outcomes(steal.JobStats{}); bar != nil || words != "no slice has run yet" {
 		t.Errorf("a job without recruits is %v, %q", bar, words)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// preview is the beginning of a body, written so that it can be read.
+// preview is the readable beginning of a body.
 type preview struct {
 	Kind string // JSON, text or bytes
 	Text string
@@ -25,30 +25,30 @@ type preview struct {
 }
 
 const (
-	// mostText is how many bytes of a body are shown as text.
-	mostText = 4 << 10
+	// maxText is how many bytes of a body are shown as text.
+	maxText = 4 << 10
 
-	// mostHex is how many bytes of one that is no text.
-	mostHex = 256
+	// maxHex is how many bytes are shown of a body that is not text.
+	maxHex = 256
 
-	// mostJSON is how large a body may be to be taken for JSON and indented.
-	mostJSON = 64 << 10
+	// maxJSON is the largest body that is indented as JSON.
+	maxJSON = 64 << 10
 
-	// mostNested is how deep it may be nested for that.
-	mostNested = 16
+	// maxNested is how deep it may be nested.
+	maxNested = 16
 )
 
 func newPreview(body []byte) preview {
 	p := preview{Size: readable.Bytes(int64(len(body))), Excerpt: excerpt(body)}
-	if len(body) <= mostJSON && utf8.Valid(body) && json.Valid(body) && shallow(body) {
+	if len(body) <= maxJSON && utf8.Valid(body) && json.Valid(body) && shallow(body) {
 		var indented bytes.Buffer
 		if json.Indent(&indented, body, "", "  ") == nil {
 			p.Kind, body = "JSON", indented.Bytes()
 		}
 	}
-	start := body[:min(len(body), mostText)]
+	start := body[:min(len(body), maxText)]
 	p.Cut = len(start) < len(body)
-	for p.Cut && len(start) > 0 && !utf8.Valid(start) && len(body[:mostText])-len(start) < utf8.UTFMax {
+	for p.Cut && len(start) > 0 && !utf8.Valid(start) && len(body[:maxText])-len(start) < utf8.UTFMax {
 		start = start[:len(start)-1] // it may end within a character
 	}
 	if isText(start) {
@@ -58,17 +58,17 @@ func newPreview(body []byte) preview {
 		p.Text = string(start)
 		return p
 	}
-	p.Kind, p.Cut = "bytes", len(body) > mostHex
-	p.Text = hex.Dump(body[:min(len(body), mostHex)])
+	p.Kind, p.Cut = "bytes", len(body) > maxHex
+	p.Text = hex.Dump(body[:min(len(body), maxHex)])
 	return p
 }
 
-// shallow reports whether a JSON document is nested no deeper than mostNested. What is
-// nested deep would be the square of its size when it is indented.
+// shallow reports whether a JSON document is nested no deeper than maxNested: indented, the
+// size of deep nesting would be the square.
 func shallow(body []byte) bool {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.UseNumber() // which may be too large for any other
-	for depth := 0; depth <= mostNested; {
+	for depth := 0; depth <= maxNested; {
 		token, err := d.Token()
 		if err != nil {
 			return errors.Is(err, io.EOF)
@@ -83,23 +83,22 @@ func shallow(body []byte) bool {
 	return false
 }
 
-// mostExcerpt is how many bytes of a body an excerpt has.
-const mostExcerpt = 160
+// maxExcerpt is how many bytes of a body an excerpt has.
+const maxExcerpt = 160
 
-// excerpt returns the beginning of a body in one line: a JSON document as it was
-// written, less the space in it.
+// excerpt returns the beginning of a body in one line. JSON loses its white space.
 func excerpt(body []byte) string {
-	if len(body) <= mostJSON && json.Valid(body) {
+	if len(body) <= maxJSON && json.Valid(body) {
 		var compact bytes.Buffer
 		if json.Compact(&compact, body) == nil {
 			body = compact.Bytes()
 		}
 	}
-	start := cut(string(body), mostExcerpt)
+	start := cut(string(body), maxExcerpt)
 	if isText([]byte(start)) {
 		return strings.Join(strings.Fields(start), " ")
 	}
-	return hex.EncodeToString(body[:min(len(body), mostExcerpt/4)])
+	return hex.EncodeToString(body[:min(len(body), maxExcerpt/4)])
 }
 
 // isText reports whether bytes are text, also of several lines.

@@ -11,31 +11,31 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// Why a request is refused before anything is asked of Redis.
+// Errors of requests that do not reach Redis.
 var (
 	errCrossOrigin = &millrace.Error{
 		Code:    "cross_origin",
-		Message: "a page of another site asks for this",
-		Hint:    "Do it from this dashboard's own pages.",
+		Message: "a page of another site sent this request",
+		Hint:    "Use this dashboard's own pages.",
 	}
 	errReadOnly = &millrace.Error{
 		Code:    "read_only",
-		Message: "this dashboard is for looking at things",
-		Hint:    "Start it with --allow-actions (Config.Actions in a program) to change things from here, or use the command: millrace --help",
+		Message: "this dashboard is read-only",
+		Hint:    "Start it with --allow-actions (Config.Actions in a program) to allow changes, or use the command: millrace --help",
 	}
 	errCrowded = &millrace.Error{
 		Code:    "crowded",
 		Message: "too many pages are open at the same time",
-		Hint:    "Close some; a page that cannot be live still shows the numbers of when it was loaded.",
+		Hint:    "Close some. A page that is not live still shows the numbers from when it was loaded.",
 	}
 	errMethod = &millrace.Error{
 		Code:    "bad_method",
-		Message: "this path cannot be asked in that way",
-		Hint:    "Pages are read with GET. Things are changed with POST, by the forms of the pages.",
+		Message: "this path does not support this method",
+		Hint:    "GET reads pages, and the forms of the pages send POST.",
 	}
 )
 
-// problem is the page of something that went wrong.
+// problem is the page of an error.
 type problem struct {
 	heading
 
@@ -53,7 +53,7 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	if p.Status >= http.StatusInternalServerError {
 		d.cfg.Logger.WarnContext(r.Context(), "a page was refused", "path", plain(r.URL.Path), "err", err)
 	}
-	if r.Header.Get("Hx-Request") == "true" { // it would look for a part of a page that this one has not
+	if r.Header.Get("Hx-Request") == "true" { // replace the whole page, since this one has no such part
 		w.Header().Set("Hx-Retarget", "#main")
 		w.Header().Set("Hx-Reselect", "#main")
 		w.Header().Set("Hx-Reswap", "outerHTML")
@@ -62,13 +62,13 @@ func (d *Dashboard) refuse(w http.ResponseWriter, r *http.Request, err error) {
 	d.write(w, r, p.Status, "problem", f)
 }
 
-// problem says what an error means for the reader of a page.
+// problem describes an error for the reader of a page.
 func (d *Dashboard) problem(err error) problem {
 	p := problem{Status: http.StatusInternalServerError, Message: sentence(err.Error()), Hint: millrace.Hint(err)}
 	code := millrace.Code(err)
 	switch {
 	case errors.Is(err, errNoPage):
-		p.Status, p.Message, p.Hint = http.StatusNotFound, "There is no page of that address.", "The sections are all in the navigation."
+		p.Status, p.Message, p.Hint = http.StatusNotFound, "This page does not exist.", "The navigation lists all sections."
 	case errors.Is(err, errMethod):
 		p.Status = http.StatusMethodNotAllowed
 	case errors.Is(err, errCrossOrigin), errors.Is(err, errReadOnly):
@@ -81,7 +81,7 @@ func (d *Dashboard) problem(err error) problem {
 		p.Status = http.StatusBadRequest
 	case code == "":
 		p.Status = http.StatusServiceUnavailable
-		p.Hint = "Redis does not answer as it should. See that it runs and can be reached; this page works again when it does."
+		p.Hint = "Check that Redis runs and can be reached. This page works again when it does."
 		if errors.Is(err, context.DeadlineExceeded) {
 			p.Message = "Redis did not answer in time."
 		}
@@ -90,17 +90,17 @@ func (d *Dashboard) problem(err error) problem {
 	return p
 }
 
-// titles are what pages of problems are called.
+// titles are the titles of error pages.
 var titles = map[int]string{
-	http.StatusBadRequest:          "That cannot be asked",
-	http.StatusForbidden:           "Not from here",
+	http.StatusBadRequest:          "Invalid request",
+	http.StatusForbidden:           "Not allowed",
 	http.StatusNotFound:            "Not found",
-	http.StatusMethodNotAllowed:    "Not in that way",
-	http.StatusInternalServerError: "Something is broken",
-	http.StatusServiceUnavailable:  "Not at the moment",
+	http.StatusMethodNotAllowed:    "Method not allowed",
+	http.StatusInternalServerError: "Internal error",
+	http.StatusServiceUnavailable:  "Not available",
 }
 
-// sentence makes a sentence of an error's text.
+// sentence writes an error as a sentence.
 func sentence(text string) string {
 	if text == "" {
 		return text
@@ -108,10 +108,10 @@ func sentence(text string) string {
 	return stop(strings.ToUpper(text[:1]) + text[1:])
 }
 
-// stop ends a text with a full stop.
+// stop adds a full stop.
 func stop(text string) string { return strings.TrimSuffix(text, ".") + "." }
 
-// elsewhere answers what no route is for: with 405 if another method would have one.
+// elsewhere answers requests without a route: with 405 if another method has one.
 func (d *Dashboard) elsewhere(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, method := range []string{http.MethodGet, http.MethodPost} {

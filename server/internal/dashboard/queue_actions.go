@@ -17,55 +17,55 @@ func (d *Dashboard) queueControls(s fairqueue.Stats) []request {
 	path := func(verb string) string { return d.link("queues", s.Name, verb) }
 	pause := request{
 		ID: "ask-pause", Open: "Pause", Title: "Pause this queue?", Path: path("pause"), Verb: "Pause",
-		Text: "No message is delivered any more, to any process, until somebody resumes the queue. What is in flight may be finished, and writing goes on: messages pile up.",
+		Text: "No process receives messages until the queue is resumed. Messages in flight may be finished, and writing continues, so messages pile up.",
 	}
 	if s.Paused {
 		pause = request{
 			ID: "ask-resume", Open: "Resume", Title: "Resume this queue?", Path: path("resume"), Verb: "Resume",
-			Text: "Readers are woken, and what waits is delivered.",
+			Text: "Readers wake up, and waiting messages are delivered.",
 		}
 	}
 	return []request{
 		pause,
 		{
 			ID: "ask-resize", Open: "Resize", Title: "Resize this queue?", Path: path("resize"), Verb: "Resize",
-			Text: "With 0 streams each tenant is a flow of its own, and takes turns with all others. With more, flows are so many streams, of which each tenant has some. It holds for what is written from then on; what waits stays where it is, and has its turns.",
+			Text: "With 0 streams each tenant is a flow, and flows take turns. With more streams, each stream is a flow, and each tenant uses some of them. It applies to new messages; waiting messages stay in their flows and still take turns.",
 			Fields: []field{
 				{"streams", "Streams", s.Streams, 0, 1024},
-				{"per_tenant", "Streams a tenant", s.PerTenant, 0, 1024},
+				{"per_tenant", "Streams per tenant", s.PerTenant, 0, 1024},
 			},
 		},
 		{
-			ID: "ask-delete", Open: "Delete", Title: "Delete this queue?", Path: path("delete"), Verb: "Delete for good", Danger: true, Leaves: true,
+			ID: "ask-delete", Open: "Delete", Title: "Delete this queue?", Path: path("delete"), Verb: "Delete", Danger: true, Leaves: true,
 			Confirm: plain(s.Name),
-			Text:    "All that is in it is lost: what waits, what is in flight, what is delayed and what is dead. Stop writers and readers first; the next write begins the queue anew.",
+			Text:    "All messages are lost: waiting, in flight, delayed and dead. Stop writers and readers first; the next write creates the queue again.",
 		},
 	}
 }
 
-// messageRequests are the actions on messages that were chosen.
+// messageRequests are the actions on selected messages.
 func (d *Dashboard) messageRequests(name, place string) []request {
 	if place != dead {
 		return []request{{
-			ID: "ask-cancel", Open: "Cancel", Title: "Cancel the chosen messages?", Path: d.link("queues", name, "cancel"), Verb: "Cancel messages",
+			ID: "ask-cancel", Open: "Cancel", Title: "Cancel the selected messages?", Path: d.link("queues", name, "cancel"), Verb: "Cancel messages",
 			Danger: true, Chosen: true,
-			Text: "They are gone for good and will not be delivered. A handler that has one in hand is told to stop when it next extends its time.",
+			Text: "They are deleted and will not be delivered. A handler that works on one learns it when it next extends its time.",
 		}}
 	}
 	return []request{
 		{
-			ID: "ask-redrive", Open: "Redrive", Title: "Try the chosen messages again?", Path: d.link("queues", name, "redrive"), Verb: "Redrive", Chosen: true,
-			Text: "They wait again as if they had never been delivered, and without their deadlines. What made them fail may make them fail again.",
+			ID: "ask-redrive", Open: "Redrive", Title: "Redeliver the selected messages?", Path: d.link("queues", name, "redrive"), Verb: "Redrive", Chosen: true,
+			Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
 		},
 		{
-			ID: "ask-purge", Open: "Purge", Title: "Forget the chosen messages?", Path: d.link("queues", name, "purge"), Verb: "Forget for good",
+			ID: "ask-purge", Open: "Purge", Title: "Delete the selected messages?", Path: d.link("queues", name, "purge"), Verb: "Delete",
 			Danger: true, Chosen: true, Confirm: plain(name),
-			Text: "They are gone for good, with their bodies.",
+			Text: "They are deleted with their bodies.",
 		},
 	}
 }
 
-// queueActions are what can be done to a queue.
+// queueActions are the actions on queues and their messages.
 func (d *Dashboard) queueActions() []action {
 	on := func(word string, do func(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, error)) action {
 		return action{
@@ -87,7 +87,7 @@ func (d *Dashboard) queueActions() []action {
 			return "The queue is paused.", q.Pause(ctx)
 		}),
 		on("resume", func(ctx context.Context, q *fairqueue.Queue, _ *http.Request) (string, error) {
-			return "The queue is read again.", q.Resume(ctx)
+			return "The queue is resumed.", q.Resume(ctx)
 		}),
 		on("resize", resizeQueue),
 		on("redrive", redrive),
@@ -100,11 +100,11 @@ func (d *Dashboard) queueActions() []action {
 func resizeQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, error) {
 	streams, err := strconv.Atoi(strings.TrimSpace(r.PostFormValue("streams")))
 	if err != nil {
-		return "", wrong("the number of streams", r.PostFormValue("streams"))
+		return "", notNumber("the number of streams", r.PostFormValue("streams"))
 	}
 	perTenant, err := strconv.Atoi(strings.TrimSpace(r.PostFormValue("per_tenant")))
 	if err != nil {
-		return "", wrong("the number of streams a tenant has", r.PostFormValue("per_tenant"))
+		return "", notNumber("the number of streams per tenant", r.PostFormValue("per_tenant"))
 	}
 	if err := q.Resize(ctx, streams, perTenant); err != nil {
 		return "", err
@@ -115,7 +115,7 @@ func resizeQueue(ctx context.Context, q *fairqueue.Queue, r *http.Request) (stri
 	if perTenant == 0 {
 		perTenant = min(streams, 4) // the default
 	}
-	return fmt.Sprintf("The queue has %s now, and a tenant %s of them.", readable.Count(streams, "stream"), readable.Number(perTenant)), nil
+	return fmt.Sprintf("The queue has %s now, and each tenant uses %s of them.", readable.Count(streams, "stream"), readable.Number(perTenant)), nil
 }
 
 func redrive(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, error) {
@@ -136,7 +136,7 @@ func purge(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, er
 		return "", err
 	}
 	n, err := q.Purge(ctx, ids...)
-	return some(n, len(ids), "message", "forgotten", "not dead any more"), err
+	return some(n, len(ids), "message", "deleted", "not dead any more"), err
 }
 
 func cancel(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, error) {
@@ -144,10 +144,10 @@ func cancel(ctx context.Context, q *fairqueue.Queue, r *http.Request) (string, e
 	if err != nil {
 		return "", err
 	}
-	places, err := q.Cancel(ctx, ids...)
+	states, err := q.Cancel(ctx, ids...)
 	n := 0
-	for _, place := range places {
-		if place != fairqueue.Gone {
+	for _, state := range states {
+		if state != fairqueue.Gone {
 			n++
 		}
 	}

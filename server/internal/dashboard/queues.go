@@ -45,11 +45,11 @@ type queuePage struct {
 	Readers  readerList
 	Lately   map[string]float64
 	Counters []counter
-	Browser  *browser // nil for what is live
+	Browser  *browser // nil in streams
 	Controls []request
 }
 
-// counter is what a structure has counted since it began.
+// counter is a counter of a structure since it began.
 type counter struct {
 	Name  string
 	N     int64
@@ -94,25 +94,25 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 	}, nil
 }
 
-// flowsPath leads to a ranking of the flows, with the messages below that are shown.
+// flowsPath returns the path of a ranking of the flows. It keeps the messages below.
 func (d *Dashboard) flowsPath(name string, at browser, by sorting) string {
 	return query(d.link("queues", name), "place", at.Place, "tenant", at.Tenant, "by", string(by)) + "#flows"
 }
 
 func queueCounters(c fairqueue.Counters) []counter {
 	return []counter{
-		{"Written", c.Written, "messages written, also those with a delay"},
+		{"Written", c.Written, "messages written, including delayed ones"},
 		{"Delivered", c.Delivered, "deliveries"},
 		{"Acked", c.Acked, "messages acknowledged"},
-		{"Nacked", c.Nacked, "deliveries given back because they failed"},
-		{"Returned", c.Returned, "deliveries handed back because nobody was there any more"},
-		{"Reclaimed", c.Reclaimed, "deliveries whose reader did not finish in time"},
-		{"Expired", c.Expired, "messages whose deadline came before their turn"},
+		{"Nacked", c.Nacked, "deliveries that failed and were returned"},
+		{"Returned", c.Returned, "deliveries returned without an attempt, because the reader had gone"},
+		{"Reclaimed", c.Reclaimed, "deliveries that ran out of time and were redelivered"},
+		{"Expired", c.Expired, "messages that expired before their turn"},
 		{"Cancelled", c.Cancelled, "messages cancelled"},
 		{"Buried", c.Buried, "messages that died"},
-		{"Redriven", c.Redriven, "dead messages that were given another try"},
-		{"Purged", c.Purged, "dead messages that were forgotten"},
-		{"Dropped", c.Dropped, "dead messages that were dropped because there were too many, or for their age"},
-		{"Lost", c.Lost, "messages whose body somebody deleted past the library"},
+		{"Redriven", c.Redriven, "dead messages that were redelivered"},
+		{"Purged", c.Purged, "dead messages that were purged"},
+		{"Dropped", c.Dropped, "dead messages that were dropped because of their number or age"},
+		{"Lost", c.Lost, "messages whose body was deleted by something else than the library"},
 	}
 }

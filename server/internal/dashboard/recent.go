@@ -9,15 +9,14 @@ import (
 	"github.com/millrace/millrace/internal/survey"
 )
 
-// memo remembers what was made of a View, since every page that is open wants the
-// same. With the next View it begins anew.
+// memo caches results for one View, since all open pages need the same.
 type memo struct {
 	mu   sync.Mutex
 	view *survey.View
 	of   map[any]any
 }
 
-// remember returns what is known under a key, or makes it.
+// remember returns the cached value of a key, or builds it.
 func remember[T any](m *memo, v *survey.View, key any, build func() T) T {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -32,7 +31,7 @@ func remember[T any](m *memo, v *survey.View, key any, build func() T) T {
 	return built
 }
 
-// recent is what lists show of a structure's last hour.
+// recent is what lists show of the history of a structure.
 type recent struct {
 	now   map[string]float64 // the newest value of each column
 	Spark spark
@@ -43,8 +42,7 @@ type recentKey struct {
 	name string
 }
 
-// sparks are the columns that the spark of a structure draws, added up: what was done
-// with it.
+// sparks are the columns whose sum the spark of a structure draws: work done.
 var sparks = map[survey.Kind][]string{
 	survey.Queue:   {"acked"},
 	survey.Ick:     {"committed"},
@@ -52,7 +50,7 @@ var sparks = map[survey.Kind][]string{
 	survey.Steal:   {"worked", "idle", "aborted"},
 }
 
-// recent returns what was seen lately of a structure.
+// recent returns the recent history of a structure.
 func (d *Dashboard) recent(v *survey.View, kind survey.Kind, name string) recent {
 	return remember(&d.memo, v, recentKey{kind, name}, func() recent {
 		series := d.cfg.Survey.Series(kind, name)
@@ -114,7 +112,7 @@ func newSpark(values []float64) spark {
 	return s
 }
 
-// coordinate writes a place in a picture, to a tenth.
+// coordinate writes a coordinate to a tenth.
 func coordinate(x float64) string {
 	return strconv.FormatFloat(math.Round(x*10)/10+0, 'f', -1, 64) // + 0 makes 0 of -0
 }

@@ -17,15 +17,14 @@ import (
 //go:embed templates
 var templateFiles embed.FS
 
-// sheet is the templates of one page: the layout, the parts that pages share, and
-// its own. What is defined as "live.NAME" is a region: a part of the page that is
-// sent again when it has changed.
+// sheet is the templates of one page: the layout, the shared parts, and its own. A
+// template "live.NAME" is a region of the page, which is sent again when it changes.
 type sheet struct {
 	whole   *template.Template
 	regions []string // sorted
 }
 
-// common are the files that all pages share.
+// common are the files of all pages.
 var common = []string{"layout.html", "parts.html"}
 
 func (d *Dashboard) readTemplates() (map[string]*sheet, error) {
@@ -67,8 +66,8 @@ func (d *Dashboard) readTemplates() (map[string]*sheet, error) {
 // silent is a line of a template that prints nothing.
 var silent = regexp.MustCompile(`^(\{\{(if|else|end|range|with|define)\b[^}]*\}\})+$`)
 
-// readTemplate reads a file without the indents of its lines, and without the ends of
-// those that print nothing: a browser would be sent them again and again.
+// readTemplate reads a file without indents, and without line ends after lines that print
+// nothing, which streams would send again and again.
 func readTemplate(into *template.Template, file string) error {
 	text, err := templateFiles.ReadFile(path.Join("templates", file))
 	if err != nil {
@@ -86,8 +85,7 @@ func readTemplate(into *template.Template, file string) error {
 	return err
 }
 
-// functions are what templates may call. They are about how things are written;
-// what a page shows is made by its scene.
+// functions are the functions of templates. They only format; scenes choose the content.
 func (d *Dashboard) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset":   func(name string) string { return d.cfg.Prefix + d.assets.path(name) },
@@ -113,17 +111,22 @@ func (d *Dashboard) functions() template.FuncMap {
 	}
 }
 
-// query adds parameters to a path: names and values by turns. Empty values are left
-// out.
-func query(at string, pairs ...string) string {
+// query adds parameters to a path.
+func query(path string, namesAndValues ...string) string {
+	if encoded := pairs(namesAndValues...); encoded != "" {
+		return path + "?" + encoded
+	}
+	return path
+}
+
+// pairs encodes parameters, given as names and values by turns. It leaves out empty
+// values.
+func pairs(namesAndValues ...string) string {
 	values := url.Values{}
-	for i := 0; i+1 < len(pairs); i += 2 {
-		if pairs[i+1] != "" {
-			values.Set(pairs[i], pairs[i+1])
+	for i := 0; i+1 < len(namesAndValues); i += 2 {
+		if namesAndValues[i+1] != "" {
+			values.Set(namesAndValues[i], namesAndValues[i+1])
 		}
 	}
-	if len(values) == 0 {
-		return at
-	}
-	return at + "?" + values.Encode()
+	return values.Encode()
 }

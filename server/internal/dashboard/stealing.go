@@ -10,7 +10,7 @@ import (
 	"github.com/millrace/millrace/steal"
 )
 
-// stealPage is what idle workers did.
+// stealPage is the page of upkeep.
 type stealPage struct {
 	heading
 
@@ -24,7 +24,7 @@ type jobRow struct {
 	steal.JobStats
 
 	Bar     []stripe
-	Words   string // what the bar says
+	Words   string // the bar in words
 	Aborts  string // by their reasons
 	Failing bool   // some slices failed or panicked
 	Spark   spark
@@ -35,7 +35,7 @@ type stripe struct{ Kind, From, Width string }
 
 func (d *Dashboard) stealing(*asked) (scene, error) {
 	return func(v *survey.View) body {
-		p := stealPage{heading: heading{Title: "Stealing", Charts: []chart{d.chart(v, "stealing", "")}}, Processes: v.Steal.Processes}
+		p := stealPage{heading: heading{Title: "Upkeep", Charts: []chart{d.chart(v, "stealing", "")}}, Processes: v.Steal.Processes}
 		for _, j := range v.Steal.Jobs {
 			p.Recruited += j.Recruited()
 			lately := d.recent(v, survey.Steal, j.Name)
@@ -47,10 +47,10 @@ func (d *Dashboard) stealing(*asked) (scene, error) {
 	}, nil
 }
 
-// outcomes draws how the recruits of a job ended, and says so.
+// outcomes shows how the slices of a job ended, as a bar and in words.
 func outcomes(j steal.JobStats) ([]stripe, string) {
 	if j.Recruited() == 0 {
-		return nil, "nobody was recruited yet"
+		return nil, "no slice has run yet"
 	}
 	var bar []stripe
 	var words []string
@@ -67,13 +67,13 @@ func outcomes(j steal.JobStats) ([]stripe, string) {
 	return bar, english.WordSeries(words, "and")
 }
 
-// aborts says why recruits did not run to their end.
+// aborts lists why slices were aborted.
 func aborts(a steal.Aborts) string {
 	var words []string
 	for _, reason := range []struct {
 		n    int64
 		word string
-	}{{a.Error, "failed"}, {a.Timeout, "out of time"}, {a.Panic, "panicked"}, {a.Busy, "without a slot"}, {a.Breaker, "left alone"}} {
+	}{{a.Error, "failed"}, {a.Timeout, "timed out"}, {a.Panic, "panicked"}, {a.Busy, "without a slot"}, {a.Breaker, "stopped by the breaker"}} {
 		if reason.n > 0 {
 			words = append(words, readable.Number(reason.n)+" "+reason.word)
 		}

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// mostStreams is how many pages may be looked at at the same time.
-	mostStreams = 100
+	// maxStreams is how many pages may be live at the same time.
+	maxStreams = 100
 
-	// heartbeat is how often a stream says something at least, so that what is
-	// between does not take it for dead, and numbers that get old are said to.
+	// heartbeat is the longest pause of a stream. It keeps proxies from closing it, and
+	// marks old numbers.
 	heartbeat = 5 * time.Second
 
-	// writePatience is how long a client may take to read what it is sent.
-	writePatience = 10 * time.Second
+	// writeTimeout is how long a client may take to read an event.
+	writeTimeout = 10 * time.Second
 )
 
-// stream serves what changes on a page, for as long as it is open: with each new
-// View the regions that have become different, as they are to be, and the newest
-// points of its charts.
+// stream serves the changes of an open page: after each new View, the regions that differ
+// and the newest points of its charts.
 func (d *Dashboard) stream(p page) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		select {
@@ -35,7 +34,7 @@ func (d *Dashboard) stream(p page) http.HandlerFunc {
 			d.refuse(w, r, errCrowded)
 			return
 		}
-		opening, opened := context.WithTimeout(r.Context(), patience)
+		opening, opened := context.WithTimeout(r.Context(), pageTimeout)
 		scene, err := p.open(&asked{Request: r.WithContext(opening), live: true})
 		opened()
 		if err != nil {
@@ -44,12 +43,12 @@ func (d *Dashboard) stream(p page) http.HandlerFunc {
 		}
 		h := w.Header()
 		h.Set("Content-Type", "text/event-stream")
-		h.Set("X-Accel-Buffering", "no") // for proxies that would collect it
+		h.Set("X-Accel-Buffering", "no") // disables buffering by proxies
 		if r.Method == http.MethodHead {
 			return
 		}
 		s := &stream{page: p, scene: scene, dashboard: d, to: http.NewResponseController(w), w: w, sent: map[string]string{}}
-		s.to.SetReadDeadline(time.Time{}) //nolint:errcheck // one that has no deadline needs none taken off
+		s.to.SetReadDeadline(time.Time{}) //nolint:errcheck // there may be no connection
 		s.run(r.Context())
 	}
 }
@@ -61,7 +60,7 @@ type stream struct {
 	dashboard *Dashboard
 	to        *http.ResponseController
 	w         http.ResponseWriter
-	sent      map[string]string // what the client has of each region
+	sent      map[string]string // the last content of each region
 	drawn     string            // and of the charts
 	b         bytes.Buffer
 }
@@ -84,7 +83,7 @@ func (s *stream) run(ctx context.Context) {
 	defer func() {
 		cancel()
 		<-ended
-		s.to.SetWriteDeadline(time.Time{}) //nolint:errcheck // it may not have been had
+		s.to.SetWriteDeadline(time.Time{}) //nolint:errcheck // there may be no connection
 	}()
 
 	tick := time.NewTicker(heartbeat)
@@ -109,7 +108,7 @@ func (s *stream) run(ctx context.Context) {
 	}
 }
 
-// collect collects what the client does not have yet.
+// collect adds events for what the client does not have yet.
 func (s *stream) collect(v *survey.View) {
 	f := s.dashboard.frame(s.page, v, s.scene)
 	sheet := s.dashboard.templates[s.page.file]
@@ -117,7 +116,7 @@ func (s *stream) collect(v *survey.View) {
 	for _, region := range sheet.regions {
 		b.Reset()
 		if err := sheet.whole.ExecuteTemplate(&b, "live."+region, f); err != nil {
-			s.dashboard.cfg.Logger.Error("a part of a page could not be made", "page", s.page.file, "part", region, "err", err)
+			s.dashboard.cfg.Logger.Error("a region of a page could not be made", "page", s.page.file, "region", region, "err", err)
 			continue
 		}
 		text := b.String()
@@ -141,8 +140,7 @@ func (s *stream) collect(v *survey.View) {
 	}
 }
 
-// event adds an event, whose data may have any number of lines. They arrive as they
-// are in the page, so that nothing differs but what has changed.
+// event adds an event. Its data may have several lines.
 func (s *stream) event(name string, data []byte) {
 	fmt.Fprintf(&s.b, "event: %s\n", name)
 	for line := range bytes.SplitSeq(data, []byte("\n")) {
@@ -151,12 +149,12 @@ func (s *stream) event(name string, data []byte) {
 	s.b.WriteByte('\n')
 }
 
-// flush sends what was collected, and reports whether the client is still there.
+// flush sends the events, and reports whether the client is still connected.
 func (s *stream) flush() bool {
 	if s.b.Len() == 0 {
 		return true
 	}
-	s.to.SetWriteDeadline(time.Now().Add(writePatience)) //nolint:errcheck // one that cannot be had is not needed
+	s.to.SetWriteDeadline(time.Now().Add(writeTimeout)) //nolint:errcheck // there may be no connection
 	_, err := s.w.Write(s.b.Bytes())
 	s.b.Reset()
 	return err == nil && s.to.Flush() == nil

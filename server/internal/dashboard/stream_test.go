@@ -79,7 +79,7 @@ func (h *house) watch(path string) *viewer {
 // next returns the next event of a name.
 func (v *viewer) next(name string) string {
 	v.t.Helper()
-	patience := time.After(20 * time.Second)
+	pageTimeout := time.After(20 * time.Second)
 	for {
 		select {
 		case e, open := <-v.events:
@@ -89,7 +89,7 @@ func (v *viewer) next(name string) string {
 			if e.name == name {
 				return e.data
 			}
-		case <-patience:
+		case <-pageTimeout:
 			v.t.Fatalf("no event %q", name)
 		}
 	}
@@ -98,14 +98,14 @@ func (v *viewer) next(name string) string {
 // ended waits for the end of the stream.
 func (v *viewer) ended() {
 	v.t.Helper()
-	patience := time.After(20 * time.Second)
+	pageTimeout := time.After(20 * time.Second)
 	for {
 		select {
 		case _, open := <-v.events:
 			if !open {
 				return
 			}
-		case <-patience:
+		case <-pageTimeout:
 			v.t.Fatal("the stream goes on")
 		}
 	}
@@ -164,13 +164,13 @@ func TestStreamSaysThatStructuresVanish(t *testing.T) {
 	away := viewOf(0)
 	away.Queues, away.Troubles = nil, []survey.Trouble{{Kind: survey.Queue, Name: "orders", Err: errors.New("i/o timeout")}}
 	s.show(away)
-	if got := v.next("figures"); !strings.Contains(got, "not among those that are watched") || !strings.Contains(got, ">3<") {
+	if got := v.next("figures"); !strings.Contains(got, "not surveyed") || !strings.Contains(got, ">3<") {
 		t.Errorf("a queue that cannot be read has %s", got)
 	}
 	gone := viewOf(0)
 	gone.Queues = nil
 	s.show(gone)
-	if got := v.next("figures"); !strings.Contains(got, "It is gone") {
+	if got := v.next("figures"); !strings.Contains(got, "It was deleted") {
 		t.Errorf("a queue that was deleted has %s", got)
 	}
 }
@@ -213,7 +213,7 @@ func TestStreamsHaveAnEnd(t *testing.T) {
 	t.Parallel()
 	h := on(t, newStage(viewOf(1)))
 	first := h.watch("/")
-	for range mostStreams - 1 {
+	for range maxStreams - 1 {
 		h.watch("/queues").next("pulse")
 	}
 	crowded := h.get("/live/queues").want(http.StatusServiceUnavailable)
@@ -289,5 +289,5 @@ func TestChartsHaveTheirNumbers(t *testing.T) {
 			t.Errorf("%s = %s, want %s", path, got, want)
 		}
 	}
-	h.get("/").want(http.StatusOK).says("messages written 20/s most 20/s")
+	h.get("/").want(http.StatusOK).says("messages written 20/s max 20/s")
 }

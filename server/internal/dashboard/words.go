@@ -8,7 +8,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// rate writes how often something happens in a second: "0", "0.4", "12.5", "1,204".
+// rate writes a number per second: "0", "0.4", "12.5", "1,204".
 func rate(perSecond float64) string {
 	switch {
 	case math.IsNaN(perSecond):
@@ -32,7 +32,7 @@ func inUnit(unit string, value float64) string {
 	return readable.Number(int64(value))
 }
 
-// percent writes a part of a whole: "0.6%", "78%".
+// percent writes a share: "0.6%", "78%".
 func percent(part float64) string {
 	digits := 1
 	if part >= 0.0995 || part == 0 {
@@ -41,7 +41,7 @@ func percent(part float64) string {
 	return strconv.FormatFloat(100*part, 'f', digits, 64) + "%"
 }
 
-// odds writes a probability that may be tiny: "once in 120 pairs", "always".
+// odds writes a small probability: "once in 120 pairs", "always".
 func odds(p float64) string {
 	switch {
 	case p <= 0:
@@ -54,7 +54,7 @@ func odds(p float64) string {
 	return "once in " + readable.Number(int64(math.Round(1/p))) + " pairs"
 }
 
-// ago writes how long something took or is ago.
+// ago writes a duration, or a dash for none.
 func ago(d time.Duration) string {
 	if d <= 0 {
 		return "–"
@@ -62,7 +62,7 @@ func ago(d time.Duration) string {
 	return readable.Duration(d)
 }
 
-// since writes how long before now a moment was; nothing for the zero time.
+// since writes the time from at until now; nothing for the zero time.
 func since(now, at time.Time) string {
 	if at.IsZero() {
 		return ""
@@ -70,14 +70,14 @@ func since(now, at time.Time) string {
 	return readable.Duration(max(0, now.Sub(at)).Round(time.Second))
 }
 
-// left writes what is left of a time, in whole seconds.
+// left writes a remaining time in whole seconds.
 func left(d time.Duration) string { return readable.Duration(d.Truncate(time.Second)) }
 
-// exact writes a moment for a title, with its date and zone. A script of the page
-// writes it in the zone of its reader instead, and so with what clock writes.
+// exact writes an instant with date and zone, for titles. A script replaces it, and the
+// result of clock, by the reader's zone.
 func exact(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05.000 MST") }
 
-// clock writes the time of day, and the date unless that is now's.
+// clock writes the time of day, and the date unless it is today.
 func clock(now, t time.Time) string {
 	now, t = now.UTC(), t.UTC()
 	if t.Format(time.DateOnly) == now.Format(time.DateOnly) {

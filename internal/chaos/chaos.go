@@ -1,0 +1,218 @@
+// Package chaos plays scenes. A scene puts load on a structure, causes accidents, and then
+// checks what the structure did against a ledger that the scene keeps itself. The command
+// "millrace demo" plays scenes for people, and tests play them with a protection taken
+// away, to see that a check fails.
+//
+//	Run ──▶ server ──▶ scene: load, accidents ──▶ drain ──▶ checks ──▶ delete ──▶ Report
+//	                     │  ▲
+//	               task  ▼  │ reports, one line of JSON each
+//	                 worker processes: the same binary, killed with SIGKILL
+//
+// # Workers
+//
+// A worker is the program's own binary, started with a hidden first argument. So a program
+// that plays scenes calls [Child] before anything else:
+//
+//	if code, ok := chaos.Child(ctx, os.Args[1:], scenes); ok {
+//		os.Exit(code)
+//	}
+//
+// A worker reads its task, with the address of the server, from the first line of its
+// standard input, because other users can read arguments and the address may hold a
+// password. It ends when its standard input ends. On Linux the kernel kills it together
+// with its parent.
+//
+// # Servers
+//
+// Without [Config.Redis] scenes play on a private server that ends with the run, or on
+// miniredis where no redis-server is installed. With Config.Redis they work under a random
+// name and delete what they wrote. They never change settings of that server and never fill
+// its memory: scenes that kill or fill servers start their own.
+package chaos
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/screen"
+)
+
+// Scene is one story: load, accident, checks. Its texts are sentences for people.
+type Scene struct {
+	Name     string
+	Shows    string // the promise, without a full stop
+	Load     string // what runs
+	Accident string // what goes wrong
+	Duration time.Duration
+
+	// NeedsServer says why the scene cannot play without a redis-server binary. It is
+	// empty for a scene that plays on miniredis, too.
+	NeedsServer string
+
+	// Play makes the load, causes the accident, and adds figures and checks to p. An error
+	// means that the scene could not be played.
+	Play func(ctx context.Context, p *Play) error
+
+	// Work is what a worker process does until ctx ends. It is nil without workers.
+	Work func(ctx context.Context, w *Worker) error
+}
+
+// Config says what to play, and where. The zero value plays nothing.
+type Config struct {
+	Scenes []Scene
+
+	// Redis is the address of the server, in the syntax of the --redis flag. Defaults to a
+	// private server.
+	Redis string
+
+	// Results gets the results as text, scene by scene. Defaults to io.Discard.
+	Results io.Writer
+
+	// Progress gets what happens meanwhile. Defaults to io.Discard. Live means that it is a
+	// terminal, where progress is redrawn in place.
+	Progress io.Writer
+	Live     bool
+
+	// Duration replaces the durations of all scenes. Defaults to each scene's own.
+	Duration time.Duration
+
+	// Sabotage names a protection that the scenes leave out, so that tests see their checks
+	// fail. Defaults to none.
+	Sabotage string
+
+	// Command starts a worker; the scene's name is appended. Defaults to this binary.
+	Command []string
+
+	// Find returns the path of the server binary. Defaults to [redisproc.Find].
+	Find func() (string, error)
+}
+
+func (cfg Config) withDefaults() (Config, error) {
+	if cfg.Results == nil {
+		cfg.Results = io.Discard
+	}
+	if cfg.Progress == nil {
+		cfg.Progress = io.Discard
+	}
+	if cfg.Find == nil {
+		cfg.Find = redisproc.Find
+	}
+	if cfg.Command == nil {
+		self, err := os.Executable()
+		if err != nil {
+			return cfg, fmt.Errorf("cannot find this binary, which worker processes run: %w", err)
+		}
+		cfg.Command = []string{self, childArgument}
+	}
+	return cfg, nil
+}
+
+// Run plays the scenes and reports what happened. A check that fails makes the report not
+// OK and is no error, and neither is a scene that is skipped. An error means that the
+// scenes could not be played to their end; the report has those before.
+func Run(ctx context.Context, cfg Config) (report Report, err error) {
+	if cfg, err = cfg.withDefaults(); err != nil {
+		return report, err
+	}
+	srv, err := cfg.open(ctx)
+	if err != nil {
+		return report, err
+	}
+	defer func() { err = errors.Join(err, srv.close()) }()
+	shown := screen.New(cfg.Progress, cfg.Live)
+	report = Report{OK: true, Server: srv.label, Scenes: []Result{}}
+	shown.Say("%s", strings.TrimSuffix(wrap("", srv.notice+" "+report.missing(cfg.Scenes, srv.binary != "")), "\n"))
+
+	for i, s := range cfg.Scenes {
+		p := &Play{
+			Client: srv.client, URL: srv.url, Binary: srv.binary, Small: srv.small,
+			Name: "demo-" + strings.ToLower(rand.Text()[:10]), Duration: s.Duration, Sabotage: cfg.Sabotage,
+			screen: shown, command: append(cfg.Command[:len(cfg.Command):len(cfg.Command)], s.Name),
+		}
+		if cfg.Duration > 0 {
+			p.Duration = cfg.Duration
+		}
+		p.Result.Name, p.Result.Shows = s.Name, s.Shows
+		fmt.Fprintf(cfg.Results, "\n%s", s.heading(i+1, len(cfg.Scenes)))
+		if err := p.run(ctx, s); err != nil {
+			report.OK = false
+			return report, fmt.Errorf("scene %s: %w", s.Name, err)
+		}
+		report.OK = report.OK && p.Result.OK
+		report.Scenes = append(report.Scenes, p.Result)
+		fmt.Fprint(cfg.Results, p.Result.text())
+	}
+	_, err = fmt.Fprintf(cfg.Results, "\n%s", report.verdict(cfg.Scenes, srv.binary != ""))
+	return report, err
+}
+
+// server is the Redis that the scenes share.
+type server struct {
+	client rueidis.Client
+	url    string
+	binary string // of redis-server; empty without one
+	small  bool   // it is miniredis
+	label  string
+	notice string // for people, before the first scene
+	close  func() error
+}
+
+// open connects to the given server, or starts a private one.
+func (cfg *Config) open(ctx context.Context) (*server, error) {
+	binary, err := cfg.Find()
+	if err != nil && !errors.Is(err, redisproc.ErrNotFound) {
+		return nil, err
+	}
+	if cfg.Redis != "" {
+		client, err := connect.Open(cfg.Redis)
+		if err != nil {
+			return nil, err
+		}
+		label := withoutSecrets(cfg.Redis)
+		return &server{
+			client: client, url: cfg.Redis, binary: binary, label: label,
+			notice: "The scenes play on " + label + " and delete what they wrote.",
+			close:  func() error { client.Close(); return nil },
+		}, nil
+	}
+	own, err := connect.Embedded(ctx, connect.EmbeddedConfig{Find: func() (string, error) {
+		if binary == "" {
+			return "", redisproc.ErrNotFound
+		}
+		return binary, nil
+	}})
+	if err != nil {
+		return nil, err
+	}
+	s := &server{client: own.Client, url: own.URL, binary: binary, small: !own.Real, close: own.Close}
+	if own.Real {
+		s.label = own.Kind + " (embedded, unix socket)"
+		s.notice = "Started a private " + own.Kind + ". Its data are gone at the end. To use your own server: --redis URL."
+	} else {
+		s.label = own.Kind + " (embedded, an imitation in this process)"
+		s.notice = "No redis-server is installed. The scenes play on " + own.Kind +
+			", an imitation inside this process: slow, so that they are small."
+	}
+	return s, nil
+}
+
+// withoutSecrets returns an address without user, password and parameters.
+func withoutSecrets(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "the given server"
+	}
+	u.User, u.RawQuery = nil, ""
+	return u.String()
+}

@@ -1,0 +1,286 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/screen"
+)
+
+const (
+	// watchInterval is how often a scene looks at its structure and shows progress.
+	watchInterval = 25 * time.Millisecond
+
+	// A worker is killed after a random time between these two.
+	killAfter  = 250 * time.Millisecond
+	killBefore = 500 * time.Millisecond
+
+	// stuckAfter is how long nothing may change before a drain counts as stuck. A scene
+	// with a sabotage is expected to be stuck.
+	stuckAfter         = 12 * time.Second
+	stuckAfterSabotage = time.Second
+
+	// deleteTimeout is how long the deletes at the end may take.
+	deleteTimeout = 10 * time.Second
+)
+
+// Play is one performance of a scene. Its embedded Result collects figures and checks.
+// Only the scene's own goroutine may use it, but for Fail, Go and Repeat.
+type Play struct {
+	Result
+
+	Client   rueidis.Client
+	URL      string // of the server, for workers
+	Binary   string // of redis-server; empty without one
+	Small    bool   // the server is miniredis: play a small version
+	Name     string // random, for structures and keys
+	Duration time.Duration
+	Sabotage string // the protection to leave out
+	Params   any    // for workers, as JSON
+	Kills    int    // workers killed so far
+
+	ctx     context.Context
+	screen  *screen.Screen
+	command []string
+	cancel  context.CancelCauseFunc
+	hear    func(line []byte)
+	workers []*process
+	started int
+	work    sync.WaitGroup
+	began   time.Time
+	ends    []func(context.Context) error
+}
+
+// run plays a scene, ends what it started, and deletes what it wrote.
+func (p *Play) run(ctx context.Context, s Scene) error {
+	p.OK = true
+	if s.NeedsServer != "" && p.Binary == "" {
+		p.Skipped = "it " + s.NeedsServer + ", and no redis-server is installed"
+		return nil
+	}
+	p.screen.Begin()
+	defer p.screen.Wipe()
+	p.began = time.Now()
+	playing, cancel := context.WithCancelCause(ctx)
+	p.ctx, p.cancel = playing, cancel
+	err := s.Play(playing, p)
+	if playing.Err() != nil { // its cause says more than the calls that it ended
+		err = context.Cause(playing)
+	}
+	cancel(errors.New("the scene is over"))
+	p.Dismiss(ctx)
+	p.work.Wait()
+	after, done := context.WithTimeout(context.WithoutCancel(ctx), deleteTimeout)
+	defer done()
+	for _, end := range slices.Backward(p.ends) {
+		err = errors.Join(err, end(after))
+	}
+	p.Result.settle()
+	return err
+}
+
+// Context ends with the scene.
+func (p *Play) Context() context.Context { return p.ctx }
+
+// Defer has f called when the scene is over and its workers and goroutines have ended; the
+// last one first.
+func (p *Play) Defer(f func(context.Context) error) { p.ends = append(p.ends, f) }
+
+// Delete has the scene's keys deleted at the end. The function returns how many it deleted
+// and is called until that is 0, because a killed worker may have left a command on its way.
+func (p *Play) Delete(del func(context.Context) (int64, error)) {
+	p.Defer(func(ctx context.Context) error {
+		for {
+			n, err := del(ctx)
+			if err != nil {
+				return fmt.Errorf("keys under %s could not be deleted: %w", p.Name, err)
+			}
+			if n == 0 {
+				return nil
+			}
+		}
+	})
+}
+
+// Unlink returns a function for Delete that deletes keys of one slot.
+func (p *Play) Unlink(keys ...string) func(context.Context) (int64, error) {
+	return func(ctx context.Context) (int64, error) {
+		return p.Client.Do(ctx, p.Client.B().Unlink().Key(keys...).Build()).AsInt64()
+	}
+}
+
+// OwnServer is a server that a scene starts for itself, so that it may harm it.
+type OwnServer struct {
+	Addr   string
+	URL    string
+	Client rueidis.Client
+	Proc   *redisproc.Proc // nil for miniredis
+}
+
+// OwnServer starts a server that ends with the scene: miniredis where no redis-server is
+// installed.
+func (p *Play) OwnServer(ctx context.Context, cfg redisproc.Config) (*OwnServer, error) {
+	if p.Binary == "" {
+		mini, err := connect.Embedded(ctx, connect.EmbeddedConfig{Find: func() (string, error) { return "", redisproc.ErrNotFound }})
+		if err != nil {
+			return nil, err
+		}
+		p.Defer(func(context.Context) error { return mini.Close() })
+		return &OwnServer{Addr: strings.TrimPrefix(mini.URL, "redis://"), URL: mini.URL, Client: mini.Client}, nil
+	}
+	cfg.Binary = p.Binary
+	proc, err := redisproc.Start(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("start a server: %w", err)
+	}
+	p.Defer(func(context.Context) error { return proc.Stop() })
+	client, err := connect.Open(proc.URL())
+	if err != nil {
+		return nil, err
+	}
+	p.Defer(func(context.Context) error { client.Close(); return nil })
+	return &OwnServer{Addr: proc.Addr(), URL: proc.URL(), Client: client, Proc: proc}, nil
+}
+
+// Go runs f in a goroutine. An error ends the scene.
+func (p *Play) Go(f func() error) {
+	p.work.Go(func() {
+		if err := f(); err != nil {
+			p.cancel(err)
+		}
+	})
+}
+
+// Repeat calls do from n goroutines until a context ends, each time after the pause. A call
+// that has begun goes on: its context is the scene's. Wait returns when all calls have
+// ended. An error ends the scene.
+func (p *Play) Repeat(until context.Context, n int, pause func() time.Duration, do func(context.Context) error) (wait func()) {
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			for retry.Sleep(until, pause()) {
+				if err := do(p.ctx); err != nil {
+					p.cancel(err)
+					return
+				}
+			}
+		})
+	}
+	p.Go(func() error { all.Wait(); return nil })
+	return all.Wait
+}
+
+// Every returns a pause for Repeat.
+func Every(d time.Duration) func() time.Duration { return func() time.Duration { return d } }
+
+// About returns a pause for Repeat, exponentially distributed as between events that know
+// nothing of each other.
+func About(d time.Duration) func() time.Duration {
+	return func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(d)) }
+}
+
+// Parallel calls do with each item from 16 goroutines, and returns the first error.
+func Parallel[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	next := make(chan T)
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for item := range next {
+				if ctx.Err() != nil {
+					continue
+				}
+				if err := do(ctx, item); err != nil {
+					cancel(err)
+				}
+			}
+		})
+	}
+	for _, item := range items {
+		next <- item
+	}
+	close(next)
+	all.Wait()
+	return context.Cause(ctx)
+}
+
+// Show shows progress: what the scene is doing, and pairs of a number and what it counts.
+func (p *Play) Show(doing string, pairs ...any) {
+	rows := [][]string{{doing}}
+	for i := 0; i < len(pairs); i += 2 {
+		if i%6 == 0 {
+			rows = append(rows, nil)
+		}
+		rows[len(rows)-1] = append(rows[len(rows)-1], Text("%v %v", pairs[i], pairs[i+1]))
+	}
+	p.screen.Show(screen.Frame{Title: p.Result.Name, Done: min(time.Since(p.began), p.Duration), Whole: p.Duration, Rows: rows})
+}
+
+// Note tells of an accident, in a line that stays. It is a [Text].
+func (p *Play) Note(format string, args ...any) {
+	p.screen.Say("  %4.1f s  %s", time.Since(p.began).Seconds(), Text(format, args...))
+}
+
+// Watch calls look every 25 ms until it reports that the scene can go on.
+func (p *Play) Watch(ctx context.Context, look func(context.Context) (done bool, err error)) error {
+	for {
+		done, err := look(ctx)
+		if done || err != nil {
+			return err
+		}
+		if !retry.Sleep(ctx, watchInterval) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// WatchKilling is Watch, and kills a worker now and then and starts another one. It kills
+// one at least.
+func (p *Play) WatchKilling(ctx context.Context, look func(context.Context) (done bool, err error)) error {
+	next := func() time.Time { return time.Now().Add(killAfter + rand.N(killBefore-killAfter)) }
+	kill := next()
+	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
+		if time.Now().After(kill) {
+			pid := p.KillOne()
+			if p.Kills == 1 {
+				p.Note("killed worker process %s with SIGKILL, and started another; more will follow", strconv.Itoa(pid))
+			}
+			if err := p.Start(1); err != nil {
+				return false, err
+			}
+			kill = next()
+		}
+		done, err := look(ctx)
+		return done && p.Kills > 0, err
+	})
+}
+
+// Drain calls left until nothing is left, or what is left has not changed for 12 seconds.
+// Then the checks report it.
+func (p *Play) Drain(ctx context.Context, left func(context.Context) (int64, error)) error {
+	last, changed := int64(-1), time.Now()
+	limit := stuckAfter
+	if p.Sabotage != "" {
+		limit = stuckAfterSabotage
+	}
+	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
+		n, err := left(ctx)
+		if n != last {
+			last, changed = n, time.Now()
+		}
+		return n == 0 || time.Since(changed) > limit, err
+	})
+}

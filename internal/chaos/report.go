@@ -1,0 +1,323 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/millrace/millrace/internal/readable"
+)
+
+const (
+	// maxFailures is how many failures a scene names.
+	maxFailures = 10
+
+	// lineWidth is how long lines of text are at most.
+	lineWidth = 80
+)
+
+// Report is what a run saw. As JSON it is
+//
+//	{"ok":true,"server":"...","scenes":[{"name":"ick","ok":true,...}]}
+type Report struct {
+	OK     bool     `json:"ok"`     // every check of every scene that was played holds
+	Server string   `json:"server"` // what it ran on, for people
+	Scenes []Result `json:"scenes"`
+}
+
+// Result is what one scene saw. In JSON its figures are fields between the others:
+//
+//	{"name":"ick","shows":"...","ok":true,"documents":2000,...,"checks":[...],"failures":[]}
+//	{"name":"lease","shows":"...","ok":true,"skipped":"...","checks":[],"failures":[]}
+type Result struct {
+	Name     string
+	Shows    string
+	Skipped  string // why it was not played; then there are no figures and no checks
+	OK       bool   // every check holds, or it was skipped
+	Checks   []Check
+	Failures []string // what exactly broke a check, the first few
+
+	tables []table
+	more   int // failures that are not named
+}
+
+// Check is one promise and whether it was kept.
+type Check struct {
+	Name     string `json:"name"`
+	OK       bool   `json:"ok"`
+	Sentence string `json:"sentence"` // with the figures that decided it
+}
+
+// Cell is one figure: a field in JSON, unless it has no key, and a text for people.
+type Cell struct {
+	Key   string // with its unit, if it has one: "greatest_age_ms"
+	Value any
+	Text  string
+}
+
+// table is rows of figures with common columns.
+type table struct {
+	head []string
+	rows []row
+}
+
+type row struct {
+	label, note string
+	cells       []Cell
+}
+
+// N is a count.
+func N[T int | int64](key string, n T) Cell { return Cell{key, n, readable.Number(n)} }
+
+// Ms is a time in milliseconds.
+func Ms(key string, d time.Duration) Cell { return Cell{key, d.Milliseconds(), Brief(d)} }
+
+// Us is a time in microseconds, below a second.
+func Us(key string, d time.Duration) Cell {
+	return Cell{key, d.Microseconds(), fmt.Sprintf("%.2f ms", float64(d.Microseconds())/1000)}
+}
+
+// Share is a part of a whole, in per cent.
+func Share(key string, part, whole int64) Cell {
+	share := 100 * float64(part) / float64(max(1, whole))
+	return Cell{key, math.Round(share*1000) / 1000, fmt.Sprintf("%.2f%%", share)}
+}
+
+// List is one field with a cell for each number.
+func List[T int | int64](key string, values []T) []Cell {
+	return listOf(key, values, readable.Number[T])
+}
+
+// ListMs is List for times in milliseconds.
+func ListMs(key string, times []time.Duration) []Cell {
+	values := make([]int64, len(times))
+	for i, d := range times {
+		values[i] = d.Milliseconds()
+	}
+	return listOf(key, values, func(ms int64) string { return Brief(time.Duration(ms) * time.Millisecond) })
+}
+
+func listOf[T any](key string, values []T, text func(T) string) []Cell {
+	cells := []Cell{{Key: key, Value: slices.Clone(values)}}
+	for i, v := range values {
+		if i > 0 {
+			cells = append(cells, Cell{})
+		}
+		cells[i].Text = text(v)
+	}
+	return cells
+}
+
+// Table begins a table with a head for each column, or with none.
+func (r *Result) Table(head ...string) { r.tables = append(r.tables, table{head: head}) }
+
+// Figure adds a row to the table: what the figures are, and what puts them into proportion.
+func (r *Result) Figure(label, note string, cells ...Cell) {
+	if len(r.tables) == 0 {
+		r.Table()
+	}
+	t := &r.tables[len(r.tables)-1]
+	t.rows = append(t.rows, row{label, note, cells})
+}
+
+// Check adds a promise and whether it was kept. Its sentence is a [Text].
+func (r *Result) Check(name string, ok bool, format string, args ...any) {
+	r.Checks = append(r.Checks, Check{Name: name, OK: ok, Sentence: Text(format, args...)})
+}
+
+// Fail says what exactly broke a check.
+func (r *Result) Fail(format string, args ...any) {
+	if len(r.Failures) < maxFailures {
+		r.Failures = append(r.Failures, Text(format, args...))
+	} else {
+		r.more++
+	}
+}
+
+// settle completes the result when the scene is over.
+func (r *Result) settle() {
+	r.OK = !slices.ContainsFunc(r.Checks, func(c Check) bool { return !c.OK })
+	if r.more > 0 {
+		r.Failures = append(r.Failures, Text("and %v more", r.more))
+	}
+}
+
+// MarshalJSON writes the figures as fields of their own.
+func (r Result) MarshalJSON() ([]byte, error) {
+	fields := []Cell{{Key: "name", Value: r.Name}, {Key: "shows", Value: r.Shows}, {Key: "ok", Value: r.OK}}
+	if r.Skipped != "" {
+		fields = append(fields, Cell{Key: "skipped", Value: r.Skipped})
+	}
+	for _, t := range r.tables {
+		for _, row := range t.rows {
+			fields = append(fields, row.cells...)
+		}
+	}
+	fields = append(fields, Cell{Key: "checks", Value: append([]Check{}, r.Checks...)}, Cell{Key: "failures", Value: append([]string{}, r.Failures...)})
+	var out bytes.Buffer
+	for _, f := range fields {
+		if f.Key == "" {
+			continue
+		}
+		value, err := json.Marshal(f.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Key, err)
+		}
+		fmt.Fprintf(&out, ",%q:%s", f.Key, value)
+	}
+	return append(append([]byte("{"), out.Bytes()[1:]...), '}'), nil
+}
+
+// heading is what people read before the scene.
+func (s Scene) heading(number, of int) string {
+	return wrap(fmt.Sprintf("%d/%d %s: ", number, of, s.Name), s.Shows) + "\n" +
+		wrap("  load      ", s.Load) + wrap("  accident  ", s.Accident)
+}
+
+// text is what people read after the scene.
+func (r *Result) text() string {
+	var text strings.Builder
+	if r.Skipped != "" {
+		return wrap("  skipped   ", r.Skipped)
+	}
+	for _, t := range r.tables {
+		text.WriteString("\n" + t.text())
+	}
+	text.WriteString("\n")
+	for _, c := range r.Checks {
+		mark := "  ok        "
+		if !c.OK {
+			mark = "  FAILED    "
+		}
+		text.WriteString(wrap(mark, c.Sentence))
+	}
+	for _, failure := range r.Failures {
+		text.WriteString(wrap("          - ", failure))
+	}
+	return text.String()
+}
+
+// text writes a table with its numbers right-aligned.
+func (t table) text() string {
+	rows := t.rows
+	if len(t.head) > 0 {
+		head := row{}
+		for _, h := range t.head {
+			head.cells = append(head.cells, Cell{Text: h})
+		}
+		rows = append([]row{head}, rows...)
+	}
+	label, widths := 0, []int{}
+	for _, r := range rows {
+		label = max(label, utf8.RuneCountInString(r.label))
+		for i, c := range r.cells {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+		}
+	}
+	var text strings.Builder
+	for _, r := range rows {
+		line := fmt.Sprintf("  %-*s", label, r.label)
+		for i, c := range r.cells {
+			line += fmt.Sprintf("  %*s", widths[i], c.Text)
+		}
+		text.WriteString(strings.TrimRight(line+"  "+r.note, " ") + "\n")
+	}
+	return text.String()
+}
+
+// verdict is what people read at the end.
+func (r Report) verdict(scenes []Scene, haveServer bool) string {
+	var failed []string
+	for _, s := range r.Scenes {
+		if !s.OK {
+			failed = append(failed, s.Name)
+		}
+	}
+	verdict := "All checks hold."
+	if len(failed) > 0 {
+		verdict = "CHECKS FAILED in " + strings.Join(failed, ", ") + ": see the lines marked FAILED."
+	}
+	return wrap("", verdict+" "+r.missing(scenes, haveServer))
+}
+
+// missing says which scenes do not play, and what to do about it.
+func (Report) missing(scenes []Scene, haveServer bool) string {
+	var names []string
+	for _, s := range scenes {
+		if s.NeedsServer != "" && !haveServer {
+			names = append(names, s.Name)
+		}
+	}
+	switch {
+	case haveServer:
+		return ""
+	case len(names) == 0:
+		return "To play at full size, install a server: apt install redis-server, or brew install redis."
+	}
+	return "Not played without a redis-server: " + strings.Join(names, ", ") +
+		". To play all scenes at full size, install one: apt install redis-server, or brew install redis."
+}
+
+// wrap breaks a text into lines, of which the first begins with a prefix and the others
+// are indented as far.
+func wrap(prefix, text string) string {
+	var out strings.Builder
+	line := prefix
+	indent := strings.Repeat(" ", utf8.RuneCountInString(prefix))
+	for i, word := range strings.Fields(text) {
+		if i > 0 && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > lineWidth {
+			out.WriteString(line + "\n")
+			line = indent
+		} else if line != prefix || i > 0 {
+			line += " "
+		}
+		line += word
+	}
+	return out.String() + line + "\n"
+}
+
+// Brief writes a duration of which the last digits do not count.
+func Brief(d time.Duration) string {
+	if d >= time.Second {
+		return fmt.Sprintf("%.1f s", d.Seconds())
+	}
+	return fmt.Sprintf("%d ms", d.Milliseconds())
+}
+
+// Text is fmt.Sprintf, in which %v writes numbers and durations for people.
+func Text(format string, args ...any) string {
+	args = slices.Clone(args)
+	for i, arg := range args {
+		switch arg := arg.(type) {
+		case int:
+			args[i] = readable.Number(arg)
+		case int64:
+			args[i] = readable.Number(arg)
+		case time.Duration:
+			args[i] = Brief(arg)
+		}
+	}
+	return fmt.Sprintf(format, args...)
+}
+
+// PerSecond writes a rate.
+func PerSecond(n int64, over time.Duration) string {
+	return Text("%v/s", int64(float64(n)/max(over.Seconds(), 1e-3)))
+}
+
+// Quantile returns the value below which the share q of the values lie, 0 for none.
+func Quantile[T int | int64 | time.Duration](values []T, q float64) T {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[int(q*float64(len(sorted)-1))]
+}

@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/redisproc"
+)
+
+const (
+	// childArgument is the first argument of a worker process; the second is its scene.
+	childArgument = "demo-child"
+
+	// dismissTimeout is how long dismissed workers may take to finish. It is short if the
+	// run was cancelled.
+	dismissTimeout      = 15 * time.Second
+	dismissTimeoutShort = time.Second
+)
+
+// task is what a worker reads from its standard input, in one line.
+type task struct {
+	Redis    string          `json:"redis"`
+	Name     string          `json:"name"`
+	Number   int             `json:"number"`
+	Sabotage string          `json:"sabotage,omitempty"`
+	Params   json.RawMessage `json:"params"`
+}
+
+// Worker is what a worker process works with.
+type Worker struct {
+	Client   rueidis.Client
+	Name     string // of the structure, and of the keys around it
+	Number   int    // of this worker, from 1
+	Sabotage string // the protection to leave out
+
+	params json.RawMessage
+	mu     sync.Mutex
+	out    *json.Encoder
+}
+
+// Params reads [Play.Params].
+func (w *Worker) Params(v any) error { return json.Unmarshal(w.params, v) }
+
+// Report sends one line of JSON to the scene.
+func (w *Worker) Report(v any) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.out.Encode(v)
+}
+
+// Child does a worker's work if args, the program's arguments without its name, say that
+// this process is one, and returns the exit code. Otherwise it reports false.
+func Child(ctx context.Context, args []string, scenes []Scene) (code int, handled bool) {
+	if len(args) != 2 || args[0] != childArgument {
+		return 0, false
+	}
+	for _, s := range scenes {
+		if s.Name == args[1] && s.Work != nil {
+			if err := work(ctx, os.Stdin, os.Stdout, s.Work); err != nil {
+				fmt.Fprintln(os.Stderr, err)
+				return 1, true
+			}
+			return 0, true
+		}
+	}
+	fmt.Fprintf(os.Stderr, "there is no scene %q with workers\n", args[1])
+	return 2, true
+}
+
+// work reads the task and works until in ends: that is how the parent dismisses a worker,
+// and how a worker notices that its parent is gone.
+func work(ctx context.Context, in io.Reader, out io.Writer, do func(context.Context, *Worker) error) error {
+	lines := bufio.NewReader(in)
+	line, err := lines.ReadBytes('\n')
+	if err != nil {
+		return fmt.Errorf("read the task: %w", err)
+	}
+	var t task
+	if err := json.Unmarshal(line, &t); err != nil {
+		return fmt.Errorf("read the task: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, lines)
+	}()
+	client, err := connect.Open(t.Redis)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = do(ctx, &Worker{
+		Client: client, Name: t.Name, Number: t.Number, Sabotage: t.Sabotage, params: t.Params, out: json.NewEncoder(out),
+	})
+	if ctx.Err() != nil {
+		return nil // dismissed
+	}
+	return err
+}
+
+// Hear has f called with each report of a worker that is a T. It is called from several
+// goroutines.
+func Hear[T any](p *Play, f func(T)) {
+	p.hear = func(line []byte) {
+		var report T
+		if json.Unmarshal(line, &report) == nil { // a runtime may print other lines
+			f(report)
+		}
+	}
+}
+
+// process is a worker as its parent sees it.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	done  chan struct{} // closed when it has ended and all its reports were heard
+	ended atomic.Bool   // it was told to end
+}
+
+// Start starts n workers. A worker that ends by itself ends the scene.
+func (p *Play) Start(n int) error {
+	for range n {
+		params, err := json.Marshal(p.Params)
+		if err != nil {
+			return err
+		}
+		p.started++
+		line, err := json.Marshal(task{Redis: p.URL, Name: p.Name, Number: p.started, Sabotage: p.Sabotage, Params: params})
+		if err != nil {
+			return err
+		}
+		hear := p.hear
+		if hear == nil {
+			hear = func([]byte) {}
+		}
+		w, err := startProcess(p.command, hear, p.cancel)
+		if err != nil {
+			return fmt.Errorf("start a worker: %w", err)
+		}
+		p.workers = append(p.workers, w)
+		_, _ = w.stdin.Write(append(line, '\n')) // it fails if the worker has ended; then the scene ends
+	}
+	return nil
+}
+
+// startProcess starts a command from a thread that lives as long as the process: the kernel
+// sends the signal of the parent's death when the starting thread ends.
+func startProcess(command []string, hear func([]byte), lost func(error)) (*process, error) {
+	w := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
+	w.cmd.SysProcAttr = redisproc.Attributes()
+	w.cmd.Stdout = &lineWriter{each: hear}
+	var stderr bytes.Buffer
+	w.cmd.Stderr = &stderr
+	var err error
+	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
+		return nil, err
+	}
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := w.cmd.Start()
+		started <- err
+		if err != nil {
+			return
+		}
+		err = w.cmd.Wait()
+		if !w.ended.Load() {
+			lost(fmt.Errorf("a worker ended by itself: %w: %s", err, strings.TrimSpace(stderr.String())))
+		}
+		close(w.done)
+	}()
+	return w, <-started
+}
+
+func (w *process) kill() {
+	w.ended.Store(true)
+	_ = w.cmd.Process.Kill() // it may have ended already
+	<-w.done
+}
+
+// KillOne kills a random worker with SIGKILL, waits until it is gone, and returns its
+// process id.
+func (p *Play) KillOne() (pid int) {
+	i := rand.IntN(len(p.workers))
+	w := p.workers[i]
+	w.kill()
+	p.Kills++
+	p.workers = slices.Delete(p.workers, i, i+1)
+	return w.cmd.Process.Pid
+}
+
+// Dismiss lets all workers finish and report what they hold, and waits for them. Those that
+// do not end in time it kills.
+func (p *Play) Dismiss(ctx context.Context) {
+	for _, w := range p.workers {
+		w.ended.Store(true)
+		_ = w.stdin.Close() // the pipe is closed already if the worker has ended
+	}
+	timeout := dismissTimeout
+	if ctx.Err() != nil {
+		timeout = dismissTimeoutShort
+	}
+	late := time.NewTimer(timeout)
+	defer late.Stop()
+	for _, w := range p.workers {
+		select {
+		case <-w.done:
+		case <-late.C:
+			late.Reset(0)
+			w.kill()
+		}
+	}
+	p.workers = nil
+}
+
+// lineWriter hands on what is written line by line, but no last line that was cut off.
+type lineWriter struct {
+	each func(line []byte)
+	rest []byte
+}
+
+// Write takes some output of a worker.
+func (l *lineWriter) Write(b []byte) (int, error) {
+	l.rest = append(l.rest, b...)
+	for {
+		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
+		if !whole {
+			return len(b), nil
+		}
+		l.each(line)
+		l.rest = rest
+	}
+}
