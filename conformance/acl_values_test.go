@@ -102,7 +102,7 @@ func walkFetch(w *walker) {
 	w.must("fetch.Open", err)
 	_, err = fetch.Fetch(w, c, "a", says("1"))
 	w.must("Fetch", err)
-	w.work(c.ReapJob())
+	w.work(c.Jobs()[0])
 	_, err = fetch.Fetch(w, c, "a", says("1"))
 	w.must("Fetch", err)
 	w.must("Forget", c.Forget(w, "a"))

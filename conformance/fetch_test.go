@@ -123,12 +123,12 @@ func fetchStale(t *testing.T, on running) {
 func fetchNone(t *testing.T, on running) {
 	both := caches(t, on, fetch.Config{Negative: long, Errors: -1})
 	odd := errors.New("odd")
-	for _, failure := range []error{odd, fetch.ErrNone} {
+	for _, failure := range []error{odd, millrace.ErrNotFound} {
 		_, err := fetch.Get(t.Context(), both[0], "key", func(context.Context) (string, error) { return "", failure })
 		wantError(t, "Get whose load fails", err, failure)
 	}
 	r, err := fetch.Get(t.Context(), both[1], "key", says("value"))
-	wantError(t, "Get of what there is not", err, fetch.ErrNone)
+	wantError(t, "Get of what there is not", err, millrace.ErrNotFound)
 	want(t, "its outcome", r.Outcome.String(), fetch.Negative.String(), nil)
 }
 
@@ -151,7 +151,7 @@ func fetchReap(t *testing.T, on running) {
 		key := fmt.Sprint("key", i)
 		wantFetch(t, both[0], key, says(key), key, fetch.Miss)
 	}
-	runUntil(t, both[1].ReapJob(), "no value is stored", func() bool {
+	runUntil(t, both[1].Jobs()[0], "no value is stored", func() bool {
 		return valuesStored(t, on, "fetch/"+both[0].Name()) == 0
 	})
 }

@@ -22,117 +22,108 @@ import (
 )
 
 const (
-	// maxName and maxKey are the longest names in bytes: the lease's name holds both.
-	maxName = 200
+	maxName = 200 // bytes; the name of the lease has both
 	maxKey  = 300
 
-	// prefix is what the names of namespaces and leases begin with.
+	// prefix begins the names of namespaces and leases.
 	prefix = "fetch/"
 
-	// hold is for how long a lease is taken and renewed: as long as others wait for
-	// a holder that died.
-	hold = 5 * time.Second
+	// leaseTTL is how long others wait for a holder that died. A living holder renews.
+	leaseTTL = 5 * time.Second
 
-	// patience is for how long one question to Redis may take before it is one that
-	// is not answered.
-	patience = time.Second
+	// redisTimeout bounds one call to Redis.
+	redisTimeout = time.Second
 )
 
-// Cache is one set of values. It is safe for concurrent use, and needs no closing.
+// Cache is a set of computed values. It is safe for concurrent use, and needs no closing.
 type Cache struct {
 	name   string
 	cfg    Config
 	keys   *pinned.Keys
 	leases *lease.Locker
-	holder string // who this process is, for people who look at leases
+	holder string // this process, as metadata of leases
 
-	hold, patience time.Duration
+	hold, timeout time.Duration // leaseTTL and redisTimeout
 
 	outage *outage
 	memory *memory
 	random func() float64
-	full   atomic.Bool   // whether Redis refuses values for want of memory, as last heard
-	slots  chan struct{} // one for each computation that runs while Redis does not answer
+	full   atomic.Bool   // Redis was out of memory at the last write
+	slots  chan struct{} // for computations while Redis does not answer
 
 	mu      sync.Mutex
-	flights map[string]*flight // by key: who comes now joins
+	flights map[string]*flight // by key; new callers join them
 
 	outcomes [outcomes]atomic.Uint64
 	loads    atomic.Uint64
 	early    atomic.Uint64
 }
 
-// Config is how a cache behaves. The zero value works.
+// Config has the settings of a [Cache]. The zero value works.
 type Config struct {
-	// TTL is for how long a value is fresh at most, by the server's clock, in whole
-	// milliseconds; see Jitter. Defaults to 5 minutes.
+	// TTL is how long a value is fresh at most, by the server's clock, in whole milliseconds;
+	// see Jitter. Defaults to 5 minutes.
 	TTL time.Duration
 
-	// Jitter is the share of TTL by which a value's time may be shorter: it is fresh for
-	// TTL x (1 - Jitter) at least, drawn for each. For those who fill a cache at once, at
-	// a deployment, and do not want it to run out at once. Defaults to 0.1; below 0, all
-	// are fresh for TTL.
+	// Jitter is the largest part of TTL by which a value expires earlier, at random: it is
+	// fresh for at least TTL x (1 - Jitter), so that values stored together do not expire
+	// together. Defaults to 0.1; below 0, none.
 	Jitter float64
 
-	// Early is how eagerly a value is computed anew before it is old, in the second half of its
-	// time, by a reader that is drawn: the likelier, the nearer the end and the longer the
-	// last load took. The readers have the value that there is, and nobody waits. For
-	// those with keys that are read all the time, none of whose readers should wait.
-	// Defaults to 1; 2 is twice as early; below 0, never.
+	// Early controls how early a random reader triggers a new computation of a value that is
+	// still fresh, in the second half of its TTL: the likelier, the nearer its end and the
+	// longer the last load took. Readers get the old value meanwhile, and nobody waits. It is
+	// for keys that are read all the time. Defaults to 1; 2 is twice as early; below 0, never.
 	Early float64
 
-	// Stale is for how long after its time the old value is given, while somebody
-	// computes a new one or when that fails. For those who would rather show what is old
-	// than nothing. Defaults to 0, not at all.
+	// Stale is how long after its TTL the old value is still returned, while a new one is
+	// computed or if that fails. Defaults to 0, not at all.
 	Stale time.Duration
 
-	// Negative is for how long it is remembered that a load returned [ErrNone], for those
-	// who are asked for what does not exist, by mistake or on purpose. What comes into
-	// being meanwhile is found later, or after Forget. Defaults to 5 s, or to TTL if that
-	// is less; below 0, not at all.
+	// Negative is how long the cache remembers that a load returned [millrace.ErrNotFound],
+	// against repeated requests for what does not exist. A value that is created meanwhile is
+	// found later, or after Forget. Defaults to 5 s, or to TTL if that is less; below 0, not
+	// at all.
 	Negative time.Duration
 
-	// Errors is for how long it is remembered, in Redis and in this process, that a load
-	// failed: who asks meanwhile has the old value or the error, and nobody computes. For
-	// those whose database is not helped by every process trying in turn. Defaults to
-	// 1 s; below 0, not at all.
+	// Errors is how long Redis and this process remember that a load failed: callers get the
+	// old value or the error, and nobody computes, so that not every process tries in turn.
+	// Defaults to 1 s; below 0, not at all.
 	Errors time.Duration
 
-	// Away is for how long this process gives a value that it remembers, while Redis does
-	// not answer, before one caller computes it again; the others have it until that is
-	// done. None is given for longer than TTL and Stale, nor after [Cache.Forget] in this
-	// process. For those whose database cannot carry all that Redis does. Defaults to
-	// 10 s, or to TTL if that is less; below 0, one caller computes at once.
+	// Away is how long this process returns a value that it remembers while Redis does not
+	// answer, before one caller computes it again; the others get the old one until then. No
+	// value is returned for longer than TTL and Stale, nor after [Cache.Forget] in this
+	// process. It protects a database that cannot carry the load of Redis. Defaults to 10 s,
+	// or to TTL if that is less; below 0, one caller computes at once.
 	Away time.Duration
 
-	// Memory is how many bytes of values and errors this process remembers for that, those
-	// that were used last. A value of more than a sixteenth of it is not remembered.
-	// Defaults to 16 MiB; below 0, none, not even of errors while Redis does not answer.
+	// Memory is the number of bytes of recently used values and errors that this process
+	// remembers for Away. A value of more than a sixteenth of it is not remembered. Defaults
+	// to 16 MiB; below 0, nothing is remembered, not even errors while Redis does not answer.
 	Memory int
 
 	// Timeout ends the context of a load. Defaults to 30 s.
 	Timeout time.Duration
 
-	// Concurrency is how many computations run at once in this process while Redis
-	// does not answer; other callers wait for their turn. What a load fetches in
-	// turn from the same cache needs no place of its own. Defaults to 16.
+	// Concurrency is the number of concurrent loads in this process while Redis does not
+	// answer; other callers wait. A nested load of the same cache shares the place of the
+	// outer one. Defaults to 16.
 	Concurrency int
 
-	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key:
-	// values may then go before their time, and be computed twice. Defaults to off:
-	// opening fails with millrace.ErrEvictable.
+	// AllowEvictable accepts a server whose maxmemory-policy may evict any key: values may
+	// disappear early, and be computed twice. Defaults to false: opening fails with
+	// millrace.ErrEvictable.
 	AllowEvictable bool
 
-	// Logger is told when old values are given because loads fail, of panics, and
-	// once of each time that Redis does not answer or is full. Defaults to
-	// slog.Default().
+	// Logger reports stale values after failed loads, panics, and once each time that Redis
+	// does not answer or is full. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Enlister is told about each [Hit] and [Negative], once the value is there.
-	// Defaults to none.
+	// Enlister is notified after each [Hit] and [Negative]. Defaults to none.
 	Enlister millrace.Enlister
 
-	// Hooks watch the calls to Redis, and each load as the run of a handler of the
+	// Hooks observe the calls to Redis, and each load as the run of a handler of the
 	// structure "fetch". Defaults to none.
 	Hooks []millrace.Hook
 }
@@ -175,12 +166,12 @@ func (c Config) check() error {
 	return nil
 }
 
-// Open returns the cache of that name; see [CheckName]. It asks Redis what it may
-// evict. That Redis does not answer is no error. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument], and
-// millrace.ErrEvictable.
+// Open returns the cache of that name: 1 to 200 bytes without braces, slashes and control
+// characters. It asks Redis what it may evict; no answer is no error. Errors:
+// [millrace.ErrBadName], [millrace.ErrBadArgument], [millrace.ErrEvictable].
 func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (*Cache, error) {
 	cfg = cfg.withDefaults()
-	if err := cmp.Or(CheckName(name), cfg.check()); err != nil {
+	if err := cmp.Or(checkName(name), cfg.check()); err != nil {
 		return nil, err
 	}
 	cfg.Logger = cfg.Logger.With("cache", name)
@@ -203,7 +194,7 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 	return &Cache{
 		name: name, cfg: cfg, keys: keys, leases: leases,
 		holder: fmt.Sprintf("%s, process %d", host, os.Getpid()),
-		hold:   hold, patience: patience,
+		hold:   leaseTTL, timeout: redisTimeout,
 		outage:  newOutage(client),
 		memory:  newMemory(cfg.Memory),
 		random:  rand.Float64,
@@ -215,24 +206,19 @@ func Open(ctx context.Context, client rueidis.Client, name string, cfg Config) (
 // Name returns the cache's name.
 func (c *Cache) Name() string { return c.name }
 
-// ReapJob returns the job that removes values whose time is over. They are gone
-// without it, and each value that is stored makes room; it is for caches in which
-// less and less is asked for.
-func (c *Cache) ReapJob() millrace.Job { return c.keys.Jobs()[0] }
+// Jobs returns the job that frees the memory of expired values. Each stored value does so, too;
+// the job is for caches with less and less traffic.
+func (c *Cache) Jobs() []millrace.Job { return c.keys.Jobs()[:1] }
 
-// leaseName names the lease for the computation of a key. A cache's name has no
-// slash, so no two caches share one.
+// leaseName names the lease of a computation. Names of caches have no slash, so no two caches
+// share a lease.
 func (c *Cache) leaseName(key string) string { return prefix + c.name + "/" + key }
 
-// CheckName returns the [millrace.ErrBadName] with which [Open] refuses that name, and nil for
-// one of 1 to 200 bytes without braces, slashes and control characters.
-func CheckName(name string) error {
+func checkName(name string) error {
 	if strings.Contains(name, "/") {
 		return errName.Errorf("the name of a cache has a slash: %q", name)
 	}
 	return names.Check(errName, "name of a cache", name, maxName)
 }
 
-// CheckKey returns the [millrace.ErrBadName] with which every call refuses that key, and nil
-// for one of 1 to 300 bytes without braces and control characters.
-func CheckKey(key string) error { return names.Check(errName, "key", key, maxKey) }
+func checkKey(key string) error { return names.Check(errName, "key", key, maxKey) }

@@ -12,19 +12,19 @@ import (
 // In the first half of a value's time nobody is.
 func (c *Cache) drawn(e entry) bool {
 	left := e.left - e.stale
-	if c.cfg.Early <= 0 || e.cost <= 0 || left > e.ttl/2 || e.rests() {
+	if c.cfg.Early <= 0 || e.cost <= 0 || left > e.ttl/2 || e.paused() {
 		return false
 	}
 	return float64(left) <= -float64(e.cost)*c.cfg.Early*math.Log(1-c.random())
 }
 
 // renewBeside has a value that is fresh computed anew, for which nobody waits.
-func (c *Cache) renewBeside(ctx context.Context, r request, found entry) {
+func (c *Cache) refreshEarly(ctx context.Context, r request, found entry) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.flights[r.key] == nil {
 		c.early.Add(1)
-		c.depart(ctx, r, found, false)
+		c.start(ctx, r, found, false)
 	}
 }
 

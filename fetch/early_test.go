@@ -36,6 +36,7 @@ func TestEarly(t *testing.T) {
 	want(t, other, "k", unwanted, "old", Hit, nil) // drawn as well, but it is being computed
 	redistest.Eventually(t, "the other gives up", func() bool { return other.Stats().Early == 1 && other.callers() < 0 })
 	release()
+	redistest.Eventually(t, "the load is over", func() bool { return c.callers() < 0 }) // a reader that looked before could begin another
 	redistest.Eventually(t, "the new value is there", func() bool {
 		r, err := Get(t.Context(), c, "k", s.load)
 		return err == nil && r.Outcome == Hit && r.Value == "new"

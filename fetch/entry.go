@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/millrace/millrace"
 )
 
 // An entry is what is stored for a key. In Redis it is a line of text and the
@@ -45,7 +47,7 @@ func (e entry) found() bool { return e.left > 0 }
 func (e entry) fresh() bool { return e.left > e.stale }
 
 // rests reports whether a load failed so short a while ago that nobody tries again.
-func (e entry) rests() bool { return e.retry > 0 && e.left > e.retry }
+func (e entry) paused() bool { return e.retry > 0 && e.left > e.retry }
 
 // lifetime is for how long it is stored.
 func (e entry) lifetime() time.Duration { return e.ttl + e.stale }
@@ -54,7 +56,7 @@ func (e entry) lifetime() time.Duration { return e.ttl + e.stale }
 func (e entry) answer(o Outcome) answer {
 	a := answer{outcome: o, payload: e.payload, age: max(0, e.lifetime()-e.left)}
 	if e.kind == noneKind {
-		a.err = ErrNone
+		a.err = millrace.ErrNotFound
 	}
 	return a
 }

@@ -2,20 +2,12 @@ package fetch
 
 import "github.com/millrace/millrace"
 
-// errName is millrace.ErrBadName with what names and keys may be.
 var errName = millrace.ErrBadName.WithHint("Use 1 to 200 bytes for a cache and 1 to 300 for a key, without braces and control characters; a cache's name has no slash. Hash what is longer.")
 
-// Errors of this package. What is returned is derived from them and says more.
+// Returned errors are derived from these and say more.
 var (
-	// ErrNone is what a load returns, wrapped or not, when there is no value for the
-	// key. [Fetch] returns it, too, from then on for [Config].Negative without asking.
-	ErrNone = &millrace.Error{
-		Code:    "not_found",
-		Message: "there is no value for the key",
-	}
-
 	// ErrFailed means that a load failed in another process less than [Config].Errors
-	// ago. The message says how.
+	// ago. The message has its error.
 	ErrFailed = &millrace.Error{
 		Code:    "load_failed",
 		Message: "the computation failed a moment ago",

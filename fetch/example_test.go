@@ -11,6 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fetch"
 )
 
@@ -71,18 +72,18 @@ func ExampleGet() {
 		log.Fatal(err)
 	}
 
-	// load says ErrNone where there is nobody, and that is remembered for a minute.
+	// load says millrace.ErrNotFound where there is nobody, and that is remembered for a minute.
 	load := func(id string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) {
 			if id != "42" {
-				return "", fetch.ErrNone
+				return "", millrace.ErrNotFound
 			}
 			return "Ada", nil
 		}
 	}
 	for _, id := range []string{"42", "42", "7", "7"} {
 		user, err := fetch.Get(ctx, users, id, load(id))
-		fmt.Printf("%s: %q %v, there is none: %v\n", id, user.Value, user.Outcome, errors.Is(err, fetch.ErrNone))
+		fmt.Printf("%s: %q %v, there is none: %v\n", id, user.Value, user.Outcome, errors.Is(err, millrace.ErrNotFound))
 	}
 	// Output:
 	// 42: "Ada" miss, there is none: false

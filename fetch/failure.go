@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -61,4 +62,4 @@ func (c *Cache) fromMemory(r recalled) (answer, bool) {
 }
 
 // isNone reports whether a load said that there is no value.
-func isNone(err error) bool { return errors.Is(err, ErrNone) }
+func isNone(err error) bool { return errors.Is(err, millrace.ErrNotFound) }

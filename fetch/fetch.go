@@ -9,27 +9,26 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Fetch returns the value of a key, see [CheckKey], and has load compute it when
-// there is none that is fresh. It is [Get] for those who do not count.
+// Fetch returns the value of a key, and calls load if there is no fresh one. It is [Get]
+// without the outcome.
 func Fetch[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (T, error) {
 	r, err := Get(ctx, c, key, load)
 	return r.Value, err
 }
 
-// Get returns the value of a key, see [CheckKey], and how it came by it. Values of
-// type []byte and string are stored as they are, all others as JSON; what is
-// returned is decoded from that, even for the one who computed it.
+// Get returns the value of a key, 1 to 300 bytes without braces and control characters, and its
+// outcome. Values of type []byte and string are stored as they are, all others as JSON; the
+// result is decoded from that, even for the caller that computed it.
 //
-// The context of load has ctx's values, ends after [Config].Timeout and not with
-// ctx: others may wait for the value. A load should heed it. What load returns
-// besides a value:
+// The context of load has ctx's values and ends after [Config].Timeout, not with ctx, because
+// others may wait for the value. What load returns besides a value:
 //
-//   - [ErrNone], wrapped or not: there is no value. It is remembered for
-//     [Config].Negative.
-//   - Any other error goes to all who wait for this load and to those who come within
+//   - [millrace.ErrNotFound], wrapped or not: there is no value. The cache
+//     remembers that for [Config].Negative.
+//   - Any other error goes to all callers that wait for this load or come within
 //     [Config].Errors, unless there is an old value. In other processes it is [ErrFailed].
 //
-// Errors: load's own, [ErrNone], [ErrFailed], the cause of ctx's end, [millrace.ErrTimeout],
+// Errors: load's own, [millrace.ErrNotFound], [ErrFailed], the cause of ctx's end, [millrace.ErrTimeout],
 // [ErrPanicked], [ErrEncoding], [millrace.ErrBadName]. That Redis does not answer or is full is
 // no error.
 func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context.Context) (T, error)) (Result[T], error) {
@@ -61,15 +60,15 @@ func Get[T any](ctx context.Context, c *Cache, key string, load func(ctx context
 	return Result[T]{Value: value, Outcome: a.outcome, Age: a.age}, nil
 }
 
-// request is what a caller wants, whatever its type.
+// request is a call of Get of any type.
 type request struct {
 	key   string
 	load  func(ctx context.Context) ([]byte, error) // computes a payload
 	check func(payload []byte) error                // whether a payload is the type's
 }
 
-// answer is what comes of a call or a flight. Without an error, or with ErrNone,
-// the outcome is not Failed.
+// answer is the result of a call or a flight. Without an error, or with
+// [millrace.ErrNotFound] from a load, the outcome is not Failed.
 type answer struct {
 	outcome Outcome
 	payload []byte
@@ -81,7 +80,7 @@ func failed(err error) answer { return answer{err: err} }
 
 // get answers one call. A payload goes to into.
 func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) error) answer {
-	if err := CheckKey(r.key); err != nil {
+	if err := checkKey(r.key); err != nil {
 		return failed(err)
 	}
 	if c.outage.away(r.key) {
@@ -108,10 +107,10 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	case found.fresh():
 		c.memory.note(r.key, found)
 		if c.drawn(found) {
-			c.renewBeside(ctx, r, found)
+			c.refreshEarly(ctx, r, found)
 		}
 		return found.answer(Hit)
-	case found.found() && found.rests():
+	case found.found() && found.paused():
 		return found.answer(Stale)
 	}
 	alone := err != nil
@@ -159,7 +158,7 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 
 // ask is look, also for one that did not answer a moment ago.
 func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
-	asking, cancel := context.WithTimeout(ctx, c.patience)
+	asking, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	stored, left, err := c.keys.Get(asking, key)
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
@@ -183,21 +182,21 @@ func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte)
 	return e, nil
 }
 
-// Forget has the value of a key, or that there is none, be computed again by the
-// next who asks. Whoever computes it now does so from what may be out of date: its
-// value is given to those who wait for it already, and is not kept.
+// Forget drops the value of a key, or that there is none; the next caller computes it again. The
+// result of a computation in flight, which may be out of date, goes to the callers that wait
+// for it, and is not stored.
 //
 // Errors: [millrace.ErrBadName], those of lease.Locker and of pinned.Keys; after one, forget
 // again.
 func (c *Cache) Forget(ctx context.Context, key string) error {
-	if err := CheckKey(key); err != nil {
+	if err := checkKey(key); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	delete(c.flights, key) // who comes from now on starts another
 	c.mu.Unlock()
 	c.memory.forget(key)
-	deposed := c.depose(ctx, key)
+	deposed := c.revoke(ctx, key)
 	_, err := c.keys.Remove(ctx, key)
 	return cmp.Or(deposed, err)
 }

@@ -60,10 +60,10 @@ func TestOutcomes(t *testing.T) {
 	}{
 		{"nothing there", nothing, &source{value: "new"}, "new", Miss, nil, 1, Hit, nil},
 		{"nothing there, load fails", nothing, &source{err: errLoad}, "", Failed, errLoad, 1, Failed, errLoad},
-		{"nothing there, there is none", nothing, &source{err: ErrNone}, "", Miss, ErrNone, 1, Negative, ErrNone},
+		{"nothing there, there is none", nothing, &source{err: millrace.ErrNotFound}, "", Miss, millrace.ErrNotFound, 1, Negative, millrace.ErrNotFound},
 		{"old", old, &source{value: "new"}, "new", Miss, nil, 1, Hit, nil},
 		{"old, load fails", old, &source{err: errLoad}, "old", Stale, nil, 1, Stale, nil},
-		{"old, there is none", old, &source{err: ErrNone}, "", Miss, ErrNone, 1, Negative, ErrNone},
+		{"old, there is none", old, &source{err: millrace.ErrNotFound}, "", Miss, millrace.ErrNotFound, 1, Negative, millrace.ErrNotFound},
 		{"old, another computes", func(t *testing.T, c *Cache) {
 			t.Helper()
 			old(t, c)
@@ -150,21 +150,21 @@ func TestNoneReplacesTheOld(t *testing.T) {
 	c := open(t, Config{Stale: time.Minute, Negative: -1})
 	want(t, c, "k", &source{value: "old"}, "old", Miss, nil)
 	age(t, c, "k", time.Minute/2)
-	want(t, c, "k", &source{err: fmt.Errorf("gone: %w", ErrNone)}, "", Miss, ErrNone)
+	want(t, c, "k", &source{err: fmt.Errorf("gone: %w", millrace.ErrNotFound)}, "", Miss, millrace.ErrNotFound)
 	want(t, c, "k", &source{err: errLoad}, "", Failed, errLoad)
 }
 
 // TestNegativeByDefault: that there is none is remembered unless that is turned off.
 func TestNegativeByDefault(t *testing.T) {
 	t.Parallel()
-	s := &source{err: ErrNone}
+	s := &source{err: millrace.ErrNotFound}
 	for _, tc := range []struct {
 		negative time.Duration
 		then     Outcome
 	}{{0, Negative}, {-1, Miss}} {
 		c := open(t, Config{Negative: tc.negative})
-		want(t, c, "k", s, "", Miss, ErrNone)
-		want(t, c, "k", s, "", tc.then, ErrNone)
+		want(t, c, "k", s, "", Miss, millrace.ErrNotFound)
+		want(t, c, "k", s, "", tc.then, millrace.ErrNotFound)
 	}
 	if got := (Config{TTL: time.Second}).withDefaults(); got.Negative != time.Second || got.Away != time.Second {
 		t.Errorf("with a TTL of a second Negative = %v and Away = %v, want no more", got.Negative, got.Away)
@@ -225,14 +225,14 @@ func TestEnlist(t *testing.T) {
 		}
 	}
 	want(t, c, "k", &source{value: "v"}, "v", Miss, nil)
-	want(t, c, "none", &source{err: ErrNone}, "", Miss, ErrNone)
+	want(t, c, "none", &source{err: millrace.ErrNotFound}, "", Miss, millrace.ErrNotFound)
 	want(t, c, "fails", &source{err: errLoad}, "", Failed, errLoad)
 	wantCount("misses", 0)
 	for range 3 {
 		want(t, c, "k", &source{}, "v", Hit, nil)
 	}
 	wantCount("three hits", 3)
-	want(t, c, "none", &source{}, "", Negative, ErrNone)
+	want(t, c, "none", &source{}, "", Negative, millrace.ErrNotFound)
 	wantCount("a negative", 4)
 	age(t, c, "k", time.Second)
 	want(t, c, "k", &source{err: errLoad}, "v", Stale, nil)
@@ -415,17 +415,17 @@ func TestForget(t *testing.T) {
 func TestTakenBack(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{})
-	held, err := c.hire(t.Context(), "k", 0, nil)
+	held, err := c.acquire(t.Context(), "k", 0, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !c.store(t.Context(), "k", held, entry{kind: valueKind, payload: []byte("before"), ttl: long}, long) {
 		t.Fatal("nothing stored under a lease that is held")
 	}
-	if err := c.depose(t.Context(), "k"); err != nil {
+	if err := c.revoke(t.Context(), "k"); err != nil {
 		t.Fatal(err)
 	}
-	c.retire(t.Context(), "k", held, true)
+	c.release(t.Context(), "k", held, true)
 	want(t, c, "k", &source{value: "after"}, "after", Miss, nil)
 }
 
@@ -533,7 +533,7 @@ func TestOldIsGoneForWhoComesLater(t *testing.T) {
 	answers := start(t.Context(), c, "k", &source{value: "new"})
 	awaitCallers(t, c, 2)
 	c.mu.Lock()
-	c.land(f)
+	c.remove(f)
 	c.mu.Unlock()
 	close(f.done)
 	wantFrom(t, answers, "new", Miss, nil)

@@ -48,13 +48,13 @@ func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *
 		f.callers++
 		return f, false
 	}
-	f = c.depart(ctx, r, old, alone)
+	f = c.start(ctx, r, old, alone)
 	f.callers = 1
 	return f, true
 }
 
 // depart begins a flight. The mutex is held.
-func (c *Cache) depart(ctx context.Context, r request, old entry, alone bool) *flight {
+func (c *Cache) start(ctx context.Context, r request, old entry, alone bool) *flight {
 	f := &flight{cache: c, request: r, old: old, alone: alone, done: make(chan struct{})}
 	f.ctx = context.WithoutCancel(ctx)
 	f.waiting, f.quit = context.WithCancel(f.ctx)
@@ -78,12 +78,12 @@ func (c *Cache) leave(f *flight) {
 	defer c.mu.Unlock()
 	if f.callers--; f.callers == 0 && !f.computing {
 		f.quit()
-		c.land(f)
+		c.remove(f)
 	}
 }
 
 // land has those who come from now on start another flight. The mutex is held.
-func (c *Cache) land(f *flight) {
+func (c *Cache) remove(f *flight) {
 	if c.flights[f.key] == f { // it may be another's after Forget
 		delete(c.flights, f.key)
 	}
@@ -100,7 +100,7 @@ func (f *flight) run() {
 		f.answer = f.fill()
 	}
 	f.cache.mu.Lock()
-	f.cache.land(f)
+	f.cache.remove(f)
 	f.cache.mu.Unlock()
 	close(f.done)
 }
@@ -108,7 +108,7 @@ func (f *flight) run() {
 // renew computes a new value unless somebody does so already. There is one that can be
 // given, so it waits for nobody, and trouble with Redis is no reason to compute either.
 func (f *flight) renew() answer {
-	held, err := f.cache.hire(f.waiting, f.key, 0, nil)
+	held, err := f.cache.acquire(f.waiting, f.key, 0, nil)
 	if err != nil {
 		return f.old.answer(Stale)
 	}
@@ -129,7 +129,7 @@ func (f *flight) fill() answer {
 			}
 			return nil
 		}
-		held, err := f.cache.hire(f.waiting, f.key, round, look)
+		held, err := f.cache.acquire(f.waiting, f.key, round, look)
 		if errors.Is(err, lease.ErrExpired) { // the answer came too late: the next one may not
 			if err = look(f.waiting); err == nil {
 				continue
@@ -141,7 +141,7 @@ func (f *flight) fill() answer {
 		case there:
 			return a
 		case f.waiting.Err() != nil:
-			return f.deserted()
+			return f.abandoned()
 		case !errors.Is(err, lease.ErrHeld):
 			return f.bypass()
 		}
@@ -153,7 +153,7 @@ func (f *flight) fill() answer {
 func (f *flight) lead(held *lease.Lease, found Outcome) answer {
 	c, stored, computed := f.cache, false, (*entry)(nil)
 	defer func() {
-		if kept := c.retire(f.ctx, f.key, held, stored); kept && computed != nil && f.current() {
+		if kept := c.release(f.ctx, f.key, held, stored); kept && computed != nil && f.current() {
 			c.memory.note(f.key, *computed)
 		}
 	}()
@@ -165,7 +165,7 @@ func (f *flight) lead(held *lease.Lease, found Outcome) answer {
 	case ok:
 		return a
 	case !f.begin():
-		return f.deserted()
+		return f.abandoned()
 	}
 	payload, err := f.compute()
 	e, err := f.result(payload, err)
@@ -203,7 +203,7 @@ func (f *flight) bypass() answer {
 		case c.slots <- struct{}{}:
 			defer func() { <-c.slots }()
 		case <-f.waiting.Done():
-			return f.deserted()
+			return f.abandoned()
 		}
 		f.ctx = context.WithValue(f.ctx, slot{c}, true)
 	}
@@ -212,7 +212,7 @@ func (f *flight) bypass() answer {
 		return a
 	}
 	if !f.begin() {
-		return f.deserted()
+		return f.abandoned()
 	}
 	payload, err := f.compute()
 	e, err := f.result(payload, err)
@@ -246,7 +246,7 @@ func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
 		return answer{}, false, err
 	case e.kind == failedKind:
 		return failed(f.cache.failure(f.key, e)), true, nil
-	case e.rests():
+	case e.paused():
 		return e.answer(Stale), true, nil
 	case !e.fresh() || f.old.fresh() && e.left <= f.old.left: // the one that is renewed early
 		return answer{}, false, nil
@@ -266,7 +266,7 @@ func (f *flight) begin() bool {
 }
 
 // deserted is the answer that nobody waits for.
-func (f *flight) deserted() answer { return failed(context.Cause(f.waiting)) }
+func (f *flight) abandoned() answer { return failed(context.Cause(f.waiting)) }
 
 // compute runs the load.
 func (f *flight) compute() ([]byte, error) {

@@ -32,7 +32,7 @@ func openOn(t *testing.T, client rueidis.Client, name string, cfg Config) *Cache
 	if err != nil {
 		t.Fatal(err)
 	}
-	c.patience = patient
+	c.timeout = patient
 	t.Cleanup(func() { redistest.Eventually(t, "all flights have ended", func() bool { return c.callers() < 0 }) })
 	return c
 }

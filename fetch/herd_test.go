@@ -102,7 +102,7 @@ func openChild(url, name string) (child, error) {
 	if err != nil {
 		return child{}, err
 	}
-	c.hold, c.patience = shortHold, patient
+	c.hold, c.timeout = shortHold, patient
 	return child{c, client}, nil
 }
 

@@ -17,8 +17,8 @@ var errThere = errors.New("the value is there")
 // as that may take. The error is lease.ErrHeld when somebody else has it and keeps
 // it for longer than wait, and what unless returns, which is called each time that one who
 // waits is woken.
-func (c *Cache) hire(ctx context.Context, key string, wait time.Duration, unless func(context.Context) error) (*lease.Lease, error) {
-	asking, cancel := context.WithTimeout(ctx, wait+c.patience)
+func (c *Cache) acquire(ctx context.Context, key string, wait time.Duration, unless func(context.Context) error) (*lease.Lease, error) {
+	asking, cancel := context.WithTimeout(ctx, wait+c.timeout)
 	defer cancel()
 	held, err := c.leases.Acquire(asking, c.leaseName(key), c.hold, lease.AcquireConfig{
 		Wait: wait, MaxHold: c.cfg.Timeout + c.hold, Metadata: c.holder, Unless: unless,
@@ -39,7 +39,7 @@ func (c *Cache) hire(ctx context.Context, key string, wait time.Duration, unless
 // been stored. That there is none is kept only if it has a time; without one, what
 // was there must go.
 func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entry, lifetime time.Duration) bool {
-	storing, cancel := context.WithTimeout(held.Context(), c.patience)
+	storing, cancel := context.WithTimeout(held.Context(), c.timeout)
 	defer cancel()
 	if storing.Err() != nil {
 		c.cfg.Logger.WarnContext(ctx, "a computation lost its lease and is not kept", "key", key, "error", context.Cause(storing))
@@ -61,14 +61,14 @@ func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entr
 
 // retire gives the lease back. If it was lost meanwhile, what was stored under it
 // may have replaced what is newer, and goes. It reports whether the lease was kept.
-func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, stored bool) bool {
+func (c *Cache) release(ctx context.Context, key string, held *lease.Lease, stored bool) bool {
 	err := held.Release(ctx)
 	lost := errors.Is(err, lease.ErrLost)
 	if !stored || !lost {
 		return !lost // on any other error the lease ends at its deadline
 	}
 	c.cfg.Logger.WarnContext(ctx, "a computation lost its lease while it was stored, and is taken back", "key", key)
-	deleting, cancel := context.WithTimeout(ctx, c.patience)
+	deleting, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if _, err := c.keys.Remove(deleting, key); err != nil {
 		c.trouble(ctx, key, err)
@@ -78,7 +78,7 @@ func (c *Cache) retire(ctx context.Context, key string, held *lease.Lease, store
 
 // depose takes the lease from whoever computes a key, and away: the last one to
 // release a lease is not told of a loss, so that must not be the one deposed.
-func (c *Cache) depose(ctx context.Context, key string) error {
+func (c *Cache) revoke(ctx context.Context, key string) error {
 	name := c.leaseName(key)
 	info, err := c.leases.Show(ctx, name)
 	if err != nil || !info.Held {

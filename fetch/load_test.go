@@ -45,7 +45,7 @@ func TestOutageUnderLoad(t *testing.T) {
 			}
 			tc.hurt(server)
 			defer tc.mend(server)
-			c.patience = 50 * time.Millisecond
+			c.timeout = 50 * time.Millisecond
 			var loads [keys]atomic.Int64
 			var calls atomic.Int64
 			began := time.Now()

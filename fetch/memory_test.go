@@ -9,6 +9,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -73,18 +74,18 @@ func TestLastValueInAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	c := openOn(t, server.Client(t), "c", Config{Away: time.Hour, Errors: time.Hour})
-	want(t, c, "none", &source{err: ErrNone}, "", Miss, ErrNone)
+	want(t, c, "none", &source{err: millrace.ErrNotFound}, "", Miss, millrace.ErrNotFound)
 	for _, key := range []string{"k", "fails", "forgotten"} {
 		want(t, c, key, &source{value: "v"}, "v", Miss, nil)
 	}
 	want(t, c, "k", &source{}, "v", Hit, nil)
-	c.patience = 50 * time.Millisecond
+	c.timeout = 50 * time.Millisecond
 	server.Kill()
 
 	idle := &source{value: "never"}
 	for range 3 {
 		want(t, c, "k", idle, "v", Remembered, nil)
-		want(t, c, "none", idle, "", Remembered, ErrNone)
+		want(t, c, "none", idle, "", Remembered, millrace.ErrNotFound)
 	}
 	wantLoads(t, idle, 0)
 	_ = c.Forget(t.Context(), "forgotten") // Redis does not hear of it, but this process does
@@ -116,7 +117,7 @@ func TestLastValueHasItsTime(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	c := openOn(t, server.Client(t), "c", Config{TTL: 300 * time.Millisecond, Away: time.Hour})
 	want(t, c, "k", &source{value: "v"}, "v", Miss, nil)
-	c.patience = 50 * time.Millisecond
+	c.timeout = 50 * time.Millisecond
 	server.Kill()
 	redistest.Eventually(t, "the value's time is over", func() bool {
 		r, err := Get(t.Context(), c, "k", (&source{err: errLoad}).load)

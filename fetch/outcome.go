@@ -9,7 +9,7 @@ type Outcome int
 const (
 	Failed     Outcome = iota // there is no answer, and the error says why
 	Hit                       // a fresh value was there
-	Negative                  // it was known that there is none: the error is ErrNone
+	Negative                  // it was known that there is none: the error is millrace.ErrNotFound
 	Stale                     // an old value was there, and somebody computes a new one or could not
 	Miss                      // this call computed
 	Waited                    // another call computed, in this process or elsewhere, and this one waited
@@ -38,7 +38,7 @@ type Result[T any] struct {
 }
 
 // Stats is what a [Cache] did since it was opened, in this process. Each call is
-// counted once, by its outcome; one whose load said [ErrNone] is a miss, or waited.
+// counted once, by its outcome; one whose load said [millrace.ErrNotFound] is a miss, or waited.
 type Stats struct {
 	Hits, Negatives, Stale, Misses, Waited, Bypassed, Remembered, Failed uint64
 

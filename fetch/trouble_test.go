@@ -37,7 +37,7 @@ func TestOutage(t *testing.T) {
 			var log redistest.Log
 			c := openOn(t, server.Client(t), "c", Config{Concurrency: most, Logger: logger(&log)})
 			want(t, c, "before", &source{value: "v"}, "v", Miss, nil)
-			c.patience = 50 * time.Millisecond
+			c.timeout = 50 * time.Millisecond
 			hurt.down(server)
 			s, release := blocked(t, "v")
 			var answers []<-chan got
@@ -61,12 +61,12 @@ func TestOutage(t *testing.T) {
 				t.Errorf("%d loads, %d at once, want %d, %d", loads, atOnce, keys, most)
 			}
 			want(t, c, "fails", &source{err: errLoad}, "", Failed, errLoad)
-			want(t, c, "none", &source{err: ErrNone}, "", Bypass, ErrNone)
+			want(t, c, "none", &source{err: millrace.ErrNotFound}, "", Bypass, millrace.ErrNotFound)
 			if got := log.Count("redis does not answer"); got != 1 {
 				t.Errorf("logged %d times, want once", got)
 			}
 			hurt.up(server)
-			c.patience = patient
+			c.timeout = patient
 			redistest.Eventually(t, "values are kept again", func() bool {
 				r, err := Get(t.Context(), c, "after", s.load)
 				if err != nil {
@@ -112,7 +112,7 @@ func TestSilentServer(t *testing.T) {
 	want(t, c, there, s, "v", Miss, nil)
 	want(t, c, elsewhere, s, "v", Miss, nil)
 
-	c.patience = patience
+	c.timeout = redisTimeout
 	silent.Pause()
 	want(t, c, there, s, "v", Remembered, nil)
 	want(t, c, elsewhere, s, "v", Hit, nil)
@@ -142,7 +142,7 @@ func TestOutageWhileWaiting(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	holder := openOn(t, server.Client(t), "c", Config{})
 	c := openOn(t, server.Client(t), "c", Config{})
-	holder.patience, c.patience = time.Second/2, time.Second/2
+	holder.timeout, c.timeout = time.Second/2, time.Second/2
 	s, release := blocked(t, "holder's")
 	held := start(t.Context(), holder, "k", s)
 	<-s.begun
@@ -160,7 +160,7 @@ func TestNestedInAnOutage(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	c := openOn(t, server.Client(t), "c", Config{Concurrency: 1})
-	c.patience = 50 * time.Millisecond
+	c.timeout = 50 * time.Millisecond
 	server.Kill()
 	ctx, cancel := context.WithTimeout(t.Context(), patient)
 	defer cancel()

@@ -2,6 +2,9 @@ package ring
 
 import (
 	"cmp"
+	"container/heap"
+	"crypto/sha1" //nolint:gosec // see Position
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"iter"
@@ -9,36 +12,39 @@ import (
 	"slices"
 )
 
-// MaxPoints is how many points a ring has at most.
-const MaxPoints = 1 << 16
+const maxPoints = 1 << 16
 
-// Errors of this package.
 var (
-	// ErrPoints means that points cannot make a ring.
-	ErrPoints = errors.New("ring: these points cannot make a ring")
-
-	// ErrWeight means that a weight cannot be had.
-	ErrWeight = errors.New("ring: a weight is less than 1, or the ring would have too many points")
+	errPoints = errors.New("ring: these points cannot make a ring")
+	errWeight = errors.New("ring: a weight is less than 1, or the ring would have too many points")
 )
 
-// Point is a place on the ring that belongs to a partition.
+// Position returns the position of a tag on the ring: the SHA-1 of its bytes, folded by XOR. The
+// 20 bytes are numbers of 8, 8 and 4 bytes, the most significant byte first; the last is the low
+// half of its 64 bits.
+func Position(tag string) uint64 {
+	sum := sha1.Sum([]byte(tag)) //nolint:gosec // for its even spread, not for secrets
+	return binary.BigEndian.Uint64(sum[0:8]) ^ binary.BigEndian.Uint64(sum[8:16]) ^ uint64(binary.BigEndian.Uint32(sum[16:20]))
+}
+
+// Point is a position on the ring that belongs to a partition.
 type Point struct {
 	Position   uint64
-	Partition  int // its number, from 0 on
+	Partition  int // from 0 on
 	Generation int // 0 for the first partitions, one more each time some were added
 }
 
 // Ring is a set of points. It never changes and is safe for concurrent use.
 type Ring struct {
 	points      []Point // by position
-	candidates  [][]int // for each point, where a tag before it may be, the newest first
+	candidates  [][]int // of each point: where its tags may be, the newest first
 	partitions  int
 	generations int
 }
 
-// New returns a ring of the first partitions, one for each weight: a partition of
-// weight w has w points. All points are at equal distances, from 0 on, and those
-// of one partition are spread between the others'.
+// New returns a ring of the first partitions, one for each weight: a partition of weight w, from
+// 1 on, has w points, up to 65,536 in all. All points are at equal distances, from 0 on; those of
+// one partition are spread.
 func New(weights ...int) (*Ring, error) {
 	order, err := interleave(weights)
 	if err != nil {
@@ -62,18 +68,18 @@ func share(i, n int) uint64 {
 	return quotient
 }
 
-// interleave returns each partition's number as often as its weight says, spread
-// over the whole: in each step the one that is furthest behind its share comes.
+// interleave returns each partition's number as often as its weight, spread: each step takes the
+// partition that is furthest behind its share.
 func interleave(weights []int) ([]int, error) {
 	sum := 0
 	for _, w := range weights {
-		if w < 1 || w > MaxPoints-sum {
-			return nil, fmt.Errorf("%w: %d", ErrWeight, w)
+		if w < 1 || w > maxPoints-sum {
+			return nil, fmt.Errorf("%w: %d", errWeight, w)
 		}
 		sum += w
 	}
 	if sum == 0 {
-		return nil, fmt.Errorf("%w: there is no partition", ErrPoints)
+		return nil, fmt.Errorf("%w: there is no partition", errPoints)
 	}
 	order, credit := make([]int, 0, sum), make([]int, len(weights))
 	for range sum {
@@ -90,9 +96,8 @@ func interleave(weights []int) ([]int, error) {
 	return order, nil
 }
 
-// Of returns the ring of these points, in any order. Partitions are numbered from
-// 0 on without a gap, all points of one are of the same generation, and no two
-// points are at one place.
+// Of returns the ring of these points, in any order. Partitions are numbered from 0 on without a
+// gap, all points of a partition have the same generation, and no two points the same position.
 func Of(points []Point) (*Ring, error) {
 	r := &Ring{points: slices.Clone(points)}
 	slices.SortFunc(r.points, func(a, b Point) int { return cmp.Compare(a.Position, b.Position) })
@@ -101,18 +106,18 @@ func Of(points []Point) (*Ring, error) {
 		known, seen := generation[p.Partition]
 		switch {
 		case p.Partition < 0 || p.Generation < 0:
-			return nil, fmt.Errorf("%w: %+v has a negative number", ErrPoints, p)
+			return nil, fmt.Errorf("%w: %+v has a negative number", errPoints, p)
 		case i > 0 && r.points[i-1].Position == p.Position:
-			return nil, fmt.Errorf("%w: two are at %d", ErrPoints, p.Position)
+			return nil, fmt.Errorf("%w: two are at %d", errPoints, p.Position)
 		case seen && known != p.Generation:
-			return nil, fmt.Errorf("%w: partition %d is of the generations %d and %d", ErrPoints, p.Partition, known, p.Generation)
+			return nil, fmt.Errorf("%w: partition %d is of the generations %d and %d", errPoints, p.Partition, known, p.Generation)
 		}
 		generation[p.Partition] = p.Generation
 		r.partitions = max(r.partitions, p.Partition+1)
 		r.generations = max(r.generations, p.Generation+1)
 	}
-	if len(points) == 0 || len(points) > MaxPoints || len(generation) != r.partitions {
-		return nil, fmt.Errorf("%w: %d points of %d partitions, numbered up to %d", ErrPoints, len(points), len(generation), r.partitions-1)
+	if len(points) == 0 || len(points) > maxPoints || len(generation) != r.partitions {
+		return nil, fmt.Errorf("%w: %d points of %d partitions, numbered up to %d", errPoints, len(points), len(generation), r.partitions-1)
 	}
 	r.candidates = make([][]int, len(r.points))
 	for i := range r.points {
@@ -121,8 +126,8 @@ func Of(points []Point) (*Ring, error) {
 	return r, nil
 }
 
-// before returns to which partitions the tags at a point ever belonged: its own,
-// and each further one clockwise that is of a lower generation than all so far.
+// before returns the partitions to which the tags of a point ever belonged: its own, and each
+// further one clockwise of a lower generation than all so far.
 func (r *Ring) before(i int) []int {
 	var list []int
 	lowest := r.generations
@@ -138,17 +143,16 @@ func (r *Ring) before(i int) []int {
 	return list
 }
 
-// Add returns the ring with more partitions, one for each weight, of the next
-// generation. Each of their points is in the middle of the widest gap that is
-// left, the first one of those that are equally wide. The partitions are numbered
-// on from [Ring.Partitions].
+// Add returns the ring with more partitions, one for each weight, of the next generation. Each
+// new point is in the middle of the widest gap, the first of equally wide ones. Numbers continue
+// from [Ring.Partitions].
 func (r *Ring) Add(weights ...int) (*Ring, error) {
 	order, err := interleave(weights)
 	if err != nil {
 		return nil, err
 	}
-	if len(r.points)+len(order) > MaxPoints {
-		return nil, fmt.Errorf("%w: %d more", ErrWeight, len(order))
+	if len(r.points)+len(order) > maxPoints {
+		return nil, fmt.Errorf("%w: %d more", errWeight, len(order))
 	}
 	points := slices.Clone(r.points)
 	for _, position := range middles(points, len(order)) {
@@ -165,21 +169,21 @@ func (r *Ring) Add(weights ...int) (*Ring, error) {
 // Points returns all points, by position.
 func (r *Ring) Points() []Point { return slices.Clone(r.points) }
 
-// Partitions returns how many partitions there are.
+// Partitions returns the number of partitions.
 func (r *Ring) Partitions() int { return r.partitions }
 
-// Generations returns how many generations there are, at least 1.
+// Generations returns the number of generations, at least 1.
 func (r *Ring) Generations() int { return r.generations }
 
-// Owner returns the partition to which a position belongs, where new data goes.
+// Owner returns the partition of a position, where new data goes.
 func (r *Ring) Owner(position uint64) int { return r.points[r.at(position)].Partition }
 
-// Candidates returns all partitions to which a position ever belonged, the newest
-// first, each once: where old data may be, unless it was forwarded because one
-// was full. The slice must not be changed.
+// Candidates returns all partitions to which a position ever belonged, the newest first, each
+// once: where old data may be, unless it was moved because one was full. Do not change the
+// slice.
 func (r *Ring) Candidates(position uint64) []int { return r.candidates[r.at(position)] }
 
-// Walk goes over all partitions clockwise from a position on, each once.
+// Walk yields all partitions clockwise from a position, each once.
 func (r *Ring) Walk(position uint64) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		seen := make([]bool, r.partitions)
@@ -197,7 +201,7 @@ func (r *Ring) Walk(position uint64) iter.Seq[int] {
 	}
 }
 
-// Shares returns what part of the ring each partition has.
+// Shares returns each partition's part of the ring.
 func (r *Ring) Shares() []float64 {
 	shares := make([]float64, r.partitions)
 	for i, p := range r.points {
@@ -211,19 +215,57 @@ func (r *Ring) Shares() []float64 {
 	return shares
 }
 
-// at returns the first point clockwise from a position on.
+// at returns the first point clockwise from a position.
 func (r *Ring) at(position uint64) int {
-	low, high := 0, len(r.points)
-	for low < high {
-		middle := int(uint(low+high) / 2)
-		if r.points[middle].Position < position {
-			low = middle + 1
-		} else {
-			high = middle
+	i, _ := slices.BinarySearchFunc(r.points, position, func(p Point, at uint64) int { return cmp.Compare(p.Position, at) })
+	return i % len(r.points)
+}
+
+// gap is the distance from one point to the next.
+type gap struct{ from, width uint64 }
+
+// gaps is a heap: the widest gap first, and of equally wide ones the first on the
+// ring.
+type gaps []gap
+
+func (g gaps) Len() int      { return len(g) }
+func (g gaps) Swap(i, j int) { g[i], g[j] = g[j], g[i] }
+func (g *gaps) Push(x any)   { *g = append(*g, x.(gap)) } //nolint:forcetypeassert // only gaps are pushed
+
+func (g gaps) Less(i, j int) bool {
+	// A gap of 1/160 of the ring is not always as wide as the next one, since
+	// positions are whole numbers.
+	if wide, other := g[i].width>>8, g[j].width>>8; wide != other {
+		return wide > other
+	}
+	return g[i].from < g[j].from
+}
+
+func (g *gaps) Pop() any {
+	last := (*g)[len(*g)-1]
+	*g = (*g)[:len(*g)-1]
+	return last
+}
+
+// middles returns n positions, each in the middle of the widest remaining gap. The points are
+// sorted by position.
+func middles(points []Point, n int) []uint64 {
+	open := make(gaps, len(points))
+	for i, p := range points {
+		next := points[(i+1)%len(points)].Position
+		open[i] = gap{from: p.Position, width: next - p.Position} // around at 0
+		if len(points) == 1 {
+			open[i].width = 1<<64 - 1
 		}
 	}
-	if low == len(r.points) {
-		return 0
+	heap.Init(&open)
+	places := make([]uint64, n)
+	for i := range places {
+		widest := heap.Pop(&open).(gap) //nolint:forcetypeassert // only gaps are pushed
+		half := widest.width/2 + widest.width%2
+		places[i] = widest.from + half
+		heap.Push(&open, gap{from: widest.from, width: half})
+		heap.Push(&open, gap{from: places[i], width: widest.width - half})
 	}
-	return low
+	return places
 }

@@ -205,16 +205,16 @@ func TestRefused(t *testing.T) {
 		make func() (*Ring, error)
 		want error
 	}{
-		{"no partition", func() (*Ring, error) { return New() }, ErrPoints},
-		{"a weight of 0", func() (*Ring, error) { return New(1, 0) }, ErrWeight},
-		{"too many points", func() (*Ring, error) { return New(MaxPoints, 1) }, ErrWeight},
-		{"too many more", func() (*Ring, error) { return r.Add(MaxPoints) }, ErrWeight},
-		{"nothing to add", func() (*Ring, error) { return r.Add() }, ErrPoints},
-		{"no points", func() (*Ring, error) { return Of(nil) }, ErrPoints},
-		{"a number is left out", func() (*Ring, error) { return Of([]Point{{Partition: 1}}) }, ErrPoints},
-		{"a negative number", func() (*Ring, error) { return Of([]Point{{Partition: -1}}) }, ErrPoints},
-		{"two at one place", func() (*Ring, error) { return Of([]Point{{Partition: 0}, {Partition: 1}}) }, ErrPoints},
-		{"two generations", func() (*Ring, error) { return Of([]Point{{Position: 1}, {Position: 2, Generation: 1}}) }, ErrPoints},
+		{"no partition", func() (*Ring, error) { return New() }, errPoints},
+		{"a weight of 0", func() (*Ring, error) { return New(1, 0) }, errWeight},
+		{"too many points", func() (*Ring, error) { return New(maxPoints, 1) }, errWeight},
+		{"too many more", func() (*Ring, error) { return r.Add(maxPoints) }, errWeight},
+		{"nothing to add", func() (*Ring, error) { return r.Add() }, errPoints},
+		{"no points", func() (*Ring, error) { return Of(nil) }, errPoints},
+		{"a number is left out", func() (*Ring, error) { return Of([]Point{{Partition: 1}}) }, errPoints},
+		{"a negative number", func() (*Ring, error) { return Of([]Point{{Partition: -1}}) }, errPoints},
+		{"two at one place", func() (*Ring, error) { return Of([]Point{{Partition: 0}, {Partition: 1}}) }, errPoints},
+		{"two generations", func() (*Ring, error) { return Of([]Point{{Position: 1}, {Position: 2, Generation: 1}}) }, errPoints},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,7 @@
 //
 //	hashes.Jobs()                             expired fields of one namespace, and whether servers may evict any
 //	keys.Jobs()                               the same of pinned values
-//	cache.ReapJob()                           values of one cache of package fetch
+//	cache.Jobs()                              values of one cache of package fetch
 //	tracker.Jobs()                            one tracker and its table
 //
 // # What all processes did

@@ -204,7 +204,10 @@ func TestPlanAddsUp(t *testing.T) {
 
 func TestMaxPartitions(t *testing.T) {
 	t.Parallel()
-	if got, want := plan.MaxPartitions, ring.MaxPoints; got != want {
-		t.Errorf("MaxPartitions = %d, want as many as a ring has points, %d", got, want)
+	if _, err := ring.New(ring.Even(plan.MaxPartitions)...); err != nil {
+		t.Errorf("a ring of MaxPartitions: %v", err)
+	}
+	if _, err := ring.New(ring.Even(plan.MaxPartitions + 1)...); err == nil {
+		t.Error("a ring has room for more than MaxPartitions")
 	}
 }
