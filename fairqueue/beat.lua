@@ -1,7 +1,7 @@
 -- fairqueue.beat(K) visibility reader handlers busy name host {receipt} ... -> {1 or 0, ...}
 --
--- Extends deliveries, and says that a reader is there. A reader that did not say so for
--- 15 seconds is forgotten, with its handlers.
+-- Extends deliveries, and registers a reader. A reader that was not registered again for 15
+-- seconds is removed, with its handlers.
 --
 -- Needs    record
 -- Touches  flight, readers
@@ -12,11 +12,11 @@
 -- ARGV[4]  busy: how many of them work
 -- ARGV[5]  name: of the reader, without control characters
 -- ARGV[6]  host: where it runs, the same
--- ARGV     receipts, at most 150
+-- ARGV     receipts, at most 100
 -- Reply    for each receipt 1, or 0 for one that is stale: its message was cancelled, or
 --          another reader has it
 -- Cost     O(log N) a receipt, and every 5 seconds O(readers)
--- Repeat   harmless: it says the same again
+-- Repeat   harmless: it sets the same again
 local reply = {}
 if not exists then
   for i = 7, #ARGV do
@@ -25,7 +25,7 @@ if not exists then
   return reply
 end
 local flight, readers = prefix .. 'flight', prefix .. 'readers'
-redis.call('HLEN', readers) -- what is something else ends the script here
+redis.call('HLEN', readers) -- a key of another type ends the script here
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 for i = 7, #ARGV do
   local good = redis.call('ZSCORE', flight, ARGV[i]) and redis.call('HEXISTS', messages, string.sub(ARGV[i], 2, 17)) == 1

@@ -1,6 +1,6 @@
 -- fairqueue.delete(K) -> how many
 --
--- Removes a queue whole, whatever its keys hold.
+-- Removes a queue, whatever its keys hold.
 --
 -- Needs    keys
 -- KEYS[1]  K

@@ -103,6 +103,7 @@ func newDispatcher(client rueidis.Client, name string) *dispatcher {
 		Size:      func(r workRequest) (int, int) { return r.cost(), 0 },
 		Together:  workTogether,
 		MaxItems:  callBudget,
+		FullItems: callBudget,
 		Abandoned: func(ctx context.Context, r workRequest, a workAnswer) { r.q.handBack(ctx, a.messages) },
 	})
 	return d

@@ -1,111 +1,104 @@
-// Package fairqueue provides queues for many tenants in Redis, in which neither a tenant
-// that floods nor one whose handlers are slow delays the others.
+// Package fairqueue provides queues for many tenants in Redis, in which neither a flood nor
+// slow handlers of one tenant delay the others.
 //
 // # The problem
 //
-// In one queue for all, a tenant that writes ten thousand messages makes everybody
-// else wait for ten thousand messages, and a tenant whose messages take five seconds
-// each occupies every worker. A queue for each tenant is fair, but thousands of queues,
-// most of them empty, are slow to go round, and have to be created, watched and removed.
+// In one queue for all, a tenant that writes ten thousand messages makes everybody else wait for
+// them, and a tenant whose messages take five seconds each occupies every worker. A queue for
+// each tenant is fair, but thousands of queues, most of them empty, take long to poll, and must
+// be created, watched and removed.
 //
 // # The mechanism
 //
 // Every message belongs to a flow, and flows take turns. A flow is a tenant, unless
-// [Config.Streams] says otherwise. The queue keeps a virtual time. Each flow that has
-// messages has a tag, the virtual time at which its next one is due: one turn later than
-// the virtual time was when its turn before ended. A read takes the flow with the lowest
-// tag, sets the virtual time to it, and gives the flow a tag one turn later.
+// [Config.Streams] is set. The queue has a virtual time. Each flow with messages has a tag: the
+// virtual time of its next turn. A read takes the flow with the lowest tag, sets the virtual time
+// to this tag, and gives the flow a tag one turn later.
 //
-//	flow     waits          tag
+//	flow     waiting        tag
 //	acme     9,998 messages 17 ──▶ read ──▶ virtual time 17, acme's tag 18
 //	globex   1 message      18
 //	initech  3 messages     18
 //
-// So each flow has one delivery a round, however many messages it has; a flow that comes
-// anew is served within the round; what was cancelled or has expired costs its flow
-// nothing; and a turn that was not used is not saved up. That is self-clocked fair queueing
-// (Golestani, 1994), with tags on the heads of flows only.
+// So each flow has one delivery per round, however many messages it has. A new flow is served
+// within the round. Messages that were cancelled or have expired cost their flow no turn, and
+// unused turns are not saved. This is self-clocked fair queueing (Golestani, 1994), with tags on
+// the heads of flows only.
 //
-// With Streams, flows are streams, and each tenant has a few of them, its shuffle shard; a
-// write goes into the one in which the fewest wait. That bounds what the queue keeps when
-// others choose the names of tenants. The idea is that of Replicate's shuffle queues; see
-// package shuffleshard.
+// With Streams, flows are streams. Each tenant has a few of them, its shuffle shard, and a write
+// goes to the one in which the fewest messages wait. That bounds the number of flows when others
+// choose the names of tenants. The idea is that of Replicate's shuffle queues; see package
+// shuffleshard.
 //
-// What becomes of a message:
+// The life of a message:
 //
-//	Write ──▶ waiting ──▶ in flight ──┬─ Ack ──▶ gone, with its memory
+//	Write ──▶ waiting ──▶ in flight ──┬─ Ack ──▶ removed
 //	  │         ▲  ▲         │        ├─ Nack ─▶ delayed, or waiting again
-//	  │ Delay   │  │         │        ├─ too many attempts, Dead ──▶ dead
-//	  ▼         │  └─────────┘        └─ Cancel ──▶ gone
-//	delayed ────┘   not done within
-//	     its time   the visibility       waiting ── Deadline, Cancel ──▶ gone
-//	     has come                        dead ── Redrive ──▶ waiting;  Purge ──▶ gone
+//	  │ Delay   │  │         │        ├─ too many attempts, NoRetry ──▶ dead
+//	  ▼         │  └─────────┘        └─ Cancel ──▶ removed
+//	delayed ────┘   visibility
+//	        delay   ended            waiting ── TTL, Cancel ──▶ removed
+//	        ended                    dead ── Redrive ──▶ waiting;  Purge ──▶ removed
 //
-// A message has an id, which stays the same through all of it: the server's clock in
-// microseconds. A message that comes again keeps its place. Each delivery has a receipt,
-// and acknowledging, giving back and extending take that: a reader that is late cannot
-// settle what another one has by now.
+// A message has an id, the server's clock in microseconds, which stays the same. A message that
+// comes again keeps its position. Each delivery has a receipt. Ack, Nack and Extend take the
+// receipt, so a late reader cannot settle a message that another reader has.
 //
 // # Slow tenants
 //
-// Whoever [Queue.Consume]s tells the queue how many handlers he has. A tenant may have
-// another message started if it has none in hand, or fewer than handlers are free, or if
-// its handlers took 20 ms or less of late, or if nobody else had a message for a minute.
-// So one slow tenant gets half of all handlers, two get a third each, and the others find
-// a free one. Messages that are taken with [Queue.Read] are neither limited nor counted.
+// Each [Queue.Consume] reports how many handlers it has. A tenant may start another message if
+// it has none in flight, or fewer than handlers are free, or if its handlers took 20 ms or less
+// of late, or if no other tenant had a message for a minute. So one slow tenant gets half of
+// all handlers, two get a third each, and the others find a free one. [Queue.Read] is neither
+// limited nor counted.
 //
-// # What is guaranteed
+// # Guarantees
 //
-//   - At least once: a message that was written is delivered again and again until
-//     it is acknowledged, cancelled, expired at its deadline or dead. Crashes of
-//     readers and lost replies lose none.
-//   - Between two flows that both have messages, deliveries differ by one at most in any
-//     round; with weights ([Queue.SetWeight]) they are in proportion.
-//   - A flow's messages that were not delivered before come in the order of their priority
-//     and then of their writing.
-//   - Each call is applied wholly or not at all, and may be repeated after a lost
-//     reply: the library does so, with the same answer.
+//   - At least once: a message is delivered again until it is acknowledged, cancelled,
+//     expired or dead. Crashes of readers and lost replies lose none.
+//   - In any round, deliveries of two flows with messages differ by at most one; with
+//     weights ([Queue.SetWeight]) they are in proportion.
+//   - Messages of a flow are delivered first in the order of their priority and then of
+//     their writes.
+//   - Each call to Redis is applied whole or not at all. After a lost reply the library
+//     repeats it and gets the same answer.
 //   - A stale receipt changes nothing and is [millrace.ErrStale].
-//   - If messages wait and readers sleep, one reader wakes for each message, in
-//     about the time of a round trip; should the woken one die, another finds the
-//     message within a second. A queue in which nothing waits wakes nobody.
-//   - A process that waits sends two commands a second, however many goroutines
-//     wait in it and however many Queues of one name it has on a client.
-//   - Looking takes nothing: [Queue.Browse] shows what waits, is in flight or is
-//     set aside, page by page.
-//   - When Redis is full, writing fails and changes nothing; reading and settling
-//     go on.
-//   - The keys of a queue are a fixed set, so the slot of a Redis Cluster that they lie in
-//     can be moved under load.
+//   - When a message becomes available, one sleeping reader wakes, within about a round trip.
+//     If it dies, another one finds the message within a second. An empty queue wakes nobody.
+//   - A process that waits sends two commands per second, however many goroutines wait and
+//     however many Queues of one name it has on a client.
+//   - [Queue.Browse] shows all messages and takes none.
+//   - On a full server, writes fail and change nothing; reading and settling go on.
+//   - No call takes the server long: its work is bounded in messages and bytes, whatever the
+//     queue holds.
+//   - The keys of a queue are a fixed set, so its Redis Cluster slot can move under load.
 //   - Time is the server's.
 //
-// docs/GUARANTEES.md says which test shows what.
+// docs/GUARANTEES.md names the tests.
 //
 // # The wrinkle
 //
-// Delivered at least once is not handled exactly once: a handler that finished
-// and could not say so runs again, so its work must be idempotent.
+// At least once is not exactly once: a handler whose acknowledgement was lost runs again, so its
+// work must be idempotent.
 //
-// A turn is a message, not a time: only handlers of Consume are shared by time. With one
-// handler in all there is no protection from slow tenants. A tenant whose times nobody knows
-// yet counts as slow, so the first burst after a rest starts on half of the handlers. One
-// whose messages were quick and then hang may still occupy all handlers: nobody knows that
-// they are slow before the first of them has returned. [ConsumeConfig].Timeout and MaxRun
-// bound for how long. And the handlers of a process that was killed count for 15 seconds.
+// A turn is a message, not a time: only handlers of Consume are shared by time. With one handler
+// in all, nothing protects from slow tenants. A tenant with unknown handler times counts as slow,
+// so its first burst after a rest uses half of the handlers. A tenant whose messages were quick
+// and then hang can occupy all handlers until the first of them returns; [ConsumeConfig].Timeout
+// and MaxRun bound that. The handlers of a killed process count for 15 seconds.
 //
-// A tenant that may choose its own name can be many tenants, with a turn each. Use a name
-// that it cannot choose, or Streams.
+// A tenant that can choose its name can be many tenants, with a turn each. Use a name that it
+// cannot choose, or Streams.
 //
-// A waiting message takes some 250 bytes beside its body. The streams of Redis take a tenth
-// of that, and nobody else reads what lies here: see docs/WIRE.md for its layout.
+// A waiting message takes about 250 bytes besides its body, ten times the overhead of a Redis
+// stream.
 //
-// The end of the visibility is noticed by a read, or by [Jobs]. A queue whose
-// readers are all gone notices when one comes.
+// The end of a visibility takes effect at the next read, or through [Jobs].
 //
 // # When not to use it
 //
-// When several kinds of readers must each see every message: write to two queues, or use a
-// stream. When only the last state of a thing counts, and not each event, package ick
-// folds a thousand changes into one. When all messages are one tenant's, a plain stream
-// costs the server less.
+// When several kinds of readers must each see every message, write to two queues, or use a
+// stream. When only the last state counts, and not each event, package ick folds a thousand
+// changes into one. When all messages belong to one tenant, a plain stream costs the server
+// less.
 package fairqueue

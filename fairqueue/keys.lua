@@ -1,31 +1,22 @@
 -- fragment keys: all keys of a queue
 --
--- They exist from the first write to the deletion, each with a member or a field that has
--- an empty name.
+-- They exist from the first write to the deletion: each has a member or a field with an empty
+-- name. In a slot that moves, a missing key cannot be told from one on the other node.
 --
 -- Needs    nothing
 -- Touches  messages, backlog, active, blocked, work, flight, delayed, deadlines, dead, deaths, readers, dedupe, dedupes,
 --          weights, lanes:0, lanes:1
 -- Beside   wake
--- Gives    make_keys(): makes all of a new queue but its record; remove_keys() -> how many
---          there were: removes a queue whole
+-- Gives    make_keys(): makes the keys of a new queue, but not its record
+--          remove_keys() -> how many there were: removes a queue
 local function make_keys()
-  redis.call('HSETNX', prefix .. 'messages', '', '0')
-  redis.call('HSETNX', prefix .. 'work', '', '0')
-  redis.call('HSETNX', prefix .. 'deaths', '', '0')
-  redis.call('HSETNX', prefix .. 'readers', '', '0')
-  redis.call('HSETNX', prefix .. 'dedupe', '', '0')
-  redis.call('HSETNX', prefix .. 'weights', '', '0')
-  redis.call('HSETNX', prefix .. 'lanes:0', '', '0')
-  redis.call('HSETNX', prefix .. 'lanes:1', '', '0')
+  for _, name in ipairs({'messages', 'work', 'deaths', 'readers', 'dedupe', 'weights', 'lanes:0', 'lanes:1'}) do
+    redis.call('HSETNX', prefix .. name, '', '0')
+  end
   redis.call('ZADD', prefix .. 'backlog', 'NX', 0, '')
-  redis.call('ZADD', prefix .. 'active', 'NX', '+inf', '')
-  redis.call('ZADD', prefix .. 'blocked', 'NX', '+inf', '')
-  redis.call('ZADD', prefix .. 'flight', 'NX', '+inf', '')
-  redis.call('ZADD', prefix .. 'delayed', 'NX', '+inf', '')
-  redis.call('ZADD', prefix .. 'deadlines', 'NX', '+inf', '')
-  redis.call('ZADD', prefix .. 'dead', 'NX', '+inf', '')
-  redis.call('ZADD', prefix .. 'dedupes', 'NX', '+inf', '')
+  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
+    redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
+  end
 end
 
 local function remove_keys()

@@ -1,7 +1,7 @@
 -- fairqueue.len(K) -> how many
 --
--- Counts what a new reader could work on: what waits, what was set aside until now, and
--- what was not settled in time.
+-- Counts what a new reader could work on: messages that wait, that are due, and whose visibility
+-- has ended.
 --
 -- Needs    record
 -- Touches  delayed, flight

@@ -1,10 +1,10 @@
 -- fairqueue.purge(K) id ... -> how many
 --
--- Forgets dead messages for good.
+-- Removes dead messages for good.
 --
 -- Needs    record, turns, flight, lane
 -- KEYS[1]  K
--- ARGV     ids, at most 80
+-- ARGV     ids, at most 33
 -- Reply    how many of them were dead
 -- Cost     O(log N) an id
 -- Repeat   harmless: the lane knows the answer
@@ -25,5 +25,8 @@ for _, id in ipairs(ARGV) do
     remove(id)
   end
 end
-count('purged', purged)
+if purged > 0 then
+  count('purged', purged)
+  save()
+end
 return tonumber(answer(tostring(purged)))

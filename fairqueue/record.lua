@@ -1,29 +1,27 @@
--- fragment record: the queue's record, the time, and the flows' turns
+-- fragment record: the queue's record, and the turns of its flows
 --
 -- Messages lie in flows, which take turns. backlog has every message that waits, as
--- FLOW \1 PRIORITY ID REST, with the score 0, so that each flow is in order. active has
--- each flow that may have its turn, at the tag of its head: the virtual time at which
--- that is due. A delivery sets the queue's virtual time to its tag, and tags the flow's
--- next head one turn later. That is self-clocked fair queueing, with tags on heads only.
---
--- Every key has a member or a field with an empty name, from the first write on: in a
--- slot that moves a key that is missing cannot be told from one that is elsewhere.
+-- FLOW \1 PRIORITY ID REST with the score 0, so that each flow is in order. active has each
+-- flow that may have a turn, at the tag of its head: the virtual time at which it is due. A
+-- delivery sets the queue's virtual time to its tag, and tags the flow's next head one turn
+-- later. That is self-clocked fair queueing, with tags on heads only.
 --
 -- Needs    clock
 -- Touches  K, active, backlog, messages, weights, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
 -- Gives    exists: whether there is a queue
 --          virtual: the virtual time
---          n: the numbers that scripts change, by name; save() stores them
+--          n: the numbers that scripts change, by name
+--          count(field, by): adds to a counter
+--          save(): stores both; not a script's first write
 --          last_tenant: whose message was written or delivered last
 --          attempts, paused, idle, streams: settings, as texts or false
---          count(field, by): adds to a counter; not a script's first write
 --          flow_of(member), tenant_of(member): whose a message is
 --          range(flow): the two ends of a flow in backlog
---          cost(flow): how long a turn of the flow is
---          activate(flow, at): gives a flow with a head its turn, at the virtual time at
---          or one turn from now; a flow that has a turn keeps it
+--          turn(flow): how long a turn of the flow is
+--          activate(flow, at): gives a flow with a head its turn, at a virtual time or one
+--          turn from now; a flow that has a turn keeps it
 --          broken() -> an error if a key of the queue is missing; before the first write.
---          A key that is something else ends the script there
+--          A key of another type ends the script
 local found = redis.call('HMGET', K, 'version', 'numbers', 'tenant', 'attempts', 'paused', 'idle', 'streams', 'weights')
 local exists, last_tenant = found[1] == '2', found[3]
 local attempts, paused, idle, streams, weights = found[4], found[5], found[6], found[7], found[8]
@@ -41,7 +39,7 @@ do
     return redis.error_reply('BROKEN the numbers are missing')
   end
   n = {
-    virtual = a + 0, last = b + 0, busy = c + 0, capacity = d + 0, sleepers = e + 0, looked = f + 0, tenant_at = g + 0,
+    virtual = a + 0, last = b + 0, busy = c + 0, capacity = d + 0, sleepers = e + 0, checked = f + 0, tenant_at = g + 0,
     others_at = h + 0, cancelled = i + 0, written = j + 0, delivered = k + 0, acked = l + 0,
   }
 end
@@ -51,9 +49,14 @@ local function whole(number)
   return string.format('%d', number)
 end
 
+local counts = {}
+local function count(field, by)
+  counts[field] = (counts[field] or 0) + by
+end
+
 local function save()
   local numbers = string.format('%d %d %d %d %d %d %d %d %d %d %d %d', virtual, n.last, n.busy, n.capacity,
-    n.sleepers, n.looked, n.tenant_at, n.others_at, n.cancelled, n.written, n.delivered, n.acked)
+    n.sleepers, n.checked, n.tenant_at, n.others_at, n.cancelled, n.written, n.delivered, n.acked)
   if idle then
     redis.call('HSET', K, 'numbers', numbers, 'tenant', last_tenant or '', 'touched', whole(now))
   elseif last_tenant ~= found[3] then
@@ -61,10 +64,7 @@ local function save()
   elseif numbers ~= found[2] then
     redis.call('HSET', K, 'numbers', numbers)
   end
-end
-
-local function count(field, by)
-  if by ~= 0 then
+  for field, by in pairs(counts) do
     redis.call('HINCRBY', K, field, by)
   end
 end
@@ -85,22 +85,24 @@ local function range(flow)
   return '[' .. flow .. '\1', '(' .. flow .. '\2'
 end
 
-local function cost(flow)
+local function turn(flow)
   local weight = weights and tonumber(redis.call('HGET', prefix .. 'weights', flow) or nil)
   return weight and math.ceil(1000 / weight) or 1000
 end
 
 local function activate(flow, at)
-  redis.call('ZADD', active, 'NX', whole(at or virtual + cost(flow)), flow)
+  redis.call('ZADD', active, 'NX', whole(at or virtual + turn(flow)), flow)
 end
 
 local function broken()
-  if not (redis.call('ZSCORE', backlog, '') and redis.call('ZSCORE', active, '') and redis.call('ZSCORE', prefix .. 'blocked', '') and
-    redis.call('ZSCORE', prefix .. 'flight', '') and redis.call('ZSCORE', prefix .. 'delayed', '') and
-    redis.call('ZSCORE', prefix .. 'deadlines', '') and redis.call('ZSCORE', prefix .. 'dead', '') and
-    redis.call('ZSCORE', prefix .. 'dedupes', '') and redis.call('HEXISTS', messages, '') == 1 and
-    redis.call('HEXISTS', prefix .. 'work', '') == 1 and redis.call('HEXISTS', prefix .. 'deaths', '') == 1 and
-    redis.call('HEXISTS', prefix .. 'dedupe', '') == 1) then
+  local good = redis.call('HEXISTS', messages, '') == 1
+  for _, name in ipairs({'backlog', 'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
+    good = redis.call('ZSCORE', prefix .. name, '') and good
+  end
+  for _, name in ipairs({'work', 'deaths', 'dedupe'}) do
+    good = redis.call('HEXISTS', prefix .. name, '') == 1 and good
+  end
+  if not good then
     return redis.error_reply('BROKEN a key is missing')
   end
 end

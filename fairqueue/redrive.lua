@@ -1,11 +1,11 @@
 -- fairqueue.redrive(K) id ... -> verdicts
 --
--- Has dead messages wait again, as if they had never been delivered and without their
+-- Makes dead messages wait again, as if they had never been delivered and without their
 -- deadline.
 --
 -- Needs    record, turns, flight, wake, lane
 -- KEYS[1]  K
--- ARGV     ids, at most 80
+-- ARGV     ids, at most 33
 -- Reply    a digit for each id: 1 if it was dead
 -- Cost     O(log N) an id
 -- Repeat   harmless: the lane knows the answer
@@ -21,16 +21,18 @@ end
 local verdicts = {}
 for i, id in ipairs(ARGV) do
   verdicts[i] = redis.call('ZREM', dead, id)
-  local body = verdicts[i] == 1 and redis.call('HGET', messages, id)
   redis.call('HDEL', deaths, id)
+  local body = verdicts[i] == 1 and redis.call('HGET', messages, id)
   if body then
-    local deadline, first, tail = header(body, id)
+    local deadline, start, tail = header(body, id)
     if deadline then
       redis.call('HSET', messages, id, (string.gsub(body, '^%d+', '', 1)))
     end
-    put(first .. tail, 0, now)
+    enqueue(start .. tail, 0, now)
   end
-  count('redriven', verdicts[i])
+  if verdicts[i] == 1 then
+    count('redriven', 1)
+  end
 end
 wake(returned)
 save()

@@ -21,7 +21,7 @@ var protections = []struct {
 		},
 	},
 	{
-		"an acknowledgement is for a delivery in flight", "if visible and not gone[receipt] then", "if not gone[receipt] then",
+		"an acknowledgement is for a delivery in flight", "if visible and not settled[receipt] then", "if not settled[receipt] then",
 		[]string{"a stale receipt"},
 	},
 	{
@@ -37,7 +37,7 @@ var protections = []struct {
 		[]string{"the same delivery is made twice"},
 	},
 	{
-		"a delivery moves its flow's head by a turn", "waiting[#waiting + 1] = whole(turn)", "waiting[#waiting + 1] = '1'",
+		"a delivery moves its flow's head by a turn", "waiting[#waiting + 1] = whole(next_turn)", "waiting[#waiting + 1] = '1'",
 		[]string{"flows take turns"},
 	},
 	{
@@ -69,11 +69,11 @@ var protections = []struct {
 		[]string{"the same is written twice"},
 	},
 	{
-		"hashes have a placeholder", "redis.call('HSETNX', prefix .. 'messages', '', '0')", "",
+		"hashes have a placeholder", "({'messages', 'work',", "({'work',",
 		[]string{"all keys stay for as long as the queue is there"},
 	},
 	{
-		"sorted sets have a placeholder", "redis.call('ZADD', prefix .. 'flight', 'NX', '+inf', '')", "",
+		"sorted sets have a placeholder", "({'active', 'blocked', 'flight',", "({'active', 'blocked',",
 		[]string{"all keys stay for as long as the queue is there"},
 	},
 	{

@@ -8,7 +8,7 @@
 --          value; '' to forget it
 -- Reply    0 without a queue
 -- Cost     O(1)
--- Repeat   harmless: it says the same again
+-- Repeat   harmless: it sets the same again
 if not exists then
   return 0
 end

@@ -1,13 +1,13 @@
 -- fairqueue.settle(K) limit {receipt verb arg} ... -> verdicts
 --
--- Gives deliveries back that were not handled.
+-- Gives back deliveries that were not handled.
 --
 -- Needs    record, turns, flight, wake, lane
 -- KEYS[1]  K
--- ARGV[1]  limit: after so many deliveries a message is dead; 0 for what is stored
--- ARGV     for each delivery, at most 80: its receipt; 'n' if it failed, 'd' if the
---          message is to die, 'u' if nobody was there, which is no attempt; the delay in
---          milliseconds, a space and the reason
+-- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
+-- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
+--          to die, 'u' if nobody started it, which is no attempt; the delay in milliseconds, a
+--          space and the reason
 -- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1
 -- Cost     O(log N) a delivery
 -- Repeat   harmless: the lane knows the answer
@@ -27,7 +27,7 @@ for arg = 2, #ARGV, 3 do
   local receipt, verb, verdict = ARGV[arg], ARGV[arg + 1], 0
   if redis.call('ZREM', flight, receipt) == 1 then
     local delay, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
-    land(receipt, verb ~= 'u')
+    end_delivery(receipt, verb ~= 'u')
     verdict = give_back(receipt, verb ~= 'u', tonumber(delay), verb == 'u' and math.huge or verb == 'd' and 0 or limit, reason)
     if verdict > 0 then
       count(verb == 'u' and 'returned' or 'nacked', 1)
@@ -36,6 +36,6 @@ for arg = 2, #ARGV, 3 do
   verdicts[#verdicts + 1] = verdict
 end
 wake(returned)
-book()
+save_states()
 save()
 return answer(table.concat(verdicts))

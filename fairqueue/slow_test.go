@@ -114,7 +114,7 @@ func TestSlowTenants(t *testing.T) {
 // TestSlowTenantsWithoutTheRule have all workers, so the rule is what helps.
 func TestSlowTenantsWithoutTheRule(t *testing.T) {
 	t.Parallel()
-	s := slowTenants(t, scripttest.Without(t, library, "if state.n == 0 or state.n < n.capacity - n.busy or", "if true or"), 1)
+	s := slowTenants(t, scripttest.Without(t, library, "return state.n == 0 or state.n < n.capacity - n.busy or", "return true or"), 1)
 	redistest.Eventually(t, "the slow tenant has all workers", func() bool { return s.busy() == slowWorkers })
 }
 

@@ -1,6 +1,6 @@
 -- fairqueue.stats(K) first most -> {...} or nil
 --
--- Looks and changes nothing.
+-- Describes the queue and changes nothing.
 --
 -- Needs    record
 -- Touches  blocked, work, flight, delayed, dead, readers
@@ -8,7 +8,7 @@
 -- KEYS[1]  K
 -- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers
 --          come before those whose turn is next
--- ARGV[2]  most: how many, at most 80
+-- ARGV[2]  most: how many, at most 40
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
 --          '', since when that waits or '', 1 if the flow is blocked, its state in work or ''
 --          ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;

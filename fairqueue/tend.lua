@@ -1,15 +1,15 @@
 -- fairqueue.tend(K) limit -> how many, or -1 if the queue is gone
 --
--- Does what is due. Upkeep of a queue also forgets dedupe ids and lanes, and removes a queue
--- that was not touched for the time after which it may go.
+-- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
+-- for the time of its setting.
 --
 -- Needs    keys, record, turns, flight, wake, tidy
 -- KEYS[1]  K
--- ARGV[1]  limit: after so many deliveries a message is dead, 0 for what is stored; '' from
+-- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
 --          upkeep
--- Reply    how many messages wait again or have expired, at least 1 if more is to do; -1
---          if the queue was removed
--- Cost     O(log N) a message, 30 of each kind at most, 60 that expired
+-- Reply    how many messages wait again, at least 1 if more is to do; -1 if the queue was
+--          removed
+-- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
 -- Repeat   harmless: it does what is left
 if not exists then
   return 0
@@ -28,13 +28,13 @@ if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') o
   remove_keys()
   return -1
 end
-local more = tend(limit > 0 and limit or tonumber(attempts or 5), 30)
+local more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15)
 if ARGV[1] == '' then
-  idle = false -- upkeep is no use of the queue
-  forget_names(500)
+  idle = false -- upkeep does not touch the queue
+  forget_dedupes(100)
   tidy_lanes()
 end
 wake(returned)
-book()
+save_states()
 save()
 return more and math.max(1, returned) or returned

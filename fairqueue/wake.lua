@@ -1,9 +1,8 @@
 -- fragment wake: wakes readers that sleep
 --
--- A read that finds nothing and goes to sleep is counted in the record, so a write that
--- wakes nobody pays nothing for it. The list wake has a token for each reader that is to
--- wake. It comes and goes, so it is not declared: where that is in the way of a slot that
--- moves, a reader finds out by itself within a second.
+-- The record counts the readers that sleep, so a write that wakes nobody pays nothing. The list
+-- wake has a token for each reader to wake. It does not always exist, so it is not declared:
+-- where a slot moves, a push may fail, and a reader checks again within a second.
 --
 -- Needs    record
 -- Beside   wake

@@ -9,7 +9,7 @@
 -- ARGV[2]  weight: a number; '' for 1
 -- Reply    0 without a queue
 -- Cost     O(1)
--- Repeat   harmless: it says the same again
+-- Repeat   harmless: it sets the same again
 if not exists then
   return 0
 end

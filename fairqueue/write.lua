@@ -1,25 +1,25 @@
 -- fairqueue.write(K) attempts window idle streams {flows options body} ... -> {0, ids}
 --
--- Writes messages, all or none, each to the one of its candidate flows in which the
--- fewest wait. A message with a delay is set aside until then. Creates the queue if there
--- is none.
+-- Writes messages, all or none, each to the one of its candidate flows in which the fewest
+-- messages wait. A message with a delay lies in delayed until then. Creates the queue if there is
+-- none.
 --
 -- Needs    keys, record, turns, flight, wake, lane
 -- Makes    K hash version 2, messages hash, backlog zset 0, active zset, blocked zset, work hash,
 --          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
 --          dedupe hash, dedupes zset, weights hash
 -- KEYS[1]  K
--- ARGV[1]  attempts: to store, how many deliveries a message has; 0 for no change
+-- ARGV[1]  attempts: the setting to store, how many deliveries a message has; 0 for no change
 -- ARGV[2]  window: for how many milliseconds a dedupe id counts
--- ARGV[3]  idle: after how many milliseconds without a write or a read an empty queue may
---          go, with a '!' behind also a full one; 0 for no change
--- ARGV[4]  streams: what the writer takes for the setting of that name, or wants for a new
---          queue: '' if each tenant is a flow, 'STREAMS PER_TENANT' if flows are streams
--- ARGV     for each message, at most 1,000: its flow '=TENANT', or '#1,#7=TENANT' with
---          the flows that it may have; 'PRIORITY' or 'PRIORITY DELAY TTL DEDUPE', times in
---          milliseconds and 0 for none; what readers get, as it is
--- Reply    {0, ids with spaces in between}; the id of a message that was written before
---          under its dedupe id has a '=' in front. {1, streams} if that is another setting:
+-- ARGV[3]  idle: the setting to store, after how many milliseconds without a write or a read
+--          an empty queue is removed, with a '!' behind also a full one; 0 for no change
+-- ARGV[4]  streams: that setting as the writer knows it, or the one for a new queue: '' if
+--          tenants are flows, 'STREAMS PER_TENANT' if streams are
+-- ARGV     for each message: its flow '=TENANT', or its candidates '#1,#7=TENANT';
+--          'PRIORITY' or 'PRIORITY DELAY TTL DEDUPE', times in milliseconds and 0 for none;
+--          the body, as readers get it. At most 100 messages, fewer where they have candidates
+-- Reply    {0, ids with spaces between}; '=' before the id of a message that an earlier
+--          write with the same dedupe id wrote. {1, streams} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer
@@ -29,14 +29,14 @@ elseif exists and (streams or '') ~= ARGV[4] then
   return {1, streams or ''}
 end
 
--- What is something else ends the script here, before the first write.
+-- A key of another type ends the script here, before the first write.
 redis.call('ZCARD', backlog)
 redis.call('ZCARD', active)
 local some_blocked = redis.call('ZCARD', blocked) > 1
 
--- Where the fewest wait, with those that this call adds.
+-- The candidate in which the fewest wait, with those that this call adds.
 local waiting_in = {}
-local function emptiest(list)
+local function least_loaded(list)
   local best, fewest
   for flow in string.gmatch(list, '#%d+') do
     local n = waiting_in[flow] or redis.call('ZLEXCOUNT', backlog, range(flow))
@@ -49,13 +49,13 @@ local function emptiest(list)
   return best
 end
 
--- The message that was written before under the same dedupe id, or false.
-local function written_before(name)
+-- The message of an earlier write with the same dedupe id, or false.
+local function earlier(name)
   redis.call('HLEN', dedupe)
   return tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
 end
 
-local ids, bodies, ready, turns, aside, dying, names, flows = {}, {}, {}, {}, {}, {}, {}, {}
+local ids, bodies, ready, turns, later, expiring, names, flows = {}, {}, {}, {}, {}, {}, {}, {}
 local last = n.last
 for arg = 5, #ARGV, 3 do
   local list, tenant = '', ARGV[arg]
@@ -67,47 +67,47 @@ for arg = 5, #ARGV, 3 do
     priority, delay, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
   end
-  local before = name ~= '' and (names[name] or written_before(name))
+  local before = name ~= '' and (names[name] or earlier(name))
   if before then
     ids[#ids + 1] = '=' .. before
   else
     last = math.max(last + 1, micros)
     local id, flow, tail = string.format('%016d', last), tenant, ''
     if list ~= '' then
-      flow, tail = emptiest(list), tenant
+      flow, tail = least_loaded(list), tenant
     end
     local member = flow .. '\1' .. priority .. id
     bodies[#bodies + 1] = id
     bodies[#bodies + 1] = (ttl > 0 and whole(now + ttl) or '') .. ':' .. priority .. ':' .. #flow + #tail .. ':' .. #name ..
       ':' .. flow .. tail .. name .. ARGV[arg + 2]
     if delay > 0 then
-      aside[#aside + 1] = now + delay
-      aside[#aside + 1] = member .. ';0' .. tail
+      later[#later + 1] = now + delay
+      later[#later + 1] = member .. ';0' .. tail
     else
       ready[#ready + 1] = 0
       ready[#ready + 1] = member .. tail
       if not flows[flow] and not (some_blocked and redis.call('ZSCORE', blocked, flow)) then
-        turns[#turns + 1] = whole(virtual + cost(flow))
+        turns[#turns + 1] = whole(virtual + turn(flow))
         turns[#turns + 1] = flow
       end
       flows[flow] = true
     end
     if ttl > 0 then
-      dying[#dying + 1] = now + ttl
-      dying[#dying + 1] = id
+      expiring[#expiring + 1] = now + ttl
+      expiring[#expiring + 1] = id
     end
     if name ~= '' then
       names[name] = id
     end
     ids[#ids + 1] = id
-    seen(tenant)
+    note(tenant)
   end
 end
 
-if #aside > 0 then
+if #later > 0 then
   redis.call('ZCARD', delayed)
 end
-if #dying > 0 then
+if #expiring > 0 then
   redis.call('ZCARD', deadlines)
 end
 if not exists then
@@ -124,15 +124,15 @@ if #turns > 0 then
   redis.call('ZADD', active, 'NX', unpack(turns))
 end
 local sooner = false
-if #aside > 0 then
+if #later > 0 then
   local soonest = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]) or math.huge
-  for i = 1, #aside, 2 do
-    sooner = sooner or aside[i] < soonest
+  for i = 1, #later, 2 do
+    sooner = sooner or later[i] < soonest
   end
-  redis.call('ZADD', delayed, unpack(aside))
+  redis.call('ZADD', delayed, unpack(later))
 end
-if #dying > 0 then
-  redis.call('ZADD', deadlines, unpack(dying))
+if #expiring > 0 then
+  redis.call('ZADD', deadlines, unpack(expiring))
 end
 if next(names) then
   local fields, times = {}, {}
@@ -142,7 +142,7 @@ if next(names) then
   end
   redis.call('HSET', dedupe, unpack(fields))
   redis.call('ZADD', dedupes, unpack(times))
-  forget_names(10)
+  forget_dedupes(10)
 end
 n.last, n.written = last, n.written + #bodies / 2
 if ARGV[1] ~= '0' and ARGV[1] ~= attempts then
@@ -153,7 +153,7 @@ if ARGV[3] ~= '0' and ARGV[3] ~= idle then
   idle = ARGV[3]
 end
 if not exists then
-  n.sleepers = 64 -- as many as may wait for a queue that is not there yet
+  n.sleepers = 64 -- readers may wait for a queue that did not exist
 end
 wake(math.max(#ready / 2, sooner and 1 or 0))
 if not exists then

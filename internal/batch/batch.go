@@ -2,22 +2,22 @@
 //
 // # The problem
 //
-// A script call costs the server more than what most of them do in it, and a process has
-// many goroutines that each want a little.
+// A script call costs the server more than what most scripts do, and a process has many
+// goroutines that each need little.
 //
 // # The mechanism
 //
-// A request goes out at once if no call is under way. Those that come later wait, and go
-// out together with the next call, in the order in which they came: the busier callers
-// are, the more of them share a call. A second one is made for 50 items or more. Where calls
-// take longer than 2 ms, as over a long distance, up to 4 are under way at once.
+// A request goes out at once if no call is in flight. Later requests wait, and go out together
+// with the next call, in their order: the busier the callers, the more of them share a call. A
+// second call starts when many items wait. Where calls take longer than 2 ms, as over a long
+// distance, up to 4 are in flight.
 //
-//	Do ──▶ waiting ──▶ a call, with others of its group ──▶ its own answer
+//	Do ──▶ waiting ──▶ a call, shared with others ──▶ its own answer
 //	          │                      │
 //	          └─ context ends:       └─ context ends: the answer goes to Abandoned
 //	             it is never sent
 //
-// A call is bounded in count and in bytes. No context of a single caller ends it.
+// A call is bounded in items and bytes. No caller's context ends it.
 package batch
 
 import (
@@ -27,51 +27,53 @@ import (
 )
 
 const (
+	// Calls that take longCall on average run longCalls at a time.
 	longCall  = 2 * time.Millisecond
-	longCalls = 4 // under way at once
-
-	// fullCall is how many waiting items start a second call.
-	fullCall = 50
+	longCalls = 4
 )
 
-// Config says how requests are put together.
+// Config configures a batcher.
 type Config[In, Out any] struct {
-	// Call sends requests of one group and returns an answer for each, or one error for
-	// all. The context is not that of any caller.
+	// Call sends requests and returns an answer for each, or one error for all. The
+	// context is not that of any caller.
 	Call func(ctx context.Context, requests []In) ([]Out, error)
 
-	// Size returns how many items and bytes a request has. Defaults to one item.
+	// Size returns the items and bytes of a request. Defaults to one item.
 	Size func(In) (items, bytes int)
 
-	// MaxItems and MaxBytes bound a call that has more than one request. Default to
-	// 1,000 and 1 MiB.
+	// MaxItems and MaxBytes bound a call of more than one request. Default to 1,000 and
+	// 1 MiB.
 	MaxItems, MaxBytes int
 
-	// Together reports whether a request can go in one call with others, which are one
-	// at least. Defaults to always.
+	// FullItems is how many waiting items start a second call. Defaults to 50.
+	FullItems int
+
+	// Together reports whether a request can share a call with others, which are at
+	// least one. Defaults to always.
 	Together func(others []In, request In) bool
 
-	// Abandoned is told of answers whose callers have gone. Defaults to nobody.
+	// Abandoned gets answers whose callers have gone. Defaults to none.
 	Abandoned func(ctx context.Context, request In, answer Out)
 }
 
-// Batcher puts requests together. It is safe for concurrent use.
+// Batcher joins requests into calls. It is safe for concurrent use.
 type Batcher[In, Out any] struct {
 	cfg Config[In, Out]
 
 	mu      sync.Mutex
 	waiting []*request[In, Out]
-	items   int // that wait
-	calls   int
-	took    time.Duration // by calls, of late
+	items   int           // that wait
+	calls   int           // in flight
+	took    time.Duration // by calls, a running mean
+
 	serving sync.WaitGroup
 }
 
 // request is one caller's.
 type request[In, Out any] struct {
-	ctx  context.Context //nolint:containedctx // it travels with the call that it is part of
+	ctx  context.Context //nolint:containedctx // its values travel with the call
 	in   In
-	gone bool // its caller has left; guarded by the batcher's mu
+	gone bool // the caller has left; guarded by the batcher's mu
 	done chan struct{}
 
 	// Written before done is closed.
@@ -90,6 +92,9 @@ func New[In, Out any](cfg Config[In, Out]) *Batcher[In, Out] {
 	if cfg.MaxBytes == 0 {
 		cfg.MaxBytes = 1 << 20
 	}
+	if cfg.FullItems == 0 {
+		cfg.FullItems = 50
+	}
 	if cfg.Together == nil {
 		cfg.Together = func([]In, In) bool { return true }
 	}
@@ -99,8 +104,8 @@ func New[In, Out any](cfg Config[In, Out]) *Batcher[In, Out] {
 	return &Batcher[In, Out]{cfg: cfg}
 }
 
-// Do returns the answer to a request. When ctx ends it returns its cause at once: the
-// request is not sent, or its answer goes to [Config].Abandoned.
+// Do returns the answer to a request. When ctx ends, it returns the cause at once: the request
+// is not sent, or its answer goes to [Config].Abandoned.
 func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	if ctx.Err() != nil {
 		return out, context.Cause(ctx)
@@ -110,7 +115,7 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	b.waiting = append(b.waiting, r)
 	n, _ := b.cfg.Size(in)
 	b.items += n
-	if b.calls == 0 || b.calls == 1 && b.items >= fullCall || b.took >= longCall && b.calls < longCalls {
+	if b.calls == 0 || b.calls == 1 && b.items >= b.cfg.FullItems || b.took >= longCall && b.calls < longCalls {
 		b.calls++
 		b.serving.Go(b.serve)
 	}
@@ -123,7 +128,7 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	select {
-	case <-r.done: // it came at the same moment
+	case <-r.done: // the answer came at the same moment
 		return r.out, r.err
 	default:
 	}
@@ -131,9 +136,8 @@ func (b *Batcher[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	return out, context.Cause(ctx)
 }
 
-// Alone has the caller make a call by itself if none is under way, which costs less than
-// Do: no goroutine and no context are needed but its own. It reports whether it did.
-// Requests that come meanwhile wait, as behind any call.
+// Alone makes a call on the caller's goroutine and context if none is in flight, which costs
+// less than Do. It reports whether it did. Requests that come meanwhile wait.
 func (b *Batcher[In, Out]) Alone(call func()) bool {
 	b.mu.Lock()
 	if b.calls > 0 {
@@ -159,28 +163,28 @@ func (b *Batcher[In, Out]) Alone(call func()) bool {
 	return true
 }
 
-// Wait waits for the calls under way, when there are no more requests.
+// Wait waits for the calls in flight, when there are no more requests.
 func (b *Batcher[In, Out]) Wait() { b.serving.Wait() }
 
 // serve makes calls until nobody waits for one.
 func (b *Batcher[In, Out]) serve() {
 	for {
 		b.mu.Lock()
-		turn := b.next()
-		if turn == nil {
+		shared := b.next()
+		if shared == nil {
 			b.calls--
 			b.mu.Unlock()
 			return
 		}
 		b.mu.Unlock()
-		b.call(turn)
+		b.call(shared)
 	}
 }
 
-// next takes the first of those that wait, and those that go with it. Call it with mu
+// next takes the first request that waits, and those that can share its call. Call it with mu
 // held.
 func (b *Batcher[In, Out]) next() []*request[In, Out] {
-	var turn, rest []*request[In, Out]
+	var shared, rest []*request[In, Out]
 	var others []In
 	items, bytes, left := 0, 0, 0
 	for _, r := range b.waiting {
@@ -188,30 +192,30 @@ func (b *Batcher[In, Out]) next() []*request[In, Out] {
 			continue
 		}
 		n, size := b.cfg.Size(r.in)
-		if turn == nil || items+n <= b.cfg.MaxItems && bytes+size <= b.cfg.MaxBytes && b.cfg.Together(others, r.in) {
-			turn, others = append(turn, r), append(others, r.in)
+		if shared == nil || items+n <= b.cfg.MaxItems && bytes+size <= b.cfg.MaxBytes && b.cfg.Together(others, r.in) {
+			shared, others = append(shared, r), append(others, r.in)
 			items, bytes = items+n, bytes+size
 		} else {
 			rest, left = append(rest, r), left+n
 		}
 	}
 	b.waiting, b.items = rest, left
-	return turn
+	return shared
 }
 
-// call makes one call, and hands out its answers.
-func (b *Batcher[In, Out]) call(turn []*request[In, Out]) {
-	all := make([]In, len(turn))
-	for i, r := range turn {
+// call makes one call, and distributes its answers.
+func (b *Batcher[In, Out]) call(shared []*request[In, Out]) {
+	all := make([]In, len(shared))
+	for i, r := range shared {
 		all[i] = r.in
 	}
-	ctx := context.WithoutCancel(turn[0].ctx)
+	ctx := context.WithoutCancel(shared[0].ctx)
 	start := time.Now()
 	out, err := b.cfg.Call(ctx, all)
 	var left []int
 	b.mu.Lock()
 	b.took = (b.took + time.Since(start)) / 2
-	for i, r := range turn {
+	for i, r := range shared {
 		if err == nil && r.gone {
 			left = append(left, i)
 		}
@@ -222,6 +226,6 @@ func (b *Batcher[In, Out]) call(turn []*request[In, Out]) {
 	}
 	b.mu.Unlock()
 	for _, i := range left {
-		b.cfg.Abandoned(ctx, turn[i].in, out[i])
+		b.cfg.Abandoned(ctx, shared[i].in, out[i])
 	}
 }

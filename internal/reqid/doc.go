@@ -2,72 +2,69 @@
 //
 // # The problem
 //
-// A server may do the work and its reply may be lost. The library then sends the same
-// call again. Most scripts are idempotent by nature; the others must know the call.
+// A server may run a call and its reply may be lost. The library then repeats the call. Most
+// scripts are idempotent by nature; the others must recognise the repeat.
 //
-// Answers that are kept by an id of the call must be forgotten some day. By count, the
-// calls of others push an answer out in half a second on a busy structure. By time, the
-// store grows with the rate of calls.
+// A store of answers by call id needs a bound. With a bound on their number, other calls evict an
+// answer within half a second on a busy structure. With a bound on their age, the store grows with
+// the rate of calls.
 //
 // # The mechanism
 //
-// A client has a random name, and numbers its lanes. A call takes a free lane ([Lanes]),
-// whose number of calls goes up by one: its ticket. The fragment lane, in front of the
-// script, keeps the answer to the last call of each lane, together with its ticket:
+// A client has a random name and numbered lanes. A call takes a free lane ([Lanes]) and the next
+// number of that lane, its ticket. The fragment lane, in front of the script, stores the answer to
+// the last call of each lane with its ticket:
 //
-//	a lane's last ticket   the call's
-//	none, or lower         newer        it is done, and its answer takes the place
-//	the same               the same     a repeat: it gets the answer
-//	higher                 older        it comes too late, and is refused
-//	the same number        of others    a copy of the machine: it is refused
+//	stored ticket     ticket of the call
+//	none, or lower    higher               the call runs; its answer is stored instead
+//	the same          the same             a repeat: it gets the stored answer
+//	higher            lower                too late: refused
+//	the same number   other letters        a copy of the machine: refused
 //
 //	client                                    structure
-//	  │── lane 3, ticket 17 ───────────────────▶│ done; 3 -> 17 and the answer
+//	  │── lane 3, ticket 17 ───────────────────▶│ runs; stores 17 and the answer
 //	  │        ✕ the reply is lost              │
-//	  │── lane 3, ticket 17 ───────────────────▶│ 17 is known
+//	  │── lane 3, ticket 17 ───────────────────▶│ 17 is stored
 //	  │◀─────────────────────── its answer ─────│
-//	  │── lane 3, ticket 18 ───────────────────▶│ done; 3 -> 18
+//	  │── lane 3, ticket 18 ───────────────────▶│ runs; stores 18
 //
-// So memory is bounded by the calls that are under way at once, and nothing that others
-// do can push an answer out. Storing costs one HSET, and looking one HMGET.
+// So memory is bounded by the calls in flight, and other calls cannot evict an answer. A call
+// costs one HMGET and one HSET.
 //
-// The answers lie in two hashes that take turns, for ten minutes each, which needs no
-// index. A lane that rests is forgotten after ten to twenty minutes, when the structure
-// is called again or its upkeep comes by (the fragment tidy). Where there is no upkeep,
-// the hashes leave by a Redis TTL at the end of that time. The library's own repeats end
-// after seconds.
+// Two hashes hold the answers in turn, for ten minutes each, without an index. The answer of an
+// idle lane is forgotten after ten to twenty minutes, at the structure's next call or upkeep (the
+// fragment tidy). Where there is no upkeep, the hashes have a Redis TTL. The library's own repeats
+// end after seconds.
 //
-// A copy of a machine, or of a process, has the same lanes. The kernel gives each call's
-// ticket other letters. Who is refused for that on the first try draws another name and
-// sends the call once more.
+// A copy of a machine, or of a process, has the same lanes. The kernel gives each ticket other
+// letters. A client that is refused for that on the first try takes another name and repeats the
+// call.
 //
-// # A request that its asker repeats
+// # A request that its client repeats
 //
-// A process that is killed takes its lanes along. A request that may come again from
-// outside, to another process, brings a key that its asker chose. [With] puts a seed into
-// the context, and each call under it takes a lane of its own, derived from the seed: the
-// first call the first, the second the second. Such lanes are used once, and kept in two
-// hashes that take turns for a day each, which only such requests pay for.
+// A killed process loses its lanes. A request that may come again, to another process, has a key
+// that its client chose. [With] puts a seed into the context. Each call under it takes a lane
+// derived from the seed: the first call the first, the second the second. Such lanes are used
+// once, and two hashes hold them in turn for a day each.
 //
-//	asker          process 1        Redis         process 2
-//	  │── key ────────▶│── lane ──────▶│ done           │
+//	client         process 1        Redis         process 2
+//	  │── key ────────▶│── lane ──────▶│ runs           │
 //	  │                ✕ killed        │                │
 //	  │── key ─────────────────────────┼───────────────▶│
 //	  │                                │◀──────── lane ─│
-//	  │                        the answer that is known │
+//	  │                           the stored answer     │
 //	  │◀────────────────────────────────────────────────│
 //
-// Calls that goroutines share are shared among those without a seed only. What one call
-// does at the same time in several places is numbered before it begins.
+// Calls under a seed are not shared with other goroutines. Concurrent calls of one request take
+// their ids before they start.
 //
 // # The wrinkle
 //
-// A failover that loses the newest writes loses a call and its answer together. Most
-// scripts do not keep that they did nothing: what found nothing to do may find something
-// when it is repeated.
+// A failover that loses the newest writes loses a call and its answer together. Most scripts store
+// no answer if they changed nothing, so a repeat of such a call may find something to do.
 //
 // # When not to use it
 //
-// Not for scripts that are idempotent by nature. Not as a user's dedupe window: that is
-// the web service's Idempotency-Key, or a queue's dedupe id.
+// Not for scripts that are idempotent by nature. Not as a dedupe window for users: that is the web
+// service's Idempotency-Key, or a queue's dedupe id.
 package reqid

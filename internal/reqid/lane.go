@@ -15,39 +15,37 @@ import (
 //go:embed clock.lua
 var ClockFragment string
 
-// LaneFragment is the fragment lane, in front of scripts whose calls must take effect
-// once.
+// LaneFragment is the fragment lane, for scripts whose calls must take effect once.
 //
 //go:embed lane.lua
 var LaneFragment string
 
-// TidyFragment is the fragment tidy, in front of upkeep that has a structure forget the
-// answers of lanes that rest.
+// TidyFragment is the fragment tidy, for upkeep that forgets the answers of idle lanes.
 //
 //go:embed tidy.lua
 var TidyFragment string
 
-// Lanes are those of one client. The zero value works, and a nil one stands for the
-// process's own. It is safe for concurrent use.
+// Lanes are the lanes of one client. The zero value works; nil means the process's own. It is
+// safe for concurrent use.
 type Lanes struct {
 	mu     sync.Mutex
 	client string
 	made   int     // under this client's name
-	free   []*lane // the last to be given back first, so that few are used
+	free   []*lane // a stack, so that few are used
 }
 
-// lane is what one call at a time has.
+// lane belongs to one call at a time.
 type lane struct {
 	client string
 	name   string // "CLIENT:NUMBER"
 	number uint64 // of its last call
 }
 
-// process has the lanes of all structures of the process: as many as it ever had calls
-// under way at once.
+// process are the lanes of all structures of the process: as many as it ever had calls in
+// flight at once.
 var process Lanes
 
-// Request is one call, as a script with the fragment lane knows it.
+// Request identifies one call to a script with the fragment lane.
 type Request struct {
 	Lane   string
 	Ticket string
@@ -57,11 +55,11 @@ type Request struct {
 	sent  bool
 }
 
-// keyedTicket is that of every request with a key of its own.
+// keyedTicket is the ticket of every request under a seed.
 const keyedTicket = "0000000000000000idempotency"
 
-// Take returns the request of one call. It must be given back with [Request.Done].
-// Under a seed it is the seed's next one, which another process may have sent before.
+// Take returns the request of one call. The caller must call [Request.Done]. Under a seed it is
+// the seed's next one, which another process may have sent before.
 func (l *Lanes) Take(ctx context.Context) *Request {
 	if Seeded(ctx) {
 		return &Request{Lane: Next(ctx), Ticket: keyedTicket}
@@ -76,7 +74,7 @@ func (l *Lanes) Take(ctx context.Context) *Request {
 	return r
 }
 
-// take gives a request a lane that is free.
+// take gives a request a free lane.
 func (l *Lanes) take(r *Request) {
 	if n := len(l.free); n > 0 {
 		r.lane, l.free = l.free[n-1], l.free[:n-1]
@@ -91,8 +89,8 @@ func (l *Lanes) take(r *Request) {
 	r.Lane, r.Ticket = r.lane.name, fmt.Sprintf("%016d%s", r.lane.number, letters())
 }
 
-// Done gives the lane back. What becomes of the call is known, or nobody waits for it
-// any more: should it arrive late, the lane's next call is before it.
+// Done frees the lane: the outcome of the call is known, or nobody waits for it. If the call
+// arrives after the lane's next one, it is refused.
 func (r *Request) Done() {
 	if r.lane == nil {
 		return
@@ -105,20 +103,19 @@ func (r *Request) Done() {
 	r.lane = nil
 }
 
-// First reports whether this is the first time that it is asked, which is before the
-// request is sent for the first time.
+// First reports whether this is its first call: before the request is sent for the first
+// time.
 func (r *Request) First() bool {
 	first := !r.sent
 	r.sent = true
 	return first
 }
 
-// Keyed reports whether the request outlives its process.
+// Keyed reports whether the request is under a seed, so that another process may repeat it.
 func (r *Request) Keyed() bool { return r.Ticket == keyedTicket }
 
-// Renew gives the client another name and the request another lane, for one that was
-// refused because a copy of this machine has the same names. It reports false for a
-// request with a key of its own.
+// Renew gives the client another name and the request another lane, after a refusal because a
+// copy of this machine has the same name. It reports false for a request under a seed.
 func (r *Request) Renew() bool {
 	if r.lane == nil {
 		return false
@@ -133,8 +130,8 @@ func (r *Request) Renew() bool {
 	return true
 }
 
-// letters returns 64 random bits. They come from the kernel, since a copy of a
-// machine has a copy of the process's own generators.
+// letters returns 64 random bits, from the kernel because a copy of a machine also copies the
+// process's own generators.
 func letters() string {
 	var bits [8]byte
 	_, _ = rand.Read(bits[:]) // never fails

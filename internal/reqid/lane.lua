@@ -1,28 +1,26 @@
 -- fragment lane: a call that takes effect once, however often it is sent
 --
--- A call has a lane, which it shares with no other call under way, and a ticket: 16
--- digits of a number that grows with each call of the lane, and 11 random letters.
--- The answer to a lane's last call is kept with its ticket. The same ticket is a
--- repeat, and gets that answer. A lower number came too late, and the same number
--- with other letters came from a copy of the machine: both are refused. Without a
--- lane, an empty text, nothing is kept.
+-- A call has a lane, which it shares with no other call in flight, and a ticket: 16 digits of a
+-- number that grows with each call of the lane, and 11 random letters. The answer to the last call
+-- of a lane is stored with its ticket. The same ticket is a repeat, and gets that answer. A lower
+-- number came too late, and the same number with other letters came from a copy of the machine:
+-- both are refused. Without a lane, an empty text, nothing is stored.
 --
--- Two hashes take turns, for ten minutes each, so a lane that rests is forgotten.
--- Requests that outlive their process have a lane of their own, which is used once,
--- and two hashes that take turns for a day.
+-- Two hashes hold the answers in turn, for ten minutes each, so an idle lane is forgotten.
+-- Requests that another process may repeat have a lane of their own, which is used once, and two
+-- hashes that take turns for a day.
 --
--- A hash is emptied by removing it and beginning anew. In a slot that moves to another
--- node it would not come back, so there it keeps what it has.
+-- A hash is emptied by removing and recreating it. In a slot that moves to another node it could
+-- not be recreated, so there it is not emptied.
 --
 -- Needs    clock
 -- Touches  lanes:0, lanes:1
 -- Beside   keyed:0, keyed:1
 -- Makes    lanes:0 hash, lanes:1 hash
 -- Gives    answered: the answer to an earlier try of this call, or false
---          answer(text, leaves): keeps the answer and returns it; not a script's
---          first write, since a full server refuses it there. What leaves goes by a
---          Redis TTL when nobody looks for it any more: for a structure without
---          upkeep, which is never on a Cluster
+--          answer(text, expires): stores the answer and returns it; not a script's first
+--          write, since a full server refuses it there. With expires the hash has a Redis TTL:
+--          for a structure without upkeep, which is never on a Cluster
 local ticket, lane = ARGV[#ARGV], ARGV[#ARGV - 1]
 ARGV[#ARGV] = nil
 ARGV[#ARGV] = nil
@@ -47,14 +45,14 @@ if lane ~= '' then
   end
 end
 
-local function answer(text, leaves)
+local function answer(text, expires)
   if lane ~= '' then
     if stale and not (on_cluster and type(redis.pcall('EXISTS', prefix .. 'none')) == 'table') then
       redis.call('UNLINK', current)
     end
     if stale then
       redis.call('HSET', current, '', string.format('%d', period), lane, ticket .. text)
-      if leaves then
+      if expires then
         redis.call('PEXPIREAT', current, string.format('%d', (period + 2) * (keyed and 86400000 or 600000)))
       end
     else

@@ -8,13 +8,12 @@ import (
 	"sync/atomic"
 )
 
-// With returns a context under which [Next] derives its ids from a seed. Whoever
-// asks again, in whichever process, under a context of the same seed and with the
-// same calls in the same order, asks with the same ids.
+// With returns a context under which [Next] derives its ids from a seed. The same calls in the
+// same order under the same seed, in any process, get the same ids.
 //
-// A seed stands for one request. It has in it all that tells the request from
-// others: who asks and for what, not only the key that the asker chose. An empty
-// one takes the seed of ctx away, for what is not a part of the request.
+// A seed identifies one request. It contains all that distinguishes the request from others:
+// the client and the content, not only the key that the client chose. An empty one removes the
+// seed of ctx, for calls that are not part of the request.
 func With(ctx context.Context, seed string) context.Context {
 	if seed == "" {
 		if !Seeded(ctx) {
@@ -25,14 +24,12 @@ func With(ctx context.Context, seed string) context.Context {
 	return context.WithValue(ctx, sourceKey{}, &source{seed: seed})
 }
 
-// Seeded reports whether ids under ctx come from a seed. The first try of such a
-// request may be a repeat of one that another process made.
+// Seeded reports whether ids under ctx come from a seed. The first try of such a request may be
+// the repeat of one by another process.
 func Seeded(ctx context.Context) bool { return sourceOf(ctx) != nil }
 
-// Next returns the next request id of ctx's seed: the first, the second and so on
-// of that context. Without a seed it is one that nobody else has. It is safe for concurrent use, but
-// calls get the ids in the order in which they come: a repeat gets the same ones
-// only if the order is the same, as that of calls made one after the other is.
+// Next returns the next request id of ctx's seed, or a random one without a seed. It is safe for
+// concurrent use, but a repeat gets the same ids only if it makes its calls in the same order.
 func Next(ctx context.Context) string {
 	if s := sourceOf(ctx); s != nil {
 		return s.id(s.drawn.Add(1))
@@ -57,7 +54,7 @@ func sourceOf(ctx context.Context) *source {
 // alphabet is that of ids.
 const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
-// id returns the id of that number: 130 bits of a SHA-256.
+// id returns the id of a number: 130 bits of a SHA-256.
 func (s *source) id(number uint64) string {
 	sum := sha256.Sum256(append(binary.BigEndian.AppendUint64(nil, number), s.seed...))
 	text := sum[:26]

@@ -1,8 +1,8 @@
--- fragment tidy: forgets the answers of lanes that rest
+-- fragment tidy: forgets the answers of idle lanes
 --
--- Calls forget what is old on their way; see fragment lane. This is for a structure
--- that nobody calls any more. It looks at one time of each hash and empties those whose
--- time is over: in a slot that moves it does not, since they would not come back.
+-- Calls forget old answers themselves; see fragment lane. This is for a structure that is no
+-- longer called. It removes each hash whose time has passed, but not in a slot that moves, where
+-- it could not be recreated.
 --
 -- Needs    nothing
 -- Touches  lanes:0, lanes:1

@@ -1,24 +1,21 @@
-// Package wake lets who is idle sleep until there is work, instead of asking again and
-// again.
+// Package wake lets idle readers sleep until there is work, instead of polling.
 //
 // # A structure's own key
 //
-// A structure has a wake key, a list that holds at most one token. A script that
-// makes an empty structure non-empty pushes the token; an idle consumer blocks
-// on the key with [Wait] and takes it.
+// A structure has a wake key, a list of at most one token. A script that makes an empty structure
+// non-empty pushes the token. An idle consumer blocks on the key with [Wait] and takes it.
 //
-//	consumer: read ──▶ nothing there ──▶ Wait ──▶ token or time over ──▶ read
-//	producer: write, was empty ──▶ token, unless one lies there already
+//	consumer: read ──▶ nothing ──▶ Wait ──▶ token or timeout ──▶ read
+//	producer: write, was empty ──▶ token, unless there is one
 //
-// The token is a level, not an edge: it stays until someone takes it, so a write
-// that falls between a consumer's read and its wait wakes it all the same. A process
-// blocks on one connection for each key it waits on.
+// The token stays until a consumer takes it, so a write between a consumer's read and its wait
+// wakes it all the same. A process blocks on one connection for each key it waits on.
 //
 // # A process's list
 //
-// Where a process waits for names by the thousand, that is a connection for each. There
-// it has one list, on which its [Hub] blocks for all who wait, and the structures
-// remember which processes wait for them.
+// A process that waits for thousands of names would need a connection for each. Instead it has
+// one list, on which its [Hub] blocks for all waiters, and the structures store which processes
+// wait for them.
 //
 //	waiter:   Join ──▶ ask, and leave the process's ID ──▶ not yet ──▶ Wait ──▶ ask
 //	                                                                    ▲
@@ -26,13 +23,12 @@
 //	                   ▲
 //	producer: done ──▶ push the name to the list of each process that waits
 //
-// A name that comes after the Join is not missed. The list leaves by itself ten seconds
-// after the last push, and so does what a process that died never took.
+// A waiter misses no name after its Join. The list expires ten seconds after the last push, also
+// if its process died.
 //
 // # The wrinkle
 //
-// A wake-up is best effort. A consumer may take the token and die, a full server may
-// refuse it, and the list of a process may lie on a server that is silent. So nobody
-// waits for longer than a second or so, and everybody looks again after each wait,
-// whatever ended it.
+// A wake-up is best effort: a consumer may take the token and die, a full server may refuse it,
+// and the list of a process may lie on a server that does not answer. So every wait has a timeout
+// of about a second, and every waiter checks again after it.
 package wake

@@ -5,6 +5,7 @@ import (
 	"hash/crc32"
 	"log/slog"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strconv"
 	"sync"
@@ -17,58 +18,90 @@ import (
 )
 
 const (
-	// round is for how long a hub blocks at most before it looks whether anybody waits.
-	round = time.Second
+	// blockTimeout is how long a hub blocks before it checks whether anybody waits.
+	blockTimeout = time.Second
 
-	// rest is how long a hub leaves a server alone that refused or did not answer.
-	rest = 200 * time.Millisecond
+	// pause is how long a hub waits after an error.
+	pause = 200 * time.Millisecond
 
-	// tags is how many hash tags the lists of processes have. They are few because a fleet
-	// remembers for ever where a tag lies.
+	// tags is how many hash tags the lists of processes have. They are few, because a fleet
+	// stores for ever where a tag lies.
 	tags = 64
+
+	// page is how many names a hub takes at once after the first.
+	page = 1000
+
+	// maxHubs is how many hubs are kept.
+	maxHubs = 64
 )
 
-// Hub wakes those in one process who wait for names: they share one blocking command. It
-// is safe for concurrent use.
+// Hub wakes the waiters of one process: they share one blocking command. It is safe for
+// concurrent use.
 type Hub struct {
 	client rueidis.Client
 	logger *slog.Logger
 	id     string
 
 	mu      sync.Mutex
-	waiting map[string][]*Waiter // by name, who came first is first
+	waiting map[string][]*Waiter // by name, in the order of their Joins
 	running bool
-	refused bool // the logger was told
+	refused bool // it has logged that the server refuses
 }
 
-// Waiter is one who waits for a name.
+// Waiter waits for a name.
 type Waiter struct {
 	hub     *Hub
 	name    string
 	watches bool
 	signal  chan struct{}
-	woken   bool // since it last began to wait
+	woken   bool // since the start of its last Wait
 }
 
-// newHub returns the hub of a process of its own.
-func newHub(client rueidis.Client, logger *slog.Logger) *Hub {
+// hubs are those of the clients that were used last. It is global because the users of a
+// client share nothing else.
+var hubs struct {
+	mu      sync.Mutex
+	of      map[rueidis.Client]*Hub
+	clients []rueidis.Client // oldest first
+}
+
+// Of returns the client's hub, and does no I/O. The hub logs once if the server refuses its
+// commands, to the first caller's logger or slog.Default().
+func Of(client rueidis.Client, logger *slog.Logger) *Hub {
 	if logger == nil {
 		logger = slog.Default()
 	}
-	return &Hub{client: client, logger: logger, id: strconv.FormatUint(rand.Uint64(), 36), waiting: map[string][]*Waiter{}}
+	hub := &Hub{client: client, logger: logger, id: strconv.FormatUint(rand.Uint64(), 36), waiting: map[string][]*Waiter{}}
+	if client == nil || !reflect.ValueOf(client).Comparable() {
+		return hub
+	}
+	hubs.mu.Lock()
+	defer hubs.mu.Unlock()
+	if h := hubs.of[client]; h != nil {
+		return h
+	}
+	if hubs.of == nil {
+		hubs.of = map[rueidis.Client]*Hub{}
+	}
+	if len(hubs.clients) == maxHubs {
+		delete(hubs.of, hubs.clients[0])
+		hubs.clients = slices.Delete(hubs.clients, 0, 1)
+	}
+	hubs.of[client] = hub
+	hubs.clients = append(hubs.clients, client)
+	return hub
 }
 
-// ID names this process to those who are to wake it: letters and digits.
+// ID is the name of this process for those that wake it: letters and digits.
 func (h *Hub) ID() string { return h.id }
 
-// listKey is the list in which a process is told names.
+// listKey is the list of a process.
 func listKey(id string) string {
 	return "mr:wake:{" + strconv.Itoa(int(crc32.ChecksumIEEE([]byte(id))%tags)) + "}:" + id
 }
 
-// Join has the caller be woken for a name from now on, until it leaves. Of several who
-// wait for one name, all that watch are woken, and of the others the first: those want
-// what only one can have. Nothing is asked of Redis before somebody waits.
+// Join registers a waiter for a name until it leaves. A wake-up wakes all waiters that watch, and
+// the first of the others: they wait for what only one can have. Join does no I/O.
 func (h *Hub) Join(name string, watches bool) *Waiter {
 	w := &Waiter{hub: h, name: name, watches: watches, signal: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -77,8 +110,8 @@ func (h *Hub) Join(name string, watches bool) *Waiter {
 	return w
 }
 
-// Wait returns when the waiter is woken, also if that was before the call, when most has
-// passed, or when ctx ends. It reports whether it was woken.
+// Wait returns when the waiter is woken, also by a wake-up before the call, after the timeout
+// most, or when ctx ends. It reports whether the waiter was woken.
 func (w *Waiter) Wait(ctx context.Context, most time.Duration) bool {
 	w.woken = false
 	w.hub.start()
@@ -93,8 +126,7 @@ func (w *Waiter) Wait(ctx context.Context, most time.Duration) bool {
 	return w.woken
 }
 
-// Leave ends the waiting. Who was woken and could not use it has the next one be woken in
-// its place.
+// Leave removes the waiter. If it was woken and did not use that, the next waiter is woken.
 func (w *Waiter) Leave(used bool) {
 	h := w.hub
 	h.mu.Lock()
@@ -106,12 +138,24 @@ func (w *Waiter) Leave(used bool) {
 		delete(h.waiting, w.name)
 	}
 	if !used && (w.woken || len(w.signal) > 0) {
-		h.wakeOne(w.name)
+		h.wakeFirst(w.name)
 	}
 }
 
-// wakeOne wakes the first of those who want what only one can have. The mutex is held.
-func (h *Hub) wakeOne(name string) {
+// deliver wakes the waiters for a name.
+func (h *Hub) deliver(name string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, w := range h.waiting[name] {
+		if w.watches {
+			w.wake()
+		}
+	}
+	h.wakeFirst(name)
+}
+
+// wakeFirst wakes the first waiter that does not watch. Call it with mu held.
+func (h *Hub) wakeFirst(name string) {
 	for _, w := range h.waiting[name] {
 		if !w.watches && w.wake() {
 			return
@@ -119,7 +163,7 @@ func (h *Hub) wakeOne(name string) {
 	}
 }
 
-// wake wakes a waiter, and reports false for one that is awake already.
+// wake wakes a waiter. It reports false if that is awake already.
 func (w *Waiter) wake() bool {
 	select {
 	case w.signal <- struct{}{}:
@@ -129,76 +173,59 @@ func (w *Waiter) wake() bool {
 	}
 }
 
-// deliver wakes who waits for a name.
-func (h *Hub) deliver(name string) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for _, w := range h.waiting[name] {
-		if w.watches {
-			w.wake()
-		}
-	}
-	h.wakeOne(name)
-}
-
-// start has the hub block for those who wait, if it does not yet.
+// start starts the blocking command unless it runs.
 func (h *Hub) start() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if !h.running {
 		h.running = true
-		go h.run()
+		go func() {
+			for h.needed() {
+				h.take()
+			}
+		}()
 	}
 }
 
-// stops reports whether nobody waits any more; then the hub has stopped.
-func (h *Hub) stops() bool {
+// needed reports whether anybody waits. If not, the hub stops.
+func (h *Hub) needed() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.running = len(h.waiting) > 0
-	return !h.running
+	return h.running
 }
 
-func (h *Hub) run() {
-	for !h.stops() {
-		h.take()
-	}
-}
-
-// take blocks until there are names, and wakes who waits for them.
+// take blocks until there are names, and wakes their waiters.
 func (h *Hub) take() {
 	ctx := context.Background()
 	key := listKey(h.id)
-	name, ok, err := pop(ctx, h.client, key, round)
+	name, ok, err := pop(ctx, h.client, key, blockTimeout)
 	if err != nil {
-		h.tell(err)
-		retry.Sleep(ctx, rest) // those who wait look again by themselves
+		h.logRefusal(err)
+		retry.Sleep(ctx, pause) // waiters check again after their timeouts
 	}
 	if !ok {
 		return
 	}
 	h.deliver(name)
-	ctx, cancel := script.Within(ctx, round)
+	ctx, cancel := script.Within(ctx, blockTimeout)
 	defer cancel()
-	more, _ := h.client.Do(ctx, h.client.B().Lpop().Key(key).Count(page).Build()).AsStrSlice() // none is an error, too
+	more, _ := h.client.Do(ctx, h.client.B().Lpop().Key(key).Count(page).Build()).AsStrSlice() // an empty list is an error, too
 	for _, name := range more {
 		h.deliver(name)
 	}
 }
 
-// page is how many names a hub takes at once behind the first.
-const page = 1000
-
-// tell logs once that the server refuses.
-func (h *Hub) tell(err error) {
+// logRefusal logs once that the server refuses the commands.
+func (h *Hub) logRefusal(err error) {
 	if !retry.Code(err, "NOPERM") {
 		return
 	}
 	h.mu.Lock()
-	told := h.refused
+	logged := h.refused
 	h.refused = true
 	h.mu.Unlock()
-	if !told {
-		h.logger.Warn("nobody can wake this process, so that it looks once a second: allow BLPOP, LPOP and LPUSH of mr:wake:*", "error", err)
+	if !logged {
+		h.logger.Warn("wake-ups are not permitted, so this process polls once a second: allow BLPOP, LPOP and LPUSH of mr:wake:*", "error", err)
 	}
 }

@@ -10,20 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// shortest is the least time a wait may take: Redis reads a timeout that rounds
-// to zero as for ever.
+// shortest is the shortest wait: Redis reads a timeout that rounds to zero as none.
 const shortest = 10 * time.Millisecond
 
-// grace is how much later than asked for the answer may come. The client itself never
-// gives up a connection on which somebody blocks.
+// grace is how much later than the timeout the answer may come. The client itself has no timeout
+// for blocking commands.
 const grace = time.Second
 
-// Wait blocks until key holds a token, which it takes, or until most has
-// passed. It reports whether it took one. It returns at once when ctx ends, and soon
-// after most has passed if the server hangs.
+// Wait blocks until it takes a token of key, or for the timeout most. It reports whether it
+// took one. It returns at once when ctx ends, and soon after the timeout if the server hangs.
 //
-// That the client is closed is no error here: it may only have left a master that was
-// replaced, and whoever looks for work after the wait is told.
+// A closed client is no error here: it may only have left a master that was replaced. The call
+// after the wait returns the error.
 func Wait(ctx context.Context, client rueidis.Client, key string, most time.Duration) (bool, error) {
 	_, woken, err := pop(ctx, client, key, most)
 	if errors.Is(err, rueidis.ErrClosing) {
@@ -32,7 +30,7 @@ func Wait(ctx context.Context, client rueidis.Client, key string, most time.Dura
 	return woken, err
 }
 
-// pop blocks until it can take the first element of a list, or until most has passed.
+// pop blocks until it takes the first element of a list, or for the timeout most.
 func pop(ctx context.Context, client rueidis.Client, key string, most time.Duration) (element string, ok bool, err error) {
 	most = max(most, shortest)
 	ctx, cancel := script.Within(ctx, most+grace)

@@ -75,7 +75,7 @@ func playScatter(ctx context.Context, play *chaos.Play) error {
 		list = append(list, scatter.Server{Name: strconv.Itoa(i), Option: rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}})
 	}
 	var err error
-	p.sc, err = scatter.New(list, scatter.Config{Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
+	p.sc, err = scatter.New(list, scatter.Config{Shard: scatter.JavaHash, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
@@ -142,7 +142,7 @@ func (p *scatterPlay) load(ctx context.Context, d time.Duration, doing string) e
 // that a repeat counts nothing twice.
 func (p *scatterPlay) write(ctx context.Context) error {
 	id := p.Name + strconv.FormatInt(p.next.Add(1), 10)
-	srv := scatter.RingHash(id, scatterServers)
+	srv := scatter.JavaHash(id, scatterServers)
 	p.begun[srv].Add(1)
 	session := p.sc.Session(id)
 	for i := range scatterCounters {
