@@ -81,7 +81,7 @@ func (c serverClock) latest(at time.Time) time.Time   { return at.Add(c.High + c
 // readClock asks the server of each shard for its time.
 func readClock(ctx context.Context, client rueidis.Client, name string) (c serverClock, err error) {
 	c = serverClock{At: time.Now(), Low: time.Hour, High: -time.Hour}
-	for shard := range expiry.DefaultShards {
+	for shard := range 16 {
 		asked := time.Now()
 		reply, err := client.Do(ctx, client.B().Eval().Script("return redis.call('TIME')").Numkeys(1).Key(fmt.Sprintf("mr:hash:{%s/%d}", name, shard)).Build()).AsIntSlice()
 		if err != nil {
