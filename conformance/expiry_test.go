@@ -11,8 +11,8 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/shards"
 )
 
 // brief is a time that passes during a test.
@@ -46,7 +46,7 @@ func wantBrief(t *testing.T, began, ended time.Time, look func() error) {
 // shardKeys returns the base keys of a namespace's shards, as docs/WIRE.md has
 // them. The kind is "hash" or "key".
 func shardKeys(kind, namespace string) []string {
-	list := make([]string, expiry.DefaultShards)
+	list := make([]string, shards.Default)
 	for shard := range list {
 		list[shard] = fmt.Sprintf("mr:%s:{%s/%d}", kind, namespace, shard)
 	}

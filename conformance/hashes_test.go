@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/shards"
 )
 
 var hashesBehaviours = []behaviour{
@@ -162,7 +163,7 @@ func hashesLarge(t *testing.T, on running) {
 // minute and one that may expire sooner, and returns their names, sorted.
 func manyHashes(t *testing.T, h *expiry.Hashes, ttl time.Duration) []string {
 	t.Helper()
-	names := make([]string, 4*expiry.DefaultShards)
+	names := make([]string, 4*shards.Default)
 	for i := range names {
 		names[i] = fmt.Sprintf("hash%02d", i)
 		setField(t, h, names[i], "brief", "1", expiry.SetConfig{TTL: ttl})
@@ -217,7 +218,7 @@ func hashesReap(t *testing.T, on running) {
 		return s.Reaped == int64(len(names))
 	})
 	s, err := one.Stats(t.Context())
-	want(t, "hashes", []int{s.Hashes, s.Overdue, s.Shards}, []int{len(names), 0, expiry.DefaultShards}, err)
+	want(t, "hashes", []int{s.Hashes, s.Overdue, s.Shards}, []int{len(names), 0, shards.Default}, err)
 	for _, name := range names[:5] {
 		wantFields(t, one, name, "long=1")
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/pinned"
 )
 
@@ -118,7 +119,7 @@ func keysDeadlines(t *testing.T, on running) {
 // keys.
 func manyKeys(t *testing.T, k *pinned.Keys, ttl time.Duration) []string {
 	t.Helper()
-	keys := make([]string, 4*pinned.DefaultShards)
+	keys := make([]string, 4*shards.Default)
 	for i := range keys {
 		keys[i] = fmt.Sprintf("key%02d", i)
 		wantSet(t, k, keys[i], "1", ttl, pinned.SetConfig{}, true)

@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/pinned"
 )
@@ -130,7 +131,7 @@ func (c *silentCluster) name(ok func(name string) bool) string {
 // shard names the shard of a namespace that a hash or key lies in, as docs/WIRE.md
 // has it.
 func shard(namespace, member string) string {
-	return fmt.Sprintf("%s/%d", namespace, crc32.ChecksumIEEE([]byte(member))%expiry.DefaultShards)
+	return fmt.Sprintf("%s/%d", namespace, crc32.ChecksumIEEE([]byte(member))%shards.Default)
 }
 
 // caller calls one structure over and over.

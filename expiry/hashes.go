@@ -13,9 +13,6 @@ import (
 )
 
 const (
-	// DefaultShards is the number of shards of a new namespace.
-	DefaultShards = shards.Default
-
 	// NoTTL is the time left of a field without a deadline.
 	NoTTL = shards.NoTTL
 
@@ -43,7 +40,7 @@ type Hashes struct {
 type Config struct {
 	// Shards is the number of shards of a new namespace, at most 256. Each lies in one
 	// Redis Cluster slot and has an index of its own. A namespace that exists keeps its
-	// number. Defaults to [DefaultShards].
+	// number. Defaults to 16.
 	Shards int
 
 	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key, for

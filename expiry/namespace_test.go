@@ -166,7 +166,7 @@ func TestAnIdleSliceIsCheap(t *testing.T) {
 	if scripts := after["evalsha"] + after["eval"] - before["evalsha"] - before["eval"]; scripts > 2*looks {
 		t.Errorf("%d slices ran %d scripts, want at most 2 for each of %d looks", rounds*processes, scripts, looks)
 	}
-	if heads := after["zrange"] - before["zrange"]; heads > looks*(DefaultShards+1) {
+	if heads := after["zrange"] - before["zrange"]; heads > looks*(shards.Default+1) {
 		t.Errorf("%d slices asked %d shards what is due, want %d looks", rounds*processes, heads, looks)
 	}
 }
@@ -251,5 +251,19 @@ func TestIdleSliceOnAFullServer(t *testing.T) {
 	wantSlice(t, h.Jobs()[0], millrace.Idle)
 	if n := integer(t, client, "HEXISTS", kind.RecordKey("n"), "idle"); n != 1 {
 		t.Error("the record does not say that nothing is due")
+	}
+}
+
+// TestRestCreatesNothing: a slice that notes that nothing is due does not bring a record back
+// that was deleted meanwhile.
+func TestRestCreatesNothing(t *testing.T) {
+	t.Parallel()
+	h := open(t, Config{})
+	record := kind.RecordKey(h.Name())
+	if _, err := h.space.Run.Run(t.Context(), "rest", record, "1000"); err != nil {
+		t.Fatal(err)
+	}
+	if n := integer(t, h.space.Run.Client, "EXISTS", record); n != 0 {
+		t.Error("the record is back")
 	}
 }

@@ -11,7 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/pinned"
+	"github.com/millrace/millrace/internal/shards"
 )
 
 // askAgain is how often Redis is asked while it does not answer, by one caller.
@@ -32,7 +32,7 @@ type outage struct {
 func newOutage(client rueidis.Client) *outage {
 	places := 1
 	if client.Mode() == rueidis.ClientModeCluster {
-		places = pinned.DefaultShards
+		places = shards.Default
 	}
 	return &outage{epoch: time.Now(), next: make([]atomic.Int64, places)}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/pinned"
 )
 
@@ -102,7 +103,7 @@ func TestSilentServer(t *testing.T) {
 	var log redistest.Log
 	c := openOn(t, servers.Client(t), name, Config{Logger: logger(&log)})
 	shard := func(key string) string {
-		return fmt.Sprintf("%s%s/%d", prefix, name, crc32.ChecksumIEEE([]byte(key))%pinned.DefaultShards)
+		return fmt.Sprintf("%s%s/%d", prefix, name, crc32.ChecksumIEEE([]byte(key))%shards.Default)
 	}
 	there := find(func(key string) bool { return has(shard(key)) })
 	elsewhere := find(func(key string) bool { return !has(shard(key)) && !has(c.leaseName(key)) })

@@ -6,7 +6,7 @@
 //
 // Numbers that lie in Redis come from the /metrics of millrace serve, which sees all
 // structures, or from the collectors of package metrics in a program. Numbers of calls
-// and handlers come from each program that puts a metrics.Hook into its structures:
+// and handlers come from each program that puts the hook of metrics.New into its structures:
 //
 //	                 queues, icks, hashes, keys, upkeep, fleet
 //	Redis ──▶ millrace serve ──┐

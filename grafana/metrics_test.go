@@ -49,9 +49,9 @@ func exposed(t *testing.T) map[string]metric {
 	})
 	for _, c := range []prometheus.Collector{
 		survey.Collector(s),
-		metrics.RecruiterCollector(recruiter),
-		metrics.TrackerCollector(must(tracker.New(client, "users", tracker.Config{Source: nobody{}}))(t)),
-		metrics.CacheCollector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
+		metrics.Collector(recruiter),
+		metrics.Collector(must(tracker.New(client, "users", tracker.Config{Source: nobody{}}))(t)),
+		metrics.Collector(must(fetch.Open(t.Context(), client, "pages", fetch.Config{}))(t)),
 		metrics.CensusCollector(func() metrics.Census {
 			return metrics.Census{Fleet: &metrics.Fleet{
 				Status:    fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
@@ -79,7 +79,7 @@ func exposed(t *testing.T) map[string]metric {
 }
 
 // work uses one structure of every kind, and every method of the hook.
-func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recruiter {
+func work(t *testing.T, client rueidis.Client, hook millrace.Hook) *steal.Recruiter {
 	t.Helper()
 	ctx := t.Context()
 	hooks := []millrace.Hook{hook}
@@ -92,9 +92,9 @@ func work(t *testing.T, client rueidis.Client, hook *metrics.Hook) *steal.Recrui
 	keys := must(pinned.Open(ctx, client, "answers", pinned.Config{}))(t)
 	must(keys.Set(ctx, "answer", []byte("42"), time.Hour, pinned.SetConfig{}))(t)
 
-	_, done := hook.OnCall(ctx, millrace.Call{Script: "ick.add", Try: 2})
+	_, done := hook.(millrace.CallHook).OnCall(ctx, millrace.Call{Script: "ick.add", Try: 2})
 	done(nil)
-	_, done = hook.OnHandle(ctx, millrace.Handling{Structure: "ick", Age: time.Second})
+	_, done = hook.(millrace.HandleHook).OnHandle(ctx, millrace.Handling{Structure: "ick", Age: time.Second})
 	done(nil)
 	recruiter := steal.New(steal.Config{Hooks: hooks})
 	err := recruiter.Install(millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {

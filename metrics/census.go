@@ -2,7 +2,6 @@ package metrics
 
 import (
 	"iter"
-	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -23,14 +22,9 @@ type Census struct {
 	Upkeep   *upkeep.Totals // nil if they are not known
 	Fleet    *Fleet         // nil unless there is one
 
-	// Unread is what could not be read.
-	Unread []Unread
-}
-
-// Unread is a structure that could not be read, or the totals of upkeep.
-type Unread struct {
-	Kind string // as in names of metrics: queue, ick, channel, hashes, keys, upkeep
-	Name string
+	// Unread names the structures that could not be read, by their kind as in names of
+	// metrics: queue, ick, channel, hashes, keys. The entry upkeep means the totals.
+	Unread map[string][]string
 }
 
 // CensusCollector returns a collector that shows what take returns as the
@@ -46,7 +40,7 @@ func CensusCollector(take func() Census) prometheus.Collector {
 		channels: sectionOf("channel", channels.send, func(s ick.ChannelStats) string { return s.Name }),
 		hashes:   sectionOf("hashes", seriesOf("hashes", hashesFigures, nil, "hashes").send, func(s expiry.Stats) string { return s.Name }),
 		keys:     sectionOf("keys", seriesOf("keys", keysFigures, nil, "keys").send, func(s pinned.Stats) string { return s.Name }),
-		upkeepUp: upOf("upkeep", nil),
+		upkeepUp: upDesc("upkeep", nil),
 		upkeep:   newUpkeepSeries(),
 		fleet:    newFleetSeries(),
 	}
@@ -79,7 +73,7 @@ func (c censusCollector) Collect(ch chan<- prometheus.Metric) {
 	case census.Upkeep != nil:
 		ch <- prometheus.MustNewConstMetric(c.upkeepUp, prometheus.GaugeValue, 1)
 		c.upkeep.send(ch, *census.Upkeep)
-	case slices.Contains(census.Unread, Unread{Kind: "upkeep"}):
+	case census.Unread["upkeep"] != nil:
 		ch <- prometheus.MustNewConstMetric(c.upkeepUp, prometheus.GaugeValue, 0)
 	}
 	if census.Fleet != nil {
@@ -96,18 +90,18 @@ type section[S any] struct {
 }
 
 func sectionOf[S any](kind string, one func(chan<- prometheus.Metric, S, ...string), name func(S) string) section[S] {
-	return section[S]{kind: kind, up: upOf(kind, nil, kind), one: one, name: name}
+	return section[S]{kind: kind, up: upDesc(kind, nil, kind), one: one, name: name}
 }
 
-func (s section[S]) send(ch chan<- prometheus.Metric, all []S, unread []Unread) {
+func (s section[S]) send(ch chan<- prometheus.Metric, all []S, unread map[string][]string) {
 	there := map[string]bool{}
 	for name, stats := range labelled(all, s.name) {
 		there[name] = true
 		ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, 1, name)
 		s.one(ch, stats, name)
 	}
-	for _, u := range unread {
-		if name := label(u.Name); u.Kind == s.kind && !there[name] {
+	for _, name := range unread[s.kind] {
+		if name := label(name); !there[name] {
 			there[name] = true
 			ch <- prometheus.MustNewConstMetric(s.up, prometheus.GaugeValue, 0, name)
 		}

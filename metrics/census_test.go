@@ -94,7 +94,8 @@ func TestCensusOfAFleet(t *testing.T) {
 // of it.
 func TestCensusOfTheUnread(t *testing.T) {
 	t.Parallel()
-	wantSamples(t, census(t, Census{Unread: []Unread{{"queue", "a"}, {"ick", "a"}, {"channel", "a"}, {"hashes", "a"}, {"keys", "a"}, {"lease", "a"}, {Kind: "upkeep"}}}), "",
+	wantSamples(t, census(t, Census{Unread: map[string][]string{
+		"queue": {"a"}, "ick": {"a"}, "channel": {"a"}, "hashes": {"a"}, "keys": {"a"}, "lease": {"a"}, "upkeep": {""}}}), "",
 		map[string]float64{"queue_up{queue=a}": 0, "ick_up{ick=a}": 0, "channel_up{channel=a}": 0, "hashes_up{hashes=a}": 0, "keys_up{keys=a}": 0, "upkeep_up{}": 0})
 	wantSamples(t, census(t, Census{}), "", map[string]float64{})
 }
@@ -107,7 +108,7 @@ func TestCensusOfNamesThatAreNotText(t *testing.T) {
 		Queues: []fairqueue.Stats{{Name: odd[0], Waiting: 1}, {Name: odd[1], Waiting: 2}, {Name: odd[3], Waiting: 3}},
 		Icks:   []ick.Stats{{Name: odd[0]}, {Name: odd[1]}},
 		Upkeep: &upkeep.Totals{Jobs: []steal.JobStats{{Name: odd[0]}, {Name: odd[1]}}},
-		Unread: []Unread{{"queue", odd[2]}, {"ick", odd[3]}, {"ick", odd[3]}},
+		Unread: map[string][]string{"queue": {odd[2]}, "ick": {odd[3], odd[3]}},
 	}), "")
 	for name, want := range map[string]float64{
 		"queue_up{queue=a\uFFFD}": 1, "queue_messages{queue=a\uFFFD,state=waiting}": 1, "queue_messages{queue=b,state=waiting}": 3,

@@ -10,7 +10,7 @@
 // # The mechanism
 //
 // There are two sources, and each has its way here. What this process does comes
-// from a [Hook], which is put into the Config of every structure, once for all:
+// from a hook, which is put into the Config of every structure, once for all:
 //
 //	registry := prometheus.NewRegistry()
 //	hook, err := metrics.New(registry)
@@ -19,7 +19,7 @@
 // What lies in Redis comes from a collector for each structure, which asks for the
 // structure's Stats at each scrape:
 //
-//	err = registry.Register(metrics.IckCollector(dirty))
+//	err = registry.Register(metrics.Collector(dirty))
 //
 //	program ──▶ structure ──▶ Hook ───────▶ counters, histograms ─┐
 //	                │                                             ├─▶ scrape
@@ -29,7 +29,7 @@
 // To put more in front, or a label on everything, wrap the Registerer with
 // prometheus.WrapRegistererWithPrefix or prometheus.WrapRegistererWith.
 //
-// # What the Hook counts
+// # What the hook counts
 //
 //	millrace_calls_total{script,outcome}         script calls, each try for itself
 //	millrace_call_retries_total{script}          those of them that repeat a call
@@ -50,14 +50,10 @@
 //
 // # What collectors read
 //
-//	millrace_ick_...{ick}              of IckCollector
-//	millrace_channel_...{channel}      of ChannelCollector; {channel,ick} of each Ick
-//	millrace_queue_...{queue}          of QueueCollector
-//	millrace_hashes_...{hashes}        of HashesCollector
-//	millrace_keys_...{keys}            of KeysCollector
-//	millrace_tracker_...{tracker}      of TrackerCollector
-//	millrace_fetch_...{cache}          of CacheCollector, which asks no Redis
-//	millrace_steal_...                 of RecruiterCollector, which asks none either
+//	millrace_ick_...{ick}, channel_...{channel}, {channel,ick} for each Ick of it
+//	millrace_queue_...{queue}, hashes_...{hashes}, keys_...{keys}, tracker_...{tracker}
+//	millrace_fetch_...{cache}          counts of this process; no Redis is asked
+//	millrace_steal_...{task}           counts of this process; no Redis is asked
 //	millrace_upkeep_...{task}          of UpkeepCollector: recruiters of all processes
 //	millrace_fleet_...{partition}      of CensusCollector
 //
@@ -79,7 +75,7 @@
 //     channel's size; script and structure are words of the library, and so are the
 //     outcomes of a cache; partition is its number. Of codes of errors at most 64
 //     become an outcome, the others are error.
-//   - There are no globals: two Hooks on two registries know nothing of each
+//   - There are no globals: two hooks on two registries know nothing of each
 //     other.
 //
 // # The wrinkle
@@ -98,5 +94,5 @@
 // # When not to use it
 //
 // A program that makes an Ick for each customer should give its collectors to none
-// of them: there, names are not few. The Hook may be used all the same.
+// of them: there, names are not few. The hook may be used all the same.
 package metrics

@@ -78,7 +78,7 @@ func Example() {
 	}
 	show(registry, "millrace_calls_total")
 
-	if err := registry.Register(metrics.IckCollector(dirty)); err != nil {
+	if err := registry.Register(metrics.Collector(dirty)); err != nil {
 		log.Fatal(err)
 	}
 	show(registry, "millrace_ick_marks", "millrace_ick_new_total", "millrace_ick_up")
@@ -92,7 +92,7 @@ func Example() {
 	// millrace_ick_up{ick="documents"} 1
 }
 
-func ExampleChannelCollector() {
+func ExampleCollector_channel() {
 	client, closeAll := connect()
 	defer closeAll()
 	channel, err := ick.NewChannel(client, "documents", ick.ChannelConfig{Size: 2})
@@ -100,7 +100,7 @@ func ExampleChannelCollector() {
 		log.Fatal(err)
 	}
 	registry := prometheus.NewRegistry()
-	if err := registry.Register(metrics.ChannelCollector(channel)); err != nil {
+	if err := registry.Register(metrics.Collector(channel)); err != nil {
 		log.Fatal(err)
 	}
 	if _, err := channel.AddNow(context.Background(), "doc:1", "doc:2", "doc:10"); err != nil {
@@ -114,14 +114,14 @@ func ExampleChannelCollector() {
 	// millrace_channel_unowned_icks{channel="documents"} 2
 }
 
-func ExampleRecruiterCollector() {
+func ExampleCollector_recruiter() {
 	registry := prometheus.NewRegistry()
 	hook, err := metrics.New(registry)
 	if err != nil {
 		log.Fatal(err)
 	}
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
-	if err := registry.Register(metrics.RecruiterCollector(recruiter)); err != nil {
+	if err := registry.Register(metrics.Collector(recruiter)); err != nil {
 		log.Fatal(err)
 	}
 	sweep := millrace.Job{

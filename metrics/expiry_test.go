@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-func newHashes(t *testing.T, client rueidis.Client, name string, hook *Hook) *expiry.Hashes {
+func newHashes(t *testing.T, client rueidis.Client, name string, hook *hook) *expiry.Hashes {
 	t.Helper()
 	h, err := expiry.Open(t.Context(), client, name, expiry.Config{Shards: 2, Hooks: []millrace.Hook{hook}})
 	if err != nil {
@@ -21,7 +21,7 @@ func newHashes(t *testing.T, client rueidis.Client, name string, hook *Hook) *ex
 	return h
 }
 
-func newKeys(t *testing.T, client rueidis.Client, name string, hook *Hook) *pinned.Keys {
+func newKeys(t *testing.T, client rueidis.Client, name string, hook *hook) *pinned.Keys {
 	t.Helper()
 	k, err := pinned.Open(t.Context(), client, name, pinned.Config{Shards: 2, Hooks: []millrace.Hook{hook}})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestHashesCollector(t *testing.T) {
 	reg, hook := fresh(t)
 	name := redistest.Name(t)
 	h := newHashes(t, redistest.Shared(t).Client(t), name, hook)
-	register(t, reg, HashesCollector(h))
+	register(t, reg, Collector(h))
 	want := func(nonzero map[string]float64) {
 		t.Helper()
 		wantSamples(t, reg, "hashes_", unlabelled("hashes_", "hashes="+name, []string{
@@ -81,7 +81,7 @@ func TestKeysCollector(t *testing.T) {
 	reg, hook := fresh(t)
 	name := redistest.Name(t)
 	k := newKeys(t, redistest.Shared(t).Client(t), name, hook)
-	register(t, reg, KeysCollector(k))
+	register(t, reg, Collector(k))
 	want := func(there float64, nonzero map[string]float64) {
 		t.Helper()
 		samples := unlabelled("keys_", "keys="+name, []string{

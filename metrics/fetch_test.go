@@ -12,7 +12,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-func newCache(t *testing.T, client rueidis.Client, name string, hook *Hook) *fetch.Cache {
+func newCache(t *testing.T, client rueidis.Client, name string, hook *hook) *fetch.Cache {
 	t.Helper()
 	c, err := fetch.Open(t.Context(), client, name, fetch.Config{Errors: -1, Hooks: []millrace.Hook{hook}})
 	if err != nil {
@@ -25,7 +25,7 @@ func TestCacheCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	c := newCache(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, CacheCollector(c))
+	register(t, reg, Collector(c))
 	samples := func(loads float64, calls map[string]float64) map[string]float64 {
 		all := map[string]float64{"fetch_loads_total{cache=" + c.Name() + "}": loads, "fetch_early_total{cache=" + c.Name() + "}": 0}
 		for _, outcome := range []string{"failed", "hit", "negative", "stale", "miss", "waited", "bypass", "remembered"} {

@@ -30,14 +30,11 @@ type fleetSeries struct {
 }
 
 func newFleetSeries() fleetSeries {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "fleet", name), help, labels, nil)
-	}
 	return fleetSeries{
 		partitions: seriesOf("fleet", partitionFigures(), nil, "partition"),
-		epoch:      describe("epoch", "Changes of the fleet's map."),
-		snapshots:  describe("snapshot_age_seconds", "How old the data in the partition's newest snapshot is; absent without one.", "partition"),
-		archived:   describe("archive_age_seconds", "How old the data in the partition's newest archived snapshot is; absent without one.", "partition"),
+		epoch:      desc("fleet", "epoch", "Changes of the fleet's map.", nil),
+		snapshots:  desc("fleet", "snapshot_age_seconds", "How old the data in the partition's newest snapshot is; absent without one.", nil, "partition"),
+		archived:   desc("fleet", "archive_age_seconds", "How old the data in the partition's newest archived snapshot is; absent without one.", nil, "partition"),
 	}
 }
 
@@ -58,9 +55,6 @@ func (f fleetSeries) send(ch chan<- prometheus.Metric, s Fleet) {
 }
 
 func partitionFigures() []figure[fleet.PartitionStatus] {
-	gauge := func(name, help string, value func(fleet.PartitionStatus) float64) figure[fleet.PartitionStatus] {
-		return figure[fleet.PartitionStatus]{name: name, help: help, kind: prometheus.GaugeValue, value: value}
-	}
 	figures := []figure[fleet.PartitionStatus]{
 		gauge("partition_up", "Whether the partition takes writes.", func(p fleet.PartitionStatus) float64 {
 			return truth(p.State == fleet.Healthy || p.State == fleet.Partial)

@@ -16,17 +16,17 @@ import (
 )
 
 // fresh returns a registry with a Hook.
-func fresh(t *testing.T) (*prometheus.Registry, *Hook) {
+func fresh(t *testing.T) (*prometheus.Registry, *hook) {
 	t.Helper()
 	reg := prometheus.NewPedanticRegistry()
-	hook, err := New(reg)
+	made, err := New(reg)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return reg, hook
+	return reg, made.(*hook)
 }
 
-func newIck(t *testing.T, client rueidis.Client, name string, hook *Hook) *ick.Ick {
+func newIck(t *testing.T, client rueidis.Client, name string, hook *hook) *ick.Ick {
 	t.Helper()
 	k, err := ick.New(client, name, ick.Config{Hooks: []millrace.Hook{hook}})
 	if err != nil {
@@ -35,7 +35,7 @@ func newIck(t *testing.T, client rueidis.Client, name string, hook *Hook) *ick.I
 	return k
 }
 
-func newChannel(t *testing.T, client rueidis.Client, name string, hook *Hook) *ick.Channel {
+func newChannel(t *testing.T, client rueidis.Client, name string, hook *hook) *ick.Channel {
 	t.Helper()
 	c, err := ick.NewChannel(client, name, ick.ChannelConfig{
 		Ick:   ick.Config{Hooks: []millrace.Hook{hook}},

@@ -11,9 +11,8 @@ import (
 	"github.com/millrace/millrace/steal"
 )
 
-// Hook counts what this process does. Put one into the Config.Hooks of all
-// structures and of the recruiter. New makes it; it is safe for concurrent use.
-type Hook struct {
+// hook counts what this process does.
+type hook struct {
 	calls       *prometheus.CounterVec
 	retries     *prometheus.CounterVec
 	callSeconds *prometheus.HistogramVec
@@ -30,16 +29,17 @@ type Hook struct {
 }
 
 var (
-	_ millrace.CallHook   = (*Hook)(nil)
-	_ millrace.HandleHook = (*Hook)(nil)
-	_ steal.RecruitHook   = (*Hook)(nil)
+	_ millrace.CallHook   = (*hook)(nil)
+	_ millrace.HandleHook = (*hook)(nil)
+	_ steal.RecruitHook   = (*hook)(nil)
 )
 
-// New returns a hook whose metrics are registered with reg. A registry takes one,
-// which all structures share: the error is that of reg, to which nothing was added
-// then.
-func New(reg prometheus.Registerer) (*Hook, error) {
-	h := &Hook{
+// New returns a hook that counts what this process does, and registers its metrics with
+// reg. Put it into the Config.Hooks of all structures and of the recruiter. A registry
+// accepts one; the error is that of reg, and then nothing was registered. It is safe for
+// concurrent use.
+func New(reg prometheus.Registerer) (millrace.Hook, error) {
+	h := &hook{
 		calls:       counters("calls_total", "Script calls to Redis by outcome, each try for itself.", "script", "outcome"),
 		retries:     counters("call_retries_total", "Script calls that repeated one whose outcome was unknown or passing trouble.", "script"),
 		callSeconds: histograms("call_seconds", "Time that script calls took, each try for itself.", quick(), "script"),
@@ -65,7 +65,7 @@ func New(reg prometheus.Registerer) (*Hook, error) {
 }
 
 // OnCall counts a script call.
-func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+func (h *hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
 	if call.Try > 1 {
 		h.retries.WithLabelValues(call.Script).Inc()
 	}
@@ -77,7 +77,7 @@ func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context,
 }
 
 // OnHandle counts a run of a handler.
-func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
+func (h *hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
 	if work.Age >= 0 {
 		h.pickupDelay.WithLabelValues(work.Structure).Observe(work.Age.Seconds())
 	}
@@ -89,7 +89,7 @@ func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 }
 
 // OnRecruit counts a recruit.
-func (h *Hook) OnRecruit(_ context.Context, end steal.Recruited) {
+func (h *hook) OnRecruit(_ context.Context, end steal.Recruited) {
 	job, via := label(end.Job), "draw"
 	if end.Floor {
 		via = "floor"

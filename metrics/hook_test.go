@@ -176,7 +176,7 @@ func TestRecruitsAreCounted(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	recruiter := steal.New(steal.Config{Hooks: []millrace.Hook{hook}})
-	register(t, reg, RecruiterCollector(recruiter))
+	register(t, reg, Collector(recruiter))
 	answers := []millrace.Progress{millrace.Full, millrace.Full, millrace.Worked, millrace.Idle}
 	install(t, recruiter, 1, millrace.Job{Name: "sweep", Slice: func(context.Context) (millrace.Progress, error) {
 		if len(answers) == 0 {
@@ -232,11 +232,11 @@ func TestOneHookARegistry(t *testing.T) {
 
 // BenchmarkCall is what the hook adds to each call.
 func BenchmarkCall(b *testing.B) {
-	hook, err := New(prometheus.NewRegistry())
+	made, err := New(prometheus.NewRegistry())
 	if err != nil {
 		b.Fatal(err)
 	}
-	ctx := b.Context()
+	hook, ctx := made.(*hook), b.Context()
 	b.ReportAllocs()
 	for b.Loop() {
 		_, done := hook.OnCall(ctx, millrace.Call{Script: "ick.add", Key: "documents", Try: 1})

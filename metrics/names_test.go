@@ -34,9 +34,9 @@ func TestNamesAndLint(t *testing.T) {
 		t.Fatal(err)
 	}
 	name := redistest.Name(t)
-	register(t, reg, IckCollector(k), ChannelCollector(c), QueueCollector(q), RecruiterCollector(recruiter),
-		HashesCollector(newHashes(t, client, name, hook)), KeysCollector(newKeys(t, client, name, hook)),
-		TrackerCollector(newTracker(t, client, name, hook)), CacheCollector(newCache(t, client, name, hook)),
+	register(t, reg, Collector(k), Collector(c), Collector(q), Collector(recruiter),
+		Collector(newHashes(t, client, name, hook)), Collector(newKeys(t, client, name, hook)),
+		Collector(newTracker(t, client, name, hook)), Collector(newCache(t, client, name, hook)),
 		CensusCollector(func() Census {
 			return Census{Upkeep: &upkeep.Totals{Jobs: []steal.JobStats{job()}}, Fleet: newFleet()}
 		}))

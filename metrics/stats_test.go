@@ -51,7 +51,7 @@ func TestIckCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	register(t, reg, IckCollector(k))
+	register(t, reg, Collector(k))
 	name := "ick=" + k.Name()
 	up := map[string]float64{"up{" + name + "}": 1}
 	wantSamples(t, reg, "ick_", prefixed("ick_", up, of(name, nil))) // it does not exist yet
@@ -87,7 +87,7 @@ func TestIckCollectorOfParkedMembersAndAge(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	k := newIck(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, IckCollector(k))
+	register(t, reg, Collector(k))
 	if _, err := k.AddNow(t.Context(), "a", "b"); err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestChannelCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	c := newChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, ChannelCollector(c))
+	register(t, reg, Collector(c))
 	name := "channel=" + c.Name()
 	whole := func(consumers, used, served, unowned float64) map[string]float64 {
 		return map[string]float64{
@@ -168,9 +168,9 @@ func TestScrapeOutlivesRedis(t *testing.T) {
 	silentIck := newIck(t, silent.Client(t), "silent", hook)
 	silentChannel := newChannel(t, silent.Client(t), "silent", hook)
 	well := newIck(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, IckCollector(deadIck), IckCollector(silentIck), IckCollector(well), ChannelCollector(silentChannel))
+	register(t, reg, Collector(deadIck), Collector(silentIck), Collector(well), Collector(silentChannel))
 	recovering := prometheus.NewRegistry() // which does not wait for the dead
-	register(t, recovering, IckCollector(silentIck))
+	register(t, recovering, Collector(silentIck))
 	for _, k := range []*ick.Ick{deadIck, silentIck} {
 		if _, err := k.AddNow(t.Context(), "a"); err != nil {
 			t.Fatal(err)
@@ -180,8 +180,8 @@ func TestScrapeOutlivesRedis(t *testing.T) {
 	silent.Pause()
 	began := time.Now()
 	samples := scrape(t, reg, "")
-	if took := time.Since(began); took > 2*patience {
-		t.Errorf("the scrape took %s, want about %s", took, patience)
+	if took := time.Since(began); took > 2*scrapeTimeout {
+		t.Errorf("the scrape took %s, want about %s", took, scrapeTimeout)
 	}
 	silent.Resume()
 	for name, want := range map[string]float64{
@@ -212,7 +212,7 @@ func TestQueueCollector(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	register(t, reg, QueueCollector(q))
+	register(t, reg, Collector(q))
 	name := "queue=" + q.Name()
 	samples := func(values map[string]float64) map[string]float64 {
 		all := map[string]float64{"queue_up{" + name + "}": 1}
@@ -291,8 +291,8 @@ func TestCollectorsOfOneNameAreRefused(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	_, hook := fresh(t)
 	client := redistest.Shared(t).Client(t)
-	register(t, reg, IckCollector(newIck(t, client, "documents", hook)), IckCollector(newIck(t, client, "images", hook)))
-	if err := reg.Register(IckCollector(newIck(t, client, "documents", hook))); err == nil {
+	register(t, reg, Collector(newIck(t, client, "documents", hook)), Collector(newIck(t, client, "images", hook)))
+	if err := reg.Register(Collector(newIck(t, client, "documents", hook))); err == nil {
 		t.Error("a second collector of the same name was registered")
 	}
 }

@@ -22,7 +22,7 @@ func (b busy) Rows(context.Context, string, int) (tracker.Page, error) {
 
 func (b busy) Pending(context.Context, []string) ([]string, error) { return b, nil }
 
-func newTracker(t *testing.T, client rueidis.Client, name string, hook *Hook) *tracker.Tracker {
+func newTracker(t *testing.T, client rueidis.Client, name string, hook *hook) *tracker.Tracker {
 	t.Helper()
 	tr, err := tracker.New(client, name, tracker.Config{
 		Source: busy{"a", "b"}, Grace: time.Millisecond, Hooks: []millrace.Hook{hook},
@@ -37,7 +37,7 @@ func TestTrackerCollector(t *testing.T) {
 	t.Parallel()
 	reg, hook := fresh(t)
 	tr := newTracker(t, redistest.Shared(t).Client(t), redistest.Name(t), hook)
-	register(t, reg, TrackerCollector(tr))
+	register(t, reg, Collector(tr))
 	name := "tracker=" + tr.Name()
 	counts := []string{"identifiers", "passes_total", "added_total", "confirmed_total", "removed_total"}
 	ages := []string{"oldest_check_seconds", "pass_age_seconds", "pass_seconds", "cursor_age_seconds"}

@@ -1,28 +1,11 @@
 package metrics
 
 import (
-	"context"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
 )
-
-// UpkeepCollector returns a collector of the metrics millrace_upkeep_: what the
-// recruiters of all processes did that publish to that Redis, with
-// [upkeep.Publish]. Register it in one process; see the package's documentation for
-// several.
-func UpkeepCollector(client rueidis.Client) prometheus.Collector {
-	all := newUpkeepSeries()
-	return collector[upkeep.Totals]{
-		stats:    func(ctx context.Context) (upkeep.Totals, error) { return upkeep.ReadTotals(ctx, client) },
-		up:       upOf("upkeep", nil),
-		describe: all.describe,
-		send:     all.send,
-	}
-}
 
 // upkeepSeries are the figures of the totals.
 type upkeepSeries struct {
@@ -30,22 +13,12 @@ type upkeepSeries struct {
 }
 
 func newUpkeepSeries() upkeepSeries {
-	describe := func(name, help string, labels ...string) *prometheus.Desc {
-		return prometheus.NewDesc(prometheus.BuildFQName(namespace, "upkeep", name), help, labels, nil)
-	}
 	return upkeepSeries{
-		processes:  describe("processes", "Recruiters whose counts are in the totals and that run now."),
-		recruited:  describe("recruited_total", "Recruits of all processes by how they ended.", "task", "outcome"),
-		rounds:     describe("rounds_total", "Slices of upkeep that recruits of all processes ran.", "task"),
-		lastWorked: describe("last_worked_timestamp_seconds", "When a recruit of any process last found something to do; absent before.", "task"),
+		processes:  desc("upkeep", "processes", "Recruiters whose counts are in the totals and that run now.", nil),
+		recruited:  desc("upkeep", "recruited_total", "Recruits of all processes by how they ended.", nil, "task", "outcome"),
+		rounds:     desc("upkeep", "rounds_total", "Slices of upkeep that recruits of all processes ran.", nil, "task"),
+		lastWorked: desc("upkeep", "last_worked_timestamp_seconds", "When a recruit of any process last found something to do; absent before.", nil, "task"),
 	}
-}
-
-func (u upkeepSeries) describe(ch chan<- *prometheus.Desc) {
-	ch <- u.processes
-	ch <- u.recruited
-	ch <- u.rounds
-	ch <- u.lastWorked
 }
 
 func (u upkeepSeries) send(ch chan<- prometheus.Metric, t upkeep.Totals) {

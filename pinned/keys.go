@@ -14,9 +14,6 @@ import (
 	"github.com/millrace/millrace/internal/shards"
 )
 
-// DefaultShards is the number of shards of a new namespace.
-const DefaultShards = shards.Default
-
 // Keys is a namespace of values, each of which exists until its deadline and not after it.
 // It is safe for concurrent use. Keys have 1 to 512 bytes without braces and control
 // characters.
@@ -29,7 +26,7 @@ type Config struct {
 	// Shards is the number of shards of a new namespace, at most 256. Each lies in one
 	// Redis Cluster slot, and its values in one hash, which a Cluster moves to another
 	// node as a whole: store no more than about 100 MB in each. A namespace that exists
-	// keeps its number. Defaults to [DefaultShards].
+	// keeps its number. Defaults to 16.
 	Shards int
 
 	// AllowEvictable accepts a server whose maxmemory-policy lets it evict any key, for

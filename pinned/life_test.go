@@ -48,7 +48,7 @@ func TestKeyLife(t *testing.T) {
 	wantKeyError(t, "TTL of nothing", err, millrace.ErrNotFound)
 	ok, err = k.Expire(ctx, "a", keyLong)
 	wantKey(t, "Expire of nothing", ok, false, err)
-	if got, want := keyStats(t, k), (Stats{Shards: DefaultShards, Set: 2, Deleted: 1}); got != want {
+	if got, want := keyStats(t, k), (Stats{Shards: shards.Default, Set: 2, Deleted: 1}); got != want {
 		t.Errorf("Stats = %+v, want %+v", got, want)
 	}
 }

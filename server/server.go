@@ -129,7 +129,7 @@ func (s *Server) build() error {
 	if s.survey, err = survey.New(survey.Config{Client: cfg.Client, Fleet: cfg.Fleet, Logger: cfg.Logger}); err != nil {
 		return err
 	}
-	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(metrics.RecruiterCollector(s.recruiter)))
+	err = errors.Join(cfg.Registry.Register(survey.Collector(s.survey)), cfg.Registry.Register(metrics.Collector(s.recruiter)))
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,7 @@
 //
 // # The mechanism
 //
-// A [Hook] is put into the Config of every structure, once for all. It makes spans
+// A hook is put into the Config of every structure, once for all. It makes spans
 // with the TracerProvider that it is given, and adds to each message the headers of
 // the propagator, such as W3C's traceparent:
 //

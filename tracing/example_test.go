@@ -62,18 +62,18 @@ func Example() {
 
 // What a structure with messages does with the hook: the handler is in the trace of
 // the writer.
-func ExampleHook_OnWrite() {
+func Example_message() {
 	spans := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(trace.WithSyncer(spans))
 	hook := tracing.New(tracing.Config{TracerProvider: provider, Propagator: propagation.TraceContext{}})
 
 	ctx, request := provider.Tracer("program").Start(context.Background(), "POST /orders")
 	headers := map[string]string{}
-	hook.OnWrite(ctx, headers)
+	hook.(millrace.CarryHook).OnWrite(ctx, headers)
 	request.End()
 
 	// In another process, when the message is handled:
-	_, done := hook.OnHandle(context.Background(), millrace.Handling{Structure: "fairqueue", Size: 1, Attempt: 1, Headers: headers})
+	_, done := hook.(millrace.HandleHook).OnHandle(context.Background(), millrace.Handling{Structure: "fairqueue", Size: 1, Attempt: 1, Headers: headers})
 	done(nil)
 
 	all := spans.GetSpans()

@@ -22,7 +22,7 @@ var setGlobals = sync.OnceValue(func() *tracetest.InMemoryExporter {
 // TestGlobalsMayComeLater: the zero Config works with what the program sets after
 // the hook was made.
 func TestGlobalsMayComeLater(t *testing.T) {
-	hook := New(Config{})
+	hook := newHook(Config{})
 	spans := setGlobals()
 	spans.Reset()
 

@@ -12,7 +12,7 @@ import (
 )
 
 // fresh returns a hook that carries W3C headers, and what it has recorded.
-func fresh(t *testing.T, options ...trace.TracerProviderOption) (*Hook, api.Tracer, *tracetest.InMemoryExporter) {
+func fresh(t *testing.T, options ...trace.TracerProviderOption) (*hook, api.Tracer, *tracetest.InMemoryExporter) {
 	t.Helper()
 	spans := tracetest.NewInMemoryExporter()
 	provider := trace.NewTracerProvider(append(options, trace.WithSyncer(spans))...)
@@ -21,7 +21,7 @@ func fresh(t *testing.T, options ...trace.TracerProviderOption) (*Hook, api.Trac
 			t.Error(err)
 		}
 	})
-	hook := New(Config{
+	hook := newHook(Config{
 		TracerProvider: provider,
 		Propagator:     propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}),
 	})

@@ -21,7 +21,7 @@ import (
 // scope names this package to OpenTelemetry.
 const scope = "github.com/millrace/millrace/tracing"
 
-// Config is what a Hook works with. The zero value works: it takes the globals of
+// Config is where a hook sends spans. The zero value works: it takes the globals of
 // OpenTelemetry, as instrumentation does by convention, and a program may set them
 // before or after.
 type Config struct {
@@ -33,9 +33,8 @@ type Config struct {
 	Propagator propagation.TextMapPropagator
 }
 
-// Hook makes spans. Put one into the Config.Hooks of all structures and of the
-// recruiter. New makes it; it is safe for concurrent use.
-type Hook struct {
+// hook makes spans.
+type hook struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
 
@@ -46,21 +45,24 @@ type Hook struct {
 }
 
 var (
-	_ millrace.CallHook   = (*Hook)(nil)
-	_ millrace.HandleHook = (*Hook)(nil)
-	_ millrace.CarryHook  = (*Hook)(nil)
-	_ steal.RecruitHook   = (*Hook)(nil)
+	_ millrace.CallHook   = (*hook)(nil)
+	_ millrace.HandleHook = (*hook)(nil)
+	_ millrace.CarryHook  = (*hook)(nil)
+	_ steal.RecruitHook   = (*hook)(nil)
 )
 
-// New returns a hook.
-func New(cfg Config) *Hook {
+// New returns a hook that makes spans. Put it into the Config.Hooks of all structures and
+// of the recruiter. It is safe for concurrent use.
+func New(cfg Config) millrace.Hook { return newHook(cfg) }
+
+func newHook(cfg Config) *hook {
 	if cfg.TracerProvider == nil {
 		cfg.TracerProvider = otel.GetTracerProvider()
 	}
 	if cfg.Propagator == nil {
 		cfg.Propagator = otel.GetTextMapPropagator()
 	}
-	return &Hook{
+	return &hook{
 		tracer:     cfg.TracerProvider.Tracer(scope, trace.WithSchemaURL(semconv.SchemaURL)),
 		propagator: cfg.Propagator,
 		callOptions: []trace.SpanStartOption{
@@ -79,7 +81,7 @@ func New(cfg Config) *Hook {
 }
 
 // OnCall makes the span of a script call.
-func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+func (h *hook) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
 	ctx, span := h.tracer.Start(ctx, call.Script, h.callOptions...)
 	if !span.IsRecording() {
 		return ctx, nil
@@ -100,7 +102,7 @@ func (h *Hook) OnCall(ctx context.Context, call millrace.Call) (context.Context,
 
 // OnHandle makes the span of a run of a handler, under the span of the writer if
 // the message carries one.
-func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
+func (h *hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Context, func(error)) {
 	if len(work.Headers) > 0 {
 		ctx = h.propagator.Extract(ctx, propagation.MapCarrier(work.Headers))
 	}
@@ -126,13 +128,13 @@ func (h *Hook) OnHandle(ctx context.Context, work millrace.Handling) (context.Co
 }
 
 // OnWrite adds the context of the writer's trace to a message's headers.
-func (h *Hook) OnWrite(ctx context.Context, headers map[string]string) {
+func (h *hook) OnWrite(ctx context.Context, headers map[string]string) {
 	h.propagator.Inject(ctx, propagation.MapCarrier(headers))
 }
 
 // OnRecruit makes the span of a recruit that ran slices, if its caller has one that
 // has not ended.
-func (h *Hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
+func (h *hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
 	if recruit.Rounds == 0 || !trace.SpanFromContext(ctx).IsRecording() {
 		return
 	}

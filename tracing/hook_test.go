@@ -333,7 +333,7 @@ func TestSamplingTravels(t *testing.T) {
 // TestUnrecordedCostsLittle: with OpenTelemetry's own no-op, what is left is the
 // context that the tracer makes.
 func TestUnrecordedCostsLittle(t *testing.T) {
-	hook := New(Config{TracerProvider: noop.NewTracerProvider()})
+	hook := newHook(Config{TracerProvider: noop.NewTracerProvider()})
 	ctx := t.Context()
 	if got := testing.AllocsPerRun(1000, func() { hook.OnCall(ctx, someCall) }); got > 1 {
 		t.Errorf("a call that is not recorded makes %v allocations, want 1", got)
@@ -357,7 +357,7 @@ func BenchmarkCall(b *testing.B) {
 		"recorded": trace.NewTracerProvider(),
 	} {
 		b.Run(name, func(b *testing.B) {
-			hook := New(Config{TracerProvider: provider})
+			hook := newHook(Config{TracerProvider: provider})
 			ctx := b.Context()
 			b.ReportAllocs()
 			for b.Loop() {

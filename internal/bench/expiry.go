@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/shards"
 )
 
 const (
@@ -72,7 +73,7 @@ func shardKey(p Place, shard int) string { return fmt.Sprintf("mr:hash:{%s/%d}",
 
 // filled has do work on a namespace of hashes that have their fields.
 func filled(ctx context.Context, p Place, do func(h *expiry.Hashes) error) error {
-	return withHashes(ctx, p, expiry.Config{Shards: expiry.DefaultShards}, func(h *expiry.Hashes) error {
+	return withHashes(ctx, p, expiry.Config{Shards: shards.Default}, func(h *expiry.Hashes) error {
 		if err := Deal(ctx, readHashes, func(ctx context.Context, i int) error {
 			_, err := h.SetMany(ctx, hashName(i), someFields(readFields), expiry.SetConfig{TTL: ttl})
 			return err
@@ -156,8 +157,8 @@ func plainGets(ctx context.Context, p Place) (float64, error) {
 func plainHashes(p Place) []string {
 	keys := make([]string, 2*readHashes)
 	for i := range readHashes {
-		keys[i] = fmt.Sprintf("{%s/%d}:plain:%d", p.Name, i%expiry.DefaultShards, i)
-		keys[readHashes+i] = fmt.Sprintf("{%s/%d}:times:%d", p.Name, i%expiry.DefaultShards, i)
+		keys[i] = fmt.Sprintf("{%s/%d}:plain:%d", p.Name, i%shards.Default, i)
+		keys[readHashes+i] = fmt.Sprintf("{%s/%d}:times:%d", p.Name, i%shards.Default, i)
 	}
 	return keys
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -77,7 +78,7 @@ func age(ctx context.Context, p Place, job func(h *expiry.Hashes, hashes int) mi
 	hashes := min(agingHashes, p.Scaled(2*agingHashes))
 	a = &aging{hashes: hashes, fields: max(1, min(hashes, int(agingTimes*p.Time/agingEvery)))}
 	recruiter := steal.New(steal.Config{})
-	cfg := expiry.Config{Shards: expiry.DefaultShards, Enlister: recruiter}
+	cfg := expiry.Config{Shards: shards.Default, Enlister: recruiter}
 	return a, withHashes(ctx, p, cfg, func(h *expiry.Hashes) error {
 		if err := recruiter.Install(job(h, hashes), recruited); err != nil {
 			return err

@@ -16,9 +16,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
-	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/screen"
+	"github.com/millrace/millrace/internal/shards"
 )
 
 const (
@@ -226,7 +226,7 @@ func (r *run) forget(ctx context.Context) error {
 	for i := range Goroutines {
 		tags = append(tags, leaseName(r.place, i))
 	}
-	for i := range expiry.DefaultShards {
+	for i := range shards.Default {
 		tags = append(tags, r.place.Name+"/"+strconv.Itoa(i))
 	}
 	r.progress.Say("  the fleet forgets the places of names that were used, which takes some seconds")

@@ -56,7 +56,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 
 // census returns what there is to show of a View, of which names were known.
 func census(v *View, known names) metrics.Census {
-	c := metrics.Census{}
+	c := metrics.Census{Unread: map[string][]string{}}
 	if v.Fleet != nil {
 		c.Fleet = &metrics.Fleet{Status: v.Fleet.Status}
 		for _, p := range v.Fleet.Snapshots.Partitions {
@@ -70,10 +70,10 @@ func census(v *View, known names) metrics.Census {
 	case v.Away() != nil:
 		for _, kind := range []Kind{Queue, Ick, Channel, Hashes, Keys} {
 			for _, name := range known.of[kind] {
-				c.Unread = append(c.Unread, metrics.Unread{Kind: string(kind), Name: name})
+				c.Unread[string(kind)] = append(c.Unread[string(kind)], name)
 			}
 		}
-		c.Unread = append(c.Unread, metrics.Unread{Kind: "upkeep"})
+		c.Unread["upkeep"] = []string{""}
 	default:
 		c.Queues, c.Icks, c.Channels, c.Hashes, c.Keys = v.Queues, v.Icks, v.Channels, v.Hashes, v.Keys
 		c.Upkeep = &v.Steal
@@ -82,7 +82,7 @@ func census(v *View, known names) metrics.Census {
 				c.Upkeep = nil
 				t.Kind = "upkeep"
 			}
-			c.Unread = append(c.Unread, metrics.Unread{Kind: string(t.Kind), Name: t.Name})
+			c.Unread[string(t.Kind)] = append(c.Unread[string(t.Kind)], t.Name)
 		}
 	}
 	return c

@@ -66,8 +66,8 @@ func TestCollectorShowsWhatSingleOnesShow(t *testing.T) {
 	s := open(t, Config{Client: w.client})
 	seen(t, s)
 	got := gather(t, Collector(s))
-	want := gather(t, metrics.QueueCollector(w.orders), metrics.IckCollector(w.docs), metrics.IckCollector(w.lone),
-		metrics.ChannelCollector(w.channel), metrics.HashesCollector(w.hashes), metrics.KeysCollector(w.keys),
+	want := gather(t, metrics.Collector(w.orders), metrics.Collector(w.docs), metrics.Collector(w.lone),
+		metrics.Collector(w.channel), metrics.Collector(w.hashes), metrics.Collector(w.keys),
 		metrics.UpkeepCollector(w.client))
 	for name, wanted := range want {
 		shown := got[name]

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -58,6 +59,9 @@ type visitors struct {
 func (v *visitors) hash(i int) string   { return "visitor:" + strconv.Itoa(i) }
 func (v *visitors) end(i int) time.Time { return v.First.Add(time.Duration(i) * v.Gap) }
 
+// later is when a session is over that was renewed.
+func (v *visitors) later(i int) time.Time { return v.end(i + v.N) }
+
 // judge compares what a call found that was made at asked and has just returned. The server
 // looked between the two: it may find a session only if it was not over at first, and may
 // miss it only if it is over now.
@@ -81,7 +85,7 @@ func (c serverClock) latest(at time.Time) time.Time   { return at.Add(c.High + c
 // readClock asks the server of each shard for its time.
 func readClock(ctx context.Context, client rueidis.Client, name string) (c serverClock, err error) {
 	c = serverClock{At: time.Now(), Low: time.Hour, High: -time.Hour}
-	for shard := range expiry.DefaultShards {
+	for shard := range 16 {
 		asked := time.Now()
 		reply, err := client.Do(ctx, client.B().Eval().Script("return redis.call('TIME')").Numkeys(1).Key(fmt.Sprintf("mr:hash:{%s/%d}", name, shard)).Build()).AsIntSlice()
 		if err != nil {
@@ -234,7 +238,7 @@ func (p *expiryPlay) renew(ctx context.Context) error {
 		}
 		asked := time.Now()
 		set, err := p.hashes.Set(p.Context(), p.hash(i), sessionField, []byte(p.hash(i)),
-			expiry.SetConfig{Deadline: end.Add(time.Duration(p.N) * p.Gap), IfExist: true})
+			expiry.SetConfig{Deadline: p.later(i), IfExist: true})
 		if err != nil {
 			return err
 		}
@@ -285,10 +289,15 @@ func (p *expiryPlay) ended(at time.Time) (ends []time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for i := range p.N {
-		if end := p.end(i); !end.After(at) && !p.renewed[i] {
+		end := p.end(i)
+		if p.renewed[i] {
+			end = p.later(i)
+		}
+		if !end.After(at) {
 			ends = append(ends, end)
 		}
 	}
+	slices.SortFunc(ends, time.Time.Compare)
 	return ends
 }
 

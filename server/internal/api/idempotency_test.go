@@ -14,7 +14,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/redistest"
-	"github.com/millrace/millrace/pinned"
+	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/server/internal/api"
 )
 
@@ -239,7 +239,7 @@ func TestOneDeadline(t *testing.T) {
 	path := "/v1/queues/" + redistest.Name(t) + "/messages"
 	redistest.Eventually(t, "all that there is has begun", func() bool {
 		s.ask("POST", path, object{"tenant": "a"}, key(redistest.Name(t))).want(201, "")
-		for shard := range pinned.DefaultShards {
+		for shard := range shards.Default {
 			n, err := client.Do(t.Context(), client.B().Exists().Key(fmt.Sprintf("mr:key:{http/%d}", shard)).Build()).AsInt64()
 			if err != nil || n == 0 {
 				return false
