@@ -1,15 +1,12 @@
-// Package shuffleshard gives every tenant a few of many shared places, such as
-// the streams of a queue, so that a tenant who fills theirs leaves nearly everyone
-// else a place that is free.
+// Package shuffleshard gives every tenant a few of many shared places, such as the streams of a
+// queue, so that a tenant that fills its places leaves nearly everyone else a free one.
 //
 // # The problem
 //
-// A queue that all tenants share is fair to messages, not to tenants. One that
-// writes 100,000 messages at once puts every other tenant behind them: the noisy
-// neighbour. A queue for each tenant cures that, and with ten thousand tenants
-// there are ten thousand queues to poll, most of them empty. Splitting the tenants
-// over eight queues by a hash bounds the damage to one in eight of them, but those
-// are hit with full force, and always the same ones.
+// A queue that all tenants share is fair to messages, not to tenants: one that writes 100,000
+// messages at once puts every other tenant behind them. A queue for each tenant cures that, but ten
+// thousand tenants have ten thousand queues to poll, most of them empty. A hash over eight queues
+// bounds the damage to one tenant in eight, always the same ones, with full force.
 //
 // # The mechanism
 //
@@ -25,22 +22,19 @@
 //	sam      .  x  x  .  .  .  .  .    shares 2, so writes to 1
 //	fay      .  .  x  .  .  x  .  .    shares both, and waits behind the flood
 //
-// The hand is a function of the key alone, and no table of hands has to be kept or
-// agreed on. The function is rendezvous hashing: every item is given a score that
-// depends on the key and the item, and the items with the highest scores are the
-// shard. When an item is added, the scores of the others stay what they were, so
-// all that can happen is that the new one outdoes the last of the shard.
+// The hand is a function of the key alone, so no table of hands must be stored. The function is
+// rendezvous hashing: every item has a score that depends on the key and the item, and the items
+// with the highest scores are the shard. A new item leaves the other scores unchanged, so it can
+// only replace the last of the shard.
 //
-// The members of a shard come in order of preference, the highest score first,
-// because a caller needs a way to settle ties. When several streams are equally
-// empty, take the one that comes first: every item comes first for the same share
-// of the keys, whereas the smallest number would send the traffic of an idle queue
-// to the low streams. Who needs numbers in order can sort them.
+// The members of a shard are in order of preference, the highest score first, to settle ties: of
+// equally empty streams take the first. Every item comes first for the same share of the keys,
+// whereas the smallest number would send the traffic of an idle queue to the low streams.
 //
 // # What is guaranteed
 //
-//   - A shard has count different members, each in 0..items-1, and is the same in
-//     every process, on every machine, in every release and every language.
+//   - A shard has count different members of 0..items-1, the same in every process, on every
+//     machine, in every release and every language.
 //   - Adding an item changes at most one member of a shard, and only in
 //     count/(items+1) of the shards. Removing the last item is that backwards. The
 //     members that stay keep their order.
@@ -83,32 +77,27 @@
 //
 // # The wrinkle
 //
-// The isolation is a matter of chance. Two tenants have the same shard of 2 out of
-// 16 once in 120 times, so of 60 quiet tenants one or more wait behind a noisy one
-// in 39% of all cases. With 4 of 16 that is 3.2%, and with 4 of 64 it is 0.009%.
-// [Collision] has the numbers; choose the size by them, not by taste.
+// The isolation is a matter of chance. Two tenants have the same shard of 2 out of 16 once in 120
+// times, so of 60 quiet tenants one or more wait behind a noisy one in 39% of all cases. With 4 of
+// 16 that is 3.2%, and with 4 of 64 it is 0.009%. Choose the size by [Collision].
 //
-// That is against one noisy tenant. Several cover more items together: against ten
-// at once, a quiet tenant with 4 of 64 has no free item left in 4.7% of all cases.
-// With more members a shard meets a free item more often, and a flood takes more
-// of them.
+// Several noisy tenants cover more items together: against ten at once, a quiet tenant with 4 of 64
+// has no free item left in 4.7% of all cases. With more members a shard finds a free item more
+// often, and a flood takes more of them.
 //
-// Keys are no secret. A tenant who may choose their own name can try names until
-// the shard is that of somebody else. If tenants are not to be trusted with that,
-// put a secret before the name.
+// Keys are no secret. A tenant that chooses its own name can try names until it has the shard of
+// another one. Against that, put a secret before the name.
 //
-// Only the last item can be removed. To replace one in the middle, change what
-// the caller keeps behind that number.
+// Only the last item can be removed. To replace one in the middle, change what is behind its
+// number.
 //
 // # When not to use it
 //
-// When two tenants must never share everything, chance will not do: keep a table
-// of shards, hand out a new one only if it overlaps little enough with those
-// handed out, and accept that the table has to be stored and runs out of shards.
-// When there are fewer tenants than items, give each one its own. When the
-// messages of a tenant must stay in order, spreading them over several streams
-// breaks that; a count of 1 keeps it, and is plain hashing. With many thousand
-// items, scoring all of them takes longer than a look-up on a hash ring.
+// When two tenants must never share everything, keep a table of shards and give out only shards
+// with little overlap; the table must be stored, and runs out of shards. With fewer tenants than
+// items, give each one its own. When the messages of a tenant must stay in order, use a count of 1,
+// which is plain hashing. With many thousand items, scoring all of them takes longer than a look-up
+// on a hash ring.
 //
 // # Credit
 //

@@ -1,16 +1,12 @@
 package shuffleshard
 
-// Get returns the shuffle shard of a key: count distinct items out of
-// 0..items-1, in order of preference. Any bytes are a key, and none are one too.
+// Get returns the shuffle shard of a key, of any bytes: count distinct items out of 0..items-1, in
+// order of preference, highest score first. A count beyond items counts as items; with items or
+// count below 1 the shard is nil.
 //
-// A count beyond items counts as items: the shard is then all items, in the
-// key's own order. With items or count below 1 there is nothing to choose, and
-// the shard is nil. Items are meant to be thousands at most: each is scored.
-//
-// The result is the caller's and the only allocation. The time grows with items,
-// and for counts in the hundreds with the square of count; 4 of 64 take well under
-// a microsecond. A shard never changes, so who needs it often can keep it, and
-// there is no variant that fills a slice of the caller's.
+// The result is the only allocation. The time grows with items (use thousands at most), and for
+// counts in the hundreds with the square of count; 4 of 64 take well under a microsecond. A shard
+// never changes, so it can be cached.
 func Get(items, count int, key string) []int {
 	count = min(count, items)
 	if count < 1 {
@@ -26,8 +22,8 @@ func Get(items, count int, key string) []int {
 		} else if s < least {
 			continue
 		}
-		// Few items come this far, so scoring members again costs less than
-		// keeping their scores, which would be a second allocation.
+		// Few items come this far: scoring members again is cheaper than a second
+		// allocation for their scores.
 		at := len(shard) - 1
 		for ; at > 0 && score(hash, shard[at-1]) < s; at-- {
 			shard[at] = shard[at-1]
@@ -38,8 +34,7 @@ func Get(items, count int, key string) []int {
 	return shard
 }
 
-// hashKey is FNV-1a of 64 bits. It is not hash/fnv because that takes bytes,
-// and the key would be copied.
+// hashKey is FNV-1a of 64 bits. hash/fnv takes bytes, and would copy the key.
 func hashKey(key string) uint64 {
 	h := uint64(0xcbf29ce484222325)
 	for i := range len(key) {
@@ -48,12 +43,52 @@ func hashKey(key string) uint64 {
 	return h
 }
 
-// score is what an item is worth to the key of that hash: output number item of
-// a SplitMix64 generator that starts at hash. Every step can be undone, so no two
-// items have the same score for a key.
+// score is the score of an item for a key: output number item of a SplitMix64 generator that starts
+// at hash. Every step is invertible, so no two items of a key have the same score.
 func score(hash uint64, item int) uint64 {
 	z := hash + (uint64(item)+1)*0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
 	return z ^ z>>31
+}
+
+// Collision returns the probabilities that the shards of two random keys have exactly i members in
+// common, for i from 0 to count: the first element is that they share nothing, the last, p, a full
+// collision. They are exact but for rounding, and their sum is 1.
+//
+// At least one of n quiet tenants collides fully with a noisy one with the probability 1-(1-p)^n,
+// in Go best written -math.Expm1(n*math.Log1p(-p)), which keeps its digits when p is tiny. On
+// average n*p tenants do.
+//
+// Arguments are those of [Get]. Empty shards have nothing in common.
+func Collision(items, count int) []float64 {
+	count = min(count, items)
+	if count < 1 {
+		return []float64{1}
+	}
+	// Of C(items, count) shards, C(count, i) * C(items-count, count-i) share i members with a
+	// given one. Binomials overflow, but their ratios from one i to the next do not: start at
+	// the likeliest overlap with any weight, go down and up, and divide by the sum.
+	n, k := float64(items), float64(count)
+	likeliest := int((k + 1) * (k + 1) / (n + 2))
+	p := make([]float64, count+1)
+	p[likeliest] = 1
+	sum := 1.0
+	for i := likeliest; i > max(0, 2*count-items); i-- { // so many are shared at the least
+		p[i-1] = p[i] / ratio(n, k, float64(i))
+		sum += p[i-1]
+	}
+	for i := likeliest + 1; i <= count; i++ {
+		p[i] = p[i-1] * ratio(n, k, float64(i))
+		sum += p[i]
+	}
+	for i := range p {
+		p[i] /= sum
+	}
+	return p
+}
+
+// ratio is how many times likelier an overlap of i members is than one of i-1.
+func ratio(n, k, i float64) float64 {
+	return (k - i + 1) * (k - i + 1) / (i * (n - 2*k + i))
 }
