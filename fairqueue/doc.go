@@ -48,7 +48,7 @@
 //
 // Each [Queue.Consume] reports how many handlers it has. A tenant may start another message if
 // it has none in flight, or fewer than handlers are free, or if its handlers took 20 ms or less
-// of late, or if no other tenant had a message for a minute. So one slow tenant gets half of
+// recently, or if no other tenant had a message for a minute. So one slow tenant gets half of
 // all handlers, two get a third each, and the others find a free one. [Queue.Read] is neither
 // limited nor counted.
 //

@@ -2,7 +2,7 @@
 --
 -- A tenant whose handlers are slow must not occupy all handlers of Consume. With C handlers,
 -- of which I are busy, a tenant may start a message if it has none in flight; or if it has
--- fewer than C - I; or if its handlers took 20 ms or less of late; or if no other tenant's
+-- fewer than C - I; or if its handlers took 20 ms or less recently; or if no other tenant's
 -- message was written or delivered for a minute. A flow whose head may not start moves from
 -- active to blocked, with the number that its tenant has in flight as score. So the flows that
 -- may start again are a range of scores.

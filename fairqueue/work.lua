@@ -144,7 +144,7 @@ local function pick(most)
       flow.turn = flow.turn or turn(flow.name)
       local more = head(flow) ~= nil
       picks[#picks + 1] = {flow = flow.name, member = member, tenant = tenant, at = time, next = more and time + flow.turn}
-      if more then -- it goes behind those whose turn is before its next one
+      if more then -- its next turn is after those of other flows
         flow.at = time + flow.turn
         local place = #line + 1
         local ahead = line[place - 1]
