@@ -15,9 +15,9 @@
 // Clients of a fleet keep the fence (package fleet): they write only by a map that
 // the directory confirmed a moment ago, and take no late reply for a success. So
 // changing the map and waiting is enough to know that nobody writes any more. An
-// [Agent] looks at all members again and again:
+// [Agent] reports at all members again and again:
 //
-//	         three looks missed, or the
+//	         three reports missed, or the
 //	         master was started again             Grace           the map names another
 //	full ────────────────────────▶ read-only ──────────────▶ ... ──────────────────────▶ full
 //	  ▲   the map says so: epoch+1     ▲     fence all that answer            epoch+1
@@ -61,7 +61,7 @@
 //
 // # The wrinkle
 //
-// It takes three looks, a Grace and a promotion until writes go on: some three
+// It takes three reports, a Grace and a promotion until writes go on: some three
 // seconds by the defaults, of which half is the Grace. A shorter ViewTTL makes it
 // less, and the directory's pauses felt more.
 //
