@@ -5,14 +5,12 @@ import (
 	"time"
 )
 
-// Hook watches what structures do. It is any value; structures call those of
-// the one-method interfaces below that it has, so that a new interface breaks
-// no hook. Hooks are called on the hot path and must be quick and safe for
-// concurrent use.
+// Hook observes structures. It is any value that implements some of the one-method
+// interfaces below, so a new interface breaks no hook. Hooks run on the hot path and must
+// be fast and safe for concurrent use.
 type Hook any
 
-// CallHook is told about each call that goes to Redis: of a script, or of plain commands
-// that do what a script would.
+// CallHook is called for each call to Redis: of a script, or of plain commands in its place.
 type CallHook interface {
 	// OnCall is called before the call. The context it returns is used for the
 	// call, and the function, if not nil, is called when it has ended.
@@ -26,7 +24,7 @@ type Call struct {
 	Try    int    // 1 for the first try, more when the library repeats the call
 }
 
-// HandleHook is told about each time that a handler of the program runs.
+// HandleHook is called for each run of a handler.
 type HandleHook interface {
 	// OnHandle is called before the handler. The context it returns is handed
 	// to the handler, and the function, if not nil, is called with the
@@ -46,15 +44,15 @@ type Handling struct {
 	Headers map[string]string // what a CarryHook put there, among others; not to be changed
 }
 
-// HangHook is told about each handler that runs for so long that its slot was given to
-// another message.
+// HangHook is called for each handler that ran for so long that another message got its
+// slot.
 type HangHook interface {
 	// OnHang is called while the handler still runs.
 	OnHang(ctx context.Context, work Handling)
 }
 
-// CarryHook is told about each message that is written, so that something may
-// travel with it from the writer to the handler, such as the context of a trace.
+// CarryHook is called for each message before it is written. It may add headers, such as
+// the context of a trace.
 type CarryHook interface {
 	// OnWrite is called before the message goes to Redis and may add headers.
 	OnWrite(ctx context.Context, headers map[string]string)

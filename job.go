@@ -2,8 +2,8 @@ package millrace
 
 import "context"
 
-// Job is a piece of upkeep that idle workers do in slices. Structures offer
-// their jobs; a recruiter decides when a slice runs.
+// Job is a piece of upkeep that idle workers do in slices. Structures provide jobs; a
+// recruiter decides when a slice runs.
 type Job struct {
 	// Name says what the job keeps up, for logs and metrics: "ick.parked".
 	Name string
@@ -37,10 +37,8 @@ func (p Progress) String() string {
 	}
 }
 
-// Enlister is told about moments in which a worker has nothing better to do: an
-// empty read, a cache hit. It may use the moment for a slice of some [Job].
-// Structures that are given one call it on their fast exits, after the caller's
-// own work is done.
+// Enlister is called in idle moments of a worker: after an empty read or a cache hit. It
+// may run a slice of some [Job]. Structures call it when the caller's own work is done.
 type Enlister interface {
 	Enlist(ctx context.Context)
 }

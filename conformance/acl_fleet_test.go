@@ -201,7 +201,7 @@ func (f *usersFleet) replace(dir *directory.Redis, option rueidis.ClientOption) 
 	defer servers.Close()
 	ctx, stop := context.WithCancel(f.t.Context())
 	ended := make(chan error, 1)
-	agent := failover.New(dir, servers, failover.Config{Every: 100 * time.Millisecond, Logger: quiet})
+	agent := failover.New(dir, servers, failover.Config{Interval: 100 * time.Millisecond, Logger: quiet})
 	go func() { ended <- agent.Run(ctx) }()
 	defer func() {
 		stop()

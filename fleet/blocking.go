@@ -14,13 +14,12 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// blockSlack is how much longer than its time a command may block before its
-// connection is given up. It is long, because what was popped would be lost; nobody
-// waits for a master that was replaced.
+// blockSlack is how much longer than its timeout a command may block before its
+// connection is closed. It is long, because a popped element would be lost.
 const blockSlack = 10 * time.Second
 
-// marked returns a command that waits on the server marked as one, so that it does not
-// hold up what others send over the same connection. Arbitrary commands may lack it.
+// marked marks a command that blocks on the server, so that it does not delay others on
+// the same connection. Commands built with Arbitrary may lack the mark.
 func (f *Fleet) marked(cmd rueidis.Completed) rueidis.Completed {
 	if words := cmd.Commands(); !cmd.IsBlock() && mayBlock(words[0]) {
 		if d, forever := commands.BlockTime(words); d > 0 || forever {
@@ -30,12 +29,11 @@ func (f *Fleet) marked(cmd rueidis.Completed) rueidis.Completed {
 	return cmd
 }
 
-// mayBlock reports whether a command's name begins like that of one that waits: most
-// do not, and cost nothing more.
+// mayBlock is a cheap check that rules out most commands.
 func mayBlock(name string) bool { return name != "" && strings.IndexByte("BXWbxw", name[0]) >= 0 }
 
-// blockTimes returns whether any of the commands waits on the server, for how long they
-// may wait together, and whether one may do so forever.
+// blockTimes returns whether any of the commands blocks, for how long they may block
+// together, and whether one may block forever.
 func blockTimes(cmds []rueidis.Completed) (blocks bool, d time.Duration, forever bool) {
 	for _, cmd := range cmds {
 		words := cmd.Commands()
@@ -49,8 +47,8 @@ func blockTimes(cmds []rueidis.Completed) (blocks bool, d time.Duration, forever
 	return blocks, d, forever
 }
 
-// refusePop returns an error if one of the commands takes elements out that are nowhere
-// else: where no replica confirms that, its caller would have an error and no element.
+// refusePop returns an error for a blocking pop: if no replica confirmed it, the caller
+// would have an error, and the element would be gone.
 func refusePop(cmds []rueidis.Completed) error {
 	for _, cmd := range cmds {
 		words := cmd.Commands()
@@ -67,17 +65,17 @@ func refusePop(cmds []rueidis.Completed) error {
 		default:
 			continue
 		}
-		refused := ErrUnsupported.Errorf("%s cannot wait for replicas: what it takes out would be lost if none confirms that", words[0])
-		refused.Hint = "Move elements with BLMOVE, read them with XREADGROUP and acknowledge them, or take a client without WaitReplicas."
+		refused := ErrUnsupported.Errorf("%s cannot wait for replicas: the element would be lost if none confirms", words[0])
+		refused.Hint = "Use BLMOVE, or XREADGROUP with XACK, or a fleet without WaitReplicas."
 		return refused
 	}
 	return nil
 }
 
-// term is the time of a master: from one epoch of its partition to the next, or until
-// the partition takes no writes.
+// term is the time of one master: until the next epoch of its partition, or until the
+// partition becomes read-only.
 type term struct {
-	ctx       context.Context // ends when nothing that the master answers counts any more
+	ctx       context.Context // ends when the master's replies do not count any more
 	end       context.CancelFunc
 	confirmed atomic.Int64 // of the last view that had it
 }
@@ -87,9 +85,9 @@ func newTerm() *term {
 	return &term{ctx: ctx, end: end}
 }
 
-// counts reports whether what the master answered by now was answered by the master of
-// that time: whoever replaces it waits for ViewTTL and ReplyTimeout after the last view
-// that has it was confirmed.
+// counts reports whether a reply that has arrived by now is from the master of that
+// time. An agent that replaces it waits for ViewTTL and ReplyTimeout after the last
+// confirmation of a view that has it.
 func (p *partition) counts() bool { return p.f.now() < p.lastConfirmed()+p.v.viewTTL+p.v.replyTimeout }
 
 func (p *partition) lastConfirmed() int64 {
@@ -99,7 +97,7 @@ func (p *partition) lastConfirmed() int64 {
 	return p.term.confirmed.Load()
 }
 
-// in reports whether the partition has in a view the master that it has here.
+// in reports whether the partition has the same master in a view.
 func (p *partition) in(v *view) bool {
 	return p.id < len(v.partitions) && v.partitions[p.id].term == p.term
 }
@@ -110,15 +108,15 @@ func (p *partition) still(ctx context.Context) bool {
 	err := retry.Policy{Patience: time.Duration(p.v.viewTTL)}.Do(ctx, func(int) error {
 		err := p.f.refresh(ctx)
 		if p.f.view.Load().confirmed.Load() < since {
-			return ErrUnavailable.Errorf("the directory does not say whether the master is still the same").Wrap(err)
+			return ErrUnavailable.Errorf("the directory does not confirm that the master is still the same").Wrap(err)
 		}
 		return nil
 	})
 	return err == nil && p.in(p.f.view.Load())
 }
 
-// blocking returns a context for commands that block. It ends when nothing that the
-// master answers counts any more.
+// blocking returns a context for commands that block. It ends when the master's replies
+// do not count any more.
 func (p *partition) blocking(ctx context.Context, d time.Duration, forever bool) (context.Context, context.CancelFunc) {
 	cancel := context.CancelFunc(func() {})
 	if !forever && d < math.MaxInt64-blockSlack {
@@ -129,7 +127,7 @@ func (p *partition) blocking(ctx context.Context, d time.Duration, forever bool)
 	return ctx, func() { stop(); replaced(); cancel() }
 }
 
-// changed reports whether any of the commands did anything.
+// changed reports whether any of the commands had an effect.
 func changed(results []rueidis.RedisResult) bool {
 	return slices.ContainsFunc(results, func(r rueidis.RedisResult) bool { return r.Error() == nil })
 }

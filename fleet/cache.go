@@ -7,44 +7,43 @@ import (
 	"sync/atomic"
 )
 
-// placement is where a tag is, as far as this process knows.
+// placement is a cached place of a tag.
 type placement struct {
 	home, via           int   // the partition that has the tag, and the one whose record says so
-	homeEpoch, viaEpoch int64 // theirs, when it was found out
-	until               int64 // for how long it may be used, see Fleet.now
+	homeEpoch, viaEpoch int64 // their epochs when the tag was found
+	until               int64 // when the entry expires, by Fleet.now
 	position            uint64
-	leaving             bool // the tag is about to be moved: whoever writes asks each time
+	leaving             bool // the tag is about to be moved: writers ask each time
 
-	wrote atomic.Int64 // when this process last wrote for the tag, see Fleet.now
+	wrote atomic.Int64 // when this process last wrote for the tag, by Fleet.now
 }
 
-// holds reports whether a placement may be used: it is not too old, and neither
-// partition has another master than the one that was asked.
+// holds reports whether a placement is valid: it has not expired, and both partitions
+// still have the masters that were asked.
 func (p *placement) holds(v *view, now int64) bool {
 	return now < p.until && p.home < len(v.partitions) && p.via < len(v.partitions) &&
 		v.partitions[p.home].epoch == p.homeEpoch && v.partitions[p.via].epoch == p.viaEpoch
 }
 
-// ways is how many places in the cache a tag may take.
+// ways is the number of slots that a tag can use.
 const ways = 8
 
-// cache remembers placements. It is a table of sets of eight, and the tag's hash
-// says which set: a look-up reads at most eight pointers and takes no lock. Where
-// all eight are taken, the placement that ends first makes room: to find it again
-// takes one question.
+// cache is a set-associative cache of placements without locks: the tag's hash selects
+// one of the sets, and a look-up reads at most eight pointers. If a set is full, the
+// placement that expires first is evicted.
 type cache struct {
 	seed maphash.Seed
 	sets []cacheSet // a power of two
 }
 
-type cacheSet [ways]atomic.Pointer[remembered]
+type cacheSet [ways]atomic.Pointer[cacheEntry]
 
-type remembered struct {
+type cacheEntry struct {
 	tag   string
 	place *placement
 }
 
-// newCache returns one for that many placements. It has room for twice as many, so
+// newCache returns a cache for that many placements. It has room for twice as many, so
 // that few sets are full.
 func newCache(many int) *cache {
 	sets := 1
@@ -68,8 +67,8 @@ func (c *cache) get(tag string) *placement {
 	return nil
 }
 
-// put remembers a placement. Of two for the same tag that are put at the same time
-// both may be held for a while; either may be used.
+// put caches a placement. Two that are put for one tag at the same time may both stay
+// for a while; both are valid.
 func (c *cache) put(tag string, p *placement) {
 	s := c.setOf(tag)
 	victim, ends := 0, int64(math.MaxInt64)
@@ -83,11 +82,11 @@ func (c *cache) put(tag string, p *placement) {
 			victim, ends = i, r.place.until
 		}
 	}
-	// The tag may be a part of a large text.
-	s[victim].Store(&remembered{strings.Clone(tag), p})
+	// The tag may be a substring of a large text.
+	s[victim].Store(&cacheEntry{strings.Clone(tag), p})
 }
 
-// drop forgets a placement, wherever it is held.
+// drop removes the placements of a tag.
 func (c *cache) drop(tag string) {
 	s := c.setOf(tag)
 	for i := range s {

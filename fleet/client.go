@@ -9,12 +9,12 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// client is a rueidis.Client whose commands go to the partitions that by says.
+// client is a rueidis.Client whose commands go where by routes them.
 type client struct {
 	f      *Fleet
 	by     route
 	close  func()
-	spread bool // whether a write waits a moment for a replica to have it
+	spread bool // whether a write waits a moment for a replica
 }
 
 // route says where commands go.
@@ -22,10 +22,10 @@ type route interface {
 	// tag returns the tag of a command.
 	tag(words []string) (string, error)
 
-	// locate returns where what has the tag is done.
+	// locate returns the target of a command with the tag.
 	locate(ctx context.Context, tag string, write bool) (target, error)
 
-	// locateAll does the same for several commands.
+	// locateAll returns the targets of several commands.
 	locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error)
 }
 
@@ -42,7 +42,7 @@ func (r byTag) locateAll(ctx context.Context, tags []string, writes []bool) ([]t
 	return r.f.locateAll(ctx, tags, writes)
 }
 
-// byOneTag does the same for one tag alone.
+// byOneTag routes the commands of one tag, and refuses others.
 type byOneTag struct {
 	byTag
 	only string
@@ -51,7 +51,7 @@ type byOneTag struct {
 func (r byOneTag) tag(words []string) (string, error) {
 	tag, err := tagOf(words)
 	if err == nil && tag != r.only {
-		return "", ErrMixedTags.Errorf("this client is for another tag than that of the keys of %s", words[0])
+		return "", ErrMixedTags.Errorf("the keys of %s have another tag than this client", words[0])
 	}
 	return tag, err
 }
@@ -83,8 +83,8 @@ func (r byPartition) locateAll(ctx context.Context, tags []string, writes []bool
 // B returns a builder of commands.
 func (c *client) B() rueidis.Builder { return c.f.builder }
 
-// Do sends a command where its tag is. A write is sent once; a read that fails is
-// tried on another member.
+// Do sends a command to the partition of its tag. A write is sent once. A read that
+// fails is tried on another member.
 func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	tag, err := c.by.tag(cmd.Commands())
 	if err != nil {
@@ -106,11 +106,10 @@ func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRes
 	}
 }
 
-// DoMulti sends commands to the partitions where their tags are, to all at the
-// same time, and to each in one pipeline in their order. A transaction, MULTI to
-// EXEC, is for one tag, and goes as a whole; WAIT and TIME go with the command before them.
-// Tags that are new are found and placed side by side before anything is sent.
-// If one of the commands cannot be routed, none is sent.
+// DoMulti sends commands to the partitions of their tags: to all in parallel, and to
+// each in one pipeline in their order. A transaction, MULTI to EXEC, has one tag. WAIT
+// and TIME go with the command before them. Unknown tags are found and placed in
+// parallel before anything is sent. If one command cannot be routed, none is sent.
 func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []rueidis.RedisResult {
 	tags, err := c.tags(multi)
 	if err != nil {
@@ -165,17 +164,17 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	return results
 }
 
-// group is what goes to one partition.
+// group is the commands for one partition.
 type group struct {
 	target
 
 	write  bool
-	at     []int        // where among all the commands they are
-	places []*placement // of the tags that are written for, where that is to be remembered
+	at     []int        // their indexes among all commands
+	places []*placement // of tags that are written, if ReadYourWrites
 }
 
 func (g *group) add(t target, at int, write bool) {
-	// What was allowed to write first counts for all.
+	// The oldest permission to write counts for all.
 	if write && (!g.write || t.began < g.began) {
 		g.target, g.write = t, true
 	}
@@ -196,7 +195,7 @@ func (g *group) do(ctx context.Context, spread bool, cmds []rueidis.Completed) [
 	return g.readAll(ctx, cmds...)
 }
 
-// tags returns the tag of each command. What has no key of its own belongs to its
+// tags returns the tag of each command. A command without a key belongs to its
 // transaction, or to the command before it.
 func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 	tags := make([]string, len(multi))
@@ -214,7 +213,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 					tags[i] = tag
 					continue
 				}
-				return nil, ErrNoTag.Errorf("%s ends no transaction with a key", name)
+				return nil, ErrNoTag.Errorf("%s ends a transaction without a key", name)
 			}
 			tags[i] = tags[begun]
 			begun = -1
@@ -249,8 +248,8 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 	return tags, nil
 }
 
-// mayWrite reports whether a command may change anything. What begins and ends a
-// transaction does not by itself: it is a read if all in it is.
+// mayWrite reports whether a command may change anything. MULTI and EXEC do not by
+// themselves: a transaction of reads is a read.
 func mayWrite(cmd rueidis.Completed) bool {
 	if cmd.IsReadOnly() {
 		return false

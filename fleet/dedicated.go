@@ -17,17 +17,16 @@ func (c *client) Dedicated(fn func(rueidis.DedicatedClient) error) error {
 	return fn(d)
 }
 
-// Dedicate lends a connection of its own to the master of the tag of the first
-// command. All commands must be for the same tag; those without a key, such as
-// MULTI, go with it. WaitReplicas holds for what changes something, and for a
-// transaction when it is executed. When the partition gets another master, the connection is of
-// no use any more.
+// Dedicate lends a connection to the master of the first command's tag. All commands
+// must have the same tag; those without a key, such as MULTI, go with it. WaitReplicas
+// applies to writes, and to a transaction when it is executed. The connection fails when
+// the partition gets another master.
 func (c *client) Dedicate() (rueidis.DedicatedClient, func()) {
 	d := &dedicated{c: c}
 	return d, d.Close
 }
 
-// dedicated is a connection that is chosen by its first command.
+// dedicated is a connection whose first command selects the partition.
 type dedicated struct {
 	c *client
 
@@ -36,7 +35,7 @@ type dedicated struct {
 	bound  target
 	inner  rueidis.DedicatedClient // nil before the first command
 	give   func()
-	open   bool // a transaction is
+	open   bool // whether a transaction is open
 	closed bool
 }
 
@@ -54,7 +53,7 @@ func (d *dedicated) DoMulti(ctx context.Context, multi ...rueidis.Completed) []r
 	if err != nil {
 		return all(len(multi), err)
 	}
-	// Inside a transaction nothing is done, and a WAIT would only be queued.
+	// Inside a transaction nothing is executed, and a WAIT would only be queued.
 	need := 0
 	if !d.queues(multi) && (slices.ContainsFunc(multi, mayWrite) || slices.ContainsFunc(multi, executes)) {
 		need = t.p.f.cfg.WaitReplicas
@@ -62,7 +61,7 @@ func (d *dedicated) DoMulti(ctx context.Context, multi ...rueidis.Completed) []r
 	return t.send(ctx, inner, false, need, multi)
 }
 
-// queues reports whether a transaction is open behind the commands.
+// queues reports whether a transaction is open after the commands.
 func (d *dedicated) queues(multi []rueidis.Completed) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -77,11 +76,11 @@ func (d *dedicated) queues(multi []rueidis.Completed) bool {
 	return d.open
 }
 
-// executes reports whether a command does what a transaction has queued.
+// executes reports whether a command executes a transaction.
 func executes(cmd rueidis.Completed) bool { return strings.EqualFold(cmd.Commands()[0], "EXEC") }
 
-// bind returns the connection, which it chooses by the first command, and a target
-// from which the time of the commands counts.
+// bind returns the connection, which the first command selects, and a target with the
+// permission to write.
 func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidis.DedicatedClient, target, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -93,7 +92,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 		next, err := d.c.by.tag(multi[i].Commands())
 		switch {
 		case errors.Is(err, ErrNoTag):
-			// What has no key goes with the rest.
+			// A command without a key goes with the others.
 		case err != nil:
 			return nil, target{}, err
 		case known && next != tag:
@@ -122,7 +121,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 	return d.inner, t, nil
 }
 
-// Receive is for the clients of partitions.
+// Receive works for the clients of partitions only.
 func (d *dedicated) Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error {
 	return d.c.Receive(ctx, subscribe, fn)
 }
@@ -130,14 +129,14 @@ func (d *dedicated) Receive(ctx context.Context, subscribe rueidis.Completed, fn
 // SetPubSubHooks is refused: a fleet has no channels.
 func (d *dedicated) SetPubSubHooks(rueidis.PubSubHooks) <-chan error { return refused() }
 
-// SetOnInvalidations is refused: what a fleet moves is not tracked.
+// SetOnInvalidations is refused: a fleet tracks no keys.
 func (d *dedicated) SetOnInvalidations(func([]rueidis.RedisMessage)) <-chan error { return refused() }
 
 func refused() <-chan error {
-	told := make(chan error, 1)
-	told <- ErrUnsupported.Errorf("a fleet has no channels and tracks nothing")
-	close(told)
-	return told
+	failed := make(chan error, 1)
+	failed <- ErrUnsupported.Errorf("a fleet has no channels and tracks no keys")
+	close(failed)
+	return failed
 }
 
 // Close gives the connection back.

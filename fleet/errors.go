@@ -7,24 +7,24 @@ import (
 
 // Errors of this package. What is returned is derived from them and says more.
 var (
-	// ErrNoTag means that a command has no key by which it could be routed, or one
-	// that only some future Redis has. It was not sent.
+	// ErrNoTag means that a command has no key to route it by, or is not known. It was
+	// not sent.
 	ErrNoTag = &millrace.Error{
 		Code: "no_tag",
-		Hint: "Commands without a key go to one partition: take it from Partitions.",
+		Hint: "Send a command without a key to one partition, see Partitions.",
 	}
 
-	// ErrMixedTags means that a command, or a transaction, has keys of several tags,
-	// or another one than the client is for. It was not sent.
+	// ErrMixedTags means that a command, or a transaction, has keys of several tags, or
+	// of another tag than the client's. It was not sent.
 	ErrMixedTags = &millrace.Error{
 		Code: "mixed_tags",
 		Hint: "Give all keys that belong together the same tag in braces: {user:7}:name, {user:7}:mail.",
 	}
 
-	// ErrUnsupported means that a client for a whole fleet cannot do this.
+	// ErrUnsupported means that the client of a whole fleet cannot do this.
 	ErrUnsupported = &millrace.Error{
 		Code: "unsupported",
-		Hint: "Take the client of one partition, from Partitions.",
+		Hint: "Use the client of one partition, from Partitions.",
 	}
 
 	// ErrUnavailable means that a partition cannot be reached, so that the place of a
@@ -37,7 +37,7 @@ var (
 	ErrReadOnly = &millrace.Error{
 		Code:    "read_only",
 		Message: "the fleet takes no writes now",
-		Hint:    "Reads go on. Look at the directory and at millrace fleet show; the call may be repeated.",
+		Hint:    "Reads go on. Look at the directory and at millrace fleet show; the call can be repeated.",
 	}
 
 	// ErrUnknownServer means that a server is not the member that the directory names:

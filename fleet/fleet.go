@@ -25,9 +25,8 @@ const (
 	// cannot be reached.
 	FromMasters ReadPreference = iota
 
-	// FromReplicas spreads reads over masters and replicas that are in step. All of
-	// a tag go to the same one while it serves, so that its data stays in the
-	// caches of one machine. A replica may be a little behind.
+	// FromReplicas spreads reads over masters and replicas that are in step. All reads
+	// of a tag go to the same member while it serves. A replica may be a little behind.
 	FromReplicas
 )
 
@@ -37,26 +36,26 @@ type Config struct {
 	// they are called with EVAL_RO or EVALSHA_RO. Defaults to FromMasters.
 	ReadPreference ReadPreference
 
-	// ReadYourWrites has a tag that this process wrote for read from its master
-	// until the replica is known to have the write. Defaults to false.
+	// ReadYourWrites reads a tag that this process wrote for from its master until the
+	// replica is known to have the write. Defaults to false.
 	ReadYourWrites bool
 
 	// WaitReplicas is how many replicas of the map must have a write before it is a
-	// success; with fewer it is millrace.ErrUncertain. Commands that block and take out
-	// what is nowhere else are refused then. Each write costs a connection of
-	// its own while it waits. Defaults to 0.
+	// success; with fewer it is millrace.ErrUncertain. Blocking pops such as BLPOP are
+	// refused then. Each write uses a connection of its own while it waits. Defaults to
+	// 0.
 	WaitReplicas int
 
-	// Placements is of how many tags to remember where they are, about 150 bytes
-	// each. More than four times as many are never held. Defaults to 100,000.
+	// Placements is how many places of tags to cache, about 150 bytes each. The cache
+	// holds at most four times as many. Defaults to 100,000.
 	Placements int
 
-	// Option has what is needed to connect to members: user, password, TLS,
-	// timeouts. Addresses are the fleet's. Defaults to none of them.
+	// Option says how to connect to members: user, password, TLS, timeouts. Its
+	// addresses are not used. Defaults to no password.
 	Option rueidis.ClientOption
 
-	// Logger is told when the map cannot be confirmed, and when it can be again.
-	// Defaults to slog.Default().
+	// Logger logs when the map cannot be confirmed, and when it can be again. Defaults
+	// to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -64,22 +63,22 @@ type Config struct {
 type Fleet struct {
 	dir     directory.Directory
 	cfg     Config
-	start   time.Time // what now counts from
+	start   time.Time // the origin of now
 	view    atomic.Pointer[view]
-	mayAsk  atomic.Int64 // when the directory may be asked again, see now
+	mayAsk  atomic.Int64 // when the directory may be asked again, by now
 	places  *cache
 	names   replicas.Names
 	watched watch
 
 	builder rueidis.Builder
-	whole   *client // of all tags
+	whole   *client // the client of all tags
 
 	mu        sync.Mutex
 	scripts   *script.Library
-	flight    *flight // the question to the directory that is under way
+	flight    *flight // the request to the directory that is in flight
 	members   map[string]*member
 	closed    bool
-	lastTold  bool // whether the log was last told that the map is confirmed
+	writable  bool // whether the map was confirmed when it was last logged
 	release   func()
 	stop      context.CancelFunc
 	ended     context.Context // ends with Close
@@ -105,11 +104,11 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
 		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
-		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, lastTold: true, release: func() {}, stop: stop, ended: ended,
+		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, writable: true, release: func() {}, stop: stop, ended: ended,
 	}
 	f.watched.now = f.now
 	f.whole = &client{f: f, by: byTag{f}, close: f.Close}
-	// Who only reads can begin without the directory's master.
+	// Read-only clients can start without the directory's master.
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
 		stop()
@@ -117,22 +116,21 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 	}
 	if asks := f.Map().Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
 		stop()
-		few := millrace.ErrBadArgument.Errorf("a WaitReplicas of %d saves nothing: failovers of this fleet count on %d", cfg.WaitReplicas, asks)
+		few := millrace.ErrBadArgument.Errorf("a WaitReplicas of %d does not help: failovers of this fleet rely on %d", cfg.WaitReplicas, asks)
 		few.Hint = "Wait for as many replicas as Settings.Confirmed says, or for none."
 		return nil, few
 	}
 	f.following.Go(f.follow)
 	f.following.Go(func() { f.watchClock(f.clocks) })
 	f.following.Go(func() {
-		for retry.Sleep(f.ended, memberSilence/6) {
-			f.watched.look()
+		for retry.Sleep(f.ended, memberTimeout/6) {
+			f.watched.check()
 		}
 	})
 	return f, nil
 }
 
-// Dial returns the fleet that a URL names, see [ParseURL]. Config.Option is taken
-// from the URL.
+// Dial opens the fleet that a URL names, see [ParseURL]. The URL sets Config.Option.
 func Dial(ctx context.Context, url string, cfg Config) (*Fleet, error) {
 	option, err := ParseURL(url)
 	if err != nil {
@@ -152,8 +150,7 @@ func Dial(ctx context.Context, url string, cfg Config) (*Fleet, error) {
 	return f, nil
 }
 
-// Close ends what Open began, and closes all connections. Calls under way end
-// first.
+// Close closes all connections, after the calls in flight.
 func (f *Fleet) Close() {
 	f.mu.Lock()
 	if f.closed {
@@ -172,20 +169,19 @@ func (f *Fleet) Close() {
 	f.release()
 }
 
-// Client returns the whole fleet as one client, which routes each command by the
-// tag of its keys: the same one each time. Its Nodes are the partitions' masters.
-// Closing it closes the fleet.
+// Client returns a client that routes each command by the tag of its keys. It is the
+// same client each time. Its Nodes are the partitions' masters. Closing it closes the
+// fleet.
 func (f *Fleet) Client() rueidis.Client { return f.whole }
 
-// For returns a client for one tag. It refuses keys of others. Closing it does
+// For returns a client for one tag, which refuses keys of other tags. Closing it does
 // nothing.
 func (f *Fleet) For(tag string) rueidis.Client {
 	return &client{f: f, by: byOneTag{byTag{f}, tag}, close: func() {}}
 }
 
-// Partitions returns a client for each partition, by number. It sends every
-// command there, whatever its keys are, with the fence that all writes have.
-// Closing one does nothing.
+// Partitions returns a client for each partition, by number. It sends every command
+// there, whatever its keys are. Writes are fenced. Closing one does nothing.
 func (f *Fleet) Partitions() []rueidis.Client {
 	clients := make([]rueidis.Client, len(f.view.Load().partitions))
 	for i := range clients {
@@ -204,8 +200,7 @@ func (f *Fleet) Map() *directory.Map { return f.view.Load().m }
 // Directory returns the directory that the fleet was opened with.
 func (f *Fleet) Directory() Directory { return f.dir }
 
-// background does something that nobody waits for but Close, in about a second at
-// most, and then done.
+// background runs work for a second at most, and then done. Only Close waits for it.
 func (f *Fleet) background(work func(ctx context.Context), done func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -221,6 +216,5 @@ func (f *Fleet) background(work func(ctx context.Context), done func()) {
 	})
 }
 
-// now returns a time that only grows, in nanoseconds. It is cheaper than
-// time.Now.
+// now returns a monotonic time in nanoseconds. It is cheaper than time.Now.
 func (f *Fleet) now() int64 { return int64(time.Since(f.start)) }

@@ -65,7 +65,7 @@ func TestAnOutageDoesNotFloodTheDirectory(t *testing.T) {
 		}
 		failed++
 	}
-	most := 2*mostAsksInLife*int(time.Since(began))/int(calm.ViewTTL) + 2 // jittered
+	most := 2*maxAsksPerTTL*int(time.Since(began))/int(calm.ViewTTL) + 2 // jittered
 	if n := asked() - before; n > most || failed < 2*most {
 		t.Errorf("the directory was asked %d times for %d calls that failed, want at most %d", n, failed, most)
 	}

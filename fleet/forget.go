@@ -15,9 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// ErrInUse means that tags were not forgotten because keys of theirs are there, or
-// because somebody wrote for them meanwhile. The error in whose chain it is found
-// is an [*InUseError], which says which ones.
+// ErrInUse means that tags were not forgotten because they have keys, or were written
+// meanwhile. An [*InUseError] in the chain lists them.
 var ErrInUse = &millrace.Error{
 	Code:    "in_use",
 	Message: "tags are in use and were not forgotten",
@@ -38,17 +37,16 @@ func (e *InUseError) Error() string {
 	return fmt.Sprintf("%q", e.Tags)
 }
 
-// Forget gives up the places of tags that have no keys any more. Used again, a tag
-// is a new one, and gets a place where it belongs by then.
+// Forget removes the places of tags that have no keys any more. A tag that is used
+// again is new, and gets a new place.
 //
-// It takes a little longer than the fleet's PlacementTTL, 10 seconds, and looks
-// once through all keys of the partitions concerned, however many tags there are:
-// give it all at once. A tag that has keys, or that somebody writes for meanwhile,
-// keeps its place, and is named in an ErrInUse.
+// It takes a little longer than the fleet's PlacementTTL, 10 seconds, and scans all keys
+// of the partitions concerned once: pass all tags in one call. Tags that have keys, or
+// are written meanwhile, keep their places, and the error is ErrInUse.
 func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
-	// First every tag is marked. Who writes for one from now on either takes the
-	// mark off, or found it before, and may write without asking for PlacementTTL.
-	// After that and the reply limit all keys that such a writer made can be seen.
+	// First every tag is marked. A writer from now on removes the mark, unless it has the
+	// place cached, for PlacementTTL at most. After that and ReplyTimeout all keys of such
+	// writers are visible.
 	token := rand.Text()
 	marked := map[string]Location{}
 	for _, tag := range tags {
@@ -90,8 +88,8 @@ func (f *Fleet) Forget(ctx context.Context, tags ...string) error {
 	return nil
 }
 
-// mark marks the records of a tag: first the one that says where it is, and then
-// that where it is.
+// mark marks the records of a tag: first the one that leads to it, then the one on its
+// partition.
 func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 	v, _, err := f.confirmed(ctx)
 	if err != nil {
@@ -115,7 +113,7 @@ func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 		case r.Mark == members.Leaving || r.Mark == members.Moving:
 			return l, ErrUnavailable.Errorf("the tag is being moved")
 		}
-		// If it has changed meanwhile, it is in use.
+		// If the record has changed meanwhile, the tag is in use.
 		if _, err := p.exchange(ctx, tag, r.String(), members.Record{Home: r.Home, Mark: members.Forgetting, Token: token}.String()); err != nil {
 			return l, err
 		}
@@ -123,8 +121,7 @@ func (f *Fleet) mark(ctx context.Context, tag, token string) (Location, error) {
 	return l, nil
 }
 
-// unplace removes the records of a tag in the same order, unless it is in use
-// again.
+// unplace removes the records of a tag in the same order, unless it is in use again.
 func (f *Fleet) unplace(ctx context.Context, tag string, l Location, token string) (kept bool, err error) {
 	v, _, err := f.confirmed(ctx)
 	if err != nil {
@@ -146,7 +143,7 @@ func (p *partition) exchange(ctx context.Context, tag, before, after string) (bo
 	return outcome == "exchanged", err
 }
 
-// used returns those tags that have keys.
+// used returns the tags that have keys.
 func (f *Fleet) used(ctx context.Context, marked map[string]Location) ([]string, error) {
 	before, _, err := f.confirmed(ctx)
 	if err != nil {
@@ -178,14 +175,14 @@ func (f *Fleet) used(ctx context.Context, marked map[string]Location) ([]string,
 	if failed != nil {
 		return nil, failed
 	}
-	// A master that was replaced meanwhile may not have shown all that there is.
+	// A master that was replaced meanwhile may not have returned all keys.
 	after, _, err := f.confirmed(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for id := range on {
 		if before.partitions[id].epoch != after.partitions[id].epoch {
-			return nil, ErrUnavailable.Errorf("partition %d got another master while its keys were looked at", id)
+			return nil, ErrUnavailable.Errorf("partition %d got another master during the scan of its keys", id)
 		}
 	}
 	return slices.Collect(maps.Keys(found)), nil

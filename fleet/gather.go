@@ -6,13 +6,12 @@ import (
 	"sync"
 )
 
-// gatherConn is a connection that sends what several calls write in one packet.
+// gatherConn sends what several calls write in one packet.
 //
-// A client of one server has many calls in one pipeline, and they come and go in
-// batches. Shared out to sixteen servers, each call would cost a packet, and wake its
-// server, and the reader of its answer. So what is written waits until the goroutines
-// that can run now have run, of which many are about to write, too. Where none can, it
-// goes at once: there is no timer.
+// The calls of one server share a pipeline, and come in batches. With sixteen servers
+// each call would cost a packet and wake-ups on both sides. So a write waits until the
+// other runnable goroutines have run, of which many are about to write as well. If there
+// are none, it is sent at once: there is no timer.
 type gatherConn struct {
 	net.Conn
 
@@ -24,11 +23,11 @@ type gatherConn struct {
 }
 
 const (
-	// gatherYields is how often others may run first: those that were answered, those
-	// that write, and the pipelines' own goroutines.
+	// gatherYields is how often others may run first: callers that got replies, callers
+	// that write, and the pipelines' goroutines.
 	gatherYields = 3
-	// gatherMost is how many bytes may wait before a writer has to wait, too.
-	gatherMost = 256 << 10
+	// gatherLimit is how many bytes may be pending before writers block.
+	gatherLimit = 256 << 10
 )
 
 func gather(inner net.Conn) net.Conn {
@@ -41,7 +40,7 @@ func gather(inner net.Conn) net.Conn {
 func (c *gatherConn) Write(b []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for len(c.out) > gatherMost && c.err == nil && !c.closed {
+	for len(c.out) > gatherLimit && c.err == nil && !c.closed {
 		c.changed.Wait()
 	}
 	switch {
@@ -78,10 +77,10 @@ func (c *gatherConn) send() {
 		c.mu.Unlock()
 		_, err := c.Conn.Write(b)
 		if err != nil {
-			_ = c.Conn.Close() // who reads is told
+			_ = c.Conn.Close() // which ends the reader
 		}
 		c.mu.Lock()
-		if spare = b; cap(spare) > gatherMost {
+		if spare = b; cap(spare) > gatherLimit {
 			spare = nil
 		}
 		c.err = err

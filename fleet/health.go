@@ -8,19 +8,19 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// health is what a replica said of itself.
+// health is what a replica reported.
 type health struct {
-	at       int64 // when it was asked, see Fleet.now
+	at       int64 // when it was asked, by Fleet.now
 	synced   bool  // it has a copy of the partition, perhaps an old one
-	linked   bool  // it is given what the master does
-	caughtUp int64 // all that was done before that time has reached it
+	linked   bool  // its master streams writes to it
+	caughtUp int64 // it has all writes from before that time
 }
 
-// For how long what a replica said of itself is used: at first as it is, then while
-// it is asked again in the background.
+// How long a replica's health is valid, and how long it is used while a check runs in
+// the background.
 const (
-	healthGood = int64(500 * time.Millisecond)
-	healthOld  = int64(2 * time.Second)
+	healthValid = int64(500 * time.Millisecond)
+	healthStale = int64(2 * time.Second)
 )
 
 // reader returns the member that serves a read.
@@ -51,11 +51,11 @@ func (t target) reader(ctx context.Context) *member {
 	return p.master()
 }
 
-// instead returns a replica that has a copy, for half a second after the master has
-// refused a read: it was started again, and nobody has looked at it yet.
+// instead returns a replica with a copy, for half a second after the master refused a
+// read: it was restarted, and no agent has examined it yet.
 func (t target) instead(ctx context.Context) *member {
 	p := t.p
-	if p.f.now()-p.master().refused.Load() < healthGood {
+	if p.f.now()-p.master().refused.Load() < healthValid {
 		for _, m := range p.members[1:] {
 			if p.health(ctx, m).synced {
 				return m
@@ -67,8 +67,8 @@ func (t target) instead(ctx context.Context) *member {
 	return p.master()
 }
 
-// others are the members to ask when one has failed: the master first, which may
-// only have dropped a connection, and then replicas that have a copy.
+// others are the members to ask when one has failed: first the master, which may only
+// have dropped a connection, then replicas with a copy.
 func (t target) others(ctx context.Context, failed *member) iter.Seq[*member] {
 	return func(yield func(*member) bool) {
 		if t.place == nil {
@@ -85,15 +85,14 @@ func (t target) others(ctx context.Context, failed *member) iter.Seq[*member] {
 	}
 }
 
-// health returns what a replica says of itself, asking it if that is too long
-// ago.
+// health returns the health of a replica, and checks it if that is too long ago.
 func (p *partition) health(ctx context.Context, m *member) health {
 	now := p.f.now()
 	h := m.health.Load()
 	switch {
-	case h != nil && now-h.at < healthGood:
+	case h != nil && now-h.at < healthValid:
 		return *h
-	case h != nil && now-h.at < healthOld:
+	case h != nil && now-h.at < healthStale:
 		if m.checking.CompareAndSwap(false, true) {
 			p.f.background(func(ctx context.Context) { p.check(ctx, m) }, func() { m.checking.Store(false) })
 		}
@@ -103,9 +102,8 @@ func (p *partition) health(ctx context.Context, m *member) health {
 	}
 }
 
-// check asks the master how far it is, and then the replica how far that is. Each has
-// half of ReplyTimeout, so that a master that hangs leaves its replica the time to
-// answer.
+// check asks the master for its offset, and then the replica. Each has half of
+// ReplyTimeout, so that a master that hangs does not take the replica's time.
 func (p *partition) check(ctx context.Context, m *member) health {
 	next := health{at: p.f.now()}
 	limit := time.Duration(p.v.replyTimeout) / 2
@@ -128,13 +126,13 @@ func (p *partition) check(ctx context.Context, m *member) health {
 			next.caughtUp = next.at
 		}
 	}
-	if ctx.Err() == nil { // else it says nothing of the replica
+	if ctx.Err() == nil { // else the replica is not at fault
 		m.health.Store(&next)
 	}
 	return next
 }
 
-// reached asks the master how far it is.
+// reached asks the master for its offset.
 func (p *partition) reached(ctx context.Context, limit time.Duration) (offset int64, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

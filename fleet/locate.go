@@ -6,16 +6,16 @@ import (
 	"sync"
 )
 
-// locateParallel is how many tags one call looks for at the same time.
+// locateParallel is how many tags one call searches for at the same time.
 const locateParallel = 16
 
-// locateAll returns where each of several commands is done. Tags whose place is not
-// known are found side by side, and each once. Only then is the clock read for all of
-// them: the reply limit is for sending, however long finding took.
+// locateAll returns the targets of several commands. Unknown tags are searched for in
+// parallel, each once. Only then is the clock read for all of them: ReplyTimeout begins
+// when the commands are sent.
 func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error) {
 	targets := make([]target, len(tags))
 	write := slices.Contains(writes, true)
-	var found map[string]target // by this call: the cache may have no room for all
+	var found map[string]target // by this call; the cache may be too small for all
 	for range maxFinds {
 		v, began := f.view.Load(), f.now()
 		if write {
@@ -24,7 +24,7 @@ func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]
 				return nil, err
 			}
 		}
-		var unknown map[string]bool // whether the tag is written for
+		var unknown map[string]bool // whether the tag is written
 		for i, tag := range tags {
 			if place := f.places.get(tag); place != nil && place.holds(v, began) {
 				targets[i] = target{v.partitions[place.home], began, place}
@@ -50,7 +50,7 @@ func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]
 	return nil, errFinding
 }
 
-// locateEach adds to found where tags are, or returns the first error.
+// locateEach adds the targets of tags to found, or returns the first error.
 func (f *Fleet) locateEach(ctx context.Context, tags map[string]bool, found map[string]target) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -78,8 +78,8 @@ func (f *Fleet) locateEach(ctx context.Context, tags map[string]bool, found map[
 	return context.Cause(ctx)
 }
 
-// holds reports whether a target that was found a while ago may still be used. A tag
-// that is about to be moved has to be asked for shortly before it is written for.
+// holds reports whether a target that was found earlier is still valid. A tag that is
+// about to be moved must be looked up shortly before each write.
 func (t target) holds(v *view, now int64) bool {
 	switch {
 	case t.place == nil:
@@ -91,7 +91,7 @@ func (t target) holds(v *view, now int64) bool {
 	}
 }
 
-// at returns the target for a caller who has just been found to be allowed to write.
+// at returns the target with a new permission to write.
 func (t target) at(v *view, began int64) target {
 	if t.place == nil || t.place.leaving {
 		return t

@@ -14,47 +14,47 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// member is one server, and the connections to it. There is none before it is needed,
-// then one for all that is pipelined, and one more for each call that waits.
+// member is one server, and the connections to it: none until it is used, then one for
+// pipelined commands, and one more for each call that blocks.
 type member struct {
 	f      *Fleet
 	addr   string
 	option rueidis.ClientOption
 
 	opening sync.Once
-	ready   chan struct{} // closed when client and err are there
+	ready   chan struct{} // closed when client and err are set
 	client  rueidis.Client
 	err     error // why there is none
 
 	waits sync.Once
-	own   rueidis.Client // of calls that wait, nil before the first
+	own   rueidis.Client // for calls that block, nil before the first
 
 	health   atomic.Pointer[health]
-	checking atomic.Bool  // whether health is being asked for
+	checking atomic.Bool  // whether a check of health is in flight
 	refused  atomic.Int64 // when it last refused a read, 0 for never
 }
 
 const (
-	// pingEvery is how often an idle connection is looked at, and a pool of idle ones
-	// is cleared: a thousand processes may have one to each server.
-	pingEvery = 10 * time.Second
-	// memberSilence is for how long a server may say nothing to what it was asked.
-	memberSilence = 1500 * time.Millisecond
+	// pingInterval is the interval of PINGs on idle connections, and of clearing the pool
+	// of idle ones: a thousand processes may be connected.
+	pingInterval = 10 * time.Second
+	// memberTimeout is how long a server may take to answer.
+	memberTimeout = 1500 * time.Millisecond
 )
 
 func newMember(f *Fleet, addr string) *member {
 	m := &member{f: f, addr: addr, ready: make(chan struct{})}
-	m.option = members.Single(f.cfg.Option, addr, 500*time.Millisecond, memberSilence)
+	m.option = members.Single(f.cfg.Option, addr, 500*time.Millisecond, memberTimeout)
 	if f.cfg.Option.Dialer.KeepAlive == 0 {
-		m.option.Dialer.KeepAlive = pingEvery
+		m.option.Dialer.KeepAlive = pingInterval
 	}
-	m.option.BlockingPoolCleanup = pingEvery
+	m.option.BlockingPoolCleanup = pingInterval
 	members.Small(&m.option)
 	return m
 }
 
-// open returns the client of what is pipelined. It connects in the background: a server
-// that does not answer must hold up nobody for longer than he wants to wait.
+// open returns the client for pipelined commands. It connects in the background, so a
+// server that does not answer delays no caller beyond its context.
 func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 	select {
 	case <-m.ready:
@@ -72,7 +72,7 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 				}
 				return m.f.watched.watch(gather(inner), m.option.ConnWriteTimeout), nil
 			}
-			// One that cannot be reached now is tried again by each call.
+			// If it cannot be reached now, each call tries again.
 			client, err := rueidis.NewClient(option)
 			if client == nil {
 				m.err = err
@@ -89,14 +89,14 @@ func (m *member) open(ctx context.Context) (rueidis.Client, error) {
 	}
 }
 
-// waiting returns the client of calls that wait: each has a connection, which ends when
-// its call does not want to wait any longer.
+// waiting returns the client for calls that block: each has a connection, which is
+// closed when the call's context ends.
 func (m *member) waiting() rueidis.Client {
 	m.waits.Do(func() {
 		option, made := m.option, false
 		option.DialCtxFn = func(ctx context.Context, addr string, dialer *net.Dialer, config *tls.Config) (net.Conn, error) {
 			if !made {
-				return nil, errors.New("there is no call yet") // a client connects at once
+				return nil, errors.New("no call yet") // a new client connects at once
 			}
 			return dial(ctx, &m.option, addr, dialer, config)
 		}
@@ -132,8 +132,7 @@ func (m *member) close() {
 	m.waiting().Close()
 }
 
-// unsent reports whether an error says that there was no connection, so that
-// nothing was sent.
+// unsent reports whether there was no connection, so that nothing was sent.
 func unsent(err error) bool {
 	op, ok := errors.AsType[*net.OpError](err)
 	return ok && op.Op == "dial"

@@ -81,8 +81,8 @@ func TestASilentServerIsGivenUp(t *testing.T) {
 			t.Errorf("GET from a server that is silent = %q", got)
 		}
 	}
-	if took := time.Since(began); took > 2*pingEvery/3 {
-		t.Errorf("two reads from a silent server took %v, want some %v each", took, memberSilence)
+	if took := time.Since(began); took > 2*pingInterval/3 {
+		t.Errorf("two reads from a silent server took %v, want some %v each", took, memberTimeout)
 	}
 }
 

@@ -34,19 +34,18 @@ type partition struct {
 
 func (p *partition) master() *member { return p.members[0] }
 
-// target is a partition to which something goes.
+// target is a partition that a command goes to.
 type target struct {
 	p     *partition
-	began int64      // when the caller was found to be allowed to write, see Fleet.now
-	place *placement // nil for who asks for a partition, or for a tag that has none
+	began int64      // when the caller was permitted to write, by Fleet.now
+	place *placement // nil for the client of a partition, and for a tag without a place
 }
 
-// write has the master do what may change data.
+// write sends a command that may change data to the master.
 //
-// This is the fence: the caller's view was fresh when began was read off the
-// clock, and what is answered later than the reply limit after that is no success.
-// Whoever replaces the master waits for both to pass, and so nothing that was done
-// by a master that had been replaced is ever taken for done.
+// This is the fence: the caller's view was fresh at began, and a reply later than
+// ReplyTimeout after that is not a success. An agent that replaces the master waits for
+// both. So no write to a replaced master is reported as a success.
 func (t target) write(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	p := t.p
 	if t.place != nil && p.f.cfg.ReadYourWrites {
@@ -63,8 +62,8 @@ func (t target) write(ctx context.Context, cmd rueidis.Completed) rueidis.RedisR
 	return p.judge(ctx, result, p.f.now()-t.began > p.v.replyTimeout)
 }
 
-// writeAll does the same for several commands, all of which are sent at once. With
-// spread it waits a moment for a replica to have them.
+// writeAll does the same for several commands in one pipeline. With spread it waits a
+// moment for a replica to have them.
 func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	p := t.p
 	if err := p.refuseWrite(cmds); err != nil {
@@ -73,7 +72,7 @@ func (t target) writeAll(ctx context.Context, spread bool, cmds ...rueidis.Compl
 	return t.send(ctx, nil, spread, p.f.cfg.WaitReplicas, cmds)
 }
 
-// refuseWrite returns why commands are not sent.
+// refuseWrite returns the reason not to send commands.
 func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 	if p.readOnly {
 		p.f.refreshSoon()
@@ -86,16 +85,16 @@ func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 }
 
 // send sends commands to the master, over the caller's own connection if there is one.
-// It needs so many replicas to have them.
+// They succeed only if that many replicas have them.
 func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool, need int, cmds []rueidis.Completed) []rueidis.RedisResult {
 	p := t.p
 	c := own
 	var results []rueidis.RedisResult
 	var late bool
 	var copies replicas.Copies
-	var unknown error // why nobody knows how many replicas have it
+	var unknown error // why it is not known how many replicas have it
 	confirm := func(cmds ...rueidis.Completed) []rueidis.RedisResult {
-		// What waits has a connection of its own, which nobody else notices to hang.
+		// A call that waits has a connection of its own, and delays no others.
 		if own == nil {
 			c = p.master().waiting()
 		}
@@ -113,14 +112,14 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 		ctx, cancel := p.blocking(caller, d, forever)
 		results = c.DoMulti(ctx, cmds...)
 		cancel()
-		if !changed(results) { // its time was over, and there is nothing to confirm
+		if !changed(results) { // it timed out, and there is nothing to confirm
 			need = 0
 			break
 		}
 		if need > 0 {
 			confirm()
 		}
-		// When it was done nobody knows, only that it was before now.
+		// It was executed at an unknown time before now.
 		late = !p.counts() && !p.still(caller)
 	case need > 0 || spread:
 		results = confirm(cmds...)
@@ -143,9 +142,9 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 		few := millrace.ErrUncertain.Errorf("%d of %d replicas have the write", copies.Have, need)
 		switch {
 		case unknown != nil:
-			few = few.Wrap(errors.New(unknown.Error())) // in words, see lost
+			few = few.Wrap(errors.New(unknown.Error())) // as text, see lost
 		case len(copies.Others) > 0:
-			few = few.Wrap(fmt.Errorf("the map does not have those at %s", strings.Join(copies.Others, ", ")))
+			few = few.Wrap(fmt.Errorf("the replicas at %s are not in the map", strings.Join(copies.Others, ", ")))
 		}
 		for i := range cmds {
 			if succeeded(results[i]) {
@@ -156,13 +155,13 @@ func (t target) send(caller context.Context, own rueidis.CoreClient, spread bool
 	return results
 }
 
-// knows reports whether a replica that the master knows by an address is one of the
-// map's. A failover counts only on those.
+// knows reports whether the map has the replica that the master lists at an address.
+// A failover relies only on those.
 func (p *partition) knows(ip, port string) bool {
 	return slices.ContainsFunc(p.members[1:], func(m *member) bool { return p.f.names.Match(m.addr, ip, port) })
 }
 
-// judge says what became of a write.
+// judge returns the result of a write, or an error if it is not a success.
 func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late bool) rueidis.RedisResult {
 	if err := result.NonRedisError(); err != nil {
 		return rueidis.NewErrorResult(p.lost(ctx, p.master(), err))
@@ -170,7 +169,7 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 	if succeeded(result) {
 		if late {
 			p.f.refreshSoon()
-			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d answered later than within %v", p.id, p.v.m.Settings.Effective().ReplyTimeout))
+			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d took longer than %v to answer", p.id, p.v.m.Settings.Effective().ReplyTimeout))
 		}
 		return result
 	}
@@ -180,13 +179,13 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 	return result
 }
 
-// succeeded reports whether a command did what it was to do.
+// succeeded reports whether a command was executed.
 func succeeded(result rueidis.RedisResult) bool {
 	err := result.Error()
 	return err == nil || rueidis.IsRedisNil(err)
 }
 
-// troubled reports whether a reply says that another server may be the one to ask.
+// troubled reports whether a reply suggests that another server is the master now.
 func troubled(err error) bool {
 	for _, code := range []string{"READONLY", "LOADING", "MASTERDOWN", "NOREPLICAS"} {
 		if retry.Code(err, code) {
@@ -196,7 +195,7 @@ func troubled(err error) bool {
 	return false
 }
 
-// lost says what it means that a member did not answer.
+// lost is the error for a member that did not answer.
 func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -205,7 +204,7 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 		return ErrClosed.Wrap(rueidis.ErrClosing)
 	}
 	p.f.refreshSoon()
-	// The cause is told in words: it may hold the end of a context that is not the
+	// The cause is kept as text: it may wrap the end of a context that is not the
 	// caller's.
 	if unsent(err) {
 		return ErrUnavailable.Errorf("partition %d: %s cannot be reached", p.id, m.addr).Wrap(errors.New(err.Error()))
@@ -213,9 +212,9 @@ func (p *partition) lost(ctx context.Context, m *member, err error) error {
 	return millrace.ErrUncertain.Errorf("partition %d: %s did not answer", p.id, m.addr).Wrap(errors.New(err.Error()))
 }
 
-// read has a member do what changes nothing. If it does not answer, the next one is
-// asked, but not by who asks for a partition: what a SCAN has begun only the same
-// server can go on with.
+// read sends a command that changes nothing to a member. If that does not answer, the
+// next one is asked; but not for the client of a partition, since only the same server
+// can continue a SCAN.
 func (t target) read(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
 	m := t.reader(ctx)
 	result := m.ask(ctx, cmd)
@@ -232,8 +231,8 @@ func (t target) read(ctx context.Context, cmd rueidis.Completed) rueidis.RedisRe
 	return rueidis.NewErrorResult(err)
 }
 
-// readAll does the same for several commands, all of which are sent at once. They
-// are sent again if none was answered.
+// readAll does the same for several commands in one pipeline. They are sent again if
+// none was answered.
 func (t target) readAll(ctx context.Context, cmds ...rueidis.Completed) []rueidis.RedisResult {
 	m := t.reader(ctx)
 	results := m.askAll(ctx, cmds)
@@ -256,8 +255,7 @@ func (t target) readAll(ctx context.Context, cmds ...rueidis.Completed) []rueidi
 	return all(len(cmds), err)
 }
 
-// answered looks at what a member said, and has the map looked at if it said that
-// another one may be the one to ask.
+// answered refreshes the map if a reply suggests that another member is the master.
 func (p *partition) answered(m *member, result rueidis.RedisResult) rueidis.RedisResult {
 	if err := result.Error(); err != nil && troubled(err) {
 		m.refused.Store(p.f.now() + 1)

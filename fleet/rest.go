@@ -10,8 +10,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// builder returns a builder of commands for single servers. Only a client has one,
-// so a client is made that connects to nothing.
+// builder returns a builder of commands for single servers. Only a client has one, so
+// it makes a client that is not connected.
 func builder() rueidis.Builder {
 	c, _ := rueidis.NewClient(rueidis.ClientOption{
 		InitAddress:       []string{"none"},
@@ -25,7 +25,7 @@ func builder() rueidis.Builder {
 	return c.B()
 }
 
-// DoCache is Do: what a fleet moves is not tracked by its clients.
+// DoCache is Do: a fleet has no client-side caching.
 func (c *client) DoCache(ctx context.Context, cmd rueidis.Cacheable, _ time.Duration) rueidis.RedisResult {
 	return c.Do(ctx, rueidis.Completed(cmd))
 }
@@ -39,13 +39,13 @@ func (c *client) DoMultiCache(ctx context.Context, multi ...rueidis.CacheableTTL
 	return c.DoMulti(ctx, cmds...)
 }
 
-// DoStream reads from the member that Do would ask first. Only what changes nothing
-// can be streamed: whether a write is in time is known when its reply is.
+// DoStream reads from the member that Do would ask first. Writes are refused: whether
+// a write is in time is known only when its reply has arrived.
 func (c *client) DoStream(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResultStream {
 	return c.DoMultiStream(ctx, cmd)
 }
 
-// DoMultiStream does the same for commands of which all have one partition.
+// DoMultiStream does the same for commands of one partition.
 func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) rueidis.MultiRedisResultStream {
 	tags, err := c.tags(multi)
 	if err != nil {
@@ -73,8 +73,8 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 	return chosen.reader(ctx).waiting().DoMultiStream(ctx, multi...)
 }
 
-// Receive subscribes at one partition, for the client of that. A fleet has no
-// channels: they have no tag.
+// Receive subscribes at one partition, for its client. A fleet has no channels: they
+// have no tag.
 func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error {
 	if _, ok := c.by.(byPartition); !ok {
 		return ErrUnsupported.Errorf("a fleet has no channels")
@@ -101,12 +101,12 @@ func (c *client) Nodes() map[string]rueidis.Client {
 	return nodes
 }
 
-// Mode returns that of a cluster, which a fleet is most like.
+// Mode returns the mode of a cluster, which is most similar to a fleet.
 func (c *client) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 
-// KeepsTogether tells package script that the keys of a tag are always on one server, so
-// that none of them but the first needs to be declared.
+// KeepsTogether marks the client for package script: the keys of a tag are always on one
+// server, so only the first needs to be declared.
 func (c *client) KeepsTogether() {}
 
-// Close ends what the client was made for.
+// Close closes the fleet, for its own client.
 func (c *client) Close() { c.close() }

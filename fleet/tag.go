@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/commands"
 )
 
-// Tag returns the tag of a key: what is in its first pair of braces, or all of it
-// if there is none or nothing in it. It is the rule of Redis Cluster.
+// Tag returns the tag of a key: the text in its first pair of braces, or the whole key
+// if there is none. It is the rule of Redis Cluster.
 func Tag(key string) string {
 	if open := strings.IndexByte(key, '{'); open >= 0 {
 		if length := strings.IndexByte(key[open+1:], '}'); length > 0 {
@@ -17,8 +17,7 @@ func Tag(key string) string {
 	return key
 }
 
-// tagOf returns the one tag of a command's keys. A command that has none is none
-// of the fleet's.
+// tagOf returns the tag of a command's keys.
 func tagOf(words []string) (tag string, err error) {
 	if len(words) > 3 && words[2] == "1" && (words[0] == "EVALSHA" || words[0] == "EVALSHA_RO" || words[0] == "EVAL") {
 		return Tag(words[3]), nil // which is what structures send
@@ -37,7 +36,7 @@ func tagOf(words []string) (tag string, err error) {
 	case mixed:
 		return "", ErrMixedTags.Errorf("%s has keys of several tags", words[0])
 	case !known:
-		return "", ErrNoTag.Errorf("where %s has its keys is not known", words[0])
+		return "", ErrNoTag.Errorf("the keys of %s are not known", words[0])
 	case found:
 		return tag, nil
 	default:

@@ -9,18 +9,18 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// ParseURL returns how to connect to a directory, and with the same user, password
-// and TLS to the members of its fleet:
+// ParseURL parses the URL of a fleet: how to connect to its directory, and with the
+// same user, password and TLS to its members.
 //
 //	fleet://USER:PASSWORD@HOST:PORT            its master
 //	fleet://HOST:PORT?addr=HOST2:PORT2         it and its replicas, whoever is master
 //	fleet://HOST:PORT?master_set=NAME          Sentinels that watch it
 //	fleets://...                               over TLS
 //
-// The rest is that of rueidis.ParseURL. The error is millrace.ErrBadArgument and shows no
+// The rest is that of rueidis.ParseURL. The error is millrace.ErrBadArgument and contains no
 // password.
 func ParseURL(text string) (rueidis.ClientOption, error) {
-	refused := millrace.ErrBadArgument.Errorf("this is no URL of a fleet")
+	refused := millrace.ErrBadArgument.Errorf("this is not the URL of a fleet")
 	refused.Hint = "Give fleet://HOST:PORT, where the directory is."
 	rest, tls := strings.CutPrefix(text, "fleets://")
 	if !tls {

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// view is a map with what is needed to work by it. Only confirmed changes.
+// view is a map, and what is derived from it. Only confirmed changes.
 type view struct {
 	m          *directory.Map
 	ring       *ring.Ring
@@ -23,18 +23,18 @@ type view struct {
 
 	viewTTL, replyTimeout, placementTTL int64 // in nanoseconds
 
-	confirmed atomic.Int64 // when the last question was asked that confirmed the map
+	confirmed atomic.Int64 // when the last request was sent that confirmed the map
 }
 
-// fresh reports whether who looks at the clock now may write by the view.
+// fresh reports whether a client may write by the view at that time.
 func (v *view) fresh(now int64) bool { return now-v.confirmed.Load() < v.viewTTL }
 
-// never is a time that makes no view fresh.
+// never is a time of confirmation that makes no view fresh.
 const never = -1 << 62
 
-// confirmed returns a view by which the caller may write, and when that was
-// looked up: from then on counts for how long a write may take. If the view at
-// hand is not fresh, it asks the directory.
+// confirmed returns a view by which the caller may write, and the time of that
+// permission, from which ReplyTimeout counts. If the present view is not fresh, it asks
+// the directory.
 func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error) {
 	v, began = f.view.Load(), f.now()
 	if v.fresh(began) {
@@ -48,41 +48,40 @@ func (f *Fleet) confirmed(ctx context.Context) (v *view, began int64, err error)
 	case ctx.Err() != nil:
 		return nil, 0, context.Cause(ctx)
 	default:
-		return nil, 0, ErrReadOnly.Errorf("the directory did not confirm the fleet's map, so nothing can be written").Wrap(err)
+		return nil, 0, ErrReadOnly.Errorf("the directory did not confirm the fleet's map").Wrap(err)
 	}
 }
 
-// mostAsksInLife is how often the directory is asked in the life of a view at most.
-const mostAsksInLife = 20
+// maxAsksPerTTL is how often the directory is asked within ViewTTL at most.
+const maxAsksPerTTL = 20
 
-// jittered returns a time between a half and one and a half of d, so that a thousand
-// processes do not ask in step.
+// jittered returns a time from 0.5 d to 1.5 d, so that a thousand processes do not ask
+// at the same time.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 
-// follow asks the directory twice in the life of a view, and more often if it does not
-// answer.
+// follow asks the directory twice within ViewTTL, and more often if it does not answer.
 func (f *Fleet) follow() {
 	var err error
 	for {
-		life := time.Duration(f.view.Load().viewTTL)
-		pause := life*7/20 + rand.N(life/5) // 0.35 to 0.55
+		ttl := time.Duration(f.view.Load().viewTTL)
+		pause := ttl*7/20 + rand.N(ttl/5) // 0.35 to 0.55
 		if err != nil {
-			pause = jittered(life / mostAsksInLife)
+			pause = jittered(ttl / maxAsksPerTTL)
 		}
 		if !retry.Sleep(f.ended, pause) {
 			return
 		}
 		err = f.refresh(f.ended)
-		f.tell(err)
+		f.logWritable(err)
 	}
 }
 
-// tell logs that writing has become impossible, or possible again.
-func (f *Fleet) tell(err error) {
+// logWritable logs that the fleet has become read-only, or writable again.
+func (f *Fleet) logWritable(err error) {
 	writable := f.view.Load().fresh(f.now())
 	f.mu.Lock()
-	changed := writable != f.lastTold
-	f.lastTold = writable
+	changed := writable != f.writable
+	f.writable = writable
 	f.mu.Unlock()
 	switch {
 	case !changed || f.ended.Err() != nil:
@@ -93,72 +92,70 @@ func (f *Fleet) tell(err error) {
 	}
 }
 
-// flight is a question to the directory, asked once for all who want to know.
+// flight is a request to the directory that several callers share.
 type flight struct {
 	done chan struct{}
 	err  error
 }
 
-// refresh has the directory confirm the view, or replaces it. Callers at the same
-// time share one question.
+// refresh asks the directory to confirm the view, or for a newer map. Callers at the
+// same time share one request.
 func (f *Fleet) refresh(ctx context.Context) error {
 	f.mu.Lock()
 	if f.closed {
 		f.mu.Unlock()
 		return ErrClosed
 	}
-	one := f.flight
-	if one == nil {
-		one = &flight{done: make(chan struct{})}
-		f.flight = one
+	flying := f.flight
+	if flying == nil {
+		flying = &flight{done: make(chan struct{})}
+		f.flight = flying
 		f.following.Go(func() {
 			f.pace()
-			one.err = f.ask()
+			flying.err = f.ask()
 			f.mu.Lock()
 			f.flight = nil
 			f.mu.Unlock()
-			close(one.done)
+			close(flying.done)
 		})
 	}
 	f.mu.Unlock()
 	select {
-	case <-one.done:
-		return one.err
+	case <-flying.done:
+		return flying.err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-// pace waits until the last question was long enough ago. While a partition is away
-// each call has a reason to ask; a directory that a thousand processes ask without a
-// rest confirms nothing to anybody in time.
+// pace limits the rate of requests. While a partition is down each call has a reason
+// to ask, and a thousand processes could overload the directory.
 func (f *Fleet) pace() {
 	if v := f.view.Load(); v != nil {
 		retry.Sleep(f.ended, time.Duration(f.mayAsk.Load()-f.now()))
-		f.mayAsk.Store(f.now() + int64(jittered(time.Duration(v.viewTTL)/mostAsksInLife)))
+		f.mayAsk.Store(f.now() + int64(jittered(time.Duration(v.viewTTL)/maxAsksPerTTL)))
 	}
 }
 
-// refreshSoon is refresh for who will not wait.
+// refreshSoon starts a refresh, and does not wait for it.
 func (f *Fleet) refreshSoon() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	_ = f.refresh(ctx)
 }
 
-// ask asks the directory's master, and if that does not answer any server for a
-// newer map to read by.
+// ask asks the directory to confirm the map. If its master does not answer, any of its
+// servers may have a newer map, which is good for reads.
 func (f *Fleet) ask() error {
-	life, epoch := directory.DefaultViewTTL, int64(0)
+	ttl, epoch := directory.DefaultViewTTL, int64(0)
 	old := f.view.Load()
 	if old != nil {
-		life, epoch = time.Duration(old.viewTTL), old.m.Epoch
+		ttl, epoch = time.Duration(old.viewTTL), old.m.Epoch
 	}
-	// That the directory is silent is not the end of anybody's context: whoever waits
-	// for the answer may ask again.
-	silent := fmt.Errorf("it did not answer within %v", life)
+	// The error must not look like the end of a caller's context: callers may retry.
+	silent := fmt.Errorf("it did not answer within %v", ttl)
 	asked := f.now()
-	ctx, cancel := context.WithTimeoutCause(f.ended, life, silent)
+	ctx, cancel := context.WithTimeoutCause(f.ended, ttl, silent)
 	defer cancel()
 	m, err := f.dir.Confirm(ctx, epoch)
 	if err == nil && m == nil {
@@ -167,7 +164,7 @@ func (f *Fleet) ask() error {
 	}
 	if err != nil {
 		asked = never
-		ctx, cancel := context.WithTimeoutCause(f.ended, life, silent)
+		ctx, cancel := context.WithTimeoutCause(f.ended, ttl, silent)
 		defer cancel()
 		var failed error
 		if m, failed = f.dir.Load(ctx); failed != nil {
@@ -181,7 +178,7 @@ func (f *Fleet) ask() error {
 		return directory.ErrMap.Errorf("the directory's map has epoch %d, and this process has seen %d", m.Epoch, epoch)
 	}
 	if old != nil && m.Fleet != old.m.Fleet {
-		return directory.ErrMap.Errorf("the directory has another fleet by now")
+		return directory.ErrMap.Errorf("the directory has another fleet now")
 	}
 	if failed := f.adopt(m, asked); failed != nil {
 		return failed
@@ -189,7 +186,7 @@ func (f *Fleet) ask() error {
 	return err
 }
 
-// adopt makes m the map to work by.
+// adopt replaces the view by one of m.
 func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	points, err := f.ringOf(m)
 	if err != nil {
@@ -213,7 +210,7 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	}
 	for addr := range maps.Keys(f.members) {
 		if kept[addr] == nil {
-			// Closing waits for the calls under way.
+			// Closing waits for the calls in flight.
 			f.following.Go(f.members[addr].close)
 		}
 	}
@@ -232,8 +229,7 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	return nil
 }
 
-// ringOf returns the ring of a map, that at hand if the map has the same points: most
-// changes are of a master.
+// ringOf returns the ring of a map. Most changes leave the ring as it is.
 func (f *Fleet) ringOf(m *directory.Map) (*ring.Ring, error) {
 	if old := f.view.Load(); old != nil && slices.Equal(old.m.Points, m.Points) {
 		return old.ring, nil
@@ -241,8 +237,7 @@ func (f *Fleet) ringOf(m *directory.Map) (*ring.Ring, error) {
 	return m.Ring()
 }
 
-// newPartition returns a partition with connections to its members, those that
-// there are and new ones.
+// newPartition returns a partition with the members of a view, known and new ones.
 func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*member) *partition {
 	made := &partition{f: f, v: v, id: p.ID, epoch: p.Epoch, phase: p.Phase, readOnly: p.ReadOnly}
 	if old := f.view.Load(); old != nil && p.ID < len(old.partitions) {

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// watch knows the connections over which calls are pipelined, and ends those whose
-// server says nothing to what it was asked. A PING to each, often enough, would do the
-// same, and be most of what idle processes send.
+// watch closes pipelined connections whose server does not answer. Frequent PINGs
+// would do the same, and be most of the traffic of idle processes.
 type watch struct {
 	now func() int64
 
@@ -18,7 +17,8 @@ type watch struct {
 	conns map[*watchedConn]struct{}
 }
 
-// watch returns a connection that ends when its server is silent for so long.
+// watch returns a connection that is closed when its server does not answer for that
+// long.
 func (w *watch) watch(inner net.Conn, silence time.Duration) net.Conn {
 	c := &watchedConn{Conn: inner, w: w, silence: int64(silence)}
 	w.mu.Lock()
@@ -30,8 +30,8 @@ func (w *watch) watch(inner net.Conn, silence time.Duration) net.Conn {
 	return c
 }
 
-// look ends the connections whose servers have been silent for too long.
-func (w *watch) look() {
+// check closes the connections whose servers have not answered for too long.
+func (w *watch) check() {
 	now := w.now()
 	var silent []*watchedConn
 	w.mu.Lock()
@@ -47,7 +47,7 @@ func (w *watch) look() {
 	}
 }
 
-// watchedConn is a connection that knows whether its server owes an answer.
+// watchedConn is a connection that knows whether its server owes a reply.
 type watchedConn struct {
 	net.Conn
 

@@ -23,12 +23,12 @@ const (
 	// maxConsumer is the longest name of a consumer in bytes.
 	maxConsumer = 64
 
-	// glance is for how long a producer relies on what it knows of a channel
-	// before it looks again, in the background. It need not look at all to be safe.
-	glance = time.Second
+	// refreshInterval is how long a producer uses a layout before it reads it again in
+	// the background. An old layout is safe.
+	refreshInterval = time.Second
 
-	// glancePatience is how long such a look may take.
-	glancePatience = 250 * time.Millisecond
+	// refreshTimeout is how long such a read may take.
+	refreshTimeout = 250 * time.Millisecond
 )
 
 // Channel is a dirty list for many consumers: several Icks behind one name. A
@@ -43,12 +43,12 @@ type Channel struct {
 	cfg  ChannelConfig
 	run  script.Runner
 
-	glancing chan struct{} // held by a look in the background
-	entry    registry.Entry
+	refreshing chan struct{} // held by a read in the background
+	entry      registry.Entry
 
 	mu     sync.Mutex
 	icks   []*Ick // by index; as many as were used
-	roll   roll   // as last seen
+	layout layout // as last seen
 	looked time.Time
 }
 
@@ -81,10 +81,10 @@ func shard(member string, size int) int {
 	return int(crc32.ChecksumIEEE([]byte(member)) % uint32(size))
 }
 
-// roll is what is stored of a channel beside its Icks.
-type roll struct {
+// layout is the stored state of a channel beside its Icks.
+type layout struct {
 	size  int   // Icks that producers use
-	span  int   // Icks that are served: those that are being emptied, too
+	span  int   // Icks that are served, those that are being emptied included
 	epoch int64 // of the last resize; only grows
 }
 
@@ -113,10 +113,10 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 	}
 	cfg.Ick.Logger = cfg.Ick.Logger.With("channel", name)
 	c := &Channel{
-		name:     name,
-		cfg:      cfg,
-		run:      script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
-		glancing: make(chan struct{}, 1),
+		name:       name,
+		cfg:        cfg,
+		run:        script.Runner{Client: client, Scripts: channelLibrary, Hooks: cfg.Ick.Hooks},
+		refreshing: make(chan struct{}, 1),
 	}
 	c.entry.Enter(client, registry.Channel, name, cfg.Ick.Logger)
 	_, err := c.ick(0) // its settings are those of all
@@ -164,7 +164,7 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 		return err
 	}
 	c.entry.Touch()
-	c.learn(readRoll(r))
+	c.learn(readLayout(r))
 	return r.Err()
 }
 
@@ -173,8 +173,8 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 // marks were lost, parked ones included. Repeating finishes what was begun.
 func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 	select {
-	case c.glancing <- struct{}{}: // a look would create the channel anew
-		defer func() { <-c.glancing }()
+	case c.refreshing <- struct{}{}: // a refresh would create the channel anew
+		defer func() { <-c.refreshing }()
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
 	}
@@ -198,37 +198,37 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 		c.entry.Leave(ctx)
 	}
 	c.mu.Lock()
-	c.looked, c.roll = time.Time{}, roll{}
+	c.looked, c.layout = time.Time{}, layout{}
 	c.mu.Unlock()
 	return s.Total + s.Parked, err
 }
 
-// look returns what is known of the channel, and has it asked for again if that is
-// old. What is old is still good: an Ick that is no longer used refuses marks.
-func (c *Channel) look(ctx context.Context) (roll, error) {
+// load returns the known layout, and starts a refresh if it is old. An old layout is
+// safe: an Ick that is no longer used refuses marks.
+func (c *Channel) load(ctx context.Context) (layout, error) {
 	c.mu.Lock()
-	known, due := c.roll, time.Since(c.looked) >= glance
+	known, due := c.layout, time.Since(c.looked) >= refreshInterval
 	c.mu.Unlock()
 	if known.size == 0 {
 		return c.reload(ctx)
 	}
 	if due {
-		c.glance(context.WithoutCancel(ctx))
+		c.refresh(context.WithoutCancel(ctx))
 	}
 	return known, nil
 }
 
-// glance asks for the channel's roll in the background, unless somebody does. Marks
-// may go to a server that answers while the one with the roll does not.
-func (c *Channel) glance(ctx context.Context) {
+// refresh reads the layout in the background, unless a refresh is in flight. So marks go
+// to servers that answer while the one with the layout does not.
+func (c *Channel) refresh(ctx context.Context) {
 	select {
-	case c.glancing <- struct{}{}:
+	case c.refreshing <- struct{}{}:
 	default:
 		return
 	}
 	go func() {
-		defer func() { <-c.glancing }()
-		within, cancel := context.WithTimeout(ctx, glancePatience)
+		defer func() { <-c.refreshing }()
+		within, cancel := context.WithTimeout(ctx, refreshTimeout)
 		defer cancel()
 		if _, err := c.reload(within); err != nil {
 			c.mu.Lock()
@@ -238,47 +238,47 @@ func (c *Channel) glance(ctx context.Context) {
 	}()
 }
 
-// reload asks for the channel's roll, and creates a channel that is not there.
-func (c *Channel) reload(ctx context.Context) (roll, error) {
+// reload reads the layout, and creates a channel that does not exist.
+func (c *Channel) reload(ctx context.Context) (layout, error) {
 	r, err := c.call(ctx, "channel", c.known().args()...)
 	if err != nil {
-		return roll{}, err
+		return layout{}, err
 	}
 	c.entry.Touch()
-	fresh := readRoll(r)
+	fresh := readLayout(r)
 	if r.Err() != nil {
-		return roll{}, r.Err()
+		return layout{}, r.Err()
 	}
 	return c.learn(fresh), nil
 }
 
-// known returns what to teach the server, should it know less.
-func (c *Channel) known() roll {
+// known returns the layout for the server to store if its own is older.
+func (c *Channel) known() layout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.roll.size == 0 {
-		return roll{size: c.cfg.Size, span: c.cfg.Size}
+	if c.layout.size == 0 {
+		return layout{size: c.cfg.Size, span: c.cfg.Size}
 	}
-	return c.roll
+	return c.layout
 }
 
-func (r roll) args() []string {
+func (r layout) args() []string {
 	return []string{strconv.Itoa(r.size), strconv.Itoa(r.span), strconv.FormatInt(r.epoch, 10)}
 }
 
-// learn keeps what was seen of the channel and returns the newest that is known.
-func (c *Channel) learn(seen roll) roll {
+// learn stores a layout that was read, and returns the newest one.
+func (c *Channel) learn(seen layout) layout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if seen.size > 0 && seen.epoch >= c.roll.epoch {
-		c.roll, c.looked = seen, time.Now()
+	if seen.size > 0 && seen.epoch >= c.layout.epoch {
+		c.layout, c.looked = seen, time.Now()
 	}
-	return c.roll
+	return c.layout
 }
 
-// readRoll reads what every script on a channel answers first.
-func readRoll(r *script.Reply) roll {
-	return roll{size: int(r.Int()), span: int(r.Int()), epoch: r.Int()}
+// readLayout reads the layout, with which every reply of a channel's script begins.
+func readLayout(r *script.Reply) layout {
+	return layout{size: int(r.Int()), span: int(r.Int()), epoch: r.Int()}
 }
 
 // call runs a script on the channel.

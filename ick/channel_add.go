@@ -38,7 +38,7 @@ func (c *Channel) checked(ctx context.Context, marks []mark) (Added, error) {
 
 func (c *Channel) add(ctx context.Context, marks []mark) (Added, error) {
 	var sum Added
-	known, err := c.look(ctx)
+	known, err := c.load(ctx)
 	if err != nil {
 		return sum, err
 	}

@@ -19,15 +19,14 @@ import (
 )
 
 const (
-	// beat is how often a consumer says that it is alive.
-	beat = time.Second
+	// heartbeat is the interval at which a consumer reports that it is alive.
+	heartbeat = time.Second
 
-	// memberTTL is after how long of silence a consumer's Icks are anybody's.
+	// memberTTL is how long after its last heartbeat a consumer loses its Icks.
 	memberTTL = 5 * time.Second
 
-	// perIdleIck is how much an idle consumer slows its looks for the marks of
-	// silent producers for each Ick that it serves, so that many Icks do not make
-	// many commands: a look takes two, which is 12 a second at most.
+	// perIdleIck is how much longer an idle consumer waits between two polls for each Ick
+	// that it serves. A poll takes two commands, so all Icks take 12 a second at most.
 	perIdleIck = time.Second / 6
 )
 
@@ -110,7 +109,7 @@ type serving struct {
 func (m *member) run(ctx context.Context) error {
 	var over []*serving // since the last attend
 	for ctx.Err() == nil {
-		pause := beat - beat/10 + mathrand.N(beat/5)
+		pause := heartbeat - heartbeat/10 + mathrand.N(heartbeat/5)
 		switch err := m.attend(ctx, over); {
 		case err == nil:
 			over = nil
@@ -118,8 +117,8 @@ func (m *member) run(ctx context.Context) error {
 		case permanent(err):
 			return err
 		default:
-			m.stumble(ctx, err)
-			pause = retry.Policy{Base: 50 * time.Millisecond, Max: beat}.Pause(m.failures)
+			m.attendFailed(ctx, err)
+			pause = retry.Policy{Base: 50 * time.Millisecond, Max: heartbeat}.Pause(m.failures)
 		}
 		timer := time.NewTimer(pause)
 		select {
@@ -134,8 +133,8 @@ func (m *member) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// attend tells which loops are over since the last time, and learns which Icks to
-// serve.
+// attend sends a heartbeat, reports the loops that ended since the last one, and starts
+// and stops loops as the reply says.
 func (m *member) attend(ctx context.Context, over []*serving) error {
 	c := m.channel
 	known := c.known()
@@ -151,14 +150,14 @@ func (m *member) attend(ctx context.Context, over []*serving) error {
 	args = append(args, strconv.Itoa(len(released)))
 	args = append(append(args, released...), retired...)
 	asked := time.Now()
-	within, cancel := context.WithTimeout(ctx, beat)
+	within, cancel := context.WithTimeout(ctx, heartbeat)
 	defer cancel()
 	r, err := c.call(within, "attend", args...)
 	if err != nil {
 		return err
 	}
 	c.entry.Touch()
-	seen := readRoll(r)
+	seen := readLayout(r)
 	mine, surplus := indices(r), indices(r)
 	if r.Err() != nil {
 		return r.Err()
@@ -227,7 +226,7 @@ func (m *member) idle(ctx context.Context, s *serving) error {
 	if s.index < known.size {
 		return nil
 	}
-	if err := c.carry(ctx, s.ick); err != nil {
+	if err := c.moveParked(ctx, s.ick); err != nil {
 		return err
 	}
 	empty, err := s.ick.retire(ctx, known.epoch)
@@ -242,9 +241,9 @@ func (m *member) idle(ctx context.Context, s *serving) error {
 // be mended while the loop goes on.
 func closed(err error) bool { return errors.Is(err, rueidis.ErrClosing) }
 
-// carry marks what is parked in an Ick that is no longer used where it belongs
-// now. It is tried again there, as if taken up by hand.
-func (c *Channel) carry(ctx context.Context, k *Ick) error {
+// moveParked moves parked members from an Ick that is no longer used to the Ick they
+// belong to now, where they are tried again as after Retry.
+func (c *Channel) moveParked(ctx context.Context, k *Ick) error {
 	for {
 		page, _, err := k.parkedPage(ctx, 0)
 		if errors.Is(err, millrace.ErrNotFound) || errors.Is(err, errRetired) {
@@ -266,9 +265,9 @@ func (c *Channel) carry(ctx context.Context, k *Ick) error {
 	}
 }
 
-// stumble lets go of everything when the channel did not answer for so long that
-// others may have taken over.
-func (m *member) stumble(ctx context.Context, err error) {
+// attendFailed ends all handlers when heartbeats have failed for so long that other
+// consumers may have taken the Icks.
+func (m *member) attendFailed(ctx context.Context, err error) {
 	m.failures++
 	log := slog.LevelDebug
 	if m.failures == 1 {
@@ -282,8 +281,7 @@ func (m *member) stumble(ctx context.Context, err error) {
 	}
 }
 
-// leave ends all loops, which commit what their handlers finished, and hands the
-// Icks over.
+// leave ends all loops, which commit what their handlers finished, and releases the Icks.
 func (m *member) leave(ctx context.Context) {
 	for _, s := range m.serving {
 		s.drop(context.Cause(ctx))
@@ -294,10 +292,10 @@ func (m *member) leave(ctx context.Context) {
 	if m.until.IsZero() {
 		return // it never attended
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if _, err := m.channel.tidy(ctx, m.token); err != nil {
-		m.channel.cfg.Ick.Logger.WarnContext(ctx, "the channel was left without a word; its Icks are handed over in seconds", "error", err)
+		m.channel.cfg.Ick.Logger.WarnContext(ctx, "the channel could not be left; other consumers take its Icks within seconds", "error", err)
 	}
 }
 

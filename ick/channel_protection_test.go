@@ -286,7 +286,7 @@ func TestProducersFollow(t *testing.T) {
 		added, err := producer.Add(ctx, Entry{member, 1})
 		want(t, "add "+member, added, Added{New: 1}, err)
 	}
-	if _, err := stale.look(ctx); err != nil {
+	if _, err := stale.load(ctx); err != nil {
 		t.Fatal(err)
 	}
 	s := &steerer{t: t, c: c}
@@ -295,15 +295,15 @@ func TestProducersFollow(t *testing.T) {
 	s.retire(epoch, 2, 3)
 	s.attend(epoch, 2, 3)
 	add(stale, "a3")
-	want(t, "layout", layout(t, c, 4), "|a3||", nil)
+	want(t, "layout", layoutOf(t, c, 4), "|a3||", nil)
 	s.resize(4)
 	add(stale, "b3") // it still knows 2
-	want(t, "layout", layout(t, c, 4), "|a3 b3||", nil)
+	want(t, "layout", layoutOf(t, c, 4), "|a3 b3||", nil)
 	if _, err := stale.reload(ctx); err != nil {
 		t.Fatal(err)
 	}
 	add(stale, "c3")
-	want(t, "layout", layout(t, c, 4), "|a3 b3||c3", nil)
+	want(t, "layout", layoutOf(t, c, 4), "|a3 b3||c3", nil)
 
 	// The gem's producers know nothing of channels. Its scripts refuse a version
 	// that they do not know, so nothing is lost in silence.

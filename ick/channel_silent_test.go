@@ -45,7 +45,7 @@ func TestSilentRecord(t *testing.T) {
 	for range calls {
 		began := time.Now()
 		add()
-		if time.Since(began) > glancePatience/2 {
+		if time.Since(began) > refreshTimeout/2 {
 			waits++
 		}
 	}
@@ -70,13 +70,13 @@ func TestDeleteWaitsForALook(t *testing.T) {
 	if _, err := c.AddNow(t.Context(), "a"); err != nil {
 		t.Fatal(err)
 	}
-	c.glancing <- struct{}{}
+	c.refreshing <- struct{}{}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if _, err := c.Delete(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Delete during a look = %v, want that it waits", err)
 	}
-	<-c.glancing
+	<-c.refreshing
 	lost, err := c.Delete(t.Context())
 	want(t, "marks that were lost", lost, 1, err)
 	_, err = c.Stats(t.Context())

@@ -69,11 +69,11 @@ func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 // served asks who serves what.
 func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
 	s := ChannelStats{Name: c.name}
-	r, err := c.call(ctx, "channel", roll{}.args()...)
+	r, err := c.call(ctx, "channel", layout{}.args()...)
 	if err != nil {
 		return s, err
 	}
-	seen := readRoll(r)
+	seen := readLayout(r)
 	s.peak = int(r.Int())
 	s.Size, s.Icks = seen.size, make([]Stats, seen.span)
 	s.Consumers = len(r.Texts()) / 2

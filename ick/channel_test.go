@@ -32,7 +32,7 @@ func digit(member string, size int) int { return int(member[len(member)-1]-'0') 
 
 // layout returns the waiting members of each Ick up to the last one used, parted
 // by bars.
-func layout(t *testing.T, c *Channel, icks int) string {
+func layoutOf(t *testing.T, c *Channel, icks int) string {
 	t.Helper()
 	var parts []string
 	for index := range icks {
@@ -137,7 +137,7 @@ func TestChannelAddFoldsInEachIck(t *testing.T) {
 	want(t, "add again", added, Added{New: 1, Lowered: 1}, err)
 	added, err = c.AddNow(ctx, "a0")
 	want(t, "add now", added, Added{}, err)
-	want(t, "layout", layout(t, c, 3), "a0 c0 f3|b1 d1|e2", nil)
+	want(t, "layout", layoutOf(t, c, 3), "a0 c0 f3|b1 d1|e2", nil)
 
 	s, err := c.Stats(ctx)
 	if err != nil || s.Size != 3 || s.Total != 6 || s.Distinct != 6 || len(s.Icks) != 3 || s.Icks[1].Waiting.Size != 2 ||

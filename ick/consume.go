@@ -19,13 +19,13 @@ const (
 	// maxRetryDelay is the longest that a member is parked before it is tried again.
 	maxRetryDelay = time.Hour
 
-	// pollEvery is how often an idle consumer looks for the marks of producers
-	// that do not wake it, such as the gem's.
+	// pollEvery is how often an idle consumer polls for marks of producers that do not
+	// wake it, such as the gem's.
 	pollEvery = time.Second
 
-	// farewell is how long a consumer that is told to end may take to commit
-	// what its handler finished.
-	farewell = 5 * time.Second
+	// finishTimeout is how long a consumer may take after the end of its context to
+	// commit what its handler finished.
+	finishTimeout = 5 * time.Second
 )
 
 // Handler works on a batch, oldest marks first. Its answer decides what becomes
@@ -178,7 +178,7 @@ func (c *consumer) handle(ctx context.Context, r Reservation) error {
 			c.done = append(c.done, e.Member)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	for reason, members := range byReason(failed) {
 		c.ick.cfg.Logger.WarnContext(ctx, "members failed and are parked",
@@ -227,7 +227,7 @@ func (c *consumer) finish(ctx context.Context) {
 	if len(c.done) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), farewell)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if _, _, err := c.ick.Exchange(ctx, c.token, c.done, 0); err != nil {
 		c.ick.cfg.Logger.WarnContext(ctx, "the last batch is not committed and comes again", "ick", c.ick.name, "error", err)

@@ -17,16 +17,16 @@
 // slice in half a second goes round the Icks for parked members and one round the
 // queues, and one in a second for each of the others. A slice visits up to 50 structures,
 // all at the same time. Quieter programs have the recruiter's floor, which runs each job
-// every ten seconds in every process. A program that wants other rates installs the jobs
-// by itself:
+// every ten seconds in every process. [steal.Recruiter.SetRate] changes a rate after
+// Install:
 //
-//	ick.Jobs(client): ick.retry     0.002   parked members whose rest is over
-//	                  ick.tidy      0.001   consumers of channels that died
-//	lease.Jobs(client)              0.001   leases that were abandoned
-//	fairqueue.Jobs(client)          0.002   messages whose time or whose reader's time is over
-//	expiry.Jobs(client)             0.001   what other programs did to hashes
-//	pinned.Jobs(client)             0.001   what other programs did to pinned values
-//	upkeep.TidyJob(client)          0.0005  entries of structures that are gone
+//	ick.retry        0.002   parked members whose delay is over
+//	ick.tidy         0.001   dead consumers of channels
+//	lease.Jobs       0.001   abandoned leases
+//	fairqueue.Jobs   0.002   due messages and messages of dead readers
+//	expiry.Jobs      0.001   what other programs did to hashes
+//	pinned.Jobs      0.001   what other programs did to pinned values
+//	registry.tidy    0.0005  entries of structures that do not exist any more
 //
 // # What they go round
 //

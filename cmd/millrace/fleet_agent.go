@@ -111,7 +111,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
-	agent := failover.New(dir, servers, failover.Config{Every: c.Every, Logger: log, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
 		if n > 0 {
 			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
@@ -120,11 +120,11 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
-	work.Go(func() { _ = mover.Tend(ctx) })
+	work.Go(func() { _ = mover.Maintain(ctx) })
 	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
 		keeper := snapshot.New(dir, snapshot.Config{
-			Every: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
+			Interval: c.SnapshotsEvery, Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log,
 		})
 		work.Go(func() { _ = keeper.Run(ctx) })
 	}

@@ -45,7 +45,7 @@ func failoverPause(ctx context.Context, _ Place) (float64, error) {
 		defer agent.Wait()
 		defer stop()
 		agent.Go(func() {
-			_ = failover.New(dir, members, failover.Config{Every: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(running)
+			_ = failover.New(dir, members, failover.Config{Interval: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(running)
 		})
 		c := f.Client()
 		add := func(i int) error {

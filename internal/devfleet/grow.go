@@ -23,13 +23,13 @@ func (f *Fleet) dial() (*directory.Redis, error) {
 // all of them and, when they start, may have more to do than it has CPUs.
 func (f *Fleet) growing() grow.Config {
 	return grow.Config{
-		Option:   rueidis.ClientOption{Dialer: net.Dialer{Timeout: patience}, ConnWriteTimeout: patience},
+		Option:   rueidis.ClientOption{Dialer: net.Dialer{Timeout: stepTimeout}, ConnWriteTimeout: stepTimeout},
 		Settings: f.cfg.Settings,
 	}
 }
 
-// patience is how long one step of making a fleet may take.
-const patience = 10 * time.Second
+// stepTimeout is how long one step of making a fleet may take.
+const stepTimeout = 10 * time.Second
 
 // init makes a fleet of the servers.
 func (f *Fleet) init(ctx context.Context) error {

@@ -25,8 +25,8 @@ func Collector(s *Survey) prometheus.Collector {
 		census: metrics.CensusCollector(func() metrics.Census { return census(s.seen()) }),
 		age: describe("age_seconds",
 			"How long ago the structures' numbers were read; since the start before the first time."),
-		leftOut:  describe("left_out", "Structures that are not looked at, because there are too many of the kind.", "kind"),
-		troubles: describe("troubles", "What could not be read in the last look."),
+		leftOut:  describe("left_out", "Structures that are not surveyed, because there are too many of the kind.", "kind"),
+		troubles: describe("troubles", "What could not be read in the last survey."),
 	}
 }
 

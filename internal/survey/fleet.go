@@ -9,11 +9,11 @@ import (
 
 // fleet asks all members of the fleet how they are, and the directory what agents
 // did. It returns nil unless there is a fleet that answers.
-func (r *redisScout) fleet(ctx context.Context) (*FleetView, []Trouble) {
+func (r *redisProber) fleet(ctx context.Context) (*FleetView, []Trouble) {
 	if r.cfg.Fleet == nil {
 		return nil, nil
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, 2*patience, errSilent) // members are waited for, and then the directory
+	ctx, cancel := context.WithTimeoutCause(ctx, 2*readTimeout, errSilent) // members are waited for, and then the directory
 	defer cancel()
 	v := &FleetView{}
 	var troubles []Trouble

@@ -19,24 +19,24 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-// most is how many structures of a kind are looked at.
+// most is how many structures of a kind a survey covers.
 const most = 200
 
-// names are the structures that were found.
+// names are the known structures.
 type names struct {
-	at      time.Time         // when they were; zero before the first time
+	at      time.Time         // when they were read; zero before the first time
 	of      map[Kind][]string // sorted, most of each
 	leftOut map[Kind]int      // only kinds of which some are
-	partial []Kind            // kinds of which some may be missing
+	partial []Kind            // kinds with missing names
 }
 
-// find goes through the names of all structures, one kind after the other. Where servers
-// do not answer, it returns those of the others, and an error.
+// find lists all structures, one kind after the other. If servers do not answer, it returns
+// the names from the others, and an error.
 func find(ctx context.Context, client rueidis.Client) (names, error) {
 	found := names{of: map[Kind][]string{}, leftOut: map[Kind]int{}}
 	channels := map[string]bool{}
 	var missing error
-	for _, one := range []struct {
+	for _, k := range []struct {
 		kind Kind
 		list iter.Seq2[string, error]
 	}{
@@ -47,9 +47,9 @@ func find(ctx context.Context, client rueidis.Client) (names, error) {
 		{Keys, pinned.List(ctx, client)},
 		{Lease, lease.List(ctx, client)},
 	} {
-		switch err := found.add(one.kind, one.list); {
+		switch err := found.add(k.kind, k.list); {
 		case errors.Is(err, millrace.ErrPartial):
-			found.partial = append(found.partial, one.kind)
+			found.partial = append(found.partial, k.kind)
 			missing = err
 		case err != nil:
 			return names{}, err
@@ -59,7 +59,7 @@ func find(ctx context.Context, client rueidis.Client) (names, error) {
 	return found, missing
 }
 
-// complete adds the names that were known before, of kinds of which some may be missing.
+// complete adds the names that were known before, for kinds with missing names.
 func (n *names) complete(before names) {
 	for _, kind := range n.partial {
 		all := slices.Concat(n.of[kind], before.of[kind])
@@ -72,7 +72,7 @@ func (n *names) complete(before names) {
 	}
 }
 
-// add keeps the first names by the alphabet, and counts the others.
+// add keeps the first names in order, and counts the others.
 func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
 	var kept []string
 	var failed error
@@ -110,8 +110,8 @@ func remembering(seen map[string]bool, list iter.Seq2[string, error]) iter.Seq2[
 	}
 }
 
-// outside passes on the Icks that do not belong to one of the channels, whose Icks
-// are NAME/0, NAME/1 and so on.
+// outside passes on the dirty lists that do not belong to a channel: those of a channel are
+// NAME/0, NAME/1 and so on.
 func outside(channels map[string]bool, list iter.Seq2[string, error]) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for name, err := range list {

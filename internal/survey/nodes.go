@@ -17,14 +17,14 @@ import (
 )
 
 var (
-	errSilent  = errors.New("no answer within " + patience.String())
+	errSilent  = errors.New("no answer within " + readTimeout.String())
 	errLoading = errors.New("the server is loading its data from disk")
 )
 
 // askServers asks all servers for INFO. It returns an error if none is there to
 // serve; one that merely refuses INFO is.
 func askServers(ctx context.Context, client rueidis.Client) (ServerView, []Trouble, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errSilent)
 	defer cancel()
 	var mu sync.Mutex
 	var view ServerView

@@ -11,7 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// round is what is asked in one look.
+// round is the reads of one survey.
 type round struct {
 	questions []question
 	mu        sync.Mutex
@@ -24,8 +24,8 @@ type question struct {
 	ask  func(ctx context.Context) error
 }
 
-// ask adds a question for each structure of a kind, and returns where to fetch the
-// answers when all have been asked.
+// ask adds a read for each structure of a kind, and returns a function with the results
+// after run.
 func ask[S any](r *round, kind Kind, known []string, stats func(ctx context.Context, name string) (S, error)) (answers func() []S) {
 	answered := make([]*S, len(known))
 	for i, name := range known {
@@ -48,10 +48,10 @@ func ask[S any](r *round, kind Kind, known []string, stats func(ctx context.Cont
 	}
 }
 
-// run asks, a few at the same time. What failed in the last look comes last, where
-// it takes no time from others.
+// run reads, a few structures at the same time. What failed the last time comes last, so that
+// it delays no others.
 func (r *round) run(ctx context.Context, last *View) {
-	ctx, cancel := context.WithTimeoutCause(ctx, longest, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, surveyTimeout, errSilent)
 	defer cancel()
 	type name struct {
 		kind Kind
@@ -66,7 +66,7 @@ func (r *round) run(ctx context.Context, last *View) {
 	})
 	next := make(chan question)
 	var asking sync.WaitGroup
-	for range atOnce {
+	for range parallel {
 		asking.Go(func() {
 			for q := range next {
 				r.put(ctx, q)
@@ -83,15 +83,15 @@ func (r *round) run(ctx context.Context, last *View) {
 	})
 }
 
-// put puts one question. A structure that is no more is no trouble.
+// put does one read. A deleted structure is no trouble.
 func (r *round) put(ctx context.Context, q question) {
-	ctx, cancel := context.WithTimeoutCause(ctx, patience, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errSilent)
 	defer cancel()
-	err := context.Cause(ctx) // when the round has no time left, nobody is asked
+	err := context.Cause(ctx) // the round may have no time left
 	if err == nil {
 		err = q.ask(ctx)
 	}
-	if err == nil || errors.Is(err, errGone) || errors.Is(err, millrace.ErrNotFound) || errors.Is(err, millrace.ErrNotFound) {
+	if err == nil || errors.Is(err, errGone) || errors.Is(err, millrace.ErrNotFound) {
 		return
 	}
 	r.mu.Lock()

@@ -42,8 +42,8 @@ func TestRoundOfTheSilent(t *testing.T) {
 				return name, nil
 			})
 			r.run(t.Context(), last)
-			if took := time.Since(began); took != longest {
-				t.Errorf("round %d took %s, want %s", turn, took, longest)
+			if took := time.Since(began); took != surveyTimeout {
+				t.Errorf("round %d took %s, want %s", turn, took, surveyTimeout)
 			}
 			got := answers()
 			if len(got) != wantOthers || !slices.IsSorted(got) {
@@ -82,8 +82,8 @@ func TestRoundOfManyAnswers(t *testing.T) {
 	if got, want := len(answers()), 95; got != want {
 		t.Errorf("%d answers, want %d", got, want)
 	}
-	if most > atOnce {
-		t.Errorf("%d were asked at the same time, want %d at most", most, atOnce)
+	if most > parallel {
+		t.Errorf("%d were asked at the same time, want %d at most", most, parallel)
 	}
 	want := []Trouble{{Ick, "006", broken}, {Ick, "007", broken}}
 	if diff := cmp.Diff(want, r.troubles, cmp.Comparer(sameError)); diff != "" {

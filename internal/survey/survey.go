@@ -17,64 +17,60 @@ import (
 )
 
 const (
-	// every is the time from look to look while nobody watches, and from sample to
-	// sample.
+	// every is the interval of surveys while nobody watches, and of samples.
 	every = 5 * time.Second
 
-	// watched is the time from look to look while somebody watches.
+	// watched is the interval of surveys while somebody watches.
 	watched = time.Second
 
-	// rest is how long names are not looked for at least, and pauses is how many
-	// times as long as it took to find them.
+	// rest is the shortest pause between listings of names, and pauses is the shortest
+	// pause as a multiple of the time of a listing.
 	rest   = 30 * time.Second
 	pauses = 50
 
-	// promptly is how long finding names may take for [Survey.Refresh] to wait for
-	// it.
+	// promptly is how long a listing may take for [Survey.Refresh] to wait for it.
 	promptly = time.Second
 )
 
-// Config is what a survey looks at.
+// Config configures a survey. It needs a Client.
 type Config struct {
-	// Client is the way to Redis: one server, Sentinel, a cluster, or a fleet's. It
-	// stays the caller's, and must be there.
+	// Client is the connection to Redis: one server, Sentinel, a cluster, or a fleet's.
+	// The caller closes it.
 	Client rueidis.Client
 
-	// Fleet is the fleet whose client that is. Defaults to none.
+	// Fleet is the fleet of that client. Defaults to none.
 	Fleet *fleet.Fleet
 
-	// Logger is told when Redis cannot be reached, and when it can be again.
-	// Defaults to slog.Default().
+	// Logger logs when Redis goes away and returns. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// Survey looks at all structures on a Redis and remembers the last hour. It is safe
-// for concurrent use.
+// Survey reads all structures of a Redis regularly and keeps the last hour. It is safe for
+// concurrent use.
 type Survey struct {
-	scout scout
-	log   *slog.Logger
-	born  time.Time
+	prober prober
+	log    *slog.Logger
+	born   time.Time
 
-	looking chan struct{} // held by the one who looks
-	finding chan struct{} // held by the one who finds names
+	looking chan struct{} // held during a survey
+	finding chan struct{} // held during a listing
 
 	mu        sync.Mutex
 	view      *View
-	next      chan struct{} // closed when there is another View
-	began     time.Time     // when the look began that made the View
+	next      chan struct{} // closed when there is a new View
+	began     time.Time     // when the survey of the View began
 	watchers  int
-	attended  chan struct{} // told when one comes or goes
+	attended  chan struct{} // signals a change of watchers
 	histories histories
 
 	known     names
-	unnamed   error         // why names could not be found the last time
-	found     time.Time     // when that began
-	findTook  time.Duration // the last time, even if it was given up
-	findAgain time.Time     // when names are to be found next
+	unnamed   error         // error of the last listing
+	found     time.Time     // when the last listing began
+	findTook  time.Duration // duration of the last listing
+	findAgain time.Time     // when the next listing is due
 }
 
-// New returns a survey. It asks nothing of Redis: [Survey.Run] and [Survey.Refresh]
-// do. Errors are derived from [millrace.ErrBadArgument].
+// New returns a survey without asking Redis anything: [Survey.Run] and [Survey.Refresh] do. Errors are derived from [millrace.ErrBadArgument].
 func New(cfg Config) (*Survey, error) {
 	if cfg.Client == nil {
 		return nil, millrace.ErrBadArgument.Errorf("a survey needs a Client")
@@ -86,35 +82,34 @@ func New(cfg Config) (*Survey, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newSurvey(&redisScout{cfg: cfg, locker: locker}, cfg.Logger), nil
+	return newSurvey(&redisProber{cfg: cfg, locker: locker}, cfg.Logger), nil
 }
 
-func newSurvey(s scout, log *slog.Logger) *Survey {
+func newSurvey(s prober, log *slog.Logger) *Survey {
 	return &Survey{
-		scout: s, log: log, born: time.Now(),
+		prober: s, log: log, born: time.Now(),
 		looking: make(chan struct{}, 1), finding: make(chan struct{}, 1),
 		view: &View{}, next: make(chan struct{}), attended: make(chan struct{}, 1),
 		histories: histories{of: map[subject]*history{}},
 	}
 }
 
-// View returns what the latest look saw. It is never nil, and empty before the
-// first one.
+// View returns the latest View. It is never nil, and empty before the first survey.
 func (s *Survey) View() *View {
 	v, _ := s.seen()
 	return v
 }
 
-// seen returns the View, and which names are known.
+// seen returns the View and the known names.
 func (s *Survey) seen() (*View, names) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.view, s.known
 }
 
-// Run looks until ctx ends, and returns its cause. One call a survey.
+// Run surveys until ctx ends, and returns its cause. Call it once.
 func (s *Survey) Run(ctx context.Context) error {
-	_, _ = s.Refresh(ctx) // the View and the log tell what went wrong
+	_, _ = s.Refresh(ctx) // the View and the log have the error
 	var finding sync.WaitGroup
 	finding.Go(func() { s.keepFinding(ctx) })
 	s.keepLooking(ctx)
@@ -122,8 +117,8 @@ func (s *Survey) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// keepLooking looks each 5 s, or 1 s while somebody watches, and for half of the time
-// at most.
+// keepLooking surveys every 5 s, or every 1 s while somebody watches, at most half of the
+// time.
 func (s *Survey) keepLooking(ctx context.Context) {
 	began, took := time.Now(), time.Duration(0)
 	for s.wait(ctx, began, took) {
@@ -133,14 +128,14 @@ func (s *Survey) keepLooking(ctx context.Context) {
 	}
 }
 
-// wait waits until the next look is due, and reports whether ctx has not ended.
+// wait waits until the next survey is due. It returns false if ctx ends.
 func (s *Survey) wait(ctx context.Context, began time.Time, took time.Duration) bool {
 	for {
 		timer := time.NewTimer(time.Until(began.Add(max(s.pace(), 2*took))))
 		select {
 		case <-timer.C:
 			return true
-		case <-s.attended: // it may be due earlier
+		case <-s.attended: // the interval may be shorter now
 			timer.Stop()
 		case <-ctx.Done():
 			timer.Stop()
@@ -149,7 +144,7 @@ func (s *Survey) wait(ctx context.Context, began time.Time, took time.Duration) 
 	}
 }
 
-// pace is the time from look to look.
+// pace is the interval of surveys.
 func (s *Survey) pace() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,8 +154,8 @@ func (s *Survey) pace() time.Duration {
 	return every
 }
 
-// look makes a View that is of now, unless somebody else made one since this was
-// called. It returns that, and its Away.
+// look makes a new View, unless another call made one meanwhile. It returns that View and its
+// Away.
 func (s *Survey) look(ctx context.Context) (*View, error) {
 	asked := time.Now()
 	if !take(ctx, s.looking) {
@@ -174,8 +169,8 @@ func (s *Survey) look(ctx context.Context) (*View, error) {
 		return last, last.Away()
 	}
 	began := time.Now()
-	v := s.scout.look(ctx, known, last)
-	if ctx.Err() != nil { // and so it saw nothing
+	v := s.prober.look(ctx, known, last)
+	if ctx.Err() != nil { // the View is empty
 		return last, context.Cause(ctx)
 	}
 	v.Named, v.LeftOut = known.at, known.leftOut
@@ -192,7 +187,7 @@ func (s *Survey) publish(v *View, began time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.view.Away() != nil && v.Away() == nil {
-		s.findAgain = time.Time{} // it may have come back with something else
+		s.findAgain = time.Time{} // it may have other structures now
 	}
 	s.view, s.began = v, began
 	s.histories.add(v, s.known)
@@ -200,19 +195,18 @@ func (s *Survey) publish(v *View, began time.Time) {
 	s.next = make(chan struct{})
 }
 
-// tell logs that Redis went away or came back.
+// tell logs that Redis went away or returned.
 func (s *Survey) tell(ctx context.Context, last, v *View) {
 	switch before, now := last.Away(), v.Away(); {
 	case before == nil && now != nil:
-		s.log.WarnContext(ctx, "Redis cannot be reached; pages and metrics show what was seen last", "error", now)
+		s.log.WarnContext(ctx, "Redis cannot be reached; pages and metrics show the last numbers", "error", now)
 	case before != nil && now == nil:
 		s.log.InfoContext(ctx, "Redis can be reached again")
 	}
 }
 
-// Watch goes through the Views: the latest one at once, and then each new one,
-// until ctx ends. Who is slow misses some. Looks are a second apart while anybody
-// watches.
+// Watch yields the latest View at once, and then each new one until ctx ends. A slow caller
+// misses some. Surveys are a second apart while anybody watches.
 func (s *Survey) Watch(ctx context.Context) iter.Seq[*View] {
 	return func(yield func(*View) bool) {
 		s.attend(1)
@@ -233,20 +227,20 @@ func (s *Survey) Watch(ctx context.Context) iter.Seq[*View] {
 	}
 }
 
-// attend counts who watches.
+// attend counts watchers.
 func (s *Survey) attend(more int) {
 	s.mu.Lock()
 	s.watchers += more
 	s.mu.Unlock()
 	select {
 	case s.attended <- struct{}{}:
-	default: // it will be looked at anyway
+	default: // a signal is waiting already
 	}
 }
 
-// Refresh looks at once, for new structures too if finding them takes less than a
-// second, and returns what it saw, with its Away. It is for after an action, also
-// while Run runs. It takes some 15 seconds at most, when Redis is in trouble.
+// Refresh surveys now, including new structures if listing takes less than a second, and
+// returns the View with its Away. It is for after an action, also during Run. It takes at most
+// about 15 seconds, when Redis is in trouble.
 func (s *Survey) Refresh(ctx context.Context) (*View, error) {
 	s.mu.Lock()
 	quick := s.findTook < promptly
@@ -259,8 +253,7 @@ func (s *Survey) Refresh(ctx context.Context) (*View, error) {
 	return s.look(ctx)
 }
 
-// keepFinding finds names, for 2% of the time at most, and not while no server
-// answers.
+// keepFinding lists names for at most 2% of the time, and not while no server answers.
 func (s *Survey) keepFinding(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
@@ -274,8 +267,7 @@ func (s *Survey) keepFinding(ctx context.Context) {
 	}
 }
 
-// find finds the names of all structures, unless somebody else did since this was
-// called.
+// find lists all structures, unless another call did meanwhile.
 func (s *Survey) find(ctx context.Context) {
 	asked := time.Now()
 	if !take(ctx, s.finding) {
@@ -289,12 +281,12 @@ func (s *Survey) find(ctx context.Context) {
 		return
 	}
 	began := time.Now()
-	found, err := s.scout.find(ctx)
+	found, err := s.prober.find(ctx)
 	took := time.Since(began)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.findTook = took
-	if ctx.Err() != nil { // and so it was given up
+	if ctx.Err() != nil { // it was cut off
 		return
 	}
 	s.found, s.findAgain = began, time.Now().Add(max(rest, pauses*took))
@@ -305,7 +297,7 @@ func (s *Survey) find(ctx context.Context) {
 	}
 }
 
-// take takes a turn, and reports whether it did before ctx ended.
+// take takes a turn. It returns false if ctx ends first.
 func take(ctx context.Context, turn chan struct{}) bool {
 	select {
 	case turn <- struct{}{}:

@@ -18,7 +18,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 )
 
-// story is a scout of which a test says how long it takes, and which remembers when
+// story is a prober of which a test says how long it takes, and which remembers when
 // it was asked, in seconds since the start.
 type story struct {
 	mu       sync.Mutex
@@ -117,14 +117,14 @@ var discard = slog.New(slog.DiscardHandler)
 func TestPace(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		s := newSurvey(prober, discard)
 		if v := s.View(); v == nil || !v.At.IsZero() || v.Away() != nil {
 			t.Errorf("the View before the first look = %+v", v)
 		}
 		run(t, s)
 		pass(11 * time.Second)
-		scout.wantTimes(t, "looks", &scout.looks, 0, 5, 10)
+		prober.wantTimes(t, "looks", &prober.looks, 0, 5, 10)
 
 		var watching sync.WaitGroup
 		watch := func(d time.Duration) {
@@ -138,11 +138,11 @@ func TestPace(t *testing.T) {
 		watch(3500 * time.Millisecond)
 		watch(1200 * time.Millisecond)
 		pass(10 * time.Second) // until 21
-		scout.wantTimes(t, "looks while somebody watches, and after", &scout.looks, 11, 12, 13, 14, 19)
+		prober.wantTimes(t, "looks while somebody watches, and after", &prober.looks, 11, 12, 13, 14, 19)
 		watching.Wait()
 		watch(time.Minute) // 2 s after a look: the next one is due at once
 		pass(1500 * time.Millisecond)
-		scout.wantTimes(t, "looks when one comes again", &scout.looks, 21, 22)
+		prober.wantTimes(t, "looks when one comes again", &prober.looks, 21, 22)
 		watching.Wait()
 	})
 }
@@ -152,21 +152,21 @@ func TestPace(t *testing.T) {
 func TestSlowLooks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		scout.looking = 4 * time.Second
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		prober.looking = 4 * time.Second
+		s := newSurvey(prober, discard)
 		run(t, s)
 		pass(20 * time.Second)
 		// After the first one the pace begins anew.
-		scout.wantTimes(t, "looks", &scout.looks, 0, 9, 17)
+		prober.wantTimes(t, "looks", &prober.looks, 0, 9, 17)
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		for range s.Watch(ctx) {
 			break
 		}
 		pass(20 * time.Second)
-		scout.wantTimes(t, "looks", &scout.looks, 25, 33)
-		if got := scout.overlaps.Load(); got != 0 {
+		prober.wantTimes(t, "looks", &prober.looks, 25, 33)
+		if got := prober.overlaps.Load(); got != 0 {
 			t.Errorf("%d looks overlapped", got)
 		}
 	})
@@ -177,9 +177,9 @@ func TestSlowLooks(t *testing.T) {
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		scout.looking = 500 * time.Millisecond
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		prober.looking = 500 * time.Millisecond
+		s := newSurvey(prober, discard)
 		run(t, s)
 		pass(5*time.Second + 600*time.Millisecond) // a look is under way
 		var refreshing sync.WaitGroup
@@ -193,9 +193,9 @@ func TestRefresh(t *testing.T) {
 			})
 		}
 		refreshing.Wait()
-		scout.wantTimes(t, "looks", &scout.looks, 0, 5.5, 6)
-		scout.wantTimes(t, "findings", &scout.finds, 0, 5.6)
-		if got := scout.overlaps.Load(); got != 0 {
+		prober.wantTimes(t, "looks", &prober.looks, 0, 5.5, 6)
+		prober.wantTimes(t, "findings", &prober.finds, 0, 5.6)
+		if got := prober.overlaps.Load(); got != 0 {
 			t.Errorf("%d looks overlapped", got)
 		}
 	})
@@ -205,9 +205,9 @@ func TestRefresh(t *testing.T) {
 func TestRefreshIsCancelled(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		scout.looking = time.Second
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		prober.looking = time.Second
+		s := newSurvey(prober, discard)
 		before, err := s.Refresh(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -235,15 +235,15 @@ func TestFindingIsSeldom(t *testing.T) {
 		t.Run(takes.String(), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				scout := newStory()
-				scout.finding = takes
-				s := newSurvey(scout, discard)
+				prober := newStory()
+				prober.finding = takes
+				s := newSurvey(prober, discard)
 				run(t, s)
 				pass(100 * time.Second)
-				scout.mu.Lock()
-				defer scout.mu.Unlock()
+				prober.mu.Lock()
+				defer prober.mu.Unlock()
 				for i, at := range want {
-					if got := scout.finds; len(got) != len(want) || got[i] < at || got[i] > at+2 {
+					if got := prober.finds; len(got) != len(want) || got[i] < at || got[i] > at+2 {
 						t.Fatalf("findings at %v, want up to 2 s after %v", got, want)
 					}
 				}
@@ -257,18 +257,18 @@ func TestFindingIsSeldom(t *testing.T) {
 func TestSlowFinding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		scout.finding = 10 * time.Second
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		prober.finding = 10 * time.Second
+		s := newSurvey(prober, discard)
 		run(t, s)
 		pass(2 * time.Second)
-		scout.wantTimes(t, "findings: one that was given up, and one to the end", &scout.finds, 0, 1)
+		prober.wantTimes(t, "findings: one that was given up, and one to the end", &prober.finds, 0, 1)
 		if v := s.View(); v.At.IsZero() || !v.Named.IsZero() || len(v.Troubles) > 0 {
 			t.Errorf("the View without names = %+v", v)
 		}
 		pass(15 * time.Second) // until 17
 		v := s.View()
-		if got := v.Named.Sub(scout.start); got != 11*time.Second {
+		if got := v.Named.Sub(prober.start); got != 11*time.Second {
 			t.Errorf("names were found after %s", got)
 		}
 		if got, want := fmt.Sprintf("%s %v", v.Queues[0].Name, v.LeftOut), "a map[lease:7]"; got != want {
@@ -278,10 +278,10 @@ func TestSlowFinding(t *testing.T) {
 		if _, err := s.Refresh(t.Context()); err != nil || time.Since(began) > 0 {
 			t.Errorf("Refresh took %s: %v", time.Since(began), err)
 		}
-		scout.wantTimes(t, "looks", &scout.looks, 1, 6, 11, 16, 17)
+		prober.wantTimes(t, "looks", &prober.looks, 1, 6, 11, 16, 17)
 		pass(10 * time.Minute)
-		if got, want := len(scout.finds), 1; got != want {
-			t.Errorf("%d findings in ten minutes, want %d: %v", got, want, scout.finds)
+		if got, want := len(prober.finds), 1; got != want {
+			t.Errorf("%d findings in ten minutes, want %d: %v", got, want, prober.finds)
 		}
 	})
 }
@@ -290,11 +290,11 @@ func TestSlowFinding(t *testing.T) {
 func TestUnnamed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		s := newSurvey(prober, discard)
 		run(t, s)
 		refused := errors.New("NOPERM")
-		scout.change(func(s *story) { s.unnamed = refused })
+		prober.change(func(s *story) { s.unnamed = refused })
 		pass(40 * time.Second)
 		v := s.View()
 		if diff := cmp.Diff([]Trouble{{Kind: Names, Err: refused}}, v.Troubles, cmp.Comparer(sameError)); diff != "" {
@@ -303,7 +303,7 @@ func TestUnnamed(t *testing.T) {
 		if len(v.Queues) != 1 || v.Away() != nil {
 			t.Errorf("the View = %+v", v)
 		}
-		scout.change(func(s *story) { s.unnamed = nil })
+		prober.change(func(s *story) { s.unnamed = nil })
 		pass(40 * time.Second)
 		if v := s.View(); len(v.Troubles) > 0 {
 			t.Errorf("troubles = %v", v.Troubles)
@@ -323,11 +323,11 @@ func TestNamesInPart(t *testing.T) {
 		t.Errorf("names (-want +got):\n%s\nand %v left out", diff, found.leftOut)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		s := newSurvey(prober, discard)
 		run(t, s)
 		missing := millrace.ErrPartial.Errorf("5 of 16 parts")
-		scout.change(func(s *story) { s.unnamed = missing })
+		prober.change(func(s *story) { s.unnamed = missing })
 		pass(40 * time.Second)
 		v := s.View()
 		if len(v.Queues) != 1 || len(v.Troubles) != 1 || v.Troubles[0].Kind != Names || !errors.Is(v.Troubles[0].Err, millrace.ErrPartial) {
@@ -346,13 +346,13 @@ func sameError(a, b error) bool { return errors.Is(a, b) || errors.Is(b, a) }
 func TestAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
+		prober := newStory()
 		var log strings.Builder
-		s := newSurvey(scout, slog.New(slog.NewTextHandler(&log, nil)))
+		s := newSurvey(prober, slog.New(slog.NewTextHandler(&log, nil)))
 		run(t, s)
 		before := s.View()
 		gone := errors.New("connection refused")
-		scout.change(func(s *story) { s.away = gone })
+		prober.change(func(s *story) { s.away = gone })
 		pass(51 * time.Second)
 		v, err := s.Refresh(t.Context())
 		if !errors.Is(err, gone) || !errors.Is(v.Away(), gone) {
@@ -362,13 +362,13 @@ func TestAway(t *testing.T) {
 			t.Errorf("the View = %+v, want the numbers of %+v", v, before)
 		}
 		pass(10 * time.Second)
-		scout.wantTimes(t, "findings: the first, and that of Refresh", &scout.finds, 0, 51)
-		scout.change(func(s *story) { s.away = nil })
+		prober.wantTimes(t, "findings: the first, and that of Refresh", &prober.finds, 0, 51)
+		prober.change(func(s *story) { s.away = nil })
 		pass(7 * time.Second)
 		if v := s.View(); v.Away() != nil || !v.At.After(before.At) {
 			t.Errorf("the View = %+v, want one of now", v)
 		}
-		if got := len(scout.finds); got != 1 {
+		if got := len(prober.finds); got != 1 {
 			t.Errorf("%d findings when it came back, want 1", got)
 		}
 		if got, want := strings.Count(log.String(), "level=WARN"), 1; got != want {
@@ -385,10 +385,10 @@ func TestAway(t *testing.T) {
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		scout := newStory()
-		s := newSurvey(scout, discard)
+		prober := newStory()
+		s := newSurvey(prober, discard)
 		run(t, s)
-		at := func(v *View) float64 { return v.At.Sub(scout.start).Seconds() }
+		at := func(v *View) float64 { return v.At.Sub(prober.start).Seconds() }
 		watch := func(d, each time.Duration) *[]float64 {
 			ctx, cancel := context.WithTimeout(t.Context(), d)
 			var seen []float64

@@ -15,7 +15,7 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// Kind is a kind of what a survey looks at.
+// Kind is a kind of structure, or of other things in a survey.
 type Kind string
 
 // Kinds. The first six have names; of the others there is one each. Names is for
@@ -40,15 +40,15 @@ const (
 	FleetSnapshots = "snapshots"
 )
 
-// View is what one look saw. Nobody changes it any more, so it may be shared and
-// must not be changed. Lists are sorted by name.
+// View is the result of one survey. It is shared and must not be changed. Lists are sorted by
+// name.
 type View struct {
-	// At is when these numbers were read, by this process's clock; zero before the
-	// first look. It stays when no server answers.
+	// At is when these numbers were read, by this process's clock; zero before the first
+	// survey. It stays while no server answers.
 	At time.Time
 
-	// Named is when the names of the structures were last found; zero before the
-	// first time, when lists are empty because nobody knows better.
+	// Named is when the names were last listed; zero before the first time, when all
+	// lists are empty.
 	Named time.Time
 
 	Queues   []fairqueue.Stats
@@ -59,8 +59,7 @@ type View struct {
 	Leases   []lease.Info // held ones, and free ones that Redis still knows
 	Steal    upkeep.Totals
 
-	// Fleet is nil unless there is one. It is of the last look also when no master
-	// answers.
+	// Fleet is nil without a fleet. It is current also if no master answers.
 	Fleet *FleetView
 
 	Server ServerView
@@ -68,8 +67,8 @@ type View struct {
 	// Troubles are what could not be read.
 	Troubles []Trouble
 
-	// LeftOut is how many structures of a kind there are beyond the first 200, which
-	// are not looked at. Kinds of which none is left out are absent.
+	// LeftOut counts the structures of a kind beyond the first 200, which are not surveyed.
+	// It has only kinds with such structures.
 	LeftOut map[Kind]int
 }
 
@@ -80,8 +79,8 @@ type Trouble struct {
 	Err  error
 }
 
-// Away returns why no server answered the last look, and nil if one did. The
-// View's numbers are old then: of the time At.
+// Away returns why no server answered the last survey, or nil. The numbers are from the time
+// At.
 func (v *View) Away() error {
 	i := slices.IndexFunc(v.Troubles, func(t Trouble) bool { return t.Kind == Server && t.Name == "" })
 	if i < 0 {
@@ -90,14 +89,14 @@ func (v *View) Away() error {
 	return v.Troubles[i].Err
 }
 
-// late returns the View after a look that nobody answered.
+// late returns the View after a survey without an answer.
 func (v *View) late(f *FleetView, troubles ...Trouble) *View {
 	next := *v
 	next.Fleet, next.Troubles = f, troubles
 	return &next
 }
 
-// ServerView is what the servers say of themselves in INFO.
+// ServerView is the INFO of all servers.
 type ServerView struct {
 	Nodes []NodeView // those that answered, by address
 }
@@ -121,25 +120,24 @@ func (s ServerView) sum(of func(NodeView) int64) (sum int64) {
 	return sum
 }
 
-// NodeView is what one server says. Numbers that it does not tell are 0, texts
-// empty.
+// NodeView is the INFO of one server. Missing numbers are 0, and missing texts empty.
 type NodeView struct {
 	Addr      string
-	Version   string        // with the name: "Redis 7.4.1", "Valkey 8.0.1"; empty if it does not tell
+	Version   string        // with the name: "Redis 7.4.1", "Valkey 8.0.1"; empty if unknown
 	Role      string        // master or slave
 	Uptime    time.Duration // to the second
 	Memory    int64         // used_memory, in bytes
 	MaxMemory int64         // in bytes; 0 for no limit
-	Ops       int64         // commands a second, of late
+	Ops       int64         // recent commands a second
 	Clients   int64         // connections
 	Evicted   int64         // keys evicted since it started
 }
 
-// FleetView is a fleet, as fleet show has it.
+// FleetView is the status of a fleet.
 type FleetView struct {
 	fleet.Status
 
 	Points    directory.Points  // the partitions' places on the ring
-	Events    []directory.Event // what agents did, the newest first, up to 200
-	Snapshots snapshot.Ages     // its Now is zero if the directory did not tell
+	Events    []directory.Event // the newest first, up to 200
+	Snapshots snapshot.Ages     // Now is zero if the directory did not answer
 }

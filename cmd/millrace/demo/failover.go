@@ -103,7 +103,7 @@ func playFailover(ctx context.Context, play *chaos.Play) error {
 	p.Defer(func(context.Context) error { members.Close(); return nil })
 	for range 2 {
 		p.Go(func() error {
-			_ = failover.New(dir, members, failover.Config{Every: 120 * time.Millisecond, Logger: quiet}).Run(ctx) // it ends with ctx
+			_ = failover.New(dir, members, failover.Config{Interval: 120 * time.Millisecond, Logger: quiet}).Run(ctx) // it ends with ctx
 			return nil
 		})
 	}

@@ -11,23 +11,23 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Event is what an agent did, or could not do.
+// Event is an entry of the log: what an agent did, or failed to do.
 type Event struct {
 	At        time.Time `json:"at,omitzero"` // by the directory's clock
-	Agent     string    `json:"agent"`       // who did it
+	Agent     string    `json:"agent"`       // its name
 	Partition int       `json:"partition"`   // -1 for the fleet as a whole
 	Epoch     int64     `json:"epoch"`       // of the map, afterwards
 	What      string    `json:"what"`        // in a few words
 }
 
-// SettleTime is how long a directory's server that was replaced may go on confirming
-// maps: until min-replicas-to-write stops it, with a min-replicas-max-lag of 2 seconds.
+// SettleTime is how long a replaced server of the directory may still confirm maps:
+// until min-replicas-to-write stops it, with a min-replicas-max-lag of 2 seconds.
 const SettleTime = 4 * time.Second
 
-// always is how long a server has decided before which there was no other one.
+// always is how long the first server has answered.
 const always = 24 * time.Hour
 
-// Lead asks the server that takes writes.
+// Lead implements Directory.
 func (d *Redis) Lead(ctx context.Context, agent string, ttl time.Duration) (leads bool, settled time.Duration, err error) {
 	reply, _, err := d.write(ctx, "lead", agent, strconv.FormatInt(ttl.Milliseconds(), 10))
 	if err != nil {
@@ -41,7 +41,7 @@ func (d *Redis) Lead(ctx context.Context, agent string, ttl time.Duration) (lead
 	return leads, settled, reply.Err()
 }
 
-// Note adds to the log.
+// Note implements Directory.
 func (d *Redis) Note(ctx context.Context, event Event) error {
 	event.At = time.Time{}
 	text, err := json.Marshal(event)
@@ -52,7 +52,7 @@ func (d *Redis) Note(ctx context.Context, event Event) error {
 	return err
 }
 
-// Events returns the log.
+// Events implements Directory.
 func (d *Redis) Events(ctx context.Context) ([]Event, error) {
 	texts, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
 		return s.Client.Do(ctx, s.Client.B().Lrange().Key(logKey(baseKey)).Start(0).Stop(-1).Build()).AsStrSlice()

@@ -10,13 +10,12 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// hurry is for how long one server is waited for alone.
-const hurry = 100 * time.Millisecond
+// hedgeDelay is how long ask waits for one server before it asks the next one as well.
+const hedgeDelay = 100 * time.Millisecond
 
-// ask asks the servers in turn, from one on, and returns the first answer and which
-// server gave it. The next one is asked when one fails, and also when one is silent
-// for a while: that may be slow, and its answer counts all the same, or frozen, and
-// must not use up the caller's time.
+// ask asks the servers in turn, and returns the first answer and the index of its
+// server. It asks the next one when one fails, or does not answer within hedgeDelay: a
+// slow server's answer still counts, and a frozen one must not use up the caller's time.
 func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.Context, s *script.Runner) (T, error)) (value T, at int, err error) {
 	type answer struct {
 		value T
@@ -33,14 +32,14 @@ func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.C
 		go func() {
 			value, err := call(ctx, d.servers[at])
 			for errors.Is(err, context.Canceled) && ctx.Err() == nil {
-				// Another call ended, which had begun to open the connection.
+				// The call that was opening the connection was cancelled.
 				value, err = call(ctx, d.servers[at])
 			}
 			answers <- answer{value, at, err}
 		}()
 	}
 	next()
-	silence := time.NewTimer(hurry)
+	silence := time.NewTimer(hedgeDelay)
 	defer silence.Stop()
 	var failures []error
 	for {
@@ -60,7 +59,7 @@ func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.C
 			return value, 0, gist(failures)
 		case asked < len(d.servers):
 			next()
-			silence.Reset(hurry)
+			silence.Reset(hedgeDelay)
 		}
 	}
 }
@@ -68,8 +67,8 @@ func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.C
 // errSilent means that a server does not answer.
 var errSilent = errors.New("the directory does not answer")
 
-// own returns the error of a call under ctx, without what is another's: the client
-// ends calls with errors of contexts when it gives a silent connection up.
+// own returns the error of a call under ctx. The client uses errors of contexts also
+// when it closes a silent connection; those become errSilent.
 func own(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -83,8 +82,8 @@ func own(ctx context.Context, err error) error {
 	}
 }
 
-// gist returns what is of interest when all servers failed. That a replica takes no
-// writes, or that a server has no map, is it only if no other said anything else.
+// gist returns the most useful of the servers' errors. That a replica refuses writes, or
+// that a server has no map, counts only if there is no other error.
 func gist(failures []error) error {
 	rest := slices.DeleteFunc(slices.Clone(failures), func(err error) bool {
 		return retry.Code(err, "READONLY") || errors.Is(err, ErrNoFleet)

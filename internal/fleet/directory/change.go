@@ -17,13 +17,12 @@ import (
 // waitForReplica is how long a change waits for a replica of the directory.
 const waitForReplica = time.Second
 
-// changeTry is how long one try of a change may take. After a longer silence it
-// begins anew: somebody else may be master by then.
-const changeTry = 2 * time.Second
+// tryTimeout is how long one try of a change may take. Then it starts over: another
+// server may be master by then.
+const tryTimeout = 2 * time.Second
 
-// Change replaces the map. It finds the master and repeats what failed for about
-// ten seconds, unless ctx ends before. A change whose outcome stays unknown may
-// have been made.
+// Change implements Directory. It finds the master, and retries for about ten seconds. A
+// change whose outcome stays unknown may have been made.
 func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 	if err := next.check(); err != nil {
 		return err
@@ -53,21 +52,21 @@ func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 	return nil
 }
 
-// changed is what came of a change.
+// changed is the result of a change.
 type changed struct {
 	stored     bool
 	epoch      int64 // the present one
 	replicated bool  // true as well if there is no replica
 }
 
-// change tries once. A master with replicas has one of them say that it has the map.
+// change tries once. If the master has replicas, it waits for one to have the map.
 func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string) (done changed, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, changeTry, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errSilent)
 	defer cancel()
 	// This finds the master, too.
 	old, err := d.Confirm(ctx, 0)
 	if errors.Is(err, ErrNoFleet) || errors.Is(err, ErrMap) || errors.Is(err, ErrVersion) {
-		err = nil // whether it may be replaced its epoch says
+		err = nil // the epoch decides whether it can be replaced
 	}
 	args := []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next.Epoch, 10), text, ""}
 	if known := d.known.Load(); err == nil && old != nil && known.Epoch == epoch && known.Fleet == next.Fleet {

@@ -13,8 +13,8 @@ import (
 	"sync"
 )
 
-// difference is what makes one map of another. A map of 320 members is some 60 kB, and
-// what a failover changes of it some 200 bytes, for each of a thousand clients.
+// difference turns one map into the next. A map of 320 members has some 60 kB, and a
+// failover changes some 200 bytes of it, which go to each of a thousand clients.
 type difference struct {
 	From       string      `json:"from"` // the sum of the map that it is for
 	Epoch      int64       `json:"epoch"`
@@ -26,21 +26,21 @@ type difference struct {
 	Sum        string      `json:"sum"`              // of the map that it makes, as the directory holds it
 }
 
-// held is a map, and the sum of what the directory holds for it. An epoch may be given
-// twice if the directory loses a map; a sum is not.
+// held is a map with the sum of its stored form. An epoch can be reused if the directory
+// loses a map; a sum cannot.
 type held struct {
 	*Map
 
 	sum string
 }
 
-// sum returns the beginning of the SHA-256 of what the directory holds.
+// sum returns the beginning of the SHA-256 of the stored form.
 func sum(packed string) string {
 	sum := sha256.Sum256([]byte(packed))
 	return hex.EncodeToString(sum[:8])
 }
 
-// differ returns what makes next of old.
+// differ returns the difference from old to next.
 func differ(old, next held) *difference {
 	d := &difference{From: old.sum, Sum: next.sum, Epoch: next.Epoch, Floor: next.Floor, Number: len(next.Partitions)}
 	if old.Settings != next.Settings {
@@ -57,7 +57,7 @@ func differ(old, next held) *difference {
 	return d
 }
 
-// of makes the new map of the old one, which is to be checked. The error is ErrMap.
+// of applies the difference. The caller checks the result. The error is ErrMap.
 func (d *difference) of(old held) (held, error) {
 	if d.From != old.sum {
 		return held{}, ErrMap.Wrap(fmt.Errorf("a difference is not for the map of epoch %d that is there", old.Epoch))
@@ -86,7 +86,7 @@ func (d *difference) of(old held) (held, error) {
 	return held{next, d.Sum}, nil
 }
 
-// pack returns the JSON of a map, or of a difference, as the directory holds it.
+// pack returns the stored form of a map, or of a difference: compressed JSON.
 func pack(v any) (string, error) {
 	text, err := json.Marshal(v)
 	if err != nil {
@@ -103,8 +103,7 @@ func pack(v any) (string, error) {
 	return b.String(), err
 }
 
-// unpack returns the JSON again. Text that is not packed is taken as it is, so that a
-// map can be put there by hand.
+// unpack returns the JSON. Plain JSON is accepted, so that a map can be stored by hand.
 func unpack(text string) ([]byte, error) {
 	if len(text) > 0 && text[0] == '{' {
 		return []byte(text), nil
@@ -120,7 +119,7 @@ func unpack(text string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, mapLimit))
 }
 
-// unpackers are used again: one takes 40 kB, and a change some 300 bytes.
+// unpackers pools readers: one takes 40 kB.
 var unpackers sync.Pool
 
 // mapLimit is more than any map has.

@@ -68,11 +68,11 @@ var (
 		Hint:    "Make one with millrace fleet init, or check the directory's address.",
 	}
 
-	// ErrConflict means that somebody else changed the map. Nothing was changed, or,
-	// where a reply was lost in between, what was changed has been replaced.
+	// ErrConflict means that another process changed the map. Nothing was changed, or, if
+	// a reply was lost, the change was replaced.
 	ErrConflict = &millrace.Error{
 		Code:    "conflict",
-		Message: "the map was changed by somebody else",
+		Message: "another process changed the map",
 		Hint:    "Look at the fleet again and repeat what is still to be done.",
 	}
 

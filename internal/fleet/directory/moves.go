@@ -7,12 +7,11 @@ import (
 	"time"
 )
 
-// MoveTTL is how long a run is waited for that does not say that it goes on.
+// MoveTTL is how long a run is registered without being renewed.
 const MoveTTL = 10 * time.Second
 
-// BeginMoves says that tags are being moved, until end is called, or this process
-// dies, or is cut off for a MoveTTL. Unless end is told that all was finished,
-// somebody else finishes it.
+// BeginMoves registers a run that moves tags, and renews it until end is called. Unless
+// end is called with finished, an agent finishes the run after its TTL.
 func BeginMoves(ctx context.Context, dir Directory) (end func(finished bool), err error) {
 	run := rand.Text()[:12]
 	if err := dir.Moving(ctx, run, MoveTTL); err != nil {
@@ -21,8 +20,8 @@ func BeginMoves(ctx context.Context, dir Directory) (end func(finished bool), er
 	return keepMoving(ctx, dir, run), nil
 }
 
-// AdoptMoves takes over what was cut off, as BeginMoves does, and reports whether
-// there is anything.
+// AdoptMoves takes over the runs whose TTL has ended, as BeginMoves does, and reports
+// whether there are any.
 func AdoptMoves(ctx context.Context, dir Directory) (end func(finished bool), adopted bool, err error) {
 	run := rand.Text()[:12]
 	if adopted, err := dir.Adopt(ctx, run, MoveTTL); err != nil || !adopted {
@@ -32,13 +31,13 @@ func AdoptMoves(ctx context.Context, dir Directory) (end func(finished bool), ad
 }
 
 func keepMoving(ctx context.Context, dir Directory, run string) (end func(finished bool)) {
-	say := func(ctx context.Context, ttl time.Duration) {
+	renewal := func(ctx context.Context, ttl time.Duration) {
 		ctx, cancel := context.WithTimeout(ctx, MoveTTL/3)
 		defer cancel()
 		_ = dir.Moving(ctx, run, ttl)
 	}
-	left := time.Millisecond // which is over at once
-	stop := renew(ctx, MoveTTL/3, func(ctx context.Context) { say(ctx, MoveTTL) }, func(ctx context.Context) { say(ctx, left) })
+	left := time.Millisecond // ends at once, and is then adopted
+	stop := renew(ctx, MoveTTL/3, func(ctx context.Context) { renewal(ctx, MoveTTL) }, func(ctx context.Context) { renewal(ctx, left) })
 	return func(finished bool) {
 		if finished {
 			left = 0
@@ -47,13 +46,13 @@ func keepMoving(ctx context.Context, dir Directory, run string) (end func(finish
 	}
 }
 
-// Moving tells the server that takes writes.
+// Moving implements Directory.
 func (d *Redis) Moving(ctx context.Context, run string, ttl time.Duration) error {
 	_, err := d.moving(ctx, run, ttl, false)
 	return err
 }
 
-// Adopt asks the server that takes writes.
+// Adopt implements Directory.
 func (d *Redis) Adopt(ctx context.Context, run string, ttl time.Duration) (bool, error) {
 	return d.moving(ctx, run, ttl, true)
 }

@@ -17,27 +17,25 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Redis is a directory in a Redis of its own: a master, replicas if it has any.
-// Give the master two replicas, min-replicas-to-write 1, min-replicas-max-lag 2 and
-// an append-only file, and it keeps what it was told; who is master may be changed by hand or by Sentinel.
-// A server that is silent holds a call up for a tenth of a second, if another one
-// answers. It is safe for concurrent use.
+// Redis is a directory in a dedicated Redis: a master, and replicas. For durability give
+// the master two replicas, min-replicas-to-write 1, min-replicas-max-lag 2 and an
+// append-only file. The master can be changed by hand or by Sentinel. A server that does
+// not answer delays a call by 100 ms if another one does. It is safe for concurrent use.
 type Redis struct {
 	servers []*script.Runner
 	master  atomic.Int32         // the server that took the last write
-	turn    atomic.Uint32        // where the last Load began
-	known   atomic.Pointer[held] // the last that was sent
+	turn    atomic.Uint32        // the server at which the last Load started
+	known   atomic.Pointer[held] // the last map that was received
 }
 
-// sentinelRefresh is how often Sentinels are asked who the master is, besides
-// listening to them: a message may be missed.
+// sentinelRefresh is how often Sentinels are asked for the master, in case a message of
+// theirs was missed.
 const sentinelRefresh = 5 * time.Second
 
 // Dial returns the directory on the servers that option names: all of them in
-// InitAddress, whoever is master; or the Sentinels that watch it, with
-// Sentinel.MasterSet. Servers need not be reachable by now, but one of the
-// Sentinels, and through it the master, must be. Dialer.Timeout and
-// ConnWriteTimeout default to 1 and 2 seconds here. Close it.
+// InitAddress, or the Sentinels that watch them, with Sentinel.MasterSet. The servers
+// need not be reachable yet; a Sentinel, and the master through it, must be.
+// Dialer.Timeout and ConnWriteTimeout default to 1 and 2 seconds. Close it.
 func Dial(option rueidis.ClientOption) (*Redis, error) {
 	option.DisableCache = true
 	option.AlwaysPipelining = true
@@ -95,7 +93,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 	return d, nil
 }
 
-// runner runs each script once: who is asked next is up to the Redis.
+// runner runs each script once: ask decides which server is next.
 func runner(client rueidis.Client) *script.Runner {
 	return &script.Runner{Client: client, Scripts: library, Retry: retry.Policy{Patience: time.Nanosecond}}
 }
@@ -107,8 +105,8 @@ func (d *Redis) Close() {
 	}
 }
 
-// Load returns the map from one server after the other. One that it has is not sent
-// again.
+// Load implements Directory. It asks another server each time, and receives a map that
+// it has only once.
 func (d *Redis) Load(ctx context.Context) (*Map, error) {
 	m, _, err := ask(ctx, d, int(d.turn.Add(1)), func(ctx context.Context, s *script.Runner) (*Map, error) {
 		c := s.Client
@@ -138,7 +136,7 @@ func (d *Redis) Load(ctx context.Context) (*Map, error) {
 	return m, err
 }
 
-// Confirm asks the server that takes writes.
+// Confirm implements Directory.
 func (d *Redis) Confirm(ctx context.Context, epoch int64) (*Map, error) {
 	if epoch != 0 {
 		if present, err := d.epoch(ctx); err != nil || present == epoch {
@@ -156,9 +154,9 @@ func (d *Redis) Confirm(ctx context.Context, epoch int64) (*Map, error) {
 	return m.Map, nil
 }
 
-// epoch returns that of the present map, 0 if there is none. It does what the script of
-// a confirmation does at first, at a third of its cost: a server that takes a write now
-// says afterwards which map is the present one.
+// epoch returns the epoch of the present map, 0 if there is none. It does the first step
+// of the script of a confirmation at a third of its cost: a write that only the master
+// accepts, and then a read.
 func (d *Redis) epoch(ctx context.Context) (int64, error) {
 	epoch, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) (int64, error) {
 		return script.Prompt(ctx, func(ctx context.Context) (int64, error) {
@@ -180,7 +178,7 @@ func (d *Redis) epoch(ctx context.Context) (int64, error) {
 	return epoch, err
 }
 
-// confirm does the same with the script, for who may have a map.
+// confirm runs the script of a confirmation.
 func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, error) {
 	var have int64
 	if known != nil {
@@ -229,8 +227,8 @@ func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, e
 	return &m, err
 }
 
-// write runs a script on the server that takes writes, and returns which one that
-// is. The one that took the last write is asked first.
+// write runs a script on the server that accepts writes, and returns its index. It asks
+// first the server that accepted the last write.
 func (d *Redis) write(ctx context.Context, name string, args ...string) (*script.Reply, int, error) {
 	reply, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, r *script.Runner) (*script.Reply, error) {
 		return r.Run(ctx, name, baseKey, args...)

@@ -13,7 +13,7 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Snapshot is what is known of the snapshots of one partition.
+// Snapshot describes the snapshots of one partition.
 type Snapshot struct {
 	Partition int
 	Saved     Saved    // the newest one; zero if there is none
@@ -71,10 +71,8 @@ type (
 	}
 )
 
-// Snapped remembers what came of an attempt that began then, by the caller's clock.
-// What was saved or archived replaces what is known if it is newer, and an attempt
-// of which nothing failed ends a failure. The times in s do not count: the
-// directory puts its own in. A repeat does no harm.
+// Snapped implements Directory. An attempt without a failure clears an earlier failure.
+// The directory sets the times in s.
 func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error {
 	args := []string{strconv.Itoa(s.Partition), strconv.FormatInt(time.Since(began).Milliseconds(), 10)}
 	for _, part := range []struct {
@@ -98,8 +96,7 @@ func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error 
 	return err
 }
 
-// Snapshots returns what is known of each partition that was ever tried, in no
-// order, and what time it is in the directory.
+// Snapshots implements Directory. The order is undefined.
 func (d *Redis) Snapshots(ctx context.Context) (all []Snapshot, now time.Time, err error) {
 	stored, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]rueidis.RedisResult, error) {
 		b := s.Client.B()
@@ -134,7 +131,7 @@ func (d *Redis) Snapshots(ctx context.Context) (all []Snapshot, now time.Time, e
 	return all, time.Unix(clock[0], clock[1]*1000).UTC(), nil
 }
 
-// readPart takes one field of the hash in.
+// readPart reads one field of the hash.
 func readPart(byID map[int]*Snapshot, field, text string) error {
 	number, part, _ := strings.Cut(field, ":")
 	id, err := strconv.Atoi(number)

@@ -11,19 +11,19 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// ErrTurn means that it is another one's turn on a node.
+// ErrTurn means that another process has the turn of a node.
 var ErrTurn = &millrace.Error{
 	Code:    "busy",
-	Message: "it is another one's turn on the node",
+	Message: "another process has the turn of the node",
 	Hint:    "Try again in a moment: a copy or a snapshot is being made there.",
 }
 
-// TurnTTL is how long a turn lasts that is not renewed, since its holder died.
+// TurnTTL is how long a turn lasts without being renewed.
 const TurnTTL = 15 * time.Second
 
-// TakeTurn takes the turn of the node that a member is on, and keeps it until end is
-// called or ctx ends; or returns ErrTurn at once. A holder that cannot reach the
-// directory for a TurnTTL loses it without being told.
+// TakeTurn takes the turn of a member's node, and renews it until end is called or ctx
+// ends; or returns ErrTurn at once. A holder that cannot reach the directory for TurnTTL
+// loses the turn without notice.
 func TakeTurn(ctx context.Context, dir Directory, member Member) (end func(), err error) {
 	return takeTurn(ctx, dir, member.Machine(), TurnTTL)
 }
@@ -45,14 +45,13 @@ func takeTurn(ctx context.Context, dir Directory, node string, ttl time.Duration
 	return renew(ctx, ttl/3, func(ctx context.Context) { _, _ = take(ctx, ttl) }, func(ctx context.Context) { _, _ = take(ctx, 0) }), nil
 }
 
-// renew does something again and again until the function that it returns is called,
-// and another thing then. What fails is left: the next one may do, and what has
-// begun ends by itself, too.
-func renew(ctx context.Context, every time.Duration, again, last func(context.Context)) (end func()) {
+// renew calls again at an interval until end is called, and then last. Errors are
+// ignored: the next call may succeed, and registrations expire by themselves.
+func renew(ctx context.Context, interval time.Duration, again, last func(context.Context)) (end func()) {
 	renewing, stop := context.WithCancel(ctx)
 	var renewal sync.WaitGroup
 	renewal.Go(func() {
-		for retry.Sleep(renewing, every) {
+		for retry.Sleep(renewing, interval) {
 			again(renewing)
 		}
 	})
@@ -63,7 +62,7 @@ func renew(ctx context.Context, every time.Duration, again, last func(context.Co
 	}
 }
 
-// Turn asks the server that takes writes.
+// Turn implements Directory.
 func (d *Redis) Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error) {
 	reply, _, err := d.write(ctx, "turn", node, holder, strconv.FormatInt(ttl.Milliseconds(), 10))
 	if err != nil {

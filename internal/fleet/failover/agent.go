@@ -16,9 +16,9 @@ import (
 
 // Config says how an agent works. The zero value works.
 type Config struct {
-	// Every is how often each member is looked at. A master that is lost is noticed
-	// after three looks. Defaults to 500 milliseconds.
-	Every time.Duration
+	// Interval is how often each member is probed. A master that is lost is noticed
+	// after three reports. Defaults to 500 milliseconds.
+	Interval time.Duration
 
 	// Restored is called when a member is about to be the master of a partition that was
 	// started again, perhaps with data of long ago, before anybody writes there. What it
@@ -29,10 +29,10 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// DefaultEvery is how often members are looked at.
-const DefaultEvery = 500 * time.Millisecond
+// DefaultInterval is how often members are looked at.
+const DefaultInterval = 500 * time.Millisecond
 
-// How many looks in a row say that a member is down, or up again.
+// How many reports in a row say that a member is down, or up again.
 const (
 	misses  = 3
 	returns = 3
@@ -51,8 +51,8 @@ type Agent struct {
 
 // New returns an agent.
 func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
-	if cfg.Every == 0 {
-		cfg.Every = DefaultEvery
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultInterval
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -63,9 +63,9 @@ func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
 }
 
-// leadLife is for how many rounds of looks an agent leads before it must say so
+// leadIntervals is for how many rounds of reports an agent leads before it must say so
 // again.
-const leadLife = 6
+const leadIntervals = 6
 
 // Run watches the fleet until ctx ends. It returns the cause of that.
 func (a *Agent) Run(ctx context.Context) error {
@@ -79,7 +79,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		asked := time.Now()
 		leads, err := a.lead(ctx)
 		if leads {
-			until = asked.Add(leadLife * a.cfg.Every)
+			until = asked.Add(leadIntervals * a.cfg.Interval)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -98,16 +98,16 @@ func (a *Agent) Run(ctx context.Context) error {
 			leading()
 		}
 		led = leads || err != nil && led
-		if !retry.Sleep(ctx, a.cfg.Every) {
+		if !retry.Sleep(ctx, a.cfg.Interval) {
 			return context.Cause(ctx)
 		}
 	}
 }
 
 func (a *Agent) lead(ctx context.Context) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, leadLife*a.cfg.Every/2)
+	ctx, cancel := context.WithTimeout(ctx, leadIntervals*a.cfg.Interval/2)
 	defer cancel()
-	leads, settled, err := a.dir.Lead(ctx, a.name, leadLife*a.cfg.Every)
+	leads, settled, err := a.dir.Lead(ctx, a.name, leadIntervals*a.cfg.Interval)
 	if err == nil {
 		a.waits.Store(settled < directory.SettleTime)
 	}
@@ -122,7 +122,7 @@ func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
 		if !retry.Sleep(ctx, rest) {
 			return context.Cause(ctx)
 		}
-		_, settled, err := a.dir.Lead(ctx, a.name, max(leadLife*a.cfg.Every, grace))
+		_, settled, err := a.dir.Lead(ctx, a.name, max(leadIntervals*a.cfg.Interval, grace))
 		if err != nil {
 			return err
 		}
@@ -146,7 +146,7 @@ func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func
 	working.Go(func() { a.work(ctx) })
 	return cancel, func() {
 		working.Wait()
-		a.resign(ctx, a.cfg.Every)
+		a.resign(ctx, a.cfg.Interval)
 	}
 }
 
@@ -161,7 +161,7 @@ func (a *Agent) resign(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// work looks at all members again and again, and at each partition with what it
+// work reports at all members again and again, and at each partition with what it
 // saw.
 func (a *Agent) work(ctx context.Context) {
 	var busy sync.WaitGroup
@@ -170,25 +170,25 @@ func (a *Agent) work(ctx context.Context) {
 	back := setback{a: a}
 	planned := time.Now()
 	for {
-		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Every) {
+		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Interval) {
 			// This process stood still, or its clock jumped: what it remembers is old, and
 			// what it is about to see may be its own trouble.
 			a.cfg.Logger.WarnContext(ctx, "the agent was held up, and does nothing for a while", "for", late)
 			a.watch.forget()
-			if !retry.Sleep(ctx, 10*a.cfg.Every) {
+			if !retry.Sleep(ctx, 10*a.cfg.Interval) {
 				return
 			}
 		}
 		began := time.Now()
 		m, err := a.confirm(ctx)
 		if err == nil {
-			a.watch.look(ctx, a, m)
+			a.watch.probe(ctx, a, m)
 			if a.watch.cutOff(m) {
 				a.watch.forgive()
 			}
 			partitions := m.Partitions
 			if a.waits.Load() || back.mend(ctx, m) {
-				partitions = nil // the next round looks at the map as it is then
+				partitions = nil // the next round reports at the map as it is then
 			}
 			for _, p := range partitions {
 				one := reconcilers[p.ID]
@@ -206,8 +206,8 @@ func (a *Agent) work(ctx context.Context) {
 		} else if ctx.Err() == nil {
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
 		}
-		// A member that is silent must not make the looks at it rarer.
-		pause := max(a.cfg.Every-time.Since(began), a.cfg.Every/10)
+		// A member that is silent must not make the reports at it rarer.
+		pause := max(a.cfg.Interval-time.Since(began), a.cfg.Interval/10)
 		planned = time.Now().Add(pause)
 		if !retry.Sleep(ctx, pause) {
 			return

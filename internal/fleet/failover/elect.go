@@ -28,16 +28,16 @@ var ErrNobody = &millrace.Error{
 // itself: then one of them has every write that was confirmed. Who was started again
 // since it was last known to be whole does not count for that. If all have answered
 // there is nobody to wait for.
-func elect(fleet string, p directory.Partition, looks map[string]members.Report, confirmed int) (directory.Member, error) {
+func elect(fleet string, p directory.Partition, reports map[string]members.Report, confirmed int) (directory.Member, error) {
 	var best *directory.Member
 	var most reach
 	seen, masterSeen := 0, false
 	candidates := p.Members()
-	all := answered(candidates, looks)
-	known := known(fleet, p, looks)
+	all := answered(candidates, reports)
+	known := known(fleet, p, reports)
 	for i := range candidates {
 		m := &candidates[i]
-		l, ok := looks[m.Addr]
+		l, ok := reports[m.Addr]
 		if !ok || !whole(l, fleet, p.ID) {
 			continue
 		}
@@ -55,7 +55,7 @@ func elect(fleet string, p directory.Partition, looks map[string]members.Report,
 		case r.era >= present || r.era == former && !m.Down:
 			seen++
 		}
-		if best == nil || most.less(r) || r == most && (m.Addr == p.Prefer || further(l, looks[best.Addr])) {
+		if best == nil || most.less(r) || r == most && (m.Addr == p.Prefer || further(l, reports[best.Addr])) {
 			best, most = m, r
 		}
 	}
@@ -74,9 +74,9 @@ func elect(fleet string, p directory.Partition, looks map[string]members.Report,
 }
 
 // answered reports whether all members have said what they have.
-func answered(all []directory.Member, looks map[string]members.Report) bool {
+func answered(all []directory.Member, reports map[string]members.Report) bool {
 	for _, m := range all {
-		if l, ok := looks[m.Addr]; !ok || l.Loading {
+		if l, ok := reports[m.Addr]; !ok || l.Loading {
 			return false
 		}
 	}
@@ -102,10 +102,10 @@ type lineage struct {
 // known returns what the map and members know. If no agent has seen the master yet,
 // it is in the history in which a member was promoted last, of those that were not
 // started again if there are any.
-func known(fleet string, p directory.Partition, looks map[string]members.Report) lineage {
+func known(fleet string, p directory.Partition, reports map[string]members.Report) lineage {
 	k, sure := lineage{p.History, p.Before, p.Floor}, false
 	for _, m := range p.Members() {
-		l, ok := looks[m.Addr]
+		l, ok := reports[m.Addr]
 		switch {
 		case !ok || !whole(l, fleet, p.ID):
 		case p.History == "" && (k.history == "" || !sure && !restarted(m, l) || sure == !restarted(m, l) && l.Floor > k.floor):
@@ -175,6 +175,6 @@ func (r reach) less(than reach) bool {
 func further(l, than members.Report) bool { return l.History == than.History && l.Offset > than.Offset }
 
 // describe says who was elected and why, for the log.
-func describe(m directory.Member, looks map[string]members.Report) string {
-	return fmt.Sprintf("%s, at offset %d of %s", m.Addr, looks[m.Addr].Offset, looks[m.Addr].History)
+func describe(m directory.Member, reports map[string]members.Report) string {
+	return fmt.Sprintf("%s, at offset %d of %s", m.Addr, reports[m.Addr].Offset, reports[m.Addr].History)
 }

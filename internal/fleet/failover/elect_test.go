@@ -20,7 +20,7 @@ func TestElect(t *testing.T) {
 	}
 	for _, tc := range []struct {
 		name      string
-		looks     map[string]members.Report
+		reports   map[string]members.Report
 		history   string
 		prefer    string
 		confirmed int
@@ -63,7 +63,7 @@ func TestElect(t *testing.T) {
 			History: tc.history, Prefer: tc.prefer, Master: directory.Member{Addr: "m", Run: "once"},
 			Replicas: []directory.Member{{Addr: "r1", Run: "once"}, {Addr: "r2", Run: "once"}},
 		}
-		got, err := elect("f", p, tc.looks, tc.confirmed)
+		got, err := elect("f", p, tc.reports, tc.confirmed)
 		if got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
 			t.Errorf("%s: elect = %q, %v, want %q", tc.name, got.Addr, err, tc.want)
 		}

@@ -38,7 +38,7 @@ func Example() {
 	members := failover.NewRedis(option)
 	defer members.Close()
 	quiet := slog.New(slog.DiscardHandler)
-	agent := failover.New(desk, members, failover.Config{Every: 100 * time.Millisecond, Logger: quiet})
+	agent := failover.New(desk, members, failover.Config{Interval: 100 * time.Millisecond, Logger: quiet})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = agent.Run(ctx) }()
 

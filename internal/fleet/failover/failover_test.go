@@ -60,7 +60,7 @@ func (w *world) agent() (stop func()) {
 	go func() {
 		defer close(done)
 		restored := func(context.Context, *directory.Map, int, string) error { w.restored.Add(1); return nil }
-		_ = New(w.dir, members, Config{Every: every, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(w.dir, members, Config{Interval: every, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 		members.Close()
 	}()
 	var once sync.Once

@@ -138,7 +138,7 @@ func TestTheAgentIsCutOffFromAMaster(t *testing.T) {
 			ctx, stop := context.WithCancel(context.Background())
 			var running sync.WaitGroup
 			running.Go(func() {
-				_ = New(w.dir, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+				_ = New(w.dir, members, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 			})
 			t.Cleanup(func() { stop(); running.Wait(); members.Close() })
 			w.settled(f, 0)
@@ -188,7 +188,7 @@ func TestAFrozenAgentWakesUp(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = New(w.dir, asleep, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(w.dir, asleep, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	})
 	var woken sync.Once
 	wake := func() { woken.Do(func() { close(asleep.goOn) }) }

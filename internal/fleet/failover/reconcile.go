@@ -51,13 +51,13 @@ func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 		return true
 	case !h.seen:
 		return false
-	case !h.look.Master || h.look.Identity != members.Identity(m.Fleet, p.ID) || restarted(p.Master, h.look):
+	case !h.report.Master || h.report.Identity != members.Identity(m.Fleet, p.ID) || restarted(p.Master, h.report):
 		return true
 	}
 	// A directory that has lost its newest maps may name a master of before.
 	return slices.ContainsFunc(p.Replicas, func(r directory.Member) bool {
 		o := s.a.watch.of(r.Addr)
-		return o.seen && o.before.Identity == h.look.Identity && o.before.Floor > h.look.Floor
+		return o.seen && o.before.Identity == h.report.Identity && o.before.Floor > h.report.Floor
 	})
 }
 
@@ -68,7 +68,7 @@ func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 func (s *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
 	for _, member := range p.Members() {
 		h := s.a.watch.of(member.Addr)
-		if !h.seen || !h.look.Master || !restarted(member, h.look) {
+		if !h.seen || !h.report.Master || !restarted(member, h.report) {
 			continue
 		}
 		// By a map that is old by now, it might be one that was elected after that.
@@ -82,7 +82,7 @@ func (s *reconciler) quarantine(ctx context.Context, m *directory.Map, p directo
 }
 
 func (s *reconciler) isolate(ctx context.Context, member directory.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, s.a.cfg.Every)
+	ctx, cancel := context.WithTimeout(ctx, s.a.cfg.Interval)
 	defer cancel()
 	if err := s.a.servers.Serve(ctx, member.Addr, false); err != nil {
 		return err
@@ -117,8 +117,8 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	if s.a.watch.of(p.Master.Addr).missed == 0 {
 		s.catchUp(ctx, p)
 	}
-	looks := s.fence(ctx, p)
-	chosen, err := elect(m.Fleet, p, looks, m.Settings.Effective().Confirmed)
+	reports := s.fence(ctx, p)
+	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
 	if err != nil {
 		return err
 	}
@@ -126,17 +126,17 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	// about how far the map was, should the directory forget it, and who was promoted
 	// last.
 	floor := m.Epoch
-	for _, l := range looks {
+	for _, l := range reports {
 		floor = max(floor, l.Floor)
 	}
-	if err := s.a.servers.Lead(ctx, chosen.Addr, looks[chosen.Addr].Run, floor+1); err != nil {
+	if err := s.a.servers.Lead(ctx, chosen.Addr, reports[chosen.Addr].Run, floor+1); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
 	look, err := s.a.servers.Probe(ctx, chosen.Addr)
 	switch {
 	case err != nil:
 		return err
-	case !look.Master || !whole(look, m.Fleet, p.ID) || !kept(look, looks[chosen.Addr]):
+	case !look.Master || !whole(look, m.Fleet, p.ID) || !kept(look, reports[chosen.Addr]):
 		// It was restarted between being elected and leading, and is not what it was.
 		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
 	}
@@ -153,7 +153,7 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		p.Replicas = nil
 		for _, member := range append([]directory.Member{old}, m.Partitions[s.id].Replicas...) {
 			if member.Addr != chosen.Addr {
-				_, member.Down = looks[member.Addr]
+				_, member.Down = reports[member.Addr]
 				member.Down = !member.Down
 				p.Replicas = append(p.Replicas, member)
 			}
@@ -165,7 +165,7 @@ func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		return err
 	}
 	s.stuck, s.on = "", ""
-	s.a.note(ctx, m, s.id, fmt.Sprintf("healthy: %s leads, in place of %s, after %v", describe(chosen, looks), old.Addr, time.Since(began).Round(time.Millisecond)))
+	s.a.note(ctx, m, s.id, fmt.Sprintf("healthy: %s leads, in place of %s, after %v", describe(chosen, reports), old.Addr, time.Since(began).Round(time.Millisecond)))
 	return nil
 }
 
@@ -193,25 +193,25 @@ func (s *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 // fence fences all members that can be reached, and returns what they say then.
 func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[string]members.Report {
 	var mu sync.Mutex
-	looks := map[string]members.Report{}
+	reports := map[string]members.Report{}
 	var fencing sync.WaitGroup
 	for _, member := range p.Members() {
 		fencing.Go(func() {
-			limit := max(time.Second, s.a.cfg.Every)
+			limit := max(time.Second, s.a.cfg.Interval)
 			if s.a.watch.of(member.Addr).missed >= misses {
-				limit = s.a.cfg.Every // it was silent for so long
+				limit = s.a.cfg.Interval // it was silent for so long
 			}
 			ctx, cancel := context.WithTimeout(ctx, limit)
 			defer cancel()
 			if l, err := s.a.servers.Fence(ctx, member.Addr); err == nil {
 				mu.Lock()
-				looks[member.Addr] = l
+				reports[member.Addr] = l
 				mu.Unlock()
 			}
 		})
 	}
 	fencing.Wait()
-	return looks
+	return reports
 }
 
 // repair puts the members of a partition right whose master serves: replicas follow
@@ -228,18 +228,18 @@ func (s *reconciler) repair(ctx context.Context, p directory.Partition) {
 		switch h := s.a.watch.of(r.Addr); {
 		case h.missed >= misses:
 			now.Down = true
-		case !h.seen || h.look.Loading:
-		case h.look.Master || h.look.Follows != p.Master.Addr || h.look.FollowsRun != master.look.Run:
-			s.warn(ctx, r, s.follow(ctx, p, r, master.look.Run))
-		case h.look.Copying:
-		case !h.look.Linked:
-			s.warn(ctx, r, s.a.servers.Admit(ctx, p.Master.Addr, master.look.Run))
+		case !h.seen || h.report.Loading:
+		case h.report.Master || h.report.Follows != p.Master.Addr || h.report.FollowsRun != master.report.Run:
+			s.warn(ctx, r, s.follow(ctx, p, r, master.report.Run))
+		case h.report.Copying:
+		case !h.report.Linked:
+			s.warn(ctx, r, s.a.servers.Admit(ctx, p.Master.Addr, master.report.Run))
 		default:
 			live++
-			if r.Run != h.look.Run && h.wholeAgain(master) && s.a.servers.Serve(ctx, r.Addr, true) == nil {
-				now.Run = h.look.Run
+			if r.Run != h.report.Run && h.wholeAgain(master) && s.a.servers.Serve(ctx, r.Addr, true) == nil {
+				now.Run = h.report.Run
 			}
-			if h.good >= returns && master.look.InStep >= live {
+			if h.good >= returns && master.report.InStep >= live {
 				now.Down = false
 			}
 		}
@@ -247,10 +247,10 @@ func (s *reconciler) repair(ctx context.Context, p directory.Partition) {
 			changed[r.Addr] = now
 		}
 	}
-	s.record(ctx, p, master.look, changed)
+	s.record(ctx, p, master.report, changed)
 	// What the master does not count yet it sends nothing, for up to a second after the
 	// copy, although the replica says that they are linked.
-	if need := min(1, live, master.look.InStep); s.on != p.Master.Addr || s.need != need {
+	if need := min(1, live, master.report.InStep); s.on != p.Master.Addr || s.need != need {
 		if s.a.servers.Need(ctx, p.Master.Addr, need) == nil {
 			s.need, s.on = need, p.Master.Addr
 		}
@@ -295,7 +295,7 @@ func (s *reconciler) record(ctx context.Context, p directory.Partition, master m
 // follow makes a replica follow the master if it is the turn of the master's node,
 // where the copy is made, and waits until it is in step.
 func (s *reconciler) follow(ctx context.Context, p directory.Partition, r directory.Member, run string) error {
-	ctx, cancel := context.WithTimeout(ctx, copyPatience)
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	end, err := directory.TakeTurn(ctx, s.a.dir, p.Master)
 	if errors.Is(err, directory.ErrTurn) {
@@ -313,14 +313,14 @@ func (s *reconciler) follow(ctx context.Context, p directory.Partition, r direct
 		if err != nil || l.Linked && !l.Copying {
 			return err
 		}
-		if !retry.Sleep(ctx, s.a.cfg.Every/5) {
+		if !retry.Sleep(ctx, s.a.cfg.Interval/5) {
 			return nil // it goes on without being waited for
 		}
 	}
 }
 
-// copyPatience is how long a node's turn is held for one copy.
-const copyPatience = 10 * time.Second
+// copyTimeout is how long a node's turn is held for one copy.
+const copyTimeout = 10 * time.Second
 
 // kept reports whether a member that was promoted has all that it had when it was
 // elected.

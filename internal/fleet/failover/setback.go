@@ -67,8 +67,8 @@ func (s *setback) mend(ctx context.Context, m *directory.Map) bool {
 func (w *watch) highest(m *directory.Map) (epoch int64) {
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			if h := w.of(member.Addr); h.seen && h.look.Identity == members.Identity(m.Fleet, p.ID) {
-				epoch = max(epoch, h.look.Floor)
+			if h := w.of(member.Addr); h.seen && h.report.Identity == members.Identity(m.Fleet, p.ID) {
+				epoch = max(epoch, h.report.Floor)
 			}
 		}
 	}

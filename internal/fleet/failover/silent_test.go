@@ -36,7 +36,7 @@ func TestAPoweredOffNodeIsReplaced(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = New(w.dir, members, Config{Every: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(w.dir, members, Config{Interval: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	})
 	t.Cleanup(func() { stop(); running.Wait(); members.Close() })
 	f := w.client(fleet.Config{Option: option})

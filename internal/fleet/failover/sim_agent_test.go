@@ -67,7 +67,7 @@ func (a *agency) start() {
 	a.now = p
 	w.say("%s is started", p.name)
 	w.working.Go(func() {
-		agent := failover.New(inDirectory{process: p}, inMembers{p}, failover.Config{Every: w.every, Logger: slog.New(&logbook{p: p})})
+		agent := failover.New(inDirectory{process: p}, inMembers{p}, failover.Config{Interval: w.every, Logger: slog.New(&logbook{p: p})})
 		_ = agent.Run(ctx)
 	})
 }

@@ -197,9 +197,9 @@ func (w *world) happen() {
 	}
 }
 
-// patience is how long it may take until all is well when there are no faults any
+// recoveryTimeout is how long it may take until all is well when there are no faults any
 // more.
-const patience = 60 * time.Second
+const recoveryTimeout = 60 * time.Second
 
 // recover is the time after the faults.
 func (w *world) recover() {
@@ -214,11 +214,11 @@ func (w *world) recover() {
 		case trouble == "":
 			w.healed = took
 			w.say("all is well after %v", took)
-		case took > patience:
+		case took > recoveryTimeout:
 			w.fail("I7: after %v %s", took, trouble)
 		}
 		w.mu.Unlock()
-		if trouble == "" || took > patience {
+		if trouble == "" || took > recoveryTimeout {
 			return
 		}
 	}

@@ -34,11 +34,11 @@ func Switch(ctx context.Context, dir directory.Directory, servers Servers, parti
 			return ErrNotSwitched.Errorf("there is no partition %d", partition)
 		}
 		p := m.Partitions[partition]
-		patience := retry.Policy{Patience: time.Nanosecond}
+		policy := retry.Policy{Patience: time.Nanosecond}
 		if try > 1 {
-			patience.Patience = 10 * time.Second // members are just being put right
+			policy.Patience = 10 * time.Second // an agent is just repairing members
 		}
-		err = patience.Do(ctx, func(int) (err error) {
+		err = policy.Do(ctx, func(int) (err error) {
 			addr, err = a.candidate(ctx, p, addr)
 			return err
 		})

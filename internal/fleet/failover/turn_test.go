@@ -35,7 +35,9 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 	desk := &refusals{Directory: w.dir}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
-	running.Go(func() { _ = New(desk, members, Config{Every: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx) })
+	running.Go(func() {
+		_ = New(desk, members, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	redistest.Eventually(t, "the agent has asked for the turn again", func() bool {
 		l, err := members.Probe(t.Context(), p.Replicas[0].Addr)

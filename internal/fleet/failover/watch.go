@@ -18,21 +18,21 @@ type watch struct {
 
 // health is what it has seen of one.
 type health struct {
-	look   members.Report
+	report members.Report
 	before members.Report // the look before that which was answered
 	seen   bool           // whether the last look was answered
-	missed int            // looks in a row that were not
-	good   int            // looks in a row that were
+	missed int            // reports in a row that were not
+	good   int            // reports in a row that were
 	ahead  time.Duration  // by how much its clock is ahead of this process's
 }
 
-// look looks at all members at the same time.
-func (w *watch) look(ctx context.Context, a *Agent, m *directory.Map) {
+// look reports at all members at the same time.
+func (w *watch) probe(ctx context.Context, a *Agent, m *directory.Map) {
 	var looking sync.WaitGroup
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
 			looking.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, a.cfg.Every)
+				ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
 				defer cancel()
 				l, err := a.servers.Probe(ctx, member.Addr)
 				w.saw(member.Addr, l, err == nil)
@@ -56,14 +56,14 @@ func (w *watch) saw(addr string, l members.Report, ok bool) {
 		return
 	}
 	h.ahead = time.Until(l.Clock)
-	h.before, h.look, h.missed, h.good = h.look, l, 0, h.good+1
+	h.before, h.report, h.missed, h.good = h.report, l, 0, h.good+1
 }
 
 // wholeAgain reports whether a replica that is linked has all that its master had a
 // round ago, and was started before that: so it has also what it had confirmed, and
 // lost when it was started.
 func (h health) wholeAgain(master health) bool {
-	r, m := h.look, master.look
+	r, m := h.report, master.report
 	return h.before.Run == r.Run && master.before.Run == m.Run && r.History == m.History && r.Offset >= master.before.Offset
 }
 
@@ -83,7 +83,7 @@ func (w *watch) time() time.Time {
 	defer w.mu.Unlock()
 	var ahead []time.Duration
 	for _, h := range w.members {
-		if h.seen && !h.look.Clock.IsZero() {
+		if h.seen && !h.report.Clock.IsZero() {
 			ahead = append(ahead, h.ahead)
 		}
 	}

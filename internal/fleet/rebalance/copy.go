@@ -44,7 +44,7 @@ func (m *Mover) copy(ctx context.Context, it *item) error {
 
 // pack shares keys out over parcels by their size.
 func (m *Mover) pack(ctx context.Context, it *item, keys []string) (parcels [][]string, err error) {
-	err = m.again(ctx, "pack", it.tag, func() error {
+	err = m.retry(ctx, "pack", it.tag, func() error {
 		c := m.client(it.from)
 		asks := make([]rueidis.Completed, len(keys))
 		for i, key := range keys {
@@ -71,7 +71,7 @@ func (m *Mover) pack(ctx context.Context, it *item, keys []string) (parcels [][]
 // late for everybody is in all of them, or in none. Those that have expired are left
 // out.
 func (m *Mover) dump(ctx context.Context, it *item, keys []string) (values []dumped, err error) {
-	err = m.again(ctx, "dump", it.tag, func() error {
+	err = m.retry(ctx, "dump", it.tag, func() error {
 		c := m.client(it.from)
 		asks := []rueidis.Completed{c.B().Multi().Build(), c.B().Time().Build()}
 		for _, key := range keys {

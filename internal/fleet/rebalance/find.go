@@ -135,7 +135,7 @@ func (m *Mover) disown(ctx context.Context, claims []*claim) error {
 const unknown = -1
 
 func (m *Mover) place(ctx context.Context, tag string) (l fleet.Location, err error) {
-	err = m.again(ctx, "locate", tag, func() error {
+	err = m.retry(ctx, "locate", tag, func() error {
 		l, err = m.f.Locate(ctx, tag)
 		if err == nil && l.How == fleet.Nowhere {
 			err = ErrUnknown.Errorf("the fleet does not know %q", tag)

@@ -34,7 +34,7 @@ var library = script.Load(folder, "K:")
 // there is the expected one, and returns ErrTaken otherwise.
 func (m *Mover) run(ctx context.Context, step, name string, partition int, tag string, args ...string) error {
 	return m.step(step, tag, func() error {
-		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Patience: m.times().patience}}
+		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Patience: m.times().timeout}}
 		reply, err := runner.Run(ctx, name, members.Base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
 		if errors.Is(err, millrace.ErrFull) {
 			return full(partition).Wrap(err)
@@ -59,7 +59,7 @@ func unknownServer(partition int, identity string) error {
 // read returns the record that a partition has of a tag, as text, "" for none, and
 // parsed. The answer is sure: the call goes through the fence as a write does.
 func (m *Mover) read(ctx context.Context, partition int, tag string) (text string, r record, err error) {
-	err = m.again(ctx, "read", tag, func() error {
+	err = m.retry(ctx, "read", tag, func() error {
 		outcome, detail, err := m.eval(ctx, partition, 0, "lookup", tag)
 		switch text = ""; {
 		case err != nil:
@@ -82,7 +82,7 @@ func (m *Mover) read(ctx context.Context, partition int, tag string) (text strin
 // exchange replaces the record that a partition has of a tag, and waits a moment for a
 // replica to have it. If the record is another one by now, that is ErrTaken.
 func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, before, after string) error {
-	return m.again(ctx, step, tag, func() error {
+	return m.retry(ctx, step, tag, func() error {
 		outcome, _, err := m.eval(ctx, partition, 1, "exchange", tag, before, after)
 		if err == nil && outcome != "exchanged" {
 			err = ErrTaken.Errorf("the record of %q in partition %d is not %q any more", tag, partition, before)
@@ -149,7 +149,7 @@ func full(partition int) *millrace.Error {
 
 // room refuses a partition that is so full that it accepts no new tags.
 func (m *Mover) room(ctx context.Context, partition int) error {
-	return m.again(ctx, "room", "", func() error {
+	return m.retry(ctx, "room", "", func() error {
 		c := m.client(partition)
 		text, err := c.Do(ctx, c.B().Info().Section("memory").Build()).ToString()
 		if err != nil {
@@ -166,7 +166,7 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 // secure makes sure that replicas that are not down have what was written to a
 // partition: as many as writers wait for, and at least one.
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
-	return m.again(ctx, step, "", func() error {
+	return m.retry(ctx, step, "", func() error {
 		live, set := m.live(partition), m.f.Map().Settings.Effective()
 		if live == 0 {
 			return nil

@@ -30,7 +30,7 @@ type Config struct {
 	Rate int64
 
 	// Moves is where calls leave word that they go on, so that agents finish what was
-	// cut off, see [Mover.Tend]; the directory of the fleet has them. Defaults to
+	// cut off, see [Mover.Maintain]; the directory of the fleet has them. Defaults to
 	// nobody who does.
 	Moves directory.Directory
 
@@ -159,7 +159,7 @@ func (m *Mover) mayTake(id int) error {
 type times struct {
 	remembered time.Duration // until nobody remembers a place that was found before
 	underWay   time.Duration // until what was under way before is no success any more
-	patience   time.Duration // until a step is given up
+	timeout    time.Duration // until a step is given up
 }
 
 func (m *Mover) times() times {
@@ -167,15 +167,15 @@ func (m *Mover) times() times {
 	return times{
 		remembered: (set.PlacementTTL + set.ReplyTimeout) * 11 / 10,
 		underWay:   set.ReplyTimeout * 11 / 10,
-		patience:   set.ViewTTL,
+		timeout:    set.ViewTTL,
 	}
 }
 
 // again repeats a step for a moment, until it succeeds or has an answer.
-func (m *Mover) again(ctx context.Context, step, tag string, try func() error) error {
+func (m *Mover) retry(ctx context.Context, step, tag string, try func() error) error {
 	return m.step(step, tag, func() error {
 		var answer error
-		err := retry.Policy{Patience: m.times().patience}.Do(ctx, func(int) error {
+		err := retry.Policy{Patience: m.times().timeout}.Do(ctx, func(int) error {
 			err := try()
 			if answers(err) {
 				answer, err = err, nil
@@ -209,7 +209,7 @@ func (m *Mover) wait(ctx context.Context, step string, d time.Duration) error {
 func (m *Mover) late(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		retry.Sleep(late, m.times().underWay+4*m.times().patience)
+		retry.Sleep(late, m.times().underWay+4*m.times().timeout)
 		cancel()
 	})
 	return late, func() { stop(); cancel() }

@@ -20,7 +20,7 @@
 // A [Keeper] goes round the partitions, the one whose newest snapshot is oldest
 // first, as many at a time as there are nodes and never two on one.
 //
-//	            oldest, and older than Every
+//	            oldest, and older than Interval
 //	                       │
 //	                       ▼
 //	wait ◀─ not its turn ─ node's turn: it has nobody else's,

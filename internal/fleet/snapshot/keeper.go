@@ -18,11 +18,11 @@ import (
 
 // Config says how snapshots are taken. The zero value works.
 type Config struct {
-	// Every is how old the newest snapshot of a partition, or if there is an archive
+	// Interval is how old the newest snapshot of a partition, or if there is an archive
 	// the newest one there, may become before the next one is taken. Where a node has
 	// more to save than it can save in that time, snapshots become older. Defaults to
 	// 1 hour.
-	Every time.Duration
+	Interval time.Duration
 
 	// Archive is the folder to which snapshots are fetched, such as a network mount.
 	// It must be there. Defaults to none: snapshots stay on the members' own disks.
@@ -41,8 +41,8 @@ type Config struct {
 
 // Defaults of Config.
 const (
-	DefaultEvery = time.Hour
-	DefaultKeep  = 7
+	DefaultInterval = time.Hour
+	DefaultKeep     = 7
 )
 
 // Keeper takes snapshots of a fleet's members. It is safe for concurrent use, and
@@ -57,8 +57,8 @@ type Keeper struct {
 
 // New returns a keeper.
 func New(dir directory.Directory, cfg Config) *Keeper {
-	if cfg.Every == 0 {
-		cfg.Every = DefaultEvery
+	if cfg.Interval == 0 {
+		cfg.Interval = DefaultInterval
 	}
 	if cfg.Keep == 0 {
 		cfg.Keep = DefaultKeep
@@ -71,27 +71,27 @@ func New(dir directory.Directory, cfg Config) *Keeper {
 
 // Run keeps the snapshots of all partitions fresh until ctx ends, the oldest one
 // first, and returns the cause of that. A partition that failed is tried again, perhaps
-// on another member, after a sixtieth of [Config].Every at first and then less often,
+// on another member, after a sixtieth of [Config].Interval at first and then less often,
 // but within a minute.
 func (k *Keeper) Run(ctx context.Context) error {
 	rest := k.cfg.rest()
 	tries, until := map[int]int{}, map[int]time.Time{}
 	return k.work(ctx, plan{
-		pause: min(max(k.cfg.Every/20, 20*time.Millisecond), 5*time.Second),
-		due: func(s sight) []int {
+		pause: min(max(k.cfg.Interval/20, 20*time.Millisecond), 5*time.Second),
+		due: func(s view) []int {
 			return s.due(k.cfg, func(id int) bool { return time.Now().Before(until[id]) })
 		},
-		wanted: func(s sight, id int) bool { return slices.Contains(s.due(k.cfg, nil), id) },
+		wanted: func(s view, id int) bool { return slices.Contains(s.due(k.cfg, nil), id) },
 		done: func(o outcome) bool {
 			if o.err == nil {
-				delete(tries, o.told.Partition)
+				delete(tries, o.result.Partition)
 				return true
 			}
-			tries[o.told.Partition]++
-			until[o.told.Partition] = time.Now().Add(rest.Pause(tries[o.told.Partition]))
+			tries[o.result.Partition]++
+			until[o.result.Partition] = time.Now().Add(rest.Pause(tries[o.result.Partition]))
 			return true
 		},
-		blind: func(err error) bool {
+		unreachable: func(err error) bool {
 			k.cfg.Logger.WarnContext(ctx, "the keeper of snapshots cannot ask the directory", "error", err)
 			return true
 		},
@@ -100,8 +100,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 
 // rest says for how long a partition that failed is left alone.
 func (c Config) rest() retry.Policy {
-	most := min(c.Every/4, maxRest)
-	return retry.Policy{Base: min(c.Every/60, most), Max: most}
+	most := min(c.Interval/4, maxRest)
+	return retry.Policy{Base: min(c.Interval/60, most), Max: most}
 }
 
 // maxRest leaves time for the pause between two looks at what is due.
@@ -118,24 +118,24 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 			yield(directory.Snapshot{}, err)
 			return
 		}
-		var blinded error // why the directory could not be asked
+		var unreachable error // why the directory could not be asked
 		seen, listening := time.Now(), true
 		err = k.work(ctx, plan{
 			pause:  200 * time.Millisecond,
-			due:    func(s sight) []int { seen = s.at; return left },
-			wanted: func(sight, int) bool { return true },
+			due:    func(s view) []int { seen = s.at; return left },
+			wanted: func(view, int) bool { return true },
 			done: func(o outcome) bool {
-				left = slices.DeleteFunc(left, func(id int) bool { return id == o.told.Partition })
-				listening = yield(o.told, o.err)
+				left = slices.DeleteFunc(left, func(id int) bool { return id == o.result.Partition })
+				listening = yield(o.result, o.err)
 				return listening && len(left) > 0
 			},
-			blind: func(err error) bool {
-				blinded = err
+			unreachable: func(err error) bool {
+				unreachable = err
 				return time.Since(seen) < k.silence
 			},
 		})
 		if len(left) > 0 && listening {
-			err = cmp.Or(err, blinded)
+			err = cmp.Or(err, unreachable)
 			yield(directory.Snapshot{}, err)
 		}
 	}
@@ -143,7 +143,7 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 
 // named returns the partitions that are meant, each once.
 func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
-	s, err := k.see(ctx)
+	s, err := k.load(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -160,8 +160,8 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 	return slices.Compact(slices.Sorted(slices.Values(partitions))), nil
 }
 
-// sight is what a keeper has seen in the directory.
-type sight struct {
+// view is what a keeper has seen in the directory.
+type view struct {
 	m     *directory.Map
 	known map[int]directory.Snapshot
 	clock time.Time // what time it was there
@@ -169,17 +169,17 @@ type sight struct {
 }
 
 // time returns what time it is in the directory at a time of this process.
-func (s sight) time(t time.Time) time.Time { return s.clock.Add(t.Sub(s.at)) }
+func (s view) time(t time.Time) time.Time { return s.clock.Add(t.Sub(s.at)) }
 
-// see asks the directory.
-func (k *Keeper) see(ctx context.Context) (sight, error) {
+// load asks the directory.
+func (k *Keeper) load(ctx context.Context) (view, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, errors.New("the directory does not answer"))
 	defer cancel()
 	m, err := k.dir.Confirm(ctx, 0)
 	if err != nil {
-		return sight{}, err
+		return view{}, err
 	}
-	s := sight{m: m, known: map[int]directory.Snapshot{}}
+	s := view{m: m, known: map[int]directory.Snapshot{}}
 	all, clock, err := k.dir.Snapshots(ctx)
 	for _, known := range all {
 		s.known[known.Partition] = known
@@ -190,10 +190,10 @@ func (k *Keeper) see(ctx context.Context) (sight, error) {
 
 // due returns the partitions whose snapshot is old enough for the next one, the
 // oldest first, without those that rest.
-func (s sight) due(cfg Config, rests func(id int) bool) []int {
+func (s view) due(cfg Config, rests func(id int) bool) []int {
 	var due []int
 	for _, p := range s.m.Partitions {
-		if !p.ReadOnly && s.clock.Sub(s.from(cfg, p.ID)) >= cfg.Every && (rests == nil || !rests(p.ID)) {
+		if !p.ReadOnly && s.clock.Sub(s.from(cfg, p.ID)) >= cfg.Interval && (rests == nil || !rests(p.ID)) {
 			due = append(due, p.ID)
 		}
 	}
@@ -205,7 +205,7 @@ func (s sight) due(cfg Config, rests func(id int) bool) []int {
 
 // from returns when the newest snapshot of a partition is from, of those that are
 // archived if there is an archive.
-func (s sight) from(cfg Config, id int) time.Time {
+func (s view) from(cfg Config, id int) time.Time {
 	known := s.known[id]
 	if cfg.Archive != "" && known.Archived.At.Before(known.Saved.At) {
 		return known.Archived.At

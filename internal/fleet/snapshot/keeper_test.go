@@ -74,18 +74,18 @@ func TestAgesOutliveTheKeeper(t *testing.T) {
 	oldest := before.Saved.Partition
 	at := before.Partitions[oldest].Saved.At
 	k := b.keeper(Config{})
-	s, err := k.see(t.Context())
+	s, err := k.load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.cfg.Every = s.clock.Sub(at)
+	k.cfg.Interval = s.clock.Sub(at)
 	if got, want := s.due(k.cfg, nil), []int{oldest}; !slices.Equal(got, want) {
 		t.Errorf("due = %v, want %v", got, want)
 	}
 	for _, s := range b.f.Servers() {
 		b.settle(s)
 	}
-	k.cfg.Every = time.Hour
+	k.cfg.Interval = time.Hour
 	stop := b.run(k)
 	never(t, "a snapshot that is fresh is taken again", func() bool {
 		n := 0
@@ -103,7 +103,7 @@ func TestAgesOutliveTheKeeper(t *testing.T) {
 func TestRunTakesThemAgain(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
-	b.run(b.keeper(Config{Every: 50 * time.Millisecond}))
+	b.run(b.keeper(Config{Interval: 50 * time.Millisecond}))
 	var seen []time.Time
 	redistest.Eventually(t, "it was saved three times", func() bool {
 		if at := b.known().Saved.At; !at.IsZero() && !slices.Contains(seen, at) {
@@ -125,7 +125,7 @@ func TestRunGoesOn(t *testing.T) {
 	if err := b.f.Directory().Proc.Pause(); err != nil {
 		t.Fatal(err)
 	}
-	b.run(b.keeper(Config{Every: 5 * time.Second}))
+	b.run(b.keeper(Config{Interval: 5 * time.Second}))
 	if err := b.f.Directory().Proc.Resume(); err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestDue(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 3, 14, 15, 0, 0, 0, time.UTC)
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
-	s := sight{clock: now, m: &directory.Map{}, known: map[int]directory.Snapshot{
+	s := view{clock: now, m: &directory.Map{}, known: map[int]directory.Snapshot{
 		0: {Saved: directory.Saved{At: ago(59 * time.Minute)}},
 		1: {Saved: directory.Saved{At: ago(60 * time.Minute)}, Archived: directory.Archived{At: ago(90 * time.Minute)}},
 		2: {Saved: directory.Saved{At: ago(2 * time.Hour)}, Archived: directory.Archived{At: ago(time.Minute)}},
@@ -151,10 +151,10 @@ func TestDue(t *testing.T) {
 		rests []int
 		want  []int
 	}{
-		{Config{Every: time.Hour}, nil, []int{4, 3, 2, 1}},
-		{Config{Every: time.Hour}, []int{3}, []int{4, 2, 1}},
-		{Config{Every: 2 * time.Hour}, nil, []int{4, 3, 2}},
-		{Config{Every: time.Hour, Archive: "x"}, nil, []int{0, 3, 4, 2, 1}},
+		{Config{Interval: time.Hour}, nil, []int{4, 3, 2, 1}},
+		{Config{Interval: time.Hour}, []int{3}, []int{4, 2, 1}},
+		{Config{Interval: 2 * time.Hour}, nil, []int{4, 3, 2}},
+		{Config{Interval: time.Hour, Archive: "x"}, nil, []int{0, 3, 4, 2, 1}},
 	} {
 		got := s.due(c.cfg, func(id int) bool { return slices.Contains(c.rests, id) })
 		if !slices.Equal(got, c.want) {
@@ -185,7 +185,7 @@ func TestAFailedSnapshotIsTriedAgainWithinAMinute(t *testing.T) {
 	t.Parallel()
 	for _, every := range []time.Duration{time.Second, time.Hour, 24 * time.Hour} {
 		for tries := 1; tries < 40; tries++ {
-			rest := Config{Every: every}.rest().Pause(tries)
+			rest := Config{Interval: every}.rest().Pause(tries)
 			if pause := min(every/20, 5*time.Second); rest+pause > time.Minute || rest > every {
 				t.Errorf("every %v, after %d failures: the next attempt is after %v", every, tries, rest+pause)
 			}

@@ -31,16 +31,16 @@ const transferBuffer = 256 << 10
 //
 // A replica that does not say that it can do without a length is given a file: the
 // member saves to its disk, as by BGSAVE, and then sends what it has written.
-func (p pool) request(ctx context.Context, addr string, patience time.Duration) (*link, error) {
+func (p pool) request(ctx context.Context, addr string, timeout time.Duration) (*link, error) {
 	option := p.Option(addr)
-	dialing, cancel := context.WithTimeout(ctx, patience)
+	dialing, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	conn, err := dial(dialing, &option, addr)
 	if err != nil {
 		return nil, err
 	}
 	l := &link{conn: conn, stop: context.AfterFunc(ctx, func() { conn.Close() })}
-	l.in = bufio.NewReaderSize(&patient{conn, patience}, transferBuffer)
+	l.in = bufio.NewReaderSize(&timeoutConn{conn, timeout}, transferBuffer)
 	if err := l.ask(&option); err != nil {
 		l.close()
 		if ctx.Err() != nil {
@@ -156,15 +156,15 @@ func dial(ctx context.Context, option *rueidis.ClientOption, addr string) (net.C
 	}
 }
 
-// patient is a connection on which nothing may come for a while, but not for
+// timeoutConn is a connection on which nothing may come for a while, but not for
 // longer.
-type patient struct {
+type timeoutConn struct {
 	net.Conn
-	patience time.Duration
+	timeout time.Duration
 }
 
-func (p *patient) Read(b []byte) (int, error) {
-	if err := p.SetReadDeadline(time.Now().Add(p.patience)); err != nil {
+func (p *timeoutConn) Read(b []byte) (int, error) {
+	if err := p.SetReadDeadline(time.Now().Add(p.timeout)); err != nil {
 		return 0, err
 	}
 	return p.Conn.Read(b)

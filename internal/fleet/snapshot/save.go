@@ -24,19 +24,19 @@ func (w *work) attempt(ctx context.Context, p directory.Partition, member direct
 	}
 	defer end()
 	// It may have taken long, and others were at work in the meantime.
-	s, err := w.k.see(ctx)
+	s, err := w.k.load(ctx)
 	if err != nil || !w.plan.wanted(s, p.ID) || s.m.Partitions[p.ID].Epoch != p.Epoch || w.forking(ctx, s.m, node) {
 		o.err = errBusy
 		return o
 	}
 	o.began = time.Now()
-	o.told.Failed = directory.Failed{At: s.time(o.began), Addr: member.Addr}
+	o.result.Failed = directory.Failed{At: s.time(o.began), Addr: member.Addr}
 	o.err = w.save(ctx, s, p, member, &o)
 	return o
 }
 
 // save has a member save its data, and archives that.
-func (w *work) save(ctx context.Context, s sight, p directory.Partition, member directory.Member, o *outcome) error {
+func (w *work) save(ctx context.Context, s view, p directory.Partition, member directory.Member, o *outcome) error {
 	at := s.time(o.began)
 	before, err := w.inStep(ctx, s.m, p, member)
 	if err != nil {
@@ -51,10 +51,10 @@ func (w *work) save(ctx context.Context, s sight, p directory.Partition, member 
 	if err != nil {
 		return err
 	}
-	o.told.Saved = directory.Saved{
+	o.result.Saved = directory.Saved{
 		At: at, Addr: member.Addr, Node: member.Node, Took: time.Since(o.began), Memory: before.Memory, Copied: after.Copied,
 	}
-	o.told.Archived, err = fetch.finish(ctx, at)
+	o.result.Archived, err = fetch.finish(ctx, at)
 	return err
 }
 
@@ -109,38 +109,38 @@ func (w *work) await(ctx context.Context, addr string, before members.Report) (m
 }
 
 // report tells the directory and the log what came of an attempt.
-func (w *work) report(ctx context.Context, s sight, o *outcome) {
+func (w *work) report(ctx context.Context, s view, o *outcome) {
 	ended := ctx.Err() != nil
-	if errors.Is(o.err, errBusy) || ended && o.told.Saved.Addr == "" {
+	if errors.Is(o.err, errBusy) || ended && o.result.Saved.Addr == "" {
 		return
 	}
 	// What was saved is told even if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
-	id, log := o.told.Partition, w.k.cfg.Logger.With("partition", o.told.Partition, "addr", o.told.Failed.Addr)
+	id, log := o.result.Partition, w.k.cfg.Logger.With("partition", o.result.Partition, "addr", o.result.Failed.Addr)
 	failed := s.known[id].Failed.Why != "" // before
 	switch {
 	case o.err == nil || ended:
-		o.told.Failed = directory.Failed{}
+		o.result.Failed = directory.Failed{}
 		w.k.failures.forget(id)
-		log.DebugContext(ctx, "a snapshot was taken", "took", o.told.Saved.Took)
+		log.DebugContext(ctx, "a snapshot was taken", "took", o.result.Saved.Took)
 		if failed && !ended {
-			w.note(ctx, s, id, "snapshots succeed again, on "+o.told.Saved.Addr)
+			w.note(ctx, s, id, "snapshots succeed again, on "+o.result.Saved.Addr)
 		}
 	default:
-		o.told.Failed.Why = o.err.Error()
-		w.k.failures.add(id, o.told.Failed.Addr)
+		o.result.Failed.Why = o.err.Error()
+		w.k.failures.add(id, o.result.Failed.Addr)
 		log.WarnContext(ctx, "a snapshot failed", "error", o.err)
 		if !failed {
-			w.note(ctx, s, id, "a snapshot failed: "+o.told.Failed.Why)
+			w.note(ctx, s, id, "a snapshot failed: "+o.result.Failed.Why)
 		}
 	}
-	if err := w.k.dir.Snapped(ctx, o.began, o.told); err != nil {
+	if err := w.k.dir.Snapped(ctx, o.began, o.result); err != nil {
 		log.WarnContext(ctx, "the directory cannot be told of a snapshot", "error", err)
 	}
 }
 
 // note adds to the directory's log. One that cannot be written stops nothing.
-func (w *work) note(ctx context.Context, s sight, id int, what string) {
+func (w *work) note(ctx context.Context, s view, id int, what string) {
 	_ = w.k.dir.Note(ctx, directory.Event{Agent: w.k.name, Partition: id, Epoch: s.m.Epoch, What: what})
 }

@@ -166,10 +166,10 @@ func TestReadOnlyPartitionIsNotSaved(t *testing.T) {
 	if err := b.desk.Change(t.Context(), m.Epoch, next); err != nil {
 		t.Fatal(err)
 	}
-	k := b.keeper(Config{Every: time.Millisecond})
+	k := b.keeper(Config{Interval: time.Millisecond})
 	_, err = now(deadline(t), k)
 	wantError(t, "Now", err, ErrNoMember)
-	s, err := k.see(t.Context())
+	s, err := k.load(t.Context())
 	if due := s.due(k.cfg, nil); err != nil || len(due) != 0 {
 		t.Errorf("due: %v, %v, want none", due, err)
 	}

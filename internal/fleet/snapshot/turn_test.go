@@ -147,7 +147,7 @@ func TestNeverTwoOnANode(t *testing.T) {
 	defer running.Wait()
 	defer cancel()
 	for _, archive := range []string{"", t.TempDir()} {
-		k := b.keeper(Config{Every: time.Millisecond, Archive: archive})
+		k := b.keeper(Config{Interval: time.Millisecond, Archive: archive})
 		running.Go(func() { _ = k.Run(ctx) })
 		asks := b.keeper(Config{})
 		running.Go(func() {

@@ -13,18 +13,18 @@ import (
 
 // plan says what is to be saved.
 type plan struct {
-	pause  time.Duration              // between two looks at what is due
-	due    func(s sight) []int        // the partitions to save, the most urgent first
-	wanted func(s sight, id int) bool // whether one still is, when its turn has come
-	done   func(o outcome) bool       // is told of each attempt; false ends the work
-	blind  func(err error) bool       // is told that the directory cannot be asked; false ends the work
+	pause       time.Duration             // between two looks at what is due
+	due         func(s view) []int        // the partitions to save, the most urgent first
+	wanted      func(s view, id int) bool // whether one still is, when its turn has come
+	done        func(o outcome) bool      // is told of each attempt; false ends the work
+	unreachable func(err error) bool      // is told that the directory cannot be asked; false ends the work
 }
 
 // outcome is what came of an attempt.
 type outcome struct {
-	began time.Time
-	told  directory.Snapshot // with times by the directory's clock
-	err   error              // errBusy if it is to be tried again soon
+	began  time.Time
+	result directory.Snapshot // with times by the directory's clock
+	err    error              // errBusy if it is to be tried again soon
 }
 
 // work is the taking of snapshots by one call.
@@ -48,11 +48,11 @@ func (k *Keeper) work(ctx context.Context, p plan) error {
 		w.pool.Close()
 	}()
 	for ctx.Err() == nil {
-		s, err := k.see(ctx)
+		s, err := k.load(ctx)
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			if !p.blind(err) {
+			if !p.unreachable(err) {
 				return nil
 			}
 		default:
@@ -68,7 +68,7 @@ func (k *Keeper) work(ctx context.Context, p plan) error {
 }
 
 // begin begins an attempt, unless one goes on for this partition or on the node.
-func (w *work) begin(ctx context.Context, s sight, p directory.Partition) {
+func (w *work) begin(ctx context.Context, s view, p directory.Partition) {
 	if _, busy := w.busy[p.ID]; busy {
 		return
 	}
@@ -78,7 +78,7 @@ func (w *work) begin(ctx context.Context, s sight, p directory.Partition) {
 	if err != nil {
 		attempt = func() outcome {
 			failed := directory.Snapshot{Failed: directory.Failed{At: s.time(began)}}
-			return outcome{began: began, told: failed, err: err}
+			return outcome{began: began, result: failed, err: err}
 		}
 	} else if slices.Contains(slices.Collect(maps.Values(w.busy)), member.Machine()) {
 		return
@@ -86,7 +86,7 @@ func (w *work) begin(ctx context.Context, s sight, p directory.Partition) {
 	w.busy[p.ID] = member.Machine()
 	w.working.Go(func() {
 		o := attempt()
-		o.told.Partition = p.ID
+		o.result.Partition = p.ID
 		w.report(ctx, s, &o)
 		select {
 		case w.outcomes <- o:
@@ -103,7 +103,7 @@ func (w *work) wait(ctx context.Context) bool {
 	for {
 		select {
 		case o := <-w.outcomes:
-			delete(w.busy, o.told.Partition)
+			delete(w.busy, o.result.Partition)
 			if !errors.Is(o.err, errBusy) { // else it would not be its turn at once, either
 				return w.plan.done(o)
 			}

@@ -186,7 +186,7 @@ func (d *Dashboard) namespaceCard(v *survey.View) card {
 		keys, overdue = keys+k.Keys, overdue+k.Overdue
 	}
 	all := len(v.Hashes) + len(v.Keys)
-	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: readable.Number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and pinned values"}
+	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: readable.Number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and values"}
 	c.Facts = append(c.Facts, fact{Text: readable.Count(hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(keys, "value")})
 	if overdue > 0 {
 		c.Facts = append(c.Facts, fact{Text: readable.Number(overdue) + " overdue"})

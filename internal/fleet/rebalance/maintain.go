@@ -10,18 +10,18 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// tendEvery is how often Tend looks for what was cut off.
-const tendEvery = 5 * time.Second
+// maintainInterval is how often Maintain looks for what was cut off.
+const maintainInterval = 5 * time.Second
 
-// Tend finishes what other calls with the same Moves left unfinished, when they were
+// Maintain finishes what other calls with the same Moves left unfinished, when they were
 // cut off or could not reach a partition, and until ctx ends, of which it returns the
 // cause. It moves nothing of its own accord. Agents run it; of several one does the
 // work.
-func (m *Mover) Tend(ctx context.Context) error {
+func (m *Mover) Maintain(ctx context.Context) error {
 	if m.cfg.Moves == nil {
 		return millrace.ErrBadArgument.Errorf("without Config.Moves nobody knows what was cut off")
 	}
-	for m.wait(ctx, "tend", tendEvery) == nil {
+	for m.wait(ctx, "tend", maintainInterval) == nil {
 		end, adopted, err := directory.AdoptMoves(ctx, m.cfg.Moves)
 		switch {
 		case err != nil && ctx.Err() == nil:

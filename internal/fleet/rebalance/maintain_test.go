@@ -11,9 +11,9 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestTend: a call is killed while writers for its tag wait. Whoever tends finishes
+// TestMaintain: a call is killed while writers for its tag wait. Maintain finishes
 // it, and leaves alone what goes on.
-func TestTend(t *testing.T) {
+func TestMaintain(t *testing.T) {
 	t.Parallel()
 	tf := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{})
 	tag := tf.place(0, 0, "a")
@@ -34,8 +34,8 @@ func TestTend(t *testing.T) {
 	}
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := tending.Tend(ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("Tend = %v, want that it was cancelled", err)
+		if err := tending.Maintain(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("Maintain = %v, want that it was cancelled", err)
 		}
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
@@ -65,7 +65,7 @@ func TestTend(t *testing.T) {
 	tf.wantWrite("afterwards", tag)
 }
 
-func TestTendNeedsMoves(t *testing.T) {
+func TestMaintainNeedsMoves(t *testing.T) {
 	t.Parallel()
-	wantError(t, (&Mover{}).Tend(t.Context()), millrace.ErrBadArgument)
+	wantError(t, (&Mover{}).Maintain(t.Context()), millrace.ErrBadArgument)
 }

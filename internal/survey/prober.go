@@ -17,38 +17,38 @@ import (
 )
 
 const (
-	// atOnce is how many structures are asked at the same time.
-	atOnce = 8
+	// parallel is how many structures are read at the same time.
+	parallel = 8
 
-	// patience is how long one structure, or a server, may take to answer.
-	patience = 2 * time.Second
+	// readTimeout is how long one structure or server may take to answer.
+	readTimeout = 2 * time.Second
 
-	// longest is for how long a look asks structures.
-	longest = 8 * time.Second
+	// surveyTimeout is how long a survey may read structures.
+	surveyTimeout = 8 * time.Second
 )
 
-// scout is what a Survey sees by.
-type scout interface {
-	// find finds the names of all structures, or most: with an error that is derived from
-	// millrace.ErrPartial.
+// prober reads Redis for a Survey.
+type prober interface {
+	// find returns the names of all structures. With an error derived from
+	// millrace.ErrPartial, some are missing.
 	find(ctx context.Context) (names, error)
 
-	// look asks the structures of those names, and returns a View without LeftOut
-	// and Named. Where last has troubles it asks last.
+	// look reads the structures of those names and returns a View without LeftOut and
+	// Named. Structures with Troubles in last are read last.
 	look(ctx context.Context, known names, last *View) *View
 }
 
-// redisScout is a scout on a Redis or a fleet.
-type redisScout struct {
+// redisProber is the prober of a Redis or a fleet.
+type redisProber struct {
 	cfg    Config
 	locker *lease.Locker
 }
 
-func (r *redisScout) find(ctx context.Context) (names, error) {
+func (r *redisProber) find(ctx context.Context) (names, error) {
 	return script.Prompt(ctx, func(ctx context.Context) (names, error) { return find(ctx, r.cfg.Client) })
 }
 
-func (r *redisScout) look(ctx context.Context, known names, last *View) *View {
+func (r *redisProber) look(ctx context.Context, known names, last *View) *View {
 	v := &View{At: time.Now()}
 	var asking sync.WaitGroup
 	var ofFleet []Trouble
@@ -68,7 +68,7 @@ func (r *redisScout) look(ctx context.Context, known names, last *View) *View {
 	leases := ask(&all, Lease, known.of[Lease], r.lease)
 	totals := ask(&all, Steal, []string{""}, r.totals)
 	all.run(ctx, last)
-	if len(all.troubles) > 0 { // perhaps because the servers went away meanwhile
+	if len(all.troubles) > 0 { // the servers may have gone meanwhile
 		if server, ofServers, away = askServers(ctx, r.cfg.Client); away != nil {
 			return last.late(v.Fleet, append(ofFleet, Trouble{Kind: Server, Err: away})...)
 		}
@@ -84,10 +84,10 @@ func (r *redisScout) look(ctx context.Context, known names, last *View) *View {
 	return v
 }
 
-// errGone means that a structure is no more.
+// errGone means that a structure was deleted.
 var errGone = errors.New("gone")
 
-func (r *redisScout) queue(ctx context.Context, name string) (fairqueue.Stats, error) {
+func (r *redisProber) queue(ctx context.Context, name string) (fairqueue.Stats, error) {
 	q, err := fairqueue.New(r.cfg.Client, name, fairqueue.Config{})
 	if err != nil {
 		return fairqueue.Stats{}, err
@@ -95,7 +95,7 @@ func (r *redisScout) queue(ctx context.Context, name string) (fairqueue.Stats, e
 	return q.Stats(ctx)
 }
 
-func (r *redisScout) ick(ctx context.Context, name string) (ick.Stats, error) {
+func (r *redisProber) ick(ctx context.Context, name string) (ick.Stats, error) {
 	k, err := ick.New(r.cfg.Client, name, ick.Config{})
 	if err != nil {
 		return ick.Stats{}, err
@@ -103,7 +103,7 @@ func (r *redisScout) ick(ctx context.Context, name string) (ick.Stats, error) {
 	return k.Stats(ctx)
 }
 
-func (r *redisScout) channel(ctx context.Context, name string) (ick.ChannelStats, error) {
+func (r *redisProber) channel(ctx context.Context, name string) (ick.ChannelStats, error) {
 	c, err := ick.NewChannel(r.cfg.Client, name, ick.ChannelConfig{})
 	if err != nil {
 		return ick.ChannelStats{}, err
@@ -111,7 +111,7 @@ func (r *redisScout) channel(ctx context.Context, name string) (ick.ChannelStats
 	return c.Stats(ctx)
 }
 
-func (r *redisScout) hashes(ctx context.Context, name string) (expiry.Stats, error) {
+func (r *redisProber) hashes(ctx context.Context, name string) (expiry.Stats, error) {
 	h, err := expiry.Open(ctx, r.cfg.Client, name, expiry.Config{AllowEvictable: true})
 	if err != nil {
 		return expiry.Stats{}, err
@@ -123,8 +123,8 @@ func (r *redisScout) hashes(ctx context.Context, name string) (expiry.Stats, err
 	return s, err
 }
 
-func (r *redisScout) keys(ctx context.Context, name string) (pinned.Stats, error) {
-	k, err := pinned.Open(ctx, r.cfg.Client, name, pinned.Config{AllowEvictable: true}) // only to look at
+func (r *redisProber) keys(ctx context.Context, name string) (pinned.Stats, error) {
+	k, err := pinned.Open(ctx, r.cfg.Client, name, pinned.Config{AllowEvictable: true})
 	if err != nil {
 		return pinned.Stats{}, err
 	}
@@ -135,9 +135,8 @@ func (r *redisScout) keys(ctx context.Context, name string) (pinned.Stats, error
 	return s, err
 }
 
-// lease returns what Redis knows of a lease. Of one that was reaped it knows
-// nothing.
-func (r *redisScout) lease(ctx context.Context, name string) (lease.Info, error) {
+// lease returns the state of a lease. A reaped lease is gone.
+func (r *redisProber) lease(ctx context.Context, name string) (lease.Info, error) {
 	info, err := r.locker.Show(ctx, name)
 	if err == nil && !info.Held && info.Fence == 0 {
 		err = errGone
@@ -145,6 +144,6 @@ func (r *redisScout) lease(ctx context.Context, name string) (lease.Info, error)
 	return info, err
 }
 
-func (r *redisScout) totals(ctx context.Context, _ string) (upkeep.Totals, error) {
+func (r *redisProber) totals(ctx context.Context, _ string) (upkeep.Totals, error) {
 	return upkeep.ReadTotals(ctx, r.cfg.Client)
 }

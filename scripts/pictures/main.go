@@ -1,0 +1,134 @@
+// Program pictures plays the scene "queue" of the demo and draws two pictures of it for the
+// README: docs/pictures/flood.svg, how long quiet tenants waited, and docs/pictures/demo.svg,
+// what the terminal shows.
+//
+//	go run ./scripts/pictures
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"math"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/cmd/millrace/demo"
+	"github.com/millrace/millrace/internal/chaos"
+)
+
+const folder = "docs/pictures/"
+
+func main() {
+	ctx := context.Background()
+	if code, ok := chaos.Child(ctx, os.Args[1:], demo.Scenes()); ok {
+		os.Exit(code)
+	}
+	if err := draw(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// draw plays the scene and writes both pictures.
+func draw(ctx context.Context) error {
+	scenes, err := demo.Choose("queue")
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	report, err := chaos.Run(ctx, chaos.Config{Scenes: scenes, Results: &text, Progress: os.Stderr})
+	if err != nil {
+		return err
+	}
+	if !report.OK {
+		return errors.New("a check of the scene failed; there is nothing to show")
+	}
+	figures, err := json.Marshal(report.Scenes[0])
+	if err != nil {
+		return err
+	}
+	var w waits
+	if err := json.Unmarshal(figures, &w); err != nil {
+		return err
+	}
+	return errors.Join(
+		os.WriteFile(folder+"flood.svg", []byte(w.chart()), 0o644),
+		os.WriteFile(folder+"demo.svg", []byte(terminal("millrace demo queue", text.String())), 0o644),
+	)
+}
+
+// waits is how long quiet tenants waited in the flood, in milliseconds.
+type waits struct {
+	FairMedian int `json:"quiet_pickup_median_ms"`
+	Fair99     int `json:"quiet_pickup_p99_ms"`
+	LineMedian int `json:"line_quiet_pickup_median_ms"`
+	Line99     int `json:"line_quiet_pickup_p99_ms"`
+	Flood      int
+}
+
+// chart draws bars on a logarithmic axis, in colours for light and dark pages.
+func (w waits) chart() string {
+	var out strings.Builder
+	out.WriteString(`<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 230" font-family="system-ui, sans-serif" font-size="14">
+<style>
+  text { fill: #1f2328 } .quiet { fill: #59636e } .fair { fill: #1a7f37 } .line { fill: #cf222e } .grid { stroke: #d1d9e0 }
+  @media (prefers-color-scheme: dark) { text { fill: #f0f6fc } .quiet { fill: #9198a1 } .fair { fill: #3fb950 } .line { fill: #f85149 } .grid { stroke: #3d444d } }
+</style>
+`)
+	fmt.Fprintf(&out, `<text x="0" y="18" font-weight="600">One tenant floods: how long 50 quiet tenants wait for a worker</text>`+"\n")
+	fmt.Fprintf(&out, `<text x="0" y="38" class="quiet">one run of “millrace demo queue”: a backlog of 2,000 messages, 12 handlers; logarithmic scale</text>`+"\n")
+	const left, width = 190, 430
+	at := func(ms int) float64 { return width * math.Log10(float64(max(1, ms))) / 4 } // 1 ms to 10 s
+	for ms, label := 1, 0; ms <= 10000; ms, label = ms*10, label+1 {
+		x := left + at(ms)
+		fmt.Fprintf(&out, `<line class="grid" x1="%.0f" x2="%.0f" y1="54" y2="198"/><text class="quiet" x="%.0f" y="218" text-anchor="middle">%s</text>`+"\n",
+			x, x, x, []string{"1 ms", "10 ms", "100 ms", "1 s", "10 s"}[label])
+	}
+	for i, bar := range []struct {
+		label, class string
+		ms           int
+	}{
+		{"fair queue, median", "fair", w.FairMedian},
+		{"fair queue, 99%", "fair", w.Fair99},
+		{"one line, median", "line", w.LineMedian},
+		{"one line, 99%", "line", w.Line99},
+	} {
+		y := 62 + 34*i
+		fmt.Fprintf(&out, `<text x="%d" y="%d" text-anchor="end">%s</text><rect class="%s" x="%d" y="%d" width="%.1f" height="22" rx="3"/><text x="%.0f" y="%d">%s</text>`+"\n",
+			left-12, y+16, bar.label, bar.class, left, y, max(3, at(bar.ms)), left+8+max(3, at(bar.ms)), y+16, chaos.Brief(time.Duration(bar.ms)*time.Millisecond))
+	}
+	return out.String() + "</svg>\n"
+}
+
+// terminal draws text in a terminal.
+func terminal(command, text string) string {
+	const lineHeight, firstLine = 17, 58
+	lines := append([]string{"$ " + command}, strings.Split(strings.TrimRight(text, "\n"), "\n")...)
+	var out strings.Builder
+	height := firstLine + lineHeight*len(lines)
+	fmt.Fprintf(&out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 720 %d" font-family="ui-monospace, Menlo, Consolas, monospace" font-size="13">
+<style>
+  text { fill: #e6edf3; white-space: pre }
+  .ok { fill: #3fb950 } .head { fill: #79c0ff; font-weight: 600 }
+</style>
+<rect width="720" height="%d" rx="8" fill="#0d1117"/>
+<circle cx="20" cy="20" r="6" fill="#ff5f57"/><circle cx="40" cy="20" r="6" fill="#febc2e"/><circle cx="60" cy="20" r="6" fill="#28c840"/>
+`, height, height)
+	for i, line := range lines {
+		class := ""
+		switch {
+		case i == 0, strings.HasPrefix(line, "1/1"):
+			class = ` class="head"`
+		case strings.HasPrefix(line, "  ok"):
+			class = ` class="ok"`
+		}
+		if line != "" {
+			fmt.Fprintf(&out, `<text x="20" y="%d"%s>%s</text>`+"\n", firstLine+lineHeight*i, class, html.EscapeString(line))
+		}
+	}
+	return out.String() + "</svg>\n"
+}
