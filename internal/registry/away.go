@@ -6,11 +6,11 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// away is how long what failed is left alone.
+// away is the backoff after failures.
 var away = retry.Policy{Base: time.Second, Max: time.Minute}
 
-// Away is what failed, and is left alone for a while: for a second at first, for a minute
-// at last. The zero value has not failed.
+// Away is the backoff of something that failed: from a second up to a minute. The zero
+// value has not failed.
 type Away struct {
 	Err error // the last failure
 

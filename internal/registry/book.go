@@ -17,32 +17,32 @@ import (
 )
 
 const (
-	// linger is how long a member waits for others that go with it in one command, and at
-	// most twice that. One that is withdrawn meanwhile costs nothing.
-	linger = 10 * time.Millisecond
+	// flushDelay is how long a member waits for others to share its command, at most twice
+	// that. A member that is withdrawn before costs nothing.
+	flushDelay = 10 * time.Millisecond
 
-	// sendTimeout is how long one command that enters may take.
+	// sendTimeout bounds one command.
 	sendTimeout = time.Second
 
-	// tries is how often what could not be entered is sent.
+	// tries is how often a failing command is sent.
 	tries = 5
 
-	// perCommand is how many members one command enters at most.
+	// perCommand is the most members of one command.
 	perCommand = 500
 
-	// maxWaiting is how many members of a shard wait to be entered at most; what comes
-	// beyond is entered in a later period.
+	// maxWaiting is the most members of a shard that wait; others are entered in a later
+	// period.
 	maxWaiting = 10_000
 
-	// maxEntered is how many members are remembered as entered.
+	// maxEntered is the most members remembered as entered.
 	maxEntered = 100_000
 )
 
-// pauses are the times before what could not be entered is sent again.
+// pauses are the times before a failed command is repeated.
 var pauses = retry.Policy{Base: time.Second, Max: 30 * time.Second}
 
-// book enters members, each with a time in Unix milliseconds, into keys that are shared out by the members'
-// checksums. It does so in the background, and once a period.
+// book writes members, each with a time in Unix milliseconds, to sharded keys in the
+// background: each member once a period.
 type book struct {
 	client  rueidis.Client
 	command func(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed
@@ -60,7 +60,7 @@ type book struct {
 	ticking bool            // a timer will have sent what is ready
 }
 
-// page is a shard, as far as it is to be entered.
+// page is what one shard has to send.
 //
 //	enter ─▶ fresh ─ a tick ─▶ ready ─ a tick ─▶ sent
 //	                             ▲                │ no answer: after a pause
@@ -83,8 +83,8 @@ func newBook(client rueidis.Client, shards int, period time.Duration, what strin
 	return b
 }
 
-// enter has a member entered with a value, unless it was in this period. It returns at
-// once.
+// enter queues a member with a value, unless it was entered in this period. It does not
+// block.
 func (b *book) enter(member string, value int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -107,10 +107,10 @@ func (b *book) enter(member string, value int64) {
 		b.turning = true
 		time.AfterFunc(b.period-rand.N(b.period/8), b.turn)
 	}
-	b.tickIn(linger)
+	b.tickIn(flushDelay)
 }
 
-// withdraw has a member not entered after all, and reports whether that was in time.
+// withdraw removes a queued member, and reports whether it was still queued.
 func (b *book) withdraw(member string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,14 +125,14 @@ func (b *book) withdraw(member string) bool {
 	return false
 }
 
-// forget has a member entered again when it comes again.
+// forget lets a member be entered again in this period.
 func (b *book) forget(member string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.entered, member)
 }
 
-// tickIn has what is ready sent after a pause. Call it with mu held.
+// tickIn schedules a tick. mu is held.
 func (b *book) tickIn(pause time.Duration) {
 	if !b.ticking {
 		b.ticking = true
@@ -140,7 +140,7 @@ func (b *book) tickIn(pause time.Duration) {
 	}
 }
 
-// tick sends what is ready in each shard, and makes ready what is fresh.
+// tick sends the ready members of each shard, and makes the fresh ones ready.
 func (b *book) tick() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -151,9 +151,9 @@ func (b *book) tick() {
 		if !now.Before(p.until) {
 			b.begin(shard)
 		}
-		p.ripen()
+		p.merge()
 		if len(p.ready) > 0 {
-			pause := max(linger, p.until.Sub(now))
+			pause := max(flushDelay, p.until.Sub(now))
 			if next < 0 || pause < next {
 				next = pause
 			}
@@ -164,8 +164,8 @@ func (b *book) tick() {
 	}
 }
 
-// ripen makes ready what is fresh. Call it with mu held.
-func (p *page) ripen() {
+// merge makes the fresh members ready. mu is held.
+func (p *page) merge() {
 	if len(p.ready) == 0 {
 		p.ready, p.fresh = p.fresh, nil
 		return
@@ -174,7 +174,7 @@ func (p *page) ripen() {
 	p.fresh = nil
 }
 
-// begin sends what is ready in a shard. Call it with mu held.
+// begin sends the ready members of a shard. mu is held.
 func (b *book) begin(shard int) {
 	p := &b.shards[shard]
 	if len(p.ready) > 0 && p.sending == nil {
@@ -183,7 +183,7 @@ func (b *book) begin(shard int) {
 	}
 }
 
-// turn begins another period.
+// turn starts the next period.
 func (b *book) turn() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +192,7 @@ func (b *book) turn() {
 	b.entered = map[string]bool{}
 }
 
-// take returns what one command may enter. Call it with mu held.
+// take removes and returns the members of one command. mu is held.
 func (p *page) take() map[string]int64 {
 	members := p.ready
 	if len(members) <= perCommand {
@@ -210,7 +210,7 @@ func (p *page) take() map[string]int64 {
 	return members
 }
 
-// send enters members of a shard.
+// send writes members of a shard.
 func (b *book) send(shard int, members map[string]int64) {
 	ctx, cancel := script.Within(context.Background(), sendTimeout)
 	defer cancel()
@@ -227,7 +227,7 @@ func (b *book) send(shard int, members map[string]int64) {
 		p.failures, p.until = 0, time.Time{}
 	case final(err):
 		p.fresh, p.ready, p.failures = nil, nil, 0 // all would fail alike, until the next period
-		b.tell(err)
+		b.logRefusal(err)
 	case p.failures+1 == tries:
 		for _, some := range []map[string]int64{members, p.fresh, p.ready} {
 			for member := range some {
@@ -236,32 +236,32 @@ func (b *book) send(shard int, members map[string]int64) {
 		}
 		p.fresh, p.ready, p.failures = nil, nil, 0
 	default:
-		p.ripen()
+		p.merge()
 		maps.Copy(members, p.ready) // which are newer
 		p.ready = members
 		p.failures++
 		p.until = time.Now().Add(pauses.Pause(p.failures))
 	}
 	if len(p.ready) > 0 {
-		b.tickIn(max(linger, time.Until(p.until)))
+		b.tickIn(max(flushDelay, time.Until(p.until)))
 	}
 }
 
-// final reports whether entering will go on to fail. A full server may have room again.
+// final reports whether a repeat would fail as well. A full server may have room again.
 func final(err error) bool {
 	_, answered := rueidis.IsRedisErr(err)
 	return errors.Is(err, rueidis.ErrClosing) || answered && !retry.Code(err, "OOM") && !retry.Transient(err)
 }
 
-// logTo has a logger told of refusals, unless another one is already.
+// logTo sets the logger for refusals, if there is none yet.
 func (b *book) logTo(logger *slog.Logger) {
 	if logger != nil {
 		b.logger.CompareAndSwap(nil, logger)
 	}
 }
 
-// tell logs, once, that the server refuses to enter anything.
-func (b *book) tell(err error) {
+// logRefusal logs once that the server refuses the command.
+func (b *book) logRefusal(err error) {
 	if errors.Is(err, rueidis.ErrClosing) || b.refused.Swap(true) {
 		return
 	}
@@ -272,14 +272,14 @@ func (b *book) tell(err error) {
 	logger.WarnContext(context.Background(), b.what, "error", err)
 }
 
-// settle has what waits in a shard sent now, and waits until that was answered or until
-// ctx ends. It does not wait for what failed and is to be sent again.
+// settle sends the members of a shard now, and waits for the reply or the end of ctx. It
+// does not wait for repeats.
 func (b *book) settle(ctx context.Context, shard int) {
 	p := &b.shards[shard]
 	for ctx.Err() == nil {
 		b.mu.Lock()
 		if p.failures == 0 {
-			p.ripen()
+			p.merge()
 			b.begin(shard)
 		}
 		sending := p.sending

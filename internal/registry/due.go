@@ -10,39 +10,39 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// DueShards is in how many sorted sets an index by time lies.
+// DueShards is the number of sorted sets of an index by time.
 const DueShards = 64
 
-// DueAfter is how long after a lease was entered it is looked at: what is left of one that
-// was released is gone by then.
+// DueAfter is the time from the entry of a lease to its first check. The record of a
+// released lease is gone by then.
 const DueAfter = time.Minute + time.Second
 
-// duePeriod is how often a process enters a name that it uses, less up to an eighth. It
-// is shorter than DueAfter, by more than the clocks of servers are apart: an entry that a
-// process remembers is still there.
+// duePeriod is the interval at which a process enters a name in use, less up to an eighth.
+// It is shorter than DueAfter by more than the clocks of servers differ, so an entry that
+// a process remembers still exists.
 const duePeriod = 30 * time.Second
 
 // LeasesKey is the key of one shard of the index of leases, a sorted set: the name of a
 // lease -> when to look at it next, in Unix milliseconds.
 func LeasesKey(shard int) string { return "mr:leases:{" + strconv.Itoa(shard) + "}" }
 
-// Due is an index of names that come by the million: by when to look at them next. Who
-// looks removes those that have ended, and gives the others another time.
+// Due is an index of many names by the time of their next check. A check removes ended
+// names and gives the others a later time.
 type Due struct{ book *book }
 
-// Leases returns the index of leases. The logger is told if the server refuses to enter
-// any; nil is slog.Default().
+// Leases returns the index of leases. The logger reports that the server refuses entries;
+// nil is slog.Default().
 func (r *Registrar) Leases(logger *slog.Logger) Due {
 	r.leases.logTo(logger)
 	return Due{r.leases}
 }
 
-// Enter has a lease looked at a minute after now, which is the server's time, unless this
-// process entered it a short while ago. It returns at once.
+// Enter schedules the check of a lease a minute after now, the server's time, unless this
+// process entered it in this period. It does not block.
 func (d Due) Enter(name string, now time.Time) { d.book.enter(name, now.Add(DueAfter).UnixMilli()) }
 
-// Withdraw has a lease not entered after all, because it has ended, and reports whether
-// that was in time.
+// Withdraw removes a queued entry of a lease that has ended, and reports whether it was
+// still queued.
 func (d Due) Withdraw(name string) bool { return d.book.withdraw(name) }
 
 func zadd(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed {

@@ -17,28 +17,28 @@ import (
 // entryPeriod is how often a process enters a structure that it uses, less up to an eighth.
 const entryPeriod = 5 * time.Minute
 
-// Registrar enters what one client is used for. It is safe for concurrent use.
+// Registrar registers the structures that one client uses. It is safe for concurrent use.
 type Registrar struct {
 	structures *book
 	leases     *book
 }
 
-// maxClients is how many clients' registrars are kept at hand.
+// maxClients is how many registrars are cached.
 const maxClients = 64
 
-// clients are the registrars of the clients that were used last. It is a package's
-// variable because structures are made by the caller's own client and have nothing else
-// in common, and because a program may make a structure for each call.
+// clients caches the registrars of recent clients. It is a package variable because
+// structures share nothing but the caller's client, and a program may make a structure
+// for each call.
 var clients struct {
 	mu   sync.Mutex
 	of   map[rueidis.Client]*Registrar
-	last []rueidis.Client // the ones that were made last come last
+	last []rueidis.Client // newest last
 }
 
-// Of returns the client's registrar. It asks nothing of Redis.
+// Of returns the client's registrar. It does no I/O.
 func Of(client rueidis.Client) *Registrar {
 	if !reflect.ValueOf(client).Comparable() {
-		return newRegistrar(client) // one of its own, which remembers less
+		return newRegistrar(client) // not cached
 	}
 	clients.mu.Lock()
 	defer clients.mu.Unlock()
@@ -77,8 +77,8 @@ func hset(c rueidis.Client, shard int, members map[string]int64) rueidis.Complet
 	return pairs.Build()
 }
 
-// Settle sends what is about to be entered, and waits until that was answered or until
-// ctx ends. It is for programs that close their client right after they used a structure.
+// Settle sends all queued entries, and waits for the replies or the end of ctx. It is for
+// programs that close their client right after they used a structure.
 func Settle(ctx context.Context, client rueidis.Client) {
 	r := Of(client)
 	var settling sync.WaitGroup
@@ -97,8 +97,8 @@ type Entry struct {
 	touched atomic.Uint32 // the number of the period in which it last was
 }
 
-// Enter makes e the entry of a structure, which is entered when it is first touched. The
-// logger is told if the server refuses; nil is slog.Default().
+// Enter makes e the entry of a structure. The first Touch registers it. The logger reports
+// that the server refuses; nil is slog.Default().
 func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slog.Logger) {
 	e.book, e.member = Of(client).structures, field(kind, name)
 	e.book.logTo(logger)
@@ -107,8 +107,8 @@ func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slo
 // leaveTimeout is how long a deletion waits for the entry to be removed.
 const leaveTimeout = time.Second
 
-// Leave removes the entry of a structure that was deleted. It is best effort: what it
-// does not remove, upkeep does.
+// Leave removes the entry of a deleted structure, best effort: upkeep removes entries that
+// remain.
 func (e *Entry) Leave(ctx context.Context) {
 	b := e.book
 	if b == nil {
@@ -123,11 +123,11 @@ func (e *Entry) Leave(ctx context.Context) {
 		return struct{}{}, b.client.Do(ctx, b.client.B().Hdel().Key(key(shard)).Field(e.member).Build()).Error()
 	})
 	b.forget(e.member)
-	e.touched.Store(0) // what begins anew is entered anew
+	e.touched.Store(0) // a new structure of that name is entered again
 }
 
-// Touch has the structure entered in the background, unless it was a short while ago.
-// Call it when the structure was found to be in use; it costs next to nothing.
+// Touch registers the structure in the background, once a period. Call it after each call
+// that shows that the structure exists; it costs nanoseconds.
 func (e *Entry) Touch() {
 	if b := e.book; b != nil && e.touched.Load() != b.generation.Load() {
 		e.touched.Store(b.generation.Load())
