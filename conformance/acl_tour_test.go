@@ -34,7 +34,7 @@ var tour = []stop{
 	{name: "counters", walk: walkCounters, of: []string{"a counter, set or list"}},
 	{name: "totals", walk: walkTotals},
 	{name: "doctor", walk: walkDoctor, may: []string{"config|get", "config"}},
-	{name: "doctor --scan", walk: walkScan},
+	{name: "doctor --scan", walk: walkScan, may: []string{"config|get", "config"}},
 	{name: "survey", walk: walkSurvey},
 	{name: "idle connection", walk: walkIdle},
 	{name: "a wait that is given up", walk: walkGivenUp},
