@@ -13,12 +13,23 @@ import (
 // retired are words that stood here for terms of the field, and what to write instead.
 // They are looked for in identifiers, comments, texts and pages.
 var retired = map[string]string{
-	"errand": "call, job",
-	"folk":   "users",
-	"joint":  "batcher",
-	"joints": "batchers",
-	"ripe":   "due",
-	"twins":  "pairs",
+	"courier":   "dispatcher, consumer",
+	"couriers":  "dispatchers, consumers",
+	"errand":    "call, job",
+	"folk":      "users",
+	"glance":    "interval, check",
+	"glances":   "intervals, checks",
+	"heed":      "follow, use",
+	"heeded":    "followed, used",
+	"joint":     "batcher",
+	"joints":    "batchers",
+	"patiently": "how often, for how long",
+	"physician": "examiner",
+	"ripe":      "due",
+	"scout":     "prober",
+	"scouts":    "probers",
+	"twins":     "pairs",
+	"unawares":  "by mistake",
 }
 
 // retiredExcept are the files in which a word is the right one.

@@ -84,7 +84,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestNothingIsExtendedAfterTheDrain: the message of a handler that does not heed its
+// TestNothingIsExtendedAfterTheDrain: the message of a handler that ignores its
 // context comes again (F7 in docs/DEFECTS.md).
 func TestNothingIsExtendedAfterTheDrain(t *testing.T) {
 	t.Parallel()

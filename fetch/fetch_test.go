@@ -435,7 +435,7 @@ func TestOverrun(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{Timeout: 10 * time.Millisecond})
 	c.hold = 20 * time.Millisecond
-	s, release := blocked(t, "late") // it does not heed its context
+	s, release := blocked(t, "late") // it ignores its context
 	loading := start(t.Context(), c, "k", s)
 	<-s.begun
 	other := openOn(t, redistest.Shared(t).Client(t), c.name, Config{})

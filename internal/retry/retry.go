@@ -13,7 +13,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Policy says how patiently a call is repeated. The zero value works.
+// Policy says how often and for how long a call is repeated. The zero value works.
 type Policy struct {
 	// Base is the pause before the second try; it doubles with each further
 	// one. Defaults to 5 ms.

@@ -78,7 +78,7 @@ func TestRepeatBehindOthers(t *testing.T) {
 	}
 	forgetful := scripttest.Without(t, counting, "if answered then", "if false then")
 	if _, stored := play(forgetful); stored == 1_025_000 {
-		t.Error("a script that does not heed its lane is done once, want twice: this shows nothing")
+		t.Error("a script that ignores its lane is done once, want twice: this shows nothing")
 	}
 }
 
