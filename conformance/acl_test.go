@@ -199,8 +199,8 @@ func TestACLOnCluster(t *testing.T) {
 	ask(to, "CLUSTER", "SETSLOT", slot, "IMPORTING", ask(from, "CLUSTER", "MYID"))
 	ask(from, "CLUSTER", "SETSLOT", slot, "MIGRATING", ask(to, "CLUSTER", "MYID"))
 	client := g.reach(0, as("millrace"))
-	exists := func(patience time.Duration) error {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+	exists := func(timeout time.Duration) error {
+		ctx, cancel := context.WithTimeout(t.Context(), timeout)
 		defer cancel()
 		return client.Do(ctx, client.B().Exists().Key(key).Build()).Error()
 	}

@@ -117,9 +117,9 @@ func must(t *testing.T, what string, err error) {
 	}
 }
 
-// patience is a little less than the five seconds for which a call is repeated
+// retryTime is a little less than the five seconds for which a call is repeated
 // before its caller hears of the trouble with a server.
-const patience = 4 * time.Second
+const retryTime = 4 * time.Second
 
 // pace is how long those who use a structure in a storm rest between calls. A storm
 // lasts as long as servers take to come back, and with more calls shows no more.
@@ -128,7 +128,7 @@ const pace = 10 * time.Millisecond
 // wantPatient checks that a call that began then did not fail too early.
 func wantPatient(t *testing.T, what string, began time.Time, err error) {
 	t.Helper()
-	if took := time.Since(began); err != nil && took < patience {
+	if took := time.Since(began); err != nil && took < retryTime {
 		t.Errorf("%s = %v after %v, want it repeated for longer", what, err, took)
 	}
 }

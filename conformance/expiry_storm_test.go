@@ -58,7 +58,7 @@ type shelf struct {
 
 	mu      sync.Mutex
 	goods   []good
-	counted sightings
+	counted expiryCount
 }
 
 func newShelf(t *testing.T, now *storm, writer, reader perishable) *shelf {
@@ -86,10 +86,10 @@ type good struct {
 	shaken       bool      // put there during the storm, which may have lost it
 }
 
-// sightings is how much was put, found and gone.
-type sightings struct{ put, found, gone int }
+// expiryCount is how much was put, found and gone.
+type expiryCount struct{ put, found, gone int }
 
-func (s sightings) exceeds(o sightings, by int) bool {
+func (s expiryCount) exceeds(o expiryCount, by int) bool {
 	return s.put > o.put+by && s.found > o.found+by && s.gone > o.gone+by
 }
 
@@ -174,7 +174,7 @@ func (s *shelf) check() {
 	}
 }
 
-func (s *shelf) count() sightings {
+func (s *shelf) count() expiryCount {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.counted

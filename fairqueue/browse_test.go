@@ -220,9 +220,9 @@ func TestBrowseEndsBehindAMebibyte(t *testing.T) {
 	}
 }
 
-// TestBrowseWhatIsGarbled: a message whose body somebody changed or deleted past the
+// TestBrowseUndecodable: a message whose body somebody changed or deleted past the
 // library does not hide the others, and says what is wrong.
-func TestBrowseWhatIsGarbled(t *testing.T) {
+func TestBrowseUndecodable(t *testing.T) {
 	t.Parallel()
 	q := open(t, Config{})
 	ids := write(t, q, "a:first a:deleted a:foreign a:short a:headers a:gzip a:encoding a:last")
@@ -241,8 +241,8 @@ func TestBrowseWhatIsGarbled(t *testing.T) {
 	all := browseAll(t, q, BrowseConfig{})
 	want(t, "messages", len(all), 8, nil)
 	for i, m := range all {
-		if garbled := i > 0 && i < 7; (m.DecodeError != "") != garbled {
-			t.Errorf("message %d: garbled = %q", i, m.DecodeError)
+		if undecodable := i > 0 && i < 7; (m.DecodeError != "") != undecodable {
+			t.Errorf("message %d: DecodeError = %q", i, m.DecodeError)
 		}
 	}
 }

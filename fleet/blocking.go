@@ -105,7 +105,7 @@ func (p *partition) in(v *view) bool {
 // still asks the directory whether the master is still the same.
 func (p *partition) still(ctx context.Context) bool {
 	since := p.f.now()
-	err := retry.Policy{Patience: time.Duration(p.v.viewTTL)}.Do(ctx, func(int) error {
+	err := retry.Policy{Timeout: time.Duration(p.v.viewTTL)}.Do(ctx, func(int) error {
 		err := p.f.refresh(ctx)
 		if p.f.view.Load().confirmed.Load() < since {
 			return ErrUnavailable.Errorf("the directory does not confirm that the master is still the same").Wrap(err)

@@ -260,7 +260,7 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 	made.runner = &script.Runner{
 		Client:  &client{f: f, by: byPartition{f, p.ID}, close: func() {}, spread: slices.Contains(made.down[1:], false)},
 		Scripts: f.scripts,
-		Retry:   retry.Policy{Patience: time.Duration(v.viewTTL)},
+		Retry:   retry.Policy{Timeout: time.Duration(v.viewTTL)},
 	}
 	return made
 }

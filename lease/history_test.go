@@ -306,8 +306,8 @@ func (st *stage) record(t *testing.T, seed uint64) []porcupine.Operation {
 	return calls
 }
 
-// patience is how long porcupine may take for one history.
-const patience = 20 * time.Second
+// checkTimeout is how long porcupine may take for one history.
+const checkTimeout = 20 * time.Second
 
 func TestHistoriesAreLinearizable(t *testing.T) {
 	t.Parallel()
@@ -315,7 +315,7 @@ func TestHistoriesAreLinearizable(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(12) {
 		calls := st.record(t, seed)
-		if got := porcupine.CheckOperationsTimeout(model, calls, patience); got != porcupine.Ok {
+		if got := porcupine.CheckOperationsTimeout(model, calls, checkTimeout); got != porcupine.Ok {
 			t.Fatalf("history %d is %s:\n%s", seed, got, describe(calls))
 		}
 		for _, c := range calls {
@@ -354,7 +354,7 @@ func TestSabotageIsNotLinearizable(t *testing.T) {
 			t.Parallel()
 			st := newStage(t, scripttest.Without(t, library, s.old, s.replacement))
 			for seed := range uint64(50) {
-				switch porcupine.CheckOperationsTimeout(model, st.record(t, seed), patience) {
+				switch porcupine.CheckOperationsTimeout(model, st.record(t, seed), checkTimeout) {
 				case porcupine.Illegal:
 					return
 				case porcupine.Unknown:

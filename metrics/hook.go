@@ -105,7 +105,7 @@ func (h *hook) OnRecruit(_ context.Context, end steal.Recruited) {
 func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
 // quick are the upper bounds, in seconds, for what should take no time: 0.1 ms
-// is a call to a Redis nearby, 10 s more than any patience.
+// is a call to a Redis nearby, 10 s more than any timeout.
 func quick() []float64 {
 	return []float64{
 		0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,

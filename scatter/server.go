@@ -94,7 +94,7 @@ func (srv *server) connect(s *Scatter) (*link, error) {
 		Runner: script.Runner{
 			Client: client, Scripts: s.scripts, Hooks: append([]millrace.Hook{flightHook{}}, s.cfg.Hooks...),
 			// Retries end a little before the timeout, so that the error says what is wrong.
-			Retry: retry.Policy{Patience: s.cfg.Timeout * 9 / 10}, Errors: refusals,
+			Retry: retry.Policy{Timeout: s.cfg.Timeout * 9 / 10}, Errors: refusals,
 		},
 		policy: policy.New(client, policy.Config{
 			One: "a counter", Many: "counters", Volatile: true,

@@ -101,7 +101,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	t := &Tracker{
 		name: name, cfg: cfg,
 		run:    script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
-		slices: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Retry: retry.Policy{Patience: time.Nanosecond}},
+		slices: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Retry: retry.Policy{Timeout: time.Nanosecond}},
 	}
 	t.entry.Enter(client, registry.Tracker, name, cfg.Logger)
 	return t, nil

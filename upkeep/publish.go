@@ -26,8 +26,8 @@ const (
 	// least.
 	shortestLife = 30 * time.Second
 
-	// lastPatience bounds the flush that is made at the end.
-	lastPatience = 2 * time.Second
+	// lastTimeout bounds the flush that is made at the end.
+	lastTimeout = 2 * time.Second
 )
 
 // PublishConfig is how a recruiter's counts are published. The zero value works, and
@@ -69,7 +69,7 @@ func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Cli
 		}
 		select {
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastPatience)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 			defer cancel()
 			p.tell(last, p.flush(last, 0))
 			return context.Cause(ctx)

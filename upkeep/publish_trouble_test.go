@@ -206,8 +206,8 @@ func TestServerThatDoesNotAnswer(t *testing.T) {
 	defer server.Resume()
 	began := time.Now()
 	cancel()
-	if err := <-done; !errors.Is(err, context.Canceled) || time.Since(began) > 5*lastPatience {
-		t.Errorf("Publish = %v after %v, want context.Canceled after %v", err, time.Since(began), lastPatience)
+	if err := <-done; !errors.Is(err, context.Canceled) || time.Since(began) > 5*lastTimeout {
+		t.Errorf("Publish = %v after %v, want context.Canceled after %v", err, time.Since(began), lastTimeout)
 	}
 }
 

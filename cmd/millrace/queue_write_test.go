@@ -85,7 +85,7 @@ func TestQueueBadLines(t *testing.T) {
 		`{"tenant":"a","priority":0.5}`:                              `priority is a whole number, and not a JSON number 0.5`,
 		`{"tenant":"a","priority":5}`:                                `a priority is from -4 to 4, not 5`,
 		`{"tenant":"a","delay":5}`:                                   `delay is a duration in quotes, such as "10m", and not a JSON number`,
-		`{"tenant":"a","delay":"5"}`:                                 `"5" is no duration such as 500ms or 10m`,
+		`{"tenant":"a","delay":"5"}`:                                 `"5" is not a duration such as 500ms or 10m`,
 		`{"tenant":"a","delay":"-5s"}`:                               `the delay is negative: -5s`,
 		`{"tenant":"a","deadline":"-5s"}`:                            `the deadline is not a millisecond away: -5s`,
 		`{"tenant":"a","deadline":"1us"}`:                            `the deadline is not a millisecond away: 1µs`,

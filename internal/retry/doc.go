@@ -7,7 +7,7 @@
 // every script may be repeated without harm, because it is idempotent by nature
 // or is known by its lane (see package reqid), so a lost connection, a failover
 // or a loading server is waited out within the caller's context and a fixed
-// patience.
+// timeout.
 //
 // What is not repeated: answers. A wrong type, a full memory or a syntax error
 // would be the same the next time.

@@ -22,18 +22,18 @@ type Policy struct {
 	// Max is the longest pause between two tries. Defaults to 500 ms.
 	Max time.Duration
 
-	// Patience is the time after which no further try begins, counted from the
+	// Timeout is the time after which no further try begins, counted from the
 	// first. A shorter deadline of the context wins. Defaults to 5 s.
-	Patience time.Duration
+	Timeout time.Duration
 }
 
-// Do calls try until it succeeds, fails for good, the patience is over or ctx
+// Do calls try until it succeeds, fails for good, the timeout is over or ctx
 // ends. The number it hands to try is 1 for the first. The error is that of the
 // last try, joined by ctx's own if that ended it.
 func (p Policy) Do(ctx context.Context, try func(number int) error) error {
-	patience := p.Patience
-	if patience == 0 {
-		patience = 5 * time.Second
+	timeout := p.Timeout
+	if timeout == 0 {
+		timeout = 5 * time.Second
 	}
 	var start time.Time
 	closed := false
@@ -47,7 +47,7 @@ func (p Policy) Do(ctx context.Context, try func(number int) error) error {
 		if number == 1 {
 			start = time.Now()
 		}
-		if time.Since(start)+pause > patience {
+		if time.Since(start)+pause > timeout {
 			return err
 		}
 		if !Sleep(ctx, pause) {

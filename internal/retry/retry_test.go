@@ -22,7 +22,7 @@ func TestDoRepeatsWhilePatient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()
 		var numbers []int
-		err := retry.Policy{Patience: time.Second}.Do(t.Context(), func(number int) error {
+		err := retry.Policy{Timeout: time.Second}.Do(t.Context(), func(number int) error {
 			numbers = append(numbers, number)
 			return io.EOF
 		})
@@ -57,7 +57,7 @@ func TestDoEndsWithSuccessAnswerOrContext(t *testing.T) {
 		}
 
 		ctx, cancel := context.WithCancel(t.Context())
-		err := retry.Policy{Base: time.Hour, Max: time.Hour, Patience: 5 * time.Hour}.Do(ctx, func(int) error {
+		err := retry.Policy{Base: time.Hour, Max: time.Hour, Timeout: 5 * time.Hour}.Do(ctx, func(int) error {
 			time.AfterFunc(time.Second, cancel)
 			return io.EOF
 		})

@@ -116,7 +116,7 @@ func TestReadsEnd(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{})
 	client := server.Client(t)
-	run := script.Runner{Client: client, Scripts: reading, Retry: retry.Policy{Patience: time.Millisecond}}
+	run := script.Runner{Client: client, Scripts: reading, Retry: retry.Policy{Timeout: time.Millisecond}}
 	if _, err := run.Run(t.Context(), "get", "k"); err != nil {
 		t.Fatal(err)
 	}

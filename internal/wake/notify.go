@@ -29,7 +29,7 @@ const (
 // after ctx has ended, and continues in the background if a server is slow.
 func (h *Hub) Wake(ctx context.Context, name string, processes []string) {
 	ctx, cancel := script.Within(context.WithoutCancel(ctx), notifyTimeout)
-	run := script.Runner{Client: h.client, Scripts: library, Retry: retry.Policy{Patience: notifyTimeout}}
+	run := script.Runner{Client: h.client, Scripts: library, Retry: retry.Policy{Timeout: notifyTimeout}}
 	var notifying sync.WaitGroup
 	notified := make(chan struct{})
 	for _, id := range processes {

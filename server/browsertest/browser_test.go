@@ -15,8 +15,8 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// patience is how long a page may take over anything.
-const patience = 60 * time.Second
+// pageTimeout is how long a page may take over anything.
+const pageTimeout = 60 * time.Second
 
 func TestMain(m *testing.M) { redistest.Main(m) }
 
@@ -62,7 +62,7 @@ func open(t *testing.T, opts ...chromedp.ExecAllocatorOption) *browser {
 		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-quic", true),
 		chromedp.UserDataDir(t.TempDir()),
-		chromedp.WSURLReadTimeout(patience),
+		chromedp.WSURLReadTimeout(pageTimeout),
 	)
 	allocator, end := chromedp.NewExecAllocator(context.WithoutCancel(t.Context()), opts...)
 	t.Cleanup(end)
@@ -107,7 +107,7 @@ func (b *browser) complained() []string {
 // run runs one action, which must succeed in time, and returns its value.
 func run[T any](b *browser, what string, action chromedp.Action[T]) T {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
 	value, err := chromedp.Run(ctx, action)
 	if err != nil {
@@ -134,7 +134,7 @@ func eval[T any](b *browser, script string) T {
 // by then.
 func (b *browser) await(what, script string) {
 	b.t.Helper()
-	ctx, cancel := context.WithTimeout(b.ctx, patience)
+	ctx, cancel := context.WithTimeout(b.ctx, pageTimeout)
 	defer cancel()
 	for {
 		yes, err := chromedp.Run(ctx, chromedp.Evaluate[bool](script))
@@ -143,7 +143,7 @@ func (b *browser) await(what, script string) {
 		}
 		select {
 		case <-ctx.Done():
-			b.t.Fatalf("%s: not within %s: %v; the console says %q", what, patience, err, b.complained())
+			b.t.Fatalf("%s: not within %s: %v; the console says %q", what, pageTimeout, err, b.complained())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -149,10 +149,12 @@ type expiryPlay struct {
 func playExpiry(ctx context.Context, play *chaos.Play) (err error) {
 	p := &expiryPlay{Play: play, renewed: map[int]bool{}, workers: map[int]expiryReport{}}
 	p.visitors = visitors{N: 5000, Gap: time.Second / 400, Pause: 3 * time.Millisecond, Rate: 0.003}
+	var cfg expiry.Config
 	if p.Small {
 		p.visitors = visitors{N: 150, Gap: time.Second / 30, Pause: 40 * time.Millisecond, Rate: 0.03}
+		cfg.Shards = 2
 	}
-	if p.hashes, err = expiry.Open(ctx, p.Client, p.Name, expiry.Config{}); err != nil {
+	if p.hashes, err = expiry.Open(ctx, p.Client, p.Name, cfg); err != nil {
 		return err
 	}
 	p.Delete(func(ctx context.Context) (int64, error) {
@@ -364,7 +366,7 @@ func readVisitors(ctx context.Context, w *chaos.Worker) error {
 	if w.Sabotage == lateClock {
 		v.First = v.First.Add(-time.Second)
 	}
-	recruiter := steal.New(steal.Config{Budget: 250 * time.Millisecond, Floor: stealFloor})
+	recruiter := steal.New(steal.Config{Budget: time.Second, Floor: stealFloor})
 	hashes, err := expiry.Open(ctx, w.Client, w.Name, expiry.Config{Enlister: recruiter})
 	if err != nil {
 		return err

@@ -204,7 +204,7 @@ func serveSite(ctx context.Context, w *chaos.Worker) error {
 		return err
 	}
 	s := &site{Worker: w}
-	s.recruiter = steal.New(steal.Config{Budget: 250 * time.Millisecond, Floor: stealFloor, Hooks: []millrace.Hook{s}})
+	s.recruiter = steal.New(steal.Config{Budget: time.Second, Floor: stealFloor, Hooks: []millrace.Hook{s}})
 	sign := func(context.Context) (millrace.Progress, error) { return millrace.Worked, nil }
 	if err := cmp.Or(
 		s.recruiter.Install(millrace.Job{Name: collectJob, Slice: s.collect}, collectRate),

@@ -95,7 +95,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 
 // runner runs each script once: ask decides which server is next.
 func runner(client rueidis.Client) *script.Runner {
-	return &script.Runner{Client: client, Scripts: library, Retry: retry.Policy{Patience: time.Nanosecond}}
+	return &script.Runner{Client: client, Scripts: library, Retry: retry.Policy{Timeout: time.Nanosecond}}
 }
 
 // Close closes the connections.

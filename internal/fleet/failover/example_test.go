@@ -30,19 +30,19 @@ func Example() {
 	defer servers.Stop()
 
 	option := rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}
-	desk, err := directory.Dial(option)
+	dir, err := directory.Dial(option)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer desk.Close()
+	defer dir.Close()
 	members := failover.NewRedis(option)
 	defer members.Close()
 	quiet := slog.New(slog.DiscardHandler)
-	agent := failover.New(desk, members, failover.Config{Interval: 100 * time.Millisecond, Logger: quiet})
+	agent := failover.New(dir, members, failover.Config{Interval: 100 * time.Millisecond, Logger: quiet})
 	done := make(chan struct{})
 	go func() { defer close(done); _ = agent.Run(ctx) }()
 
-	f, err := fleet.Open(ctx, desk, fleet.Config{WaitReplicas: 1, Logger: quiet})
+	f, err := fleet.Open(ctx, dir, fleet.Config{WaitReplicas: 1, Logger: quiet})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func Example() {
 	}
 	write()
 
-	events, err := desk.Events(ctx)
+	events, err := dir.Events(ctx)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -81,18 +81,18 @@ func ExampleSwitch() {
 	}
 	defer servers.Stop()
 	option := rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}
-	desk, err := directory.Dial(option)
+	dir, err := directory.Dial(option)
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer desk.Close()
+	defer dir.Close()
 	members := failover.NewRedis(option)
 	defer members.Close()
 
 	quiet := slog.New(slog.DiscardHandler)
-	err = failover.Switch(ctx, desk, members, 0, "", quiet)
+	err = failover.Switch(ctx, dir, members, 0, "", quiet)
 	fmt.Println(err)
-	m, err := desk.Confirm(ctx, 0)
+	m, err := dir.Confirm(ctx, 0)
 	fmt.Println(m.Partitions[0].Master.Addr == servers.Servers()[1].Addr, err)
 	// Output:
 	// <nil>

@@ -392,7 +392,7 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// silentOnce is a desk at which nobody is the first time.
+// silentOnce is a directory that does not answer the first time.
 type silentOnce struct {
 	directory.Directory
 

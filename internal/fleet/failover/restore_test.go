@@ -28,7 +28,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 	c, ctx := f.Client(), t.Context()
 	w.settled(f, 0)
 	set := func(value string) error {
-		return retry.Policy{Patience: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value(value).Build()).Error() })
+		return retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, c.B().Set().Key("{a}").Value(value).Build()).Error() })
 	}
 	must(t, set("saved"))
 	archive, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
@@ -56,7 +56,7 @@ func TestRestoredFromTheArchive(t *testing.T) {
 		must(t, w.server(m.Addr).Proc.Restart(ctx))
 	}
 	w.settled(f, 0)
-	must(t, retry.Policy{Patience: 20 * time.Second}.Do(ctx, func(int) error {
+	must(t, retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error {
 		got, err := c.Do(ctx, c.B().Get().Key("{a}").Build()).ToString()
 		if err == nil && got != "saved" {
 			t.Errorf("{a} = %q, want what was saved", got)

@@ -49,7 +49,7 @@ func TestAPoweredOffNodeIsReplaced(t *testing.T) {
 	off.Store(&victim.Addr)
 	must(t, victim.Proc.Pause())
 	began := time.Now()
-	must(t, retry.Policy{Patience: 20 * time.Second}.Do(ctx, func(int) error { return set() }))
+	must(t, retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error { return set() }))
 	took := time.Since(began)
 	t.Logf("writes go on after %v", took)
 	if took > 5*time.Second {

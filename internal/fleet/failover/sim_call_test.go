@@ -97,14 +97,14 @@ func (p inMembers) Need(ctx context.Context, addr string, replicas int) error {
 	return p.call(ctx, &s.host, func() error { s.need = replicas; return nil })
 }
 
-// inDesk is how a process reaches the directory.
+// inDirectory is how a process reaches the directory.
 type inDirectory struct {
 	*process
 	directory.Directory // what agents do not call
 }
 
 // ask asks the directory and returns its answer.
-func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, error) {
+func ask[T any](ctx context.Context, p *process, answer func(d *simDirectory) T) (T, error) {
 	var value, none T
 	d := p.w.dir
 	if err := p.call(ctx, &d.host, func() error { value = answer(d); return nil }); err != nil {
@@ -116,7 +116,7 @@ func ask[T any](ctx context.Context, p *process, answer func(d *desk) T) (T, err
 func (p inDirectory) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
 
 func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	m, err := ask(ctx, p.process, func(d *desk) *directory.Map { return d.confirm(nil, epoch) })
+	m, err := ask(ctx, p.process, func(d *simDirectory) *directory.Map { return d.confirm(nil, epoch) })
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -170,7 +170,7 @@ func (p inDirectory) remember(m *directory.Map) {
 
 func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
 	var settled time.Duration
-	leads, err := ask(ctx, p.process, func(d *desk) bool { settled = d.settled(); return d.lead(agent, life) })
+	leads, err := ask(ctx, p.process, func(d *simDirectory) bool { settled = d.settled(); return d.lead(agent, life) })
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	if len(p.blind) > 0 {
@@ -180,7 +180,7 @@ func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration)
 }
 
 func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	return ask(ctx, p.process, func(d *desk) bool { return d.turn(node, holder, life) })
+	return ask(ctx, p.process, func(d *simDirectory) bool { return d.turn(node, holder, life) })
 }
 
 func (p inDirectory) Note(ctx context.Context, event directory.Event) error {
@@ -188,5 +188,5 @@ func (p inDirectory) Note(ctx context.Context, event directory.Event) error {
 }
 
 func (p inDirectory) Events(ctx context.Context) ([]directory.Event, error) {
-	return ask(ctx, p.process, func(d *desk) []directory.Event { return d.events })
+	return ask(ctx, p.process, func(d *simDirectory) []directory.Event { return d.events })
 }

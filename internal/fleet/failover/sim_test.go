@@ -28,7 +28,7 @@
 //
 // In the order of the story: sim_test.go, what is run and with which seeds;
 // sim_world_test.go, time, chance and the network; sim_server_test.go and
-// sim_desk_test.go, members and the directory; sim_agent_test.go and
+// sim_directory_test.go, members and the directory; sim_agent_test.go and
 // sim_call_test.go, processes with agents, and how these reach the others;
 // sim_client_test.go; sim_faults_test.go; sim_check_test.go, the ledger and the
 // invariants. Then come the tests for which a script takes the place of chance:
@@ -117,7 +117,7 @@ func newWorld(s schedule) *world {
 		m.Partitions = append(m.Partitions, p)
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
 	}
-	w.dir = &desk{host: w.newHost("the directory"), w: w, m: m, stored: []*directory.Map{m}}
+	w.dir = &simDirectory{host: w.newHost("the directory"), w: w, m: m, stored: []*directory.Map{m}}
 	for i := range 2 {
 		w.clients = append(w.clients, &client{host: w.newHost(fmt.Sprint("client ", i+1)), w: w, wrote: map[int]time.Time{}})
 	}

@@ -32,7 +32,7 @@ type world struct {
 	events    []event
 	wrong     []string
 	servers   []*server
-	dir       *desk
+	dir       *simDirectory
 	agents    []*agency
 	clients   []*client
 	working   sync.WaitGroup // agents and clients

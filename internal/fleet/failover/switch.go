@@ -34,9 +34,9 @@ func Switch(ctx context.Context, dir directory.Directory, servers Servers, parti
 			return ErrNotSwitched.Errorf("there is no partition %d", partition)
 		}
 		p := m.Partitions[partition]
-		policy := retry.Policy{Patience: time.Nanosecond}
+		policy := retry.Policy{Timeout: time.Nanosecond}
 		if try > 1 {
-			policy.Patience = 10 * time.Second // an agent is just repairing members
+			policy.Timeout = 10 * time.Second // an agent is just repairing members
 		}
 		err = policy.Do(ctx, func(int) (err error) {
 			addr, err = a.candidate(ctx, p, addr)
@@ -87,7 +87,7 @@ const switchTries = 4
 
 // settled waits until a partition is not read-only, and returns its master.
 func (a *Agent) settled(ctx context.Context, partition int) (addr string, err error) {
-	err = retry.Policy{Patience: 20 * time.Second}.Do(ctx, func(int) error {
+	err = retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error {
 		m, err := a.confirm(ctx)
 		switch {
 		case err != nil:

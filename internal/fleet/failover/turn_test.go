@@ -32,11 +32,11 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 		}
 	}
 	turn(time.Minute)
-	desk := &refusals{Directory: w.dir}
+	dir := &refusals{Directory: w.dir}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() {
-		_ = New(desk, members, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(dir, members, Config{Interval: every, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 	})
 	t.Cleanup(func() { cancel(); running.Wait() })
 	redistest.Eventually(t, "the agent has asked for the turn again", func() bool {
@@ -45,13 +45,13 @@ func TestNoCopyInAnothersTurn(t *testing.T) {
 		if l.Follows == p.Master.Addr {
 			t.Fatal("a copy in another's turn")
 		}
-		return desk.count.Load() > 1
+		return dir.count.Load() > 1
 	})
 	turn(0)
 	w.settled(w.client(fleet.Config{}), 0)
 }
 
-// refusals counts the turns that a desk did not give.
+// refusals counts the turns that a directory did not give.
 type refusals struct {
 	directory.Directory
 	count atomic.Int32

@@ -8,11 +8,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// A parcel is what is copied in one step, which neither partition must feel: so many
+// A chunk is what is copied in one step, which neither partition must feel: so many
 // keys and, by what the server says they take, so many bytes; or one larger key.
 const (
-	parcelKeys  = 200
-	parcelBytes = 1 << 20
+	chunkKeys  = 200
+	chunkBytes = 1 << 20
 )
 
 // dumped is the value of a key on its way.
@@ -22,15 +22,15 @@ type dumped struct {
 	ends    int64 // when it expires, in milliseconds by the clock of its server, 0 for never
 }
 
-// copy copies all keys of a tag, parcel by parcel.
+// copy copies all keys of a tag, chunk by chunk.
 func (m *Mover) copy(ctx context.Context, it *item) error {
-	for keys := range slices.Chunk(it.keys, parcelKeys) {
-		parcels, err := m.pack(ctx, it, keys)
+	for keys := range slices.Chunk(it.keys, chunkKeys) {
+		chunks, err := m.pack(ctx, it, keys)
 		if err != nil {
 			return err
 		}
-		for _, parcel := range parcels {
-			values, err := m.dump(ctx, it, parcel)
+		for _, chunk := range chunks {
+			values, err := m.dump(ctx, it, chunk)
 			if err != nil {
 				return err
 			}
@@ -42,29 +42,29 @@ func (m *Mover) copy(ctx context.Context, it *item) error {
 	return nil
 }
 
-// pack shares keys out over parcels by their size.
-func (m *Mover) pack(ctx context.Context, it *item, keys []string) (parcels [][]string, err error) {
+// pack shares keys out over chunks by their size.
+func (m *Mover) pack(ctx context.Context, it *item, keys []string) (chunks [][]string, err error) {
 	err = m.retry(ctx, "pack", it.tag, func() error {
 		c := m.client(it.from)
 		asks := make([]rueidis.Completed, len(keys))
 		for i, key := range keys {
 			asks[i] = c.B().MemoryUsage().Key(key).Build()
 		}
-		parcels = nil
+		chunks = nil
 		var size int64
 		for i, reply := range c.DoMulti(ctx, asks...) {
 			bytes, err := reply.AsInt64()
 			if err != nil && !rueidis.IsRedisNil(err) {
 				return err
 			}
-			if size += bytes; i == 0 || size > parcelBytes {
-				parcels, size = append(parcels, nil), bytes
+			if size += bytes; i == 0 || size > chunkBytes {
+				chunks, size = append(chunks, nil), bytes
 			}
-			parcels[len(parcels)-1] = append(parcels[len(parcels)-1], keys[i])
+			chunks[len(chunks)-1] = append(chunks[len(chunks)-1], keys[i])
 		}
 		return nil
 	})
-	return parcels, err
+	return chunks, err
 }
 
 // dump returns the values of keys as they are at one moment: a write that comes too
@@ -113,12 +113,12 @@ func (m *Mover) dump(ctx context.Context, it *item, keys []string) (values []dum
 	return values, err
 }
 
-// restore puts a parcel down, together with a claim of the next number: a claim of
-// some number says that all parcels up to it are on the same server. So a master
-// that has replaced another one and lacks a parcel does not have the claim either,
+// restore puts a chunk down, together with a claim of the next number: a claim of
+// some number says that all chunks up to it are on the same server. So a master
+// that has replaced another one and lacks a chunk does not have the claim either,
 // and takes no further one.
 func (m *Mover) restore(ctx context.Context, it *item, values []dumped) error {
-	next := it.claimText(it.parcels + 1)
+	next := it.claimText(it.chunks + 1)
 	args := make([]string, 0, 2+3*len(values))
 	args = append(args, it.claimed, next)
 	var bytes int64
@@ -130,7 +130,7 @@ func (m *Mover) restore(ctx context.Context, it *item, values []dumped) error {
 		return err
 	}
 	it.claimed = next
-	it.parcels++
+	it.chunks++
 	it.copies += int64(len(values))
 	it.bytes += bytes
 	return nil

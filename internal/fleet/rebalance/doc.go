@@ -24,7 +24,7 @@
 //	freeze    S !to.D.R       S +to.D.R.0       read from S; writers wait
 //	          │ until no write under way can be a success: ReplyTimeout, a tenth
 //	restore   S !to.D.R       S +to.D.R.1       the same
-//	          │ and so on: .2 with the second parcel of keys, .3, ...
+//	          │ and so on: .2 with the second chunk of keys, .3, ...
 //	arrive    S !to.D.R       D +from.S.R       the same, or use D
 //	flip      D +to.D.R       D +from.S.R       use D, and ask each time
 //	          │ until no read under way is at S: ReplyTimeout, a tenth
@@ -35,12 +35,12 @@
 // From freeze to flip is the pause that a tag's writers feel; [Report] has it. For all
 // tags of a batch together there is one pass over the keys of S in it: a server has
 // no other list of what a tag has. Then keys are copied as DUMP, PTTL and RESTORE do
-// it, in parcels of a megabyte at most, each as it is at one moment.
+// it, in chunks of a megabyte at most, each as it is at one moment.
 //
 // The step that counts is arrive. Before it the tag is at S, and everything can be
 // undone; after it the tag is at D, and everything can be finished. Its claim is what
-// makes it safe: its number grows with each parcel, in the same transaction. So a
-// master that has taken over at D and lacks a parcel does not have the claim either,
+// makes it safe: its number grows with each chunk, in the same transaction. So a
+// master that has taken over at D and lacks a chunk does not have the claim either,
 // and the tag does not arrive there. And what is copied or deleted is so only while
 // the record is the one that was seen: a process that was held up, and wakes up when
 // others have moved the tag on, does no harm.
@@ -90,7 +90,7 @@
 //
 // What is slower than ReplyTimeout is not waited for. A read that takes longer between
 // finding its place and reading there may find nothing. A write is no success then, as
-// always; but if it changes keys of several parcels, and comes while these are copied,
+// always; but if it changes keys of several chunks, and comes while these are copied,
 // only a part of it may be taken along.
 //
 // Who blocks on a key of a tag that is moved notices when the time is over. Block for

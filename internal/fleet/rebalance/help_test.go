@@ -200,7 +200,7 @@ func (tf *testFleet) homes() []int {
 
 // do is for one who repeats what nobody can say to have been done.
 func do(ctx context.Context, c rueidis.Client, cmd func(b rueidis.Builder) rueidis.Completed) error {
-	return retry.Policy{Patience: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, cmd(c.B())).Error() })
+	return retry.Policy{Timeout: 20 * time.Second}.Do(ctx, func(int) error { return c.Do(ctx, cmd(c.B())).Error() })
 }
 
 func set(ctx context.Context, c rueidis.Client, key, value string) error {

@@ -34,7 +34,7 @@ type item struct {
 
 	found   string // the record at to before the claim
 	claimed string // the claim
-	parcels int    // that are there
+	chunks  int    // that are there
 	whole   bool   // whether all are
 	keys    []string
 	copies  int64 // keys that were copied

@@ -34,7 +34,7 @@ var library = script.Load(folder, "K:")
 // there is the expected one, and returns ErrTaken otherwise.
 func (m *Mover) run(ctx context.Context, step, name string, partition int, tag string, args ...string) error {
 	return m.step(step, tag, func() error {
-		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Patience: m.times().timeout}}
+		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Timeout: m.times().timeout}}
 		reply, err := runner.Run(ctx, name, members.Base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
 		if errors.Is(err, millrace.ErrFull) {
 			return full(partition).Wrap(err)
@@ -231,7 +231,7 @@ func tags(items []*item) []string {
 // clear deletes keys of a tag in a partition where the tag is not, as the record
 // there says.
 func (m *Mover) clear(ctx context.Context, step string, partition int, tag, expected string, keys []string) error {
-	for some := range slices.Chunk(keys, parcelKeys) {
+	for some := range slices.Chunk(keys, chunkKeys) {
 		if err := m.run(ctx, step, "clear", partition, tag, append([]string{expected}, some...)...); err != nil {
 			return err
 		}

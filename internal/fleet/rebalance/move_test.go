@@ -157,9 +157,9 @@ func TestMoveAllTypes(t *testing.T) {
 	}
 }
 
-// TestParcelIsOfOneMoment: a script that comes while a tag is copied is seen whole or
+// TestChunkIsOfOneMoment: a script that comes while a tag is copied is seen whole or
 // not at all.
-func TestParcelIsOfOneMoment(t *testing.T) {
+func TestChunkIsOfOneMoment(t *testing.T) {
 	t.Parallel()
 	tf := startFleetAt(t, calm, nil, redistest.Options{}, redistest.Options{})
 	m, tag := tf.mover(Config{}), tf.place(0, 0, "t")
@@ -181,7 +181,7 @@ func TestParcelIsOfOneMoment(t *testing.T) {
 		must(t, err)
 		seen[values[0].payload] = true
 		if values[0].payload != values[1].payload || values[0].payload != values[2].payload {
-			t.Fatalf("of one parcel the values are %+v", values)
+			t.Fatalf("of one chunk the values are %+v", values)
 		}
 	}
 }

@@ -175,7 +175,7 @@ func (m *Mover) times() times {
 func (m *Mover) retry(ctx context.Context, step, tag string, try func() error) error {
 	return m.step(step, tag, func() error {
 		var answer error
-		err := retry.Policy{Patience: m.times().timeout}.Do(ctx, func(int) error {
+		err := retry.Policy{Timeout: m.times().timeout}.Do(ctx, func(int) error {
 			err := try()
 			if answers(err) {
 				answer, err = err, nil

@@ -124,7 +124,7 @@ func refused(err, want error) error {
 }
 
 var histories = []history{
-	{"a parcel comes late", func(tf *testFleet, m *Mover, tag string) error {
+	{"a chunk comes late", func(tf *testFleet, m *Mover, tag string) error {
 		it, values, err := old(tf, m, tag)
 		if err != nil {
 			return err
@@ -138,7 +138,7 @@ var histories = []history{
 		}
 		return errors.Join(refused(m.clear(tf.t.Context(), "sweep", 1, tag, it.claimed, []string{"{" + tag + "}:1"}), ErrTaken), isNew(tf, tag))
 	}},
-	{"a parcel comes twice", func(tf *testFleet, m *Mover, tag string) error {
+	{"a chunk comes twice", func(tf *testFleet, m *Mover, tag string) error {
 		inner := m.step
 		m.step = func(name, tag string, do func() error) error {
 			return inner(name, tag, func() error {
@@ -152,18 +152,18 @@ var histories = []history{
 		_, err := m.Move(tf.t.Context(), 1, tag)
 		return err
 	}},
-	{"a master lacks a parcel", func(tf *testFleet, m *Mover, tag string) error {
-		// The new master has neither the parcel nor the claim that came with it.
+	{"a master lacks a chunk", func(tf *testFleet, m *Mover, tag string) error {
+		// The new master has neither the chunk nor the claim that came with it.
 		for i := range 3 {
-			if err := set(tf.t.Context(), tf.open().Client(), fmt.Sprintf("{%s}:%d", tag, i), strings.Repeat("x", parcelBytes)); err != nil {
+			if err := set(tf.t.Context(), tf.open().Client(), fmt.Sprintf("{%s}:%d", tag, i), strings.Repeat("x", chunkBytes)); err != nil {
 				return err
 			}
 		}
-		before, parcels := "", 0
+		before, chunks := "", 0
 		inner := m.step
 		m.step = func(name, tag string, do func() error) error {
 			if name == "restore" {
-				switch parcels++; parcels {
+				switch chunks++; chunks {
 				case 1:
 					before = tf.records(tag)[1]
 				case 2:
@@ -389,9 +389,9 @@ var protections = []struct {
 	histories              []string // those that must catch it
 }{
 	{name: "restore compares the claim", old: "if found ~= ARGV[4] then", replacement: "if false then",
-		histories: []string{"a parcel comes late", "a master lacks a parcel"}},
+		histories: []string{"a chunk comes late", "a master lacks a chunk"}},
 	{name: "clear compares the record", old: "if found ~= ARGV[4] then", replacement: "if false then", histories: []string{"a deletion comes late"}},
-	{name: "a repeat is known", old: "if found == ARGV[5] then", replacement: "if false then", histories: []string{"a parcel comes twice"}},
+	{name: "a repeat is known", old: "if found == ARGV[5] then", replacement: "if false then", histories: []string{"a chunk comes twice"}},
 	{name: "only members are written to", old: "if present ~= ARGV[1] .. '/' .. ARGV[2] then", replacement: "if false then",
 		histories: []string{"another server answers"}},
 	{name: "what is there is replaced", old: "'REPLACE', ", replacement: "", histories: []string{"a key is there already"}},

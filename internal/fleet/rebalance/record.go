@@ -59,10 +59,10 @@ func (t trip) token() string { return fmt.Sprintf("to.%d.%s", t.to, t.run) }
 // leaving is written at from: clients do not cache the tag's place any more.
 func (t trip) leaving() string { return leavingText(t.from, t.token()) }
 
-// claimText is written at to, and again with a higher number with each parcel that has
+// claimText is written at to, and again with a higher number with each chunk that has
 // arrived there.
-func (t trip) claimText(parcels int) string {
-	return leavingText(t.from, fmt.Sprintf("%s.%d", t.token(), parcels))
+func (t trip) claimText(chunks int) string {
+	return leavingText(t.from, fmt.Sprintf("%s.%d", t.token(), chunks))
 }
 
 // claimedBy reports whether a text is a claim of this trip.

@@ -42,7 +42,7 @@ func (j *job) undo(ctx context.Context, it *item) error {
 			return j.flip(ctx, it)
 		case it.claimedBy(text):
 			// Should the last step still be on its way, it comes too late now.
-			err := j.exchange(ctx, "hold", it.to, it.tag, text, it.claimText(it.parcels+1))
+			err := j.exchange(ctx, "hold", it.to, it.tag, text, it.claimText(it.chunks+1))
 			if errors.Is(err, ErrTaken) {
 				return j.undo(ctx, it) // it came just before
 			}

@@ -67,7 +67,7 @@ func TestArchiveIsRestored(t *testing.T) {
 		t.Errorf("in the archive: %q, want the newest two of %q", got, taken)
 	}
 
-	m, err := b.desk.Load(t.Context())
+	m, err := b.dir.Load(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,19 +30,19 @@ func Example() {
 	}
 	defer os.RemoveAll(archive)
 
-	desk, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer desk.Close()
-	keeper := snapshot.New(desk, snapshot.Config{Archive: archive, Logger: slog.New(slog.DiscardHandler)})
+	defer dir.Close()
+	keeper := snapshot.New(dir, snapshot.Config{Archive: archive, Logger: slog.New(slog.DiscardHandler)})
 	for s, err := range keeper.Now(ctx) {
 		if err != nil {
 			log.Fatal(err)
 		}
 		fmt.Println("a partition is saved, and archived:", s.Archived.Bytes > 0)
 	}
-	ages, err := snapshot.Read(ctx, desk)
+	ages, err := snapshot.Read(ctx, dir)
 	if err != nil {
 		log.Fatal(err)
 	}

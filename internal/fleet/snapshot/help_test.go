@@ -20,9 +20,9 @@ import (
 
 // bench is a fleet of real servers, and its directory.
 type bench struct {
-	t    *testing.T
-	f    *devfleet.Fleet
-	desk *directory.Redis
+	t   *testing.T
+	f   *devfleet.Fleet
+	dir *directory.Redis
 }
 
 // start starts a fleet whose members have some keys, which they save as slowly as a
@@ -39,7 +39,7 @@ func start(t *testing.T, cfg devfleet.Config) *bench {
 			t.Errorf("Stop: %v", err)
 		}
 	})
-	b := &bench{t: t, f: f, desk: desk(t, f.DirectoryAddr())}
+	b := &bench{t: t, f: f, dir: dir(t, f.DirectoryAddr())}
 	for _, s := range f.Servers() {
 		if s.Role == devfleet.Master {
 			b.ask(s, "EVAL", "for i = 1, 200 do redis.call('SET', 'key:' .. i, string.rep('x', 100)) end", "0")
@@ -51,7 +51,7 @@ func start(t *testing.T, cfg devfleet.Config) *bench {
 // single is a partition with a replica, each on a node of its own.
 var single = devfleet.Config{Nodes: 2, Partitions: 1}
 
-func desk(t *testing.T, addr string) *directory.Redis {
+func dir(t *testing.T, addr string) *directory.Redis {
 	t.Helper()
 	d, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
 	if err != nil {
@@ -72,7 +72,7 @@ func deadline(t *testing.T) context.Context {
 func (b *bench) keeper(cfg Config) *Keeper {
 	b.t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	return New(desk(b.t, b.f.DirectoryAddr()), cfg)
+	return New(dir(b.t, b.f.DirectoryAddr()), cfg)
 }
 
 // ask returns a server's answer to a command as text.
@@ -181,7 +181,7 @@ func (g *going) wait(t *testing.T) (directory.Snapshot, error) {
 // known returns what the directory knows of partition 0.
 func (b *bench) known() directory.Snapshot {
 	b.t.Helper()
-	ages, err := Read(deadline(b.t), b.desk)
+	ages, err := Read(deadline(b.t), b.dir)
 	if err != nil {
 		b.t.Fatal(err)
 	}

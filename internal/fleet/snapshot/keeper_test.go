@@ -38,7 +38,7 @@ func (b *bench) run(k *Keeper) (stop func()) {
 
 func (b *bench) ages() Ages {
 	b.t.Helper()
-	a, err := Read(deadline(b.t), b.desk)
+	a, err := Read(deadline(b.t), b.dir)
 	if err != nil {
 		b.t.Fatal(err)
 	}

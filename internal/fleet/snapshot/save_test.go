@@ -156,14 +156,14 @@ func TestEmptyMasterIsNotSaved(t *testing.T) {
 func TestReadOnlyPartitionIsNotSaved(t *testing.T) {
 	t.Parallel()
 	b := start(t, single)
-	m, err := b.desk.Confirm(t.Context(), 0)
+	m, err := b.dir.Confirm(t.Context(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	next := m.Clone()
 	next.Epoch++
 	next.Partitions[0].ReadOnly = true
-	if err := b.desk.Change(t.Context(), m.Epoch, next); err != nil {
+	if err := b.dir.Change(t.Context(), m.Epoch, next); err != nil {
 		t.Fatal(err)
 	}
 	k := b.keeper(Config{Interval: time.Millisecond})
@@ -227,7 +227,7 @@ func TestFailedSaveIsNoticed(t *testing.T) {
 // wantEvents checks the directory's log of partition 0, the newest event first.
 func wantEvents(t *testing.T, b *bench, want ...string) {
 	t.Helper()
-	events, err := b.desk.Events(t.Context())
+	events, err := b.dir.Events(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -366,7 +366,7 @@ func TestNowEndsWithItsContext(t *testing.T) {
 	}
 	// The turn is free, and another keeper waits for what goes on.
 	b.slow(0, b.f.Servers()[1])
-	if got, err := b.desk.Turn(t.Context(), b.f.Servers()[1].Node, "x", 0); err != nil || !got {
+	if got, err := b.dir.Turn(t.Context(), b.f.Servers()[1].Node, "x", 0); err != nil || !got {
 		t.Errorf("the turn is not free: %t, %v", got, err)
 	}
 }

@@ -33,7 +33,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 	b := start(t, single)
 	k := b.keeper(Config{})
 	k.dir = &beforeTurn{Directory: k.dir, do: func(ctx context.Context) error {
-		m, err := b.desk.Confirm(ctx, 0)
+		m, err := b.dir.Confirm(ctx, 0)
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ func TestMasterIsReplacedMeanwhile(t *testing.T) {
 		p := &next.Partitions[0]
 		p.Epoch++
 		p.Master, p.Replicas[0] = p.Replicas[0], p.Master
-		return b.desk.Change(ctx, m.Epoch, next)
+		return b.dir.Change(ctx, m.Epoch, next)
 	}}
 	// Nobody told the servers, so that the new master is none.
 	_, err := b.begin(k).wait(t)
@@ -73,7 +73,7 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 	replica := b.f.Servers()[1]
 	b.settle(replica)
 	forks := b.forks(replica)
-	if got, err := b.desk.Turn(t.Context(), replica.Node, "another", time.Minute); err != nil || !got {
+	if got, err := b.dir.Turn(t.Context(), replica.Node, "another", time.Minute); err != nil || !got {
 		t.Fatalf("Turn = %t, %v", got, err)
 	}
 	k := b.keeper(Config{})
@@ -86,7 +86,7 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 		}
 		return refusing.count.Load() > 1
 	})
-	if got, err := b.desk.Turn(t.Context(), replica.Node, "another", 0); err != nil || !got {
+	if got, err := b.dir.Turn(t.Context(), replica.Node, "another", 0); err != nil || !got {
 		t.Fatalf("Turn = %t, %v", got, err)
 	}
 	if _, err := g.wait(t); err != nil {
@@ -94,7 +94,7 @@ func TestNoSaveInAnothersTurn(t *testing.T) {
 	}
 }
 
-// refusals counts the turns that a desk did not give.
+// refusals counts the turns that a directory did not give.
 type refusals struct {
 	directory.Directory
 	count atomic.Int32

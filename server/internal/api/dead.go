@@ -67,19 +67,19 @@ type browsedMessages struct {
 }
 
 type browsedMessage struct {
-	ID        string                   `json:"id" example:"1795226400100321"`
-	Tenant    document.Text            `json:"tenant" example:"\"acme\""`
-	Body      document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
-	Headers   map[string]document.Text `json:"headers" doc:"Empty when there are none."`
-	Stream    int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
-	Priority  int                      `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
-	Attempts  int                      `json:"attempts" doc:"How often it was delivered so far."`
-	WrittenAt time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
-	Deadline  *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
-	Until     *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
-	Since     *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight."`
-	Consumed  bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
-	Garbled   string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
+	ID          string                   `json:"id" example:"1795226400100321"`
+	Tenant      document.Text            `json:"tenant" example:"\"acme\""`
+	Body        document.Text            `json:"body" example:"\"{\\\"order\\\":17}\""`
+	Headers     map[string]document.Text `json:"headers" doc:"Empty when there are none."`
+	Stream      int                      `json:"stream" doc:"The index of the stream; -1 if the flow is the tenant." example:"-1"`
+	Priority    int                      `json:"priority,omitempty" doc:"Its rank among the messages of its tenant. Absent if it is 0." example:"1"`
+	Attempts    int                      `json:"attempts" doc:"How often it was delivered so far."`
+	WrittenAt   time.Time                `json:"written_at" doc:"By the server's clock, in UTC."`
+	Deadline    *time.Time               `json:"deadline,omitempty" doc:"When it expires. Absent for never."`
+	Until       *time.Time               `json:"until,omitempty" doc:"Until when it is in flight or delayed."`
+	Since       *time.Time               `json:"since,omitempty" doc:"When it was delivered, if it is in flight."`
+	Consumed    bool                     `json:"consumed,omitempty" doc:"It is in flight with a handler of a consumer. Absent if it is not."`
+	DecodeError string                   `json:"garbled,omitempty" doc:"Why no reader can decode it."`
 }
 
 func browseMessages(ctx context.Context, q *fairqueue.Queue, in *browseRequest) (browsedMessages, error) {
@@ -92,7 +92,7 @@ func browseMessages(ctx context.Context, q *fairqueue.Queue, in *browseRequest) 
 			ID: m.ID, Tenant: document.Text(m.Tenant), Body: document.Text(m.Body), Headers: document.OfHeaders(m.Headers),
 			Stream: m.Stream, Priority: m.Priority, Attempts: m.Attempt, WrittenAt: m.Written.UTC(),
 			Deadline: document.Time(m.Deadline), Until: document.Time(m.Until), Since: document.Time(m.Since),
-			Consumed: m.Consumed, Garbled: m.DecodeError,
+			Consumed: m.Consumed, DecodeError: m.DecodeError,
 		}
 	}
 	return doc, err

@@ -36,20 +36,20 @@ type tab struct {
 
 // messageRow is a message as the browser shows it.
 type messageRow struct {
-	ID       string
-	Tenant   string
-	Stream   int // -1 if it is in none
-	Attempt  int
-	Written  time.Time
-	Until    time.Time
-	Deadline time.Time
-	Priority int
-	Since    time.Time // when it was delivered, if it is in flight
-	Consumed bool      // with a handler of a program that consumes
-	Reason   string    // why it is dead
-	Garbled  string
-	Headers  []header
-	Body     preview
+	ID          string
+	Tenant      string
+	Stream      int // -1 if it is in none
+	Attempt     int
+	Written     time.Time
+	Until       time.Time
+	Deadline    time.Time
+	Priority    int
+	Since       time.Time // when it was delivered, if it is in flight
+	Consumed    bool      // with a handler of a program that consumes
+	Reason      string    // why it is dead
+	DecodeError string
+	Headers     []header
+	Body        preview
 }
 
 type header struct{ Name, Value string }
@@ -117,7 +117,7 @@ func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next st
 	})
 	for _, m := range messages {
 		row := newMessageRow(m)
-		row.Since, row.Consumed, row.Until, row.Garbled = m.Since, m.Consumed, m.Until, m.DecodeError
+		row.Since, row.Consumed, row.Until, row.DecodeError = m.Since, m.Consumed, m.Until, m.DecodeError
 		b.Rows = append(b.Rows, row)
 	}
 	return next, err

@@ -12,9 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/script/scripttest"
 )
 
-// A deskHistory plays one way in which those who work on a fleet could get in each
+// A turnHistory plays one way in which those who work on a fleet could get in each
 // other's way, and returns an error if they did.
-type deskHistory struct {
+type turnHistory struct {
 	name string
 	play func(t *testing.T, d *Redis, server *redistest.Server) error
 }
@@ -54,7 +54,7 @@ func cutOff(t *testing.T, server *redistest.Server, run string) {
 	must(t, server.Client(t), "HSET", baseKey+":moves", run, "1000")
 }
 
-var deskHistories = []deskHistory{
+var turnHistories = []turnHistory{
 	{"an older snapshot is told later", func(t *testing.T, d *Redis, _ *redistest.Server) error {
 		if err := errors.Join(told(t, d, 1000, `{"addr":"new:1"}`, ""), told(t, d, 60_000, `{"addr":"old:1"}`, "")); err != nil {
 			return err
@@ -115,9 +115,9 @@ var deskHistories = []deskHistory{
 	}},
 }
 
-func TestDeskHistories(t *testing.T) {
+func TestTurnHistories(t *testing.T) {
 	t.Parallel()
-	for _, h := range deskHistories {
+	for _, h := range turnHistories {
 		t.Run(h.name, func(t *testing.T) {
 			t.Parallel()
 			d, server := start(t)
@@ -128,9 +128,9 @@ func TestDeskHistories(t *testing.T) {
 	}
 }
 
-// TestEveryDeskProtectionIsNeeded takes each protection out and expects a history
+// TestEveryTurnProtectionIsNeeded takes each protection out and expects a history
 // to notice.
-func TestEveryDeskProtectionIsNeeded(t *testing.T) {
+func TestEveryTurnProtectionIsNeeded(t *testing.T) {
 	t.Parallel()
 	for _, p := range []struct{ history, old, replacement string }{
 		{"an older snapshot is told later", "tonumber(string.match(stored, '^%d+')) <= at", "true"},
@@ -151,8 +151,8 @@ func TestEveryDeskProtectionIsNeeded(t *testing.T) {
 			t.Parallel()
 			d, server := start(t)
 			d.servers[0].Scripts = scripttest.Without(t, library, p.old, p.replacement)
-			i := slices.IndexFunc(deskHistories, func(h deskHistory) bool { return h.name == p.history })
-			if err := deskHistories[i].play(t, d, server); err == nil {
+			i := slices.IndexFunc(turnHistories, func(h turnHistory) bool { return h.name == p.history })
+			if err := turnHistories[i].play(t, d, server); err == nil {
 				t.Errorf("history %q holds without the protection", p.history)
 			}
 		})
@@ -182,27 +182,27 @@ func TestTurn(t *testing.T) {
 // TestTurnIsKept: a turn that lasts is renewed.
 func TestTurnIsKept(t *testing.T) {
 	t.Parallel()
-	desk := &turnDesk{calls: make(chan turnCall, 10)}
-	end, err := takeTurn(t.Context(), desk, "n", 30*time.Millisecond)
+	dir := &fakeDirectory{calls: make(chan turnCall, 10)}
+	end, err := takeTurn(t.Context(), dir, "n", 30*time.Millisecond)
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := <-desk.calls
+	first := <-dir.calls
 	for range 3 {
-		if again := <-desk.calls; again != first {
+		if again := <-dir.calls; again != first {
 			t.Errorf("renewed by %+v, want %+v", again, first)
 		}
 	}
 	end()
 	var last turnCall
-	for len(desk.calls) > 0 {
-		last = <-desk.calls
+	for len(dir.calls) > 0 {
+		last = <-dir.calls
 	}
 	if want := (turnCall{"n", first.holder, 0}); last != want {
 		t.Errorf("ended by %+v, want %+v", last, want)
 	}
-	desk.taken = true
-	if _, err := takeTurn(t.Context(), desk, "n", time.Minute); !errors.Is(err, ErrTurn) {
+	dir.taken = true
+	if _, err := takeTurn(t.Context(), dir, "n", time.Minute); !errors.Is(err, ErrTurn) {
 		t.Errorf("turn of another: %v, want ErrTurn", err)
 	}
 }
@@ -212,14 +212,14 @@ type turnCall struct {
 	life         time.Duration
 }
 
-type turnDesk struct {
+type fakeDirectory struct {
 	Directory
 
 	calls chan turnCall
 	taken bool
 }
 
-func (d *turnDesk) Turn(_ context.Context, node, holder string, life time.Duration) (bool, error) {
+func (d *fakeDirectory) Turn(_ context.Context, node, holder string, life time.Duration) (bool, error) {
 	if d.taken {
 		return false, nil
 	}

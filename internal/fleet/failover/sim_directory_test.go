@@ -6,8 +6,8 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// desk is the directory: one map, and who leads.
-type desk struct {
+// simDirectory is the directory: one map, and who leads.
+type simDirectory struct {
 	host
 
 	w      *world
@@ -24,7 +24,7 @@ type desk struct {
 	turns  map[string]nodeTurn
 }
 
-func (d *desk) lead(agent string, life time.Duration) bool {
+func (d *simDirectory) lead(agent string, life time.Duration) bool {
 	if d.w.leaders && !d.w.calm {
 		return true
 	}
@@ -36,7 +36,7 @@ func (d *desk) lead(agent string, life time.Duration) bool {
 }
 
 // settled is for how long the same server has decided.
-func (d *desk) settled() time.Duration {
+func (d *simDirectory) settled() time.Duration {
 	if d.since.IsZero() || d.w.sabotage.unsettled {
 		return time.Hour
 	}
@@ -45,14 +45,14 @@ func (d *desk) settled() time.Duration {
 
 // failOver has another server decide, and the one before go on for a client that does
 // not know it.
-func (d *desk) failOver(loyal *client) {
+func (d *simDirectory) failOver(loyal *client) {
 	d.since = time.Now()
 	d.former, d.loyal, d.ends = d.m, loyal, time.Now().Add(directory.SettleTime)
 	d.w.say("the directory fails over; %s asks its old master", loyal.name)
 }
 
 // turn gives the turn of a node. Nobody but agents takes one here.
-func (d *desk) turn(node, holder string, life time.Duration) bool {
+func (d *simDirectory) turn(node, holder string, life time.Duration) bool {
 	if t := d.turns[node]; t.holder != "" && t.holder != holder && time.Now().Before(t.until) {
 		return false
 	}
@@ -70,7 +70,7 @@ type nodeTurn struct {
 }
 
 // confirm returns nil if the map with that epoch is the present one.
-func (d *desk) confirm(by *client, epoch int64) *directory.Map {
+func (d *simDirectory) confirm(by *client, epoch int64) *directory.Map {
 	if by != nil && by == d.loyal && time.Now().Before(d.ends) {
 		if d.former.Epoch == epoch {
 			return nil
@@ -83,7 +83,7 @@ func (d *desk) confirm(by *client, epoch int64) *directory.Map {
 	return d.m.Clone()
 }
 
-func (d *desk) change(by string, epoch int64, next *directory.Map) error {
+func (d *simDirectory) change(by string, epoch int64, next *directory.Map) error {
 	if next.Epoch <= epoch {
 		return directory.ErrMap
 	}
@@ -103,7 +103,7 @@ func (d *desk) change(by string, epoch int64, next *directory.Map) error {
 }
 
 // restore has the directory come back with an earlier map.
-func (d *desk) restore(back int) {
+func (d *simDirectory) restore(back int) {
 	d.m = d.stored[max(0, len(d.stored)-1-back)]
 	d.leader, d.since = "", time.Now()
 	d.w.say("the directory is restored: map %d of %d", d.m.Epoch, d.stored[len(d.stored)-1].Epoch)
