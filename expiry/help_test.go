@@ -172,17 +172,8 @@ return expired`
 	must(t, h.space.Run.Client, args...)
 }
 
-// setDeadline writes a deadline in front of a value, and nowhere else.
-func setDeadline(t *testing.T, h *Hashes, hash, field string, at time.Time) {
-	t.Helper()
-	client, key := h.space.Run.Client, valuesKey(baseOf(t, h, hash), hash)
-	must(t, client, "HSET", key, field, shardstest.HeadOf(at)+raw(t, client, "HGET", key, field)[headSize:])
-}
-
 // These run commands past the library.
 var do, must, integer, raw, clock, wantSlice = shardstest.Do, shardstest.Must, shardstest.Integer, shardstest.Raw, shardstest.Clock, shardstest.Slice
-
-const headSize = shardstest.HeadSize
 
 // listed returns the names of all namespaces.
 func listed(t *testing.T, client rueidis.Client) []string {

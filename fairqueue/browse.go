@@ -100,7 +100,7 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Messag
 			return nil, "", errNotFound
 		}
 		reply.MilliTime() // the server's clock
-		after, next = reply.Text(), ""
+		after = reply.Text()
 		seen := 0
 		for ; reply.More(); seen++ {
 			m := browsed(cfg.State, reply)
@@ -160,6 +160,7 @@ func browsed(state State, reply *script.Reply) Message {
 	case Dead:
 		msg.ID, msg.Since = text, at
 		msg.Attempt, text, msg.Reason = readDeath(death)
+	case Waiting, Gone: // nothing more
 	}
 	m, err := readMember(text)
 	if err == nil {

@@ -36,7 +36,7 @@ type Message struct {
 }
 
 // member is what the sorted sets keep of a message:
-// FLOW \x01 PRIORITY ID [;ATTEMPTS [;SINCE]] [=TENANT]
+// FLOW \x01 PRIORITY ID [;ATTEMPTS [;SINCE]] [=TENANT].
 type member struct {
 	id       string
 	flow     string

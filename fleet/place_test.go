@@ -4,13 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/millrace/millrace/internal/fleet/grow"
-	"github.com/millrace/millrace/internal/fleet/members"
 	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/fleet/members"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"

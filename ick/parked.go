@@ -158,7 +158,7 @@ func (k *Ick) parkedPage(ctx context.Context, first int) (page []Parked, more bo
 // readParked reads one parked member.
 func readParked(r *script.Reply) (Parked, error) {
 	p := Parked{Entry: Entry{Member: r.Text()}}
-	if until, _ := score(r); !math.IsInf(until, 1) {
+	if until := score(r); !math.IsInf(until, 1) {
 		p.Until = time.UnixMilli(int64(until))
 	}
 	failure := strings.SplitN(r.Text(), " ", 4)

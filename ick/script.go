@@ -41,17 +41,17 @@ func checkMembers(members ...string) error {
 	return nil
 }
 
-// score reads a score; ok is false for the empty text that stands for none.
-func score(r *script.Reply) (score float64, ok bool) {
+// score reads a score: 0 for the empty text that stands for none.
+func score(r *script.Reply) float64 {
 	text := r.Text()
 	if text == "" {
-		return 0, false
+		return 0
 	}
 	score, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return math.NaN(), false
+		return math.NaN()
 	}
-	return score, true
+	return score
 }
 
 // entries reads a list of members and scores.
@@ -60,7 +60,7 @@ func entries(r *script.Reply) []Entry {
 	found := make([]Entry, 0, list.Len()/2)
 	for list.More() {
 		member := list.Text()
-		score, _ := score(list)
+		score := score(list)
 		found = append(found, Entry{Member: member, Score: score})
 	}
 	r.Join(list)

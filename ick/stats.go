@@ -88,10 +88,10 @@ func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err erro
 	s.Reserved = SetStats{Key: key(k.name, keyCset), Size: int(r.Int())}
 	s.Parked = int(r.Int())
 	both = int(r.Int())
-	s.Waiting.Oldest, _ = score(r)
-	s.Waiting.Newest, _ = score(r)
-	s.Reserved.Oldest, _ = score(r)
-	s.Reserved.Newest, _ = score(r)
+	s.Waiting.Oldest = score(r)
+	s.Waiting.Newest = score(r)
+	s.Reserved.Oldest = score(r)
+	s.Reserved.Newest = score(r)
 	s.Counters = readCounters(r.Texts(), s.Waiting.Size)
 	s.Total = s.Waiting.Size + s.Reserved.Size
 	s.OldestAge = max(s.Waiting.oldestAge(s.At), s.Reserved.oldestAge(s.At))

@@ -27,7 +27,7 @@ type shared struct {
 func (s shared) Rows(ctx context.Context, after string, limit int) (Page, error) {
 	from := "-inf"
 	if after != "" {
-		from = "(" + string(after)
+		from = "(" + after
 	}
 	found, err := s.client.Do(ctx, s.client.B().Zrangebyscore().Key(s.key).Min(from).Max("+inf").Withscores().Limit(0, int64(limit)).Build()).AsZScores()
 	page := Page{Looked: len(found)}

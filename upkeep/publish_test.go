@@ -85,10 +85,10 @@ func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
 			t.Idle += int64(s.Idle)
 			t.Aborted.Error += int64(s.Aborted.Error)
 			t.Aborted.Timeout += int64(s.Aborted.Timeout)
-			t.Aborted.Panic += int64(s.Aborted.Panic)
-			t.Aborted.Busy += int64(s.Aborted.Busy)
-			t.Aborted.Breaker += int64(s.Aborted.Breaker)
-			t.Rounds += int64(s.Rounds)
+			t.Aborted.Panic += s.Aborted.Panic
+			t.Aborted.Busy += s.Aborted.Busy
+			t.Aborted.Breaker += s.Aborted.Breaker
+			t.Rounds += s.Rounds
 			if s.LastWorked.After(t.LastWorked) {
 				t.LastWorked = s.LastWorked
 			}

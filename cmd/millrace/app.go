@@ -138,8 +138,8 @@ func says(text string) table { return func(w io.Writer) { fmt.Fprintln(w, text) 
 // on makes a value of a structure on the Redis at hand, has do work with it, and prints
 // what that returns. It makes one without a connection before, to check names and
 // settings.
-func on[T any](ctx context.Context, a *app, make func(rueidis.Client) (T, error), do func(T) (any, table, error)) error {
-	if _, err := make(nil); err != nil {
+func on[T any](ctx context.Context, a *app, open func(rueidis.Client) (T, error), do func(T) (any, table, error)) error {
+	if _, err := open(nil); err != nil {
 		return err
 	}
 	client, err := a.open(ctx)
@@ -147,7 +147,7 @@ func on[T any](ctx context.Context, a *app, make func(rueidis.Client) (T, error)
 		return err
 	}
 	defer client.Close()
-	value, err := make(client)
+	value, err := open(client)
 	if err != nil {
 		return err
 	}

@@ -15,9 +15,12 @@ import (
 )
 
 const (
-	tenants  = 100 // that messages are written for
-	BodySize = 100 // of a message, in bytes
-	lot      = 100 // messages in a call, where there are batches
+	tenants = 100 // that messages are written for
+
+	// BodySize is the size of a message, in bytes.
+	BodySize = 100
+
+	lot = 100 // messages in a call, where there are batches
 
 	backlog = 20_000 // messages that handlers work off
 )

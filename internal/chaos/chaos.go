@@ -38,6 +38,7 @@ import (
 	"io"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,20 +139,20 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		p := &Play{
 			Client: srv.client, URL: srv.url, Binary: srv.binary, Small: srv.small,
 			Name: "demo-" + strings.ToLower(rand.Text()[:10]), Duration: s.Duration, Sabotage: cfg.Sabotage,
-			screen: shown, command: append(cfg.Command[:len(cfg.Command):len(cfg.Command)], s.Name),
+			screen: shown, command: append(slices.Clip(cfg.Command), s.Name),
 		}
 		if cfg.Duration > 0 {
 			p.Duration = cfg.Duration
 		}
-		p.Result.Name, p.Result.Shows = s.Name, s.Shows
+		p.Result.Name, p.Shows = s.Name, s.Shows
 		fmt.Fprintf(cfg.Results, "\n%s", s.heading(i+1, len(cfg.Scenes)))
 		if err := p.run(ctx, s); err != nil {
 			report.OK = false
 			return report, fmt.Errorf("scene %s: %w", s.Name, err)
 		}
-		report.OK = report.OK && p.Result.OK
+		report.OK = report.OK && p.OK
 		report.Scenes = append(report.Scenes, p.Result)
-		fmt.Fprint(cfg.Results, p.Result.text())
+		fmt.Fprint(cfg.Results, p.text())
 	}
 	_, err = fmt.Fprintf(cfg.Results, "\n%s", report.verdict(cfg.Scenes, srv.binary != ""))
 	return report, err

@@ -163,7 +163,7 @@ func (p *Play) Start(n int) error {
 // startProcess starts a command from a thread that lives as long as the process: the kernel
 // sends the signal of the parent's death when the starting thread ends.
 func startProcess(command []string, hear func([]byte), lost func(error)) (*process, error) {
-	w := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})}
+	w := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})} //nolint:gosec // the program itself
 	w.cmd.SysProcAttr = redisproc.Attributes()
 	w.cmd.Stdout = &lineWriter{each: hear}
 	var stderr bytes.Buffer

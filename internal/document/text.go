@@ -55,6 +55,7 @@ var errNotBase64 = &millrace.Error{
 	Hint: `An argument of the form {"base64":"..."} stands for bytes: encode them by RFC 4648 with padding.`,
 }
 
+// UnmarshalJSON reads what MarshalJSON writes.
 func (t *Text) UnmarshalJSON(b []byte) error {
 	if _, ok := base64Form(string(b)); !ok {
 		return json.Unmarshal(b, (*string)(t))
@@ -64,6 +65,7 @@ func (t *Text) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// MarshalJSON writes the value as the contract has it.
 func (t Text) MarshalJSON() ([]byte, error) {
 	var doc any = string(t)
 	if _, ok := base64Form(string(t)); ok || !utf8.ValidString(string(t)) {
@@ -88,6 +90,7 @@ func (t Text) String() string {
 	return string(t)
 }
 
+// Schema describes the value for the OpenAPI document.
 func (Text) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Text", &huma.Schema{
 		Title:       "Text",

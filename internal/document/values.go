@@ -17,6 +17,7 @@ import (
 // JSON numbers cannot express.
 type Score float64
 
+// MarshalJSON writes the value as the contract has it.
 func (s Score) MarshalJSON() ([]byte, error) {
 	switch {
 	case math.IsInf(float64(s), 1):
@@ -27,6 +28,7 @@ func (s Score) MarshalJSON() ([]byte, error) {
 	return json.Marshal(float64(s))
 }
 
+// UnmarshalJSON reads what MarshalJSON writes.
 func (s *Score) UnmarshalJSON(b []byte) error {
 	text := string(b)
 	switch text {
@@ -64,6 +66,7 @@ func (s Score) String() string {
 	return strings.Trim(string(b), `"`)
 }
 
+// Schema describes the value for the OpenAPI document.
 func (Score) Schema(r huma.Registry) *huma.Schema {
 	return shared(r, "Score", &huma.Schema{
 		Title:       "Score",
@@ -76,6 +79,7 @@ func (Score) Schema(r huma.Registry) *huma.Schema {
 // Duration is a duration in a request: "500ms", "10m". Answers have milliseconds.
 type Duration struct{ time.Duration }
 
+// UnmarshalText reads the value from a query or a flag.
 func (d *Duration) UnmarshalText(b []byte) error {
 	parsed, err := time.ParseDuration(string(b))
 	if err != nil {
@@ -85,6 +89,7 @@ func (d *Duration) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// Schema describes the value for the OpenAPI document.
 func (Duration) Schema(huma.Registry) *huma.Schema {
 	return &huma.Schema{
 		Type:               huma.TypeString,

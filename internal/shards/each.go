@@ -166,9 +166,9 @@ func (s *Space) Overdue(ctx context.Context, most int, base string) ([]string, e
 func (s *Space) due(ctx context.Context, most int, bases ...string) ([]due, error) {
 	c := s.Run.Client
 	results, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		cmds := make(rueidis.Commands, len(bases))
-		for i, base := range bases {
-			cmds[i] = c.B().Zrange().Key(base + ":due").Min("0").Max(strconv.Itoa(most - 1)).Withscores().Build()
+		cmds := make(rueidis.Commands, 0, len(bases)+1)
+		for _, base := range bases {
+			cmds = append(cmds, c.B().Zrange().Key(base+":due").Min("0").Max(strconv.Itoa(most-1)).Withscores().Build())
 		}
 		return c.DoMulti(ctx, append(cmds, timeAt(c, bases[0]))...), nil
 	})

@@ -86,7 +86,7 @@ func (r *readers) do(ctx context.Context, want read) (answer, error) {
 			Size: func(want read) (items, bytes int) { return len(want.fields), 0 },
 		}))
 	}
-	a, err := b.(*batch.Batcher[read, answer]).Do(ctx, want)
+	a, err := b.(*batch.Batcher[read, answer]).Do(ctx, want) //nolint:forcetypeassert // only batchers are stored
 	if err == nil {
 		err = a.err
 	}

@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"iter"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"strconv"
 	"sync/atomic"
@@ -131,9 +132,7 @@ func New(client rueidis.Client, kind *Kind, name string, cfg Config) (*Space, er
 
 func newSpace(client rueidis.Client, kind *Kind, name string, cfg Config) *Space {
 	errs := map[string]*millrace.Error{"NOSHARD": errNoShard, "SHARDS": errShards}
-	for code, err := range kind.Errors {
-		errs[code] = err
-	}
+	maps.Copy(errs, kind.Errors)
 	s := &Space{
 		Name: name, Kind: kind, cfg: cfg, readers: readers{client: client}, PageBytes: script.MaxBytes, Idle: DefaultIdle,
 		policy: policy.New(client, policy.Config{

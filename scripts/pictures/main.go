@@ -56,8 +56,8 @@ func draw(ctx context.Context) error {
 		return err
 	}
 	return errors.Join(
-		os.WriteFile(folder+"flood.svg", []byte(w.chart()), 0o644),
-		os.WriteFile(folder+"demo.svg", []byte(terminal("millrace demo queue", text.String())), 0o644),
+		os.WriteFile(folder+"flood.svg", []byte(w.chart()), 0o600),
+		os.WriteFile(folder+"demo.svg", []byte(terminal("millrace demo queue", text.String())), 0o600),
 	)
 }
 

@@ -92,7 +92,7 @@ func readClock(ctx context.Context, client rueidis.Client, name string) (c serve
 			return c, err
 		}
 		now := time.Unix(reply[0], reply[1]*1000)
-		c.Low, c.High = min(c.Low, now.Sub(time.Now())), max(c.High, now.Sub(asked))
+		c.Low, c.High = min(c.Low, time.Until(now)), max(c.High, now.Sub(asked))
 	}
 	return c, nil
 }
@@ -420,7 +420,7 @@ func (v *visitors) read(ctx context.Context, hashes *expiry.Hashes, mu *sync.Mut
 	asked := time.Now()
 	value, _, err := hashes.Get(ctx, v.hash(i), field)
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // a call that was cut off says nothing
+		return nil // a call that was cut off says nothing
 	}
 	if err != nil && !errors.Is(err, millrace.ErrNotFound) {
 		return err

@@ -367,16 +367,16 @@ func (p *failoverPlay) judge(writing time.Duration) {
 		len(p.books[2].lost), len(p.books[3].lost))
 	p.Check("back_in_step", back == 2, "the members that were killed and stopped are replicas with all that their masters have: %v of 2", back)
 
-	row := func(label, note, key string, of func(*book) int64, cell func(string, []int64) []chaos.Cell) {
+	row := func(label, key string, of func(*book) int64, cell func(string, []int64) []chaos.Cell) {
 		for i, kind := range []string{"confirmed", "plain"} {
-			p.Figure(kind+label, note, cell(kind+key, []int64{of(p.books[2*i]), of(p.books[2*i+1])})...)
+			p.Figure(kind+label, "", cell(kind+key, []int64{of(p.books[2*i]), of(p.books[2*i+1])})...)
 		}
 	}
 	p.Table("killed", "stopped")
-	row(" writes", "", "_writes", func(b *book) int64 { return int64(len(b.done)) }, chaos.List)
-	row(", longest pause (ms)", "", "_pause_ms", func(b *book) int64 { return b.pause.Milliseconds() }, chaos.List)
-	row(", uncertain", "", "_uncertain", func(b *book) int64 { return int64(len(b.uncertain)) }, chaos.List)
-	row(", lost", "", "_lost", func(b *book) int64 { return int64(len(b.lost)) }, chaos.List)
+	row(" writes", "_writes", func(b *book) int64 { return int64(len(b.done)) }, chaos.List)
+	row(", longest pause (ms)", "_pause_ms", func(b *book) int64 { return b.pause.Milliseconds() }, chaos.List)
+	row(", uncertain", "_uncertain", func(b *book) int64 { return int64(len(b.uncertain)) }, chaos.List)
+	row(", lost", "_lost", func(b *book) int64 { return int64(len(b.lost)) }, chaos.List)
 	p.Table()
 	refused := 0
 	for _, b := range p.books {

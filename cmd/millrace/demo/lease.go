@@ -3,6 +3,7 @@ package demo
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -204,8 +205,8 @@ func infoNumber(ctx context.Context, client rueidis.Client, section, field strin
 
 // configure changes settings of the scene's own server.
 func configure(ctx context.Context, client rueidis.Client, settings ...string) error {
-	for i := 0; i < len(settings); i += 2 {
-		if err := client.Do(ctx, client.B().ConfigSet().ParameterValue().ParameterValue(settings[i], settings[i+1]).Build()).Error(); err != nil {
+	for pair := range slices.Chunk(settings, 2) {
+		if err := client.Do(ctx, client.B().ConfigSet().ParameterValue().ParameterValue(pair[0], pair[1]).Build()).Error(); err != nil {
 			return err
 		}
 	}

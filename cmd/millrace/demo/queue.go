@@ -345,6 +345,6 @@ func workOnQueues(ctx context.Context, w *chaos.Worker) error {
 		}()
 	}
 	err := <-ended
-	<-ended
+	_ = <-ended // the same end
 	return err
 }

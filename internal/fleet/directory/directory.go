@@ -10,7 +10,7 @@ import (
 
 // Directory keeps the map of one fleet, and lets its agents coordinate. [Redis] is the
 // one in use; a store with consensus can take its place.
-type Directory interface {
+type Directory interface { //nolint:interfacebloat // all that a store of the map must do
 	// Load returns the map, perhaps an old one.
 	Load(ctx context.Context) (*Map, error)
 

@@ -1,0 +1,26 @@
+// Package grow creates fleets and adds partitions to them.
+//
+// # The problem
+//
+// Clients must agree on where a new tag belongs while the ring changes under them, servers that
+// do not come back fenced from a restart must not become members, and the command may die at any
+// step.
+//
+// # The mechanism
+//
+// [Init] and [Add] examine the servers, prove the boot fence of each by one restart, and set them
+// up as masters and replicas. Then Add publishes two maps:
+//
+//	announce   clients look for tags in the new partitions, and place none there
+//	   │       wait until no client uses an older map
+//	open       the old masters refuse to place tags for older maps; new tags may go to the
+//	           new partitions
+//
+// Each step can be repeated. [Finish], which agents call, completes an addition that was cut off.
+//
+// # Guarantees
+//
+//   - Adding moves no data, and stops only the placing of new tags, for some milliseconds.
+//   - A tag has one place, whatever map its writers know.
+//   - A server that has data, or is a member of another fleet, is refused unchanged.
+package grow
