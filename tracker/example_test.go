@@ -37,7 +37,7 @@ type tasks []string
 func (t tasks) Rows(_ context.Context, after string, limit int) (tracker.Page, error) {
 	key := 0
 	if after != "" {
-		last, err := strconv.Atoi(string(after))
+		last, err := strconv.Atoi(after)
 		if err != nil {
 			return tracker.Page{}, err
 		}

@@ -81,7 +81,7 @@ func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
 		for _, s := range r.Stats().Jobs {
 			t := all[s.Name]
 			t.Name = s.Name
-			t.Worked += int64(s.Worked)
+			t.Worked += s.Worked
 			t.Idle += int64(s.Idle)
 			t.Aborted.Error += int64(s.Aborted.Error)
 			t.Aborted.Timeout += int64(s.Aborted.Timeout)

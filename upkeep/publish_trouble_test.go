@@ -109,7 +109,7 @@ func TestRestart(t *testing.T) {
 		r.Enlist(t.Context())
 		redistest.Eventually(t, "all is published", func() bool {
 			totals, err := ReadTotals(t.Context(), client)
-			return err == nil && len(totals.Jobs) == 1 && totals.Jobs[0].Recruited() >= int64(r.Stats().Jobs[0].Recruited())
+			return err == nil && len(totals.Jobs) == 1 && totals.Jobs[0].Recruited() >= r.Stats().Jobs[0].Recruited()
 		})
 		wantTotals(t, readTotals(t, client), r)
 		server.Kill()

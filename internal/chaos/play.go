@@ -87,7 +87,7 @@ func (p *Play) run(ctx context.Context, s Scene) error {
 	for _, end := range slices.Backward(p.ends) {
 		err = errors.Join(err, end(after))
 	}
-	p.Result.settle()
+	p.settle()
 	return err
 }
 

@@ -1,6 +1,7 @@
 package demo
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -344,7 +345,5 @@ func workOnQueues(ctx context.Context, w *chaos.Worker) error {
 			ended <- err
 		}()
 	}
-	err := <-ended
-	_ = <-ended // the same end
-	return err
+	return cmp.Or(<-ended, <-ended)
 }
