@@ -192,7 +192,7 @@ func TestReadsCreateNothing(t *testing.T) {
 	}
 }
 
-// TestHashArguments refuses what cannot be had, before Redis is asked.
+// TestHashArguments refuses invalid arguments, before Redis is asked.
 func TestHashArguments(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()

@@ -13,7 +13,7 @@ import (
 // same user, password and TLS to its members.
 //
 //	fleet://USER:PASSWORD@HOST:PORT            its master
-//	fleet://HOST:PORT?addr=HOST2:PORT2         it and its replicas, whoever is master
+//	fleet://HOST:PORT?addr=HOST2:PORT2         it and its replicas; any may be the master
 //	fleet://HOST:PORT?master_set=NAME          Sentinels that watch it
 //	fleets://...                               over TLS
 //

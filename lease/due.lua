@@ -1,7 +1,7 @@
 -- lease.due(K) most claim -> {claimed, name, ...}
 --
 -- Takes names out of the index of leases that are to be looked at. For as long as the
--- claim says nobody else gets them; whoever was killed over them leaves them to the next.
+-- claim says no other call gets them; a killed caller leaves them to the next.
 --
 -- Needs    nothing
 -- Touches  K

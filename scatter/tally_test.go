@@ -220,7 +220,7 @@ func TestTallyDropsWhatIsRefused(t *testing.T) {
 	})
 }
 
-// TestTallyTakesWhatItCanHave: an argument that cannot be had changes nothing.
+// TestTallyTakesWhatItCanHave: an invalid argument changes nothing.
 func TestTallyTakesWhatItCanHave(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

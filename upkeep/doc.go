@@ -30,7 +30,7 @@
 //
 // # What they go round
 //
-// A structure is entered in a registry by whoever uses it, at its first use and then every
+// A program enters each structure that it uses in a registry, at the first use and then every
 // few minutes, in the background. The jobs go round the registry, from a random place on,
 // and leases have an index by time: so a round takes as long as there are structures, and
 // not as there are keys in the same Redis. What does not answer, a structure or a whole
@@ -56,7 +56,7 @@
 // # What all processes did
 //
 // A recruiter counts in its own process. [Publish] adds that to totals in Redis, for
-// whoever wants to see all processes at once; [ReadTotals] reads them.
+// views of all processes at once; [ReadTotals] reads them.
 //
 //	go upkeep.Publish(ctx, recruiter, client, upkeep.PublishConfig{})
 //

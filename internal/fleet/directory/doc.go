@@ -12,7 +12,7 @@
 // # The mechanism
 //
 // The map is one document with an epoch, which only grows. A compare-and-set replaces
-// the whole map: whoever read epoch 7 can store epoch 8 if the stored one is still 7.
+// the whole map: a process that read epoch 7 can store epoch 8 if the stored one is still 7.
 //
 //	client                       directory                      operator, agent
 //	  │ Confirm(7) ───────────────▶ │ 7: yes                         │
@@ -41,7 +41,7 @@
 //
 // Redis replicates asynchronously. When the directory's master is replaced, a change and
 // its epoch may be lost; when it is restarted with an old file, it confirms the old map.
-// Clients refuse maps that are older than theirs, and whoever changes the map takes an
+// Clients refuse maps that are older than theirs, and an agent that changes the map takes an
 // epoch above all that members know. A partitioned master confirms maps until
 // min-replicas-to-write stops it, for min-replicas-max-lag and about a second. So the
 // directory remembers which of its servers answers, and since when: agents change

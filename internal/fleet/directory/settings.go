@@ -66,7 +66,7 @@ func (s Settings) Effective() Settings {
 	return s
 }
 
-// Grace is how long whoever changes the map waits until nobody can write on the
+// Grace is how long an agent that changes the map waits until no client can write on the
 // one before: ViewTTL and ReplyTimeout, and a tenth for clocks that run apart.
 func (s Settings) Grace() time.Duration {
 	s = s.Effective()

@@ -207,7 +207,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 // Between two maps, tags have two owners, and a tag must not be placed on both. So
 // the floor is raised on all masters first, to the epoch that the next map will
 // have: from then on no client places a tag by the present one. The directory has
-// the floor before the masters do, for whoever replaces one.
+// the floor before the masters do, for agents that replace one.
 func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
@@ -316,7 +316,7 @@ func checkNew(partitions []Partition, m *directory.Map) (weights []int, err erro
 			taken[member.Addr], nodes[member.Node] = true, true
 		}
 		if n.Weight < 0 {
-			return nil, millrace.ErrBadArgument.Errorf("a weight of %d cannot be had", n.Weight)
+			return nil, millrace.ErrBadArgument.Errorf("invalid weight %d", n.Weight)
 		}
 		weights = append(weights, max(1, n.Weight))
 	}
@@ -334,10 +334,10 @@ func checkSettings(s directory.Settings) error {
 	e := s.Effective()
 	switch {
 	case e.ViewTTL < 20*time.Millisecond || e.ReplyTimeout < 10*time.Millisecond || e.PlacementTTL < e.ViewTTL:
-		return millrace.ErrBadArgument.Errorf("ViewTTL %v, ReplyTimeout %v and PlacementTTL %v cannot be had: at least 20 ms, 10 ms, and a ViewTTL",
+		return millrace.ErrBadArgument.Errorf("invalid ViewTTL %v, ReplyTimeout %v or PlacementTTL %v: at least 20 ms, 10 ms, and a ViewTTL",
 			e.ViewTTL, e.ReplyTimeout, e.PlacementTTL)
 	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
-		return millrace.ErrBadArgument.Errorf("MaxTags %s and MaxFill %d cannot be had: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
+		return millrace.ErrBadArgument.Errorf("invalid MaxTags %s or MaxFill %d: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
 	}
 	return nil
 }

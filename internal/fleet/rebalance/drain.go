@@ -41,7 +41,7 @@ func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, e
 		share = 1
 	}
 	if !(share > 0 && share <= 1) {
-		return Report{}, millrace.ErrBadArgument.Errorf("a Share of %v cannot be had: it must be above 0 and at most 1", cfg.Share)
+		return Report{}, millrace.ErrBadArgument.Errorf("invalid Share %v: it must be above 0 and at most 1", cfg.Share)
 	}
 	here, err := m.list(ctx, from)
 	if err != nil {
@@ -76,7 +76,7 @@ func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 			here.marked = append(here.marked, &item{tag: c.tag, trip: trip{to: partition}})
 			continue
 		}
-		strays = append(strays, c) // whoever was bringing the tag has lost it to somebody else
+		strays = append(strays, c) // another call has taken the tag over
 	}
 	if err := m.disown(ctx, strays); err != nil {
 		return Report{}, err

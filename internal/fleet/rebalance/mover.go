@@ -92,7 +92,7 @@ type Mover struct {
 // New returns what moves the tags of a fleet.
 func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 	if cfg.Batch < 0 || cfg.Rate < 0 {
-		return nil, millrace.ErrBadArgument.Errorf("a Batch of %d and a Rate of %d cannot be had: they must not be negative", cfg.Batch, cfg.Rate)
+		return nil, millrace.ErrBadArgument.Errorf("invalid Batch %d or Rate %d: they must not be negative", cfg.Batch, cfg.Rate)
 	}
 	if cfg.Batch == 0 {
 		cfg.Batch = DefaultBatch

@@ -39,7 +39,7 @@ type Exposure struct {
 	None      []int         // the partitions that have none: all they have would be lost
 }
 
-// Read returns how old the snapshots of a fleet are, whoever took them.
+// Read returns how old the snapshots of a fleet are, from all keepers.
 func Read(ctx context.Context, dir directory.Directory) (Ages, error) {
 	m, err := dir.Load(ctx)
 	if err != nil {
