@@ -5,96 +5,66 @@ import (
 	"fmt"
 )
 
-// Errors that several packages share. The errors that calls return are derived from
-// these and say more.
+// Errors that several packages share. Calls return errors that are derived from these and have
+// more details.
 var (
 	// ErrBadArgument means that a setting or an argument is invalid. No command was sent.
-	ErrBadArgument = &Error{Code: "bad_argument", Message: "invalid argument"}
+	ErrBadArgument = sentinel("bad_argument", "invalid argument", "")
 
 	// ErrBadName means that a name is invalid. No command was sent.
-	ErrBadName = &Error{
-		Code:    "bad_name",
-		Message: "invalid name",
-		Hint:    "Use 1 to 512 bytes without braces and control characters.",
-	}
+	ErrBadName = sentinel("bad_name", "invalid name", "Use 1 to 512 bytes without braces and control characters.")
 
 	// ErrNotFound means that the structure, or the item in it, does not exist.
-	ErrNotFound = &Error{Code: "not_found", Message: "there is nothing of that name"}
+	ErrNotFound = sentinel("not_found", "there is nothing of that name", "")
 
-	// ErrFull means that Redis has reached its maxmemory and refused the write.
-	// Nothing was written.
-	ErrFull = &Error{
-		Code:    "full",
-		Message: "redis is out of memory and refuses writes that need more",
-		Hint:    "What drains still works: let consumers catch up, or raise maxmemory.",
-	}
+	// ErrFull means that Redis has reached its maxmemory and refused the write. Nothing was
+	// written.
+	ErrFull = sentinel("full", "redis is out of memory and refuses writes that need more",
+		"What drains still works: let consumers catch up, or raise maxmemory.")
 
-	// ErrBroken means that a key of the structure has foreign content. Nothing was
+	// ErrBroken means that a key of the structure has foreign content. Nothing was changed.
+	ErrBroken = sentinel("broken", "a key of the structure holds something else",
+		"Look at what is stored there, and delete it or choose another name.")
+
+	// ErrVersion means that this Millrace does not support the structure's wire version.
+	// Nothing was changed.
+	ErrVersion = sentinel("unknown_version", "the structure is of a version that this Millrace does not know",
+		"Use the Millrace that wrote it.")
+
+	// ErrTooLarge means that a single item is too large for one call to Redis. Nothing was
 	// changed.
-	ErrBroken = &Error{
-		Code:    "broken",
-		Message: "a key of the structure holds something else",
-		Hint:    "Look at what is stored there, and delete it or choose another name.",
-	}
-
-	// ErrVersion means that the structure has a wire version that this Millrace does
-	// not support. Nothing was changed.
-	ErrVersion = &Error{
-		Code:    "unknown_version",
-		Message: "the structure is of a version that this Millrace does not know",
-		Hint:    "Use the Millrace that wrote it.",
-	}
-
-	// ErrTooLarge means that a single item is too large for one call to Redis. Nothing
-	// was changed.
-	ErrTooLarge = &Error{
-		Code:    "too_large",
-		Message: "the item is larger than one call carries",
-		Hint:    "Keep what is large elsewhere, and store where it is.",
-	}
+	ErrTooLarge = sentinel("too_large", "the item is larger than one call carries",
+		"Store large content elsewhere, and its location here.")
 
 	// ErrUncertain means that the call may have taken effect or not.
-	ErrUncertain = &Error{
-		Code:    "uncertain",
-		Message: "the call may or may not have taken effect",
-		Hint:    "Look at what is there, and repeat the call if it is harmless.",
-	}
+	ErrUncertain = sentinel("uncertain", "the call may or may not have taken effect",
+		"Look at what is there, and repeat the call if it is harmless.")
 
-	// ErrPartial means that some servers did not answer. The results of the others
-	// were returned before the error.
-	ErrPartial = &Error{
-		Code:    "partial",
-		Message: "servers did not answer, and what they have is missing",
-		Hint:    "Take the list for what it is, and ask again when they are back.",
-	}
+	// ErrPartial means that some servers did not answer. The results of the others were
+	// returned before the error.
+	ErrPartial = sentinel("partial", "servers did not answer, and what they have is missing",
+		"Use the results of the other servers, or repeat the call later.")
 
-	// ErrEvictable means that the server may evict the structure's keys when its
-	// memory is full. Nothing was written.
-	ErrEvictable = &Error{
-		Code:    "evictable",
-		Message: "the server may evict keys before their time",
-		Hint:    "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.",
-	}
+	// ErrEvictable means that the server may evict the structure's keys when its memory is
+	// full. Nothing was written.
+	ErrEvictable = sentinel("evictable", "the server may evict keys before their time",
+		"Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with AllowEvictable.")
 
-	// ErrStale means that a receipt or token is no longer valid: its work was settled
-	// or handed out again. Nothing was changed for it.
-	ErrStale = &Error{
-		Code:    "stale",
-		Message: "the receipt or token is stale",
-		Hint:    "Stop the work; if it is not done, it comes again with another receipt.",
-	}
+	// ErrStale means that a receipt or token is no longer valid: its work was settled or
+	// delivered again. Nothing was changed.
+	ErrStale = sentinel("stale", "the receipt or token is stale",
+		"Stop the work; if it is not done, it is delivered again with another receipt.")
 
 	// ErrTimeout means that a handler or a computation took longer than its Timeout.
-	ErrTimeout = &Error{
-		Code:    "timeout",
-		Message: "the work took too long",
-		Hint:    "Raise Timeout, or make the work smaller.",
-	}
+	ErrTimeout = sentinel("timeout", "the work took too long", "Raise Timeout, or make the work smaller.")
 )
 
-// Error is an error that people and programs can both act on. Packages declare
-// sentinels and derive the errors they return with [Error.Wrap] and
-// [Error.Errorf]; errors.Is finds the sentinel.
+func sentinel(code, message, hint string) *Error {
+	return &Error{Code: code, Message: message, Hint: hint}
+}
+
+// Error is an error for people and programs. Packages declare sentinels and derive the errors that
+// they return with [Error.Wrap] and [Error.Errorf]; errors.Is finds the sentinel.
 type Error struct {
 	Code    string // stable, lower case with underscores: "stale", "not_found"
 	Message string // one sentence without a final stop

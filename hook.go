@@ -5,15 +5,14 @@ import (
 	"time"
 )
 
-// Hook observes structures. It is any value that implements some of the one-method
-// interfaces below, so a new interface breaks no hook. Hooks run on the hot path and must
-// be fast and safe for concurrent use.
+// Hook observes structures. It is any value that implements some of the interfaces below, so a
+// new interface breaks no hook. Hooks must be fast and safe for concurrent use.
 type Hook any
 
-// CallHook is called for each call to Redis: of a script, or of plain commands in its place.
+// CallHook is called for each call to Redis: of a script, or of plain commands.
 type CallHook interface {
-	// OnCall is called before the call. The context it returns is used for the
-	// call, and the function, if not nil, is called when it has ended.
+	// OnCall is called before the call, which uses the returned context. The function, if not
+	// nil, is called after it.
 	OnCall(ctx context.Context, call Call) (context.Context, func(error))
 }
 
@@ -26,9 +25,8 @@ type Call struct {
 
 // HandleHook is called for each run of a handler.
 type HandleHook interface {
-	// OnHandle is called before the handler. The context it returns is handed
-	// to the handler, and the function, if not nil, is called with the
-	// handler's error when it has returned.
+	// OnHandle is called before the handler, which gets the returned context. The function, if
+	// not nil, is called after it with its error.
 	OnHandle(ctx context.Context, work Handling) (context.Context, func(error))
 }
 
@@ -36,16 +34,15 @@ type HandleHook interface {
 type Handling struct {
 	Structure string        // the kind of structure: "ick"
 	Key       string        // its base key
-	Size      int           // how many members or messages the handler was given
-	Age       time.Duration // how long the oldest of them has waited; negative when unknown
+	Size      int           // the number of members or messages
+	Age       time.Duration // how long the oldest of them has waited; negative if unknown
 
-	// Of a single message, where the structure has them; else zero.
+	// Only for messages of a queue; otherwise zero.
 	Attempt int               // the number of this delivery, from 1 on
-	Headers map[string]string // what a CarryHook put there, among others; not to be changed
+	Headers map[string]string // includes those of a CarryHook; do not change it
 }
 
-// HangHook is called for each handler that ran for so long that another message got its
-// slot.
+// HangHook is called for each handler that exceeds MaxRun, so that another message gets its slot.
 type HangHook interface {
 	// OnHang is called while the handler still runs.
 	OnHang(ctx context.Context, work Handling)

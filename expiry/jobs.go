@@ -71,23 +71,14 @@ func (h *Hashes) Jobs() []millrace.Job { return h.space.Jobs(h.reap) }
 // script on those, because on a Cluster a script has to be given their names.
 func (h *Hashes) reap(ctx context.Context, base string, shards int, due bool) (millrace.Progress, error) {
 	if !due {
-		return h.reapHashes(ctx, base, shards, 1)
+		return h.space.Reap(ctx, base, shards, "1")
 	}
 	overdue, err := h.space.Overdue(ctx, reapBudget, base)
 	if err != nil {
 		return millrace.Idle, err
 	}
 	hashes := slices.DeleteFunc(overdue, func(name string) bool { return name == "" }) // the placeholder
-	return h.reapHashes(ctx, base, shards, reapBudget, hashes...)
-}
-
-// reapHashes removes expired fields of hashes of a shard, at most so many.
-func (h *Hashes) reapHashes(ctx context.Context, base string, count, budget int, hashes ...string) (millrace.Progress, error) {
-	reply, err := h.space.Ask(ctx, nil, "reap", base, count, append([]string{strconv.Itoa(budget)}, hashes...)...)
-	if err != nil {
-		return millrace.Idle, err
-	}
-	return shards.Progress(reply.Int(), reply.Bool()), reply.Err()
+	return h.space.Reap(ctx, base, shards, append([]string{strconv.Itoa(reapBudget)}, hashes...)...)
 }
 
 // Jobs returns the jobs of all registered namespaces: expiry.repair undoes what programs

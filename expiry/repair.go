@@ -13,32 +13,30 @@ const repairCalls = 100
 
 type position = shards.Position
 
-// repairHashes repairs the hashes of a page of the index.
+// repairHashes repairs the hashes of a page of the index, until it has made repairCalls calls or
+// the context ends: the next call continues there.
 func repairHashes(ctx context.Context, s *shards.Space, base string, shards int, at position) (wrong bool, next position, err error) {
 	cursor, _ := strconv.ParseUint(at.Page, 10, 64) // it wrote the text itself; 0 at the beginning
 	if cursor == 0 && at.Name == "" {
 		if _, err := s.Ask(ctx, nil, "reap", base, shards, "0"); err != nil { // forgets old answers
-			return false, position{}, err
+			return false, at, err
 		}
 	}
 	hashes, more, err := s.Index(ctx, base, cursor)
 	if err != nil {
-		return false, position{}, err
+		return false, at, err
 	}
 	left := repairCalls
 	for _, hash := range hashes[max(0, slices.Index(hashes, at.Name)):] {
 		if hash != at.Name {
-			at.Name, at.Part, at.Cursor = hash, "", ""
+			at = position{Page: at.Page, Name: hash}
 		}
 		var done bool
 		done, at, left, err = repairHash(ctx, s, base, shards, hash, at, left)
-		if ctx.Err() != nil {
-			return false, position{}, context.Cause(ctx)
-		}
-		wrong = wrong || err == nil && done // a hash that fails must not block the others
-		if err == nil && at.Part != "" {
-			return wrong, at, nil
-		}
+		wrong = wrong || done
+		if ctx.Err() != nil || err == nil && at.Part != "" {
+			return wrong, at, err
+		} // a hash that fails must not block the others
 	}
 	if more != 0 {
 		next.Page = strconv.FormatUint(more, 10)

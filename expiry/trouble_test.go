@@ -54,7 +54,7 @@ func TestLostHashReplies(t *testing.T) {
 	losing("Delete", 1, func() (any, error) { return h.Remove(ctx, inHash, "a", "b") })
 	expire(t, h, inHash, "c")
 	losing("reap", millrace.Idle, func() (any, error) { // the second run finds nothing
-		return h.reapHashes(ctx, baseOf(t, h, inHash), 1, reapBudget, inHash)
+		return h.space.Reap(ctx, baseOf(t, h, inHash), 1, "100", inHash)
 	})
 	if values, _ := stored(t, h, inHash); values != 1 {
 		t.Errorf("%d values are stored, want the reaping done", values)

@@ -109,13 +109,7 @@ func (q *Queue) Delete(ctx context.Context) (int, error) {
 // If servers do not answer, it yields the names of the others, and then a
 // [millrace.ErrPartial].
 func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range registry.List(ctx, client, registry.Queue) {
-			if (err != nil || checkName(name) == nil) && !yield(name, err) {
-				return
-			}
-		}
-	}
+	return registry.List(ctx, client, registry.Queue, checkName)
 }
 
 // Jobs returns the upkeep of all queues. It has delayed messages wait when they are due, has

@@ -244,32 +244,26 @@ func (c *consumer) giveUp(work context.Context, m Message, run *running, workers
 }
 
 // handle calls the handler between the hooks, with its timeouts, and recovers its panics.
-func (c *consumer) handle(ctx context.Context, cancel context.CancelCauseFunc, m Message, giveUp func()) (err error) {
+func (c *consumer) handle(ctx context.Context, cancel context.CancelCauseFunc, m Message, giveUp func()) error {
 	work := millrace.Handling{
 		Structure: "fairqueue", Key: c.q.name, Size: 1, Age: m.PickupDelay, Attempt: m.Attempt, Headers: m.Headers,
 	}
-	for _, hook := range c.q.cfg.Hooks {
-		if observer, ok := hook.(millrace.HandleHook); ok {
-			var done func(error)
-			if ctx, done = observer.OnHandle(ctx, work); done != nil {
-				defer func() { done(err) }()
-			}
+	return loop.Handle(ctx, c.q.cfg.Hooks, work, func(ctx context.Context) error {
+		if c.cfg.Timeout > 0 {
+			defer time.AfterFunc(c.cfg.Timeout, func() { cancel(errTimeout) }).Stop()
 		}
-	}
-	if c.cfg.Timeout > 0 {
-		defer time.AfterFunc(c.cfg.Timeout, func() { cancel(errTimeout) }).Stop()
-	}
-	if c.cfg.MaxRun > 0 {
-		defer time.AfterFunc(c.cfg.MaxRun, func() {
-			giveUp()
-			for _, hook := range c.q.cfg.Hooks {
-				if watcher, ok := hook.(millrace.HangHook); ok {
-					watcher.OnHang(ctx, work)
+		if c.cfg.MaxRun > 0 {
+			defer time.AfterFunc(c.cfg.MaxRun, func() {
+				giveUp()
+				for _, hook := range c.q.cfg.Hooks {
+					if watcher, ok := hook.(millrace.HangHook); ok {
+						watcher.OnHang(ctx, work)
+					}
 				}
-			}
-		}).Stop()
-	}
-	return loop.Protect(func() error { return c.handler(ctx, m) })
+			}).Stop()
+		}
+		return c.handler(ctx, m)
+	})
 }
 
 // verdict returns how a message is settled whose handler returned.

@@ -72,8 +72,8 @@ type Config struct {
 
 	// Early controls how early a random reader triggers a new computation of a value that is
 	// still fresh, in the second half of its TTL: the likelier, the nearer its end and the
-	// longer the last load took. Readers get the old value meanwhile, and nobody waits. It is
-	// for keys that are read all the time. Defaults to 1; 2 is twice as early; below 0, never.
+	// longer the last load took. Readers get the old value without waiting. It is for
+	// keys that are read all the time. Defaults to 1; 2 is twice as early; below 0, never.
 	Early float64
 
 	// Stale is how long after its TTL the old value is still returned, while a new one is
@@ -87,7 +87,7 @@ type Config struct {
 	Negative time.Duration
 
 	// Errors is how long Redis and this process remember that a load failed: callers get the
-	// old value or the error, and nobody computes, so that not every process tries in turn.
+	// old value or the error, and no process computes.
 	// Defaults to 1 s; below 0, not at all.
 	Errors time.Duration
 
@@ -222,3 +222,57 @@ func checkName(name string) error {
 }
 
 func checkKey(key string) error { return names.Check(errName, "key", key, maxKey) }
+
+// Outcome is how a call got its result.
+type Outcome int
+
+// The outcomes; see the diagram of the package.
+const (
+	Failed     Outcome = iota // there is only an error
+	Hit                       // a fresh value was stored
+	Negative                  // it was stored that there is none: the error is millrace.ErrNotFound
+	Stale                     // an old value was stored, and another call computes a new one, or that failed
+	Miss                      // this call computed
+	Waited                    // another call computed, and this one waited
+	Bypass                    // this call, or one that it waited for, computed without Redis
+	Remembered                // Redis does not answer, and this process remembered the result
+	outcomes
+)
+
+// String returns the name of the outcome in lower case.
+func (o Outcome) String() string {
+	names := [outcomes]string{"failed", "hit", "negative", "stale", "miss", "waited", "bypass", "remembered"}
+	if o < 0 || o >= outcomes {
+		return "unknown"
+	}
+	return names[o]
+}
+
+// Result is a value with its outcome.
+type Result[T any] struct {
+	Value   T
+	Outcome Outcome
+
+	// Age is the time since the result was stored, by the server's clock; 0 if it was computed
+	// for this call.
+	Age time.Duration
+}
+
+// Stats counts what a [Cache] did since it was opened, in this process. Each call counts once, by
+// its outcome; one whose load returned [millrace.ErrNotFound] is a miss, or waited.
+type Stats struct {
+	Hits, Negatives, Stale, Misses, Waited, Bypassed, Remembered, Failed uint64
+
+	Loads uint64 // loads that began
+	Early uint64 // early refreshes that began
+}
+
+// Stats returns the counts so far.
+func (c *Cache) Stats() Stats {
+	count := func(o Outcome) uint64 { return c.outcomes[o].Load() }
+	return Stats{
+		Hits: count(Hit), Negatives: count(Negative), Stale: count(Stale), Misses: count(Miss),
+		Waited: count(Waited), Bypassed: count(Bypass), Remembered: count(Remembered), Failed: count(Failed),
+		Loads: c.loads.Load(), Early: c.early.Load(),
+	}
+}

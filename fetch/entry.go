@@ -16,11 +16,11 @@ import (
 //
 //	2 value 300000 60000 120 0\n{"title":"..."}
 //	2 none 5000 0 80 0\n
-//	2 failed 1000 0 0 0\nthe database is away
+//	2 failed 1000 0 0 0\nthe database is down
 //
-// The first number is the version. The others are milliseconds: for how long it is fresh,
-// and then for how long it is old; what it cost to compute; and, once a load has failed,
-// how much of its time must be left at most before the next one.
+// The first number is the version. The others are milliseconds: how long the value is fresh, how
+// long it is old after that, the duration of its load, and after a failed load the remaining time
+// at which the next load may begin.
 type entry struct {
 	kind       kind
 	ttl, stale time.Duration
@@ -28,31 +28,24 @@ type entry struct {
 	retry      time.Duration
 	payload    []byte
 
-	left time.Duration // until it is gone, by the server's clock; 0 when there is no entry
+	left time.Duration // until it expires, by the server's clock; 0 for no entry
 }
 
-// kind is what an entry says.
+// kind is the type of an entry.
 type kind string
 
 const (
 	valueKind  kind = "value"
 	noneKind   kind = "none"   // there is no value for the key
-	failedKind kind = "failed" // a load failed, when there was no old value; the payload says how
+	failedKind kind = "failed" // a load failed without an old value; the payload is its error
 )
 
-// found reports whether there is an entry.
-func (e entry) found() bool { return e.left > 0 }
-
-// fresh reports whether it is not old yet.
-func (e entry) fresh() bool { return e.left > e.stale }
-
-// rests reports whether a load failed so short a while ago that nobody tries again.
-func (e entry) paused() bool { return e.retry > 0 && e.left > e.retry }
-
-// lifetime is for how long it is stored.
+func (e entry) found() bool             { return e.left > 0 }
+func (e entry) fresh() bool             { return e.left > e.stale }
+func (e entry) paused() bool            { return e.retry > 0 && e.left > e.retry } // after a failed load
 func (e entry) lifetime() time.Duration { return e.ttl + e.stale }
 
-// answer is that of a call which was given the entry.
+// answer returns the entry as the answer of a call.
 func (e entry) answer(o Outcome) answer {
 	a := answer{outcome: o, payload: e.payload, age: max(0, e.lifetime()-e.left)}
 	if e.kind == noneKind {
@@ -67,28 +60,28 @@ func (e entry) seal() []byte {
 	return append(head, e.payload...)
 }
 
-// unseal reads what is stored and lives that much longer.
+// unseal parses what is stored.
 func unseal(stored []byte, left time.Duration) (entry, error) {
 	head, payload, _ := bytes.Cut(stored, []byte("\n"))
 	words := strings.Split(string(head), " ")
 	if len(words) != 6 || words[0] != "2" {
-		return entry{}, fmt.Errorf("what is stored is no entry of version 2: %.40q", head)
+		return entry{}, fmt.Errorf("no entry of version 2: %.40q", head)
 	}
 	e := entry{kind: kind(words[1]), payload: payload, left: left}
 	if e.kind != valueKind && e.kind != noneKind && e.kind != failedKind {
-		return entry{}, fmt.Errorf("what is stored is neither a value nor none: %.40q", head)
+		return entry{}, fmt.Errorf("an entry of an unknown kind: %.40q", head)
 	}
 	for i, d := range []*time.Duration{&e.ttl, &e.stale, &e.cost, &e.retry} {
 		ms, err := strconv.ParseInt(words[2+i], 10, 64)
 		if err != nil {
-			return entry{}, fmt.Errorf("a time of an entry is no number: %w", err)
+			return entry{}, fmt.Errorf("invalid duration in an entry: %w", err)
 		}
 		*d = time.Duration(ms) * time.Millisecond
 	}
 	return e, nil
 }
 
-// encode returns the payload that holds v.
+// encode returns the payload of a value.
 func encode[T any](v T) ([]byte, error) {
 	switch v := any(v).(type) {
 	case []byte:
@@ -98,12 +91,12 @@ func encode[T any](v T) ([]byte, error) {
 	}
 	payload, err := json.Marshal(v)
 	if err != nil {
-		return nil, ErrEncoding.Errorf("a %T cannot be written as JSON", v).Wrap(err)
+		return nil, ErrEncoding.Errorf("a %T cannot be encoded as JSON", v).Wrap(err)
 	}
 	return payload, nil
 }
 
-// decode returns the value that a payload holds, in memory of its own.
+// decode returns the value of a payload, in memory of its own.
 func decode[T any](payload []byte) (T, error) {
 	var v T
 	switch into := any(&v).(type) {
@@ -114,7 +107,7 @@ func decode[T any](payload []byte) (T, error) {
 	default:
 		if err := json.Unmarshal(payload, &v); err != nil {
 			var none T
-			return none, ErrEncoding.Errorf("what was computed or stored is no %T", v).Wrap(err)
+			return none, ErrEncoding.Errorf("the value is no %T", v).Wrap(err)
 		}
 	}
 	return v, nil

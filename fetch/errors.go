@@ -11,20 +11,20 @@ var (
 	ErrFailed = &millrace.Error{
 		Code:    "load_failed",
 		Message: "the computation failed a moment ago",
-		Hint:    "Look for the cause where it was computed. It is tried again within a second or so.",
+		Hint:    "The message has the error of the other process. A load is tried again within about a second.",
 	}
 
 	// ErrPanicked means that a load panicked. The stack is in the log.
 	ErrPanicked = &millrace.Error{
 		Code:    "panicked",
 		Message: "the computation panicked",
-		Hint:    "Look for its stack in the log.",
+		Hint:    "The log has its stack.",
 	}
 
-	// ErrEncoding means that a value cannot be written as JSON, or that two callers
-	// fetch one key as different types.
+	// ErrEncoding means that a value cannot be encoded as JSON, or that two callers fetch one
+	// key as different types.
 	ErrEncoding = &millrace.Error{
 		Code: "bad_encoding",
-		Hint: "Use one type for each key, and one that JSON can hold, []byte or string.",
+		Hint: "Use one type for each key: []byte, string or one that JSON can encode.",
 	}
 )

@@ -78,7 +78,7 @@ type answer struct {
 
 func failed(err error) answer { return answer{err: err} }
 
-// get answers one call. A payload goes to into.
+// get answers one call, and passes the payload to into.
 func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) error) answer {
 	if err := checkKey(r.key); err != nil {
 		return failed(err)
@@ -129,7 +129,7 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	}
 	a := f.answer
 	switch {
-	case !first && a.outcome == Stale: // this caller found nothing: the old value's time is over
+	case !first && a.outcome == Stale: // this caller found nothing: the old value has expired
 		return c.get(ctx, r, into)
 	case !first && a.outcome == Miss:
 		a.outcome = Waited
@@ -137,7 +137,27 @@ func (c *Cache) get(ctx context.Context, r request, into func(payload []byte) er
 	return c.give(a, into)
 }
 
-// give gives an answer's payload to its caller.
+// fromMemory is the answer during an outage if the key was computed, or failed, a moment ago.
+func (c *Cache) fromMemory(r recalled) (answer, bool) {
+	switch {
+	case r.last.found() && (r.age < c.cfg.Away || r.failure != nil):
+		return r.last.answer(Remembered), true
+	case r.failure != nil:
+		return failed(r.failure), true
+	}
+	return answer{}, false
+}
+
+// failure is the error for a key whose load failed a moment ago: the load's own, if it ran in
+// this process.
+func (c *Cache) failure(key string, e entry) error {
+	if r := c.memory.recall(key); r.failure != nil {
+		return r.failure
+	}
+	return ErrFailed.Errorf("the computation failed in another process: %s", e.payload)
+}
+
+// give passes an answer's payload to its caller.
 func (c *Cache) give(a answer, into func(payload []byte) error) answer {
 	if a.err == nil {
 		if err := into(a.payload); err != nil {
@@ -147,8 +167,8 @@ func (c *Cache) give(a answer, into func(payload []byte) error) answer {
 	return a
 }
 
-// look returns what is stored for a key. What accept refuses is not there. The
-// error says that Redis did not answer, or not what it should.
+// look returns what is stored for a key, and nothing if accept refuses it. The error is that of
+// Redis, which it does not ask during an outage.
 func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
 	if !c.outage.asks(key) {
 		return entry{}, errSkipped
@@ -156,7 +176,7 @@ func (c *Cache) look(ctx context.Context, key string, accept func(payload []byte
 	return c.ask(ctx, key, accept)
 }
 
-// ask is look, also for one that did not answer a moment ago.
+// ask is look, and also asks during an outage.
 func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte) error) (entry, error) {
 	asking, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -176,27 +196,25 @@ func (c *Cache) ask(ctx context.Context, key string, accept func(payload []byte)
 		err = accept(e.payload)
 	}
 	if err != nil {
-		c.cfg.Logger.WarnContext(ctx, "a value cannot be read and is computed again", "key", key, "error", err)
+		c.cfg.Logger.WarnContext(ctx, "a stored value cannot be decoded and is computed again", "key", key, "error", err)
 		return entry{}, nil
 	}
 	return e, nil
 }
 
-// Forget drops the value of a key, or that there is none; the next caller computes it again. The
-// result of a computation in flight, which may be out of date, goes to the callers that wait
-// for it, and is not stored.
+// Forget removes what is stored of a key; the next caller computes it again. The result of a
+// computation in flight goes to the callers that wait for it, and is not stored.
 //
-// Errors: [millrace.ErrBadName], those of lease.Locker and of pinned.Keys; after one, forget
-// again.
+// Errors: [millrace.ErrBadName], those of lease.Locker and of pinned.Keys; then call it again.
 func (c *Cache) Forget(ctx context.Context, key string) error {
 	if err := checkKey(key); err != nil {
 		return err
 	}
 	c.mu.Lock()
-	delete(c.flights, key) // who comes from now on starts another
+	delete(c.flights, key) // later callers start another one
 	c.mu.Unlock()
 	c.memory.forget(key)
-	deposed := c.revoke(ctx, key)
+	revoked := c.revoke(ctx, key)
 	_, err := c.keys.Remove(ctx, key)
-	return cmp.Or(deposed, err)
+	return cmp.Or(revoked, err)
 }

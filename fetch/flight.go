@@ -3,6 +3,8 @@ package fetch
 import (
 	"context"
 	"errors"
+	"math"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -10,21 +12,24 @@ import (
 	"github.com/millrace/millrace/lease"
 )
 
-// round is for how long a flight waits for a lease at once. It is woken before, and looks
-// once a second.
-const round = 3 * time.Second
+const (
+	// round is how long one request for a lease waits. A waiter is woken, and looks once a
+	// second.
+	round = 3 * time.Second
 
-// flight finds or computes the value of one key for all callers in this process
-// that want it now.
+	// maxFailure is how many bytes of an error's text are stored.
+	maxFailure = 500
+)
+
+// flight finds or computes the value of one key for all callers in this process.
 type flight struct {
 	cache *Cache
 	request
-	old   entry // what its first caller found: nothing, what is old, or what is renewed early
+	old   entry // what the first caller found: nothing, an old value, or one to refresh early
 	alone bool  // Redis does not answer
-	cost  time.Duration
 
-	ctx     context.Context // the first caller's, without its end
-	waiting context.Context // ends when nobody waits and nothing is computed
+	ctx     context.Context // has the values of the first caller's, but not its end
+	waiting context.Context // ends when no caller waits and no load runs
 	quit    context.CancelFunc
 
 	// Guarded by the cache's mutex.
@@ -32,12 +37,11 @@ type flight struct {
 	computing bool
 
 	done   chan struct{}
-	answer answer // once done is closed
+	answer answer // set before done is closed
 }
 
-// join has a caller wait for the flight of its key, which begins if there is none.
-// It returns no flight to one that should take the old value that it found, because
-// somebody computes a new one already.
+// join adds a caller to the flight of its key, and starts one if there is none. It returns nil if
+// the caller should return the old value, because another caller computes a new one.
 func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *flight, first bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -53,7 +57,17 @@ func (c *Cache) join(ctx context.Context, r request, old entry, alone bool) (f *
 	return f, true
 }
 
-// depart begins a flight. The mutex is held.
+// refreshEarly computes a fresh value again in the background.
+func (c *Cache) refreshEarly(ctx context.Context, r request, found entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.flights[r.key] == nil {
+		c.early.Add(1)
+		c.start(ctx, r, found, false)
+	}
+}
+
+// start starts a flight. The mutex is held.
 func (c *Cache) start(ctx context.Context, r request, old entry, alone bool) *flight {
 	f := &flight{cache: c, request: r, old: old, alone: alone, done: make(chan struct{})}
 	f.ctx = context.WithoutCancel(ctx)
@@ -63,16 +77,15 @@ func (c *Cache) start(ctx context.Context, r request, old entry, alone bool) *fl
 	return f
 }
 
-// current reports whether nobody has forgotten the key in this process since the flight
-// began.
+// current reports whether the key was not forgotten in this process since the flight started.
 func (f *flight) current() bool {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
 	return f.cache.flights[f.key] == f
 }
 
-// leave takes a caller that has gone from a flight. Without callers there is
-// nothing to wait for; what is being computed is of use all the same.
+// leave removes a caller. The last one ends a flight that still waits; a load continues, because
+// its value is stored.
 func (c *Cache) leave(f *flight) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -82,9 +95,9 @@ func (c *Cache) leave(f *flight) {
 	}
 }
 
-// land has those who come from now on start another flight. The mutex is held.
+// remove lets later callers start another flight. The mutex is held.
 func (c *Cache) remove(f *flight) {
-	if c.flights[f.key] == f { // it may be another's after Forget
+	if c.flights[f.key] == f { // after Forget there may be another one
 		delete(c.flights, f.key)
 	}
 }
@@ -105,8 +118,7 @@ func (f *flight) run() {
 	close(f.done)
 }
 
-// renew computes a new value unless somebody does so already. There is one that can be
-// given, so it waits for nobody, and trouble with Redis is no reason to compute either.
+// renew computes a new value in place of an old one, if no other process does and Redis answers.
 func (f *flight) renew() answer {
 	held, err := f.cache.acquire(f.waiting, f.key, 0, nil)
 	if err != nil {
@@ -115,7 +127,7 @@ func (f *flight) renew() answer {
 	return f.lead(held, Hit)
 }
 
-// fill computes the value, or waits while somebody else does.
+// fill computes the value, or waits while another process does.
 func (f *flight) fill() answer {
 	for {
 		var a answer
@@ -130,7 +142,7 @@ func (f *flight) fill() answer {
 			return nil
 		}
 		held, err := f.cache.acquire(f.waiting, f.key, round, look)
-		if errors.Is(err, lease.ErrExpired) { // the answer came too late: the next one may not
+		if errors.Is(err, lease.ErrExpired) { // the reply came too late: try again
 			if err = look(f.waiting); err == nil {
 				continue
 			}
@@ -148,8 +160,8 @@ func (f *flight) fill() answer {
 	}
 }
 
-// lead is for the flight that holds the lease: it computes, unless somebody did so
-// before it got the lease, which is the outcome found.
+// lead computes under the lease. If another process stored a value before that, the outcome is
+// found.
 func (f *flight) lead(held *lease.Lease, found Outcome) answer {
 	c, stored, computed := f.cache, false, (*entry)(nil)
 	defer func() {
@@ -167,38 +179,47 @@ func (f *flight) lead(held *lease.Lease, found Outcome) answer {
 	case !f.begin():
 		return f.abandoned()
 	}
-	payload, err := f.compute()
-	e, err := f.result(payload, err)
+	e, err := f.compute()
 	if err != nil {
 		a, kept := f.failed(held, err)
 		stored = kept
 		return a
 	}
 	stored, computed = c.store(f.ctx, f.key, held, e, e.lifetime()), &e
-	a := e.answer(Miss)
-	a.age = 0
-	return a
+	return e.answer(Miss)
 }
 
-// result is what a load's answer is stored as.
-func (f *flight) result(payload []byte, err error) (entry, error) {
+// failed is the answer after a load that failed under the lease: the old value or the error, also
+// for all callers within [Config].Errors. It reports whether something may have been stored.
+func (f *flight) failed(held *lease.Lease, err error) (a answer, stored bool) {
 	c := f.cache
-	e := entry{kind: valueKind, ttl: c.jittered(), stale: c.cfg.Stale, cost: f.cost, payload: payload}
-	switch {
-	case isNone(err):
-		e = entry{kind: noneKind, ttl: max(c.cfg.Negative, 0)}
-	case err != nil:
-		return entry{}, err
+	rest, took := max(c.cfg.Errors, 0), stopwatch()
+	e, lookErr := c.look(f.ctx, f.key, f.check) // the old value may have expired
+	if f.current() && rest > 0 {
+		c.memory.fail(f.key, err, rest)
 	}
-	e.left = e.lifetime()
-	return e, nil
+	if lookErr == nil && e.found() && e.kind != failedKind {
+		c.cfg.Logger.WarnContext(f.ctx, "a load failed, and callers get the old value", "key", f.key, "error", err)
+		if left := e.left - took(); rest > 0 && left > 0 {
+			e.retry = max(left-rest, time.Millisecond)
+			stored = c.store(f.ctx, f.key, held, e, left)
+		}
+		return e.answer(Stale), stored
+	}
+	if last := c.memory.recall(f.key).last; lookErr != nil && last.found() {
+		return last.answer(Remembered), false
+	}
+	if rest > 0 && lookErr == nil {
+		text := strings.ToValidUTF8(err.Error()[:min(len(err.Error()), maxFailure)], "")
+		stored = c.store(f.ctx, f.key, held, entry{kind: failedKind, ttl: rest, payload: []byte(text)}, rest)
+	}
+	return failed(err), stored
 }
 
-// bypass computes without Redis, when it is the flight's turn, and only this process
-// remembers what comes of it.
+// bypass computes without Redis, in one of the slots. Only this process remembers the result.
 func (f *flight) bypass() answer {
 	c := f.cache
-	if f.ctx.Value(slot{c}) == nil { // else it is part of a computation that has a slot
+	if f.ctx.Value(slot{c}) == nil { // otherwise it is part of a load that has a slot
 		select {
 		case c.slots <- struct{}{}:
 			defer func() { <-c.slots }()
@@ -207,38 +228,32 @@ func (f *flight) bypass() answer {
 		}
 		f.ctx = context.WithValue(f.ctx, slot{c}, true)
 	}
-	memory := c.memory.recall(f.key)
-	if a, ok := c.fromMemory(memory); ok { // computed since its callers looked
+	if a, ok := c.fromMemory(c.memory.recall(f.key)); ok { // computed since the callers looked
 		return a
 	}
 	if !f.begin() {
 		return f.abandoned()
 	}
-	payload, err := f.compute()
-	e, err := f.result(payload, err)
-	switch {
-	case err == nil && f.current():
-		c.memory.note(f.key, e)
-	case err != nil && f.current() && c.cfg.Errors > 0:
+	e, err := f.compute()
+	if err == nil {
+		if f.current() {
+			c.memory.note(f.key, e)
+		}
+		return e.answer(Bypass)
+	}
+	if f.current() && c.cfg.Errors > 0 {
 		c.memory.fail(f.key, err, c.cfg.Errors)
 	}
-	if err == nil {
-		a := e.answer(Bypass)
-		a.age = 0
-		return a
-	}
-	if last := c.memory.recall(f.key).last; last.found() { // unless its time ended meanwhile
+	if last := c.memory.recall(f.key).last; last.found() { // unless it has expired
 		return last.answer(Remembered)
 	}
 	return failed(err)
 }
 
-// slot is the key in the contexts of computations that have one of the cache's
-// slots.
+// slot marks the contexts of loads that have one of the cache's slots.
 type slot struct{ *Cache }
 
-// lookAgain looks for a fresh value, which somebody may have stored meanwhile, or whether
-// somebody's load has just failed.
+// lookAgain looks for what another process has stored meanwhile: a fresh value, or a failure.
 func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
 	e, err := f.cache.look(f.waiting, f.key, f.check)
 	switch {
@@ -248,7 +263,7 @@ func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
 		return failed(f.cache.failure(f.key, e)), true, nil
 	case e.paused():
 		return e.answer(Stale), true, nil
-	case !e.fresh() || f.old.fresh() && e.left <= f.old.left: // the one that is renewed early
+	case !e.fresh() || f.old.fresh() && e.left <= f.old.left: // the value to refresh
 		return answer{}, false, nil
 	case e.kind == noneKind && found == Hit:
 		found = Negative
@@ -256,8 +271,7 @@ func (f *flight) lookAgain(found Outcome) (a answer, ok bool, err error) {
 	return e.answer(found), true, nil
 }
 
-// begin reports whether anybody still waits. From here on the computation is for
-// whoever asks next, too, and goes on without callers.
+// begin reports whether a caller still waits. From then on the load continues without callers.
 func (f *flight) begin() bool {
 	f.cache.mu.Lock()
 	defer f.cache.mu.Unlock()
@@ -265,18 +279,18 @@ func (f *flight) begin() bool {
 	return f.computing
 }
 
-// deserted is the answer that nobody waits for.
+// abandoned is the answer of a flight without callers.
 func (f *flight) abandoned() answer { return failed(context.Cause(f.waiting)) }
 
-// compute runs the load.
-func (f *flight) compute() ([]byte, error) {
+// compute runs the load, and returns its result as an entry.
+func (f *flight) compute() (entry, error) {
 	c := f.cache
 	c.loads.Add(1)
 	ctx, cancel := context.WithTimeout(f.ctx, c.cfg.Timeout)
 	defer cancel()
 	took := stopwatch()
-	payload, err := f.observed(ctx)
-	f.cost = took()
+	payload, err := f.call(ctx)
+	cost := took()
 	var panicked *loop.PanicError
 	switch {
 	case errors.As(err, &panicked):
@@ -284,31 +298,51 @@ func (f *flight) compute() ([]byte, error) {
 		err = ErrPanicked.Errorf("the computation panicked: %v", panicked.Value)
 	case errors.Is(err, context.DeadlineExceeded) && ctx.Err() != nil:
 		err = millrace.ErrTimeout.Errorf("the computation took longer than %s", c.cfg.Timeout).
-			WithHint("Raise Timeout, or make what is computed smaller.").Wrap(err)
+			WithHint("Raise Timeout, or make the computation smaller.").Wrap(err)
 	}
+	e := entry{kind: valueKind, ttl: c.jittered(), stale: c.cfg.Stale, cost: cost, payload: payload}
+	if errors.Is(err, millrace.ErrNotFound) {
+		e, err = entry{kind: noneKind, ttl: max(c.cfg.Negative, 0)}, nil
+	}
+	e.left = e.lifetime()
+	return e, err
+}
+
+// call calls the load between the hooks, in a goroutine that it may end.
+func (f *flight) call(ctx context.Context) (payload []byte, err error) {
+	work := millrace.Handling{Structure: "fetch", Key: f.cache.name, Size: 1, Age: -1}
+	err = loop.Handle(ctx, f.cache.cfg.Hooks, work, func(ctx context.Context) error {
+		ended := make(chan struct{})
+		var err error = ErrPanicked.Errorf("the computation ended its goroutine")
+		go func() {
+			defer close(ended)
+			err = loop.Protect(func() (err error) {
+				payload, err = f.load(ctx)
+				return err
+			})
+		}()
+		<-ended
+		return err
+	})
 	return payload, err
 }
 
-// observed runs the load between the hooks. It has a goroutine of its own, so that
-// one which ends its goroutine does not leave its callers waiting.
-func (f *flight) observed(ctx context.Context) (payload []byte, err error) {
-	for _, hook := range f.cache.cfg.Hooks {
-		if observer, ok := hook.(millrace.HandleHook); ok {
-			var done func(error)
-			if ctx, done = observer.OnHandle(ctx, millrace.Handling{Structure: "fetch", Key: f.cache.name, Size: 1, Age: -1}); done != nil {
-				defer func() { done(err) }()
-			}
-		}
+// drawn reports whether a reader of a fresh value should refresh it early, by Vattani, Chierichetti
+// and Lowenstein, "Optimal Probabilistic Cache Stampede Prevention" (2015): the probability grows
+// towards the end and with the duration of the last load. It is 0 in the first half of the TTL.
+func (c *Cache) drawn(e entry) bool {
+	left := e.left - e.stale
+	if c.cfg.Early <= 0 || e.cost <= 0 || left > e.ttl/2 || e.paused() {
+		return false
 	}
-	ended := make(chan struct{})
-	err = ErrPanicked.Errorf("the computation ended its goroutine")
-	go func() {
-		defer close(ended)
-		err = loop.Protect(func() (err error) {
-			payload, err = f.load(ctx)
-			return err
-		})
-	}()
-	<-ended
-	return payload, err
+	return float64(left) <= -float64(e.cost)*c.cfg.Early*math.Log(1-c.random())
+}
+
+// jittered returns how long a value is fresh.
+func (c *Cache) jittered() time.Duration {
+	ttl := c.cfg.TTL
+	if c.cfg.Jitter > 0 {
+		ttl -= time.Duration(float64(ttl) * c.cfg.Jitter * c.random())
+	}
+	return max(ttl.Truncate(time.Millisecond), time.Millisecond)
 }

@@ -33,8 +33,8 @@ func TestMemoryIsBounded(t *testing.T) {
 				}
 			}
 			bytes, n := 0, 0
-			for at := m.ring.newer; at != &m.ring; at = at.newer {
-				bytes, n = bytes+at.size(), n+1
+			for at := m.order.Front(); at != nil; at = at.Next() {
+				bytes, n = bytes+at.Value.(*memo).size(), n+1
 			}
 			if bytes != m.bytes || bytes > m.most || n != len(m.of) {
 				t.Fatalf("%d bytes of %d, counted %d; %d in order, %d by key", bytes, m.most, m.bytes, n, len(m.of))

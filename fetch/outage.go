@@ -14,19 +14,18 @@ import (
 	"github.com/millrace/millrace/internal/shards"
 )
 
-// askAgain is how often Redis is asked while it does not answer, by one caller.
+// askAgain is the interval at which one caller asks Redis during an outage.
 const askAgain = time.Second
 
 // errSkipped means that Redis did not answer a moment ago and was not asked.
 var errSkipped = errors.New("redis does not answer")
 
-// outage is what is known of whether Redis answers, for each place in which values
-// lie. On a Cluster that is each shard of the namespace, which has as many as one has
-// by default: a server that is silent is no outage of the others.
+// outage records which servers do not answer: on a Cluster for each shard of the namespace,
+// assuming the default number, otherwise for all together.
 type outage struct {
 	epoch time.Time
-	next  []atomic.Int64 // when it is asked next, in nanoseconds since epoch; 0 while it answers
-	out   atomic.Int64   // how many places do not answer
+	next  []atomic.Int64 // the next time to ask, in nanoseconds since epoch; 0 while it answers
+	out   atomic.Int64   // how many do not answer
 }
 
 func newOutage(client rueidis.Client) *outage {
@@ -37,16 +36,15 @@ func newOutage(client rueidis.Client) *outage {
 	return &outage{epoch: time.Now(), next: make([]atomic.Int64, places)}
 }
 
-// place returns what is known of the place of a key's value.
+// place returns the state of a key's shard.
 func (o *outage) place(key string) *atomic.Int64 {
 	return &o.next[crc32.ChecksumIEEE([]byte(key))%uint32(len(o.next))]
 }
 
-// away reports whether the place of a key did not answer when it was last asked.
+// away reports whether the shard did not answer when it was last asked.
 func (o *outage) away(key string) bool { return o.place(key).Load() != 0 }
 
-// asks reports whether to ask Redis for a key now. While the place does not answer,
-// one caller a second does.
+// asks reports whether to ask Redis for a key now.
 func (o *outage) asks(key string) bool {
 	place := o.place(key)
 	next := place.Load()
@@ -54,20 +52,7 @@ func (o *outage) asks(key string) bool {
 	return next == 0 || now >= next && place.CompareAndSwap(next, now+int64(askAgain))
 }
 
-// began notes that the place of a key did not answer and reports whether all did
-// before.
-func (o *outage) began(key string) bool {
-	return o.place(key).Swap(int64(time.Since(o.epoch)+askAgain)) == 0 && o.out.Add(1) == 1
-}
-
-// ended notes that the place of a key answered and reports whether it was the last
-// that did not.
-func (o *outage) ended(key string) bool {
-	place := o.place(key)
-	return place.Load() != 0 && place.Swap(0) != 0 && o.out.Add(-1) == 0
-}
-
-// probe asks whether Redis answers again, beside a caller that need not wait for it.
+// probe asks in the background whether Redis answers again.
 func (c *Cache) probe(ctx context.Context, r request) {
 	if !c.outage.asks(r.key) {
 		return
@@ -76,40 +61,47 @@ func (c *Cache) probe(ctx context.Context, r request) {
 	go func() { _, _ = c.ask(ctx, r.key, r.check) }()
 }
 
-// trouble logs that Redis does not answer, or is full, when that begins, and any
-// other trouble each time.
+// trouble records and logs an error of Redis: an outage and a full server once when they begin,
+// other errors each time.
 func (c *Cache) trouble(ctx context.Context, key string, err error) {
+	o := c.outage
 	switch {
 	case errors.Is(err, millrace.ErrFull):
 		if !c.full.Swap(true) {
-			c.cfg.Logger.WarnContext(ctx, "redis is full: values are computed and not kept", "error", err)
+			c.cfg.Logger.WarnContext(ctx, "redis is full: computed values are not stored", "error", err)
 		}
 	case !unanswered(err):
-		c.cfg.Logger.WarnContext(ctx, "the cache cannot be used: a value is computed and not kept", "error", err)
-	case c.outage.began(key):
-		c.cfg.Logger.WarnContext(ctx, "redis does not answer: values are computed and not kept", "error", err)
+		c.cfg.Logger.WarnContext(ctx, "the cache cannot be used: a computed value is not stored", "error", err)
+	case o.place(key).Swap(int64(time.Since(o.epoch)+askAgain)) == 0 && o.out.Add(1) == 1:
+		c.cfg.Logger.WarnContext(ctx, "redis does not answer: computed values are not stored", "error", err)
 	}
 }
 
-// leaseTrouble is trouble with the lease for a key. On a Cluster that may lie on
-// another server than the value: that it does not answer says nothing of others.
+// leaseTrouble is trouble for the lease of a key. On a Cluster it may be on another server than
+// the value.
 func (c *Cache) leaseTrouble(ctx context.Context, key string, err error) {
 	if unanswered(err) && len(c.outage.next) > 1 {
-		c.cfg.Logger.DebugContext(ctx, "a lease does not answer: a value is computed and not kept", "key", key, "error", err)
+		c.cfg.Logger.DebugContext(ctx, "the server of a lease does not answer: a computed value is not stored", "key", key, "error", err)
 		return
 	}
 	c.trouble(ctx, key, err)
 }
 
-// answered notes that Redis answers.
+// stopwatch returns a function that returns the time since its start.
+func stopwatch() func() time.Duration {
+	began := time.Now()
+	return func() time.Duration { return time.Since(began) }
+}
+
+// answered records that Redis answers.
 func (c *Cache) answered(ctx context.Context, key string) {
-	if c.outage.ended(key) {
+	place := c.outage.place(key)
+	if place.Load() != 0 && place.Swap(0) != 0 && c.outage.out.Add(-1) == 0 {
 		c.cfg.Logger.InfoContext(ctx, "redis answers again")
 	}
 }
 
-// unanswered reports whether an error says that Redis is out of reach, and nothing
-// about what it was asked.
+// unanswered reports whether an error means that Redis is unavailable.
 func unanswered(err error) bool {
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
 		return retry.Transient(reply)

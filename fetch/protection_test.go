@@ -19,32 +19,32 @@ var protections = []struct {
 }{
 	{"one flight a key", "flight.go", "if f := c.flights[r.key]; f != nil {", "if f := c.flights[r.key]; f != nil && false {",
 		"TestOutcomes/all_in_one_process"},
-	{"one lease a key", "holder.go", "c.leases.Acquire(asking, c.leaseName(key), ", "c.leases.Acquire(asking, c.leaseName(key+time.Now().String()), ",
+	{"one lease a key", "lease.go", "c.leases.Acquire(asking, c.leaseName(key), ", "c.leases.Acquire(asking, c.leaseName(key+time.Now().String()), ",
 		"TestHerd"},
 	{"another look under the lease", "flight.go", "case !e.fresh() || f.old.fresh()", "case e.found() || f.old.fresh()", "TestHerd"},
 	{"no context of a caller's", "flight.go", "context.WithoutCancel(ctx)", "ctx", "TestCancelledCallerFailsNobody"},
 	{"what nobody waits for is not begun", "flight.go", "f.quit()\n\t\tc.remove(f)", "_ = f.quit", "TestAllCallersGo"},
 	{"no more than the slots", "flight.go", "defer func() { <-c.slots }()", "<-c.slots", "TestOutage"},
 	{"no slot within a slot", "flight.go", "context.WithValue(f.ctx, slot{c}, true)", "context.WithValue(f.ctx, slot{}, true)", "TestNestedInAnOutage"},
-	{"nothing stored without the lease", "holder.go", "if storing.Err() != nil {", "if storing = ctx; storing.Err() != nil {", "TestOverrun"},
-	{"taken back without the lease", "holder.go", "if !stored || !lost {", "if !stored || held != nil {", "TestTakenBack"},
+	{"nothing stored without the lease", "lease.go", "if storing.Err() != nil {", "if storing = ctx; storing.Err() != nil {", "TestOverrun"},
+	{"taken back without the lease", "lease.go", "if !stored || !lost {", "if !stored || held != nil {", "TestTakenBack"},
 	{"forgetting takes the lease", "fetch.go", "c.revoke(ctx, key)", "error(nil)", "TestForget"},
-	{"none ends the old value", "holder.go", "if lifetime == 0 {", "if lifetime == 0 { return true\n", "TestNoneReplacesTheOld"},
-	{"an old value has its time", "failure.go", "lookErr == nil && e.found() && e.kind != failedKind {", "lookErr == nil {\ne = f.old", "TestStaleWindowEndsWhileLoading"},
-	{"a failed load rests", "failure.go", "stored = c.store(f.ctx, f.key, held, entry{kind: failedKind", "stored = rest < 0 && c.store(f.ctx, f.key, held, entry{kind: failedKind",
+	{"none ends the old value", "lease.go", "if lifetime == 0 {", "if lifetime == 0 { return true\n", "TestNoneReplacesTheOld"},
+	{"an old value has its time", "flight.go", "lookErr == nil && e.found() && e.kind != failedKind {", "lookErr == nil {\ne = f.old", "TestStaleWindowEndsWhileLoading"},
+	{"a failed load rests", "flight.go", "stored = c.store(f.ctx, f.key, held, entry{kind: failedKind", "stored = rest < 0 && c.store(f.ctx, f.key, held, entry{kind: failedKind",
 		"TestFailureIsShared"},
-	{"an old value rests", "failure.go", "e.retry = max(left-rest, time.Millisecond)", "e.retry = 0 * time.Millisecond", "TestOldValueRests"},
+	{"an old value rests", "flight.go", "e.retry = max(left-rest, time.Millisecond)", "e.retry = 0 * time.Millisecond", "TestOldValueRests"},
 	{"a waiter takes the failure", "flight.go", "case e.kind == failedKind:", "case e.kind == failedKind && f.old.found():", "TestFailureWhileOthersWait"},
 	{"an outage is remembered through", "memory.go", "found.last, found.seen, found.failure = e, time.Now(), nil", "found.failure = nil",
 		"TestLastValueInAnOutage"},
 	{"a failure is remembered in an outage", "flight.go", "c.memory.fail(f.key, err, c.cfg.Errors)", "", "TestOutageUnderLoad"},
-	{"a key is computed once in Away", "failure.go", "r.age < c.cfg.Away ||", "r.age < 0 ||", "TestOutageUnderLoad"},
+	{"a key is computed once in Away", "fetch.go", "r.age < c.cfg.Away ||", "r.age < 0 ||", "TestOutageUnderLoad"},
 	{"what is remembered gets old", "memory.go", "r.last.left -= r.age; ", "", "TestLastValueHasItsTime"},
 	{"memory is bounded", "memory.go", "m.bytes > m.most &&", "m.bytes < 0 &&", "TestMemoryIsBounded"},
 	{"forgetting forgets what is remembered", "fetch.go", "c.memory.forget(key)", "", "TestLastValueInAnOutage"},
-	{"one early flight", "early.go", "if c.flights[r.key] == nil {", "if c.flights != nil {", "TestEarly"},
-	{"no early load in the first half", "early.go", "left > e.ttl/2 ||", "", "TestDrawn"},
-	{"no early load after a failure", "early.go", "|| e.paused() {", "{", "TestDrawn"},
+	{"one early flight", "flight.go", "if c.flights[r.key] == nil {", "if c.flights != nil {", "TestEarly"},
+	{"no early load in the first half", "flight.go", "left > e.ttl/2 ||", "", "TestDrawn"},
+	{"no early load after a failure", "flight.go", "|| e.paused() {", "{", "TestDrawn"},
 	{"an answer that came too late is no outage", "flight.go", "if errors.Is(err, lease.ErrExpired) {", "if false {", "TestSlowAnswers"},
 	{"an early load knows its value", "flight.go", "|| f.old.fresh() && e.left <= f.old.left", "", "TestEarly"},
 	{"panics are caught", "flight.go", "loop.Protect(", "func(f func() error) error { _ = loop.Protect; return f() }(", "TestPanic"},
@@ -61,6 +61,12 @@ func TestEveryProtectionIsNeeded(t *testing.T) {
 	tried := protections
 	if os.Getenv("MILLRACE_SOAK") == "" {
 		tried = tried[:always]
+	}
+	for _, p := range protections {
+		source, err := os.ReadFile(p.file)
+		if err != nil || strings.Count(string(source), p.old) != 1 {
+			t.Errorf("%s has %q not once: the sabotage would prove nothing", p.file, p.old)
+		}
 	}
 	for _, p := range tried {
 		t.Run(p.name, func(t *testing.T) {

@@ -1,29 +1,26 @@
 -- ick.add(K) score member [score member ...] [folded] -> a letter for each mark
 --
--- Folds marks into the producer set, one after the other. A member that is there
--- already keeps the lower of its scores, so a mark says since when its member is
--- dirty, however often it is dirtied. The consumer set is not touched: a member
--- in both sets was dirtied again while a consumer had it.
+-- Adds marks to the producer set in their order. A member that is there keeps the lower
+-- score: the time since when it is dirty. The consumer set is not touched: a member in both
+-- sets changed while a consumer had it.
 --
--- A mark that folds writes nothing, not even a counter unless the caller asks:
--- callers count folds for a moment and hand them in with a later call.
+-- A mark that folds writes nothing, not even a counter: callers count folds and pass them
+-- with a later call.
 --
 -- Touches  K, pset, cset, meta, wake, none, mr:channel:{K}
 -- KEYS[1]  K
--- ARGV     score member pairs, at most 1,000 and about 1 MiB; the score 'now' is the server's
---          clock; none at all creates an empty Ick
--- ARGV     folded: folds of earlier calls to count together with those of this
---          one; without it none are counted
--- Reply    for each pair 'n' if its member was new, 'l' if its score was lowered,
---          '.' if it folded
+-- ARGV     score member pairs, at most 1,000 and about 1 MiB; the score 'now' is the
+--          server's clock; no pair creates an empty Ick
+-- ARGV     folded: folds of earlier calls to count together with those of this one; without
+--          it none are counted
+-- Reply    for each pair 'n' if its member is new, 'l' if its score was lowered, '.' if it
+--          folded
 -- Cost     O(log N) a member
--- Repeat   harmless: marks fold; a repeat tells of the marks that the first run
---          made
+-- Repeat   harmless: marks fold; the repeat replies '.' for those that the first run added
 local marks, pset = ARGV, prefix .. 'pset'
 
--- This path must be short and reads only what it must. A version key or a producer set of
--- a wrong type ends the script here, before its first write; what the consumer set is,
--- is the consumer's affair.
+-- Adds must be fast, so this reads only what it needs. A version key or producer set of a
+-- wrong type ends the script here, before its first write.
 local version = redis.call('GET', K)
 local waiting = redis.call('ZCARD', pset)
 if version ~= 'ick.v1' then
@@ -32,13 +29,12 @@ if version ~= 'ick.v1' then
   elseif waiting + redis.call('ZCARD', prefix .. 'cset') > 0 then
     return redis.error_reply('BROKEN the version key is missing')
   elseif not string.find(K, '{', 1, true) and redis.pcall('EXISTS', 'mr:channel:{' .. K .. '}') == 1 then
-    -- Who may not look at channels is not told.
+    -- pcall: an ACL may deny this key.
     return redis.error_reply('ICKCHANNEL it is a channel')
   end
 end
 
--- Scores are checked before the first is written, as all else is. A lone one is checked by
--- ZADD.
+-- Checks all scores before the first write. ZADD checks a single one.
 local last, now = #marks - #marks % 2, nil
 for i = 1, last, 2 do
   local score = marks[i]

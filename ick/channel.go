@@ -1,7 +1,9 @@
 package ick
 
 import (
+	"cmp"
 	"context"
+	"embed"
 	"errors"
 	"hash/crc32"
 	"log/slog"
@@ -23,21 +25,24 @@ const (
 	// maxConsumer is the longest name of a consumer in bytes.
 	maxConsumer = 64
 
-	// refreshInterval is how long a producer uses a layout before it reads it again in
-	// the background. An old layout is safe.
+	// refreshInterval is how long a producer uses a layout before it reads it again in the
+	// background, within refreshTimeout. An old layout is safe.
 	refreshInterval = time.Second
-
-	// refreshTimeout is how long such a read may take.
-	refreshTimeout = 250 * time.Millisecond
+	refreshTimeout  = 250 * time.Millisecond
 )
 
-// Channel is a dirty list for many consumers: several Icks behind one name. A
-// hash of the member picks the Ick, so each member's marks fold as in a single
-// one, and each Ick has one consumer at a time.
+//go:embed channel/*.lua
+var channelFolder embed.FS
+
+// channelLibrary has the scripts that use a channel's own keys.
+var channelLibrary = script.Load(channelFolder, "K:")
+
+// Channel is a dirty list for several consumers: several Icks behind one name. A hash of the
+// member selects the Ick, so the marks of a member fold as in a single Ick, and each Ick has one
+// consumer at a time. It is safe for concurrent use.
 //
-// The Icks of a channel NAME are NAME/0, NAME/1 and so on, Icks like any other.
-// How many there are is stored beside them and changed by [Channel.Resize].
-// A Channel is safe for concurrent use.
+// The Icks of a channel NAME are NAME/0, NAME/1 and so on. Their number is stored beside them,
+// and [Channel.Resize] changes it.
 type Channel struct {
 	name string
 	cfg  ChannelConfig
@@ -48,31 +53,29 @@ type Channel struct {
 
 	mu     sync.Mutex
 	icks   []*Ick // by index; as many as were used
-	layout layout // as last seen
-	looked time.Time
+	layout layout // as last read
+	readAt time.Time
 }
 
-// ChannelConfig is how a channel is used by this process. The zero value works.
+// ChannelConfig configures a [Channel]. The zero value works.
 type ChannelConfig struct {
-	// Ick is how each of the channel's Icks is used.
+	// Ick configures each of the channel's Icks.
 	Ick Config
 
-	// Size is how many Icks the channel has if it does not exist yet, from 1 to
-	// 1024; one that exists keeps its own. Defaults to 4.
+	// Size is the number of Icks of a new channel, from 1 to 1024. A channel that exists
+	// keeps its number. Defaults to 4.
 	Size int
 
-	// Shard returns the index of the Ick for a member, from 0 to size - 1. All
-	// producers should agree: two that do not mark the same member in two Icks,
-	// where it is not forgotten, but worked on twice. Defaults to the
-	// CRC-32 checksum of the member, as in zip files and Ethernet, modulo size: in Ruby
-	// Zlib.crc32(member) % size. testdata/shard.json has vectors.
+	// Shard returns the index of the Ick for a member, from 0 to size - 1. All producers
+	// should agree: otherwise a member may be marked in two Icks and processed twice. Defaults
+	// to the CRC-32 (IEEE) checksum of the member modulo size: in Ruby Zlib.crc32(member) %
+	// size. testdata/shard.json has vectors.
 	Shard func(member string, size int) int
 
-	// Consumer names this process among the channel's consumers, 1 to 64 bytes,
-	// as a host name does: one that died and starts again under the same name has
-	// its Icks back at once, instead of after five seconds. Two that run at the
-	// same time must not share one: they would do each other's work again.
-	// Defaults to a random text for each Consume.
+	// Consumer names this process among the channel's consumers, 1 to 64 bytes, for example
+	// by its host: a consumer that died and restarts under the same name gets its Icks at
+	// once, instead of after five seconds. Two live consumers must not share a name: they
+	// would do each other's work again. Defaults to a random text for each Consume.
 	Consumer string
 }
 
@@ -84,21 +87,17 @@ func shard(member string, size int) int {
 // layout is the stored state of a channel beside its Icks.
 type layout struct {
 	size  int   // Icks that producers use
-	span  int   // Icks that are served, those that are being emptied included
+	span  int   // Icks that are served, including those that producers no longer use
 	epoch int64 // of the last resize; only grows
 }
 
-// NewChannel returns the channel of that name. It does not ask Redis: a channel
-// begins with its first add, its first consumer or its first resize.
-//
-// Errors are derived from [millrace.ErrBadName] and [millrace.ErrBadArgument].
+// NewChannel returns the channel of that name. It does no I/O: the first add, consumer or resize
+// creates the channel. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
 func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel, error) {
 	if err := checkChannelName(name); err != nil {
 		return nil, err
 	}
-	if cfg.Size == 0 {
-		cfg.Size = 4
-	}
+	cfg.Size = cmp.Or(cfg.Size, 4)
 	if err := checkSize(cfg.Size); err != nil {
 		return nil, err
 	}
@@ -119,7 +118,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 		refreshing: make(chan struct{}, 1),
 	}
 	c.entry.Enter(client, registry.Channel, name, cfg.Ick.Logger)
-	_, err := c.ick(0) // its settings are those of all
+	_, err := c.ick(0) // checks the settings of all
 	return c, err
 }
 
@@ -146,15 +145,13 @@ func (c *Channel) ick(index int) (*Ick, error) {
 	return c.icks[index], nil
 }
 
-// Resize changes how many Icks the channel has, from 1 to 1024, and creates
-// a channel that does not exist. Growing and shrinking are done when it returns,
-// and no mark is moved: producers learn of it within a second or so, and consumers
-// serve what is in Icks that are no longer used until those are empty.
+// Resize changes the number of Icks, from 1 to 1024, and creates a channel that does not exist.
+// It moves no marks: producers learn the number within about a second, and consumers serve Icks
+// that are no longer used until those are empty. A waiting member whose Ick changes may be marked
+// again in the other one, and is then processed twice.
 //
-// A member that waits when its Ick changes may be marked again in the other one,
-// and is then worked on twice.
-//
-// Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
+// Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion],
+// [millrace.ErrFull].
 func (c *Channel) Resize(ctx context.Context, size int) error {
 	if err := checkSize(size); err != nil {
 		return err
@@ -168,12 +165,12 @@ func (c *Channel) Resize(ctx context.Context, size int) error {
 	return r.Err()
 }
 
-// Delete removes the channel with all its Icks, marks and all. Stop producers
-// and consumers first: those that go on create it anew. It returns how many
-// marks were lost, parked ones included. Repeating finishes what was begun.
+// Delete removes the channel with all its Icks and marks, and returns the number of lost marks,
+// including parked ones. Stop producers and consumers first, or they create it again. After an
+// error another Delete continues.
 func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 	select {
-	case c.refreshing <- struct{}{}: // a refresh would create the channel anew
+	case c.refreshing <- struct{}{}: // a refresh would create the channel again
 		defer func() { <-c.refreshing }()
 	case <-ctx.Done():
 		return 0, context.Cause(ctx)
@@ -198,16 +195,15 @@ func (c *Channel) Delete(ctx context.Context) (lost int, err error) {
 		c.entry.Leave(ctx)
 	}
 	c.mu.Lock()
-	c.looked, c.layout = time.Time{}, layout{}
+	c.readAt, c.layout = time.Time{}, layout{}
 	c.mu.Unlock()
 	return s.Total + s.Parked, err
 }
 
-// load returns the known layout, and starts a refresh if it is old. An old layout is
-// safe: an Ick that is no longer used refuses marks.
+// load returns the known layout, and starts a refresh if it is old.
 func (c *Channel) load(ctx context.Context) (layout, error) {
 	c.mu.Lock()
-	known, due := c.layout, time.Since(c.looked) >= refreshInterval
+	known, due := c.layout, time.Since(c.readAt) >= refreshInterval
 	c.mu.Unlock()
 	if known.size == 0 {
 		return c.reload(ctx)
@@ -218,8 +214,8 @@ func (c *Channel) load(ctx context.Context) (layout, error) {
 	return known, nil
 }
 
-// refresh reads the layout in the background, unless a refresh is in flight. So marks go
-// to servers that answer while the one with the layout does not.
+// refresh reads the layout in the background, unless a refresh is in flight. So adds to other
+// servers continue while the server of the layout is silent.
 func (c *Channel) refresh(ctx context.Context) {
 	select {
 	case c.refreshing <- struct{}{}:
@@ -233,7 +229,7 @@ func (c *Channel) refresh(ctx context.Context) {
 		if _, err := c.reload(within); err != nil {
 			c.mu.Lock()
 			defer c.mu.Unlock()
-			c.looked = time.Now() // and not again at once
+			c.readAt = time.Now() // delays the next refresh
 		}
 	}()
 }
@@ -252,7 +248,7 @@ func (c *Channel) reload(ctx context.Context) (layout, error) {
 	return c.learn(fresh), nil
 }
 
-// known returns the layout for the server to store if its own is older.
+// known returns the layout that the server stores if its own is older.
 func (c *Channel) known() layout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -271,7 +267,7 @@ func (c *Channel) learn(seen layout) layout {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if seen.size > 0 && seen.epoch >= c.layout.epoch {
-		c.layout, c.looked = seen, time.Now()
+		c.layout, c.readAt = seen, time.Now()
 	}
 	return c.layout
 }

@@ -9,47 +9,35 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// Add marks members as dirty, each in its Ick; see [Ick.Add]. The Icks are asked
-// at the same time. An error leaves the marks of the Icks that did not fail;
-// adding all of them again does no harm.
+// Add marks members as dirty, each in its Ick; see [Ick.Add]. It calls the Icks at the same time.
+// After an error the marks of the other Icks stay; adding all of them again does no harm.
 //
-// A producer that knows an old size adds with that until it learns better. That
-// forgets nothing: Icks that are no longer used are served until they are empty,
-// and then refuse marks, upon which Add asks for the new size.
+// A producer with an old size adds with that until it learns the new one, and loses no marks:
+// Icks that are no longer used are served until they are empty. Then they refuse marks, and Add
+// reads the new size.
 //
-// Errors: [millrace.ErrBadArgument] for a score that is not a number, before anything was added, and when Shard returns
-// an index that is none; [millrace.ErrBroken], [millrace.ErrVersion], millrace.ErrFull.
+// Errors: [millrace.ErrBadArgument] for a score that is not a number, before anything is added,
+// and when Shard returns an invalid index; [millrace.ErrBroken], [millrace.ErrVersion],
+// [millrace.ErrFull].
 func (c *Channel) Add(ctx context.Context, marks ...Entry) (Added, error) {
-	return c.checked(ctx, marked(marks))
+	return addEntries(ctx, marks, c.add)
 }
 
-// AddNow marks members as dirty since now, by the clock of their Ick's server.
-// It is Add in all else.
+// AddNow is Add with the time of the Ick's server as the score.
 func (c *Channel) AddNow(ctx context.Context, members ...string) (Added, error) {
-	return c.checked(ctx, markedNow(members))
+	return addMembers(ctx, members, c.add)
 }
 
-func (c *Channel) checked(ctx context.Context, marks []mark) (Added, error) {
-	if err := check(marks...); err != nil {
-		return Added{}, err
-	}
-	return c.add(ctx, marks)
-}
-
-func (c *Channel) add(ctx context.Context, marks []mark) (Added, error) {
-	var sum Added
+// add adds marks, and repeats those that a retired Ick refused with the current layout.
+func (c *Channel) add(ctx context.Context, marks []mark) (sum Added, err error) {
 	known, err := c.load(ctx)
-	if err != nil {
-		return sum, err
-	}
-	for try := 1; ; try++ {
+	for try := 1; err == nil; try++ {
 		shares, err := c.share(marks, known.size)
 		if err != nil {
 			return sum, err
 		}
-		added, refused, err := shares.add(ctx)
-		sum.New += added.New
-		sum.Lowered += added.Lowered
+		added, refused, err := c.addShares(ctx, shares)
+		sum.add(added)
 		if err != nil || len(refused) == 0 {
 			return sum, err
 		}
@@ -59,75 +47,58 @@ func (c *Channel) add(ctx context.Context, marks []mark) (Added, error) {
 		if known, err = c.reload(ctx); err != nil {
 			return sum, err
 		}
-		marks = marks[:0:0]
-		for _, s := range refused {
-			marks = append(marks, s.marks...)
-			if s.index < known.size {
-				if err := s.ick.reopen(ctx, known.epoch); err != nil {
+		marks = nil
+		for index, k := range refused {
+			marks = append(marks, shares[index]...)
+			if index < known.size {
+				if err := k.reopen(ctx, known.epoch); err != nil {
 					return sum, err
 				}
 			}
 		}
 	}
+	return sum, err
 }
 
-// share is what one Ick gets of an add.
-type share struct {
-	index int
-	ick   *Ick
-	marks []mark
-}
-
-type shares []*share
-
-// share sorts marks by their Icks.
-func (c *Channel) share(marks []mark, size int) (shares, error) {
-	var all shares
-	byIndex := make(map[int]*share)
+// share returns the marks of each Ick by its index.
+func (c *Channel) share(marks []mark, size int) (map[int][]mark, error) {
+	shares := make(map[int][]mark)
 	for _, m := range marks {
 		index := c.cfg.Shard(m.member, size)
-		s := byIndex[index]
-		if s == nil {
-			if index < 0 || index >= size {
-				return nil, millrace.ErrBadArgument.Errorf("Shard(%q, %d) returned %d", m.member, size, index)
-			}
-			k, err := c.ick(index)
-			if err != nil {
-				return nil, err
-			}
-			s = &share{index: index, ick: k}
-			byIndex[index], all = s, append(all, s)
+		if index < 0 || index >= size {
+			return nil, millrace.ErrBadArgument.Errorf("Shard(%q, %d) returned %d", m.member, size, index)
 		}
-		s.marks = append(s.marks, m)
+		shares[index] = append(shares[index], m)
 	}
-	return all, nil
+	return shares, nil
 }
 
-// add adds all shares at once, and returns those whose Ick was retired.
-func (all shares) add(ctx context.Context) (sum Added, refused shares, err error) {
+// addShares adds to all Icks at the same time, and returns those that are retired.
+func (c *Channel) addShares(ctx context.Context, shares map[int][]mark) (sum Added, refused map[int]*Ick, err error) {
+	refused = make(map[int]*Ick)
 	var mu sync.Mutex
-	record := func(s *share, added Added, failed error) {
-		mu.Lock()
-		defer mu.Unlock()
-		sum.New += added.New
-		sum.Lowered += added.Lowered
-		if errors.Is(failed, errRetired) {
-			refused = append(refused, s)
-		} else if err == nil {
-			err = failed
-		}
-	}
-	if len(all) == 1 {
-		added, failed := all[0].ick.add(ctx, all[0].marks)
-		record(all[0], added, failed)
-		return sum, refused, err
-	}
 	var calls sync.WaitGroup
-	for _, s := range all {
-		calls.Go(func() {
-			added, failed := s.ick.add(ctx, s.marks)
-			record(s, added, failed)
-		})
+	for index, marks := range shares {
+		add := func() {
+			var added Added
+			k, failed := c.ick(index)
+			if failed == nil {
+				added, failed = k.add(ctx, marks)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			sum.add(added)
+			if errors.Is(failed, errRetired) {
+				refused[index] = k
+			} else if err == nil {
+				err = failed
+			}
+		}
+		if len(shares) == 1 {
+			add()
+		} else {
+			calls.Go(add)
+		}
 	}
 	calls.Wait()
 	return sum, refused, err

@@ -22,45 +22,33 @@ const (
 	// heartbeat is the interval at which a consumer reports that it is alive.
 	heartbeat = time.Second
 
-	// memberTTL is how long after its last heartbeat a consumer loses its Icks.
+	// memberTTL is how long after its last heartbeat a consumer keeps its Icks.
 	memberTTL = 5 * time.Second
 
-	// perIdleIck is how much longer an idle consumer waits between two polls for each Ick
-	// that it serves. A poll takes two commands, so all Icks take 12 a second at most.
+	// perIdleIck is the poll interval of an idle consumer for each Ick that it serves. A poll
+	// takes two commands, so all Icks take 12 a second at most.
 	perIdleIck = time.Second / 6
 )
 
-// errMoved ends the context of a handler whose Ick may have another consumer by
-// now.
-var errMoved = &millrace.Error{
-	Code:    "moved",
-	Message: "another consumer may serve this Ick by now",
-	Hint:    "Its marks come again, here or there; nothing is forgotten.",
-}
-
-// Consume serves the channel together with all others who do: the Icks are
-// shared out evenly, each Ick has one consumer at a time, and each has its own
-// loop, as in [Ick.Consume]. So handler is called for several batches at once,
-// one for each Ick that is served here, and never for a member that another call
-// has, except after a consumer was thought dead or while the channel's size
-// changes.
+// Consume serves the channel together with its other consumers. The Icks are divided evenly
+// among them, each Ick has one consumer at a time, and each has its own loop, as in
+// [Ick.Consume]. So the handler is called for several batches at once, one for each Ick that is
+// served here, and never for a member that another call has, except after a consumer was
+// believed dead or while the channel's size changes.
 //
-// Consumers may come and go at any time. One that comes has its part within
-// seconds, as soon as others are done with the batches in hand. One that ends with
-// ctx hands over at once, one that dies after five seconds of silence, or when it
-// starts again under its name, and whatever it had reserved comes again. A handler's context ends when its
-// consumer was silent for so long, since another may work on the batch then; if
-// it does so all the same, the commit forgets nothing.
+// Consumers may start and stop at any time. A new one gets its Icks within seconds, when the
+// others have finished their batches. One whose ctx ends releases its Icks at once. One that dies
+// loses them after five seconds of silence, or when it restarts under its name; what it had
+// reserved is reserved again. After the same silence a handler's context ends, because another
+// consumer may have its batch.
 //
-// While there is nothing to do, it sends at most 20 commands a second, whatever
-// the number of Icks. The marks of producers that do not wake it, such as the
-// gem's, are seen within a second if it serves six Icks at most, and later by
-// the sixth of a second for each one more.
+// An idle consumer sends at most 20 commands a second, whatever the number of Icks. It finds the
+// marks of producers that do not wake it, such as the gem's, within a second if it serves at
+// most six Icks; each further Ick adds a sixth of a second.
 //
-// What does not end an Ick's consumer does not end this one, and neither does a
-// single Ick that is broken: that is logged, and the others go on. A channel that
-// is broken or of an unknown version ([millrace.ErrBroken], [millrace.ErrVersion]) and a client
-// that was closed do.
+// It ends for the reasons for which [Ick.Consume] ends, but not for a single broken Ick: it logs
+// that and serves the others. A broken channel ([millrace.ErrBroken]), an unknown version
+// ([millrace.ErrVersion]) and a closed client end it.
 func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -76,12 +64,12 @@ func (c *Channel) Consume(ctx context.Context, cfg ConsumeConfig, handler Handle
 
 // member is one run of Consume.
 //
-//	          attend: mine                         attend: too many
-//	somebody's ──────────▶ served ──────────────────────────────────▶ let go
-//	   ▲                    │  │  the batch in hand is done first        │
-//	   │    silent for 5 s, │  │ not used any more, and empty            │
-//	   ├────────────────────┘  └──────────▶ retired                      │
-//	   └─────────────────────────────────────────────────────────────────┘
+//	        attend: mine                         attend: too many
+//	another's ──────────▶ served ──────────────────────────────────▶ released
+//	   ▲                   │  │  finishes its batch first              │
+//	   │   silent for 5 s  │  │ no longer used, and empty              │
+//	   ├───────────────────┘  └──────────▶ retired                     │
+//	   └───────────────────────────────────────────────────────────────┘
 type member struct {
 	channel *Channel
 	cfg     ConsumeConfig
@@ -92,15 +80,15 @@ type member struct {
 	ended   chan *serving
 	icks    atomic.Int64 // len(serving)
 
-	until    time.Time // when others may take over, as this process counts
-	failures int       // attends that failed since the last that did not
+	until    time.Time // when others may take the Icks, by this process's clock
+	failures int       // failed attends in a row
 }
 
 // serving is the loop of one Ick.
 type serving struct {
 	index int
 	ick   *Ick
-	stop  context.CancelFunc      // ends the loop after the batch in hand
+	stop  context.CancelFunc      // ends the loop after its batch
 	drop  context.CancelCauseFunc // ends the handler, too
 	epoch int64                   // under which the Ick was retired; 0 while it is not
 }
@@ -133,8 +121,8 @@ func (m *member) run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-// attend sends a heartbeat, reports the loops that ended since the last one, and starts
-// and stops loops as the reply says.
+// attend sends a heartbeat with the loops that ended since the last one, and starts and stops
+// loops as the reply says.
 func (m *member) attend(ctx context.Context, over []*serving) error {
 	c := m.channel
 	known := c.known()
@@ -171,7 +159,7 @@ func (m *member) attend(ctx context.Context, over []*serving) error {
 	return m.take(ctx, mine, surplus)
 }
 
-// take starts and ends loops until those run that should.
+// take starts loops for the consumer's own Icks, and ends the others.
 func (m *member) take(ctx context.Context, mine, surplus []int) error {
 	own := make(map[int]bool, len(mine))
 	for _, index := range mine {
@@ -237,12 +225,11 @@ func (m *member) idle(ctx context.Context, s *serving) error {
 	return err
 }
 
-// closed reports whether an error says that the client was closed. All else may
-// be mended while the loop goes on.
+// closed reports whether the client was closed. All other errors may end while the loop continues.
 func closed(err error) bool { return errors.Is(err, rueidis.ErrClosing) }
 
-// moveParked moves parked members from an Ick that is no longer used to the Ick they
-// belong to now, where they are tried again as after Retry.
+// moveParked moves the parked members of an Ick that is no longer used to their current Icks,
+// where they are tried again.
 func (c *Channel) moveParked(ctx context.Context, k *Ick) error {
 	for {
 		page, _, err := k.parkedPage(ctx, 0)
@@ -254,7 +241,7 @@ func (c *Channel) moveParked(ctx context.Context, k *Ick) error {
 		}
 		marks, members := make([]mark, len(page)), make([]string, len(page))
 		for i, p := range page {
-			marks[i], members[i] = mark{member: p.Member, score: p.Score}, p.Member
+			marks[i], members[i] = mark{p.Member, formatScore(p.Score)}, p.Member
 		}
 		if _, err := c.add(ctx, marks); err != nil {
 			return err
@@ -265,8 +252,7 @@ func (c *Channel) moveParked(ctx context.Context, k *Ick) error {
 	}
 }
 
-// attendFailed ends all handlers when heartbeats have failed for so long that other
-// consumers may have taken the Icks.
+// attendFailed ends all handlers when other consumers may have taken the Icks.
 func (m *member) attendFailed(ctx context.Context, err error) {
 	m.failures++
 	log := slog.LevelDebug
@@ -295,7 +281,7 @@ func (m *member) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if _, err := m.channel.tidy(ctx, m.token); err != nil {
-		m.channel.cfg.Ick.Logger.WarnContext(ctx, "the channel could not be left; other consumers take its Icks within seconds", "error", err)
+		m.channel.cfg.Ick.Logger.WarnContext(ctx, "a consumer could not leave the channel; others take its Icks within seconds", "error", err)
 	}
 }
 

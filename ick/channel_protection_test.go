@@ -281,7 +281,7 @@ func TestProducersFollow(t *testing.T) {
 	add := func(producer *Channel, member string) {
 		t.Helper()
 		producer.mu.Lock()
-		producer.looked = producer.looked.AddDate(1, 0, 0) // it relies on what it knows
+		producer.readAt = producer.readAt.AddDate(1, 0, 0) // it relies on what it knows
 		producer.mu.Unlock()
 		added, err := producer.Add(ctx, Entry{member, 1})
 		want(t, "add "+member, added, Added{New: 1}, err)

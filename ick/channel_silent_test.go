@@ -29,7 +29,7 @@ func TestSilentRecord(t *testing.T) {
 	age := func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.looked = time.Time{}
+		c.readAt = time.Time{}
 	}
 	add := func() {
 		t.Helper()

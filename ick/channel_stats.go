@@ -13,26 +13,26 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// ChannelStats is what a channel holds. Its Icks were looked at one after the
-// other, so the sums are of no single moment.
+// ChannelStats describes a channel. Its Icks are read one by one, so the sums are not of one
+// moment.
 type ChannelStats struct {
 	Name      string
 	Size      int           // Icks that producers use
-	Icks      []Stats       // all that are served, by index; a name and an Owner only if it was not used since it began
-	Consumers int           // that are alive
-	Waiting   int           // marks that wait, of all Icks
-	Reserved  int           // marks that are reserved, of all Icks
+	Icks      []Stats       // all that are served, by index; an unused one has only a Name and an Owner
+	Consumers int           // live ones
+	Waiting   int           // waiting marks of all Icks
+	Reserved  int           // reserved marks of all Icks
 	Total     int           // of all Icks, as in Stats
 	Distinct  int           // of all Icks; a member in two counts twice
 	Parked    int           // of all Icks
 	OldestAge time.Duration // of all Icks
-	Counters  Counters      // of all Icks that are served; those of retired ones are gone
+	Counters  Counters      // of the Icks that are served; those of retired ones are lost
 
-	peak int // Icks that there ever were
+	peak int // the largest number of Icks so far
 }
 
-// Stats looks at the channel and at each of its Icks and changes nothing.
-// Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// Stats returns statistics of the channel and each of its Icks, and changes nothing. Errors:
+// [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 	s, err := c.served(ctx)
 	if err != nil {
@@ -54,19 +54,19 @@ func (c *Channel) Stats(ctx context.Context) (ChannelStats, error) {
 		})
 	}
 	calls.Wait()
-	for _, one := range s.Icks {
-		s.Waiting += one.Waiting.Size
-		s.Reserved += one.Reserved.Size
-		s.Total += one.Total
-		s.Distinct += one.Distinct
-		s.Parked += one.Parked
-		s.OldestAge = max(s.OldestAge, one.OldestAge)
-		s.Counters.add(one.Counters)
+	for _, k := range s.Icks {
+		s.Waiting += k.Waiting.Size
+		s.Reserved += k.Reserved.Size
+		s.Total += k.Total
+		s.Distinct += k.Distinct
+		s.Parked += k.Parked
+		s.OldestAge = max(s.OldestAge, k.OldestAge)
+		s.Counters.add(k.Counters)
 	}
 	return s, errors.Join(errs...)
 }
 
-// served asks who serves what.
+// served returns the layout and the consumer of each Ick.
 func (c *Channel) served(ctx context.Context) (ChannelStats, error) {
 	s := ChannelStats{Name: c.name}
 	r, err := c.call(ctx, "channel", layout{}.args()...)
@@ -101,14 +101,7 @@ func (c *Counters) add(o Counters) {
 	c.Dropped += o.Dropped
 }
 
-// ListChannels goes through the names of the channels that are registered, in no order,
-// as [List] does.
+// ListChannels yields the names of the registered channels, in no order, as [List] does.
 func ListChannels(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range registry.List(ctx, client, registry.Channel) {
-			if (err != nil || checkChannelName(name) == nil) && !yield(name, err) {
-				return
-			}
-		}
-	}
+	return registry.List(ctx, client, registry.Channel, checkChannelName)
 }

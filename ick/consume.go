@@ -1,6 +1,7 @@
 package ick
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -19,42 +20,37 @@ const (
 	// maxRetryDelay is the longest that a member is parked before it is tried again.
 	maxRetryDelay = time.Hour
 
-	// pollEvery is how often an idle consumer polls for marks of producers that do not
-	// wake it, such as the gem's.
+	// pollEvery is how often an idle consumer polls, for marks of producers that do not wake
+	// it, such as the gem's.
 	pollEvery = time.Second
 
-	// finishTimeout is how long a consumer may take after the end of its context to
-	// commit what its handler finished.
+	// finishTimeout bounds the last commit of a consumer after the end of its context.
 	finishTimeout = 5 * time.Second
 )
 
-// Handler works on a batch, oldest marks first. Its answer decides what becomes
-// of the batch:
+// Handler processes a batch, oldest marks first. Its result decides what happens to the batch:
 //
-//   - nil: all of it is committed.
-//   - an error that [Failed] made, or that wraps or joins such errors: the
-//     members named are parked, the rest is committed.
-//   - any other error, or a panic: nothing is committed, and after a pause that
-//     grows up to ten seconds the same batch is handed out again. That is the
-//     answer for trouble that is nobody's fault, like a database that is down.
+//   - nil: all members are committed.
+//   - an error of [Failed], or one that wraps or joins such errors: the named members are
+//     parked, the others are committed.
+//   - any other error, or a panic: nothing is committed, and after a pause that grows up to ten
+//     seconds the handler gets the same batch again. Return it when a database is down.
 //
-// A handler may be called again for a member that it worked on, so its work
-// must be idempotent: bring the downstream copy in line with what is true now.
+// A handler may get a member again, so its work must be idempotent: bring the copy in line with
+// the current state.
 type Handler func(ctx context.Context, batch []Entry) error
 
-// ConsumeConfig is how a consumer works. The zero value works.
+// ConsumeConfig configures a consumer. The zero value works.
 type ConsumeConfig struct {
-	// Batch is how many members the handler is given at most. Defaults to
-	// 100.
+	// Batch is the largest number of members that the handler gets. Defaults to 100.
 	Batch int
 
-	// MaxAttempts is how often a member may fail before it stays parked until it
-	// is marked again or taken up by hand. Defaults to 5.
+	// MaxAttempts is how often a member may fail. Then it stays parked until it is marked
+	// again, or until [Ick.Retry] or [Ick.Drop]. Defaults to 5.
 	MaxAttempts int
 
-	// RetryDelay is how long a member is parked after its first failure; it doubles
-	// with each further one, up to an hour. In milliseconds at the finest.
-	// Defaults to 1 s.
+	// RetryDelay is how long a member is parked after its first failure, in whole
+	// milliseconds; it doubles with each failure, up to an hour. Defaults to 1 s.
 	RetryDelay time.Duration
 
 	poll time.Duration // only tests change it
@@ -69,33 +65,20 @@ func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
 	case c.RetryDelay < 0:
 		return c, millrace.ErrBadArgument.Errorf("RetryDelay is negative: %s", c.RetryDelay)
 	}
-	if c.Batch == 0 {
-		c.Batch = 100
-	}
-	if c.MaxAttempts == 0 {
-		c.MaxAttempts = 5
-	}
-	if c.RetryDelay == 0 {
-		c.RetryDelay = time.Second
-	}
-	if c.poll == 0 {
-		c.poll = pollEvery
-	}
+	c.Batch, c.MaxAttempts = cmp.Or(c.Batch, 100), cmp.Or(c.MaxAttempts, 5)
+	c.RetryDelay, c.poll = cmp.Or(c.RetryDelay, time.Second), cmp.Or(c.poll, pollEvery)
 	return c, nil
 }
 
-// Consume hands batches to handler, one at a time, until ctx ends, and returns
-// its cause. While there is nothing to do it sleeps and asks Redis twice a
-// second at most; a Millrace producer's add wakes it, and a gem producer's is
-// seen within a second. A mark that a handler finished before ctx ended is still
-// committed, for which Consume takes up to five seconds more.
+// Consume passes batches to the handler, one at a time, until ctx ends, and returns its cause.
+// An idle consumer sends at most two commands a second; a Millrace producer's add wakes it, and
+// it finds a gem producer's within a second. When ctx ends, Consume commits what the handler has
+// finished, within five seconds.
 //
-// A server that restarts, fails over, is full or gone does not end it. What does
-// is an Ick that is broken or of an unknown version ([millrace.ErrBroken], [millrace.ErrVersion])
-// and a client that was closed.
+// A server that restarts, fails over, is full or silent does not end it. A broken Ick
+// ([millrace.ErrBroken]), an unknown version ([millrace.ErrVersion]) and a closed client do.
 //
-// One consumer an Ick is the rule. Two forget nothing, but do much of the work
-// twice.
+// Use one consumer for each Ick. Two lose no marks, but do much of the work twice.
 func (k *Ick) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) error {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -105,7 +88,7 @@ func (k *Ick) Consume(ctx context.Context, cfg ConsumeConfig, handler Handler) e
 	return c.run(ctx, ctx)
 }
 
-// permanent reports whether no repeat can mend an error.
+// permanent reports whether repeats are useless after an error.
 func permanent(err error) bool {
 	return errors.Is(err, millrace.ErrBroken) || errors.Is(err, millrace.ErrVersion) || errors.Is(err, errRetired) ||
 		errors.Is(err, rueidis.ErrClosing)
@@ -120,21 +103,19 @@ type consumer struct {
 	// permanent reports whether an error ends the consumer.
 	permanent func(error) bool
 
-	// idle is called when there is nothing to do, before the consumer sleeps. Nil
-	// for none.
+	// idle is called before the consumer sleeps. Nil for none.
 	idle func(context.Context) error
 
-	// pace is the least time between two looks for the marks of silent producers.
-	// Nil for none.
+	// pace is the shortest interval between two polls. Nil for none.
 	pace func() time.Duration
 
-	token string        // of the batch before
+	token string        // of the last batch
 	done  []string      // its members that the next exchange commits
-	pause time.Duration // until more is due; negative when nobody knows
+	pause time.Duration // until a mark is due; negative if unknown
 }
 
-// run consumes until ctx ends or an error is permanent. The handler's context is
-// work, which may outlast ctx: then the batch in hand is finished first.
+// run consumes until ctx ends or an error is permanent. The handler's context is work, which may
+// outlast ctx: then the handler finishes its batch first.
 func (c *consumer) run(ctx, work context.Context) error {
 	err := loop.Run(ctx, loop.Config{
 		Step:      func(ctx context.Context) (bool, error) { return c.step(ctx, work) },
@@ -147,11 +128,11 @@ func (c *consumer) run(ctx, work context.Context) error {
 	return err
 }
 
-// step commits the batch before, reserves the next one and has it handled.
+// step commits the last batch, reserves the next one and calls the handler.
 func (c *consumer) step(ctx, work context.Context) (bool, error) {
 	r, _, err := c.ick.Exchange(ctx, c.token, c.done, c.cfg.Batch)
 	if errors.Is(err, errRetired) && c.idle != nil {
-		return false, nil // it is empty, and its channel may open it again
+		return false, nil // it is empty, and the channel may open it again
 	}
 	if err != nil {
 		return false, err
@@ -168,7 +149,7 @@ func (c *consumer) handle(ctx context.Context, r Reservation) error {
 	if age, known := age(r.Entries[0].Score, r.At); known {
 		handling.Age = age
 	}
-	err := c.observed(ctx, handling, func(ctx context.Context) error { return c.handler(ctx, r.Entries) })
+	err := loop.Handle(ctx, c.ick.cfg.Hooks, handling, func(ctx context.Context) error { return c.handler(ctx, r.Entries) })
 	failed := failures(err, r.Entries)
 	if err != nil && len(failed) == 0 {
 		return err
@@ -180,7 +161,11 @@ func (c *consumer) handle(ctx context.Context, r Reservation) error {
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
-	for reason, members := range byReason(failed) {
+	reasons := make(map[string][]string)
+	for member, reason := range failed {
+		reasons[reason] = append(reasons[reason], member)
+	}
+	for reason, members := range reasons {
 		c.ick.cfg.Logger.WarnContext(ctx, "members failed and are parked",
 			"ick", c.ick.name, "members", len(members), "reason", reason)
 		if _, err := c.ick.park(ctx, r.Token, c.cfg, reason, members); err != nil {
@@ -190,21 +175,7 @@ func (c *consumer) handle(ctx context.Context, r Reservation) error {
 	return nil
 }
 
-// observed runs the handler between the hooks, panics caught.
-func (c *consumer) observed(ctx context.Context, h millrace.Handling, run func(context.Context) error) (err error) {
-	for _, hook := range c.ick.cfg.Hooks {
-		if observer, ok := hook.(millrace.HandleHook); ok {
-			var done func(error)
-			if ctx, done = observer.OnHandle(ctx, h); done != nil {
-				defer func() { done(err) }()
-			}
-		}
-	}
-	return loop.Protect(func() error { return run(ctx) })
-}
-
-// wait sleeps until a producer wakes it, something is due, or it is time to look
-// for the marks of silent producers.
+// wait sleeps until a producer wakes it, a mark is due, or it is time to poll.
 func (c *consumer) wait(ctx context.Context) error {
 	if c.idle != nil {
 		if err := c.idle(ctx); err != nil {
@@ -222,7 +193,7 @@ func (c *consumer) wait(ctx context.Context) error {
 	return err
 }
 
-// finish commits what was handled last, even though ctx has ended.
+// finish commits the last batch, even though ctx has ended.
 func (c *consumer) finish(ctx context.Context) {
 	if len(c.done) == 0 {
 		return
@@ -230,11 +201,11 @@ func (c *consumer) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTimeout)
 	defer cancel()
 	if _, _, err := c.ick.Exchange(ctx, c.token, c.done, 0); err != nil {
-		c.ick.cfg.Logger.WarnContext(ctx, "the last batch is not committed and comes again", "ick", c.ick.name, "error", err)
+		c.ick.cfg.Logger.WarnContext(ctx, "the last batch could not be committed and is reserved again", "ick", c.ick.name, "error", err)
 	}
 }
 
-// age is how long a mark has waited, if its score tells.
+// age is how long a mark has waited, if its score is a time.
 func age(score float64, now time.Time) (age time.Duration, known bool) {
 	if math.IsInf(score, 0) {
 		return 0, false

@@ -1,15 +1,14 @@
 -- ick.delete(K) how -> number of keys
 --
--- Removes an Ick whole: marks, reservations, parked members and counters.
+-- Removes a whole Ick: marks, reservations, parked members and counters.
 --
 -- Touches  K, pset, cset, folds, meta, wake, parked, fails, lanes:0, lanes:1, keyed:0,
 --          keyed:1, none
 -- KEYS[1]  K
--- ARGV[1]  how: 'whole' refuses an Ick that is broken, 'force' removes whatever
---          lies at its keys
--- Reply    how many of the gem's three keys there were
+-- ARGV[1]  how: 'whole' refuses a broken Ick, 'force' removes its keys whatever they hold
+-- Reply    how many of the gem's three keys existed
 -- Cost     O(1); the memory is freed in the background
--- Repeat   harmless: the second run finds nothing and counts 0
+-- Repeat   harmless: the second run finds nothing and replies 0
 local pset, cset = prefix .. 'pset', prefix .. 'cset'
 if ARGV[1] ~= 'force' then
   local version = redis.call('GET', K)

@@ -3,25 +3,26 @@ package ick
 import "github.com/millrace/millrace"
 
 var (
-	// errName is millrace.ErrBadName with what an Ick's name may be.
 	errName = millrace.ErrBadName.WithHint("Use 1 to 512 bytes without control characters; braces only as one {tag}.")
 
-	// errNotFound is millrace.ErrNotFound in the words of this package.
 	errNotFound = millrace.ErrNotFound.Errorf("there is no such Ick").
-			WithHint("An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls")
+			WithHint("The first add creates an Ick. A channel's Icks are NAME/0, NAME/1 and so on. List all with: millrace ick ls")
 
-	// errStale is millrace.ErrStale in the words of this package.
-	errStale = millrace.ErrStale.Errorf("none of the members could be committed under this token").
-			WithHint("Reserve again: what is still dirty comes back with a new token.")
-)
+	errStale = millrace.ErrStale.Errorf("no member could be committed under this token").
+			WithHint("Reserve again: what is still dirty is returned with a new token.")
 
-// Errors of this package. What is returned is derived from them and says more.
-var (
-	// errRetired means that the Ick belonged to a channel that has become smaller.
-	// It is empty, and nothing was added.
+	// errRetired means that the Ick belonged to a channel that has become smaller. It is
+	// empty, and nothing was added.
 	errRetired = &millrace.Error{
 		Code:    "retired",
 		Message: "the Ick is retired: its channel has fewer Icks now",
-		Hint:    "Add through the channel, which knows how many there are.",
+		Hint:    "Add through the channel.",
+	}
+
+	// errMoved ends the context of a handler whose Ick may have another consumer.
+	errMoved = &millrace.Error{
+		Code:    "moved",
+		Message: "another consumer may serve this Ick now",
+		Hint:    "Its marks are reserved again; none is lost.",
 	}
 )

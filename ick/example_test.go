@@ -109,7 +109,7 @@ func ExampleIck_Commit() {
 	done, err := dirty.Commit(ctx, second.Token, second.Members()...)
 	fmt.Printf("%+v %v\n", done, err)
 	// Output:
-	// true none of the members could be committed under this token
+	// true no member could be committed under this token
 	// {Committed:1 Kept:0} <nil>
 }
 

@@ -2,6 +2,7 @@ package ick
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -9,20 +10,27 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Reservation is a batch of members that a consumer works on.
+// Reservation is a batch of members for a consumer.
 type Reservation struct {
 	// Token names the reservation to Commit and Exchange: its number, in digits.
 	Token string
 
-	// Entries are the oldest marks, oldest first. They come again with every
-	// reserve until they are committed.
+	// Entries are the oldest marks, oldest first. Each reserve returns them again until they
+	// are committed.
 	Entries []Entry
 
 	// At is the server's time of the reservation.
 	At time.Time
 
-	pause time.Duration // until more is due; negative when nobody knows
+	pause time.Duration // until another mark is due; negative if unknown
+	more  int64         // see exchange.lua
 }
+
+// The values of more.
+const (
+	fillAgain = 1 // the consumer set is not filled yet
+	nextPage  = 2
+)
 
 // Members returns the members of the entries, in their order.
 func (r Reservation) Members() []string {
@@ -33,20 +41,18 @@ func (r Reservation) Members() []string {
 	return members
 }
 
-// Committed tells what a commit did. Members that are not reserved are in
-// neither count.
+// Committed is the result of a commit. Members that are not reserved are in neither count.
 type Committed struct {
 	Committed int // members that are done
-	Kept      int // members that were folded again since the reservation, and come again
+	Kept      int // members that were folded again since the reservation, and are reserved again
 }
 
-// Reserve takes the n oldest marks as a batch to work on; fewer when there are
-// fewer. Members of earlier reservations that were not committed are among
-// them, so a batch of a consumer that died is handed out again, and repeating
-// Reserve returns the same batch. n = 0 returns nothing and changes nothing.
+// Reserve takes the n oldest marks as a batch; fewer if there are fewer. Members of earlier
+// reservations that were not committed are among them, so another consumer gets the batch of a
+// dead one, and a repeated Reserve returns the same batch. n = 0 returns nothing and changes
+// nothing.
 //
-// More than 1,000 take several script calls. An Ick that does not exist is
-// empty, and stays so.
+// More than 1,000 take several script calls. A missing Ick is empty, and is not created.
 //
 // Errors: [millrace.ErrBadArgument] for a negative n, [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
@@ -54,13 +60,12 @@ func (k *Ick) Reserve(ctx context.Context, n int) (Reservation, error) {
 	return r, err
 }
 
-// Commit removes members that were worked on from the consumer set: those that
-// were not folded again since the reservation that the token names. The others
-// are kept and come again, since they were dirtied after the work on them may
-// have begun.
+// Commit removes processed members from the consumer set: those that were not folded again since
+// the reservation that the token names. The others are kept and reserved again, because they
+// changed after their processing may have begun.
 //
-// Errors: [millrace.ErrStale] when there were members and none could go; [millrace.ErrBadArgument] for
-// something that is no token; [millrace.ErrBroken], [millrace.ErrVersion].
+// Errors: [millrace.ErrStale] if there are members and none could be removed;
+// [millrace.ErrBadArgument] for an invalid token; [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Committed, error) {
 	_, c, err := k.Exchange(ctx, token, members, 0)
 	if err == nil && c.Committed == 0 && len(members) > 0 {
@@ -69,65 +74,62 @@ func (k *Ick) Commit(ctx context.Context, token string, members ...string) (Comm
 	return c, err
 }
 
-// Exchange commits members under a token and then reserves n, in one round trip
-// for up to 1,000 of each. Nothing could be committed shows in the counts and is
-// no error. After a lost reply the library repeats it, and the repeat forgets
-// nothing and answers what the lost one answered.
+// Exchange commits members under a token and then reserves n, in one round trip for up to 1,000
+// of each. If no member could be committed, the counts show it, and it is no error. After a lost
+// reply the library repeats the call, and the repeat returns the first result.
 func (k *Ick) Exchange(ctx context.Context, token string, members []string, n int) (Reservation, Committed, error) {
 	var sum Committed
 	if n < 0 {
 		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("cannot reserve %d members", n)
 	}
-	if len(members) > 0 && !isToken(token) {
-		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("not a token of a reservation: %q", token)
+	if number, err := strconv.ParseInt(token, 10, 64); len(members) > 0 && (err != nil || number < 0 || number >= 1<<53) {
+		return Reservation{}, sum, millrace.ErrBadArgument.Errorf("invalid token of a reservation: %q", token)
 	}
-	var last []string // commits go along with the reserve as far as one call carries them
-	for part := range script.Chunks(members, chunk, func(m string) int { return len(m) }) {
-		if last != nil {
-			turn, err := k.exchange(ctx, token, last, 0, 0)
-			if err != nil {
-				return Reservation{}, sum, err
-			}
-			sum.add(turn.committed)
+	chunks := slices.Collect(script.Chunks(members, chunk, func(m string) int { return len(m) }))
+	if len(chunks) == 0 {
+		chunks = [][]string{nil}
+	}
+	var r Reservation
+	for i, part := range chunks {
+		reserve := 0
+		if i == len(chunks)-1 { // the last call also reserves
+			reserve = n
 		}
-		last = part
+		var c Committed
+		var err error
+		if r, c, err = k.exchange(ctx, token, part, reserve, 0); err != nil {
+			return Reservation{}, sum, err
+		}
+		sum.Committed += c.Committed
+		sum.Kept += c.Kept
 	}
-	turn, err := k.exchange(ctx, token, last, n, 0)
-	if err != nil {
-		return Reservation{}, sum, err
-	}
-	sum.add(turn.committed)
-	r, err := k.fill(ctx, n, turn)
+	r, err := k.fill(ctx, n, r)
 	if err == nil && n > 0 && len(r.Entries) == 0 && k.cfg.Enlister != nil {
 		k.cfg.Enlister.Enlist(ctx)
 	}
 	return r, sum, err
 }
 
-// fill goes on from the first turn of a reserve until n members are reserved and
-// every page of them is there. The newest token covers them all: the consumer
-// begins to work only after the last page.
-func (k *Ick) fill(ctx context.Context, n int, t turn) (Reservation, error) {
-	entries, first := t.reservation.Entries, 0
-	for {
-		switch t.more {
-		case fillAgain:
-		case nextPage:
-			first += len(t.reservation.Entries)
-		default:
-			t.reservation.Entries = entries
-			return t.reservation, nil
+// fill continues a reserve until n members are reserved and all pages of them are read. The
+// newest token covers them all: the consumer begins only after the last page.
+func (k *Ick) fill(ctx context.Context, n int, r Reservation) (Reservation, error) {
+	entries, first := r.Entries, 0
+	for r.more != 0 {
+		if r.more == nextPage {
+			first += len(r.Entries)
 		}
 		var err error
-		if t, err = k.exchange(ctx, "", nil, n, first); err != nil {
+		if r, _, err = k.exchange(ctx, "", nil, n, first); err != nil {
 			return Reservation{}, err
 		}
-		entries = appendNew(entries, t.reservation.Entries)
+		entries = appendNew(entries, r.Entries)
 	}
+	r.Entries = entries
+	return r, nil
 }
 
-// appendNew appends the entries of a page. Marks that arrived between two pages
-// may have moved some entries to the next one; those are there already.
+// appendNew appends the entries of a page. New marks between two pages may have moved entries to
+// the next page; those are not appended again.
 func appendNew(entries, page []Entry) []Entry {
 	if len(entries) == 0 {
 		return page
@@ -144,59 +146,32 @@ func appendNew(entries, page []Entry) []Entry {
 	return entries
 }
 
-func (c *Committed) add(o Committed) {
-	c.Committed += o.Committed
-	c.Kept += o.Kept
-}
-
-// isToken reports whether text may be a token: a number that a script may
-// compare without losing digits.
-func isToken(text string) bool {
-	number, err := strconv.ParseInt(text, 10, 64)
-	return err == nil && number >= 0 && number < 1<<53
-}
-
-// turn is the outcome of one script call.
-type turn struct {
-	reservation Reservation
-	committed   Committed
-	more        int64
-}
-
-// What more there is, see exchange.lua.
-const (
-	fillAgain = 1 // the consumer set is not filled yet
-	nextPage  = 2
-)
-
-// exchange makes one script call for members that it can carry and the page of entries
-// that begins at rank first.
-func (k *Ick) exchange(ctx context.Context, token string, members []string, n, first int) (turn, error) {
+// exchange makes one script call, for members that fit into it and the page of entries that
+// begins at rank first.
+func (k *Ick) exchange(ctx context.Context, token string, members []string, n, first int) (r Reservation, c Committed, err error) {
 	backwash := "0"
 	if k.cfg.Backwash {
 		backwash = "1"
 	}
-	args := make([]string, 0, 5+len(members))
-	args = append(args, strconv.Itoa(n), strconv.Itoa(first),
+	args := append(make([]string, 0, 5+len(members)), strconv.Itoa(n), strconv.Itoa(first),
 		strconv.FormatInt(k.cfg.Settle.Microseconds(), 10), backwash, token)
-	var r *script.Reply
-	var err error
+	var reply *script.Reply
 	if len(members) > 0 {
-		r, err = k.run.Run(ctx, "exchange", k.name, append(args, members...)...)
-	} else { // it reserves, and a repeat reserves the same
-		r, err = k.run.RunRequest(ctx, nil, "exchange", k.name, args...)
+		reply, err = k.run.Run(ctx, "exchange", k.name, append(args, members...)...)
+	} else { // without a lane: a repeat reserves the same
+		reply, err = k.run.RunRequest(ctx, nil, "exchange", k.name, args...)
 	}
 	if err != nil {
-		return turn{}, k.explain(err)
+		return r, c, k.explain(err)
 	}
 	k.entry.Touch()
-	var t turn
-	t.reservation.Token = r.Text()
-	t.reservation.At = r.MicroTime()
-	t.reservation.pause = r.Micros()
-	t.more = r.Int()
-	t.committed.Committed = int(r.Int())
-	t.committed.Kept = int(r.Int())
-	t.reservation.Entries = entries(r)
-	return t, r.Err()
+	r = Reservation{Token: reply.Text(), At: reply.MicroTime(), pause: reply.Micros(), more: reply.Int()}
+	c = Committed{Committed: int(reply.Int()), Kept: int(reply.Int())}
+	list := reply.List()
+	r.Entries = make([]Entry, 0, list.Len()/2)
+	for list.More() {
+		r.Entries = append(r.Entries, Entry{Member: list.Text(), Score: readScore(list)})
+	}
+	reply.Join(list)
+	return r, c, reply.Err()
 }

@@ -1,35 +1,31 @@
 -- ick.exchange(K) n first settle backwash token [member ...] -> {...}
 --
--- Commits, then reserves, in one step; either half may be empty.
+-- Commits, then reserves; either part may be empty.
 --
--- The commit removes members from the consumer set, but only those that were not
--- folded into it again since the reservation that the token names: such a member
--- was dirtied anew, and perhaps after the consumer looked at it. The hash folds
--- knows for each member the number of the reservation that last folded it. A
--- member it does not know counts as newer than any token.
+-- The commit removes members from the consumer set, but only those that were not folded into
+-- it again since the reservation of the token: such a member may have changed after the
+-- consumer read it. The hash folds has for each member the number of the reservation that last
+-- folded it. A member without a number counts as newer than any token.
 --
--- The reserve moves the oldest marks from the producer set into the consumer set
--- until that holds n, and answers with its oldest n. What is not committed comes
--- again with the next reserve. Reservations are numbered by the server's clock
--- in microseconds, pushed to grow, so a number is never given twice, not even
--- after an Ick was deleted or a failover lost the newest writes.
+-- The reserve moves the oldest marks from the producer set into the consumer set until that
+-- has n, and replies with its oldest n. The next reserve returns them again unless they are
+-- committed. The number of a reservation is the server's clock in microseconds, or the last
+-- number plus one: no number comes twice, not even after a deletion or a failover.
 --
 -- Needs    open, lane
 -- KEYS[1]  K
--- ARGV[1]  n: how many the consumer set should hold; 0 reserves nothing
--- ARGV[2]  first: the rank of the first entry to answer with; pages of 1,000, and
---          of 1 MiB
+-- ARGV[1]  n: how many the consumer set should have; 0 reserves nothing
+-- ARGV[2]  first: the rank of the first entry of the reply; a page has 1,000 or 1 MiB
 -- ARGV[3]  settle: marks younger than this many microseconds stay; 0 for none
--- ARGV[4]  backwash: '1' to let older marks displace reserved ones
--- ARGV[5]  token: the reservation that the members were handed out under
+-- ARGV[4]  backwash: '1' if older marks replace reserved ones
+-- ARGV[5]  token: of the reservation of the members
 -- ARGV     members to commit, at most 1,000 and about 1 MiB
--- Reply    {token, the server's clock in microseconds, microseconds until more
---          is due or -1, 1 if the consumer set is not filled yet and the call
---          should be made again, 2 if there is another page, committed, kept,
---          {member, score, ...}}
--- Cost     O(log N) a member; at most 1,000 are committed, moved and answered
--- Repeat   harmless: the commit's outcome is replayed, and a reserve
---          answers with the same members until they are committed
+-- Reply    {token, the server's clock in microseconds, microseconds until the next mark is
+--          due or -1, 1 if the consumer set is not filled yet and the call must be repeated
+--          or 2 if there is another page, committed, kept, {member, score, ...}}
+-- Cost     O(log N) a member; at most 1,000 are committed, moved and returned
+-- Repeat   harmless: the lane keeps the result of the commit, and a reserve returns the same
+--          members until they are committed
 local n, first, settle = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3])
 local backwash, token = ARGV[4] == '1', tonumber(ARGV[5])
 local page = 1000
@@ -41,13 +37,12 @@ end
 local clock = redis.call('TIME')
 local now = clock[1] * 1e6 + clock[2]
 
--- Lua has no number for the infinities that Redis writes as words.
+-- tonumber does not parse Redis's infinities.
 local function score_of(text)
   return tonumber(text) or (text == 'inf' and math.huge) or -math.huge
 end
 
--- A full server refuses a script whose first write may take memory. This one
--- takes none, and lets the others pass.
+-- A full server accepts this first write, and then the others.
 local function begin()
   redis.call('HDEL', meta, '')
 end
@@ -112,8 +107,8 @@ local function draw()
   end
 end
 
--- Parked members whose time has come go back to where they were. How many members
--- left the producer set for good tells, with those in it, how many were new.
+-- Parked members that are due return to the producer set. The counter left is the number of
+-- members that left it; with those in it, it gives the number of new members.
 local moved, returned = 0, 0
 if resting > 0 then
   local due = redis.call('ZRANGEBYSCORE', parked, '-inf', now / 1000, 'LIMIT', 0, 100)
@@ -154,8 +149,8 @@ while reserved < n and due > 0 and budget > 0 do
   due, budget = due - take, budget - take
 end
 
--- Backwash: while a waiting mark is older than the youngest reserved one, they
--- change places. A smaller n than before sends the youngest back, too.
+-- Backwash: swaps the youngest reserved mark with an older waiting one. A smaller n than
+-- before also sends the youngest back.
 local function send_back()
   local member, score = unpack(redis.call('ZPOPMAX', cset))
   known = known - redis.call('HDEL', folds, member)
@@ -200,7 +195,7 @@ if more == 0 and reserved > first then
   end
 end
 
--- Members that folds does not know are handed out from now on under this number.
+-- Members without a number in folds get this one.
 if #entries > 0 and known ~= reserved then
   local members = {}
   for i = 1, #entries, 2 do

@@ -2,6 +2,7 @@ package ick
 
 import (
 	"context"
+	"embed"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,8 +19,22 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Ick is a dirty list. All of it lies in Redis; an Ick is safe for concurrent
-// use, and several on one name are one list.
+const (
+	// chunk is how many members one script call takes or moves at most.
+	chunk = 1000
+
+	// maxMember is the longest member in bytes. Longer ones of producers in other languages
+	// are processed like all others.
+	maxMember = 4096
+)
+
+//go:embed *.lua
+var folder embed.FS
+
+var library = script.Load(folder, "K/ick/{K}/")
+
+// Ick is a dirty list. It is safe for concurrent use. All state is in Redis: several Icks of one
+// name are the same list.
 type Ick struct {
 	name   string
 	cfg    Config
@@ -30,41 +45,37 @@ type Ick struct {
 	entry  registry.Entry
 }
 
-// Config is how an Ick is used by this process. The zero value works.
+// Config configures an [Ick]. The zero value works.
 type Config struct {
-	// Settle is how long a mark rests after the first time it was made before
-	// it may be reserved, so that a burst of changes costs one run. No mark
-	// waits longer than Settle and a batch. Needs scores in Unix seconds. In
-	// microseconds at the finest. Defaults to 0, no rest.
+	// Settle is how long a mark rests after its first add before it can be reserved, so that
+	// a burst of changes is processed once. It needs scores in Unix seconds, and is rounded
+	// down to microseconds. Defaults to 0, no rest.
 	Settle time.Duration
 
-	// Backwash lets older marks displace reserved ones at each reserve, so that
-	// a batch is always the oldest of all, at the price of work done again.
-	// Defaults to off.
+	// Backwash lets older marks replace reserved ones at each reserve, so that a batch always
+	// has the oldest of all marks. Work may be done twice. Defaults to false.
 	Backwash bool
 
-	// Enlister is told when a reserve finds nothing. Defaults to none.
+	// Enlister is notified when a reserve finds nothing. Defaults to none.
 	Enlister millrace.Enlister
 
-	// Logger reports failing batches and trouble with the server. Defaults to
-	// slog.Default().
+	// Logger reports failing batches and servers. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Hooks watch the Ick's calls and handlers. Defaults to none.
+	// Hooks observe calls and handlers. Defaults to none.
 	Hooks []millrace.Hook
 }
 
 // Entry is a member with its score.
 type Entry struct {
 	Member string
-	Score  float64 // Unix seconds unless the Ick is opaque; the time of the first mark
+	Score  float64 // the time of the first mark in Unix seconds, unless producers use another order
 }
 
-// New returns the Ick of that name. It does not ask Redis: an Ick begins with
-// its first add.
+// New returns the Ick of that name. It does no I/O: the first add creates the Ick.
 //
-// The name is the Ick's version key as in the gem, and may hold a {tag} that
-// chooses its cluster slot. Errors are derived from [millrace.ErrBadName] and [millrace.ErrBadArgument].
+// The name is the Ick's version key, as in the gem, and may contain a {tag} that selects its
+// cluster slot. Errors: [millrace.ErrBadName], [millrace.ErrBadArgument].
 func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
@@ -75,12 +86,14 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	codes := map[string]*millrace.Error{"ICKCHANNEL": errName}
 	k := &Ick{
-		name: name,
-		cfg:  cfg,
-		run:  script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: named},
+		name:   name,
+		cfg:    cfg,
+		run:    script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks, Errors: codes},
+		shared: script.Runner{Client: client, Scripts: library, Hooks: repeatHooks(cfg.Hooks), Errors: codes},
 	}
-	k.shareAdds()
+	k.adds = batch.New(batch.Config[[]mark, string]{Call: k.addTogether, Size: sizeOf})
 	k.entry.Enter(client, registry.Ick, name, cfg.Logger)
 	return k, nil
 }
@@ -88,29 +101,33 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 // Name returns the Ick's name.
 func (k *Ick) Name() string { return k.name }
 
-// named are the errors that only scripts of Icks answer with.
-var named = map[string]*millrace.Error{"ICKCHANNEL": errName}
-
 // call runs a script on the Ick.
 func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
 	reply, err := k.run.Run(ctx, name, k.name, args...)
 	return reply, k.explain(err)
 }
 
-// explain tells what an error of a script is about.
+// explain adds what an error of a script means for an Ick.
 func (k *Ick) explain(err error) error {
 	switch {
 	case errors.Is(err, millrace.ErrVersion) && strings.Contains(err.Error(), retired):
 		return errRetired.Wrap(err)
 	case errors.Is(err, millrace.ErrBadName):
-		channel := errName.Errorf("%q is a channel, and nobody would read an Ick of that name", k.name)
-		channel.Hint = fmt.Sprintf("Mark through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)
-		return channel.Wrap(err)
+		return errName.Errorf("%q is a channel, and cannot be used as an Ick", k.name).
+			WithHint(fmt.Sprintf("Add through the channel (ick.NewChannel); its Icks are %s/0, %[1]s/1 and so on.", k.name)).Wrap(err)
 	}
 	return err
 }
 
-// formatScore writes a score so that the server reads the same number back.
+// checkMember refuses a member that is too long.
+func checkMember(member string) error {
+	if len(member) > maxMember {
+		return millrace.ErrTooLarge.Errorf("a member has %d bytes, more than %d", len(member), maxMember)
+	}
+	return nil
+}
+
+// formatScore formats a score so that the server reads the same number.
 func formatScore(score float64) string {
 	switch {
 	case math.IsInf(score, 1):
@@ -119,4 +136,17 @@ func formatScore(score float64) string {
 		return "-inf"
 	}
 	return strconv.FormatFloat(score, 'g', -1, 64)
+}
+
+// readScore reads a score: 0 for an empty text.
+func readScore(r *script.Reply) float64 {
+	text := r.Text()
+	if text == "" {
+		return 0
+	}
+	score, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return math.NaN()
+	}
+	return score
 }

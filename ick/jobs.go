@@ -12,13 +12,13 @@ import (
 // Jobs returns the upkeep of all registered Icks and channels; see [List]:
 //
 //   - ick.retry moves up to 100 parked members of an Ick back whose RetryDelay is over, and
-//     wakes its consumer. A reserve does that for its own Ick. It also removes answers
-//     that were kept for repeated calls.
-//   - ick.tidy removes dead consumers from channels. Live consumers do that for their
-//     own channel.
+//     wakes its consumer. A reserve does that for its own Ick. It also removes the stored
+//     results of old calls.
+//   - ick.tidy removes dead consumers from channels. Live consumers do that for their own
+//     channel.
 //
-// A slice visits up to 50 structures at the same time, and the next one continues there.
-// One that does not answer does not delay the others.
+// A slice visits up to 50 structures at the same time, and the next one continues there. One
+// that does not answer does not delay the others.
 func Jobs(client rueidis.Client) []millrace.Job {
 	retry := registry.NewVisitor(client, registry.Ick, func(ctx context.Context, name string) (bool, error) {
 		k, err := New(client, name, Config{})
@@ -39,7 +39,7 @@ func Jobs(client rueidis.Client) []millrace.Job {
 	return []millrace.Job{{Name: "ick.retry", Slice: retry.Slice}, {Name: "ick.tidy", Slice: tidy.Slice}}
 }
 
-// tidy removes a consumer from the channel, and those that are gone.
+// tidy removes a consumer, "" for none, and dead ones from the channel.
 func (c *Channel) tidy(ctx context.Context, token string) (int64, error) {
 	reply, err := c.call(ctx, "leave", token)
 	if err != nil {

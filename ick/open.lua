@@ -1,16 +1,16 @@
--- fragment open: the keys of an Ick, and its state before anything is written
+-- fragment open: the keys of an Ick, and its state before the first write
 --
--- Refuses an Ick that is not whole. Every key is read, so that one of a wrong
--- type ends the script here, before its first write.
+-- Refuses a broken Ick. It reads every key, so that one of a wrong type ends the script here.
 --
--- The gem's sets come and go, so an Ick waits while its slot moves: none never exists.
+-- The gem creates and deletes its sets, so an Ick waits while its slot moves: the key none
+-- never exists.
 --
 -- Needs    nothing
 -- Touches  K, pset, cset, folds, meta, wake, parked, fails, none
 -- Gives    pset, cset, folds, meta, parked, fails, wake: keys
 --          version, exists: whether there is an Ick
---          waiting, reserved, known, failing, resting: sizes of pset, cset,
---          folds, fails and parked
+--          waiting, reserved, known, failing, resting: sizes of pset, cset, folds, fails and
+--          parked
 --          seq: the number of the newest reservation, or 0
 local pset, cset, folds = prefix .. 'pset', prefix .. 'cset', prefix .. 'folds'
 local meta, wake = prefix .. 'meta', prefix .. 'wake'

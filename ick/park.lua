@@ -1,21 +1,20 @@
 -- ick.park(K) token attempts base most reason member [member ...] -> {parked, kept}
 --
--- Takes members that could not be processed out of the consumer set, so that
--- they block nobody, and lets them rest. Each failure doubles the rest; the last
--- attempt allowed makes it endless, and only a new mark or a hand brings the
--- member back. The attempts are forgotten when the member is committed.
+-- Moves failed members out of the consumer set, so that they do not block others. Each
+-- failure doubles the delay of the next try. After the last attempt only a new mark or a
+-- manual retry brings the member back. A commit removes the count of attempts.
 --
 -- Needs    open
 -- KEYS[1]  K
--- ARGV[1]  token: the reservation that the members were handed out under
--- ARGV[2]  attempts: after this many failures the rest is endless
--- ARGV[3]  base: the first rest in milliseconds
--- ARGV[4]  most: the longest rest in milliseconds
+-- ARGV[1]  token: of the reservation of the members
+-- ARGV[2]  attempts: after this many failures there is no next try
+-- ARGV[3]  base: the first delay in milliseconds
+-- ARGV[4]  most: the longest delay in milliseconds
 -- ARGV[5]  reason: why they failed, for people
 -- ARGV     members, at most 1,000
 -- Reply    {members parked, members kept because they were folded again since}
 -- Cost     O(log N) a member
--- Repeat   harmless: a member that is parked is not in the consumer set
+-- Repeat   harmless: a parked member is not in the consumer set
 if not exists then
   return {0, 0}
 end
@@ -23,7 +22,7 @@ local token, attempts, reason = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[5]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
-redis.call('HDEL', meta, '') -- a first write that a full server does not refuse
+redis.call('HDEL', meta, '') -- a full server accepts this first write
 local count, kept = 0, 0
 for i = 6, #ARGV do
   local member = ARGV[i]

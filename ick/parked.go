@@ -13,9 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Failed returns the error with which a [Handler] reports that these members of the
-// batch failed, with err as the reason, and that the others succeeded. The reason may
-// be nil. Failed returns nil if there are no members. Several reasons are joined:
+// Failed returns the error with which a [Handler] reports that these members of the batch failed
+// for the reason err, which may be nil, and that the others succeeded. Without members it
+// returns nil. Join several reasons:
 //
 //	errors.Join(ick.Failed(errTooLarge, "a", "b"), ick.Failed(errNoRow, "c"))
 func Failed(err error, members ...string) error {
@@ -39,8 +39,8 @@ func (e *failedError) Error() string {
 
 func (e *failedError) Unwrap() error { return e.reason }
 
-// failures returns the members of the batch that err says failed, with the
-// reason: the text of the outermost error that speaks of them alone.
+// failures returns the members of the batch that failed according to err, with the reason: the
+// text of the outermost error that is about them alone.
 func failures(err error, batch []Entry) map[string]string {
 	named := make(map[string]string)
 	var walk func(err error, reason string)
@@ -70,19 +70,10 @@ func failures(err error, batch []Entry) map[string]string {
 	return failed
 }
 
-func byReason(failed map[string]string) map[string][]string {
-	groups := make(map[string][]string)
-	for member, reason := range failed {
-		groups[reason] = append(groups[reason], member)
-	}
-	return groups
-}
-
-// maxReason is how much of a reason is kept, in bytes.
+// maxReason is how much of a reason is stored, in bytes.
 const maxReason = 512
 
-// park takes members out of the consumer set, lets them rest, and returns how
-// many it parked.
+// park moves members from the consumer set to the parked ones, and returns how many it moved.
 func (k *Ick) park(ctx context.Context, token string, cfg ConsumeConfig, reason string, members []string) (int, error) {
 	reason = strings.ToValidUTF8(reason[:min(len(reason), maxReason)], "")
 	var parked int
@@ -103,19 +94,19 @@ func (k *Ick) park(ctx context.Context, token string, cfg ConsumeConfig, reason 
 	return parked, nil
 }
 
-// Parked is a member that rests because it failed.
+// Parked is a member that failed and waits for its next try.
 type Parked struct {
 	Entry
 
 	Attempts int       // how often it failed
 	At       time.Time // when it was parked
-	Until    time.Time // when it is tried again; zero when only by a new mark or by hand
-	Reason   string    // why it failed last
+	Until    time.Time // when it is tried again; zero if only after a new mark or a Retry
+	Reason   string    // of the last failure
 }
 
-// Parked goes through the parked members, those that are tried again soonest
-// first. Members that are parked or taken up meanwhile may be missed or come
-// twice. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// Parked yields the parked members in the order of their next try. Members that are parked or
+// tried meanwhile may be missing or come twice. Errors: [millrace.ErrNotFound],
+// [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Parked(ctx context.Context) iter.Seq2[Parked, error] {
 	return func(yield func(Parked, error) bool) {
 		for first, more := 0, true; more; {
@@ -158,7 +149,7 @@ func (k *Ick) parkedPage(ctx context.Context, first int) (page []Parked, more bo
 // readParked reads one parked member.
 func readParked(r *script.Reply) (Parked, error) {
 	p := Parked{Entry: Entry{Member: r.Text()}}
-	if until := score(r); !math.IsInf(until, 1) {
+	if until := readScore(r); !math.IsInf(until, 1) {
 		p.Until = time.UnixMilli(int64(until))
 	}
 	failure := strings.SplitN(r.Text(), " ", 4)
@@ -166,7 +157,7 @@ func readParked(r *script.Reply) (Parked, error) {
 		return p, r.Err()
 	}
 	if len(failure) < 4 {
-		return p, millrace.ErrBroken.Errorf("what is known of parked %q is not whole: %q", p.Member, failure)
+		return p, millrace.ErrBroken.Errorf("the record of the parked member %q is incomplete: %q", p.Member, failure)
 	}
 	var errs [3]error
 	var at int64
@@ -177,14 +168,13 @@ func readParked(r *script.Reply) (Parked, error) {
 	return p, errors.Join(errs[:]...)
 }
 
-// Retry ends the rest of parked members: each is tried once more as an old mark,
-// its attempts kept. It returns how many of them were parked.
+// Retry moves parked members back to the waiting ones, with their scores and attempts. It returns
+// how many of them were parked.
 func (k *Ick) Retry(ctx context.Context, members ...string) (int, error) {
 	return k.unpark(ctx, "retry", members)
 }
 
-// Drop forgets parked members for good, unless they are marked otherwise. It
-// returns how many of them were parked.
+// Drop removes parked members; other marks of them stay. It returns how many of them were parked.
 func (k *Ick) Drop(ctx context.Context, members ...string) (int, error) {
 	return k.unpark(ctx, "drop", members)
 }

@@ -1,12 +1,12 @@
 -- ick.reopen(K) epoch -> 1 or 0
 --
--- Opens an Ick that was retired, because its channel uses it again.
+-- Opens a retired Ick that its channel uses again.
 --
 -- Touches  K, none
 -- KEYS[1]  K
--- ARGV[1]  epoch: of the channel, as the caller knows it
--- Reply    1 when the Ick is open; 0 when it was retired under this epoch or a
---          later one, and the caller's knowledge is old
+-- ARGV[1]  epoch: the caller's epoch of the channel
+-- Reply    1 if the Ick is open; 0 if it was retired under this epoch or a later one: the
+--          caller's epoch is old
 -- Cost     O(1)
 -- Repeat   harmless: it is open already
 local before = string.match(redis.call('GET', K) or '', '^ick%.retired:(%d+)$')

@@ -1,14 +1,14 @@
 -- ick.retire(K) epoch -> 1 or 0
 --
--- Closes an Ick that its channel no longer uses, if it is empty: nothing waits,
--- is reserved or rests. Its version key then says so, and every add is refused,
--- the gem's too, instead of marking what nobody would look at.
+-- Closes an Ick that its channel no longer uses, if it has no waiting, reserved and parked
+-- members. The version key then makes every add fail, also the gem's, so that no mark gets
+-- into an Ick without a consumer.
 --
 -- Touches  K, pset, cset, folds, meta, wake, parked, fails, lanes:0, lanes:1, keyed:0,
 --          keyed:1, none
 -- KEYS[1]  K
 -- ARGV[1]  epoch: of the channel; only a later one opens the Ick again
--- Reply    1 when the Ick is retired under this epoch or a later one, else 0
+-- Reply    1 if the Ick is retired under this epoch or a later one, else 0
 -- Cost     O(1)
 -- Repeat   harmless: it is retired already
 local pset, cset, parked = prefix .. 'pset', prefix .. 'cset', prefix .. 'parked'

@@ -11,8 +11,7 @@ import (
 	"github.com/millrace/millrace/internal/registry"
 )
 
-// overlapPage is how many reserved members one script call compares with the
-// waiting ones.
+// overlapPage is how many reserved members one script call compares with the waiting ones.
 const overlapPage = 10_000
 
 // Stats is what an Ick holds at one moment.
@@ -24,11 +23,12 @@ type Stats struct {
 	Waiting  SetStats
 	Reserved SetStats
 
-	Total    int // of both sets, a member in both counted twice, as the gem does
+	Total    int // of both sets; a member in both counts twice, as in the gem
 	Distinct int // members in either set
-	Parked   int // members that rest because they failed
-	// OldestAge is how long the oldest mark has waited; 0 when there is none or
-	// its score does not tell.
+	Parked   int // members that failed and wait for their next try
+
+	// OldestAge is how long the oldest mark has waited; 0 if there is none or its score is no
+	// time.
 	OldestAge time.Duration
 
 	Owner string // the consumer that serves this Ick of a channel; empty for none
@@ -44,23 +44,23 @@ type SetStats struct {
 	Oldest, Newest float64 // the lowest and the highest score; 0 when the set is empty
 }
 
-// Counters count since the Ick began, over all Millrace processes; New counts the
-// marks of others, too. A full server may lose counts, and Folded lacks the last
-// tenth of a second of a producer that ends in the middle of a burst.
+// Counters count since the Ick was created, over all Millrace processes; New includes the marks
+// of other programs. A full server may lose counts, and Folded lacks the last tenth of a second
+// of a producer that ends during a burst.
 type Counters struct {
-	New       int64 // marks for members that did not wait
-	Folded    int64 // marks that fell on one that waited
+	New       int64 // marks of members that did not wait
+	Folded    int64 // marks of members that waited
 	Reserved  int64 // marks moved into the consumer set
 	Committed int64 // members committed
-	Kept      int64 // members whose commit came too late
+	Kept      int64 // members that changed before their commit
 	Parked    int64 // failures parked
-	Retried   int64 // parked members tried again, in time or by hand
-	Dropped   int64 // parked members dropped by hand
+	Retried   int64 // parked members tried again
+	Dropped   int64 // parked members removed by Drop
 }
 
-// Stats looks at the Ick and changes nothing. With more than 10,000 reserved
-// members it takes several calls, and Distinct may be off by what changed
-// between them. Errors: [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
+// Stats returns statistics and changes nothing. With more than 10,000 reserved members it takes
+// several calls, and Distinct may be off by the changes between them. Errors:
+// [millrace.ErrNotFound], [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Stats(ctx context.Context) (Stats, error) {
 	s, both, err := k.stats(ctx, 0)
 	for first := overlapPage; err == nil && first < s.Reserved.Size; first += overlapPage {
@@ -72,8 +72,7 @@ func (k *Ick) Stats(ctx context.Context) (Stats, error) {
 	return s, err
 }
 
-// stats makes one call; both is how many of the reserved members from rank first
-// on wait too.
+// stats makes one call; both is how many of the reserved members from rank first on also wait.
 func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err error) {
 	r, err := k.call(ctx, "stats", strconv.Itoa(first))
 	if err != nil {
@@ -88,10 +87,8 @@ func (k *Ick) stats(ctx context.Context, first int) (s Stats, both int, err erro
 	s.Reserved = SetStats{Key: key(k.name, keyCset), Size: int(r.Int())}
 	s.Parked = int(r.Int())
 	both = int(r.Int())
-	s.Waiting.Oldest = score(r)
-	s.Waiting.Newest = score(r)
-	s.Reserved.Oldest = score(r)
-	s.Reserved.Newest = score(r)
+	s.Waiting.Oldest, s.Waiting.Newest = readScore(r), readScore(r)
+	s.Reserved.Oldest, s.Reserved.Newest = readScore(r), readScore(r)
 	s.Counters = readCounters(r.Texts(), s.Waiting.Size)
 	s.Total = s.Waiting.Size + s.Reserved.Size
 	s.OldestAge = max(s.Waiting.oldestAge(s.At), s.Reserved.oldestAge(s.At))
@@ -106,10 +103,8 @@ func (s SetStats) oldestAge(now time.Time) time.Duration {
 	return oldest
 }
 
-// readCounters reads the meta hash. A field that is no number counts as 0: the
-// counters are best effort and must not stand in anybody's way. Members that
-// were new are those that wait and those that left, which saves the add, the path
-// that must be short, a count.
+// readCounters reads the meta hash. A field that is no number counts as 0. New members are those
+// that wait and those that left, so an add need not count them.
 func readCounters(fields []string, waiting int) (c Counters) {
 	var left int64
 	into := map[string]*int64{
@@ -125,12 +120,11 @@ func readCounters(fields []string, waiting int) (c Counters) {
 	return c
 }
 
-// Delete removes the Ick whole and returns how many of the gem's three keys
-// there were. Marks in it are lost. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
+// Delete removes the whole Ick with its marks, and returns how many of the gem's three keys
+// existed. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func (k *Ick) Delete(ctx context.Context) (int, error) { return k.remove(ctx, "whole") }
 
-// ForceDelete is Delete for an Ick that is broken: it removes the Ick's keys
-// whatever they hold.
+// ForceDelete is Delete for a broken Ick: it removes the Ick's keys whatever they hold.
 func (k *Ick) ForceDelete(ctx context.Context) (int, error) { return k.remove(ctx, "force") }
 
 func (k *Ick) remove(ctx context.Context, how string) (int, error) {
@@ -142,19 +136,10 @@ func (k *Ick) remove(ctx context.Context, how string) (int, error) {
 	return int(reply.Int()), reply.Err()
 }
 
-// List goes through the names of the Icks that are registered and not empty since they
-// began, in no order: those that a Millrace process adds to or reserves from, or did. One
-// that only programs with the gem use is found when somebody has registered it, see
-// docs/WIRE.md. It takes as long as there are structures, whatever else Redis has.
-//
-// Where servers do not answer, it yields what the others have, and then an error: see
-// [millrace.ErrPartial].
+// List yields the names of the registered Icks, in no order. A Millrace process that adds or
+// reserves registers its Ick; for one that only the gem uses see docs/WIRE.md. The cost grows
+// with the number of structures only. Where servers do not answer, List yields the names of the
+// others and then [millrace.ErrPartial].
 func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range registry.List(ctx, client, registry.Ick) {
-			if (err != nil || checkName(name) == nil) && !yield(name, err) {
-				return
-			}
-		}
-	}
+	return registry.List(ctx, client, registry.Ick, checkName)
 }

@@ -1,19 +1,18 @@
 -- ick.stats(K) first -> {version, sizes, bounds, counters} or nil
 --
--- Looks and changes nothing. The members in both sets are counted a page of the
--- consumer set at a time.
+-- Reads the figures of an Ick. It counts the members in both sets for a page of the consumer
+-- set at a time.
 --
 -- Needs    open
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  first: the rank in the consumer set at which to count
--- Reply    nil without an Ick, else {version, the server's clock in
---          microseconds, sizes of the producer set, the consumer set and the
---          parked ones, how many of the next 10,000 reserved are waiting too,
---          lowest and highest waiting score, lowest and highest reserved score
---          ('' in an empty set), {counter, value, ...}}
+-- ARGV[1]  first: the rank in the consumer set at which counting begins
+-- Reply    nil without an Ick, else {version, the server's clock in microseconds, sizes of
+--          the producer set, the consumer set and the parked members, how many of the next
+--          10,000 reserved members also wait, lowest and highest waiting score, lowest and
+--          highest reserved score ('' in an empty set), {counter, value, ...}}
 -- Cost     O(10,000) at most
--- Repeat   harmless: it writes nothing
+-- Repeat   harmless: it only reads
 if not exists then
   return false
 end

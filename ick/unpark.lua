@@ -1,17 +1,15 @@
 -- ick.unpark(K) how member [member ...] -> number of members
 --
--- Ends the rest of parked members: they are tried once more, attempts kept, or
--- dropped for good.
+-- Moves parked members back to the producer set with their attempts, or drops them.
 --
 -- Needs    open, tidy
 -- KEYS[1]  K
--- ARGV[1]  how: 'retry' or 'drop' those that are named, by hand; 'due' to retry
---          up to 100 whose rest is over, and to forget the answers of lanes that
---          rest
+-- ARGV[1]  how: 'retry' or 'drop' for the named members; 'due' to retry up to 100 whose
+--          delay is over, and to remove the results of old lanes
 -- ARGV     members, at most 1,000
 -- Reply    how many of them were parked
 -- Cost     O(log N) a member
--- Repeat   harmless: a member that is not parked is passed over
+-- Repeat   harmless: it skips members that are not parked
 if not exists then
   return 0
 end

@@ -1,29 +1,25 @@
 -- lease.acquire(K) token ttl [metadata [waiter]] -> {outcome, fence, remaining, deadline, metadata}
 --
--- Takes a lease that nobody holds, or whose deadline has come. The fence of an
--- acquisition is larger than every one before it: it comes from the clock, and
--- goes up by one when the clock has not moved or was set back. A token that holds
--- the lease already adopts it as it is, so that a repeat is the same acquisition.
+-- Takes a free or expired lease. Its fence is larger than all before it: the clock, or the
+-- last fence plus one. A token that holds the lease already adopts it, so that a repeat is the
+-- same acquisition.
 --
--- The first write for a lease that is free is one that a full server refuses: a
--- lease that could not be stored is not held. What a release left behind has a TTL, which
--- SET takes away.
+-- A full server refuses the first write for a free lease. SET also removes the TTL of a
+-- released one.
 --
--- A process that will wait is written down, for a release to wake it. It comes again
--- each second; who did not for two is forgotten, and of more than 64 those that came
--- longest ago.
+-- Records a process that will wait, so that a release wakes it. The process repeats the call
+-- each second, and is dropped after two. Of more than 64 the oldest are dropped.
 --
 -- Needs    open, held
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  token: who acquires, 1 to 64 bytes
+-- ARGV[1]  token: of the caller, 1 to 64 bytes
 -- ARGV[2]  ttl: in milliseconds, from now
 -- ARGV[3]  metadata: for people, at most 4,096 bytes
--- ARGV[4]  waiter: the process that will wait when the lease is held, letters and digits.
---          These two are left out where they are empty: each costs time
--- Reply    {1, fence, milliseconds until the deadline, the deadline in Unix
---          milliseconds} for the holder; {0, the same of whoever holds it, its
---          metadata} when it is held
+-- ARGV[4]  waiter: the process that waits if the lease is held, letters and digits. These two
+--          are left out if they are empty, because each costs time
+-- Reply    {1, fence, milliseconds until the deadline, the deadline in Unix milliseconds} for
+--          the holder; {0, the same of the holder, its metadata} if it is held
 -- Cost     O(1)
 -- Repeat   harmless: the second run adopts what the first acquired
 if held then
@@ -42,7 +38,7 @@ if held then
         table.remove(list, 1)
       end
       list[#list + 1] = ARGV[4] .. ' ' .. now .. ';'
-      redis.call('PERSIST', K) -- a full server does not refuse it, nor then what follows
+      redis.call('PERSIST', K) -- a full server accepts this first write
       redis.call('SET', K, string.sub(value, 1, #value - #waiters) .. table.concat(list))
     end
   end

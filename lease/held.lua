@@ -1,15 +1,15 @@
--- fragment held: whether somebody holds the lease
+-- fragment held: whether the lease is held
 --
--- A release leaves all as it is and gives the key a TTL, which a lease that is held has not.
+-- A release keeps the value and gives the key a TTL, which a held lease does not have.
 --
 -- Needs  open
--- Gives  held: whether there is an owner that has not released and whose deadline has not come
---        metadata, waiters: as they are, empty when there are none
---        released, rsize: who released last, and the length of that, of 2 digits
+-- Gives  held: whether there is an owner that has not released before its deadline
+--        metadata, waiters: as stored, or empty
+--        released, rsize: the token of the last release, and its length in 2 digits
 local held, metadata, released, rsize, waiters = false, '', '', '00', ''
 if found then
   local free = redis.call('PTTL', K) ~= -1
-  if not free or string.byte(value, -1) == 59 then -- else nobody waits, and only the owner counts
+  if not free or string.byte(value, -1) == 59 then -- otherwise there are no waiters, and only the owner matters
     metadata, released, rsize, waiters = rest()
   end
   if free then

@@ -310,7 +310,7 @@ func (l *Locker) Release(ctx context.Context, name, token string) error {
 	}
 	released, now, waiters := reply.Bool(), time.UnixMilli(reply.Int()), reply.Text()
 	if released && !l.index.Withdraw(name) {
-		l.index.Enter(name, now) // so that the reaper finds when the key is gone
+		l.index.Enter(name, now) // so that the reaper finds when the key has expired
 	}
 	if waiters != "" {
 		l.hub.Wake(ctx, base, waiting(waiters, now))
@@ -354,13 +354,7 @@ func (l *Locker) Show(ctx context.Context, name string) (Info, error) {
 // When servers do not answer, List yields the names on the others and then
 // [millrace.ErrPartial].
 func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range registry.ListLeases(ctx, client) {
-			if (err != nil || names.CheckLease(name) == nil) && !yield(name, err) {
-				return
-			}
-		}
-	}
+	return registry.ListLeases(ctx, client, names.CheckLease)
 }
 
 func readInfo(name string, reply *script.Reply) (Info, error) {

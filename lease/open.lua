@@ -1,22 +1,22 @@
--- fragment open: what a lease's key holds, before anything is written
+-- fragment open: a lease's value before the first write
 --
--- Refuses what is not a lease of this version, before the first write. Time is one moment
--- throughout the script. Numbers stay texts of a fixed width, which compare as numbers do:
--- to read and print them would cost more than a command.
+-- Refuses a lease of another version. Time is one moment in the whole script. Numbers stay
+-- texts of a fixed width, which compare as numbers do: parsing and printing them costs more
+-- than a command.
 --
 -- Needs  nothing
 -- Gives  stamp, now: the server's clock, 16 digits of microseconds and 13 of milliseconds
---        value, found: the text of the lease, false when there is nothing of one
---        fence, deadline: as the clock; empty when there is nothing
---        owner, size: who acquired last, whether or not it still holds, and its length, of
---        2 digits
---        rest: returns the metadata, who released before, the length of that, and who waits
---        keep: for how long what is left of a lease stays, in milliseconds
+--        value, found: the stored text, false without one
+--        fence, deadline: as the clock; empty without a lease
+--        owner, size: the token of the last acquisition, released or not, and its length in 2
+--        digits
+--        rest: returns the metadata, the token of the release before, its length, the waiters
+--        keep: how long a released or abandoned lease stays, in milliseconds
 local keep = 60000
 
 local value = redis.pcall('GET', K)
 local found, fence, deadline, owner, size = value, '', '', '', '00'
-if type(value) == 'table' then -- an error: it is no text
+if type(value) == 'table' then -- an error: another type
   local version = redis.pcall('HGET', K, 'version') -- of the first version, which was a hash
   if type(version) == 'string' then
     return redis.error_reply('VERSION ' .. version)

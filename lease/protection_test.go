@@ -296,8 +296,8 @@ var protections = []struct {
 		[]string{"acquired again"}},
 	{"what is left has one", "redis.call('PEXPIRE', K, '60000')", "", []string{"released for good"}},
 	{"a lease with a TTL is free", "local free = redis.call('PTTL', K) ~= -1", "local free = false", []string{"acquired again"}},
-	{"refresh begins with what is not refused", "redis.call('PERSIST', K) -- a first write that", "-- ", []string{"refresh on a full server"}},
-	{"waiting begins with what is not refused", "redis.call('PERSIST', K) -- a full server", "-- ", []string{"waiting on a full server"}},
+	{"refresh begins with what is not refused", "redis.call('PERSIST', K) -- a full server accepts this first write\nredis", "redis", []string{"refresh on a full server"}},
+	{"waiting begins with what is not refused", "redis.call('PERSIST', K) -- a full server accepts this first write\n      redis", "redis", []string{"waiting on a full server"}},
 	{"acquire begins with what is refused", "local text = ARGV[3]", "redis.call('PERSIST', K)\nlocal text = ARGV[3]",
 		[]string{"acquire on a full server"}},
 }

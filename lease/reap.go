@@ -24,8 +24,8 @@ const (
 )
 
 // Jobs returns the job that removes abandoned leases: those whose deadline passed more than
-// a minute ago and that no other holder took. They block nobody but take memory; released
-// leases disappear by themselves.
+// a minute ago and that no other holder took. They block no other holder, but take memory.
+// Released leases expire by themselves.
 //
 // A slice visits up to 160 leases at the same time. It finds them in an index by due time,
 // so that it meets few held ones; four slices cover the index.

@@ -1,16 +1,15 @@
 -- lease.release(K) token -> {released, now, waiters}
 --
--- Ends a lease before its deadline: it gives the key a TTL. The fence stays for a minute,
--- as does the token, so that a repeat is told the same. What stays is no lease any more,
--- and nothing is lost if it is evicted: the next fence then comes from the clock alone.
+-- Ends a lease: gives its key a TTL of a minute, which keeps the fence, and the token for
+-- repeats. If the key is evicted, nothing is lost: the next fence comes from the clock alone.
 --
 -- Needs    open
 -- Touches  K
 -- KEYS[1]  K
--- ARGV[1]  token: who holds it
--- Reply    1 when this token released it, now or last, 0 when it is lost; the server's
---          time in Unix milliseconds; which processes wait and are to be woken, and when
---          each came last, as in {ID MS;}
+-- ARGV[1]  token: of the holder
+-- Reply    1 if this token released it, now or last, 0 if it is lost; the server's time in
+--          Unix milliseconds; the waiting processes to wake, each with its last request, as in
+--          {ID MS;}
 -- Cost     O(1)
 -- Repeat   harmless: the token of the last release is known
 local waiters = ''
@@ -25,5 +24,5 @@ if owner ~= ARGV[1] or now >= deadline then
   local own = released == ARGV[1]
   return {own and 1 or 0, now, own and waiters or ''}
 end
-redis.call('PEXPIRE', K, '60000') -- keep, as text: a number is printed first. A full server does not refuse it
+redis.call('PEXPIRE', K, '60000') -- keep, as text, which is faster. A full server accepts it
 return {1, now, waiters}

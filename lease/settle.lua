@@ -1,21 +1,21 @@
 -- lease.settle(K) claimed {name again} ... -> number of entries
 --
--- Puts names that were taken out of the index back, or removes them. Those that somebody
--- has entered since stay as they are.
+-- Puts claimed names back into the index, or removes them. It skips names that were entered
+-- again since.
 --
 -- Needs    nothing
 -- Touches  K
 -- KEYS[1]  K: a shard of the index
--- ARGV[1]  claimed: what lease.due answered
--- ARGV     for each of at most 100 names: the name; in how many milliseconds to look at
---          it again, below 0 for never
+-- ARGV[1]  claimed: of lease.due
+-- ARGV     for each of at most 100 names: the name; in how many milliseconds to visit it again,
+--          below 0 for never
 -- Reply    how many entries were changed
 -- Cost     O(log N) for each name
--- Repeat   harmless: the second run finds nothing that is claimed
+-- Repeat   harmless: the second run finds no claimed names
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local claimed, settled = tonumber(ARGV[1]), 0
-redis.call('ZREM', K, '') -- a first write that a full server does not refuse
+redis.call('ZREM', K, '') -- a full server accepts this first write
 for i = 2, #ARGV, 2 do
   local again = tonumber(ARGV[i + 1])
   if tonumber(redis.call('ZSCORE', K, ARGV[i]) or 0) == claimed then

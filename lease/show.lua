@@ -1,15 +1,14 @@
 -- lease.show(K) -> {held, token, fence, remaining, deadline, metadata}
 --
--- Tells what there is of a lease. It writes nothing.
+-- Reads a lease.
 --
 -- Needs    open, held
 -- Touches  K
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    {1 or 0, token, fence, milliseconds until the deadline, the deadline in
---          Unix milliseconds, metadata}; the fence is that of the last acquisition,
---          0 when none is known; the others are empty, or 0, unless the lease is
---          held
+-- Reply    {1 or 0, token, fence, milliseconds until the deadline, the deadline in Unix
+--          milliseconds, metadata}; the fence is that of the last acquisition, 0 if unknown;
+--          the others are empty or 0 unless the lease is held
 -- Cost     O(1)
 -- Repeat   harmless: it only reads
 if not held then

@@ -64,11 +64,7 @@ func (k *Keys) Jobs() []millrace.Job { return k.space.Jobs(k.reap) }
 
 // reap removes what has expired in a shard.
 func (k *Keys) reap(ctx context.Context, base string, count int, _ bool) (millrace.Progress, error) {
-	reply, err := k.space.Ask(ctx, nil, "reap", base, count, strconv.Itoa(reapBudget))
-	if err != nil {
-		return millrace.Idle, err
-	}
-	return shards.Progress(reply.Int(), reply.Bool()), reply.Err()
+	return k.space.Reap(ctx, base, count, strconv.Itoa(reapBudget))
 }
 
 // Jobs returns the jobs of all registered namespaces: pinned.repair undoes what programs
@@ -89,7 +85,7 @@ func repairValues(ctx context.Context, s *shards.Space, base string, count int, 
 	}
 	reply, err := s.Ask(ctx, nil, "repair", base, count, at.Part, at.Cursor)
 	if err != nil {
-		return false, shards.Position{}, err
+		return false, at, err
 	}
 	next = shards.Position{Part: reply.Text(), Cursor: reply.Text()}
 	wrong = reply.Int() > 0

@@ -142,31 +142,14 @@ func (b *batch) addFloat(key string, x float64, in interval) {
 	}
 }
 
-func (b *batch) push(key string, most int, packed string, in interval) {
-	b.bytes += len(packed)
-	if o := b.at(verbPush, key, in); o != nil {
-		o.most = most
-		o.values = append(o.values, packed)
-		b.size++
+// put adds values to an operation, which count as size operations.
+func (b *batch) put(v verb, key string, in interval, size int, values ...string) *op {
+	o := b.at(v, key, in)
+	if o != nil {
+		o.values = append(o.values, values...)
+		b.size += size
 	}
-}
-
-func (b *batch) insert(key string, members []string, in interval) {
-	for _, member := range members {
-		b.member(key, member)
-	}
-	if o := b.at(verbInsert, key, in); o != nil {
-		o.values = append(o.values, members...)
-		b.size += len(members)
-	}
-}
-
-func (b *batch) score(v verb, key, member string, score float64, in interval) {
-	b.member(key, member)
-	if o := b.at(v, key, in); o != nil {
-		o.values = append(o.values, member, decimal(score))
-		b.size++
-	}
+	return o
 }
 
 // member counts the bytes of a member, and refuses one that is too large.

@@ -1,43 +1,43 @@
 -- scatter.flush(K) by {kind life count value...} -> now
 --
--- Writes all that a session has, or nothing. Counters and lists are written at once;
--- the write itself tells that a key holds something else or that a sum does not fit,
--- and then those before it are undone. Sets and sorted sets cannot be undone, since
--- nobody knows what was there: they come last, and all of them are looked at before the
--- first one is written. Lists are cut and ends set when nothing can fail any more.
+-- Writes a session completely or not at all. It writes counters and lists at once: a write
+-- fails if a key has another type or a sum does not fit, and then the writes before it are
+-- undone. Sets and sorted sets cannot be undone, because the old state is unknown: they come
+-- last, and the types of all are checked before the first one is written. Lists are trimmed and
+-- expiry times set when nothing can fail any more.
 --
--- A full server refuses a script's first write and no later one, so it refuses all.
+-- A full server refuses the first write.
 --
 -- Needs    open, clock, lane
 -- KEYS[1]  K
--- ARGV[1]  by: until when the server knows an earlier try for certain, in Unix
---          milliseconds. After that it is refused
+-- ARGV[1]  by: until when the server certainly remembers an earlier try, in Unix milliseconds;
+--          later the flush is refused
 -- ARGV[2]  kind of the first run: 'add' come first, then 'float', then 'push', and then
 --          'insert', 'score', 'best' and 'least'; at most 1,000 values in all
--- ARGV[3]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both
---          in milliseconds, for the bucket that it is now by the server's clock
+-- ARGV[3]  life: '' for ever; '@MS' until then, in Unix milliseconds; 'EVERY/KEEP', both in
+--          milliseconds, for the current bucket by the server's clock
 -- ARGV[4]  count of the values that follow
 -- ARGV[5]  value: keys and summands in turn of 'add' and 'float'; of the others one key,
---          and behind it: the most entries of the list, from 1 to 10,000, and the bodies,
---          the oldest first, of 'push'; the members of 'insert'; members and numbers in
---          turn of the other three
--- Reply    the server's time in Unix milliseconds, of the first try; an error TYPE or
---          OVERFLOW with the name of the value it is about, or LATE
+--          and then: the most entries of the list, from 1 to 10,000, and the bodies, the
+--          oldest first, of 'push'; the members of 'insert'; members and numbers in turn of
+--          the other three
+-- Reply    the server's time in Unix milliseconds of the first try; an error TYPE or OVERFLOW
+--          with the name of the value, or LATE
 -- Cost     O(values), times O(log N) for sorted sets of N members
--- Repeat   harmless: the lane knows the answer
+-- Repeat   harmless: the lane keeps the reply
 if answered then
   return answered
 end
 if now > tonumber(ARGV[1]) then
-  return redis.error_reply('LATE nobody knows whether an earlier try was done')
+  return redis.error_reply('LATE it is unknown whether an earlier try was applied')
 end
 
-local at, suffix, ending = 2, '', nil -- where the value is that is written next; its bucket
-local runs, later = {}, {} -- what is undone; what cannot be, and is done in the end
+local at, suffix, ending = 2, '', nil -- the position of the next value; its bucket
+local runs, later = {}, {} -- writes to undo after an error; writes that come last
 local ends, families, olds = {}, {}, nil -- by the key, by the key, of floats by their place
 local forever = false -- whether a value has no end
 
--- Notes when a key ends. Who keeps it longer wins, unless it is by what the script takes.
+-- Notes when a key ends. The longest life wins, with 100 ms of tolerance.
 local function note_end(key)
   local left = not ends[key] and redis.call('PTTL', key)
   if not left or left == -2 or left >= 0 and now + left < ending - 100 then
@@ -45,12 +45,12 @@ local function note_end(key)
   end
 end
 
--- Whether every server takes a text for the same number, and readers for a float64.
+-- Whether all servers parse a text as the same number, and readers as a float64.
 local function finite(text)
   return string.find(text, '^[-+.%d][-+.%deE]*$') and math.abs(tonumber(text) or math.huge) < math.huge
 end
 
--- INCRBYFLOAT in a script ruins the memory of some builds of Redis 6.2.
+-- INCRBYFLOAT in a script corrupts the memory of some builds of Redis 6.2.
 local function add_float(key, by)
   local old = redis.call('GET', key)
   if old and not finite(old) then
@@ -134,8 +134,8 @@ end
 
 local written, problem = pcall(write)
 
--- What stands in front of the value that failed is undone, the last first. A counter
--- that is 0 and without an end then was not there, or reads the same without it.
+-- Undoes the writes before the one that failed, the last first. Deletes a counter that is 0
+-- and has no end: it did not exist, or reads the same.
 for r = written and 0 or #runs, 1, -1 do
   local kind, first, last, step, before = unpack(runs[r])
   for i = math.min(at, last + 1) - step, first, -step do

@@ -1,12 +1,11 @@
--- fragment open: a group's side keys, before anything is written
+-- fragment open: a group's own keys before the first write
 --
--- Refuses what was written in another version. The values on the server are not below
--- K: they have the names that callers give them.
+-- Refuses a group of another version. The values have the names that callers give them.
 --
 -- Needs    nothing
 -- Touches  meta, any key
--- Gives    meta: a side key
---          known: its version and forever, false for what is not there
+-- Gives    meta: a key
+--          known: its version and forever, false for missing ones
 local meta = prefix .. 'meta'
 
 local known = redis.call('HMGET', meta, 'version', 'forever')

@@ -1,54 +1,50 @@
 -- scatter.read(K) from {kind key most} -> {next, state, values, state, values...}
 --
--- Tells what this server has of some keys, all at one moment. It writes nothing. When
--- there is about 1 MiB to send it stops, and another call goes on.
+-- Reads keys of this server, all at one moment. It stops after about 1 MiB, and another call
+-- continues.
 --
--- A set that changes meanwhile is read with all that is in it from the first to the
--- last call. A list is pushed down by what is put in front of it, so its next part
--- begins behind the entry that was read last.
+-- A set that changes meanwhile is returned with all members that it has from the first to the
+-- last call. New entries push a list down, so its next part begins behind the last entry read.
 --
 -- Needs    open
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  from: '' for the beginning of the first key; what the call before answered
--- ARGV[2]  kind of the first key: number, list, set or scores; then in threes, for at
---          most 1,000 keys
+-- ARGV[1]  from: '' for the beginning of the first key, or next of the last call
+-- ARGV[2]  kind of the first key: number, list, set or scores; then in threes, for at most
+--          1,000 keys
 -- ARGV[3]  key: the value's name
--- ARGV[4]  most: how many entries of a list are read, those of the calls before left
---          out; how many members of a set may be read, all calls together
--- Reply    where the last key that is answered goes on, '' if nothing is left of it;
---          for each key that is answered a state and a list: 0 and what there is, which
---          is a number's text, a list's entries, a set's members, a sorted set's members
---          each with its score, or nothing; -1 and nothing if the key holds something
---          else; -2 and nothing if it is gone since the call before; the number of the
---          members and nothing if they are more than most
--- Cost     O(keys + members) of what is sent, 1,000 keys and about 1 MiB and 16,000
---          members at most: one command for each key, and for a set or a list one more
---          for each 20 members or entries, or each one of more than some kB
+-- ARGV[4]  most: how many entries of a list to read, without those of earlier calls; how many
+--          members of a set may be read, all calls together
+-- Reply    where the last key of the reply continues, '' if it is complete; for each key a
+--          state and a list: 0 and a number's text, a list's entries, a set's members, a sorted
+--          set's members with their scores, or nothing; -1 and nothing if the key has another
+--          type; -2 and nothing if it was deleted since the last call; the number of members
+--          and nothing if they are more than most
+-- Cost     O(keys + members) of the reply, 1,000 keys and about 1 MiB and 16,000 members at
+--          most: one command for each key, and for a set or a list one more for each 20
+--          members or entries, or each large one
 -- Repeat   harmless: it only reads
 local room = 1048576
 local goes_on = ''
 
--- How many values are read at once, before anybody knows how large they are: one at
--- first, and more when they are small.
+-- How many values to read at once: one at first, more when they are small.
 local step = 1
 
 local function wrong(answer)
   return type(answer) == 'table' and answer.err
 end
 
--- Counts what was read, and returns how many bytes it has.
+-- Counts what was read, and returns its bytes.
 local function count(texts)
   local bytes = 0
   for i = 1, #texts do
     bytes = bytes + #texts[i]
   end
-  room = room - bytes - 64 * #texts -- each costs a bit by itself
+  room = room - bytes - 64 * #texts -- the overhead of each
   step = bytes < 8192 and math.min(20, 2 * step) or 1
   return bytes
 end
 
--- Puts texts behind others.
 local function append(all, texts)
   local n = #all
   for i = 1, #texts do
@@ -69,8 +65,8 @@ local function members(kind, key, from)
   return all
 end
 
--- Where the part behind the entry begins that was the last one before, if it is there.
--- What one call does not look through, the next one does.
+-- Returns where the part behind the last entry read begins, or nil if the entry is gone or the
+-- next call must continue the search.
 local function behind(key, position, digest)
   local first = position - 1
   repeat
@@ -96,7 +92,7 @@ local function entries(key, most, from)
     local position, digest = string.match(from, '^(%d+):(%x+)$')
     first = behind(key, tonumber(position), digest)
     if not first then
-      return all -- it has left the list, or is further down
+      return all -- it is gone, or further down
     end
   end
   while #all < most do
@@ -127,7 +123,7 @@ for i = 2, #ARGV, 3 do
     answer = redis.pcall('GETRANGE', key, '0', '512')
     if not wrong(answer) then
       answer = answer ~= '' and {answer} or {}
-      state = count(answer) > 512 and -1 or 0 -- no number is as long
+      state = count(answer) > 512 and -1 or 0 -- too long for a number
     end
   elseif kind == 'list' then
     answer = entries(key, most, from)

@@ -64,14 +64,21 @@ func (s *Session) Push(key string, most int, body []byte) {
 	case len(body) > maxBody:
 		s.batch.fail(millrace.ErrTooLarge.Errorf("an entry of %q has %d bytes, more than %d", key, len(body), maxBody))
 	default:
-		s.batch.push(key, most, pack(body, s.sc.cfg.Gzip), s.in)
+		packed := pack(body, s.sc.cfg.Gzip)
+		s.batch.bytes += len(packed)
+		if o := s.batch.put(verbPush, key, s.in, 1, packed); o != nil {
+			o.most = most
+		}
 	}
 }
 
 // Insert puts members of at most 1 MiB into a set.
 func (s *Session) Insert(key string, members ...string) {
+	for _, member := range members {
+		s.batch.member(key, member)
+	}
 	if len(members) > 0 {
-		s.batch.insert(key, members, s.in)
+		s.batch.put(verbInsert, key, s.in, len(members), members...)
 	}
 }
 
@@ -85,7 +92,8 @@ func (s *Session) Score(key, member string, score float64, merge Merge) {
 	case math.IsNaN(score) || merge == Sum && math.IsInf(score, 0):
 		s.batch.fail(millrace.ErrBadArgument.Errorf("invalid score of %q in %q: %v", member, key, score))
 	default:
-		s.batch.score(verbScore+verb(merge), key, member, score, s.in)
+		s.batch.member(key, member)
+		s.batch.put(verbScore+verb(merge), key, s.in, 1, member, decimal(score))
 	}
 }
 

@@ -1,30 +1,26 @@
-// Package steal has upkeep done by the idle moments of the workers that a
-// program has anyway, instead of by a daemon.
+// Package steal runs upkeep in idle moments of a program's existing workers, instead of in a
+// daemon.
 //
 // # The problem
 //
-// Every structure leaves something to tidy: fields that expired, messages whose
-// reader died, marks whose rest is over. The usual answer is a janitor, a
-// process of its own or a cron job. It has to be deployed and watched, it is one
-// more thing that can be down, it works in bursts, and its strength does not
-// follow the load: the program that makes ten times the garbage has the same
-// janitor as before.
+// Every structure needs upkeep: fields that expired, messages whose reader died, parked marks that
+// are due. The usual solution is a process of its own or a cron job. It must be deployed and
+// watched, it may be down, it works in bursts, and its capacity does not follow the load.
 //
-// The workers that make the garbage are many, are watched already, and grow with
-// the load. And they have moments in which nobody would miss them: a read that
-// found nothing, a hit in a cache. So let a few of those moments do the upkeep.
+// The workers that make the garbage are many, are watched already, and grow with the load. And
+// they have idle moments: a read that found nothing, a hit in a cache. A few of those moments
+// suffice for the upkeep.
 //
 // # The mechanism
 //
-// A [Job] is cut into slices: small, bounded pieces of work that need to know
-// nothing of each other. [Recruiter.Install] gives a job a rate, its chance at
-// each moment: 0.003 is three moments in a thousand. [Recruiter.SetRate] changes it
-// and [Recruiter.Remove] takes the job away while all is at work. Code that has a moment to
-// spare calls [Recruiter.Enlist], which draws one random number. Nearly always
-// nothing is drawn and the call has cost nanoseconds. Otherwise one job is drawn,
-// and the caller is recruited to run one slice of it there and then.
+// A [Job] is divided into slices: small, bounded, independent pieces of work.
+// [Recruiter.Install] gives a job a rate, its probability at each moment: 0.003 is three moments
+// in a thousand. [Recruiter.SetRate] changes it and [Recruiter.Remove] removes the job at any
+// time. Code with an idle moment calls [Recruiter.Enlist], which draws one random number. Nearly
+// always no job is drawn, and the call has cost nanoseconds. Otherwise the caller is recruited: it
+// runs one slice of the drawn job.
 //
-//	        Enlist ──▶ draw ──▶ dismissed: nothing happens, nothing is counted
+//	        Enlist ──▶ draw ──▶ dismissed: no work, no count
 //	                    │
 //	                    ▼ drawn
 //	Run ─────────▶ recruited ──┬─ the breaker is open ──▶ aborted{breaker}
@@ -35,72 +31,61 @@
 //	                  └────────┘       └─ finds work ────▶ worked
 //	             full, and time is left
 //
-// How much is needed follows from arithmetic. With T moments a second, rate r and
-// k items a slice, the upkeep does up to rTk items a second, and at half of that
-// the next slice is about 1/(rT) seconds away. Repeating a slice that came back
-// full, up to 20 times, takes care of bursts. Let the slices of a job take what is
-// due longest, from an index: those that pick a victim at random need as many
-// times the rate as there are victims, and never catch up with one that makes
-// more than its share.
+// With T moments a second, rate r and k items a slice, the upkeep does up to rTk items a second,
+// and at half of that the next slice is about 1/(rT) seconds away. A slice that returns full is
+// repeated up to 20 times, for bursts. Slices should take the longest due items from an index.
+// Slices that pick a victim at random need a multiple of the rate, and never catch up with a
+// victim that makes more than its share of garbage.
 //
-// Chance has no memory, so a job that is drawn every 10 s on average waits over a
-// minute once in a thousand times, and at night, without traffic, it waits for
-// ever. Therefore [Recruiter.Run] is a floor: a job that has not run for
-// [Config.Floor] is run without any draw.
+// A job that is drawn every 10 s on average waits over a minute once in a thousand times, and
+// without traffic forever. So [Recruiter.Run] is a floor: it runs a job that has not run for
+// [Config.Floor].
 //
 // # What is guaranteed
 //
-//   - An enlistment is one draw, and the draw is half-open: a job of rate 0 is
-//     never drawn, one of rate 1 always is, and no job shadows another.
-//   - A dismissed enlistment takes nanoseconds, allocates nothing, and writes no
-//     counter that processors contend for.
-//   - A recruit gets a context that ends after [Config.Budget], or when the
-//     caller's does. Nothing is tried again.
-//   - The caller never learns of a slice that fails: errors, timeouts and panics
-//     are counted, logged at most once every 10 s a job and kind, and swallowed.
-//     Nor does it learn of a hook that panics.
-//   - A process runs at most [Config.PerJob] slices of a job and
-//     [Config.PerProcess] slices in all at once. A recruit beyond that is
-//     dismissed as busy and does not queue.
-//   - What a slice does enlists nobody: upkeep does not recruit for upkeep.
-//   - A job that fails five times in a row is left alone for 1 s, then 2 s, up
-//     to 30 s. One slice that goes well ends that.
+//   - An enlistment is one draw. A job of rate 0 is never drawn, one of rate 1 always, and no job
+//     hides another.
+//   - A dismissed enlistment takes nanoseconds, allocates nothing, and writes no counter that
+//     processors contend for.
+//   - A recruit gets a context that ends after [Config.Budget], or with the caller's. Nothing is
+//     retried.
+//   - The caller gets no errors of slices: errors, timeouts and panics are counted, and logged at
+//     most once every 10 s for each job and kind. Panics of hooks are recovered.
+//   - A process runs at most [Config.PerJob] slices of a job and [Config.PerProcess] slices in all
+//     at once. Further recruits are dismissed as busy and do not queue.
+//   - Enlistments within a slice do nothing.
+//   - A job that fails five times in a row pauses for 1 s, then 2 s, up to 30 s. A successful slice
+//     ends that.
 //   - recruited = worked + idle + aborted, in every [Stats].
 //
 // # After the response
 //
-// A slice that runs inside of an HTTP handler makes one client in a few hundred
-// wait for the upkeep of all. [Middleware] moves it behind the response. It
-// cannot simply run the slice after the wrapped handler: net/http sends what is
-// left of a response, and the end of a chunked one, only when the outermost
-// handler has returned. Flushing before would turn every small response into a
-// chunked one, and hijacking would end the connection's reuse. So the middleware
-// draws once when the handler has returned, and a draw that recruits starts a
-// goroutine, whose context keeps the request's values and not its end. One is
-// started only when a slot is free, so there are never more goroutines than slots,
-// and [Recruiter.Close] waits for them.
+// A slice within an HTTP handler delays the response of one client in a few hundred. [Middleware]
+// runs it after the response. It cannot simply run the slice after the wrapped handler: net/http
+// sends the rest of a response, and the end of a chunked one, only when the outermost handler has
+// returned. Flushing before would make every small response chunked, and hijacking would end the
+// connection. So the middleware draws once when the handler has returned, and a recruit runs in a
+// goroutine, whose context has the request's values but not its end. It starts one only if a slot
+// is free, so slots limit their number, and [Recruiter.Close] waits for them.
 //
-// However often a request enlists on the way, it is one moment. Otherwise the
-// page with a thousand cache hits would be recruited every time.
+// All enlistments of a request are one moment. Otherwise a page with a thousand cache hits would
+// always be recruited.
 //
 // # The wrinkle
 //
-// The budget is a context. A slice that does not look at it keeps its caller, or
-// its goroutine, for as long as it likes, and so do clients that retry by
-// themselves. A floor run that hangs holds up the floor of all jobs.
+// The budget is a context. A slice that ignores it keeps its caller, or its goroutine, as long as
+// it likes, and so do clients that retry by themselves. A floor run that hangs stops the floor of
+// all jobs.
 //
-// Slices of one job run in many processes at once. A job that must be alone
-// takes a lock, and a miss is not worth waiting for: report it as an error or as
-// idle, whichever is to be counted.
+// Slices of one job run in many processes at once. A job that must be alone takes a lock without
+// waiting, and returns an error or idle if it does not get it.
 //
-// Rates are about moments, and moments are what callers say they are. Enlist
-// where work ended early, not where it is in full swing.
+// Rates count moments as callers define them. Enlist where work ended early, not where it is
+// urgent.
 //
 // # When not to use it
 //
-// When something has to happen at a certain time, use a timer: this package
-// makes upkeep likely and, with the floor, certain, but never punctual. When one
-// unit of work takes long and cannot be cut, use a queue. And nothing may be
-// wrong while upkeep is late: what is due must be invisible to readers before it
-// is removed.
+// When something must happen at a certain time, use a timer: this package makes upkeep certain,
+// not punctual. When one unit of work is long and cannot be divided, use a queue. And late upkeep
+// must not be visible: readers must not see what is due before it is removed.
 package steal

@@ -61,7 +61,7 @@ func (t *table) at(u float64) *job {
 // Middleware delays the enlistments of a request's handler until the handler has
 // returned, and folds them into one. A recruited slice runs on its own goroutine, so the
 // client does not wait for it; [Recruiter.Close] does. A handler that panics, or that
-// did not enlist with the request's context, recruits nobody.
+// did not enlist with the request's context, recruits no slice.
 func Middleware(r *Recruiter) func(http.Handler) http.Handler {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {

@@ -1,16 +1,14 @@
 -- tracker.add(K) id [id ...] -> number of new identifiers
 --
--- Notes that identifiers have work queued, as of now. The stamp is set and not
--- only raised: scripts run one after the other, so this is the latest word even
--- if the clock was set back, and a verification that looked before finds the
--- stamp changed.
+-- Records that identifiers have work queued now. It sets the stamp even if the clock was set
+-- back, so that a verification that began before finds the stamp changed.
 --
 -- Needs    open, create
 -- KEYS[1]  K
 -- ARGV     id: 1 to 512 bytes each, at most 1,000
 -- Reply    how many of them were not tracked
 -- Cost     O(log N) an identifier
--- Repeat   harmless: the second run finds them tracked, and stamps them later
+-- Repeat   harmless: the second run finds them tracked, and sets a later stamp
 local new = 0
 for i = 1, #ARGV do
   new = new + redis.call('ZADD', ids, now, ARGV[i])

@@ -1,21 +1,19 @@
 -- tracker.advance(K) life passes cursor stamp next [id ...] -> {moved, passes}
 --
--- Adds the identifiers with work in the rows behind a cursor, and moves the cursor. If
--- somebody else moved it meanwhile, nothing is changed: who moved it saw the same
--- rows. The stamp is the time before the rows were read, so that it claims no
--- more than was seen, and it never lowers one: the stamp of a producer that added
--- the identifier while the rows were read is the later word.
+-- Adds the identifiers with work in the rows behind a cursor, and moves the cursor. It changes
+-- nothing if another slice moved the cursor meanwhile: that one read the same rows. The stamp
+-- is the time before the rows were read. It never lowers a stamp: a producer may have added
+-- the identifier meanwhile.
 --
 -- Needs    open, create
 -- KEYS[1]  K
--- ARGV[1]  life: as tracker.place told it; another one has seen other rows
--- ARGV[2]  passes: as tracker.place told it
--- ARGV[3]  cursor: as tracker.place told it
--- ARGV[4]  stamp: the clock that tracker.place told, before the rows were read
--- ARGV[5]  next: the cursor of the last row that was looked at, with work or not; '' when
---          there is none behind it, and so the pass is over
+-- ARGV[1]  life: of tracker.place
+-- ARGV[2]  passes: of tracker.place
+-- ARGV[3]  cursor: of tracker.place
+-- ARGV[4]  stamp: the clock of tracker.place
+-- ARGV[5]  next: the cursor of the last row read, '' if it is the last of the pass
 -- ARGV     id: of the rows with work, each once, at most 1,000
--- Reply    {1 when the cursor was moved and 0 when not, full passes}
+-- Reply    {1 if the cursor was moved, else 0, complete passes}
 -- Cost     O(log N) an identifier
 -- Repeat   harmless: the second run finds the cursor moved
 if life ~= ARGV[1] or passes ~= ARGV[2] or cursor ~= ARGV[3] then

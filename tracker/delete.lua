@@ -1,11 +1,11 @@
 -- tracker.delete(K) -> number of keys
 --
--- Removes a tracker whole, whatever its keys hold.
+-- Removes a whole tracker, whatever its keys hold.
 --
 -- Touches  K, ids
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    how many keys there were
+-- Reply    how many keys existed
 -- Cost     O(1); the memory is freed in the background
--- Repeat   harmless: the second run finds nothing and counts 0
+-- Repeat   harmless: the second run finds nothing and replies 0
 return redis.call('UNLINK', K, prefix .. 'ids')

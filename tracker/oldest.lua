@@ -1,8 +1,7 @@
 -- tracker.oldest(K) n grace -> {now, id, stamp, ...}
 --
--- Tells a verify slice whom to ask about: those whose stamps lie ahead of the
--- clock, which was set back, and then those that were seen the longest ago.
--- Stamps within the grace of now are left alone. It writes nothing.
+-- Returns the identifiers to verify: first those with stamps ahead of the clock, which was set
+-- back, then the oldest stamps. It skips stamps within the grace.
 --
 -- Needs    open
 -- KEYS[1]  K

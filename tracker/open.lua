@@ -1,17 +1,15 @@
--- fragment open: a tracker's keys and its record, before anything is written
+-- fragment open: a tracker's keys and its record before the first write
 --
--- Refuses what is not a tracker of this version. A key of a wrong type ends the
--- script here, before its first write. The record is whole when the hash is
--- there and the set has its mark, the empty identifier. The mark tells a set that
--- has become empty from one that was lost: then what the hash says of passes is
--- not true any more.
+-- Refuses a tracker of another version. A key of a wrong type ends the script here. The record
+-- is whole if there is a hash and the set has its mark, the empty identifier. The mark
+-- distinguishes an empty set from a lost one, for which the passes in the hash mean nothing.
 --
 -- Needs    nothing
 -- Touches  K, ids
 -- Gives    ids: a key
 --          clock, now: the server's clock, and in milliseconds
---          whole: whether the record is; life, passes, cursor, started: what it says,
---          '', '0', '' and false when it is not
+--          whole: whether the record is; life, passes, cursor, started: its fields, '', '0',
+--          '' and false if it is not
 --          marked: whether the set has its mark
 local ids = prefix .. 'ids'
 

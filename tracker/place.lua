@@ -1,13 +1,12 @@
 -- tracker.place(K) -> {now, life, passes, cursor}
 --
--- Tells an add slice where to go on. It writes nothing.
+-- Returns where an add slice continues.
 --
 -- Needs    open
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    {the server's clock in Unix milliseconds, when the record began or ''
---          without one, full passes, the cursor of the last row that was looked at in
---          this pass or '' at its beginning}
+-- Reply    {the server's clock in Unix milliseconds, when the record began or '' without one,
+--          complete passes, the cursor of the last row read in this pass or ''}
 -- Cost     O(1)
 -- Repeat   harmless: it only reads
 return {now, life, passes, cursor}

@@ -1,13 +1,12 @@
 -- tracker.queued(K) id [id ...] -> {now, passes, full_started, stamp ...}
 --
--- Tells what is known about identifiers. It writes nothing.
+-- Returns what is known about identifiers.
 --
 -- Needs    open
 -- KEYS[1]  K
 -- ARGV     id: at most 1,000
--- Reply    {the server's clock, full passes, when the last of them began or '', for
---          each identifier when it was last seen to have work, '' when it is not
---          tracked}, times in Unix milliseconds
+-- Reply    {the server's clock, complete passes, when the last of them began or '', for each
+--          identifier its stamp or ''}, times in Unix milliseconds
 -- Cost     O(1) an identifier
 -- Repeat   harmless: it only reads
 local reply = {now, passes, whole and redis.call('HGET', K, 'full_started_ms') or ''}

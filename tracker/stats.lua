@@ -1,15 +1,14 @@
 -- tracker.stats(K) -> {...}
 --
--- Looks and changes nothing.
+-- Reads the figures of a tracker.
 --
 -- Needs    open
 -- Replica  may answer
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    {the server's clock, full passes, identifiers, the oldest stamp, when
---          the last full pass began, when it ended, when the cursor was moved,
---          identifiers added, confirmed, removed}, times in Unix milliseconds, ''
---          for what there is not
+-- Reply    {the server's clock, complete passes, identifiers, the oldest stamp, when the last
+--          complete pass began, when it ended, when the cursor was moved, identifiers added,
+--          confirmed, removed}, times in Unix milliseconds, '' for missing ones
 -- Cost     O(log N)
 -- Repeat   harmless: it only reads
 local size = redis.call('ZCARD', ids)

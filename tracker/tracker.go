@@ -264,13 +264,7 @@ func (t *Tracker) Stats(ctx context.Context) (Stats, error) {
 // When servers do not answer, List yields the names on the others and then
 // [millrace.ErrPartial].
 func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range registry.List(ctx, client, registry.Tracker) {
-			if (err != nil || checkName(name) == nil) && !yield(name, err) {
-				return
-			}
-		}
-	}
+	return registry.List(ctx, client, registry.Tracker, checkName)
 }
 
 // baseKey is a hash, the tracker's record: version, life, passes, cursor, pass_started_ms,

@@ -1,31 +1,29 @@
 -- ick.attend(K) member ttl size span epoch released [index ...] [index ...] -> {...}
 --
--- A consumer says that it is alive, tells which Icks it has let go of and which
--- it has retired, and is told which Icks are its own.
+-- Takes a consumer's heartbeat and the Icks that it has released or retired, and replies
+-- which Icks it serves.
 --
--- The Icks are shared out evenly: each consumer's part is the whole one of
--- their quotient, and one more for as many as the remainder says, those first
--- that have most. One with too few takes what nobody has; one with too many is
--- told which to let go of when the batch in hand is done, and says so with its
--- next call. Consumers that were not heard of for their time own nothing.
+-- The Icks are divided evenly: each consumer's part is the quotient, and one more for as many
+-- as the remainder, first for those that have most. A consumer with too few takes Icks without
+-- an owner. One with too many learns which to release when their batches are finished, and
+-- reports them with its next call. A consumer owns nothing after its TTL.
 --
 -- Needs    roll
 -- KEYS[1]  K
--- ARGV[1]  member: who attends
--- ARGV[2]  ttl: for how long, in milliseconds, if nothing more is heard
+-- ARGV[1]  member: the consumer
+-- ARGV[2]  ttl: of this heartbeat, in milliseconds
 -- ARGV[3]  size as the consumer knows it
 -- ARGV[4]  span as the consumer knows it
--- ARGV[5]  epoch as the consumer knows it, 0 for none; the one under which the
---          Icks were retired
--- ARGV[6]  released: how many Icks were let go of
--- ARGV     their indices, and then those of Icks that were retired
--- Reply    {size, span, epoch, {index of an Ick to serve, ...}, {index of an Ick
---          to let go of, ...}}
+-- ARGV[5]  epoch as the consumer knows it, 0 for none; the Icks were retired under it
+-- ARGV[6]  released: how many Icks were released
+-- ARGV     their indices, and then those of retired Icks
+-- Reply    {size, span, epoch, {index of an Ick to serve, ...}, {index of an Ick to release,
+--          ...}}
 -- Cost     O(Icks + consumers), at most 1,024 Icks
--- Repeat   harmless: it states what is so
+-- Repeat   harmless: it states the current state
 local member, known = ARGV[1], tonumber(ARGV[5])
 
-redis.call('ZREMRANGEBYSCORE', members, '-inf', now) -- a first write that a full server does not refuse
+redis.call('ZREMRANGEBYSCORE', members, '-inf', now) -- a full server accepts this first write
 teach(tonumber(ARGV[3]), tonumber(ARGV[4]), known)
 redis.call('ZADD', members, now + tonumber(ARGV[2]), member)
 if not live[member] then
@@ -63,7 +61,7 @@ if span < before then
   redis.call('HSET', K, 'span', span)
 end
 
--- This consumer's part, from how many Icks each one has now.
+-- This consumer's part, by the number of Icks of each consumer.
 local load, icks = {[member] = 0}, 0
 for index = 0, span - 1 do
   local who = owner[index]

@@ -1,18 +1,17 @@
 -- ick.channel(K) size span epoch -> {size, span, epoch, peak, consumers, owners}
 --
--- Tells what there is of a channel, and creates one that is not there.
+-- Reads a channel, and creates one that does not exist.
 --
 -- Needs    roll
 -- KEYS[1]  K
--- ARGV[1]  size as the caller knows it, or wants it for a new channel; 0 creates
---          none
+-- ARGV[1]  size as the caller knows it, or of a new channel; 0 creates none
 -- ARGV[2]  span as the caller knows it
 -- ARGV[3]  epoch as the caller knows it, 0 for none
--- Reply    {size, span, epoch, peak, {consumer, milliseconds until its time is
---          over, ...}, {index of an Ick, its consumer, ...}}; a retired Ick has
---          the consumer ''. All 0 and empty when there is no channel
+-- Reply    {size, span, epoch, peak, {consumer, milliseconds until it loses its Icks, ...},
+--          {index of an Ick, its consumer, ...}}; a retired Ick has the consumer ''. All 0
+--          and empty without a channel
 -- Cost     O(Icks + consumers), at most 1,024 Icks
--- Repeat   harmless: it states what is so
+-- Repeat   harmless: it states the current state
 teach(tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]))
 local consumers, served = {}, {}
 for member in pairs(live) do

@@ -1,11 +1,11 @@
 -- ick.disband(K) -> number of keys
 --
--- Removes what a channel is apart from its Icks.
+-- Removes a channel's own keys, not its Icks.
 --
 -- Touches  K, members, owners
 -- KEYS[1]  K
 -- ARGV     none
--- Reply    how many keys there were
+-- Reply    how many keys existed
 -- Cost     O(1); the memory is freed in the background
--- Repeat   harmless: the second run finds nothing and counts 0
+-- Repeat   harmless: the second run finds nothing and replies 0
 return redis.call('UNLINK', K, prefix .. 'members', prefix .. 'owners')

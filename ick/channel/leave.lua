@@ -1,10 +1,10 @@
 -- ick.leave(K) member -> Icks and consumers
 --
--- A consumer goes, and so does what is left of those that went without a word.
+-- Removes a consumer, and dead ones, with their entries for Icks.
 --
 -- Needs    roll
 -- KEYS[1]  K
--- ARGV[1]  member: who leaves; '' for nobody, to tidy up only
+-- ARGV[1]  member: the consumer, or '' for none
 -- Reply    how many entries for Icks and consumers were removed
 -- Cost     O(Icks + consumers), at most 1,024 Icks
 -- Repeat   harmless: the second run finds nothing

@@ -1,20 +1,19 @@
--- fragment roll: a channel's keys and its state, before anything is written
+-- fragment roll: a channel's keys and its state before the first write
 --
--- Refuses what is not a channel of this version. Every key is read, so that one
--- of a wrong type ends the script here, before its first write.
+-- Refuses a channel of another version. It reads every key, so that one of a wrong type ends
+-- the script here.
 --
 -- Needs    nothing
 -- Touches  K, members, owners
 -- Makes    K hash version 1, members zset, owners hash
 -- Gives    members, owners: keys
---          size, span, peak, epoch: how many Icks producers use, how many are
---          served, the most that ever were, and the number of the last change;
---          0 when there is no channel
+--          size, span, peak, epoch: how many Icks producers use, how many are served, the
+--          largest number so far, and the number of the last resize; 0 without a channel
 --          now, now_us: the server's clock in milliseconds and in microseconds
---          live: a set of the consumers whose time is not over; count: how many
---          owner: the consumer of each Ick by its index, '' for a retired one;
---          those of consumers that are gone are left out
---          gone: the indices that are left out, as the hash's fields
+--          live: the set of live consumers; count: their number
+--          owner: the consumer of each Ick by its index, '' for a retired one, without dead
+--          consumers
+--          gone: the indices of dead consumers' Icks, as fields of the hash
 --          keep(): stores the numbers
 --          teach(size, span, epoch): takes over what a caller knows
 local members, owners = prefix .. 'members', prefix .. 'owners'
@@ -48,7 +47,7 @@ for i = 1, #entries, 2 do
   end
 end
 
--- The keys exist as long as the channel does: an empty one has a placeholder.
+-- All keys exist as long as the channel: an empty one has a placeholder.
 local function keep()
   redis.call('HSET', K, 'version', '1', 'size', size, 'span', span, 'peak', peak,
     'epoch', string.format('%.0f', epoch))
@@ -56,9 +55,8 @@ local function keep()
   redis.call('HSETNX', owners, '', '0')
 end
 
--- A caller that knows a later epoch, or one of a channel that does not exist,
--- teaches the channel. So a channel comes into being, and a failover that lost the
--- last resize leaves no marks in Icks that nobody serves.
+-- Stores the caller's layout if it is later, or if there is no channel. So a failover that
+-- lost the last resize leaves no marks in Icks without a consumer.
 local function teach(its_size, its_span, its_epoch)
   if its_size == 0 or size > 0 and its_epoch <= epoch then
     return

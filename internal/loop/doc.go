@@ -1,10 +1,4 @@
-// Package loop is the one consume loop that every consumer of Millrace runs in.
-//
-// A consumer fetches work, handles it, and looks for more; when there is none it
-// waits; when something fails it backs off and tries again. That is the same for
-// a dirty list and for a queue, and so are its traps: a server that restarts
-// must not end it, a handler that panics must not take the process along, a log
-// must not fill up while a server is away.
+// Package loop is the loop of all consumers: of dirty lists and of queues.
 //
 //	  ┌──────── worked ────────┐
 //	  ▼                        │
@@ -12,6 +6,6 @@
 //	  ▲   idle ──▶ wait ──────▶┤
 //	  └── error ──▶ back off ──┘
 //
-// [Run] ends when its context does, or on an error that its owner calls
-// permanent: one that no repeat can mend.
+// A restart of the server does not end it, a panic of a handler does not end the process, and
+// an outage does not fill the log. [Run] ends with its context, or with a permanent error.
 package loop

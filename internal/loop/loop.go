@@ -6,33 +6,35 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"time"
+
+	"github.com/millrace/millrace"
 )
 
-// reportEvery is how often a trouble that goes on is logged again.
+// reportEvery is how often repeated failures are logged.
 const reportEvery = 10 * time.Second
 
-// Config is what a loop runs.
+// Config configures a loop.
 type Config struct {
 	// Step does one round of work and reports whether there was any.
 	Step func(ctx context.Context) (worked bool, err error)
 
-	// Wait is called after a round without work and returns when it is worth
-	// looking again. Its errors are backed off from like those of Step.
+	// Wait is called after a round without work, and returns when there may be some. After
+	// an error the loop backs off, as after one of Step.
 	Wait func(ctx context.Context) error
 
 	// Permanent reports whether an error ends the loop. Defaults to never.
 	Permanent func(error) bool
 
-	// Backoff says how long to wait after so many failed rounds in a row.
+	// Backoff returns the pause after so many failed rounds in a row.
 	Backoff func(failures int) time.Duration
 
-	// Logger is told when trouble begins, every 10 s while it lasts, and when
-	// it is over. Defaults to discarding.
+	// Logger reports the first failure, one every 10 s while rounds fail, and the end of the
+	// failures. Defaults to none.
 	Logger *slog.Logger
 }
 
-// Run goes round until ctx ends, and returns its cause, or until an error is
-// permanent, and returns that.
+// Run runs rounds until ctx ends, and returns its cause, or until an error is permanent, and
+// returns that.
 func Run(ctx context.Context, cfg Config) error {
 	log := cfg.Logger
 	if log == nil {
@@ -49,7 +51,7 @@ func Run(ctx context.Context, cfg Config) error {
 		case ctx.Err() != nil:
 		case err == nil:
 			if failures > 0 {
-				log.InfoContext(ctx, "trouble is over", "failures", failures)
+				log.InfoContext(ctx, "rounds succeed again", "failures", failures)
 			}
 			failures = 0
 		case cfg.Permanent != nil && cfg.Permanent(err):
@@ -58,7 +60,7 @@ func Run(ctx context.Context, cfg Config) error {
 			failures++
 			if failures == 1 || time.Since(reported) >= reportEvery {
 				reported = time.Now()
-				log.WarnContext(ctx, "round failed, backing off", "error", err, "failures", failures)
+				log.WarnContext(ctx, "a round failed, backing off", "error", err, "failures", failures)
 			}
 			select {
 			case <-ctx.Done():
@@ -69,7 +71,20 @@ func Run(ctx context.Context, cfg Config) error {
 	return context.Cause(ctx)
 }
 
-// PanicError is a panic that was caught.
+// Handle runs a handler between the hooks and recovers its panics.
+func Handle(ctx context.Context, hooks []millrace.Hook, work millrace.Handling, run func(context.Context) error) (err error) {
+	for _, hook := range hooks {
+		if h, ok := hook.(millrace.HandleHook); ok {
+			var done func(error)
+			if ctx, done = h.OnHandle(ctx, work); done != nil {
+				defer func() { done(err) }()
+			}
+		}
+	}
+	return Protect(func() error { return run(ctx) })
+}
+
+// PanicError is a recovered panic.
 type PanicError struct {
 	Value any
 	Stack []byte

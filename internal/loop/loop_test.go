@@ -98,8 +98,8 @@ func TestRunSaysWhenTroubleIsOver(t *testing.T) {
 			},
 			Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		})
-		if got := strings.Count(log.String(), "trouble is over"); got != 1 {
-			t.Errorf("the log says %d times that trouble is over, want once:\n%s", got, log.String())
+		if got := strings.Count(log.String(), "rounds succeed again"); got != 1 {
+			t.Errorf("the log reports the end of the failures %d times, want once:\n%s", got, log.String())
 		}
 	})
 }

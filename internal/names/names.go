@@ -1,7 +1,6 @@
-// Package names says which names Redis may be asked about. A structure's keys are
-// made from its name, in braces, so that all lie in one Redis Cluster slot: a name
-// with a brace would put them into others. One with a control character would
-// spoil every log and terminal that shows it.
+// Package names checks names. A structure's keys contain its name in braces, so that all are in
+// one slot of a Redis Cluster: a brace in the name would put them into others. A control character
+// would break logs and terminals.
 package names
 
 import (
@@ -10,9 +9,8 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// Check refuses, with an error derived from base, a name that is empty, is longer
-// than most bytes, or has a control character or a brace. What says what is named:
-// "name of a queue".
+// Check returns an error derived from base for a name that is empty, is longer than most bytes, or
+// has a control character or a brace. What describes the name: "name of a queue".
 func Check(base *millrace.Error, what, name string, most int) error {
 	if err := CheckText(base, what, name, most); err != nil {
 		return err

@@ -1,6 +1,8 @@
 package registry
 
 import (
+	"context"
+	"errors"
 	"time"
 
 	"github.com/millrace/millrace/internal/retry"
@@ -21,6 +23,9 @@ type Away struct {
 // Failed returns a after another failure.
 func (a Away) Failed(err error) Away {
 	a.failures++
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.failures = min(a.failures, 3) // the machine may be loaded: a slice has little time
+	}
 	return Away{Err: err, failures: a.failures, until: time.Now().Add(away.Pause(a.failures))}
 }
 

@@ -55,8 +55,9 @@ func zadd(c rueidis.Client, shard int, members map[string]int64) rueidis.Complet
 
 // ListLeases goes through the names of the leases in the index of which Redis knows
 // anything, as List does.
-func ListLeases(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
+func ListLeases(ctx context.Context, client rueidis.Client, check func(name string) error) iter.Seq2[string, error] {
 	return list{
+		check:  check,
 		client: client,
 		book:   Of(client).leases,
 		scan: func(shard int, cursor uint64) rueidis.Completed {

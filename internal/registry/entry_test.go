@@ -256,7 +256,7 @@ func TestList(t *testing.T) {
 		}
 	}
 	n := 0
-	for range List(t.Context(), client, Queue) { // and its goroutines end
+	for range List(t.Context(), client, Queue, nil) { // and its goroutines end
 		if n++; n == 10 {
 			break
 		}

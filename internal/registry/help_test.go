@@ -77,7 +77,7 @@ func numbered(n int) []string {
 
 // listed returns the names that a list yields, sorted, and its error.
 func listed(ctx context.Context, client rueidis.Client, kind Kind) (names []string, err error) {
-	for name, failed := range List(ctx, client, kind) {
+	for name, failed := range List(ctx, client, kind, nil) {
 		if failed != nil {
 			err = errors.Join(err, failed)
 			continue

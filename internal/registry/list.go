@@ -22,12 +22,13 @@ const (
 	listCount = 1000
 )
 
-// List goes through the names of the structures of a kind that are there, each once, in
-// no order. Where servers do not answer, it yields the names that the others have and
-// then an error, derived from [millrace.ErrPartial] or the servers' own if none has
-// answered. Each step of it takes two seconds at most.
-func List(ctx context.Context, client rueidis.Client, kind Kind) iter.Seq2[string, error] {
+// List yields the names of the existing structures of a kind, each once, in no order, except
+// those that check refuses. Where servers do not answer, it yields the names of the others and
+// then an error, derived from [millrace.ErrPartial] or the servers' own if none has answered.
+// Each step takes two seconds at most.
+func List(ctx context.Context, client rueidis.Client, kind Kind, check func(name string) error) iter.Seq2[string, error] {
 	return list{
+		check:  check,
 		client: client,
 		book:   Of(client).structures,
 		scan: func(shard int, cursor uint64) rueidis.Completed {
@@ -43,6 +44,7 @@ func List(ctx context.Context, client rueidis.Client, kind Kind) iter.Seq2[strin
 type list struct {
 	client rueidis.Client
 	book   *book
+	check  func(name string) error
 	scan   func(shard int, cursor uint64) rueidis.Completed
 	name   func(member string) string
 	keys   func(name string) []string
@@ -82,7 +84,7 @@ func (l list) all(ctx context.Context) iter.Seq2[string, error] {
 				cause = step.err
 			}
 			for _, name := range step.names {
-				if seen[name] {
+				if seen[name] || l.check != nil && l.check(name) != nil {
 					continue
 				}
 				seen[name] = true

@@ -1,14 +1,8 @@
-// Package retry decides who repeats a call to Redis, how often, and when an
-// error is worth repeating for.
+// Package retry repeats calls to Redis, and decides which errors are worth it.
 //
-// A reply can be lost after the server did the work. A client that re-sends by
-// itself then does the work twice, and one that never re-sends leaves every
-// caller to write the same loop. Millrace repeats in exactly one place, here:
-// every script may be repeated without harm, because it is idempotent by nature
-// or is known by its lane (see package reqid), so a lost connection, a failover
-// or a loading server is waited out within the caller's context and a fixed
-// timeout.
-//
-// What is not repeated: answers. A wrong type, a full memory or a syntax error
+// A reply can be lost after the server has executed the call. Every script of Millrace may be
+// repeated: it is idempotent, or known by its lane (see package reqid). So a lost connection, a
+// failover or a loading server is waited out here, within the caller's context and a fixed
+// timeout. Replies such as a wrong type, full memory or a syntax error are not repeated: they
 // would be the same the next time.
 package retry

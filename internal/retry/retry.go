@@ -13,23 +13,21 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Policy says how often and for how long a call is repeated. The zero value works.
+// Policy limits repeats of a call. The zero value works.
 type Policy struct {
-	// Base is the pause before the second try; it doubles with each further
-	// one. Defaults to 5 ms.
+	// Base is the pause before the second try; it doubles with each try. Defaults to 5 ms.
 	Base time.Duration
 
 	// Max is the longest pause between two tries. Defaults to 500 ms.
 	Max time.Duration
 
-	// Timeout is the time after which no further try begins, counted from the
-	// first. A shorter deadline of the context wins. Defaults to 5 s.
+	// Timeout is how long after the first try the last one may begin, within the deadline of
+	// the context. Defaults to 5 s.
 	Timeout time.Duration
 }
 
-// Do calls try until it succeeds, fails for good, the timeout is over or ctx
-// ends. The number it hands to try is 1 for the first. The error is that of the
-// last try, joined by ctx's own if that ended it.
+// Do calls try until it succeeds, fails permanently, the timeout is over or ctx ends. The number of
+// the first try is 1. The error is that of the last try, joined with ctx's if that ended it.
 func (p Policy) Do(ctx context.Context, try func(number int) error) error {
 	timeout := p.Timeout
 	if timeout == 0 {
@@ -59,14 +57,13 @@ func (p Policy) Do(ctx context.Context, try func(number int) error) error {
 	}
 }
 
-// foreign reports whether an error speaks of an end that is not the caller's, and
-// passes. Closed says that the try before was told that the client is closed.
+// foreign reports whether an error is about the end of something else than the call. Closed means
+// that the error of the last try was ErrClosing.
 //
-// A call whose context ends may take its connection along, and others on it are told
-// that they were cancelled, or that they were too late. So are those for whom a
-// connection is opened too slowly. And a client that follows the master to another
-// server closes the connection to the one before under its calls: only who is told so
-// twice has a client that is closed.
+// A call whose context ends may end its connection, and other calls on it fail as cancelled or too
+// late. So do calls whose connection is opened too slowly. And a client that follows the master to
+// another server closes the old connection during calls: only two errors in a row mean that the
+// client is closed.
 func foreign(ctx context.Context, err error, closed bool) bool {
 	if ctx.Err() != nil {
 		return false
@@ -75,9 +72,8 @@ func foreign(ctx context.Context, err error, closed bool) bool {
 		errors.Is(err, rueidis.ErrClosing) && !closed
 }
 
-// Pause returns how long to wait after the failed try with that number: between
-// a half and the whole of the doubling pause, so that callers that failed
-// together do not return together.
+// Pause returns how long to wait after a failed try: at random between half of the doubling pause
+// and all of it, so that callers that failed together do not repeat together.
 func (p Policy) Pause(number int) time.Duration {
 	base, most := p.Base, p.Max
 	if base == 0 {
@@ -93,8 +89,7 @@ func (p Policy) Pause(number int) time.Duration {
 	return pause/2 + rand.N(pause/2+1)
 }
 
-// Sleep waits for d and reports whether it did so to the end; it returns at
-// once when ctx ends.
+// Sleep waits for d, and reports whether it was not ended by ctx.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -106,52 +101,49 @@ func Sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// trouble lists the error codes of a server that will serve again, or of one
-// that is no longer the one to ask.
+// trouble lists the error codes of a server that recovers, or is no longer responsible.
 var trouble = []string{
 	"LOADING", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "BUSY",
 	"NOREPLICAS", "MOVED", "ASK", "UNBLOCKED", "NOSCRIPT",
 }
 
-// wordless lists what the nodes of a Cluster say without a code when a command of a
-// script meets a slot that is being moved, or a Cluster that is down.
-var wordless = []string{
+// codeless lists errors without a code of the nodes of a Cluster, for a command of a script whose
+// slot moves, or while the Cluster is down.
+var codeless = []string{
 	"attempted to access a non local key",
 	"undeclared keys were accessed during rehashing of the slot",
 	"while the cluster is down",
 }
 
-// Transient reports whether err is worth another try: the server is in trouble
-// that passes, or the connection was lost and nobody knows what became of the
-// call.
+// Transient reports whether err is worth another try: the server will recover, or the connection
+// was lost and the outcome is unknown.
 func Transient(err error) bool {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		errors.Is(err, rueidis.ErrClosing) {
 		return false
 	}
 	if reply, ok := errors.AsType[*rueidis.RedisError](err); ok {
-		text := said(reply)
+		text := textOf(reply)
 		return slices.ContainsFunc(trouble, func(code string) bool { return hasCode(text, code) }) ||
-			slices.ContainsFunc(wordless, func(words string) bool { return strings.Contains(text, words) })
+			slices.ContainsFunc(codeless, func(words string) bool { return strings.Contains(text, words) })
 	}
 	return !rueidis.IsParseErr(err)
 }
 
-// Code reports whether err is a Redis error with that code, be it of a command or of
-// one inside a script.
+// Code reports whether err is a Redis error with that code, of a command or of one in a script.
 func Code(err error, code string) bool {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
-	return ok && hasCode(said(reply), code)
+	return ok && hasCode(textOf(reply), code)
 }
 
-// Word returns the code of the Redis error in err's chain, ERR for one without a code
-// of its own, and "" when there is no such error.
+// Word returns the code of the Redis error in err's chain, ERR for one without a code, and "" for no
+// Redis error.
 func Word(err error) string {
 	reply, ok := errors.AsType[*rueidis.RedisError](err)
 	if !ok || reply.IsNil() {
 		return ""
 	}
-	text := said(reply)
+	text := textOf(reply)
 	for _, denial := range denials {
 		if strings.HasPrefix(text, denial) {
 			return noPermission
@@ -164,24 +156,23 @@ func Word(err error) string {
 	return word
 }
 
-// noPermission is the code of what a user may not do.
 const noPermission = "NOPERM"
 
-// denials begin what is denied to a script, which has no code: that of Redis 7.2 and
-// later and of Valkey, and that of older ones.
+// denials begin the errors without a code for a command in a script that the user may not call: of
+// Redis 7.2 and later and of Valkey, and of older ones.
 var denials = []string{"ACL failure in script: ", "The user executing the script can't "}
 
-// Denied reports whether the server says that its user may not do that.
+// Denied reports whether the user lacks a permission.
 func Denied(err error) bool { return Word(err) == noPermission }
 
-// wrapping is what servers before 7.0 put in front of the error of a command inside a
-// script: the first part if it was raised (redis.call), the second one and the minus if
-// the server refused to run the command at all.
+// wrapping is what servers before 7.0 put in front of the error of a command in a script: the first
+// part if it was raised (redis.call), the second one and the minus if the server refused to run the
+// command.
 var wrapping = regexp.MustCompile(`^(Error running script \([^)]*\): @user_script:\d+: )?(@user_script: \d+: )?-?(ERR )?`)
 
-// said returns the error itself, without what servers put around that of a command
-// inside a script.
-func said(reply *rueidis.RedisError) string {
+// textOf returns the text of an error, without what servers put around that of a command in a
+// script.
+func textOf(reply *rueidis.RedisError) string {
 	text := strings.TrimPrefix(reply.Error(), "ERR ")
 	if strings.HasPrefix(text, "Error running script ") || strings.HasPrefix(text, "@user_script: ") {
 		text = text[len(wrapping.FindString(text)):]

@@ -15,16 +15,21 @@ import (
 // which nothing is due: then it only forgets old answers.
 type Reap func(ctx context.Context, base string, shards int, due bool) (millrace.Progress, error)
 
-// Progress is what a call that removed some names found to do, if full says whether it
-// used up its budget.
-func Progress(removed int64, full bool) millrace.Progress {
+// Reap runs the script reap on a shard, which replies with what it removed and whether that used
+// up its budget.
+func (s *Space) Reap(ctx context.Context, base string, shards int, args ...string) (millrace.Progress, error) {
+	reply, err := s.Ask(ctx, nil, "reap", base, shards, args...)
+	if err != nil {
+		return millrace.Idle, err
+	}
+	removed, full := reply.Int(), reply.Bool()
 	switch {
 	case full:
-		return millrace.Full
+		return millrace.Full, reply.Err()
 	case removed > 0:
-		return millrace.Worked
+		return millrace.Worked, reply.Err()
 	}
-	return millrace.Idle
+	return millrace.Idle, reply.Err()
 }
 
 // Jobs returns the jobs of one namespace: one that reaps its shards, and one that checks

@@ -13,8 +13,9 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// RepairPage repairs one page of a shard. It reports whether anything was wrong, and where
-// the next page begins, which is the zero value at the end.
+// RepairPage repairs one page of a shard. It reports whether anything was wrong, and where the
+// next page begins, which is the zero value at the end. After an error it returns the position
+// of what failed.
 type RepairPage func(ctx context.Context, s *Space, base string, shards int, at Position) (wrong bool, next Position, err error)
 
 // Position is how far a repair is in a shard.
@@ -71,16 +72,24 @@ func (r *repair) visit(ctx context.Context, name string) (bool, error) {
 	}
 	base := r.kind.ShardKey(name, (int(p.first)+p.done)%shards)
 	found, next, err := r.page(ctx, s, base, shards, p.Position)
-	if err != nil && !errors.Is(err, errNoShard) {
-		return false, err
-	}
-	if p.Position = next; next == (Position{}) {
+	switch {
+	case errors.Is(err, errNoShard):
+		p.Position, err = Position{}, nil
 		p.done++
+	case err == nil && next == (Position{}):
+		p.Position = next
+		p.done++
+	case err == nil:
+		p.Position = next
+	case ctx.Err() == nil:
+		return false, err
+	case next != p.Position: // the slice has no more time: the next one continues
+		p.Position, err = next, nil
 	}
 	if p.done < shards {
 		r.mu.Lock()
 		r.progress[name] = p
 		r.mu.Unlock()
 	}
-	return wrong || found, nil
+	return wrong || found, err
 }

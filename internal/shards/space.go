@@ -61,16 +61,7 @@ func (k *Kind) ShardKey(name string, shard int) string {
 
 // List yields the names of all registered namespaces of the kind.
 func (k *Kind) List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range registry.List(ctx, client, k.Registry) {
-			if err == nil && CheckName("namespace", name) != nil {
-				continue
-			}
-			if !yield(name, err) {
-				return
-			}
-		}
-	}
+	return registry.List(ctx, client, k.Registry, func(name string) error { return CheckName("namespace", name) })
 }
 
 // Config is the configuration of a Space.

@@ -30,7 +30,7 @@ type problem struct {
 	Status int    `json:"status" example:"409"`
 	Detail string `json:"detail" doc:"What went wrong, for people." example:"the receipt is stale"`
 	Code   string `json:"code" doc:"What went wrong, for programs." example:"stale"`
-	Hint   string `json:"hint,omitempty" doc:"What to do next, for people." example:"Stop the work; if it is not done, it comes again with another receipt."`
+	Hint   string `json:"hint,omitempty" doc:"What to do next, for people." example:"Stop the work; if it is not done, it is delivered again with another receipt."`
 
 	Errors []fieldError `json:"errors,omitempty" doc:"Of bad_request: the errors in the request, 100 at most."`
 

@@ -10,13 +10,12 @@ import (
 	"github.com/millrace/millrace/pinned"
 )
 
-// errThere means that what a flight waits for is there.
+// errThere ends the wait for a lease when the value is there.
 var errThere = errors.New("the value is there")
 
-// hire takes the lease for the computation of a key, which is renewed for as long
-// as that may take. The error is lease.ErrHeld when somebody else has it and keeps
-// it for longer than wait, and what unless returns, which is called each time that one who
-// waits is woken.
+// acquire takes the lease of a key, and renews it for as long as a load may take. Unless is called
+// after each wake-up of a waiter. The error is lease.ErrHeld if another process keeps the lease
+// for longer than wait, or that of unless.
 func (c *Cache) acquire(ctx context.Context, key string, wait time.Duration, unless func(context.Context) error) (*lease.Lease, error) {
 	asking, cancel := context.WithTimeout(ctx, wait+c.timeout)
 	defer cancel()
@@ -34,15 +33,14 @@ func (c *Cache) acquire(ctx context.Context, key string, wait time.Duration, unl
 	return held, err
 }
 
-// store keeps an entry for so long, unless the lease is lost: then somebody else may
-// have computed since, from what is newer. It reports whether something may have
-// been stored. That there is none is kept only if it has a time; without one, what
-// was there must go.
+// store stores an entry for a lifetime, or removes the key for a lifetime of 0. It stores nothing
+// if the lease is lost, because another process may have computed a newer value. It reports
+// whether something may have been stored.
 func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entry, lifetime time.Duration) bool {
 	storing, cancel := context.WithTimeout(held.Context(), c.timeout)
 	defer cancel()
 	if storing.Err() != nil {
-		c.cfg.Logger.WarnContext(ctx, "a computation lost its lease and is not kept", "key", key, "error", context.Cause(storing))
+		c.cfg.Logger.WarnContext(ctx, "a computation lost its lease, and its value is not stored", "key", key, "error", context.Cause(storing))
 		return false
 	}
 	var err error
@@ -59,15 +57,15 @@ func (c *Cache) store(ctx context.Context, key string, held *lease.Lease, e entr
 	return true
 }
 
-// retire gives the lease back. If it was lost meanwhile, what was stored under it
-// may have replaced what is newer, and goes. It reports whether the lease was kept.
+// release releases the lease, and reports whether it was kept. If it was lost, it removes what was
+// stored, which may have replaced a newer value.
 func (c *Cache) release(ctx context.Context, key string, held *lease.Lease, stored bool) bool {
 	err := held.Release(ctx)
 	lost := errors.Is(err, lease.ErrLost)
 	if !stored || !lost {
-		return !lost // on any other error the lease ends at its deadline
+		return !lost // after any other error the lease ends at its deadline
 	}
-	c.cfg.Logger.WarnContext(ctx, "a computation lost its lease while it was stored, and is taken back", "key", key)
+	c.cfg.Logger.WarnContext(ctx, "a computation lost its lease while its value was stored, and removes the value", "key", key)
 	deleting, cancel := context.WithTimeout(ctx, c.timeout)
 	defer cancel()
 	if _, err := c.keys.Remove(deleting, key); err != nil {
@@ -76,8 +74,9 @@ func (c *Cache) release(ctx context.Context, key string, held *lease.Lease, stor
 	return false
 }
 
-// depose takes the lease from whoever computes a key, and away: the last one to
-// release a lease is not told of a loss, so that must not be the one deposed.
+// revoke takes the lease of a key from its holder and releases it. It acquires the lease once
+// more, because the last token that released a lease may release it again without an error, and
+// the holder must get one.
 func (c *Cache) revoke(ctx context.Context, key string) error {
 	name := c.leaseName(key)
 	info, err := c.leases.Show(ctx, name)
@@ -89,9 +88,8 @@ func (c *Cache) revoke(ctx context.Context, key string) error {
 	}
 	held, err := c.leases.Acquire(ctx, name, c.hold, lease.AcquireConfig{Metadata: c.holder})
 	switch {
-	case errors.Is(err, lease.ErrHeld): // by one who began after this
-		return nil
-	case errors.Is(err, millrace.ErrFull): // then the deposed stores nothing either
+	case errors.Is(err, lease.ErrHeld), // by a holder that began after this
+		errors.Is(err, millrace.ErrFull): // then the old holder stores nothing either
 		return nil
 	case err != nil:
 		return err
