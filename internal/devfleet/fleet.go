@@ -53,7 +53,7 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	if cfg.Pin {
-		f.pins = newPins(allowedCPUs(), f.nodes)
+		f.pins = newPins(redisproc.CPUs("self"), f.nodes)
 	}
 	servers := append([]Server{{Role: Directory, Partition: NoPartition}}, describe(0, placement)...)
 	if err := f.launch(ctx, servers); err != nil {

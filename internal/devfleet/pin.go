@@ -1,12 +1,6 @@
 package devfleet
 
-import (
-	"os"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // pins gives servers their CPUs. A nil *pins gives none.
 type pins struct {
@@ -66,43 +60,4 @@ func (p *pins) load(role Role, cpu int) int {
 		return p.masters[cpu]*more + p.servers[cpu]
 	}
 	return p.servers[cpu]*more + p.masters[cpu]
-}
-
-// allowedCPUs returns the CPUs that this process may use, and none on other
-// systems than Linux.
-func allowedCPUs() []int {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(status)) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return parseCPUs(strings.TrimSpace(list))
-		}
-	}
-	return nil
-}
-
-// parseCPUs reads a list such as 0-3,8, and returns nothing if it is none.
-func parseCPUs(list string) []int {
-	var cpus []int
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, span := strings.Cut(part, "-")
-		if !span {
-			to = from
-		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
-		if err1 != nil || err2 != nil {
-			return nil
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	slices.Sort(cpus)
-	return cpus
 }
