@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
@@ -58,6 +60,19 @@ type Directory interface { //nolint:interfacebloat // all that a store of the ma
 }
 
 var _ Directory = (*Redis)(nil)
+
+// client is what the clients of package fleet implement for Millrace's other packages,
+// so that types of this package stay out of the API.
+type client interface {
+	Map() *Map
+	Directory() Directory
+}
+
+// MapOf returns the map that a fleet's client uses at the moment. It must not be changed.
+func MapOf(fleet rueidis.Client) *Map { return fleet.(client).Map() } //nolint:forcetypeassert // the caller passes a fleet's client
+
+// Of returns the directory of a fleet's client.
+func Of(fleet rueidis.Client) Directory { return fleet.(client).Directory() } //nolint:forcetypeassert // as above
 
 // Errors of this package. What is returned is derived from them and says more.
 var (

@@ -41,7 +41,7 @@ type Map struct {
 }
 
 // Phase says what a partition is there for.
-type Phase string
+type Phase = string
 
 // Phases of a partition.
 const (
