@@ -5,12 +5,12 @@ import "strconv"
 // pins gives servers their CPUs. A nil *pins gives none.
 type pins struct {
 	sets    map[string][]int // the CPUs of a node, two or more
-	masters map[int]int      // of each CPU
+	masters map[int]int      // their number by CPU
 	servers map[int]int
 }
 
-// newPins returns nil if there are fewer than two CPUs. Nodes have CPUs of their
-// own if there are two for each, and all of them otherwise.
+// newPins returns nil if there are fewer than two CPUs. Nodes have CPUs of their own if
+// there are two for each, and share all of them otherwise.
 func newPins(cpus []int, nodes []string) *pins {
 	if len(cpus) < 2 {
 		return nil
@@ -25,17 +25,22 @@ func newPins(cpus []int, nodes []string) *pins {
 	return p
 }
 
-// take returns the arguments that tie a server to the CPU of its node with the
-// fewest masters, or the fewest servers for a replica, and what it does in the
-// background to the next one.
+// take returns the arguments that tie a server to the CPU of its node with the fewest
+// masters, or the fewest servers for a replica, and its background work to the next CPU.
 func (p *pins) take(s Server) []string {
 	if p == nil {
 		return nil
 	}
-	set := p.sets[s.Node]
-	best := 0
+	load := func(cpu int) int {
+		const more = 1 << 16 // than there are servers
+		if s.Role == Master {
+			return p.masters[cpu]*more + p.servers[cpu]
+		}
+		return p.servers[cpu]*more + p.masters[cpu]
+	}
+	set, best := p.sets[s.Node], 0
 	for i := range set {
-		if p.load(s.Role, set[i]) < p.load(s.Role, set[best]) {
+		if load(set[i]) < load(set[best]) {
 			best = i
 		}
 	}
@@ -50,14 +55,4 @@ func (p *pins) take(s Server) []string {
 		"--bgsave_cpulist", background,
 		"--aof_rewrite_cpulist", background,
 	}
-}
-
-// load returns how much there is on a CPU already, as a server of that role sees
-// it.
-func (p *pins) load(role Role, cpu int) int {
-	const more = 1 << 16 // than there are servers
-	if role == Master {
-		return p.masters[cpu]*more + p.servers[cpu]
-	}
-	return p.servers[cpu]*more + p.masters[cpu]
 }
