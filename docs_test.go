@@ -95,3 +95,25 @@ func hasHeading(t *testing.T, page, anchor string) bool {
 	}
 	return false
 }
+
+// TestDocsNameAlerts checks that docs/OPERATIONS.md has a section for each alert of grafana/alerts.yaml.
+func TestDocsNameAlerts(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := os.ReadFile("grafana/alerts.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	alerts := regexp.MustCompile(`alert: (\w+)`).FindAllSubmatch(rules, -1)
+	if len(alerts) == 0 {
+		t.Fatal("grafana/alerts.yaml has no alerts")
+	}
+	for _, match := range alerts {
+		if !strings.Contains(string(page), "`"+string(match[1])+"`") {
+			t.Errorf("docs/OPERATIONS.md does not name the alert %s", match[1])
+		}
+	}
+}

@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/readable"
 )
-
-type info = map[string]string
 
 // serverChecks are the checks of one server, in the order of the report.
 var serverChecks = []struct {
@@ -36,7 +35,7 @@ func warn(value, hint string) Finding { return Finding{Level: Warn, Value: value
 func fail(value, hint string) Finding { return Finding{Level: Fail, Value: value, Hint: hint} }
 func unknown(hint string) Finding     { return note("unknown", hint) }
 
-func checkVersion(server info) Finding {
+func checkVersion(server info.Fields) Finding {
 	version := server["redis_version"]
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); err != nil {
@@ -51,7 +50,7 @@ func checkVersion(server info) Finding {
 	return ok(version)
 }
 
-func checkEviction(memory info) Finding {
+func checkEviction(memory info.Fields) Finding {
 	switch policy := memory["maxmemory_policy"]; {
 	case policy == "":
 		return unknown("The server does not report its maxmemory-policy; it should be noeviction.")
@@ -67,7 +66,7 @@ func checkEviction(memory info) Finding {
 // nearFull is the share of maxmemory at which the memory check warns.
 const nearFull = 0.8
 
-func checkMemory(memory info) Finding {
+func checkMemory(memory info.Fields) Finding {
 	used, err := strconv.ParseInt(memory["used_memory"], 10, 64)
 	if err != nil {
 		return unknown("The server does not report how much memory it uses.")
@@ -86,7 +85,7 @@ func checkMemory(memory info) Finding {
 }
 
 // checkPersistence reports what a restart or a crash would lose.
-func checkPersistence(persistence info, savePoints string) Finding {
+func checkPersistence(persistence info.Fields, savePoints string) Finding {
 	aof := persistence["aof_enabled"]
 	switch {
 	case aof == "":
@@ -114,7 +113,7 @@ func checkPersistence(persistence info, savePoints string) Finding {
 // maxLag is the lag of a replica, in seconds, above which the check warns.
 const maxLag = 10
 
-func checkReplicas(replication info) Finding {
+func checkReplicas(replication info.Fields) Finding {
 	role := replication["role"]
 	switch role {
 	case "":
@@ -157,8 +156,8 @@ func isReplicaLine(key string) bool {
 }
 
 // parseFields reads "ip=...,port=...,state=online".
-func parseFields(line string) info {
-	fields := make(info)
+func parseFields(line string) map[string]string {
+	fields := map[string]string{}
 	for part := range strings.SplitSeq(line, ",") {
 		key, value, _ := strings.Cut(part, "=")
 		fields[key] = value

@@ -13,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/redisproc"
 )
 
 // A Redis works on one thread. Two of them on one CPU run at half speed when both are
@@ -113,39 +114,9 @@ func isHere(ctx context.Context, addr string) bool {
 // cpusOf returns the CPUs that a process may use if it is a Redis on this host: the
 // number is another one if the server runs in a container.
 func cpusOf(pid string) []int {
-	folder := filepath.Join("/proc", pid)
-	name, err := os.ReadFile(filepath.Join(folder, "comm"))
+	name, err := os.ReadFile(filepath.Join("/proc", pid, "comm"))
 	if pid == "" || err != nil || !strings.HasPrefix(string(name), "redis-") && !strings.HasPrefix(string(name), "valkey-") {
 		return nil
 	}
-	status, err := os.ReadFile(filepath.Join(folder, "status"))
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(status)) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return parseCPUs(strings.TrimSpace(list))
-		}
-	}
-	return nil
-}
-
-// parseCPUs reads a list such as "0-3,8"; it returns nil for anything else.
-func parseCPUs(list string) []int {
-	var cpus []int
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, isRange := strings.Cut(part, "-")
-		if !isRange {
-			to = from
-		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
-		if err1 != nil || err2 != nil {
-			return nil
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	return cpus
+	return redisproc.CPUs(pid)
 }

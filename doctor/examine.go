@@ -4,13 +4,13 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/script"
 )
 
@@ -74,7 +74,7 @@ func inspect(ctx context.Context, client rueidis.Client) []*server {
 	var servers []*server
 	var all sync.WaitGroup
 	for _, addr := range slices.Sorted(maps.Keys(nodes)) {
-		s := &server{client: nodes[addr], addr: addr, info: map[string]map[string]string{}}
+		s := &server{client: nodes[addr], addr: addr, info: map[string]info.Fields{}}
 		servers = append(servers, s)
 		all.Go(func() { s.inspect(ctx) })
 	}
@@ -86,8 +86,8 @@ func inspect(ctx context.Context, client rueidis.Client) []*server {
 type server struct {
 	client   rueidis.Client
 	addr     string
-	info     map[string]map[string]string // by section of INFO; absent if refused
-	err      error                        // why it does not answer at all
+	info     map[string]info.Fields // by section of INFO; absent if refused
+	err      error                  // why it does not answer at all
 	findings []Finding
 }
 
@@ -99,7 +99,7 @@ func (s *server) inspect(ctx context.Context) {
 			s.findings = []Finding{{"reach", Fail, err.Error(), "Check that the server runs and that the network lets you reach it."}}
 			return
 		}
-		s.info[section] = parseInfo(text)
+		s.info[section] = info.Parse(text)
 	}
 	for _, check := range serverChecks {
 		f := check.run(ctx, s)
@@ -122,14 +122,3 @@ func (s *server) ask(ctx context.Context, command rueidis.Completed) rueidis.Red
 }
 
 func (s *server) replica() bool { return s.info["replication"]["role"] == "slave" }
-
-// parseInfo reads a section of INFO.
-func parseInfo(text string) map[string]string {
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[key] = value
-		}
-	}
-	return info
-}

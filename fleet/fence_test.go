@@ -139,7 +139,7 @@ func TestStaleViewWritesNothing(t *testing.T) {
 			}
 			proxy.Heal()
 			redistest.Eventually(t, "it takes writes again by itself, where they last", func() bool {
-				return set(ctx, c, "{a}", "healed") == nil && f.Map().Partitions[0].Epoch == 2
+				return set(ctx, c, "{a}", "healed") == nil && f.view.Load().m.Partitions[0].Epoch == 2
 			})
 			must(t, put(ctx, c, "{a}", "healed"))
 			if got, err := get(ctx, tf.copies[0][0].Client(t), "{a}"); err != nil || got != "healed" {
@@ -219,10 +219,10 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	old, err := d.Do(ctx, d.B().Hgetall().Key(key).Build()).AsStrMap()
 	must(t, err)
 	tf.change(func(m *directory.Map) { m.Partitions[0].Epoch++ })
-	redistest.Eventually(t, "the client has the new map", func() bool { return f.Map().Epoch == 2 })
+	redistest.Eventually(t, "the client has the new map", func() bool { return f.view.Load().m.Epoch == 2 })
 	must(t, d.Do(ctx, d.B().Hset().Key(key).FieldValue().FieldValue("epoch", old["epoch"]).FieldValue("map", old["map"]).Build()).Error())
 	redistest.Eventually(t, "writes are refused", func() bool { return errors.Is(set(ctx, c, "{a}", "y"), ErrReadOnly) })
-	if got := f.Map().Epoch; got != 2 {
+	if got := f.view.Load().m.Epoch; got != 2 {
 		t.Errorf("the client went back to epoch %d", got)
 	}
 }

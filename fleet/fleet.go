@@ -85,12 +85,12 @@ type Fleet struct {
 	following sync.WaitGroup
 }
 
-// Directory keeps the map of a fleet, and what its agents report. [Dial] uses one in
-// Redis.
+// Directory keeps the map of a fleet. Only Millrace's own packages implement one: its
+// methods and types are no API.
 type Directory = directory.Directory
 
-// Open returns the fleet of a directory and follows its map until Close. The directory
-// stays the caller's.
+// Open opens the fleet of a directory, and follows its map until Close. It is for
+// Millrace's own packages; programs call [Dial]. The caller closes the directory.
 func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.ReadPreference < FromMasters || cfg.ReadPreference > FromReplicas {
 		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative, and ReadPreference %d must be known", cfg.WaitReplicas, cfg.Placements, cfg.ReadPreference)
@@ -114,7 +114,7 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 		stop()
 		return nil, directory.Unreachable(ctx, err)
 	}
-	if asks := f.Map().Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
+	if asks := f.view.Load().m.Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
 		stop()
 		few := millrace.ErrBadArgument.Errorf("a WaitReplicas of %d does not help: failovers of this fleet rely on %d", cfg.WaitReplicas, asks)
 		few.Hint = "Wait for as many replicas as Settings.Confirmed says, or for none."
@@ -193,12 +193,6 @@ func (f *Fleet) Partitions() []rueidis.Client {
 func (f *Fleet) partition(id int) *client {
 	return &client{f: f, by: byPartition{f, id}, close: func() {}}
 }
-
-// Map returns the fleet's map as this process knows it. It must not be changed.
-func (f *Fleet) Map() *directory.Map { return f.view.Load().m }
-
-// Directory returns the directory that the fleet was opened with.
-func (f *Fleet) Directory() Directory { return f.dir }
 
 // background runs work for a second at most, and then done. Only Close waits for it.
 func (f *Fleet) background(work func(ctx context.Context), done func()) {

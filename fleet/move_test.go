@@ -14,7 +14,7 @@ func TestMarksOfAMove(t *testing.T) {
 	t.Parallel()
 	tf := startFleet(t, 2, 0, calm)
 	f, mover, ctx := tf.open(Config{}), tf.open(Config{}), t.Context()
-	tag := tagOwnedBy(t, f.Map(), 0)
+	tag := tagOwnedBy(t, f.view.Load().m, 0)
 	key := "{" + tag + "}"
 	must(t, put(ctx, f.Client(), key, "old"))
 	home := func(partition int) string { return members.Record{Home: partition}.String() }

@@ -25,7 +25,7 @@ func TestACandidateIsDown(t *testing.T) {
 	f, ctx := tf.open(Config{}), t.Context()
 	m, err := grow.Add(ctx, tf.dir, tf.servers(1, 0), onTrust)
 	must(t, err)
-	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
+	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Epoch == m.Epoch })
 	tag := tagOwnedBy(t, m, 1)
 	must(t, put(ctx, f.Client(), "{"+tag+"}", "x"))
 
@@ -113,7 +113,7 @@ func TestAMasterDiesWithARecord(t *testing.T) {
 	must(t, c.Do(ctx, c.B().Replicaof().No().One().Build()).Error())
 	must(t, c.Do(ctx, c.B().Del().Key("mr:fleet:{a}", "{a}").Build()).Error())
 	tf.replace(quick.Grace())
-	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Partitions[0].Epoch == 2 })
+	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Partitions[0].Epoch == 2 })
 	must(t, put(ctx, f.Client(), "{a}", "y"))
 	if got, err := get(ctx, c, "mr:fleet:{a}"); got != "0" || err != nil {
 		t.Errorf("the record on the new master is %q, %v, want one", got, err)

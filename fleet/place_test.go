@@ -167,7 +167,7 @@ func TestTheFloorKeepsOldMapsFromPlacing(t *testing.T) {
 			old, ctx := tf.open(Config{}), t.Context()
 			old.use(tc.scripts)
 
-			cfg, m := onTrust, old.Map()
+			cfg, m := onTrust, old.view.Load().m
 			m, err := cfg.Announce(ctx, tf.dir, m, tf.servers(1, 0))
 			must(t, err)
 			tag := tagOwnedBy(t, m, 1)
@@ -192,9 +192,9 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	tf := startFleet(t, 1, 0, quick)
 	f, ctx := tf.open(Config{}), t.Context()
 	cfg := onTrust
-	m, err := cfg.Announce(ctx, tf.dir, f.Map(), tf.servers(1, 0))
+	m, err := cfg.Announce(ctx, tf.dir, f.view.Load().m, tf.servers(1, 0))
 	must(t, err)
-	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == m.Epoch })
+	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Epoch == m.Epoch })
 	before := tagOwnedBy(t, m, 1)
 	must(t, put(ctx, f.Client(), "{"+before+"}", "x"))
 	if homes := tf.homes()[before]; len(homes) != 1 || homes[0] != 0 {
@@ -210,7 +210,7 @@ func TestNewPartitionsAreForLookUpsFirst(t *testing.T) {
 	if len(opened.Partitions) != 2 || opened.Partitions[1].Phase != directory.Open || opened.Floor != opened.Epoch {
 		t.Errorf("the map after Add is %+v", opened)
 	}
-	redistest.Eventually(t, "the client has the map", func() bool { return f.Map().Epoch == opened.Epoch })
+	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Epoch == opened.Epoch })
 	l, err := f.Locate(ctx, before)
 	must(t, err)
 	if l.How != Older || l.Partition != 0 || len(l.Asked) != 2 {

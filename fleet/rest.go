@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
 // builder returns a builder of commands for single servers. Only a client has one, so
@@ -107,6 +109,12 @@ func (c *client) Mode() rueidis.ClientMode { return rueidis.ClientModeCluster }
 // KeepsTogether marks the client for package script: the keys of a tag are always on one
 // server, so only the first needs to be declared.
 func (c *client) KeepsTogether() {}
+
+// Map returns the map that the client uses, for [directory.MapOf].
+func (c *client) Map() *directory.Map { return c.f.view.Load().m }
+
+// Directory returns the fleet's directory, for [directory.Of].
+func (c *client) Directory() directory.Directory { return c.f.dir }
 
 // Close closes the fleet, for its own client.
 func (c *client) Close() { c.close() }

@@ -35,18 +35,18 @@ func worse(a, b State) State {
 
 // PartitionStatus is a partition at one time.
 type PartitionStatus struct {
-	ID         int             `json:"id"`
-	State      State           `json:"state"`
-	Phase      directory.Phase `json:"phase"` // look-up, open or closed
-	Epoch      int64           `json:"epoch"`
-	Generation int             `json:"generation"`
-	Share      float64         `json:"share"` // of the ring
-	Master     MemberStatus    `json:"master"`
-	Replicas   []MemberStatus  `json:"replicas"`
-	Memory     int64           `json:"memory_bytes"`     // of the master
-	MaxMemory  int64           `json:"max_memory_bytes"` // of the master, 0 for no limit
-	Tags       int64           `json:"tags"`
-	Busy       float64         `json:"busy"` // the share of one CPU that the master has used since it started
+	ID         int            `json:"id"`
+	State      State          `json:"state"`
+	Phase      string         `json:"phase"` // look-up, open or closed
+	Epoch      int64          `json:"epoch"`
+	Generation int            `json:"generation"`
+	Share      float64        `json:"share"` // of the ring
+	Master     MemberStatus   `json:"master"`
+	Replicas   []MemberStatus `json:"replicas"`
+	Memory     int64          `json:"memory_bytes"`     // of the master
+	MaxMemory  int64          `json:"max_memory_bytes"` // of the master, 0 for no limit
+	Tags       int64          `json:"tags"`
+	Busy       float64        `json:"busy"` // the share of one CPU that the master has used since it started
 }
 
 // MemberStatus is a member at one time.

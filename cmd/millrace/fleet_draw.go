@@ -151,7 +151,6 @@ func stateOf(p fleet.PartitionStatus) string {
 		return string(p.State) + ", being added"
 	case directory.Closed:
 		return string(p.State) + ", closed"
-	case directory.Open:
 	}
 	return string(p.State)
 }

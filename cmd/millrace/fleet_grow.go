@@ -107,7 +107,7 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 		return ofGrowing(ctx, err)
 	}
 	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) {
-		return a.showFleet(ctx, f, fmt.Sprintf("done: %s\n\n", readable.Count(len(f.Map().Partitions), "partition")))
+		return a.showFleet(ctx, f, fmt.Sprintf("done: %s\n\n", readable.Count(len(directory.MapOf(f.Client()).Partitions), "partition")))
 	})
 }
 

@@ -81,7 +81,7 @@ func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any,
 	doc, err := a.look(ctx, f)
 	return doc, func(w io.Writer) {
 		fmt.Fprint(w, title)
-		drawFleet(w, doc, f.Map().Points)
+		drawFleet(w, doc, directory.MapOf(f.Client()).Points)
 	}, err
 }
 

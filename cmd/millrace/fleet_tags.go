@@ -50,7 +50,7 @@ func (c *fleetLocate) Run(ctx context.Context, a *app) error {
 			return nil, nil, inOneLine(err)
 		}
 		doc := locationDoc{Tag: document.Text(tag), Position: fmt.Sprintf("%016x", l.Position), Location: l}
-		partitions := f.Map().Partitions
+		partitions := directory.MapOf(f.Client()).Partitions
 		if l.Partition < len(partitions) {
 			doc.Addr = partitions[l.Partition].Master.Addr
 		}
@@ -254,7 +254,7 @@ func (c *fleetRebalance) move(ctx context.Context, f *fleet.Fleet, dir directory
 	if err != nil {
 		return rebalance.Report{}, err
 	}
-	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", f.Map().Settings.Effective().PlacementTTL.String())
+	log.InfoContext(ctx, "waiting until no client remembers where the tags are", "for", directory.MapOf(f.Client()).Settings.Effective().PlacementTTL.String())
 	if c.From == nil {
 		return mover.Move(ctx, c.To[0], document.Strings(c.Tags)...)
 	}

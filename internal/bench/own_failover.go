@@ -64,7 +64,7 @@ func failoverPause(ctx context.Context, _ Place) (float64, error) {
 			return 0, err
 		}
 		for _, s := range servers.Servers() {
-			if s.Addr == f.Map().Partitions[where.Partition].Master.Addr {
+			if s.Addr == directory.MapOf(f.Client()).Partitions[where.Partition].Master.Addr {
 				if err := s.Proc.Kill(); err != nil {
 					return 0, err
 				}

@@ -118,7 +118,7 @@ func throughOne(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, func(), erro
 
 func dialMaster(f *fleet.Fleet, partition int) (rueidis.Client, error) {
 	return rueidis.NewClient(rueidis.ClientOption{
-		InitAddress: []string{f.Map().Partitions[partition].Master.Addr}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
+		InitAddress: []string{directory.MapOf(f.Client()).Partitions[partition].Master.Addr}, ForceSingleClient: true, DisableCache: true, AlwaysPipelining: true,
 	})
 }
 
@@ -136,7 +136,7 @@ func throughEach(_ *devfleet.Fleet, f *fleet.Fleet) (rueidis.Client, func(), err
 			c.Close()
 		}
 	}
-	for i := range f.Map().Partitions {
+	for i := range directory.MapOf(f.Client()).Partitions {
 		c, err := dialMaster(f, i)
 		if err != nil {
 			closeAll()

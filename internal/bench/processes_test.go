@@ -122,7 +122,7 @@ func TestThousandProcesses(t *testing.T) {
 	phase("at rest again", func() error { return nil })
 	last := sim.m.Epoch
 	redistest.Eventually(t, "all processes have the last map", func() bool {
-		return !slices.ContainsFunc(fleets, func(f *fleet.Fleet) bool { return f.Map().Epoch != last })
+		return !slices.ContainsFunc(fleets, func(f *fleet.Fleet) bool { return directory.MapOf(f.Client()).Epoch != last })
 	})
 }
 

@@ -28,7 +28,7 @@ func TestExited(t *testing.T) {
 					t.Errorf("exited: %s, want %s", got, s)
 				}
 			case <-deadline(t).Done():
-				t.Fatalf("nobody was told that %s exited", s)
+				t.Fatalf("Exited was not called for %s", s)
 			}
 			if err := s.Proc.Restart(deadline(t)); err != nil {
 				t.Fatal(err)
@@ -65,7 +65,7 @@ func TestRestartAfter(t *testing.T) {
 		case r := <-restarts:
 			return r
 		case <-deadline(t).Done():
-			t.Fatal("nobody was told of a restart")
+			t.Fatal("Restarted was not called")
 		}
 		return restart{}
 	}

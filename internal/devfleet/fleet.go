@@ -1,22 +1,54 @@
 package devfleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"net"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/plan"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// ErrStopped says that the fleet was ended by Stop.
+// NoReplicas is for Config.Replicas.
+const NoReplicas = -1
+
+// Config says what to start. The zero value works.
+type Config struct {
+	Binary     string             // the server to run; defaults to what redisproc.Find finds
+	Dir        string             // the folder of the servers, which stays; defaults to a temporary one, which Stop removes
+	Nodes      int                // node-0, node-1 and so on; defaults to 3
+	Partitions int                // at first; defaults to 4
+	Replicas   int                // of each partition; defaults to 1, or NoReplicas
+	Settings   directory.Settings // of the fleet
+	MaxMemory  string             // of each data server, such as "64mb"; defaults to no limit
+	Pin        bool               // ties each data server to a CPU, on Linux with two or more
+
+	// Exited is called when the process of a server ended, but not by Stop. Several
+	// goroutines call it. It must not call Stop.
+	Exited func(Server)
+
+	// RestartAfter is how long after its end a server is restarted. Defaults to never.
+	RestartAfter time.Duration
+
+	// Restarted is called when RestartAfter has restarted a server, or failed to, which
+	// is then retried. What holds for Exited holds for it.
+	Restarted func(Server, error)
+}
+
+// ErrStopped means that Stop has ended the fleet.
 var ErrStopped = errors.New("devfleet: the fleet was stopped, start another one")
 
-// Fleet is a fleet of servers that run on this machine. All methods may be called
-// concurrently.
+// Fleet is a fleet of servers that run on this machine. It is safe for concurrent use.
 type Fleet struct {
 	cfg       Config
 	folder    folder
@@ -35,11 +67,21 @@ type Fleet struct {
 	servers []Server // by partition, the first master before its replicas
 }
 
-// Start starts a fleet and returns when all its partitions serve. The context
-// bounds the start only; the fleet lives until Stop, or until this process ends.
+// Start starts a fleet and returns when all its partitions serve. The context bounds the
+// start only; the fleet lives until Stop, or until this process ends.
 func Start(ctx context.Context, cfg Config) (*Fleet, error) {
-	cfg = cfg.withDefaults()
-	f := &Fleet{cfg: cfg, nodes: nodeNames(cfg.Nodes)}
+	cfg.Nodes, cfg.Partitions = cmp.Or(cfg.Nodes, 3), cmp.Or(cfg.Partitions, 4)
+	cfg.Replicas = max(0, cmp.Or(cfg.Replicas, 1))
+	if cfg.Exited == nil {
+		cfg.Exited = func(Server) {}
+	}
+	if cfg.Restarted == nil {
+		cfg.Restarted = func(Server, error) {}
+	}
+	f := &Fleet{cfg: cfg}
+	for i := range cfg.Nodes {
+		f.nodes = append(f.nodes, fmt.Sprintf("node-%d", i))
+	}
 	placement, err := plan.Place(f.nodes, cfg.Partitions, cfg.Replicas+1)
 	if err != nil {
 		return nil, err
@@ -53,91 +95,89 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	if cfg.Pin {
-		f.pins = newPins(allowedCPUs(), f.nodes)
+		f.pins = newPins(redisproc.CPUs("self"), f.nodes)
 	}
 	servers := append([]Server{{Role: Directory, Partition: NoPartition}}, describe(0, placement)...)
 	if err := f.launch(ctx, servers); err != nil {
 		return nil, errors.Join(err, f.folder.release())
 	}
-	f.directory, f.servers = servers[0], servers[1:]
-	if err := f.init(ctx); err != nil {
+	f.directory = servers[0]
+	f.life, f.end = context.WithCancel(context.Background())
+	dir, err := f.dial()
+	if err == nil {
+		err = f.grow(ctx, dir, servers[1:], grow.Init)
+		dir.Close()
+	}
+	if err != nil {
+		f.end()
 		return nil, errors.Join(err, f.discard(servers), f.folder.release())
 	}
-	f.life, f.end = context.WithCancel(context.Background())
-	f.watch(servers)
+	f.adopt(servers[1:])
+	f.watch(f.directory)
 	return f, nil
 }
 
-// DirectoryAddr returns where the directory listens, as HOST:PORT.
+// DirectoryAddr returns the address of the directory, HOST:PORT.
 func (f *Fleet) DirectoryAddr() string { return f.directory.Addr }
 
 // URL returns how to connect to the fleet: fleet://HOST:PORT.
 func (f *Fleet) URL() string { return "fleet://" + f.directory.Addr }
 
-// Dir returns the folder in which the servers work.
+// Dir returns the folder of the servers.
 func (f *Fleet) Dir() string { return f.folder.path }
 
 // Directory returns the server of the directory.
 func (f *Fleet) Directory() Server { return f.directory }
 
-// Servers returns the data servers: by partition, and of each the one that was
-// master first.
+// Servers returns the data servers by partition, the first master of each before its
+// replicas.
 func (f *Fleet) Servers() []Server {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.servers)
 }
 
-// adopt makes servers part of the fleet.
-func (f *Fleet) adopt(servers []Server) {
-	f.mu.Lock()
-	f.servers = append(f.servers, servers...)
-	f.mu.Unlock()
-	f.watch(servers)
-}
-
-// watch tells of each server when its process has ended, and restarts it if that is
-// wanted.
-func (f *Fleet) watch(servers []Server) {
-	for _, s := range servers {
-		f.watchers.Go(func() {
-			for done := s.Proc.Done(); f.awaitExit(done); {
-				f.cfg.Exited(s)
-				done = f.awaitRestart(s, done)
-			}
-		})
+// AddPartition starts the servers of n more partitions, and returns when they take tags,
+// which takes a few seconds. Partitions that are there do not move. If it fails when the
+// directory lists the servers already, they keep running, since clients may use them;
+// package grow can finish the adding.
+func (f *Fleet) AddPartition(ctx context.Context, n int) error {
+	f.changing.Lock()
+	defer f.changing.Unlock()
+	if f.stopped {
+		return ErrStopped
 	}
-}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(f.life, func() { cancel(ErrStopped) })()
 
-// awaitExit returns when one life of a process has ended, and reports whether the
-// fleet lives on.
-func (f *Fleet) awaitExit(done <-chan struct{}) bool {
-	select {
-	case <-done:
-	case <-f.life.Done():
+	dir, err := f.dial()
+	if err != nil {
+		return err
 	}
-	return f.life.Err() == nil
-}
-
-// awaitRestart returns the end of the process's next life when somebody has begun
-// that, as it does itself after a while, or when the fleet was stopped.
-func (f *Fleet) awaitRestart(s Server, last <-chan struct{}) <-chan struct{} {
-	due := time.Now().Add(f.cfg.RestartAfter)
-	for s.Proc.Done() == last && retry.Sleep(f.life, 50*time.Millisecond) {
-		if f.cfg.RestartAfter == 0 || time.Now().Before(due) || s.Proc.Done() != last {
-			continue
-		}
-		if err := s.Proc.Restart(f.life); f.life.Err() == nil {
-			f.cfg.Restarted(s, err)
-		}
-		due = time.Now().Add(f.cfg.RestartAfter)
+	defer dir.Close()
+	present, err := dir.Confirm(ctx, 0)
+	if err != nil {
+		return err
 	}
-	return s.Proc.Done()
+	placement, err := plan.PlaceMore(f.nodes, placementOf(present), n, f.cfg.Replicas+1)
+	if err != nil {
+		return err
+	}
+	servers := describe(len(present.Partitions), placement)
+	if err := f.launch(ctx, servers); err != nil {
+		return err
+	}
+	err = f.grow(ctx, dir, servers, grow.Add)
+	if err != nil && !known(dir, servers[0].Addr) {
+		return errors.Join(err, f.discard(servers))
+	}
+	f.adopt(servers)
+	return err
 }
 
-// Stop ends all servers and removes the folder, unless it was given by
-// Config.Dir. An AddPartition that is under way fails. Calling it again does
-// nothing.
+// Stop ends all servers, and removes the folder unless Config.Dir names it. An
+// AddPartition that is under way fails. A second call does nothing.
 func (f *Fleet) Stop() error {
 	f.end()
 	f.changing.Lock()
@@ -148,4 +188,101 @@ func (f *Fleet) Stop() error {
 	f.stopped = true
 	f.watchers.Wait()
 	return errors.Join(end(append(f.Servers(), f.directory)), f.folder.release())
+}
+
+func (f *Fleet) dial() (*directory.Redis, error) {
+	return directory.Dial(rueidis.ClientOption{InitAddress: []string{f.directory.Addr}})
+}
+
+// stepTimeout is how long one step of making a fleet may take: starting servers may keep
+// all CPUs of this machine busy.
+const stepTimeout = 10 * time.Second
+
+// grow makes servers part of the fleet. It restarts those that end meanwhile: package
+// grow shuts each one down, to see that it comes back with its boot fence.
+func (f *Fleet) grow(ctx context.Context, dir directory.Directory, servers []Server,
+	change func(context.Context, directory.Directory, []grow.Partition, grow.Config) (*directory.Map, error),
+) error {
+	restarting, stop := context.WithCancel(ctx)
+	var restarts sync.WaitGroup
+	defer restarts.Wait()
+	defer stop()
+	var partitions []grow.Partition
+	for _, s := range servers {
+		restarts.Go(func() {
+			// If a restart fails, package grow misses the server.
+			for ended(restarting, s.Proc.Done()) && s.Proc.Restart(restarting) == nil {
+			}
+		})
+		member := directory.Member{Addr: s.Addr, Node: s.Node}
+		if s.Role == Master {
+			partitions = append(partitions, grow.Partition{Master: member})
+			continue
+		}
+		last := &partitions[len(partitions)-1]
+		last.Replicas = append(last.Replicas, member)
+	}
+	_, err := change(ctx, dir, partitions, grow.Config{
+		Option:   rueidis.ClientOption{Dialer: net.Dialer{Timeout: stepTimeout}, ConnWriteTimeout: stepTimeout},
+		Settings: f.cfg.Settings,
+	})
+	return err
+}
+
+// known reports whether clients may know a server by now.
+func known(dir directory.Directory, addr string) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	m, err := dir.Confirm(ctx, 0)
+	return err != nil || slices.ContainsFunc(m.Partitions, func(p directory.Partition) bool { return p.Master.Addr == addr })
+}
+
+// placementOf returns the nodes of each partition's members.
+func placementOf(m *directory.Map) [][]string {
+	placement := make([][]string, len(m.Partitions))
+	for i, p := range m.Partitions {
+		for _, member := range p.Members() {
+			placement[i] = append(placement[i], member.Node)
+		}
+	}
+	return placement
+}
+
+// adopt makes servers part of what Servers returns and Stop ends.
+func (f *Fleet) adopt(servers []Server) {
+	f.mu.Lock()
+	f.servers = append(f.servers, servers...)
+	f.mu.Unlock()
+	for _, s := range servers {
+		f.watch(s)
+	}
+}
+
+// watch reports each end of a server's process, and restarts it after RestartAfter
+// unless the caller does.
+func (f *Fleet) watch(s Server) {
+	f.watchers.Go(func() {
+		for done := s.Proc.Done(); ended(f.life, done); done = s.Proc.Done() {
+			f.cfg.Exited(s)
+			due := time.Now().Add(f.cfg.RestartAfter)
+			for s.Proc.Done() == done && retry.Sleep(f.life, 50*time.Millisecond) {
+				if f.cfg.RestartAfter == 0 || time.Now().Before(due) || s.Proc.Done() != done {
+					continue
+				}
+				if err := s.Proc.Restart(f.life); f.life.Err() == nil {
+					f.cfg.Restarted(s, err)
+				}
+				due = time.Now().Add(f.cfg.RestartAfter)
+			}
+		}
+	})
+}
+
+// ended waits until a process has ended, and reports whether ctx has not.
+func ended(ctx context.Context, done <-chan struct{}) bool {
+	select {
+	case <-done:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil
 }

@@ -265,7 +265,7 @@ func TestFolderInUse(t *testing.T) {
 	refused("in a folder that was used")
 
 	for _, s := range append(f.Servers(), f.Directory()) {
-		if err := f.folder.unmake(s); err != nil {
+		if err := f.folder.remove(s); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -284,7 +284,7 @@ func TestFolderIsClaimedOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	directory := Server{Role: Directory, Partition: NoPartition}
-	if err := first.make(directory); err != nil {
+	if err := first.create(directory); err != nil {
 		t.Fatal(err)
 	}
 	f := &Fleet{folder: second}

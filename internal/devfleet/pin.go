@@ -1,22 +1,16 @@
 package devfleet
 
-import (
-	"os"
-	"runtime"
-	"slices"
-	"strconv"
-	"strings"
-)
+import "strconv"
 
 // pins gives servers their CPUs. A nil *pins gives none.
 type pins struct {
 	sets    map[string][]int // the CPUs of a node, two or more
-	masters map[int]int      // of each CPU
+	masters map[int]int      // their number by CPU
 	servers map[int]int
 }
 
-// newPins returns nil if there are fewer than two CPUs. Nodes have CPUs of their
-// own if there are two for each, and all of them otherwise.
+// newPins returns nil if there are fewer than two CPUs. Nodes have CPUs of their own if
+// there are two for each, and share all of them otherwise.
 func newPins(cpus []int, nodes []string) *pins {
 	if len(cpus) < 2 {
 		return nil
@@ -31,17 +25,22 @@ func newPins(cpus []int, nodes []string) *pins {
 	return p
 }
 
-// take returns the arguments that tie a server to the CPU of its node with the
-// fewest masters, or the fewest servers for a replica, and what it does in the
-// background to the next one.
+// take returns the arguments that tie a server to the CPU of its node with the fewest
+// masters, or the fewest servers for a replica, and its background work to the next CPU.
 func (p *pins) take(s Server) []string {
 	if p == nil {
 		return nil
 	}
-	set := p.sets[s.Node]
-	best := 0
+	load := func(cpu int) int {
+		const more = 1 << 16 // than there are servers
+		if s.Role == Master {
+			return p.masters[cpu]*more + p.servers[cpu]
+		}
+		return p.servers[cpu]*more + p.masters[cpu]
+	}
+	set, best := p.sets[s.Node], 0
 	for i := range set {
-		if p.load(s.Role, set[i]) < p.load(s.Role, set[best]) {
+		if load(set[i]) < load(set[best]) {
 			best = i
 		}
 	}
@@ -56,53 +55,4 @@ func (p *pins) take(s Server) []string {
 		"--bgsave_cpulist", background,
 		"--aof_rewrite_cpulist", background,
 	}
-}
-
-// load returns how much there is on a CPU already, as a server of that role sees
-// it.
-func (p *pins) load(role Role, cpu int) int {
-	const more = 1 << 16 // than there are servers
-	if role == Master {
-		return p.masters[cpu]*more + p.servers[cpu]
-	}
-	return p.servers[cpu]*more + p.masters[cpu]
-}
-
-// allowedCPUs returns the CPUs that this process may use, and none on other
-// systems than Linux.
-func allowedCPUs() []int {
-	if runtime.GOOS != "linux" {
-		return nil
-	}
-	status, err := os.ReadFile("/proc/self/status")
-	if err != nil {
-		return nil
-	}
-	for line := range strings.Lines(string(status)) {
-		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
-			return parseCPUs(strings.TrimSpace(list))
-		}
-	}
-	return nil
-}
-
-// parseCPUs reads a list such as 0-3,8, and returns nothing if it is none.
-func parseCPUs(list string) []int {
-	var cpus []int
-	for part := range strings.SplitSeq(list, ",") {
-		from, to, span := strings.Cut(part, "-")
-		if !span {
-			to = from
-		}
-		first, err1 := strconv.Atoi(from)
-		last, err2 := strconv.Atoi(to)
-		if err1 != nil || err2 != nil {
-			return nil
-		}
-		for cpu := first; cpu <= last; cpu++ {
-			cpus = append(cpus, cpu)
-		}
-	}
-	slices.Sort(cpus)
-	return cpus
 }

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -26,7 +28,7 @@ func pinned(t *testing.T, s Server) string {
 
 func TestPinnedServers(t *testing.T) {
 	t.Parallel()
-	cpus := allowedCPUs()
+	cpus := redisproc.CPUs("self")
 	if len(cpus) < 2 {
 		t.Skip("there is only one CPU")
 	}
@@ -34,11 +36,11 @@ func TestPinnedServers(t *testing.T) {
 	masters := map[string]int{}
 	for _, s := range f.Servers() {
 		cpu := setting(t, s, "server_cpulist")
-		if got, want := pinned(t, s), cpu; got != want || len(parseCPUs(cpu)) != 1 {
+		if got, want := pinned(t, s), cpu; got != want || strings.ContainsAny(cpu, ",-") {
 			t.Errorf("%s runs on %s, want one CPU, %s", s, got, want)
 		}
 		background := setting(t, s, "bio_cpulist")
-		if background == cpu || len(parseCPUs(background)) != 1 {
+		if background == cpu || strings.ContainsAny(background, ",-") {
 			t.Errorf("%s on %s does the rest on %s, want another one", s, cpu, background)
 		}
 		for _, name := range []string{"bgsave_cpulist", "aof_rewrite_cpulist"} {
@@ -56,7 +58,7 @@ func TestPinnedServers(t *testing.T) {
 
 	loose := start(t, small(t))
 	for _, s := range loose.Servers() {
-		if got, want := parseCPUs(pinned(t, s)), cpus; !slices.Equal(got, want) {
+		if got, want := redisproc.CPUs(strconv.Itoa(s.Proc.PID())), cpus; !slices.Equal(got, want) {
 			t.Errorf("%s runs on %v without Pin, want %v", s, got, want)
 		}
 	}
@@ -98,16 +100,5 @@ func TestPins(t *testing.T) {
 				t.Errorf("CPUs (-want +got):\n%s", diff)
 			}
 		})
-	}
-}
-
-func TestParseCPUs(t *testing.T) {
-	t.Parallel()
-	for list, want := range map[string][]int{
-		"0": {0}, "0-3": {0, 1, 2, 3}, "8,0-1,4-5": {0, 1, 4, 5, 8}, "": nil, "a-b": nil, "1-": nil,
-	} {
-		if diff := cmp.Diff(want, parseCPUs(list)); diff != "" {
-			t.Errorf("parseCPUs(%q) (-want +got):\n%s", list, diff)
-		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -41,9 +42,9 @@ func (c *Config) probe(ctx context.Context, addr string, client rueidis.Client, 
 			return a
 		}
 	}
-	info, err := ask(ctx, client, client.B().Info().Section("memory").Build()).ToString()
+	text, err := ask(ctx, client, client.B().Info().Section("memory").Build()).ToString()
 	a.err = err
-	policy := policyIn(info)
+	policy := policyIn(text)
 	switch {
 	case silent(err):
 	case policy == "":
@@ -91,16 +92,10 @@ func ask(ctx context.Context, client rueidis.Client, question rueidis.Completed)
 
 // policyIn returns the maxmemory-policy that INFO memory tells, noeviction if the
 // server has no limit, and nothing if it does not say.
-func policyIn(info string) string {
-	found := ""
-	for line := range strings.Lines(info) {
-		line = strings.TrimSpace(line)
-		if line == "maxmemory:0" {
-			return "noeviction"
-		}
-		if value, ok := strings.CutPrefix(line, "maxmemory_policy:"); ok {
-			found = value
-		}
+func policyIn(text string) string {
+	fields := info.Parse(text)
+	if fields["maxmemory"] == "0" {
+		return "noeviction"
 	}
-	return found
+	return fields["maxmemory_policy"]
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
@@ -96,8 +97,8 @@ func (c *ClusterServers) AwaitOK() {
 
 // inStep reports whether a node's view of the cluster is complete and true.
 func (c *ClusterServers) inStep(node *Server) bool {
-	info, err := node.do("CLUSTER", "INFO")
-	if err != nil || parseInfo(info)["cluster_state"] != "ok" {
+	text, err := node.do("CLUSTER", "INFO")
+	if err != nil || info.Parse(text)["cluster_state"] != "ok" {
 		return false
 	}
 	view, err := node.view()

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
@@ -39,7 +40,7 @@ func (r *Replication) AwaitLinks(t testing.TB) {
 // linked reports whether the server is a replica whose link is up.
 func (s *Server) linked() bool {
 	text, err := s.do("INFO", "replication")
-	return err == nil && parseInfo(text)["master_link_status"] == "up"
+	return err == nil && info.Parse(text)["master_link_status"] == "up"
 }
 
 // awaitSynced waits until replicas hold all that their master has acknowledged
@@ -50,7 +51,7 @@ func awaitSynced(t testing.TB, master *Server, replicas []*Server) {
 	for _, replica := range replicas {
 		Eventually(t, "replica "+replica.Addr()+" holds what its master acknowledged", func() bool {
 			text, err := replica.do("INFO", "replication")
-			return err == nil && offset(parseInfo(text)["slave_repl_offset"]) >= acknowledged
+			return err == nil && offset(info.Parse(text)["slave_repl_offset"]) >= acknowledged
 		})
 	}
 }

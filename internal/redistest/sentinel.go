@@ -8,6 +8,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
@@ -178,11 +179,11 @@ func (s *SentinelServers) Rejoin() {
 	for _, replica := range s.others(master) {
 		Eventually(s.t, "data server "+replica.Addr()+" is a replica of the master", func() bool {
 			text, err := replica.do("INFO", "replication")
-			info := parseInfo(text)
-			if err == nil && info["master_port"] != port {
+			fields := info.Parse(text)
+			if err == nil && fields["master_port"] != port {
 				_, _ = replica.do("REPLICAOF", host, port) // asked for again if it fails
 			}
-			return err == nil && info["master_port"] == port && info["master_link_status"] == "up"
+			return err == nil && fields["master_port"] == port && fields["master_link_status"] == "up"
 		})
 	}
 	s.awaitQuorum(master)

@@ -8,12 +8,12 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
@@ -190,7 +190,7 @@ func (s *Server) Info(section string) map[string]string {
 	if err != nil {
 		s.t.Errorf("INFO %s: %v", section, err)
 	}
-	return parseInfo(text)
+	return info.Parse(text)
 }
 
 // alive reports whether the server's process runs.
@@ -222,17 +222,6 @@ func seeds(servers []*Server, query map[string]string) string {
 		values.Add("addr", s.Addr())
 	}
 	return (&url.URL{Scheme: "redis", Host: servers[0].Addr(), RawQuery: values.Encode()}).String()
-}
-
-// parseInfo reads the lines "key:value" of INFO, CLUSTER INFO and the like.
-func parseInfo(text string) map[string]string {
-	info := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[key] = value
-		}
-	}
-	return info
 }
 
 // do runs one command on a fresh connection and returns a text reply's text,

@@ -3,6 +3,7 @@ package survey
 import (
 	"context"
 
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -28,8 +29,8 @@ func (r *redisProber) fleet(ctx context.Context) (*FleetView, []Trouble) {
 		note("", err)
 		return nil, troubles
 	}
-	v.Points = r.cfg.Fleet.Map().Points
-	dir := r.cfg.Fleet.Directory()
+	v.Points = directory.MapOf(r.cfg.Fleet.Client()).Points
+	dir := directory.Of(r.cfg.Fleet.Client())
 	v.Events, err = script.Prompt(ctx, dir.Events)
 	note(FleetEvents, err)
 	v.Snapshots, err = script.Prompt(ctx, func(ctx context.Context) (snapshot.Ages, error) {

@@ -5,13 +5,12 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
@@ -69,35 +68,26 @@ func askServer(ctx context.Context, node rueidis.Client) (NodeView, error) {
 
 // readInfo reads what INFO says.
 func readInfo(text string) (NodeView, error) {
-	info := map[string]string{}
-	for line := range strings.Lines(text) {
-		if key, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
-			info[key] = value
-		}
-	}
-	if info["loading"] == "1" {
+	fields := info.Parse(text)
+	if fields["loading"] == "1" {
 		return NodeView{}, errLoading
 	}
-	number := func(field string) int64 {
-		n, _ := strconv.ParseInt(info[field], 10, 64) // what it does not tell is 0
-		return n
-	}
 	return NodeView{
-		Version: software(info), Role: info["role"],
-		Uptime: time.Duration(number("uptime_in_seconds")) * time.Second,
-		Memory: number("used_memory"), MaxMemory: number("maxmemory"),
-		Ops: number("instantaneous_ops_per_sec"), Clients: number("connected_clients"),
-		Evicted: number("evicted_keys"),
+		Version: software(fields), Role: fields["role"],
+		Uptime: time.Duration(fields.Int("uptime_in_seconds")) * time.Second,
+		Memory: fields.Int("used_memory"), MaxMemory: fields.Int("maxmemory"),
+		Ops: fields.Int("instantaneous_ops_per_sec"), Clients: fields.Int("connected_clients"),
+		Evicted: fields.Int("evicted_keys"),
 	}, nil
 }
 
 // software returns the name and version of a server. Valkey gives as redis_version the
 // Redis that it goes by.
-func software(info map[string]string) string {
-	if version := info["valkey_version"]; version != "" {
+func software(fields info.Fields) string {
+	if version := fields["valkey_version"]; version != "" {
 		return "Valkey " + version
 	}
-	if version := info["redis_version"]; version != "" {
+	if version := fields["redis_version"]; version != "" {
 		return "Redis " + version
 	}
 	return ""

@@ -250,7 +250,7 @@ func (p *failoverPlay) allWrote(since time.Time) bool {
 // strike kills one master and stops the other, waits until writes go on, and lets both run
 // again.
 func (p *failoverPlay) strike(ctx context.Context, servers *devfleet.Fleet) error {
-	for id, partition := range p.fleet.Map().Partitions {
+	for id, partition := range directory.MapOf(p.fleet.Client()).Partitions {
 		all := servers.Servers()
 		at := slices.IndexFunc(all, func(s devfleet.Server) bool { return s.Addr == partition.Master.Addr })
 		p.victims[id] = &victim{server: all[at], accident: time.Now()}
@@ -273,7 +273,7 @@ func (p *failoverPlay) strike(ctx context.Context, servers *devfleet.Fleet) erro
 // goesOn notes when another member leads a partition and all its writers go on.
 func (p *failoverPlay) goesOn(id int) bool {
 	v := p.victims[id]
-	now := p.fleet.Map().Partitions[id]
+	now := directory.MapOf(p.fleet.Client()).Partitions[id]
 	if v.led.IsZero() && !now.ReadOnly && now.Master.Addr != v.server.Addr {
 		v.led = time.Now()
 	}
@@ -308,7 +308,7 @@ func (p *failoverPlay) compare(ctx context.Context) error {
 			return err
 		}
 		v.has += int64(len(there))
-		if there, err = membersAt(ctx, p.fleet.Map().Partitions[b.partition].Master.Addr, b.key()); err != nil {
+		if there, err = membersAt(ctx, directory.MapOf(p.fleet.Client()).Partitions[b.partition].Master.Addr, b.key()); err != nil {
 			return err
 		}
 		v.want += int64(len(there))

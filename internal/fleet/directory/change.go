@@ -17,12 +17,12 @@ import (
 // waitForReplica is how long a change waits for a replica of the directory.
 const waitForReplica = time.Second
 
-// tryTimeout is how long one try of a change may take. Then it starts over: another
-// server may be master by then.
+// tryTimeout is how long one try of a change may take. The next one finds the master
+// again, which may be another server.
 const tryTimeout = 2 * time.Second
 
-// Change implements Directory. It finds the master, and retries for about ten seconds. A
-// change whose outcome stays unknown may have been made.
+// Change implements Directory. It retries for about ten seconds. A change whose outcome
+// stays unknown may have been made.
 func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 	if err := next.check(); err != nil {
 		return err
@@ -55,16 +55,15 @@ func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
 // changed is the result of a change.
 type changed struct {
 	stored     bool
-	epoch      int64 // the present one
-	replicated bool  // true as well if there is no replica
+	epoch      int64 // of the present map
+	replicated bool  // also true if there is no replica
 }
 
-// change tries once. If the master has replicas, it waits for one to have the map.
+// change tries once.
 func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string) (done changed, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errSilent)
 	defer cancel()
-	// This finds the master, too.
-	old, err := d.Confirm(ctx, 0)
+	old, err := d.Confirm(ctx, 0) // which also finds the master
 	if errors.Is(err, ErrNoFleet) || errors.Is(err, ErrMap) || errors.Is(err, ErrVersion) {
 		err = nil // the epoch decides whether it can be replaced
 	}
@@ -73,13 +72,14 @@ func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string)
 		args[3], err = pack(differ(*known, held{next, sum(text)}))
 	}
 	if err == nil {
-		at := d.master.Load()
-		run := d.servers[at]
+		run := d.servers[d.master.Load()]
 		done, err = script.Prompt(ctx, func(ctx context.Context) (changed, error) { return changeOn(ctx, run, args) })
 	}
 	return done, own(ctx, err)
 }
 
+// changeOn runs the script on the master. If that has replicas, it waits for one to have
+// the map.
 func changeOn(ctx context.Context, run *script.Runner, args []string) (done changed, err error) {
 	c := run.Client
 	role, err := c.Do(ctx, c.B().Role().Build()).ToArray()
@@ -88,16 +88,18 @@ func changeOn(ctx context.Context, run *script.Runner, args []string) (done chan
 	}
 	change := c.B().Eval().Script(run.Scripts.Script("change").Source()).Numkeys(1).Key(baseKey).Arg(args...).Build()
 	var result rueidis.RedisResult
-	replicated, unknown := true, error(nil)
+	done.replicated = true
+	var unknown error // why it is not known whether a replica has it
 	if followers, err := role[len(role)-1].ToArray(); err == nil && len(followers) > 0 {
 		results, have, err := replicas.Confirm(ctx, c, baseKey, 1, waitForReplica, change)
-		result, replicated, unknown = results[0], have > 0, err
+		result, done.replicated, unknown = results[0], have > 0, err
 	} else {
 		result = c.Do(ctx, change)
 	}
 	reply, err := result.AsIntSlice()
 	if err != nil {
-		return done, err
+		return changed{}, err
 	}
-	return changed{stored: reply[0] == 1, epoch: reply[1], replicated: replicated}, unknown
+	done.stored, done.epoch = reply[0] == 1, reply[1]
+	return done, unknown
 }

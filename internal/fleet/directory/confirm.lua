@@ -1,17 +1,17 @@
 -- directory.confirm(K) epoch have -> {epoch[, form, text...]}
 --
--- Says whether the map with that epoch is the present one. A server answers only
--- if it would take a write at this moment: a replica refuses the first command,
--- and so does, where min-replicas-to-write is set, a master whose replicas have
--- left it, which may have been replaced.
+-- Reports whether the map with that epoch is the present one. A server answers only if
+-- it accepts writes at this moment: a replica refuses the first command, and so does a
+-- master with min-replicas-to-write that has lost its replicas: it may have been
+-- replaced.
 --
 -- Touches  K, changes, none
 -- KEYS[1]  K
--- ARGV[1]  epoch: of the map that the caller goes by, 0 for none
--- ARGV[2]  have: the epoch of the newest one that it has, 0 for none
--- Reply    {epoch} if the caller goes by it, or has it; {epoch, 'changes', change...}
---          from the one that it has; {epoch, 'map', map}; {0} if there is no map
--- Cost     O(1) if the caller has it, whatever its size; else what is sent
+-- ARGV[1]  epoch: of the map that the caller uses, 0 for none
+-- ARGV[2]  have: the epoch of the newest map that it has, 0 for none
+-- Reply    {epoch} if the caller uses it, or has it; {epoch, 'changes', change...}
+--          from the map that it has; {epoch, 'map', map}; {0} if there is no map
+-- Cost     O(1) if the caller has it; else the bytes that are sent
 -- Repeat   harmless: nothing is written
 redis.call('DEL', K .. ':none')
 local epoch = redis.call('HGET', K, 'epoch')

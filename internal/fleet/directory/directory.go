@@ -4,23 +4,34 @@ import (
 	"context"
 	"time"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 // Directory keeps the map of one fleet, and lets its agents coordinate. [Redis] is the
-// one in use; a store with consensus can take its place.
-type Directory interface { //nolint:interfacebloat // all that a store of the map must do
+// implementation. Another store can take its place if it keeps these promises:
+//
+//   - Confirm is linearizable with Change: after a Change has returned, no Confirm says
+//     that the former epoch is the present one. A store that cannot promise that right
+//     after a failover says so by the settled time of Lead.
+//   - Change is a compare-and-put of one value of up to 100 kB, and survives the loss of
+//     one server.
+//   - Lead and Turn are leases by the store's own clock. They only avoid double work.
+//   - Clients call Confirm a few times a second, a thousand of them at once. It should
+//     read no more than the epoch.
+type Directory interface { //nolint:interfacebloat // a store of the map must do all of it
 	// Load returns the map, perhaps an old one.
 	Load(ctx context.Context) (*Map, error)
 
-	// Confirm returns nil if the map with that epoch is the present one, and the
-	// present one otherwise. Only the one place where the map is changed may answer.
+	// Confirm returns nil if the map with that epoch is the present one, and the present
+	// one otherwise. Epoch 0 is never the present one.
 	Confirm(ctx context.Context, epoch int64) (*Map, error)
 
 	// Change stores a map with a higher epoch if the present one still has that epoch, 0
-	// for none, and returns ErrConflict otherwise. A map that cannot be used, or whose
-	// epoch is not higher, is ErrMap. A retry after a lost reply succeeds.
+	// for none, and returns ErrConflict otherwise. An invalid map, or one whose epoch is
+	// not higher, is ErrMap. A retry after a lost reply succeeds.
 	Change(ctx context.Context, epoch int64, next *Map) error
 
 	// Lead makes an agent the leader for a TTL, unless another one leads. It reports
@@ -28,38 +39,50 @@ type Directory interface { //nolint:interfacebloat // all that a store of the ma
 	// directory. A TTL of 0 resigns.
 	Lead(ctx context.Context, agent string, ttl time.Duration) (leads bool, settled time.Duration, err error)
 
-	// Note adds an event to the log. The directory sets its time.
+	// Turn gives the turn of a node to a holder for a TTL, unless another one has it, and
+	// reports whether the holder has it. A TTL of 0 gives it up. Copies and snapshots need
+	// the turn of their node: both fork a server, and two forks may need twice the memory.
+	Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error)
+
+	// Moving registers a run that moves tags, for a TTL. A TTL of 0 ends it: it left
+	// nothing unfinished.
+	Moving(ctx context.Context, run string, ttl time.Duration) error
+
+	// Adopt registers a run that finishes all runs whose TTL has ended, in their place, and
+	// reports whether there are any. It does nothing while another run goes on.
+	Adopt(ctx context.Context, run string, ttl time.Duration) (bool, error)
+
+	// Note adds an event to the log, with the directory's time.
 	Note(ctx context.Context, event Event) error
 
 	// Events returns the log, the newest event first, up to 200.
 	Events(ctx context.Context) ([]Event, error)
 
-	// Turn gives the turn of a node to a holder for a TTL, unless another one has it, and
-	// reports whether the holder has it. A TTL of 0 gives it up. One thing at a time
-	// happens on a node, whichever process does it: a copy for a replica, or a snapshot.
-	// Both fork a server, and two forks at once may need twice the memory.
-	Turn(ctx context.Context, node, holder string, ttl time.Duration) (bool, error)
-
-	// Moving stores that a run moves tags, for a TTL. A TTL of 0 says that it has ended
-	// and left nothing unfinished.
-	Moving(ctx context.Context, run string, ttl time.Duration) error
-
-	// Adopt gives all runs whose TTL has ended to a run that finishes them, as Moving
-	// does, and reports whether there were any. It gives none while a run goes on.
-	Adopt(ctx context.Context, run string, ttl time.Duration) (bool, error)
-
-	// Snapped stores the result of a snapshot that began then, by the caller's clock.
-	// What is older than what is stored changes nothing.
+	// Snapped stores the result of a snapshot that began then, by the caller's clock. The
+	// directory sets the times of s. It ignores a result that is older than the stored one.
 	Snapped(ctx context.Context, began time.Time, s Snapshot) error
 
-	// Snapshots returns what is stored of each partition that was ever tried, and the
-	// directory's time.
+	// Snapshots returns the results of each partition that has any, and the directory's
+	// time.
 	Snapshots(ctx context.Context) ([]Snapshot, time.Time, error)
 }
 
 var _ Directory = (*Redis)(nil)
 
-// Errors of this package. What is returned is derived from them and says more.
+// client is what the clients of package fleet implement for Millrace's other packages,
+// so that types of this package stay out of the API.
+type client interface {
+	Map() *Map
+	Directory() Directory
+}
+
+// MapOf returns the map that a fleet's client uses at the moment. It must not be changed.
+func MapOf(fleet rueidis.Client) *Map { return fleet.(client).Map() } //nolint:forcetypeassert // the caller passes a fleet's client
+
+// Of returns the directory of a fleet's client.
+func Of(fleet rueidis.Client) Directory { return fleet.(client).Directory() } //nolint:forcetypeassert // as above
+
+// Errors of this package. Returned errors wrap one of them.
 var (
 	// ErrNoFleet means that the directory has no map.
 	ErrNoFleet = &millrace.Error{
@@ -68,31 +91,29 @@ var (
 		Hint:    "Make one with millrace fleet init, or check the directory's address.",
 	}
 
-	// ErrConflict means that another process changed the map. Nothing was changed, or, if
-	// a reply was lost, the change was replaced.
+	// ErrConflict means that another process changed the map. The change was not made or,
+	// if a reply was lost, was replaced.
 	ErrConflict = &millrace.Error{
 		Code:    "conflict",
 		Message: "another process changed the map",
 		Hint:    "Look at the fleet again and repeat what is still to be done.",
 	}
 
-	// ErrUnconfirmed means that the map was stored, but no replica of the directory
-	// has said that it has it.
+	// ErrUnconfirmed means that the map was stored, but perhaps on no replica.
 	ErrUnconfirmed = &millrace.Error{
 		Code:    "unconfirmed",
 		Message: "the map was stored, but no replica of the directory has confirmed it",
-		Hint:    "Look at the directory's replicas, then repeat the command: what is done already is left alone.",
+		Hint:    "Look at the directory's replicas, then repeat the command: it skips what is done.",
 	}
 
-	// ErrMap means that what is stored is no map.
+	// ErrMap means that a map is invalid.
 	ErrMap = &millrace.Error{
 		Code:    "broken",
 		Message: "the directory's map cannot be used",
-		Hint:    "Restore the directory from its replica or its append-only file, or correct the map that was to be stored.",
+		Hint:    "Restore the directory from its replica or its append-only file, or correct the new map.",
 	}
 
-	// ErrVersion means that the map was written in a version that this one does not
-	// know.
+	// ErrVersion means that the map has a version that this build does not know.
 	ErrVersion = &millrace.Error{
 		Code: "unknown_version",
 		Hint: "Use the Millrace that wrote it.",

@@ -1,22 +1,20 @@
 -- directory.lead(K) agent life -> {outcome, agent, settled}
 --
--- Makes an agent the leader, or leaves it so, unless another one has been it for
--- less than its life. It keeps two agents from doing the same work; what they do is
--- kept apart by the epoch of the map.
+-- Makes an agent the leader, unless another one leads. It avoids double work; for
+-- safety agents compare the epoch of the map.
 --
--- It also notes which server, in which of its runs, answers. When that is another one
--- than before, the one before may still confirm old maps for a while, or the newest
--- maps may be lost.
+-- It also stores which server answers, and its run. If that changes, the former server
+-- may still confirm old maps for a while, or the newest maps may be lost.
 --
 -- Touches  agent
 -- KEYS[1]  K
 -- ARGV[1]  agent: its name
--- ARGV[2]  life: for how long to lead, in milliseconds from now; 0 to resign
--- Reply    {1, agent, settled} for the leader; {0, the leader's name, settled} for
---          another one; settled is for how many milliseconds the same server has
---          answered, or -1 if it always has
+-- ARGV[2]  life: for how long to lead, in milliseconds; 0 to resign
+-- Reply    {1, agent, settled} if the agent leads; {0, the leader's name, settled} if
+--          another one does; settled is for how many milliseconds the same server has
+--          answered, -1 if no other ever did
 -- Cost     O(1)
--- Repeat   harmless: the leader stays it
+-- Repeat   harmless: the agent leads for a new life
 local agent = prefix .. 'agent'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

@@ -1,10 +1,13 @@
 package directory
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/millrace/millrace/ring"
 )
@@ -12,109 +15,68 @@ import (
 // Version is the wire version of the map.
 const Version = 1
 
-// Map is what all who use a fleet must agree about. It is replaced whole, never
-// changed, and is safe for concurrent use.
+// Map is what all users of a fleet must agree on. A change replaces the whole map. It is
+// safe for concurrent use.
 type Map struct {
-	// Version is the wire version, [Version].
-	Version int `json:"version"`
-
-	// Fleet names the fleet for ever: members carry it, so that one of another
-	// fleet, or an empty one, is not taken for one of this.
-	Fleet string `json:"fleet"`
-
-	// Epoch is one more with every change of the map.
-	Epoch int64 `json:"epoch"`
-
-	// Floor is the epoch below which a map is too old to place a new tag by. It
-	// rises when it changes which partition new tags belong to, and before that is
-	// written to the members.
-	Floor int64 `json:"floor"`
-
-	// Settings are what the fence and the agents rest on.
-	Settings Settings `json:"settings"`
-
-	// Partitions are the partitions by their numbers.
-	Partitions []Partition `json:"partitions"`
-
-	// Points are the places of the partitions on the ring.
-	Points Points `json:"points"`
+	Version    int         `json:"version"`
+	Fleet      string      `json:"fleet"` // names the fleet for ever: its members store it
+	Epoch      int64       `json:"epoch"` // grows with every change
+	Floor      int64       `json:"floor"` // a map with a lower epoch must place no tags; members learn it before the map is stored
+	Settings   Settings    `json:"settings"`
+	Partitions []Partition `json:"partitions"` // by number
+	Points     Points      `json:"points"`     // of the partitions on the ring
 }
 
-// Phase says what a partition is there for.
-type Phase string
+// Phase says whether a partition takes new tags.
+type Phase = string
 
 // Phases of a partition.
 const (
-	// LookUp is the phase of one that was just added: clients look there for tags,
-	// and none places any.
-	LookUp Phase = "look-up"
-
-	// Open is the phase of one that takes new tags.
-	Open Phase = "open"
-
-	// Closed is the phase of one that keeps the tags it has and sends new ones on.
-	Closed Phase = "closed"
+	LookUp Phase = "look-up" // it was just added: clients look for tags there, and place none
+	Open   Phase = "open"    // it takes new tags
+	Closed Phase = "closed"  // it keeps its tags and forwards new ones
 )
 
 // Partition is a master and its replicas.
 type Partition struct {
-	// ID is its number on the ring, from 0 on.
-	ID int `json:"id"`
+	ID         int   `json:"id"`         // its number on the ring, from 0 on
+	Epoch      int64 `json:"epoch"`      // of the map that named its master, or the same one again after an election
+	Generation int   `json:"generation"` // of its points on the ring
+	Phase      Phase `json:"phase"`
+	ReadOnly   bool  `json:"read_only,omitempty"` // no master takes writes for now
 
-	// Epoch is one more each time the partition got another master, or the same
-	// one again with what it had kept.
-	Epoch int64 `json:"epoch"`
-
-	// Generation is that of its points on the ring.
-	Generation int `json:"generation"`
-
-	// Phase says whether it takes new tags.
-	Phase Phase `json:"phase"`
-
-	// ReadOnly means that no master takes writes for now.
-	ReadOnly bool `json:"read_only,omitempty"`
-
-	// History is the replication id of the master. How far members are can be
-	// compared only within one history. Empty if it is not known yet.
+	// History is the replication id of the master, empty if it is not known yet.
+	// Offsets of members are comparable only within one history.
 	History string `json:"history,omitempty"`
 
-	// Before is the history that the master went on from. Members that have not
-	// followed it yet are still in that one.
+	// Before is the history from which the master continued. Members that do not follow
+	// it yet are still in that one.
 	Before string `json:"before,omitempty"`
 
-	// Floor is the highest epoch that the master knows of. Members that know of a
-	// higher one were promoted since.
+	// Floor is the highest epoch that the master has stored. Members that store a higher
+	// one were promoted since.
 	Floor int64 `json:"floor,omitempty"`
 
-	// Prefer is the member that is to be the master next, of several that are
-	// equally far.
+	// Prefer is the member to elect if several have equally much data.
 	Prefer string `json:"prefer,omitempty"`
 
-	// Master and Replicas are its members.
 	Master   Member   `json:"master"`
 	Replicas []Member `json:"replicas,omitempty"`
 }
 
-// Member is one redis-server.
+// Member is one server.
 type Member struct {
-	// Addr is where it listens: HOST:PORT.
-	Addr string `json:"addr"`
+	Addr string `json:"addr"`           // HOST:PORT
+	Node string `json:"node,omitempty"` // the machine, whose servers are lost together
+	Down bool   `json:"down,omitempty"` // clients should not ask it
 
-	// Node names the machine on which it runs, which is lost as a whole.
-	Node string `json:"node,omitempty"`
-
-	// Down means that nobody should ask it.
-	Down bool `json:"down,omitempty"`
-
-	// Run is the run id, another one after each start, in which the member was last
-	// known to be whole: elected, or in step with its master. One that has another run
-	// id was started again, and may have lost what it confirmed. Empty if it is not
-	// known yet.
+	// Run is the run id in which the member was last known to have all its data: elected,
+	// or in step with its master. Each start has another id, so a member in another run was
+	// restarted, and may have lost what it confirmed. Empty if it is not known yet.
 	Run string `json:"run,omitempty"`
 }
 
-// Machine returns the node on which the member runs. One without a node's name is on
-// that of its host.
+// Machine returns the node of the member, or its host if no node is named.
 func (m Member) Machine() string {
 	if m.Node != "" {
 		return m.Node
@@ -127,11 +89,9 @@ func (m Member) Machine() string {
 }
 
 // Members returns the master and the replicas.
-func (p *Partition) Members() []Member {
-	return append([]Member{p.Master}, p.Replicas...)
-}
+func (p *Partition) Members() []Member { return append([]Member{p.Master}, p.Replicas...) }
 
-// Clone returns a copy that shares nothing with the map, to be changed.
+// Clone returns a copy that shares nothing with the map.
 func (m *Map) Clone() *Map {
 	next := *m
 	next.Points = slices.Clone(m.Points)
@@ -142,7 +102,7 @@ func (m *Map) Clone() *Map {
 	return &next
 }
 
-// Adding reports whether partitions are being added, or that was cut off.
+// Adding reports whether an addition of partitions is in progress, or was interrupted.
 func (m *Map) Adding() bool {
 	return m.Floor > m.Epoch || slices.ContainsFunc(m.Partitions, func(p Partition) bool { return p.Phase == LookUp })
 }
@@ -150,47 +110,9 @@ func (m *Map) Adding() bool {
 // Ring returns the ring of the map's points.
 func (m *Map) Ring() (*ring.Ring, error) { return ring.Of(m.Points) }
 
-// check returns an error unless the map can be used.
-func (m *Map) check() error {
-	if err := checkVersion(m.Version); err != nil {
-		return err
-	}
-	r, err := m.Ring()
-	if err != nil {
-		return ErrMap.Wrap(err)
-	}
-	if r.Partitions() != len(m.Partitions) {
-		return ErrMap.Wrap(fmt.Errorf("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions)))
-	}
-	seen := map[string]bool{}
-	for i, p := range m.Partitions {
-		if p.ID != i {
-			return ErrMap.Wrap(fmt.Errorf("partition %d stands at place %d", p.ID, i))
-		}
-		if p.Phase != LookUp && p.Phase != Open && p.Phase != Closed {
-			return ErrMap.Wrap(fmt.Errorf("partition %d has the phase %q", i, p.Phase))
-		}
-		for _, member := range p.Members() {
-			if member.Addr == "" || seen[member.Addr] {
-				return ErrMap.Wrap(fmt.Errorf("partition %d has a member at %q, which is empty or taken", i, member.Addr))
-			}
-			seen[member.Addr] = true
-		}
-	}
-	return nil
-}
-
-func checkVersion(version int) error {
-	if version != Version {
-		return ErrVersion.Errorf("the directory's map has version %d, this build knows %d", version, Version)
-	}
-	return nil
-}
-
-// Parse reads a map that was stored. The error is ErrMap or ErrVersion.
+// Parse reads a stored map. The error is ErrMap or ErrVersion.
 func Parse(text []byte) (*Map, error) {
-	// Of another version nothing is known but where the version is.
-	var wire struct {
+	var wire struct { // all that is known about other versions
 		Version int `json:"version"`
 	}
 	if err := json.Unmarshal(text, &wire); err != nil {
@@ -207,4 +129,158 @@ func Parse(text []byte) (*Map, error) {
 		return nil, err
 	}
 	return m, nil
+}
+
+// check returns an error unless the map is valid.
+func (m *Map) check() error {
+	if err := checkVersion(m.Version); err != nil {
+		return err
+	}
+	r, err := m.Ring()
+	if err != nil {
+		return ErrMap.Wrap(err)
+	}
+	invalid := func(format string, args ...any) error { return ErrMap.Wrap(fmt.Errorf(format, args...)) }
+	if r.Partitions() != len(m.Partitions) {
+		return invalid("the ring has %d partitions, the list %d", r.Partitions(), len(m.Partitions))
+	}
+	seen := map[string]bool{}
+	for i, p := range m.Partitions {
+		if p.ID != i {
+			return invalid("partition %d is at index %d", p.ID, i)
+		}
+		if p.Phase != LookUp && p.Phase != Open && p.Phase != Closed {
+			return invalid("partition %d has the phase %q", i, p.Phase)
+		}
+		for _, member := range p.Members() {
+			if member.Addr == "" || seen[member.Addr] {
+				return invalid("partition %d has a member at %q, which is empty or a duplicate", i, member.Addr)
+			}
+			seen[member.Addr] = true
+		}
+	}
+	return nil
+}
+
+func checkVersion(version int) error {
+	if version != Version {
+		return ErrVersion.Errorf("the directory's map has version %d, this build knows %d", version, Version)
+	}
+	return nil
+}
+
+// Points are the points of a ring. Their JSON has positions as 16 hexadecimal digits,
+// because not every language has integers of 64 bits.
+type Points []ring.Point
+
+type pointJSON struct {
+	At         string `json:"at"`
+	Partition  int    `json:"partition"`
+	Generation int    `json:"generation"`
+}
+
+// MarshalJSON writes positions in hexadecimal.
+func (p Points) MarshalJSON() ([]byte, error) {
+	stored := make([]pointJSON, len(p))
+	for i, point := range p {
+		stored[i] = pointJSON{fmt.Sprintf("%016x", point.Position), point.Partition, point.Generation}
+	}
+	return json.Marshal(stored)
+}
+
+// UnmarshalJSON reads the form of MarshalJSON.
+func (p *Points) UnmarshalJSON(text []byte) error {
+	var stored []pointJSON
+	if err := json.Unmarshal(text, &stored); err != nil {
+		return err
+	}
+	*p = make(Points, len(stored))
+	for i, point := range stored {
+		at, err := strconv.ParseUint(point.At, 16, 64)
+		if err != nil {
+			return fmt.Errorf("the position %q is no hexadecimal number of 64 bits", point.At)
+		}
+		(*p)[i] = ring.Point{Position: at, Partition: point.Partition, Generation: point.Generation}
+	}
+	return nil
+}
+
+// Settings hold for a whole fleet. The zero value works.
+type Settings struct {
+	// ViewTTL is for how long a client may write after it began to ask for a confirmation
+	// of its map. An agent that replaces a master waits for ViewTTL and ReplyTimeout.
+	// Defaults to 1 second.
+	ViewTTL time.Duration `json:"-"`
+
+	// ReplyTimeout is how long a successful write may take, from before it is sent until
+	// its reply is processed. Defaults to 500 milliseconds.
+	ReplyTimeout time.Duration `json:"-"`
+
+	// PlacementTTL is for how long a client may cache the place of a tag. Forgetting tags
+	// takes at least as long. Defaults to 10 seconds.
+	PlacementTTL time.Duration `json:"-"`
+
+	// MaxTags is how many tags a partition takes before it forwards new ones. Defaults to
+	// no limit.
+	MaxTags int64 `json:"max_tags,omitempty"`
+
+	// MaxFill is the share of its maxmemory, in percent, at which a partition begins to
+	// forward new tags, so that its tags can grow. Without maxmemory it never does.
+	// Defaults to 80.
+	MaxFill int `json:"max_fill,omitempty"`
+
+	// Confirmed is the greatest WaitReplicas of clients. A failover waits until so many
+	// replicas answer that one of them has every confirmed write: with one replica that
+	// one, of two both. With a negative value it elects one of those that answer. Defaults
+	// to 1.
+	Confirmed int `json:"confirmed,omitempty"`
+}
+
+// DefaultViewTTL is the default of Settings.ViewTTL.
+const DefaultViewTTL = time.Second
+
+// Effective returns the settings with their defaults filled in.
+func (s Settings) Effective() Settings {
+	s.ViewTTL = cmp.Or(s.ViewTTL, DefaultViewTTL)
+	s.ReplyTimeout = cmp.Or(s.ReplyTimeout, 500*time.Millisecond)
+	s.PlacementTTL = cmp.Or(s.PlacementTTL, 10*time.Second)
+	s.MaxFill = cmp.Or(s.MaxFill, 80)
+	s.Confirmed = cmp.Or(s.Confirmed, 1)
+	return s
+}
+
+// Grace is how long an agent waits after a change of the map until no client writes by
+// the former map: ViewTTL and ReplyTimeout, and 10% for clocks that differ in speed.
+func (s Settings) Grace() time.Duration {
+	s = s.Effective()
+	return (s.ViewTTL + s.ReplyTimeout) * 11 / 10
+}
+
+// settingsJSON is Settings with durations in milliseconds.
+type settingsJSON struct {
+	ViewTTL      int64 `json:"view_life_ms,omitempty"`
+	ReplyTimeout int64 `json:"reply_limit_ms,omitempty"`
+	PlacementTTL int64 `json:"placement_life_ms,omitempty"`
+	*plainSettings
+}
+
+type plainSettings Settings
+
+// MarshalJSON writes durations in milliseconds.
+func (s Settings) MarshalJSON() ([]byte, error) {
+	plain := plainSettings(s)
+	return json.Marshal(settingsJSON{s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), &plain})
+}
+
+// UnmarshalJSON reads the form of MarshalJSON.
+func (s *Settings) UnmarshalJSON(text []byte) error {
+	*s = Settings{}
+	j := settingsJSON{plainSettings: (*plainSettings)(s)}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	s.ViewTTL = time.Duration(j.ViewTTL) * time.Millisecond
+	s.ReplyTimeout = time.Duration(j.ReplyTimeout) * time.Millisecond
+	s.PlacementTTL = time.Duration(j.PlacementTTL) * time.Millisecond
+	return nil
 }

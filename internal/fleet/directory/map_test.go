@@ -233,7 +233,7 @@ func TestRefused(t *testing.T) {
 		},
 		"points without a partition": {func(m *Map) { m.Partitions = m.Partitions[:1] }, ErrMap, "the list 1"},
 		"partitions out of order": {
-			func(m *Map) { slices.Reverse(m.Partitions) }, ErrMap, "partition 1 stands at place 0",
+			func(m *Map) { slices.Reverse(m.Partitions) }, ErrMap, "partition 1 is at index 0",
 		},
 		"no phase":                   {func(m *Map) { m.Partitions[0].Phase = "" }, ErrMap, `the phase ""`},
 		"unknown phase":              {func(m *Map) { m.Partitions[1].Phase = "shut" }, ErrMap, `partition 1 has the phase "shut"`},

@@ -1,18 +1,17 @@
 -- directory.moves(K) run life adopt -> outcome
 --
--- Remembers that a run moves tags, so that somebody finishes it if it is cut off:
--- a run that has neither ended nor said for its life that it goes on. Who adopts
--- takes all such runs over, if no run goes on: those may be at the same tags.
+-- Registers a run that moves tags, or removes it. An agent finishes runs whose life has
+-- ended: it adopts all of them, but only if no other run goes on, which might move the
+-- same tags.
 --
 -- Touches  moves
 -- KEYS[1]  K
 -- ARGV[1]  run: its name
--- ARGV[2]  life: for how long it goes on without saying so, in milliseconds from
---          now; 0 if it has ended
--- ARGV[3]  adopt: 1 to go on only as the one that takes others over
--- Reply    1 if the run goes on, or has ended; 0 if there was nothing to take over
+-- ARGV[2]  life: how long the registration lasts, in milliseconds; 0 to remove it
+-- ARGV[3]  adopt: 1 to register it in place of runs whose life has ended
+-- Reply    1 if the run is registered, or removed; 0 if there was nothing to adopt
 -- Cost     O(runs), a few
--- Repeat   harmless: the run goes on
+-- Repeat   harmless: the run is registered for a new life
 local moves = prefix .. 'moves'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

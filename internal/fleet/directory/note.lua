@@ -1,13 +1,13 @@
 -- directory.note(K) event -> 1
 --
--- Adds to the log of what agents did, of which the newest 200 events stay.
+-- Adds an event to the agents' log, which keeps the newest 200.
 --
 -- Touches  log
 -- KEYS[1]  K
 -- ARGV[1]  event: its JSON without the time, which the server puts in front
 -- Reply    1
 -- Cost     O(1)
--- Repeat   harmless: the same event stands there twice
+-- Repeat   harmless: the event is there twice
 local log = prefix .. 'log'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

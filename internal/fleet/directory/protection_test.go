@@ -127,7 +127,7 @@ var protections = []struct {
 	{"the epoch grows", " or tonumber(ARGV[2]) <= tonumber(epoch)", "", []string{"the epoch goes back"}},
 	{"a repeat is known", "epoch == ARGV[2] and stored[2] == ARGV[3]", "false", []string{"a repeat is refused"}},
 	{"a repeat has the same map", " and stored[2] == ARGV[3]", "", []string{"two store the same epoch"}},
-	{"changes of a lost map go", "redis.call('ZREMRANGEBYSCORE', changes, ARGV[1], '+inf') -- of a map that was lost", "", []string{"a map is lost"}},
+	{"changes of a lost map go", "redis.call('ZREMRANGEBYSCORE', changes, ARGV[1], '+inf') -- differences to a map that was lost", "", []string{"a map is lost"}},
 	{"changes are bounded", "redis.call('ZREMRANGEBYRANK', changes, 0, -33)", "", []string{"changes fill the directory"}},
 }
 

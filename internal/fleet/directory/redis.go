@@ -2,6 +2,7 @@ package directory
 
 import (
 	"context"
+	"embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -17,10 +18,18 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Redis is a directory in a dedicated Redis: a master, and replicas. For durability give
+//go:embed *.lua
+var folder embed.FS
+
+var library = script.Load(folder, "K:")
+
+// baseKey is the hash that holds the map: version, epoch, map (its text).
+const baseKey = "mr:fleet:{directory}"
+
+// Redis is a directory in a dedicated Redis: a master and replicas. For durability give
 // the master two replicas, min-replicas-to-write 1, min-replicas-max-lag 2 and an
-// append-only file. The master can be changed by hand or by Sentinel. A server that does
-// not answer delays a call by 100 ms if another one does. It is safe for concurrent use.
+// append-only file. An operator or Sentinel can change the master. A server that does not
+// answer delays a call by 100 ms if another one does. It is safe for concurrent use.
 type Redis struct {
 	servers []*script.Runner
 	master  atomic.Int32         // the server that took the last write
@@ -67,25 +76,22 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 		return nil, ErrNoFleet.Errorf("no address of a directory was given")
 	}
 	option.ForceSingleClient = true
-	clients, errs := make([]rueidis.Client, len(option.InitAddress)), make([]error, len(option.InitAddress))
+	d := &Redis{servers: make([]*script.Runner, len(option.InitAddress))}
+	errs := make([]error, len(option.InitAddress))
 	var dials sync.WaitGroup
 	for i, addr := range option.InitAddress {
 		dials.Go(func() {
 			each := option
 			each.InitAddress = []string{addr}
-			// A server that cannot be reached now may be there later.
-			if clients[i], errs[i] = rueidis.NewClient(each); clients[i] != nil {
-				errs[i] = nil
+			client, err := rueidis.NewClient(each)
+			if client == nil { // else it may be reached later
+				errs[i] = err
+				return
 			}
+			d.servers[i] = runner(client)
 		})
 	}
 	dials.Wait()
-	d := &Redis{}
-	for _, client := range clients {
-		if client != nil {
-			d.servers = append(d.servers, runner(client))
-		}
-	}
 	if err := errors.Join(errs...); err != nil {
 		d.Close()
 		return nil, fmt.Errorf("the directory's servers: %w", err)
@@ -101,7 +107,9 @@ func runner(client rueidis.Client) *script.Runner {
 // Close closes the connections.
 func (d *Redis) Close() {
 	for _, s := range d.servers {
-		s.Client.Close()
+		if s != nil {
+			s.Client.Close()
+		}
 	}
 }
 

@@ -1,19 +1,19 @@
 -- directory.snapped(K) partition ago saved archived failed -> 1
 --
--- Remembers what came of an attempt to take a snapshot of a partition. A part that
--- is older than what is known changes nothing. If nothing failed, an older failure
--- is forgotten.
+-- Stores the result of an attempt to take a snapshot of a partition. A field that is
+-- older than the stored one changes nothing. An attempt without a failure removes an
+-- older failure.
 --
 -- Touches  snapshots
 -- KEYS[1]  K
 -- ARGV[1]  partition: its number
 -- ARGV[2]  ago: how long ago the attempt began, in milliseconds
--- ARGV[3]  saved: the JSON of what was saved, empty for nothing
--- ARGV[4]  archived: the JSON of what was archived, empty for nothing
--- ARGV[5]  failed: the JSON of what failed, empty for nothing
+-- ARGV[3]  saved: JSON, empty if nothing was saved
+-- ARGV[4]  archived: JSON, empty if nothing was archived
+-- ARGV[5]  failed: JSON, empty if nothing failed
 -- Reply    1
 -- Cost     O(1)
--- Repeat   harmless: the same is known, of the same time
+-- Repeat   harmless: it stores the same, a moment older or newer
 local snapshots = prefix .. 'snapshots'
 local time = redis.call('TIME')
 local at = time[1] * 1000 + math.floor(time[2] / 1000) - tonumber(ARGV[2])

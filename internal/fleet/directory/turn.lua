@@ -1,16 +1,15 @@
 -- directory.turn(K) node holder life -> outcome
 --
--- Lets a holder have the turn of a node, or keep it, unless another one has had it
--- for less than its life.
+-- Gives the turn of a node to a holder, unless another one has it.
 --
 -- Touches  turns
 -- KEYS[1]  K
 -- ARGV[1]  node: its name
--- ARGV[2]  holder: who asks, a name of his own
--- ARGV[3]  life: for how long to have it, in milliseconds from now; 0 to give it up
+-- ARGV[2]  holder: a unique name
+-- ARGV[3]  life: how long the turn lasts, in milliseconds; 0 to give it up
 -- Reply    1 if the holder has it, or has given it up; 0 if another one has it
 -- Cost     O(1)
--- Repeat   harmless: the holder keeps it
+-- Repeat   harmless: the holder has it for a new life
 local turns = prefix .. 'turns'
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

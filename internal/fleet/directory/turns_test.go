@@ -42,7 +42,13 @@ func takes(t *testing.T, d *Redis, holder, life string, want int64) error {
 // moves expects what the script of a run that moves tags says.
 func moves(t *testing.T, d *Redis, run string, life time.Duration, adopt, want bool) error {
 	t.Helper()
-	if got, err := d.moving(t.Context(), run, life, adopt); err != nil || got != want {
+	got, err := true, error(nil)
+	if adopt {
+		got, err = d.Adopt(t.Context(), run, life)
+	} else {
+		err = d.Moving(t.Context(), run, life)
+	}
+	if err != nil || got != want {
 		return fmt.Errorf("moves %s %v adopt %t = %t, %w, want %t", run, life, adopt, got, err, want)
 	}
 	return nil

@@ -287,7 +287,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	w.settled(f, where.Partition)
 	l.goesOn(t)
 	stop()
-	seen := f.Map().Epoch
+	seen := directory.MapOf(f.Client()).Epoch
 	must(t, d.Do(t.Context(), d.B().Hset().Key("mr:fleet:{directory}").FieldValue().FieldValue("epoch", old["epoch"]).FieldValue("map", old["map"]).Build()).Error())
 	redistest.Eventually(t, "the fleet is read-only", func() bool {
 		c := f.Client()
@@ -297,7 +297,7 @@ func TestEpochsNeverGoBack(t *testing.T) {
 	l.goesOn(t)
 	w.settled(f, 0)
 	w.settled(f, 1)
-	if now := f.Map().Epoch; now <= seen {
+	if now := directory.MapOf(f.Client()).Epoch; now <= seen {
 		t.Errorf("the epoch went from %d to %d", seen, now)
 	}
 	l.goesOn(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -58,11 +59,11 @@ type Report struct {
 // Examine asks a server for a report.
 func Examine(ctx context.Context, c rueidis.Client) (Report, error) {
 	replies := c.DoMulti(ctx, c.B().Info().Build(), keys(c.B()))
-	info, err := replies[0].ToString()
+	text, err := replies[0].ToString()
 	if err != nil {
 		return Report{}, err
 	}
-	r := ParseInfo(info)
+	r := ParseInfo(text)
 	err = r.readKeys(replies[1])
 	if r.Unread = retry.Code(err, "LOADING") || retry.Code(err, "MASTERDOWN"); r.Unread {
 		err = nil // it says what it is, but not what it has
@@ -112,30 +113,21 @@ func ReadFenced(ctx context.Context, c rueidis.Client, read rueidis.Completed) (
 
 // ParseInfo reads the reply of INFO.
 func ParseInfo(text string) Report {
-	fields, inStep := map[string]string{}, 0
-	for line := range strings.Lines(text) {
-		name, value, ok := strings.Cut(strings.TrimSpace(line), ":")
-		if !ok {
-			continue
-		}
-		fields[name] = value
+	fields, inStep := info.Parse(text), 0
+	for name, value := range fields {
 		// A replica that has its copy counts from its first acknowledgement on.
 		if strings.HasPrefix(name, "slave") && strings.Contains(value, "state=online") && !strings.Contains(value, "offset=0,") {
 			inStep++
 		}
 	}
-	number := func(name string) int64 {
-		n, _ := strconv.ParseInt(fields[name], 10, 64)
-		return n
-	}
 	r := Report{
-		Run: fields["run_id"], PID: int(number("process_id")), Cluster: fields["cluster_enabled"] == "1",
+		Run: fields["run_id"], PID: int(fields.Int("process_id")), Cluster: fields["cluster_enabled"] == "1",
 		Master: fields["role"] == "master", Linked: fields["master_link_status"] == "up",
 		Copying: fields["master_sync_in_progress"] == "1", Loading: fields["loading"] == "1", InStep: inStep,
-		History: fields["master_replid"], Before: fields["master_replid2"], Offset: number("slave_repl_offset"), End: number("master_repl_offset"),
-		Saving: number("rdb_bgsave_in_progress") != 0, Forked: number("aof_rewrite_in_progress") != 0,
-		LastSave: number("rdb_last_save_time"), SaveOK: fields["rdb_last_bgsave_status"] == "ok", Copied: number("rdb_last_cow_size"),
-		Memory: number("used_memory"), MaxMemory: number("maxmemory"), Policy: fields["maxmemory_policy"],
+		History: fields["master_replid"], Before: fields["master_replid2"], Offset: fields.Int("slave_repl_offset"), End: fields.Int("master_repl_offset"),
+		Saving: fields.Int("rdb_bgsave_in_progress") != 0, Forked: fields.Int("aof_rewrite_in_progress") != 0,
+		LastSave: fields.Int("rdb_last_save_time"), SaveOK: fields["rdb_last_bgsave_status"] == "ok", Copied: fields.Int("rdb_last_cow_size"),
+		Memory: fields.Int("used_memory"), MaxMemory: fields.Int("maxmemory"), Policy: fields["maxmemory_policy"],
 	}
 	if r.Master {
 		r.Offset = r.End
@@ -143,14 +135,12 @@ func ParseInfo(text string) Report {
 		r.Follows = net.JoinHostPort(host, fields["master_port"])
 	}
 	// The server reports the first offset that is not part of the earlier history.
-	r.Turned = max(0, number("second_repl_offset")-1)
-	if us := number("server_time_usec"); us != 0 {
+	r.Turned = max(0, fields.Int("second_repl_offset")-1)
+	if us := fields.Int("server_time_usec"); us != 0 {
 		r.Clock = time.UnixMicro(us)
 	}
-	if uptime := number("uptime_in_seconds"); uptime > 0 {
-		user, _ := strconv.ParseFloat(fields["used_cpu_user"], 64)
-		system, _ := strconv.ParseFloat(fields["used_cpu_sys"], 64)
-		r.Busy = (user + system) / float64(uptime)
+	if uptime := fields.Int("uptime_in_seconds"); uptime > 0 {
+		r.Busy = (fields.Float("used_cpu_user") + fields.Float("used_cpu_sys")) / float64(uptime)
 	}
 	return r
 }

@@ -93,7 +93,7 @@ type listed struct {
 }
 
 func (m *Mover) list(ctx context.Context, partition int) (here listed, err error) {
-	if partition < 0 || partition >= len(m.f.Map().Partitions) {
+	if partition < 0 || partition >= len(directory.MapOf(m.f.Client()).Partitions) {
 		return here, millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 	}
 	var keys []string
@@ -148,7 +148,7 @@ func lot(tag string) float64 {
 
 // assign says where each tag goes.
 func (m *Mover) assign(ctx context.Context, from int, to []int, tags []string) ([]*item, error) {
-	current := m.f.Map()
+	current := directory.MapOf(m.f.Client())
 	if len(to) == 0 {
 		for _, p := range current.Partitions {
 			if p.ID != from && p.Phase == directory.Open && !p.ReadOnly {

@@ -41,7 +41,7 @@ func (m *Mover) Maintain(ctx context.Context) error {
 
 // resumeAll resumes all partitions: who was cut off has not said where it was.
 func (m *Mover) resumeAll(ctx context.Context) (all Report, err error) {
-	for _, p := range m.f.Map().Partitions {
+	for _, p := range directory.MapOf(m.f.Client()).Partitions {
 		r, failed := m.resume(ctx, p.ID)
 		all.Tags += r.Tags
 		if err = errors.Join(err, failed); ctx.Err() != nil {

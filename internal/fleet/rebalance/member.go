@@ -35,7 +35,7 @@ var library = script.Load(folder, "K:")
 func (m *Mover) run(ctx context.Context, step, name string, partition int, tag string, args ...string) error {
 	return m.step(step, tag, func() error {
 		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Timeout: m.times().timeout}}
-		reply, err := runner.Run(ctx, name, members.Base, append([]string{m.f.Map().Fleet, strconv.Itoa(partition), tag}, args...)...)
+		reply, err := runner.Run(ctx, name, members.Base, append([]string{directory.MapOf(m.f.Client()).Fleet, strconv.Itoa(partition), tag}, args...)...)
 		if errors.Is(err, millrace.ErrFull) {
 			return full(partition).Wrap(err)
 		}
@@ -68,7 +68,7 @@ func (m *Mover) read(ctx context.Context, partition int, tag string) (text strin
 			text = detail
 			return nil
 		}
-		if run := m.f.Map().Partitions[partition].Master.Run; run != "" && detail != run {
+		if run := directory.MapOf(m.f.Client()).Partitions[partition].Master.Run; run != "" && detail != run {
 			return fleet.ErrUnavailable.Errorf("the master of partition %d was restarted, and no agent has examined it since", partition)
 		}
 		return nil
@@ -94,16 +94,16 @@ func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, b
 // eval runs one of the members' scripts for a tag in a partition, and waits a moment
 // until so many replicas have what it wrote, if there are any.
 func (m *Mover) eval(ctx context.Context, partition, copies int, name, tag string, args ...string) (outcome, detail string, err error) {
-	if partition < 0 || partition >= len(m.f.Map().Partitions) {
+	if partition < 0 || partition >= len(directory.MapOf(m.f.Client()).Partitions) {
 		return "", "", millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
 	}
 	c := m.client(partition)
 	cmd := c.B().Eval().Script(members.Scripts.Script(name).Source()).Numkeys(1).Key(members.Base).
-		Arg(m.f.Map().Fleet, strconv.Itoa(partition), tag).Arg(args...).Build()
+		Arg(directory.MapOf(m.f.Client()).Fleet, strconv.Itoa(partition), tag).Arg(args...).Build()
 	var result rueidis.RedisResult
 	if live := m.live(partition); copies > 0 && live > 0 {
 		var results []rueidis.RedisResult
-		results, _, _ = m.confirm(ctx, partition, copies, m.f.Map().Settings.Effective().ReplyTimeout/2, cmd)
+		results, _, _ = m.confirm(ctx, partition, copies, directory.MapOf(m.f.Client()).Settings.Effective().ReplyTimeout/2, cmd)
 		result = results[0]
 	} else {
 		result = c.Do(ctx, cmd)
@@ -122,7 +122,7 @@ func (m *Mover) eval(ctx context.Context, partition, copies int, name, tag strin
 
 // live returns how many replicas of a partition are not down.
 func (m *Mover) live(partition int) (n int) {
-	for _, r := range m.f.Map().Partitions[partition].Replicas {
+	for _, r := range directory.MapOf(m.f.Client()).Partitions[partition].Replicas {
 		if !r.Down {
 			n++
 		}
@@ -133,7 +133,7 @@ func (m *Mover) live(partition int) (n int) {
 // confirm sends commands, and waits until so many of the map's replicas have what was
 // written to the partition before and by them.
 func (m *Mover) confirm(ctx context.Context, partition, copies int, timeout time.Duration, cmds ...rueidis.Completed) ([]rueidis.RedisResult, replicas.Copies, error) {
-	all := m.f.Map().Partitions[partition].Replicas
+	all := directory.MapOf(m.f.Client()).Partitions[partition].Replicas
 	counts := func(ip, port string) bool { // others that follow the master are no members
 		return slices.ContainsFunc(all, func(r directory.Member) bool { return m.hosts.Match(r.Addr, ip, port) })
 	}
@@ -156,7 +156,7 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 			return err
 		}
 		info := members.ParseInfo(text)
-		if most := m.f.Map().Settings.Effective().MaxFill; info.MaxMemory > 0 && info.Memory*100 >= info.MaxMemory*int64(most) {
+		if most := directory.MapOf(m.f.Client()).Settings.Effective().MaxFill; info.MaxMemory > 0 && info.Memory*100 >= info.MaxMemory*int64(most) {
 			return full(partition).Errorf("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, info.Memory, info.MaxMemory, most)
 		}
 		return nil
@@ -167,7 +167,7 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 // partition: as many as writers wait for, and at least one.
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 	return m.retry(ctx, step, "", func() error {
-		live, set := m.live(partition), m.f.Map().Settings.Effective()
+		live, set := m.live(partition), directory.MapOf(m.f.Client()).Settings.Effective()
 		if live == 0 {
 			return nil
 		}
@@ -212,7 +212,9 @@ func (m *Mover) keysOf(ctx context.Context, partition int, tags []string) (map[s
 }
 
 // epoch counts the masters that a partition has had.
-func (m *Mover) epoch(partition int) int64 { return m.f.Map().Partitions[partition].Epoch }
+func (m *Mover) epoch(partition int) int64 {
+	return directory.MapOf(m.f.Client()).Partitions[partition].Epoch
+}
 
 // replaced is the error for what was begun with one master, and is of no use with
 // another one.

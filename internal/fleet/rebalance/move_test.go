@@ -10,6 +10,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/ring"
 )
@@ -68,7 +69,7 @@ func TestMoveForwarded(t *testing.T) {
 	tf := startFleet(t, redistest.Options{}, redistest.Options{}, redistest.Options{})
 	user, ctx := tf.open(), t.Context()
 	must(t, Close(ctx, tf.dir, 0))
-	redistest.Eventually(t, "the map has come", func() bool { return user.Map().Partitions[0].Phase == "closed" })
+	redistest.Eventually(t, "the map has come", func() bool { return directory.MapOf(user.Client()).Partitions[0].Phase == "closed" })
 	var tags []string
 	for i := range 4 {
 		tag := tf.tagOf(0, fmt.Sprint("t", i, "-"))

@@ -143,7 +143,7 @@ func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error
 
 // mayTake refuses a partition to which nothing is to be moved.
 func (m *Mover) mayTake(id int) error {
-	partitions := m.f.Map().Partitions
+	partitions := directory.MapOf(m.f.Client()).Partitions
 	if id < 0 || id >= len(partitions) {
 		return millrace.ErrBadArgument.Errorf("there is no partition %d", id)
 	}
@@ -163,7 +163,7 @@ type times struct {
 }
 
 func (m *Mover) times() times {
-	set := m.f.Map().Settings.Effective()
+	set := directory.MapOf(m.f.Client()).Settings.Effective()
 	return times{
 		remembered: (set.PlacementTTL + set.ReplyTimeout) * 11 / 10,
 		underWay:   set.ReplyTimeout * 11 / 10,

@@ -45,7 +45,7 @@ type partitionRow struct {
 	Generation int
 	Epoch      int64
 	State      fleet.State
-	Phase      directory.Phase // empty unless it is unusual
+	Phase      string // empty unless it is unusual
 	Tone       string
 	Share      string
 	Tags       int64
