@@ -148,3 +148,20 @@ func TestWordsLeadToCode(t *testing.T) {
 		t.Error("docs/ARCHITECTURE.md has no table of words")
 	}
 }
+
+// TestDocsNameFiles checks that the files that pages name by their path exist.
+func TestDocsNameFiles(t *testing.T) {
+	t.Parallel()
+	pages, _ := filepath.Glob("docs/*.md")
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("`([a-z]+/[^` ]+\\.(?:go|lua|md|json|yaml))`").FindAllSubmatch(text, -1) {
+			if files, _ := filepath.Glob(string(match[1])); len(files) == 0 {
+				t.Errorf("%s: there is no %s", page, match[1])
+			}
+		}
+	}
+}
