@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -14,7 +15,7 @@ type channelPage struct {
 	Stats    ick.ChannelStats
 	Folding  string
 	Lately   map[string]float64
-	Counters []counter
+	Counters []readable.Counter
 }
 
 func (d *Dashboard) channel(a *asked) (scene, error) {
@@ -39,7 +40,7 @@ func (d *Dashboard) channel(a *asked) (scene, error) {
 		return channelPage{
 			heading: heading{Title: plain(name), Charts: []chart{d.chart(v, "channel", name), d.chart(v, "spread", name)}},
 			Name:    name, How: how, Stats: stats, Folding: folding(stats.Counters),
-			Lately: d.recent(v, survey.Channel, name).now, Counters: ickCounters(stats.Counters),
+			Lately: d.recent(v, survey.Channel, name).now, Counters: readable.Counters(stats.Counters),
 		}
 	}, nil
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -76,7 +77,7 @@ type ickPage struct {
 	Channel  string // empty if it belongs to none
 	Folding  string
 	Lately   map[string]float64
-	Counters []counter
+	Counters []readable.Counter
 	Parked   *parkedList // nil in streams
 }
 
@@ -116,7 +117,7 @@ func (d *Dashboard) ick(a *asked) (scene, error) {
 		p := ickPage{
 			heading: heading{Title: plain(name)},
 			Name:    name, How: how, Stats: stats, Channel: channelOf(v, name), Folding: folding(stats.Counters),
-			Lately: d.recent(v, survey.Ick, name).now, Counters: ickCounters(stats.Counters), Parked: parked,
+			Lately: d.recent(v, survey.Ick, name).now, Counters: readable.Counters(stats.Counters), Parked: parked,
 		}
 		if p.Channel == "" { // else the channel's page has them
 			p.Charts = []chart{d.chart(v, "ick", name), d.chart(v, "dirty", name)}
@@ -165,17 +166,4 @@ func (d *Dashboard) parked(a *asked, k *ick.Ick) *parkedList {
 		l.Rows = append(l.Rows, p)
 	}
 	return l
-}
-
-func ickCounters(c ick.Counters) []counter {
-	return []counter{
-		{"New", c.New, "marks of members that did not wait"},
-		{"Folded", c.Folded, "marks of members that waited already"},
-		{"Reserved", c.Reserved, "marks moved into the consumer set"},
-		{"Committed", c.Committed, "members committed"},
-		{"Kept", c.Kept, "members that were marked again before their commit"},
-		{"Parked", c.Parked, "failures that were parked"},
-		{"Retried", c.Retried, "parked members that were retried"},
-		{"Dropped", c.Dropped, "parked members that were dropped"},
-	}
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
 
@@ -44,16 +45,9 @@ type queuePage struct {
 	Flows    flowList
 	Readers  readerList
 	Lately   map[string]float64
-	Counters []counter
+	Counters []readable.Counter
 	Browser  *browser // nil in streams
 	Controls []request
-}
-
-// counter is a counter of a structure since it began.
-type counter struct {
-	Name  string
-	N     int64
-	Title string
 }
 
 func (d *Dashboard) queue(a *asked) (scene, error) {
@@ -88,7 +82,7 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 			Flows: newFlows(stats, by, func(by sorting) string { return d.flowsPath(name, at, by) }, func(tenant string) string {
 				return d.browserPath(name, &browser{Tenant: tenant, By: string(by)}, string(fairqueue.Waiting), "")
 			}),
-			Lately: d.recent(v, survey.Queue, name).now, Counters: queueCounters(stats.Counters), Browser: seen,
+			Lately: d.recent(v, survey.Queue, name).now, Counters: readable.Counters(stats.Counters), Browser: seen,
 			Controls: d.queueControls(stats),
 		}
 	}, nil
@@ -97,22 +91,4 @@ func (d *Dashboard) queue(a *asked) (scene, error) {
 // flowsPath returns the path of a ranking of the flows. It keeps the messages below.
 func (d *Dashboard) flowsPath(name string, at browser, by sorting) string {
 	return query(d.link("queues", name), "place", at.Place, "tenant", at.Tenant, "by", string(by)) + "#flows"
-}
-
-func queueCounters(c fairqueue.Counters) []counter {
-	return []counter{
-		{"Written", c.Written, "messages written, including delayed ones"},
-		{"Delivered", c.Delivered, "deliveries"},
-		{"Acked", c.Acked, "messages acknowledged"},
-		{"Nacked", c.Nacked, "deliveries that failed and were returned"},
-		{"Returned", c.Returned, "deliveries returned without an attempt, because the reader had gone"},
-		{"Reclaimed", c.Reclaimed, "deliveries that ran out of time and were redelivered"},
-		{"Expired", c.Expired, "messages that expired before their turn"},
-		{"Cancelled", c.Cancelled, "messages cancelled"},
-		{"Buried", c.Buried, "messages that died"},
-		{"Redriven", c.Redriven, "dead messages that were redelivered"},
-		{"Purged", c.Purged, "dead messages that were purged"},
-		{"Dropped", c.Dropped, "dead messages that were dropped because of their number or age"},
-		{"Lost", c.Lost, "messages whose body was deleted by something else than the library"},
-	}
 }

@@ -108,6 +108,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"iso":     func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
 		"bytes":   readable.Bytes,
 		"left":    left,
+		"title":   func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
 	}
 }
 
