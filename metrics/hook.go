@@ -51,9 +51,12 @@ func New(reg prometheus.Registerer) (millrace.Hook, error) {
 		rounds:         counters("steal_rounds_total", "Slices of upkeep that recruits ran.", "task"),
 		recruitSeconds: histograms("steal_recruit_seconds", "Duration of recruits that ran, all slices together.", durations, "task"),
 	}
-	return h, reg.Register(together{
+	if err := reg.Register(together{
 		h.calls, h.retries, h.callSeconds, h.handled, h.handleSeconds, h.pickupDelay, h.recruited, h.rounds, h.recruitSeconds,
-	})
+	}); err != nil {
+		return nil, err
+	}
+	return h, nil
 }
 
 // OnCall counts a script call.
