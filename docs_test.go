@@ -117,3 +117,51 @@ func TestDocsNameAlerts(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsLeadToCode checks that each word in the last table of docs/ARCHITECTURE.md is in the files beside it.
+func TestWordsLeadToCode(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("docs/ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(page), "| word | files |\n|---|---|\n")
+	note, file := regexp.MustCompile(` \([^)]*\)`), regexp.MustCompile("`([^`]+)`")
+	for row := range strings.Lines(table) {
+		cells := strings.Split(row, "|")
+		if len(cells) != 4 {
+			t.Fatalf("not a row of two cells: %s", row)
+		}
+		for _, match := range file.FindAllStringSubmatch(cells[2], -1) {
+			text, err := os.ReadFile(match[1])
+			if err != nil {
+				t.Error(err)
+			}
+			for word := range strings.SplitSeq(note.ReplaceAllString(cells[1], ""), ",") {
+				if word = strings.TrimSpace(word); !strings.Contains(strings.ToLower(string(text)), word) {
+					t.Errorf("%s does not have the word %q", match[1], word)
+				}
+			}
+		}
+	}
+	if table == "" {
+		t.Error("docs/ARCHITECTURE.md has no table of words")
+	}
+}
+
+// TestDocsNameFiles checks that the files that pages name by their path exist.
+func TestDocsNameFiles(t *testing.T) {
+	t.Parallel()
+	pages, _ := filepath.Glob("docs/*.md")
+	for _, page := range append(pages, "README.md", "CONTRIBUTING.md") {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("`([a-z]+/[^` ]+\\.(?:go|lua|md|json|yaml))`").FindAllSubmatch(text, -1) {
+			if files, _ := filepath.Glob(string(match[1])); len(files) == 0 {
+				t.Errorf("%s: there is no %s", page, match[1])
+			}
+		}
+	}
+}

@@ -59,19 +59,19 @@ type ReaderStats struct {
 // Counters count since the queue was created, over all processes. None is lost on a full
 // server: each is written with what it counts.
 type Counters struct {
-	Written   int64 // messages, also those with a delay
-	Delivered int64 // deliveries
-	Acked     int64 // messages
-	Nacked    int64 // deliveries given back because they failed
-	Returned  int64 // deliveries handed back because nobody started them
-	Reclaimed int64 // deliveries whose visibility ended
-	Expired   int64 // messages whose deadline passed before their delivery
-	Cancelled int64 // messages
-	Buried    int64 // messages that died
-	Redriven  int64 // dead messages that wait again
-	Purged    int64 // dead messages that were purged
-	Dropped   int64 // dead messages beyond the bounds of KeepDead
-	Lost      int64 // messages whose body was deleted past the library
+	Written   int64 `json:"written" doc:"Messages written, including delayed ones."`
+	Delivered int64 `json:"delivered" doc:"Deliveries."`
+	Acked     int64 `json:"acked" doc:"Messages acknowledged."`
+	Nacked    int64 `json:"nacked" doc:"Deliveries that failed and were returned."`
+	Returned  int64 `json:"returned" doc:"Deliveries returned without an attempt, because the reader had gone."`
+	Reclaimed int64 `json:"reclaimed" doc:"Deliveries that ran out of time and were redelivered."`
+	Expired   int64 `json:"expired" doc:"Messages that expired before their turn."`
+	Cancelled int64 `json:"cancelled" doc:"Messages cancelled."`
+	Buried    int64 `json:"buried" doc:"Messages that died."`
+	Redriven  int64 `json:"redriven" doc:"Dead messages that were redelivered."`
+	Purged    int64 `json:"purged" doc:"Dead messages that were purged."`
+	Dropped   int64 `json:"dropped" doc:"Dead messages that were dropped because of their number or age."`
+	Lost      int64 `json:"lost" doc:"Messages whose body was deleted by something else than the library."`
 }
 
 // Len returns how many messages a new reader could work on, for autoscalers: those that wait,

@@ -1,4 +1,4 @@
--- fragment turns: which tenants may start another message
+-- fragment turns: slow tenants, and which tenants may start another message
 --
 -- A tenant whose handlers are slow must not occupy all handlers of Consume. With C handlers,
 -- of which I are busy, a tenant may start a message if it has none in flight; or if it has

@@ -26,7 +26,8 @@ type view struct {
 	confirmed atomic.Int64 // when the last request was sent that confirmed the map
 }
 
-// fresh reports whether a client may write by the view at that time.
+// fresh reports whether a client may write by the view at that time. This is half of the
+// fence; the other half is in target.write.
 func (v *view) fresh(now int64) bool { return now-v.confirmed.Load() < v.viewTTL }
 
 // never is a time of confirmation that makes no view fresh.

@@ -48,14 +48,14 @@ type SetStats struct {
 // of other programs. A full server may lose counts, and Folded lacks the last tenth of a second
 // of a producer that ends during a burst.
 type Counters struct {
-	New       int64 // marks of members that did not wait
-	Folded    int64 // marks of members that waited
-	Reserved  int64 // marks moved into the consumer set
-	Committed int64 // members committed
-	Kept      int64 // members that changed before their commit
-	Parked    int64 // failures parked
-	Retried   int64 // parked members tried again
-	Dropped   int64 // parked members removed by Drop
+	New       int64 `json:"new" doc:"Marks of members that did not wait."`
+	Folded    int64 `json:"folded" doc:"Marks of members that waited already."`
+	Reserved  int64 `json:"reserved" doc:"Marks that were reserved."`
+	Committed int64 `json:"committed" doc:"Members committed."`
+	Kept      int64 `json:"kept" doc:"Members that were marked again before their commit."`
+	Parked    int64 `json:"parked" doc:"Failures that were parked."`
+	Retried   int64 `json:"retried" doc:"Parked members that were retried."`
+	Dropped   int64 `json:"dropped" doc:"Parked members that were dropped."`
 }
 
 // Stats returns statistics and changes nothing. With more than 10,000 reserved members it takes

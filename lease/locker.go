@@ -252,9 +252,12 @@ func uncertain(err error) bool {
 	return !answered || retry.Transient(reply)
 }
 
-// giveBack releases a lease that no caller will use, if it was acquired.
+// giveBack releases a lease that no caller will use, if it was acquired. The request for it may
+// still be on its way, on another connection. So a release that finds no lease is repeated.
 func (l *Locker) giveBack(ctx context.Context, r request) {
-	_ = l.Release(ctx, r.name, r.token) // otherwise it expires
+	if errors.Is(l.Release(ctx, r.name, r.token), ErrLost) && retry.Sleep(context.WithoutCancel(ctx), releaseTimeout/10) {
+		_ = l.Release(ctx, r.name, r.token) // otherwise it expires
+	}
 }
 
 // Info describes a lease at one moment.

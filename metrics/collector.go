@@ -3,8 +3,6 @@ package metrics
 import (
 	"context"
 	"errors"
-	"maps"
-	"slices"
 	"strconv"
 	"time"
 
@@ -23,35 +21,31 @@ import (
 	"github.com/millrace/millrace/upkeep"
 )
 
-// scrapeTimeout is how long a collector waits for Redis. Prometheus itself gives up
-// after ten seconds by default.
+// scrapeTimeout is how long a collector waits for Redis. The default timeout of Prometheus
+// is ten seconds.
 const scrapeTimeout = 2 * time.Second
 
-// Collector returns a collector of what the structure holds, or of what this process
-// did with a cache or a recruiter. A label holds the structure's name, so use it for
-// structures of which a program has a few. Register it once for each registry and name;
-// the package's documentation says which metrics there are, and what to do in several
-// processes.
+// Collector returns a collector of the Stats of a structure, or of what this process did
+// with a cache or a recruiter. A label has the structure's name, so use it for programs
+// with few structures. Register it once for each registry and name. The package's
+// documentation lists the metrics, and explains what to do in several processes.
 //
-// The metrics of a channel are those of each of its Icks, with the index of the Ick in
-// the label ick, and a few of the whole.
+// A channel has the metrics of each of its Icks, with the index of the Ick in the label
+// ick, and a few of its own.
 func Collector[S *fairqueue.Queue | *ick.Ick | *ick.Channel | *expiry.Hashes | *pinned.Keys | *tracker.Tracker | *fetch.Cache | *steal.Recruiter](of S) prometheus.Collector {
 	switch s := any(of).(type) {
 	case *fairqueue.Queue:
-		return single("queue", s.Name(), s.Stats, queueFigures)
+		return reading(newFamily("queue", queueFigures), s.Stats, s.Name())
 	case *ick.Ick:
-		return single("ick", s.Name(), s.Stats, ickFigures)
+		return reading(newFamily("ick", ickFigures), s.Stats, s.Name())
 	case *ick.Channel:
-		fixed := prometheus.Labels{"channel": s.Name()}
-		all := channelSeriesOf(fixed)
-		return reading("channel", fixed, s.Stats, slices.Concat(all.whole.descs, all.each.descs),
-			func(ch chan<- prometheus.Metric, stats ick.ChannelStats) { all.send(ch, stats) })
+		return reading(newChannelFamily(), s.Stats, s.Name())
 	case *expiry.Hashes:
-		return single("hashes", s.Name(), s.Stats, hashesFigures)
+		return reading(newFamily("hashes", hashesFigures), s.Stats, s.Name())
 	case *pinned.Keys:
-		return single("keys", s.Name(), s.Stats, keysFigures)
+		return reading(newFamily("keys", keysFigures), s.Stats, s.Name())
 	case *tracker.Tracker:
-		return single("tracker", s.Name(), s.Stats, trackerFigures)
+		return reading(newFamily("tracker", trackerFigures), s.Stats, s.Name())
 	case *fetch.Cache:
 		return cacheCollector(s)
 	case *steal.Recruiter:
@@ -60,86 +54,59 @@ func Collector[S *fairqueue.Queue | *ick.Ick | *ick.Channel | *expiry.Hashes | *
 	panic("unreachable")
 }
 
-// UpkeepCollector returns a collector of what the recruiters of all processes did that
-// publish to that Redis; see [upkeep.Publish].
+// UpkeepCollector returns a collector of what the recruiters of all processes published in
+// that Redis; see [upkeep.Publish].
 func UpkeepCollector(client rueidis.Client) prometheus.Collector {
-	all := newUpkeepSeries()
-	return reading("upkeep", nil, func(ctx context.Context) (upkeep.Totals, error) { return upkeep.ReadTotals(ctx, client) },
-		[]*prometheus.Desc{all.processes, all.recruited, all.rounds, all.lastWorked}, all.send)
+	return reading(newUpkeepFamily(), func(ctx context.Context) (upkeep.Totals, error) { return upkeep.ReadTotals(ctx, client) }, "")
 }
 
-// figure is one number of a structure's Stats as a metric.
-type figure[S any] struct {
-	name  string // without the prefix and the kind of structure
-	help  string
-	state string // the value of the label state; without one when empty
-	kind  prometheus.ValueType
-	value func(S) float64
+func desc(kind, name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(prometheus.BuildFQName(namespace, kind, name), help, labels, nil)
 }
 
-func gauge[S any](name, help string, value func(S) float64) figure[S] {
-	return figure[S]{name: name, help: help, kind: prometheus.GaugeValue, value: value}
+// family is the metrics of a kind of structure. The values of its labels are arguments of
+// send.
+type family[S any] struct {
+	kind  string
+	up    *prometheus.Desc
+	descs []*prometheus.Desc
+	send  func(ch chan<- prometheus.Metric, stats S, labels ...string)
 }
 
-func counter[S any](name, help string, value func(S) float64) figure[S] {
-	return figure[S]{name: name, help: help, kind: prometheus.CounterValue, value: value}
-}
-
-// of returns the figure for one value of the label state.
-func (f figure[S]) of(state string) figure[S] {
-	f.state = state
+// newFamily returns the family of a kind that has only figures.
+func newFamily[S any](kind string, figures []figure[S], labels ...string) family[S] {
+	f := family[S]{kind: kind, up: upDesc(kind, labels...)}
+	for _, g := range figures {
+		var state prometheus.Labels
+		if g.state != "" {
+			state = prometheus.Labels{"state": g.state}
+		}
+		f.descs = append(f.descs, prometheus.NewDesc(prometheus.BuildFQName(namespace, kind, g.name), g.help, labels, state))
+	}
+	f.send = func(ch chan<- prometheus.Metric, stats S, values ...string) {
+		for i, g := range figures {
+			ch <- prometheus.MustNewConstMetric(f.descs[i], g.kind, g.value(stats), values...)
+		}
+	}
 	return f
 }
 
-func desc(kind, name, help string, fixed prometheus.Labels, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(prometheus.BuildFQName(namespace, kind, name), help, labels, fixed)
-}
-
-// series are the figures of a kind of structure.
-type series[S any] struct {
-	figures []figure[S]
-	descs   []*prometheus.Desc
-}
-
-// seriesOf returns figures with fixed labels. The values of the other labels are
-// arguments of send.
-func seriesOf[S any](kind string, figures []figure[S], fixed prometheus.Labels, others ...string) series[S] {
-	s := series[S]{figures: figures}
-	for _, f := range figures {
-		labels := prometheus.Labels{}
-		maps.Copy(labels, fixed)
-		if f.state != "" {
-			labels["state"] = f.state
+// newChannelFamily returns the figures of a channel and those of its Icks.
+func newChannelFamily(labels ...string) family[ick.ChannelStats] {
+	f := newFamily("channel", channelFigures, labels...)
+	sendWhole, icks := f.send, newFamily("channel", ickFigures, append(labels, "ick")...)
+	f.descs = append(f.descs, icks.descs...)
+	f.send = func(ch chan<- prometheus.Metric, s ick.ChannelStats, values ...string) {
+		sendWhole(ch, s, values...)
+		for index, stats := range s.Icks {
+			icks.send(ch, stats, append(values, strconv.Itoa(index))...)
 		}
-		s.descs = append(s.descs, desc(kind, f.name, f.help, labels, others...))
 	}
-	return s
+	return f
 }
 
-func (s series[S]) send(ch chan<- prometheus.Metric, stats S, others ...string) {
-	for i, f := range s.figures {
-		ch <- prometheus.MustNewConstMetric(s.descs[i], f.kind, f.value(stats), others...)
-	}
-}
-
-// channelSeries are the figures of a channel as a whole and of each of its Icks.
-type channelSeries struct {
-	whole series[ick.ChannelStats]
-	each  series[ick.Stats]
-}
-
-func channelSeriesOf(fixed prometheus.Labels, others ...string) channelSeries {
-	return channelSeries{
-		whole: seriesOf("channel", channelFigures, fixed, others...),
-		each:  seriesOf("channel", ickFigures, fixed, append(slices.Clip(others), "ick")...),
-	}
-}
-
-func (c channelSeries) send(ch chan<- prometheus.Metric, s ick.ChannelStats, others ...string) {
-	c.whole.send(ch, s, others...)
-	for index, stats := range s.Icks {
-		c.each.send(ch, stats, append(slices.Clip(others), strconv.Itoa(index))...)
-	}
+func upDesc(kind string, labels ...string) *prometheus.Desc {
+	return desc(kind, "up", "1 if the last read from Redis succeeded; if not, the other series are absent.", labels...)
 }
 
 // collector implements prometheus.Collector by a function.
@@ -156,64 +123,82 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 
 func (c collector) Collect(ch chan<- prometheus.Metric) { c.collect(ch) }
 
-// single returns a collector of one structure that has a name and figures.
-func single[S any](kind, name string, stats func(context.Context) (S, error), figures []figure[S]) prometheus.Collector {
-	fixed := prometheus.Labels{kind: name}
-	all := seriesOf(kind, figures, fixed)
-	return reading(kind, fixed, stats, all.descs, func(ch chan<- prometheus.Metric, s S) { all.send(ch, s) })
-}
-
-// reading returns a collector that reads Stats from Redis at each scrape. A read that
-// fails sets the metric up to 0 and does not fail the scrape.
-func reading[S any](
-	kind string, fixed prometheus.Labels, stats func(context.Context) (S, error),
-	descs []*prometheus.Desc, send func(chan<- prometheus.Metric, S),
-) prometheus.Collector {
-	up := upDesc(kind, fixed)
-	return collector{append([]*prometheus.Desc{up}, descs...), func(ch chan<- prometheus.Metric) {
+// reading returns a collector of one structure, which reads its Stats from Redis at each
+// scrape. If that fails, the metric up is 0 and the scrape succeeds.
+func reading[S any](f family[S], stats func(context.Context) (S, error), name string) prometheus.Collector {
+	c := collector{append(f.descs, f.up), func(ch chan<- prometheus.Metric) {
 		ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 		defer cancel()
 		s, err := script.Prompt(ctx, stats)
 		if err != nil && !errors.Is(err, millrace.ErrNotFound) {
-			ch <- prometheus.MustNewConstMetric(up, prometheus.GaugeValue, 0)
+			ch <- prometheus.MustNewConstMetric(f.up, prometheus.GaugeValue, 0)
 			return
 		}
-		ch <- prometheus.MustNewConstMetric(up, prometheus.GaugeValue, 1)
-		send(ch, s)
+		ch <- prometheus.MustNewConstMetric(f.up, prometheus.GaugeValue, 1)
+		f.send(ch, s)
 	}}
+	if name == "" {
+		return c
+	}
+	return prometheus.WrapCollectorWith(prometheus.Labels{f.kind: name}, c)
 }
 
-func upDesc(kind string, fixed prometheus.Labels, others ...string) *prometheus.Desc {
-	return desc(kind, "up", "Whether this could be read from Redis the last time; when not, the other series are absent.", fixed, others...)
+// newUpkeepFamily returns the metrics of upkeep.Totals.
+func newUpkeepFamily() family[upkeep.Totals] {
+	processes := desc("upkeep", "processes", "Running recruiters that publish their counts.")
+	recruited := desc("upkeep", "recruited_total", "Recruits of all processes by outcome.", "task", "outcome")
+	rounds := desc("upkeep", "rounds_total", "Slices of upkeep that all processes ran.", "task")
+	worked := desc("upkeep", "last_worked_timestamp_seconds", "When a recruit of any process last found something to do; absent before.", "task")
+	return family[upkeep.Totals]{
+		kind: "upkeep", up: upDesc("upkeep"), descs: []*prometheus.Desc{processes, recruited, rounds, worked},
+		send: func(ch chan<- prometheus.Metric, t upkeep.Totals, _ ...string) {
+			ch <- prometheus.MustNewConstMetric(processes, prometheus.GaugeValue, float64(t.Processes))
+			for name, j := range labelled(t.Jobs, func(j steal.JobStats) string { return j.Name }) {
+				for outcome, n := range map[steal.Outcome]int64{
+					steal.Worked: j.Worked, steal.Idle: j.Idle,
+					steal.Failed: j.Aborted.Error, steal.TimedOut: j.Aborted.Timeout, steal.Panicked: j.Aborted.Panic,
+					steal.Busy: j.Aborted.Busy, steal.Broken: j.Aborted.Breaker,
+				} {
+					ch <- prometheus.MustNewConstMetric(recruited, prometheus.CounterValue, float64(n), name, string(outcome))
+				}
+				ch <- prometheus.MustNewConstMetric(rounds, prometheus.CounterValue, float64(j.Rounds), name)
+				sendTime(ch, worked, j.LastWorked, name)
+			}
+		},
+	}
+}
+
+// sendTime sends an instant, unless it is zero.
+func sendTime(ch chan<- prometheus.Metric, desc *prometheus.Desc, at time.Time, labels ...string) {
+	if !at.IsZero() {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, float64(at.UnixMilli())/1e3, labels...)
+	}
 }
 
 // recruiterCollector shows what a recruiter does not report to the hook.
 func recruiterCollector(r *steal.Recruiter) prometheus.Collector {
-	enlisted := desc("steal", "enlisted_total", "Moments that were offered for upkeep, estimated from one in 64.", nil)
-	rate := desc("steal", "rate", "The job's chance at each moment.", nil, "task")
-	running := desc("steal", "running", "Recruits of the job that are at work.", nil, "task")
-	lastWorked := desc("steal", "last_worked_timestamp_seconds", "When a recruit of the job last found something to do; absent before.", nil, "task")
-	return collector{[]*prometheus.Desc{enlisted, rate, running, lastWorked}, func(ch chan<- prometheus.Metric) {
+	enlisted := desc("steal", "enlisted_total", "Moments that were offered for upkeep, estimated from one in 64.")
+	rate := desc("steal", "rate", "The job's chance at each moment.", "task")
+	running := desc("steal", "running", "Recruits of the job that run now.", "task")
+	worked := desc("steal", "last_worked_timestamp_seconds", "When a recruit of the job last found something to do; absent before.", "task")
+	return collector{[]*prometheus.Desc{enlisted, rate, running, worked}, func(ch chan<- prometheus.Metric) {
 		stats := r.Stats()
 		ch <- prometheus.MustNewConstMetric(enlisted, prometheus.CounterValue, float64(stats.Enlisted))
 		for _, job := range stats.Jobs {
 			name := label(job.Name)
 			ch <- prometheus.MustNewConstMetric(rate, prometheus.GaugeValue, job.Rate, name)
 			ch <- prometheus.MustNewConstMetric(running, prometheus.GaugeValue, float64(job.Running), name)
-			if !job.LastWorked.IsZero() {
-				ch <- prometheus.MustNewConstMetric(lastWorked, prometheus.GaugeValue, float64(job.LastWorked.UnixMilli())/1e3, name)
-			}
+			sendTime(ch, worked, job.LastWorked, name)
 		}
 	}}
 }
 
 // cacheCollector shows what this process did with a cache.
 func cacheCollector(c *fetch.Cache) prometheus.Collector {
-	fixed := prometheus.Labels{"cache": c.Name()}
-	calls := desc("fetch", "calls_total", "Calls by how they came by their answer.", fixed, "outcome")
-	loads := desc("fetch", "loads_total", "Computations that were begun.", fixed)
-	early := desc("fetch", "early_total", "Times that a computation was to begin before its value was old.", fixed)
-	return collector{[]*prometheus.Desc{calls, loads, early}, func(ch chan<- prometheus.Metric) {
+	calls := desc("fetch", "calls_total", "Calls by outcome.", "outcome")
+	loads := desc("fetch", "loads_total", "Computations that were started.")
+	early := desc("fetch", "early_total", "Computations that were started before their value was stale.")
+	return prometheus.WrapCollectorWith(prometheus.Labels{"cache": c.Name()}, collector{[]*prometheus.Desc{calls, loads, early}, func(ch chan<- prometheus.Metric) {
 		s := c.Stats()
 		for outcome, n := range map[fetch.Outcome]uint64{
 			fetch.Failed: s.Failed, fetch.Hit: s.Hits, fetch.Negative: s.Negatives, fetch.Stale: s.Stale,
@@ -223,5 +208,5 @@ func cacheCollector(c *fetch.Cache) prometheus.Collector {
 		}
 		ch <- prometheus.MustNewConstMetric(loads, prometheus.CounterValue, float64(s.Loads))
 		ch <- prometheus.MustNewConstMetric(early, prometheus.CounterValue, float64(s.Early))
-	}}
+	}})
 }

@@ -35,30 +35,25 @@ var (
 )
 
 // New returns a hook that counts what this process does, and registers its metrics with
-// reg. Put it into the Config.Hooks of all structures and of the recruiter. A registry
-// accepts one; the error is that of reg, and then nothing was registered. It is safe for
-// concurrent use.
+// reg, all or none. Put the hook into Config.Hooks of all structures and of the recruiter.
+// A registry accepts one hook; errors are those of reg. The hook is safe for concurrent use.
 func New(reg prometheus.Registerer) (millrace.Hook, error) {
 	h := &hook{
-		calls:       counters("calls_total", "Script calls to Redis by outcome, each try for itself.", "script", "outcome"),
-		retries:     counters("call_retries_total", "Script calls that repeated one whose outcome was unknown or passing trouble.", "script"),
-		callSeconds: histograms("call_seconds", "Time that script calls took, each try for itself.", quick(), "script"),
+		calls:       counters("calls_total", "Script calls to Redis by outcome; each try counts.", "script", "outcome"),
+		retries:     counters("call_retries_total", "Script calls that repeated an earlier try.", "script"),
+		callSeconds: histograms("call_seconds", "Duration of script calls; each try counts.", durations, "script"),
 
 		handled:       counters("handled_total", "Runs of handlers by outcome.", "structure", "outcome"),
-		handleSeconds: histograms("handle_seconds", "Time that handlers took.", quick(), "structure"),
-		pickupDelay: histograms("pickup_delay_seconds", "Time that the oldest of what a handler was given had waited.",
-			patient(), "structure"),
+		handleSeconds: histograms("handle_seconds", "Duration of handlers.", durations, "structure"),
+		pickupDelay:   histograms("pickup_delay_seconds", "How long the oldest message or mark of a handler had waited.", waits, "structure"),
 
-		recruited:      counters("steal_recruited_total", "Recruits for upkeep by what they came from and how they ended.", "task", "via", "outcome"),
+		recruited:      counters("steal_recruited_total", "Recruits for upkeep by origin and outcome.", "task", "via", "outcome"),
 		rounds:         counters("steal_rounds_total", "Slices of upkeep that recruits ran.", "task"),
-		recruitSeconds: histograms("steal_recruit_seconds", "Time that recruits took, all slices together, without those for which none ran.", quick(), "task"),
+		recruitSeconds: histograms("steal_recruit_seconds", "Duration of recruits that ran, all slices together.", durations, "task"),
 	}
-	err := reg.Register(together{
-		h.calls, h.retries, h.callSeconds,
-		h.handled, h.handleSeconds, h.pickupDelay,
-		h.recruited, h.rounds, h.recruitSeconds,
-	})
-	if err != nil {
+	if err := reg.Register(together{
+		h.calls, h.retries, h.callSeconds, h.handled, h.handleSeconds, h.pickupDelay, h.recruited, h.rounds, h.recruitSeconds,
+	}); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -101,22 +96,15 @@ func (h *hook) OnRecruit(_ context.Context, end steal.Recruited) {
 	}
 }
 
-// label makes a program's name fit for a label, which takes UTF-8 only.
+// label returns a name as a label, which must be UTF-8.
 func label(name string) string { return strings.ToValidUTF8(name, "\uFFFD") }
 
-// quick are the upper bounds, in seconds, for what should take no time: 0.1 ms
-// is a call to a Redis nearby, 10 s more than any timeout.
-func quick() []float64 {
-	return []float64{
-		0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
-	}
-}
-
-// patient are the upper bounds, in seconds, for a wait in a backlog, which may
-// take the night.
-func patient() []float64 {
-	return []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3600, 6 * 3600}
-}
+// Upper bounds in seconds: of calls and handlers, from a call to a near Redis to more than
+// any timeout, and of waiting times, which may be hours.
+var (
+	durations = []float64{0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	waits     = []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1, 5, 10, 60, 600, 3600, 6 * 3600}
+)
 
 func counters(name, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Name: name, Help: help}, labels)
@@ -127,10 +115,10 @@ func histograms(name, help string, buckets []float64, labels ...string) *prometh
 		prometheus.HistogramOpts{Namespace: namespace, Name: name, Help: help, Buckets: buckets}, labels)
 }
 
-// namespace is in front of every metric.
+// namespace is the prefix of every metric.
 const namespace = "millrace"
 
-// together registers several collectors, all or none.
+// together is several collectors that are registered all or none.
 type together []prometheus.Collector
 
 func (t together) Describe(ch chan<- *prometheus.Desc) {

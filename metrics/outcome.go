@@ -12,16 +12,12 @@ import (
 )
 
 const (
-	// maxCodes is how many codes of errors become outcomes. The library has some
-	// thirty; the rest is room for a program's own.
-	maxCodes = 64
-
-	// maxCode is the longest code in bytes.
-	maxCode = 40
+	maxCodes = 64 // codes that become outcomes: about thirty of the library, and a program's own
+	maxCode  = 40 // bytes of a code
 )
 
-// outcomes turns errors into values of a label, and sees to it that they stay
-// few, whatever codes a program's handlers come up with.
+// outcomes converts errors to values of a label, of which there are few whatever codes the
+// handlers of a program return.
 type outcomes struct {
 	mu    sync.Mutex
 	known map[string]bool
@@ -53,8 +49,7 @@ func (o *outcomes) of(err error) string {
 	return "error"
 }
 
-// bounded returns the code itself if it looks like one and there are not too many
-// already, else error.
+// bounded returns a valid code, or error if it is invalid or there are too many codes.
 func (o *outcomes) bounded(code string) string {
 	const letters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 	if len(code) > maxCode || strings.Trim(code, letters) != "" {

@@ -226,9 +226,9 @@ type Stats struct {
 
 // Counters count identifiers since the tracker's record began, over all processes.
 type Counters struct {
-	Added     int64 // new ones, by producers and by passes
-	Confirmed int64 // verified, with work
-	Removed   int64 // verified, without work
+	Added     int64 `json:"added" doc:"New identifiers, from producers and from passes."`
+	Confirmed int64 `json:"confirmed" doc:"Identifiers that were verified and have work."`
+	Removed   int64 `json:"removed" doc:"Identifiers that were verified and have no work."`
 }
 
 // Stats returns statistics and changes nothing. A tracker that was never written to tracks

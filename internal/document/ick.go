@@ -107,16 +107,7 @@ type IckStats struct {
 }
 
 // IckCounters count since the list began, over all processes of Millrace.
-type IckCounters struct {
-	New       int64 `json:"new" doc:"Marks of members that did not wait."`
-	Folded    int64 `json:"folded" doc:"Marks of members that waited already."`
-	Reserved  int64 `json:"reserved" doc:"Marks that were reserved."`
-	Committed int64 `json:"committed" doc:"Members committed."`
-	Kept      int64 `json:"kept" doc:"Members that were marked again before their commit."`
-	Parked    int64 `json:"parked" doc:"Failures that were parked."`
-	Retried   int64 `json:"retried" doc:"Parked members that were retried."`
-	Dropped   int64 `json:"dropped" doc:"Parked members that were dropped."`
-}
+type IckCounters ick.Counters
 
 // OfIckStats converts the numbers of a dirty list.
 func OfIckStats(s ick.Stats) IckStats {

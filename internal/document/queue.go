@@ -197,21 +197,7 @@ type ReaderStats struct {
 }
 
 // QueueCounters count since the queue began, over all processes.
-type QueueCounters struct {
-	Written   int64 `json:"written" doc:"Messages written, including delayed ones."`
-	Delivered int64 `json:"delivered" doc:"Deliveries."`
-	Acked     int64 `json:"acked" doc:"Messages acknowledged."`
-	Nacked    int64 `json:"nacked" doc:"Deliveries that failed and were returned."`
-	Returned  int64 `json:"returned" doc:"Deliveries returned without an attempt, because the reader had gone."`
-	Reclaimed int64 `json:"reclaimed" doc:"Deliveries that ran out of time and were redelivered."`
-	Expired   int64 `json:"expired" doc:"Messages that expired before their turn."`
-	Cancelled int64 `json:"cancelled" doc:"Messages cancelled."`
-	Buried    int64 `json:"buried" doc:"Messages that died."`
-	Redriven  int64 `json:"redriven" doc:"Dead messages that were redelivered."`
-	Purged    int64 `json:"purged" doc:"Dead messages that were purged."`
-	Dropped   int64 `json:"dropped" doc:"Dead messages that were dropped because of their number or age."`
-	Lost      int64 `json:"lost" doc:"Messages whose body was deleted by something else than the library."`
-}
+type QueueCounters fairqueue.Counters
 
 // OfShape returns the shape of a queue.
 func OfShape(s fairqueue.Stats) Shape { return Shape{s.Streams, s.PerTenant} }

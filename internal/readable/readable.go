@@ -4,6 +4,7 @@ package readable
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"time"
 
@@ -36,4 +37,22 @@ func Duration(d time.Duration) string {
 	}
 	hours := int64(d.Round(time.Hour) / time.Hour)
 	return fmt.Sprintf("%dd%dh", hours/24, hours%24)
+}
+
+// Counter is a field of a structure's Counters.
+type Counter struct {
+	Name string // in JSON
+	Doc  string // a sentence
+	N    int64
+}
+
+// Counters returns the fields of a Counters struct, which are int64 with the tags json and doc.
+func Counters(s any) []Counter {
+	v := reflect.ValueOf(s)
+	all := make([]Counter, v.NumField())
+	for i := range all {
+		tag := v.Type().Field(i).Tag
+		all[i] = Counter{tag.Get("json"), tag.Get("doc"), v.Field(i).Int()}
+	}
+	return all
 }

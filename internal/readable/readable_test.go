@@ -1,6 +1,7 @@
 package readable_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -49,5 +50,17 @@ func TestDuration(t *testing.T) {
 		if got := readable.Duration(d); got != want {
 			t.Errorf("Duration(%v) = %q, want %q", d, got, want)
 		}
+	}
+}
+
+func TestCounters(t *testing.T) {
+	t.Parallel()
+	got := readable.Counters(struct {
+		Read    int64 `json:"read" doc:"Messages read."`
+		Written int64 `json:"written" doc:"Messages written."`
+	}{3, 4})
+	want := []readable.Counter{{Name: "read", Doc: "Messages read.", N: 3}, {Name: "written", Doc: "Messages written.", N: 4}}
+	if !slices.Equal(got, want) {
+		t.Errorf("Counters = %v, want %v", got, want)
 	}
 }

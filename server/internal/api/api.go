@@ -216,6 +216,17 @@ func register[I, O any](a *API, op huma.Operation, do func(context.Context, *I) 
 	})
 }
 
+// on registers an operation on one structure, which open returns.
+func on[S, I, O any](a *API, op huma.Operation, open func(context.Context, *I) (S, error), do func(context.Context, S, *I) (O, error)) {
+	register(a, op, func(ctx context.Context, in *I) (out O, err error) {
+		structure, err := open(ctx, in)
+		if err != nil {
+			return out, err
+		}
+		return do(ctx, structure, in)
+	})
+}
+
 type hasName interface{ name() string }
 
 // Named is a request about a structure. It is exported because huma reads it by
@@ -235,7 +246,7 @@ type namedWith[B any] struct {
 // nothing is a request without parameters, or a body that may be left out.
 type nothing struct{}
 
-// namesOf returns a sorted list of names, and what is missing from it.
+// namesOf returns a sorted list of names, and what is missing from it. The log has the cause.
 func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Client) iter.Seq2[string, error],
 ) ([]document.Text, document.Incomplete, error) {
 	var names []string
@@ -247,22 +258,15 @@ func (a *API) namesOf(ctx context.Context, list func(context.Context, rueidis.Cl
 		}
 		names = append(names, name)
 	}
-	missing, err := a.partial(ctx, failed)
-	slices.Sort(names)
-	return document.Texts(names), missing, err
-}
-
-// partial returns what is missing from a list that ended with an error. A list with
-// some entries is no error; the log has the cause.
-func (a *API) partial(ctx context.Context, failed error) (document.Incomplete, error) {
-	missing, ok := document.OfList(failed)
-	if !ok {
-		return missing, failed
-	}
-	if failed != nil {
+	missing, useful := document.OfList(failed)
+	switch {
+	case !useful:
+		return nil, missing, failed
+	case failed != nil:
 		a.cfg.Logger.WarnContext(ctx, "a list is incomplete", "error", failed)
 	}
-	return missing, nil
+	slices.Sort(names)
+	return document.Texts(names), missing, nil
 }
 
 // whileServing returns a context that also ends with Drain.

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/reqid"
@@ -17,7 +16,7 @@ func (a *API) routeBrowse() {
 		"Waiting messages flow by flow, in order; others by the time when they become visible. A call visits 1,000 messages at most, so for one of many tenants it may return fewer than max, or none, and still a next.",
 		http.StatusNotFound), browseMessages)
 	onQueue(a, op(http.MethodGet, queuePath+"/dead", "listDead", "List dead messages, the oldest death first",
-		"Messages that were delivered too often, or that a reader made dead. With after, the call also visits the messages before it.",
+		"Messages that were delivered too often, or that a reader made dead. A page ends early after a mebibyte, so it may have fewer than max messages, and still a next.",
 		http.StatusNotFound), listDead)
 	onQueue(a, op(http.MethodPost, queuePath+"/dead/redrive", "redriveDead", "Redeliver dead messages",
 		"They wait again, as if they had never been delivered, and without their deadline. Messages that are not dead are ignored.",
@@ -52,13 +51,18 @@ func (a *API) routeBrowse() {
 		})
 }
 
+// Page selects a page of messages.
+type Page struct {
+	Max   int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
+	After string `query:"after" doc:"Where to continue: next of the previous page. Defaults to the beginning."`
+}
+
 type browseRequest struct {
 	Named
+	Page
 
 	Place  string `query:"place" default:"waiting" enum:"waiting,in_flight,delayed" doc:"The state of the messages."`
 	Tenant string `query:"tenant" doc:"Only the messages of this tenant. Defaults to all tenants." example:"acme"`
-	Max    int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
-	After  string `query:"after" doc:"Where to continue: next of the previous page. Defaults to the beginning."`
 }
 
 type browsedMessages struct {
@@ -100,9 +104,7 @@ func browseMessages(ctx context.Context, q *fairqueue.Queue, in *browseRequest) 
 
 type deadRequest struct {
 	Named
-
-	Max   int    `query:"max" default:"100" minimum:"1" maximum:"1000" doc:"The largest number of messages."`
-	After string `query:"after" doc:"Where to continue: next of the previous page. Defaults to the beginning."`
+	Page
 }
 
 type deadMessages struct {
@@ -110,45 +112,13 @@ type deadMessages struct {
 	Next string                 `json:"next" doc:"Where to continue; empty at the end."`
 }
 
-func listDead(ctx context.Context, q *fairqueue.Queue, in *deadRequest) (doc deadMessages, err error) {
-	doc.Dead = []document.DeadMessage{}
-	found := in.After == ""
-	err = eachDead(ctx, q, func(m fairqueue.Message) (more bool) {
-		if !found {
-			found = m.ID == in.After
-			return true
-		}
-		if len(doc.Dead) == in.Max {
-			doc.Next = doc.Dead[in.Max-1].ID
-			return false
-		}
-		doc.Dead = append(doc.Dead, document.OfDead(m))
-		return true
-	})
-	if err == nil && !found {
-		err = errNotDead
+func listDead(ctx context.Context, q *fairqueue.Queue, in *deadRequest) (deadMessages, error) {
+	messages, next, err := q.Browse(ctx, fairqueue.BrowseConfig{State: fairqueue.Dead, Max: in.Max, After: in.After})
+	doc := deadMessages{make([]document.DeadMessage, len(messages)), next}
+	for i, m := range messages {
+		doc.Dead[i] = document.OfDead(m)
 	}
 	return doc, err
-}
-
-var errNotDead = &millrace.Error{
-	Code:    "not_found",
-	Message: "the message to continue after is not dead any more",
-	Hint:    "Start again without after.",
-}
-
-// eachDead calls do with the dead messages of a queue, which must exist, until do
-// returns false.
-func eachDead(ctx context.Context, q *fairqueue.Queue, do func(fairqueue.Message) (more bool)) error {
-	if _, err := q.Stats(ctx); err != nil {
-		return err
-	}
-	for m, err := range q.Dead(ctx) {
-		if err != nil || !do(m) {
-			return err
-		}
-	}
-	return nil
 }
 
 type deadChoice struct {
@@ -164,11 +134,16 @@ func (c deadChoice) of(ctx context.Context, q *fairqueue.Queue) (ids []string, e
 	if !c.All {
 		return c.IDs, nil
 	}
-	err = eachDead(ctx, q, func(m fairqueue.Message) bool {
+	if _, err := q.Stats(ctx); err != nil { // Dead yields nothing for a missing queue
+		return nil, err
+	}
+	for m, err := range q.Dead(ctx) {
+		if err != nil {
+			return nil, err
+		}
 		ids = append(ids, m.ID)
-		return true
-	})
-	return ids, err
+	}
+	return ids, nil
 }
 
 type keepRequest struct {

@@ -78,18 +78,14 @@ type hashedWith[B any] struct {
 // onHash registers an operation on a hash in one namespace. A server that may evict its keys
 // is accepted, and the logger warns of it.
 func onHash[I interface{ namespace() string }, O any](a *API, o huma.Operation, do func(context.Context, *expiry.Hashes, *I) (O, error)) {
-	register(a, o, func(ctx context.Context, in *I) (out O, err error) {
+	on(a, o, func(ctx context.Context, in *I) (*expiry.Hashes, error) {
 		name := (*in).namespace()
-		h, err := a.hashes.get(name, func() (*expiry.Hashes, error) {
+		return a.hashes.get(name, func() (*expiry.Hashes, error) {
 			return expiry.Open(ctx, a.cfg.Client, name, expiry.Config{
 				AllowEvictable: true, Logger: a.cfg.Logger, Enlister: a.cfg.Enlister, Hooks: a.cfg.Hooks,
 			})
 		})
-		if err != nil {
-			return out, err
-		}
-		return do(ctx, h, in)
-	})
+	}, do)
 }
 
 type namespaceNames struct {

@@ -39,13 +39,12 @@ func (a *API) routeIcks() {
 	onIck(a, op(http.MethodPost, ickPath+"/marks", "addMarks", "Mark members as dirty",
 		"Either members, with the server's time as score, or marks with scores. A member that waits already keeps the lower score. All of them or none.",
 		http.StatusInsufficientStorage), addMarks)
-	register(a, op(http.MethodPost, ickPath+"/reserve", "reserve", "Take the oldest marks as a batch to work on",
+	on(a, op(http.MethodPost, ickPath+"/reserve", "reserve", "Take the oldest marks as a batch to work on",
 		"Every reserve returns reserved marks again until they are committed. An empty or a missing list is no error."),
-		func(ctx context.Context, in *namedWith[reserveRequest]) (doc document.Reserved, err error) {
-			k, err := a.ick(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
-			if err != nil {
-				return doc, err
-			}
+		func(_ context.Context, in *namedWith[ReserveRequest]) (*ick.Ick, error) {
+			return a.ick(in.Body.use(in.Name))
+		},
+		func(ctx context.Context, k *ick.Ick, in *namedWith[ReserveRequest]) (document.Reserved, error) {
 			r, err := k.Reserve(ctx, in.Body.Max)
 			return document.OfReservation(r), err
 		})
@@ -55,8 +54,12 @@ func (a *API) routeIcks() {
 			done, err := k.Commit(ctx, in.Body.Token, document.Strings(in.Body.Members)...)
 			return document.Committed(done), err
 		})
-	register(a, op(http.MethodPost, ickPath+"/exchange", "exchange", "Commit, then reserve, in one round trip",
-		"If nothing could be committed, the counts say so, and it is no error."), a.exchange)
+	on(a, op(http.MethodPost, ickPath+"/exchange", "exchange", "Commit, then reserve, in one round trip",
+		"If nothing could be committed, the counts say so, and it is no error. With max 0 it only commits."),
+		func(_ context.Context, in *namedWith[exchangeRequest]) (*ick.Ick, error) {
+			return a.ick(in.Body.use(in.Name))
+		},
+		exchangeMembers)
 }
 
 // ickUse is a dirty list, and how to reserve from it.
@@ -76,13 +79,7 @@ func (a *API) ick(use ickUse) (*ick.Ick, error) {
 
 // onIck registers an operation on one dirty list.
 func onIck[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *ick.Ick, *I) (O, error)) {
-	register(a, o, func(ctx context.Context, in *I) (out O, err error) {
-		k, err := a.ick(ickUse{name: (*in).name()})
-		if err != nil {
-			return out, err
-		}
-		return do(ctx, k, in)
-	})
+	on(a, o, func(_ context.Context, in *I) (*ick.Ick, error) { return a.ick(ickUse{name: (*in).name()}) }, do)
 }
 
 type deleteIckRequest struct {
@@ -112,11 +109,14 @@ func addMarks(ctx context.Context, k *ick.Ick, in *namedWith[marksRequest]) (doc
 	return document.Marked(added), err
 }
 
-type reserveRequest struct {
-	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"The largest number of members." example:"100"`
+// ReserveRequest is how to reserve members.
+type ReserveRequest struct {
+	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"The largest number of members to reserve." example:"100"`
 	Settle   document.Duration `json:"settle,omitzero" doc:"Leave marks that are younger than this. Defaults to 0s." example:"5s"`
 	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks replace reserved ones."`
 }
+
+func (r ReserveRequest) use(name string) ickUse { return ickUse{name, r.Settle.Duration, r.Backwash} }
 
 type commitRequest struct {
 	Token   string          `json:"token" doc:"The token of the reservation." example:"1795226400200000"`
@@ -124,20 +124,15 @@ type commitRequest struct {
 }
 
 type exchangeRequest struct {
-	Max      int               `json:"max" minimum:"0" maximum:"1000" doc:"The largest number of members to reserve; 0 only commits." example:"100"`
-	Settle   document.Duration `json:"settle,omitzero" doc:"Leave marks that are younger than this. Defaults to 0s." example:"5s"`
-	Backwash bool              `json:"backwash,omitempty" doc:"Let older marks replace reserved ones."`
-	Token    string            `json:"token,omitempty" doc:"The token of the reservation." example:"1795226400200000"`
-	Members  []document.Text   `json:"members,omitempty" maxItems:"1000" doc:"Members that are done. Defaults to none." example:"[\"doc:17\"]"`
+	ReserveRequest
+
+	Token   string          `json:"token,omitempty" doc:"The token of the reservation." example:"1795226400200000"`
+	Members []document.Text `json:"members,omitempty" maxItems:"1000" doc:"Members that are done. Defaults to none." example:"[\"doc:17\"]"`
 }
 
-func (a *API) exchange(ctx context.Context, in *namedWith[exchangeRequest]) (doc document.Exchanged, err error) {
+func exchangeMembers(ctx context.Context, k *ick.Ick, in *namedWith[exchangeRequest]) (doc document.Exchanged, err error) {
 	if len(in.Body.Members) > 0 && in.Body.Token == "" {
 		return doc, errRequest.Errorf("members need the token of their reservation")
-	}
-	k, err := a.ick(ickUse{in.Name, in.Body.Settle.Duration, in.Body.Backwash})
-	if err != nil {
-		return doc, err
 	}
 	r, done, err := k.Exchange(ctx, in.Body.Token, document.Strings(in.Body.Members), in.Body.Max)
 	return document.Exchanged{Reserved: document.OfReservation(r), Committed: document.Committed(done)}, err

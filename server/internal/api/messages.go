@@ -31,15 +31,20 @@ func (a *API) routeMessages() {
 		http.StatusNotFound), cancelMessages)
 }
 
-type writeRequest struct {
-	document.Draft
-
+// Shape is the flows of a new queue. Like all embedded types, it is exported because huma
+// reads it by reflection.
+type Shape struct {
 	Streams   int `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams a new queue has. Defaults to 0, one flow for each tenant." example:"64"`
 	PerTenant int `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them each tenant uses, in a new queue with streams. Defaults to 4." example:"4"`
 }
 
+type writeRequest struct {
+	document.Draft
+	Shape
+}
+
 func (a *API) writeMessage(ctx context.Context, in *namedWith[writeRequest]) (doc document.Written, err error) {
-	written, err := a.write(ctx, queueUse{in.Name, in.Body.Streams, in.Body.PerTenant}, in.Body.Draft)
+	written, err := a.write(ctx, in.Name, in.Body.Shape, in.Body.Draft)
 	if err != nil {
 		return doc, err
 	}
@@ -47,9 +52,8 @@ func (a *API) writeMessage(ctx context.Context, in *namedWith[writeRequest]) (do
 }
 
 type batchRequest struct {
-	Messages  []document.Draft `json:"messages" minItems:"1" maxItems:"1000"`
-	Streams   int              `json:"streams,omitempty" minimum:"0" maximum:"1024" doc:"How many streams a new queue has. Defaults to 0, one flow for each tenant." example:"64"`
-	PerTenant int              `json:"per_tenant,omitempty" minimum:"0" maximum:"1024" doc:"How many of them each tenant uses, in a new queue with streams. Defaults to 4." example:"4"`
+	Messages []document.Draft `json:"messages" minItems:"1" maxItems:"1000"`
+	Shape
 }
 
 type writtenBatch struct {
@@ -57,15 +61,15 @@ type writtenBatch struct {
 }
 
 func (a *API) writeMessages(ctx context.Context, in *namedWith[batchRequest]) (doc writtenBatch, err error) {
-	written, err := a.write(ctx, queueUse{in.Name, in.Body.Streams, in.Body.PerTenant}, in.Body.Messages...)
+	written, err := a.write(ctx, in.Name, in.Body.Shape, in.Body.Messages...)
 	for _, w := range written {
 		doc.Messages = append(doc.Messages, document.Written(w))
 	}
 	return doc, err
 }
 
-func (a *API) write(ctx context.Context, use queueUse, drafts ...document.Draft) ([]fairqueue.Written, error) {
-	q, err := a.queue(use)
+func (a *API) write(ctx context.Context, name string, s Shape, drafts ...document.Draft) ([]fairqueue.Written, error) {
+	q, err := a.queue(queueUse{name, s.Streams, s.PerTenant})
 	if err != nil {
 		return nil, err
 	}
@@ -99,9 +103,12 @@ func (a *API) readMessages(ctx context.Context, q *fairqueue.Queue, in *readRequ
 	return document.OfMessages(messages, paused), err
 }
 
-type ackRequest struct {
+// Deliveries are given by their receipts.
+type Deliveries struct {
 	Receipts []string `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
 }
+
+type ackRequest struct{ Deliveries }
 
 type acked struct {
 	Acked int `json:"acked" doc:"Messages that were removed." example:"1"`
@@ -122,10 +129,11 @@ func ignoreStale(err error, valid int) error {
 }
 
 type nackRequest struct {
-	Receipts []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
-	Delay    document.Duration `json:"delay,omitzero" doc:"When to redeliver them. Defaults to 0s, at once." example:"1m"`
-	Reason   document.Text     `json:"reason,omitempty" doc:"Why they failed, for people; 512 bytes of it are kept." example:"\"no such article\""`
-	Dead     bool              `json:"dead,omitempty" doc:"Make them dead messages instead of redelivering them."`
+	Deliveries
+
+	Delay  document.Duration `json:"delay,omitzero" doc:"When to redeliver them. Defaults to 0s, at once." example:"1m"`
+	Reason document.Text     `json:"reason,omitempty" doc:"Why they failed, for people; 512 bytes of it are kept." example:"\"no such article\""`
+	Dead   bool              `json:"dead,omitempty" doc:"Make them dead messages instead of redelivering them."`
 }
 
 type nacked struct {
@@ -143,7 +151,8 @@ func nackMessages(ctx context.Context, q *fairqueue.Queue, in *namedWith[nackReq
 }
 
 type extendRequest struct {
-	Receipts   []string          `json:"receipts" minItems:"1" maxItems:"1000" doc:"Of the deliveries." example:"[\"cjE3OTUyMjY0MDAxMDAzMjExNzk1MjI2NDAwMTYxSzdRMk1aWEQxOj1hY21lATQxNzk1MjI2NDAwMTAwMzIx\"]"`
+	Deliveries
+
 	Visibility document.Duration `json:"visibility" doc:"How long from now on, from 10ms to 12h." example:"5m"`
 }
 

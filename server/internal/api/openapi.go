@@ -36,26 +36,6 @@ var tags = []*huma.Tag{
 	{Name: "counters", Description: "Counters over several servers: written to one, read from all."},
 }
 
-// refusals describe the statuses of problems, with their codes.
-var refusals = map[int]string{
-	http.StatusBadRequest:            "The request is invalid: bad_request, bad_path, bad_utf8, bad_key, bad_name, bad_argument, bad_score. Nothing was done.",
-	http.StatusUnauthorized:          "The service needs credentials: unauthorized.",
-	http.StatusForbidden:             "A page of another site sent the request: cross_origin.",
-	http.StatusNotFound:              "It does not exist: not_found.",
-	http.StatusMethodNotAllowed:      "The path has no such method: method_not_allowed.",
-	http.StatusRequestTimeout:        "The body did not arrive in time: slow_body.",
-	http.StatusConflict:              "The current state does not allow it: stale, held, lost, expired, evictable, retired, not_a_number, wrong_type, overflow, too_many; or the same request is in progress: in_progress.",
-	http.StatusRequestEntityTooLarge: "The body is too large: too_large.",
-	http.StatusUnsupportedMediaType:  "The Content-Type is not JSON: media_type.",
-	http.StatusMisdirectedRequest:    "The service does not answer to this host name: misdirected.",
-	http.StatusUnprocessableEntity:   "The Idempotency-Key was used for another query or body: key_reused.",
-	http.StatusInternalServerError:   "A structure is broken, or the service failed: broken, failed.",
-	http.StatusNotImplemented:        "The structure has a version that this service does not know: unknown_version.",
-	http.StatusBadGateway:            "Redis refused: no_permission, redis.",
-	http.StatusServiceUnavailable:    "Redis is not available, or only in part, or did not answer in time: unavailable, timeout, read_only, uncertain, partial, stranger, closed. Retry-After says when to repeat the request.",
-	http.StatusInsufficientStorage:   "Redis is full, and nothing was written: full.",
-}
-
 // always are the statuses that any operation may return.
 var always = []int{
 	http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden, http.StatusMisdirectedRequest,
@@ -71,9 +51,9 @@ func (a *API) describe() huma.API {
 		server = "/"
 	}
 	responses := make(map[string]*huma.Response, len(refusals))
-	for status, says := range refusals {
+	for status, r := range refusals {
 		responses[responseName(status)] = &huma.Response{
-			Description: says,
+			Description: r.meaning + ": " + strings.ReplaceAll(r.codes, " ", ", ") + ".",
 			Content:     map[string]*huma.MediaType{problemType: {Schema: shape}},
 		}
 	}

@@ -209,7 +209,7 @@ func dead(s service, name string) {
 	if !slices.Equal(listed, ids) || second.Next != "" {
 		s.t.Errorf("dead are %v, then %q, want %v", listed, second.Next, ids)
 	}
-	s.ask("GET", q+"/dead?after="+unknownID, nil).refused(404, "not_found")
+	s.ask("GET", q+"/dead?after="+unknownID, nil).refused(400, "bad_argument")
 	s.ask("POST", q+"/dead/redrive", object{}).refused(400, "bad_request")
 	s.ask("POST", q+"/dead/redrive", object{"ids": ids[:1], "all": true}).refused(400, "bad_request")
 	s.ask("POST", q+"/dead/redrive", object{"ids": []string{ids[0], unknownID}}).want(200, `{"redriven":1}`)

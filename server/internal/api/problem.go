@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/redis/rueidis"
@@ -90,40 +91,38 @@ func WriteProblem(w http.ResponseWriter, err error) {
 	_ = document.Encode(w, p) // the client may have gone
 }
 
-// statuses are the statuses of codes. A code that begins with bad_ is 400, and any other
-// is a failure of the service, 500.
-var statuses = map[string]int{
-	"unauthorized":       http.StatusUnauthorized,
-	"cross_origin":       http.StatusForbidden,
-	"not_found":          http.StatusNotFound,
-	"method_not_allowed": http.StatusMethodNotAllowed,
-	"slow_body":          http.StatusRequestTimeout,
-	"evictable":          http.StatusConflict,
-	"expired":            http.StatusConflict,
-	"held":               http.StatusConflict,
-	"in_progress":        http.StatusConflict,
-	"lost":               http.StatusConflict,
-	"not_a_number":       http.StatusConflict,
-	"overflow":           http.StatusConflict,
-	"retired":            http.StatusConflict,
-	"stale":              http.StatusConflict,
-	"too_many":           http.StatusConflict,
-	"wrong_type":         http.StatusConflict,
-	"too_large":          http.StatusRequestEntityTooLarge,
-	"media_type":         http.StatusUnsupportedMediaType,
-	"misdirected":        http.StatusMisdirectedRequest,
-	"key_reused":         http.StatusUnprocessableEntity,
-	"unknown_version":    http.StatusNotImplemented,
-	"no_permission":      http.StatusBadGateway,
-	"redis":              http.StatusBadGateway,
-	"closed":             http.StatusServiceUnavailable,
-	"partial":            http.StatusServiceUnavailable,
-	"read_only":          http.StatusServiceUnavailable,
-	"stranger":           http.StatusServiceUnavailable,
-	"unavailable":        http.StatusServiceUnavailable,
-	"uncertain":          http.StatusServiceUnavailable,
-	"timeout":            http.StatusServiceUnavailable,
-	"full":               http.StatusInsufficientStorage,
+// refusals are what each status means, and the codes that have it. A code that begins with
+// bad_ is 400, and any other that is not listed is a failure of the service, 500.
+var refusals = map[int]struct{ meaning, codes string }{
+	http.StatusBadRequest:            {"The request is invalid; nothing was done", "bad_request bad_path bad_utf8 bad_key bad_name bad_argument bad_score"},
+	http.StatusUnauthorized:          {"The service needs credentials", "unauthorized"},
+	http.StatusForbidden:             {"A page of another site sent the request", "cross_origin"},
+	http.StatusNotFound:              {"It does not exist", "not_found"},
+	http.StatusMethodNotAllowed:      {"The path has no such method", "method_not_allowed"},
+	http.StatusRequestTimeout:        {"The body did not arrive in time", "slow_body"},
+	http.StatusConflict:              {"The current state does not allow it, or the same request is in progress", "stale held lost expired evictable retired not_a_number wrong_type overflow too_many in_progress"},
+	http.StatusRequestEntityTooLarge: {"The body is too large", "too_large"},
+	http.StatusUnsupportedMediaType:  {"The Content-Type is not JSON", "media_type"},
+	http.StatusMisdirectedRequest:    {"The service does not answer to this host name", "misdirected"},
+	http.StatusUnprocessableEntity:   {"The Idempotency-Key was used for another query or body", "key_reused"},
+	http.StatusInternalServerError:   {"A structure is broken, or the service failed", "broken failed"},
+	http.StatusNotImplemented:        {"The structure has a version that this service does not know", "unknown_version"},
+	http.StatusBadGateway:            {"Redis refused", "no_permission redis"},
+	http.StatusServiceUnavailable:    {"Redis is not available, or only in part, or did not answer in time; Retry-After says when to repeat the request", "unavailable timeout read_only uncertain partial stranger closed"},
+	http.StatusInsufficientStorage:   {"Redis is full, and nothing was written", "full"},
+}
+
+// statusOf returns the status of a code.
+func statusOf(code string) int {
+	for status, r := range refusals {
+		if slices.Contains(strings.Fields(r.codes), code) {
+			return status
+		}
+	}
+	if strings.HasPrefix(code, "bad_") {
+		return http.StatusBadRequest
+	}
+	return http.StatusInternalServerError
 }
 
 // Errors of Redis and of the connection. The answer leaves out what they wrap, which may
@@ -159,16 +158,11 @@ func problemOf(err error) *problem {
 		known = classify(err)
 		detail = known.Message
 	}
+	status := statusOf(known.Code)
 	p := &problem{
-		Type: "about:blank", Status: http.StatusInternalServerError, Detail: brief(detail),
+		Type: "about:blank", Title: http.StatusText(status), Status: status, Detail: brief(detail),
 		Code: known.Code, Hint: cmp.Or(hintOf(err), known.Hint), cause: err,
 	}
-	if status, ok := statuses[p.Code]; ok {
-		p.Status = status
-	} else if strings.HasPrefix(p.Code, "bad_") {
-		p.Status = http.StatusBadRequest
-	}
-	p.Title = http.StatusText(p.Status)
 	if held, ok := errors.AsType[*lease.HeldError](err); ok {
 		remaining, metadata := held.Remaining.Milliseconds(), document.Text(held.Metadata)
 		p.Remaining, p.Metadata, p.Fence = &remaining, &metadata, &held.Fence

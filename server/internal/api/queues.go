@@ -69,13 +69,7 @@ func (a *API) queue(use queueUse) (*fairqueue.Queue, error) {
 
 // onQueue registers an operation on one queue.
 func onQueue[I hasName, O any](a *API, o huma.Operation, do func(context.Context, *fairqueue.Queue, *I) (O, error)) {
-	register(a, o, func(ctx context.Context, in *I) (out O, err error) {
-		q, err := a.queue(queueUse{name: (*in).name()})
-		if err != nil {
-			return out, err
-		}
-		return do(ctx, q, in)
-	})
+	on(a, o, func(_ context.Context, in *I) (*fairqueue.Queue, error) { return a.queue(queueUse{name: (*in).name()}) }, do)
 }
 
 type resizeRequest struct {

@@ -5,11 +5,178 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/readable"
 )
+
+// dialog is an action as a page offers it: a button, and a dialog that explains the
+// consequences.
+type dialog struct {
+	ID      string // on the page
+	Open    string // the label of the button that opens it
+	Title   string // a question
+	Text    string // the consequences
+	Path    string // of the form
+	Verb    string // the label of the button that does it
+	Danger  bool   // cannot be undone
+	Typed   bool   // needs the name of the structure
+	Confirm string // that name
+	Fields  []field
+	Leaves  bool // leads to another page
+	Chosen  bool // applies to the selected rows
+}
+
+// field is a number in a dialog.
+type field struct {
+	Name     string
+	Label    string
+	Value    int
+	Min, Max int
+}
+
+// action changes a structure. It returns a sentence about what was done.
+type action struct {
+	dialog
+
+	do func(ctx context.Context, d *Dashboard, name string, f form) (string, error)
+}
+
+// form is what a reader sent: the selected rows, and the fields.
+type form struct {
+	url.Values
+
+	picked []string
+}
+
+// actions are all actions by section and word, which are their path.
+var actions = map[string]action{
+	"queues/pause": {dialog{
+		Open: "Pause", Title: "Pause this queue?", Verb: "Pause",
+		Text: "No process receives messages until the queue is resumed. Messages in flight may be finished, and writing continues, so messages pile up.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
+		return "The queue is paused.", q.Pause(ctx)
+	})},
+	"queues/resume": {dialog{
+		Open: "Resume", Title: "Resume this queue?", Verb: "Resume", Text: "Readers wake up, and waiting messages are delivered.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
+		return "The queue is resumed.", q.Resume(ctx)
+	})},
+	"queues/resize": {dialog{
+		Open: "Resize", Title: "Resize this queue?", Verb: "Resize",
+		Text: "With 0 streams each tenant is a flow, and flows take turns. With more streams, each stream is a flow, and each tenant uses some of them. It applies to new messages; waiting messages stay in their flows and still take turns.",
+	}, onQueue(resize)},
+	"queues/delete": {dialog{
+		Open: "Delete", Title: "Delete this queue?", Verb: "Delete", Danger: true, Typed: true, Leaves: true,
+		Text: "All messages are lost: waiting, in flight, delayed and dead. Stop writers and readers first; the next write creates the queue again.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, _ form) (string, error) {
+		n, err := q.Delete(ctx)
+		if err == nil && n == 0 {
+			err = millrace.ErrNotFound.Errorf("there is no such queue")
+		}
+		return fmt.Sprintf("The queue %s is deleted, with its %s.", plain(cut(q.Name(), 100)), readable.Count(n, "key")), err
+	})},
+	"queues/cancel": {dialog{
+		Open: "Cancel", Title: "Cancel the selected messages?", Verb: "Cancel messages", Danger: true, Chosen: true,
+		Text: "They are deleted and will not be delivered. A handler that works on one learns it when it next extends its time.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		states, err := q.Cancel(ctx, f.picked...)
+		n := 0
+		for _, state := range states {
+			if state != fairqueue.Gone {
+				n++
+			}
+		}
+		return f.some(n, "message", "cancelled", "not there any more"), err
+	})},
+	"queues/redrive": {dialog{
+		Open: "Redrive", Title: "Redeliver the selected messages?", Verb: "Redrive", Chosen: true,
+		Text: "They wait again as if they had never been delivered, and without their deadlines. They may fail again for the same reason.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		n, err := q.Redrive(ctx, f.picked...)
+		return f.some(n, "message", "waiting again", "not dead any more"), err
+	})},
+	"queues/purge": {dialog{
+		Open: "Purge", Title: "Delete the selected messages?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
+		Text: "They are deleted with their bodies.",
+	}, onQueue(func(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+		n, err := q.Purge(ctx, f.picked...)
+		return f.some(n, "message", "deleted", "not dead any more"), err
+	})},
+	"icks/retry": {dialog{
+		Open: "Retry", Title: "Retry the selected members?", Verb: "Retry", Chosen: true,
+		Text: "Consumers receive them again now. Their attempts are kept, so a member that fails again is parked again.",
+	}, onIck(func(ctx context.Context, k *ick.Ick, f form) (string, error) {
+		n, err := k.Retry(ctx, f.picked...)
+		return f.some(n, "member", "marked again", "not parked any more"), err
+	})},
+	"icks/drop": {dialog{
+		Open: "Drop", Title: "Delete the selected members?", Verb: "Delete", Danger: true, Typed: true, Chosen: true,
+		Text: "Their last change is not processed: downstream data stays out of date until they are marked again.",
+	}, onIck(func(ctx context.Context, k *ick.Ick, f form) (string, error) {
+		n, err := k.Drop(ctx, f.picked...)
+		return f.some(n, "member", "deleted", "not parked any more"), err
+	})},
+}
+
+func onQueue(do func(context.Context, *fairqueue.Queue, form) (string, error)) func(context.Context, *Dashboard, string, form) (string, error) {
+	return func(ctx context.Context, d *Dashboard, name string, f form) (string, error) {
+		q, err := fairqueue.New(d.cfg.Client, name, fairqueue.Config{Logger: d.cfg.Logger})
+		if err != nil {
+			return "", err
+		}
+		return do(ctx, q, f)
+	}
+}
+
+func onIck(do func(context.Context, *ick.Ick, form) (string, error)) func(context.Context, *Dashboard, string, form) (string, error) {
+	return func(ctx context.Context, d *Dashboard, name string, f form) (string, error) {
+		k, err := ick.New(d.cfg.Client, name, ick.Config{})
+		if err != nil {
+			return "", err
+		}
+		return do(ctx, k, f)
+	}
+}
+
+func resize(ctx context.Context, q *fairqueue.Queue, f form) (string, error) {
+	streams, err := f.number("streams", "the number of streams")
+	if err != nil {
+		return "", err
+	}
+	perTenant, err := f.number("per_tenant", "the number of streams per tenant")
+	if err != nil {
+		return "", err
+	}
+	if err := q.Resize(ctx, streams, perTenant); err != nil {
+		return "", err
+	}
+	if streams == 0 {
+		return "Each tenant is a flow now.", nil
+	}
+	if perTenant == 0 {
+		perTenant = min(streams, 4) // the default
+	}
+	return fmt.Sprintf("The queue has %s now, and each tenant uses %s of them.", readable.Count(streams, "stream"), readable.Number(perTenant)), nil
+}
+
+// dialogs returns dialogs for one structure.
+func (d *Dashboard) dialogs(section, name string, words ...string) []dialog {
+	all := make([]dialog, len(words))
+	for i, word := range words {
+		all[i] = actions[section+"/"+word].dialog
+		all[i].ID, all[i].Path = "ask-"+word, d.link(section, name, word)
+		if all[i].Typed {
+			all[i].Confirm = plain(name)
+		}
+	}
+	return all
+}
 
 const (
 	maxForm       = 1 << 20 // bytes
@@ -17,24 +184,27 @@ const (
 	actionTimeout = 30 * time.Second
 )
 
-var errConfirm = &millrace.Error{
-	Code:    "bad_confirmation",
-	Message: "nothing was done: the typed name is a different one",
-	Hint:    "Type the name as the page shows it.",
-}
-
-// action changes the structure that the path names, with the values of a form. It
-// returns a sentence about what was done.
-type action struct {
-	path string // of the request, as a pattern of http.ServeMux
-	word string // for the log
-	do   func(ctx context.Context, name string, r *http.Request) (string, error)
-	back func(name string) string // the page to return to
-}
+var (
+	errForm = &millrace.Error{
+		Code:    "bad_form",
+		Message: "the form is invalid",
+		Hint:    "Reload the page, and select fewer rows.",
+	}
+	errConfirm = &millrace.Error{
+		Code:    "bad_confirmation",
+		Message: "nothing was done: the typed name is a different one",
+		Hint:    "Type the name as the page shows it.",
+	}
+	errNoChoice = &millrace.Error{
+		Code:    "bad_argument",
+		Message: "nothing was done: nothing was selected",
+		Hint:    "Select some rows of the list first.",
+	}
+)
 
 // act serves an action and redirects to a page that shows the result, so that reloading
 // the page does not repeat the action.
-func (d *Dashboard) act(a action) http.HandlerFunc {
+func (d *Dashboard) act(section, word string, a action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if !d.cfg.Actions {
 			d.refuse(w, r, errReadOnly)
@@ -52,105 +222,73 @@ func (d *Dashboard) act(a action) http.HandlerFunc {
 			d.refuse(w, r, errForm.Wrap(err))
 			return
 		}
+
 		// An action is finished even if the client disconnects.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
 		defer cancel()
-		done, err := a.do(ctx, name, r)
-		log := d.cfg.Logger.With("action", a.word, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
-		result := flash{Tone: "good", Text: done}
+		result := flash{Tone: "good"}
+		f, err := a.read(name, r.PostForm)
+		if err == nil {
+			result.Text, err = a.do(ctx, d, name, f)
+		}
+		log := d.cfg.Logger.With("action", strings.TrimSuffix(section, "s")+"."+word, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
 		if err != nil {
 			log.WarnContext(ctx, "a manual action failed", "err", err)
 			result = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
 		} else {
-			log.InfoContext(ctx, "a manual action", "done", done)
+			log.InfoContext(ctx, "a manual action", "done", result.Text)
 		}
 		if _, err := d.cfg.Survey.Refresh(ctx); err != nil {
 			d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
 		}
 		setFlash(w, r, d.link(), result)
-		http.Redirect(w, r, returning(a.back(name), r.PostFormValue("view")), http.StatusSeeOther) //nolint:gosec // the path is ours; the form adds parameters only
-	}
-}
-
-// returning adds the view of the reader to the path of a page.
-func returning(path, view string) string {
-	values, err := url.ParseQuery(view)
-	if err != nil || len(values) == 0 {
-		return path
-	}
-	return path + "?" + values.Encode()
-}
-
-var errForm = &millrace.Error{
-	Code:    "bad_form",
-	Message: "the form is invalid",
-	Hint:    "Reload the page, and select fewer rows.",
-}
-
-// confirmed checks that the form has the name of the structure.
-func confirmed(name string, r *http.Request) error {
-	if typed := r.PostFormValue("confirm"); typed != name && typed != plain(name) {
-		return errConfirm
-	}
-	return nil
-}
-
-// picked returns the selected rows of a list.
-func picked(r *http.Request) ([]string, error) {
-	var all []string
-	for _, part := range r.PostForm["pick"] {
-		name, ok := untoken(part)
-		if !ok {
-			return nil, errForm
+		back := d.link(section, name)
+		if a.Leaves {
+			back = d.link(section)
 		}
-		all = append(all, name)
+		if view, err := url.ParseQuery(r.PostForm.Get("view")); err == nil && len(view) > 0 {
+			back += "?" + view.Encode()
+		}
+		http.Redirect(w, r, back, http.StatusSeeOther) //nolint:gosec // the path is ours; the form adds parameters only
 	}
-	if len(all) == 0 {
-		return nil, errNoChoice
-	}
-	return all, nil
 }
 
-var errNoChoice = &millrace.Error{
-	Code:    "bad_argument",
-	Message: "nothing was done: nothing was selected",
-	Hint:    "Select some rows of the list first.",
+// read checks a form: the name if the action needs it, and the selected rows.
+func (a action) read(name string, values url.Values) (form, error) {
+	f := form{Values: values}
+	if typed := values.Get("confirm"); a.Typed && typed != name && typed != plain(name) {
+		return f, errConfirm
+	}
+	if !a.Chosen {
+		return f, nil
+	}
+	for _, part := range values["pick"] {
+		row, ok := untoken(part)
+		if !ok {
+			return f, errForm
+		}
+		f.picked = append(f.picked, row)
+	}
+	if len(f.picked) == 0 {
+		return f, errNoChoice
+	}
+	return f, nil
+}
+
+// number returns a field that is a number.
+func (f form) number(name, what string) (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(f.Get(name)))
+	if err != nil {
+		return 0, errForm.Errorf("%s is not a number: %q", what, plain(cut(f.Get(name), 40)))
+	}
+	return n, nil
 }
 
 // some describes the result of an action on n of the selected rows.
-func some(n, of int, thing, done, otherwise string) string {
+func (f form) some(n int, thing, done, otherwise string) string {
 	text := fmt.Sprintf("%s %s.", readable.Count(n, thing), done)
-	if n < of {
-		text += fmt.Sprintf(" %s %s.", readable.Number(of-n), otherwise)
+	if left := len(f.picked) - n; left > 0 {
+		text += fmt.Sprintf(" %s %s.", readable.Number(left), otherwise)
 	}
 	return text
-}
-
-// notNumber reports a value of a form that is not a number.
-func notNumber(what, text string) error {
-	return errForm.Errorf("%s is not a number: %q", what, plain(cut(text, 40)))
-}
-
-// request is an action as a page offers it: a button, and a dialog that explains the
-// consequences.
-type request struct {
-	ID      string // of the dialog
-	Open    string // the label of the button that opens it
-	Title   string // a question
-	Text    string // the consequences
-	Path    string // of the form
-	Verb    string // the label of the button that does it
-	Danger  bool   // cannot be undone
-	Confirm string // the name to type; empty for none
-	Fields  []field
-	Leaves  bool // leads to another page
-	Chosen  bool // applies to the selected rows
-}
-
-// field is a number in a dialog.
-type field struct {
-	Name     string
-	Label    string
-	Value    int
-	Min, Max int
 }

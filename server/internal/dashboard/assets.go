@@ -25,9 +25,9 @@ type asset struct {
 	kind    string // its content type
 }
 
-// kinds are the content types by file extension. The system's table may lack some, and
+// contentTypes are the content types by file extension. The system's table may lack some, and
 // browsers run no script of another type.
-var kinds = map[string]string{
+var contentTypes = map[string]string{
 	".js":  "text/javascript; charset=utf-8",
 	".css": "text/css; charset=utf-8",
 	".svg": "image/svg+xml",
@@ -44,7 +44,7 @@ func readAssets() (*assets, error) {
 		if err != nil {
 			return nil, err
 		}
-		kind, ok := kinds[path.Ext(file.Name())]
+		kind, ok := contentTypes[path.Ext(file.Name())]
 		if !ok {
 			kind = "text/plain; charset=utf-8"
 		}

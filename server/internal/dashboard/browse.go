@@ -1,29 +1,37 @@
 package dashboard
 
 import (
-	"cmp"
+	"context"
 	"maps"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
 )
 
+// selection is what the page of a queue shows. It is in the query of the path.
+type selection struct {
+	Place  string // the state of the messages
+	Tenant string // empty for all
+	By     string // the order of flows
+}
+
+func (d *Dashboard) selectionPath(name string, s selection, after string) string {
+	return query(d.link("queues", name), "place", s.Place, "tenant", s.Tenant, "by", s.By, "after", after)
+}
+
 // browser shows the messages of a queue in one state, page by page.
 type browser struct {
-	Place    string
-	Tabs     []tab
-	Tenant   string
-	By       string // the order of the flows above
-	Rows     []messageRow
-	First    string // path of the first page; empty on it
-	Next     string // path of the next page; empty on the last
-	Wrong    string // why messages cannot be shown
-	Hint     string
-	Requests []request
-	View     string // the current view, so that an action returns to it
+	selection
+
+	Tabs    []tab
+	Rows    []messageRow
+	First   string // path of the first page; empty on it
+	Next    string // path of the next page; empty on the last
+	Wrong   string // why messages cannot be shown
+	Hint    string
+	Dialogs []dialog
+	View    string // the selection as a query, so that an action returns to it
 }
 
 // tab leads to the messages in one state.
@@ -36,122 +44,78 @@ type tab struct {
 
 // messageRow is a message as the browser shows it.
 type messageRow struct {
-	ID          string
-	Tenant      string
-	Stream      int // -1 if it is in none
-	Attempt     int
-	Written     time.Time
-	Until       time.Time
-	Deadline    time.Time
-	Priority    int
-	Since       time.Time // when it was delivered, if it is in flight
-	Consumed    bool      // with a handler of a program that consumes
-	Reason      string    // why it is dead
-	DecodeError string
-	Headers     []header
-	Body        preview
+	fairqueue.Message
+
+	IsDead bool
+	Fields []header
+	Shown  preview
 }
 
 type header struct{ Name, Value string }
 
 const (
 	maxRows = 25
-
-	// maxDead is how many dead messages are read to find those of a page: there is no
-	// index by tenant.
-	maxDead = 5000
-
-	dead = "dead"
+	// maxReads limits the reads for one page. Only waiting messages have an index by
+	// tenant.
+	maxReads = 20
 )
 
-// browse reads a page of messages, as the request says which.
-func (d *Dashboard) browse(a *asked, q *fairqueue.Queue, s fairqueue.Stats) *browser {
-	query := a.URL.Query()
-	b := &browser{Place: query.Get("place"), Tenant: query.Get("tenant"), By: query.Get("by")}
-	if b.Place == "" {
-		b.Place = string(fairqueue.Waiting)
+// browse reads a page of messages.
+func (d *Dashboard) browse(ctx context.Context, q *fairqueue.Queue, s fairqueue.Stats, at selection, after string) *browser {
+	if at.Place == "" {
+		at.Place = string(fairqueue.Waiting)
 		if s.Waiting == 0 && s.InFlight == 0 && s.Dead > 0 {
-			b.Place = dead
+			at.Place = string(fairqueue.Dead)
 		}
 	}
-	for _, t := range []tab{
-		{Name: "Waiting", Path: string(fairqueue.Waiting), Count: s.Waiting},
-		{Name: "In flight", Path: string(fairqueue.InFlight), Count: s.InFlight},
-		{Name: "Delayed", Path: string(fairqueue.Delayed), Count: s.Delayed},
-		{Name: "Dead", Path: dead, Count: s.Dead},
+	b := &browser{selection: at, View: pairs("place", at.Place, "tenant", at.Tenant, "by", at.By)}
+	path := func(place fairqueue.State, after string) string {
+		return d.selectionPath(q.Name(), selection{string(place), at.Tenant, at.By}, after) + "#browser"
+	}
+	current := fairqueue.State(at.Place)
+	for _, t := range []struct {
+		name  string
+		state fairqueue.State
+		count int
+	}{
+		{"Waiting", fairqueue.Waiting, s.Waiting}, {"In flight", fairqueue.InFlight, s.InFlight},
+		{"Delayed", fairqueue.Delayed, s.Delayed}, {"Dead", fairqueue.Dead, s.Dead},
 	} {
-		t.Current = t.Path == b.Place
-		t.Path = d.browserPath(q.Name(), b, t.Path, "")
-		b.Tabs = append(b.Tabs, t)
+		b.Tabs = append(b.Tabs, tab{t.name, t.count, path(t.state, ""), t.state == current})
 	}
-	after := query.Get("after")
-	var next string
-	var err error
-	if b.Place == dead {
-		next, err = b.readDead(a, q, after)
-	} else {
-		next, err = b.readAlive(a, q, after)
+	if after != "" {
+		b.First = path(current, "")
 	}
+	next, err := b.read(ctx, q, after)
 	if err != nil {
 		b.Wrong, b.Hint = sentence(err.Error()), millrace.Hint(err)
 	}
-	if after != "" {
-		b.First = d.browserPath(q.Name(), b, b.Place, "")
-	}
 	if next != "" {
-		b.Next = d.browserPath(q.Name(), b, b.Place, next)
+		b.Next = path(current, next)
 	}
-	b.View = pairs("place", b.Place, "tenant", b.Tenant, "by", b.By)
-	b.Requests = d.messageRequests(q.Name(), b.Place)
+	if current == fairqueue.Dead {
+		b.Dialogs = d.dialogs("queues", q.Name(), "redrive", "purge")
+	} else {
+		b.Dialogs = d.dialogs("queues", q.Name(), "cancel")
+	}
 	return b
 }
 
-func (d *Dashboard) browserPath(name string, b *browser, place, after string) string {
-	return query(d.link("queues", name), "place", place, "tenant", b.Tenant, "by", b.By, "after", after) + "#browser"
-}
-
-// readAlive reads messages that are not dead.
-func (b *browser) readAlive(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
-	messages, next, err := q.Browse(a.Context(), fairqueue.BrowseConfig{
-		State: fairqueue.State(b.Place), Tenant: b.Tenant, Max: maxRows, After: after,
-	})
-	for _, m := range messages {
-		row := newMessageRow(m)
-		row.Since, row.Consumed, row.Until, row.DecodeError = m.Since, m.Consumed, m.Until, m.DecodeError
-		b.Rows = append(b.Rows, row)
-	}
-	return next, err
-}
-
-// readDead reads dead messages, from one on whose number is given.
-func (b *browser) readDead(a *asked, q *fairqueue.Queue, after string) (next string, err error) {
-	first, _ := strconv.Atoi(after) // anything else is the beginning
-	at := 0
-	for m, err := range q.Dead(a.Context()) {
-		if err != nil {
-			return "", err
+// read reads until there is a page of messages. It returns where the next page starts.
+func (b *browser) read(ctx context.Context, q *fairqueue.Queue, after string) (next string, err error) {
+	cfg := fairqueue.BrowseConfig{State: fairqueue.State(b.Place), Tenant: b.Tenant, Max: maxRows, After: after}
+	for range maxReads {
+		messages, next, err := q.Browse(ctx, cfg)
+		for _, m := range messages {
+			row := messageRow{Message: m, IsDead: cfg.State == fairqueue.Dead, Shown: newPreview(m.Body)}
+			for _, name := range slices.Sorted(maps.Keys(m.Headers)) {
+				row.Fields = append(row.Fields, header{name, m.Headers[name]})
+			}
+			b.Rows = append(b.Rows, row)
 		}
-		at++
-		if at <= first || b.Tenant != "" && m.Tenant != b.Tenant {
-			continue
+		if cfg.After = next; err != nil || next == "" || len(b.Rows) >= maxRows {
+			return next, err
 		}
-		if len(b.Rows) == maxRows || at > max(first, 0)+maxDead {
-			return strconv.Itoa(at - 1), nil
-		}
-		row := newMessageRow(m)
-		row.Reason, row.Stream = m.Reason, -1
-		b.Rows = append(b.Rows, row)
 	}
-	return "", nil
-}
-
-func newMessageRow(m fairqueue.Message) messageRow {
-	row := messageRow{
-		ID: m.ID, Tenant: m.Tenant, Stream: m.Stream, Priority: m.Priority, Attempt: m.Attempt, Written: m.Written, Deadline: m.Deadline,
-		Body: newPreview(m.Body),
-	}
-	for _, name := range slices.SortedFunc(maps.Keys(m.Headers), cmp.Compare) {
-		row.Headers = append(row.Headers, header{name, m.Headers[name]})
-	}
-	return row
+	return cfg.After, nil
 }

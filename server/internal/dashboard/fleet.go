@@ -25,7 +25,6 @@ type fleetPage struct {
 	Hint        string
 	Unread      map[string]string // errors of events and snapshots
 	State       fleet.State
-	Tone        string
 	Epoch       int64
 	Tags        int64
 	Memory      string
@@ -33,7 +32,7 @@ type fleetPage struct {
 	Nodes       int
 	Ring        ring
 	Partitions  []partitionRow
-	Events      []eventRow
+	Events      []directory.Event
 	Saved       []savedRow
 	Exposure    string // what is lost with all memory
 	ArchiveLoss string // and with all disks
@@ -41,28 +40,17 @@ type fleetPage struct {
 
 // partitionRow is one partition.
 type partitionRow struct {
-	ID         int
-	Generation int
-	Epoch      int64
-	State      fleet.State
-	Phase      string // empty unless it is unusual
-	Tone       string
-	Share      string
-	Tags       int64
-	Memory     gauge
-	Thread     gauge
-	Members    []memberRow
+	fleet.PartitionStatus
+
+	Memory gauge
+	Thread gauge
 }
 
-// memberRow is one server of a partition.
-type memberRow struct {
-	Role  string
-	Addr  string
-	Node  string
-	State fleet.MemberState
-	Tone  string
-	Lag   string
-	Error string
+// Members returns the master and then the replicas.
+func (r partitionRow) Members() []fleet.MemberStatus { return members(r.PartitionStatus) }
+
+func members(p fleet.PartitionStatus) []fleet.MemberStatus {
+	return append([]fleet.MemberStatus{p.Master}, p.Replicas...)
 }
 
 // gauge is how much of a limit is used.
@@ -71,13 +59,6 @@ type gauge struct {
 	Tone  string // used, high or full
 	Words string
 	None  bool // there is no limit, or it is not known
-}
-
-// eventRow is an event of an agent.
-type eventRow struct {
-	directory.Event
-
-	About string
 }
 
 // savedRow is the newest snapshot of a partition.
@@ -113,7 +94,7 @@ func (d *Dashboard) fleet(*asked) (scene, error) {
 }
 
 func (p *fleetPage) fill(f *survey.FleetView) {
-	p.Has, p.State, p.Tone, p.Epoch = true, f.State, stateTone(f.State), f.Epoch
+	p.Has, p.State, p.Epoch, p.Events = true, f.State, f.Epoch, f.Events[:min(len(f.Events), maxEvents)]
 	var memory int64
 	nodes := map[string]bool{}
 	for _, partition := range f.Partitions {
@@ -127,53 +108,30 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	delete(nodes, "")
 	p.Memory, p.Nodes = readable.Bytes(memory), len(nodes)
 	p.Ring = newRing(f.Points, f.Partitions)
-	for _, e := range f.Events[:min(len(f.Events), maxEvents)] {
-		row := eventRow{Event: e, About: "fleet"}
-		if e.Partition >= 0 {
-			row.About = "partition " + strconv.Itoa(e.Partition)
-		}
-		p.Events = append(p.Events, row)
-	}
 	p.fillSnapshots(f.Snapshots)
 }
 
 func newPartitionRow(s fleet.PartitionStatus) partitionRow {
-	r := partitionRow{
-		ID: s.ID, Generation: s.Generation, Epoch: s.Epoch, State: s.State, Tone: stateTone(s.State), Share: percent(s.Share), Tags: s.Tags,
+	if s.Master.State == fleet.Down {
+		unknown := gauge{None: true, Words: "–"}
+		return partitionRow{s, unknown, unknown}
 	}
-	if s.Phase != directory.Open {
-		r.Phase = s.Phase
-	}
-	r.Memory = gauge{None: true, Words: readable.Bytes(s.Memory) + ", no limit"}
+	r := partitionRow{s, gauge{None: true, Words: readable.Bytes(s.Memory) + ", no limit"}, newGauge(s.Busy, percent(s.Busy))}
 	if s.MaxMemory > 0 {
 		r.Memory = newGauge(float64(s.Memory)/float64(s.MaxMemory), readable.Bytes(s.Memory)+" of "+readable.Bytes(s.MaxMemory))
 	}
-	r.Thread = newGauge(s.Busy, percent(s.Busy))
-	if s.Master.State == fleet.Down {
-		r.Memory, r.Thread = gauge{None: true, Words: "–"}, gauge{None: true, Words: "–"}
-	}
-	for i, m := range members(s) {
-		row := memberRow{Role: "replica", Addr: m.Addr, Node: m.Node, State: m.State, Error: m.Error}
-		if i == 0 {
-			row.Role = "master"
-		}
-		switch m.State {
-		case fleet.Up:
-			row.Tone = "good"
-		case fleet.Copying, fleet.Loading, fleet.Fenced:
-			row.Tone = "warn"
-		case fleet.Behind, fleet.Unknown, fleet.Down:
-			row.Tone = "bad"
-		}
-		switch {
-		case m.Lag > 0:
-			row.Lag = readable.Bytes(m.Lag) + " behind"
-		case i > 0 && m.State == fleet.Up:
-			row.Lag = "in step"
-		}
-		r.Members = append(r.Members, row)
-	}
 	return r
+}
+
+// stateTone returns the colour of the state of a fleet, a partition or a member.
+func stateTone[S ~string](state S) string {
+	switch string(state) {
+	case string(fleet.Healthy), string(fleet.Up):
+		return "good"
+	case string(fleet.Partial), string(fleet.Copying), string(fleet.Loading), string(fleet.Fenced):
+		return "warn"
+	}
+	return "bad"
 }
 
 func newGauge(part float64, words string) gauge {

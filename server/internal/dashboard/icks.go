@@ -1,22 +1,15 @@
 package dashboard
 
 import (
+	"context"
 	"slices"
 	"time"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
-
-// ickList is the page of all dirty lists.
-type ickList struct {
-	heading
-
-	Looked  bool
-	Rows    []ickRow
-	LeftOut int
-}
 
 // ickRow is a dirty list or a channel.
 type ickRow struct {
@@ -28,65 +21,70 @@ type ickRow struct {
 	Reserved  int
 	Parked    int
 	Oldest    time.Duration
-	Folding   string
+	Counters  ick.Counters
+	Folding   string  // the share of marks on members that were dirty already: saved work
 	Marked    float64 // a second
 	Committed float64
 	Spark     spark
 }
 
+func (d *Dashboard) newIckRow(v *survey.View, s ick.Stats) ickRow {
+	return d.lately(v, survey.Ick, ickRow{
+		Name: s.Name, Path: d.link("icks", s.Name),
+		Waiting: s.Waiting.Size, Reserved: s.Reserved.Size, Parked: s.Parked, Oldest: s.OldestAge, Counters: s.Counters,
+	})
+}
+
+func (d *Dashboard) newChannelRow(v *survey.View, s ick.ChannelStats) ickRow {
+	return d.lately(v, survey.Channel, ickRow{
+		Name: s.Name, Path: d.link("channels", s.Name), Size: s.Size, Consumers: s.Consumers,
+		Waiting: s.Waiting, Reserved: s.Reserved, Parked: s.Parked, Oldest: s.OldestAge, Counters: s.Counters,
+	})
+}
+
+// lately adds rates to a row.
+func (d *Dashboard) lately(v *survey.View, kind survey.Kind, row ickRow) ickRow {
+	r := d.recent(v, kind, row.Name)
+	row.Marked, row.Committed, row.Spark, row.Folding = r.now["new"]+r.now["folded"], r.now["committed"], r.Spark, "–"
+	if folded, all := row.Counters.Folded, row.Counters.New+row.Counters.Folded; all > 0 {
+		row.Folding = percent(float64(folded) / float64(all))
+	}
+	return row
+}
+
 func (d *Dashboard) icks(*asked) (scene, error) {
 	return func(v *survey.View) body {
-		l := ickList{heading: heading{Title: "Dirty lists"}, Looked: !v.Named.IsZero(), LeftOut: v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel]}
+		l := newList[ickRow](v, "Dirty lists", survey.Ick, survey.Channel)
 		for _, c := range v.Channels {
-			row := ickRow{Name: c.Name, Path: d.link("channels", c.Name), Size: c.Size, Consumers: c.Consumers,
-				Waiting: c.Waiting, Reserved: c.Reserved, Parked: c.Parked, Oldest: c.OldestAge, Folding: folding(c.Counters)}
-			l.Rows = append(l.Rows, d.lately(v, survey.Channel, row))
+			l.Rows = append(l.Rows, d.newChannelRow(v, c))
 		}
 		for _, k := range v.Icks {
-			row := ickRow{Name: k.Name, Path: d.link("icks", k.Name),
-				Waiting: k.Waiting.Size, Reserved: k.Reserved.Size, Parked: k.Parked, Oldest: k.OldestAge, Folding: folding(k.Counters)}
-			l.Rows = append(l.Rows, d.lately(v, survey.Ick, row))
+			l.Rows = append(l.Rows, d.newIckRow(v, k))
 		}
 		return l
 	}, nil
 }
 
-// lately adds recent rates to a row.
-func (d *Dashboard) lately(v *survey.View, kind survey.Kind, row ickRow) ickRow {
-	r := d.recent(v, kind, row.Name)
-	row.Marked, row.Committed, row.Spark = r.now["new"]+r.now["folded"], r.now["committed"], r.Spark
-	return row
-}
-
-// folding is the share of marks on members that were dirty already: work that was saved.
-func folding(c ick.Counters) string {
-	if c.New+c.Folded == 0 {
-		return "–"
-	}
-	return percent(float64(c.Folded) / float64(c.New+c.Folded))
-}
-
-// ickPage is the page of a dirty list.
+// ickPage is the page of a dirty list or of a channel.
 type ickPage struct {
 	heading
 
-	Name     string
-	How      presence
-	Stats    ick.Stats
-	Channel  string // empty if it belongs to none
-	Folding  string
-	Lately   map[string]float64
-	Counters []counter
-	Parked   *parkedList // nil in streams
+	ickRow
+	How     presence
+	Totals  []readable.Counter
+	Channel string      // of a list; empty for none
+	Lists   []ick.Stats // of a channel
+	Browser *parkedList // nil for a channel, and in streams
 }
 
 // parkedList is members that failed.
 type parkedList struct {
-	Rows     []ick.Parked
-	More     bool
-	Wrong    string
-	Hint     string
-	Requests []request
+	Rows    []ick.Parked
+	More    bool
+	Wrong   string
+	Hint    string
+	Dialogs []dialog
+	View    string // always empty: there is only one
 }
 
 // maxParked is how many parked members a page shows.
@@ -101,22 +99,20 @@ func (d *Dashboard) ick(a *asked) (scene, error) {
 	if err != nil {
 		return nil, err
 	}
-	of, err := follow(d.cfg.Survey.View(), followed[ick.Stats]{
-		kind: survey.Ick, name: name, find: ickStats, title: func(s ick.Stats) string { return s.Name },
-	}, func() (ick.Stats, error) { return k.Stats(a.Context()) })
+	find, err := follow(d, a, survey.Ick, name, allIcks, func(s ick.Stats) string { return s.Name },
+		func(ctx context.Context) (ick.Stats, error) { return k.Stats(ctx) })
 	if err != nil {
 		return nil, err
 	}
 	var parked *parkedList
 	if !a.live {
-		parked = d.parked(a, k)
+		parked = d.parked(a.Context(), k)
 	}
 	return func(v *survey.View) body {
-		stats, how := of.in(v)
+		stats, how := find(v)
 		p := ickPage{
-			heading: heading{Title: plain(name)},
-			Name:    name, How: how, Stats: stats, Channel: channelOf(v, name), Folding: folding(stats.Counters),
-			Lately: d.recent(v, survey.Ick, name).now, Counters: ickCounters(stats.Counters), Parked: parked,
+			heading: heading{Title: plain(name)}, ickRow: d.newIckRow(v, stats), How: how,
+			Totals: readable.Counters(stats.Counters), Channel: channelOf(v, name), Browser: parked,
 		}
 		if p.Channel == "" { // else the channel's page has them
 			p.Charts = []chart{d.chart(v, "ick", name), d.chart(v, "dirty", name)}
@@ -125,8 +121,8 @@ func (d *Dashboard) ick(a *asked) (scene, error) {
 	}, nil
 }
 
-// ickStats are all dirty lists of a View, including those of channels.
-func ickStats(v *survey.View) []ick.Stats {
+// allIcks are all dirty lists of a View, including those of channels.
+func allIcks(v *survey.View) []ick.Stats {
 	all := slices.Clip(v.Icks)
 	for _, c := range v.Channels {
 		for _, k := range c.Icks {
@@ -141,19 +137,17 @@ func ickStats(v *survey.View) []ick.Stats {
 // channelOf returns the channel of a dirty list.
 func channelOf(v *survey.View, name string) string {
 	for _, c := range v.Channels {
-		for _, k := range c.Icks {
-			if k.Name == name {
-				return c.Name
-			}
+		if slices.ContainsFunc(c.Icks, func(k ick.Stats) bool { return k.Name == name }) {
+			return c.Name
 		}
 	}
 	return ""
 }
 
 // parked reads the parked members.
-func (d *Dashboard) parked(a *asked, k *ick.Ick) *parkedList {
-	l := &parkedList{Requests: d.parkedRequests(k.Name())}
-	for p, err := range k.Parked(a.Context()) {
+func (d *Dashboard) parked(ctx context.Context, k *ick.Ick) *parkedList {
+	l := &parkedList{Dialogs: d.dialogs("icks", k.Name(), "retry", "drop")}
+	for p, err := range k.Parked(ctx) {
 		if err != nil {
 			l.Wrong, l.Hint = sentence(err.Error()), millrace.Hint(err)
 			break
@@ -167,15 +161,25 @@ func (d *Dashboard) parked(a *asked, k *ick.Ick) *parkedList {
 	return l
 }
 
-func ickCounters(c ick.Counters) []counter {
-	return []counter{
-		{"New", c.New, "marks of members that did not wait"},
-		{"Folded", c.Folded, "marks of members that waited already"},
-		{"Reserved", c.Reserved, "marks moved into the consumer set"},
-		{"Committed", c.Committed, "members committed"},
-		{"Kept", c.Kept, "members that were marked again before their commit"},
-		{"Parked", c.Parked, "failures that were parked"},
-		{"Retried", c.Retried, "parked members that were retried"},
-		{"Dropped", c.Dropped, "parked members that were dropped"},
+func (d *Dashboard) channel(a *asked) (scene, error) {
+	name, err := a.name()
+	if err != nil {
+		return nil, err
 	}
+	c, err := ick.NewChannel(d.cfg.Client, name, ick.ChannelConfig{})
+	if err != nil {
+		return nil, err
+	}
+	find, err := follow(d, a, survey.Channel, name, func(v *survey.View) []ick.ChannelStats { return v.Channels },
+		func(s ick.ChannelStats) string { return s.Name }, func(ctx context.Context) (ick.ChannelStats, error) { return c.Stats(ctx) })
+	if err != nil {
+		return nil, err
+	}
+	return func(v *survey.View) body {
+		stats, how := find(v)
+		return ickPage{
+			heading: heading{Title: plain(name), Charts: []chart{d.chart(v, "channel", name), d.chart(v, "spread", name)}},
+			ickRow:  d.newChannelRow(v, stats), How: how, Totals: readable.Counters(stats.Counters), Lists: stats.Icks,
+		}
+	}, nil
 }

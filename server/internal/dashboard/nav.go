@@ -22,14 +22,20 @@ type section struct {
 
 // sections returns the navigation.
 func (d *Dashboard) sections(v *survey.View, current string) []section {
-	icks, namespaces := len(v.Icks)+len(v.Channels), len(v.Hashes)+len(v.Keys)
-	queues := section{Name: "Queues", Path: d.link("queues"), Tally: tally(len(v.Queues) + v.LeftOut[survey.Queue])}
-	if dead := deadOf(v); dead > 0 {
-		queues.Tone, queues.Why = "warn", readable.Count(dead, "dead letter")
+	count := func(known int, kinds ...survey.Kind) string {
+		for _, kind := range kinds {
+			known += v.LeftOut[kind]
+		}
+		return tally(known)
 	}
-	lists := section{Name: "Dirty lists", Path: d.link("icks"), Tally: tally(icks + v.LeftOut[survey.Ick] + v.LeftOut[survey.Channel])}
-	if parked := parkedOf(v); parked > 0 {
-		lists.Tone, lists.Why = "warn", readable.Number(parked)+" parked"
+	sums := newSums(v)
+	queues := section{Name: "Queues", Path: d.link("queues"), Tally: count(len(v.Queues), survey.Queue)}
+	if sums.dead > 0 {
+		queues.Tone, queues.Why = "warn", readable.Count(sums.dead, "dead letter")
+	}
+	lists := section{Name: "Dirty lists", Path: d.link("icks"), Tally: count(len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
+	if sums.parked > 0 {
+		lists.Tone, lists.Why = "warn", readable.Number(sums.parked)+" parked"
 	}
 	members := section{Name: "Fleet", Path: d.link("fleet")}
 	if v.Fleet != nil {
@@ -43,8 +49,8 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 		queues,
 		lists,
 		{Name: "Upkeep", Path: d.link("stealing"), Tally: tally(v.Steal.Processes)},
-		{Name: "Leases", Path: d.link("leases"), Tally: tally(len(v.Leases) + v.LeftOut[survey.Lease])},
-		{Name: "Namespaces", Path: d.link("namespaces"), Tally: tally(namespaces + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys])},
+		{Name: "Leases", Path: d.link("leases"), Tally: count(len(v.Leases), survey.Lease)},
+		{Name: "Namespaces", Path: d.link("namespaces"), Tally: count(len(v.Hashes)+len(v.Keys), survey.Hashes, survey.Keys)},
 		members,
 		{Name: "Counters", Path: d.link("counters")},
 		{Name: "Doctor", Path: d.link("doctor")},
@@ -63,23 +69,6 @@ func tally(n int) string {
 	return readable.Number(n)
 }
 
-func deadOf(v *survey.View) (n int) {
-	for _, q := range v.Queues {
-		n += q.Dead
-	}
-	return n
-}
-
-func parkedOf(v *survey.View) (n int) {
-	for _, k := range v.Icks {
-		n += k.Parked
-	}
-	for _, c := range v.Channels {
-		n += c.Parked
-	}
-	return n
-}
-
 // pulse shows how fresh the numbers of a page are.
 type pulse struct {
 	State string // live, late or away
@@ -88,8 +77,8 @@ type pulse struct {
 	About string // what serves them
 }
 
-// lateAfter is the age at which numbers count as old. Surveys are at most 5 seconds apart
-// unless Redis is slow.
+// lateAfter is the age of old numbers. Surveys are at most 5 seconds apart unless Redis is
+// slow.
 const lateAfter = 15 * time.Second
 
 func newPulse(v *survey.View, now time.Time) pulse {

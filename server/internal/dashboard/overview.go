@@ -12,12 +12,12 @@ import (
 type overview struct {
 	heading
 
-	Looked  bool // there has been a survey
-	Empty   bool // there are no structures
-	Notices []notice
-	More    int // notices not shown
-	Cards   []card
-	Nodes   []survey.NodeView
+	Surveyed bool // there has been a survey
+	Empty    bool // there are no structures
+	Notices  []notice
+	More     int // notices not shown
+	Cards    []card
+	Nodes    []survey.NodeView
 }
 
 // card is one kind of structure, in a few figures.
@@ -28,7 +28,7 @@ type card struct {
 	Unit  string
 	Facts []fact
 	Spark spark
-	Spoke string // what the spark draws
+	About string // what the spark draws
 }
 
 // fact is a number with what it counts.
@@ -42,108 +42,114 @@ const maxNotices = 12
 func (d *Dashboard) overview(*asked) (scene, error) {
 	return func(v *survey.View) body {
 		o := overview{
-			heading: heading{Title: "Overview", Charts: []chart{d.chart(v, "throughput", ""), d.chart(v, "ops", ""), d.chart(v, "memory", "")}},
-			Looked:  !v.At.IsZero(), Nodes: v.Server.Nodes,
+			heading:  heading{Title: "Overview", Charts: []chart{d.chart(v, "throughput", ""), d.chart(v, "ops", ""), d.chart(v, "memory", "")}},
+			Surveyed: !v.At.IsZero(), Nodes: v.Server.Nodes,
 		}
-		o.Empty = o.Looked && len(v.Queues)+len(v.Icks)+len(v.Channels)+len(v.Hashes)+len(v.Keys)+len(v.Leases)+len(v.Steal.Jobs) == 0
+		o.Empty = o.Surveyed && len(v.Queues)+len(v.Icks)+len(v.Channels)+len(v.Hashes)+len(v.Keys)+len(v.Leases)+len(v.Steal.Jobs) == 0
 		o.Notices = d.notices(v)
 		if over := len(o.Notices) - maxNotices; over > 0 {
 			o.Notices, o.More = o.Notices[:maxNotices], over
 		}
-		o.Cards = d.cards(v, o.Charts)
-		if part := among(v, len(v.Queues)+len(v.Icks)+len(v.Channels), survey.Queue, survey.Ick, survey.Channel); part != "" {
-			o.Charts[0].About += part
-		}
+		o.Cards = d.cards(v, o.Charts[0].drawn.Lines, o.Charts[2].drawn.Lines)
+		o.Charts[0].About += among(v, len(v.Queues)+len(v.Icks)+len(v.Channels), survey.Queue, survey.Ick, survey.Channel)
 		return o
 	}, nil
 }
 
+// sums are numbers of all structures of a kind together.
+type sums struct {
+	waiting, inFlight, delayed, dead int
+	dirty, reserved, parked          int
+	oldestMessage, oldestMark        time.Duration
+	hashes, values, overdue          int // of namespaces
+	held                             int // leases
+}
+
+func newSums(v *survey.View) (s sums) {
+	for _, q := range v.Queues {
+		s.waiting, s.inFlight, s.delayed, s.dead = s.waiting+q.Waiting, s.inFlight+q.InFlight, s.delayed+q.Delayed, s.dead+q.Dead
+		s.oldestMessage = max(s.oldestMessage, q.OldestAge)
+	}
+	for _, k := range v.Icks {
+		s.dirty, s.reserved, s.parked = s.dirty+k.Waiting.Size, s.reserved+k.Reserved.Size, s.parked+k.Parked
+		s.oldestMark = max(s.oldestMark, k.OldestAge)
+	}
+	for _, c := range v.Channels {
+		s.dirty, s.reserved, s.parked = s.dirty+c.Waiting, s.reserved+c.Reserved, s.parked+c.Parked
+		s.oldestMark = max(s.oldestMark, c.OldestAge)
+	}
+	for _, h := range v.Hashes {
+		s.hashes, s.overdue = s.hashes+h.Hashes, s.overdue+h.Overdue
+	}
+	for _, k := range v.Keys {
+		s.values, s.overdue = s.values+k.Keys, s.overdue+k.Overdue
+	}
+	for _, l := range v.Leases {
+		if l.Held {
+			s.held++
+		}
+	}
+	return s
+}
+
 // cards returns a card for each kind.
-func (d *Dashboard) cards(v *survey.View, charts []chart) []card {
-	throughput, memory := charts[0].drawn.Lines, charts[2].drawn.Lines
-	queues, icks, server := d.queueCard(v), d.ickCard(v), d.serverCard(v.Server)
-	queues.Spark, queues.Spoke = newSpark(throughput[0].Values), throughput[0].Name
-	icks.Spark, icks.Spoke = newSpark(throughput[2].Values), throughput[2].Name
-	server.Spark, server.Spoke = newSpark(memory[0].Values), "memory used"
-	cards := []card{queues, icks, d.stealCard(v), d.leaseCard(v), d.namespaceCard(v)}
+func (d *Dashboard) cards(v *survey.View, throughput, memory []drawingLine) []card {
+	s := newSums(v)
+	queues := newCard("Queues", d.link("queues"), readable.Number(s.waiting), "waiting"+among(v, len(v.Queues), survey.Queue),
+		fact{Text: readable.Number(s.inFlight) + " in flight"}, positive(s.delayed, "delayed", ""), positive(s.dead, "dead", "warn"), oldest(s.oldestMessage))
+	queues.Spark, queues.About = newSpark(throughput[0].Values), throughput[0].Name
+	lists := newCard("Dirty lists", d.link("icks"), readable.Number(s.dirty), "dirty"+among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel),
+		fact{Text: readable.Number(s.reserved) + " reserved"}, positive(s.parked, "parked", "warn"), oldest(s.oldestMark))
+	lists.Spark, lists.About = newSpark(throughput[2].Values), throughput[2].Name
+	leases := newCard("Leases", d.link("leases"), readable.Number(s.held), "held"+among(v, len(v.Leases), survey.Lease),
+		positive(len(v.Leases)-s.held, "free", ""))
+	spaces := len(v.Hashes) + len(v.Keys)
+	namespaces := newCard("Namespaces", d.link("namespaces"), readable.Number(spaces+v.LeftOut[survey.Hashes]+v.LeftOut[survey.Keys]), "of hashes and values",
+		fact{Text: readable.Count(s.hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(s.values, "value")},
+		positive(s.overdue, "overdue", ""), fact{Text: among(v, spaces, survey.Hashes, survey.Keys)})
+	cards := []card{queues, lists, d.stealCard(v), leases, namespaces}
 	if v.Fleet != nil {
 		cards = append(cards, d.fleetCard(v.Fleet))
 	}
+	server := d.serverCard(v.Server)
+	server.Spark, server.About = newSpark(memory[0].Values), "memory used"
 	return append(cards, server)
 }
 
-func (d *Dashboard) serverCard(s survey.ServerView) card {
-	c := card{Title: "Redis", Path: d.link("doctor"), Big: readable.Bytes(s.Memory()), Unit: "of memory",
-		Facts: []fact{{Text: readable.Number(s.Ops()) + " commands/s"}}}
-	var clients, evicted, limit int64
-	limited := len(s.Nodes) > 0
-	for _, n := range s.Nodes {
-		clients, evicted = clients+n.Clients, evicted+n.Evicted
-		if n.Role != "slave" {
-			limit, limited = limit+n.MaxMemory, limited && n.MaxMemory > 0
+// newCard returns a card without empty facts.
+func newCard(title, path, big, unit string, facts ...fact) card {
+	c := card{Title: title, Path: path, Big: big, Unit: unit}
+	for _, f := range facts {
+		if f.Text != "" {
+			c.Facts = append(c.Facts, f)
 		}
 	}
-	if limited {
-		c.Unit = "of " + readable.Bytes(limit)
-	}
-	c.Facts = append(c.Facts, fact{Text: readable.Count(clients, "connection")})
-	if evicted > 0 {
-		c.Facts = append(c.Facts, fact{readable.Count(evicted, "key") + " evicted", "bad"})
-	}
 	return c
+}
+
+// positive is the fact that there are some, or no fact.
+func positive[N int | int64](n N, what, tone string) fact {
+	if n <= 0 {
+		return fact{}
+	}
+	return fact{readable.Number(n) + " " + what, tone}
+}
+
+func oldest(age time.Duration) fact {
+	if age <= 0 {
+		return fact{}
+	}
+	return fact{Text: "oldest " + ago(age)}
 }
 
 // among returns how many structures a number covers, if there are more.
-func among(v *survey.View, looked int, kinds ...survey.Kind) string {
+func among(v *survey.View, surveyed int, kinds ...survey.Kind) string {
 	for _, kind := range kinds {
 		if v.LeftOut[kind] > 0 {
-			return " in the first " + readable.Number(looked)
+			return " in the first " + readable.Number(surveyed)
 		}
 	}
 	return ""
-}
-
-func (d *Dashboard) queueCard(v *survey.View) card {
-	var waiting, inFlight, delayed, dead int
-	var oldest time.Duration
-	for _, q := range v.Queues {
-		waiting, inFlight, delayed, dead = waiting+q.Waiting, inFlight+q.InFlight, delayed+q.Delayed, dead+q.Dead
-		oldest = max(oldest, q.OldestAge)
-	}
-	c := card{Title: "Queues", Path: d.link("queues"), Big: readable.Number(waiting), Unit: "waiting" + among(v, len(v.Queues), survey.Queue)}
-	c.Facts = append(c.Facts, fact{Text: readable.Number(inFlight) + " in flight"})
-	if delayed > 0 {
-		c.Facts = append(c.Facts, fact{Text: readable.Number(delayed) + " delayed"})
-	}
-	if dead > 0 {
-		c.Facts = append(c.Facts, fact{readable.Number(dead) + " dead", "warn"})
-	}
-	if oldest > 0 {
-		c.Facts = append(c.Facts, fact{Text: "oldest " + ago(oldest)})
-	}
-	return c
-}
-
-func (d *Dashboard) ickCard(v *survey.View) card {
-	var waiting, reserved, parked int
-	var oldest time.Duration
-	for _, k := range v.Icks {
-		waiting, reserved, parked = waiting+k.Waiting.Size, reserved+k.Reserved.Size, parked+k.Parked
-		oldest = max(oldest, k.OldestAge)
-	}
-	for _, c := range v.Channels {
-		waiting, reserved, parked = waiting+c.Waiting, reserved+c.Reserved, parked+c.Parked
-		oldest = max(oldest, c.OldestAge)
-	}
-	c := card{Title: "Dirty lists", Path: d.link("icks"), Big: readable.Number(waiting), Unit: "dirty" + among(v, len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
-	c.Facts = append(c.Facts, fact{Text: readable.Number(reserved) + " reserved"})
-	if parked > 0 {
-		c.Facts = append(c.Facts, fact{readable.Number(parked) + " parked", "warn"})
-	}
-	if oldest > 0 {
-		c.Facts = append(c.Facts, fact{Text: "oldest " + ago(oldest)})
-	}
-	return c
 }
 
 func (d *Dashboard) stealCard(v *survey.View) card {
@@ -152,53 +158,35 @@ func (d *Dashboard) stealCard(v *survey.View) card {
 		now := d.recent(v, survey.Steal, j.Name).now
 		worked, aborted = worked+now["worked"], aborted+now["aborted"]
 	}
-	c := card{Title: "Upkeep", Path: d.link("stealing"), Big: readable.Number(v.Steal.Processes), Unit: "processes"}
+	unit, abortedFact := "processes", fact{}
 	if v.Steal.Processes == 1 {
-		c.Unit = "process"
+		unit = "process"
 	}
-	c.Facts = append(c.Facts, fact{Text: readable.Count(len(v.Steal.Jobs), "job")}, fact{Text: rate(worked) + " worked/s"})
 	if aborted > 0 {
-		c.Facts = append(c.Facts, fact{Text: rate(aborted) + " aborted/s"})
+		abortedFact.Text = rate(aborted) + " aborted/s"
 	}
-	return c
+	return newCard("Upkeep", d.link("stealing"), readable.Number(v.Steal.Processes), unit,
+		fact{Text: readable.Count(len(v.Steal.Jobs), "job")}, fact{Text: rate(worked) + " worked/s"}, abortedFact)
 }
 
-func (d *Dashboard) leaseCard(v *survey.View) card {
-	held := 0
-	for _, l := range v.Leases {
-		if l.Held {
-			held++
+func (d *Dashboard) serverCard(s survey.ServerView) card {
+	var clients, evicted, limit int64
+	limited := len(s.Nodes) > 0
+	for _, n := range s.Nodes {
+		clients, evicted = clients+n.Clients, evicted+n.Evicted
+		if n.Role != "slave" {
+			limit, limited = limit+n.MaxMemory, limited && n.MaxMemory > 0
 		}
 	}
-	c := card{Title: "Leases", Path: d.link("leases"), Big: readable.Number(held), Unit: "held" + among(v, len(v.Leases), survey.Lease)}
-	if free := len(v.Leases) - held; free > 0 {
-		c.Facts = append(c.Facts, fact{Text: readable.Number(free) + " free"})
+	unit := "of memory"
+	if limited {
+		unit = "of " + readable.Bytes(limit)
 	}
-	return c
-}
-
-func (d *Dashboard) namespaceCard(v *survey.View) card {
-	var hashes, keys, overdue int
-	for _, h := range v.Hashes {
-		hashes, overdue = hashes+h.Hashes, overdue+h.Overdue
-	}
-	for _, k := range v.Keys {
-		keys, overdue = keys+k.Keys, overdue+k.Overdue
-	}
-	all := len(v.Hashes) + len(v.Keys)
-	c := card{Title: "Namespaces", Path: d.link("namespaces"), Big: readable.Number(all + v.LeftOut[survey.Hashes] + v.LeftOut[survey.Keys]), Unit: "of hashes and values"}
-	c.Facts = append(c.Facts, fact{Text: readable.Count(hashes, "hash") + " with deadlines"}, fact{Text: readable.Count(keys, "value")})
-	if overdue > 0 {
-		c.Facts = append(c.Facts, fact{Text: readable.Number(overdue) + " overdue"})
-	}
-	if part := among(v, all, survey.Hashes, survey.Keys); part != "" {
-		c.Facts = append(c.Facts, fact{Text: part})
-	}
-	return c
+	return newCard("Redis", d.link("doctor"), readable.Bytes(s.Memory()), unit, fact{Text: readable.Number(s.Ops()) + " commands/s"},
+		fact{Text: readable.Count(clients, "connection")}, positive(evicted, "keys evicted", "bad"))
 }
 
 func (d *Dashboard) fleetCard(f *survey.FleetView) card {
-	c := card{Title: "Fleet", Path: d.link("fleet"), Big: string(f.State), Unit: "with all its members"}
 	var tags int64
 	down := 0
 	for _, p := range f.Partitions {
@@ -209,12 +197,10 @@ func (d *Dashboard) fleetCard(f *survey.FleetView) card {
 			}
 		}
 	}
-	if f.State != fleet.Healthy {
-		c.Unit = ""
+	unit := ""
+	if f.State == fleet.Healthy {
+		unit = "with all its members"
 	}
-	c.Facts = append(c.Facts, fact{Text: readable.Count(len(f.Partitions), "partition")}, fact{Text: readable.Count(tags, "tag")})
-	if down > 0 {
-		c.Facts = append(c.Facts, fact{readable.Count(down, "member") + " not up", "bad"})
-	}
-	return c
+	return newCard("Fleet", d.link("fleet"), string(f.State), unit,
+		fact{Text: readable.Count(len(f.Partitions), "partition")}, fact{Text: readable.Count(tags, "tag")}, positive(down, "members not up", "bad"))
 }

@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"embed"
+	"fmt"
 	"html/template"
 	"io/fs"
 	"net/url"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -88,27 +90,91 @@ func readTemplate(into *template.Template, file string) error {
 // functions are the functions of templates. They only format; scenes choose the content.
 func (d *Dashboard) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset":   func(name string) string { return d.cfg.Prefix + d.assets.path(name) },
-		"link":    d.link,
-		"query":   query,
-		"token":   token,
-		"shown":   shown,
-		"pieces":  pieces,
-		"lines":   lines,
-		"plain":   plain,
-		"number":  readable.Number[int],
-		"big":     readable.Number[int64],
-		"rate":    rate,
-		"percent": percent,
-		"ago":     ago,
-		"since":   func(t time.Time) string { return since(time.Now(), t) },
-		"exact":   exact,
-		"clock":   func(t time.Time) string { return clock(time.Now(), t) },
-		"counted": readable.Count[int],
-		"iso":     func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
-		"bytes":   readable.Bytes,
-		"left":    left,
+		"asset":      func(name string) string { return d.cfg.Prefix + d.assets.path(name) },
+		"link":       d.link,
+		"query":      query,
+		"token":      token,
+		"shown":      shown,
+		"pieces":     pieces,
+		"lines":      lines,
+		"plain":      plain,
+		"number":     readable.Number[int],
+		"big":        readable.Number[int64],
+		"rate":       rate,
+		"percent":    percent,
+		"ago":        ago,
+		"since":      func(t time.Time) string { return since(time.Now(), t) },
+		"exact":      exact,
+		"clock":      func(t time.Time) string { return clock(time.Now(), t) },
+		"counted":    readable.Count[int],
+		"iso":        func(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z07:00") },
+		"bytes":      readable.Bytes,
+		"left":       left,
+		"title":      func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
+		"stateTone":  stateTone[fleet.State],
+		"memberTone": stateTone[fleet.MemberState],
+		"columns":    columnHeads,
+		"cell":       func(label string, value any) template.HTML { return cell(label, value, "") },
+		"alarm":      func(label string, value any) template.HTML { return cell(label, value, "warn strong") },
+		"figure":     func(id, name, about string, value any) template.HTML { return figure(id, name, about, value, "", "") },
+		"aside": func(id, name, about string, value any) template.HTML {
+			return figure(id, name, about, value, "aside", "warn")
+		},
 	}
+}
+
+// columnHeads returns the head row of a table. A name that begins with ">" is that of numbers.
+func columnHeads(names ...string) template.HTML {
+	var b strings.Builder
+	b.WriteString("<thead><tr>")
+	for _, name := range names {
+		class := ""
+		if number, ok := strings.CutPrefix(name, ">"); ok {
+			name, class = number, ` class="num"`
+		}
+		fmt.Fprintf(&b, `<th scope="col"%s>%s</th>`, class, template.HTMLEscapeString(name))
+	}
+	b.WriteString("</tr></thead>")
+	return template.HTML(b.String()) //nolint:gosec // everything is escaped
+}
+
+// amount writes a number: a count, a duration, or a float64, which is a rate. It returns
+// whether the number is 0.
+func amount(value any) (text string, zero bool) {
+	switch n := value.(type) {
+	case int:
+		return readable.Number(n), n == 0
+	case int64:
+		return readable.Number(n), n == 0
+	case time.Duration:
+		return ago(n), n == 0
+	case float64:
+		return rate(n), false
+	}
+	return fmt.Sprint(value), false
+}
+
+// cell returns a table cell with a number. A number above 0 has the class positive.
+func cell(label string, value any, positive string) template.HTML {
+	text, zero := amount(value)
+	if zero {
+		positive = "zero"
+	}
+	return template.HTML(fmt.Sprintf(`<td class="num %s" data-label="%s">%s</td>`, //nolint:gosec // everything is escaped
+		positive, template.HTMLEscapeString(label), template.HTMLEscapeString(text)))
+}
+
+// figure returns a large number with its name and a remark.
+func figure(id, name, about string, value any, class, positive string) template.HTML {
+	text, zero := amount(value)
+	switch {
+	case zero:
+		positive = "zero"
+	case id == "oldest":
+		positive = ""
+	}
+	return template.HTML(fmt.Sprintf(`<div class="%s"><dd class="%s" data-figure="%s">%s</dd><dt>%s</dt><dd class="about">%s</dd></div>`, //nolint:gosec // everything is escaped
+		class, positive, id, template.HTMLEscapeString(text), template.HTMLEscapeString(name), template.HTMLEscapeString(about)))
 }
 
 // query adds parameters to a path.

@@ -2,13 +2,63 @@ package dashboard
 
 import (
 	"strings"
+	"time"
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
+	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/steal"
 )
+
+// leaseRow is one lease. Its Remaining is that of now.
+type leaseRow struct {
+	lease.Info
+
+	Soon bool // it ends within seconds
+}
+
+func (d *Dashboard) leases(*asked) (scene, error) {
+	return func(v *survey.View) body {
+		l := newList[leaseRow](v, "Leases", survey.Lease)
+		age := max(0, time.Since(v.At)) // of the numbers
+		for _, info := range v.Leases {
+			info.Remaining = max(0, info.Remaining-age)
+			l.Rows = append(l.Rows, leaseRow{info, info.Held && info.Remaining < 5*time.Second})
+		}
+		return l
+	}, nil
+}
+
+// namespaceTable is all namespaces of hashes, or all of pinned values, whose numbers mean
+// the same.
+type namespaceTable struct {
+	Caption, Entries, Set string
+	Repairs               bool
+	Rows                  []expiry.Stats
+}
+
+func (d *Dashboard) namespaces(*asked) (scene, error) {
+	return func(v *survey.View) body {
+		l := newList[namespaceTable](v, "Namespaces", survey.Hashes, survey.Keys)
+		if len(v.Hashes) > 0 {
+			l.Rows = append(l.Rows, namespaceTable{"Hashes", "Hashes with deadlines", "Fields set", true, v.Hashes})
+		}
+		if len(v.Keys) > 0 {
+			values := namespaceTable{"Pinned values", "Values", "Set", false, nil}
+			for _, k := range v.Keys {
+				values.Rows = append(values.Rows, expiry.Stats{
+					Name: k.Name, Shards: k.Shards, Hashes: k.Keys, Overdue: k.Overdue, OldestOverdue: k.OldestOverdue,
+					Set: k.Set, Deleted: k.Deleted, Reaped: k.Reaped,
+				})
+			}
+			l.Rows = append(l.Rows, values)
+		}
+		return l
+	}, nil
+}
 
 // stealPage is the page of upkeep.
 type stealPage struct {
@@ -38,8 +88,10 @@ func (d *Dashboard) stealing(*asked) (scene, error) {
 		p := stealPage{heading: heading{Title: "Upkeep", Charts: []chart{d.chart(v, "stealing", "")}}, Processes: v.Steal.Processes}
 		for _, j := range v.Steal.Jobs {
 			p.Recruited += j.Recruited()
-			lately := d.recent(v, survey.Steal, j.Name)
-			row := jobRow{JobStats: j, Aborts: aborts(j.Aborted), Failing: j.Aborted.Error+j.Aborted.Panic > 0, Spark: lately.Spark}
+			row := jobRow{
+				JobStats: j, Aborts: aborts(j.Aborted), Failing: j.Aborted.Error+j.Aborted.Panic > 0,
+				Spark: d.recent(v, survey.Steal, j.Name).Spark,
+			}
 			row.Bar, row.Words = outcomes(j)
 			p.Jobs = append(p.Jobs, row)
 		}
