@@ -49,9 +49,6 @@ func CheckGo(root string) []Problem {
 	return problems
 }
 
-// optional are newer commands that package script sends only where the server has them.
-var optional = []string{"EVALSHA_RO", "EVAL_RO"}
-
 // goFile is the check of one Go file.
 type goFile struct {
 	name     string
@@ -239,7 +236,7 @@ func (g *goFile) checkChain(c *chain) {
 	}
 	name, cmd := find(g.table, texts)
 	if cmd == nil {
-		if c.checked == 0 && !strings.HasSuffix(name, " ") && !slices.Contains(optional, name) {
+		if c.checked == 0 && !strings.HasSuffix(name, " ") {
 			g.report(words[0].line, "%s is not a command of Redis 6.2", name)
 		}
 		return
