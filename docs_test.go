@@ -1,19 +1,25 @@
 package millrace_test
 
 import (
-	"bytes"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
 
-// TestDocsNameTests checks that each test, fuzz target and benchmark that a page names exists.
+// TestDocsNameTests checks that each test, fuzz target and benchmark that a page names exists, in the
+// package that the page names. In docs/GUARANTEES.md the default is the package of the heading.
 func TestDocsNameTests(t *testing.T) {
 	t.Parallel()
-	declared := map[string]bool{}
+	rooms := map[string][]string{
+		"ick": {"ick"}, "lease": {"lease"}, "steal": {"steal"}, "fairqueue": {"fairqueue"}, "expiry": {"expiry", "pinned"},
+		"fetch": {"fetch"}, "tracker": {"tracker"}, "scatter": {"scatter"}, "fleet": {"fleet"},
+		"failover": {"internal/fleet/failover"}, "rebalance": {"internal/fleet/rebalance"}, "snapshots": {"internal/fleet/snapshot"},
+	}
+	declared := map[string]bool{} // by name, and by package and name
 	function := regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
 	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, "_test.go") {
@@ -22,6 +28,7 @@ func TestDocsNameTests(t *testing.T) {
 		source, err := os.ReadFile(path)
 		for _, match := range function.FindAllSubmatch(source, -1) {
 			declared[string(match[1])] = true
+			declared[filepath.ToSlash(filepath.Dir(path))+"."+string(match[1])] = true
 		}
 		return err
 	})
@@ -32,15 +39,21 @@ func TestDocsNameTests(t *testing.T) {
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("pages: %q, %v", pages, err)
 	}
-	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w*)(\\.\\.\\.)?")
+	named := regexp.MustCompile("`((?:[a-z/]+\\.)?(?:Test|Fuzz|Benchmark)[A-Z]\\w*)(\\.\\.\\.)?")
 	for _, page := range append(pages, "README.md") {
 		text, err := os.ReadFile(page)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for number, line := range bytes.Split(text, []byte("\n")) {
-			for _, match := range named.FindAllSubmatch(line, -1) {
-				if name := string(match[1]); len(match[2]) == 0 && !declared[name] {
+		var room []string
+		for number, line := range strings.Split(string(text), "\n") {
+			if heading, ok := strings.CutPrefix(line, "## "); ok && filepath.Base(page) == "GUARANTEES.md" {
+				room = rooms[heading]
+			}
+			for _, match := range named.FindAllStringSubmatch(line, -1) {
+				name := match[1]
+				inRoom := func(dir string) bool { return declared[dir+"."+name] }
+				if len(room) > 0 && !strings.Contains(name, ".") && !slices.ContainsFunc(room, inRoom) || !declared[name] && match[2] == "" {
 					t.Errorf("%s:%d: there is no %s", page, number+1, name)
 				}
 			}

@@ -10,11 +10,10 @@ import (
 	"strconv"
 )
 
-// ErrNotFound says that no server binary is on PATH.
+// ErrNotFound means that no server binary is on PATH.
 var ErrNotFound = errors.New("no redis-server or valkey-server on PATH; install one (apt install redis-server, brew install redis)")
 
-// Find returns the path of redis-server, else of valkey-server, or
-// ErrNotFound.
+// Find returns the path of redis-server, else of valkey-server, or ErrNotFound.
 func Find() (string, error) {
 	for _, name := range []string{"redis-server", "valkey-server"} {
 		if path, err := exec.LookPath(name); err == nil {
@@ -24,55 +23,46 @@ func Find() (string, error) {
 	return "", ErrNotFound
 }
 
-// Config says how to run one server. The zero value runs what Find finds, in
-// a temporary folder, on a private unix socket, without persistence.
+// Config says how to run one server. The zero value runs what Find finds, in a temporary
+// folder, on a private unix socket, without persistence and without a memory limit.
 type Config struct {
 	// Binary is the server to run. Defaults to what Find finds.
 	Binary string
 
-	// Dir is the server's working folder: its log, its append-only file. It
-	// must exist and is never removed. Defaults to a temporary folder, which
-	// Stop removes.
+	// Dir is the server's working folder, for its log and its append-only file. It must
+	// exist and is never removed. Defaults to a temporary folder, which Stop removes.
 	Dir string
 
-	// Socket is the path of the unix socket. Defaults to a short path in Dir,
-	// or in a temporary folder of its own when Dir is too long for a socket.
-	// Unused when the server listens on TCP.
+	// Socket is the path of the unix socket, unless the server listens on TCP. Defaults to
+	// a short path in Dir, or in a temporary folder if Dir is too long for a socket.
 	Socket string
 
-	// Port is the TCP port to listen on, at 127.0.0.1, instead of a socket.
-	// Defaults to none.
+	// Port is the port of 127.0.0.1 to listen on, instead of a socket. Defaults to none.
 	Port int
 
-	// TCP listens on a free port of 127.0.0.1 instead of a socket, unless Port
-	// names one. Defaults to false.
+	// TCP listens on a free port of 127.0.0.1 instead of a socket, unless Port is set.
 	TCP bool
 
-	// Cluster runs the server in cluster mode, which implies TCP; a free port
-	// is one whose cluster bus port (10000 above) is free too. Defaults to
-	// false.
+	// Cluster runs the server in cluster mode, which implies TCP. The port of the cluster
+	// bus is 10000 above the server's.
 	Cluster bool
 
-	// Sentinel, when not empty, runs the binary as a Sentinel, which implies
-	// TCP. It holds the "sentinel ..." lines of the configuration; the file
-	// itself is written to Dir, where the Sentinel rewrites it. AOF, MaxMemory,
-	// Policy and Args do not apply. Defaults to none.
+	// Sentinel runs the binary as a Sentinel, which implies TCP. It holds the "sentinel ..."
+	// lines of the configuration, which is written to Dir. AOF, MaxMemory, Policy and Args
+	// do not apply.
 	Sentinel string
 
-	// AOF keeps an append-only file in Dir, so that every acknowledged write
-	// survives Kill followed by Restart. Defaults to false.
+	// AOF keeps an append-only file in Dir, so that every acknowledged write survives Kill
+	// and Restart.
 	AOF bool
 
-	// MaxMemory is the memory limit in the server's notation, such as "64mb".
-	// Defaults to no limit.
+	// MaxMemory is the memory limit, such as "64mb". Defaults to none.
 	MaxMemory string
 
-	// Policy is the maxmemory-policy. Defaults to the server's own default,
-	// noeviction.
+	// Policy is the maxmemory-policy. Defaults to noeviction.
 	Policy string
 
-	// Args are further command line arguments for the server; they win over
-	// those made from the other fields. Defaults to none.
+	// Args are further command line arguments. They win over the other fields.
 	Args []string
 }
 
@@ -93,51 +83,46 @@ func (c *Config) tcp() bool {
 
 // settle chooses folder and socket, but not yet a free port.
 func (c *Config) settle() (pl place, err error) {
-	temp := func() (string, error) {
-		dir, err := os.MkdirTemp("", "mr-")
-		if err == nil && len(dir) > maxSocketPath-2 {
-			_ = os.Remove(dir)
-			dir, err = os.MkdirTemp("/tmp", "mr-")
-		}
-		if err == nil {
-			pl.temps = append(pl.temps, dir)
-		}
-		return dir, err
-	}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, pl.remove())
+			err = errors.Join(fmt.Errorf("redisproc: folder and socket: %w", err), pl.remove())
 		}
 	}()
-
-	if pl.dir, err = c.Dir, nil; pl.dir == "" {
-		if pl.dir, err = temp(); err != nil {
-			return pl, fmt.Errorf("redisproc: folder for the server: %w", err)
+	if pl.dir = c.Dir; pl.dir == "" {
+		if pl.dir, err = pl.temp(); err != nil {
+			return pl, err
 		}
 	}
-	if pl.dir, err = filepath.Abs(pl.dir); err != nil {
-		return pl, fmt.Errorf("redisproc: folder for the server: %w", err)
-	}
-	if c.tcp() {
+	if pl.dir, err = filepath.Abs(pl.dir); err != nil || c.tcp() {
 		pl.port = c.Port
-		return pl, nil
+		return pl, err
 	}
 	if pl.socket = c.Socket; pl.socket == "" {
 		if pl.socket = filepath.Join(pl.dir, "s"); len(pl.socket) > maxSocketPath {
-			short, err := temp()
+			short, err := pl.temp()
 			if err != nil {
-				return pl, fmt.Errorf("redisproc: folder for the socket: %w", err)
+				return pl, err
 			}
 			pl.socket = filepath.Join(short, "s")
 		}
 	}
-	if pl.socket, err = filepath.Abs(pl.socket); err != nil {
-		return pl, fmt.Errorf("redisproc: socket: %w", err)
+	if pl.socket, err = filepath.Abs(pl.socket); err == nil && len(pl.socket) > maxSocketPath {
+		err = fmt.Errorf("the path of the socket has %d bytes, and at most %d work everywhere: choose a shorter Config.Socket", len(pl.socket), maxSocketPath)
 	}
-	if len(pl.socket) > maxSocketPath {
-		return pl, fmt.Errorf("redisproc: socket path of %d bytes, at most %d work everywhere: choose a shorter Config.Socket", len(pl.socket), maxSocketPath)
+	return pl, err
+}
+
+// temp makes a temporary folder with a path that is short enough for a socket in it.
+func (pl *place) temp() (string, error) {
+	dir, err := os.MkdirTemp("", "mr-")
+	if err == nil && len(dir) > maxSocketPath-2 {
+		_ = os.Remove(dir)
+		dir, err = os.MkdirTemp("/tmp", "mr-")
 	}
-	return pl, nil
+	if err == nil {
+		pl.temps = append(pl.temps, dir)
+	}
+	return dir, err
 }
 
 // remove removes what settle made.
@@ -205,37 +190,26 @@ func (c *Config) sentinelArgs(pl *place) ([]string, error) {
 	return []string{file, "--sentinel"}, nil
 }
 
-// maxTCPPort is the highest port number.
-const maxTCPPort = 65535
-
-// busOffset is the distance of the cluster bus port from the data port.
-const busOffset = 10000
-
-// freePort returns a port that was free a moment ago, with a free
-// bus port if bus is set.
+// freePort returns a port that was free a moment ago, and whose bus port was too if bus is
+// set.
 func freePort(bus bool) (int, error) {
+	const busOffset, highest = 10000, 65535
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			return 0, fmt.Errorf("redisproc: free port: %w", err)
 		}
 		port := l.Addr().(*net.TCPAddr).Port //nolint:forcetypeassert // it listens on TCP
-		ok := !bus || portFree(port+busOffset)
 		l.Close()
-		if ok {
+		if !bus {
+			return port, nil
+		}
+		if port+busOffset > highest {
+			continue
+		}
+		if l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port+busOffset))); err == nil {
+			l.Close()
 			return port, nil
 		}
 	}
-}
-
-func portFree(port int) bool {
-	if port > maxTCPPort {
-		return false
-	}
-	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-	if err != nil {
-		return false
-	}
-	l.Close()
-	return true
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// ErrStopped says that the server was ended by Stop and cannot be restarted.
+// ErrStopped means that Stop has ended the server, which cannot be restarted.
 var ErrStopped = errors.New("redisproc: the server was stopped, start another one")
 
 const (
@@ -220,7 +220,7 @@ func (p *Proc) launch(ctx context.Context) error {
 	}
 	select {
 	case <-r.done:
-		return fmt.Errorf("redisproc: %s ended at start; its last words:\n%s", p.cfg.Binary, tail(logFile, start))
+		return fmt.Errorf("redisproc: %s ended at start; the end of its log:\n%s", p.cfg.Binary, tail(logFile, start))
 	default:
 		return nil
 	}
@@ -238,7 +238,7 @@ func spawn(cmd *exec.Cmd) (*run, error) {
 		r.proc = cmd.Process
 		started <- err
 		if err == nil {
-			// How the server ended is of no interest: its log tells.
+			// How the server ended is in its log.
 			_ = cmd.Wait()
 			close(r.done)
 		}

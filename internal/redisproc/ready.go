@@ -48,26 +48,16 @@ func ready(ctx context.Context, network, addr string, pid int) bool {
 	if _, err := io.WriteString(conn, "PING\r\nINFO server\r\n"); err != nil {
 		return false
 	}
-
-	in := bufio.NewReader(conn)
-	pong, err := in.ReadString('\n')
-	if err != nil || strings.HasPrefix(pong, "-LOADING") {
-		return false
+	lines := bufio.NewScanner(conn)
+	for lines.Scan() {
+		switch line := lines.Text(); {
+		case strings.HasPrefix(line, "-NOAUTH"):
+			return true // it has a password, and shows no more
+		case strings.HasPrefix(line, "-LOADING"):
+			return false
+		case strings.HasPrefix(line, "process_id:"):
+			return line == "process_id:"+strconv.Itoa(pid)
+		}
 	}
-	if strings.HasPrefix(pong, "-NOAUTH") {
-		return true // it has a password, so it is not for us to look further
-	}
-	header, err := in.ReadString('\n')
-	if err != nil || !strings.HasPrefix(header, "$") {
-		return false
-	}
-	size, err := strconv.Atoi(strings.TrimSpace(header[1:]))
-	if err != nil {
-		return false
-	}
-	info := make([]byte, size)
-	if _, err := io.ReadFull(in, info); err != nil {
-		return false
-	}
-	return strings.Contains(string(info), "process_id:"+strconv.Itoa(pid)+"\r\n")
+	return false
 }

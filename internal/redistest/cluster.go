@@ -10,7 +10,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/info"
-	"github.com/millrace/millrace/internal/redisproc"
 )
 
 // slots is the number of hash slots of a Redis Cluster.
@@ -30,12 +29,8 @@ type ClusterServers struct {
 // least three masters is left to vote.
 func Cluster(t testing.TB, masters, replicasPerMaster int) *ClusterServers {
 	t.Helper()
-	binary := Binary(t)
 	c := &ClusterServers{t: t}
-	c.Nodes = startAll(t, masters*(1+replicasPerMaster), func(int) redisproc.Config {
-		args := append(quickSync(), "--cluster-node-timeout", "1000")
-		return redisproc.Config{Binary: binary, Cluster: true, Args: args}
-	})
+	c.Nodes = startAll(t, masters*(1+replicasPerMaster), Options{Cluster: true, Args: append(quickSync(), "--cluster-node-timeout", "1000")})
 	c.join(masters)
 	for i, replica := range c.Nodes[masters:] {
 		master := c.ids[i%masters]

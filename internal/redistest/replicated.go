@@ -2,11 +2,9 @@ package redistest
 
 import (
 	"strconv"
-	"sync"
 	"testing"
 
 	"github.com/millrace/millrace/internal/info"
-	"github.com/millrace/millrace/internal/redisproc"
 )
 
 // Replication is a master and its replicas.
@@ -19,11 +17,8 @@ type Replication struct {
 // replication links are up.
 func Replicated(t testing.TB, n int) *Replication {
 	t.Helper()
-	binary := Binary(t)
 	r := &Replication{Master: Start(t, Options{TCP: true, Args: quickSync()})}
-	r.Replicas = startAll(t, n, func(int) redisproc.Config {
-		return redisproc.Config{Binary: binary, TCP: true, Args: append(quickSync(), replicaOf(r.Master)...)}
-	})
+	r.Replicas = startAll(t, n, Options{TCP: true, Args: append(quickSync(), replicaOf(r.Master)...)})
 	r.AwaitLinks(t)
 	return r
 }
@@ -74,22 +69,4 @@ func quickSync() []string {
 func replicaOf(master *Server) []string {
 	host, port := master.hostPort()
 	return []string{"--replicaof", host, port}
-}
-
-// startAll starts n servers at once.
-func startAll(t testing.TB, n int, config func(i int) redisproc.Config) []*Server {
-	t.Helper()
-	servers := make([]*Server, n)
-	errs := make([]error, n)
-	var wg sync.WaitGroup
-	for i := range n {
-		wg.Go(func() { servers[i], errs[i] = launch(t, config(i)) })
-	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	return servers
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/info"
-	"github.com/millrace/millrace/internal/redisproc"
 )
 
 const (
@@ -33,17 +32,14 @@ type SentinelServers struct {
 // They give a master up after 300 ms of silence, those of Redis 6.2 after 2 s.
 func Sentinels(t testing.TB, n int) *SentinelServers {
 	t.Helper()
-	binary := Binary(t)
 	r := Replicated(t, n)
 	s := &SentinelServers{t: t, Data: append([]*Server{r.Master}, r.Replicas...)}
 	host, port := r.Master.hostPort()
-	s.Sentinels = startAll(t, sentinels, func(int) redisproc.Config {
-		return redisproc.Config{Binary: binary, Sentinel: strings.Join([]string{
-			fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
-			"sentinel down-after-milliseconds " + masterSet + " 300",
-			"sentinel failover-timeout " + masterSet + " 3000",
-		}, "\n")}
-	})
+	s.Sentinels = startAll(t, sentinels, Options{Sentinel: strings.Join([]string{
+		fmt.Sprintf("sentinel monitor %s %s %s %d", masterSet, host, port, quorum),
+		"sentinel down-after-milliseconds " + masterSet + " 300",
+		"sentinel failover-timeout " + masterSet + " 3000",
+	}, "\n")})
 	for _, sentinel := range s.Sentinels {
 		// Without this, which came with Redis 7.0, sentinels tell each other
 		// of themselves every two seconds, and ask the data servers how they

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"sync"
 	"testing"
 	"time"
 
@@ -28,25 +29,9 @@ const (
 	pollSlowly = 20 * time.Millisecond
 )
 
-// Options says how to run a server. The zero value is a private one on a unix
-// socket, without persistence and without a memory limit.
-type Options struct {
-	// AOF keeps acknowledged writes over Kill and Restart. Defaults to false.
-	AOF bool
-
-	// MaxMemory is the memory limit, such as "8mb". Defaults to none.
-	MaxMemory string
-
-	// Policy is the maxmemory-policy. Defaults to noeviction.
-	Policy string
-
-	// TCP listens on a port of 127.0.0.1 instead of a socket. Defaults to
-	// false.
-	TCP bool
-
-	// Args are further server arguments. Defaults to none.
-	Args []string
-}
+// Options says how to run a server. The zero value is a private one on a unix socket,
+// without persistence and without a memory limit.
+type Options = redisproc.Config
 
 // Server is one real server as one test sees it.
 type Server struct {
@@ -58,18 +43,24 @@ type Server struct {
 // Start runs a server of the test's own, which ends with the test.
 func Start(t testing.TB, opts Options) *Server {
 	t.Helper()
-	s, err := launch(t, redisproc.Config{
-		Binary:    Binary(t),
-		AOF:       opts.AOF,
-		MaxMemory: opts.MaxMemory,
-		Policy:    opts.Policy,
-		TCP:       opts.TCP,
-		Args:      opts.Args,
-	})
-	if err != nil {
+	return startAll(t, 1, opts)[0]
+}
+
+// startAll starts n servers at once.
+func startAll(t testing.TB, n int, opts Options) []*Server {
+	t.Helper()
+	opts.Binary = Binary(t)
+	servers := make([]*Server, n)
+	errs := make([]error, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() { servers[i], errs[i] = launch(t, opts) })
+	}
+	wg.Wait()
+	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
-	return s
+	return servers
 }
 
 // Binary returns the server binary that tests run: MILLRACE_TEST_SERVER, else
@@ -91,7 +82,7 @@ func Binary(t testing.TB) string {
 }
 
 // launch may be called by several goroutines of a test.
-func launch(t testing.TB, cfg redisproc.Config) (*Server, error) {
+func launch(t testing.TB, cfg Options) (*Server, error) {
 	proc, err := startProc(cfg)
 	if err != nil {
 		return nil, err
@@ -105,7 +96,7 @@ func launch(t testing.TB, cfg redisproc.Config) (*Server, error) {
 	return &Server{t: t, proc: proc}, nil
 }
 
-func startProc(cfg redisproc.Config) (*redisproc.Proc, error) {
+func startProc(cfg Options) (*redisproc.Proc, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), waitTimeout)
 	defer cancel()
 	return redisproc.Start(ctx, cfg)

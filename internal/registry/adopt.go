@@ -6,25 +6,23 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
-
-	"github.com/millrace/millrace/internal/script"
 )
 
 // leasePrefix begins the key that is a lease.
 const leasePrefix = "mr:lease:{"
 
-// Adopted is what was found among keys.
+// Adopted is the result of Adopt.
 type Adopted struct {
-	New    int   // structures, and leases, that nobody had entered, and that are entered now
+	New    int   // structures and leases that were entered
 	Failed int   // commands that failed, each of which was to enter one
-	Err    error // why; nil if there are none
+	Err    error // the last failure; nil if there are none
 }
 
-// Adopt enters the structures that keys belong to, unless somebody has, and the leases
-// that are held or were abandoned.
+// Adopt enters the structures that keys belong to, and the leases that are held or were
+// abandoned, unless they are entered.
 func Adopt(ctx context.Context, client rueidis.Client, keys []string) Adopted {
 	now := time.Now()
-	var cmds rueidis.Commands
+	var cmds, ttls rueidis.Commands
 	var leases []string
 	for _, k := range keys {
 		if kind, name, ok := find(k); ok {
@@ -33,11 +31,15 @@ func Adopt(ctx context.Context, client rueidis.Client, keys []string) Adopted {
 		}
 		if name, ok := strings.CutPrefix(k, leasePrefix); ok && strings.HasSuffix(name, "}") {
 			leases = append(leases, strings.TrimSuffix(name, "}"))
+			ttls = append(ttls, client.B().Pttl().Key(k).Build())
 		}
 	}
-	for _, name := range lasting(ctx, client, leases) {
-		cmds = append(cmds, client.B().Arbitrary("ZADD").Keys(LeasesKey(shardOf(name, DueShards))).
-			Args("NX", millis(now.Add(DueAfter)), name).Build())
+	for i, answer := range multi(ctx, client, ttls) {
+		if ttl, err := answer.AsInt64(); err != nil || ttl != -1 { // released leases expire by themselves
+			continue
+		}
+		cmds = append(cmds, client.B().Arbitrary("ZADD").Keys(LeasesKey(shardOf(leases[i], DueShards))).
+			Args("NX", millis(now.Add(DueAfter)), leases[i]).Build())
 	}
 	var a Adopted
 	for _, answer := range multi(ctx, client, cmds) {
@@ -50,40 +52,4 @@ func Adopt(ctx context.Context, client rueidis.Client, keys []string) Adopted {
 		}
 	}
 	return a
-}
-
-// lasting returns those leases that do not leave by themselves, as released ones do.
-func lasting(ctx context.Context, client rueidis.Client, names []string) []string {
-	cmds := make(rueidis.Commands, len(names))
-	for i, name := range names {
-		cmds[i] = client.B().Pttl().Key(leasePrefix + name + "}").Build()
-	}
-	var last []string
-	for i, answer := range multi(ctx, client, cmds) {
-		if ttl, err := answer.AsInt64(); err == nil && ttl == -1 {
-			last = append(last, names[i])
-		}
-	}
-	return last
-}
-
-// multi sends commands. When there is no answer in time, each has that error.
-func multi(ctx context.Context, client rueidis.Client, cmds rueidis.Commands) []rueidis.RedisResult {
-	if len(cmds) == 0 {
-		return nil
-	}
-	ctx, cancel := script.Within(ctx, listTimeout)
-	defer cancel()
-	n := len(cmds)
-	answers, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		return client.DoMulti(ctx, cmds...), nil
-	})
-	if err == nil {
-		return answers
-	}
-	answers = make([]rueidis.RedisResult, n)
-	for i := range answers {
-		answers[i] = rueidis.NewErrorResult(err)
-	}
-	return answers
 }

@@ -17,8 +17,7 @@ import (
 )
 
 const (
-	// flushDelay is how long a member waits for others to share its command, at most twice
-	// that. A member that is withdrawn before costs nothing.
+	// flushDelay is how long a member waits for others to share its command.
 	flushDelay = 10 * time.Millisecond
 
 	// sendTimeout bounds one command.
@@ -49,7 +48,7 @@ type book struct {
 	period  time.Duration // less up to an eighth
 	what    string        // for the log
 	logger  atomic.Pointer[slog.Logger]
-	refused atomic.Bool // that the server refuses has been logged
+	refused atomic.Bool // a refusal has been logged
 
 	generation atomic.Uint32 // the number of the period, from 1 on
 
@@ -57,19 +56,14 @@ type book struct {
 	shards  []page
 	entered map[string]bool // in this period, or about to be
 	turning bool            // a timer will end the period
-	ticking bool            // a timer will have sent what is ready
 }
 
 // page is what one shard has to send.
-//
-//	enter ─▶ fresh ─ a tick ─▶ ready ─ a tick ─▶ sent
-//	                             ▲                │ no answer: after a pause
-//	                             └────────────────┘
 type page struct {
-	fresh, ready map[string]int64
-	sending      chan struct{} // closed when what is being sent was answered; nil if nothing is
-	failures     int           // in a row
-	until        time.Time     // nothing is sent before
+	waiting  map[string]int64
+	timed    bool          // a timer will send what waits
+	sending  chan struct{} // closed at the reply; nil if nothing is being sent
+	failures int           // in a row
 }
 
 func newBook(client rueidis.Client, shards int, period time.Duration, what string,
@@ -88,99 +82,24 @@ func newBook(client rueidis.Client, shards int, period time.Duration, what strin
 func (b *book) enter(member string, value int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.entered[member] {
-		return
-	}
-	p := &b.shards[shardOf(member, len(b.shards))]
-	if len(p.fresh)+len(p.ready) >= maxWaiting {
+	shard := shardOf(member, len(b.shards))
+	p := &b.shards[shard]
+	if b.entered[member] || len(p.waiting) >= maxWaiting {
 		return
 	}
 	if len(b.entered) >= maxEntered {
 		clear(b.entered)
 	}
 	b.entered[member] = true
-	if p.fresh == nil {
-		p.fresh = map[string]int64{}
+	if p.waiting == nil {
+		p.waiting = map[string]int64{}
 	}
-	p.fresh[member] = value
+	p.waiting[member] = value
 	if !b.turning {
 		b.turning = true
 		time.AfterFunc(b.period-rand.N(b.period/8), b.turn)
 	}
-	b.tickIn(flushDelay)
-}
-
-// withdraw removes a queued member, and reports whether it was still queued.
-func (b *book) withdraw(member string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	p := &b.shards[shardOf(member, len(b.shards))]
-	for _, some := range []map[string]int64{p.fresh, p.ready} {
-		if _, waits := some[member]; waits {
-			delete(some, member)
-			delete(b.entered, member)
-			return true
-		}
-	}
-	return false
-}
-
-// forget lets a member be entered again in this period.
-func (b *book) forget(member string) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	delete(b.entered, member)
-}
-
-// tickIn schedules a tick. mu is held.
-func (b *book) tickIn(pause time.Duration) {
-	if !b.ticking {
-		b.ticking = true
-		time.AfterFunc(pause, b.tick)
-	}
-}
-
-// tick sends the ready members of each shard, and makes the fresh ones ready.
-func (b *book) tick() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.ticking = false
-	now, next := time.Now(), time.Duration(-1)
-	for shard := range b.shards {
-		p := &b.shards[shard]
-		if !now.Before(p.until) {
-			b.begin(shard)
-		}
-		p.merge()
-		if len(p.ready) > 0 {
-			pause := max(flushDelay, p.until.Sub(now))
-			if next < 0 || pause < next {
-				next = pause
-			}
-		}
-	}
-	if next >= 0 {
-		b.tickIn(next)
-	}
-}
-
-// merge makes the fresh members ready. mu is held.
-func (p *page) merge() {
-	if len(p.ready) == 0 {
-		p.ready, p.fresh = p.fresh, nil
-		return
-	}
-	maps.Copy(p.ready, p.fresh)
-	p.fresh = nil
-}
-
-// begin sends the ready members of a shard. mu is held.
-func (b *book) begin(shard int) {
-	p := &b.shards[shard]
-	if len(p.ready) > 0 && p.sending == nil {
-		p.sending = make(chan struct{})
-		go b.send(shard, p.take())
-	}
+	b.sendIn(shard, flushDelay)
 }
 
 // turn starts the next period.
@@ -192,22 +111,61 @@ func (b *book) turn() {
 	b.entered = map[string]bool{}
 }
 
-// take removes and returns the members of one command. mu is held.
-func (p *page) take() map[string]int64 {
-	members := p.ready
-	if len(members) <= perCommand {
-		p.ready = nil
-		return members
+// withdraw removes a queued member, and reports whether it was still queued.
+func (b *book) withdraw(member string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := &b.shards[shardOf(member, len(b.shards))]
+	_, waits := p.waiting[member]
+	if waits {
+		delete(p.waiting, member)
+		delete(b.entered, member)
 	}
-	members = make(map[string]int64, perCommand)
-	for member, value := range p.ready {
-		if len(members) == perCommand {
-			break
+	return waits
+}
+
+// forget lets a member be entered again in this period.
+func (b *book) forget(member string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.entered, member)
+}
+
+// sendIn sends what waits in a shard after a pause. mu is held.
+func (b *book) sendIn(shard int, pause time.Duration) {
+	p := &b.shards[shard]
+	if p.timed || p.sending != nil || len(p.waiting) == 0 {
+		return
+	}
+	p.timed = true
+	time.AfterFunc(pause, func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		p.timed = false
+		b.begin(shard)
+	})
+}
+
+// begin sends members of a shard, unless some are being sent. mu is held.
+func (b *book) begin(shard int) {
+	p := &b.shards[shard]
+	if len(p.waiting) == 0 || p.sending != nil {
+		return
+	}
+	members := p.waiting
+	p.waiting = nil
+	if len(members) > perCommand {
+		p.waiting, members = members, make(map[string]int64, perCommand)
+		for member, value := range p.waiting {
+			if len(members) == perCommand {
+				break
+			}
+			members[member] = value
+			delete(p.waiting, member)
 		}
-		members[member] = value
-		delete(p.ready, member)
 	}
-	return members
+	p.sending = make(chan struct{})
+	go b.send(shard, members)
 }
 
 // send writes members of a shard.
@@ -219,32 +177,30 @@ func (b *book) send(shard int, members map[string]int64) {
 	})
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	p := &b.shards[shard]
+	p, pause := &b.shards[shard], flushDelay
 	close(p.sending)
 	p.sending = nil
+	p.failures++
 	switch {
 	case err == nil:
-		p.failures, p.until = 0, time.Time{}
+		p.failures = 0
 	case final(err):
-		p.fresh, p.ready, p.failures = nil, nil, 0 // all would fail alike, until the next period
+		p.waiting, p.failures = nil, 0 // all would fail alike, until the next period
 		b.logRefusal(err)
-	case p.failures+1 == tries:
-		for _, some := range []map[string]int64{members, p.fresh, p.ready} {
-			for member := range some {
-				delete(b.entered, member)
-			}
+	case p.failures == tries:
+		for member := range members {
+			delete(b.entered, member)
 		}
-		p.fresh, p.ready, p.failures = nil, nil, 0
+		for member := range p.waiting {
+			delete(b.entered, member)
+		}
+		p.waiting, p.failures = nil, 0
 	default:
-		p.merge()
-		maps.Copy(members, p.ready) // which are newer
-		p.ready = members
-		p.failures++
-		p.until = time.Now().Add(pauses.Pause(p.failures))
+		maps.Copy(members, p.waiting) // which are newer
+		p.waiting = members
+		pause = pauses.Pause(p.failures)
 	}
-	if len(p.ready) > 0 {
-		b.tickIn(max(flushDelay, time.Until(p.until)))
-	}
+	b.sendIn(shard, pause)
 }
 
 // final reports whether a repeat would fail as well. A full server may have room again.
@@ -265,21 +221,17 @@ func (b *book) logRefusal(err error) {
 	if errors.Is(err, rueidis.ErrClosing) || b.refused.Swap(true) {
 		return
 	}
-	logger := b.logger.Load()
-	if logger == nil {
-		logger = slog.Default()
-	}
-	logger.WarnContext(context.Background(), b.what, "error", err)
+	b.logTo(slog.Default())
+	b.logger.Load().WarnContext(context.Background(), b.what, "error", err)
 }
 
-// settle sends the members of a shard now, and waits for the reply or the end of ctx. It
+// settle sends what waits in a shard now, and waits for the reply or the end of ctx. It
 // does not wait for repeats.
 func (b *book) settle(ctx context.Context, shard int) {
 	p := &b.shards[shard]
 	for ctx.Err() == nil {
 		b.mu.Lock()
 		if p.failures == 0 {
-			p.merge()
 			b.begin(shard)
 		}
 		sending := p.sending

@@ -1,12 +1,11 @@
-// Package registry knows which structures there are, so that nobody has to look
-// through all keys to find them.
+// Package registry keeps the names of all structures, so that finding them needs no pass
+// over all keys.
 //
 // # The problem
 //
-// Lists, upkeep and overviews need the names of all queues, Icks and so on. A SCAN
-// finds them by their keys, and costs as much as there are keys: on a Redis that has
-// a hundred million keys of others, a round takes days. It also stops at the first
-// node that does not answer.
+// Lists, upkeep and overviews need the names of all queues, Icks and so on. A SCAN finds
+// them by their keys and costs as much as there are keys: with a hundred million keys of
+// other programs a round takes days. It also stops at the first node that does not answer.
 //
 // # The mechanism
 //
@@ -16,43 +15,42 @@
 //	                   S = CRC-32 (IEEE) of "KIND NAME", modulo 16
 //
 // The structure has an [Entry], and touches it after each call that shows that the
-// structure is in use. That costs a nanosecond or two, but the first time and then
-// every few minutes, when the field goes out in the background:
+// structure exists. That costs a nanosecond or two, except for the first time and then
+// every few minutes, when the field is written in the background:
 //
 //	Touch ─ entered in this period? ── yes ─▶ nothing
 //	            │ no
 //	            ▼
-//	  fields that wait, by shard ──▶ one HSET a shard, one at a time
+//	  waiting fields, by shard ──▶ one HSET per shard, one at a time
 //	            ▲                        │ no answer, or full
 //	            └──── a pause ◀──────────┘ five times; then in the next period
 //
-// Who reads goes through the 16 hashes, page by page: [List] for people, a [Visitor]
-// for upkeep. Either takes as long as there are structures, whatever else is stored.
+// Readers go through the 16 hashes, page by page: [List] for people, a [Visitor] for
+// upkeep. Both take time in proportion to the structures, whatever else is stored.
 //
 // Names that come by the million, those of leases, are not entered here. They have an
-// index by when to look at them next, which upkeep empties as they end: see [Due].
+// index by the time of their next check, which upkeep empties as they end: see [Due].
 //
-// # What is guaranteed
+// # Guarantees
 //
-//   - Entering never fails a call, and no call waits for it: not on a full server, not
-//     with a node that is silent, not without the permission. The latter is logged once.
-//   - What is entered stays until its structure is gone: an entry is removed only when
-//     the structure's key is missing on a server that answered, and never by age. The
-//     abandoned queue is the one that somebody must see.
-//   - A list is as complete as it can be: with a node that does not answer it yields
-//     what the others have, and then says what is missing.
-//   - A structure that does not answer, or takes long, keeps no visitor from the others.
-//   - What a process has entered, its own lists and visitors see at once.
+//   - Entering fails no call and delays none: not on a full server, not with a silent node,
+//     not without permission. Missing permission is logged once.
+//   - An entry is removed only when a server answers that the structure's key is missing,
+//     never by age. The abandoned queue is the one that operators must see.
+//   - With a node that does not answer, a list yields what the others have, and then an
+//     error with the number of missing shards.
+//   - A structure that does not answer or takes long delays no visits to the others.
+//   - A process sees its own entries at once, in lists and visitors.
 //
 // # The wrinkle
 //
 // All of it is best effort. A registry that was lost, by FLUSHALL or by a failover, is
-// whole again when each structure was used again, a few minutes later; one that nobody
-// uses any more is found by `millrace doctor --scan`.
+// complete again when each structure was used again, a few minutes later; `millrace doctor
+// --scan` finds structures that are not used any more.
 //
-// A structure may be created in the very moment in which somebody finds that it is
-// missing. So an entry is left alone for its first minute, and is removed only if nobody
-// entered it since it was read. What remains is a structure that was deleted, and is
-// created again by a process that entered it a short while before: it is missing from
-// the registry until that process's next period, which is five minutes at most.
+// A structure may be created at the moment in which upkeep finds it missing. So an entry
+// stays for its first minute, and is removed only if it was not entered again since it was
+// read. One case remains: a structure that is deleted, and created again by a process that
+// entered it shortly before, is missing until that process's next period, at most five
+// minutes later.
 package registry

@@ -77,6 +77,14 @@ func hset(c rueidis.Client, shard int, members map[string]int64) rueidis.Complet
 	return pairs.Build()
 }
 
+func zadd(c rueidis.Client, shard int, members map[string]int64) rueidis.Completed {
+	pairs := c.B().Zadd().Key(LeasesKey(shard)).ScoreMember()
+	for member, at := range members {
+		pairs = pairs.ScoreMember(float64(at), member)
+	}
+	return pairs.Build()
+}
+
 // Settle sends all queued entries, and waits for the replies or the end of ctx. It is for
 // programs that close their client right after they used a structure.
 func Settle(ctx context.Context, client rueidis.Client) {
@@ -104,6 +112,15 @@ func (e *Entry) Enter(client rueidis.Client, kind Kind, name string, logger *slo
 	e.book.logTo(logger)
 }
 
+// Touch registers the structure in the background, once a period. Call it after each call
+// that shows that the structure exists; it costs nanoseconds.
+func (e *Entry) Touch() {
+	if b := e.book; b != nil && e.touched.Load() != b.generation.Load() {
+		e.touched.Store(b.generation.Load())
+		b.enter(e.member, time.Now().UnixMilli())
+	}
+}
+
 // leaveTimeout is how long a deletion waits for the entry to be removed.
 const leaveTimeout = time.Second
 
@@ -119,6 +136,7 @@ func (e *Entry) Leave(ctx context.Context) {
 	shard := shardOf(e.member, len(b.shards))
 	b.withdraw(e.member)
 	b.settle(ctx, shard)
+	b.withdraw(e.member) // if it was being sent, and that failed
 	_, _ = script.Prompt(ctx, func(ctx context.Context) (struct{}, error) {
 		return struct{}{}, b.client.Do(ctx, b.client.B().Hdel().Key(key(shard)).Field(e.member).Build()).Error()
 	})
@@ -126,11 +144,37 @@ func (e *Entry) Leave(ctx context.Context) {
 	e.touched.Store(0) // a new structure of that name is entered again
 }
 
-// Touch registers the structure in the background, once a period. Call it after each call
-// that shows that the structure exists; it costs nanoseconds.
-func (e *Entry) Touch() {
-	if b := e.book; b != nil && e.touched.Load() != b.generation.Load() {
-		e.touched.Store(b.generation.Load())
-		b.enter(e.member, time.Now().UnixMilli())
-	}
+// DueShards is the number of sorted sets of an index by time.
+const DueShards = 64
+
+// DueAfter is the time from the entry of a lease to its first check. The record of a
+// released lease is gone by then.
+const DueAfter = time.Minute + time.Second
+
+// duePeriod is the interval at which a process enters a name in use, less up to an eighth.
+// It is shorter than DueAfter by more than the clocks of servers differ, so an entry that
+// a process remembers still exists.
+const duePeriod = 30 * time.Second
+
+// LeasesKey is the key of one shard of the index of leases, a sorted set: the name of a
+// lease -> the time of its next check, in Unix milliseconds.
+func LeasesKey(shard int) string { return "mr:leases:{" + strconv.Itoa(shard) + "}" }
+
+// Due is an index of many names by the time of their next check. A check removes ended
+// names and gives the others a later time.
+type Due struct{ book *book }
+
+// Leases returns the index of leases. The logger reports that the server refuses entries;
+// nil is slog.Default().
+func (r *Registrar) Leases(logger *slog.Logger) Due {
+	r.leases.logTo(logger)
+	return Due{r.leases}
 }
+
+// Enter schedules the check of a lease a minute after now, the server's time, unless this
+// process entered it in this period. It does not block.
+func (d Due) Enter(name string, now time.Time) { d.book.enter(name, now.Add(DueAfter).UnixMilli()) }
+
+// Withdraw removes a queued entry of a lease that has ended, and reports whether it was
+// still queued.
+func (d Due) Withdraw(name string) bool { return d.book.withdraw(name) }

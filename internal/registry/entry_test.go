@@ -94,7 +94,7 @@ func TestLeave(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for shard, p := range b.shards {
-		if len(p.fresh)+len(p.ready) > 0 {
+		if len(p.waiting) > 0 {
 			t.Errorf("shard %d is about to enter what was deleted", shard)
 		}
 	}
@@ -198,7 +198,7 @@ func TestBounds(t *testing.T) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if n := len(b.shards[0].fresh) + len(b.shards[0].ready); n > 2*maxWaiting {
+	if n := len(b.shards[0].waiting); n > 2*maxWaiting {
 		t.Errorf("%d wait, want at most %d", n, maxWaiting)
 	}
 	if n := len(b.entered); n > maxEntered {
@@ -237,7 +237,7 @@ func TestClosedClient(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for shard, p := range b.shards {
-		if len(p.fresh)+len(p.ready) > 0 || p.failures > 0 {
+		if len(p.waiting) > 0 || p.failures > 0 {
 			t.Errorf("shard %d goes on with a client that is closed", shard)
 		}
 	}

@@ -36,34 +36,28 @@ func shardOf(text string, n int) int {
 // field is what a structure is entered as.
 func field(kind Kind, name string) string { return string(kind) + " " + name }
 
-// ickPart is a key of an Ick other than its version key, which an empty Ick of the gem
-// has, and one that was retired.
-func ickPart(name, part string) string { return name + "/ick/{" + name + "}/" + part }
-
-// ickParts are those of which one is there as long as there is an Ick.
+// ickParts are the ends of keys of which an Ick has at least one. An empty or retired Ick
+// of the gem has a version key alone, which is none of these.
 var ickParts = []string{"pset", "cset", "meta"}
 
-// keys returns the keys of which one is there as long as the structure is. All are of
-// one slot. There are none for a kind that is not known.
-func (k Kind) keys(name string) []string {
+// keys returns the keys of which one exists as long as the structure does, in one slot, or
+// none for an unknown kind.
+func (k Kind) keys(name string) (all []string) {
 	switch k {
 	case Ick:
-		var all []string
 		for _, part := range ickParts {
-			all = append(all, ickPart(name, part))
+			all = append(all, name+"/ick/{"+name+"}/"+part)
 		}
-		return all
 	case Channel, Queue, Tracker, Hashes, Keys:
-		return []string{k.prefix() + name + "}"}
+		all = []string{k.prefix() + name + "}"}
 	}
-	return nil
+	return all
 }
 
-// prefix begins the key that is the structure.
+// prefix begins the key of a structure.
 func (k Kind) prefix() string { return "mr:" + string(k) + ":{" }
 
-// find returns what a key shows to be there. It knows one key of each structure, or a
-// few; all others are ok = false.
+// find returns the structure that has a key, if the key is one of those that keys returns.
 func find(key string) (kind Kind, name string, ok bool) {
 	for _, kind := range kinds() {
 		if kind == Ick {

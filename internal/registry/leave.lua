@@ -1,7 +1,7 @@
 -- registry.leave(K) field value -> 1 or 0
 --
--- Removes the entry of a structure that is gone, unless somebody has entered it again
--- since it was read.
+-- Removes the entry of a structure that is gone, unless it was entered again since it
+-- was read.
 --
 -- Needs    nothing
 -- Touches  K

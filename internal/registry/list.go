@@ -18,14 +18,14 @@ const (
 	// listTimeout is how long one step of a list may wait for a server.
 	listTimeout = 2 * time.Second
 
-	// listCount is how many entries a server looks at in one step of a list.
+	// listCount is how many entries a server examines in one step of a list.
 	listCount = 1000
 )
 
-// List yields the names of the existing structures of a kind, each once, in no order, except
-// those that check refuses. Where servers do not answer, it yields the names of the others and
-// then an error, derived from [millrace.ErrPartial] or the servers' own if none has answered.
-// Each step takes two seconds at most.
+// List yields the names of the existing structures of a kind that check accepts, each once, in no
+// order. Where servers do not answer, it yields the names that the others have and then an error,
+// derived from [millrace.ErrPartial], or a server's own error if none has answered. Each
+// step takes two seconds at most.
 func List(ctx context.Context, client rueidis.Client, kind Kind, check func(name string) error) iter.Seq2[string, error] {
 	return list{
 		check:  check,
@@ -37,6 +37,21 @@ func List(ctx context.Context, client rueidis.Client, kind Kind, check func(name
 		name: func(member string) string { return strings.TrimPrefix(member, field(kind, "")) },
 		keys: kind.keys,
 		what: "the registry",
+	}.all(ctx)
+}
+
+// ListLeases yields the names of the existing leases in the index, as List does.
+func ListLeases(ctx context.Context, client rueidis.Client, check func(name string) error) iter.Seq2[string, error] {
+	return list{
+		check:  check,
+		client: client,
+		book:   Of(client).leases,
+		scan: func(shard int, cursor uint64) rueidis.Completed {
+			return client.B().Zscan().Key(LeasesKey(shard)).Cursor(cursor).Count(listCount).Build()
+		},
+		name: func(member string) string { return member },
+		keys: func(name string) []string { return []string{leasePrefix + name + "}"} },
+		what: "the index of leases",
 	}.all(ctx)
 }
 
@@ -60,7 +75,6 @@ type found struct {
 func (l list) all(ctx context.Context) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		within, cancel := context.WithCancel(ctx)
-		defer cancel()
 		steps := make(chan found)
 		var reading sync.WaitGroup
 		for shard := range l.book.shards {
@@ -70,9 +84,9 @@ func (l list) all(ctx context.Context) iter.Seq2[string, error] {
 			reading.Wait()
 			close(steps)
 		}()
-		defer func() { // goroutines end when nobody listens any more
+		defer func() {
 			cancel()
-			for range steps {
+			for range steps { // until the goroutines have ended
 			}
 		}()
 
@@ -109,7 +123,7 @@ func (l list) read(ctx context.Context, shard int, steps chan<- found) {
 	for cursor := uint64(0); ; {
 		page, err := l.step(ctx, shard, cursor)
 		select {
-		case steps <- found{l.there(ctx, page.Elements), err}:
+		case steps <- found{l.existing(ctx, page.Elements), err}:
 		case <-ctx.Done():
 			return
 		}
@@ -119,7 +133,7 @@ func (l list) read(ctx context.Context, shard int, steps chan<- found) {
 	}
 }
 
-// step asks for the next members of a shard, and their values, which follow them.
+// step reads the next members of a shard, each followed by its value.
 func (l list) step(ctx context.Context, shard int, cursor uint64) (rueidis.ScanEntry, error) {
 	ctx, cancel := script.Within(ctx, listTimeout)
 	defer cancel()
@@ -129,21 +143,34 @@ func (l list) step(ctx context.Context, shard int, cursor uint64) (rueidis.ScanE
 	})
 }
 
-// there returns the names of those members whose structures are there, or might be: those
-// of a server that does not answer.
-func (l list) there(ctx context.Context, pairs []string) []string {
-	var names []string
-	var questions rueidis.Commands
+// existing returns the names whose structures exist, or may exist on a server that does
+// not answer.
+func (l list) existing(ctx context.Context, pairs []string) (names []string) {
+	var cmds rueidis.Commands
 	for pair := range slices.Chunk(pairs, 2) {
-		name := l.name(pair[0])
-		names = append(names, name)
-		questions = append(questions, l.client.B().Exists().Key(l.keys(name)...).Build())
+		cmds = append(cmds, l.client.B().Exists().Key(l.keys(l.name(pair[0]))...).Build())
 	}
-	var there []string
-	for i, answer := range multi(ctx, l.client, questions) {
+	for i, answer := range multi(ctx, l.client, cmds) {
 		if n, err := answer.AsInt64(); err != nil || n > 0 {
-			there = append(there, names[i])
+			names = append(names, l.name(pairs[2*i]))
 		}
 	}
-	return there
+	return names
+}
+
+// multi sends commands. When there is no answer in time, each has that error.
+func multi(ctx context.Context, client rueidis.Client, cmds rueidis.Commands) []rueidis.RedisResult {
+	if len(cmds) == 0 {
+		return nil
+	}
+	ctx, cancel := script.Within(ctx, listTimeout)
+	defer cancel()
+	n := len(cmds)
+	answers, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
+		return client.DoMulti(ctx, cmds...), nil
+	})
+	if err != nil {
+		answers = slices.Repeat([]rueidis.RedisResult{rueidis.NewErrorResult(err)}, n)
+	}
+	return answers
 }

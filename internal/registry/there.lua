@@ -1,13 +1,13 @@
 -- registry.there(K) -> 1 or 0
 --
--- Tells whether a key is there. As a script it is answered by the key's master, also
--- for a client that reads from replicas, which may not have the key yet.
+-- Reports whether a key exists. A script is answered by the master, also for a client
+-- that reads from replicas, which may not have the key yet.
 --
 -- Needs    nothing
 -- Touches  K
 -- KEYS[1]  K: a key of a structure
 -- ARGV     none
--- Reply    1 if there is such a key
+-- Reply    1 if the key exists
 -- Cost     O(1)
 -- Repeat   harmless: it only reads
 return redis.call('EXISTS', K)

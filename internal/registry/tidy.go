@@ -21,16 +21,15 @@ var folder embed.FS
 var library = script.Load(folder, "K:")
 
 const (
-	// tidyRest is the time between two rounds of the job that removes entries, in each
-	// process: what it removes is in nobody's way.
+	// tidyRest is the pause between two rounds of the job, in each process.
 	tidyRest = time.Minute
 
-	// young is how long an entry is left alone: its structure may be about to begin.
+	// young is how long an entry stays in any case: its structure may be about to be created.
 	young = time.Minute
 )
 
-// TidyJob returns the job that removes the entries of structures that are gone. A slice
-// looks at up to 50 entries.
+// TidyJob returns the job that removes the entries of structures that are gone, up to 50 in
+// a slice.
 func TidyJob(client rueidis.Client) millrace.Job {
 	t := &tidier{run: script.Runner{Client: client, Scripts: library}, visitor: NewVisitor(client, "", nil), rest: tidyRest}
 	return millrace.Job{Name: "registry.tidy", Slice: t.slice}
@@ -76,7 +75,7 @@ func (t *tidier) visit(ctx context.Context, e entered) (bool, error) {
 		}
 	}
 	if len(keys) == 0 {
-		return false, nil // of a kind that is not known here
+		return false, nil // of a kind that this version does not know
 	}
 	reply, err := t.run.Run(ctx, "leave", key(e.shard), e.field, e.value)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,28 +13,52 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/loop"
+	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
 )
 
 const (
-	// visitsAtOnce is how many structures one slice visits, all at the same time.
+	// visitsAtOnce is how many structures one slice visits at the same time.
 	visitsAtOnce = 50
 
-	// visitTimeout is how long a slice takes, if its context lets it.
+	// visitTimeout is how long a slice may take.
 	visitTimeout = time.Second
 
-	// visitCount is how many entries of each shard one step of a visitor looks at.
+	// visitCount is how many entries of a shard one step of a visitor examines.
 	visitCount = 250
 
 	// maxAvoided is how many structures that failed are remembered.
 	maxAvoided = 10_000
 )
 
-// Visitor goes round the registered structures of a kind, a slice at a time, for upkeep.
-// It starts at a random place and goes on where it stopped. What fails is passed over, at
-// first for a second, at last for a minute at a time, and keeps none of the others
-// waiting. It is safe for concurrent use; slices that run at the same time may visit the
-// same structures.
+// away is the backoff after failures.
+var away = retry.Policy{Base: time.Second, Max: time.Minute}
+
+// Away is the backoff of something that failed: from a second up to a minute, after timeouts up to
+// 4 seconds. The zero value has not failed.
+type Away struct {
+	Err error // the last failure
+
+	failures int
+	until    time.Time
+}
+
+// Failed returns a after another failure.
+func (a Away) Failed(err error) Away {
+	a.failures++
+	if errors.Is(err, context.DeadlineExceeded) {
+		a.failures = min(a.failures, 3) // the machine may be loaded: a slice has little time
+	}
+	return Away{Err: err, failures: a.failures, until: time.Now().Add(away.Pause(a.failures))}
+}
+
+// Over reports whether it may be tried again.
+func (a Away) Over(now time.Time) bool { return !now.Before(a.until) }
+
+// Visitor goes round the registered structures of a kind for upkeep, a slice at a time. It
+// starts at a random place and continues where it stopped. It skips what failed, for a
+// second at first and for up to a minute later, without delaying others. It is safe for
+// concurrent use; concurrent slices may visit the same structures.
 type Visitor struct {
 	client rueidis.Client
 	kind   Kind
@@ -41,16 +66,16 @@ type Visitor struct {
 
 	mu      sync.Mutex
 	shards  [parts]walk
-	todo    []entered       // what was read and was not visited yet
+	todo    []entered       // read and not visited yet
 	avoided map[string]Away // what failed, by its field
 }
 
-// walk is how far a visitor has come in a shard.
+// walk is how far a visitor is in a shard.
 type walk struct {
 	begun  bool
 	ended  bool // in this round
 	cursor uint64
-	skip   int // steps that are passed over before the first visit
+	skip   int // steps to skip before the first visit
 	Away
 }
 
@@ -61,14 +86,15 @@ type entered struct {
 	value string
 }
 
-// NewVisitor returns a visitor of the structures of a kind, or of all if it is "". Visit does what is due in the structure of that name, and
-// reports whether there was anything; an error counts as nothing done.
+// NewVisitor returns a visitor of the structures of a kind, or of all if it is "". Visit
+// does the upkeep of one structure and reports whether there was any; an error counts as
+// nothing done.
 func NewVisitor(client rueidis.Client, kind Kind, visit func(ctx context.Context, name string) (bool, error)) *Visitor {
 	return &Visitor{client: client, kind: kind, visit: visit, avoided: map[string]Away{}}
 }
 
-// Slice visits up to 50 structures, all at the same time. It is a [millrace.Job]'s. The
-// error is that of a registry of which no part can be read.
+// Slice visits up to 50 structures, all at the same time. It is a [millrace.Job]'s. It
+// fails if no shard of the registry can be read.
 func (v *Visitor) Slice(ctx context.Context) (millrace.Progress, error) {
 	return v.slice(ctx, func(ctx context.Context, e entered) (bool, error) {
 		return v.visit(ctx, strings.TrimPrefix(e.field, field(v.kind, "")))
@@ -97,7 +123,7 @@ func (v *Visitor) slice(caller context.Context, visit func(context.Context, ente
 	progress := millrace.Idle
 	for i, e := range some {
 		if crash, ok := errors.AsType[*loop.PanicError](errs[i]); ok {
-			panic(crash) // in the goroutine of the slice, where its caller expects it
+			panic(crash) // in the goroutine of the caller, who expects it there
 		}
 		if !errors.Is(caller.Err(), context.Canceled) { // which says nothing about the structure
 			v.note(e, errs[i])
@@ -113,51 +139,38 @@ func (v *Visitor) slice(caller context.Context, visit func(context.Context, ente
 }
 
 // next returns what to visit next, and whether there is more in this round. It reads for
-// half of the time that there is, so that the other half is left for the visits.
+// half of the remaining time, which leaves the other half for the visits.
 func (v *Visitor) next(ctx context.Context) (some []entered, more bool, err error) {
 	until, _ := ctx.Deadline()
 	ctx, cancel := script.Within(ctx, time.Until(until)/2)
 	defer cancel()
 	for again := true; again && ctx.Err() == nil; {
-		if !v.beginning() {
-			if some, more = v.pick(); len(some) > 0 {
-				return some, more, nil
-			}
+		if some, more = v.pick(false); len(some) > 0 {
+			return some, more, nil
 		}
 		again, err = v.read(ctx)
 	}
-	some, more = v.pick()
+	some, more = v.pick(true)
 	return some, more, err
 }
 
-// beginning reports whether the visitor is still on its way to the place where it begins.
-func (v *Visitor) beginning() bool {
+// pick takes what to visit next from what was read, except for what is avoided. It takes
+// nothing before the random start, unless now is set.
+func (v *Visitor) pick(now bool) (some []entered, more bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for i := range v.shards {
-		if v.shards[i].skip > 0 {
-			return true
-		}
+	if !now && slices.ContainsFunc(v.shards[:], func(w walk) bool { return w.skip > 0 }) {
+		return nil, false
 	}
-	return false
-}
-
-// pick takes what to visit next from what was read, but for what is left alone.
-func (v *Visitor) pick() (some []entered, more bool) {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	now := time.Now()
+	at := time.Now()
 	for len(v.todo) > 0 && len(some) < visitsAtOnce {
 		e := v.todo[len(v.todo)-1]
 		v.todo = v.todo[:len(v.todo)-1]
-		if v.avoided[e.field].Over(now) {
+		if v.avoided[e.field].Over(at) {
 			some = append(some, e)
 		}
 	}
-	for i := range v.shards {
-		more = more || !v.shards[i].ended
-	}
-	return some, more || len(v.todo) > 0
+	return some, len(v.todo) > 0 || slices.ContainsFunc(v.shards[:], func(w walk) bool { return !w.ended })
 }
 
 // note remembers whether a visit failed.
@@ -174,75 +187,55 @@ func (v *Visitor) note(e entered, err error) {
 	v.avoided[e.field] = v.avoided[e.field].Failed(err)
 }
 
-// read takes the next step in each shard, in all at the same time, and reports whether
-// another one might find more in this round. When all have come to their end, another
-// round begins. The error says why nothing can be read.
+// read takes the next step in all shards at the same time, and reports whether another
+// step may find more in this round. When all shards have ended, another round begins. It
+// fails if no shard can be read.
 func (v *Visitor) read(ctx context.Context) (again bool, err error) {
 	v.mu.Lock()
-	var turn []int
-	now := time.Now()
-	ended := true
-	for shard := range v.shards {
-		w := &v.shards[shard]
+	walks, now := v.shards, time.Now()
+	var answering, turn []int
+	for shard, w := range walks {
 		if !w.Over(now) {
 			err = w.Err
 			continue
 		}
+		answering = append(answering, shard)
 		if !w.ended {
 			turn = append(turn, shard)
-			ended = false
 		}
 	}
-	if ended { // of those that answer
+	if len(turn) == 0 {
+		turn = answering
 		for shard := range v.shards {
-			v.shards[shard].ended = false
-			if v.shards[shard].Over(now) {
-				turn = append(turn, shard)
-			}
+			v.shards[shard].ended, walks[shard].ended = false, false
 		}
 	}
-	walks := v.shards
 	v.mu.Unlock()
 	if len(turn) == 0 {
 		return false, err
 	}
 
-	steps := make([]rueidis.ScanEntry, len(turn))
-	errs := make([]error, len(turn))
+	pages := make([][]string, parts)
 	var reading sync.WaitGroup
-	for i, shard := range turn {
-		reading.Go(func() {
-			w := &walks[shard]
-			if !w.begun {
-				w.skip, errs[i] = v.draw(ctx, shard)
-			}
-			if errs[i] == nil {
-				steps[i], errs[i] = v.step(ctx, shard, w.cursor)
-			}
-		})
+	for _, shard := range turn {
+		reading.Go(func() { pages[shard] = walks[shard].step(ctx, v, shard) })
 	}
 	reading.Wait()
 
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	answered := false
-	for i, shard := range turn {
-		w := &v.shards[shard]
-		if errs[i] != nil {
-			err = errs[i]
-			w.Away = w.Failed(err)
+	for _, shard := range turn {
+		w := walks[shard]
+		v.shards[shard] = w
+		if w.Err != nil {
+			err = w.Err
 			continue
 		}
 		answered = true
-		skip := walks[shard].skip
-		*w = walk{begun: true, ended: steps[i].Cursor == 0, cursor: steps[i].Cursor}
 		again = again || !w.ended
-		if skip > 0 && !w.ended {
-			w.skip = skip - 1
-			continue
-		}
-		for j := 0; j+1 < len(steps[i].Elements); j += 2 {
-			v.todo = append(v.todo, entered{shard, steps[i].Elements[j], steps[i].Elements[j+1]})
+		for pair := range slices.Chunk(pages[shard], 2) {
+			v.todo = append(v.todo, entered{shard, pair[0], pair[1]})
 		}
 	}
 	// Processes that began at the same time do not visit in the same order.
@@ -253,24 +246,36 @@ func (v *Visitor) read(ctx context.Context) (again bool, err error) {
 	return again, err
 }
 
-// draw returns how many steps of a large shard to pass over at first, so that processes
-// that do not live long do not all visit its beginning.
-func (v *Visitor) draw(ctx context.Context, shard int) (int, error) {
-	size, err := script.Prompt(ctx, func(ctx context.Context) (int64, error) {
-		return v.client.Do(ctx, v.client.B().Hlen().Key(key(shard)).Build()).AsInt64()
-	})
-	return rand.IntN(int(size)/visitCount + 1), err
-}
-
-// step asks for the next entries of a shard.
-func (v *Visitor) step(ctx context.Context, shard int, cursor uint64) (rueidis.ScanEntry, error) {
+// step reads the next entries of a shard, each followed by its value. At first it skips a
+// random number of steps of a large shard, so that short-lived processes do not all visit
+// its beginning.
+func (w *walk) step(ctx context.Context, v *Visitor, shard int) []string {
 	Of(v.client).structures.settle(ctx, shard)
 	match := "*"
 	if v.kind != "" {
 		match = field(v.kind, "*")
 	}
-	return script.Prompt(ctx, func(ctx context.Context) (rueidis.ScanEntry, error) {
-		c := v.client
-		return c.Do(ctx, c.B().Hscan().Key(key(shard)).Cursor(cursor).Match(match).Count(visitCount).Build()).AsScanEntry()
+	c, size := v.client, int64(0)
+	page, err := script.Prompt(ctx, func(ctx context.Context) (page rueidis.ScanEntry, err error) {
+		if !w.begun {
+			if size, err = c.Do(ctx, c.B().Hlen().Key(key(shard)).Build()).AsInt64(); err != nil {
+				return page, err
+			}
+		}
+		return c.Do(ctx, c.B().Hscan().Key(key(shard)).Cursor(w.cursor).Match(match).Count(visitCount).Build()).AsScanEntry()
 	})
+	if err != nil {
+		w.Away = w.Failed(err)
+		return nil
+	}
+	skip := w.skip
+	if !w.begun {
+		skip = rand.IntN(int(size)/visitCount + 1)
+	}
+	*w = walk{begun: true, ended: page.Cursor == 0, cursor: page.Cursor}
+	if skip > 0 && !w.ended {
+		w.skip = skip - 1
+		return nil
+	}
+	return page.Elements
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -31,7 +32,7 @@ type Runner struct {
 	Lanes *reqid.Lanes
 
 	recent   recent
-	underWay atomic.Int64 // calls that are
+	inFlight atomic.Int64 // calls
 	plain    atomic.Bool  // the server refuses EVALSHA_RO
 }
 
@@ -144,11 +145,11 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 	r := c.runner
 	ctx, ended := Watch(ctx, r.Hooks, millrace.Call{Script: c.script.name, Key: c.key, Try: number})
 	defer func() { ended(err) }()
-	// Where many calls are under way, to a server that answered a moment ago, the
-	// connections are open and shared, and the client follows the context by itself.
-	// That is where a call must be cheap; a lonely one can afford the guard.
-	defer r.underWay.Add(-1)
-	busy := r.underWay.Add(1) > crowd
+	// With many calls in flight to a server that answered a moment ago, the connections
+	// are open and shared, and the client follows the context by itself: the call goes
+	// without the guard, and is cheaper.
+	defer r.inFlight.Add(-1)
+	busy := r.inFlight.Add(1) > crowd
 	if busy && number == 1 && r.recent.has(r.Client, c.key) {
 		m, err = c.eval(Endless(ctx))
 		err = Caused(ctx, err)
@@ -158,9 +159,9 @@ func (c *call) try(ctx context.Context, number int) (m rueidis.RedisMessage, err
 	return m, err
 }
 
-// Plain makes a read that is no script in the way of one: its hooks are told, it is
-// repeated as the policy says, and its errors have the names that programs know. A try must
-// return when its context ends, and end by itself, see [Reading].
+// Plain makes a read that is no script as if it were one: with hooks, repeats as the policy
+// says, and errors by the names that programs know. A try must return when its context
+// ends, and end by itself, see [Reading].
 func (r *Runner) Plain(ctx context.Context, name, key string, try func(ctx context.Context) error) error {
 	return r.Name(r.Retry.Do(ctx, func(number int) error {
 		ctx, ended := Watch(ctx, r.Hooks, millrace.Call{Script: name, Key: key, Try: number})
@@ -170,7 +171,7 @@ func (r *Runner) Plain(ctx context.Context, name, key string, try func(ctx conte
 	}))
 }
 
-// Watch tells hooks of a call, and returns what tells them of its end.
+// Watch reports a call to hooks, and returns the function that reports its end.
 func Watch(ctx context.Context, hooks []millrace.Hook, call millrace.Call) (context.Context, func(error)) {
 	var ends []func(error)
 	for _, hook := range hooks {
@@ -188,29 +189,29 @@ func Watch(ctx context.Context, hooks []millrace.Hook, call millrace.Call) (cont
 	}
 }
 
-// crowd is how many calls under way show that connections are shared: more than
-// the client has to one server.
+// crowd is how many calls in flight show that connections are shared: more than the
+// client has to one server.
 const crowd = 8
 
 // eval runs the script. One that a replica may answer is sent with a command that clients
-// know to be a read, unless the server lacks it, as before Redis 7.0, or does not allow it;
-// nor on a Cluster, where the client would repeat a read that a moving slot refuses, in place
-// of the runner.
+// know to be a read, unless the server refuses that command, as before Redis 7.0. On a
+// Cluster it is not: there the client, not the runner, would repeat a read that a moving
+// slot refuses.
 func (c *call) eval(ctx context.Context) (rueidis.RedisMessage, error) {
 	if c.script.replica && !c.runner.plain.Load() && !declares(c.runner.Client) {
 		ctx, cancel := Reading(ctx)
 		defer cancel()
-		m, err := c.evalReadOnly(ctx)
+		m, err := c.send(ctx, "_RO")
 		if !lacksReadOnly(err) {
 			return m, err
 		}
 		c.runner.plain.Store(true)
 	}
-	return c.evalPlain(ctx)
+	return c.send(ctx, "")
 }
 
-// readOnlyCommand is in the errors of servers that do not know the commands of evalReadOnly or
-// do not allow them, and of miniredis, which takes TIME for a write.
+// readOnlyCommand is in the errors of servers that lack the read-only commands or refuse
+// them, and of miniredis, which takes TIME for a write.
 var readOnlyCommand = regexp.MustCompile(`(?i)\beval(sha)?_ro\b|not allowed in read-only scripts`)
 
 func lacksReadOnly(err error) bool {
@@ -218,30 +219,20 @@ func lacksReadOnly(err error) bool {
 	return ok && readOnlyCommand.MatchString(reply.Error())
 }
 
-// evalReadOnly is evalPlain for a script that writes nothing.
-func (c *call) evalReadOnly(ctx context.Context) (rueidis.RedisMessage, error) {
-	client := c.runner.Client
-	m, err := client.Do(ctx, client.B().EvalshaRo().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).
-		Key(c.keys...).Arg(c.args...).Build()).ToMessage()
-	if retry.Code(err, "NOSCRIPT") {
-		m, err = client.Do(ctx, client.B().EvalRo().Script(c.script.source).Numkeys(int64(len(c.keys))).
-			Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+// send runs the script by its name, or whole if the server does not know it, as after a
+// restart or on a node to which its slot is moving.
+func (c *call) send(ctx context.Context, suffix string) (rueidis.RedisMessage, error) {
+	do := func(command, script string) (rueidis.RedisMessage, error) {
+		client := c.runner.Client
+		cmd := client.B().Arbitrary(command+suffix, script, strconv.Itoa(len(c.keys))).Keys(c.keys...).Args(c.args...)
+		if suffix != "" {
+			return client.Do(ctx, cmd.ReadOnly()).ToMessage()
+		}
+		return client.Do(ctx, cmd.Build()).ToMessage()
 	}
-	if rueidis.IsRedisNil(err) {
-		err = nil
-	}
-	return m, err
-}
-
-// evalPlain runs the script. One that the server does not know is sent whole; so it is to
-// a node to which its slot is moving.
-func (c *call) evalPlain(ctx context.Context) (rueidis.RedisMessage, error) {
-	client := c.runner.Client
-	m, err := client.Do(ctx, client.B().Evalsha().Sha1(c.script.sha).Numkeys(int64(len(c.keys))).
-		Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+	m, err := do("EVALSHA", c.script.sha)
 	if retry.Code(err, "NOSCRIPT") {
-		m, err = client.Do(ctx, client.B().Eval().Script(c.script.source).Numkeys(int64(len(c.keys))).
-			Key(c.keys...).Arg(c.args...).Build()).ToMessage()
+		m, err = do("EVAL", c.script.source)
 	}
 	if rueidis.IsRedisNil(err) {
 		err = nil

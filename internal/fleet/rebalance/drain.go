@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"math"
 	"slices"
 
@@ -15,31 +16,65 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// DrainConfig says what of a partition is moved, and where to. The zero value moves
-// all of it to the others.
+// Close stops a partition from taking new tags: they are forwarded to others. It keeps its
+// tags.
+func Close(ctx context.Context, dir directory.Directory, partition int) error {
+	return setPhase(ctx, dir, partition, directory.Closed)
+}
+
+// Open lets a closed partition take new tags again.
+func Open(ctx context.Context, dir directory.Directory, partition int) error {
+	return setPhase(ctx, dir, partition, directory.Open)
+}
+
+func setPhase(ctx context.Context, dir directory.Directory, partition int, phase directory.Phase) error {
+	for {
+		m, err := dir.Confirm(ctx, 0)
+		if err == nil {
+			err = checkID(m, partition)
+		}
+		if err != nil {
+			return err
+		}
+		next := m.Clone()
+		next.Epoch++
+		p := &next.Partitions[partition]
+		if p.Phase == phase {
+			return nil
+		}
+		if p.Phase == directory.LookUp {
+			return millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition).
+				WithHint("Repeat the command that began it, for the same servers.")
+		}
+		p.Phase = phase
+		if err := dir.Change(ctx, m.Epoch, next); !errors.Is(err, directory.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// DrainConfig says which tags of a partition are moved, and where. The zero value moves
+// all of them to the other partitions.
 type DrainConfig struct {
-	// Share is the part of the tags to be moved, above 0 and at most 1. Which ones
-	// depends on the tags alone, so that the same call again goes on with them, and
-	// moves nothing more. Defaults to 1.
+	// Share is the part of the tags to move, above 0 and at most 1. The choice depends on
+	// the tags alone: the same call again continues with them and moves no others.
+	// Defaults to 1.
 	Share float64
 
-	// To are the partitions that take them. A tag goes to the partition to which it
-	// belongs, if that is one of them, and to the one with the most room otherwise.
-	// Defaults to all others that take new tags.
+	// To are the partitions that take the tags. A tag goes to its owner on the ring, if that
+	// is one of them, else to the one with the most room. Defaults to all others that take
+	// new tags.
 	To []int
 }
 
-// Drain moves the tags of a partition to others, or a share of them, as Move does.
-// It also finishes what earlier calls have left unfinished there. A tag that
-// somebody else moves or forgets meanwhile is in Report.Kept, and no error.
+// Drain moves tags of a partition as Move does. It also finishes what earlier calls have
+// left there. A tag that another call moves or forgets meanwhile is in Report.Kept, and is
+// no error.
 //
-// A partition that is to be empty for good is closed first, see Close. It stays in
-// the fleet: its records say where the tags are that belong to it.
+// To retire a partition, Close it first. It stays in the fleet: its records say where the
+// tags are that belong to it.
 func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, error) {
-	share := cfg.Share
-	if share == 0 {
-		share = 1
-	}
+	share := cmp.Or(cfg.Share, 1)
 	if !(share > 0 && share <= 1) {
 		return Report{}, millrace.ErrBadArgument.Errorf("invalid Share %v: it must be above 0 and at most 1", cfg.Share)
 	}
@@ -47,18 +82,18 @@ func (m *Mover) Drain(ctx context.Context, from int, cfg DrainConfig) (Report, e
 	if err != nil {
 		return Report{}, err
 	}
-	tags := slices.DeleteFunc(here.tags, func(tag string) bool { return lot(tag) >= share })
+	tags := slices.DeleteFunc(here.tags, func(tag string) bool { return fraction(tag) >= share })
 	items, err := m.assign(ctx, from, cfg.To, tags)
 	if err != nil {
 		return Report{}, err
 	}
-	return m.known(ctx, func() (Report, error) { return m.carry(ctx, items, here.left) })
+	return m.registered(ctx, func() (Report, error) { return m.carry(ctx, items, here.left) })
 }
 
-// Resume finishes what calls that were cut off have left unfinished in a partition,
-// whether tags were to be moved away from there or to come.
+// Resume finishes what calls that were cut off have left in a partition, of tags that were
+// to leave it and of tags that were to come.
 func (m *Mover) Resume(ctx context.Context, partition int) (Report, error) {
-	return m.known(ctx, func() (Report, error) { return m.resume(ctx, partition) })
+	return m.registered(ctx, func() (Report, error) { return m.resume(ctx, partition) })
 }
 
 func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
@@ -66,19 +101,19 @@ func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	var strays []*claim
+	var strays []*item // another call has taken the tag over
 	for _, c := range here.claims {
-		text, r, err := m.read(ctx, c.home, c.tag)
+		text, r, err := m.read(ctx, c.from, c.tag)
 		if err != nil {
 			return Report{}, err
 		}
-		if to, going := r.to(); text != "" && going && to == partition {
+		if going, _, ok := r.to(); text != "" && ok && going == partition {
 			here.marked = append(here.marked, &item{tag: c.tag, trip: trip{to: partition}})
-			continue
+		} else {
+			strays = append(strays, c)
 		}
-		strays = append(strays, c) // another call has taken the tag over
 	}
-	if err := m.disown(ctx, strays); err != nil {
+	if err := m.reconcile(ctx, strays); err != nil {
 		return Report{}, err
 	}
 	return m.carry(ctx, here.marked, here.left)
@@ -88,25 +123,24 @@ func (m *Mover) resume(ctx context.Context, partition int) (Report, error) {
 type listed struct {
 	tags   []string // that are there
 	marked []*item  // tags that are being moved from there, or have just come
-	left   []*item  // tags that have been moved, and left keys or marks there
-	claims []*claim // tags that were to come
+	left   []*item  // tags that were moved away, and left keys or marks there
+	claims []*item  // tags that were to come
 }
 
 func (m *Mover) list(ctx context.Context, partition int) (here listed, err error) {
-	if partition < 0 || partition >= len(directory.MapOf(m.f.Client()).Partitions) {
-		return here, millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
+	if err := checkID(m.fleetMap(), partition); err != nil {
+		return here, err
 	}
+	c := m.client(partition)
 	var keys []string
-	for key, err := range script.Scan(ctx, m.client(partition), members.RecordKey("*")) {
+	for key, err := range script.Scan(ctx, c, members.RecordKey("*")) {
 		if err != nil {
 			return here, err
 		}
 		keys = append(keys, key)
 	}
 	slices.Sort(keys)
-	keys = slices.Compact(keys)
-	for some := range slices.Chunk(keys, 1000) {
-		c := m.client(partition)
+	for some := range slices.Chunk(slices.Compact(keys), 1000) {
 		values, err := c.Do(ctx, c.B().Mget().Key(some...).Build()).ToArray()
 		if err != nil {
 			return here, err
@@ -115,24 +149,24 @@ func (m *Mover) list(ctx context.Context, partition int) (here listed, err error
 			text, _ := value.ToString()
 			tag, ok := members.RecordedTag(some[i])
 			if r, err := parseRecord(text); ok && err == nil {
-				here.add(partition, tag, text, r)
+				here.add(partition, tag, r)
 			}
 		}
 	}
 	return here, nil
 }
 
-func (l *listed) add(partition int, tag, text string, r record) {
+func (l *listed) add(partition int, tag string, r record) {
 	if r.Home == partition {
 		l.tags = append(l.tags, tag)
 	}
-	to, going := r.to()
-	_, came := r.from()
+	to, run, going := r.to()
+	_, _, came := r.from()
 	switch {
 	case going && r.Home == to:
-		l.left = append(l.left, &item{tag: tag, trip: trip{from: partition, to: to}, via: unknown})
+		l.left = append(l.left, &item{tag: tag, trip: trip{partition, to, run}, via: unknown, arrived: true})
 	case going && to == partition:
-		l.claims = append(l.claims, &claim{tag: tag, at: partition, home: r.Home, text: text})
+		l.claims = append(l.claims, &item{tag: tag, trip: trip{r.Home, to, run}, via: unknown, found: homeText(r.Home), begun: true, doubtful: true})
 	case going:
 		l.marked = append(l.marked, &item{tag: tag, trip: trip{to: to}})
 	case came:
@@ -140,15 +174,15 @@ func (l *listed) add(partition int, tag, text string, r record) {
 	}
 }
 
-// lot draws a number from 0 up to 1 for a tag, always the same one.
-func lot(tag string) float64 {
+// fraction maps a tag to a number from 0 up to 1, always the same one.
+func fraction(tag string) float64 {
 	sum := sha256.Sum256([]byte(tag))
 	return float64(binary.BigEndian.Uint64(sum[:])>>11) / (1 << 53)
 }
 
-// assign says where each tag goes.
+// assign chooses the partition to which each tag goes.
 func (m *Mover) assign(ctx context.Context, from int, to []int, tags []string) ([]*item, error) {
-	current := directory.MapOf(m.f.Client())
+	current := m.fleetMap()
 	if len(to) == 0 {
 		for _, p := range current.Partitions {
 			if p.ID != from && p.Phase == directory.Open && !p.ReadOnly {
@@ -157,11 +191,11 @@ func (m *Mover) assign(ctx context.Context, from int, to []int, tags []string) (
 		}
 	}
 	if len(to) == 0 {
-		return nil, millrace.ErrBadArgument.Errorf("there is no other partition that takes tags")
+		return nil, millrace.ErrBadArgument.Errorf("no other partition takes tags")
 	}
 	for _, id := range to {
 		if id == from {
-			return nil, millrace.ErrBadArgument.Errorf("the tags of partition %d are to leave it, and it is one of those that take them", id)
+			return nil, millrace.ErrBadArgument.Errorf("partition %d cannot take the tags that leave it", id)
 		}
 		if err := m.mayTake(id); err != nil {
 			return nil, err
@@ -176,15 +210,11 @@ func (m *Mover) assign(ctx context.Context, from int, to []int, tags []string) (
 		return nil, err
 	}
 	here := status.Partitions[from]
-	size := here.Memory / max(1, here.Tags) // of a tag, more or less
+	size := here.Memory / max(1, here.Tags) // of an average tag
 	room := map[int]int64{}
 	for _, id := range to {
 		p := status.Partitions[id]
-		room[id] = p.MaxMemory
-		if p.MaxMemory == 0 {
-			room[id] = math.MaxInt64 / 2
-		}
-		room[id] -= p.Memory
+		room[id] = cmp.Or(p.MaxMemory, math.MaxInt64/2) - p.Memory
 	}
 	items := make([]*item, len(tags))
 	for i, tag := range tags {

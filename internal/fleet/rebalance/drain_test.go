@@ -92,7 +92,7 @@ func TestDrainToOwners(t *testing.T) {
 	for i := range 20 {
 		tag := fmt.Sprint("t", i)
 		home := 0
-		if lot(tag) < 0.9 {
+		if fraction(tag) < 0.9 {
 			home = 1
 		}
 		tf.wantHome(f, tag, home)
@@ -151,7 +151,7 @@ func TestForgottenTag(t *testing.T) {
 	mark(2, forwarded, "2")
 	at(m, "restore", func() {
 		// Whoever forgets it looks for keys where it was, and finds none.
-		if outcome, _, err := m.eval(ctx, 0, 0, "exchange", forwarded, "2 -T", ""); outcome != "other" || err != nil {
+		if outcome, _, err := m.eval(ctx, 0, 0, members.Scripts.Script("exchange"), forwarded, "2 -T", ""); outcome != "other" || err != nil {
 			t.Errorf("the record by which the tag is found was removed: %v, %v", outcome, err)
 		}
 	})

@@ -8,65 +8,81 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/retry"
 )
 
-// state is how far the move of a tag is, by the records that there are.
-type state int
-
-const (
-	untouched state = iota
-	leaving         // from: leaving
-	claimed         // from: leaving; to: claim
-	frozen          // from: moving; to: claim
-	doubtful        // from: moving; to: claim or arrived
-	arrived         // from: moving or gone; to: arrived
-)
-
-// item is one tag to be moved.
+// item is one tag to be moved, or one that an earlier call has not finished.
 type item struct {
 	tag string
 	trip
-	state state
-	via   int    // the partition whose record says where the tag is
-	err   error  // why it was kept
-	other *item  // an earlier move of the tag, which is to be finished first
-	stale *claim // of an earlier move, which is to be undone first
+	via   int   // the partition whose record says where the tag is, or unknown
+	err   error // why the tag is kept
+	other *item // an earlier move of the tag, to be finished or undone first
 
-	found   string // the record at to before the claim
-	claimed string // the claim
-	chunks  int    // that are there
-	whole   bool   // whether all are
-	keys    []string
-	copies  int64 // keys that were copied
+	begun    bool // there may be marks of it
+	doubtful bool // it may have arrived
+	arrived  bool
+
+	found   string   // the record at to before the claim
+	claimed string   // the claim
+	chunks  int      // that the claim counts
+	keys    []string // nil if they are not known
+	whole   bool     // all keys are copied
+	copies  int64    // keys that were copied
 	bytes   int64
-	since   time.Time // when it was frozen
+	frozen  time.Time
 	pause   time.Duration
 
-	goneText string // the record at from after it has arrived
+	goneText string // the record at from after the flip
 }
 
-// sentOn reports whether the tag is found by the record of a third partition.
-func (it *item) sentOn() bool { return it.via != it.from && it.via != it.to }
+// unknown is the partition whose record says where a tag is, before it is looked up.
+const unknown = -1
 
-// waveSize is how many tags are made ready together, which takes ten seconds.
+// forwarded reports whether the tag is found by the record of a third partition.
+func (it *item) forwarded() bool { return it.via != unknown && it.via != it.from && it.via != it.to }
+
+func (it *item) coming() bool { return it.err == nil && !it.arrived }
+func (it *item) stuck() bool  { return it.begun && !it.arrived }
+
+func filter(items []*item, keep func(*item) bool) []*item {
+	return slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return !keep(it) })
+}
+
+// byPartition groups items by one end of their trips.
+func byPartition(items []*item, end func(*item) int) map[int][]*item {
+	groups := map[int][]*item{}
+	for _, it := range items {
+		groups[end(it)] = append(groups[end(it)], it)
+	}
+	return groups
+}
+
+func from(it *item) int { return it.from }
+func to(it *item) int   { return it.to }
+
+// waveSize is how many tags are prepared together, which takes ten seconds.
 const waveSize = 10_000
 
-// job is what one call does.
+// job is one call.
 type job struct {
 	*Mover
 	run    string
 	items  []*item
 	began  time.Time
-	copied time.Time // since when data is copied
+	copied time.Time // when copying began
 
 	report Report
 	pauses []time.Duration
 
-	tidying sync.WaitGroup // after the batch before
+	tidying sync.WaitGroup // behind the previous batch
 	untidy  error
 }
 
-// carry moves all items, after what earlier calls have left of others is finished.
+// carry moves all items, after the moves that earlier calls have not finished.
 func (m *Mover) carry(ctx context.Context, items, unfinished []*item) (Report, error) {
 	j := &job{Mover: m, run: rand.Text(), items: items, began: time.Now()}
 	err := m.tidy(ctx, unfinished)
@@ -77,7 +93,7 @@ func (m *Mover) carry(ctx context.Context, items, unfinished []*item) (Report, e
 	}
 	j.tidying.Wait()
 	for _, it := range items {
-		if it.err != nil && it.state != arrived {
+		if it.err != nil && !it.arrived {
 			j.report.Kept = append(j.report.Kept, Kept{it.tag, it.err})
 		}
 	}
@@ -88,28 +104,27 @@ func (m *Mover) carry(ctx context.Context, items, unfinished []*item) (Report, e
 	return j.report, errors.Join(err, j.untidy)
 }
 
-// wave makes tags ready, and then moves them in batches.
+// wave prepares tags, and then moves them in batches.
 func (j *job) wave(ctx context.Context, items []*item) error {
 	items, err := j.find(ctx, items)
 	if err != nil || len(items) == 0 {
 		return err
 	}
-	defer func() { j.release(ctx, items) }()
+	defer j.release(ctx, items)
 	if err := eachItem(ctx, items, func(it *item) error { return j.leave(ctx, it) }); err != nil {
 		return err
 	}
 	ready := time.Now().Add(j.times().remembered)
-	coming := inState(items, leaving)
-	if err := eachItem(ctx, coming, func(it *item) error { return j.claim(ctx, it) }); err != nil {
+	if err := eachItem(ctx, filter(items, (*item).coming), func(it *item) error { return j.claim(ctx, it) }); err != nil {
 		return err
 	}
-	if err := j.sweep(ctx, inState(coming, claimed)); err != nil {
+	if err := j.sweep(ctx, filter(items, (*item).coming)); err != nil {
 		return err
 	}
 	if err := j.wait(ctx, "until forgotten", time.Until(ready)); err != nil {
 		return err
 	}
-	coming = inState(coming, claimed)
+	coming := filter(items, (*item).coming)
 	slices.SortStableFunc(coming, func(a, b *item) int { return cmp.Compare(a.from, b.from) })
 	for len(coming) > 0 {
 		n := 1
@@ -124,13 +139,290 @@ func (j *job) wave(ctx context.Context, items []*item) error {
 	return nil
 }
 
-// inState returns those of the items that are so far, and not to be kept.
-func inState(items []*item, s state) []*item {
-	return slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.state != s || it.err != nil })
+// find looks the tags up, and first finishes or undoes earlier moves of them. It returns
+// the tags to be moved.
+func (j *job) find(ctx context.Context, items []*item) (coming []*item, err error) {
+	const passes = 4 // the second one finds no earlier move, unless another call is at work
+	for range passes {
+		if err := eachItem(ctx, items, func(it *item) error { return j.locate(ctx, it) }); err != nil {
+			return nil, err
+		}
+		var again, others []*item
+		for _, it := range items {
+			switch {
+			case it.err != nil:
+			case it.other != nil:
+				again, others = append(again, it), append(others, it.other)
+			case it.from != it.to:
+				coming = append(coming, it)
+			}
+		}
+		if err := j.reconcile(ctx, others); err != nil {
+			return nil, err
+		}
+		items = again
+	}
+	for _, it := range items {
+		it.err = ErrTaken.Errorf("another call moves %q", it.tag)
+	}
+	return coming, nil
 }
 
-// eachItem does something for each item, several at the same time. An item that is
-// refused is kept; any other error ends it.
+// locate looks up where a tag is, and whether it was being moved.
+func (j *job) locate(ctx context.Context, it *item) error {
+	it.other = nil
+	l, err := j.place(ctx, it.tag)
+	if err != nil {
+		return err
+	}
+	it.via, it.from = l.Record, l.Partition
+	text, r, err := j.read(ctx, it.from, it.tag)
+	if err != nil || text == "" {
+		return err
+	}
+	if r.Home != it.from {
+		return ErrTaken.Errorf("%q has just been moved", it.tag)
+	}
+	if from, run, ok := r.from(); ok {
+		it.other = &item{tag: it.tag, trip: trip{from, it.from, run}, via: unknown, arrived: true}
+	} else if to, run, ok := r.to(); ok {
+		it.other = &item{tag: it.tag, trip: trip{it.from, to, run}, via: it.via, found: homeText(it.from), begun: true, doubtful: true}
+	}
+	return nil
+}
+
+func (m *Mover) place(ctx context.Context, tag string) (l fleet.Location, err error) {
+	err = m.retry(ctx, "locate", tag, func() error {
+		l, err = m.f.Locate(ctx, tag)
+		if err == nil && l.How == fleet.Nowhere {
+			err = ErrUnknown.Errorf("the fleet does not know %q", tag)
+		}
+		return err
+	})
+	return l, err
+}
+
+// leave makes clients look the tag up each time.
+func (j *job) leave(ctx context.Context, it *item) error {
+	it.run = j.run
+	// A tag that is being forgotten is in use again, as by a write. The record by which it
+	// is found comes first.
+	if it.via != it.from {
+		text, r, err := j.read(ctx, it.via, it.tag)
+		if err != nil {
+			return err
+		}
+		if r.Mark != members.Unmarked {
+			if err := j.exchange(ctx, "use", it.via, it.tag, text, homeText(r.Home)); err != nil {
+				return err
+			}
+		}
+	}
+	text, r, err := j.read(ctx, it.from, it.tag)
+	switch {
+	case err != nil:
+		return err
+	case text == "":
+		return ErrUnknown.Errorf("%q was never written", it.tag)
+	case r.Home != it.from || r.Mark != members.Unmarked && r.Mark != members.Forgetting:
+		return ErrTaken.Errorf("the record of %q in partition %d is %q by now", it.tag, it.from, text)
+	}
+	it.begun = true
+	if err := j.exchange(ctx, "leave", it.from, it.tag, text, it.leaving()); err != nil || !it.forwarded() {
+		return err
+	}
+	// If this mark is there later, no other call has moved the tag on.
+	return ignoreTaken(j.exchange(ctx, "mark", it.via, it.tag, homeText(it.from), it.leaving()))
+}
+
+// claim writes at the new place that the tag may come. It holds up no client: the claim
+// says where the tag is.
+func (j *job) claim(ctx context.Context, it *item) error {
+	text, r, err := j.read(ctx, it.to, it.tag)
+	switch {
+	case err != nil:
+		return err
+	case text != "" && r.Home == it.to:
+		return ErrTaken.Errorf("%q is in partition %d, and the record in partition %d says that it is there", it.tag, it.from, it.to)
+	case r.Mark != members.Unmarked: // left by another call
+		it.found = homeText(it.from)
+	default:
+		it.found = text
+	}
+	it.claimed = it.claimText(0)
+	return j.exchange(ctx, "claim", it.to, it.tag, text, it.claimed)
+}
+
+// sweep deletes keys of the tags at their new places, while clients forget the old ones:
+// of an old write that did not succeed, or of an unfinished copy.
+func (j *job) sweep(ctx context.Context, items []*item) error {
+	for partition, items := range byPartition(items, to) {
+		keys, err := j.keysOf(ctx, partition, items)
+		if err != nil {
+			return err
+		}
+		if err := eachItem(ctx, items, func(it *item) error {
+			return j.clear(ctx, "sweep", partition, it.tag, it.claimed, keys[it.tag])
+		}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// batch moves tags of one partition. Their writers wait from freeze to flip.
+func (j *job) batch(ctx context.Context, items []*item) error {
+	source, groups := items[0].from, byPartition(items, to)
+	for partition := range groups {
+		if err := j.room(ctx, partition); err != nil {
+			return err
+		}
+	}
+	if j.copied.IsZero() {
+		j.copied = time.Now()
+	}
+	epoch := j.epoch(source)
+	err := j.freeze(ctx, source, items)
+	if err == nil {
+		err = j.copyAll(ctx, source, items)
+	}
+	// Writers wait. So tags that are copied whole arrive even if others failed; the others
+	// are undone, and all of them if the caller's context has ended.
+	late, cancel := j.late(ctx)
+	defer cancel()
+	if ctx.Err() == nil {
+		for partition, items := range groups {
+			err = errors.Join(err, j.arrive(late, epoch, partition, items))
+		}
+	}
+	j.release(late, items)
+	j.done(ctx, filter(items, func(it *item) bool { return it.arrived }))
+	if err == nil {
+		err = j.rest(ctx)
+	}
+	return err
+}
+
+// freeze makes writers wait, and returns when no write in flight can succeed.
+func (j *job) freeze(ctx context.Context, partition int, items []*item) error {
+	err := eachItem(ctx, items, func(it *item) error {
+		it.frozen = time.Now()
+		return j.exchange(ctx, "freeze", partition, it.tag, it.leaving(), it.moving())
+	})
+	if err != nil {
+		return err
+	}
+	if err := j.wait(ctx, "until written", j.times().inFlight); err != nil {
+		return err
+	}
+	// A master that takes over from here on has the mark.
+	return j.secure(ctx, "secure freeze", partition)
+}
+
+// copyAll copies the keys of the tags.
+func (j *job) copyAll(ctx context.Context, partition int, items []*item) error {
+	items = filter(items, (*item).coming)
+	keys, err := j.keysOf(ctx, partition, items)
+	if err != nil {
+		return err
+	}
+	return eachItem(ctx, items, func(it *item) error {
+		it.keys = keys[it.tag]
+		err := j.copy(ctx, it)
+		it.whole = err == nil
+		return err
+	})
+}
+
+// arrive lets tags that were copied to a partition be there, and sends clients to it.
+func (j *job) arrive(ctx context.Context, epoch int64, partition int, items []*item) error {
+	items = filter(items, func(it *item) bool { return it.coming() && it.whole })
+	if len(items) == 0 {
+		return nil
+	}
+	if err := j.secure(ctx, "secure copy", partition); err != nil {
+		return err
+	}
+	err := eachItem(ctx, items, func(it *item) error {
+		if err := j.verify(ctx, it, epoch); err != nil {
+			return err
+		}
+		it.doubtful = true
+		if err := j.exchange(ctx, "arrive", it.to, it.tag, it.claimed, it.trip.arrived()); err != nil {
+			return err
+		}
+		it.arrived = true
+		return nil
+	})
+	return errors.Join(err, j.depart(ctx, filter(items, func(it *item) bool { return it.arrived })))
+}
+
+// verify makes sure that all of a tag was read from a master that made writers wait, and
+// that still does.
+func (j *job) verify(ctx context.Context, it *item, epoch int64) error {
+	return j.step("verify", it.tag, func() error {
+		text, _, err := j.read(ctx, it.from, it.tag)
+		switch {
+		case err != nil:
+			return err
+		case text != it.moving():
+			return ErrTaken.Errorf("the record of %q in partition %d is %q by now", it.tag, it.from, text)
+		case j.epoch(it.from) != epoch:
+			return replaced(it.from)
+		}
+		return nil
+	})
+}
+
+// release undoes the moves of this job that have not arrived.
+func (j *job) release(ctx context.Context, items []*item) {
+	late, cancel := j.late(ctx)
+	defer cancel()
+	items = filter(items, (*item).stuck)
+	err := j.undo(late, items)
+	if left := filter(items, (*item).stuck); len(left) > 0 {
+		j.cfg.Logger.WarnContext(ctx, "cannot undo the moves of some tags; move them again, or resume both partitions, when these answer",
+			"tags", len(left), "first", left[0].tag, "from", left[0].from, "to", left[0].to, "error", err)
+	}
+}
+
+// done reports tags that have arrived, and cleans up behind them while the next batch
+// moves.
+func (j *job) done(ctx context.Context, items []*item) {
+	j.tidying.Wait()
+	if len(items) == 0 {
+		return
+	}
+	r := &j.report
+	for _, it := range items {
+		r.Tags++
+		r.Keys += it.copies
+		r.Bytes += it.bytes
+		r.LongestPause = max(r.LongestPause, it.pause)
+		j.pauses = append(j.pauses, it.pause)
+	}
+	j.cfg.Progress(Progress{Tags: r.Tags, Of: len(j.items), Keys: r.Keys, Bytes: r.Bytes, LongestPause: r.LongestPause})
+	j.tidying.Go(func() {
+		late, cancel := j.late(ctx)
+		defer cancel()
+		j.untidy = errors.Join(j.untidy, j.tidy(late, items))
+	})
+}
+
+// rest waits until the bytes copied so far are within Config.Rate.
+func (j *job) rest(ctx context.Context) error {
+	if j.cfg.Rate == 0 {
+		return context.Cause(ctx)
+	}
+	due := time.Duration(float64(j.report.Bytes) / float64(j.cfg.Rate) * float64(time.Second))
+	if !retry.Sleep(ctx, time.Until(j.copied.Add(due))) {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// eachItem does something for each item. An item that is refused is kept; any other error
+// ends it.
 func eachItem(ctx context.Context, items []*item, do func(*item) error) error {
 	return each(ctx, items, func(it *item) error {
 		err := do(it)
@@ -141,32 +433,31 @@ func eachItem(ctx context.Context, items []*item, do func(*item) error) error {
 	})
 }
 
-// each does something for each of several, some at the same time. An error ends it,
-// when what is under way has ended.
-func each[T any](ctx context.Context, all []T, do func(T) error) error {
-	next := make(chan T)
+// each does something for each value, for 16 at a time. After an error it begins no other.
+func each[T any](ctx context.Context, values []T, do func(T) error) error {
 	failed, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	var working sync.WaitGroup
-	for range min(atOnce, len(all)) {
-		working.Go(func() {
-			for one := range next {
-				if err := do(one); err != nil {
-					fail(err)
-				}
-			}
-		})
-	}
-	for _, one := range all {
+	slots := make(chan struct{}, 16)
+	for _, v := range values {
+		slots <- struct{}{}
 		if failed.Err() != nil {
 			break
 		}
-		next <- one
+		working.Go(func() {
+			defer func() { <-slots }()
+			if err := do(v); err != nil {
+				fail(err)
+			}
+		})
 	}
-	close(next)
 	working.Wait()
 	return context.Cause(failed)
 }
 
-// atOnce is how many tags are worked on at the same time.
-const atOnce = 16
+func ignoreTaken(err error) error {
+	if errors.Is(err, ErrTaken) {
+		return nil
+	}
+	return err
+}

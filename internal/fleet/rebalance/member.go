@@ -3,7 +3,6 @@ package rebalance
 import (
 	"context"
 	"embed"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,54 +20,85 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// client returns the client of one partition.
-func (m *Mover) client(partition int) rueidis.Client { return m.f.Partitions()[partition] }
-
 //go:embed *.lua
 var folder embed.FS
 
 // library holds the scripts that partitions run to move tags.
 var library = script.Load(folder, "K:")
 
-// run runs a script that changes something for a tag in one partition if the record
-// there is the expected one, and returns ErrTaken otherwise.
-func (m *Mover) run(ctx context.Context, step, name string, partition int, tag string, args ...string) error {
-	return m.step(step, tag, func() error {
-		runner := script.Runner{Client: m.client(partition), Scripts: m.scripts, Retry: retry.Policy{Timeout: m.times().timeout}}
-		reply, err := runner.Run(ctx, name, members.Base, append([]string{directory.MapOf(m.f.Client()).Fleet, strconv.Itoa(partition), tag}, args...)...)
-		if errors.Is(err, millrace.ErrFull) {
-			return full(partition).Wrap(err)
+func (m *Mover) client(partition int) rueidis.Client { return m.f.Partitions()[partition] }
+
+// eval runs a script for a tag in a partition, and waits a moment until that many replicas
+// have what it wrote, if there are any.
+func (m *Mover) eval(ctx context.Context, partition, copies int, s *script.Script, tag string, args ...string) (outcome, detail string, err error) {
+	current := m.fleetMap()
+	if err := checkID(current, partition); err != nil {
+		return "", "", err
+	}
+	c := m.client(partition)
+	cmd := c.B().Eval().Script(s.Source()).Numkeys(1).Key(members.Base).
+		Arg(current.Fleet, strconv.Itoa(partition), tag).Arg(args...).Build()
+	var result rueidis.RedisResult
+	if copies > 0 && m.live(partition) > 0 {
+		var results []rueidis.RedisResult
+		results, _, _ = m.confirm(ctx, partition, copies, current.Settings.Effective().ReplyTimeout/2, cmd)
+		result = results[0]
+	} else {
+		result = c.Do(ctx, cmd)
+	}
+	reply, err := result.AsStrSlice()
+	switch {
+	case retry.Code(err, "OOM"):
+		return "", "", full(partition).Wrap(err)
+	case err != nil:
+		return "", "", err
+	case len(reply) != 2:
+		return "", "", fmt.Errorf("partition %d answered %s with %q", partition, s.Name(), reply)
+	case reply[0] == "stranger":
+		return "", "", fleet.ErrUnknownServer.Errorf("the server that should be partition %d has the identity %q", partition, reply[1])
+	}
+	return reply[0], reply[1], nil
+}
+
+// change runs a script that changes something if the record of a tag is the expected one,
+// and else returns ErrTaken.
+func (m *Mover) change(ctx context.Context, step string, partition, copies int, s *script.Script, tag string, args ...string) error {
+	return m.retry(ctx, step, tag, func() error {
+		outcome, detail, err := m.eval(ctx, partition, copies, s, tag, args...)
+		if err == nil && outcome == "other" {
+			err = ErrTaken.Errorf("the record of %q in partition %d is %q by now", tag, partition, detail)
 		}
-		if err != nil {
-			return err
-		}
-		switch outcome, detail := reply.Text(), reply.Text(); outcome {
-		case "stranger":
-			return unknownServer(partition, detail)
-		case "other":
-			return ErrTaken.Errorf("the record of %q in partition %d is %q by now", tag, partition, detail)
-		}
-		return reply.Err()
+		return err
 	})
 }
 
-func unknownServer(partition int, identity string) error {
-	return fleet.ErrUnknownServer.Errorf("the server that is expected to be partition %d says it is %q", partition, identity)
+// exchange replaces the record of a tag, and waits a moment for a replica to have it.
+func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, before, after string) error {
+	return m.change(ctx, step, partition, 1, members.Scripts.Script("exchange"), tag, before, after)
 }
 
-// read returns the record that a partition has of a tag, as text, "" for none, and
-// parsed. The answer is sure: the call goes through the fence as a write does.
+// clear deletes keys of a tag in a partition where the tag is not, as the expected record
+// says.
+func (m *Mover) clear(ctx context.Context, step string, partition int, tag, expected string, keys []string) error {
+	for some := range slices.Chunk(keys, chunkKeys) {
+		if err := m.change(ctx, step, partition, 0, m.scripts.Script("clear"), tag, append([]string{expected}, some...)...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the record of a tag in a partition, as text, "" for none, and parsed. The
+// answer is certain: the call passes the fence as a write does.
 func (m *Mover) read(ctx context.Context, partition int, tag string) (text string, r record, err error) {
 	err = m.retry(ctx, "read", tag, func() error {
-		outcome, detail, err := m.eval(ctx, partition, 0, "lookup", tag)
-		switch text = ""; {
-		case err != nil:
+		outcome, detail, err := m.eval(ctx, partition, 0, members.Scripts.Script("lookup"), tag)
+		if text = ""; err != nil {
 			return err
-		case outcome == "record":
-			text = detail
-			return nil
 		}
-		if run := directory.MapOf(m.f.Client()).Partitions[partition].Master.Run; run != "" && detail != run {
+		if outcome == "record" {
+			text = detail
+		} else if run := m.fleetMap().Partitions[partition].Master.Run; run != "" && detail != run {
 			return fleet.ErrUnavailable.Errorf("the master of partition %d was restarted, and no agent has examined it since", partition)
 		}
 		return nil
@@ -79,50 +109,9 @@ func (m *Mover) read(ctx context.Context, partition int, tag string) (text strin
 	return text, r, err
 }
 
-// exchange replaces the record that a partition has of a tag, and waits a moment for a
-// replica to have it. If the record is another one by now, that is ErrTaken.
-func (m *Mover) exchange(ctx context.Context, step string, partition int, tag, before, after string) error {
-	return m.retry(ctx, step, tag, func() error {
-		outcome, _, err := m.eval(ctx, partition, 1, "exchange", tag, before, after)
-		if err == nil && outcome != "exchanged" {
-			err = ErrTaken.Errorf("the record of %q in partition %d is not %q any more", tag, partition, before)
-		}
-		return err
-	})
-}
-
-// eval runs one of the members' scripts for a tag in a partition, and waits a moment
-// until so many replicas have what it wrote, if there are any.
-func (m *Mover) eval(ctx context.Context, partition, copies int, name, tag string, args ...string) (outcome, detail string, err error) {
-	if partition < 0 || partition >= len(directory.MapOf(m.f.Client()).Partitions) {
-		return "", "", millrace.ErrBadArgument.Errorf("there is no partition %d", partition)
-	}
-	c := m.client(partition)
-	cmd := c.B().Eval().Script(members.Scripts.Script(name).Source()).Numkeys(1).Key(members.Base).
-		Arg(directory.MapOf(m.f.Client()).Fleet, strconv.Itoa(partition), tag).Arg(args...).Build()
-	var result rueidis.RedisResult
-	if live := m.live(partition); copies > 0 && live > 0 {
-		var results []rueidis.RedisResult
-		results, _, _ = m.confirm(ctx, partition, copies, directory.MapOf(m.f.Client()).Settings.Effective().ReplyTimeout/2, cmd)
-		result = results[0]
-	} else {
-		result = c.Do(ctx, cmd)
-	}
-	reply, err := result.AsStrSlice()
-	switch {
-	case err != nil:
-		return "", "", err
-	case len(reply) != 2:
-		return "", "", fmt.Errorf("partition %d answered %s with %q", partition, name, reply)
-	case reply[0] == "stranger":
-		return "", "", unknownServer(partition, reply[1])
-	}
-	return reply[0], reply[1], nil
-}
-
 // live returns how many replicas of a partition are not down.
 func (m *Mover) live(partition int) (n int) {
-	for _, r := range directory.MapOf(m.f.Client()).Partitions[partition].Replicas {
+	for _, r := range m.fleetMap().Partitions[partition].Replicas {
 		if !r.Down {
 			n++
 		}
@@ -130,24 +119,37 @@ func (m *Mover) live(partition int) (n int) {
 	return n
 }
 
-// confirm sends commands, and waits until so many of the map's replicas have what was
-// written to the partition before and by them.
+// confirm sends commands, and waits until that many of the map's replicas have all that was
+// written to the partition so far.
 func (m *Mover) confirm(ctx context.Context, partition, copies int, timeout time.Duration, cmds ...rueidis.Completed) ([]rueidis.RedisResult, replicas.Copies, error) {
-	all := directory.MapOf(m.f.Client()).Partitions[partition].Replicas
-	counts := func(ip, port string) bool { // others that follow the master are no members
+	all := m.fleetMap().Partitions[partition].Replicas
+	counts := func(ip, port string) bool { // other servers that follow the master are no members
 		return slices.ContainsFunc(all, func(r directory.Member) bool { return m.hosts.Match(r.Addr, ip, port) })
 	}
 	return replicas.ConfirmAmong(ctx, m.client(partition), members.Base, counts, copies, timeout, cmds...)
 }
 
-// full is the error for a partition that has no room for more.
-func full(partition int) *millrace.Error {
-	e := millrace.ErrFull.Errorf("partition %d is full", partition)
-	e.Hint = "Move the tags to another partition, or raise its maxmemory."
-	return e
+// secure makes sure that replicas that are not down have what was written to a partition:
+// as many as writers wait for, and at least one.
+func (m *Mover) secure(ctx context.Context, step string, partition int) error {
+	return m.retry(ctx, step, "", func() error {
+		live, set := m.live(partition), m.fleetMap().Settings.Effective()
+		if live == 0 {
+			return nil
+		}
+		_, copies, err := m.confirm(ctx, partition, live, set.ReplyTimeout)
+		if need := min(live, max(1, set.Confirmed)); err == nil && copies.Have < need {
+			err = fleet.ErrUnavailable.Errorf("%d of the %d replicas needed in partition %d have what was written", copies.Have, need, partition)
+		}
+		return err
+	})
 }
 
-// room refuses a partition that is so full that it accepts no new tags.
+func full(partition int) *millrace.Error {
+	return millrace.ErrFull.Errorf("partition %d is full", partition).WithHint("Move the tags to another partition, or raise its maxmemory.")
+}
+
+// room refuses a partition that is too full to take new tags.
 func (m *Mover) room(ctx context.Context, partition int) error {
 	return m.retry(ctx, "room", "", func() error {
 		c := m.client(partition)
@@ -156,35 +158,19 @@ func (m *Mover) room(ctx context.Context, partition int) error {
 			return err
 		}
 		info := members.ParseInfo(text)
-		if most := directory.MapOf(m.f.Client()).Settings.Effective().MaxFill; info.MaxMemory > 0 && info.Memory*100 >= info.MaxMemory*int64(most) {
+		if most := m.fleetMap().Settings.Effective().MaxFill; info.MaxMemory > 0 && info.Memory*100 >= info.MaxMemory*int64(most) {
 			return full(partition).Errorf("partition %d has used %d of %d bytes, and is filled up to %d%%", partition, info.Memory, info.MaxMemory, most)
 		}
 		return nil
 	})
 }
 
-// secure makes sure that replicas that are not down have what was written to a
-// partition: as many as writers wait for, and at least one.
-func (m *Mover) secure(ctx context.Context, step string, partition int) error {
-	return m.retry(ctx, step, "", func() error {
-		live, set := m.live(partition), directory.MapOf(m.f.Client()).Settings.Effective()
-		if live == 0 {
-			return nil
-		}
-		_, copies, err := m.confirm(ctx, partition, live, set.ReplyTimeout)
-		if need := min(live, max(1, set.Confirmed)); err == nil && copies.Have < need {
-			err = fleet.ErrUnavailable.Errorf("%d replicas of partition %d have what was written, and %d should", copies.Have, partition, need)
-		}
-		return err
-	})
-}
-
-// keysOf goes once through the keys of a partition, and returns those of some tags,
-// by tag.
-func (m *Mover) keysOf(ctx context.Context, partition int, tags []string) (map[string][]string, error) {
-	wanted := map[string]map[string]bool{}
-	for _, tag := range tags {
-		wanted[tag] = map[string]bool{}
+// keysOf makes one pass over the keys of a partition, and returns those of the items, by
+// tag.
+func (m *Mover) keysOf(ctx context.Context, partition int, items []*item) (map[string][]string, error) {
+	found := map[string]map[string]bool{} // a scan may return a key twice
+	for _, it := range items {
+		found[it.tag] = map[string]bool{}
 	}
 	epoch := m.epoch(partition)
 	err := m.step("scan", "", func() error {
@@ -192,8 +178,8 @@ func (m *Mover) keysOf(ctx context.Context, partition int, tags []string) (map[s
 			if err != nil {
 				return err
 			}
-			if keys, ok := wanted[fleet.Tag(key)]; ok && key != members.RecordKey(fleet.Tag(key)) {
-				keys[key] = true // a scan may show a key twice
+			if keys, ok := found[fleet.Tag(key)]; ok && key != members.RecordKey(fleet.Tag(key)) {
+				keys[key] = true
 			}
 		}
 		return nil
@@ -204,39 +190,139 @@ func (m *Mover) keysOf(ctx context.Context, partition int, tags []string) (map[s
 	if err != nil {
 		return nil, err
 	}
-	found := map[string][]string{}
-	for tag, keys := range wanted {
-		found[tag] = slices.AppendSeq([]string{}, maps.Keys(keys))
+	keys := map[string][]string{}
+	for tag, set := range found {
+		keys[tag] = slices.AppendSeq([]string{}, maps.Keys(set))
 	}
-	return found, nil
+	return keys, nil
 }
 
 // epoch counts the masters that a partition has had.
-func (m *Mover) epoch(partition int) int64 {
-	return directory.MapOf(m.f.Client()).Partitions[partition].Epoch
-}
+func (m *Mover) epoch(partition int) int64 { return m.fleetMap().Partitions[partition].Epoch }
 
-// replaced is the error for what was begun with one master, and is of no use with
-// another one.
+// replaced is the error of a step that began with one master and is invalid with another.
 func replaced(partition int) error {
-	return fleet.ErrUnavailable.Errorf("partition %d got another master while its keys were looked at", partition)
+	return fleet.ErrUnavailable.Errorf("partition %d got another master while its keys were read", partition)
 }
 
-func tags(items []*item) []string {
-	all := make([]string, len(items))
-	for i, it := range items {
-		all[i] = it.tag
-	}
-	return all
+// A chunk is what one step copies: that many keys, of that size together by what the server
+// reports, or one larger key.
+const (
+	chunkKeys  = 200
+	chunkBytes = 1 << 20
+)
+
+// dumped is the value of a key in transit.
+type dumped struct {
+	key     string
+	payload string
+	ends    int64 // when it expires, in Unix milliseconds by the server's clock, 0 for never
 }
 
-// clear deletes keys of a tag in a partition where the tag is not, as the record
-// there says.
-func (m *Mover) clear(ctx context.Context, step string, partition int, tag, expected string, keys []string) error {
-	for some := range slices.Chunk(keys, chunkKeys) {
-		if err := m.run(ctx, step, "clear", partition, tag, append([]string{expected}, some...)...); err != nil {
+// copy copies all keys of a tag, chunk by chunk.
+func (m *Mover) copy(ctx context.Context, it *item) error {
+	for keys := range slices.Chunk(it.keys, chunkKeys) {
+		chunks, err := m.pack(ctx, it, keys)
+		if err != nil {
 			return err
 		}
+		for _, chunk := range chunks {
+			values, err := m.dump(ctx, it, chunk)
+			if err != nil {
+				return err
+			}
+			if err := m.restore(ctx, it, values); err != nil {
+				return err
+			}
+		}
 	}
+	return nil
+}
+
+// pack distributes keys over chunks by their size.
+func (m *Mover) pack(ctx context.Context, it *item, keys []string) (chunks [][]string, err error) {
+	err = m.retry(ctx, "pack", it.tag, func() error {
+		c := m.client(it.from)
+		cmds := make([]rueidis.Completed, len(keys))
+		for i, key := range keys {
+			cmds[i] = c.B().MemoryUsage().Key(key).Build()
+		}
+		chunks = nil
+		var size int64
+		for i, reply := range c.DoMulti(ctx, cmds...) {
+			bytes, err := reply.AsInt64()
+			if err != nil && !rueidis.IsRedisNil(err) {
+				return err
+			}
+			if size += bytes; i == 0 || size > chunkBytes {
+				chunks, size = append(chunks, nil), bytes
+			}
+			chunks[len(chunks)-1] = append(chunks[len(chunks)-1], keys[i])
+		}
+		return nil
+	})
+	return chunks, err
+}
+
+// dump returns the values of keys as they are at one moment: a late write is in all of
+// them or in none. Expired keys are left out.
+func (m *Mover) dump(ctx context.Context, it *item, keys []string) (values []dumped, err error) {
+	err = m.retry(ctx, "dump", it.tag, func() error {
+		c := m.client(it.from)
+		cmds := []rueidis.Completed{c.B().Multi().Build(), c.B().Time().Build()}
+		for _, key := range keys {
+			cmds = append(cmds, c.B().Pttl().Key(key).Build(), c.B().Dump().Key(key).Build())
+		}
+		replies := c.DoMulti(ctx, append(cmds, c.B().Exec().Build())...)
+		done, err := replies[len(replies)-1].ToArray()
+		if err != nil {
+			return err
+		}
+		now, err := done[0].AsIntSlice() // seconds and microseconds
+		if err != nil {
+			return err
+		}
+		values = nil
+		for i, key := range keys {
+			ttl, err := done[1+2*i].AsInt64()
+			if err != nil {
+				return err
+			}
+			payload, err := done[2+2*i].ToString()
+			if rueidis.IsRedisNil(err) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			v := dumped{key: key, payload: payload}
+			if ttl >= 0 {
+				v.ends = now[0]*1000 + now[1]/1000 + ttl
+			}
+			values = append(values, v)
+		}
+		return nil
+	})
+	return values, err
+}
+
+// restore writes a chunk, together with a claim of the next number: a claim with a number
+// shows that all chunks up to it are on the same server. A master that took over without a
+// chunk lacks the claim too, and accepts no further one.
+func (m *Mover) restore(ctx context.Context, it *item, values []dumped) error {
+	next := it.claimText(it.chunks + 1)
+	args := []string{it.claimed, next}
+	var bytes int64
+	for _, v := range values {
+		args = append(args, v.key, strconv.FormatInt(v.ends, 10), v.payload)
+		bytes += int64(len(v.payload))
+	}
+	if err := m.change(ctx, "restore", it.to, 0, m.scripts.Script("restore"), it.tag, args...); err != nil {
+		return err
+	}
+	it.claimed = next
+	it.chunks++
+	it.copies += int64(len(values))
+	it.bytes += bytes
 	return nil
 }

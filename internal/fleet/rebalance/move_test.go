@@ -38,7 +38,7 @@ func TestMove(t *testing.T) {
 		m.cfg.Progress = func(p Progress) { told = p }
 		report, err := m.Move(ctx, to, append(tags, tags[0])...)
 		must(t, err)
-		if report.Tags != 5 || report.Keys != 15 || report.Bytes == 0 || report.MedianPause < m.times().underWay ||
+		if report.Tags != 5 || report.Keys != 15 || report.Bytes == 0 || report.MedianPause < m.times().inFlight ||
 			report.LongestPause < report.MedianPause || report.Took < report.LongestPause || report.Rate() == 0 {
 			t.Errorf("Move to %d = %+v", to, report)
 		}

@@ -1,6 +1,7 @@
 package rebalance
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -20,26 +21,23 @@ const DefaultBatch = 100
 
 // Config says how tags are moved. The zero value works.
 type Config struct {
-	// Batch is how many tags are moved together. For each batch the keys of the
-	// partition are gone through once, while writers for its tags wait: more tags
-	// are faster, and fewer have their writers wait less. Defaults to 100.
+	// Batch is how many tags are moved together. Each batch needs one pass over the keys of
+	// the partition while the batch's writers wait: a large batch is faster, a small one has
+	// shorter pauses. Defaults to 100.
 	Batch int
 
-	// Rate is how many bytes a second are copied at most, on average: after each
-	// batch there is a rest, in which nobody waits. Defaults to no limit.
+	// Rate is the average number of bytes copied per second at most. Calls pause between
+	// batches, while no writer waits. Defaults to no limit.
 	Rate int64
 
-	// Moves is where calls leave word that they go on, so that agents finish what was
-	// cut off, see [Mover.Maintain]; the directory of the fleet has them. Defaults to
-	// nobody who does.
+	// Moves registers calls in the fleet's directory, so that agents finish a call that was
+	// cut off, see [Mover.Maintain]. Defaults to none.
 	Moves directory.Directory
 
-	// Logger is told of batches, and of what could not be put in order. Defaults to
-	// slog.Default().
+	// Logger reports failures to undo or finish a move. Defaults to slog.Default().
 	Logger *slog.Logger
 
-	// Progress is told how far it is, after each batch, by one goroutine. Defaults to
-	// telling nobody.
+	// Progress is called after each batch, from one goroutine. Defaults to none.
 	Progress func(Progress)
 }
 
@@ -56,9 +54,9 @@ type Progress struct {
 type Report struct {
 	Tags         int           // moved
 	Keys         int64         // copied
-	Bytes        int64         // copied, as DUMP has them
-	Took         time.Duration // all of it
-	LongestPause time.Duration // for which writers for one tag had to wait
+	Bytes        int64         // copied, in the format of DUMP
+	Took         time.Duration // the whole call
+	LongestPause time.Duration // for which the writers of one tag had to wait
 	MedianPause  time.Duration
 	Kept         []Kept // tags that stayed where they were
 }
@@ -85,11 +83,11 @@ type Mover struct {
 	scripts *script.Library
 	hosts   replicas.Names
 
-	// Tests have steps fail, hold them up, and leave them out.
+	// Tests make steps fail, delay them, and leave them out.
 	step func(name, tag string, do func() error) error
 }
 
-// New returns what moves the tags of a fleet.
+// New returns a mover for the tags of a fleet.
 func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 	if cfg.Batch < 0 || cfg.Rate < 0 {
 		return nil, millrace.ErrBadArgument.Errorf("invalid Batch %d or Rate %d: they must not be negative", cfg.Batch, cfg.Rate)
@@ -109,28 +107,26 @@ func New(f *fleet.Fleet, cfg Config) (*Mover, error) {
 	}, nil
 }
 
-// Move moves tags to a partition while they are in use. It returns when all that it
-// moved is there, and nothing of it is left where it was.
+// Move moves tags to a partition while they are in use. It returns when the moved tags
+// are there, and nothing of them is left where they were.
 //
-// A tag that is there already counts as moved by an earlier call, and is not in the
-// report; what that call left behind is put in order. Tags that were kept make the
-// call fail with ErrNotMoved, after the others were moved. Any other error ends it
-// at once, with every tag either moved or where it was: a full partition is
-// millrace.ErrFull, one that does not answer fleet.ErrUnavailable. When ctx ends it
-// takes a second or two to finish or undo the batch under way.
+// A tag that is there already is not in the report; what an earlier move of it left
+// behind is cleaned up. If tags were kept, the call moves the others and fails with
+// ErrNotMoved. Any other error ends it at once, with every tag either moved or where it
+// was: millrace.ErrFull for a full partition, fleet.ErrUnavailable for one that does not
+// answer. When ctx ends, the call needs a second or two to finish or undo the current
+// batch.
 //
-// The same call again goes on with what was not moved, and so it does after a crash.
+// The same call again continues with the tags that were not moved, also after a crash.
 func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error) {
 	if err := m.mayTake(to); err != nil {
 		return Report{}, err
 	}
-	tags = slices.Clone(tags)
-	slices.Sort(tags)
 	var items []*item
-	for _, tag := range slices.Compact(tags) {
+	for _, tag := range slices.Compact(slices.Sorted(slices.Values(tags))) {
 		items = append(items, &item{tag: tag, trip: trip{to: to}})
 	}
-	report, err := m.known(ctx, func() (Report, error) { return m.carry(ctx, items, nil) })
+	report, err := m.registered(ctx, func() (Report, error) { return m.carry(ctx, items, nil) })
 	if err == nil && len(report.Kept) > 0 {
 		var why []error
 		for _, kept := range report.Kept[:min(len(report.Kept), 5)] {
@@ -141,60 +137,118 @@ func (m *Mover) Move(ctx context.Context, to int, tags ...string) (Report, error
 	return report, err
 }
 
-// mayTake refuses a partition to which nothing is to be moved.
+// fleetMap returns the current map of the fleet.
+func (m *Mover) fleetMap() *directory.Map { return directory.MapOf(m.f.Client()) }
+
+// mayTake refuses a partition that takes no tags.
 func (m *Mover) mayTake(id int) error {
-	partitions := directory.MapOf(m.f.Client()).Partitions
-	if id < 0 || id >= len(partitions) {
-		return millrace.ErrBadArgument.Errorf("there is no partition %d", id)
+	partitions := m.fleetMap().Partitions
+	if err := checkID(m.fleetMap(), id); err != nil {
+		return err
 	}
 	if phase := partitions[id].Phase; phase != directory.Open {
-		closed := millrace.ErrBadArgument.Errorf("partition %d takes no tags: its phase is %s", id, phase)
-		closed.Hint = "Finish adding it, or open it again, first."
-		return closed
+		return millrace.ErrBadArgument.Errorf("partition %d takes no tags: its phase is %s", id, phase).
+			WithHint("Finish adding it, or open it again, first.")
 	}
 	return nil
 }
 
-// times are how long is waited for others.
+func checkID(m *directory.Map, id int) error {
+	if id < 0 || id >= len(m.Partitions) {
+		return millrace.ErrBadArgument.Errorf("there is no partition %d", id)
+	}
+	return nil
+}
+
+// maintainInterval is the pause between two checks for calls that were cut off.
+const maintainInterval = 5 * time.Second
+
+// Maintain finishes calls with the same Moves that were cut off or could not reach a
+// partition. It returns when ctx ends, with the cause. It starts no moves. Agents run it;
+// one of several does the work.
+func (m *Mover) Maintain(ctx context.Context) error {
+	if m.cfg.Moves == nil {
+		return millrace.ErrBadArgument.Errorf("Maintain needs Config.Moves")
+	}
+	for m.wait(ctx, "tend", maintainInterval) == nil {
+		end, adopted, err := directory.AdoptMoves(ctx, m.cfg.Moves)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			m.cfg.Logger.WarnContext(ctx, "cannot check for moves of tags that were cut off", "error", err)
+		case err == nil && adopted:
+			r, err := m.resumeAll(ctx)
+			end(err == nil)
+			if err != nil && ctx.Err() == nil {
+				m.cfg.Logger.WarnContext(ctx, "cannot finish moves of tags that were cut off yet", "error", err)
+			} else if err == nil {
+				m.cfg.Logger.InfoContext(ctx, "finished or undid moves of tags that were cut off", "tags", r.Tags)
+			}
+		}
+	}
+	return context.Cause(ctx)
+}
+
+// resumeAll resumes all partitions: the directory does not record which ones a call moved.
+func (m *Mover) resumeAll(ctx context.Context) (all Report, err error) {
+	for _, p := range m.fleetMap().Partitions {
+		r, failed := m.resume(ctx, p.ID)
+		all.Tags += r.Tags
+		if err = errors.Join(err, failed); ctx.Err() != nil {
+			break
+		}
+	}
+	return all, err
+}
+
+// registered runs a call, and has an agent finish it if this process cannot.
+func (m *Mover) registered(ctx context.Context, do func() (Report, error)) (Report, error) {
+	if m.cfg.Moves == nil {
+		return do()
+	}
+	var end func(finished bool)
+	err := retry.Policy{}.Do(ctx, func(int) (err error) {
+		end, err = directory.BeginMoves(context.WithoutCancel(ctx), m.cfg.Moves)
+		return err
+	})
+	if err != nil {
+		return Report{}, err
+	}
+	r, err := do()
+	end(err == nil || errors.Is(err, ErrNotMoved))
+	return r, err
+}
+
+// times are how long a move waits for clients.
 type times struct {
-	remembered time.Duration // until nobody remembers a place that was found before
-	underWay   time.Duration // until what was under way before is no success any more
-	timeout    time.Duration // until a step is given up
+	remembered time.Duration // until no client remembers a place that it looked up before
+	inFlight   time.Duration // until no call that is in flight can succeed
+	timeout    time.Duration // of one step
 }
 
 func (m *Mover) times() times {
-	set := directory.MapOf(m.f.Client()).Settings.Effective()
+	set := m.fleetMap().Settings.Effective()
 	return times{
 		remembered: (set.PlacementTTL + set.ReplyTimeout) * 11 / 10,
-		underWay:   set.ReplyTimeout * 11 / 10,
+		inFlight:   set.ReplyTimeout * 11 / 10,
 		timeout:    set.ViewTTL,
 	}
 }
 
-// again repeats a step for a moment, until it succeeds or has an answer.
+// retry repeats a step for a moment, until it succeeds or a repeat would fail alike.
 func (m *Mover) retry(ctx context.Context, step, tag string, try func() error) error {
 	return m.step(step, tag, func() error {
-		var answer error
+		var final error
 		err := retry.Policy{Timeout: m.times().timeout}.Do(ctx, func(int) error {
 			err := try()
-			if answers(err) {
-				answer, err = err, nil
+			if errors.Is(err, ErrTaken) || errors.Is(err, ErrUnknown) || errors.Is(err, millrace.ErrFull) || errors.Is(err, millrace.ErrBadArgument) {
+				final, err = err, nil
 			}
 			return err
 		})
-		if answer != nil {
-			return answer
-		}
-		return err
+		return cmp.Or(final, err)
 	})
 }
 
-// answers reports whether an error would be the same the next time.
-func answers(err error) bool {
-	return errors.Is(err, ErrTaken) || errors.Is(err, ErrUnknown) || errors.Is(err, millrace.ErrFull) || errors.Is(err, millrace.ErrBadArgument)
-}
-
-// wait waits for others.
 func (m *Mover) wait(ctx context.Context, step string, d time.Duration) error {
 	return m.step(step, "", func() error {
 		if !retry.Sleep(ctx, d) {
@@ -204,12 +258,12 @@ func (m *Mover) wait(ctx context.Context, step string, d time.Duration) error {
 	})
 }
 
-// late returns a context for what is to be brought to an end although ctx has ended:
-// it lasts for some seconds more.
+// late returns a context for work that must be completed although ctx has ended: it lasts
+// some seconds longer.
 func (m *Mover) late(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		retry.Sleep(late, m.times().underWay+4*m.times().timeout)
+		retry.Sleep(late, m.times().inFlight+4*m.times().timeout)
 		cancel()
 	})
 	return late, func() { stop(); cancel() }

@@ -16,17 +16,17 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// restoredRun is the run of trips that a restored record is put on.
+// restoredRun is the run of trips in records that Restored writes.
 const restoredRun = "restored"
 
-// Restored puts right what a server says that is about to be the master of a partition
+// Restored repairs the records of a server that is about to be the master of a partition
 // with an old copy of its data, such as one from the archive: tags that were moved away
-// since are there again. Their records say that they are elsewhere by now, and who
-// tends the fleet deletes their old data. It returns how many there were. Clients must
-// not write to the partition meanwhile.
+// since are there again. Afterwards their records name their new partitions, and agents
+// delete their old data. It returns how many there were. No client may write to the
+// partition meanwhile.
 //
-// Partitions that do not answer are in the error, after the others were asked: what was
-// moved there cannot be known.
+// Partitions that do not answer are in the error, after the others were asked: tags that
+// were moved there are unknown.
 func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
@@ -35,11 +35,11 @@ func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.
 		return r.tags, err
 	}
 	if r.tags > 0 {
-		// A run that has ended without finishing what it began: somebody else does.
+		// A run whose TTL ends at once: an agent finishes it.
 		err = moves.Moving(ctx, fmt.Sprint(restoredRun, "-", partition, "-", m.Epoch), time.Millisecond)
 	}
 	for id, why := range r.silent {
-		err = errors.Join(err, fmt.Errorf("partition %d could not be asked: %w", id, why))
+		err = errors.Join(err, fmt.Errorf("partition %d does not answer: %w", id, why))
 	}
 	return r.tags, err
 }
@@ -51,20 +51,19 @@ type restoring struct {
 	partition int
 	addr      string
 	tags      int
-	silent    map[int]error // partitions that did not answer
+	silent    map[int]error // partitions that do not answer
 }
 
-// all goes through the tags that are there, by their records.
+// all repairs all records of the server.
 func (r *restoring) all(ctx context.Context) error {
-	var keys []string
-	_, err := members.Ask(ctx, r.pool, r.addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
+	keys, err := members.Ask(ctx, r.pool, r.addr, func(ctx context.Context, c rueidis.Client) (keys []string, err error) {
 		for key, err := range script.Scan(ctx, c, members.RecordKey("*")) {
 			if err != nil {
-				return struct{}{}, err
+				return nil, err
 			}
 			keys = append(keys, key)
 		}
-		return struct{}{}, nil
+		return keys, nil
 	})
 	for some := range slices.Chunk(keys, 1000) {
 		if err == nil {
@@ -74,7 +73,6 @@ func (r *restoring) all(ctx context.Context) error {
 	return err
 }
 
-// some looks at some of them.
 func (r *restoring) some(ctx context.Context, keys []string) error {
 	here, err := r.read(ctx, r.addr, keys, r.partition)
 	if err != nil {
@@ -93,14 +91,19 @@ func (r *restoring) some(ctx context.Context, keys []string) error {
 		if p.ID == r.partition || r.silent[p.ID] != nil {
 			continue
 		}
-		there, err := r.ask(ctx, p, mine)
+		var there []string
+		for _, member := range p.Members() {
+			if there, err = r.read(ctx, member.Addr, mine, p.ID); err == nil {
+				break
+			}
+		}
 		if err != nil {
 			r.silent[p.ID] = err
 			continue
 		}
 		for i, text := range there {
 			if rec, err := parseRecord(text); err == nil && rec.Home == p.ID {
-				if err := r.send(ctx, mine[i], texts[i], p.ID); err != nil {
+				if err := r.redirect(ctx, mine[i], texts[i], p.ID); err != nil {
 					return err
 				}
 			}
@@ -109,18 +112,8 @@ func (r *restoring) some(ctx context.Context, keys []string) error {
 	return nil
 }
 
-// ask reads records of another partition, from any of its members.
-func (r *restoring) ask(ctx context.Context, p directory.Partition, keys []string) (texts []string, err error) {
-	for _, member := range p.Members() {
-		if texts, err = r.read(ctx, member.Addr, keys, p.ID); err == nil {
-			return texts, nil
-		}
-	}
-	return nil, err
-}
-
-// read reads records of a member of a partition. One that is fenced and may not be
-// read is, for as long as that takes.
+// read reads records of a member of a partition. A member that is fenced and refuses reads
+// is opened for that long.
 func (r *restoring) read(ctx context.Context, addr string, keys []string, partition int) (texts []string, err error) {
 	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) ([]string, error) {
 		get := func() rueidis.Completed {
@@ -128,14 +121,16 @@ func (r *restoring) read(ctx context.Context, addr string, keys []string, partit
 		}
 		result := c.Do(ctx, get())
 		if retry.Code(result.Error(), "MASTERDOWN") {
-			result = c.DoMulti(ctx, members.Serve(c.B(), true), get(), members.Serve(c.B(), false))[1]
+			if result, err = members.ReadFenced(ctx, c, get()); err != nil {
+				return nil, err
+			}
 		}
 		values, err := result.ToArray()
 		if err != nil {
 			return nil, err
 		}
 		if id, _ := values[0].ToString(); id != members.Identity(r.m.Fleet, partition) {
-			return nil, fmt.Errorf("%s says it is %q", addr, id)
+			return nil, fmt.Errorf("%s has the identity %q", addr, id)
 		}
 		texts := make([]string, len(keys))
 		for i, value := range values[1:] {
@@ -145,17 +140,16 @@ func (r *restoring) read(ctx context.Context, addr string, keys []string, partit
 	})
 }
 
-// send has a record say that its tag is in another partition.
-func (r *restoring) send(ctx context.Context, key, before string, to int) error {
+// redirect makes a record name another partition.
+func (r *restoring) redirect(ctx context.Context, key, before string, to int) error {
 	tag, _ := members.RecordedTag(key)
 	after := trip{from: r.partition, to: to, run: restoredRun}.gone()
-	_, err := members.Ask(ctx, r.pool, r.addr, func(ctx context.Context, c rueidis.Client) (struct{}, error) {
-		reply, err := c.Do(ctx, c.B().Eval().Script(library.Script("restored").Source()).Numkeys(1).Key(members.Base).
+	reply, err := members.Ask(ctx, r.pool, r.addr, func(ctx context.Context, c rueidis.Client) ([]string, error) {
+		return c.Do(ctx, c.B().Eval().Script(members.Scripts.Script("exchange").Source()).Numkeys(1).Key(members.Base).
 			Arg(r.m.Fleet, strconv.Itoa(r.partition), tag, before, after).Build()).AsStrSlice()
-		if err == nil && reply[0] == "done" {
-			r.tags++
-		}
-		return struct{}{}, err
 	})
+	if err == nil && reply[0] == "exchanged" {
+		r.tags++
+	}
 	return err
 }

@@ -155,7 +155,7 @@ func TestUsersOfAMovingTag(t *testing.T) {
 				before := u.acked.Load()
 				report, err := m.Move(t.Context(), 1-i%2, tag)
 				must(t, err)
-				if report.LongestPause > report.Took || tc.leaveOut == "" && report.LongestPause < m.times().underWay {
+				if report.LongestPause > report.Took || tc.leaveOut == "" && report.LongestPause < m.times().inFlight {
 					t.Errorf("the pause was %v of %v", report.LongestPause, report.Took)
 				}
 				redistest.Eventually(t, "writes go on", func() bool { return u.acked.Load() > before+10 })

@@ -26,12 +26,11 @@ func inspect(v reflect.Value, visit func(node any)) {
 	case reflect.Interface:
 		inspect(v.Elem(), visit)
 	case reflect.Struct:
-		for i := range v.NumField() {
-			if v.Type().Field(i).IsExported() {
-				inspect(v.Field(i), visit)
+		for field, value := range v.Fields() {
+			if field.IsExported() {
+				inspect(value, visit)
 			}
 		}
-	default:
 	}
 }
 
@@ -159,9 +158,11 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 		l.report(e.Line(), "INCRBYFLOAT in a script ruins the memory of a Redis 6.2 that was built without jemalloc; HINCRBYFLOAT does not")
 		return
 	}
-	keys := l.checkKeys(e, name, cmd, words)
+	if !slices.Contains(l.keys, "*") { // else the callers name them
+		l.checkKeys(e, name, cmd, words)
+	}
 	for i := wordsIn(name); i < len(e.Args); i++ {
-		if !slices.Contains(keys, i) && optionForm.MatchString(words[i]) && !slices.Contains(cmd.Tokens, words[i]) {
+		if optionForm.MatchString(words[i]) && !slices.Contains(cmd.Tokens, words[i]) {
 			l.report(e.Args[i].Line(), "%s is not an option of %s in Redis 6.2 (a literal that is a value is not in upper case)", words[i], name)
 		}
 	}
@@ -170,40 +171,22 @@ func (l *linter) checkCall(e *ast.FuncCallExpr) {
 	}
 }
 
-// checkKeys returns which arguments of a call are keys, as far as its literals tell. It
-// reports keys that are literals or come from ARGV; checkDerived sees the others.
-func (l *linter) checkKeys(e *ast.FuncCallExpr, name string, cmd *commands.Command, words []string) (keys []int) {
-	open := endsOpen(e.Args)
+// checkKeys reports keys of a call that are literals or arguments; checkDerived checks the
+// others.
+func (l *linter) checkKeys(e *ast.FuncCallExpr, name string, cmd *commands.Command, words []string) {
 	for _, spec := range cmd.Keys {
 		first, last, ok := spec.Span(words)
-		if !ok || open && (spec.Last < -1 || spec.Share > 0) {
+		if !ok {
 			continue
 		}
-		if !open && last >= len(words) {
-			l.report(e.Line(), "%s: it has too few arguments", name)
-		}
 		for i := first; i <= min(last, len(words)-1); i += max(spec.Step, 1) {
-			keys = append(keys, i)
-		}
-	}
-	if slices.Contains(l.keys, "*") { // the callers name them
-		return keys
-	}
-	for _, i := range keys {
-		switch arg := e.Args[i].(type) {
-		case *ast.StringExpr:
-			l.report(arg.Line(), "key %q of %s is not built from KEYS[1]", arg.Value, name)
-		case *ast.AttrGetExpr:
-			if nameOf(arg.Object) == "ARGV" {
-				l.report(arg.Line(), "this key of %s is not built from KEYS[1]", name)
-			}
-		case *ast.StringConcatOpExpr:
-			if l.text(arg.Lhs) == "*" {
-				l.report(arg.Line(), "this key of %s is not built from KEYS[1]", name)
+			text := l.text(e.Args[i])
+			attr, _ := e.Args[i].(*ast.AttrGetExpr)
+			if text != "*" && !strings.HasPrefix(text, baseName) || attr != nil && nameOf(attr.Object) == "ARGV" {
+				l.report(e.Args[i].Line(), "key %q of %s is not built from KEYS[1]", text, name)
 			}
 		}
 	}
-	return keys
 }
 
 // isCall reports whether e is redis.call or redis.pcall.
@@ -226,21 +209,6 @@ func nameOf(e ast.Expr) string {
 func isOne(e ast.Expr) bool {
 	n, ok := e.(*ast.NumberExpr)
 	return ok && n.Value == "1"
-}
-
-// endsOpen reports whether a list may stand for more values than it has members.
-func endsOpen(exprs []ast.Expr) bool {
-	if len(exprs) == 0 {
-		return false
-	}
-	switch e := exprs[len(exprs)-1].(type) {
-	case *ast.Comma3Expr:
-		return !e.AdjustRet
-	case *ast.FuncCallExpr:
-		return !e.AdjustRet
-	default:
-		return false
-	}
 }
 
 // find returns the command of Redis 6.2 that the words begin with, nil if there is

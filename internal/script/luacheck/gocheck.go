@@ -8,27 +8,23 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/commands"
 )
 
-// CheckGo returns the places in a module's Go files where a command is built
-// that Redis 6.2 does not have, or with an option that it does not have. Tests,
-// examples, benches, testdata and nested modules are left out.
+// CheckGo returns the places in a module's Go files that build a command, or use an
+// option, that Redis 6.2 does not have. It leaves out tests, examples, benches, testdata
+// and nested modules.
 //
-// It follows chains of rueidis' builder from B() on, also over local variables,
-// and Arbitrary where its words are literals.
+// It follows chains of rueidis' builder from B() on, also over local variables, by calling
+// the builder's methods, and Arbitrary where its words are literals.
 func CheckGo(root string) []Problem {
-	b, err := readBuilders(root)
-	if err != nil {
-		return []Problem{{File: root, Line: 1, Message: err.Error()}}
-	}
-	return checkGo(root, b)
-}
-
-func checkGo(root string, b builders) []Problem {
 	table, err := commands.Redis62()
 	if err != nil {
 		return []Problem{{File: root, Line: 1, Message: err.Error()}}
@@ -38,12 +34,8 @@ func checkGo(root string, b builders) []Problem {
 		if strings.HasSuffix(name, "_test.go") {
 			return nil
 		}
-		source, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		g := &goFile{name: name, fset: token.NewFileSet(), table: table, builders: b}
-		file, err := parser.ParseFile(g.fset, path, source, parser.SkipObjectResolution)
+		g := &goFile{name: name, fset: token.NewFileSet(), table: table}
+		file, err := parser.ParseFile(g.fset, path, nil, parser.SkipObjectResolution)
 		if err != nil {
 			return err
 		}
@@ -57,39 +49,33 @@ func checkGo(root string, b builders) []Problem {
 	return problems
 }
 
-// optional are newer commands that package script sends only where the server has them.
-var optional = []string{"EVALSHA_RO", "EVAL_RO"}
-
 // goFile is the check of one Go file.
 type goFile struct {
 	name     string
 	fset     *token.FileSet
 	table    *commands.Table
-	builders builders
 	problems []Problem
 
-	vars map[string]built       // of the present declaration
+	vars map[string]*chain      // of the present declaration
 	done map[*ast.CallExpr]bool // calls inside a chain that was checked
 }
 
-// built is a command under construction.
-type built struct {
-	typ     string // the builder type it has reached
-	words   []goWord
-	checked int // so many words were checked before
+// chain is a command under construction.
+type chain struct {
+	calls   []*ast.CallExpr // of methods, behind B()
+	checked int             // words that were checked before
 }
 
-// goWord is one word of a command. The text is empty if only the running
-// program knows it.
+// goWord is one word of a command. The text is empty if only the running program knows it.
 type goWord struct {
 	text  string
-	fixed bool // an option, if it looks like one, and not a caller's value
+	fixed bool // not a caller's value: an option, if it looks like one
 	line  int
 }
 
 func (g *goFile) check(file *ast.File) {
 	for _, decl := range file.Decls {
-		g.vars, g.done = map[string]built{}, map[*ast.CallExpr]bool{}
+		g.vars, g.done = map[string]*chain{}, map[*ast.CallExpr]bool{}
 		ast.Inspect(decl, func(n ast.Node) bool {
 			switch n := n.(type) {
 			case *ast.CallExpr:
@@ -104,108 +90,119 @@ func (g *goFile) check(file *ast.File) {
 
 // call checks a chain from its last call.
 func (g *goFile) call(e *ast.CallExpr) {
-	if g.done[e] {
-		return
-	}
-	if b, ok := g.follow(e); ok {
-		g.checkBuilt(b)
-		for inner := ast.Expr(e); ; {
-			call, ok := inner.(*ast.CallExpr)
-			if !ok {
-				break
-			}
+	if c := g.follow(e); c != nil && !g.done[e] {
+		g.checkChain(c)
+		for _, call := range c.calls {
 			g.done[call] = true
-			sel, ok := call.Fun.(*ast.SelectorExpr)
-			if !ok {
-				break
-			}
-			inner = sel.X
 		}
 	}
 }
 
-// assign notes the commands under construction that variables hold.
+// assign notes the chains that variables hold.
 func (g *goFile) assign(s *ast.AssignStmt) {
-	values := make([]built, len(s.Lhs))
-	if len(s.Rhs) == len(s.Lhs) {
-		for i, e := range s.Rhs {
-			if call, ok := e.(*ast.CallExpr); ok {
-				g.call(call)
-			}
-			if b, ok := g.follow(e); ok {
-				b.checked = len(b.words)
-				values[i] = b
-			}
+	for i, left := range s.Lhs {
+		name, ok := left.(*ast.Ident)
+		if !ok {
+			continue
 		}
-	}
-	for i, e := range s.Lhs {
-		if name, ok := e.(*ast.Ident); ok {
-			g.vars[name.Name] = values[i]
+		g.vars[name.Name] = nil
+		if len(s.Rhs) != len(s.Lhs) {
+			continue
+		}
+		if call, ok := s.Rhs[i].(*ast.CallExpr); ok {
+			g.call(call)
+		}
+		if c := g.follow(s.Rhs[i]); c != nil {
+			g.vars[name.Name] = &chain{c.calls, len(g.words(c))}
 		}
 	}
 }
 
-// follow returns the command that an expression has built so far.
-func (g *goFile) follow(e ast.Expr) (built, bool) {
+// follow returns the chain that an expression has built so far, nil if it is none.
+func (g *goFile) follow(e ast.Expr) *chain {
 	switch e := e.(type) {
 	case *ast.ParenExpr:
 		return g.follow(e.X)
 	case *ast.Ident:
-		b := g.vars[e.Name]
-		return b, b.typ != ""
+		return g.vars[e.Name]
 	case *ast.CallExpr:
 		sel, ok := e.Fun.(*ast.SelectorExpr)
 		if !ok {
-			return built{}, false
+			return nil
 		}
 		if sel.Sel.Name == "B" && len(e.Args) == 0 {
-			return built{typ: "Builder"}, true
+			return &chain{}
 		}
-		if b, ok := g.follow(sel.X); ok {
-			return g.step(b, sel.Sel.Name, e)
+		if c := g.follow(sel.X); c != nil {
+			return &chain{append(slices.Clip(c.calls), e), c.checked}
 		}
 	}
-	return built{}, false
+	return nil
 }
 
-// step returns the command after one more method. It does not touch b.
-func (g *goFile) step(b built, name string, e *ast.CallExpr) (built, bool) {
-	line := g.fset.Position(e.Fun.(*ast.SelectorExpr).Sel.Pos()).Line //nolint:forcetypeassert // what makes e a method call
-	next := built{words: slices.Clip(b.words), checked: b.checked}
-	fixed := false
-	switch {
-	case name == "Arbitrary" && b.typ == "Builder", name == "Args" && b.typ == "Arbitrary":
-		next.typ, fixed = "Arbitrary", true
-	case b.typ == "Arbitrary" && name == "Keys":
-		next.typ = "Arbitrary"
-	case b.typ == "Arbitrary":
-		return built{}, false
-	default:
-		m, ok := g.builders[b.typ][name]
-		if !ok && b.typ == "Builder" {
-			g.report(line, "rueidis' builder has no method %s, as far as its source tells", name)
+// argument begins the words that are arguments. It is a hash tag, since the builder wants
+// all keys in one slot: slot 0, at which the zero Builder begins.
+const argument = "{06S}"
+
+// words calls the builder as a chain does, and returns the command's words.
+func (g *goFile) words(c *chain) (words []goWord) {
+	value := reflect.ValueOf(rueidis.Builder{})
+	for i, call := range c.calls {
+		sel := call.Fun.(*ast.SelectorExpr).Sel //nolint:forcetypeassert // follow has looked
+		line := g.fset.Position(sel.Pos()).Line
+		method := value.MethodByName(sel.Name)
+		if !method.IsValid() && i == 0 {
+			g.report(line, "rueidis' builder has no method %s", sel.Name)
 		}
-		if !ok {
-			return built{}, false
+		if !method.IsValid() || slices.Contains([]string{"Build", "Cache", "Blocking", "ReadOnly"}, sel.Name) {
+			break
 		}
-		next.typ = m.next
-		for _, word := range m.words {
-			next.words = append(next.words, goWord{word, true, line})
+		value = method.Call(arguments(method.Type(), call))[0]
+		if value.Kind() != reflect.Struct || !value.FieldByName("cs").IsValid() {
+			break
+		}
+		all := value.FieldByName("cs").Elem().FieldByName("s")
+		arbitrary := value.Type().Name() == "Arbitrary" && sel.Name != "Keys"
+		for i := len(words); i < all.Len(); i++ {
+			text, isArgument := strings.CutPrefix(all.Index(i).String(), argument)
+			words = append(words, goWord{text, arbitrary || !isArgument, line})
 		}
 	}
-	args := e.Args
-	if list, ok := lastList(e); ok {
+	return words
+}
+
+// arguments returns values for a method's parameters: the literals of a call, and zero
+// values for what only the running program knows.
+func arguments(method reflect.Type, call *ast.CallExpr) (values []reflect.Value) {
+	args := call.Args
+	if list, ok := lastList(call); ok {
 		args = append(slices.Clip(args[:len(args)-1]), list...)
 	}
-	for _, arg := range args {
-		text, _ := literal(arg)
-		next.words = append(next.words, goWord{text, fixed, line})
+	for i := range max(len(args), method.NumIn()) {
+		var t reflect.Type
+		switch last := method.NumIn() - 1; {
+		case !method.IsVariadic() && i <= last, i < last:
+			t = method.In(i)
+		case method.IsVariadic() && i < len(args):
+			t = method.In(last).Elem()
+		default:
+			continue
+		}
+		v := reflect.New(t).Elem()
+		if t.Kind() == reflect.String {
+			text := ""
+			if i < len(args) {
+				text = literal(args[i])
+			}
+			v.SetString(argument + text)
+		}
+		values = append(values, v)
 	}
-	return next, true
+	return values
 }
 
-// lastList returns the elements of a slice that is written out as the last,
-// spread argument.
+// lastList returns the elements of a slice that is written out as the last, spread
+// argument.
 func lastList(e *ast.CallExpr) ([]ast.Expr, bool) {
 	if !e.Ellipsis.IsValid() {
 		return nil, false
@@ -217,30 +214,41 @@ func lastList(e *ast.CallExpr) ([]ast.Expr, bool) {
 	return list.Elts, true
 }
 
-// checkBuilt checks what a command has become since it was checked before.
-func (g *goFile) checkBuilt(b built) {
-	if len(b.words) == b.checked || b.words[0].text == "" {
+// literal returns the text of a string literal, and "" for other expressions.
+func literal(e ast.Expr) string {
+	lit, ok := e.(*ast.BasicLit)
+	if !ok || lit.Kind != token.STRING {
+		return ""
+	}
+	text, _ := strconv.Unquote(lit.Value)
+	return text
+}
+
+// checkChain checks what a command has become since it was checked before.
+func (g *goFile) checkChain(c *chain) {
+	words := g.words(c)
+	if len(words) <= c.checked || words[0].text == "" {
 		return
 	}
-	texts := make([]string, len(b.words))
-	for i, w := range b.words {
+	texts := make([]string, len(words))
+	for i, w := range words {
 		texts[i] = w.text
 	}
 	name, cmd := find(g.table, texts)
 	if cmd == nil {
-		if b.checked == 0 && !strings.HasSuffix(name, " ") && !slices.Contains(optional, name) {
-			g.report(b.words[0].line, "%s is not a command of Redis 6.2", name)
+		if c.checked == 0 && !strings.HasSuffix(name, " ") {
+			g.report(words[0].line, "%s is not a command of Redis 6.2", name)
 		}
 		return
 	}
-	count := min(wordsIn(name), len(b.words))
-	for _, w := range b.words[max(count, b.checked):] {
+	count := min(wordsIn(name), len(words))
+	for _, w := range words[max(count, c.checked):] {
 		if w.fixed && optionForm.MatchString(w.text) && !slices.Contains(cmd.Tokens, w.text) {
 			g.report(w.line, "%s is not an option of %s in Redis 6.2", w.text, name)
 		}
 	}
 	if what := newerUse(name, texts[count:]); what != "" {
-		g.report(b.words[len(b.words)-1].line, "%s", what)
+		g.report(words[len(words)-1].line, "%s", what)
 	}
 }
 
@@ -275,7 +283,7 @@ func walk(root, ext string, visit func(path, name string) error) error {
 	})
 }
 
-// passedOver reports whether a folder is none of the module's own.
+// passedOver reports whether a folder does not belong to the module's own code.
 func passedOver(path string) bool {
 	name := filepath.Base(path)
 	if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
