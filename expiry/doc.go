@@ -2,26 +2,23 @@
 //
 // # The problem
 //
-// Redis expires keys. What belongs together, such as the sessions of a user, is often one
-// hash, and there each field needs a deadline of its own. Redis has that from 7.4 on and
-// Valkey from 9.0 on; many managed services do not. Home-made versions share the same
-// defects.
+// Redis expires keys. But in a hash, such as the sessions of a user, each field needs its own
+// deadline. Redis has that from 7.4 on and Valkey from 9.0 on; many managed services do not.
+// Home-made versions have defects.
 //
 //   - Deadlines come from the clocks of the clients.
 //   - Readers see expired fields, or the length counts them.
-//   - A cleaner watches the hash, finds expired fields and removes them in a transaction.
-//     On a hash with many writes it is always aborted, and such a hash has the most
-//     garbage. And a full server refuses it.
-//   - The cleaner picks hashes at random, and falls behind where a few of many hashes have
-//     most of the garbage.
+//   - A cleaner that removes expired fields in a transaction is always aborted on a hash with many
+//     writes, which has the most garbage. And a full server refuses it.
+//   - A cleaner that picks hashes at random falls behind where few hashes have most of the garbage.
 //
 // # The mechanism
 //
 // The deadline of a field precedes its value. A field exists if the hash has it and its
 // deadline is later than the server's clock: expired fields are hidden at once, however
 // late they are removed. A sorted set beside the hash holds the fields that have a
-// deadline. It says which to remove, and how many have expired; if it is lost, it is
-// rebuilt from the values.
+// deadline: which to remove, and how many have expired. If it is lost, it is rebuilt from the
+// values.
 //
 // A read is HGET or HMGET, followed by TIME in the same pipeline: a value whose deadline is
 // later than that time existed when it was read. Reads of many goroutines share a pipeline

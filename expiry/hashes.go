@@ -47,7 +47,7 @@ type Config struct {
 	// fields whose early loss does no harm. Defaults to off: such a server is refused.
 	AllowEvictable bool
 
-	// Logger reports servers that do not say what they may evict, and changes of that.
+	// Logger reports servers whose eviction policy is unknown, and changes of policies.
 	// Defaults to slog.Default().
 	Logger *slog.Logger
 

@@ -6,7 +6,7 @@
 -- last field, and no script touches them after that: in a moving slot it would fail. The
 -- index due has every hash at its first deadline.
 --
--- The deadline in front of a value decides; t only says when to look at it.
+-- The deadline in front of a value decides; t only says when to check it.
 --
 -- Needs    shard, value
 -- Touches  due

@@ -3,19 +3,16 @@
 //
 // # The problem
 //
-// A cache that each caller fills when it finds nothing works until many callers come at once.
-// When a popular value expires, a hundred requests compute it at the same time: a herd, when the
-// source is busiest. The usual cures have faults.
+// When a popular value expires, a hundred requests compute it at the same time: a stampede, when
+// the source is busiest. The usual remedies have faults.
 //
-//   - A single flight helps one process, and if it runs under the context of the first caller,
-//     the end of that caller fails all others.
-//   - A lock in a key with a TTL is evicted when memory is short, and so is the value, which may
-//     have taken a minute to compute.
-//   - A cache that is down looks like an empty one, and the herd is complete.
+//   - A single flight helps one process only, and if it uses the context of the first caller, the
+//     end of that caller fails all others.
+//   - A lock in a key with a TTL may be evicted when memory is short, and so may the value.
+//   - A cache that is down looks like an empty one.
 //   - Every caller retries a failing computation, which keeps an overloaded database overloaded.
 //   - Values stored together expire together.
-//   - A value is computed, changed at its source, forgotten, and only then stored: old, and for
-//     its full TTL.
+//   - A value that changes at its source during its computation is stored old, for its full TTL.
 //
 // # The mechanism
 //
@@ -48,32 +45,30 @@
 //	                  the likelier a reader     one recomputes
 //	                  refreshes it
 //
-// A random number decides whether a reader refreshes a value early, without shared state. The
-// probability depends on the duration of the last load, so that a value that is read all the
-// time is refreshed about that long before its end, and one that is hardly read is not.
+// A reader refreshes a value early at random. The probability depends on the duration of the last
+// load, so that a value that is read all the time is refreshed about that long before its end.
 //
-// Everything behind the first look is one flight per key and process. Later callers join it;
-// their outcome is [Waited] where that of the first is [Miss]. Callers that found an old value
-// return that instead. The flight has its own context, with the first caller's values but not its
-// end. A caller whose context ends returns at once. After the last one, a flight that still waits
-// ends, and one that computes continues: its value is stored.
+// Everything after the first look is one flight per key and process. Later callers join it; their
+// outcome is [Waited] where that of the first is [Miss]. Callers that found an old value return
+// that instead. The flight has its own context, with the first caller's values. A caller whose
+// context ends returns at once. After the last one, a flight that waits ends, and one that
+// computes continues: its value is stored.
 //
 // # What is guaranteed
 //
 //   - Over all goroutines and processes on one Redis, one computation of a key runs at a time, as
 //     long as its holder keeps the lease. A dead holder is replaced within five seconds.
-//   - A value is fresh for at least nine tenths of TTL, see [Config].Jitter, and at most TTL, and
-//     old for Stale more, whatever the clients' clocks. Both are stored with the value, so
-//     processes with different settings agree. Redis keeps the value for that time under
-//     noeviction and every volatile-* policy.
+//   - A value is fresh for nine tenths of TTL to TTL, see [Config].Jitter, and old for Stale more,
+//     whatever the clients' clocks. Both are stored with the value, so processes with different
+//     settings agree. Redis keeps it for that time under noeviction and every volatile-* policy.
 //   - A cancelled caller does not fail others. A load that panics is an error for its callers,
 //     and the process lives.
 //   - A failed load returns the old value while there is one, otherwise its error to all its
 //     callers, in other processes as [ErrFailed]. No caller tries again for [Config].Errors.
 //     That there is no value is remembered for [Config].Negative.
-//   - A computation that lost its lease returns its value to its callers but does not keep it: it
-//     stores nothing if it knows of the loss, and removes what it stored if it learns of the loss
-//     on release. [Cache.Forget] takes the lease from a running computation for that reason.
+//   - A computation that lost its lease returns its value to its callers and does not store it, or
+//     removes it if it learns of the loss on release. [Cache.Forget] revokes the lease of a running
+//     computation for that reason.
 //   - While Redis does not answer, callers do not fail for it: each process computes by itself,
 //     one computation per key and [Config].Concurrency in all, and remembers the values and
 //     errors of recently used keys. It computes a key once in [Config].Away, and a failing one
@@ -90,10 +85,10 @@
 //
 // Of the callers that find an old value, the one that computes the new one waits.
 //
-// A value is encoded even for the caller that computed it, so that all callers get the same and
-// share no memory: as JSON, or as it is if T is []byte or string. A value that a new version of a
-// program cannot decode is computed again and overwritten; a new field has its zero value. If that
-// is not enough, put a version into the name of the cache: "documents-v2".
+// A value is encoded even for the caller that computed it, so that callers share no memory: as
+// JSON, or as it is if T is []byte or string. A value that a new version of a program cannot decode
+// is computed again; a new field has its zero value. If that is not enough, put a version into the
+// name of the cache: "documents-v2".
 //
 // A load may fetch other keys. A load that fetches its own key, directly or not, waits for itself
 // until its timeout. A process waits for all keys that others compute over one connection, and

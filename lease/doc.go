@@ -27,9 +27,8 @@
 //	 │  reaped         expired ───────────▶ held by another holder,
 //	 └─────────────────            Acquire  with a larger fence
 //
-// Each acquisition has a random token, which authorizes refresh and release, and a fence, a
-// number that only grows: the server's time in microseconds, or the last fence plus one if
-// that is larger.
+// Each acquisition has a random token, which authorizes refresh and release, and a fence that only
+// grows: the server's time in microseconds, or the last fence plus one if that is larger.
 //
 // The holder counts, too: [Lease.Context] ends at the deadline, counted from before the
 // request was sent and less a margin for clock drift, and as soon as the server reports
@@ -45,10 +44,9 @@
 //	  │      twice a minute       ▲              │ gone or abandoned: removed
 //	  └── release after 10 ms ────┘              ▼
 //
-// A process enters a name at most twice a minute, and not at all if it is released within
-// 10 ms, so that the index costs next to nothing. The reaper ([Jobs]) claims the due names
-// of a shard for ten seconds, visits them, and moves or removes the entries that no holder
-// has changed since.
+// A process enters a name at most twice a minute, and not at all if it is released within 10 ms.
+// The reaper ([Jobs]) claims the due names of a shard for ten seconds, visits them, and moves or
+// removes the entries that no holder has changed since.
 //
 // # What is guaranteed
 //
@@ -84,10 +82,10 @@
 // index, until another caller finds it held, `millrace doctor --scan` finds it, or the name
 // is acquired again.
 //
-// A lease remembers up to 64 waiting processes, and a release notifies all of them. Each
-// wakes one of its waiters, and all that use [AcquireConfig.Unless]. A process waits for all
-// of its leases over one connection. Waiters that are not woken ask again each second and
-// at the holder's deadline. Waiters are not served in order.
+// A lease records up to 64 waiting processes, and a release notifies all of them. Each wakes one of
+// its waiters, and all that use [AcquireConfig.Unless]. A process waits for all of its leases over
+// one connection. Other waiters ask again each second and at the holder's deadline. Waiters are not
+// served in order.
 //
 // # When not to use it
 //

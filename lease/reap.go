@@ -63,7 +63,7 @@ func (r *reaper) slice(caller context.Context) (millrace.Progress, error) {
 			switch {
 			case err == nil:
 				r.shards[shard] = registry.Away{}
-			case errors.Is(caller.Err(), context.Canceled): // says nothing about the shard
+			case errors.Is(caller.Err(), context.Canceled): // no fault of the shard
 				failed = err
 			default:
 				failed, r.shards[shard] = err, r.shards[shard].Failed(err)

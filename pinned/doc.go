@@ -1,11 +1,10 @@
-// Package pinned stores values that stay until their deadline, even if the server runs out
-// of memory before, and are gone from then on.
+// Package pinned stores values that exist until their deadline and not after it, even if the server
+// runs out of memory.
 //
 // # The problem
 //
-// A key with a TTL may go early: when memory is full, servers with a volatile-* policy evict
-// exactly the keys with a TTL. A session or an answer that was to stay for an hour may be
-// gone after a second.
+// A key with a TTL may be lost early: when memory is full, servers with a volatile-* policy evict
+// exactly the keys with a TTL.
 //
 // # The mechanism
 //
@@ -33,8 +32,7 @@
 //
 // # Reads from replicas
 //
-// Get and GetMany are plain commands that only read. What package expiry says of reads from
-// replicas holds here.
+// Get and GetMany are plain commands that only read: see package expiry.
 //
 // # The wrinkle
 //

@@ -4,14 +4,12 @@
 // # The problem
 //
 // An application counts hundreds of thousands of events a minute, some 30 counters and a few
-// lists each. One Redis has one thread, and is not enough. The usual solution sends each key to
-// the server that the key's hash names, which makes reading simple; but the 30 keys of an event
-// then lie on all servers, so each event needs a connection to each of them. Servers are limited
-// by connections and calls before they are by bytes: with N of them, each still serves every
-// event, and another server relieves none.
+// lists each, more than one Redis can serve. The usual solution selects the server by the hash of
+// each key, which makes reading simple; but the 30 keys of an event are then on all servers, so
+// each event needs a call to each of them, and more servers relieve none.
 //
-// There are many writers and few readers. So the work of a writer must not grow: an event goes
-// to one server as a whole, and the reader asks all of them.
+// There are many writers and few readers. So an event goes to one server as a whole, and the
+// reader asks all of them.
 //
 // # The mechanism
 //
@@ -81,10 +79,9 @@
 //
 // # The wrinkle
 //
-// A gather is not one moment. Each reply is consistent, but the moments differ: of two sessions
-// in sequence a gather may see only the later one. A value that takes several calls to one
-// server has all that was there from the first to the last, and perhaps what was written
-// meanwhile. A value that ends meanwhile is missing.
+// A gather is not one moment: of two sessions in sequence it may see only the later one. A value
+// that takes several calls to one server has all that was there from the first to the last, and
+// perhaps what was written meanwhile. A value that ends meanwhile is missing.
 //
 // An expired value reads 0, as one that was never counted. Readers must know what writers keep:
 // ask for no bucket older than Keep.
@@ -94,10 +91,9 @@
 // double counts to lost ones begins a new session; [RoundRobin] sends that one elsewhere.
 //
 // A crash loses what was not flushed: a session, or the last 100 ms of a Tally and its calls in
-// flight. A server that loses its last second loses it here, too. After an outage of more than
-// nine minutes in which a server was silent, the fate of the sessions in flight to it is
-// unknown: Flush reports that, and a Tally drops them and logs each counter with its amount. A
-// server that refused connections received none of them, and gets them when it is back.
+// flight. After more than nine minutes without an answer of a server, the outcome of the sessions
+// in flight to it is unknown: Flush reports that, and a Tally drops them and logs each counter with
+// its amount. A server that refused connections received none of them, and gets them later.
 //
 // Remembering sessions has a price: one of 30 counters costs a server half as much again as a
 // script with 30 INCRBY, one of a single counter several times an INCRBY. Where that matters, a

@@ -8,11 +8,10 @@
 // query per page is too much. A set in Redis is fast but becomes wrong: producers crash between
 // the database and Redis, workers finish without notice, Redis is flushed.
 //
-// The set that inspired this package was filled by a job that walked the table and emptied by
-// one that sampled it, under WATCH. That loses identifiers. SADD of a member that exists
-// changes nothing and so trips no WATCH: an identifier that gets new work during its removal is
-// removed. A cursor that never returns to the start sees each row once. And until the walk
-// ends, what is not in the set looks as if it had no work.
+// A set that one job fills by a walk through the table, and another one empties by samples under
+// WATCH, loses identifiers: SADD of an existing member trips no WATCH, so an identifier that gets
+// new work during its removal is removed. And until the walk ends, missing identifiers seem to
+// have no work.
 //
 // # The mechanism
 //
@@ -38,18 +37,17 @@
 //     have work, stamps those, and removes the others.
 //
 // A page of the table ends after a fixed number of rows, with work or not: a query for the next
-// row with work may read a large table to its end, in which case no slice would ever move the
-// cursor. When rows take so long that a slice's budget ends before its page, the next slices
-// read half as many, down to one, and more again when there is time. Verification adapts alike.
+// row with work may read a large table to its end. If a slice's budget ends before its page, the
+// next slices read half as many rows, down to one, and more again when there is time.
+// Verification adapts alike.
 //
-// Between reading from Redis and writing to it a slice asks the database, and anything may
-// happen. So a stamp is the time before the question, and an identifier is removed only if its
-// stamp has not changed. Adding an identifier always changes its stamp.
+// A slice asks the database between reading from Redis and writing to it. So a stamp is the time
+// before the question, and an identifier is removed only if its stamp has not changed. Adding an
+// identifier always changes its stamp.
 //
-// An identifier that is not tracked has no work only if a whole pass has read the table. Until
-// then it is [Unknown], and the program asks the database. This also holds after a flush, which
-// deletes the count of passes, too. An entry that always exists distinguishes an empty set from
-// one that was lost alone.
+// An identifier that is not tracked has no work only if a complete pass has read the table. Until
+// then, also after a flush, it is [Unknown], and the program asks the database. An entry that
+// always exists distinguishes an empty set from a lost one.
 //
 // # What is guaranteed
 //
@@ -62,10 +60,9 @@
 //   - A stamp is never later than the last moment at which the identifier was added or had
 //     work.
 //   - Finished identifiers are removed in their turn, the oldest stamps first.
-//   - Each slice moves the cursor, however few rows have work, if the source can read one row
-//     within a slice's budget. If it cannot, the jobs do not advance and log a warning with
-//     the cursor or the identifier: then raise the budget (Budget in package steal), or call
-//     [Tracker.Fill], whose only bound is its context, to get past that row.
+//   - Each slice moves the cursor if the source can read one row within a slice's budget. If it
+//     cannot, the jobs log a warning with the cursor or the identifier: then raise the budget
+//     (Budget in package steal), or call [Tracker.Fill], which only its context bounds.
 //   - After a flush, answers are [Queued] for what was seen since, and otherwise Unknown until
 //     a pass is complete.
 //   - Every call may be repeated after a lost reply.
@@ -90,11 +87,10 @@
 //
 //	rows / (r * s)
 //
-// seconds each. Rows are all rows of the table, with work or not: 67 seconds per pass for a
-// million rows, 1,000 per slice and 15 slices per second; less than 7 with [Config].AddRows at
-// 10,000, if the database reads 10,000 rows in half of a slice's budget. [Stats.PassTime] has
-// the real value. In a much larger table, use an index with only the rows that have work: see
-// [SQLConfig].Indexed.
+// seconds each, over all rows of the table: 67 seconds per pass for a million rows, 1,000 per
+// slice and 15 slices per second; less than 7 with 10,000 [Config].AddRows, if the database reads
+// them in half of a slice's budget. [Stats.PassTime] has the real value. In a much larger table,
+// use an index with only the rows that have work: see [SQLConfig].Indexed.
 //
 // The Age of a [NotQueued] answer counts from the beginning of the last complete pass, and
 // grows when the jobs stop. A program that needs a bound asks the database beyond it.
@@ -107,11 +103,10 @@
 // transaction and than the lag of a replica that the source reads. Retry an Add that fails
 // after a commit; the next pass repairs what still failed.
 //
-// A failover or restart that loses the last writes, or restores old ones, goes unnoticed: lost
-// identifiers are missing until a pass finds them, and restored ones are verified. After a
-// restart from an old snapshot [Tracker.Delete] makes answers Unknown, and [Tracker.Fill] makes
-// them true again. Under an allkeys-* policy a full Redis may evict the tracker; then answers
-// are Unknown.
+// After a failover or restart that loses writes, lost identifiers are missing until a pass finds
+// them, and restored ones are verified. After a restart from an old snapshot, call
+// [Tracker.Delete], which makes answers Unknown, and [Tracker.Fill]. Under an allkeys-* policy a
+// full Redis may evict the tracker; then answers are Unknown.
 //
 // A clock that is set back makes no answer wrong, but ages too small. Stamps ahead of the clock
 // are verified first.

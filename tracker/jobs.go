@@ -123,8 +123,7 @@ func (t *Tracker) page(ctx context.Context, after string, limit int) (page Page,
 	return page, checkPage(page, after)
 }
 
-// ask calls the source for n rows or identifiers, adapts the pace, and says in an error that
-// it is the source's.
+// ask calls the source for n rows or identifiers, and adapts the pace.
 func (t *Tracker) ask(ctx context.Context, p *pace, n, most int, next string, call func(Source) error) error {
 	if t.cfg.Source == nil {
 		return millrace.ErrBadArgument.Errorf("the tracker has no Source: only programs with one fill and verify it")
