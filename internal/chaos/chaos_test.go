@@ -142,16 +142,16 @@ func TestDismissKillsAWorkerThatStays(t *testing.T) {
 	}
 }
 
-func TestLineWriterHandsOnWholeLines(t *testing.T) {
+func TestReportsAreHeardLineByLine(t *testing.T) {
 	t.Parallel()
 	var got []string
-	w := &lineWriter{each: func(line []byte) { got = append(got, string(line)) }}
-	for _, text := range []string{"o", "ne\ntwo\n\nth", "ree", "\ncut o"} {
-		if n, err := w.Write([]byte(text)); n != len(text) || err != nil {
-			t.Fatalf("Write(%q) = %d, %v", text, n, err)
-		}
+	script := `printf 'o'; printf 'ne\ntwo\n\nth'; printf 'ree\ncut o'`
+	w, err := startProcess([]string{"sh", "-c", script}, func(line []byte) { got = append(got, string(line)) }, func(error) {})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"one", "two", "", "three"}, got); diff != "" {
+	<-w.done
+	if diff := cmp.Diff([]string{"one\n", "two\n", "\n", "three\n"}, got); diff != "" {
 		t.Errorf("lines (-want +got):\n%s", diff)
 	}
 }

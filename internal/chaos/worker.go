@@ -186,10 +186,12 @@ func (p *Play) Start(n int) {
 func startProcess(command []string, hear func([]byte), lost func(error)) (*process, error) {
 	w := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})} //nolint:gosec // the program itself
 	w.cmd.SysProcAttr = redisproc.Attributes()
-	w.cmd.Stdout = &lineWriter{each: hear}
 	var stderr bytes.Buffer
 	w.cmd.Stderr = &stderr
-	var err error
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -201,6 +203,10 @@ func startProcess(command []string, hear func([]byte), lost func(error)) (*proce
 		started <- err
 		if err != nil {
 			return
+		}
+		lines := bufio.NewReader(stdout) // a last line that was cut off is dropped
+		for line, err := lines.ReadBytes('\n'); err == nil; line, err = lines.ReadBytes('\n') {
+			hear(line)
 		}
 		err = w.cmd.Wait()
 		if !w.ended.Load() {
@@ -250,23 +256,4 @@ func (p *Play) Dismiss(ctx context.Context) {
 		}
 	}
 	p.workers = nil
-}
-
-// lineWriter hands on what is written line by line, but no last line that was cut off.
-type lineWriter struct {
-	each func(line []byte)
-	rest []byte
-}
-
-// Write takes some output of a worker.
-func (l *lineWriter) Write(b []byte) (int, error) {
-	l.rest = append(l.rest, b...)
-	for {
-		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
-		if !whole {
-			return len(b), nil
-		}
-		l.each(line)
-		l.rest = rest
-	}
 }

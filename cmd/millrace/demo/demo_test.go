@@ -120,7 +120,7 @@ func TestChecksFailWithoutTheProtection(t *testing.T) {
 		{"expiry", lateClock, []string{"nothing_after_its_deadline"}},
 		{"lease", leasesExpire, []string{"leases_stay", "one_holder"}},
 		{"scatter", plainCounters, []string{"sum_is_exact"}},
-		{"fleet", ownLeases, []string{"one_holder"}},
+		{"fleet", ownTickets, []string{"one_holder"}},
 		{"fleet", forgetPlaces, []string{"one_home"}},
 		{"failover", noAgents, []string{"writes_go_on"}},
 	} {

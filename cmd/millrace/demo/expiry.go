@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -139,14 +140,14 @@ type expiryPlay struct {
 func playExpiry(ctx context.Context, play *chaos.Play) {
 	p := &expiryPlay{Play: play, renewed: map[int]bool{}, reports: map[int]expiryReport{}}
 	p.visitors = visitors{N: 5000, Gap: time.Second / 400, Pause: 3 * time.Millisecond, Rate: 0.003}
-	var cfg expiry.Config
+	cfg := expiry.Config{Logger: slog.New(slog.DiscardHandler)} // an imitation does not report its policy
 	if p.Small {
 		p.visitors = visitors{N: 150, Gap: time.Second / 30, Pause: 40 * time.Millisecond, Rate: 0.03}
 		cfg.Shards = 2
 	}
 	p.hashes = must.Get(expiry.Open(ctx, p.Client, p.Name, cfg))
 	p.Delete(func(ctx context.Context) (int, error) {
-		h, err := expiry.Open(ctx, p.Client, p.Name, expiry.Config{})
+		h, err := expiry.Open(ctx, p.Client, p.Name, cfg)
 		if err != nil {
 			return 0, err
 		}
@@ -328,7 +329,7 @@ func readVisitors(ctx context.Context, w *chaos.Worker) error {
 		v.First = v.First.Add(-time.Second)
 	}
 	recruiter := steal.New(steal.Config{Budget: time.Second, Floor: stealFloor})
-	hashes := must.Get(expiry.Open(ctx, w.Client, w.Name, expiry.Config{Enlister: recruiter}))
+	hashes := must.Get(expiry.Open(ctx, w.Client, w.Name, expiry.Config{Enlister: recruiter, Logger: slog.New(slog.DiscardHandler)}))
 	job := hashes.Jobs()[0]
 	if w.Sabotage == reapNothing {
 		job.Slice = func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil }

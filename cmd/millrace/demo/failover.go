@@ -274,8 +274,8 @@ func (p *failoverPlay) compare(ctx context.Context) {
 	})
 	for _, b := range p.books {
 		v := p.victims[b.partition]
-		v.has += int64(len(membersAt(ctx, v.server.Addr, b.key())))
-		kept := membersAt(ctx, directory.MapOf(p.fleet.Client()).Partitions[b.partition].Master.Addr, b.key())
+		v.has += int64(len(p.membersAt(ctx, v.server.Addr, b.key())))
+		kept := p.membersAt(ctx, directory.MapOf(p.fleet.Client()).Partitions[b.partition].Master.Addr, b.key())
 		v.want += int64(len(kept))
 		for _, e := range b.done {
 			if _, found := slices.BinarySearch(kept, e.text); !found {
@@ -285,11 +285,16 @@ func (p *failoverPlay) compare(ctx context.Context) {
 	}
 }
 
-// membersAt reads a set from one member of the fleet, in order.
-func membersAt(ctx context.Context, addr, key string) []string {
+// membersAt reads a set from one member of the fleet, in order. A member that does not
+// serve has none.
+func (p *failoverPlay) membersAt(ctx context.Context, addr, key string) []string {
 	c := must.Get(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true}))
 	defer c.Close()
-	return slices.Sorted(slices.Values(must.Get(c.Do(ctx, c.B().Smembers().Key(key).Build()).AsStrSlice())))
+	list, err := c.Do(ctx, c.B().Smembers().Key(key).Build()).AsStrSlice()
+	if err != nil {
+		p.Fail("%s cannot be read: %s", addr, err)
+	}
+	return slices.Sorted(slices.Values(list))
 }
 
 func (p *failoverPlay) judge(writing time.Duration) {

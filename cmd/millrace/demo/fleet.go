@@ -33,9 +33,9 @@ const (
 	// should get one in six, and has none of so many once in 80 million times.
 	leastTickets = 100
 
-	// What tests take away: each client has leases of its own, and the partitions have no
+	// What tests take away: each client has tickets of its own, and the partitions have no
 	// record of what lies on them.
-	ownLeases    = "leases of its own for each client"
+	ownTickets   = "tickets of its own for each client"
 	forgetPlaces = "forget the places"
 )
 
@@ -204,7 +204,7 @@ func (p *fleetPlay) order(ctx context.Context, c *customer) error {
 // serve takes a customer's lease and works, unless another client has it.
 func (p *fleetPlay) serve(ctx context.Context, c *customer) error {
 	i := rand.IntN(2)
-	held, err := p.acquire(ctx, i, c.name)
+	held, err := p.clients[i].locker.Acquire(ctx, c.name, holdFor, lease.AcquireConfig{})
 	if errors.Is(err, lease.ErrHeld) {
 		p.away.Add(1)
 		return nil
@@ -224,14 +224,6 @@ func (p *fleetPlay) serve(ctx context.Context, c *customer) error {
 	c.served = false
 	c.mu.Unlock()
 	return errors.Join(err, p.giveBack(ctx, held))
-}
-
-// acquire has a client take a lease.
-func (p *fleetPlay) acquire(ctx context.Context, client int, name string) (*lease.Lease, error) {
-	if p.Sabotage == ownLeases {
-		name += "/" + strconv.Itoa(client)
-	}
-	return p.clients[client].locker.Acquire(ctx, name, holdFor, lease.AcquireConfig{})
 }
 
 // giveBack releases a lease, and counts it if it was lost.
@@ -285,8 +277,12 @@ func (p *fleetPlay) giveTicket(ctx context.Context) error {
 	var held [2]*lease.Lease
 	var errs [2]error
 	var asking sync.WaitGroup
-	for i := range p.clients {
-		asking.Go(func() { held[i], errs[i] = p.acquire(ctx, i, name) })
+	for i, f := range p.clients {
+		if p.Sabotage == ownTickets {
+			name += "'"
+		}
+		ticket := name
+		asking.Go(func() { held[i], errs[i] = f.locker.Acquire(ctx, ticket, holdFor, lease.AcquireConfig{}) })
 	}
 	asking.Wait()
 	p.mu.Lock()
