@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/millrace/millrace/internal/bench"
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/must"
 )
 
 // againstAsynq adds asynq to what the queue is measured against: processing alone,
@@ -31,7 +31,7 @@ func againstAsynq(f bench.Figure, url string) bench.Figure {
 		if strings.Contains(f.What, "1 kB") {
 			size = 1000
 		}
-		asynq.Name, asynq.Measure, asynq.Goal = "asynq", bench.Waiting(waitingTasks(size)), bench.AtMost(1)
+		asynq.Name, asynq.Measure, asynq.Goal = "asynq", bench.Memory(bench.LifeMessages, 1, waitingTasks(size)), bench.AtMost(1)
 	default:
 		return f
 	}
@@ -40,19 +40,15 @@ func againstAsynq(f bench.Figure, url string) bench.Figure {
 }
 
 // waitingTasks writes tasks of a size to a server that has nothing else.
-func waitingTasks(size int) func(ctx context.Context, own *connect.Instance, n int) error {
-	return func(ctx context.Context, own *connect.Instance, n int) error {
-		clients, err := bench.Info(ctx, own.Client, "clients", "connected_clients")
-		if err != nil {
-			return err
-		}
-		if err := onAsynq(own.URL, func(_ *redis.Client, queue *asynq.Client) error {
+func waitingTasks(size int) func(ctx context.Context, b *bench.B, url string, n int) error {
+	return func(ctx context.Context, b *bench.B, url string, n int) error {
+		clients := func() float64 { return bench.Info(ctx, b.Client, "clients", "connected_clients") }
+		before := clients()
+		err := onAsynq(url, func(_ *redis.Client, queue *asynq.Client) error {
 			return enqueue(ctx, queue, "bench", n, size)
-		}); err != nil {
-			return err
-		}
-		for left := clients + 1; left > clients && err == nil; { // the memory of connections belongs to no message
-			left, err = bench.Info(ctx, own.Client, "clients", "connected_clients")
+		})
+		for err == nil && clients() > before { // the memory of connections belongs to no message
+			err = context.Cause(ctx)
 		}
 		return err
 	}
@@ -61,21 +57,21 @@ func waitingTasks(size int) func(ctx context.Context, own *connect.Instance, n i
 // asynqTasks returns tasks a second that are processed, after they were enqueued in the same
 // time or before it.
 func asynqTasks(url string, whole bool) bench.Measure {
-	return func(ctx context.Context, at bench.Place) (speed float64, err error) {
-		err = onAsynq(url, func(client *redis.Client, queue *asynq.Client) (err error) {
-			defer func() { err = errors.Join(err, forgetQueue(context.WithoutCancel(ctx), client, at.Name)) }()
-			n, start := max(100, at.Scaled(bench.LifeMessages)), time.Now()
-			if err := enqueue(ctx, queue, at.Name, n, bench.BodySize); err != nil {
+	return func(ctx context.Context, b *bench.B) (speed float64) {
+		must.Do(onAsynq(url, func(client *redis.Client, queue *asynq.Client) (err error) {
+			defer func() { err = errors.Join(err, forgetQueue(context.WithoutCancel(ctx), client, b.Name)) }()
+			n, start := max(100, b.Scaled(bench.LifeMessages)), time.Now()
+			if err := enqueue(ctx, queue, b.Name, n, bench.BodySize); err != nil {
 				return err
 			}
 			if !whole {
 				start = time.Now()
 			}
-			end, err := process(ctx, client, at.Name, n)
+			end, err := process(ctx, client, b.Name, n)
 			speed = float64(n) / end.Sub(start).Seconds()
 			return err
-		})
-		return speed, err
+		}))
+		return speed
 	}
 }
 

@@ -40,11 +40,11 @@ func TestEverySideRuns(t *testing.T) {
 			t.Parallel()
 			server := redistest.Start(t, redistest.Options{})
 			client := server.Client(t)
-			at := bench.Place{
+			b := bench.B{
 				Client: client, Name: "bench", Time: 10 * time.Millisecond,
 				Open: func() (rueidis.Client, error) { return connect.Open(server.URL()) },
 			}
-			runs(t, figures(server.URL())[i], at)
+			runs(t, figures(server.URL())[i], b)
 			if left, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice(); err != nil || len(left) > 0 {
 				t.Errorf("keys are left: %q (%v)", left, err)
 			}
@@ -53,12 +53,12 @@ func TestEverySideRuns(t *testing.T) {
 }
 
 // runs fails the test unless each side of a figure comes to something.
-func runs(t *testing.T, f bench.Figure, at bench.Place) {
+func runs(t *testing.T, f bench.Figure, b bench.B) {
 	t.Helper()
-	r, err := f.Compare(t.Context(), at, 1, func(int, string) {})
+	r, err := f.Compare(t.Context(), b, 1, func(int, string) {})
 	for again := 1; err != nil && again < tries; again++ {
 		t.Logf("try %d: %v", again, err)
-		r, err = f.Compare(t.Context(), at, 1, func(int, string) {})
+		r, err = f.Compare(t.Context(), b, 1, func(int, string) {})
 	}
 	if err != nil {
 		t.Fatal(err)

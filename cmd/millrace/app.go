@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/registry"
 )
 
@@ -43,9 +44,7 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 	url := a.url()
 	switch {
 	case url == "":
-		err := connect.ErrURL.Errorf("this command needs to know which Redis to work on")
-		err.Hint = "Add --redis redis://HOST:PORT (or unix:///path/to/socket, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
-		return nil, err
+		return nil, connect.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL.")
 	case isFleet(url):
 		f, err := a.openFleet(ctx)
 		if err != nil {
@@ -133,7 +132,18 @@ func (a *app) input(ctx context.Context) ([]byte, error) {
 type table = func(w io.Writer)
 
 // says is a table of one line.
-func says(text string) table { return func(w io.Writer) { fmt.Fprintln(w, text) } }
+func says(format string, args ...any) table {
+	return func(w io.Writer) { fmt.Fprintf(w, format+"\n", args...) }
+}
+
+// keysDeleted is the result of deleting a structure.
+func keysDeleted(n int, err error) (any, table, error) {
+	said := readable.Count(n, "key") + " deleted"
+	if n == 0 {
+		said = "there was nothing to delete"
+	}
+	return document.Deleted{Deleted: n}, says("%s", said), err
+}
 
 // on makes a value of a structure on the Redis at hand, has do work with it, and prints
 // what that returns. It makes one without a connection before, to check names and

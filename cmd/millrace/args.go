@@ -56,9 +56,7 @@ func arrange(model *kong.Application, args []string) (line, error) {
 }
 
 func needsValue(flag string) error {
-	err := errUsage.Errorf("%s needs a value", flag)
-	err.Hint = "If the value begins with two hyphens, write " + flag + "=VALUE."
-	return err
+	return errUsage.Errorf("%s needs a value", flag).WithHint("If the value begins with two hyphens, write " + flag + "=VALUE.")
 }
 
 // valuedFlags returns the flags of all commands that take a value.

@@ -48,9 +48,7 @@ func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *sc
 		})
 	}
 	if a.url() == "" {
-		err := connect.ErrURL.Errorf("this command needs to know which servers to work on")
-		err.Hint = "Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL."
-		return err
+		return connect.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL.")
 	}
 	servers, err := counterServers(a.url())
 	if err != nil {
@@ -115,7 +113,7 @@ func (c *counterAdd) Run(ctx context.Context, a *app) error {
 			return nil, nil, err
 		}
 		doc := document.Counter{Added: c.N, Server: session.Server()}
-		return doc, says(fmt.Sprintf("added %s on %s", readable.Number(doc.Added), doc.Server)), nil
+		return doc, says("added %s on %s", readable.Number(doc.Added), doc.Server), nil
 	})
 }
 
@@ -141,7 +139,7 @@ func (c *counterGet) Run(ctx context.Context, a *app) error {
 			return nil, nil, err
 		}
 		doc := document.Counted{Value: sum.Value, Servers: sum.Servers, Answered: sum.Answered}
-		return doc, says(fmt.Sprintf("%s on %s", readable.Number(doc.Value), readable.Count(doc.Servers, "server"))), besides{err}
+		return doc, says("%s on %s", readable.Number(doc.Value), readable.Count(doc.Servers, "server")), besides{err}
 	})
 }
 

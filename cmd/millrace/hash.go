@@ -87,16 +87,11 @@ Examples:
 func (c *hashSet) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		result, err := h.Set(ctx, hash, string(c.Field), []byte(c.Value), expiry.SetConfig{TTL: c.TTL, KeepTTL: c.KeepTTL})
-		doc := struct {
-			Created bool `json:"created"`
-		}{result.Created > 0}
-		return doc, func(w io.Writer) {
-			if doc.Created {
-				fmt.Fprintln(w, "created")
-			} else {
-				fmt.Fprintln(w, "replaced")
-			}
-		}, err
+		created, said := result.Created > 0, "replaced"
+		if created {
+			said = "created"
+		}
+		return map[string]bool{"created": created}, says("%s", said), err
 	})
 }
 
@@ -121,7 +116,7 @@ func (c *hashGet) Run(ctx context.Context, a *app) error {
 			Value document.Text `json:"value"`
 			TTL   int64         `json:"ttl_ms"`
 		}{document.Text(value), document.Millis(ttl)}
-		return doc, says(fmt.Sprintf("%s\n\n%s", doc.Value, remaining(ttl))), err
+		return doc, says("%s\n\n%s", doc.Value, remaining(ttl)), err
 	})
 }
 
@@ -214,13 +209,11 @@ func (c *hashTTL) Run(ctx context.Context, a *app) error {
 			Field document.Text `json:"field"`
 			TTL   int64         `json:"ttl_ms"`
 		}
-		doc := struct {
-			Fields []field `json:"fields"`
-		}{[]field{}}
+		list := []field{}
 		for i, ttl := range ttls {
-			doc.Fields = append(doc.Fields, field{c.Fields[i], document.Millis(ttl)})
+			list = append(list, field{c.Fields[i], document.Millis(ttl)})
 		}
-		return doc, func(w io.Writer) {
+		return map[string][]field{"fields": list}, func(w io.Writer) {
 			fmt.Fprintln(w, "FIELD\tTIME")
 			for i, ttl := range ttls {
 				fmt.Fprintf(w, "%s\t%s\n", c.Fields[i], remaining(ttl))
@@ -246,7 +239,7 @@ Examples:
 func (c *hashDelete) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(h *expiry.Hashes, hash string) (any, table, error) {
 		n, err := c.delete(ctx, h, hash)
-		return document.Deleted{Deleted: n}, says(fmt.Sprintf("deleted %s", readable.Count(n, "field"))), err
+		return document.Deleted{Deleted: n}, says("deleted %s", readable.Count(n, "field")), err
 	})
 }
 
@@ -276,12 +269,6 @@ Examples:
 
 func (c *hashDrop) Run(ctx context.Context, a *app) error {
 	return withHashes(ctx, a, c.Namespace, func(h *expiry.Hashes) (any, table, error) {
-		if err := h.Delete(ctx); err != nil {
-			return nil, nil, err
-		}
-		doc := struct {
-			Dropped bool `json:"dropped"`
-		}{true}
-		return doc, says("dropped"), nil
+		return map[string]bool{"dropped": true}, says("dropped"), h.Delete(ctx)
 	})
 }

@@ -76,7 +76,7 @@ func (c *ickAdd) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		added, err := add(ctx, k)
 		doc := document.Marked(added)
-		return doc, says(fmt.Sprintf("%d new, %d lowered", doc.New, doc.Lowered)), err
+		return doc, says("%d new, %d lowered", doc.New, doc.Lowered), err
 	})
 }
 
@@ -110,9 +110,7 @@ func (c *ickAdd) pairs() (addFunc, error) {
 	case len(marks) == 0:
 		return func(ctx context.Context, k *ick.Ick) (ick.Added, error) { return k.AddNow(ctx, now...) }, nil
 	}
-	mixed := errUsage.Errorf("now and numbers cannot be mixed in one call")
-	mixed.Hint = "Make two calls, one with the members that are dirty since now."
-	return nil, mixed
+	return nil, errUsage.Errorf("now and numbers cannot be mixed in one call").WithHint("Make two calls, one with the members that are dirty since now.")
 }
 
 // reserveFlags are the settings of a reserve.
@@ -177,12 +175,8 @@ Examples:
 func (c *ickCommit) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
 		done, err := k.Commit(ctx, c.Token, document.Strings(c.Members)...)
-		return document.Committed(done), func(w io.Writer) { tableOfCommit(w, done) }, err
+		return document.Committed(done), says("%d committed, %d kept", done.Committed, done.Kept), err
 	})
-}
-
-func tableOfCommit(w io.Writer, done ick.Committed) {
-	fmt.Fprintf(w, "%d committed, %d kept\n", done.Committed, done.Kept)
 }
 
 type ickExchange struct {
@@ -209,7 +203,7 @@ func (c *ickExchange) Run(ctx context.Context, a *app) error {
 		r, done, err := k.Exchange(ctx, c.Token, document.Strings(c.Commit), c.N)
 		doc := document.Exchanged{Reserved: document.OfReservation(r), Committed: document.Committed(done)}
 		return doc, func(w io.Writer) {
-			tableOfCommit(w, done)
+			says("%d committed, %d kept", done.Committed, done.Kept)(w)
 			if c.N > 0 {
 				tableOfBatch(w, doc.Reserved, r.At)
 			}
@@ -255,16 +249,6 @@ func (c *ickDelete) Run(ctx context.Context, a *app) error {
 		if c.Force {
 			remove = k.ForceDelete
 		}
-		deleted, err := remove(ctx)
-		if err != nil {
-			return nil, nil, err
-		}
-		return document.Deleted{Deleted: deleted}, func(w io.Writer) {
-			if deleted == 0 {
-				fmt.Fprintln(w, "there was nothing to delete")
-				return
-			}
-			fmt.Fprintln(w, readable.Count(deleted, "key")+" deleted")
-		}, nil
+		return keysDeleted(remove(ctx))
 	})
 }

@@ -77,38 +77,23 @@ type parkedChoice struct {
 	All     bool            `help:"All that are parked."`
 }
 
-func (c *parkedChoice) check() error {
+// each calls do with the chosen members, and reports how many it counted.
+func (c *parkedChoice) each(ctx context.Context, a *app, do func(*ick.Ick, context.Context, ...string) (int, error), doc func(n int) any, done string) error {
 	if c.All == (len(c.Members) > 0) {
 		return errUsage.Errorf("name members, or say --all")
 	}
-	return nil
-}
-
-func (c *parkedChoice) members(ctx context.Context, k *ick.Ick) ([]string, error) {
-	members := document.Strings(c.Members)
-	if !c.All {
-		return members, nil
-	}
-	for p, err := range k.Parked(ctx) {
-		if err != nil {
-			return nil, err
-		}
-		members = append(members, p.Member)
-	}
-	return members, nil
-}
-
-// each calls do with the chosen members and returns how many it counted.
-func (c *parkedChoice) each(ctx context.Context, a *app, do func(*ick.Ick, []string) (any, table, error)) error {
-	if err := c.check(); err != nil {
-		return err
-	}
 	return c.with(ctx, a, ick.Config{}, func(k *ick.Ick) (any, table, error) {
-		members, err := c.members(ctx, k)
-		if err != nil {
-			return nil, nil, err
+		members := document.Strings(c.Members)
+		if c.All {
+			for p, err := range k.Parked(ctx) {
+				if err != nil {
+					return nil, nil, err
+				}
+				members = append(members, p.Member)
+			}
 		}
-		return do(k, members)
+		n, err := do(k, ctx, members...)
+		return doc(n), says("%s %s", readable.Count(n, "member"), done), err
 	})
 }
 
@@ -126,10 +111,7 @@ Examples:
 }
 
 func (c *parkedRetry) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(k *ick.Ick, members []string) (any, table, error) {
-		n, err := k.Retry(ctx, members...)
-		return document.Retried{Retried: n}, says(readable.Count(n, "member") + " will be tried again"), err
-	})
+	return c.each(ctx, a, (*ick.Ick).Retry, func(n int) any { return document.Retried{Retried: n} }, "will be tried again")
 }
 
 type parkedDrop struct {
@@ -146,10 +128,7 @@ Examples:
 }
 
 func (c *parkedDrop) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(k *ick.Ick, members []string) (any, table, error) {
-		n, err := k.Drop(ctx, members...)
-		return document.Dropped{Dropped: n}, says(readable.Count(n, "member") + " dropped"), err
-	})
+	return c.each(ctx, a, (*ick.Ick).Drop, func(n int) any { return document.Dropped{Dropped: n} }, "dropped")
 }
 
 type ickStats struct {

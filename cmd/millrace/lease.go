@@ -133,18 +133,13 @@ func until(deadline time.Time) string {
 
 // inFlags has hints that name Go options name the flags instead.
 func inFlags(err error) error {
-	var said *millrace.Error
 	switch {
 	case errors.Is(err, lease.ErrHeld):
-		said = lease.ErrHeld.Errorf("%s", err)
-		said.Hint = "Wait with --wait until it is released or expires, or come back later."
+		return lease.ErrHeld.Errorf("%s", err).WithHint("Wait with --wait until it is released or expires, or try again later.")
 	case errors.Is(err, millrace.ErrEvictable):
-		said = millrace.ErrEvictable.Errorf("%s", err)
-		said.Hint = "Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with --allow-evictable."
-	default:
-		return err
+		return millrace.ErrEvictable.Errorf("%s", err).WithHint("Set maxmemory-policy to noeviction or to a volatile-* policy, or accept the risk with --allow-evictable.")
 	}
-	return said
+	return err
 }
 
 type leaseRefresh struct {
@@ -166,7 +161,7 @@ func (c *leaseRefresh) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, func(l *lease.Locker, name, token string) (any, table, error) {
 		info, err := l.Refresh(ctx, name, token, c.TTL)
-		return document.OfRefreshed(info), says(fmt.Sprintf("held for %s, %s", readable.Duration(info.Remaining), until(info.Deadline))), err
+		return document.OfRefreshed(info), says("held for %s, %s", readable.Duration(info.Remaining), until(info.Deadline)), err
 	})
 }
 
@@ -184,10 +179,7 @@ Examples:
 
 func (c *leaseRelease) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, func(l *lease.Locker, name, token string) (any, table, error) {
-		if err := l.Release(ctx, name, token); err != nil {
-			return nil, nil, err
-		}
-		return document.Released{Released: true}, says("released"), nil
+		return document.Released{Released: true}, says("released"), l.Release(ctx, name, token)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/redis/rueidis"
 
@@ -67,9 +66,7 @@ func inCommands(err error) error {
 	if !errors.Is(err, millrace.ErrBroken) {
 		return err
 	}
-	broken := millrace.ErrBroken.Errorf("%s", err)
-	broken.Hint = "Look at its keys; they are removed, whatever they hold, with: millrace queue delete"
-	return broken
+	return millrace.ErrBroken.Errorf("%s", err).WithHint("Look at its keys; they are removed, whatever they hold, with: millrace queue delete")
 }
 
 type queueLs struct{}
@@ -135,7 +132,7 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 			return nil, nil, err
 		}
 		doc := document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}
-		return doc, says(fmt.Sprintf("%s; before: %s", inWords(doc.Shape), inWords(doc.Before))), nil
+		return doc, says("%s; before: %s", inWords(doc.Shape), inWords(doc.Before)), nil
 	})
 }
 
@@ -158,10 +155,8 @@ func (c *queueWeight) Run(ctx context.Context, a *app) error {
 		return millrace.ErrBadArgument.Errorf("a weight is from 0.01 to 100, not %g", c.Weight)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		if err := q.SetWeight(ctx, string(c.Tenant), c.Weight); err != nil {
-			return nil, nil, err
-		}
-		return document.Weight{Tenant: c.Tenant, Weight: c.Weight}, says(fmt.Sprintf("%s has the weight %g", c.Tenant, c.Weight)), nil
+		doc := document.Weight{Tenant: c.Tenant, Weight: c.Weight}
+		return doc, says("%s has the weight %g", c.Tenant, c.Weight), q.SetWeight(ctx, string(c.Tenant), c.Weight)
 	})
 }
 
@@ -179,10 +174,7 @@ Examples:
 
 func (c *queuePause) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		if err := q.Pause(ctx); err != nil {
-			return nil, nil, err
-		}
-		return document.Paused{Paused: true}, says("paused"), nil
+		return document.Paused{Paused: true}, says("paused"), q.Pause(ctx)
 	})
 }
 
@@ -200,10 +192,7 @@ Examples:
 
 func (c *queueResume) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		if err := q.Resume(ctx); err != nil {
-			return nil, nil, err
-		}
-		return document.Paused{Paused: false}, says("resumed"), nil
+		return document.Paused{Paused: false}, says("resumed"), q.Resume(ctx)
 	})
 }
 
@@ -221,13 +210,6 @@ Examples:
 
 func (c *queueDelete) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		deleted, err := q.Delete(ctx)
-		return document.Deleted{Deleted: deleted}, func(w io.Writer) {
-			if deleted == 0 {
-				fmt.Fprintln(w, "there was nothing to delete")
-				return
-			}
-			fmt.Fprintln(w, readable.Count(deleted, "key")+" deleted")
-		}, err
+		return keysDeleted(q.Delete(ctx))
 	})
 }

@@ -47,13 +47,7 @@ func (c *deadLs) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		list := []document.DeadMessage{}
 		err := eachDead(ctx, q, func(m fairqueue.Message) { list = append(list, document.OfDead(m)) })
-		if err != nil {
-			return nil, nil, err
-		}
-		doc := struct {
-			Dead []document.DeadMessage `json:"dead"`
-		}{list}
-		return doc, func(w io.Writer) { tableOfDead(w, list) }, nil
+		return map[string][]document.DeadMessage{"dead": list}, func(w io.Writer) { tableOfDead(w, list) }, err
 	})
 }
 
@@ -90,20 +84,20 @@ type deadChoice struct {
 	All bool     `help:"All that are dead."`
 }
 
-// each calls do with the chosen messages.
-func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, []string) (any, table, error)) error {
+// each calls do with the chosen messages, and reports how many it counted.
+func (c *deadChoice) each(ctx context.Context, a *app, do func(*fairqueue.Queue, context.Context, ...string) (int, error), doc func(n int) any, done string) error {
 	if c.All == (len(c.IDs) > 0) {
 		return errUsage.Errorf("name messages by their ids, or say --all")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		ids := c.IDs
 		if c.All {
-			err := eachDead(ctx, q, func(m fairqueue.Message) { ids = append(ids, m.ID) })
-			if err != nil {
+			if err := eachDead(ctx, q, func(m fairqueue.Message) { ids = append(ids, m.ID) }); err != nil {
 				return nil, nil, err
 			}
 		}
-		return do(q, ids)
+		n, err := do(q, ctx, ids...)
+		return doc(n), says("%s %s", readable.Count(n, "message"), done), err
 	})
 }
 
@@ -121,10 +115,7 @@ Examples:
 }
 
 func (c *deadRedrive) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) (any, table, error) {
-		n, err := q.Redrive(ctx, ids...)
-		return document.Redriven{Redriven: n}, says(readable.Count(n, "message") + " will be tried again"), err
-	})
+	return c.each(ctx, a, (*fairqueue.Queue).Redrive, func(n int) any { return document.Redriven{Redriven: n} }, "will be tried again")
 }
 
 type deadPurge struct {
@@ -141,10 +132,7 @@ Examples:
 }
 
 func (c *deadPurge) Run(ctx context.Context, a *app) error {
-	return c.each(ctx, a, func(q *fairqueue.Queue, ids []string) (any, table, error) {
-		n, err := q.Purge(ctx, ids...)
-		return document.Purged{Purged: n}, says(readable.Count(n, "message") + " purged"), err
-	})
+	return c.each(ctx, a, (*fairqueue.Queue).Purge, func(n int) any { return document.Purged{Purged: n} }, "purged")
 }
 
 type deadKeep struct {
@@ -167,22 +155,17 @@ func (c *deadKeep) Run(ctx context.Context, a *app) error {
 		return millrace.ErrBadArgument.Errorf("cannot keep %d messages for %s", c.Most, c.Age)
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		if err := q.KeepDead(ctx, c.Most, c.Age); err != nil {
-			return nil, nil, err
-		}
 		doc := struct {
 			Most int   `json:"most"`
 			Age  int64 `json:"age_ms"`
 		}{c.Most, c.Age.Milliseconds()}
-		return doc, func(w io.Writer) {
-			number, age := "any number", "for ever"
-			if c.Most > 0 {
-				number = fmt.Sprint(c.Most)
-			}
-			if c.Age > 0 {
-				age = "for " + readable.Duration(c.Age)
-			}
-			fmt.Fprintf(w, "%s of dead messages kept, %s\n", number, age)
-		}, nil
+		number, age := "any number", "for ever"
+		if c.Most > 0 {
+			number = fmt.Sprint(c.Most)
+		}
+		if c.Age > 0 {
+			age = "for " + readable.Duration(c.Age)
+		}
+		return doc, says("%s of dead messages kept, %s", number, age), q.KeepDead(ctx, c.Most, c.Age)
 	})
 }

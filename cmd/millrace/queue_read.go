@@ -50,8 +50,7 @@ func (c *queueRead) Run(ctx context.Context, a *app) error {
 		for i, m := range messages {
 			receipts[i] = m.Receipt
 		}
-		err = a.print(doc, func(w io.Writer) { tableOfMessages(w, doc) })
-		if err != nil { // the receipts were not printed
+		if err = a.print(doc, func(w io.Writer) { tableOfMessages(w, doc) }); err != nil { // the receipts were not printed
 			_, _ = q.Extend(ctx, 10*time.Millisecond, receipts...) // else they come when they are visible
 		}
 		return nil, nil, err
@@ -107,10 +106,7 @@ Examples:
 func (c *queueAck) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		acked, err := q.Ack(ctx, c.Receipts...)
-		doc := struct {
-			Acked int `json:"acked"`
-		}{acked}
-		return doc, says(readable.Count(acked, "message") + " acknowledged"), err
+		return map[string]int{"acked": acked}, says("%s acknowledged", readable.Count(acked, "message")), err
 	})
 }
 
@@ -139,20 +135,12 @@ func (c *queueNack) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("a message that is dead does not come again after a delay: --dead or --delay")
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		how := fairqueue.NackConfig{Delay: c.Delay, Reason: string(c.Reason), Dead: c.Dead}
-		if _, err := q.Nack(ctx, how, c.Receipt); err != nil {
-			return nil, nil, err
+		said := says("given back")
+		if c.Dead {
+			said = says("dead")
 		}
-		doc := struct {
-			Nacked bool `json:"nacked"`
-		}{true}
-		return doc, func(w io.Writer) {
-			if c.Dead {
-				fmt.Fprintln(w, "dead")
-				return
-			}
-			fmt.Fprintln(w, "given back")
-		}, nil
+		_, err := q.Nack(ctx, fairqueue.NackConfig{Delay: c.Delay, Reason: string(c.Reason), Dead: c.Dead}, c.Receipt)
+		return map[string]bool{"nacked": true}, said, err
 	})
 }
 
@@ -176,16 +164,10 @@ func (c *queueExtend) Run(ctx context.Context, a *app) error {
 	}
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		good, err := q.Extend(ctx, c.Visibility, c.Receipt)
-		switch {
-		case err != nil:
-			return nil, nil, err
-		case !good[0]:
-			return nil, nil, millrace.ErrStale.Errorf("the receipt is stale")
+		if err == nil && !good[0] {
+			err = millrace.ErrStale.Errorf("the receipt is stale")
 		}
-		doc := struct {
-			Extended bool `json:"extended"`
-		}{true}
-		return doc, says("invisible for " + readable.Duration(c.Visibility)), nil
+		return map[string]bool{"extended": true}, says("invisible for %s", readable.Duration(c.Visibility)), err
 	})
 }
 
@@ -223,7 +205,5 @@ func (c *queueCancel) Run(ctx context.Context, a *app) error {
 
 // noMessage is the error when none of the messages can be cancelled.
 func noMessage() error {
-	err := millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight")
-	err.Hint = "It is done, or dead; see the dead ones with: millrace queue dead ls"
-	return err
+	return millrace.ErrNotFound.Errorf("no such message waits, is delayed or in flight").WithHint("It is done, or dead; see the dead ones with: millrace queue dead ls")
 }

@@ -80,14 +80,11 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 		if err != nil {
 			return nil, nil, inDoubt(err, []fairqueue.Draft{draft}, 0)
 		}
-		doc := document.Written(written[0])
-		return doc, func(w io.Writer) {
-			if doc.Duplicate {
-				fmt.Fprintf(w, "%s was written before\n", doc.ID)
-				return
-			}
-			fmt.Fprintf(w, "%s written\n", doc.ID)
-		}, nil
+		doc, said := document.Written(written[0]), "%s written"
+		if doc.Duplicate {
+			said = "%s was written before"
+		}
+		return doc, says(said, doc.ID), nil
 	})
 }
 
@@ -102,9 +99,7 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 		Delay: c.Delay, TTL: c.Deadline, DedupeID: string(c.Dedupe),
 	}
 	if d.Tenant == "" {
-		missing := errUsage.Errorf("the message has no tenant")
-		missing.Hint = "Name it with --tenant, or write many with --batch."
-		return d, missing
+		return d, errUsage.Errorf("the message has no tenant").WithHint("Name it with --tenant, or write many with --batch.")
 	}
 	for _, header := range c.Header {
 		name, value, ok := strings.Cut(header, "=")
@@ -152,9 +147,7 @@ func checkDraft(d fairqueue.Draft) error {
 	}
 	for name, value := range d.Headers {
 		if !utf8.ValidString(name) || !utf8.ValidString(value) {
-			notText := millrace.ErrBadArgument.Errorf("the header %q is not UTF-8", name)
-			notText.Hint = "Headers are text; put bytes into the body."
-			return notText
+			return millrace.ErrBadArgument.Errorf("the header %q is not UTF-8", name).WithHint("Headers are text; put bytes into the body.")
 		}
 	}
 	return nil
@@ -163,9 +156,7 @@ func checkDraft(d fairqueue.Draft) error {
 // batch writes one message for each line of standard input.
 func (c *queueWrite) batch(ctx context.Context, a *app) error {
 	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || len(c.Header) > 0 {
-		both := errUsage.Errorf("with --batch each line describes its message, and flags cannot")
-		both.Hint = `Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`
-		return both
+		return errUsage.Errorf("with --batch each line describes its message, and flags cannot").WithHint(`Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`)
 	}
 	input, err := a.input(ctx)
 	if err != nil {
@@ -184,19 +175,17 @@ func (c *queueWrite) batch(ctx context.Context, a *app) error {
 			IDs        []string `json:"ids"`
 			Duplicates int      `json:"duplicates,omitempty"`
 		}{IDs: make([]string, len(written))}
-		for i, one := range written {
-			doc.IDs[i] = one.ID
-			if one.Duplicate {
+		for i, m := range written {
+			doc.IDs[i] = m.ID
+			if m.Duplicate {
 				doc.Duplicates++
 			}
 		}
-		return doc, func(w io.Writer) {
-			fmt.Fprint(w, readable.Count(len(written)-doc.Duplicates, "message")+" written")
-			if doc.Duplicates > 0 {
-				fmt.Fprintf(w, ", %d written before", doc.Duplicates)
-			}
-			fmt.Fprintln(w)
-		}, nil
+		said := readable.Count(len(written)-doc.Duplicates, "message") + " written"
+		if doc.Duplicates > 0 {
+			said += fmt.Sprintf(", %d written before", doc.Duplicates)
+		}
+		return doc, says("%s", said), nil
 	})
 }
 

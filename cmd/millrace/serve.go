@@ -93,7 +93,7 @@ func (c *serveCommand) Run(ctx context.Context, a *app) error {
 	if certificate != nil {
 		listener = tls.NewListener(listener, certificate)
 	}
-	err = a.print(doc, says(fmt.Sprintf("Millrace serves at %s", doc.URL)))
+	err = a.print(doc, says("Millrace serves at %s", doc.URL))
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -151,9 +151,7 @@ func (c *serveCommand) auth(a *app) (*server.Auth, error) {
 		if c.loopback() {
 			return nil, nil //nolint:nilnil // no token is needed
 		}
-		err := errUsage.Errorf("everybody who can connect to %s could read and change everything", c.Listen)
-		err.Hint = `Set MILLRACE_AUTH to "bearer TOKEN" or "basic USER:PASSWORD", or name a file of such lines with --auth-file; or listen on 127.0.0.1.`
-		return nil, err
+		return nil, errUsage.Errorf("everybody who can connect to %s could read and change everything", c.Listen).WithHint(`Set MILLRACE_AUTH to "bearer TOKEN" or "basic USER:PASSWORD", or name a file of such lines with --auth-file; or listen on 127.0.0.1.`)
 	}
 	auth, err := server.ParseAuth(text)
 	if err != nil {

@@ -58,9 +58,7 @@ func openTraces(ctx context.Context, env func(string) string) (*traces, error) {
 }
 
 func noTraces(message, hint string) error {
-	err := errUsage.Errorf("%s", message)
-	err.Hint = hint
-	return err
+	return errUsage.Errorf("%s", message).WithHint(hint)
 }
 
 // hooks returns what structures tell of their calls.

@@ -1,22 +1,21 @@
 package bench
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"slices"
 )
 
-// Figure is one thing that is measured, in the unit that is named. Rates are better
-// when they are larger, times and counts when they are smaller.
+// Figure is one thing that is measured, in its unit. Rates are better when they are
+// larger, times and counts when they are smaller.
 type Figure struct {
 	Name  string // for programs: "ick_add", of which the first word is the structure
 	What  string // for people: "ick add, 50 goroutines"
 	Unit  string // "adds/s"
 	Sides []Side // the first is what is measured, the others are baselines
 
-	// Once says that one round is enough on a server that others wait for: a
-	// round takes a time of its own, and rounds hardly differ.
+	// Once says that one round is enough on a server in use: a round takes a time of
+	// its own, and rounds hardly differ.
 	Once bool
 }
 
@@ -27,8 +26,8 @@ type Side struct {
 	Goal    *Goal // what the figure is to reach against this side; nil for none
 }
 
-// Measure runs a side once.
-type Measure func(ctx context.Context, p Place) (float64, error)
+// Measure runs a side once. It ends at the first error: see package must.
+type Measure func(ctx context.Context, b *B) float64
 
 // Goal is a bound: of the ratio to a side, or of the figure itself.
 type Goal struct {
@@ -76,7 +75,7 @@ func (g *Goal) text(unit string) string {
 	return fmt.Sprintf("at most %v", *g.AtMost)
 }
 
-// Result is what a figure came to.
+// Result is the outcome of a figure.
 type Result struct {
 	Name    string    `json:"name"`
 	What    string    `json:"what"`
@@ -97,7 +96,7 @@ type Against struct {
 
 // Compare measures all sides in so many rounds, one after the other. Before each
 // side it calls progress.
-func (f Figure) Compare(ctx context.Context, p Place, rounds int, progress func(round int, side string)) (Result, error) {
+func (f Figure) Compare(ctx context.Context, b B, rounds int, progress func(round int, side string)) (Result, error) {
 	values := make([][]float64, len(f.Sides))
 	for round := range rounds {
 		for i, side := range f.Sides {
@@ -105,7 +104,7 @@ func (f Figure) Compare(ctx context.Context, p Place, rounds int, progress func(
 				return Result{}, context.Cause(ctx)
 			}
 			progress(round+1, side.Name)
-			value, err := side.Measure(ctx, p)
+			value, err := b.run(ctx, side.Measure)
 			if err != nil {
 				return Result{}, fmt.Errorf("%s, %s: %w", f.What, side.Name, err)
 			}
@@ -138,7 +137,7 @@ func ratio(values, baseline []float64) *float64 {
 
 // median returns the middle of values, or the mean of the two in the middle.
 func median(values []float64) float64 {
-	sorted := slices.SortedFunc(slices.Values(values), cmp.Compare)
+	sorted := slices.Sorted(slices.Values(values))
 	half := len(sorted) / 2
 	if len(sorted)%2 == 0 {
 		return (sorted[half-1] + sorted[half]) / 2

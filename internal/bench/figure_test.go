@@ -13,16 +13,16 @@ import (
 // fixed is a side that has these figures, round by round.
 func fixed(name string, goal *Goal, values ...float64) Side {
 	next := 0
-	return Side{Name: name, Goal: goal, Measure: func(context.Context, Place) (float64, error) {
+	return Side{Name: name, Goal: goal, Measure: func(context.Context, *B) float64 {
 		next++
-		return values[next-1], nil
+		return values[next-1]
 	}}
 }
 
 func compare(t *testing.T, unit string, rounds int, sides ...Side) (Result, string) {
 	t.Helper()
 	var told strings.Builder
-	r, err := Figure{Name: "n", What: "what it is", Unit: unit, Sides: sides}.Compare(t.Context(), Place{}, rounds,
+	r, err := Figure{Name: "n", What: "what it is", Unit: unit, Sides: sides}.Compare(t.Context(), B{}, rounds,
 		func(round int, side string) { fmt.Fprintf(&told, "%d%s ", round, side) })
 	if err != nil {
 		t.Fatal(err)

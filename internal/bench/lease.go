@@ -3,13 +3,15 @@ package bench
 import (
 	"context"
 	_ "embed"
-	"errors"
 	"fmt"
+	"hash/crc32"
 	"strconv"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -22,109 +24,104 @@ var extendSource string
 // ttl is longer than any side runs.
 const ttl = time.Hour
 
-// Each goroutine has a lease of its own, so none waits.
+// leaseFigures have a lease for each goroutine, so that none waits.
 func leaseFigures() []Figure {
 	return []Figure{
 		{Name: "lease_acquire", What: "lease acquire and release, 50 goroutines", Unit: "pairs/s", Sides: []Side{
-			{Name: "lease", Measure: onLeases(leasePairs)},
-			{Name: "SET NX PX, compare and DEL", Measure: beside(barePairs, locks)},
+			{Name: "lease", Measure: rated(leasePairs)},
+			{Name: "SET NX PX, compare and DEL", Measure: rated(barePairs)},
 		}},
 		{Name: "lease_refresh", What: "lease refresh, 50 goroutines", Unit: "refreshes/s", Sides: []Side{
-			{Name: "lease", Measure: onLeases(leaseRefreshes)},
-			{Name: "compare and PEXPIRE", Measure: beside(bareRefreshes, locks)},
+			{Name: "lease", Measure: leaseRefreshes},
+			{Name: "compare and PEXPIRE", Measure: rated(bareRefreshes)},
 		}},
 	}
 }
 
 // leaseName is the name of a goroutine's lease.
-func leaseName(p Place, goroutine int) string { return p.Name + "-" + strconv.Itoa(goroutine) }
+func leaseName(b *B, goroutine int) string { return b.Name + "-" + strconv.Itoa(goroutine) }
 
-// onLeases measures on leases, and deletes them: what is left of a lease when it is
-// released is its fence.
-func onLeases(measure func(ctx context.Context, p Place, l *lease.Locker) (float64, error)) Measure {
-	return func(ctx context.Context, p Place) (value float64, err error) {
-		l, err := lease.New(p.Client, lease.Config{})
-		if err != nil {
-			return 0, err
-		}
-		var names []string
+// locker returns a locker for the leases, which are deleted at the end with their entries
+// in the index, as docs/WIRE.md has them: a lease leaves its fence when it is released.
+func (b *B) locker() *lease.Locker {
+	b.deleteAfter(func(ctx context.Context) (int, error) {
+		registry.Settle(ctx, b.Client)
+		var keys []string
 		for i := range Goroutines {
-			names = append(names, leaseName(p, i))
+			name := leaseName(b, i)
+			keys = append(keys, "mr:lease:{"+name+"}")
+			index := registry.LeasesKey(int(crc32.ChecksumIEEE([]byte(name)) % registry.DueShards))
+			if err := b.Client.Do(ctx, b.Client.B().Zrem().Key(index).Member(name).Build()).Error(); err != nil {
+				return 0, err
+			}
 		}
-		defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlinkLeases(names...))) }()
-		return measure(ctx, p, l)
-	}
+		return 0, b.unlink(ctx, keys)
+	})
+	return must.Get(lease.New(b.Client, lease.Config{}))
 }
 
-func leasePairs(ctx context.Context, p Place, l *lease.Locker) (float64, error) {
-	return p.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		held, err := l.Acquire(ctx, leaseName(p, goroutine), ttl, lease.AcquireConfig{})
+func leasePairs(_ context.Context, b *B) op {
+	l := b.locker()
+	return func(ctx context.Context, goroutine int) error {
+		held, err := l.Acquire(ctx, leaseName(b, goroutine), ttl, lease.AcquireConfig{})
 		if err != nil {
 			return err
 		}
 		return held.Release(ctx)
-	})
+	}
 }
 
-func leaseRefreshes(ctx context.Context, p Place, l *lease.Locker) (float64, error) {
-	var held [Goroutines]*lease.Lease
-	if err := Deal(ctx, Goroutines, func(ctx context.Context, i int) (err error) {
-		held[i], err = l.Acquire(ctx, leaseName(p, i), ttl, lease.AcquireConfig{})
+func leaseRefreshes(ctx context.Context, b *B) float64 {
+	l, held := b.locker(), [Goroutines]*lease.Lease{}
+	must.Do(Deal(ctx, Goroutines, func(ctx context.Context, i int) (err error) {
+		held[i], err = l.Acquire(ctx, leaseName(b, i), ttl, lease.AcquireConfig{})
 		return err
-	}); err != nil {
-		return 0, err
-	}
-	speed, err := p.Rate(ctx, func(ctx context.Context, goroutine int) error { return held[goroutine].Refresh(ctx, ttl) })
-	if err != nil {
-		return 0, err
-	}
-	return speed, Deal(ctx, Goroutines, func(ctx context.Context, i int) error { return held[i].Release(ctx) })
+	}))
+	speed := b.Rate(ctx, func(ctx context.Context, goroutine int) error { return held[goroutine].Refresh(ctx, ttl) })
+	must.Do(Deal(ctx, Goroutines, func(ctx context.Context, i int) error { return held[i].Release(ctx) }))
+	return speed
 }
 
-// lockKey is the key of a goroutine's bare lock.
-func lockKey(p Place, goroutine int) string { return "{" + leaseName(p, goroutine) + "}:lock" }
-
-func locks(p Place) []string {
-	keys := make([]string, Goroutines)
+// lockKeys returns the keys of the goroutines' bare locks, which are deleted at the end.
+func (b *B) lockKeys() (keys [Goroutines]string) {
 	for i := range keys {
-		keys[i] = lockKey(p, i)
+		keys[i] = "{" + leaseName(b, i) + "}:lock"
 	}
+	b.unlinkAfter(keys[:]...)
 	return keys
 }
 
-func barePairs(ctx context.Context, p Place) (float64, error) {
-	unlock := rueidis.NewLuaScript(unlockSource)
-	return p.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		key := lockKey(p, goroutine)
-		if err := lock(ctx, p, key); err != nil {
+func barePairs(_ context.Context, b *B) op {
+	keys, unlock := b.lockKeys(), rueidis.NewLuaScript(unlockSource)
+	return func(ctx context.Context, goroutine int) error {
+		key := keys[goroutine]
+		if err := lock(ctx, b, key); err != nil {
 			return err
 		}
-		return done(unlock.Exec(ctx, p.Client, []string{key}, []string{key}))
-	})
+		return done(unlock.Exec(ctx, b.Client, []string{key}, []string{key}))
+	}
 }
 
-func bareRefreshes(ctx context.Context, p Place) (float64, error) {
-	if err := Deal(ctx, Goroutines, func(ctx context.Context, i int) error { return lock(ctx, p, lockKey(p, i)) }); err != nil {
-		return 0, err
-	}
-	extend := rueidis.NewLuaScript(extendSource)
+func bareRefreshes(ctx context.Context, b *B) op {
+	keys, extend := b.lockKeys(), rueidis.NewLuaScript(extendSource)
+	must.Do(Deal(ctx, Goroutines, func(ctx context.Context, i int) error { return lock(ctx, b, keys[i]) }))
 	millis := strconv.FormatInt(ttl.Milliseconds(), 10)
-	return p.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		key := lockKey(p, goroutine)
-		return done(extend.Exec(ctx, p.Client, []string{key}, []string{key, millis}))
-	})
+	return func(ctx context.Context, goroutine int) error {
+		key := keys[goroutine]
+		return done(extend.Exec(ctx, b.Client, []string{key}, []string{key, millis}))
+	}
 }
 
 // lock takes the bare lock of that key, with the key as the token.
-func lock(ctx context.Context, p Place, key string) error {
-	return p.Client.Do(ctx, p.Client.B().Set().Key(key).Value(key).Nx().Px(ttl).Build()).Error()
+func lock(ctx context.Context, b *B, key string) error {
+	return b.Client.Do(ctx, b.Client.B().Set().Key(key).Value(key).Nx().Px(ttl).Build()).Error()
 }
 
-// done returns an error unless the script answered that it did something.
+// done returns an error unless the script replied that it did something.
 func done(reply rueidis.RedisResult) error {
 	n, err := reply.AsInt64()
 	if err == nil && n != 1 {
-		err = fmt.Errorf("the script answered %d, want 1", n)
+		err = fmt.Errorf("the script replied %d, want 1", n)
 	}
 	return err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/shards"
 	"github.com/millrace/millrace/steal"
@@ -38,87 +39,83 @@ func sampleHashes(h *expiry.Hashes, hashes int) millrace.Job {
 	}}
 }
 
-// overdue returns for how long fields are overdue.
-func overdue(job func(h *expiry.Hashes, hashes int) millrace.Job) func(context.Context, Place) ([]time.Duration, error) {
-	return func(ctx context.Context, p Place) ([]time.Duration, error) {
-		a, err := age(ctx, p, job)
-		if err != nil {
-			return nil, err
+// overdue returns for how long fields are overdue. Those that were removed are counted
+// off in the order of the deadlines, and those that were not have been overdue until the
+// end.
+func overdue(job func(h *expiry.Hashes, hashes int) millrace.Job) func(context.Context, *B) []time.Duration {
+	return func(ctx context.Context, b *B) []time.Duration {
+		a := age(ctx, b, job)
+		last := a.checked[len(a.checked)-1]
+		list := make([]time.Duration, a.expired(last))
+		for i := range list {
+			check, _ := slices.BinarySearch(a.reaped, i+1)
+			gone := a.checked[min(check, len(a.checked)-1)]
+			list[i] = gone.Sub(a.start.Add(time.Duration(i) * agingEvery))
 		}
-		return a.stays(), nil
+		return list
 	}
 }
 
 // mostOverdue returns how many fields are overdue at most.
 func mostOverdue(job func(h *expiry.Hashes, hashes int) millrace.Job) Measure {
-	return func(ctx context.Context, p Place) (float64, error) {
-		a, err := age(ctx, p, job)
-		if err != nil {
-			return 0, err
-		}
-		most := 0
-		for i, at := range a.looked {
+	return func(ctx context.Context, b *B) float64 {
+		a, most := age(ctx, b, job), 0
+		for i, at := range a.checked {
 			most = max(most, a.expired(at)-a.reaped[i])
 		}
-		return float64(most), nil
+		return float64(most)
 	}
 }
 
 // aging is what happened to fields that expire one after the other.
 type aging struct {
-	hashes int
-	fields int         // how many expired
-	start  time.Time   // when the first expired
-	looked []time.Time // when stats were read
-	reaped []int       // how many had been removed then
+	hashes  int
+	fields  int         // how many expired
+	start   time.Time   // when the first expired
+	checked []time.Time // when stats were read
+	reaped  []int       // how many had been removed then
 }
 
-// age has fields expire, while those who read recruit for the job.
-func age(ctx context.Context, p Place, job func(h *expiry.Hashes, hashes int) millrace.Job) (a *aging, err error) {
-	hashes := min(agingHashes, p.Scaled(2*agingHashes))
-	a = &aging{hashes: hashes, fields: max(1, min(hashes, int(agingTimes*p.Time/agingEvery)))}
+// expired returns how many fields had expired.
+func (a *aging) expired(at time.Time) int {
+	return min(a.fields, max(0, int((at.Sub(a.start)+agingEvery)/agingEvery)))
+}
+
+// age has fields expire, while reads enlist for the job.
+func age(ctx context.Context, b *B, job func(h *expiry.Hashes, hashes int) millrace.Job) *aging {
+	hashes := min(agingHashes, b.Scaled(2*agingHashes))
+	a := &aging{hashes: hashes, fields: max(1, min(hashes, int(agingTimes*b.Time/agingEvery)))}
 	recruiter := steal.New(steal.Config{})
-	cfg := expiry.Config{Shards: shards.Default, Enlister: recruiter}
-	return a, withHashes(ctx, p, cfg, func(h *expiry.Hashes) error {
-		if err := recruiter.Install(job(h, hashes), recruited); err != nil {
-			return err
-		}
-		if err := a.stock(ctx, p, h); err != nil {
-			return err
-		}
-		return errors.Join(a.watch(ctx, h), recruiter.Close(context.WithoutCancel(ctx)))
-	})
+	h := b.hashes(ctx, expiry.Config{Shards: shards.Default, Enlister: recruiter})
+	must.Do(recruiter.Install(job(h, hashes), recruited))
+	a.stock(ctx, b, h)
+	must.Do(errors.Join(a.watch(ctx, h), recruiter.Close(context.WithoutCancel(ctx))))
+	return a
 }
 
-// stock stores the hashes. Those that expire meanwhile come last, so that they are
-// there before the first expires.
-func (a *aging) stock(ctx context.Context, p Place, h *expiry.Hashes) error {
+// stock stores the hashes. Fields that expire meanwhile come last, so that they exist
+// before the first expires.
+func (a *aging) stock(ctx context.Context, b *B, h *expiry.Hashes) {
 	set := func(ctx context.Context, i int, field string, ttl time.Duration) error {
 		_, err := h.Set(ctx, hashName(i), field, []byte(fieldValue), expiry.SetConfig{TTL: ttl})
 		return err
 	}
-	if err := Deal(ctx, a.hashes, func(ctx context.Context, i int) error {
+	must.Do(Deal(ctx, a.hashes, func(ctx context.Context, i int) error {
 		if i >= a.fields {
 			if err := set(ctx, i, expiringField, ttl); err != nil {
 				return err
 			}
 		}
 		return set(ctx, i, stayingField, 0)
-	}); err != nil {
-		return err
-	}
-	way, err := roundTrip(ctx, p)
-	if err != nil {
-		return err
-	}
-	a.start = time.Now().Add(agingHead + 2*way*time.Duration(a.fields/Goroutines))
-	return Deal(ctx, a.fields, func(ctx context.Context, i int) error {
+	}))
+	a.start = time.Now().Add(agingHead + 2*must.Get(roundTrip(ctx, b))*time.Duration(a.fields/Goroutines))
+	must.Do(Deal(ctx, a.fields, func(ctx context.Context, i int) error {
 		left := time.Until(a.start.Add(time.Duration(i) * agingEvery))
 		return set(ctx, i, expiringField, max(time.Millisecond, left))
-	})
+	}))
 }
 
-// watch counts what is removed while there are readers.
+// watch counts what is removed while hashes are read.
 func (a *aging) watch(ctx context.Context, h *expiry.Hashes) (err error) {
 	end := a.start.Add(time.Duration(a.fields) * agingEvery)
 	ended := make(chan error, 1)
@@ -126,14 +123,14 @@ func (a *aging) watch(ctx context.Context, h *expiry.Hashes) (err error) {
 	for more := true; more && err == nil; retry.Sleep(ctx, agingInterval) {
 		var seen expiry.Stats
 		seen, err = h.Stats(ctx)
-		a.looked = append(a.looked, time.Now())
+		a.checked = append(a.checked, time.Now())
 		a.reaped = append(a.reaped, int(seen.Reaped))
 		more = time.Now().Before(end)
 	}
 	return errors.Join(err, <-ended)
 }
 
-// offerMoments reads fields that are there.
+// offerMoments reads fields that exist.
 func (a *aging) offerMoments(ctx context.Context, h *expiry.Hashes, end time.Time) error {
 	return each(ctx, func(calls context.Context, _ int, ended func() bool) error {
 		for next := time.Now(); next.Before(end) && !ended(); {
@@ -145,26 +142,4 @@ func (a *aging) offerMoments(ctx context.Context, h *expiry.Hashes, end time.Tim
 		}
 		return nil
 	})
-}
-
-// expired returns how many fields had expired.
-func (a *aging) expired(at time.Time) int {
-	return min(a.fields, max(0, int((at.Sub(a.start)+agingEvery)/agingEvery)))
-}
-
-// stays returns for how long each field was overdue. Those that were removed are
-// counted off in the order of the deadlines, and those that were not have been
-// overdue until the end.
-func (a *aging) stays() []time.Duration {
-	last := a.looked[len(a.looked)-1]
-	list := make([]time.Duration, a.expired(last))
-	for i := range list {
-		look, _ := slices.BinarySearch(a.reaped, i+1)
-		gone := last
-		if look < len(a.looked) {
-			gone = a.looked[look]
-		}
-		list[i] = gone.Sub(a.start.Add(time.Duration(i) * agingEvery))
-	}
-	return list
 }

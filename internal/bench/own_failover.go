@@ -5,15 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -21,9 +24,14 @@ func failoverFigures() []Figure {
 	return []Figure{
 		{What: "failover, SIGKILL of a master to the first accepted write", Unit: "ms", Sides: []Side{
 			{Name: "agent that looks every 250 ms", Measure: failoverPause},
-			{Name: "of that Grace", Goal: ValueAtMost(4000), Measure: func(context.Context, Place) (float64, error) {
-				return float64(directory.Settings{}.Grace().Milliseconds()), nil
+			{Name: "of that Grace", Goal: ValueAtMost(4000), Measure: func(context.Context, *B) float64 {
+				return float64(directory.Settings{}.Grace().Milliseconds())
 			}},
+		}},
+		{What: "p99 of writes while snapshots are taken", Unit: "ms", Sides: []Side{
+			{Name: "one at a time", Measure: percentileOf(99, time.Millisecond, whileSaving(oneAtATime))},
+			{Name: "all at once", Goal: AtMost(1), Measure: percentileOf(99, time.Millisecond, whileSaving(allAtOnce))},
+			{Name: "none", Measure: percentileOf(99, time.Millisecond, whileSaving(noSnapshots))},
 		}},
 	}
 }
@@ -31,63 +39,135 @@ func failoverFigures() []Figure {
 // failoverPause kills the master of a tag that is written all the time, each write
 // confirmed by a replica, and returns for how long none was accepted. It is an
 // error if one that was is lost.
-func failoverPause(ctx context.Context, _ Place) (float64, error) {
-	return withServers(ctx, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2}, func(servers *devfleet.Fleet, f *fleet.Fleet) (float64, error) {
-		dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
-		if err != nil {
-			return 0, err
-		}
-		defer dir.Close()
-		members := failover.NewRedis(rueidis.ClientOption{})
-		defer members.Close()
-		running, stop := context.WithCancel(ctx)
-		var agent sync.WaitGroup
-		defer agent.Wait()
-		defer stop()
-		agent.Go(func() {
-			_ = failover.New(dir, members, failover.Config{Interval: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(running)
-		})
-		c := f.Client()
-		add := func(i int) error {
-			return c.Do(ctx, c.B().Sadd().Key("{tag}").Member(fmt.Sprint(i)).Build()).Error()
-		}
-		if err := (retry.Policy{}).Do(ctx, func(int) error { return add(0) }); err != nil {
-			return 0, err
-		}
-		// The agent has looked at the members, and leads, when it has said who needs
-		// whom.
-		if !retry.Sleep(ctx, time.Second) {
-			return 0, context.Cause(ctx)
-		}
-		where, err := f.Locate(ctx, "tag")
-		if err != nil {
-			return 0, err
-		}
-		for _, s := range servers.Servers() {
-			if s.Addr == directory.MapOf(f.Client()).Partitions[where.Partition].Master.Addr {
-				if err := s.Proc.Kill(); err != nil {
-					return 0, err
-				}
-			}
-		}
-		killed := time.Now()
-		for i := 1; ; i++ {
-			err := add(i)
-			if err == nil {
-				break
-			}
-			if time.Since(killed) > 30*time.Second {
-				return 0, errors.Join(errors.New("no write was accepted for 30 seconds"), err)
-			}
-			if !retry.Sleep(ctx, 5*time.Millisecond) {
-				return 0, context.Cause(ctx)
-			}
-		}
-		pause := time.Since(killed)
-		there, err := c.Do(ctx, c.B().Sismember().Key("{tag}").Member("0").Build()).AsBool()
-		if err == nil && !there {
-			err = errors.New("a write that a replica confirmed is lost")
-		}
-		return float64(pause.Milliseconds()), err
+func failoverPause(ctx context.Context, b *B) float64 {
+	servers := b.startFleet(ctx, devfleet.Config{Nodes: 3, Partitions: 2, Replicas: 2})
+	f, dir, members := b.dialFleet(ctx, servers, 1), b.dialDirectory(servers), failover.NewRedis(rueidis.ClientOption{})
+	b.closeAfter(members)
+	running, stop := context.WithCancel(ctx)
+	var agent sync.WaitGroup
+	defer agent.Wait()
+	defer stop()
+	agent.Go(func() {
+		_ = failover.New(dir, members, failover.Config{Interval: 250 * time.Millisecond, Logger: slog.New(slog.DiscardHandler)}).Run(running)
 	})
+	c := f.Client()
+	add := func(i int) error {
+		return c.Do(ctx, c.B().Sadd().Key("{tag}").Member(fmt.Sprint(i)).Build()).Error()
+	}
+	must.Do(retry.Policy{}.Do(ctx, func(int) error { return add(0) }))
+	retry.Sleep(ctx, time.Second) // until the agent leads and has examined the members
+	master := directory.MapOf(f.Client()).Partitions[must.Get(f.Locate(ctx, "tag")).Partition].Master.Addr
+	for _, s := range servers.Servers() {
+		if s.Addr == master {
+			must.Do(s.Proc.Kill())
+		}
+	}
+	killed := time.Now()
+	for i := 1; ; i++ {
+		err := add(i)
+		if err == nil {
+			break
+		}
+		if time.Since(killed) > 30*time.Second {
+			must.Do(fmt.Errorf("no write was accepted for 30 seconds: %w", err))
+		}
+		retry.Sleep(ctx, 5*time.Millisecond)
+		must.Do(context.Cause(ctx))
+	}
+	pause := time.Since(killed)
+	if !must.Get(c.Do(ctx, c.B().Sismember().Key("{tag}").Member("0").Build()).AsBool()) {
+		must.Do(errors.New("a write that a replica confirmed is lost"))
+	}
+	return float64(pause.Milliseconds())
+}
+
+const (
+	savedServers = 4
+	savedKeys    = 100_000 // on each server, of a kilobyte; fewer if a side runs for less than a second
+	savedWrites  = time.Millisecond
+)
+
+// whileSaving returns how late writes are to servers of one node, while save takes
+// snapshots of all of them, and at least for the time of a side.
+func whileSaving(save func(context.Context, *B, *devfleet.Fleet, []rueidis.Client)) func(context.Context, *B) []time.Duration {
+	return func(ctx context.Context, b *B) []time.Duration {
+		servers, keys := b.startFleet(ctx, oneNode(savedServers, directory.Settings{})), b.Scaled(savedKeys)
+		var members []rueidis.Client
+		for _, server := range servers.Servers() {
+			c := b.dialServer(server.Addr)
+			members = append(members, c)
+			const fill = "for i = 1, tonumber(ARGV[1]) do redis.call('SET', 'key:' .. i, string.rep('x', 1000)) end return 1"
+			must.Do(c.Do(ctx, c.B().Eval().Script(fill).Numkeys(0).Arg(fmt.Sprint(keys)).Build()).Error())
+		}
+		writing, stop := context.WithCancel(ctx)
+		late, errs := make([][]time.Duration, len(members)), make([]error, len(members))
+		var writers sync.WaitGroup
+		for i, c := range members {
+			writers.Go(func() { late[i], errs[i] = writeEvery(writing, savedWrites, c, keys) })
+		}
+		func() {
+			defer writers.Wait()
+			defer stop()
+			end := time.Now().Add(b.Time)
+			for first := true; first || time.Now().Before(end); first = false {
+				save(ctx, b, servers, members)
+			}
+		}()
+		must.Do(errors.Join(errs...))
+		all := slices.Concat(late...)
+		if len(all) == 0 {
+			must.Do(errors.New("nothing was written"))
+		}
+		return all
+	}
+}
+
+// writeEvery writes at fixed times, whether or not what was written before is
+// answered, and returns how long after its time each was.
+func writeEvery(ctx context.Context, every time.Duration, c rueidis.Client, keys int) (late []time.Duration, err error) {
+	var mu sync.Mutex
+	var writes sync.WaitGroup
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for due := time.Now(); ctx.Err() == nil; <-tick.C {
+		for ; !due.After(time.Now()); due = due.Add(every) {
+			planned := due
+			writes.Go(func() {
+				key := fmt.Sprintf("key:%d", 1+rand.IntN(keys))
+				// A write that has begun is measured, also when the others have ended.
+				failed := c.Do(context.WithoutCancel(ctx), c.B().Setrange().Key(key).Offset(0).Value(fieldValue).Build()).Error()
+				took := time.Since(planned)
+				mu.Lock()
+				defer mu.Unlock()
+				late, err = append(late, took), errors.Join(err, failed)
+			})
+		}
+	}
+	writes.Wait()
+	return late, err
+}
+
+// oneAtATime is what a keeper does.
+func oneAtATime(ctx context.Context, b *B, servers *devfleet.Fleet, _ []rueidis.Client) {
+	for _, err := range snapshot.New(b.dialDirectory(servers), snapshot.Config{Logger: slog.New(slog.DiscardHandler)}).Now(ctx) {
+		must.Do(err)
+	}
+}
+
+// allAtOnce is what save points do that are due at the same time.
+func allAtOnce(ctx context.Context, _ *B, _ *devfleet.Fleet, members []rueidis.Client) {
+	for _, c := range members {
+		must.Do(c.Do(ctx, c.B().Bgsave().Build()).Error())
+	}
+	for _, c := range members {
+		for Info(ctx, c, "persistence", "rdb_bgsave_in_progress") > 0 {
+			retry.Sleep(ctx, 10*time.Millisecond)
+		}
+	}
+}
+
+// noSnapshots lets the writers write.
+func noSnapshots(ctx context.Context, _ *B, _ *devfleet.Fleet, _ []rueidis.Client) {
+	retry.Sleep(ctx, 10*time.Millisecond)
+	must.Do(context.Cause(ctx))
 }

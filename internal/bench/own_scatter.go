@@ -3,17 +3,16 @@ package bench
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"io"
 	"net"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/must"
+	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/scatter"
 )
 
@@ -24,266 +23,164 @@ const eventCounters = 30
 const away = 5 * time.Millisecond
 
 func scatterFigures() []Figure {
-	figures := func(what, unit string, sides ...Side) Figure {
-		return Figure{What: what, Unit: unit, Sides: sides}
-	}
 	return []Figure{
-		figures("scatter, events of 30 counters over 4 servers, 50 goroutines", "events/s",
-			Side{Name: "session", Measure: eventsBySession},
-			Side{Name: "each counter to its own server", Goal: AtLeast(0.7), Measure: eventsByKey(4)},
-			Side{Name: "bare pipeline to one server", Measure: eventsByKey(1)}),
-		figures("scatter, a server's CPU for an event of 30 counters", "us",
-			Side{Name: "session", Measure: cpuOf(eventsOfOne)},
-			Side{Name: "30 INCRBY in a script", Goal: AtMost(1.8), Measure: cpuOf(incrementsOfOne)}),
-		figures("scatter, a reading of 30 counters, servers 5 ms away", "ms",
-			Side{Name: "8 servers", Measure: readingOf(8)},
-			Side{Name: "one server", Goal: AtMost(1.5), Measure: readingOf(1)}),
+		{What: "scatter, events of 30 counters over 4 servers, 50 goroutines", Unit: "events/s", Sides: []Side{
+			{Name: "session", Measure: rated(func(ctx context.Context, b *B) op {
+				return events(b.scattered(b.several(ctx, 4)))
+			})},
+			{Name: "each counter to its own server", Goal: AtLeast(0.7), Measure: rated(eventsByKey(4))},
+			{Name: "bare pipeline to one server", Measure: rated(eventsByKey(1))},
+		}},
+		{What: "scatter, a server's CPU for an event of 30 counters", Unit: "us", Sides: []Side{
+			{Name: "session", Measure: cpuOf(func(b *B, servers []rueidis.ClientOption) op { return events(b.scattered(servers)) })},
+			{Name: "30 INCRBY in a script", Goal: AtMost(1.8), Measure: cpuOf(incrementsOfOne)},
+		}},
+		{What: "scatter, a reading of 30 counters, servers 5 ms away", Unit: "ms", Sides: []Side{
+			{Name: "8 servers", Measure: readingOf(8)},
+			{Name: "one server", Goal: AtMost(1.5), Measure: readingOf(1)},
+		}},
 	}
 }
 
-// plain are servers for one side.
-type plain struct {
-	options []rueidis.ClientOption
-	closers []io.Closer
-}
-
-// several starts servers.
-func several(ctx context.Context, n int) (*plain, error) {
-	p := &plain{}
+// several starts servers, which are stopped at the end, and returns how to connect to them.
+func (b *B) several(ctx context.Context, n int) (servers []rueidis.ClientOption) {
 	for range n {
-		server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		p.closers = append(p.closers, server)
-		option, _, err := connect.Options(server.URL)
-		if err != nil {
-			p.close()
-			return nil, err
-		}
-		p.options = append(p.options, option[0])
+		option, _, err := connect.Options(b.start(ctx, redisproc.Config{}).URL())
+		must.Do(err)
+		servers = append(servers, option...)
 	}
-	return p, nil
+	return servers
 }
 
-func (p *plain) close() {
-	for _, c := range p.closers {
-		_ = c.Close()
-	}
-}
-
-// scattered returns a group of the servers, each reached as change says.
-func (p *plain) scattered(cfg scatter.Config, change func(*rueidis.ClientOption)) (*scatter.Scatter, error) {
+// scattered returns a group of servers.
+func (b *B) scattered(options []rueidis.ClientOption) *scatter.Scatter {
 	var servers []scatter.Server
-	for i, option := range p.options {
-		change(&option)
+	for i, option := range options {
 		servers = append(servers, scatter.Server{Name: strconv.Itoa(i), Option: option})
 	}
-	return scatter.New(servers, cfg)
+	sc := must.Get(scatter.New(servers, scatter.Config{Shard: scatter.RoundRobin()}))
+	b.closeAfter(sc)
+	return sc
 }
 
-// clients connects to all servers.
-func (p *plain) clients() (all []rueidis.Client, err error) {
-	for _, option := range p.options {
-		c, err := rueidis.NewClient(option)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, c)
-		p.closers = append(p.closers, closing(c.Close))
+// connected connects to all servers until the end.
+func (b *B) connected(options []rueidis.ClientOption) (clients []rueidis.Client) {
+	for _, option := range options {
+		c := must.Get(rueidis.NewClient(option))
+		b.closeAfter(c)
+		clients = append(clients, c)
 	}
-	return all, nil
+	return clients
 }
 
-type closing func()
+func counterName(i int) string { return "count:" + strconv.Itoa(i) }
 
-func (c closing) Close() error { c(); return nil }
-
-func counter(i int) string { return "count:" + strconv.Itoa(i) }
-
-func eventsBySession(ctx context.Context, at Place) (float64, error) {
-	p, err := several(ctx, 4)
-	if err != nil {
-		return 0, err
+// events counts up all counters with one session each time.
+func events(sc *scatter.Scatter) op {
+	return func(ctx context.Context, _ int) error {
+		session := sc.Session("")
+		for i := range eventCounters {
+			session.Add(counterName(i), 1)
+		}
+		return session.Flush(ctx)
 	}
-	defer p.close()
-	sc, err := p.scattered(scatter.Config{Shard: scatter.RoundRobin()}, func(*rueidis.ClientOption) {})
-	if err != nil {
-		return 0, err
-	}
-	defer sc.Close()
-	return at.Rate(ctx, func(ctx context.Context, _ int) error { return event(ctx, sc) })
 }
 
-func event(ctx context.Context, sc *scatter.Scatter) error {
-	session := sc.Session("")
-	for i := range eventCounters {
-		session.Add(counter(i), 1)
-	}
-	return session.Flush(ctx)
-}
-
-// cpuOf is how much of a server's CPU one of the calls costs that write makes, one after
-// the other.
-func cpuOf(write func(ctx context.Context, p *plain) (func(context.Context) error, error)) Measure {
-	return func(ctx context.Context, at Place) (float64, error) {
-		p, err := several(ctx, 1)
-		if err != nil {
-			return 0, err
-		}
-		defer p.close()
-		one, err := write(ctx, p)
-		if err != nil {
-			return 0, err
-		}
-		watchers, err := p.clients()
-		if err != nil {
-			return 0, err
-		}
-		if err := one(ctx); err != nil { // so that all is there
-			return 0, err
-		}
-		before, err := cpu(ctx, watchers[0])
-		if err != nil {
-			return 0, err
-		}
-		calls := 0
-		for start := time.Now(); time.Since(start) < at.Time; calls++ {
-			if err := one(ctx); err != nil {
-				return 0, err
+// eventsByKey has for every counter its own of n servers, so that an event goes to all
+// of them. With one server it is what that does without a token.
+func eventsByKey(n int) func(context.Context, *B) op {
+	return func(ctx context.Context, b *B) op {
+		clients := b.connected(b.several(ctx, n))
+		return func(ctx context.Context, _ int) error {
+			pipelines := make([]rueidis.Commands, n)
+			for i := range eventCounters {
+				to := scatter.JavaHash(counterName(i), n)
+				pipelines[to] = append(pipelines[to], clients[to].B().Incrby().Key(counterName(i)).Increment(1).Build())
 			}
+			var sending sync.WaitGroup
+			replies := make([]rueidis.RedisResult, n)
+			for to, pipeline := range pipelines {
+				sending.Go(func() {
+					for _, reply := range clients[to].DoMulti(ctx, pipeline...) {
+						if replies[to] = reply; reply.Error() != nil {
+							return
+						}
+					}
+				})
+			}
+			sending.Wait()
+			return firstError(replies)
 		}
-		after, err := cpu(ctx, watchers[0])
-		return (after - before) * 1e6 / float64(calls), err
 	}
 }
 
-// cpu returns how many seconds of CPU a server has used.
-func cpu(ctx context.Context, c rueidis.Client) (sum float64, err error) {
-	info, err := c.Do(ctx, c.B().Info().Section("cpu").Build()).ToString()
-	for line := range strings.Lines(info) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
-		if name == "used_cpu_sys" || name == "used_cpu_user" {
-			x, wrong := strconv.ParseFloat(value, 64)
-			sum, err = sum+x, errors.Join(err, wrong)
+// cpuOf is how much of a server's CPU, in microseconds, one call costs of those that
+// prepare returns, one after the other.
+func cpuOf(prepare func(b *B, servers []rueidis.ClientOption) op) Measure {
+	return func(ctx context.Context, b *B) float64 {
+		servers := b.several(ctx, 1)
+		c := b.connected(servers)[0]
+		used := func() float64 { return Info(ctx, c, "cpu", "used_cpu_sys") + Info(ctx, c, "cpu", "used_cpu_user") }
+		call := prepare(b, servers)
+		must.Do(call(ctx, 0)) // so that all keys exist
+		before, calls := used(), 0
+		for start := time.Now(); time.Since(start) < b.Time; calls++ {
+			must.Do(call(ctx, 0))
 		}
+		return (used() - before) * 1e6 / float64(calls)
 	}
-	return sum, err
 }
 
-func eventsOfOne(_ context.Context, p *plain) (func(context.Context) error, error) {
-	sc, err := p.scattered(scatter.Config{}, func(*rueidis.ClientOption) {})
-	if err != nil {
-		return nil, err
-	}
-	p.closers = append(p.closers, closing(sc.Close))
-	return func(ctx context.Context) error { return event(ctx, sc) }, nil
-}
-
-// increments is the least that a script does that counts up what it is given.
+// increments is the least that a script does that counts up its arguments.
 var increments = rueidis.NewLuaScript(`for i = 1, #ARGV, 2 do redis.call('INCRBY', ARGV[i], ARGV[i + 1]) end return 'done'`)
 
-func incrementsOfOne(_ context.Context, p *plain) (func(context.Context) error, error) {
-	clients, err := p.clients()
-	if err != nil {
-		return nil, err
-	}
+func incrementsOfOne(b *B, servers []rueidis.ClientOption) op {
+	c := b.connected(servers)[0]
 	var args []string
 	for i := range eventCounters {
-		args = append(args, counter(i), "1")
+		args = append(args, counterName(i), "1")
 	}
-	return func(ctx context.Context) error {
-		return increments.Exec(ctx, clients[0], []string{counter(0)}, args).Error()
-	}, nil
-}
-
-// eventsByKey is the seed's first stab: every counter has its own of n servers, so that
-// an event goes to all of them. With one server it is what that does without a token.
-func eventsByKey(n int) Measure {
-	return func(ctx context.Context, at Place) (float64, error) {
-		p, err := several(ctx, n)
-		if err != nil {
-			return 0, err
-		}
-		defer p.close()
-		clients, err := p.clients()
-		if err != nil {
-			return 0, err
-		}
-		return at.Rate(ctx, func(ctx context.Context, _ int) error { return eventToAll(ctx, clients) })
+	return func(ctx context.Context, _ int) error {
+		return increments.Exec(ctx, c, []string{counterName(0)}, args).Error()
 	}
 }
 
-func eventToAll(ctx context.Context, clients []rueidis.Client) error {
-	pipelines := make([]rueidis.Commands, len(clients))
-	for i := range eventCounters {
-		to := scatter.JavaHash(counter(i), len(clients))
-		pipelines[to] = append(pipelines[to], clients[to].B().Incrby().Key(counter(i)).Increment(1).Build())
-	}
-	var sending sync.WaitGroup
-	errs := make(chan error, len(clients))
-	for to, pipeline := range pipelines {
-		sending.Go(func() { errs <- FirstError(clients[to].DoMulti(ctx, pipeline...)) })
-	}
-	sending.Wait()
-	close(errs)
-	for err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// readingOf is how long it takes to read all counters of so many distant servers.
+// readingOf is how many milliseconds it takes to read all counters of so many distant servers.
 func readingOf(n int) Measure {
-	return func(ctx context.Context, at Place) (float64, error) {
-		p, err := several(ctx, n)
-		if err != nil {
-			return 0, err
-		}
-		defer p.close()
-		sc, err := p.scattered(scatter.Config{Shard: scatter.RoundRobin()}, func(o *rueidis.ClientOption) {
-			dial := o.DialCtxFn
-			o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
+	return func(ctx context.Context, b *B) float64 {
+		servers := b.several(ctx, n)
+		for i := range servers {
+			dial := servers[i].DialCtxFn
+			servers[i].DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, t *tls.Config) (net.Conn, error) {
 				conn, err := dial(ctx, addr, d, t)
 				if err != nil {
 					return nil, err
 				}
 				return newDistant(conn), nil
 			}
-		})
-		if err != nil {
-			return 0, err
 		}
-		defer sc.Close()
+		sc := b.scattered(servers)
 		for range n {
-			if err := event(ctx, sc); err != nil {
-				return 0, err
-			}
+			must.Do(events(sc)(ctx, 0))
 		}
-		var readings int
-		start := time.Now()
-		for ; time.Since(start) < at.Time; readings++ {
+		readings, start := 0, time.Now()
+		for ; time.Since(start) < b.Time; readings++ {
 			g := sc.Gather()
 			for i := range eventCounters {
-				g.Int(counter(i))
+				g.Int(counterName(i))
 			}
-			if err := g.Read(ctx); err != nil {
-				return 0, err
-			}
+			must.Do(g.Read(ctx))
 		}
-		return time.Since(start).Seconds() * 1000 / float64(readings), nil
+		return time.Since(start).Seconds() * 1000 / float64(readings)
 	}
 }
 
-// distant is a connection over a longer wire: what comes is delivered later.
+// distant is a connection over a longer wire: what is received is delivered later.
 type distant struct {
 	net.Conn
 
-	come chan delivery
-	rest []byte
+	received chan delivery
+	rest     []byte
 }
 
 type delivery struct {
@@ -293,12 +190,12 @@ type delivery struct {
 }
 
 func newDistant(conn net.Conn) *distant {
-	d := &distant{Conn: conn, come: make(chan delivery, 1000)}
+	d := &distant{Conn: conn, received: make(chan delivery, 1000)}
 	go func() {
 		for {
 			buffer := make([]byte, 16<<10)
 			n, err := conn.Read(buffer)
-			d.come <- delivery{buffer[:n], time.Now().Add(away), err}
+			d.received <- delivery{buffer[:n], time.Now().Add(away), err}
 			if err != nil {
 				return
 			}
@@ -307,13 +204,13 @@ func newDistant(conn net.Conn) *distant {
 	return d
 }
 
-// Read delivers what has come, when it is due.
+// Read delivers what was received, when it is due.
 func (d *distant) Read(b []byte) (int, error) {
 	if len(d.rest) == 0 {
-		p := <-d.come
+		p := <-d.received
 		time.Sleep(time.Until(p.due))
 		if p.err != nil {
-			d.come <- p // for the next one who asks
+			d.received <- p // for the next Read
 			return 0, p.err
 		}
 		d.rest = p.data

@@ -52,7 +52,7 @@ func TestThousandProcesses(t *testing.T) {
 	dir := dialDirectory(t, server.Addr())
 	sim := &simulation{dir: dir, members: map[string]*simMember{}}
 	t.Cleanup(sim.stop)
-	must(t, sim.begin(t.Context()))
+	check(t, sim.begin(t.Context()))
 
 	fleets := make([]*fleet.Fleet, full)
 	var opening sync.WaitGroup
@@ -106,7 +106,7 @@ func TestThousandProcesses(t *testing.T) {
 		t.Helper()
 		before, began := directoryUse(t, server), time.Now()
 		epoch := sim.m.Epoch
-		must(t, during())
+		check(t, during())
 		retry.Sleep(t.Context(), window-time.Since(began)) // what a figure is the mean of
 		used, took := directoryUse(t, server), time.Since(began).Seconds()
 		t.Logf("%-18s %4.1f %% of a core, %6.0f commands/s, %7.0f kB/s out, %5.0f kB/s in, %3d changes of the map; %d processes were not confirmed for a second",
@@ -126,7 +126,7 @@ func TestThousandProcesses(t *testing.T) {
 	})
 }
 
-func must(t *testing.T, err error) {
+func check(t *testing.T, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -136,7 +136,7 @@ func must(t *testing.T, err error) {
 func dialDirectory(t *testing.T, addr string) *directory.Redis {
 	t.Helper()
 	d, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
-	must(t, err)
+	check(t, err)
 	t.Cleanup(d.Close)
 	return d
 }
@@ -148,7 +148,7 @@ func directoryUse(t *testing.T, s *redistest.Server) use {
 	t.Helper()
 	number := func(section, name string) float64 {
 		n, err := strconv.ParseFloat(s.Info(section)[name], 64)
-		must(t, err)
+		check(t, err)
 		return n
 	}
 	return use{

@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/registry"
+	"github.com/millrace/millrace/internal/must"
 )
 
 const (
@@ -23,58 +25,57 @@ const (
 	lot = 100 // messages in a call, where there are batches
 
 	backlog = 20_000 // messages that handlers work off
+
+	floods    = 10   // tenants that have much
+	floodSize = 2000 // messages that each of them has
+	quiet     = 200  // tenants that have one message each, written behind the floods
 )
 
 func queueFigures() []Figure {
 	return []Figure{
 		{Name: "queue_cycle", What: "fairqueue write, read, ack one by one, 50 goroutines", Unit: "messages/s", Sides: []Side{
-			{Name: "fairqueue", Measure: onQueue(fairqueue.Config{}, queueCycles(1))},
-			{Name: "bare stream", Goal: AtLeast(0.8), Measure: onStream(bareCycles(1))},
+			{Name: "fairqueue", Measure: queueCycles(1)},
+			{Name: "bare stream", Goal: AtLeast(0.8), Measure: streamCycles(1)},
 		}},
 		{Name: "queue_clients", What: "fairqueue write, read, ack one by one, 50 clients", Unit: "messages/s", Sides: []Side{
 			{Name: "fairqueue", Measure: queueClients},
-			{Name: "bare stream", Goal: AtLeast(0.5), Measure: onStream(bareClients)},
+			{Name: "bare stream", Goal: AtLeast(0.5), Measure: streamClients},
 		}},
 		{Name: "queue_batch", What: "fairqueue write, read, ack in batches of 100, 50 goroutines", Unit: "messages/s", Sides: []Side{
-			{Name: "fairqueue", Measure: onQueue(fairqueue.Config{}, queueCycles(lot))},
-			{Name: "bare stream", Goal: AtLeast(0.65), Measure: onStream(bareCycles(lot))},
+			{Name: "fairqueue", Measure: queueCycles(lot)},
+			{Name: "bare stream", Goal: AtLeast(0.65), Measure: streamCycles(lot)},
 		}},
 		{Name: "queue_backlog", What: "fairqueue consume a backlog, 50 handlers", Unit: "messages/s", Sides: []Side{
-			{Name: "fairqueue", Measure: onQueue(fairqueue.Config{}, queueBacklog)},
-			{Name: "bare stream", Goal: AtLeast(0.9), Measure: onStream(bareBacklog)},
+			{Name: "fairqueue", Measure: queueBacklog},
+			{Name: "bare stream", Goal: AtLeast(0.9), Measure: streamBacklog},
 		}},
 		{Name: "queue_pickup_median", What: "fairqueue pickup by an idle reader, median", Unit: "us", Sides: []Side{
-			{Name: "fairqueue", Measure: percentile(50, time.Microsecond, queuePickups)},
-			{Name: "bare BLPOP", Goal: AtMost(3), Measure: percentile(50, time.Microsecond, barePickups)},
+			{Name: "fairqueue", Measure: percentileOf(50, time.Microsecond, queuePickups)},
+			{Name: "bare BLPOP", Goal: AtMost(3), Measure: percentileOf(50, time.Microsecond, listPickups)},
 		}},
 		{Name: "queue_pickup_p99", What: "fairqueue pickup by an idle reader, p99", Unit: "ms", Sides: []Side{
-			{Name: "fairqueue", Measure: percentile(99, time.Millisecond, queuePickups)},
-			{Name: "bare BLPOP", Goal: ValueAtMost(10), Measure: percentile(99, time.Millisecond, barePickups)},
+			{Name: "fairqueue", Measure: percentileOf(99, time.Millisecond, queuePickups)},
+			{Name: "bare BLPOP", Goal: ValueAtMost(10), Measure: percentileOf(99, time.Millisecond, listPickups)},
 		}},
 		fairnessFigure("queue_fairness", "read by 100", readBy(lot)),
 		fairnessFigure("queue_fairness_single", "read one by one", readBy(1)),
-		fairnessFigure("queue_fairness_consume", "consumed", consumeAll),
+		fairnessFigure("queue_fairness_consume", "consumed", consume),
 		{Name: "queue_memory", What: "fairqueue memory when all is acked", Unit: "kB", Once: true, Sides: []Side{
-			{Name: "after four cycles", Measure: onQueue(fairqueue.Config{}, memoryAfter(4))},
-			{Name: "after one", Goal: AtMost(1.05), Measure: onQueue(fairqueue.Config{}, memoryAfter(1))},
+			{Name: "after four cycles", Measure: memoryAfter(4)},
+			{Name: "after one", Goal: AtMost(1.05), Measure: memoryAfter(1)},
 		}},
 		{Name: "queue_idle", What: "fairqueue idle cost of 50 readers", Unit: "commands/s", Once: true, Sides: []Side{
 			{Name: "fairqueue", Measure: queueIdle},
-			{Name: "BLPOP of a second", Goal: ValueAtMost(2), Measure: bareIdle},
+			{Name: "BLPOP of a second", Goal: ValueAtMost(2), Measure: listIdle},
 		}},
 	}
 }
 
-// onQueue measures on a queue, and deletes it.
-func onQueue(cfg fairqueue.Config, measure func(ctx context.Context, p Place, q *fairqueue.Queue) (float64, error)) Measure {
-	return func(ctx context.Context, p Place) (value float64, err error) {
-		q, err := fairqueue.New(p.Client, p.Name, cfg)
-		if err != nil {
-			return 0, err
-		}
-		defer func() { err = errors.Join(err, p.cleanUp(ctx, q.Delete)) }()
-		return measure(ctx, p, q)
-	}
+// queue returns a queue, which is deleted at the end.
+func (b *B) queue(c rueidis.Client, cfg fairqueue.Config) *fairqueue.Queue {
+	q := must.Get(fairqueue.New(c, b.Name, cfg))
+	b.deleteAfter(q.Delete)
+	return q
 }
 
 func tenant(i int) string { return "tenant:" + strconv.Itoa(i%tenants) }
@@ -100,17 +101,32 @@ func receipts(messages []fairqueue.Message) []string {
 // queueCycles has each goroutine write, read and acknowledge size messages, again
 // and again, so that little more than what is under way lies in the queue. It
 // returns messages a second.
-func queueCycles(size int) func(context.Context, Place, *fairqueue.Queue) (float64, error) {
-	return func(ctx context.Context, p Place, q *fairqueue.Queue) (float64, error) {
-		return cycles(ctx, p, size, func(int) *fairqueue.Queue { return q })
+func queueCycles(size int) Measure {
+	return func(ctx context.Context, b *B) float64 {
+		q := b.queue(b.Client, fairqueue.Config{})
+		return cycles(ctx, b, size, func(int) *fairqueue.Queue { return q })
 	}
 }
 
-// cycles is queueCycles with a queue for each goroutine.
-func cycles(ctx context.Context, p Place, size int, of func(goroutine int) *fairqueue.Queue) (float64, error) {
+// queueClients is queueCycles for goroutines with a client each, as if each were a
+// process.
+func queueClients(ctx context.Context, b *B) float64 {
+	var queues [Goroutines]*fairqueue.Queue
+	clients := b.clients()
+	for i, c := range clients {
+		queues[i] = must.Get(fairqueue.New(c, b.Name, fairqueue.Config{}))
+	}
+	b.deleteAfter(queues[0].Delete)
+	for _, c := range clients {
+		b.settleAfter(c)
+	}
+	return cycles(ctx, b, 1, func(goroutine int) *fairqueue.Queue { return queues[goroutine] })
+}
+
+func cycles(ctx context.Context, b *B, size int, of func(goroutine int) *fairqueue.Queue) float64 {
 	all := drafts(tenants + size)
 	var turn atomic.Int64
-	rate, err := p.Rate(ctx, func(ctx context.Context, goroutine int) error {
+	return float64(size) * b.Rate(ctx, func(ctx context.Context, goroutine int) error {
 		q, first := of(goroutine), int(turn.Add(1))%tenants
 		if _, err := q.WriteBatch(ctx, all[first:first+size]...); err != nil {
 			return err
@@ -120,100 +136,120 @@ func cycles(ctx context.Context, p Place, size int, of func(goroutine int) *fair
 			return err
 		}
 		if len(messages) != size {
-			return fmt.Errorf("a read brought %d messages, want %d", len(messages), size)
+			return fmt.Errorf("a read returned %d messages, want %d", len(messages), size)
 		}
 		_, err = q.Ack(ctx, receipts(messages)...)
 		return err
 	})
-	return rate * float64(size), err
-}
-
-// queueClients is queueCycles for goroutines with a client each, as if each were a
-// process.
-func queueClients(ctx context.Context, p Place) (rate float64, err error) {
-	clients, done, err := p.clients()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	queues := make([]*fairqueue.Queue, len(clients))
-	for i, c := range clients {
-		if queues[i], err = fairqueue.New(c, p.Name, fairqueue.Config{}); err != nil {
-			return 0, err
-		}
-	}
-	defer func() {
-		for _, c := range clients {
-			registry.Settle(context.WithoutCancel(ctx), c) // so that the deletion has the last word
-		}
-		err = errors.Join(err, p.cleanUp(ctx, queues[0].Delete))
-	}()
-	return cycles(ctx, p, 1, func(goroutine int) *fairqueue.Queue { return queues[goroutine] })
 }
 
 // queueBacklog has handlers that do nothing work a backlog off, until there is
 // nothing left or the time is over, and returns messages a second.
-func queueBacklog(ctx context.Context, p Place, q *fairqueue.Queue) (float64, error) {
-	n := max(lot, p.Scaled(backlog))
-	if _, err := q.WriteBatch(context.WithoutCancel(ctx), drafts(n)...); err != nil {
-		return 0, err
-	}
-	var handled atomic.Int64
+func queueBacklog(ctx context.Context, b *B) float64 {
+	q, n := b.queue(b.Client, fairqueue.Config{}), max(lot, b.Scaled(backlog))
+	must.Get(q.WriteBatch(context.WithoutCancel(ctx), drafts(n)...))
+	handled, start := 0, time.Now()
+	consume(ctx, q, func(string) (enough bool) {
+		handled++
+		return handled == n || time.Since(start) > b.Time
+	})
+	return float64(handled) / time.Since(start).Seconds()
+}
+
+// consume has 50 handlers call see with the tenants of messages, one at a time, until it
+// has seen enough.
+func consume(ctx context.Context, q *fairqueue.Queue, see func(tenant string) (enough bool)) {
 	handling, stop := context.WithCancel(ctx)
 	defer stop()
-	start := time.Now()
-	err := q.Consume(handling, fairqueue.ConsumeConfig{Concurrency: Goroutines}, func(context.Context, fairqueue.Message) error {
-		if int(handled.Add(1)) == n || time.Since(start) > p.Time {
+	var mu sync.Mutex
+	err := q.Consume(handling, fairqueue.ConsumeConfig{Concurrency: Goroutines}, func(_ context.Context, m fairqueue.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		if see(m.Tenant) {
 			stop()
 		}
 		return nil
 	})
-	took := time.Since(start)
-	if ctx.Err() != nil || !errors.Is(err, context.Canceled) {
-		return 0, err
+	must.Do(context.Cause(ctx))
+	if !errors.Is(err, context.Canceled) {
+		must.Do(err)
 	}
-	return float64(handled.Load()) / took.Seconds(), nil
+}
+
+// fairnessFigure measures how many messages come until that of the last quiet tenant has:
+// 210 where each tenant has its turn, and a fifth more is allowed.
+func fairnessFigure(name, how string, take func(ctx context.Context, q *fairqueue.Queue, see func(tenant string) (enough bool))) Figure {
+	lastQuiet := func(cfg fairqueue.Config) Measure {
+		return func(ctx context.Context, b *B) float64 {
+			q := b.queue(b.Client, cfg)
+			var all []fairqueue.Draft
+			for i := range floods * b.Scaled(floodSize) {
+				all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("loud ", i%floods), Body: make([]byte, BodySize)})
+			}
+			for i := range quiet {
+				all = append(all, fairqueue.Draft{Tenant: fmt.Sprint("quiet ", i), Body: make([]byte, BodySize)})
+			}
+			must.Get(q.WriteBatch(context.WithoutCancel(ctx), all...)) // none is cut off
+			taken, last, missing := 0, 0, quiet
+			take(ctx, q, func(tenant string) bool {
+				taken++
+				if strings.HasPrefix(tenant, "quiet") && missing > 0 {
+					last, missing = taken, missing-1
+				}
+				return missing == 0
+			})
+			return float64(last)
+		}
+	}
+	return Figure{Name: name, What: "fairqueue last of 200 quiet tenants behind 10 floods, " + how, Unit: "messages", Once: true, Sides: []Side{
+		{Name: "a flow for each tenant", Measure: lastQuiet(fairqueue.Config{})},
+		{Name: "64 streams, 4 a tenant", Goal: ValueAtMost(260), Measure: lastQuiet(fairqueue.Config{Streams: 64})},
+	}}
+}
+
+// readBy reads so many messages at a time.
+func readBy(size int) func(ctx context.Context, q *fairqueue.Queue, see func(string) bool) {
+	return func(ctx context.Context, q *fairqueue.Queue, see func(string) bool) {
+		for enough := false; !enough; {
+			must.Do(context.Cause(ctx))
+			for _, m := range must.Get(q.Read(context.WithoutCancel(ctx), fairqueue.ReadConfig{Max: size})) {
+				enough = see(m.Tenant) || enough
+			}
+		}
+	}
 }
 
 // memoryAfter returns the size of a queue's keys in kilobytes after so many
 // cycles, in each of which a backlog is written, and then read and acknowledged.
-func memoryAfter(cycles int) func(context.Context, Place, *fairqueue.Queue) (float64, error) {
+func memoryAfter(cycles int) Measure {
 	const size = 5000
-	return func(ctx context.Context, p Place, q *fairqueue.Queue) (float64, error) {
+	return func(ctx context.Context, b *B) float64 {
+		q, calls := b.queue(b.Client, fairqueue.Config{}), context.WithoutCancel(ctx) // none is cut off
 		for range cycles {
-			if err := cycle(ctx, q, size); err != nil {
-				return 0, err
+			must.Get(q.WriteBatch(calls, drafts(size)...))
+			for left := size; left > 0; {
+				must.Do(context.Cause(ctx))
+				messages := must.Get(q.Read(calls, fairqueue.ReadConfig{Max: lot}))
+				left -= must.Get(q.Ack(calls, receipts(messages)...))
 			}
 		}
-		return sizeOf(ctx, p, queueKeys(p))
-	}
-}
-
-// cycle writes messages, and then reads and acknowledges them.
-func cycle(ctx context.Context, q *fairqueue.Queue, size int) error {
-	calls := context.WithoutCancel(ctx) // none is cut off
-	if _, err := q.WriteBatch(calls, drafts(size)...); err != nil {
-		return err
-	}
-	for left := size; left > 0 && ctx.Err() == nil; {
-		messages, err := q.Read(calls, fairqueue.ReadConfig{Max: lot})
-		if err != nil {
-			return err
+		bytes := int64(0)
+		for _, key := range queueKeys(b.Name) {
+			n, err := b.Client.Do(ctx, b.Client.B().MemoryUsage().Key(key).Samples(0).Build()).AsInt64()
+			if !rueidis.IsRedisNil(err) { // there is such a key
+				must.Do(err)
+			}
+			bytes += n
 		}
-		n, err := q.Ack(calls, receipts(messages)...)
-		if err != nil {
-			return err
-		}
-		left -= n
+		return float64(bytes) / 1024
 	}
-	return context.Cause(ctx)
 }
 
 // queueKeys returns the keys of a queue, as docs/WIRE.md has them, but for the
-// answers that are kept for calls whose reply was lost: how many there are is a
-// matter of the time and of the calls, not of what the queue holds.
-func queueKeys(p Place) []string {
-	base := "mr:queue:{" + p.Name + "}"
+// replies that are kept for calls whose reply was lost: how many there are depends
+// on the time and the calls, not on what the queue holds.
+func queueKeys(name string) []string {
+	base := "mr:queue:{" + name + "}"
 	keys := []string{base}
 	for _, part := range []string{
 		"messages", "backlog", "active", "blocked", "work", "flight", "delayed", "deadlines", "dead", "deaths", "readers",
@@ -222,21 +258,4 @@ func queueKeys(p Place) []string {
 		keys = append(keys, base+":"+part)
 	}
 	return keys
-}
-
-// sizeOf returns how many kilobytes of the server's memory keys take.
-func sizeOf(ctx context.Context, p Place, keys []string) (float64, error) {
-	commands := make(rueidis.Commands, len(keys))
-	for i, key := range keys {
-		commands[i] = p.Client.B().MemoryUsage().Key(key).Samples(0).Build()
-	}
-	bytes := int64(0)
-	for _, reply := range p.Client.DoMulti(ctx, commands...) {
-		n, err := reply.AsInt64()
-		if err != nil && !rueidis.IsRedisNil(err) { // there is no such key
-			return 0, err
-		}
-		bytes += n
-	}
-	return float64(bytes) / 1024, nil
 }

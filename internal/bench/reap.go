@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/expiry"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -23,135 +25,106 @@ const (
 	loadAtOnce = 1000
 )
 
-// reaping is what became of slices.
+// reaping is the outcome of slices.
 type reaping struct {
 	fields          int // removed
 	slices, aborted int
 	took            time.Duration
 }
 
-// throughput returns fields a second.
-func throughput(reap func(context.Context, Place) (reaping, error)) Measure {
-	return func(ctx context.Context, p Place) (float64, error) {
-		r, err := reap(ctx, p)
-		return float64(r.fields) / r.took.Seconds(), err
-	}
-}
+// throughput is fields a second, and undisturbed the per cent of slices that were not aborted.
+func (r reaping) throughput() float64  { return float64(r.fields) / r.took.Seconds() }
+func (r reaping) undisturbed() float64 { return 100 * float64(r.slices-r.aborted) / float64(r.slices) }
 
-// undisturbed returns the share of slices that were not aborted, in per cent.
-func undisturbed(reap func(context.Context, Place) (reaping, error)) Measure {
-	return func(ctx context.Context, p Place) (float64, error) {
-		r, err := reap(ctx, p)
-		return 100 * float64(r.slices-r.aborted) / float64(r.slices), err
+// reapFigure compares the job with what is possible without scripts.
+func reapFigure(name, what, unit string, of func(reaping) float64) Figure {
+	measure := func(reap func(context.Context, *B) reaping) Measure {
+		return func(ctx context.Context, b *B) float64 { return of(reap(ctx, b)) }
 	}
+	return Figure{Name: name, What: what, Unit: unit, Once: true, Sides: []Side{
+		{Name: "reap job", Measure: measure(reapJob)},
+		{Name: "WATCH and MULTI, 5 fields", Measure: measure(watchReap(5))},
+		{Name: "WATCH and MULTI, 100 fields", Measure: measure(watchReap(100))},
+	}}
 }
 
 // reapJob reaps with the job. The namespace has one shard, so that there is one
-// call a slice, as with WATCH, and one hash.
-func reapJob(ctx context.Context, p Place) (r reaping, err error) {
-	err = withHashes(ctx, p, expiry.Config{Shards: 1}, func(h *expiry.Hashes) error {
-		hash := hashName(0)
-		if _, err := h.Set(ctx, hash, stayingField, []byte(fieldValue), expiry.SetConfig{TTL: ttl}); err != nil {
-			return err
-		}
-		base := shardKey(p, 0)
-		values, deadlines := base+":h:"+hash, base+":t:"+hash
-		if err := hot(ctx, p, values, deadlines, framed); err != nil {
-			return err
-		}
-		if err := p.Client.Do(ctx, p.Client.B().Zadd().Key(base+":due").ScoreMember().ScoreMember(0, hash).Build()).Error(); err != nil {
-			return err
-		}
-		job := h.Jobs()[0]
-		r, err = underWrites(ctx, p, values, deadlines, framed, func(ctx context.Context) (int, bool, error) {
-			progress, err := job.Slice(ctx)
-			return int(progress), false, err // none for millrace.Idle; the fields are counted below
-		})
-		if err != nil {
-			return err
-		}
-		seen, err := h.Stats(ctx)
-		r.fields = int(seen.Reaped)
-		return err
+// call a slice, as with WATCH, and one hash. docs/WIRE.md has the keys and the format.
+func reapJob(ctx context.Context, b *B) reaping {
+	h, name := b.hashes(ctx, expiry.Config{Shards: 1}), hashName(0)
+	must.Get(h.Set(ctx, name, stayingField, []byte(fieldValue), expiry.SetConfig{TTL: ttl}))
+	base := fmt.Sprintf("mr:hash:{%s/0}", b.Name)
+	hot := hotHash{values: base + ":h:" + name, deadlines: base + ":t:" + name, stored: func(deadline int64) string {
+		head := binary.BigEndian.AppendUint64(nil, uint64(deadline))
+		head[0], head[1] = 250, 2
+		return string(head) + fieldValue
+	}}
+	hot.fill(ctx, b)
+	must.Do(b.Client.Do(ctx, b.Client.B().Zadd().Key(base+":due").ScoreMember().ScoreMember(0, name).Build()).Error())
+	job := h.Jobs()[0]
+	r := hot.underWrites(ctx, b, func(ctx context.Context) (int, bool) {
+		return int(must.Get(job.Slice(ctx))), false // 0 for millrace.Idle; the fields are counted below
 	})
-	return r, err
+	r.fields = int(must.Get(h.Stats(ctx)).Reaped)
+	return r
 }
 
 // watchReap reaps as one does without scripts: it looks up what is expired, and
 // removes it unless another client has written to the hash meanwhile.
-func watchReap(atOnce int64) func(context.Context, Place) (reaping, error) {
-	return func(ctx context.Context, p Place) (r reaping, err error) {
-		tag := "{" + p.Name + "/0}" // that of the shard
-		values, deadlines := tag+":values", tag+":deadlines"
-		defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(values, deadlines))) }()
-		if err := hot(ctx, p, values, deadlines, bare); err != nil {
-			return r, err
-		}
-		err = p.Client.Dedicated(func(c rueidis.DedicatedClient) error {
-			r, err = underWrites(ctx, p, values, deadlines, bare, func(ctx context.Context) (int, bool, error) {
-				return watchSlice(ctx, c, values, deadlines, atOnce)
-			})
-			return err
-		})
-		return r, err
+func watchReap(atOnce int64) func(context.Context, *B) reaping {
+	return func(ctx context.Context, b *B) reaping {
+		tag := "{" + b.Name + "/0}" // that of the shard
+		hot := hotHash{values: tag + ":values", deadlines: tag + ":deadlines", stored: func(int64) string { return fieldValue }}
+		b.unlinkAfter(hot.values, hot.deadlines)
+		hot.fill(ctx, b)
+		c, release := b.Client.Dedicate()
+		defer release()
+		return hot.underWrites(ctx, b, func(ctx context.Context) (int, bool) { return hot.watchSlice(ctx, c, atOnce) })
 	}
 }
 
-func watchSlice(ctx context.Context, c rueidis.DedicatedClient, values, deadlines string, atOnce int64) (fields int, aborted bool, err error) {
+// hotHash is a hash with many expired fields, stored as two plain keys.
+type hotHash struct {
+	values, deadlines string
+	stored            func(deadline int64) string // what is stored for a field with that deadline
+}
+
+func (hot hotHash) watchSlice(ctx context.Context, c rueidis.DedicatedClient, atOnce int64) (fields int, aborted bool) {
 	now := strconv.FormatInt(time.Now().UnixMilli(), 10)
-	if err := c.Do(ctx, c.B().Watch().Key(values, deadlines).Build()).Error(); err != nil {
-		return 0, false, err
-	}
-	gone, err := c.Do(ctx, c.B().Zrange().Key(deadlines).Min("-inf").Max(now).Byscore().Limit(0, atOnce).Build()).AsStrSlice()
-	if err != nil || len(gone) == 0 {
-		return 0, false, err
+	must.Do(c.Do(ctx, c.B().Watch().Key(hot.values, hot.deadlines).Build()).Error())
+	gone := must.Get(c.Do(ctx, c.B().Zrange().Key(hot.deadlines).Min("-inf").Max(now).Byscore().Limit(0, atOnce).Build()).AsStrSlice())
+	if len(gone) == 0 {
+		return 0, false
 	}
 	replies := c.DoMulti(ctx,
 		c.B().Multi().Build(),
-		c.B().Hdel().Key(values).Field(gone...).Build(),
-		c.B().Zrem().Key(deadlines).Member(gone...).Build(),
+		c.B().Hdel().Key(hot.values).Field(gone...).Build(),
+		c.B().Zrem().Key(hot.deadlines).Member(gone...).Build(),
 		c.B().Exec().Build())
-	err = replies[len(replies)-1].Error()
+	err := replies[len(replies)-1].Error()
 	if rueidis.IsRedisNil(err) {
-		return 0, true, nil
+		return 0, true
 	}
-	return len(gone), false, err
+	must.Do(err)
+	return len(gone), false
 }
 
-// stored is what lies in Redis for a field with that deadline.
-type stored func(deadline int64) string
-
-func bare(int64) string { return fieldValue }
-
-// framed is as docs/WIRE.md has it.
-func framed(deadline int64) string {
-	head := binary.BigEndian.AppendUint64(nil, uint64(deadline))
-	head[0], head[1] = 250, 2
-	return string(head) + fieldValue
-}
-
-// hot stores a hash with expired fields, as two plain keys.
-func hot(ctx context.Context, p Place, values, deadlines string, stored stored) error {
-	calls := context.WithoutCancel(ctx) // none is cut off
-	n := max(loadAtOnce, p.Scaled(hotFields))
-	past := time.Now().Add(-time.Minute).UnixMilli()
-	for first := 0; first < n && ctx.Err() == nil; first += loadAtOnce {
-		hset := p.Client.B().Hset().Key(values).FieldValue()
-		zadd := p.Client.B().Zadd().Key(deadlines).ScoreMember()
-		for i := range loadAtOnce {
-			hset = hset.FieldValue(fieldName(first+i), stored(past))
-			zadd = zadd.ScoreMember(float64(past), fieldName(first+i))
+// fill stores the expired fields.
+func (hot hotHash) fill(ctx context.Context, b *B) {
+	n, past := max(loadAtOnce, b.Scaled(hotFields)), time.Now().Add(-time.Minute).UnixMilli()
+	for first := 0; first < n; first += loadAtOnce {
+		must.Do(context.Cause(ctx))
+		hset, zadd := b.Client.B().Hset().Key(hot.values).FieldValue(), b.Client.B().Zadd().Key(hot.deadlines).ScoreMember()
+		for i := first; i < first+loadAtOnce; i++ {
+			hset, zadd = hset.FieldValue(fieldName(i), hot.stored(past)), zadd.ScoreMember(float64(past), fieldName(i))
 		}
-		if err := FirstError(p.Client.DoMulti(calls, hset.Build(), zadd.Build())); err != nil {
-			return err
-		}
+		must.Do(firstError(b.Client.DoMulti(context.WithoutCancel(ctx), hset.Build(), zadd.Build()))) // none is cut off
 	}
-	return context.Cause(ctx)
 }
 
 // underWrites calls slice while fields of the hash are written that do not expire
 // meanwhile, until the time is over or it removes none without being aborted.
-func underWrites(ctx context.Context, p Place, values, deadlines string, stored stored, slice func(context.Context) (fields int, aborted bool, err error)) (r reaping, err error) {
+func (hot hotHash) underWrites(ctx context.Context, b *B, slice func(context.Context) (fields int, aborted bool)) (r reaping) {
 	calls := context.WithoutCancel(ctx) // none is cut off
 	writing, stop := context.WithCancel(ctx)
 	var writers sync.WaitGroup
@@ -159,11 +132,10 @@ func underWrites(ctx context.Context, p Place, values, deadlines string, stored 
 	for range hotWriters {
 		writers.Go(func() {
 			for next := time.Now(); retry.Sleep(writing, time.Until(next)); {
-				field := fieldName(-1 - rand.IntN(1000))
-				later := time.Now().Add(ttl).UnixMilli()
-				if err := FirstError(p.Client.DoMulti(calls,
-					p.Client.B().Hset().Key(values).FieldValue().FieldValue(field, stored(later)).Build(),
-					p.Client.B().Zadd().Key(deadlines).ScoreMember().ScoreMember(float64(later), field).Build(),
+				field, later := fieldName(-1-rand.IntN(1000)), time.Now().Add(ttl).UnixMilli()
+				if err := firstError(b.Client.DoMulti(calls,
+					b.Client.B().Hset().Key(hot.values).FieldValue().FieldValue(field, hot.stored(later)).Build(),
+					b.Client.B().Zadd().Key(hot.deadlines).ScoreMember().ScoreMember(float64(later), field).Build(),
 				)); err != nil {
 					failed.Store(&err)
 					return
@@ -172,25 +144,24 @@ func underWrites(ctx context.Context, p Place, values, deadlines string, stored 
 			}
 		})
 	}
-	begin := time.Now()
-	for more := true; more && ctx.Err() == nil && time.Since(begin) < p.Time; {
-		var fields int
-		var aborted bool
-		if fields, aborted, err = slice(calls); err != nil {
-			break
+	func() {
+		defer writers.Wait()
+		defer stop()
+		begin := time.Now()
+		for more := true; more && ctx.Err() == nil && time.Since(begin) < b.Time; {
+			fields, aborted := slice(calls)
+			r.slices++
+			r.fields += fields
+			if aborted {
+				r.aborted++
+			}
+			more = aborted || fields > 0
 		}
-		r.slices++
-		r.fields += fields
-		if aborted {
-			r.aborted++
-		}
-		more = aborted || fields > 0
-	}
-	r.took = time.Since(begin)
-	stop()
-	writers.Wait()
+		r.took = time.Since(begin)
+	}()
 	if cause := failed.Load(); cause != nil {
-		err = errors.Join(err, *cause)
+		must.Do(errors.Join(*cause, context.Cause(ctx)))
 	}
-	return r, errors.Join(err, context.Cause(ctx))
+	must.Do(context.Cause(ctx))
+	return r
 }

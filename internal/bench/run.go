@@ -31,13 +31,13 @@ const (
 
 // Figures returns all that is measured here, in the order to show.
 func Figures() []Figure {
-	return slices.Concat(ickFigures(), queueFigures(), leaseFigures(), stealFigures(), expiryFigures())
+	return slices.Concat(ickFigures(), queueFigures(), leaseFigures(), stealFigures(), hashFigures())
 }
 
 // OwnServers returns the figures that start servers of their own, to kill, grow or
 // fill them. They have no names for programs.
 func OwnServers() []Figure {
-	return slices.Concat(ownQueueFigures(), memoryFigures(), fleetFigures(), failoverFigures(), snapshotFigures(), scatterFigures())
+	return slices.Concat(ownQueueFigures(), memoryFigures(), fleetFigures(), failoverFigures(), scatterFigures())
 }
 
 // ErrUnknown means that there is no figure of a name.
@@ -116,7 +116,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	r := &run{
 		Config:   cfg,
 		progress: screen.New(cfg.Progress, cfg.Live),
-		place: Place{
+		b: B{
 			Client: cfg.Client,
 			Open:   cfg.Open,
 			Name:   "bench-" + strings.ToLower(rand.Text()[:10]),
@@ -133,7 +133,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		r.planned += len(f.Sides) * r.roundsOf(f)
 	}
 	r.progress.Say("Measuring %s, which takes about %.0f s. The keys are under the name %s, and deleted as it goes.",
-		readable.Count(len(r.Figures), "figure"), r.remaining().Seconds(), r.place.Name)
+		readable.Count(len(r.Figures), "figure"), r.remaining().Seconds(), r.b.Name)
 	defer r.progress.Wipe()
 	report, err = r.all(ctx)
 	return report, errors.Join(err, r.forget(ctx))
@@ -143,7 +143,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 type run struct {
 	Config
 
-	place    Place
+	b        B
 	progress *screen.Screen
 	start    time.Time
 	planned  int // sides to measure, in all rounds
@@ -163,10 +163,10 @@ func (r *run) all(ctx context.Context) (Report, error) {
 		Server:     r.Server,
 		CPUs:       runtime.NumCPU(),
 		Goroutines: Goroutines,
-		DurationMS: r.place.Time.Milliseconds(),
+		DurationMS: r.b.Time.Milliseconds(),
 		Figures:    []Result{}, NotMeasured: []Absent{},
 	}
-	way, err := roundTrip(ctx, r.place)
+	way, err := roundTrip(ctx, &r.b)
 	if err != nil {
 		return report, err
 	}
@@ -174,7 +174,7 @@ func (r *run) all(ctx context.Context) (Report, error) {
 	r.progress.Begin()
 	for _, f := range r.Figures {
 		rest := r.planned - r.done - len(f.Sides)*r.roundsOf(f)
-		result, err := f.Compare(ctx, r.place, r.roundsOf(f), func(round int, side string) { r.show(f, round, side) })
+		result, err := f.Compare(ctx, r.b, r.roundsOf(f), func(round int, side string) { r.show(f, round, side) })
 		if errors.Is(err, millrace.ErrEvictable) || errors.Is(err, errOneClient) {
 			r.planned = r.done + rest
 			report.NotMeasured = append(report.NotMeasured, Absent{Name: f.Name, What: f.What, Why: millrace.Hint(err)})
@@ -207,7 +207,7 @@ func (r *run) show(f Figure, round int, side string) {
 
 // remaining is about how long the rest takes: as long for each side as those before.
 func (r *run) remaining() time.Duration {
-	each := r.place.Time * 3 / 2
+	each := r.b.Time * 3 / 2
 	if r.done > 0 {
 		each = time.Since(r.start) / time.Duration(r.done)
 	}
@@ -222,12 +222,12 @@ func (r *run) forget(ctx context.Context) error {
 	if r.Forget == nil {
 		return nil
 	}
-	tags := []string{r.place.Name}
+	tags := []string{r.b.Name}
 	for i := range Goroutines {
-		tags = append(tags, leaseName(r.place, i))
+		tags = append(tags, leaseName(&r.b, i))
 	}
 	for i := range shards.Default {
-		tags = append(tags, r.place.Name+"/"+strconv.Itoa(i))
+		tags = append(tags, r.b.Name+"/"+strconv.Itoa(i))
 	}
 	r.progress.Say("  the fleet forgets the places of names that were used, which takes some seconds")
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetTimeout)

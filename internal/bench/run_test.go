@@ -18,6 +18,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -100,7 +101,7 @@ func TestCancelEndsWhatNeedsNoServer(t *testing.T) {
 	cancel()
 	for _, f := range stealFigures() {
 		for _, side := range f.Sides {
-			if _, err := side.Measure(ctx, Place{Time: time.Hour}); !errors.Is(err, context.Canceled) {
+			if _, err := (B{Time: time.Hour}).run(ctx, side.Measure); !errors.Is(err, context.Canceled) {
 				t.Errorf("%s, %s = %v, want %v", f.Name, side.Name, err, context.Canceled)
 			}
 		}
@@ -219,8 +220,8 @@ func TestRunEndsWithWhatFails(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)
 	broken := errors.New("broken")
-	fail := func(context.Context, Place) (float64, error) { return 0, broken }
-	one := func(context.Context, Place) (float64, error) { return 1, nil }
+	fail := func(context.Context, *B) float64 { return must.Get(0.0, broken) }
+	one := func(context.Context, *B) float64 { return 1 }
 	report, err := Run(t.Context(), Config{Client: c, Duration: short, Figures: []Figure{
 		{Name: "good", Sides: []Side{{Measure: one}, {Measure: one}}},
 		{Name: "bad", What: "what is bad", Sides: []Side{{Measure: one}, {Name: "the other", Measure: fail}}},
@@ -238,12 +239,10 @@ func TestKeysThatAreLeftAreTold(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	leave := func(ctx context.Context, p Place) (_ float64, err error) {
-		defer func() {
-			err = errors.Join(err, p.cleanUp(ctx, func(context.Context) (int, error) { return 0, io.ErrUnexpectedEOF }))
-		}()
+	leave := func(ctx context.Context, b *B) float64 {
+		b.deleteAfter(func(context.Context) (int, error) { return 0, io.ErrUnexpectedEOF })
 		cancel()
-		return 0, context.Cause(ctx)
+		return must.Get(0.0, context.Cause(ctx))
 	}
 	var progress strings.Builder
 	_, err := Run(ctx, Config{Client: c, Progress: &progress, Figures: []Figure{{Name: "f", Sides: []Side{{Measure: leave}}}}})

@@ -10,99 +10,75 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/steal"
 )
 
 func stealFigures() []Figure {
-	const draw = "bare random number"
-	cpus := runtime.GOMAXPROCS(0)
+	figure := func(name, what, unit string, goal *Goal, measure func(calls func(n int)) Measure, values int) Figure {
+		draw := func(n int) {
+			for range n {
+				rand.Uint64()
+			}
+		}
+		return Figure{Name: name, What: "steal dismissed enlist" + what, Unit: unit, Sides: []Side{
+			{Name: "enlist", Measure: func(ctx context.Context, b *B) float64 { return measure(enlist(values))(ctx, b) }},
+			{Name: "bare random number", Goal: goal, Measure: measure(draw)},
+		}}
+	}
 	return []Figure{
-		{Name: "steal_enlist", What: "steal dismissed enlist", Unit: "ns", Sides: []Side{
-			{Name: "enlist", Measure: nanoseconds(1, enlist(0))},
-			{Name: draw, Goal: ValueAtMost(15), Measure: nanoseconds(1, bareDraw)},
-		}},
-		{Name: "steal_enlist_deep", What: "steal dismissed enlist, context 5 values deep", Unit: "ns", Sides: []Side{
-			{Name: "enlist", Measure: nanoseconds(1, enlist(5))},
-			{Name: draw, Measure: nanoseconds(1, bareDraw)},
-		}},
-		{Name: "steal_enlist_cpus", What: "steal dismissed enlist, all CPUs", Unit: "ns", Sides: []Side{
-			{Name: "enlist", Measure: nanoseconds(cpus, enlist(0))},
-			{Name: draw, Goal: ValueAtMost(15), Measure: nanoseconds(cpus, bareDraw)},
-		}},
-		{Name: "steal_allocations", What: "steal dismissed enlist", Unit: "allocations", Sides: []Side{
-			{Name: "enlist", Measure: allocations(enlist(0))},
-			{Name: draw, Goal: ValueAtMost(0), Measure: allocations(bareDraw)},
-		}},
+		figure("steal_enlist", "", "ns", ValueAtMost(15), nanoseconds(1), 0),
+		figure("steal_enlist_deep", ", context 5 values deep", "ns", nil, nanoseconds(1), 5),
+		figure("steal_enlist_cpus", ", all CPUs", "ns", ValueAtMost(15), nanoseconds(runtime.GOMAXPROCS(0)), 0),
+		figure("steal_allocations", "", "allocations", ValueAtMost(0), allocations, 0),
 	}
 }
 
-// work returns what is called, some calls at a time.
-type work func() (func(calls int), error)
-
 // nanoseconds measures nanoseconds a call of each worker.
-func nanoseconds(workers int, w work) Measure {
-	return func(ctx context.Context, p Place) (float64, error) {
-		do, err := w()
-		if err != nil {
-			return 0, err
+func nanoseconds(workers int) func(calls func(n int)) Measure {
+	return func(calls func(n int)) Measure {
+		return func(ctx context.Context, b *B) float64 {
+			took, _ := b.spin(ctx, workers, calls)
+			return took
 		}
-		took, _ := p.spin(ctx, workers, do)
-		return took, context.Cause(ctx)
 	}
 }
 
 // allocations measures allocations a call. Those of the program around it are far
 // fewer than calls, so they are rounded off.
-func allocations(w work) Measure {
-	return func(ctx context.Context, p Place) (float64, error) {
-		do, err := w()
-		if err != nil {
-			return 0, err
-		}
-		_, allocated := p.spin(ctx, 1, do)
-		return math.Round(allocated*100) / 100, context.Cause(ctx)
+func allocations(calls func(n int)) Measure {
+	return func(ctx context.Context, b *B) float64 {
+		_, allocated := b.spin(ctx, 1, calls)
+		return math.Round(allocated*100) / 100
 	}
 }
 
-// enlist is for a recruiter with three jobs that are never drawn. The context
-// has some values, as a request's has.
-func enlist(values int) work {
+// enlist has a recruiter with three jobs that are never drawn. The context has some
+// values, as a request's has.
+func enlist(values int) func(n int) {
 	type key int
 	ctx := context.Background()
 	for i := range values {
-		ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // a chain is what is wanted
+		ctx = context.WithValue(ctx, key(i), i) //nolint:fatcontext // the depth is what is measured
 	}
-	return func() (func(calls int), error) {
-		r := steal.New(steal.Config{})
-		for _, name := range []string{"a", "b", "c"} {
-			slice := func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil }
-			if err := r.Install(millrace.Job{Name: name, Slice: slice}, 0); err != nil {
-				return nil, err
-			}
+	r := steal.New(steal.Config{})
+	for _, name := range []string{"a", "b", "c"} {
+		slice := func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil }
+		must.Do(r.Install(millrace.Job{Name: name, Slice: slice}, 0))
+	}
+	return func(n int) {
+		for range n {
+			r.Enlist(ctx)
 		}
-		return func(calls int) {
-			for range calls {
-				r.Enlist(ctx)
-			}
-		}, nil
 	}
 }
 
-func bareDraw() (func(calls int), error) {
-	return func(calls int) {
-		for range calls {
-			rand.Uint64()
-		}
-	}, nil
-}
-
-// callsAtOnce is how many calls are made between two looks at the clock.
+// callsAtOnce is how many calls are made between two readings of the clock.
 const callsAtOnce = 10_000
 
-// spin has workers do a number of calls at a time until the time is over, after a few
-// that do not count. It returns
-// how many nanoseconds of one worker a call took, and how many allocations.
-func (p Place) spin(ctx context.Context, workers int, do func(calls int)) (nanoseconds, allocated float64) {
+// spin has workers make calls until the time is over, after a few that do not count. It
+// returns how many nanoseconds of one worker a call took, and how many allocations.
+func (b *B) spin(ctx context.Context, workers int, do func(calls int)) (nanoseconds, allocated float64) {
 	do(callsAtOnce)
 	var all sync.WaitGroup
 	var calls atomic.Int64
@@ -111,7 +87,7 @@ func (p Place) spin(ctx context.Context, workers int, do func(calls int)) (nanos
 	start := time.Now()
 	for range workers {
 		all.Go(func() {
-			for n := 0; n == 0 || ctx.Err() == nil && time.Since(start) < p.Time; n++ {
+			for n := 0; n == 0 || ctx.Err() == nil && time.Since(start) < b.Time; n++ {
 				do(callsAtOnce)
 				calls.Add(callsAtOnce)
 			}
@@ -120,6 +96,7 @@ func (p Place) spin(ctx context.Context, workers int, do func(calls int)) (nanos
 	all.Wait()
 	took := time.Since(start)
 	runtime.ReadMemStats(&after)
+	must.Do(context.Cause(ctx))
 	n := float64(calls.Load())
 	return float64(took.Nanoseconds()) * float64(workers) / n, float64(after.Mallocs-before.Mallocs) / n
 }

@@ -2,74 +2,62 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/must"
 )
 
-// What the queue is measured against: one stream and one consumer group, with the
-// same client, and nothing that makes it fair, remembers a try or looks after
-// messages that are not acknowledged.
+// The baseline of the queue is one stream with one consumer group and the same client,
+// without fairness, attempts or redelivery.
 
 const group = "group"
 
-// onStream measures on a stream with a group, and deletes it.
-func onStream(measure Measure) Measure {
-	return func(ctx context.Context, p Place) (value float64, err error) {
-		defer func() { err = errors.Join(err, p.cleanUp(ctx, p.unlink(streamKey(p)))) }()
-		create := p.Client.B().XgroupCreate().Key(streamKey(p)).Group(group).Id("0").Mkstream().Build()
-		if err := p.Client.Do(ctx, create).Error(); err != nil {
-			return 0, err
-		}
-		return measure(ctx, p)
+// stream creates a stream with a group, which is deleted at the end.
+func (b *B) stream(ctx context.Context) (key string) {
+	key = b.key("stream")
+	b.unlinkAfter(key)
+	must.Do(b.Client.Do(ctx, b.Client.B().XgroupCreate().Key(key).Group(group).Id("0").Mkstream().Build()).Error())
+	return key
+}
+
+// streamCycles is queueCycles on a bare stream.
+func streamCycles(size int) Measure {
+	return func(ctx context.Context, b *B) float64 {
+		return bareCycles(ctx, b, size, func(int) rueidis.Client { return b.Client })
 	}
 }
 
-func streamKey(p Place) string { return p.key("stream") }
-
-// bareCycles is queueCycles on a bare stream.
-func bareCycles(size int) Measure {
-	return func(ctx context.Context, p Place) (float64, error) {
-		return barely(ctx, p, size, func(int) rueidis.Client { return p.Client })
-	}
+// streamClients is queueClients on a bare stream.
+func streamClients(ctx context.Context, b *B) float64 {
+	clients := b.clients()
+	return bareCycles(ctx, b, 1, func(goroutine int) rueidis.Client { return clients[goroutine] })
 }
 
-// bareClients is queueClients on a bare stream.
-func bareClients(ctx context.Context, p Place) (float64, error) {
-	clients, done, err := p.clients()
-	if err != nil {
-		return 0, err
-	}
-	defer done()
-	return barely(ctx, p, 1, func(goroutine int) rueidis.Client { return clients[goroutine] })
-}
-
-// barely is cycles on a bare stream.
-func barely(ctx context.Context, p Place, size int, of func(goroutine int) rueidis.Client) (float64, error) {
-	body := strings.Repeat("x", BodySize)
-	rate, err := p.Rate(ctx, func(ctx context.Context, goroutine int) error {
-		c, key := of(goroutine), streamKey(p)
-		if err := bareWrite(ctx, c, key, size, body); err != nil {
+func bareCycles(ctx context.Context, b *B, size int, of func(goroutine int) rueidis.Client) float64 {
+	key := b.stream(ctx)
+	return float64(size) * b.Rate(ctx, func(ctx context.Context, goroutine int) error {
+		c := of(goroutine)
+		if err := bareWrite(ctx, c, key, size); err != nil {
 			return err
 		}
 		n, err := bareReadAck(ctx, c, key, size)
 		if err == nil && n != size {
-			err = fmt.Errorf("a read brought %d messages, want %d", n, size)
+			err = fmt.Errorf("a read returned %d messages, want %d", n, size)
 		}
 		return err
 	})
-	return rate * float64(size), err
 }
 
-func bareWrite(ctx context.Context, c rueidis.Client, key string, size int, body string) error {
-	adds := make(rueidis.Commands, size)
+func bareWrite(ctx context.Context, c rueidis.Client, key string, size int) error {
+	adds, body := make(rueidis.Commands, size), strings.Repeat("x", BodySize)
 	for i := range adds {
 		adds[i] = c.B().Xadd().Key(key).Id("*").FieldValue().FieldValue("b", body).Build()
 	}
-	return FirstError(c.DoMulti(ctx, adds...))
+	return firstError(c.DoMulti(ctx, adds...))
 }
 
 // bareReadAck returns how many messages it read, removed and acknowledged.
@@ -85,21 +73,19 @@ func bareReadAck(ctx context.Context, c rueidis.Client, key string, size int) (i
 	for i, entry := range read[key] {
 		ids[i] = entry.ID
 	}
-	return len(ids), FirstError(c.DoMulti(ctx,
+	return len(ids), firstError(c.DoMulti(ctx,
 		c.B().Xack().Key(key).Group(group).Id(ids...).Build(),
 		c.B().Xdel().Key(key).Id(ids...).Build()))
 }
 
-// bareBacklog is queueBacklog on a bare stream.
-func bareBacklog(ctx context.Context, p Place) (float64, error) {
-	n := max(lot, p.Scaled(backlog))
-	if err := bareWrite(context.WithoutCancel(ctx), p.Client, streamKey(p), n, strings.Repeat("x", BodySize)); err != nil {
-		return 0, err
-	}
+// streamBacklog is queueBacklog on a bare stream.
+func streamBacklog(ctx context.Context, b *B) float64 {
+	key, n := b.stream(ctx), max(lot, b.Scaled(backlog))
+	must.Do(bareWrite(context.WithoutCancel(ctx), b.Client, key, n))
 	start := time.Now()
-	handled, err := dealUntil(ctx, start.Add(p.Time), n, func(ctx context.Context, _ int) error {
-		_, err := bareReadAck(ctx, p.Client, streamKey(p), 1)
+	handled := must.Get(dealUntil(ctx, start.Add(b.Time), n, func(ctx context.Context, _ int) error {
+		_, err := bareReadAck(ctx, b.Client, key, 1)
 		return err
-	})
-	return float64(handled) / time.Since(start).Seconds(), err
+	}))
+	return float64(handled) / time.Since(start).Seconds()
 }

@@ -31,6 +31,7 @@
 package chaos
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -61,9 +62,9 @@ type Scene struct {
 	// empty for a scene that plays on miniredis, too.
 	NeedsServer string
 
-	// Play makes the load, causes the accident, and adds figures and checks to p. An error
-	// means that the scene could not be played.
-	Play func(ctx context.Context, p *Play) error
+	// Play makes the load, causes the accident, and adds figures and checks to p. It ends
+	// with package must where the scene cannot be played.
+	Play func(ctx context.Context, p *Play)
 
 	// Work is what a worker process does until ctx ends. It is nil without workers.
 	Work func(ctx context.Context, w *Worker) error
@@ -100,12 +101,7 @@ type Config struct {
 }
 
 func (cfg Config) withDefaults() (Config, error) {
-	if cfg.Results == nil {
-		cfg.Results = io.Discard
-	}
-	if cfg.Progress == nil {
-		cfg.Progress = io.Discard
-	}
+	cfg.Results, cfg.Progress = cmp.Or(cfg.Results, io.Discard), cmp.Or(cfg.Progress, io.Discard)
 	if cfg.Find == nil {
 		cfg.Find = redisproc.Find
 	}
@@ -133,18 +129,16 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 	defer func() { err = errors.Join(err, srv.close()) }()
 	shown := screen.New(cfg.Progress, cfg.Live)
 	report = Report{OK: true, Server: srv.label, Scenes: []Result{}}
-	shown.Say("%s", strings.TrimSuffix(wrap("", srv.notice+" "+report.missing(cfg.Scenes, srv.binary != "")), "\n"))
+	missing := missing(cfg.Scenes, srv.binary != "")
+	shown.Say("%s", strings.TrimSuffix(wrap("", srv.notice+" "+missing), "\n"))
 
 	for i, s := range cfg.Scenes {
 		p := &Play{
+			Result: Result{Name: s.Name, Shows: s.Shows},
 			Client: srv.client, URL: srv.url, Binary: srv.binary, Small: srv.small,
-			Name: "demo-" + strings.ToLower(rand.Text()[:10]), Duration: s.Duration, Sabotage: cfg.Sabotage,
+			Name: "demo-" + strings.ToLower(rand.Text()[:10]), Duration: cmp.Or(cfg.Duration, s.Duration), Sabotage: cfg.Sabotage,
 			screen: shown, command: append(slices.Clip(cfg.Command), s.Name),
 		}
-		if cfg.Duration > 0 {
-			p.Duration = cfg.Duration
-		}
-		p.Result.Name, p.Shows = s.Name, s.Shows
 		fmt.Fprintf(cfg.Results, "\n%s", s.heading(i+1, len(cfg.Scenes)))
 		if err := p.run(ctx, s); err != nil {
 			report.OK = false
@@ -154,7 +148,7 @@ func Run(ctx context.Context, cfg Config) (report Report, err error) {
 		report.Scenes = append(report.Scenes, p.Result)
 		fmt.Fprint(cfg.Results, p.text())
 	}
-	_, err = fmt.Fprintf(cfg.Results, "\n%s", report.verdict(cfg.Scenes, srv.binary != ""))
+	_, err = fmt.Fprintf(cfg.Results, "\n%s", wrap("", report.verdict()+" "+missing))
 	return report, err
 }
 
@@ -187,12 +181,7 @@ func (cfg *Config) open(ctx context.Context) (*server, error) {
 			close:  func() error { client.Close(); return nil },
 		}, nil
 	}
-	own, err := connect.Embedded(ctx, connect.EmbeddedConfig{Find: func() (string, error) {
-		if binary == "" {
-			return "", redisproc.ErrNotFound
-		}
-		return binary, nil
-	}})
+	own, err := connect.Embedded(ctx, connect.EmbeddedConfig{Find: func() (string, error) { return binary, err }})
 	if err != nil {
 		return nil, err
 	}

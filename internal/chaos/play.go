@@ -9,11 +9,13 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/screen"
@@ -75,7 +77,11 @@ func (p *Play) run(ctx context.Context, s Scene) error {
 	p.began = time.Now()
 	playing, cancel := context.WithCancelCause(ctx)
 	p.ctx, p.cancel = playing, cancel
-	err := s.Play(playing, p)
+	err := func() (err error) {
+		defer must.Recover(&err)
+		s.Play(playing, p)
+		return nil
+	}()
 	if playing.Err() != nil { // its cause says more than the calls that it ended
 		err = context.Cause(playing)
 	}
@@ -98,9 +104,14 @@ func (p *Play) Context() context.Context { return p.ctx }
 // last one first.
 func (p *Play) Defer(f func(context.Context) error) { p.ends = append(p.ends, f) }
 
+// Close closes something when the scene is over.
+func (p *Play) Close(c interface{ Close() }) {
+	p.Defer(func(context.Context) error { c.Close(); return nil })
+}
+
 // Delete has the scene's keys deleted at the end. The function returns how many it deleted
 // and is called until that is 0, because a killed worker may have left a command on its way.
-func (p *Play) Delete(del func(context.Context) (int64, error)) {
+func (p *Play) Delete(del func(context.Context) (int, error)) {
 	p.Defer(func(ctx context.Context) error {
 		for {
 			n, err := del(ctx)
@@ -114,12 +125,18 @@ func (p *Play) Delete(del func(context.Context) (int64, error)) {
 	})
 }
 
-// Unlink returns a function for Delete that deletes keys of one slot.
-func (p *Play) Unlink(keys ...string) func(context.Context) (int64, error) {
-	return func(ctx context.Context) (int64, error) {
-		return p.Client.Do(ctx, p.Client.B().Unlink().Key(keys...).Build()).AsInt64()
-	}
+// Key returns a key of the scene that is deleted at the end. All are in one slot.
+func (p *Play) Key(part string) string {
+	key := Key(p.Name, part)
+	p.Delete(func(ctx context.Context) (int, error) {
+		n, err := p.Client.Do(ctx, p.Client.B().Unlink().Key(key).Build()).AsInt64()
+		return int(n), err
+	})
+	return key
 }
+
+// Key returns a key of a scene by the scene's name.
+func Key(name, part string) string { return "{" + name + "}:" + part }
 
 // OwnServer is a server that a scene starts for itself, so that it may harm it.
 type OwnServer struct {
@@ -131,27 +148,18 @@ type OwnServer struct {
 
 // OwnServer starts a server that ends with the scene: miniredis where no redis-server is
 // installed.
-func (p *Play) OwnServer(ctx context.Context, cfg redisproc.Config) (*OwnServer, error) {
+func (p *Play) OwnServer(ctx context.Context, cfg redisproc.Config) *OwnServer {
 	if p.Binary == "" {
-		mini, err := connect.Embedded(ctx, connect.EmbeddedConfig{Find: func() (string, error) { return "", redisproc.ErrNotFound }})
-		if err != nil {
-			return nil, err
-		}
+		mini := must.Get(connect.Embedded(ctx, connect.EmbeddedConfig{Find: func() (string, error) { return "", redisproc.ErrNotFound }}))
 		p.Defer(func(context.Context) error { return mini.Close() })
-		return &OwnServer{Addr: strings.TrimPrefix(mini.URL, "redis://"), URL: mini.URL, Client: mini.Client}, nil
+		return &OwnServer{Addr: strings.TrimPrefix(mini.URL, "redis://"), URL: mini.URL, Client: mini.Client}
 	}
 	cfg.Binary = p.Binary
-	proc, err := redisproc.Start(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("start a server: %w", err)
-	}
+	proc := must.Get(redisproc.Start(ctx, cfg))
 	p.Defer(func(context.Context) error { return proc.Stop() })
-	client, err := connect.Open(proc.URL())
-	if err != nil {
-		return nil, err
-	}
-	p.Defer(func(context.Context) error { client.Close(); return nil })
-	return &OwnServer{Addr: proc.Addr(), URL: proc.URL(), Client: client, Proc: proc}, nil
+	client := must.Get(connect.Open(proc.URL()))
+	p.Close(client)
+	return &OwnServer{Addr: proc.Addr(), URL: proc.URL(), Client: client, Proc: proc}
 }
 
 // Go runs f in a goroutine. An error ends the scene.
@@ -191,30 +199,23 @@ func About(d time.Duration) func() time.Duration {
 	return func() time.Duration { return time.Duration(rand.ExpFloat64() * float64(d)) }
 }
 
-// Parallel calls do with each item from 16 goroutines, and returns the first error.
-func Parallel[T any](ctx context.Context, items []T, do func(context.Context, T) error) error {
+// Parallel calls do with each item from 16 goroutines.
+func Parallel[T any](ctx context.Context, items []T, do func(context.Context, T) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	next := make(chan T)
 	var all sync.WaitGroup
+	var next atomic.Int64
 	for range 16 {
 		all.Go(func() {
-			for item := range next {
-				if ctx.Err() != nil {
-					continue
-				}
-				if err := do(ctx, item); err != nil {
+			for i := int(next.Add(1)) - 1; i < len(items) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
+				if err := do(ctx, items[i]); err != nil {
 					cancel(err)
 				}
 			}
 		})
 	}
-	for _, item := range items {
-		next <- item
-	}
-	close(next)
 	all.Wait()
-	return context.Cause(ctx)
+	must.Do(context.Cause(ctx))
 }
 
 // Show shows progress: what the scene is doing, and pairs of a number and what it counts.
@@ -229,58 +230,52 @@ func (p *Play) Show(doing string, pairs ...any) {
 	p.screen.Show(screen.Frame{Title: p.Result.Name, Done: min(time.Since(p.began), p.Duration), Whole: p.Duration, Rows: rows})
 }
 
-// Note tells of an accident, in a line that stays. It is a [Text].
+// Note reports an accident, in a line that stays. It is a [Text].
 func (p *Play) Note(format string, args ...any) {
 	p.screen.Say("  %4.1f s  %s", time.Since(p.began).Seconds(), Text(format, args...))
 }
 
 // Watch calls look every 25 ms until it reports that the scene can go on.
-func (p *Play) Watch(ctx context.Context, look func(context.Context) (done bool, err error)) error {
-	for {
-		done, err := look(ctx)
-		if done || err != nil {
-			return err
-		}
+func (p *Play) Watch(ctx context.Context, look func(context.Context) (done bool)) {
+	for !look(ctx) {
 		if !retry.Sleep(ctx, watchInterval) {
-			return context.Cause(ctx)
+			must.Do(context.Cause(ctx))
 		}
 	}
 }
 
-// WatchKilling is Watch, and kills a worker now and then and starts another one. It kills
-// one at least.
-func (p *Play) WatchKilling(ctx context.Context, look func(context.Context) (done bool, err error)) error {
+// WatchKilling calls look until the scene's time is over, and kills a worker now and then
+// and starts another one. It kills one at least.
+func (p *Play) WatchKilling(ctx context.Context, until time.Time, look func(context.Context)) {
 	next := func() time.Time { return time.Now().Add(killAfter + rand.N(killBefore-killAfter)) }
 	kill := next()
-	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
+	p.Watch(ctx, func(ctx context.Context) bool {
 		if time.Now().After(kill) {
 			pid := p.KillOne()
 			if p.Kills == 1 {
 				p.Note("killed worker process %s with SIGKILL, and started another; more will follow", strconv.Itoa(pid))
 			}
-			if err := p.Start(1); err != nil {
-				return false, err
-			}
+			p.Start(1)
 			kill = next()
 		}
-		done, err := look(ctx)
-		return done && p.Kills > 0, err
+		look(ctx)
+		return time.Now().After(until) && p.Kills > 0
 	})
 }
 
 // Drain calls left until nothing is left, or what is left has not changed for 12 seconds.
 // Then the checks report it.
-func (p *Play) Drain(ctx context.Context, left func(context.Context) (int64, error)) error {
-	last, changed := int64(-1), time.Now()
+func (p *Play) Drain(ctx context.Context, left func(context.Context) int) {
+	last, changed := -1, time.Now()
 	limit := stuckAfter
 	if p.Sabotage != "" {
 		limit = stuckAfterSabotage
 	}
-	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
-		n, err := left(ctx)
+	p.Watch(ctx, func(ctx context.Context) bool {
+		n := left(ctx)
 		if n != last {
 			last, changed = n, time.Now()
 		}
-		return n == 0 || time.Since(changed) > limit, err
+		return n == 0 || time.Since(changed) > limit
 	})
 }

@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -89,27 +88,12 @@ func Share(key string, part, whole int64) Cell {
 }
 
 // List is one field with a cell for each number.
-func List[T int | int64](key string, values []T) []Cell {
-	return listOf(key, values, readable.Number[T])
-}
-
-// ListMs is List for times in milliseconds.
-func ListMs(key string, times []time.Duration) []Cell {
-	values := make([]int64, len(times))
-	for i, d := range times {
-		values[i] = d.Milliseconds()
-	}
-	return listOf(key, values, func(ms int64) string { return Brief(time.Duration(ms) * time.Millisecond) })
-}
-
-func listOf[T any](key string, values []T, text func(T) string) []Cell {
-	cells := []Cell{{Key: key, Value: slices.Clone(values)}}
+func List(key string, values ...int64) []Cell {
+	cells := make([]Cell, len(values))
 	for i, v := range values {
-		if i > 0 {
-			cells = append(cells, Cell{})
-		}
-		cells[i].Text = text(v)
+		cells[i].Text = readable.Number(v)
 	}
+	cells[0].Key, cells[0].Value = key, values
 	return cells
 }
 
@@ -155,22 +139,22 @@ func (r Result) MarshalJSON() ([]byte, error) {
 	}
 	for _, t := range r.tables {
 		for _, row := range t.rows {
-			fields = append(fields, row.cells...)
+			fields = append(fields, slices.DeleteFunc(slices.Clone(row.cells), func(c Cell) bool { return c.Key == "" })...)
 		}
 	}
 	fields = append(fields, Cell{Key: "checks", Value: append([]Check{}, r.Checks...)}, Cell{Key: "failures", Value: append([]string{}, r.Failures...)})
-	var out bytes.Buffer
-	for _, f := range fields {
-		if f.Key == "" {
-			continue
-		}
+	out := []byte("{")
+	for i, f := range fields {
 		value, err := json.Marshal(f.Value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Key, err)
 		}
-		fmt.Fprintf(&out, ",%q:%s", f.Key, value)
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = fmt.Appendf(out, "%q:%s", f.Key, value)
 	}
-	return append(append([]byte("{"), out.Bytes()[1:]...), '}'), nil
+	return append(out, '}'), nil
 }
 
 // heading is what people read before the scene.
@@ -210,58 +194,52 @@ func (t table) text() string {
 		for _, h := range t.head {
 			head.cells = append(head.cells, Cell{Text: h})
 		}
-		rows = append([]row{head}, rows...)
+		rows = slices.Insert(slices.Clone(rows), 0, head)
 	}
-	label, widths := 0, []int{}
+	label, widths := 0, [8]int{}
 	for _, r := range rows {
 		label = max(label, utf8.RuneCountInString(r.label))
 		for i, c := range r.cells {
-			if i == len(widths) {
-				widths = append(widths, 0)
-			}
 			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
 		}
 	}
 	var text strings.Builder
 	for _, r := range rows {
-		var line strings.Builder
-		fmt.Fprintf(&line, "  %-*s", label, r.label)
+		line := fmt.Sprintf("  %-*s", label, r.label)
 		for i, c := range r.cells {
-			fmt.Fprintf(&line, "  %*s", widths[i], c.Text)
+			line += fmt.Sprintf("  %*s", widths[i], c.Text)
 		}
-		line.WriteString("  " + r.note)
-		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+		text.WriteString(strings.TrimRight(line+"  "+r.note, " ") + "\n")
 	}
 	return text.String()
 }
 
 // verdict is what people read at the end.
-func (r Report) verdict(scenes []Scene, haveServer bool) string {
+func (r Report) verdict() string {
 	var failed []string
 	for _, s := range r.Scenes {
 		if !s.OK {
 			failed = append(failed, s.Name)
 		}
 	}
-	verdict := "All checks hold."
 	if len(failed) > 0 {
-		verdict = "CHECKS FAILED in " + strings.Join(failed, ", ") + ": see the lines marked FAILED."
+		return "CHECKS FAILED in " + strings.Join(failed, ", ") + ": see the lines marked FAILED."
 	}
-	return wrap("", verdict+" "+r.missing(scenes, haveServer))
+	return "All checks hold."
 }
 
 // missing says which scenes do not play, and what to do about it.
-func (Report) missing(scenes []Scene, haveServer bool) string {
+func missing(scenes []Scene, haveServer bool) string {
+	if haveServer {
+		return ""
+	}
 	var names []string
 	for _, s := range scenes {
-		if s.NeedsServer != "" && !haveServer {
+		if s.NeedsServer != "" {
 			names = append(names, s.Name)
 		}
 	}
-	switch {
-	case haveServer:
-		return ""
-	case len(names) == 0:
+	if len(names) == 0 {
 		return "To play at full size, install a server: apt install redis-server, or brew install redis."
 	}
 	return "Not played without a redis-server: " + strings.Join(names, ", ") +

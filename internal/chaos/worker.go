@@ -20,7 +20,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/retry"
 )
 
 const (
@@ -55,7 +57,34 @@ type Worker struct {
 }
 
 // Params reads [Play.Params].
-func (w *Worker) Params(v any) error { return json.Unmarshal(w.params, v) }
+func (w *Worker) Params(v any) { must.Do(json.Unmarshal(w.params, v)) }
+
+// Serve calls do from n goroutines until a context ends, each time after the pause, and
+// sends a report every 50 ms and at the end, when finish has been called. It returns the
+// first error.
+func (w *Worker) Serve(ctx, until context.Context, n int, pause func() time.Duration, do func(context.Context) error, report func() any, finish func(context.Context)) error {
+	failed := make(chan error, n)
+	for range n {
+		go func() {
+			for retry.Sleep(until, pause()) {
+				if err := do(until); err != nil {
+					failed <- err
+					return
+				}
+			}
+		}()
+	}
+	for retry.Sleep(ctx, 50*time.Millisecond) && len(failed) == 0 {
+		if err := w.Report(report()); err != nil {
+			return err
+		}
+	}
+	if ctx.Err() == nil {
+		return <-failed
+	}
+	finish(context.WithoutCancel(ctx))
+	return w.Report(report())
+}
 
 // Report sends one line of JSON to the scene.
 func (w *Worker) Report(v any) error {
@@ -106,9 +135,11 @@ func work(ctx context.Context, in io.Reader, out io.Writer, do func(context.Cont
 		return err
 	}
 	defer client.Close()
-	err = do(ctx, &Worker{
-		Client: client, Name: t.Name, Number: t.Number, Sabotage: t.Sabotage, params: t.Params, out: json.NewEncoder(out),
-	})
+	w := &Worker{Client: client, Name: t.Name, Number: t.Number, Sabotage: t.Sabotage, params: t.Params, out: json.NewEncoder(out)}
+	err = func() (err error) {
+		defer must.Recover(&err)
+		return do(ctx, w)
+	}()
 	if ctx.Err() != nil {
 		return nil // dismissed
 	}
@@ -131,33 +162,23 @@ type process struct {
 	cmd   *exec.Cmd
 	stdin io.WriteCloser
 	done  chan struct{} // closed when it has ended and all its reports were heard
-	ended atomic.Bool   // it was told to end
+	ended atomic.Bool   // it is to end
 }
 
 // Start starts n workers. A worker that ends by itself ends the scene.
-func (p *Play) Start(n int) error {
+func (p *Play) Start(n int) {
 	for range n {
-		params, err := json.Marshal(p.Params)
-		if err != nil {
-			return err
-		}
 		p.started++
-		line, err := json.Marshal(task{Redis: p.URL, Name: p.Name, Number: p.started, Sabotage: p.Sabotage, Params: params})
-		if err != nil {
-			return err
-		}
+		params := must.Get(json.Marshal(p.Params))
+		line := must.Get(json.Marshal(task{Redis: p.URL, Name: p.Name, Number: p.started, Sabotage: p.Sabotage, Params: params}))
 		hear := p.hear
 		if hear == nil {
 			hear = func([]byte) {}
 		}
-		w, err := startProcess(p.command, hear, p.cancel)
-		if err != nil {
-			return fmt.Errorf("start a worker: %w", err)
-		}
+		w := must.Get(startProcess(p.command, hear, p.cancel))
 		p.workers = append(p.workers, w)
 		_, _ = w.stdin.Write(append(line, '\n')) // it fails if the worker has ended; then the scene ends
 	}
-	return nil
 }
 
 // startProcess starts a command from a thread that lives as long as the process: the kernel
@@ -165,10 +186,12 @@ func (p *Play) Start(n int) error {
 func startProcess(command []string, hear func([]byte), lost func(error)) (*process, error) {
 	w := &process{cmd: exec.Command(command[0], command[1:]...), done: make(chan struct{})} //nolint:gosec // the program itself
 	w.cmd.SysProcAttr = redisproc.Attributes()
-	w.cmd.Stdout = &lineWriter{each: hear}
 	var stderr bytes.Buffer
 	w.cmd.Stderr = &stderr
-	var err error
+	stdout, err := w.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
 	if w.stdin, err = w.cmd.StdinPipe(); err != nil {
 		return nil, err
 	}
@@ -180,6 +203,10 @@ func startProcess(command []string, hear func([]byte), lost func(error)) (*proce
 		started <- err
 		if err != nil {
 			return
+		}
+		lines := bufio.NewReader(stdout) // a last line that was cut off is dropped
+		for line, err := lines.ReadBytes('\n'); err == nil; line, err = lines.ReadBytes('\n') {
+			hear(line)
 		}
 		err = w.cmd.Wait()
 		if !w.ended.Load() {
@@ -229,23 +256,4 @@ func (p *Play) Dismiss(ctx context.Context) {
 		}
 	}
 	p.workers = nil
-}
-
-// lineWriter hands on what is written line by line, but no last line that was cut off.
-type lineWriter struct {
-	each func(line []byte)
-	rest []byte
-}
-
-// Write takes some output of a worker.
-func (l *lineWriter) Write(b []byte) (int, error) {
-	l.rest = append(l.rest, b...)
-	for {
-		line, rest, whole := bytes.Cut(l.rest, []byte("\n"))
-		if !whole {
-			return len(b), nil
-		}
-		l.each(line)
-		l.rest = rest
-	}
 }

@@ -120,6 +120,9 @@ func TestChecksFailWithoutTheProtection(t *testing.T) {
 		{"expiry", lateClock, []string{"nothing_after_its_deadline"}},
 		{"lease", leasesExpire, []string{"leases_stay", "one_holder"}},
 		{"scatter", plainCounters, []string{"sum_is_exact"}},
+		{"fleet", ownTickets, []string{"one_holder"}},
+		{"fleet", forgetPlaces, []string{"one_home"}},
+		{"failover", noAgents, []string{"writes_go_on"}},
 	} {
 		t.Run(test.scene+"/"+test.sabotage, func(t *testing.T) {
 			t.Parallel()

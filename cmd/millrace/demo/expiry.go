@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -16,6 +17,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/steal"
 )
@@ -63,11 +65,10 @@ func (v *visitors) end(i int) time.Time { return v.First.Add(time.Duration(i) * 
 func (v *visitors) later(i int) time.Time { return v.end(i + v.N) }
 
 // judge compares what a call found that was made at asked and has just returned. The server
-// looked between the two: it may find a session only if it was not over at first, and may
-// miss it only if it is over now.
+// read the session between the two: it may find one only if it was not over at first, and
+// may miss one only if it is over now.
 func (v *visitors) judge(end time.Time, found bool, asked time.Time) (late, early bool) {
-	now := time.Now()
-	return found && !v.Clock.earliest(asked).Before(end), !found && v.Clock.latest(now).Before(end)
+	return found && !v.Clock.earliest(asked).Before(end), !found && v.Clock.latest(time.Now()).Before(end)
 }
 
 // serverClock bounds the time of the servers. They are Low to High ahead of this machine.
@@ -83,50 +84,41 @@ func (c serverClock) earliest(at time.Time) time.Time { return at.Add(c.Low - c.
 func (c serverClock) latest(at time.Time) time.Time   { return at.Add(c.High + c.slack(at)) }
 
 // readClock asks the server of each shard for its time.
-func readClock(ctx context.Context, client rueidis.Client, name string) (c serverClock, err error) {
-	c = serverClock{At: time.Now(), Low: time.Hour, High: -time.Hour}
+func readClock(ctx context.Context, client rueidis.Client, name string) serverClock {
+	c := serverClock{At: time.Now(), Low: time.Hour, High: -time.Hour}
 	for shard := range 16 {
 		asked := time.Now()
-		reply, err := client.Do(ctx, client.B().Eval().Script("return redis.call('TIME')").Numkeys(1).Key(fmt.Sprintf("mr:hash:{%s/%d}", name, shard)).Build()).AsIntSlice()
-		if err != nil {
-			return c, err
-		}
+		reply := must.Get(client.Do(ctx, client.B().Eval().Script("return redis.call('TIME')").Numkeys(1).Key(fmt.Sprintf("mr:hash:{%s/%d}", name, shard)).Build()).AsIntSlice())
 		now := time.Unix(reply[0], reply[1]*1000)
 		c.Low, c.High = min(c.Low, time.Until(now)), max(c.High, now.Sub(asked))
 	}
-	return c, nil
+	return c
 }
 
-// expiryCounts is what reads found, and what exactly was wrong.
-type expiryCounts struct {
+// expiryReport is what a process did since it began, and what exactly was wrong.
+type expiryReport struct {
+	Number                         int
 	Reads, Hits, Over, Late, Early int64
 	Failures                       []string
+	Stats                          steal.Stats
 }
 
 // note counts a read of a session.
-func (c *expiryCounts) note(hash string, found, late, early bool) {
+func (r *expiryReport) note(hash string, found, late, early bool) {
 	switch {
 	case late:
-		c.Late++
-		c.Failures = append(c.Failures, hash+": a session was found after its deadline")
+		r.Late++
+		r.Failures = append(r.Failures, hash+": a session was found after its deadline")
 	case early:
-		c.Early++
-		c.Failures = append(c.Failures, hash+": a session was missing before its deadline")
+		r.Early++
+		r.Failures = append(r.Failures, hash+": a session was missing before its deadline")
 	case !found:
-		c.Over++
+		r.Over++
 	}
 }
 
-// expiryReport is what a worker did since it began.
-type expiryReport struct {
-	expiryCounts
-
-	Number int
-	Stats  steal.Stats
-}
-
-// expiryLook is what the namespace said between two moments.
-type expiryLook struct {
+// expiryStats is what the namespace said between two moments.
+type expiryStats struct {
 	before, after    time.Time
 	overdue, removed int64
 }
@@ -137,91 +129,73 @@ type expiryPlay struct {
 	visitors
 
 	hashes *expiry.Hashes
-	looks  []expiryLook
+	stats  []expiryStats
 
 	mu        sync.Mutex
-	renewed   map[int]bool // sessions that do not end as planned
-	stillborn int64        // sessions that were over when they came to be stored
-	own       expiryCounts // of the calls that renew
-	workers   map[int]expiryReport
+	renewed   map[int]bool         // sessions that do not end as planned
+	stillborn int64                // sessions that were over when they were stored
+	reports   map[int]expiryReport // 0 is of the calls that renew
 }
 
-func playExpiry(ctx context.Context, play *chaos.Play) (err error) {
-	p := &expiryPlay{Play: play, renewed: map[int]bool{}, workers: map[int]expiryReport{}}
+func playExpiry(ctx context.Context, play *chaos.Play) {
+	p := &expiryPlay{Play: play, renewed: map[int]bool{}, reports: map[int]expiryReport{}}
 	p.visitors = visitors{N: 5000, Gap: time.Second / 400, Pause: 3 * time.Millisecond, Rate: 0.003}
-	var cfg expiry.Config
+	cfg := expiry.Config{Logger: slog.New(slog.DiscardHandler)} // an imitation does not report its policy
 	if p.Small {
 		p.visitors = visitors{N: 150, Gap: time.Second / 30, Pause: 40 * time.Millisecond, Rate: 0.03}
 		cfg.Shards = 2
 	}
-	if p.hashes, err = expiry.Open(ctx, p.Client, p.Name, cfg); err != nil {
-		return err
-	}
-	p.Delete(func(ctx context.Context) (int64, error) {
-		h, err := expiry.Open(ctx, p.Client, p.Name, expiry.Config{})
+	p.hashes = must.Get(expiry.Open(ctx, p.Client, p.Name, cfg))
+	p.Delete(func(ctx context.Context) (int, error) {
+		h, err := expiry.Open(ctx, p.Client, p.Name, cfg)
 		if err != nil {
 			return 0, err
 		}
 		stats, err := h.Stats(ctx)
-		return int64(stats.Shards), cmp.Or(err, h.Delete(ctx))
+		return stats.Shards, cmp.Or(err, h.Delete(ctx))
 	})
 	chaos.Hear(play, func(r expiryReport) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		p.workers[r.Number] = r
+		p.reports[r.Number] = r
 	})
-	if p.Clock, err = readClock(ctx, p.Client, p.Name); err != nil {
-		return err
-	}
+	p.Clock = readClock(ctx, p.Client, p.Name)
 	began := time.Now()
-	if err := p.store(ctx); err != nil {
-		return err
-	}
+	p.store(ctx)
 	loading := time.Since(began)
 	p.Params = p.visitors
-	if err := p.Start(2); err != nil {
-		return err
-	}
-	serving, stop := context.WithTimeout(ctx, p.Duration)
+	p.Start(2)
+	until := time.Now().Add(p.Duration)
+	serving, stop := context.WithDeadline(ctx, until)
 	defer stop()
 	p.Go(func() error { return p.renew(serving) })
-	if err := p.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
-		return serving.Err() != nil, p.look(ctx)
-	}); err != nil {
-		return err
-	}
-	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) { // until there is something to judge
-		err := p.look(ctx)
+	p.WatchKilling(ctx, until, p.look)
+	p.Drain(ctx, func(ctx context.Context) int { // until there is something to judge
+		p.look(ctx)
 		sum, job, _ := p.sum()
-		return int64(min(1, sum.Hits)*min(1, sum.Over)*min(1, job.Worked)) ^ 1, err
-	}); err != nil {
-		return err
-	}
+		return int(min(1, sum.Hits)*min(1, sum.Over)*min(1, job.Worked)) ^ 1
+	})
 	served := time.Since(began) - loading
 	p.Dismiss(ctx)
-	if err := p.look(ctx); err != nil {
-		return err
-	}
+	p.look(ctx)
 	p.judgeAll(loading, served)
-	return nil
 }
 
 // store stores all visitors; the first sessions end while the last ones are stored.
-func (p *expiryPlay) store(ctx context.Context) error {
+func (p *expiryPlay) store(ctx context.Context) {
 	numbers := make([]int, p.N)
 	for i := range numbers {
 		numbers[i] = i
 	}
-	began := time.Now()
-	if err := chaos.Parallel(ctx, numbers, func(ctx context.Context, i int) error {
-		_, err := p.hashes.Set(ctx, p.hash(i), nameField, []byte(p.hash(i)), expiry.SetConfig{})
-		return err
-	}); err != nil {
+	set := func(ctx context.Context, i int, field string, cfg expiry.SetConfig) error {
+		_, err := p.hashes.Set(ctx, p.hash(i), field, []byte(p.hash(i)), cfg)
 		return err
 	}
+	began := time.Now()
+	chaos.Parallel(ctx, numbers, func(ctx context.Context, i int) error { return set(ctx, i, nameField, expiry.SetConfig{}) })
 	p.First = time.Now().Add(time.Since(began) + 300*time.Millisecond).Truncate(time.Millisecond)
-	return chaos.Parallel(ctx, numbers, func(ctx context.Context, i int) error {
-		_, err := p.hashes.Set(ctx, p.hash(i), sessionField, []byte(p.hash(i)), expiry.SetConfig{Deadline: p.end(i)})
+	chaos.Parallel(ctx, numbers, func(ctx context.Context, i int) error {
+		err := set(ctx, i, sessionField, expiry.SetConfig{Deadline: p.end(i)})
 		if !p.Clock.latest(time.Now()).Before(p.end(i)) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -246,36 +220,33 @@ func (p *expiryPlay) renew(ctx context.Context) error {
 		}
 		late, early := p.judge(end, set.Set, asked)
 		p.mu.Lock()
-		p.own.note(p.hash(i), set.Set, late, early)
-		p.renewed[i] = set.Set
+		own := p.reports[0]
+		own.note(p.hash(i), set.Set, late, early)
+		p.reports[0], p.renewed[i] = own, set.Set
 		p.mu.Unlock()
 	}
 	return nil
 }
 
 // look reads the statistics and shows progress.
-func (p *expiryPlay) look(ctx context.Context) error {
+func (p *expiryPlay) look(ctx context.Context) {
 	before := p.Clock.earliest(time.Now())
-	stats, err := p.hashes.Stats(ctx)
-	if err != nil {
-		return err
-	}
-	p.looks = append(p.looks, expiryLook{
+	stats := must.Get(p.hashes.Stats(ctx))
+	p.stats = append(p.stats, expiryStats{
 		before: before, after: p.Clock.latest(time.Now()),
 		overdue: int64(stats.Overdue), removed: stats.Reaped + stats.Deleted,
 	})
 	sum, job, _ := p.sum()
 	p.Show("sessions end, and readers remove them", sum.Reads, "reads", job.Recruited(), "recruited",
 		stats.Reaped, "reaped", stats.Overdue, "overdue", p.Kills, "workers killed")
-	return nil
 }
 
 // sum adds up what the workers reported, and the scene's own calls.
-func (p *expiryPlay) sum() (sum expiryCounts, job steal.JobStats, sound bool) {
+func (p *expiryPlay) sum() (sum expiryReport, job steal.JobStats, sound bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	sum, sound = p.own, true
-	for _, r := range p.workers {
+	sound = true
+	for _, r := range p.reports {
 		sum.Reads, sum.Hits, sum.Over = sum.Reads+r.Reads, sum.Hits+r.Hits, sum.Over+r.Over
 		sum.Late, sum.Early = sum.Late+r.Late, sum.Early+r.Early
 		sum.Failures = append(sum.Failures, r.Failures...)
@@ -308,13 +279,13 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 	for _, failure := range sum.Failures {
 		p.Fail("%s", failure)
 	}
-	last := p.looks[len(p.looks)-1]
+	last := p.stats[len(p.stats)-1]
 	ends := p.ended(last.after)
 	expired, surely := int64(len(ends)), int64(len(p.ended(last.before)))-p.stillborn
-	drawn, recruited := job.Drawn, job.Recruited()
+	recruited := job.Recruited()
 	var most int64
-	for _, l := range p.looks {
-		most = max(most, l.overdue)
+	for _, s := range p.stats {
+		most = max(most, s.overdue)
 	}
 	p.Check("nothing_after_its_deadline", sum.Late == 0 && sum.Over > 0,
 		"no session was found after its deadline: %v reads came after one, and %v found it", sum.Over+sum.Late, sum.Late)
@@ -322,30 +293,23 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 		"no field was missing before its deadline: %v reads found theirs, and %v did not", sum.Hits, sum.Early)
 	bound := backlogRoom * expired / max(1, recruited)
 	p.Check("garbage_bounded", most <= bound, "at most %v fields were overdue; allowed are %v, %v times what expires between two recruits", most, bound, backlogRoom)
-	low, high := chance(sum.Hits, p.Rate)
-	p.Check("share", drawn >= low && drawn <= high, "%v of %v moments were drawn to reap, at a rate of %v: chance allows %v to %v",
-		drawn, sum.Hits, fmt.Sprintf("%.1f%%", 100*p.Rate), low, high)
-	aborted := job.Aborted.Sum()
-	p.Check("recruits_counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", job.Worked, job.Idle, aborted, recruited)
+	checkShare(p.Play, "reap", job.Drawn, sum.Hits, p.Rate)
+	p.Check("recruits_counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", job.Worked, job.Idle, job.Aborted.Sum(), recruited)
 	p.Check("fields_counted", last.removed > 0 && last.removed <= expired && surely <= last.removed+last.overdue,
 		"what expired was removed or is overdue: %v expired, %v removed, %v overdue in the end", expired, last.removed, last.overdue)
 
 	stays := make([]time.Duration, len(ends)) // fields are removed in the order of their deadlines
 	for i, at := 0, 0; i < len(ends); i++ {
-		for at < len(p.looks)-1 && p.looks[at].removed <= int64(i) {
+		for at < len(p.stats)-1 && p.stats[at].removed <= int64(i) {
 			at++
 		}
-		stays[i] = max(0, p.looks[at].after.Sub(ends[i]))
+		stays[i] = max(0, p.stats[at].after.Sub(ends[i]))
 	}
 	p.Figure("hashes", "one field stays, one expires", chaos.N("hashes", p.N))
 	p.Figure("reads", chaos.PerSecond(sum.Reads, served), chaos.N("reads", sum.Reads))
 	p.Figure("  found their field: moments", "", chaos.N("hits", sum.Hits))
 	p.Figure("  came after the deadline", "and found nothing", chaos.N("reads_after_deadline", sum.Over))
-	p.Figure("recruited to reap", chaos.Text("%v drawn, %v by the floor", drawn, job.Floored), chaos.N("recruited", recruited))
-	p.Figure("  drawn, of all moments", "", chaos.Share("recruited_percent", drawn, sum.Hits))
-	p.Figure("  found fields to reap", "", chaos.N("worked", job.Worked))
-	p.Figure("  found none", "", chaos.N("idle", job.Idle))
-	p.Figure("  aborted", "", chaos.N("aborted", aborted))
+	jobFigures(p.Play, "recruited to reap", "fields to reap", job, sum.Hits)
 	p.Figure("sessions expired", "", chaos.N("expired", expired))
 	p.Figure("sessions renewed just before", chaos.Text("%v at most", renewBefore), chaos.N("renewed", len(p.renewed)))
 	p.Figure("fields reaped", "", chaos.N("reaped", last.removed))
@@ -360,57 +324,33 @@ func (p *expiryPlay) judgeAll(loading, served time.Duration) {
 // readVisitors is a worker: it reads, and a few of its reads remove what is over.
 func readVisitors(ctx context.Context, w *chaos.Worker) error {
 	var v visitors
-	if err := w.Params(&v); err != nil {
-		return err
-	}
+	w.Params(&v)
 	if w.Sabotage == lateClock {
 		v.First = v.First.Add(-time.Second)
 	}
 	recruiter := steal.New(steal.Config{Budget: time.Second, Floor: stealFloor})
-	hashes, err := expiry.Open(ctx, w.Client, w.Name, expiry.Config{Enlister: recruiter})
-	if err != nil {
-		return err
-	}
+	hashes := must.Get(expiry.Open(ctx, w.Client, w.Name, expiry.Config{Enlister: recruiter, Logger: slog.New(slog.DiscardHandler)}))
 	job := hashes.Jobs()[0]
 	if w.Sabotage == reapNothing {
 		job.Slice = func(context.Context) (millrace.Progress, error) { return millrace.Idle, nil }
 	}
-	if err := recruiter.Install(job, v.Rate); err != nil {
-		return err
-	}
+	must.Do(recruiter.Install(job, v.Rate))
 	go func() { _ = recruiter.Run(ctx) }() // it ends with the context
 	var mu sync.Mutex
-	var counts expiryCounts
-	failed := make(chan error, 8)
-	for range 8 {
-		go func() {
-			for pause := chaos.About(v.Pause); retry.Sleep(ctx, pause()); {
-				if err := v.read(ctx, hashes, &mu, &counts); err != nil {
-					failed <- err
-					return
-				}
-			}
-		}()
-	}
-	report := func() error {
-		mu.Lock()
-		defer mu.Unlock()
-		return w.Report(expiryReport{Number: w.Number, expiryCounts: counts, Stats: recruiter.Stats()})
-	}
-	for retry.Sleep(ctx, 50*time.Millisecond) && len(failed) == 0 {
-		if err := report(); err != nil {
-			return err
-		}
-	}
-	if ctx.Err() == nil {
-		return <-failed
-	}
-	_ = recruiter.Close(context.WithoutCancel(ctx)) // what hangs ends with the process
-	return report()
+	r := expiryReport{Number: w.Number}
+	return w.Serve(ctx, ctx, 8, chaos.About(v.Pause),
+		func(ctx context.Context) error { return v.read(ctx, hashes, &mu, &r) },
+		func() any {
+			mu.Lock()
+			defer mu.Unlock()
+			now := r
+			now.Failures, now.Stats = slices.Clone(r.Failures), recruiter.Stats()
+			return now
+		}, closeRecruiter(recruiter))
 }
 
 // read reads one field: a name, or a session that ends about now.
-func (v *visitors) read(ctx context.Context, hashes *expiry.Hashes, mu *sync.Mutex, counts *expiryCounts) error {
+func (v *visitors) read(ctx context.Context, hashes *expiry.Hashes, mu *sync.Mutex, r *expiryReport) error {
 	i, field, end := rand.IntN(v.N), nameField, time.Now().Add(time.Hour)
 	if rand.IntN(10) < 4 {
 		edge := int(time.Since(v.First)/v.Gap) - 20 + rand.IntN(40)
@@ -432,10 +372,10 @@ func (v *visitors) read(ctx context.Context, hashes *expiry.Hashes, mu *sync.Mut
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	counts.Reads++
+	r.Reads++
 	if err == nil {
-		counts.Hits++
+		r.Hits++
 	}
-	counts.note(v.hash(i), found, late, early)
+	r.note(v.hash(i), found, late, early)
 	return nil
 }

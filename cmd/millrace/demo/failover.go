@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,6 +18,7 @@ import (
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -27,6 +29,9 @@ const (
 	// failoverWindow is how long before its acknowledgement was lost a plain write may have
 	// been made: it was not yet sent to the replica that became the master.
 	failoverWindow = 3 * time.Second
+
+	// noAgents is what tests take away: no agent promotes a replica.
+	noAgents = "no agents"
 )
 
 func failoverScene() chaos.Scene {
@@ -83,25 +88,22 @@ type victim struct {
 	has, want int64         // how many writes it has, and its master
 }
 
-func playFailover(ctx context.Context, play *chaos.Play) error {
+func playFailover(ctx context.Context, play *chaos.Play) {
 	p := &failoverPlay{Play: play}
-	servers, err := startFleet(ctx, play, devfleet.Config{
+	servers := startFleet(ctx, play, devfleet.Config{
 		Nodes: 3, Partitions: 2, Replicas: 2,
 		// A failover waits for these two.
 		Settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond},
 	})
-	if err != nil {
-		return err
+	dir := must.Get(directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}}))
+	p.Close(dir)
+	quiet, members := slog.New(slog.DiscardHandler), failover.NewRedis(rueidis.ClientOption{})
+	p.Close(members)
+	agents := 2
+	if p.Sabotage == noAgents {
+		agents = 0
 	}
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
-	if err != nil {
-		return err
-	}
-	p.Defer(func(context.Context) error { dir.Close(); return nil })
-	quiet := slog.New(slog.DiscardHandler)
-	members := failover.NewRedis(rueidis.ClientOption{})
-	p.Defer(func(context.Context) error { members.Close(); return nil })
-	for range 2 {
+	for range agents {
 		p.Go(func() error {
 			_ = failover.New(dir, members, failover.Config{Interval: 120 * time.Millisecond, Logger: quiet}).Run(ctx) // it ends with ctx
 			return nil
@@ -113,19 +115,13 @@ func playFailover(ctx context.Context, play *chaos.Play) error {
 		if b.confirmed {
 			cfg.WaitReplicas = 1
 		}
-		if b.fleet, err = fleet.Open(ctx, dir, cfg); err != nil {
-			return err
-		}
-		p.Defer(func(context.Context) error { b.fleet.Close(); return nil })
+		b.fleet = must.Get(fleet.Open(ctx, dir, cfg))
+		p.Close(b.fleet)
 		p.books[i], p.fleet = b, b.fleet
 	}
-	if err := p.await(ctx, "starting", func(ctx context.Context) bool { return p.healthy(ctx) }); err != nil {
-		return err
-	}
+	p.await(ctx, "starting", p.healthy)
 	for _, b := range p.books {
-		if err := b.settleOn(ctx); err != nil {
-			return err
-		}
+		b.settleOn(ctx)
 	}
 
 	loading, stop := context.WithCancel(ctx)
@@ -133,58 +129,44 @@ func playFailover(ctx context.Context, play *chaos.Play) error {
 	began := time.Now()
 	var waits []func()
 	for i, b := range p.books {
-		n := 0
-		var mu sync.Mutex
+		var n atomic.Int64
 		waits = append(waits, p.Repeat(loading, 4, chaos.Every(3*time.Millisecond), func(ctx context.Context) error {
-			mu.Lock()
-			n++
-			text := fmt.Sprintf("%d-%d", i, n)
-			mu.Unlock()
-			b.write(ctx, text)
+			b.write(ctx, fmt.Sprintf("%d-%d", i, n.Add(1)))
 			return nil
 		}))
 	}
-	load := func(doing string) error {
+	load := func(doing string) {
 		since := time.Now()
-		return p.await(ctx, doing, func(context.Context) bool { return time.Since(since) > p.Duration/2 && p.allWrote(since) })
+		p.await(ctx, doing, func(context.Context) bool { return time.Since(since) > p.Duration/2 && p.allWrote(since) })
 	}
-	if err := load("writing"); err != nil {
-		return err
-	}
-	if err := p.strike(ctx, servers); err != nil {
-		return err
-	}
-	if err := load("writing; all members are back"); err != nil {
-		return err
-	}
+	load("writing")
+	p.strike(ctx, servers)
+	load("writing; all members are back")
 	stop()
 	for _, wait := range waits {
 		wait()
 	}
 	writing := time.Since(began)
-	if err := p.compare(ctx); err != nil {
-		return err
-	}
+	p.compare(ctx)
 	p.judge(writing)
-	return nil
 }
 
 // await waits until something is so, or too late; then a check fails.
-func (p *failoverPlay) await(ctx context.Context, doing string, is func(context.Context) bool) error {
+func (p *failoverPlay) await(ctx context.Context, doing string, is func(context.Context) bool) {
 	until := time.Now().Add(failoverTimeout)
-	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
-		counts := [3]int{}
+	if p.Sabotage != "" {
+		until = time.Now().Add(failoverTimeout / 5)
+	}
+	p.Watch(ctx, func(ctx context.Context) bool {
+		counts, uncertain := map[bool]int{}, 0
 		for _, b := range p.books {
 			b.mu.Lock()
-			if counts[2] += len(b.uncertain); b.confirmed {
-				counts[0] += len(b.done)
-			} else {
-				counts[1] += len(b.done)
-			}
+			counts[b.confirmed] += len(b.done)
+			uncertain += len(b.uncertain)
 			b.mu.Unlock()
 		}
-		p.Show(doing, counts[0], "writes confirmed", counts[1], "plain writes", counts[2], "uncertain")
-		return is(ctx) || time.Now().After(until), nil
+		p.Show(doing, counts[true], "writes confirmed", counts[false], "plain writes", uncertain, "uncertain")
+		return is(ctx) || time.Now().After(until)
 	})
 }
 
@@ -195,17 +177,14 @@ func (p *failoverPlay) healthy(ctx context.Context) bool {
 }
 
 // settleOn chooses a tag on the book's partition.
-func (b *book) settleOn(ctx context.Context) error {
-	for n := 0; ; n++ {
+func (b *book) settleOn(ctx context.Context) {
+	for at, n := -1, 0; at != b.partition; n++ {
 		b.tag = fmt.Sprintf("book:%v:%d", b.confirmed, n)
-		var at fleet.Location
-		err := retry.Policy{}.Do(ctx, func(int) (err error) { // an agent may be at work on a slow machine
-			at, err = b.fleet.Locate(ctx, b.tag)
+		must.Do(retry.Policy{}.Do(ctx, func(int) error { // an agent may be at work on a slow machine
+			found, err := b.fleet.Locate(ctx, b.tag)
+			at = found.Partition
 			return err
-		})
-		if err != nil || at.Partition == b.partition {
-			return err
-		}
+		}))
 	}
 }
 
@@ -249,25 +228,19 @@ func (p *failoverPlay) allWrote(since time.Time) bool {
 
 // strike kills one master and stops the other, waits until writes go on, and lets both run
 // again.
-func (p *failoverPlay) strike(ctx context.Context, servers *devfleet.Fleet) error {
+func (p *failoverPlay) strike(ctx context.Context, servers *devfleet.Fleet) {
 	for id, partition := range directory.MapOf(p.fleet.Client()).Partitions {
 		all := servers.Servers()
 		at := slices.IndexFunc(all, func(s devfleet.Server) bool { return s.Addr == partition.Master.Addr })
 		p.victims[id] = &victim{server: all[at], accident: time.Now()}
 	}
 	killed, stopped := p.victims[0].server.Proc, p.victims[1].server.Proc
-	if err := errors.Join(killed.Kill(), stopped.Pause()); err != nil {
-		return err
-	}
+	must.Do(errors.Join(killed.Kill(), stopped.Pause()))
 	p.Note("killed the master of partition 0 with SIGKILL, and stopped that of partition 1 with SIGSTOP")
-	if err := p.await(ctx, "masters are lost", func(context.Context) bool { return p.goesOn(0) && p.goesOn(1) }); err != nil {
-		return err
-	}
+	p.await(ctx, "masters are lost", func(context.Context) bool { return p.goesOn(0) && p.goesOn(1) })
 	p.Note("writes go on; both members run again")
-	if err := errors.Join(stopped.Resume(), killed.Restart(ctx)); err != nil {
-		return err
-	}
-	return p.await(ctx, "members come back", p.healthy)
+	must.Do(errors.Join(stopped.Resume(), killed.Restart(ctx)))
+	p.await(ctx, "members come back", p.healthy)
 }
 
 // goesOn notes when another member leads a partition and all its writers go on.
@@ -289,8 +262,8 @@ func (p *failoverPlay) goesOn(id int) bool {
 }
 
 // compare reads the books, and compares the victims with the masters of now.
-func (p *failoverPlay) compare(ctx context.Context) error {
-	if err := p.await(ctx, "comparing", func(ctx context.Context) bool {
+func (p *failoverPlay) compare(ctx context.Context) {
+	p.await(ctx, "comparing", func(ctx context.Context) bool {
 		s, err := p.fleet.Status(ctx)
 		for id, v := range p.victims {
 			v.back = err == nil && slices.ContainsFunc(s.Partitions[id].Replicas, func(m fleet.MemberStatus) bool {
@@ -298,42 +271,30 @@ func (p *failoverPlay) compare(ctx context.Context) error {
 			})
 		}
 		return p.victims[0].back && p.victims[1].back
-	}); err != nil {
-		return err
-	}
+	})
 	for _, b := range p.books {
 		v := p.victims[b.partition]
-		there, err := membersAt(ctx, v.server.Addr, b.key())
-		if err != nil {
-			return err
-		}
-		v.has += int64(len(there))
-		if there, err = membersAt(ctx, directory.MapOf(p.fleet.Client()).Partitions[b.partition].Master.Addr, b.key()); err != nil {
-			return err
-		}
-		v.want += int64(len(there))
+		v.has += int64(len(p.membersAt(ctx, v.server.Addr, b.key())))
+		kept := p.membersAt(ctx, directory.MapOf(p.fleet.Client()).Partitions[b.partition].Master.Addr, b.key())
+		v.want += int64(len(kept))
 		for _, e := range b.done {
-			if !there[e.text] {
+			if _, found := slices.BinarySearch(kept, e.text); !found {
 				b.lost = append(b.lost, e)
 			}
 		}
 	}
-	return nil
 }
 
-// membersAt reads a set from one member of the fleet.
-func membersAt(ctx context.Context, addr, key string) (map[string]bool, error) {
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true})
-	if err != nil {
-		return nil, err
-	}
+// membersAt reads a set from one member of the fleet, in order. A member that does not
+// serve has none.
+func (p *failoverPlay) membersAt(ctx context.Context, addr, key string) []string {
+	c := must.Get(rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{addr}, DisableCache: true, ForceSingleClient: true}))
 	defer c.Close()
 	list, err := c.Do(ctx, c.B().Smembers().Key(key).Build()).AsStrSlice()
-	there := map[string]bool{}
-	for _, text := range list {
-		there[text] = true
+	if err != nil {
+		p.Fail("%s cannot be read: %s", addr, err)
 	}
-	return there, err
+	return slices.Sorted(slices.Values(list))
 }
 
 func (p *failoverPlay) judge(writing time.Duration) {
@@ -367,16 +328,16 @@ func (p *failoverPlay) judge(writing time.Duration) {
 		len(p.books[2].lost), len(p.books[3].lost))
 	p.Check("back_in_step", back == 2, "the members that were killed and stopped are replicas with all that their masters have: %v of 2", back)
 
-	row := func(label, key string, of func(*book) int64, cell func(string, []int64) []chaos.Cell) {
+	row := func(label, key string, of func(*book) int) {
 		for i, kind := range []string{"confirmed", "plain"} {
-			p.Figure(kind+label, "", cell(kind+key, []int64{of(p.books[2*i]), of(p.books[2*i+1])})...)
+			p.Figure(kind+label, "", chaos.List(kind+key, int64(of(p.books[2*i])), int64(of(p.books[2*i+1])))...)
 		}
 	}
 	p.Table("killed", "stopped")
-	row(" writes", "_writes", func(b *book) int64 { return int64(len(b.done)) }, chaos.List)
-	row(", longest pause (ms)", "_pause_ms", func(b *book) int64 { return b.pause.Milliseconds() }, chaos.List)
-	row(", uncertain", "_uncertain", func(b *book) int64 { return int64(len(b.uncertain)) }, chaos.List)
-	row(", lost", "_lost", func(b *book) int64 { return int64(len(b.lost)) }, chaos.List)
+	row(" writes", "_writes", func(b *book) int { return len(b.done) })
+	row(", longest pause (ms)", "_pause_ms", func(b *book) int { return int(b.pause.Milliseconds()) })
+	row(", uncertain", "_uncertain", func(b *book) int { return len(b.uncertain) })
+	row(", lost", "_lost", func(b *book) int { return len(b.lost) })
 	p.Table()
 	refused := 0
 	for _, b := range p.books {

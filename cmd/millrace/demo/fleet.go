@@ -21,6 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/chaos"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/lease"
 )
 
@@ -31,6 +32,11 @@ const (
 	// leastTickets is how many tickets are given out after that, at least. The new partition
 	// should get one in six, and has none of so many once in 80 million times.
 	leastTickets = 100
+
+	// What tests take away: each client has tickets of its own, and the partitions have no
+	// record of what lies on them.
+	ownTickets   = "tickets of its own for each client"
+	forgetPlaces = "forget the places"
 )
 
 func fleetScene() chaos.Scene {
@@ -81,31 +87,20 @@ type customer struct {
 	left   int64
 }
 
-func playFleet(ctx context.Context, play *chaos.Play) error {
+func playFleet(ctx context.Context, play *chaos.Play) {
 	p := &fleetPlay{Play: play}
-	servers, err := startFleet(ctx, play, devfleet.Config{
+	servers := startFleet(ctx, play, devfleet.Config{
 		Nodes: 2, Partitions: fleetPartitions,
 		// Adding a partition takes as long as these two. They leave room for a busy machine.
 		Settings: directory.Settings{ViewTTL: 300 * time.Millisecond, ReplyTimeout: 500 * time.Millisecond},
 	})
-	if err != nil {
-		return err
-	}
 	for i := range p.clients {
-		f, err := fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			return err
-		}
-		p.Defer(func(context.Context) error { f.Close(); return nil })
-		p.clients[i] = &fleetClient{Fleet: f, client: f.Client()}
-		if p.clients[i].locker, err = lease.New(f.Client(), lease.Config{}); err != nil {
-			return err
-		}
+		f := must.Get(fleet.Dial(ctx, servers.URL(), fleet.Config{Logger: slog.New(slog.DiscardHandler)}))
+		p.Close(f)
+		p.clients[i] = &fleetClient{Fleet: f, client: f.Client(), locker: must.Get(lease.New(f.Client(), lease.Config{}))}
 	}
 	for range 40 {
-		if err := p.welcome(ctx); err != nil {
-			return err
-		}
+		must.Do(p.welcome(ctx))
 	}
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -116,62 +111,36 @@ func playFleet(ctx context.Context, play *chaos.Play) error {
 		p.Repeat(loading, 2, chaos.Every(5*time.Millisecond), p.giveTicket),
 	}
 	began := time.Now()
-	if err := p.Watch(ctx, func(context.Context) (bool, error) {
+	p.Watch(ctx, func(context.Context) bool {
 		p.show("3 partitions")
-		return time.Since(began) > p.Duration/3, nil
-	}); err != nil {
-		return err
-	}
-	before, err := p.locate(ctx)
-	if err != nil {
-		return err
-	}
-	tagsBefore := perPartition(before)
+		return time.Since(began) > p.Duration/3
+	})
+	before := p.locate(ctx)
 	p.Note("adding a partition; %v names have their place", len(before))
 	adding := time.Now()
-	if err := servers.AddPartition(ctx, 1); err != nil {
-		return err
-	}
-	added := time.Since(adding)
-	given := p.ticketCount()
-	if err := p.Watch(ctx, func(context.Context) (bool, error) {
+	must.Do(servers.AddPartition(ctx, 1))
+	added, given := time.Since(adding), p.ticketCount()
+	p.Watch(ctx, func(context.Context) bool {
 		p.show("4 partitions")
 		known := len(p.clients[0].Partitions()) > fleetPartitions && len(p.clients[1].Partitions()) > fleetPartitions
-		return known && time.Since(adding) >= p.Duration/3 && p.ticketCount() >= given+leastTickets, nil
-	}); err != nil {
-		return err
-	}
+		return known && time.Since(adding) >= p.Duration/3 && p.ticketCount() >= given+leastTickets
+	})
 	stop()
 	for _, wait := range waits {
 		wait()
 	}
-	if err := chaos.Parallel(ctx, p.customers, p.settle); err != nil {
-		return err
-	}
-	after, err := p.locate(ctx)
-	if err != nil {
-		return err
-	}
-	homes, err := takeInventory(ctx, p.clients[0].Fleet)
-	if err != nil {
-		return err
-	}
-	if err := chaos.Parallel(ctx, p.tickets, p.giveBack); err != nil {
-		return err
-	}
-	p.judge(before, after, homes, tagsBefore, added)
-	return nil
+	chaos.Parallel(ctx, p.customers, p.settle)
+	after, homes := p.locate(ctx), takeInventory(ctx, p.clients[0].Fleet, p.Sabotage == forgetPlaces)
+	chaos.Parallel(ctx, p.tickets, p.giveBack)
+	p.judge(before, after, homes, added)
 }
 
 // startFleet starts a fleet that ends with the scene.
-func startFleet(ctx context.Context, p *chaos.Play, cfg devfleet.Config) (*devfleet.Fleet, error) {
+func startFleet(ctx context.Context, p *chaos.Play, cfg devfleet.Config) *devfleet.Fleet {
 	cfg.Binary = p.Binary
-	servers, err := devfleet.Start(ctx, cfg)
-	if err != nil {
-		return nil, fmt.Errorf("start a fleet: %w", err)
-	}
+	servers := must.Get(devfleet.Start(ctx, cfg))
 	p.Defer(func(context.Context) error { return servers.Stop() })
-	return servers, nil
+	return servers
 }
 
 func (p *fleetPlay) show(doing string) {
@@ -280,7 +249,10 @@ func (c *customer) work(ctx context.Context, i int) (worked bool, err error) {
 		}
 	}
 	messages, err := c.queue[i].Read(ctx, fairqueue.ReadConfig{Max: 100})
-	if err != nil && !errors.Is(err, fairqueue.ErrEmpty) {
+	if errors.Is(err, fairqueue.ErrEmpty) {
+		err = nil
+	}
+	if err != nil {
 		return false, err
 	}
 	var receipts []string
@@ -294,11 +266,9 @@ func (c *customer) work(ctx context.Context, i int) (worked bool, err error) {
 	}
 	c.mu.Unlock()
 	if len(receipts) > 0 {
-		if _, err := c.queue[i].Ack(ctx, receipts...); err != nil {
-			return false, err
-		}
+		_, err = c.queue[i].Ack(ctx, receipts...)
 	}
-	return len(members)+len(messages) > 0, nil
+	return len(members)+len(messages) > 0, err
 }
 
 // giveTicket lets both clients ask for a new lease at the same time. One gets it.
@@ -308,7 +278,11 @@ func (p *fleetPlay) giveTicket(ctx context.Context) error {
 	var errs [2]error
 	var asking sync.WaitGroup
 	for i, f := range p.clients {
-		asking.Go(func() { held[i], errs[i] = f.locker.Acquire(ctx, name, holdFor, lease.AcquireConfig{}) })
+		if p.Sabotage == ownTickets {
+			name += "'"
+		}
+		ticket := name
+		asking.Go(func() { held[i], errs[i] = f.locker.Acquire(ctx, ticket, holdFor, lease.AcquireConfig{}) })
 	}
 	asking.Wait()
 	p.mu.Lock()
@@ -341,12 +315,12 @@ func (p *fleetPlay) settle(ctx context.Context, c *customer) error {
 		return err
 	}
 	messages, err := c.queue[0].Stats(ctx)
-	c.left, c.acked = int64(marks.Total+marks.Parked)+held(messages), messages.Counters.Acked
+	c.left, c.acked = int64(marks.Total+marks.Parked+held(messages)), messages.Counters.Acked
 	return err
 }
 
 // locate asks the fleet where each name has its place.
-func (p *fleetPlay) locate(ctx context.Context) (map[string]int, error) {
+func (p *fleetPlay) locate(ctx context.Context) map[string]int {
 	p.mu.Lock()
 	var tags []string
 	for _, c := range p.customers {
@@ -357,7 +331,7 @@ func (p *fleetPlay) locate(ctx context.Context) (map[string]int, error) {
 	}
 	p.mu.Unlock()
 	places := map[string]int{}
-	err := chaos.Parallel(ctx, tags, func(ctx context.Context, tag string) error {
+	chaos.Parallel(ctx, tags, func(ctx context.Context, tag string) error {
 		at, err := p.clients[0].Locate(ctx, tag)
 		p.mu.Lock()
 		defer p.mu.Unlock()
@@ -366,7 +340,7 @@ func (p *fleetPlay) locate(ctx context.Context) (map[string]int, error) {
 		}
 		return err
 	})
-	return places, err
+	return places
 }
 
 // perPartition counts places.
@@ -380,53 +354,48 @@ func perPartition(places map[string]int) []int64 {
 	return counts
 }
 
-// takeInventory reads beneath the fleet which partitions have keys of each tag, and which
-// ones have a record that says so, as docs/WIRE.md has it.
-func takeInventory(ctx context.Context, f *fleet.Fleet) (homes map[string][2][]int, err error) {
+// home is where a name is: which partitions have a record that says so, and which have keys.
+type home struct{ records, keys []int }
+
+// takeInventory reads beneath the fleet where all names are, as docs/WIRE.md has it.
+func takeInventory(ctx context.Context, f *fleet.Fleet, forget bool) map[string]home {
 	const own = "mr:fleet:"
-	homes = map[string][2][]int{}
-	note := func(tag string, kind, id int) {
-		if h := homes[tag]; !slices.Contains(h[kind], id) {
-			h[kind] = append(h[kind], id)
-			homes[tag] = h
-		}
-	}
+	homes := map[string]home{}
 	for id, master := range f.Partitions() {
-		keys, err := master.Do(ctx, master.B().Keys().Pattern("*").Build()).AsStrSlice()
-		if err != nil {
-			return nil, err
-		}
-		for _, key := range keys {
+		for _, key := range must.Get(master.Do(ctx, master.B().Keys().Pattern("*").Build()).AsStrSlice()) {
 			tag, isRecord := strings.CutPrefix(key, own+"{")
 			switch {
 			case isRecord:
-				home, err := master.Do(ctx, master.B().Get().Key(key).Build()).ToString()
-				if err != nil {
-					return nil, err
-				}
-				if home == strconv.Itoa(id) {
-					note(strings.TrimSuffix(tag, "}"), 0, id)
+				at := must.Get(master.Do(ctx, master.B().Get().Key(key).Build()).ToString())
+				if tag = strings.TrimSuffix(tag, "}"); at == strconv.Itoa(id) && !forget {
+					h := homes[tag]
+					h.records = append(h.records, id)
+					homes[tag] = h
 				}
 			case !strings.HasPrefix(key, own):
-				note(fleet.Tag(key), 1, id)
+				tag = fleet.Tag(key)
+				if h := homes[tag]; !slices.Contains(h.keys, id) {
+					h.keys = append(h.keys, id)
+					homes[tag] = h
+				}
 			}
 		}
 	}
-	return homes, nil
+	return homes
 }
 
-func (p *fleetPlay) judge(before, after map[string]int, homes map[string][2][]int, tagsBefore []int64, added time.Duration) {
+func (p *fleetPlay) judge(before, after map[string]int, homes map[string]home, added time.Duration) {
 	moved, several := 0, 0
 	for tag, was := range before {
-		if is := after[tag]; was < 0 || is != was || !slices.Contains(homes[tag][1], was) {
+		if is := after[tag]; was < 0 || is != was || !slices.Contains(homes[tag].keys, was) {
 			moved++
-			p.Fail("%s was on partition %v and is on %v, with keys on %v", tag, was, is, homes[tag][1])
+			p.Fail("%s was on partition %v and is on %v, with keys on %v", tag, was, is, homes[tag].keys)
 		}
 	}
 	for tag, h := range homes {
-		if len(h[0]) != 1 || len(h[1]) > 0 && !slices.Equal(h[0], h[1]) {
+		if len(h.records) != 1 || len(h.keys) > 0 && !slices.Equal(h.records, h.keys) {
 			several++
-			p.Fail("%s has its place on partitions %v, and keys on %v", tag, h[0], h[1])
+			p.Fail("%s has its place on partitions %v, and keys on %v", tag, h.records, h.keys)
 		}
 	}
 	var marks, handled, acked, left int64
@@ -456,8 +425,8 @@ func (p *fleetPlay) judge(before, after map[string]int, homes map[string][2][]in
 	p.Check("one_holder", p.twice.Load() == 0 && p.lost.Load() == 0 && leases > 0, "no lease had two holders, and none was lost: %v and %v of %v", p.twice.Load(), p.lost.Load(), leases)
 
 	p.Table("no. 0", "no. 1", "no. 2", "no. 3: new")
-	p.Figure("names before the partition was added", "", chaos.List("tags_before", tagsBefore)...)
-	p.Figure("names in the end", "", chaos.List("tags_after", tags)...)
+	p.Figure("names before the partition was added", "", chaos.List("tags_before", perPartition(before)...)...)
+	p.Figure("names in the end", "", chaos.List("tags_after", tags...)...)
 	p.Table()
 	p.Figure("partitions", "", chaos.N("partitions", fleetPartitions+1))
 	p.Figure("adding the partition", "until every client knows of it", chaos.Ms("adding_ms", added))

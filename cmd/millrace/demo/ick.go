@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -26,6 +27,9 @@ const (
 	// skipDocument is what tests take away: a consumer commits a document unprocessed.
 	skipDocument    = "skip a document"
 	skippedDocument = "doc:499" // the newest one at the start, which certainly changes
+
+	// Keys of the two stores.
+	database, processed = "database", "processed"
 )
 
 func ickScene() chaos.Scene {
@@ -40,9 +44,6 @@ func ickScene() chaos.Scene {
 		Work:     consumeDocuments,
 	}
 }
-
-func databaseKey(name string) string  { return "{" + name + "}:database" }
-func processedKey(name string) string { return "{" + name + "}:processed" }
 
 // document is a row of the database, and its newest version.
 type document struct {
@@ -73,163 +74,118 @@ func (d *documents) pick() *document {
 	return d.all[len(d.all)-1-int(d.rank.Uint64())%len(d.all)]
 }
 
-// ickPlay is one performance of the scene.
-type ickPlay struct {
-	*chaos.Play
-
-	ick  *ick.Ick
-	docs documents
-
-	marks, fresh               atomic.Int64 // that producers made; of these new, as the Ick replied
-	repeats                    atomic.Int64 // calls that were sent again
-	batches, processed, oldest atomic.Int64 // as consumers reported
-	stats                      ick.Stats
-}
-
-// OnCall counts calls that are sent again: an add may then count twice in the Ick.
-func (p *ickPlay) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
-	if call.Try > 1 {
-		p.repeats.Add(1)
-	}
-	return ctx, nil
-}
-
-func playIck(ctx context.Context, play *chaos.Play) (err error) {
-	p := &ickPlay{Play: play}
-	p.docs.rank = rand.NewZipf(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), 1.3, 4, 1<<20)
-	if p.ick, err = ick.New(p.Client, p.Name, ick.Config{Hooks: []millrace.Hook{p}}); err != nil {
-		return err
-	}
-	p.Delete(p.Unlink(databaseKey(p.Name), processedKey(p.Name)))
-	p.Delete(func(ctx context.Context) (int64, error) {
-		n, err := p.ick.ForceDelete(ctx)
-		return int64(n), err
-	})
-	chaos.Hear(play, p.hear)
-	if _, err := p.ick.AddNow(ctx); err != nil { // an Ick exists from its first add on
-		return err
-	}
-	if err := p.Start(2); err != nil {
-		return err
-	}
-	began := time.Now()
-	loading, stop := context.WithTimeout(ctx, p.Duration)
-	defer stop()
-	wait := p.Repeat(loading, 16, chaos.Every(0), p.change)
-	if err := p.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
-		return loading.Err() != nil, p.look(ctx, "documents change")
-	}); err != nil {
-		return err
-	}
-	wait()
-	producing, drained := time.Since(began), time.Now()
-	if _, err := p.ick.AddNow(ctx); err != nil { // folds of the last moments are counted with the next add
-		return err
-	}
-	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
-		err := p.look(ctx, "waiting for the last marks")
-		return p.left(), err
-	}); err != nil {
-		return err
-	}
-	draining := time.Since(drained)
-	p.Dismiss(ctx)
-	return p.judge(ctx, producing, draining)
-}
-
-func (p *ickPlay) left() int64 { return int64(p.stats.Total + p.stats.Parked) }
-
-// change changes one document and marks it.
-func (p *ickPlay) change(ctx context.Context) error {
-	doc := p.docs.pick()
-	doc.mu.Lock()
-	doc.version++
-	err := retry.Policy{}.Do(ctx, func(int) error {
-		return p.Client.Do(ctx, p.Client.B().Hset().Key(databaseKey(p.Name)).FieldValue().FieldValue(doc.id, strconv.FormatInt(doc.version, 10)).Build()).Error()
-	})
-	doc.mu.Unlock()
-	if err != nil {
-		return fmt.Errorf("change %s: %w", doc.id, err)
-	}
-	added, err := p.ick.AddNow(ctx, doc.id)
-	if err != nil {
-		return fmt.Errorf("mark %s: %w", doc.id, err)
-	}
-	p.marks.Add(1)
-	p.fresh.Add(int64(added.New))
-	return nil
-}
-
-func (p *ickPlay) look(ctx context.Context, doing string) (err error) {
-	p.stats, err = p.ick.Stats(ctx)
-	p.Show(doing, p.marks.Load(), "changes", p.processed.Load(), "processed", p.stats.Distinct+p.stats.Parked, "waiting", p.Kills, "workers killed")
-	return err
-}
-
-// judge compares the processed versions with the ledger, and the counts.
-func (p *ickPlay) judge(ctx context.Context, producing, draining time.Duration) error {
-	var changed, kept int64
-	for docs := range slices.Chunk(p.docs.all, 1000) {
-		get := p.Client.B().Zmscore().Key(processedKey(p.Name)).Member(docs[0].id)
-		for _, doc := range docs[1:] {
-			get = get.Member(doc.id)
-		}
-		scores, err := p.Client.Do(ctx, get.Build()).ToArray()
-		if err != nil {
-			return err
-		}
-		for i, doc := range docs {
-			if doc.version == 0 {
-				continue
-			}
-			seen, _ := scores[i].AsFloat64() // none before it was processed
-			if changed++; int64(seen) == doc.version {
-				kept++
-			} else {
-				p.Fail("%s has version %v, and version %v was processed last", doc.id, doc.version, int64(seen))
-			}
-		}
-	}
-	marks, fresh, repeats, of := p.marks.Load(), p.fresh.Load(), p.repeats.Load(), p.stats.Counters
-	p.Check("nothing_forgotten", kept == changed, "the last change of every document was processed: %v of %v", kept, changed)
-	p.Check("drained", p.left() == 0, "the Ick is empty in the end: %v marks left", p.left())
-	p.Check("handed_out", of.Reserved == of.New, "every new mark was handed out to a consumer: %v of %v", of.Reserved, of.New)
-	counted := of.New + of.Folded
-	p.Check("counted", counted >= marks && of.New >= fresh && (repeats > 0 || counted == marks && of.New == fresh),
-		"every mark is new or folded, and producers and Ick agree: %v new + %v folded = %v made, %v calls sent twice",
-		of.New, of.Folded, marks, repeats)
-
-	p.Figure("documents changed", "newer ones more often", chaos.N("documents", changed))
-	p.Figure("changes made and marked", chaos.PerSecond(marks, producing), chaos.N("changes", marks))
-	p.Figure("  folded into a waiting mark", chaos.Share("", of.Folded, counted).Text, chaos.N("folded", of.Folded))
-	p.Figure("  new marks", "", chaos.N("new", of.New))
-	p.Figure("batches handed out", "", chaos.N("batches", p.batches.Load()))
-	p.Figure("documents processed", fmt.Sprintf("%.2f for each change", float64(p.processed.Load())/float64(max(1, marks))), chaos.N("processed", p.processed.Load()))
-	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
-	p.Figure("late commits that a token refused", "each could have lost a change", chaos.N("kept", of.Kept))
-	p.Figure("greatest age of a mark", "when a consumer got it", chaos.Ms("greatest_age_ms", time.Duration(p.oldest.Load())))
-	p.Figure("making changes", "", chaos.Ms("producing_ms", producing))
-	p.Figure("and until all were processed", "", chaos.Ms("draining_ms", draining))
-	return nil
-}
-
 // ickReport is what a consumer reports: a batch that it got, and then that it has processed it.
 type ickReport struct {
 	Handed, Processed int
 	Age               time.Duration // of the oldest mark
 }
 
-func (p *ickPlay) hear(r ickReport) {
-	if r.Handed > 0 {
-		p.batches.Add(1)
+// repeats counts calls that are sent again: an add may then count twice in the Ick.
+type repeats struct{ atomic.Int64 }
+
+// OnCall is called for each try.
+func (r *repeats) OnCall(ctx context.Context, call millrace.Call) (context.Context, func(error)) {
+	if call.Try > 1 {
+		r.Add(1)
 	}
-	p.processed.Add(int64(r.Processed))
-	for age := int64(r.Age); ; {
-		before := p.oldest.Load()
-		if age <= before || p.oldest.CompareAndSwap(before, age) {
-			return
+	return ctx, nil
+}
+
+func playIck(ctx context.Context, p *chaos.Play) {
+	docs := documents{rank: rand.NewZipf(rand.New(rand.NewPCG(rand.Uint64(), rand.Uint64())), 1.3, 4, 1<<20)}
+	rows, copies, repeated := p.Key(database), p.Key(processed), &repeats{}
+	k := must.Get(ick.New(p.Client, p.Name, ick.Config{Hooks: []millrace.Hook{repeated}}))
+	p.Delete(k.ForceDelete)
+
+	var mu sync.Mutex
+	var batches, done int
+	var oldest time.Duration
+	chaos.Hear(p, func(r ickReport) {
+		mu.Lock()
+		defer mu.Unlock()
+		batches, done, oldest = batches+min(1, r.Handed), done+r.Processed, max(oldest, r.Age)
+	})
+	var marks, fresh atomic.Int64 // made by producers; of these new, as the Ick replied
+	change := func(ctx context.Context) error {
+		doc := docs.pick()
+		doc.mu.Lock()
+		doc.version++
+		err := retry.Policy{}.Do(ctx, func(int) error {
+			return p.Client.Do(ctx, p.Client.B().Hset().Key(rows).FieldValue().FieldValue(doc.id, strconv.FormatInt(doc.version, 10)).Build()).Error()
+		})
+		doc.mu.Unlock()
+		if err != nil {
+			return fmt.Errorf("change %s: %w", doc.id, err)
+		}
+		added, err := k.AddNow(ctx, doc.id)
+		marks.Add(1)
+		fresh.Add(int64(added.New))
+		return err
+	}
+	var stats ick.Stats
+	look := func(ctx context.Context, doing string) {
+		stats = must.Get(k.Stats(ctx))
+		mu.Lock()
+		defer mu.Unlock()
+		p.Show(doing, marks.Load(), "changes", done, "processed", stats.Distinct+stats.Parked, "waiting", p.Kills, "workers killed")
+	}
+
+	must.Get(k.AddNow(ctx)) // an Ick exists from its first add on
+	p.Start(2)
+	began := time.Now()
+	loading, stop := context.WithTimeout(ctx, p.Duration)
+	defer stop()
+	wait := p.Repeat(loading, 16, chaos.Every(0), change)
+	p.WatchKilling(ctx, began.Add(p.Duration), func(ctx context.Context) { look(ctx, "documents change") })
+	wait()
+	producing, drained := time.Since(began), time.Now()
+	must.Get(k.AddNow(ctx)) // folds of the last moments are counted with the next add
+	p.Drain(ctx, func(ctx context.Context) int {
+		look(ctx, "waiting for the last marks")
+		return stats.Total + stats.Parked
+	})
+	draining := time.Since(drained)
+	p.Dismiss(ctx)
+
+	var changed, kept int64
+	for docs := range slices.Chunk(docs.all, 1000) {
+		get := p.Client.B().Zmscore().Key(copies).Member(docs[0].id)
+		for _, doc := range docs[1:] {
+			get = get.Member(doc.id)
+		}
+		scores := must.Get(p.Client.Do(ctx, get.Build()).ToArray())
+		for i, doc := range docs {
+			seen, _ := scores[i].AsFloat64() // none before it was processed
+			switch {
+			case doc.version == 0:
+			case int64(seen) == doc.version:
+				changed, kept = changed+1, kept+1
+			default:
+				changed++
+				p.Fail("%s has version %v, and version %v was processed last", doc.id, doc.version, int64(seen))
+			}
 		}
 	}
+	made, of, left := marks.Load(), stats.Counters, stats.Total+stats.Parked
+	counted := of.New + of.Folded
+	p.Check("nothing_forgotten", kept == changed, "the last change of every document was processed: %v of %v", kept, changed)
+	p.Check("drained", left == 0, "the Ick is empty in the end: %v marks left", left)
+	p.Check("handed_out", of.Reserved == of.New, "every new mark was handed out to a consumer: %v of %v", of.Reserved, of.New)
+	p.Check("counted", counted >= made && of.New >= fresh.Load() && (repeated.Load() > 0 || counted == made && of.New == fresh.Load()),
+		"every mark is new or folded, and producers and Ick agree: %v new + %v folded = %v made, %v calls sent twice",
+		of.New, of.Folded, made, repeated.Load())
+
+	p.Figure("documents changed", "newer ones more often", chaos.N("documents", changed))
+	p.Figure("changes made and marked", chaos.PerSecond(made, producing), chaos.N("changes", made))
+	p.Figure("  folded into a waiting mark", chaos.Share("", of.Folded, counted).Text, chaos.N("folded", of.Folded))
+	p.Figure("  new marks", "", chaos.N("new", of.New))
+	p.Figure("batches handed out", "", chaos.N("batches", batches))
+	p.Figure("documents processed", fmt.Sprintf("%.2f for each change", float64(done)/float64(max(1, made))), chaos.N("processed", done))
+	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
+	p.Figure("late commits that a token refused", "each could have lost a change", chaos.N("kept", of.Kept))
+	p.Figure("greatest age of a mark", "when a consumer got it", chaos.Ms("greatest_age_ms", oldest))
+	p.Figure("making changes", "", chaos.Ms("producing_ms", producing))
+	p.Figure("and until all were processed", "", chaos.Ms("draining_ms", draining))
 }
 
 // ickHook reports each batch before it is processed.
@@ -247,10 +203,7 @@ func (h ickHook) OnHandle(ctx context.Context, batch millrace.Handling) (context
 // document. So the copy is a sorted set in which versions only grow. A program's own copy
 // needs such a guard, too.
 func consumeDocuments(ctx context.Context, w *chaos.Worker) error {
-	k, err := ick.New(w.Client, w.Name, ick.Config{Hooks: []millrace.Hook{ickHook{w}}})
-	if err != nil {
-		return err
-	}
+	k := must.Get(ick.New(w.Client, w.Name, ick.Config{Hooks: []millrace.Hook{ickHook{w}}}))
 	return k.Consume(ctx, ick.ConsumeConfig{Batch: 1000}, func(ctx context.Context, batch []ick.Entry) error {
 		var ids []string
 		for _, e := range batch {
@@ -261,14 +214,14 @@ func consumeDocuments(ctx context.Context, w *chaos.Worker) error {
 		if len(ids) == 0 {
 			return nil
 		}
-		versions, err := w.Client.Do(ctx, w.Client.B().Hmget().Key(databaseKey(w.Name)).Field(ids...).Build()).AsIntSlice()
+		versions, err := w.Client.Do(ctx, w.Client.B().Hmget().Key(chaos.Key(w.Name, database)).Field(ids...).Build()).AsIntSlice()
 		if err != nil {
 			return err
 		}
 		if !retry.Sleep(ctx, ickWork) {
 			return context.Cause(ctx)
 		}
-		write := w.Client.B().Zadd().Key(processedKey(w.Name)).Gt().ScoreMember()
+		write := w.Client.B().Zadd().Key(chaos.Key(w.Name, processed)).Gt().ScoreMember()
 		for i, id := range ids {
 			write = write.ScoreMember(float64(versions[i]), id)
 		}

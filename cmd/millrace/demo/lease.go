@@ -3,7 +3,6 @@ package demo
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/lease"
 )
@@ -49,84 +49,48 @@ func leaseScene() chaos.Scene {
 func lockKey(i int) string   { return "lock:" + strconv.Itoa(i) }
 func leaseName(i int) string { return "lease:" + strconv.Itoa(i) }
 
-func playLease(ctx context.Context, p *chaos.Play) error {
-	srv, err := p.OwnServer(ctx, redisproc.Config{MaxMemory: strconv.Itoa(leaseMemory), Policy: "volatile-lru"})
-	if err != nil {
-		return err
-	}
+func playLease(ctx context.Context, p *chaos.Play) {
+	srv := p.OwnServer(ctx, redisproc.Config{MaxMemory: strconv.Itoa(leaseMemory), Policy: "volatile-lru"})
 	client := srv.Client
 	p.URL = srv.URL
-	locker, err := lease.New(client, lease.Config{})
-	if err != nil {
-		return err
-	}
-	if _, err := takeLocks(ctx, client); err != nil {
-		return err
-	}
+	locker := must.Get(lease.New(client, lease.Config{}))
+	takeLocks(ctx, client)
 	var held []*lease.Lease
 	for i := range holdings {
-		got, err := locker.Acquire(ctx, leaseName(i), holdFor, lease.AcquireConfig{Metadata: "first"})
-		if err != nil {
-			return err
-		}
-		held = append(held, got)
+		held = append(held, must.Get(locker.Acquire(ctx, leaseName(i), holdFor, lease.AcquireConfig{Metadata: "first"})))
 	}
 	if p.Sabotage == leasesExpire {
-		if err := expireLeases(ctx, client); err != nil {
-			return err
+		for _, key := range must.Get(client.Do(ctx, client.B().Keys().Pattern("mr:*").Build()).AsStrSlice()) {
+			must.Do(client.Do(ctx, client.B().Pexpire().Key(key).Milliseconds(holdFor.Milliseconds()).Build()).Error())
 		}
 	}
 
-	evicted, err := fillMemory(ctx, p, client)
-	if err != nil {
-		return err
-	}
-	// EXISTS, unlike GET, does not make a key a recently used one.
-	exists := client.B().Exists().Key(lockKey(0))
-	for i := 1; i < holdings; i++ {
-		exists = exists.Key(lockKey(i))
-	}
-	locksLeft, err := client.Do(ctx, exists.Build()).AsInt64()
-	if err != nil {
-		return err
-	}
-	leasesLeft := 0
-	for _, mine := range held {
-		info, err := locker.Show(ctx, mine.Name)
-		if err != nil {
-			return err
-		}
-		if info.Held && info.Token == mine.Token {
+	evicted := fillMemory(ctx, p, client)
+	var locksLeft, leasesLeft int64
+	for i, mine := range held {
+		// EXISTS, unlike GET, does not make a key a recently used one.
+		locksLeft += must.Get(client.Do(ctx, client.B().Exists().Key(lockKey(i)).Build()).AsInt64())
+		if info := must.Get(locker.Show(ctx, mine.Name)); info.Held && info.Token == mine.Token {
 			leasesLeft++
 		}
 	}
 	p.Note("the server evicted %v keys; another process tries to take everything", evicted)
 	rivals := make(chan rivalReport, 1)
 	chaos.Hear(p, func(r rivalReport) { rivals <- r })
-	if err := p.Start(1); err != nil {
-		return err
-	}
+	p.Start(1)
 	var rival rivalReport
 	select {
 	case rival = <-rivals:
 	case <-ctx.Done():
-		return ctx.Err()
+		must.Do(context.Cause(ctx))
 	}
 	p.Dismiss(ctx)
 
 	// Now nothing may be evicted, and there is twice the data that there may be.
-	used, err := infoNumber(ctx, client, "memory", "used_memory")
-	if err != nil {
-		return err
-	}
-	if err := configure(ctx, client, "maxmemory-policy", "noeviction", "maxmemory", strconv.FormatInt(used/2, 10)); err != nil {
-		return err
-	}
+	configure(ctx, client, "maxmemory-policy", "noeviction")
+	configure(ctx, client, "maxmemory", strconv.FormatInt(infoNumber(ctx, client, "memory", "used_memory")/2, 10))
 	_, full := locker.Acquire(ctx, leaseName(holdings), holdFor, lease.AcquireConfig{})
-	created, err := locker.Show(ctx, leaseName(holdings))
-	if err != nil {
-		return err
-	}
+	created := must.Get(locker.Show(ctx, leaseName(holdings)))
 	refreshed, released := 0, 0
 	for _, mine := range held {
 		if mine.Refresh(ctx, 2*holdFor) == nil {
@@ -137,12 +101,8 @@ func playLease(ctx context.Context, p *chaos.Play) error {
 		}
 	}
 	// A locker remembers the policy for a while, so this takes a new one.
-	if err := configure(ctx, client, "maxmemory-policy", "allkeys-lru"); err != nil {
-		return err
-	}
-	if locker, err = lease.New(client, lease.Config{}); err != nil {
-		return err
-	}
+	configure(ctx, client, "maxmemory-policy", "allkeys-lru")
+	locker = must.Get(lease.New(client, lease.Config{}))
 	_, evictable := locker.Acquire(ctx, leaseName(holdings), holdFor, lease.AcquireConfig{})
 
 	lost := holdings - locksLeft
@@ -165,14 +125,13 @@ func playLease(ctx context.Context, p *chaos.Play) error {
 	p.Figure("with two holders", "", chaos.N("locks_taken_twice", rival.Locks), chaos.N("leases_taken_twice", rival.Leases))
 	p.Figure("refreshed on the full server", "", chaos.Cell{Text: "-"}, chaos.N("refreshed", refreshed))
 	p.Figure("released on the full server", "", chaos.Cell{Text: "-"}, chaos.N("released", released))
-	return nil
 }
 
 // fillMemory writes the cache at an even pace, and returns how many keys were evicted.
-func fillMemory(ctx context.Context, p *chaos.Play, client rueidis.Client) (evicted int64, err error) {
+func fillMemory(ctx context.Context, p *chaos.Play, client rueidis.Client) (evicted int64) {
 	value := strings.Repeat("x", cacheBytes)
 	began, written := time.Now(), 0
-	err = p.Watch(ctx, func(ctx context.Context) (bool, error) {
+	p.Watch(ctx, func(ctx context.Context) bool {
 		due := int(min(1, float64(time.Since(began))/float64(p.Duration)) * cacheValues)
 		for written < due {
 			var batch rueidis.Commands
@@ -180,60 +139,39 @@ func fillMemory(ctx context.Context, p *chaos.Play, client rueidis.Client) (evic
 				batch = append(batch, client.B().Set().Key("cache:"+strconv.Itoa(written)).Value(value).Ex(time.Hour).Build())
 			}
 			for _, reply := range client.DoMulti(ctx, batch...) {
-				if err := reply.Error(); err != nil {
-					return false, err
-				}
+				must.Do(reply.Error())
 			}
 		}
-		evicted, err = infoNumber(ctx, client, "stats", "evicted_keys")
+		evicted = infoNumber(ctx, client, "stats", "evicted_keys")
 		p.Show("filling the memory", written, "values cached", evicted, "keys evicted")
-		return written == cacheValues, err
+		return written == cacheValues
 	})
-	return evicted, err
+	return evicted
 }
 
 // infoNumber reads a number from INFO.
-func infoNumber(ctx context.Context, client rueidis.Client, section, field string) (int64, error) {
-	info, err := client.Do(ctx, client.B().Info().Section(section).Build()).ToString()
-	if err != nil {
-		return 0, err
-	}
+func infoNumber(ctx context.Context, client rueidis.Client, section, field string) int64 {
+	info := must.Get(client.Do(ctx, client.B().Info().Section(section).Build()).ToString())
 	_, rest, _ := strings.Cut(info, "\n"+field+":")
 	number, _, _ := strings.Cut(rest, "\r")
-	return strconv.ParseInt(number, 10, 64)
+	return must.Get(strconv.ParseInt(number, 10, 64))
 }
 
-// configure changes settings of the scene's own server.
-func configure(ctx context.Context, client rueidis.Client, settings ...string) error {
-	for pair := range slices.Chunk(settings, 2) {
-		if err := client.Do(ctx, client.B().ConfigSet().ParameterValue().ParameterValue(pair[0], pair[1]).Build()).Error(); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// expireLeases gives a TTL to all that leases have written.
-func expireLeases(ctx context.Context, client rueidis.Client) error {
-	keys, err := client.Do(ctx, client.B().Keys().Pattern("mr:*").Build()).AsStrSlice()
-	for _, key := range keys {
-		err = errors.Join(err, client.Do(ctx, client.B().Pexpire().Key(key).Milliseconds(holdFor.Milliseconds()).Build()).Error())
-	}
-	return err
+// configure changes a setting of the scene's own server.
+func configure(ctx context.Context, client rueidis.Client, name, value string) {
+	must.Do(client.Do(ctx, client.B().ConfigSet().ParameterValue().ParameterValue(name, value).Build()).Error())
 }
 
 // takeLocks takes all locks in the usual way, and returns how many it got.
-func takeLocks(ctx context.Context, client rueidis.Client) (taken int, err error) {
+func takeLocks(ctx context.Context, client rueidis.Client) (taken int) {
 	for i := range holdings {
 		err := client.Do(ctx, client.B().Set().Key(lockKey(i)).Value("mine").Nx().Px(holdFor).Build()).Error()
-		switch {
-		case err == nil:
+		if !rueidis.IsRedisNil(err) {
+			must.Do(err)
 			taken++
-		case !rueidis.IsRedisNil(err):
-			return taken, err
 		}
 	}
-	return taken, nil
+	return taken
 }
 
 // rivalReport is what the second process reports: what it tried to take and got.
@@ -241,26 +179,16 @@ type rivalReport struct{ Tried, Locks, Leases int }
 
 // takeEverything is the worker: a second process that takes all locks and leases it can get.
 func takeEverything(ctx context.Context, w *chaos.Worker) error {
-	locker, err := lease.New(w.Client, lease.Config{})
-	if err != nil {
-		return err
-	}
-	r := rivalReport{Tried: holdings}
-	if r.Locks, err = takeLocks(ctx, w.Client); err != nil {
-		return err
-	}
+	locker := must.Get(lease.New(w.Client, lease.Config{}))
+	r := rivalReport{Tried: holdings, Locks: takeLocks(ctx, w.Client)}
 	for i := range holdings {
 		_, err := locker.Acquire(ctx, leaseName(i), holdFor, lease.AcquireConfig{Metadata: "second"})
-		switch {
-		case err == nil:
+		if !errors.Is(err, lease.ErrHeld) {
+			must.Do(err)
 			r.Leases++
-		case !errors.Is(err, lease.ErrHeld):
-			return err
 		}
 	}
-	if err := w.Report(r); err != nil {
-		return err
-	}
+	must.Do(w.Report(r))
 	<-ctx.Done()
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/retry"
 )
 
@@ -70,94 +71,67 @@ type queuePlay struct {
 	ledger queueLedger
 }
 
-func playQueue(ctx context.Context, p *chaos.Play) (err error) {
+func playQueue(ctx context.Context, p *chaos.Play) {
 	q := &queuePlay{Play: p, quiet: 50, flood: 2000}
 	if p.Small {
 		q.quiet, q.flood = 15, 200
 	}
 	for side := range q.queues {
-		if q.queues[side], err = openSide(p.Client, p.Name, side); err != nil {
-			return err
-		}
-		p.Delete(func(ctx context.Context) (int64, error) {
-			n, err := q.queues[side].Delete(ctx)
-			return int64(n), err
-		})
+		q.queues[side] = must.Get(openSide(p.Client, p.Name, side))
+		p.Delete(q.queues[side].Delete)
 	}
 	chaos.Hear(p, q.ledger.hear)
-	first, err := q.write(ctx, false, quietName(0), 1, quickWork) // a queue exists from its first message on
-	if err != nil {
-		return err
-	}
-	if err := p.Start(queueWorkers); err != nil {
-		return err
-	}
-	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
-		err := q.look(ctx, "starting workers")
-		return int64(2*allHands-q.stats[0].Capacity-q.stats[1].Capacity) + q.ledger.open(first), err
-	}); err != nil {
-		return err
-	}
-	if err := q.beSlow(ctx); err != nil {
-		return err
-	}
+	first := must.Get(q.write(ctx, false, quietName(0), 1, quickWork)) // a queue exists from its first message on
+	p.Start(queueWorkers)
+	p.Drain(ctx, func(ctx context.Context) int {
+		q.look(ctx, "starting workers")
+		return 2*allHands - q.stats[0].Capacity - q.stats[1].Capacity + q.ledger.open(first)
+	})
+	q.beSlow(ctx)
 	loaded := time.Now()
-	if err := q.beFlooded(ctx); err != nil {
-		return err
-	}
+	q.beFlooded(ctx)
 	loading, drained := time.Since(loaded), time.Now()
-	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
-		err := q.look(ctx, "waiting for the last messages, also those of killed workers")
-		return held(q.stats[0]) + held(q.stats[1]), err
-	}); err != nil {
-		return err
-	}
+	p.Drain(ctx, func(ctx context.Context) int {
+		q.look(ctx, "waiting for the last messages, also those of killed workers")
+		return held(q.stats[0]) + held(q.stats[1])
+	})
 	p.Dismiss(ctx)
 	q.judge(loading, time.Since(drained))
-	return nil
 }
 
 // beSlow lets one tenant write slow messages, and the others one each when the slow ones
 // are being handled. No worker is killed meanwhile, because the queue counts the handlers of
 // a killed worker for some time.
-func (q *queuePlay) beSlow(ctx context.Context) error {
-	all, err := q.write(ctx, false, slowpoke, 3*allHands, slowWork)
-	if err != nil {
-		return err
-	}
-	wait := func(messages []*queueMessage) error {
-		return q.Drain(ctx, func(ctx context.Context) (int64, error) {
-			return q.ledger.open(messages), q.look(ctx, "one tenant has slow messages")
+func (q *queuePlay) beSlow(ctx context.Context) {
+	all := must.Get(q.write(ctx, false, slowpoke, 3*allHands, slowWork))
+	wait := func(messages []*queueMessage) {
+		q.Drain(ctx, func(ctx context.Context) int {
+			q.look(ctx, "one tenant has slow messages")
+			return q.ledger.open(messages)
 		})
 	}
-	if err := wait(all[:1]); err != nil {
-		return err
-	}
+	wait(all[:1])
 	for i := range q.quiet {
-		m, err := q.write(ctx, false, quietName(i), 1, quickWork)
-		if err != nil {
-			return err
-		}
-		all = append(all, m...)
+		all = append(all, must.Get(q.write(ctx, false, quietName(i), 1, quickWork))...)
 	}
-	return wait(all)
+	wait(all)
 }
 
 func quietName(i int) string { return "quiet " + strconv.Itoa(i) }
 
 // beFlooded lets one tenant keep many messages waiting, and the others write one now and
 // then, while workers are killed.
-func (q *queuePlay) beFlooded(ctx context.Context) error {
-	loading, stop := context.WithTimeout(ctx, q.Duration)
+func (q *queuePlay) beFlooded(ctx context.Context) {
+	until := time.Now().Add(q.Duration)
+	loading, stop := context.WithDeadline(ctx, until)
 	defer stop()
-	flooding := q.Repeat(loading, 1, chaos.Every(10*time.Millisecond), func(ctx context.Context) error {
+	waits := []func(){q.Repeat(loading, 1, chaos.Every(10*time.Millisecond), func(ctx context.Context) error {
 		if q.ledger.waiting() >= q.flood {
 			return nil
 		}
 		_, err := q.write(ctx, true, flooder, 25, quickWork)
 		return err
-	})
-	var waits []func()
+	})}
 	for i := range q.quiet {
 		waits = append(waits, q.Repeat(loading, 1, chaos.About(quietPause), func(ctx context.Context) error {
 			m, err := q.write(ctx, true, quietName(i), 1, quickWork)
@@ -171,15 +145,11 @@ func (q *queuePlay) beFlooded(ctx context.Context) error {
 			return nil
 		}))
 	}
-	err := q.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
-		return loading.Err() != nil, q.look(ctx, "one tenant floods")
-	})
+	q.WatchKilling(ctx, until, func(ctx context.Context) { q.look(ctx, "one tenant floods") })
 	stop()
-	flooding()
 	for _, wait := range waits {
 		wait()
 	}
-	return err
 }
 
 // write writes n messages of a tenant to both queues.
@@ -188,7 +158,7 @@ func (q *queuePlay) write(ctx context.Context, flooded bool, tenant string, n in
 	for side := range q.queues {
 		drafts := make([]fairqueue.Draft, n)
 		for i, m := range messages {
-			drafts[i] = fairqueue.Draft{Tenant: tenant, Body: fmt.Appendf(nil, "%d %s", m.number, work)}
+			drafts[i] = fairqueue.Draft{Tenant: tenant, Body: fmt.Appendf(nil, "%d %d", m.number, work)}
 			if side == 1 || q.Sabotage == oneTenant {
 				drafts[i].Tenant = "everybody"
 			}
@@ -203,20 +173,17 @@ func (q *queuePlay) write(ctx context.Context, flooded bool, tenant string, n in
 }
 
 // look reads the statistics of the queues and shows progress.
-func (q *queuePlay) look(ctx context.Context, doing string) (err error) {
+func (q *queuePlay) look(ctx context.Context, doing string) {
 	for side := range q.queues {
-		if q.stats[side], err = q.queues[side].Stats(ctx); err != nil {
-			return err
-		}
+		q.stats[side] = must.Get(q.queues[side].Stats(ctx))
 	}
 	written, fair, line := q.ledger.counts()
 	q.Show(doing, written, "written", fair, "handled", line, "handled in the line",
 		q.stats[0].FlowCount, "tenants wait", q.stats[0].Waiting, "messages wait", q.Kills, "workers killed")
-	return nil
 }
 
 // held is how many messages a queue holds, in whatever state.
-func held(s fairqueue.Stats) int64 { return int64(s.Waiting + s.InFlight + s.Delayed + s.Dead) }
+func held(s fairqueue.Stats) int { return s.Waiting + s.InFlight + s.Delayed + s.Dead }
 
 // judge compares what the queues and the workers did with the ledger.
 func (q *queuePlay) judge(loading, draining time.Duration) {
@@ -251,40 +218,38 @@ func (q *queuePlay) judge(loading, draining time.Duration) {
 		of.Written, of.Acked, of.Delivered, of.Reclaimed, of.Returned)
 
 	q.Table("fair queue", "one line")
-	pair := func(label string, cell func(side int, prefix string) chaos.Cell) {
-		q.Figure(label, "", cell(0, ""), cell(1, "line_"))
+	pair := func(label, key string, cell func(side int, key string) chaos.Cell) {
+		q.Figure(label, "", cell(0, key), cell(1, "line_"+key))
 	}
-	if !q.Small { // an imitation of Redis says nothing about milliseconds
-		for _, act := range []struct {
-			label, key string
-			waits      *[2]queueWaits
-		}{{"beside the flood", "", &flood}, {"beside the slow tenant", "slow_", &slow}} {
-			pair("pickup of quiet tenants "+act.label+", median", func(side int, prefix string) chaos.Cell {
-				return chaos.Ms(prefix+"quiet_pickup_"+act.key+"median_ms", chaos.Quantile(act.waits[side].pickups, 0.5))
-			})
-			pair("    99%", func(side int, prefix string) chaos.Cell {
-				return chaos.Ms(prefix+"quiet_pickup_"+act.key+"p99_ms", chaos.Quantile(act.waits[side].pickups, 0.99))
-			})
+	pickups := func(waits [2]queueWaits, share float64) func(int, string) chaos.Cell {
+		return func(side int, key string) chaos.Cell {
+			return chaos.Ms(key, chaos.Quantile(waits[side].pickups, share))
 		}
 	}
-	pair("messages ahead of them in the flood, median", func(side int, prefix string) chaos.Cell {
-		return chaos.N(prefix+"quiet_ahead_median", chaos.Quantile(flood[side].ahead, 0.5))
+	if !q.Small { // an imitation of Redis says nothing about milliseconds
+		pair("pickup of quiet tenants beside the flood, median", "quiet_pickup_median_ms", pickups(flood, 0.5))
+		pair("    99%", "quiet_pickup_p99_ms", pickups(flood, 0.99))
+		pair("pickup of quiet tenants beside the slow tenant, median", "quiet_pickup_slow_median_ms", pickups(slow, 0.5))
+		pair("    99%", "quiet_pickup_slow_p99_ms", pickups(slow, 0.99))
+	}
+	pair("messages ahead of them in the flood, median", "quiet_ahead_median", func(side int, key string) chaos.Cell {
+		return chaos.N(key, chaos.Quantile(flood[side].ahead, 0.5))
 	})
-	pair("    at most", func(side int, prefix string) chaos.Cell {
-		return chaos.N(prefix+"quiet_ahead_most", flood[side].most())
-	})
-	pair(fmt.Sprintf("handlers of the slow tenant at once, of %d", allHands), func(side int, prefix string) chaos.Cell {
-		return chaos.N(prefix+"slow_handlers", handlers[side])
+	pair("    at most", "quiet_ahead_most", func(side int, key string) chaos.Cell { return chaos.N(key, flood[side].most()) })
+	pair(fmt.Sprintf("handlers of the slow tenant at once, of %d", allHands), "slow_handlers", func(side int, key string) chaos.Cell {
+		return chaos.N(key, handlers[side])
 	})
 	q.Table()
-	floods, slows := l.ofTenant(flooder), l.ofTenant(slowpoke)
+	floods := l.count(func(m *queueMessage) bool { return m.tenant == flooder })
+	slows := l.count(func(m *queueMessage) bool { return m.tenant == slowpoke })
+	twice := l.count(func(m *queueMessage) bool { return m.sides[0].handled > 1 })
 	q.Figure("messages written", "to each queue", chaos.N("messages", written))
 	q.Figure("  by the tenant that floods", chaos.Text("it keeps %v waiting", q.flood), chaos.N("flood", floods))
 	q.Figure("  by the slow tenant", chaos.Text("%v each; others take %v", slowWork, quickWork), chaos.N("slow", slows))
 	q.Figure("  by "+strconv.Itoa(q.quiet)+" quiet tenants", "", chaos.N("quiet", written-floods-slows))
 	q.Figure("workers killed", "another one started each time", chaos.N("kills", q.Kills))
 	q.Figure("messages delivered again", chaos.Text("%v after the kill", queueVisibility), chaos.N("redelivered", of.Reclaimed))
-	q.Figure("messages handled twice", "killed before the acknowledgement", chaos.N("handled_twice", l.twice()))
+	q.Figure("messages handled twice", "killed before the acknowledgement", chaos.N("handled_twice", twice))
 	q.Figure("writing messages", "", chaos.Ms("loading_ms", loading))
 	q.Figure("and until all were handled", "", chaos.Ms("draining_ms", draining))
 }
@@ -311,39 +276,35 @@ func workOnQueues(ctx context.Context, w *chaos.Worker) error {
 	defer cancel(nil)
 	ended := make(chan error, 2)
 	for side := range 2 {
-		queue, err := openSide(w.Client, w.Name, side)
-		if err != nil {
-			return err
-		}
+		queue := must.Get(openSide(w.Client, w.Name, side))
+		cfg := fairqueue.ConsumeConfig{Concurrency: queueHands, Visibility: queueVisibility, Drain: time.Second}
 		go func() {
-			err := queue.Consume(ctx, fairqueue.ConsumeConfig{Concurrency: queueHands, Visibility: queueVisibility, Drain: time.Second},
-				func(ctx context.Context, m fairqueue.Message) error {
-					r := queueReport{
-						Side: side, ID: m.ID, Again: m.Attempt > 1, Now: time.Now().UnixMicro(),
-						Written: m.Written.UnixMicro(), Delivered: m.Written.Add(m.PickupDelay).UnixMicro(),
-					}
-					var text string
-					if _, err := fmt.Sscanf(string(m.Body), "%d %s", &r.Number, &text); err != nil {
-						return fairqueue.NoRetry(err)
-					}
-					work, err := time.ParseDuration(text)
-					if err != nil {
-						return fairqueue.NoRetry(err)
-					}
-					if w.Sabotage == skipMessage && r.Number == 100 && side == 0 {
-						return nil
-					}
-					if err := w.Report(r); err != nil {
-						return err
-					}
-					if !retry.Sleep(ctx, work) {
-						return context.Cause(ctx)
-					}
-					return w.Report(queueReport{Side: side, Number: r.Number, Now: time.Now().UnixMicro(), Done: true})
-				})
+			err := queue.Consume(ctx, cfg, func(ctx context.Context, m fairqueue.Message) error { return handle(ctx, w, side, m) })
 			cancel(err)
 			ended <- err
 		}()
 	}
 	return cmp.Or(<-ended, <-ended)
+}
+
+// handle handles a message, whose body says its number and how long that takes.
+func handle(ctx context.Context, w *chaos.Worker, side int, m fairqueue.Message) error {
+	r := queueReport{
+		Side: side, ID: m.ID, Again: m.Attempt > 1, Now: time.Now().UnixMicro(),
+		Written: m.Written.UnixMicro(), Delivered: m.Written.Add(m.PickupDelay).UnixMicro(),
+	}
+	var work time.Duration
+	if _, err := fmt.Sscanf(string(m.Body), "%d %d", &r.Number, &work); err != nil {
+		return fairqueue.NoRetry(err)
+	}
+	if w.Sabotage == skipMessage && r.Number == 100 && side == 0 {
+		return nil
+	}
+	if err := w.Report(r); err != nil {
+		return err
+	}
+	if !retry.Sleep(ctx, work) {
+		return context.Cause(ctx)
+	}
+	return w.Report(queueReport{Side: side, Number: r.Number, Now: time.Now().UnixMicro(), Done: true})
 }

@@ -88,7 +88,7 @@ func (l *queueLedger) waiting() int {
 }
 
 // open returns how many of these messages were not handled yet, on both sides.
-func (l *queueLedger) open(messages []*queueMessage) (n int64) {
+func (l *queueLedger) open(messages []*queueMessage) (n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, m := range messages {
@@ -112,20 +112,10 @@ func (l *queueLedger) lost(fail func(string, ...any)) (n int) {
 	return n
 }
 
-// twice returns how many messages were handled more than once.
-func (l *queueLedger) twice() (n int) {
+// count returns how many messages are of a kind.
+func (l *queueLedger) count(is func(*queueMessage) bool) (n int) {
 	for _, m := range l.messages {
-		if m.sides[0].handled > 1 {
-			n++
-		}
-	}
-	return n
-}
-
-// ofTenant returns how many messages a tenant has written.
-func (l *queueLedger) ofTenant(tenant string) (n int) {
-	for _, m := range l.messages {
-		if m.tenant == tenant {
+		if is(m) {
 			n++
 		}
 	}

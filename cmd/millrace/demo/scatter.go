@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/scatter"
@@ -58,28 +60,18 @@ type scatterPlay struct {
 	uncertain atomic.Int64
 }
 
-func playScatter(ctx context.Context, play *chaos.Play) error {
+func playScatter(ctx context.Context, play *chaos.Play) {
 	p := &scatterPlay{Play: play}
 	var list []scatter.Server
 	for i := range scatterServers {
-		srv, err := p.OwnServer(ctx, redisproc.Config{TCP: true, AOF: true})
-		if err != nil {
-			return err
-		}
-		proxy, err := chaos.NewProxy(srv.Addr)
-		if err != nil {
-			return err
-		}
+		srv := p.OwnServer(ctx, redisproc.Config{TCP: true, AOF: true})
+		proxy := must.Get(chaos.NewProxy(srv.Addr))
 		p.Defer(func(context.Context) error { return proxy.Close() })
 		p.servers, p.proxies = append(p.servers, srv), append(p.proxies, proxy)
 		list = append(list, scatter.Server{Name: strconv.Itoa(i), Option: rueidis.ClientOption{InitAddress: []string{proxy.Addr()}}})
 	}
-	var err error
-	p.sc, err = scatter.New(list, scatter.Config{Shard: scatter.JavaHash, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	p.Defer(func(context.Context) error { p.sc.Close(); return nil })
+	p.sc = must.Get(scatter.New(list, scatter.Config{Shard: scatter.JavaHash, Timeout: time.Second, Logger: slog.New(slog.DiscardHandler)}))
+	p.Close(p.sc)
 
 	loading, stop := context.WithCancel(ctx)
 	defer stop()
@@ -88,25 +80,17 @@ func playScatter(ctx context.Context, play *chaos.Play) error {
 		p.proxies[rand.IntN(scatterServers)].DropReplies(1)
 		return nil
 	})
-	if err := p.load(ctx, p.Duration/2, "writing; replies are dropped"); err != nil {
-		return err
-	}
-	back, err := p.strike(ctx)
-	if err != nil {
-		return err
-	}
+	p.load(ctx, p.Duration/2, "writing; replies are dropped")
+	back := sync.OnceValue(p.strike(ctx))
+	defer func() { _ = back() }()
 	low := p.total(&p.written, scatterVictim)
-	missing, partial, err := p.readWithout(ctx)
+	without, partial := p.readWithout(ctx)
 	high := p.total(&p.begun, scatterVictim)
-	if err := errors.Join(err, back()); err != nil {
-		return err
-	}
-	if err := p.load(ctx, p.Duration/2, "writing; all servers are back"); err != nil {
-		return err
-	}
+	must.Do(back())
+	p.load(ctx, p.Duration/2, "writing; all servers are back")
 	stop()
 	wait()
-	return p.judge(ctx, missing, partial, low, high)
+	p.judge(ctx, without, partial, low, high)
 }
 
 // total adds up a count over all servers but one.
@@ -120,22 +104,32 @@ func (p *scatterPlay) total(of *[scatterServers]atomic.Int64, without int) (sum 
 }
 
 // load shows sums for a while, and at least until every server has events.
-func (p *scatterPlay) load(ctx context.Context, d time.Duration, doing string) error {
+func (p *scatterPlay) load(ctx context.Context, d time.Duration, doing string) {
 	until := time.Now().Add(d)
-	return p.Watch(ctx, func(ctx context.Context) (bool, error) {
-		g := p.sc.Gather()
-		sum := g.Int("count:0")
-		err := g.Read(ctx)
-		if errors.Is(err, millrace.ErrPartial) { // on a busy machine any server may be late
-			err = nil
-		}
-		p.Show(doing, p.total(&p.written, -1), "events written", sum.Value, "read")
+	p.Watch(ctx, func(ctx context.Context) bool {
+		sums, _, _ := p.read(ctx)
+		p.Show(doing, p.total(&p.written, -1), "events written", sums[0].Value, "read")
 		all := true
 		for i := range p.written {
 			all = all && p.written[i].Load() > 0
 		}
-		return all && time.Now().After(until), err
+		return all && time.Now().After(until)
 	})
+}
+
+// read reads all counters and the list. On a busy machine any server may be late: then it
+// is not whole.
+func (p *scatterPlay) read(ctx context.Context) (sums []*scatter.Result[int64], newest []scatter.Entry, whole bool) {
+	g := p.sc.Gather()
+	for i := range scatterCounters {
+		sums = append(sums, g.Int("count:"+strconv.Itoa(i)))
+	}
+	list := g.List("events", scatterKept)
+	err := g.Read(ctx)
+	if !errors.Is(err, millrace.ErrPartial) {
+		must.Do(err)
+	}
+	return sums, list.Value, err == nil
 }
 
 // write writes one event, and tries again until it is written: it is the same session, so
@@ -184,54 +178,39 @@ func (p *scatterPlay) writePlainly(ctx context.Context, srv int) error {
 }
 
 // strike lets one server have its accident. Back ends it.
-func (p *scatterPlay) strike(ctx context.Context) (back func() error, err error) {
+func (p *scatterPlay) strike(ctx context.Context) (back func() error) {
 	proc := p.servers[scatterVictim].Proc
 	if proc == nil {
 		p.Note("server %v does not answer", scatterVictim)
 		speak := p.proxies[scatterVictim].Silence()
-		return func() error { speak(); return nil }, nil
+		return func() error { speak(); return nil }
 	}
 	p.Note("killed server %v with SIGKILL", scatterVictim)
-	return func() error { return proc.Restart(ctx) }, proc.Kill()
+	must.Do(proc.Kill())
+	return func() error { return proc.Restart(ctx) }
 }
 
 // readWithout reads while a server is away, until only that one is missing: on a busy
 // machine others may be late as well.
-func (p *scatterPlay) readWithout(ctx context.Context) (missing []string, partial int64, err error) {
+func (p *scatterPlay) readWithout(ctx context.Context) (missing []string, partial int64) {
 	for range 20 {
-		g := p.sc.Gather()
-		sum := g.Int("count:0")
-		err := g.Read(ctx)
-		if err != nil && !errors.Is(err, millrace.ErrPartial) {
-			return nil, 0, err
-		}
-		if missing, partial = sum.Missing, sum.Value; len(missing) <= 1 {
+		sums, _, _ := p.read(ctx)
+		if missing, partial = sums[0].Missing, sums[0].Value; len(missing) <= 1 {
 			break
 		}
 	}
-	return missing, partial, nil
+	return missing, partial
 }
 
 // judge reads everything once more, and compares it with the ledger.
-func (p *scatterPlay) judge(ctx context.Context, missing []string, partial, low, high int64) error {
+func (p *scatterPlay) judge(ctx context.Context, missing []string, partial, low, high int64) {
 	var sums []*scatter.Result[int64]
-	var newest *scatter.Result[[]scatter.Entry]
+	var newest []scatter.Entry
 	var took time.Duration
-	for range 20 { // until all servers answer in time
-		g := p.sc.Gather()
-		sums = nil
-		for i := range scatterCounters {
-			sums = append(sums, g.Int("count:"+strconv.Itoa(i)))
-		}
-		newest = g.List("events", scatterKept)
+	for try, whole := 0, false; try < 20 && !whole; try++ { // until all servers answer in time
 		began := time.Now()
-		err := g.Read(ctx)
-		if took = time.Since(began); err == nil {
-			break
-		}
-		if !errors.Is(err, millrace.ErrPartial) {
-			return err
-		}
+		sums, newest, whole = p.read(ctx)
+		took = time.Since(began)
 	}
 	least, most := sums[0].Value, sums[0].Value
 	for _, sum := range sums {
@@ -242,10 +221,7 @@ func (p *scatterPlay) judge(ctx context.Context, missing []string, partial, low,
 	exact := true
 	for i, srv := range p.servers {
 		dropped += p.proxies[i].Dropped()
-		has, err := srv.Client.Do(ctx, srv.Client.B().Get().Key("count:0").Build()).AsInt64()
-		if err != nil {
-			return err
-		}
+		has := must.Get(srv.Client.Do(ctx, srv.Client.B().Get().Key("count:0").Build()).AsInt64())
 		bySrv[i] = has
 		if has < p.written[i].Load() || has > p.begun[i].Load() {
 			exact = false
@@ -261,11 +237,11 @@ func (p *scatterPlay) judge(ctx context.Context, missing []string, partial, low,
 		"in the end each of %v counters has what was written: %v of %v, with %v replies dropped and %v writes uncertain",
 		scatterCounters, least, written, dropped, uncertain)
 	p.Check("whole_events", uncertain > 0 || least == most, "an event counts up all its counters or none: %v to %v", least, most)
-	newestFirst := slices.IsSortedFunc(newest.Value, func(a, b scatter.Entry) int { return b.At.Compare(a.At) })
-	p.Check("one_list", len(newest.Value) == scatterKept && newestFirst, "the newest %v events of all servers are one list, newest first", len(newest.Value))
+	newestFirst := slices.IsSortedFunc(newest, func(a, b scatter.Entry) int { return b.At.Compare(a.At) })
+	p.Check("one_list", len(newest) == scatterKept && newestFirst, "the newest %v events of all servers are one list, newest first", len(newest))
 
 	p.Table("server 0", "server 1", "server 2", "server 3")
-	p.Figure("events by server", "", chaos.List("by_server", bySrv)...)
+	p.Figure("events by server", "", chaos.List("by_server", bySrv...)...)
 	p.Table()
 	p.Figure("servers", "", chaos.N("servers", scatterServers))
 	p.Figure("events written", chaos.Text("%v counters and a list each", scatterCounters), chaos.N("events", written))
@@ -274,5 +250,4 @@ func (p *scatterPlay) judge(ctx context.Context, missing []string, partial, low,
 	p.Figure("sum while a server was away", "of three servers", chaos.N("partial", partial))
 	p.Figure("sum in the end", "of all four", chaos.N("read", least))
 	p.Figure("time for that", chaos.Text("%v counters and a list, one round trip", scatterCounters), chaos.Us("reading_us", took))
-	return nil
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/steal"
 )
 
@@ -41,6 +41,9 @@ const (
 
 	collectJob = "sessions.collect"
 	signJob    = "site.sign"
+
+	// Keys of the site.
+	pages, sessions, dueSessions = "pages", "sessions", "sessions:due"
 )
 
 func stealScene() chaos.Scene {
@@ -56,10 +59,6 @@ func stealScene() chaos.Scene {
 	}
 }
 
-func pagesKey(name string) string    { return "{" + name + "}:pages" }
-func sessionsKey(name string) string { return "{" + name + "}:sessions" }
-func dueKey(name string) string      { return "{" + name + "}:sessions:due" }
-
 // siteReport is what a web process did since it began, and what is new.
 type siteReport struct {
 	Number                   int
@@ -68,97 +67,88 @@ type siteReport struct {
 	Took, Recruiting, Upkeep []time.Duration // requests, those that recruited, and their upkeep
 }
 
-func playSteal(ctx context.Context, p *chaos.Play) error {
-	p.Delete(p.Unlink(pagesKey(p.Name), sessionsKey(p.Name), dueKey(p.Name)))
+// sites is the sum of what the web processes reported.
+type sites struct {
+	siteReport
+
+	collect, sign steal.JobStats
+	signed        int  // processes whose floor ran the job with rate 0
+	sound         bool // every recruit worked, was idle or aborted
+}
+
+func playSteal(ctx context.Context, p *chaos.Play) {
+	p.Key(pages)
+	open, due := p.Key(sessions), p.Key(dueSessions)
 	var mu sync.Mutex
-	sites := map[int]siteReport{}
-	var took, recruiting, upkeep []time.Duration
+	reports := map[int]siteReport{}
+	var times siteReport
 	chaos.Hear(p, func(r siteReport) {
 		mu.Lock()
 		defer mu.Unlock()
-		sites[r.Number] = r
-		took, recruiting, upkeep = append(took, r.Took...), append(recruiting, r.Recruiting...), append(upkeep, r.Upkeep...)
+		reports[r.Number] = r
+		times.Took, times.Recruiting, times.Upkeep = append(times.Took, r.Took...), append(times.Recruiting, r.Recruiting...), append(times.Upkeep, r.Upkeep...)
 	})
-	sum := func() (all siteReport, collect, sign steal.JobStats, signed int, sound bool) {
+	sum := func() sites {
 		mu.Lock()
 		defer mu.Unlock()
-		sound = true
-		for _, r := range sites {
+		all := sites{siteReport: times, sound: true}
+		for _, r := range reports {
 			all.Requests, all.Hits, all.Sessions = all.Requests+r.Requests, all.Hits+r.Hits, all.Sessions+r.Sessions
 			all.Stats.Enlisted += r.Stats.Enlisted
 			for _, j := range r.Stats.Jobs {
-				sound = addJob(map[string]*steal.JobStats{collectJob: &collect, signJob: &sign}[j.Name], j) && sound
+				all.sound = addJob(map[string]*steal.JobStats{collectJob: &all.collect, signJob: &all.sign}[j.Name], j) && all.sound
 				if j.Name == signJob && j.Floored > 0 {
-					signed++
+					all.signed++
 				}
 			}
 		}
-		return all, collect, sign, signed, sound
+		return all
 	}
 	var backlog, most, left int64
-	look := func(ctx context.Context, doing string) error {
+	look := func(ctx context.Context, doing string) {
 		now := strconv.FormatInt(time.Now().UnixMilli(), 10)
-		replies := p.Client.DoMulti(ctx, p.Client.B().Zcount().Key(dueKey(p.Name)).Min("-inf").Max(now).Build(),
-			p.Client.B().Hlen().Key(sessionsKey(p.Name)).Build())
-		var errs [2]error
-		backlog, errs[0] = replies[0].AsInt64()
-		left, errs[1] = replies[1].AsInt64()
-		all, collect, _, _, _ := sum()
-		p.Show(doing, all.Requests, "requests", all.Sessions, "sessions", collect.Recruited(), "recruited", backlog, "overdue", p.Kills, "workers killed")
-		return cmp.Or(errs[0], errs[1])
+		backlog = must.Get(p.Client.Do(ctx, p.Client.B().Zcount().Key(due).Min("-inf").Max(now).Build()).AsInt64())
+		left = must.Get(p.Client.Do(ctx, p.Client.B().Hlen().Key(open).Build()).AsInt64())
+		all := sum()
+		p.Show(doing, all.Requests, "requests", all.Sessions, "sessions", all.collect.Recruited(), "recruited", backlog, "overdue", p.Kills, "workers killed")
 	}
 
 	began := time.Now()
 	until := began.Add(p.Duration)
 	p.Params = until
-	if err := p.Start(2); err != nil {
-		return err
-	}
-	if err := p.WatchKilling(ctx, func(ctx context.Context) (bool, error) {
-		err := look(ctx, "requests do the upkeep")
+	p.Start(2)
+	p.WatchKilling(ctx, until, func(ctx context.Context) {
+		look(ctx, "requests do the upkeep")
 		most = max(most, backlog)
-		return time.Now().After(until), err
-	}); err != nil {
-		return err
-	}
+	})
 	serving, atEnd := time.Since(began), backlog
 	p.Note("the requests stopped: a timer in each process, the floor, collects the rest")
-	if err := p.Drain(ctx, func(ctx context.Context) (int64, error) {
-		_, _, _, signed, _ := sum()
-		err := look(ctx, "there are no requests")
-		return left + int64(max(0, 2-signed)), err
-	}); err != nil {
-		return err
-	}
+	p.Drain(ctx, func(ctx context.Context) int {
+		look(ctx, "there are no requests")
+		return int(left) + max(0, 2-sum().signed)
+	})
 	p.Dismiss(ctx)
 
-	all, collect, sign, signed, sound := sum()
-	drawn, recruited := collect.Drawn, collect.Recruited()
-	low, high := chance(all.Hits, collectRate)
-	p.Check("share", drawn >= low && drawn <= high, "%v of %v moments were drawn to collect, at a rate of 0.3%%: chance allows %v to %v", drawn, all.Hits, low, high)
+	all := sum()
+	collect, recruited, aborted := all.collect, all.collect.Recruited(), all.collect.Aborted.Sum()
+	checkShare(p, "collect", collect.Drawn, all.Hits, collectRate)
 	bound := int64(math.Floor(backlogRoom / (newVisitors * collectRate)))
 	p.Check("backlog_bounded", most <= bound, "at most %v sessions were overdue; allowed are %v, %v times what falls due between two recruits", most, bound, backlogRoom)
 	p.Check("all_collected", left == 0 && all.Sessions > 0, "every session was collected, the last ones by the floor: %v of %v are left", left, all.Sessions)
-	p.Check("floor", signed >= 2 && sign.Drawn == 0, "the job with rate 0 was never drawn, and the floor ran it %v times in %v processes", sign.Floored, signed)
-	aborted := collect.Aborted.Sum()
-	p.Check("counted", sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", collect.Worked, collect.Idle, aborted, recruited)
+	p.Check("floor", all.signed >= 2 && all.sign.Drawn == 0, "the job with rate 0 was never drawn, and the floor ran it %v times in %v processes", all.sign.Floored, all.signed)
+	p.Check("counted", all.sound && recruited > 0, "every recruit worked, was idle or aborted: %v + %v + %v = %v", collect.Worked, collect.Idle, aborted, recruited)
 
 	p.Figure("requests", chaos.PerSecond(all.Requests, serving), chaos.N("requests", all.Requests))
 	p.Figure("  found their page: moments", chaos.Share("", all.Hits, all.Requests).Text, chaos.N("hits", all.Hits))
 	p.Figure("moments, as the recruiters estimate", "from one in 64", chaos.N("enlisted", int64(all.Stats.Enlisted)))
-	p.Figure("recruited to collect sessions", chaos.Text("%v drawn, %v by the floor", drawn, collect.Floored), chaos.N("recruited", recruited))
-	p.Figure("  drawn, of all moments", "the rate is 0.3%", chaos.Share("recruited_percent", drawn, all.Hits))
-	p.Figure("  found sessions to collect", "", chaos.N("worked", collect.Worked))
-	p.Figure("  found none", "", chaos.N("idle", collect.Idle))
-	p.Figure("  aborted", "", chaos.N("aborted", aborted))
+	jobFigures(p, "recruited to collect sessions", "sessions to collect", collect, all.Hits)
 	p.Figure("sessions begun", chaos.Text("each is over after %v", sessionLife), chaos.N("sessions", all.Sessions))
 	p.Figure("sessions overdue at most", "", chaos.N("greatest_backlog", most))
 	p.Figure("sessions overdue at the last request", "", chaos.N("backlog_at_end", atEnd))
-	p.Figure("time of a request (99%)", "median "+chaos.Us("", chaos.Quantile(took, 0.5)).Text, chaos.Us("request_p99_us", chaos.Quantile(took, 0.99)))
-	p.Figure("  of one that recruited (99%)", "upkeep comes after it", chaos.Us("recruiting_request_p99_us", chaos.Quantile(recruiting, 0.99)))
-	p.Figure("time of the upkeep (99%)", "median "+chaos.Us("", chaos.Quantile(upkeep, 0.5)).Text, chaos.Us("upkeep_p99_us", chaos.Quantile(upkeep, 0.99)))
+	p.Figure("time of a request (99%)", "median "+chaos.Us("", chaos.Quantile(all.Took, 0.5)).Text, chaos.Us("request_p99_us", chaos.Quantile(all.Took, 0.99)))
+	p.Figure("  of one that recruited (99%)", "upkeep comes after it", chaos.Us("recruiting_request_p99_us", chaos.Quantile(all.Recruiting, 0.99)))
+	p.Figure("time of the upkeep (99%)", "median "+chaos.Us("", chaos.Quantile(all.Upkeep, 0.5)).Text, chaos.Us("upkeep_p99_us", chaos.Quantile(all.Upkeep, 0.99)))
 	p.Figure("workers killed", "another one started each time", chaos.N("kills", p.Kills))
-	return nil
 }
 
 // addJob adds up what became of a job's recruits, and reports whether the numbers add up.
@@ -169,12 +159,23 @@ func addJob(sum *steal.JobStats, j steal.JobStats) (sound bool) {
 	return j.Recruited() == j.Worked+j.Idle+j.Aborted.Sum()
 }
 
-// chance returns how often something of a rate may happen in n trials: with 5 standard
-// deviations chance is wrong about once in a million runs.
-func chance(n int64, rate float64) (low, high int64) {
-	mean := float64(n) * rate
+// checkShare checks how many moments were drawn: with 5 standard deviations chance is wrong
+// about once in a million runs.
+func checkShare(p *chaos.Play, what string, drawn, moments int64, rate float64) {
+	mean := float64(moments) * rate
 	off := 5*math.Sqrt(mean) + 5
-	return int64(math.Ceil(max(0, mean-off))), int64(mean + off)
+	low, high := int64(math.Ceil(max(0, mean-off))), int64(mean+off)
+	p.Check("share", drawn >= low && drawn <= high, "%v of %v moments were drawn to %s, at a rate of %s: chance allows %v to %v",
+		drawn, moments, what, fmt.Sprintf("%.1f%%", 100*rate), low, high)
+}
+
+// jobFigures shows what became of a job's recruits.
+func jobFigures(p *chaos.Play, label, found string, job steal.JobStats, moments int64) {
+	p.Figure(label, chaos.Text("%v drawn, %v by the floor", job.Drawn, job.Floored), chaos.N("recruited", job.Recruited()))
+	p.Figure("  drawn, of all moments", "", chaos.Share("recruited_percent", job.Drawn, moments))
+	p.Figure("  found "+found, "", chaos.N("worked", job.Worked))
+	p.Figure("  found none", "", chaos.N("idle", job.Idle))
+	p.Figure("  aborted", "", chaos.N("aborted", job.Aborted.Sum()))
 }
 
 // site is the worker: a web process whose requests do the upkeep.
@@ -200,47 +201,27 @@ func (s *site) OnRecruit(ctx context.Context, end steal.Recruited) {
 
 func serveSite(ctx context.Context, w *chaos.Worker) error {
 	var until time.Time
-	if err := w.Params(&until); err != nil {
-		return err
-	}
+	w.Params(&until)
 	s := &site{Worker: w}
 	s.recruiter = steal.New(steal.Config{Budget: time.Second, Floor: stealFloor, Hooks: []millrace.Hook{s}})
 	sign := func(context.Context) (millrace.Progress, error) { return millrace.Worked, nil }
-	if err := cmp.Or(
-		s.recruiter.Install(millrace.Job{Name: collectJob, Slice: s.collect}, collectRate),
-		s.recruiter.Install(millrace.Job{Name: signJob, Slice: sign}, 0),
-	); err != nil {
-		return err
-	}
+	must.Do(s.recruiter.Install(millrace.Job{Name: collectJob, Slice: s.collect}, collectRate))
+	must.Do(s.recruiter.Install(millrace.Job{Name: signJob, Slice: sign}, 0))
 	handler := steal.Middleware(s.recruiter)(http.HandlerFunc(s.serve))
 	requests, stop := context.WithDeadline(ctx, until)
 	defer stop()
-	failed := make(chan error, 9)
-	go func() { failed <- s.recruiter.Run(ctx) }()
-	for range 8 { // browsers
-		go func() {
-			for pause := chaos.About(4 * time.Millisecond); retry.Sleep(requests, pause()); {
-				if err := s.visit(requests, handler); err != nil {
-					failed <- err
-					return
-				}
-			}
-		}()
-	}
-	for retry.Sleep(ctx, 50*time.Millisecond) && len(failed) == 0 {
-		if err := s.Report(s.since()); err != nil {
-			return err
-		}
-	}
-	if ctx.Err() == nil {
-		return <-failed
-	}
-	_ = s.recruiter.Close(context.WithoutCancel(ctx)) // what hangs ends with the process
-	return s.Report(s.since())
+	go func() { _ = s.recruiter.Run(ctx) }() // it ends with the context
+	return w.Serve(ctx, requests, 8, chaos.About(4*time.Millisecond),
+		func(ctx context.Context) error { return s.visit(ctx, handler) }, s.since, closeRecruiter(s.recruiter))
+}
+
+// closeRecruiter ends a recruiter; what hangs ends with the process.
+func closeRecruiter(r *steal.Recruiter) func(context.Context) {
+	return func(ctx context.Context) { _ = r.Close(ctx) }
 }
 
 // since returns the report, and begins a new one.
-func (s *site) since() siteReport {
+func (s *site) since() any {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	r := s.report
@@ -257,8 +238,7 @@ func (s *site) visit(ctx context.Context, handler http.Handler) error {
 	if err != nil {
 		return err
 	}
-	answer := &page{header: http.Header{}}
-	began := time.Now()
+	answer, began := &page{header: http.Header{}}, time.Now()
 	handler.ServeHTTP(answer, req)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -287,16 +267,16 @@ func (s *site) serve(w http.ResponseWriter, req *http.Request) {
 	began := time.Now()
 	ctx, client := req.Context(), s.Client
 	isNew := mathrand.IntN(newVisitors) == 0
-	text, err := client.Do(ctx, client.B().Hget().Key(pagesKey(s.Name)).Field(req.URL.Path).Build()).ToString()
+	text, err := client.Do(ctx, client.B().Hget().Key(chaos.Key(s.Name, pages)).Field(req.URL.Path).Build()).ToString()
 	hit := err == nil
 	if rueidis.IsRedisNil(err) {
 		text = strings.Repeat("<p>A paragraph.</p>\n", 50)
-		err = client.Do(ctx, client.B().Hset().Key(pagesKey(s.Name)).FieldValue().FieldValue(req.URL.Path, text).Build()).Error()
+		err = client.Do(ctx, client.B().Hset().Key(chaos.Key(s.Name, pages)).FieldValue().FieldValue(req.URL.Path, text).Build()).Error()
 	}
 	if isNew && err == nil {
 		id, due := rand.Text(), float64(time.Now().Add(sessionLife).UnixMilli())
-		for _, reply := range client.DoMulti(ctx, client.B().Zadd().Key(dueKey(s.Name)).ScoreMember().ScoreMember(due, id).Build(),
-			client.B().Hset().Key(sessionsKey(s.Name)).FieldValue().FieldValue(id, "an empty basket").Build()) {
+		for _, reply := range client.DoMulti(ctx, client.B().Zadd().Key(chaos.Key(s.Name, dueSessions)).ScoreMember().ScoreMember(due, id).Build(),
+			client.B().Hset().Key(chaos.Key(s.Name, sessions)).FieldValue().FieldValue(id, "an empty basket").Build()) {
 			err = cmp.Or(err, reply.Error())
 		}
 	}
@@ -327,13 +307,13 @@ func (s *site) collect(ctx context.Context) (millrace.Progress, error) {
 	if s.Sabotage == collectNothing {
 		return millrace.Idle, nil
 	}
-	now, client := strconv.FormatInt(time.Now().UnixMilli(), 10), s.Client
-	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(dueKey(s.Name)).Min("-inf").Max(now).Limit(0, collectAtOnce).Build()).AsStrSlice()
+	now, client, index := strconv.FormatInt(time.Now().UnixMilli(), 10), s.Client, chaos.Key(s.Name, dueSessions)
+	due, err := client.Do(ctx, client.B().Zrangebyscore().Key(index).Min("-inf").Max(now).Limit(0, collectAtOnce).Build()).AsStrSlice()
 	if err != nil || len(due) == 0 {
 		return millrace.Idle, err
 	}
-	for _, reply := range client.DoMulti(ctx, client.B().Hdel().Key(sessionsKey(s.Name)).Field(due...).Build(),
-		client.B().Zrem().Key(dueKey(s.Name)).Member(due...).Build()) {
+	for _, reply := range client.DoMulti(ctx, client.B().Hdel().Key(chaos.Key(s.Name, sessions)).Field(due...).Build(),
+		client.B().Zrem().Key(index).Member(due...).Build()) {
 		err = cmp.Or(err, reply.Error())
 	}
 	if len(due) == collectAtOnce {

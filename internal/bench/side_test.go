@@ -17,16 +17,18 @@ import (
 func TestRateWarmsUp(t *testing.T) {
 	t.Parallel()
 	var calls atomic.Int64
-	p := Place{Time: 50 * time.Millisecond}
-	speed, err := p.Rate(t.Context(), func(context.Context, int) error {
-		calls.Add(1)
-		time.Sleep(time.Millisecond)
-		return nil
-	})
+	b := B{Time: 50 * time.Millisecond}
+	speed, err := b.run(t.Context(), rated(func(context.Context, *B) op {
+		return func(context.Context, int) error {
+			calls.Add(1)
+			time.Sleep(time.Millisecond)
+			return nil
+		}
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if most := float64(calls.Load()-Goroutines) / p.Time.Seconds(); speed <= 0 || speed > most {
+	if most := float64(calls.Load()-Goroutines) / b.Time.Seconds(); speed <= 0 || speed > most {
 		t.Errorf("rate = %v a second, want at most %v of %d calls in all", speed, most, calls.Load())
 	}
 }
@@ -41,7 +43,7 @@ func TestWhatFailsEndsTheOthers(t *testing.T) {
 		}
 		return nil
 	}
-	if _, err := (Place{Time: time.Hour}).Rate(t.Context(), fail); !errors.Is(err, broken) {
+	if _, err := (B{Time: time.Hour}).run(t.Context(), rated(func(context.Context, *B) op { return fail })); !errors.Is(err, broken) {
 		t.Errorf("Rate = %v, want %v", err, broken)
 	}
 	if err := Deal(t.Context(), 1<<40, fail); !errors.Is(err, broken) {
@@ -67,12 +69,12 @@ func TestDealCallsForEachNumberOnce(t *testing.T) {
 func TestQueueKeysAreAll(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)
-	p := Place{Client: c, Name: redistest.Name(t)}
-	q, err := fairqueue.New(c, p.Name, fairqueue.Config{})
+	name := redistest.Name(t)
+	q, err := fairqueue.New(c, name, fairqueue.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := queueKeys(p)
+	known := queueKeys(name)
 	if _, err := q.WriteBatch(t.Context(), drafts(1000)...); err != nil {
 		t.Fatal(err)
 	}
@@ -99,15 +101,15 @@ func TestQueueKeysAreAll(t *testing.T) {
 }
 
 // An idle reader's commands are counted where they are made, whatever others do.
-func TestWitness(t *testing.T) {
+func TestCounter(t *testing.T) {
 	t.Parallel()
 	c := redistest.Start(t, redistest.Options{}).Client(t)
-	w := watched(c)
+	w := counted(c)
 	if err := w.Do(t.Context(), w.B().Ping().Build()).Error(); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.blocks) > 0 {
-		t.Error("PING is told as a command that blocks")
+		t.Error("PING is reported as a command that blocks")
 	}
 	_ = w.DoMulti(t.Context(), w.B().Ping().Build(), w.B().Ping().Build())
 	_ = w.Do(t.Context(), w.B().Blpop().Key("none").Timeout(0.01).Build())
@@ -115,7 +117,7 @@ func TestWitness(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := w.blocked(t.Context()); err != nil {
-		t.Errorf("BLPOP is not told as a command that blocks: %v", err)
+		t.Errorf("BLPOP is not reported as a command that blocks: %v", err)
 	}
 	if got, want := w.sent.Load(), int64(4); got != want {
 		t.Errorf("%d commands, want %d", got, want)
