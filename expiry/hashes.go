@@ -93,7 +93,6 @@ func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 // a hash may have only expired fields. It ends with the first error.
 func (h *Hashes) Names(ctx context.Context) iter.Seq2[string, error] { return h.space.Names(ctx) }
 
-// check validates the name of a hash, and of fields.
 func check(hash string, fields ...string) error {
 	if err := shards.CheckName("hash", hash); err != nil {
 		return err

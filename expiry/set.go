@@ -82,7 +82,6 @@ func (h *Hashes) set(ctx context.Context, hash string, pairs []string, cfg SetCo
 	return SetResult{Set: created >= 0, Created: max(0, int(created))}, reply.Err()
 }
 
-// words are the script's arguments for a config.
 func (c SetConfig) words() (only, life, ms string, err error) {
 	switch {
 	case c.IfNone && c.IfExist:

@@ -31,7 +31,6 @@ type ExpireConfig struct {
 	IfShorter bool // only if the field then lives shorter
 }
 
-// word is the script's argument for a condition.
 func (c ExpireConfig) word() (string, error) {
 	switch c {
 	case ExpireConfig{}:

@@ -138,9 +138,7 @@ func (c Config) withDefaults() Config {
 	c.Memory = cmp.Or(c.Memory, 16<<20)
 	c.Timeout = cmp.Or(c.Timeout, 30*time.Second)
 	c.Concurrency = cmp.Or(c.Concurrency, 16)
-	if c.Logger == nil {
-		c.Logger = slog.Default()
-	}
+	c.Logger = cmp.Or(c.Logger, slog.Default())
 	return c
 }
 

@@ -31,7 +31,6 @@ type entry struct {
 	left time.Duration // until it expires, by the server's clock; 0 for no entry
 }
 
-// kind is the type of an entry.
 type kind string
 
 const (
@@ -54,7 +53,6 @@ func (e entry) answer(o Outcome) answer {
 	return a
 }
 
-// seal returns what is stored.
 func (e entry) seal() []byte {
 	head := fmt.Appendf(nil, "2 %s %d %d %d %d\n", e.kind, e.ttl.Milliseconds(), e.stale.Milliseconds(), e.cost.Milliseconds(), e.retry.Milliseconds())
 	return append(head, e.payload...)

@@ -338,7 +338,6 @@ func (c *Cache) drawn(e entry) bool {
 	return float64(left) <= -float64(e.cost)*c.cfg.Early*math.Log(1-c.random())
 }
 
-// jittered returns how long a value is fresh.
 func (c *Cache) jittered() time.Duration {
 	ttl := c.cfg.TTL
 	if c.cfg.Jitter > 0 {

@@ -17,7 +17,6 @@ type memory struct {
 	order *list.List // of *memo, the most recently used first
 }
 
-// memo is what is remembered of one key.
 type memo struct {
 	key  string
 	last entry     // its time left is that at the moment seen
@@ -36,7 +35,6 @@ func newMemory(most int) *memory {
 	return &memory{most: most, of: map[string]*list.Element{}, order: list.New()}
 }
 
-// recalled is what is remembered of a key now.
 type recalled struct {
 	last    entry         // not found if there is none, or if it has expired
 	age     time.Duration // since it was seen
@@ -98,7 +96,6 @@ func (m *memory) change(key string, do func(*memo)) {
 	}
 }
 
-// forget drops a key.
 func (m *memory) forget(key string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -36,7 +36,6 @@ func newOutage(client rueidis.Client) *outage {
 	return &outage{epoch: time.Now(), next: make([]atomic.Int64, places)}
 }
 
-// place returns the state of a key's shard.
 func (o *outage) place(key string) *atomic.Int64 {
 	return &o.next[crc32.ChecksumIEEE([]byte(key))%uint32(len(o.next))]
 }
@@ -52,7 +51,6 @@ func (o *outage) asks(key string) bool {
 	return next == 0 || now >= next && place.CompareAndSwap(next, now+int64(askAgain))
 }
 
-// probe asks in the background whether Redis answers again.
 func (c *Cache) probe(ctx context.Context, r request) {
 	if !c.outage.asks(r.key) {
 		return
@@ -93,7 +91,6 @@ func stopwatch() func() time.Duration {
 	return func() time.Duration { return time.Since(began) }
 }
 
-// answered records that Redis answers.
 func (c *Cache) answered(ctx context.Context, key string) {
 	place := c.outage.place(key)
 	if place.Load() != 0 && place.Swap(0) != 0 && c.outage.out.Add(-1) == 0 {

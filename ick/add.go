@@ -168,7 +168,6 @@ func (k *Ick) send(ctx context.Context, run *script.Runner, marks []mark) (strin
 	return outcomes, err
 }
 
-// count counts outcomes.
 func count(outcomes string) Added {
 	return Added{New: strings.Count(outcomes, "n"), Lowered: strings.Count(outcomes, "l")}
 }

@@ -79,7 +79,6 @@ type ChannelConfig struct {
 	Consumer string
 }
 
-// shard is the default of [ChannelConfig].Shard.
 func shard(member string, size int) int {
 	return int(crc32.ChecksumIEEE([]byte(member)) % uint32(size))
 }
@@ -107,9 +106,7 @@ func NewChannel(client rueidis.Client, name string, cfg ChannelConfig) (*Channel
 	if len(cfg.Consumer) > maxConsumer {
 		return nil, millrace.ErrBadArgument.Errorf("Consumer is %d bytes long, more than %d", len(cfg.Consumer), maxConsumer)
 	}
-	if cfg.Ick.Logger == nil {
-		cfg.Ick.Logger = slog.Default()
-	}
+	cfg.Ick.Logger = cmp.Or(cfg.Ick.Logger, slog.Default())
 	cfg.Ick.Logger = cfg.Ick.Logger.With("channel", name)
 	c := &Channel{
 		name:       name,
@@ -277,7 +274,6 @@ func readLayout(r *script.Reply) layout {
 	return layout{size: int(r.Int()), span: int(r.Int()), epoch: r.Int()}
 }
 
-// call runs a script on the channel.
 func (c *Channel) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
 	return c.run.Run(ctx, name, channelKey(c.name), args...)
 }

@@ -1,6 +1,7 @@
 package ick
 
 import (
+	"cmp"
 	"context"
 	"embed"
 	"errors"
@@ -83,9 +84,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 	if cfg.Settle < 0 {
 		return nil, millrace.ErrBadArgument.Errorf("Settle is negative: %s", cfg.Settle)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	codes := map[string]*millrace.Error{"ICKCHANNEL": errName}
 	k := &Ick{
 		name:   name,
@@ -101,7 +100,6 @@ func New(client rueidis.Client, name string, cfg Config) (*Ick, error) {
 // Name returns the Ick's name.
 func (k *Ick) Name() string { return k.name }
 
-// call runs a script on the Ick.
 func (k *Ick) call(ctx context.Context, name string, args ...string) (*script.Reply, error) {
 	reply, err := k.run.Run(ctx, name, k.name, args...)
 	return reply, k.explain(err)
@@ -119,7 +117,6 @@ func (k *Ick) explain(err error) error {
 	return err
 }
 
-// checkMember refuses a member that is too long.
 func checkMember(member string) error {
 	if len(member) > maxMember {
 		return millrace.ErrTooLarge.Errorf("a member has %d bytes, more than %d", len(member), maxMember)

@@ -6,7 +6,6 @@ import (
 	"github.com/millrace/millrace/internal/names"
 )
 
-// maxName is the longest name of an Ick in bytes.
 const maxName = 512
 
 // Keys of an Ick. The version key is the Ick's name, as in the gem. All others contain it, and all

@@ -146,7 +146,6 @@ func (k *Ick) parkedPage(ctx context.Context, first int) (page []Parked, more bo
 	return page, more, r.Err()
 }
 
-// readParked reads one parked member.
 func readParked(r *script.Reply) (Parked, error) {
 	p := Parked{Entry: Entry{Member: r.Text()}}
 	if until := readScore(r); !math.IsInf(until, 1) {

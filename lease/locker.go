@@ -81,9 +81,7 @@ func New(client rueidis.Client, cfg Config) (*Locker, error) {
 		return nil, millrace.ErrBadArgument.Errorf("MaxHold is negative: %s", cfg.MaxHold)
 	}
 	cfg.MaxHold = cmp.Or(cfg.MaxHold, time.Hour)
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	return &Locker{
 		cfg: cfg,
 		run: script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},
@@ -167,7 +165,6 @@ func (l *Locker) Acquire(ctx context.Context, name string, ttl time.Duration, cf
 	return lease, nil
 }
 
-// request asks for a lease.
 type request struct {
 	name, token string
 	ttl         time.Duration
@@ -175,7 +172,6 @@ type request struct {
 	waiter      string // the id of this process if the caller waits
 }
 
-// grant is the server's reply to a request.
 type grant struct {
 	asked     time.Time // before the request was sent
 	fence     int64
@@ -222,7 +218,6 @@ func (l *Locker) obtain(ctx context.Context, r request, cfg AcquireConfig) (g gr
 	}
 }
 
-// ask sends a request once.
 func (l *Locker) ask(ctx context.Context, r request) (grant, *HeldError, error) {
 	args := []string{r.token, millis(r.ttl)}
 	switch {
@@ -372,7 +367,6 @@ func readInfo(name string, reply *script.Reply) (Info, error) {
 // lease in one slot of a Redis Cluster.
 func baseKey(name string) string { return "mr:lease:{" + name + "}" }
 
-// newToken returns 128 random bits in hexadecimal.
 func newToken() string {
 	var bits [16]byte
 	_, _ = rand.Read(bits[:]) // never fails

@@ -131,13 +131,11 @@ func (l *Locker) reapShard(ctx context.Context, shard int) (millrace.Progress, e
 	return progress, err
 }
 
-// halfOf returns a context with half of the remaining time.
 func halfOf(ctx context.Context) (context.Context, context.CancelFunc) {
 	until, _ := ctx.Deadline()
 	return script.Within(ctx, time.Until(until)/2)
 }
 
-// due claims due names of a shard.
 func (l *Locker) due(ctx context.Context, key string) (claimed string, names []string, err error) {
 	ctx, cancel := halfOf(ctx)
 	defer cancel()

@@ -62,7 +62,6 @@ func (k *Keys) Stats(ctx context.Context) (Stats, error) {
 // A recruiter finds jobs by their names, so the names contain that of the namespace.
 func (k *Keys) Jobs() []millrace.Job { return k.space.Jobs(k.reap) }
 
-// reap removes what has expired in a shard.
 func (k *Keys) reap(ctx context.Context, base string, count int, _ bool) (millrace.Progress, error) {
 	return k.space.Reap(ctx, base, count, strconv.Itoa(reapBudget))
 }

@@ -82,7 +82,6 @@ type SetConfig struct {
 	IfExist bool // store only if there is one
 }
 
-// word is the script's argument for a condition.
 func (c SetConfig) word() (string, error) {
 	switch c {
 	case SetConfig{}:
@@ -163,7 +162,6 @@ func (k *Keys) Delete(ctx context.Context) error {
 	})
 }
 
-// check validates a key and the time that its value is to live.
 func check(key string, ttl time.Duration) error {
 	if ttl < time.Millisecond {
 		return millrace.ErrBadArgument.Errorf("the TTL is %s, less than a millisecond", ttl)

@@ -50,17 +50,14 @@ func (v verb) String() string {
 	return [...]string{"add", "float", "push", "insert", "score", "best", "least"}[v]
 }
 
-// counts reports whether the verb adds to a counter.
 func (v verb) counts() bool { return v <= verbFloat }
 
-// target is what an operation changes.
 type target struct {
 	verb verb
 	life string // see flush.lua
 	key  string
 }
 
-// op is one operation.
 type op struct {
 	target
 
@@ -206,7 +203,6 @@ func (b *batch) args(first string) []string {
 	return args
 }
 
-// decimal returns the shortest text of x.
 func decimal(x float64) string { return strconv.FormatFloat(x, 'g', -1, 64) }
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }

@@ -55,7 +55,6 @@ func (b Bucket) Keys(key string, from, to time.Time) ([]string, error) {
 	return keys, nil
 }
 
-// checked returns the bucket with its defaults.
 func (b Bucket) checked() (Bucket, error) {
 	b.Every, b.Keep = cmp.Or(b.Every, time.Minute), cmp.Or(b.Keep, 4*time.Hour)
 	switch {

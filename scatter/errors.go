@@ -36,7 +36,6 @@ var (
 	errSilent = fmt.Errorf("no answer within Config.Timeout: %w", context.DeadlineExceeded)
 )
 
-// refusals are the errors of scripts by their codes.
 var refusals = map[string]*millrace.Error{"TYPE": ErrType, "OVERFLOW": ErrOverflow}
 
 // causes are the errors of several servers. The text is that of the first.

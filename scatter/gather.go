@@ -99,7 +99,6 @@ func (g *Gather) Scores(key string, merge Merge, limit int) *Result[[]Scored] {
 	return want(g, kindScores, g.s.cfg.MaxMembers, of, key)
 }
 
-// want adds a result.
 func want[T any](g *Gather, kind kind, most int, merge func([]part) (T, error), keys ...string) *Result[T] {
 	r := &Result[T]{merge: merge}
 	for _, key := range keys {
@@ -182,7 +181,6 @@ func (r *Result[T]) fill(g *Gather, values [][]value, missing []string, err erro
 
 func (r *Result[T]) refuse(err error) { r.Err = err }
 
-// both joins two errors, and leaves a single one as it is.
 func both(a, b error) error {
 	if a == nil {
 		return b
@@ -193,7 +191,6 @@ func both(a, b error) error {
 	return errors.Join(a, b)
 }
 
-// value is what a server has of a key.
 type value struct {
 	texts []string
 	bad   bool // another type

@@ -72,7 +72,6 @@ func check(parts []part, a ask, most int) error {
 	return nil
 }
 
-// word is the kind's name for people.
 func (k kind) word() string {
 	if k == kindScores {
 		return "sorted set"
@@ -98,7 +97,6 @@ func sumInts(parts []part) (int64, error) {
 	return sum.Int64(), nil
 }
 
-// sumFloats adds counters of floats.
 func sumFloats(parts []part) (float64, error) {
 	sum := 0.0
 	for _, p := range parts {
@@ -120,7 +118,6 @@ func (p part) unreadable(what, text string) error {
 	return ErrType.Errorf("the key %q holds no %s on server %s: %.40q", p.key, what, p.server, text)
 }
 
-// union returns all members once, in byte order.
 func union(parts []part) ([]string, error) {
 	seen := map[string]struct{}{}
 	for _, p := range parts {
@@ -203,13 +200,11 @@ func mergeEntries(parts []part, limit int) ([]Entry, error) {
 	return merged, nil
 }
 
-// entries is the rest of a list.
 type entries struct {
 	part
 	first *Entry // nil at the end
 }
 
-// next parses the next entry.
 func (e *entries) next() error {
 	e.first = nil
 	if len(e.texts) == 0 {
@@ -244,7 +239,6 @@ func pack(body []byte, compress bool) string {
 	return string(body)
 }
 
-// unpack returns the body of an entry.
 func unpack(packed string) ([]byte, error) {
 	if !strings.HasPrefix(packed, magic) {
 		return []byte(packed), nil

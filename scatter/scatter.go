@@ -117,9 +117,7 @@ func New(servers []Server, cfg Config) (*Scatter, error) {
 	if cfg.Shard == nil {
 		cfg.Shard = ringHash
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	s := &Scatter{cfg: cfg, base: "mr:scatter:{" + cfg.Group + "}", scripts: library}
 	seen := map[string]bool{}
 	for i, srv := range servers {

@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/internal/script"
 )
 
-// server is one of the servers with its connection.
 type server struct {
 	Server
 
@@ -26,7 +25,6 @@ type server struct {
 	closed  bool
 }
 
-// link is the connection to a server.
 type link struct {
 	script.Runner
 	policy *policy.Watch
@@ -116,7 +114,6 @@ func (srv *server) close() {
 	}
 }
 
-// clock is a server's time.
 type clock struct {
 	millis  int64     // Unix milliseconds
 	heardAt time.Time // by this process's clock

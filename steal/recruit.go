@@ -149,7 +149,6 @@ func (r *Recruiter) notify(ctx context.Context, end Recruited) {
 	}
 }
 
-// breaker pauses a job that keeps failing.
 type breaker struct {
 	failures int       // in a row
 	until    time.Time // no slice runs before

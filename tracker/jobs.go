@@ -73,7 +73,6 @@ func (t *Tracker) Fill(ctx context.Context, progress func(rows int)) error {
 	}
 }
 
-// place is the position of the current pass.
 type place struct {
 	now    string // the server's clock, before the source was asked
 	life   string // of the record
@@ -81,7 +80,6 @@ type place struct {
 	cursor string
 }
 
-// step is the outcome of a slice of a pass.
 type step struct {
 	at     place
 	moved  bool   // false when another slice was faster
@@ -110,7 +108,6 @@ func (t *Tracker) place(ctx context.Context, run *script.Runner) (place, error) 
 	return place{now: values[0], life: values[1], passes: values[2], cursor: values[3]}, nil
 }
 
-// page asks the source for the next rows.
 func (t *Tracker) page(ctx context.Context, after string, limit int) (page Page, err error) {
 	n := t.rowPace.size(limit)
 	err = t.ask(ctx, &t.rowPace, n, limit, after, func(source Source) error {
@@ -191,7 +188,6 @@ func (t *Tracker) verifySlice(ctx context.Context) (millrace.Progress, error) {
 	return millrace.Worked, nil
 }
 
-// aged are the identifiers to verify.
 type aged struct {
 	now    string // the server's clock, before the source was asked
 	ids    []string

@@ -58,7 +58,6 @@ type SQLConfig struct {
 	IntegerID bool
 }
 
-// sqlSource is the [Source] of a database table.
 type sqlSource struct {
 	db  *sql.DB
 	cfg SQLConfig
@@ -104,7 +103,6 @@ func SQL(db *sql.DB, cfg SQLConfig) (Source, error) {
 	}, nil
 }
 
-// quote returns a name with its parts in double quotes.
 func quote(field string, parts ...string) (string, error) {
 	quoted := make([]string, len(parts))
 	for i, part := range parts {
@@ -226,7 +224,6 @@ func (s *sqlSource) argument(id string) (any, bool) {
 	return id, s.cfg.Dialect != PostgreSQL || utf8.ValidString(id) && !strings.Contains(id, "\x00")
 }
 
-// placeholder returns the nth one, from 1 on.
 func (s *sqlSource) placeholder(n int) string {
 	if s.cfg.Dialect == PostgreSQL {
 		return "$" + strconv.Itoa(n)

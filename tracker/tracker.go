@@ -95,9 +95,7 @@ func New(client rueidis.Client, name string, cfg Config) (*Tracker, error) {
 	case cfg.Grace < time.Millisecond:
 		return nil, millrace.ErrBadArgument.Errorf("Grace is a millisecond or longer, not %s", cfg.Grace)
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	t := &Tracker{
 		name: name, cfg: cfg,
 		run:    script.Runner{Client: client, Scripts: library, Hooks: cfg.Hooks},

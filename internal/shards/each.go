@@ -26,7 +26,6 @@ func (s *Space) each(ctx context.Context, do func(base string, shards int) error
 	return shards, err
 }
 
-// bases are the base keys of so many shards.
 func (s *Space) bases(shards int) []string {
 	bases := make([]string, shards)
 	for i := range bases {
@@ -145,7 +144,6 @@ func (s *Space) Index(ctx context.Context, base string, cursor uint64) (names []
 // placeholder is the member that keeps an empty index in existence.
 const placeholder = ""
 
-// due is what the index of a shard says.
 type due struct {
 	names []string      // those whose time has come
 	wait  time.Duration // until the first one's time comes

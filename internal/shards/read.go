@@ -73,7 +73,6 @@ type readers struct {
 	shards sync.Map // base key -> *batch.Batcher
 }
 
-// do makes a read.
 func (r *readers) do(ctx context.Context, want read) (answer, error) {
 	place := ""
 	if r.client.Mode() == rueidis.ClientModeCluster {
@@ -93,7 +92,6 @@ func (r *readers) do(ctx context.Context, want read) (answer, error) {
 	return a, err
 }
 
-// call makes reads in one pipeline.
 func (r *readers) call(ctx context.Context, reads []read) ([]answer, error) {
 	ctx, cancel := script.Reading(ctx)
 	defer cancel()
@@ -193,7 +191,6 @@ func (s *Space) ReadMany(ctx context.Context, base string, shards int, key strin
 	return nil
 }
 
-// readPage makes one read.
 func (s *Space) readPage(ctx context.Context, want read) (a answer, err error) {
 	err = s.Run.Plain(ctx, s.Kind.Package+".get", want.base, func(ctx context.Context) (err error) {
 		a, err = s.readers.do(ctx, want)

@@ -1,6 +1,7 @@
 package shards
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"hash/crc32"
@@ -113,9 +114,7 @@ func New(client rueidis.Client, kind *Kind, name string, cfg Config) (*Space, er
 	case cfg.Shards == 0:
 		cfg.Shards = Default
 	}
-	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
-	}
+	cfg.Logger = cmp.Or(cfg.Logger, slog.Default())
 	s := newSpace(client, kind, name, cfg)
 	s.entry.Enter(client, kind.Registry, name, cfg.Logger)
 	return s, nil
