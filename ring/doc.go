@@ -1,13 +1,13 @@
-// Package ring tells which partition a tag belongs to, and where its data may be
-// if it was placed there before partitions were added. It is arithmetic: it does
-// no I/O, keeps nothing, and can be repeated in any language.
+// Package ring computes which partition a tag belongs to, and where its data may be if it
+// was placed before partitions were added. It does no I/O, keeps no state, and can be
+// written in any language.
 //
 // # The problem
 //
-// Data of many users lies on N partitions. Taking the hash modulo N moves nearly
-// all of it when N changes. Consistent hashing moves one part in N, but it still
-// moves data, while users work. This ring moves none: it says where new data
-// goes, and in which order to look for old data.
+// Data of many users lies on N partitions. With a hash modulo N, nearly all of it moves when
+// N changes. With consistent hashing one part in N moves, still while users work. This ring
+// moves none: it gives the partition for new data, and the order in which to search for old
+// data.
 //
 // # The mechanism
 //
@@ -23,43 +23,38 @@
 //	     └─C─┘                          └─C─┘
 //	      1/2
 //
-// New partitions get points in the middles between the old ones, and a
-// generation: 0 for the first ones, one more each time that some are added. A tag
-// between D and H belonged to A and belongs to H now. What was written for it
-// before is still in A. So a reader asks H, and then the one to which the tag
-// belonged one generation before, and so on ([Ring.Candidates]): the next point
-// clockwise of a lower generation. Points of the same or a higher generation in
-// between cannot have had it.
+// New partitions get points in the middles between the old ones, and a generation: 0 for
+// the first ones, one more for each addition. A tag between D and H belonged to A and
+// belongs to H now. Its older data is still in A. So a reader asks H, then the owner one
+// generation before, and so on ([Ring.Candidates]): the next point clockwise of a lower
+// generation. Points of the same or a higher generation in between never had the tag.
 //
-// After g doublings that is g/2 partitions more than one on average, and g at
-// most. A walk over all points clockwise would be (2^g-1)/2.
+// After g doublings that is 1 + g/2 partitions on average, and 1 + g at most. A walk over
+// all points would visit (2^g-1)/2.
 //
 // # Guarantees
 //
-//   - A partition that is added takes tags from one neighbour of each of its points
-//     and no other tag changes its partition.
-//   - Candidates names every partition to which a tag ever belonged, the newest
-//     first, each once. Walk names all partitions.
-//   - The same points give the same answers everywhere, for ever: testdata has
+//   - An added partition takes tags from one neighbour of each of its points, and no other
+//     tag changes its partition.
+//   - Candidates are all partitions to which a tag ever belonged, the newest first, each
+//     once. Walk yields all partitions.
+//   - The same points give the same answers everywhere, in every version: testdata has
 //     vectors.
 //   - A look-up allocates nothing.
 //
 // # The wrinkle
 //
-// The shares of partitions are even only when points are at even distances. One
-// partition added to 160 halves one share of 160; only doubling makes all even
-// again. And after growing by d times the old number without moving data, the old
-// partitions keep what they have: they are emptier than new ones only where new
-// users come. Weights give a partition several points, so that a larger one takes
-// more; what counts for balance in practice is that users are of similar size.
+// Shares are even only when points are at even distances. One partition added to 160 halves
+// one share of 160; only doubling makes all even again. Old partitions keep their data when
+// the ring grows. Weights give a partition several points, so that a larger one takes more
+// tags. For balance, users should be of similar size.
 //
 // # When not to use it
 //
-// When data may be moved at will, Redis Cluster's slots do that, and keep each
-// look-up at one step. When tags must be spread over few, unequal or often
-// changing members, package shuffleshard's rendezvous hashing is more even.
+// When data may move at any time: Redis Cluster's slots do that, with one step per look-up.
+// When tags must be spread over few, unequal or often changing members: the rendezvous
+// hashing of package shuffleshard is more even.
 //
-// The design is that of Meshin, which compared hash functions on its users'
-// e-mail addresses and chose SHA-1, folded; the benchmark BenchmarkSpread repeats
-// that comparison.
+// The design is Meshin's, which compared hash functions on its users' e-mail addresses and
+// chose SHA-1, folded. BenchmarkSpread repeats that comparison.
 package ring

@@ -69,7 +69,8 @@ func share(i, n int) uint64 {
 }
 
 // interleave returns each partition's number as often as its weight, spread: each step takes the
-// partition that is furthest behind its share.
+// partition that is furthest behind its share. It takes time in proportion to partitions times
+// points.
 func interleave(weights []int) ([]int, error) {
 	sum := 0
 	for _, w := range weights {

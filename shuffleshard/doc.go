@@ -4,7 +4,7 @@
 // # The problem
 //
 // A queue that all tenants share is fair to messages, not to tenants: one that writes 100,000
-// messages at once puts every other tenant behind them. A queue for each tenant cures that, but ten
+// messages at once puts every other tenant behind them. A queue for each tenant solves that, but ten
 // thousand tenants have ten thousand queues to poll, most of them empty. A hash over eight queues
 // bounds the damage to one tenant in eight, always the same ones, with full force.
 //
@@ -85,11 +85,10 @@
 // has no free item left in 4.7% of all cases. With more members a shard finds a free item more
 // often, and a flood takes more of them.
 //
-// Keys are no secret. A tenant that chooses its own name can try names until it has the shard of
-// another one. Against that, put a secret before the name.
+// Keys are not secret. A tenant that chooses its own name can try names until it has another
+// tenant's shard. To prevent that, put a secret before the name.
 //
-// Only the last item can be removed. To replace one in the middle, change what is behind its
-// number.
+// Only the last item can be removed. To replace another one, keep its number.
 //
 // # When not to use it
 //

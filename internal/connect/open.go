@@ -15,22 +15,22 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// ErrURL means that a URL names nothing this build can connect to.
+// ErrURL means that a URL is invalid, or names a kind of server that Open does not support.
 var ErrURL = &millrace.Error{
 	Code:    "bad_url",
 	Message: "the Redis URL cannot be used",
 	Hint:    "Give redis://HOST:PORT, rediss://HOST:PORT, unix:///path/to/socket, or redis://SENTINEL:PORT?master_set=NAME.",
 }
 
-// ErrConnect means that a URL is well-formed but no client could be opened.
+// ErrConnect means that a URL is valid but its server cannot be reached.
 var ErrConnect = &millrace.Error{
 	Code:    "unreachable",
 	Message: "cannot connect to Redis",
 	Hint:    "Check that the server runs and that the URL names it.",
 }
 
-// sentinelRefresh is how often a client asks the sentinels who the master is,
-// in case it missed the event that says so.
+// sentinelRefresh is the interval at which a client asks the sentinels for the master, in
+// case it missed their event.
 const sentinelRefresh = 5 * time.Second
 
 // Open returns a client for a URL, connected. The package comment lists what a
@@ -55,9 +55,8 @@ func Open(rawURL string) (rueidis.Client, error) {
 	return client, nil
 }
 
-// Options returns how to connect to each of several servers that are named by their
-// URLs with commas between them, for those who connect when they have to; and the
-// URLs as they may be shown. Errors are ErrURL.
+// Options returns the options for several servers, whose URLs are separated by commas, for
+// callers that connect later; and the URLs without passwords. Errors are ErrURL.
 func Options(rawURLs string) (options []rueidis.ClientOption, shown []string, err error) {
 	for _, rawURL := range split(rawURLs) {
 		opt, url, err := parse(rawURL)
@@ -93,7 +92,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 	}
 	u, err := url.Parse(rawURL)
 	if err != nil {
-		// The parser's own words may quote the password.
+		// The parser's error may quote the password.
 		failed := ErrURL.Errorf("the Redis URL is malformed")
 		failed.Hint = ErrURL.Hint + " Special characters in a user or password are percent-encoded."
 		return opt, "", failed
@@ -112,7 +111,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 	}
 	if opt, err = rueidis.ParseURL(rawURL); err != nil {
 		if strings.Contains(shown, hidden) {
-			return opt, "", ErrURL // what could not be read may be the password
+			return opt, "", ErrURL // the unreadable part may be the password
 		}
 		return opt, "", ErrURL.Errorf("the Redis URL %s cannot be used", shown).Wrap(err)
 	}
@@ -142,8 +141,8 @@ func isList(rawURL string) bool {
 // hidden stands for a URL that cannot be shown.
 const hidden = "(not shown: it may hold a password)"
 
-// redacted returns the URL without its password. An @ that is not the end of
-// user and password betrays one with characters that should have been encoded.
+// redacted returns the URL without its password. An @ in a URL without a user shows that the
+// password has characters that should have been encoded.
 func redacted(u *url.URL, rawURL string) string {
 	if u.User == nil && u.Scheme != "unix" && strings.Contains(rawURL, "@") {
 		return hidden
@@ -151,7 +150,7 @@ func redacted(u *url.URL, rawURL string) string {
 	return u.Redacted()
 }
 
-// advice says what to do about a failed connection.
+// advice returns what to do about a failed connection.
 func advice(err error, opt rueidis.ClientOption) string {
 	_, isDNS := errors.AsType[*net.DNSError](err)
 	_, isTLS := errors.AsType[*tls.CertificateVerificationError](err)

@@ -10,31 +10,31 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Config says what is at stake.
+// Config describes the keys at risk.
 type Config struct {
-	// One and Many are the words for what may be evicted: "a lease", "leases".
+	// One and Many name what may be evicted: "a lease", "leases".
 	One, Many string
 
-	// Volatile refuses volatile-* policies as well, because keys with a Redis TTL are at stake.
+	// Volatile refuses volatile-* policies as well, because keys with a Redis TTL are at risk.
 	Volatile bool
 
 	// Allow turns the refusal into a warning.
 	Allow bool
 
-	// Logger is told of every change, but not of a refusal by the first verdict,
-	// which the caller has as an error.
+	// Logger reports every change, except for a refusal by the first verdict, which the
+	// caller gets as an error.
 	Logger *slog.Logger
 }
 
-// Watch is what one structure knows of its servers. It is safe for concurrent
-// use, and needs no closing.
+// Watch watches the servers of one structure. It is safe for concurrent use, and needs no
+// closing.
 type Watch struct {
 	cfg    Config
 	client rueidis.Client
 	limits limits
 
 	verdict atomic.Pointer[verdict] // nil before the first
-	told    atomic.Pointer[verdict] // what Changed went by last
+	seen    atomic.Pointer[verdict] // by the last call of Changed
 
 	mu      sync.Mutex
 	decided chan struct{} // closed when the refresh under way has decided; nil when none is
@@ -42,18 +42,17 @@ type Watch struct {
 	nodes map[string]*node // by address; the refresh under way has it
 }
 
-// limits are the times that a Watch goes by.
+// limits are the times of a Watch.
 type limits struct {
-	fresh time.Duration // for how long the answer of a node holds
-	wait  time.Duration // for how long a call waits for answers
-	probe time.Duration // for how long a node may take to answer
+	fresh time.Duration // how long an answer of a node is valid
+	wait  time.Duration // how long a call waits for answers
+	probe time.Duration // how long a node may take to answer
 }
 
-// A call of package fetch does without Redis after a second, so that the wait for
-// other servers must be well below.
+// A call of package fetch goes without Redis after a second, so the wait must be shorter.
 var standard = limits{fresh: time.Minute, wait: time.Second / 2, probe: 10 * time.Second}
 
-// verdict is what calls go by.
+// verdict is the state that calls use.
 type verdict struct {
 	state   state
 	refusal error     // nil unless the state is evictable, or if that is allowed
@@ -66,9 +65,9 @@ func New(client rueidis.Client, cfg Config) *Watch {
 	return &Watch{cfg: cfg, client: client, limits: standard, nodes: make(map[string]*node)}
 }
 
-// Check returns [millrace.ErrEvictable] if a server may evict any key, as far as is known. It
-// waits for servers only if there is no verdict yet, or none of the last two
-// minutes, and then for half a second at most.
+// Check returns [millrace.ErrEvictable] if a server is known to evict keys at risk. It waits
+// for servers only if there is no verdict of the last two minutes, and then for half a
+// second at most.
 func (w *Watch) Check(ctx context.Context) error {
 	v, now := w.verdict.Load(), time.Now()
 	switch {
@@ -85,13 +84,13 @@ func (w *Watch) Check(ctx context.Context) error {
 	return v.refusal
 }
 
-// Changed reports whether the state has changed since it was called before, and
-// starts a refresh if the verdict is older than age. It waits for no server.
+// Changed reports whether the state has changed since the previous call, and starts a
+// refresh if the verdict is older than age. It waits for no server.
 func (w *Watch) Changed(ctx context.Context, age time.Duration) bool {
 	v := w.verdict.Load()
 	if v == nil || time.Since(v.at) >= age {
 		w.refresh(ctx, age)
 	}
-	before := w.told.Swap(v)
+	before := w.seen.Swap(v)
 	return before != nil && before.state != v.state
 }

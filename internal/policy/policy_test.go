@@ -179,7 +179,7 @@ func TestChangedRefreshes(t *testing.T) {
 	client := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "volatile-lru"}).Client(t)
 	w, _ := watch(client, false)
 	redistest.Eventually(t, "there is a verdict", func() bool {
-		return !w.Changed(t.Context(), time.Hour) && w.told.Load() != nil
+		return !w.Changed(t.Context(), time.Hour) && w.seen.Load() != nil
 	})
 	set(t, client, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
 	redistest.Eventually(t, "the change is seen", func() bool { return w.Changed(t.Context(), time.Millisecond) })

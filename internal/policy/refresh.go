@@ -14,13 +14,13 @@ import (
 
 // node is what is known of one node. The zero value is unknown.
 type node struct {
-	answer                 // the last one that it gave
-	at       time.Time     // when it answered, or did not, the last time
-	failures int           // probes without an answer since then
-	pause    time.Duration // for how long it is left alone after at
+	answer                 // the last one
+	at       time.Time     // of the last probe's end
+	failures int           // probes without an answer since the last one
+	pause    time.Duration // before the next probe, counted from at
 }
 
-// due reports whether a node is to be probed whose answers hold for age.
+// due reports whether to probe a node whose answers are valid for age.
 func (n *node) due(now time.Time, age time.Duration) bool {
 	if n.failures > 0 {
 		age = n.pause
@@ -28,7 +28,7 @@ func (n *node) due(now time.Time, age time.Duration) bool {
 	return now.Sub(n.at) >= age
 }
 
-// learn takes note of what came of a probe. A node that is silent keeps its state.
+// learn stores the result of a probe. A silent node keeps its state.
 func (n *node) learn(a answer, fresh time.Duration) {
 	if a.state == unknown {
 		n.failures++
@@ -39,8 +39,8 @@ func (n *node) learn(a answer, fresh time.Duration) {
 	n.at = time.Now()
 }
 
-// refresh starts a refresh in the background unless one is under way, and returns what
-// is closed as soon as it has decided.
+// refresh starts a refresh in the background unless one is running, and returns a channel
+// that is closed at its first verdict.
 func (w *Watch) refresh(ctx context.Context, age time.Duration) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,9 +57,9 @@ func (w *Watch) refresh(ctx context.Context, age time.Duration) <-chan struct{} 
 	return w.decided
 }
 
-// run probes the nodes whose answers are older than age. It decides once all have
-// answered from which an answer may be expected, or after a limit, and then again
-// with each answer.
+// run probes the nodes whose answers are older than age. It makes the verdict when all nodes
+// that were not silent before have answered, or after a limit, and again with each later
+// answer.
 func (w *Watch) run(ctx context.Context, age time.Duration, decided func()) {
 	ctx, cancel := script.Within(ctx, w.limits.probe)
 	defer cancel()
@@ -102,7 +102,7 @@ func (w *Watch) run(ctx context.Context, age time.Duration, decided func()) {
 	}
 }
 
-// decide makes the verdict of what is known of the nodes.
+// decide makes the verdict from the states of the nodes.
 func (w *Watch) decide(ctx context.Context) {
 	now := time.Now()
 	v := &verdict{at: now, due: now.Add(w.limits.fresh)}
@@ -130,7 +130,7 @@ func (w *Watch) decide(ctx context.Context) {
 	case v.state == evictable && (before != nil || w.cfg.Allow):
 		log.WarnContext(ctx, w.cfg.Many+" are not safe here", "server", worst.addr, "error", refusal)
 	case v.state == unsaid:
-		log.WarnContext(ctx, "the server does not say whether it may evict "+w.cfg.Many+
+		log.WarnContext(ctx, "the server does not show whether it may evict "+w.cfg.Many+
 			"; make sure that its maxmemory-policy is "+w.cfg.fine(), "server", worst.addr, "error", worst.err)
 	case v.state == safe && before != nil && before.state > safe:
 		log.InfoContext(ctx, w.cfg.Many+" are safe here again: the maxmemory-policy of every server is "+w.cfg.fine())
@@ -138,7 +138,7 @@ func (w *Watch) decide(ctx context.Context) {
 	w.verdict.Store(v)
 }
 
-// fine names the policies that leave alone what is at stake.
+// fine names the policies that do not evict the keys at risk.
 func (c *Config) fine() string {
 	if c.Volatile {
 		return "noeviction"

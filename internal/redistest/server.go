@@ -22,10 +22,10 @@ const (
 	// waitTimeout is how long a helper waits for something that must happen.
 	waitTimeout = 20 * time.Second
 
-	// pollEvery is how soon a helper that waits looks again, at first.
+	// pollEvery is the first interval of a poll.
 	pollEvery = 2 * time.Millisecond
 
-	// pollSlowly is how soon it does when it has waited for long.
+	// pollSlowly is its longest interval.
 	pollSlowly = 20 * time.Millisecond
 )
 
@@ -160,8 +160,8 @@ func (s *Server) Restart() {
 	})
 }
 
-// hurt does something to the server that no other test may notice. It may run
-// in any goroutine, so it fails the test without ending it.
+// hurt does something to the server that other tests would notice. It may run in any
+// goroutine, so it fails the test without ending it.
 func (s *Server) hurt(what string, do func() error) {
 	s.t.Helper()
 	if s.shared {
@@ -252,9 +252,8 @@ func Eventually(t testing.TB, what string, cond func() bool) {
 	}
 }
 
-// poll waits until cond holds, and reports whether it did in time. It looks again
-// after a twentieth of the time that it has waited: servers that take seconds to
-// come up are not slowed down by being asked.
+// poll waits until cond holds, and reports whether it did in time. The interval grows with
+// the wait, so that polling does not slow down servers that take seconds to start.
 func poll(waitTimeout time.Duration, cond func() bool) bool {
 	began := time.Now()
 	for !cond() {

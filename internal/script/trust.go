@@ -8,13 +8,11 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// trust is for how long an answer says that connections are open, in
-// milliseconds.
+// trust is how long an answer shows that connections are open, in milliseconds.
 const trust = 1000
 
-// recent remembers which servers answered a moment ago. Behind a Cluster's client there
-// are many: there the answer to one key says nothing about the server of another one,
-// which may be silent and have as many calls waiting as its connection takes.
+// recent remembers which servers answered a moment ago. A Cluster's client has many: the
+// answer to one key shows nothing about the server of another key.
 type recent [32]atomic.Pointer[answered]
 
 // answered is when a server last answered to a key, in Unix milliseconds.
@@ -23,11 +21,10 @@ type answered struct {
 	at  atomic.Int64
 }
 
-// seed is for places in which keys are remembered.
+// seed is the seed of the hashes of keys.
 var seed = maphash.MakeSeed()
 
-// place returns where it is remembered when the key's server answered, and the key as
-// it is remembered.
+// place returns the place of a key, and the key to compare.
 func (r *recent) place(client rueidis.Client, key string) (*atomic.Pointer[answered], string) {
 	if client.Mode() != rueidis.ClientModeCluster {
 		return &r[0], ""

@@ -10,42 +10,41 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// How often Finish looks, and for how long it leaves an addition to who began
-// it.
+// The interval of Finish's checks, and how long it leaves an addition to the command that
+// began it.
 const (
 	finishEvery = time.Second
 	finishAfter = 5 * time.Second
 )
 
-// Finish finishes what an Add that was cut off left undone, until ctx ends, of
-// which it returns the cause: new partitions that are not open yet, and tags that
-// nobody may place in the meantime. Agents run it, any number of them at the same
-// time. It adds nothing of its own accord.
+// Finish completes additions that were cut off: it opens their partitions, without which no
+// new tags may be placed. It returns when ctx ends, with the cause. It starts no additions.
+// Any number of agents may run it at the same time.
 func Finish(ctx context.Context, dir directory.Directory, cfg Config, logger *slog.Logger) error {
 	return cfg.finishAdding(ctx, dir, logger, finishAfter)
 }
 
 func (c *Config) finishAdding(ctx context.Context, dir directory.Directory, logger *slog.Logger, after time.Duration) error {
-	var since time.Time // when it was first seen that one is under way
+	var since time.Time // when an unfinished addition was first seen
 	for retry.Sleep(ctx, min(finishEvery, after)) {
 		m, err := dir.Confirm(ctx, 0)
 		switch {
 		case err != nil:
-			continue // others say that the directory does not answer
+			continue // other jobs of the agent report the directory
 		case !m.Adding():
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) > after+m.Settings.Grace():
-			// Clients go by a map that names the new partitions by now, however long the one who
-			// began has waited for that. Who opens them first has done it for both.
-			_, err := c.Open(ctx, dir)
+			// By now all clients use a map that names the new partitions. The command may still
+			// be alive: the first one to open them has done it for both.
+			_, err := c.open(ctx, dir)
 			switch {
 			case ctx.Err() != nil:
 			case err != nil && !errors.Is(err, directory.ErrUnconfirmed):
-				logger.WarnContext(ctx, "the adding of partitions was cut off, and cannot be finished yet", "error", err)
+				logger.WarnContext(ctx, "cannot finish an addition of partitions that was cut off yet", "error", err)
 			default:
-				logger.InfoContext(ctx, "the adding of partitions that was cut off is finished")
+				logger.InfoContext(ctx, "finished an addition of partitions that was cut off")
 			}
 			since = time.Time{}
 		}

@@ -22,20 +22,20 @@ import (
 	"github.com/millrace/millrace/ring"
 )
 
-// ErrExists means that the directory has a fleet already. Nothing was changed.
+// ErrExists means that the directory already has a fleet. Nothing was changed.
 var ErrExists = &millrace.Error{
 	Code:    "exists",
 	Message: "there is a fleet in this directory already",
-	Hint:    "Look at it with millrace fleet show, and add partitions with millrace fleet add.",
+	Hint:    "Show it with millrace fleet show, and add partitions with millrace fleet add.",
 }
 
-// Partition says on which servers a partition is to be.
+// Partition lists the servers of a new partition.
 type Partition struct {
 	Master   directory.Member
 	Replicas []directory.Member
 
-	// Weight is how many points on the ring it has: one of weight 2 takes twice as
-	// many tags. Defaults to 1.
+	// Weight is the number of its points on the ring: weight 2 takes twice as many tags.
+	// Defaults to 1.
 	Weight int
 }
 
@@ -43,10 +43,10 @@ func (n *Partition) members() []directory.Member {
 	return append([]directory.Member{n.Master}, n.Replicas...)
 }
 
-// Config says how to make a fleet, or to make it larger. The zero value works.
+// Config says how to create or extend a fleet. The zero value works.
 type Config struct {
-	// Option has what is needed to connect to members: user, password, TLS,
-	// timeouts. Defaults to none of them.
+	// Option has the user, the password, the TLS settings and the timeouts for members.
+	// Defaults to none of them.
 	Option rueidis.ClientOption
 
 	// Settings are those of the fleet. Only Init takes them. Defaults to those of
@@ -54,9 +54,9 @@ type Config struct {
 	Settings directory.Settings
 
 	// RestartTimeout is how long a server may take to come back. Each is shut down once
-	// while it is empty, to see that its supervisor restarts it with its boot fence;
-	// one that comes back without is ErrUnfit. Defaults to 30 seconds. Below 0 no server
-	// is restarted, and boot fences are taken on trust.
+	// while it is empty, to check that its supervisor restarts it with its boot fence; one
+	// that comes back without is ErrUnfit. Defaults to 30 seconds. Below 0 no server is
+	// restarted, and boot fences are not checked.
 	RestartTimeout time.Duration
 
 	// Progress receives each step, in a few words, from one goroutine. Defaults to none.
@@ -69,8 +69,8 @@ func (c *Config) report(format string, args ...any) {
 	}
 }
 
-// Init makes a fleet of empty servers, and returns its map. A call that was cut off
-// is finished by the same call again.
+// Init creates a fleet of empty servers, and returns its map. The same call again completes
+// one that was cut off.
 func Init(ctx context.Context, dir directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	weights, err := checkNew(partitions, nil)
 	if err != nil {
@@ -81,7 +81,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []Partition, 
 	}
 	switch made, err := dir.Confirm(ctx, 0); {
 	case err == nil && untouched(made.Partitions, describe(partitions, 0, 0, directory.Open)):
-		return made, nil // and nothing has happened to it since
+		return made, nil
 	case err == nil:
 		return nil, ErrExists
 	case !errors.Is(err, directory.ErrNoFleet):
@@ -98,7 +98,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []Partition, 
 	if err := cfg.prepare(ctx, m, 0); err != nil {
 		return nil, err
 	}
-	cfg.report("the directory is told")
+	cfg.report("publishing the map")
 	if err := dir.Change(ctx, 0, m); err != nil {
 		return nil, err
 	}
@@ -120,9 +120,8 @@ func untouched(made, described []directory.Partition) bool {
 	return reflect.DeepEqual(made, described)
 }
 
-// nameOf returns the name of a fleet that begins with these partitions: always the
-// same one, so that members which an attempt that was cut off has made are known
-// again.
+// nameOf returns the name of a fleet that begins with these partitions: always the same, so
+// that a repeated call recognizes its members.
 func nameOf(partitions []Partition) string {
 	hash := sha256.New()
 	for _, n := range partitions {
@@ -131,10 +130,9 @@ func nameOf(partitions []Partition) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(hash.Sum(nil)[:15]))
 }
 
-// Add adds partitions to a fleet that is in use, and returns its new map. No data
-// moves. It takes a few seconds: clients first look for tags on the new partitions,
-// and only when all do so are new tags placed there. A call that was cut off is
-// finished by the same call again.
+// Add adds partitions to a fleet that is in use, and returns its new map. No data moves. It
+// takes a few seconds: new tags are placed on the new partitions when all clients look for
+// tags there. The same call again completes one that was cut off.
 func Add(ctx context.Context, dir directory.Directory, partitions []Partition, cfg Config) (*directory.Map, error) {
 	m, err := dir.Confirm(ctx, 0)
 	if err != nil {
@@ -145,20 +143,20 @@ func Add(ctx context.Context, dir directory.Directory, partitions []Partition, c
 		return nil, err
 	}
 	if !begun {
-		if m, err = cfg.Announce(ctx, dir, m, partitions); err != nil {
+		if m, err = cfg.announce(ctx, dir, m, partitions); err != nil {
 			return nil, err
 		}
 	}
 	grace := m.Settings.Grace()
-	cfg.report("clients look for tags on the new partitions, too; in %v all do", grace)
+	cfg.report("waiting %v until all clients look for tags on the new partitions", grace)
 	if !retry.Sleep(ctx, grace) {
 		return nil, context.Cause(ctx)
 	}
-	return cfg.Open(ctx, dir)
+	return cfg.open(ctx, dir)
 }
 
-// begun reports whether these partitions are being added already. Others that are
-// come first.
+// begun reports whether these partitions are being added already. Other unfinished
+// additions must be completed first.
 func begun(m *directory.Map, partitions []Partition) (bool, error) {
 	var unfinished []string
 	for _, p := range m.Partitions {
@@ -173,13 +171,12 @@ func begun(m *directory.Map, partitions []Partition) (bool, error) {
 	if len(unfinished) == 0 || slices.Equal(asked, unfinished) {
 		return len(unfinished) > 0, nil
 	}
-	other := millrace.ErrBadArgument.Errorf("the adding of partitions at %v is not finished", unfinished)
-	other.Hint = "Repeat the command that began it, for the same servers."
-	return false, other
+	return false, millrace.ErrBadArgument.Errorf("the adding of partitions at %v is not finished", unfinished).
+		WithHint("Repeat the command that began it, for the same servers.")
 }
 
-// Announce publishes the partitions, for look-ups only.
-func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
+// announce publishes the partitions, for look-ups only.
+func (c *Config) announce(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
 	weights, err := checkNew(partitions, m)
 	if err != nil {
 		return nil, err
@@ -202,19 +199,19 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 	return next, dir.Change(ctx, m.Epoch, next)
 }
 
-// Open lets the partitions that were added take new tags.
+// open lets the partitions that were added take new tags.
 //
-// Between two maps, tags have two owners, and a tag must not be placed on both. So
-// the floor is raised on all masters first, to the epoch that the next map will
-// have: from then on no client places a tag by the present one. The directory has
-// the floor before the masters do, for agents that replace one.
-func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+// Between two maps a tag has two owners, and must not be placed on both. So the floor is
+// first raised on all masters to the epoch of the next map: from then on no client places a
+// tag by the present one. The directory has the floor before the masters do, for agents that
+// replace a master.
+func (c *Config) open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
 			return nil, err
 		}
-		// From the first floor on nobody places a tag, so all is prepared before.
+		// While the floor is raised no tag can be placed, so the connections are opened before.
 		masters, err := c.masters(m)
 		if err != nil {
 			return nil, err
@@ -228,7 +225,7 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 				p.Phase = directory.Open
 			}
 		}
-		c.report("no tag is placed by the old map any more")
+		c.report("stopping the placing of tags by the old map")
 		err = dir.Change(ctx, m.Epoch, announced)
 		if err == nil {
 			if err = raise(ctx, masters, announced); err == nil {
@@ -245,8 +242,7 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 		case !errors.Is(err, directory.ErrConflict):
 			return nil, err
 		}
-		// Somebody changed the map in between, and took the epoch that the floor was
-		// for: once more, above that.
+		// Another change of the map took the epoch of the floor: once more, above it.
 	}
 }
 
@@ -268,12 +264,17 @@ func (c *Config) masters(m *directory.Map) ([]*server, error) {
 
 // raise raises the floor on all of them, at the same time.
 func raise(ctx context.Context, masters []*server, m *directory.Map) error {
-	errs := make([]error, len(masters))
-	var raising sync.WaitGroup
-	for i, s := range masters {
-		raising.Go(func() { errs[i] = s.raise(ctx, m, m.Partitions[i]) })
+	return all(masters, func(i int, s *server) error { return s.raise(ctx, m, m.Partitions[i]) })
+}
+
+// all calls a function for all servers at the same time.
+func all(servers []*server, call func(i int, s *server) error) error {
+	errs := make([]error, len(servers))
+	var calls sync.WaitGroup
+	for i, s := range servers {
+		calls.Go(func() { errs[i] = call(i, s) })
 	}
-	raising.Wait()
+	calls.Wait()
 	return errors.Join(errs...)
 }
 
@@ -288,11 +289,11 @@ func describe(partitions []Partition, first, generation int, phase directory.Pha
 	return described
 }
 
-// checkNew returns the weights of partitions that are to join the map m, nil for
-// none, or what is wrong with them.
+// checkNew returns the weights of partitions for the map m, nil for none, or the first error
+// in them.
 func checkNew(partitions []Partition, m *directory.Map) (weights []int, err error) {
 	if len(partitions) == 0 {
-		return nil, millrace.ErrBadArgument.Errorf("there is no partition to make")
+		return nil, millrace.ErrBadArgument.Errorf("no partitions are given")
 	}
 	taken := map[string]bool{}
 	if m != nil {
@@ -329,7 +330,7 @@ func listens(addr string) bool {
 	return err == nil && host != "" && port != ""
 }
 
-// checkSettings returns what is wrong with settings.
+// checkSettings returns the first error in settings.
 func checkSettings(s directory.Settings) error {
 	e := s.Effective()
 	switch {

@@ -22,7 +22,7 @@ import (
 // ErrUnfit means that a server cannot become a member. It was not changed.
 var ErrUnfit = &millrace.Error{Code: "unfit"}
 
-// server is one that is to become a member.
+// server is a future member.
 type server struct {
 	directory.Member
 
@@ -31,7 +31,6 @@ type server struct {
 }
 
 func (c *Config) connect(m directory.Member) (*server, error) {
-	// For opening a connection there is no hurry.
 	client, err := rueidis.NewClient(members.Single(c.Option, m.Addr, 5*time.Second, time.Second))
 	if err != nil {
 		if client != nil {
@@ -42,32 +41,30 @@ func (c *Config) connect(m directory.Member) (*server, error) {
 	return &server{m, client, c.Option.Password}, nil
 }
 
-// prepare makes servers the members of the partitions of the map m from first on:
-// masters that take writes, and replicas in step. It looks at all of them before it
-// changes one. The map has their runs and histories then.
+// prepare makes servers the members of the partitions of the map m from first on: masters
+// that take writes, and replicas in step. It examines all servers before it changes one. It
+// writes their runs and histories into the map.
 func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error {
 	partitions := m.Partitions[first:]
 	made := make([][]*server, len(partitions))
 	defer func() {
-		for _, servers := range made {
-			for _, s := range servers {
-				s.client.Close()
-			}
+		for _, s := range slices.Concat(made...) {
+			s.client.Close()
 		}
 	}()
-	c.report("servers are looked at")
-	var all []*server
+	c.report("examining the servers")
+	var servers []*server
 	for i, p := range partitions {
 		for _, member := range p.Members() {
 			s, err := c.connect(member)
 			if err != nil {
 				return err
 			}
-			made[i], all = append(made[i], s), append(all, s)
+			made[i], servers = append(made[i], s), append(servers, s)
 		}
 	}
 	fit := func() error {
-		runs := map[string]string{} // addresses by the id that a server has while it runs
+		runs := map[string]string{} // addresses by run id
 		for i, p := range partitions {
 			for _, s := range made[i] {
 				if err := s.fit(ctx, members.Identity(m.Fleet, p.ID)); err != nil {
@@ -84,13 +81,13 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 	if err := fit(); err != nil {
 		return err
 	}
-	if err := c.prove(ctx, all); err != nil {
+	if err := c.prove(ctx, servers); err != nil {
 		return err
 	}
 	if err := fit(); err != nil {
-		return err // it has come back with other data
+		return err // a server came back with other data
 	}
-	c.report("masters and replicas are set up")
+	c.report("setting up masters and replicas")
 	for i, p := range partitions {
 		if err := made[i][0].lead(ctx, m, p); err != nil {
 			return err
@@ -114,8 +111,8 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 			}
 		}
 		for _, s := range made[i] {
-			if err := s.failedReply(ctx, s.client.Do(ctx, members.Serve(s.client.B(), true))); err != nil {
-				return err
+			if err := s.client.Do(ctx, members.Serve(s.client.B(), true)).Error(); err != nil {
+				return s.failed(ctx, err)
 			}
 		}
 		info, err := made[i][0].replication(ctx)
@@ -130,16 +127,16 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 	return nil
 }
 
-// fit returns ErrUnfit unless a fleet can take the server in: it must be empty but for
-// what an earlier attempt left, which is the identity that it is to have, and its
-// policy must not evict what has to stay.
+// fit returns ErrUnfit unless the server can become a member: it must be empty except for
+// what an earlier attempt left, with the expected identity, and its policy must not evict
+// keys without a TTL.
 func (s *server) fit(ctx context.Context, expected string) error {
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		b := s.client.B()
 		ours := []string{members.IdentityKey, members.FloorKey, members.TagsKey, replicas.Key(members.Base)}
 		replies := s.client.DoMulti(ctx, b.Info().Build(), b.Dbsize().Build(), b.Mget().Key(ours...).Build())
 		if retry.Code(replies[1].Error(), "MASTERDOWN") {
-			// It is fenced as it should be, and is opened for these reads.
+			// It is fenced, as it should be, and is opened for these reads.
 			copy(replies[1:], s.client.DoMulti(ctx, members.Serve(b, true), b.Dbsize().Build(), b.Mget().Key(ours...).Build(), members.Serve(b, false))[1:3])
 		}
 		return replies, replies[0].NonRedisError()
@@ -165,7 +162,7 @@ func (s *server) fit(ctx context.Context, expected string) error {
 	}
 	switch {
 	case identity != "" && identity != expected:
-		return s.unfit("If that fleet is no more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", identity)
+		return s.unfit("If that fleet does not exist any more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", identity)
 	case size > 0:
 		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
 	case info.MaxMemory > 0 && strings.HasPrefix(info.Policy, "allkeys-"):
@@ -176,26 +173,29 @@ func (s *server) fit(ctx context.Context, expected string) error {
 }
 
 func (s *server) unfit(hint, format string, args ...any) error {
-	e := ErrUnfit.Errorf("the server at "+s.Addr+" "+format, args...)
-	e.Hint = hint
-	return e
+	return ErrUnfit.Errorf("the server at "+s.Addr+" "+format, args...).WithHint(hint)
 }
 
+// failed returns what an error of a call to the server means to the caller, nil for none.
 func (s *server) failed(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	}
-	return members.ErrUnavailable.Errorf("%s cannot be asked", s.Addr).Wrap(err)
+	return members.ErrUnavailable.Errorf("%s does not answer", s.Addr).Wrap(err)
 }
 
 // lead makes the server the master of a partition.
 func (s *server) lead(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	c := s.client
-	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
-		return err
+	err := c.Do(ctx, c.B().Replicaof().No().One().Build()).Error()
+	if err == nil {
+		err = c.Do(ctx, c.B().Mset().KeyValue().KeyValue(members.IdentityKey, members.Identity(m.Fleet, p.ID)).
+			KeyValue(members.FloorKey, strconv.FormatInt(m.Floor, 10)).Build()).Error()
 	}
-	return s.failedReply(ctx, c.Do(ctx, c.B().Mset().KeyValue().KeyValue(members.IdentityKey, members.Identity(m.Fleet, p.ID)).
-		KeyValue(members.FloorKey, strconv.FormatInt(m.Floor, 10)).Build()))
+	return s.failed(ctx, err)
 }
 
 // follow makes the server a replica of another one.
@@ -207,20 +207,10 @@ func (s *server) follow(ctx context.Context, master *server) error {
 	if err := members.Admit(ctx, master.client, master.Run, s.secret); err != nil {
 		return master.failed(ctx, err)
 	}
-	if err := members.Follow(ctx, s.client, host, port, master.Run, s.secret); err != nil {
-		return s.failed(ctx, err)
-	}
-	return nil
+	return s.failed(ctx, members.Follow(ctx, s.client, host, port, master.Run, s.secret))
 }
 
-func (s *server) failedReply(ctx context.Context, result rueidis.RedisResult) error {
-	if err := result.Error(); err != nil {
-		return s.failed(ctx, err)
-	}
-	return nil
-}
-
-// replication returns what INFO says about the server's replication.
+// replication returns the replication section of the server's INFO.
 func (s *server) replication(ctx context.Context) (members.Report, error) {
 	text, err := s.client.Do(ctx, s.client.B().Info().Section("replication").Build()).ToString()
 	return members.ParseInfo(text), err
@@ -262,8 +252,8 @@ func (s *server) counts(ctx context.Context, copies []*server, report func(strin
 	return nil
 }
 
-// raise raises the floor of the partition's master to that of the map, and has a
-// replica, where there is one, know of it.
+// raise raises the floor of the partition's master to that of the map, and waits a moment
+// for a replica to have it.
 func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	return retry.Policy{}.Do(ctx, func(int) error {
 		c := s.client
@@ -281,7 +271,7 @@ func (s *server) raise(ctx context.Context, m *directory.Map, p directory.Partit
 		case err != nil:
 			return err
 		case len(parts) != 2 || parts[0] != "floor":
-			return members.ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server says it is %q", p.ID, p.Master.Addr, parts[1:])
+			return members.ErrUnknownServer.Errorf("partition %d of this fleet is expected at %s, and the server has the identity %q", p.ID, p.Master.Addr, parts[1:])
 		}
 		return nil
 	})

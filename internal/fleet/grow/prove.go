@@ -3,7 +3,6 @@ package grow
 import (
 	"context"
 	"net"
-	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -15,12 +14,12 @@ import (
 // DefaultRestartTimeout is how long a server may take to come back.
 const DefaultRestartTimeout = 30 * time.Second
 
-// fenceHint says how a boot fence is put on.
+// fenceHint explains how to set up a boot fence.
 const fenceHint = "Have --replicaof 127.0.0.1 1 --replica-serve-stale-data no on its command line (systemd: ExecStart), start it, and repeat the command. " +
-	"In its file alone that does not last: CONFIG REWRITE takes it out when the server is a master."
+	"In its file alone that does not last: CONFIG REWRITE removes it when the server is a master."
 
-// prove restarts all servers once, and returns ErrUnfit unless each comes back fenced:
-// what an accident does to it later must not make it a master that lacks data.
+// prove restarts all servers once, and returns ErrUnfit unless each comes back fenced: a
+// later crash must not make a server a master that lacks data.
 func (c *Config) prove(ctx context.Context, servers []*server) error {
 	timeout := c.RestartTimeout
 	switch {
@@ -29,29 +28,18 @@ func (c *Config) prove(ctx context.Context, servers []*server) error {
 	case timeout == 0:
 		timeout = DefaultRestartTimeout
 	}
-	c.report("each server is restarted once, to see that it comes back with its boot fence: within %v", timeout)
-	errs := make([]error, len(servers))
-	var proving sync.WaitGroup
-	for i, s := range servers {
-		proving.Go(func() { errs[i] = s.prove(ctx, timeout) })
-	}
-	proving.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
-	}
-	return nil
+	c.report("restarting each server once: it must come back with its boot fence within %v", timeout)
+	return all(servers, func(_ int, s *server) error { return s.prove(ctx, timeout) })
 }
 
-// prove makes the server a master, has it write that into its file if it has one, as
-// an operator may have it do some day, and restarts it.
+// prove makes the server a master, lets it write that into its file if it has one, as an
+// operator may do some day, and restarts it.
 func (s *server) prove(ctx context.Context, timeout time.Duration) error {
 	c := s.client
-	if err := s.failedReply(ctx, c.Do(ctx, c.B().Replicaof().No().One().Build())); err != nil {
-		return err
+	if err := c.Do(ctx, c.B().Replicaof().No().One().Build()).Error(); err != nil {
+		return s.failed(ctx, err)
 	}
-	_ = c.Do(ctx, c.B().ConfigRewrite().Build()).Error() // without a file, or where it may not be written, nothing is lost from it
+	_ = c.Do(ctx, c.B().ConfigRewrite().Build()).Error() // fails without a file, and where the file is not writable
 	end := c.Do(ctx, c.B().Shutdown().Nosave().Build())
 	if err, answered := rueidis.IsRedisErr(end.Error()); answered {
 		return s.failed(ctx, err)
@@ -60,16 +48,16 @@ func (s *server) prove(ctx context.Context, timeout time.Duration) error {
 	if err != nil || fenced {
 		return err
 	}
-	// It is left as it was: its file says again what it said.
+	// The server and its file stay as they were.
 	_ = members.Fence(ctx, c)
 	_ = c.Do(ctx, c.B().ConfigRewrite().Build()).Error()
 	return s.unfit(fenceHint, "came back from a restart without its boot fence")
 }
 
-// isBack waits until the server was started again, and reports whether it is fenced.
+// isBack waits until the server has started again, and reports whether it is fenced.
 func (s *server) isBack(ctx context.Context, timeout time.Duration) (fenced bool, err error) {
 	late := s.unfit("Run it under a supervisor that starts it again however it ends (systemd: Restart=always), start it, and repeat the command. "+
-		"With --skip-restart boot fences are taken on trust.", "was shut down to see that it comes back with its boot fence, and is not back after %v", timeout)
+		"With --skip-restart boot fences are not checked.", "was shut down to check its boot fence, and is not back after %v", timeout)
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, late)
 	defer cancel()
 	c := s.client

@@ -8,16 +8,16 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// Ages says how old the snapshots of a fleet are.
+// Ages are the ages of the snapshots of a fleet.
 type Ages struct {
-	// Now is what time it was in the directory, with which times are to be compared.
+	// Now is the directory's time, with which the times of snapshots are to be compared.
 	Now time.Time
 
 	// Partitions has all partitions by their numbers.
 	Partitions []directory.Snapshot
 
-	// Saved is what is lost if all members of a partition lose their memory and the
-	// disk of one that was saved is left.
+	// Saved is what is lost if all members of a partition lose their memory, and one disk
+	// with a snapshot is left.
 	Saved Exposure
 
 	// Archived is what is lost if all disks are lost, too.
@@ -32,14 +32,14 @@ func (a *Ages) Age(at time.Time) time.Duration {
 	return a.Now.Sub(at)
 }
 
-// Exposure is how much time's writes would be lost.
+// Exposure is how many of the last writes would be lost.
 type Exposure struct {
 	Longest   time.Duration // the greatest age of a partition's newest snapshot
-	Partition int           // whose that is; -1 if there is none
-	None      []int         // the partitions that have none: all they have would be lost
+	Partition int           // with that age; -1 if there is none
+	None      []int         // the partitions without a snapshot, which would lose all
 }
 
-// Read returns how old the snapshots of a fleet are, from all keepers.
+// Read returns the ages of the snapshots of a fleet, from all keepers.
 func Read(ctx context.Context, dir directory.Directory) (Ages, error) {
 	m, err := dir.Load(ctx)
 	if err != nil {

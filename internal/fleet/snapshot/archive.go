@@ -14,11 +14,9 @@ import (
 	"time"
 )
 
-// archiveName is what a file in the archive is called:
+// archiveName is the name of a file in the archive. Names sort by the age of the data.
 //
 //	20260314T150926.535Z-FLEET-PARTITION.rdb
-//
-// Names sort by the time from which the data is.
 type archiveName struct {
 	fleet     string
 	partition int
@@ -33,8 +31,7 @@ func (n archiveName) suffix() string {
 	return "-" + url.PathEscape(n.fleet) + "-" + strconv.Itoa(n.partition) + ".rdb"
 }
 
-// among returns those of the names that are archived snapshots of the same
-// partition, the newest first.
+// among returns the names that are archived snapshots of the same partition, newest first.
 func (n archiveName) among(names []string) []string {
 	var same []string
 	for _, name := range names {
@@ -47,14 +44,13 @@ func (n archiveName) among(names []string) []string {
 	return same
 }
 
-// draft is a file that is to be an archived snapshot. It has another name until it
-// is one:
+// draft is an archived snapshot in the making, under another name:
 //
 //	     newDraft                keep                  rotate
 //	(none) ─▶ NAME.XYZ.part ─▶ (on disk, checked) ─▶ NAME ─▶ (older ones are gone)
 //	               └── discard ──▶ (none)
 //
-// What a keeper that died has left is removed a day later.
+// The drafts of a keeper that died are removed a day later.
 type draft struct {
 	*os.File
 	dir  string
@@ -72,8 +68,8 @@ func newDraft(dir string, name archiveName) (*draft, error) {
 	return &draft{file, dir, name}, nil
 }
 
-// keep makes the draft an archived snapshot if it is a whole one of that length. If
-// it fails, what there is is for discard to remove.
+// keep makes the draft an archived snapshot if it is complete and of that length. If it
+// fails, discard removes the draft.
 func (d *draft) keep(ctx context.Context, length int64) error {
 	if err := errors.Join(d.Sync(), d.Close()); err != nil {
 		return err
@@ -87,13 +83,13 @@ func (d *draft) keep(ctx context.Context, length int64) error {
 	return syncFolder(d.dir)
 }
 
-// discard removes what is not kept.
+// discard removes a draft that was not kept.
 func (d *draft) discard() {
 	d.Close()
 	_ = os.Remove(d.Name())
 }
 
-// syncFolder has the names in a folder be on disk.
+// syncFolder syncs the names in a folder to disk.
 func syncFolder(dir string) error {
 	folder, err := os.Open(dir)
 	if err != nil {
@@ -103,11 +99,10 @@ func syncFolder(dir string) error {
 	return folder.Sync()
 }
 
-// abandoned is how old the draft of another keeper is when nobody writes it any
-// more.
+// abandoned is the age from which a draft is not in use any more.
 const abandoned = 24 * time.Hour
 
-// rotate removes the oldest archived snapshots of the partition, but for so many.
+// rotate removes the oldest archived snapshots of the partition, and keeps that many.
 func (d *draft) rotate(stay int) error {
 	entries, err := os.ReadDir(d.dir)
 	if err != nil {

@@ -13,34 +13,34 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// choose returns the member of a partition that is to be saved: a replica that has
-// what its master has, or if there is none the master. Of several it is the one
-// that failed least since the partition was last saved.
+// choose returns the member of a partition to save: a replica that has what its master has,
+// else the master. Of several it is the one that failed least since the partition was last
+// saved.
 func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partition) (directory.Member, error) {
 	if p.ReadOnly {
-		return directory.Member{}, ErrNoMember.Errorf("partition %d gets another master at the moment", p.ID)
+		return directory.Member{}, ErrNoMember.Errorf("partition %d is getting another master", p.ID)
 	}
 	all := p.Members()
-	looks := make([]members.Report, len(all))
+	reports := make([]members.Report, len(all))
 	errs := make([]error, len(all))
-	var looking sync.WaitGroup
+	var probing sync.WaitGroup
 	for i, member := range all {
 		if i > 0 && member.Down {
 			errs[i] = errDown
 			continue
 		}
-		looking.Go(func() { looks[i], errs[i] = w.pool.probe(ctx, member.Addr) })
+		probing.Go(func() { reports[i], errs[i] = w.pool.probe(ctx, member.Addr) })
 	}
-	looking.Wait()
+	probing.Wait()
 	if errs[0] != nil {
 		return directory.Member{}, ErrNoMember.Errorf("the master of partition %d, %s, does not answer", p.ID, p.Master.Addr).Wrap(errs[0])
 	}
-	if err := leads(looks[0], m.Fleet, p); err != nil {
+	if err := leads(reports[0], m.Fleet, p); err != nil {
 		return directory.Member{}, err
 	}
 	var fit []directory.Member
 	for i, member := range all[1:] {
-		if errs[i+1] == nil && follows(looks[i+1], looks[0]) {
+		if errs[i+1] == nil && follows(reports[i+1], reports[0]) {
 			fit = append(fit, member)
 		}
 	}
@@ -51,30 +51,27 @@ func (w *work) choose(ctx context.Context, m *directory.Map, p directory.Partiti
 	return fit[0], nil
 }
 
-// errDown means that the map says that nobody should ask a member.
+// errDown means that a member is down by the map.
 var errDown = errors.New("it is down")
 
-// leads returns nil for a master that has the partition's data. One that was
-// restarted without it is not worth a snapshot.
+// leads returns nil for a master that has the partition's data.
 func leads(l members.Report, fleet string, p directory.Partition) error {
 	if !l.Master || l.Loading || l.Identity != members.Identity(fleet, p.ID) {
-		return ErrNoMember.Errorf("%s is not the master of partition %d at the moment, or has not its data", p.Master.Addr, p.ID)
+		return ErrNoMember.Errorf("%s is not the master of partition %d, or lacks its data", p.Master.Addr, p.ID)
 	}
 	return nil
 }
 
-// follows reports whether a replica has the data of that master, and gets what is
-// new of it.
+// follows reports whether a replica has the data of that master, and receives its writes.
 func follows(l, master members.Report) bool {
 	return !l.Master && l.Linked && !l.Copying && !l.Loading && l.History == master.History && l.Identity == master.Identity
 }
 
-// stepLimit is how long a replica has to get what its master had when that was
-// asked.
+// stepLimit is how long a replica may take to receive what its master has.
 const stepLimit = 2 * time.Second
 
-// inStep returns what a member says when it has all that its master had when inStep
-// was called, and can be saved.
+// inStep returns a report of a member that has all that its master had at the call, and can
+// be saved.
 func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partition, member directory.Member) (members.Report, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, stepLimit, ErrNoMember.Errorf("%s is behind its master", member.Addr))
 	defer cancel()
@@ -96,8 +93,7 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 		case err != nil:
 			return members.Report{}, err
 		case l.Offset >= master.Offset && l.Clock.Unix() > l.LastSave:
-			// Later than the second in which it last saved: a new time of that is a new
-			// snapshot.
+			// A save from now on has another time than the last one.
 			return l, nil
 		}
 		if !retry.Sleep(ctx, pace.Pause(try)) {
@@ -106,14 +102,14 @@ func (w *work) inStep(ctx context.Context, m *directory.Map, p directory.Partiti
 	}
 }
 
-// pace is how often a member is asked how far it is.
+// pace is how often a member is asked for its progress.
 var pace = retry.Policy{Base: 10 * time.Millisecond, Max: 250 * time.Millisecond}
 
-// failures counts what failed since a partition was last saved, by member. The zero
+// failures counts the failures of members since their partition was last saved. The zero
 // value is ready.
 type failures struct {
 	mu     sync.Mutex
-	counts map[int]map[string]int
+	counts map[int]map[string]int // by partition and address
 }
 
 func (f *failures) of(id int, addr string) int {

@@ -9,18 +9,17 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// fetch is the way of one snapshot into the archive.
+// fetch takes one snapshot into the archive.
 type fetch struct {
 	addr  string
 	stay  int
-	draft *draft // nil if nothing is fetched
+	draft *draft // nil without an archive
 	link  *link
-	err   error // why nothing is, if it should be
+	err   error // why nothing is fetched in spite of one
 }
 
-// ask asks a member for a snapshot: to be fetched if there is an archive, and
-// else, or if that cannot be written or the member does not hand anything out, for
-// the member's own disk only.
+// ask requests a snapshot from a member, to be fetched if there is an archive. If the archive
+// cannot be written, or the member sends nothing, the snapshot stays on the member's disk.
 func (w *work) ask(ctx context.Context, name archiveName, addr string, before members.Report) (*fetch, error) {
 	f := &fetch{addr: addr, stay: w.k.cfg.Keep}
 	if w.k.cfg.Archive == "" {
@@ -33,7 +32,7 @@ func (w *work) ask(ctx context.Context, name archiveName, addr string, before me
 	switch {
 	case f.err == nil && f.link.offset >= before.End:
 		return f, nil
-	case f.err == nil: // it is the snapshot that another replica had asked for before
+	case f.err == nil: // it is a snapshot that another replica requested before
 		f.close()
 		return nil, errBusy
 	case ctx.Err() != nil || errors.Is(f.err, errBusy):
@@ -46,8 +45,8 @@ func (w *work) ask(ctx context.Context, name archiveName, addr string, before me
 	}
 }
 
-// finish takes the snapshot into the archive. What is archived is so also if it
-// fails: old ones could not be removed then.
+// finish takes the snapshot into the archive. If it fails with an Archived, old snapshots
+// could not be removed.
 func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archived, err error) {
 	switch {
 	case f.err != nil:
@@ -72,7 +71,7 @@ func (f *fetch) finish(ctx context.Context, at time.Time) (done directory.Archiv
 	return done, nil
 }
 
-// close ends what was begun and not finished.
+// close discards what is not finished.
 func (f *fetch) close() {
 	if f.link != nil {
 		f.link.close()

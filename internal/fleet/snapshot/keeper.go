@@ -18,24 +18,23 @@ import (
 
 // Config says how snapshots are taken. The zero value works.
 type Config struct {
-	// Interval is how old the newest snapshot of a partition, or if there is an archive
-	// the newest one there, may become before the next one is taken. Where a node has
-	// more to save than it can save in that time, snapshots become older. Defaults to
-	// 1 hour.
+	// Interval is the age at which the newest snapshot of a partition, with an archive the
+	// newest one there, is replaced. A node that cannot save all its members in that time
+	// has older ones. Defaults to 1 hour.
 	Interval time.Duration
 
-	// Archive is the folder to which snapshots are fetched, such as a network mount.
-	// It must be there. Defaults to none: snapshots stay on the members' own disks.
+	// Archive is an existing folder to which snapshots are fetched, such as a network
+	// mount. Defaults to none: snapshots stay on the members' disks.
 	Archive string
 
 	// Keep is how many snapshots of each partition the archive keeps. Defaults to 7.
 	Keep int
 
-	// Option says how to connect to members: user, password, TLS. Its addresses are
-	// not used. Defaults to no password.
+	// Option has the user, the password and the TLS settings for members. Its addresses are
+	// not used. Defaults to none of them.
 	Option rueidis.ClientOption
 
-	// Logger is told what fails. Defaults to slog.Default().
+	// Logger reports failures. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
@@ -45,8 +44,8 @@ const (
 	DefaultKeep     = 7
 )
 
-// Keeper takes snapshots of a fleet's members. It is safe for concurrent use, and
-// several may work for the same fleet.
+// Keeper takes snapshots of a fleet's members. It is safe for concurrent use, and a fleet
+// may have several.
 type Keeper struct {
 	dir      directory.Directory
 	cfg      Config
@@ -69,10 +68,9 @@ func New(dir directory.Directory, cfg Config) *Keeper {
 	return &Keeper{dir: dir, cfg: cfg, name: "snapshot-" + rand.Text()[:12], silence: 10 * time.Second}
 }
 
-// Run keeps the snapshots of all partitions fresh until ctx ends, the oldest one
-// first, and returns the cause of that. A partition that failed is tried again, perhaps
-// on another member, after a sixtieth of [Config].Interval at first and then less often,
-// but within a minute.
+// Run keeps the snapshots of all partitions fresh, the oldest one first, until ctx ends, and
+// returns the cause. After a failure it tries the partition again, perhaps on another
+// member, after a sixtieth of [Config].Interval at first, and at least once a minute.
 func (k *Keeper) Run(ctx context.Context) error {
 	rest := k.cfg.rest()
 	tries, until := map[int]int{}, map[int]time.Time{}
@@ -92,25 +90,25 @@ func (k *Keeper) Run(ctx context.Context) error {
 			return true
 		},
 		unreachable: func(err error) bool {
-			k.cfg.Logger.WarnContext(ctx, "the keeper of snapshots cannot ask the directory", "error", err)
+			k.cfg.Logger.WarnContext(ctx, "the keeper of snapshots cannot reach the directory", "error", err)
 			return true
 		},
 	})
 }
 
-// rest says for how long a partition that failed is left alone.
+// rest is the backoff of a partition that failed.
 func (c Config) rest() retry.Policy {
 	most := min(c.Interval/4, maxRest)
 	return retry.Policy{Base: min(c.Interval/60, most), Max: most}
 }
 
-// maxRest leaves time for the pause between two looks at what is due.
+// maxRest leaves time for the pause between two checks for what is due.
 const maxRest = 50 * time.Second
 
-// Now takes one snapshot of each of these partitions, or of all if none is named,
-// whatever their age, and yields each as it is done, or why it failed: ErrNoMember,
-// ErrFailed, ErrArchive. It waits for the turn of nodes. An error with the zero
-// Snapshot is the last: ErrNoPartition, the directory's, or that ctx ended.
+// Now takes one snapshot of each of these partitions, or of all if none is named, and
+// yields each result, or why it failed: ErrNoMember, ErrFailed, ErrArchive. It waits for the
+// turns of nodes. An error with the zero Snapshot is the last one: ErrNoPartition, an error
+// of the directory, or the cause of ctx's end.
 func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory.Snapshot, error] {
 	return func(yield func(directory.Snapshot, error) bool) {
 		left, err := k.named(ctx, partitions)
@@ -118,7 +116,7 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 			yield(directory.Snapshot{}, err)
 			return
 		}
-		var unreachable error // why the directory could not be asked
+		var unreachable error // of the directory
 		seen, listening := time.Now(), true
 		err = k.work(ctx, plan{
 			pause:  200 * time.Millisecond,
@@ -141,7 +139,7 @@ func (k *Keeper) Now(ctx context.Context, partitions ...int) iter.Seq2[directory
 	}
 }
 
-// named returns the partitions that are meant, each once.
+// named returns the named partitions, each once, or all.
 func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 	s, err := k.load(ctx)
 	if err != nil {
@@ -154,24 +152,24 @@ func (k *Keeper) named(ctx context.Context, partitions []int) ([]int, error) {
 	}
 	for _, id := range partitions {
 		if id < 0 || id >= len(s.m.Partitions) {
-			return nil, ErrNoPartition.Errorf("there is no partition %d: the fleet has %d, from 0 on", id, len(s.m.Partitions))
+			return nil, ErrNoPartition.Errorf("there is no partition %d: the fleet has %d, counted from 0", id, len(s.m.Partitions))
 		}
 	}
 	return slices.Compact(slices.Sorted(slices.Values(partitions))), nil
 }
 
-// view is what a keeper has seen in the directory.
+// view is the state of the directory.
 type view struct {
 	m     *directory.Map
 	known map[int]directory.Snapshot
-	clock time.Time // what time it was there
-	at    time.Time // when that was
+	clock time.Time // by the directory
+	at    time.Time // when it was read, by this process
 }
 
-// time returns what time it is in the directory at a time of this process.
+// time converts a time of this process to the directory's clock.
 func (s view) time(t time.Time) time.Time { return s.clock.Add(t.Sub(s.at)) }
 
-// load asks the directory.
+// load reads the directory.
 func (k *Keeper) load(ctx context.Context) (view, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, 2*time.Second, errors.New("the directory does not answer"))
 	defer cancel()
@@ -188,8 +186,7 @@ func (k *Keeper) load(ctx context.Context) (view, error) {
 	return s, err
 }
 
-// due returns the partitions whose snapshot is old enough for the next one, the
-// oldest first, without those that rest.
+// due returns the partitions that need a snapshot, the oldest first, without those that rest.
 func (s view) due(cfg Config, rests func(id int) bool) []int {
 	var due []int
 	for _, p := range s.m.Partitions {
@@ -203,8 +200,8 @@ func (s view) due(cfg Config, rests func(id int) bool) []int {
 	return due
 }
 
-// from returns when the newest snapshot of a partition is from, of those that are
-// archived if there is an archive.
+// from returns the time of the newest snapshot of a partition, with an archive of the newest
+// one there.
 func (s view) from(cfg Config, id int) time.Time {
 	known := s.known[id]
 	if cfg.Archive != "" && known.Archived.At.Before(known.Saved.At) {

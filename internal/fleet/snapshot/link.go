@@ -2,6 +2,7 @@ package snapshot
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -15,22 +16,22 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// link is a connection on which a member hands out a snapshot, as to a new replica.
+// link is a connection on which a member sends a snapshot, as to a new replica.
 type link struct {
 	conn   net.Conn
 	in     *bufio.Reader
-	offset int64 // how far in its history the member was when it began
+	offset int64 // of the member in its history when it began
 	stop   func() bool
 }
 
-// transferBuffer is how much is read at a time.
+// transferBuffer is how many bytes are read at a time.
 const transferBuffer = 256 << 10
 
-// request connects to a member and asks it for a snapshot. It returns when the
-// member has begun to save. The link ends with ctx.
+// request connects to a member and requests a snapshot. It returns when the member has
+// begun to save. The link ends with ctx.
 //
-// A replica that does not say that it can do without a length is given a file: the
-// member saves to its disk, as by BGSAVE, and then sends what it has written.
+// A replica that does not announce the capability "eof" is sent a file: the member saves to
+// its disk, as by BGSAVE, and then sends the file.
 func (p pool) request(ctx context.Context, addr string, timeout time.Duration) (*link, error) {
 	option := p.Option(addr)
 	dialing, cancel := context.WithTimeout(ctx, timeout)
@@ -60,18 +61,13 @@ func (l *link) ask(option *rueidis.ClientOption) error {
 		}
 		user, password = given.Username, given.Password
 	}
-	switch {
-	case user != "":
-		if _, err := l.do("AUTH", user, password); err != nil {
-			return err
-		}
-	case password != "":
-		if _, err := l.do("AUTH", password); err != nil {
+	if user != "" || password != "" {
+		if _, err := l.do("AUTH", cmp.Or(user, "default"), password); err != nil {
 			return err
 		}
 	}
-	// It has no use for what is written from now on. Who does not know the word sends
-	// that after the snapshot, and it is not read.
+	// Later writes are not needed. A server that does not know rdb-only sends them after the
+	// snapshot, and they are not read.
 	var refusal refusalError
 	if _, err := l.do("REPLCONF", "rdb-only", "1"); err != nil && !errors.As(err, &refusal) {
 		return err
@@ -79,19 +75,19 @@ func (l *link) ask(option *rueidis.ClientOption) error {
 	line, err := l.do("PSYNC", "?", "-1")
 	if err != nil {
 		if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-			return errBusy // it waits for another child to end
+			return errBusy // the member waits for another child to end
 		}
 		return err
 	}
 	words := strings.Fields(line)
 	if len(words) != 3 || words[0] != "+FULLRESYNC" {
-		return fmt.Errorf("it answers %q where a copy of its data should begin", line)
+		return fmt.Errorf("the member answered PSYNC with %q", line)
 	}
 	l.offset, err = strconv.ParseInt(words[2], 10, 64)
 	return err
 }
 
-// refusalError is what a member answers to what it will not do.
+// refusalError is an error reply of a member.
 type refusalError string
 
 func (e refusalError) Error() string { return string(e) }
@@ -112,8 +108,7 @@ func (l *link) do(command ...string) (string, error) {
 	return line, err
 }
 
-// line returns the next line that is not empty: empty ones say that the member is
-// still at work.
+// line returns the next line that is not empty. A member sends empty ones while it saves.
 func (l *link) line() (string, error) {
 	for {
 		line, err := l.in.ReadString('\n')
@@ -134,7 +129,7 @@ func (l *link) receive(out io.Writer) (int64, error) {
 	}
 	length, err := strconv.ParseInt(strings.TrimPrefix(line, "$"), 10, 64)
 	if err != nil || length <= 0 {
-		return 0, fmt.Errorf("it answers %q where the length of its snapshot should be", line)
+		return 0, fmt.Errorf("the member sent %q in place of the length of its snapshot", line)
 	}
 	return io.CopyN(out, l.in, length)
 }
@@ -156,8 +151,7 @@ func dial(ctx context.Context, option *rueidis.ClientOption, addr string) (net.C
 	}
 }
 
-// timeoutConn is a connection on which nothing may come for a while, but not for
-// longer.
+// timeoutConn is a connection with a timeout for each read.
 type timeoutConn struct {
 	net.Conn
 	timeout time.Duration

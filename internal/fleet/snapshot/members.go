@@ -11,13 +11,13 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// probeTimeout is how long a member has to answer.
+// probeTimeout is how long a member may take to answer.
 const probeTimeout = 2 * time.Second
 
 // pool reaches members by their addresses.
 type pool struct{ *members.Pool }
 
-// newPool allows more silence than others do: a member that forks is silent.
+// newPool returns a pool with a long timeout: a member that forks is silent for a while.
 func newPool(option rueidis.ClientOption) pool {
 	return pool{members.New(option, 2*time.Second)}
 }
@@ -29,8 +29,8 @@ func (p pool) probe(ctx context.Context, addr string) (members.Report, error) {
 	return members.Ask(ctx, p.Pool, addr, members.Examine)
 }
 
-// bgsave asks a member to save its data. An error of the connection says nothing:
-// the fork may have held the answer up.
+// bgsave orders a member to save its data. It ignores errors of the connection: the fork may
+// have delayed the answer.
 func (p pool) bgsave(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -43,7 +43,7 @@ func (p pool) bgsave(ctx context.Context, addr string) error {
 	return nil
 }
 
-// refused returns what it means that a member does not begin to save.
+// refused returns the error for a member that does not begin to save.
 func refused(why string) error {
 	if strings.Contains(why, "already in progress") || strings.Contains(why, "child process is active") {
 		return errBusy

@@ -17,14 +17,14 @@ import (
 // crcTable is of the polynomial of Jones, which Redis uses.
 var crcTable = crc64.MakeTable(bits.Reverse64(0xad93d23594c935a9))
 
-// crc returns the checksum of Redis for what follows a text with that checksum. The
-// library's begins and ends with all bits turned round, that of Redis does not.
+// crc continues a checksum of Redis. The standard library inverts all bits at the beginning
+// and at the end, Redis does not.
 func crc(sum uint64, text []byte) uint64 { return ^crc64.Update(^sum, crcTable, text) }
 
 // rdbEnd stands before the checksum.
 const rdbEnd = 0xff
 
-// checkRDB returns nil if a file is a whole snapshot of that length.
+// checkRDB returns nil if a file is a complete snapshot of that length.
 func checkRDB(ctx context.Context, path string, length int64) error {
 	file, err := os.Open(path)
 	if err != nil {
@@ -70,21 +70,20 @@ func checkRDB(ctx context.Context, path string, length int64) error {
 		}
 	}
 	if sum != want {
-		return fmt.Errorf("the file has the checksum %016x, and says %016x", sum, want)
+		return fmt.Errorf("the file has the checksum %016x, and contains %016x", sum, want)
 	}
 	return nil
 }
 
-// tools check snapshots. Each reads what its own server writes, and what older ones did.
+// tools check snapshots of their own server and of older ones.
 var tools = []string{"redis-check-rdb", "valkey-check-rdb"}
 
-// strange is what a tool says of a snapshot that is newer than the tool, or another
-// server's.
-var strange = []string{"Can't handle RDB format version", "Wrong signature trying to load DB from file"}
+// unreadable are errors of a tool for a snapshot that is newer than the tool, or of another
+// server.
+var unreadable = []string{"Can't handle RDB format version", "Wrong signature trying to load DB from file"}
 
-// checkByTool has a snapshot without a checksum checked by those tools that are on
-// PATH, until one knows its format. Without any nobody can tell more, and the snapshot
-// passes unchecked.
+// checkByTool checks a snapshot without a checksum with the first tool on PATH that knows its
+// format. Without such a tool the snapshot passes unchecked.
 func checkByTool(ctx context.Context, path string) (checked bool, err error) {
 	for _, name := range tools {
 		tool, err := exec.LookPath(name)
@@ -95,7 +94,7 @@ func checkByTool(ctx context.Context, path string) (checked bool, err error) {
 		if err == nil {
 			return true, nil
 		}
-		if !slices.ContainsFunc(strange, func(words string) bool { return bytes.Contains(out, []byte(words)) }) {
+		if !slices.ContainsFunc(unreadable, func(words string) bool { return bytes.Contains(out, []byte(words)) }) {
 			out = bytes.TrimSpace(out)
 			return true, fmt.Errorf("%s: %w: %s", tool, err, out[max(0, len(out)-200):])
 		}

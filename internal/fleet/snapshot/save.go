@@ -12,9 +12,8 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// attempt has a member save its data when it is its node's turn, and archives that.
-// What it tells is what was done, also if it failed in the end. The error is errBusy
-// if nothing was tried.
+// attempt saves a member when it is its node's turn, and archives the snapshot. The outcome
+// has what was done, also if the rest failed. Its error is errBusy if nothing was tried.
 func (w *work) attempt(ctx context.Context, p directory.Partition, member directory.Member) (o outcome) {
 	node := member.Machine()
 	end, err := directory.TakeTurn(ctx, w.k.dir, member)
@@ -23,7 +22,7 @@ func (w *work) attempt(ctx context.Context, p directory.Partition, member direct
 		return o
 	}
 	defer end()
-	// It may have taken long, and others were at work in the meantime.
+	// Others may have saved the partition while this call waited.
 	s, err := w.k.load(ctx)
 	if err != nil || !w.plan.wanted(s, p.ID) || s.m.Partitions[p.ID].Epoch != p.Epoch || w.forking(ctx, s.m, node) {
 		o.err = errBusy
@@ -35,7 +34,7 @@ func (w *work) attempt(ctx context.Context, p directory.Partition, member direct
 	return o
 }
 
-// save has a member save its data, and archives that.
+// save saves a member and archives the snapshot.
 func (w *work) save(ctx context.Context, s view, p directory.Partition, member directory.Member, o *outcome) error {
 	at := s.time(o.began)
 	before, err := w.inStep(ctx, s.m, p, member)
@@ -58,17 +57,17 @@ func (w *work) save(ctx context.Context, s view, p directory.Partition, member d
 	return err
 }
 
-// forking reports whether a server of a node forks by itself, or copies all of its
-// master's data. Nobody takes turns for that.
+// forking reports whether a server of a node forks by itself, or copies all of its master's
+// data, without a turn.
 func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool {
 	var found atomic.Bool
-	var looking sync.WaitGroup
+	var probing sync.WaitGroup
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
 			if member.Machine() != node || member.Down {
 				continue
 			}
-			looking.Go(func() {
+			probing.Go(func() {
 				l, err := w.pool.probe(ctx, member.Addr)
 				if err == nil && (l.Saving || l.Forked || l.Copying) {
 					found.Store(true)
@@ -76,12 +75,11 @@ func (w *work) forking(ctx context.Context, m *directory.Map, node string) bool 
 			})
 		}
 	}
-	looking.Wait()
+	probing.Wait()
 	return found.Load()
 }
 
-// await waits until a member says that it has completed a snapshot which began after
-// it was looked at before.
+// await waits until a member has completed a snapshot that began after the report before.
 func (w *work) await(ctx context.Context, addr string, before members.Report) (members.Report, error) {
 	heard := time.Now()
 	for try := 1; ; try++ {
@@ -101,20 +99,20 @@ func (w *work) await(ctx context.Context, addr string, before members.Report) (m
 		case !l.SaveOK:
 			return members.Report{}, ErrFailed.Errorf("%s could not write its snapshot", addr)
 		case l.LastSave < before.Clock.Unix():
-			return members.Report{}, ErrFailed.Errorf("%s gave its snapshot up: it was emptied, or got all of its data anew", addr)
+			return members.Report{}, ErrFailed.Errorf("%s cancelled its snapshot: it was emptied, or copies all of its data anew", addr)
 		default:
 			return l, nil
 		}
 	}
 }
 
-// report tells the directory and the log what came of an attempt.
+// report reports an outcome to the directory and the log.
 func (w *work) report(ctx context.Context, s view, o *outcome) {
 	ended := ctx.Err() != nil
 	if errors.Is(o.err, errBusy) || ended && o.result.Saved.Addr == "" {
 		return
 	}
-	// What was saved is told even if ctx has ended.
+	// A saved snapshot is reported even if ctx has ended.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()
 	id, log := o.result.Partition, w.k.cfg.Logger.With("partition", o.result.Partition, "addr", o.result.Failed.Addr)
@@ -136,11 +134,11 @@ func (w *work) report(ctx context.Context, s view, o *outcome) {
 		}
 	}
 	if err := w.k.dir.Snapped(ctx, o.began, o.result); err != nil {
-		log.WarnContext(ctx, "the directory cannot be told of a snapshot", "error", err)
+		log.WarnContext(ctx, "cannot report a snapshot to the directory", "error", err)
 	}
 }
 
-// note adds to the directory's log. One that cannot be written stops nothing.
+// note adds to the directory's log, best effort.
 func (w *work) note(ctx context.Context, s view, id int, what string) {
 	_ = w.k.dir.Note(ctx, directory.Event{Agent: w.k.name, Partition: id, Epoch: s.m.Epoch, What: what})
 }

@@ -11,23 +11,23 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
-// plan says what is to be saved.
+// plan decides what is saved.
 type plan struct {
-	pause       time.Duration             // between two looks at what is due
+	pause       time.Duration             // between two checks for what is due
 	due         func(s view) []int        // the partitions to save, the most urgent first
-	wanted      func(s view, id int) bool // whether one still is, when its turn has come
-	done        func(o outcome) bool      // is told of each attempt; false ends the work
-	unreachable func(err error) bool      // is told that the directory cannot be asked; false ends the work
+	wanted      func(s view, id int) bool // whether one is still due when its turn comes
+	done        func(o outcome) bool      // receives each result; false ends the work
+	unreachable func(err error) bool      // receives errors of the directory; false ends the work
 }
 
-// outcome is what came of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	began  time.Time
 	result directory.Snapshot // with times by the directory's clock
-	err    error              // errBusy if it is to be tried again soon
+	err    error              // errBusy if nothing was tried
 }
 
-// work is the taking of snapshots by one call.
+// work is one call of Run or Now.
 type work struct {
 	k    *Keeper
 	plan plan
@@ -35,10 +35,10 @@ type work struct {
 
 	working  sync.WaitGroup
 	outcomes chan outcome
-	busy     map[int]string // by partition the node on which an attempt goes on
+	busy     map[int]string // by partition the node on which an attempt runs
 }
 
-// work takes snapshots as the plan says until that ends it, or ctx.
+// work takes snapshots by the plan until the plan or ctx ends it.
 func (k *Keeper) work(ctx context.Context, p plan) error {
 	ctx, cancel := context.WithCancel(ctx)
 	w := &work{k: k, plan: p, pool: newPool(k.cfg.Option), outcomes: make(chan outcome), busy: map[int]string{}}
@@ -67,7 +67,7 @@ func (k *Keeper) work(ctx context.Context, p plan) error {
 	return context.Cause(ctx)
 }
 
-// begin begins an attempt, unless one goes on for this partition or on the node.
+// begin begins an attempt, unless one runs for this partition or on the node.
 func (w *work) begin(ctx context.Context, s view, p directory.Partition) {
 	if _, busy := w.busy[p.ID]; busy {
 		return
@@ -95,8 +95,7 @@ func (w *work) begin(ctx context.Context, s view, p directory.Partition) {
 	})
 }
 
-// wait waits until there may be something to begin, and reports whether the plan
-// goes on.
+// wait waits until there may be something to begin, and reports whether to continue.
 func (w *work) wait(ctx context.Context) bool {
 	again := time.NewTimer(w.plan.pause)
 	defer again.Stop()
@@ -104,7 +103,7 @@ func (w *work) wait(ctx context.Context) bool {
 		select {
 		case o := <-w.outcomes:
 			delete(w.busy, o.result.Partition)
-			if !errors.Is(o.err, errBusy) { // else it would not be its turn at once, either
+			if !errors.Is(o.err, errBusy) { // which it would be again at once
 				return w.plan.done(o)
 			}
 		case <-again.C:
