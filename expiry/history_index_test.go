@@ -116,7 +116,7 @@ var indexHistories = []hashHistory{
 			s.want("reap", s.reap(), want, nil)
 		}
 	}},
-	{"a stranger does not stop the reaping", func(s *hashTale) {
+	{"a hash of a wrong type does not stop the reaping", func(s *hashTale) {
 		s.put(hashLong, "a")
 		s.over("a")
 		base := baseOf(s.T, s.h, inHash)

@@ -65,7 +65,7 @@ var hashProtections = []struct {
 	{"the index learns of new deadlines", "redis.call('ZADD', due, first, of)", "do end", []string{"the index follows"}},
 	{"a slice has a budget", "left - math.max(1, looked)", "left", []string{"a slice is bounded"}},
 	{"a slice goes on to the next hash", "if left <= 0 then\n    break", "if true then\n    break", []string{"a slice spans hashes"}},
-	{"a stranger leaves the index", "if type(values) == 'number' and type(deadlines) == 'number' then", "if true then", []string{"a stranger does not stop the reaping"}},
+	{"a hash of a wrong type leaves the index", "if type(values) == 'number' and type(deadlines) == 'number' then", "if true then", []string{"a hash of a wrong type does not stop the reaping"}},
 	{"a write sweeps", "math.max(10, number)", "0", []string{"a write sweeps a little"}},
 	{"a write sweeps as much as it writes", "math.max(10, number)", "10", []string{"a large write sweeps as much"}},
 

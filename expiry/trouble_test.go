@@ -177,7 +177,7 @@ func TestGetAllOfTheMost(t *testing.T) {
 	}
 }
 
-// TestHashesOutliveScriptFlush: nobody notices.
+// TestHashesOutliveScriptFlush: no call fails.
 func TestHashesOutliveScriptFlush(t *testing.T) {
 	t.Parallel()
 	client := redistest.Start(t, redistest.Options{}).Client(t)

@@ -18,7 +18,7 @@ func put(t *testing.T, c *Cache, key, value string, cost, left time.Duration) {
 	}
 }
 
-// TestEarly: a reader that is drawn has the value computed anew, once, and nobody waits.
+// TestEarly: a reader that is drawn triggers one new computation, and no reader waits.
 func TestEarly(t *testing.T) {
 	t.Parallel()
 	c := open(t, Config{TTL: time.Hour})

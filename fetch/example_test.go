@@ -72,7 +72,7 @@ func ExampleGet() {
 		log.Fatal(err)
 	}
 
-	// load says millrace.ErrNotFound where there is nobody, and that is remembered for a minute.
+	// load returns millrace.ErrNotFound for an unknown user, and that is remembered for a minute.
 	load := func(id string) func(context.Context) (string, error) {
 		return func(context.Context) (string, error) {
 			if id != "42" {

@@ -304,7 +304,7 @@ func TestAllCallersGo(t *testing.T) {
 	wantFrom(t, loading, "", Failed, context.Canceled)
 	wantFrom(t, waiting, "", Failed, context.Canceled)
 	if n := other.callers(); n != -1 {
-		t.Errorf("%d callers wait for a flight that nobody wants", n)
+		t.Errorf("%d callers wait for a flight without callers", n)
 	}
 	release()
 	redistest.Eventually(t, "the value is kept", func() bool {

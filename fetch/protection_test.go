@@ -23,7 +23,7 @@ var protections = []struct {
 		"TestHerd"},
 	{"another look under the lease", "flight.go", "case !e.fresh() || f.old.fresh()", "case e.found() || f.old.fresh()", "TestHerd"},
 	{"no context of a caller's", "flight.go", "context.WithoutCancel(ctx)", "ctx", "TestCancelledCallerFailsNobody"},
-	{"what nobody waits for is not begun", "flight.go", "f.quit()\n\t\tc.remove(f)", "_ = f.quit", "TestAllCallersGo"},
+	{"a flight without callers begins no load", "flight.go", "f.quit()\n\t\tc.remove(f)", "_ = f.quit", "TestAllCallersGo"},
 	{"no more than the slots", "flight.go", "defer func() { <-c.slots }()", "<-c.slots", "TestOutage"},
 	{"no slot within a slot", "flight.go", "context.WithValue(f.ctx, slot{c}, true)", "context.WithValue(f.ctx, slot{}, true)", "TestNestedInAnOutage"},
 	{"nothing stored without the lease", "lease.go", "if storing.Err() != nil {", "if storing = ctx; storing.Err() != nil {", "TestOverrun"},

@@ -193,7 +193,7 @@ func TestChannelHandler(t *testing.T) {
 }
 
 // TestSurplusIsLetGoAfterTheBatch: who has too much finishes the batch in hand,
-// and nobody is given it twice.
+// and no member is handled twice.
 func TestSurplusIsLetGoAfterTheBatch(t *testing.T) {
 	t.Parallel()
 	c := openChannel(t, redistest.Shared(t).Client(t), redistest.Name(t), ChannelConfig{Size: 2, Shard: digit})
@@ -276,7 +276,7 @@ func TestResizeUnderLoad(t *testing.T) {
 	stop()
 	settles(t, c, 3, 2)
 	l.check(t)
-	for index := range 7 { // what nobody serves any more is empty, too
+	for index := range 7 { // what is no longer served is empty, too
 		k, err := c.ick(index)
 		if err != nil {
 			t.Fatal(err)

@@ -101,7 +101,7 @@ func (s *steerer) finish() error {
 	}
 	for _, m := range s.marked {
 		if !slices.Contains(done, m) {
-			return fmt.Errorf("%s is marked where nobody looks; %d Icks are served", m, len(served.Icks))
+			return fmt.Errorf("%s is marked in an Ick without a consumer; %d Icks are served", m, len(served.Icks))
 		}
 	}
 	return nil

@@ -170,7 +170,7 @@ func TestAChannelsIcksAreIcks(t *testing.T) {
 	wantReserve(t, k, 5, "a31")
 }
 
-// An Ick under the channel's own name would be read by nobody.
+// An Ick under the channel's own name would have no consumer.
 func TestAChannelsNameIsNoIck(t *testing.T) {
 	t.Parallel()
 	client, name := redistest.Shared(t).Client(t), redistest.Name(t)

@@ -409,8 +409,8 @@ func TestLostReplyWithoutLane(t *testing.T) {
 }
 
 // TestExchangeExecutedTwice is the gem's worst case: the reply of an exchange is
-// lost, and with it the new batch. Whoever repeats it must not commit what
-// nobody received.
+// lost, and with it the new batch. A repeat must not commit what no consumer
+// received.
 func TestExchangeExecutedTwice(t *testing.T) {
 	t.Parallel()
 	play := func(scripts *script.Library) error {

@@ -33,12 +33,12 @@ import (
 // deadline comes by itself here; a client brings it about, and it is a call like
 // the others.
 
-// question is one call. The id stands for the token of whoever calls.
+// question is one call. The id stands for the token of the caller.
 type question struct{ call, name, id string }
 
 // reply is what was answered to a question.
 type reply struct {
-	lost  bool // nobody knows whether the call was executed; it may yet be
+	lost  bool // the outcome is unknown; it may still be executed
 	ok    bool // acquired, refreshed, released; held, for a show
 	id    string
 	fence int64 // that of the last acquisition; its holder has the id
@@ -46,7 +46,7 @@ type reply struct {
 
 // state is a lease in the plainest words.
 type state struct {
-	holder   string // nobody when empty
+	holder   string // none when empty
 	released string // who released it last
 	fence    int64  // the last one that somebody was told
 	untold   bool   // whether there was an acquisition after it

@@ -229,7 +229,7 @@ func TestServerDeadline(t *testing.T) {
 	}
 }
 
-// TestExpiredIsLost: a lease that expired is lost even if nobody else took it.
+// TestExpiredIsLost: a lease that expired is lost even if no other holder took it.
 func TestExpiredIsLost(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})
@@ -277,7 +277,7 @@ func TestWaiting(t *testing.T) {
 	wantError(t, err, ErrHeld)
 	_, err = l.Acquire(t.Context(), name, long, AcquireConfig{Wait: 20 * time.Millisecond})
 	wantError(t, err, ErrHeld)
-	redistest.Eventually(t, "nobody blocks any more", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
+	redistest.Eventually(t, "no client blocks", func() bool { return server.Info("clients")["blocked_clients"] == "0" })
 
 	got := make(chan *Lease, 1)
 	go func() {
@@ -364,7 +364,7 @@ func TestContextOfAcquireIsNotTheLease(t *testing.T) {
 }
 
 // TestJobUnderALease has several processes recruit for a job that must be alone.
-// Those that miss the lease report an idle slice and wait for nobody. Without a
+// Those that miss the lease report an idle slice and do not wait. Without a
 // lease all of them would do the same slice at once (W10 in docs/DEFECTS.md).
 func TestJobUnderALease(t *testing.T) {
 	t.Parallel()
@@ -393,7 +393,7 @@ func TestJobUnderALease(t *testing.T) {
 			select {
 			case <-first: // so somebody meets the lease held
 			case <-ctx.Done():
-				t.Error("nobody misses the lease")
+				t.Error("no slice missed the lease")
 				once.Do(func() { close(first) })
 			}
 			inside.Add(-1)
@@ -448,7 +448,7 @@ func TestDo(t *testing.T) {
 	wantError(t, err, ErrLost)
 
 	err = l.Do(ctx, name, long, func(context.Context, int64) error {
-		pass(t, l, name) // nobody notices before the release
+		pass(t, l, name) // not noticed before the release
 		return nil
 	})
 	wantError(t, err, ErrLost)

@@ -183,11 +183,11 @@ func TestManyInLine(t *testing.T) {
 		t.Errorf("%d had the lease, want %d at least", had, callers*4/5)
 	}
 	if took := time.Since(began); took > 10*time.Second { // 24 seconds if each looked by itself
-		t.Errorf("it went round in %v", took)
+		t.Errorf("the last waiter got the lease after %v", took)
 	}
 }
 
-// TestWaiterInADeadProcess: a process that waited and died keeps nobody, and is forgotten.
+// TestWaiterInADeadProcess: a process that waited and died blocks no other, and is dropped.
 func TestWaiterInADeadProcess(t *testing.T) {
 	t.Parallel()
 	l := open(t, Config{})

@@ -275,7 +275,7 @@ func TestKeyPolicyChanges(t *testing.T) {
 }
 
 // TestOpenWithoutAQuestion: who accepts any policy opens a namespace without asking for
-// it; a server that is silent keeps nobody.
+// it; a silent server blocks no call.
 func TestOpenWithoutAQuestion(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t, redistest.Options{MaxMemory: "8mb", Policy: "allkeys-lru"})
@@ -287,7 +287,7 @@ func TestOpenWithoutAQuestion(t *testing.T) {
 	}
 }
 
-// TestKeysWithoutInfo: a policy that nobody tells is taken for a good one, with a
+// TestKeysWithoutInfo: an unknown policy is accepted, with a
 // warning.
 func TestKeysWithoutInfo(t *testing.T) {
 	t.Parallel()

@@ -23,7 +23,7 @@ func forgetFlight(t *testing.T, sc *Scatter, server *redistest.Server, s *Sessio
 }
 
 // TestRepeatThatIsTooLate: who flushes again when the server has forgotten the first
-// try is told that nobody knows, and nothing counts twice. The session can be used again.
+// try fails as uncertain, and nothing counts twice. The session can be used again.
 func TestRepeatThatIsTooLate(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
@@ -58,7 +58,7 @@ func TestRepeatThatIsTooLate(t *testing.T) {
 			redistest.Eventually(t, "the repeat is refused", func() bool {
 				err := s.Flush(t.Context())
 				if err == nil {
-					t.Fatal("a flush of which nobody knows succeeds")
+					t.Fatal("a flush with an unknown outcome succeeds")
 				}
 				return millrace.Code(err) == millrace.ErrUncertain.Code
 			})
@@ -158,7 +158,7 @@ func TestServerTime(t *testing.T) {
 	}
 }
 
-// TestTallyDropsWhatNobodyKnows: what a server can no longer judge is dropped and logged
+// TestTallyDropsWhatNobodyKnows: a flush with an unknown outcome is dropped and logged
 // with its amounts, and the tally goes on.
 func TestTallyDropsWhatNobodyKnows(t *testing.T) {
 	t.Parallel()

@@ -147,7 +147,7 @@ func TestNothingToRead(t *testing.T) {
 	sc := newScatter(t, servers, steadyConfig)
 	servers[0].Kill()
 	if err := sc.Gather().Read(t.Context()); err != nil {
-		t.Errorf("reading nothing from nobody: %v", err)
+		t.Errorf("reading nothing: %v", err)
 	}
 }
 

@@ -84,7 +84,7 @@ func ExampleTracker_Queued() {
 	items := open(client, &table)
 	ctx := context.Background()
 
-	show(items, "song") // nobody has looked into the table yet
+	show(items, "song") // no pass is complete
 	if err := items.Fill(ctx, nil); err != nil {
 		log.Fatal(err)
 	}

@@ -28,7 +28,7 @@ func TestAnswers(t *testing.T) {
 	add(t, tr, "fresh")
 	wantState(t, tr, "fresh", Queued)
 	walkOne(t, tr)
-	wantState(t, tr, "none", Unknown) // nobody knows yet whether there is another row
+	wantState(t, tr, "none", Unknown) // another row may follow
 	walkOne(t, tr)
 	answers, err := tr.QueuedMany(t.Context(), "none", "other", "twice", "other")
 	if err != nil {
@@ -284,7 +284,7 @@ func TestSourceIsWrong(t *testing.T) {
 	}
 }
 
-// TestRowsThatCannotBeTracked are left out and reported, and keep nobody.
+// TestRowsThatCannotBeTracked are left out and reported, and block no others.
 func TestRowsThatCannotBeTracked(t *testing.T) {
 	t.Parallel()
 	work := &table{}
