@@ -182,7 +182,8 @@ func (l *linter) checkKeys(e *ast.FuncCallExpr, name string, cmd *commands.Comma
 		for i := first; i <= min(last, len(words)-1); i += max(spec.Step, 1) {
 			text := l.text(e.Args[i])
 			attr, _ := e.Args[i].(*ast.AttrGetExpr)
-			if text != "*" && !strings.HasPrefix(text, baseName) || attr != nil && nameOf(attr.Object) == "ARGV" {
+			built := strings.Contains(text, baseName) && !strings.HasPrefix(text, "*")
+			if text != "*" && !built || attr != nil && nameOf(attr.Object) == "ARGV" {
 				l.report(e.Args[i].Line(), "key %q of %s is not built from KEYS[1]", text, name)
 			}
 		}
