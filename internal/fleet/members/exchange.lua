@@ -25,7 +25,7 @@ if found ~= ARGV[4] then
 end
 local before = string.match(found, '^%d+') == own
 local after = string.match(ARGV[5], '^%d+') == own
-redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
+redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
 if ARGV[5] == '' then
   redis.call('DEL', record)
 else

@@ -26,6 +26,6 @@ local floor = redis.call('GET', K .. ':floor') or '0'
 if tonumber(ARGV[4]) < tonumber(floor) then
   return {'old', floor}
 end
-redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
+redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
 redis.call('SET', record, ARGV[5])
 return {'at', ARGV[5]}

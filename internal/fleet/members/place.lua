@@ -27,7 +27,7 @@ local found = redis.call('GET', record)
 local home = found and string.match(found, '^%d+')
 if home then
   if string.sub(found, #home + 1, #home + 2) == ' -' then
-    redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
+    redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
     redis.call('SET', record, home)
   end
   return {'at', home}
