@@ -9,75 +9,48 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// client is a rueidis.Client whose commands go where by routes them.
+// client is a rueidis.Client that sends each command to the partition of its tag.
 type client struct {
-	f      *Fleet
-	by     route
-	close  func()
-	spread bool // whether a write waits a moment for a replica
+	f         *Fleet
+	only      *string // the tag that all commands must have, nil for any
+	partition int     // where all commands go, whatever their tags are; anyPartition otherwise
+	close     func()
+	spread    bool // whether a write waits a moment for a replica
 }
 
-// route says where commands go.
-type route interface {
-	// tag returns the tag of a command.
-	tag(words []string) (string, error)
+const anyPartition = -1
 
-	// locate returns the target of a command with the tag.
-	locate(ctx context.Context, tag string, write bool) (target, error)
-
-	// locateAll returns the targets of several commands.
-	locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error)
-}
-
-// byTag routes by the tag of a command's keys.
-type byTag struct{ f *Fleet }
-
-func (r byTag) tag(words []string) (string, error) { return tagOf(words) }
-
-func (r byTag) locate(ctx context.Context, tag string, write bool) (target, error) {
-	return r.f.locate(ctx, tag, write)
-}
-
-func (r byTag) locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error) {
-	return r.f.locateAll(ctx, tags, writes)
-}
-
-// byOneTag routes the commands of one tag, and refuses others.
-type byOneTag struct {
-	byTag
-	only string
-}
-
-func (r byOneTag) tag(words []string) (string, error) {
+// tag returns the tag of a command.
+func (c *client) tag(words []string) (string, error) {
+	if c.partition != anyPartition {
+		return "", nil
+	}
 	tag, err := tagOf(words)
-	if err == nil && tag != r.only {
+	if err == nil && c.only != nil && tag != *c.only {
 		return "", ErrMixedTags.Errorf("the keys of %s have another tag than this client", words[0])
 	}
 	return tag, err
 }
 
-// byPartition sends everything to one partition.
-type byPartition struct {
-	f  *Fleet
-	id int
+// locate returns the targets of commands with these tags.
+func (c *client) locate(ctx context.Context, tags []string, writes []bool) ([]target, error) {
+	if c.partition == anyPartition {
+		return c.f.locateAll(ctx, tags, writes)
+	}
+	t, err := c.locateOne(ctx, "", slices.Contains(writes, true))
+	return slices.Repeat([]target{t}, len(tags)), err
 }
 
-func (r byPartition) tag([]string) (string, error) { return "", nil }
-
-func (r byPartition) locate(ctx context.Context, _ string, write bool) (target, error) {
-	if !write {
-		return target{p: r.f.view.Load().partitions[r.id]}, nil
+// locateOne returns the target of one command.
+func (c *client) locateOne(ctx context.Context, tag string, write bool) (target, error) {
+	if c.partition == anyPartition {
+		return c.f.locate(ctx, tag, write)
 	}
-	v, began, err := r.f.confirmed(ctx)
+	v, began, err := c.f.permitted(ctx, write)
 	if err != nil {
 		return target{}, err
 	}
-	return target{p: v.partitions[r.id], began: began}, nil
-}
-
-func (r byPartition) locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error) {
-	t, err := r.locate(ctx, "", slices.Contains(writes, true))
-	return slices.Repeat([]target{t}, len(tags)), err
+	return target{p: v.partitions[c.partition], began: began}, nil
 }
 
 // B returns a builder of commands.
@@ -86,24 +59,19 @@ func (c *client) B() rueidis.Builder { return c.f.builder }
 // Do sends a command to the partition of its tag. A write is sent once. A read that
 // fails is tried on another member.
 func (c *client) Do(ctx context.Context, cmd rueidis.Completed) rueidis.RedisResult {
-	tag, err := c.by.tag(cmd.Commands())
+	tag, err := c.tag(cmd.Commands())
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
 	cmd = c.f.marked(cmd)
 	write := mayWrite(cmd)
-	t, err := c.by.locate(ctx, tag, write)
+	t, err := c.locateOne(ctx, tag, write)
 	if err != nil {
 		return rueidis.NewErrorResult(err)
 	}
-	switch {
-	case !write:
-		return t.read(ctx, cmd)
-	case c.spread:
-		return t.writeAll(ctx, true, cmd)[0]
-	default:
-		return t.write(ctx, cmd)
-	}
+	g := group{target: t}
+	g.add(t, 0, write)
+	return g.do(ctx, c.spread, []rueidis.Completed{cmd})[0]
 }
 
 // DoMulti sends commands to the partitions of their tags: to all in parallel, and to
@@ -118,44 +86,36 @@ func (c *client) DoMulti(ctx context.Context, multi ...rueidis.Completed) []ruei
 	if len(multi) == 0 {
 		return nil
 	}
-	writes, own := make([]bool, len(multi)), false
+	cmds, writes := make([]rueidis.Completed, len(multi)), make([]bool, len(multi))
 	for i, cmd := range multi {
-		if marked := c.f.marked(cmd); marked != cmd {
-			if !own {
-				multi, own = slices.Clone(multi), true
-			}
-			multi[i] = marked
-		}
-		writes[i] = mayWrite(multi[i])
+		cmds[i] = c.f.marked(cmd)
+		writes[i] = mayWrite(cmds[i])
 	}
-	targets, err := c.by.locateAll(ctx, tags, writes)
+	targets, err := c.locate(ctx, tags, writes)
 	if err != nil {
 		return all(len(multi), err)
 	}
-	first := &group{target: targets[0], at: make([]int, 0, len(multi))} // most pipelines go to one partition
-	groups := map[int]*group{first.p.id: first}
+	groups := map[int]*group{}
 	for i, t := range targets {
-		g := first
-		if t.p.id != first.p.id {
-			if g = groups[t.p.id]; g == nil {
-				g = &group{target: t}
-				groups[t.p.id] = g
-			}
+		g := groups[t.p.id]
+		if g == nil {
+			g = &group{target: t}
+			groups[t.p.id] = g
 		}
 		g.add(t, i, writes[i])
 	}
-	if len(groups) == 1 {
-		return first.do(ctx, c.spread, multi)
+	if len(groups) == 1 { // as most pipelines
+		return groups[targets[0].p.id].do(ctx, c.spread, cmds)
 	}
 	results := make([]rueidis.RedisResult, len(multi))
 	var working sync.WaitGroup
 	for _, g := range groups {
 		working.Go(func() {
-			cmds := make([]rueidis.Completed, len(g.at))
+			own := make([]rueidis.Completed, len(g.at))
 			for i, at := range g.at {
-				cmds[i] = multi[at]
+				own[i] = cmds[at]
 			}
-			for i, result := range g.do(ctx, c.spread, cmds) {
+			for i, result := range g.do(ctx, c.spread, own) {
 				results[g.at[i]] = result
 			}
 		})
@@ -185,14 +145,14 @@ func (g *group) add(t target, at int, write bool) {
 }
 
 func (g *group) do(ctx context.Context, spread bool, cmds []rueidis.Completed) []rueidis.RedisResult {
-	if g.write {
-		results := g.writeAll(ctx, spread, cmds...)
-		for _, place := range g.places {
-			place.wrote.Store(g.p.f.now())
-		}
-		return results
+	if !g.write {
+		return g.read(ctx, cmds)
 	}
-	return g.readAll(ctx, cmds...)
+	results := g.writeAll(ctx, spread, cmds)
+	for _, place := range g.places {
+		place.wrote.Store(g.p.f.now())
+	}
+	return results
 }
 
 // tags returns the tag of each command. A command without a key belongs to its
@@ -209,7 +169,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 			continue
 		case name == "EXEC" || name == "DISCARD":
 			if begun < 0 || !known {
-				if tag, err := c.by.tag(words); err == nil {
+				if tag, err := c.tag(words); err == nil {
 					tags[i] = tag
 					continue
 				}
@@ -222,7 +182,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 			tags[i] = tags[i-1]
 			continue
 		}
-		tag, err := c.by.tag(words)
+		tag, err := c.tag(words)
 		if err != nil {
 			return nil, err
 		}
@@ -239,7 +199,7 @@ func (c *client) tags(multi []rueidis.Completed) ([]string, error) {
 		}
 	}
 	if begun >= 0 && !known {
-		if tag, err := c.by.tag([]string{"MULTI"}); err == nil {
+		if tag, err := c.tag([]string{"MULTI"}); err == nil {
 			tags[begun] = tag
 			return tags, nil
 		}

@@ -53,7 +53,7 @@ func (d *dedicated) DoMulti(ctx context.Context, multi ...rueidis.Completed) []r
 	if err != nil {
 		return all(len(multi), err)
 	}
-	// Inside a transaction nothing is executed, and a WAIT would only be queued.
+	// An open transaction executes nothing, and would only queue a WAIT.
 	need := 0
 	if !d.queues(multi) && (slices.ContainsFunc(multi, mayWrite) || slices.ContainsFunc(multi, executes)) {
 		need = t.p.f.cfg.WaitReplicas
@@ -89,7 +89,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 	}
 	tag, known := d.tag, d.inner != nil
 	for i := range multi {
-		next, err := d.c.by.tag(multi[i].Commands())
+		next, err := d.c.tag(multi[i].Commands())
 		switch {
 		case errors.Is(err, ErrNoTag):
 			// A command without a key goes with the others.
@@ -104,7 +104,7 @@ func (d *dedicated) bind(ctx context.Context, multi []rueidis.Completed) (rueidi
 	if !known {
 		return nil, target{}, ErrNoTag.Errorf("the first command on a dedicated connection has no key")
 	}
-	t, err := d.c.by.locate(ctx, tag, true)
+	t, err := d.c.locateOne(ctx, tag, true)
 	if err != nil {
 		return nil, target{}, err
 	}

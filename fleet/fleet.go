@@ -107,7 +107,7 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, writable: true, release: func() {}, stop: stop, ended: ended,
 	}
 	f.watched.now = f.now
-	f.whole = &client{f: f, by: byTag{f}, close: f.Close}
+	f.whole = &client{f: f, partition: anyPartition, close: f.Close}
 	// Read-only clients can start without the directory's master.
 	err := f.refresh(ctx)
 	if f.view.Load() == nil {
@@ -177,7 +177,7 @@ func (f *Fleet) Client() rueidis.Client { return f.whole }
 // For returns a client for one tag, which refuses keys of other tags. Closing it does
 // nothing.
 func (f *Fleet) For(tag string) rueidis.Client {
-	return &client{f: f, by: byOneTag{byTag{f}, tag}, close: func() {}}
+	return &client{f: f, only: &tag, partition: anyPartition, close: func() {}}
 }
 
 // Partitions returns a client for each partition, by number. It sends every command
@@ -191,7 +191,7 @@ func (f *Fleet) Partitions() []rueidis.Client {
 }
 
 func (f *Fleet) partition(id int) *client {
-	return &client{f: f, by: byPartition{f, id}, close: func() {}}
+	return &client{f: f, partition: id, close: func() {}}
 }
 
 // background runs work for a second at most, and then done. Only Close waits for it.

@@ -2,32 +2,82 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/retry"
 )
 
-// locateParallel is how many tags one call searches for at the same time.
-const locateParallel = 16
+const (
+	// maxFinds is how often one call searches for a tag. Once is enough unless the map
+	// changes meanwhile, or the fleet is very slow.
+	maxFinds = 4
+	// locateParallel is how many tags one call searches for at the same time.
+	locateParallel = 16
+)
 
-// locateAll returns the targets of several commands. Unknown tags are searched for in
-// parallel, each once. Only then is the clock read for all of them: ReplyTimeout begins
-// when the commands are sent.
+// Outcomes of a search for a tag.
+var (
+	errFinding = ErrUnavailable.Errorf("the search for the tag took longer than its result is valid")
+	errMoving  = ErrUnavailable.Errorf("the tag is being moved, which takes longer than usual")
+	errOld     = errors.New("the map is too old to place a tag by")
+)
+
+func errUnsure(id int) error {
+	return ErrUnavailable.Errorf("the master of partition %d may have been replaced when it answered", id)
+}
+
+// permitted returns the view, and for a write one by which the caller may write.
+func (f *Fleet) permitted(ctx context.Context, write bool) (v *view, began int64, err error) {
+	if write {
+		return f.confirmed(ctx)
+	}
+	return f.view.Load(), f.now(), nil
+}
+
+// cached returns the target of a tag if its place is cached and valid.
+func (f *Fleet) cached(v *view, began int64, tag string) (target, bool) {
+	if place := f.places.get(tag); place != nil && place.holds(v, began) {
+		return target{v.partitions[place.home], began, place}, true
+	}
+	return target{}, false
+}
+
+// locate returns the target of a command with a tag. A write places a tag that has no
+// place yet; a read of such a tag goes to the partition that would own it.
+func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, error) {
+	v, began, err := f.permitted(ctx, write)
+	if err != nil {
+		return target{}, err
+	}
+	if t, ok := f.cached(v, began, tag); ok {
+		return t, nil
+	}
+	targets, err := f.locateAll(ctx, []string{tag}, []bool{write})
+	if err != nil {
+		return target{}, err
+	}
+	return targets[0], nil
+}
+
+// locateAll returns the targets of several commands. It searches for unknown tags in
+// parallel, for each once. Only then it reads the clock for all of them: ReplyTimeout
+// begins when the commands are sent.
 func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]target, error) {
 	targets := make([]target, len(tags))
 	write := slices.Contains(writes, true)
-	var found map[string]target // by this call; the cache may be too small for all
+	var found map[string]target // by this call; not all results are cached
 	for range maxFinds {
-		v, began := f.view.Load(), f.now()
-		if write {
-			var err error
-			if v, began, err = f.confirmed(ctx); err != nil {
-				return nil, err
-			}
+		v, began, err := f.permitted(ctx, write)
+		if err != nil {
+			return nil, err
 		}
 		var unknown map[string]bool // whether the tag is written
 		for i, tag := range tags {
-			if place := f.places.get(tag); place != nil && place.holds(v, began) {
-				targets[i] = target{v.partitions[place.home], began, place}
+			if t, ok := f.cached(v, began, tag); ok {
+				targets[i] = t
 			} else if t, ok := found[tag]; ok && t.holds(v, began) {
 				targets[i] = t.at(v, began)
 			} else {
@@ -41,30 +91,30 @@ func (f *Fleet) locateAll(ctx context.Context, tags []string, writes []bool) ([]
 			return targets, nil
 		}
 		if found == nil {
-			found = make(map[string]target, len(unknown))
+			found = map[string]target{}
 		}
-		if err := f.locateEach(ctx, unknown, found); err != nil {
+		if err := f.searchEach(ctx, unknown, found); err != nil {
 			return nil, err
 		}
 	}
 	return nil, errFinding
 }
 
-// locateEach adds the targets of tags to found, or returns the first error.
-func (f *Fleet) locateEach(ctx context.Context, tags map[string]bool, found map[string]target) error {
+// searchEach adds the targets of tags to found, or returns the first error.
+func (f *Fleet) searchEach(ctx context.Context, tags map[string]bool, found map[string]target) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
-	var finding sync.WaitGroup
+	var searches sync.WaitGroup
 	slots := make(chan struct{}, locateParallel)
 	for tag, write := range tags {
 		slots <- struct{}{}
 		if ctx.Err() != nil {
 			break
 		}
-		finding.Go(func() {
+		searches.Go(func() {
 			defer func() { <-slots }()
-			t, err := f.locate(ctx, tag, write)
+			t, err := f.search(ctx, tag, write)
 			if err != nil {
 				cancel(err)
 				return
@@ -74,8 +124,66 @@ func (f *Fleet) locateEach(ctx context.Context, tags map[string]bool, found map[
 			found[tag] = t
 		})
 	}
-	finding.Wait()
+	searches.Wait()
 	return context.Cause(ctx)
+}
+
+// search finds a tag, or places it for a write. It waits while the tag is being moved, or
+// until a map that is too old is replaced.
+func (f *Fleet) search(ctx context.Context, tag string, write bool) (target, error) {
+	for range maxFinds {
+		v, began, err := f.permitted(ctx, write)
+		if err != nil {
+			return target{}, err
+		}
+		found, err := f.find(ctx, v, tag, write)
+		switch {
+		case errors.Is(err, errMoving):
+			err = f.awaitMove(ctx, tag)
+		case errors.Is(err, errOld):
+			err = f.awaitView(ctx, v)
+		case err != nil:
+		case found.How == Nowhere:
+			return target{p: v.partitions[found.Partition]}, nil
+		default:
+			place := found.placement(v, began)
+			if !found.once {
+				f.places.put(tag, place)
+			}
+			return target{v.partitions[place.home], began, place}, nil
+		}
+		if err != nil {
+			return target{}, err
+		}
+	}
+	return target{}, errFinding
+}
+
+// awaitMove waits until the move of a tag has ended.
+func (f *Fleet) awaitMove(ctx context.Context, tag string) error {
+	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
+		v, _, err := f.confirmed(ctx)
+		if err != nil {
+			return err
+		}
+		l, err := f.find(ctx, v, tag, false)
+		if err == nil && l.moving {
+			err = errMoving
+		}
+		return err
+	})
+}
+
+// awaitView waits until there is another view than v, for as long as adding a partition
+// may delay the placing of tags.
+func (f *Fleet) awaitView(ctx context.Context, v *view) error {
+	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
+		err := f.refresh(ctx)
+		if f.view.Load() != v {
+			return nil
+		}
+		return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(err)
+	})
 }
 
 // holds reports whether a target that was found earlier is still valid. A tag that is

@@ -5,103 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/ring"
 )
-
-// locate returns the target for a command with a tag. A write places a tag that has no
-// place yet; a read of such a tag goes to the partition that would own it.
-func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, error) {
-	for range maxFinds {
-		v, began := f.view.Load(), f.now()
-		if write {
-			var err error
-			if v, began, err = f.confirmed(ctx); err != nil {
-				return target{}, err
-			}
-		}
-		if place := f.places.get(tag); place != nil && place.holds(v, began) {
-			return target{v.partitions[place.home], began, place}, nil
-		}
-		found, err := f.find(ctx, v, tag, write)
-		switch {
-		case errors.Is(err, errMoving):
-			if err := f.awaitMove(ctx, tag); err != nil {
-				return target{}, err
-			}
-			continue
-		case errors.Is(err, errOld):
-			// The map has changed, or is about to.
-			if err := f.awaitView(ctx, v); err != nil {
-				return target{}, err
-			}
-			continue
-		case err != nil:
-			return target{}, err
-		}
-		place := found.placement(v, began)
-		if found.How == Nowhere {
-			return target{p: v.partitions[place.home]}, nil
-		}
-		if !found.once {
-			f.places.put(tag, place)
-		}
-		if !write || found.leaving {
-			return target{v.partitions[place.home], began, place}, nil
-		}
-		// The search took time: the loop checks again whether the caller may write.
-	}
-	return target{}, errFinding
-}
-
-// maxFinds is how often one call searches for a tag. Once is enough unless the map
-// changes meanwhile, or the fleet is very slow.
-const maxFinds = 4
-
-// Outcomes of a search for a tag.
-var (
-	errFinding = ErrUnavailable.Errorf("the search for the tag took longer than its result is valid")
-	errMoving  = ErrUnavailable.Errorf("the tag is being moved, which takes longer than usual")
-	errOld     = errors.New("the map is too old to place a tag by")
-)
-
-func errUnsure(id int) error {
-	return ErrUnavailable.Errorf("the master of partition %d may have been replaced when it answered", id)
-}
-
-// awaitMove waits until the move of a tag has ended.
-func (f *Fleet) awaitMove(ctx context.Context, tag string) error {
-	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
-		v, _, err := f.confirmed(ctx)
-		if err != nil {
-			return err
-		}
-		l, err := f.find(ctx, v, tag, false)
-		if err == nil && l.moving {
-			err = errMoving
-		}
-		return err
-	})
-}
-
-// awaitView waits until there is another view than v, for as long as adding a
-// partition may delay the placing of tags.
-func (f *Fleet) awaitView(ctx context.Context, v *view) error {
-	return retry.Policy{Max: 20 * time.Millisecond}.Do(ctx, func(int) error {
-		err := f.refresh(ctx)
-		if f.view.Load() != v {
-			return nil
-		}
-		return ErrUnavailable.Errorf("partitions are being added, and new tags cannot be placed yet").Wrap(err)
-	})
-}
 
 // How says which record leads to a tag.
 type How string
@@ -143,9 +54,9 @@ func (l *Location) placement(v *view, began int64) *placement {
 	return p
 }
 
-// find asks the partitions that ever owned a tag, the newest first. The first record
-// that it finds says where the tag is. Only when all have answered that they have no
-// record is the tag nowhere; only then does a write place it.
+// find asks the partitions that ever owned a tag, the newest owner first. The first record
+// says where the tag is. A write places the tag only if all answered that they have no
+// record.
 func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Location, error) {
 	l := Location{Tag: tag, Position: ring.Position(tag)}
 	candidates := v.ring.Candidates(l.Position)
@@ -155,8 +66,8 @@ func (f *Fleet) find(ctx context.Context, v *view, tag string, write bool) (Loca
 		l.Asked = append(l.Asked, id)
 		r, found, sure, err := p.lookUp(ctx, tag)
 		if err != nil && !write {
-			// A replica lacks what was placed a moment ago, but what it has is true; so is
-			// what a fenced master has.
+			// A replica may lack a new record, but the records that it has are valid; so are
+			// those of a fenced master.
 			r, found, err = p.readAnywhere(ctx, tag, err)
 		}
 		switch {
@@ -253,10 +164,7 @@ func (f *Fleet) resolve(ctx context.Context, v *view, l Location, r members.Reco
 
 // placeArgs are the arguments of the script that places a tag.
 func (v *view) placeArgs(tag string, forced bool) []string {
-	force := "0"
-	if forced {
-		force = "1"
-	}
+	force := map[bool]string{true: "1", false: "0"}[forced]
 	return append(append([]string{tag, strconv.FormatInt(v.m.Epoch, 10)}, v.limits()...), force)
 }
 
@@ -316,7 +224,6 @@ func (p *partition) vacancy(ctx context.Context, position uint64) (int, error) {
 	return 0, full
 }
 
-// identity is the identity of the partition's members.
 func (p *partition) identity() string { return members.Identity(p.v.m.Fleet, p.id) }
 
 // unknownServer is the error for a server with another identity.
@@ -330,9 +237,9 @@ func (p *partition) unknownServer(identity string) error {
 // lookUpScript runs without a runner: the caller retries a look-up that fails.
 var lookUpScript = rueidis.NewLuaScript(members.Scripts.Script("lookup").Source())
 
-// lookUp asks the master for the record of a tag. The answer is sure if nobody can
-// have replaced the master before it answered; only then is a missing record evidence.
-// A master that restarted since the map was made may have lost the record.
+// lookUp asks the master for the record of a tag. The answer is sure if the master cannot
+// have been replaced before it answered; only then is a missing record evidence. A master
+// that restarted since the map was stored may have lost the record.
 func (p *partition) lookUp(ctx context.Context, tag string) (r members.Record, found, sure bool, err error) {
 	began := p.f.now()
 	fresh := p.v.fresh(began) && !p.readOnly

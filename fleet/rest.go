@@ -60,7 +60,7 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 		}
 	}
 	for _, tag := range tags {
-		t, err := c.by.locate(ctx, tag, false)
+		t, err := c.locateOne(ctx, tag, false)
 		if err != nil {
 			return rueidis.NewErrorResultStream(err)
 		}
@@ -78,10 +78,10 @@ func (c *client) DoMultiStream(ctx context.Context, multi ...rueidis.Completed) 
 // Receive subscribes at one partition, for its client. A fleet has no channels: they
 // have no tag.
 func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn func(rueidis.PubSubMessage)) error {
-	if _, ok := c.by.(byPartition); !ok {
+	if c.partition == anyPartition {
 		return ErrUnsupported.Errorf("a fleet has no channels")
 	}
-	t, err := c.by.locate(ctx, "", false)
+	t, err := c.locateOne(ctx, "", false)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (c *client) Receive(ctx context.Context, subscribe rueidis.Completed, fn fu
 func (c *client) Nodes() map[string]rueidis.Client {
 	nodes := map[string]rueidis.Client{}
 	for _, p := range c.f.view.Load().partitions {
-		if only, ok := c.by.(byPartition); !ok || only.id == p.id {
+		if c.partition == anyPartition || c.partition == p.id {
 			nodes[p.master().addr] = c.f.partition(p.id)
 		}
 	}

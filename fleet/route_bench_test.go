@@ -44,7 +44,7 @@ func words(f *Fleet, n int) [][]string {
 // tag, whether the caller may write, and the place.
 func BenchmarkRoute(b *testing.B) {
 	f := offline(b)
-	by := byTag{f}
+	by := &client{f: f, partition: anyPartition}
 	list := words(f, 10_000)
 	ctx := context.Background()
 	b.ReportAllocs()
@@ -53,7 +53,7 @@ func BenchmarkRoute(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if t, err := by.locate(ctx, tag, true); err != nil || t.p == nil {
+		if t, err := by.locateOne(ctx, tag, true); err != nil || t.p == nil {
 			b.Fatal(err)
 		}
 	}
@@ -62,13 +62,13 @@ func BenchmarkRoute(b *testing.B) {
 // BenchmarkRouteHot is the same for few tags, which stay in the processor's cache.
 func BenchmarkRouteHot(b *testing.B) {
 	f := offline(b)
-	by := byTag{f}
+	by := &client{f: f, partition: anyPartition}
 	list := words(f, 16)
 	ctx := context.Background()
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		tag, _ := by.tag(list[i%len(list)])
-		if _, err := by.locate(ctx, tag, true); err != nil {
+		if _, err := by.locateOne(ctx, tag, true); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -76,7 +76,7 @@ func BenchmarkRouteHot(b *testing.B) {
 
 func TestARouteAllocatesNothing(t *testing.T) {
 	f := offline(t)
-	by := byTag{f}
+	by := &client{f: f, partition: anyPartition}
 	list := words(f, 100)
 	got := testing.AllocsPerRun(100, func() {
 		for _, w := range list {
@@ -84,7 +84,7 @@ func TestARouteAllocatesNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := by.locate(t.Context(), tag, true); err != nil {
+			if _, err := by.locateOne(t.Context(), tag, true); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -259,7 +259,7 @@ func (f *Fleet) newPartition(v *view, p directory.Partition, kept map[string]*me
 		made.down = append(made.down, d.Down)
 	}
 	made.runner = &script.Runner{
-		Client:  &client{f: f, by: byPartition{f, p.ID}, close: func() {}, spread: slices.Contains(made.down[1:], false)},
+		Client:  &client{f: f, partition: p.ID, close: func() {}, spread: slices.Contains(made.down[1:], false)},
 		Scripts: f.scripts,
 		Retry:   retry.Policy{Timeout: time.Duration(v.viewTTL)},
 	}

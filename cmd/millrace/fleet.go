@@ -53,8 +53,7 @@ func isFleet(url string) bool {
 	return strings.HasPrefix(url, "fleet://") || strings.HasPrefix(url, "fleets://")
 }
 
-// fleetURL returns the fleet that the command line or the environment names, and
-// how to connect to its servers.
+// fleetURL returns the URL of the fleet, and how to connect to its servers.
 func (a *app) fleetURL() (string, rueidis.ClientOption, error) {
 	url := a.url()
 	if !isFleet(url) {
@@ -106,8 +105,7 @@ func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table
 	return a.show(do(f))
 }
 
-// withDirectory opens the directory for do, which may make a fleet in it, and has
-// made sure that it answers.
+// withDirectory opens a directory that answers for do. It may have no fleet yet.
 func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption) error) error {
 	_, option, err := a.fleetURL()
 	if err != nil {
@@ -126,7 +124,7 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, o
 	return do(dir, option)
 }
 
-// withMap opens the directory of a fleet that there is for do, with the map of now.
+// withMap opens the directory of an existing fleet for do, with the present map.
 func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
 	return a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
@@ -139,21 +137,21 @@ func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option 
 	})
 }
 
-// ofDirectory adds to an error which directory failed, and what to do about it.
+// ofDirectory adds the directory's address and a hint to an error.
 func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) error {
 	addr := strings.Join(option.InitAddress, ", ")
 	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && errors.Is(err, fleet.ErrUnavailable) && unavailable.Err != nil {
-		err = unavailable.Err // which does not know the address
+		err = unavailable.Err // without the address
 	}
-	said, isSaid := errors.AsType[*millrace.Error](err)
+	known, isKnown := errors.AsType[*millrace.Error](err)
 	_, isReply := rueidis.IsRedisErr(err)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, directory.ErrNoFleet):
 		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", addr)
-	case isSaid:
-		return said
+	case isKnown:
+		return known
 	}
 	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", addr).Wrap(errors.New(oneLine(err)))
 	failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
@@ -165,11 +163,11 @@ func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) er
 
 // oneLine returns the messages of joined errors, each once, on one line.
 func oneLine(err error) string {
-	var said []string
+	var lines []string
 	for line := range strings.SplitSeq(err.Error(), "\n") {
-		if !slices.Contains(said, line) {
-			said = append(said, line)
+		if !slices.Contains(lines, line) {
+			lines = append(lines, line)
 		}
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(lines, "; ")
 }

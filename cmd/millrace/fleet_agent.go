@@ -26,8 +26,24 @@ import (
 type fleetAgent struct {
 	Every          time.Duration `default:"500ms" placeholder:"DURATION" help:"How often to check each member. Three failed checks make a master lost. Defaults to 500ms."`
 	SnapshotsEvery time.Duration `placeholder:"DURATION" help:"How old a partition's snapshot may become before the next one is taken. Defaults to taking none."`
-	Archive        string        `placeholder:"DIR" help:"The folder to which snapshots are fetched, such as a network mount. Defaults to leaving them with the members."`
-	Keep           int           `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
+	archiveFlags
+}
+
+// archiveFlags are the flags of commands that take snapshots.
+type archiveFlags struct {
+	Archive string `placeholder:"DIR" help:"The folder to which new snapshots are fetched, such as a network mount. Defaults to leaving them with the members."`
+	Keep    int    `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
+}
+
+// check refuses a folder that does not exist, and a number without one.
+func (f archiveFlags) check() error {
+	if f.Keep < 0 || f.Keep > 0 && f.Archive == "" {
+		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
+	}
+	if info, err := os.Stat(f.Archive); f.Archive != "" && (err != nil || !info.IsDir()) {
+		return errUsage.Errorf("--archive %s: there is no such folder", f.Archive)
+	}
+	return nil
 }
 
 func (*fleetAgent) Help() string {
@@ -78,24 +94,11 @@ func (c *fleetAgent) check() error {
 		return errUsage.Errorf("snapshots cannot be taken every %s", c.SnapshotsEvery)
 	case c.SnapshotsEvery == 0 && (c.Archive != "" || c.Keep != 0):
 		return errUsage.Errorf("--archive and --keep are for snapshots: set the interval with --snapshots-every")
-	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
-		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
-	return checkArchive(c.Archive)
+	return c.archiveFlags.check()
 }
 
-// checkArchive refuses a folder that is not there; none at all is fine.
-func checkArchive(dir string) error {
-	if dir == "" {
-		return nil
-	}
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return errUsage.Errorf("--archive %s: there is no such folder", dir)
-	}
-	return nil
-}
-
-// watch does an agent's work until ctx ends. What the jobs return is why that was.
+// watch does the work of an agent until ctx ends.
 func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) error {
 	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
 	switch {
@@ -202,20 +205,19 @@ func stranded(ctx context.Context, dir directory.Directory, partition int, err e
 	if unknown != nil || !m.Partitions[partition].ReadOnly {
 		return err
 	}
-	said, ok := errors.AsType[*millrace.Error](err)
+	known, ok := errors.AsType[*millrace.Error](err)
 	if !ok {
-		said = failover.ErrNotSwitched.Wrap(err)
+		known = failover.ErrNotSwitched.Wrap(err)
 	}
-	said = said.Errorf("%s; partition %d takes no writes until it has a master", said.Message, partition)
-	said.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as possible."
-	return said
+	known = known.Errorf("%s; partition %d takes no writes until it has a master", known.Message, partition)
+	known.Hint = "If no agent runs, start one: millrace fleet agent. It gives the partition a master as soon as possible."
+	return known
 }
 
 type fleetSnapshot struct {
-	Partitions []int  `arg:"" optional:"" name:"partition" help:"Numbers of partitions. Defaults to all."`
-	Now        bool   `help:"Take one of each, whatever the age of the newest, and wait until all are done."`
-	Archive    string `placeholder:"DIR" help:"The folder to which new snapshots are fetched. Needs --now. Defaults to leaving them with the members."`
-	Keep       int    `placeholder:"N" help:"How many snapshots of each partition the archive keeps. Defaults to 7."`
+	Partitions []int `arg:"" optional:"" name:"partition" help:"Numbers of partitions. Defaults to all."`
+	Now        bool  `help:"Take one of each, whatever the age of the newest, and wait until all are done."`
+	archiveFlags
 }
 
 func (*fleetSnapshot) Help() string {
@@ -230,21 +232,17 @@ Examples:
     millrace fleet snapshot 3 7 --now --archive /mnt/backup/redis`
 }
 
-// snapshotsDoc tells of the snapshots of partitions, each of them, also those that
-// have none.
+// snapshotsDoc has the snapshots of all partitions that were named.
 type snapshotsDoc struct {
 	Snapshots []snapshotDoc `json:"snapshots"`
 }
 
-// Run shows ages, and takes snapshots before if it is asked to.
+// Run takes snapshots with --now, and shows ages.
 func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
-	switch {
-	case !c.Now && (c.Archive != "" || c.Keep != 0):
+	if !c.Now && (c.Archive != "" || c.Keep != 0) {
 		return errUsage.Errorf("--archive and --keep are for new snapshots: take them with --now")
-	case c.Keep < 0, c.Keep > 0 && c.Archive == "":
-		return errUsage.Errorf("--keep is how many snapshots of each partition --archive keeps, from 1 on")
 	}
-	if err := checkArchive(c.Archive); err != nil {
+	if err := c.check(); err != nil {
 		return err
 	}
 	return a.withMap(ctx, func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error) {
@@ -264,7 +262,7 @@ func (c *fleetSnapshot) Run(ctx context.Context, a *app) error {
 	})
 }
 
-// take takes a snapshot of each partition, and returns what went wrong.
+// take takes a snapshot of each partition, and returns the failures.
 func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Redis, option rueidis.ClientOption, log *slog.Logger) error {
 	keeper := snapshot.New(dir, snapshot.Config{Archive: c.Archive, Keep: c.Keep, Option: option, Logger: log})
 	var failed []error
@@ -281,14 +279,14 @@ func (c *fleetSnapshot) take(ctx context.Context, dir *directory.Redis, option r
 	if len(failed) == 0 {
 		return nil
 	}
-	said, ok := errors.AsType[*millrace.Error](failed[0])
+	known, ok := errors.AsType[*millrace.Error](failed[0])
 	if !ok {
 		return failed[0]
 	}
-	return said.Errorf("%s not saved: %s", readable.Count(len(failed), "partition"), said.Message)
+	return known.Errorf("%s not saved: %s", readable.Count(len(failed), "partition"), known.Message)
 }
 
-// doc tells of the partitions that are meant.
+// doc describes the partitions that were named, or all.
 func (c *fleetSnapshot) doc(ages snapshot.Ages) snapshotsDoc {
 	doc := snapshotsDoc{Snapshots: []snapshotDoc{}}
 	known := newSnapshotDocs(ages)

@@ -94,11 +94,10 @@ func (c *fleetDev) config(ctx context.Context, log *slog.Logger) devfleet.Config
 	return cfg
 }
 
-// devEvery is how often the agent of a fleet on one machine looks at its members.
+// devEvery is the agent's interval of probes.
 const devEvery = 250 * time.Millisecond
 
-// serve has an agent watch the fleet, and does what standard input says, until the
-// command is interrupted.
+// serve runs an agent, and the commands of standard input, until it is interrupted.
 func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfleet.Fleet) error {
 	option := rueidis.ClientOption{InitAddress: []string{f.DirectoryAddr()}}
 	dir, err := directory.Dial(option)
@@ -117,7 +116,7 @@ func (c *fleetDev) serve(ctx context.Context, a *app, log *slog.Logger, f *devfl
 	return <-watched
 }
 
-// ready says that the fleet serves.
+// ready prints that the fleet serves.
 func (*fleetDev) ready(a *app, f *devfleet.Fleet) error {
 	doc := struct {
 		Ready     bool   `json:"ready"`
@@ -144,7 +143,7 @@ type devConsole struct {
 	fleet *devfleet.Fleet
 	dir   directory.Directory
 
-	frozen []int // the processes that were, and not resumed since
+	frozen []int // processes that were frozen and not resumed
 }
 
 // run executes lines until ctx ends. The end of standard input does not end it.
@@ -172,11 +171,11 @@ func (c *devConsole) run(ctx context.Context) {
 	}
 }
 
-// verb is what can be done to a server.
+// verb is a command on a server.
 type verb struct {
 	name string
 	does string
-	done string // what it was, afterwards
+	done string // its past participle
 	do   func(c *devConsole, ctx context.Context, s devfleet.Server) error
 }
 
@@ -209,8 +208,8 @@ func (c *devConsole) do(ctx context.Context, words []string) error {
 	return errCommand.Errorf("%q is no command", strings.Join(words, " "))
 }
 
-// serverDoc is a server, as the map has it, or as it began where that cannot be
-// read.
+// serverDoc is a server. Its role is that of the map, or that at the start if the directory
+// does not answer.
 type serverDoc struct {
 	Role      devfleet.Role `json:"role"`
 	Partition int           `json:"partition"` // -1 for the directory
@@ -269,8 +268,8 @@ func (c *devConsole) restart(ctx context.Context, s devfleet.Server) error {
 // errDead means that something cannot be done to a server that does not run.
 var errDead = &millrace.Error{Code: "dead", Message: "it does not run", Hint: "Start it again with restart."}
 
-// notFrozen says which servers are, since the master of a partition is another one by
-// now if the agent noticed.
+// notFrozen names a frozen server: a frozen master may have been replaced, so the number
+// of its partition means another server by now.
 func (c *devConsole) notFrozen() error {
 	err := &millrace.Error{Code: "not_frozen", Message: "it is not frozen", Hint: "No server is."}
 	for _, s := range c.all() {
@@ -291,8 +290,8 @@ func dead(s devfleet.Server) bool {
 	}
 }
 
-// masters returns the addresses of the masters of now, by partition, and none if the
-// directory does not answer.
+// masters returns the addresses of the present masters by partition, none if the directory
+// does not answer.
 func (c *devConsole) masters(ctx context.Context) []string {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -352,7 +351,7 @@ func (c *devConsole) describe(s devfleet.Server, masters []string) serverDoc {
 	return doc
 }
 
-// title says what a server is there for.
+// title describes a server.
 func (d serverDoc) title() string {
 	if d.Role == devfleet.Directory {
 		return "the directory"

@@ -79,7 +79,7 @@ func memberLines(p fleet.PartitionStatus) []string {
 	return lines
 }
 
-// memberText writes where a member is, and how it is unless all is well.
+// memberText writes the place of a member, and its state unless it serves.
 func memberText(m fleet.MemberStatus, master bool) string {
 	words := m.Addr
 	if m.Node != "" {
@@ -129,8 +129,7 @@ func memoryFill(p fleet.PartitionStatus) (float64, bool) {
 	return float64(p.Memory) / float64(p.MaxMemory), true
 }
 
-// nearerLimit says which of its limits a partition will reach first, if it goes on
-// as it does: "memory" or "thread".
+// nearerLimit returns the limit that a partition has used more of: "memory" or "thread".
 func nearerLimit(p fleet.PartitionStatus) string {
 	if fill, limited := memoryFill(p); limited && fill >= p.Busy {
 		return "memory"
@@ -144,7 +143,7 @@ func use(p fleet.PartitionStatus) float64 {
 	return max(fill, p.Busy)
 }
 
-// stateOf says what a partition can do, and what is unusual about its phase.
+// stateOf returns the state of a partition, and its phase unless it is open.
 func stateOf(p fleet.PartitionStatus) string {
 	switch p.Phase {
 	case directory.LookUp:
@@ -179,8 +178,8 @@ func listPartitions(w io.Writer, order []fleet.PartitionStatus, doc fleetDoc) {
 	}
 }
 
-// memberWord writes where a member is as fleet init takes it, and how it is unless
-// it serves, or how far it is behind.
+// memberWord writes a member as fleet init takes it, with its state unless it serves, or
+// its lag.
 func memberWord(m fleet.MemberStatus) string {
 	word := m.Addr
 	if m.Node != "" {
@@ -195,7 +194,7 @@ func memberWord(m fleet.MemberStatus) string {
 	return word
 }
 
-// summary says how much of everything there is.
+// summary counts what the fleet has.
 func summary(s fleet.Status) []string {
 	servers, nodes := 0, map[string]bool{}
 	generations := 0
@@ -240,7 +239,7 @@ func drawTotals(w io.Writer, s fleet.Status) {
 	}
 }
 
-// drawTroubles writes why members do not serve, and what clients cannot reach.
+// drawTroubles writes why members do not serve.
 func drawTroubles(w io.Writer, s fleet.Status) {
 	if lines := doctor.Troubles(s); len(lines) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
@@ -281,8 +280,8 @@ func bar(part float64, width int) string {
 	return drawn
 }
 
-// The ring as a circle: position 0 is at the top, and what stands at a point of a
-// partition is its number. A tag belongs to the next one clockwise.
+// The ring is drawn as a circle with position 0 at the top. Each point has the number of
+// its partition, which owns the tags before it.
 
 // canvas is a field of characters, about twice as high as wide each.
 type canvas struct {
@@ -334,8 +333,7 @@ func (c *canvas) dot(turn float64) {
 	c.cells[line][column] = '·'
 }
 
-// drawRing draws the circle, unless there are so many points that they have no
-// room.
+// drawRing draws the circle if there is room for all points.
 func drawRing(w io.Writer, points directory.Points, s fleet.Status) {
 	words := append([]string{string(s.State)}, summary(s)...)
 	for radius := 6; radius <= 10; radius++ {

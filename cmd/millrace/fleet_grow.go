@@ -21,7 +21,7 @@ import (
 	"github.com/millrace/millrace/internal/readable"
 )
 
-// partitionSpec is a partition in the words of a command line.
+// partitionSpec is a partition on a command line.
 type partitionSpec grow.Partition
 
 var errSpec = &millrace.Error{
@@ -76,7 +76,7 @@ type newPartitions struct {
 	SkipRestart    bool            `help:"Restart no server, and trust that it has its boot fence."`
 }
 
-// restartTimeout is what GrowConfig calls so.
+// restartTimeout returns the setting of package grow, which is negative for no restart.
 func (n newPartitions) restartTimeout() time.Duration {
 	if n.SkipRestart {
 		return -1
@@ -111,15 +111,15 @@ func (n newPartitions) grow(ctx context.Context, a *app, settings directory.Sett
 	})
 }
 
-// ofGrowing gives errors the hints of those who make a fleet.
+// ofGrowing gives errors hints about making a fleet.
 func ofGrowing(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:
 		return errCut
 	case errors.Is(err, fleet.ErrUnavailable):
-		said := fleet.ErrUnavailable.Errorf("%s", oneLine(err))
-		said.Hint = "Start a redis-server there, or give the right address, and repeat the command: what is done already is done again."
-		return said
+		unavailable := fleet.ErrUnavailable.Errorf("%s", oneLine(err))
+		unavailable.Hint = "Start a redis-server there, or give the right address, and repeat the command: it skips what is done."
+		return unavailable
 	}
 	return err
 }
@@ -127,7 +127,7 @@ func ofGrowing(ctx context.Context, err error) error {
 // errCut means that a signal ended a command that may be half done.
 var errCut = &millrace.Error{
 	Code: "interrupted", Message: "interrupted",
-	Hint: "Repeat the command, for the same servers: what is done already is done again or left alone.",
+	Hint: "Repeat the command, for the same servers: it skips what is done.",
 }
 
 type fleetInit struct {

@@ -32,57 +32,36 @@ func (*fleetShow) Run(ctx context.Context, a *app) error {
 	return a.withFleet(ctx, func(f *fleet.Fleet) (any, table, error) { return a.showFleet(ctx, f, "") })
 }
 
-// fleetDoc is a fleet at one time, and what agents recorded, which is absent if the
-// directory does not answer.
+// fleetDoc is a fleet at one time. What the directory knows is absent if it does not answer.
 type fleetDoc struct {
 	fleet.Status
-	Snapshots []snapshotDoc     `json:"snapshots,omitzero"` // of the partitions that were ever to be saved
+	Snapshots []snapshotDoc     `json:"snapshots,omitzero"` // of the partitions with an attempt
 	Events    []directory.Event `json:"events,omitzero"`    // the newest first
 }
 
-// look asks all members of a fleet for their state, and the directory what agents did. It
-// shows the members also when the directory does not answer.
-func (a *app) look(ctx context.Context, f *fleet.Fleet) (fleetDoc, error) {
-	s, err := f.Status(ctx)
+// showFleet prints the state of all members, and what the directory knows about agents and
+// snapshots unless it does not answer.
+func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any, table, error) {
+	status, err := f.Status(ctx)
 	if err != nil {
-		return fleetDoc{}, err
+		return nil, nil, err
 	}
-	doc := fleetDoc{Status: s}
-	if err := a.recall(ctx, &doc); err != nil {
-		a.logger().WarnContext(ctx, "cannot read from the directory what agents did", "error", oneLine(err))
-	}
-	return doc, nil
-}
-
-// recall asks the directory.
-func (a *app) recall(ctx context.Context, doc *fleetDoc) error {
-	_, option, err := a.fleetURL()
-	if err != nil {
-		return err
-	}
-	ctx, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
+	doc, dir := fleetDoc{Status: status}, directory.Of(f.Client())
+	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	dir, err := within(ctx, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	var untold error
-	doc.Events, untold = dir.Events(ctx)
-	ages, err := snapshot.Read(ctx, dir)
+	var noEvents error
+	doc.Events, noEvents = dir.Events(bounded)
+	ages, err := snapshot.Read(bounded, dir)
 	if err == nil {
 		doc.Snapshots = newSnapshotDocs(ages)
 	}
-	return errors.Join(untold, err)
-}
-
-// showFleet prints a fleet.
-func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any, table, error) {
-	doc, err := a.look(ctx, f)
+	if err := errors.Join(noEvents, err); err != nil {
+		a.logger().WarnContext(ctx, "cannot read from the directory what agents did", "error", oneLine(err))
+	}
 	return doc, func(w io.Writer) {
 		fmt.Fprint(w, title)
 		drawFleet(w, doc, directory.MapOf(f.Client()).Points)
-	}, err
+	}, nil
 }
 
 // newest is how many events people see.
@@ -109,12 +88,11 @@ func drawEvents(w io.Writer, events []directory.Event) {
 // histories finds replication ids.
 var histories = regexp.MustCompile(`\b([0-9a-f]{7})[0-9a-f]{33}\b`)
 
-// shortened returns what happened with replication ids as people compare them: by
-// how they begin.
+// shortened returns a text with the first digits of replication ids only.
 func shortened(what string) string { return histories.ReplaceAllString(what, "$1…") }
 
-// snapshotDoc is the newest snapshots of a partition. A part is absent if there is
-// none. Ages are by the directory's clock.
+// snapshotDoc is the newest snapshots of a partition. Absent fields: there is none. Ages
+// are by the directory's clock.
 type snapshotDoc struct {
 	Partition int          `json:"partition"`
 	Saved     *savedDoc    `json:"saved,omitempty"`
@@ -137,11 +115,11 @@ type archivedDoc struct {
 
 type failedDoc struct {
 	Age  int64  `json:"age_ms"`
-	Addr string `json:"addr"` // empty if there was no member to be saved
+	Addr string `json:"addr"` // empty if there was no member to ask
 	Why  string `json:"why"`
 }
 
-// newSnapshotDocs leaves out partitions without any attempt to save them.
+// newSnapshotDocs omits partitions without any attempt.
 func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
 	docs := []snapshotDoc{}
 	for _, s := range ages.Partitions {
@@ -172,7 +150,7 @@ func snapshotOf(known []snapshotDoc, id int) snapshotDoc {
 	return snapshotDoc{Partition: id}
 }
 
-// column returns a cell of a column that a fleet without snapshots has not.
+// column returns a cell of the column of snapshots, which is omitted without snapshots.
 func (doc *fleetDoc) column(cell string) string {
 	if len(doc.Snapshots) == 0 {
 		return ""
@@ -198,8 +176,8 @@ func (s snapshotDoc) cells() (saved, archived string) {
 	return saved, archived
 }
 
-// drawExposure writes how much would be lost with the memory of all members, and
-// what could not be saved.
+// drawExposure writes how much would be lost with the memory of all members, and which
+// snapshots failed.
 func drawExposure(w io.Writer, doc fleetDoc) {
 	if len(doc.Snapshots) == 0 {
 		return
@@ -215,21 +193,21 @@ func drawExposure(w io.Writer, doc fleetDoc) {
 			oldest = s
 		}
 	}
-	var said []string
+	var lines []string
 	if oldest.Saved != nil {
-		said = append(said, fmt.Sprintf("The oldest snapshot is that of partition %d, %s old.", oldest.Partition, ageOf(oldest.Saved.Age)))
+		lines = append(lines, fmt.Sprintf("The oldest snapshot is that of partition %d, %s old.", oldest.Partition, ageOf(oldest.Saved.Age)))
 	}
 	switch {
 	case len(none) > 10:
-		said = append(said, fmt.Sprintf("There is none of %d partitions.", len(none)))
+		lines = append(lines, fmt.Sprintf("There is none of %d partitions.", len(none)))
 	case len(none) > 0:
-		said = append(said, "There is none of "+strings.Join(none, ", ")+".")
+		lines = append(lines, "There is none of "+strings.Join(none, ", ")+".")
 	}
-	fmt.Fprintln(w, strings.Join(said, " "))
+	fmt.Fprintln(w, strings.Join(lines, " "))
 	drawFailures(w, doc.Snapshots)
 }
 
-// drawFailures writes what could not be saved.
+// drawFailures writes which snapshots failed.
 func drawFailures(w io.Writer, known []snapshotDoc) {
 	for _, s := range known {
 		if s.Failed != nil {

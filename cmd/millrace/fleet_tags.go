@@ -76,7 +76,7 @@ func (doc locationDoc) table(w io.Writer, partitions []directory.Partition) {
 	fmt.Fprintf(w, "position on the ring: %s, %s of the way round\n", doc.Position, percent(float64(doc.Location.Position)/(1<<64)))
 }
 
-// unlessFull says that a partition which takes no new tags sends them on.
+// unlessFull adds that a partition without room forwards new tags.
 func unlessFull(partitions []directory.Partition, id int) string {
 	if id < len(partitions) && partitions[id].Phase == directory.Closed {
 		return ", which is closed and sends it on clockwise"
@@ -93,13 +93,13 @@ func chain(partitions []int) string {
 	return strings.Join(words, ", then ")
 }
 
-// inOneLine returns an error of package fleet without the lines of its causes.
+// inOneLine returns an error of package fleet with its causes on one line.
 func inOneLine(err error) error {
-	said, ok := errors.AsType[*millrace.Error](err)
-	if !ok || said.Err == nil {
+	known, ok := errors.AsType[*millrace.Error](err)
+	if !ok || known.Err == nil {
 		return err
 	}
-	return said.Wrap(errors.New(oneLine(said.Err)))
+	return known.Wrap(errors.New(oneLine(known.Err)))
 }
 
 type fleetForget struct {

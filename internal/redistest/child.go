@@ -16,10 +16,9 @@ type Child struct {
 	once   sync.Once
 }
 
-// StartChild runs the test binary with one more variable, "NAME=value", in its
-// environment, by which its TestMain knows what to be. The child should end when
-// its standard input does, so that it does not outlive the test; it is killed at
-// the test's end.
+// StartChild runs the test binary with one more variable, "NAME=value", in its environment,
+// which its TestMain checks. The child should end when its standard input does, so that it
+// does not outlive the test; it is killed at the test's end.
 func StartChild(t testing.TB, variable string) *Child {
 	t.Helper()
 	self, err := os.Executable()

@@ -22,11 +22,10 @@ type ClusterServers struct {
 	ids   []string  // each node's cluster id
 }
 
-// Cluster runs a cluster and returns when every node knows every other and
-// all slots are served, which takes about two seconds: a cluster node waits so
-// long before it trusts its view. A node counts as failed after one second
-// without an answer; replicas then take over by themselves if a majority of at
-// least three masters is left to vote.
+// Cluster runs a cluster and returns when every node knows every other and all slots are
+// served. That takes about two seconds, for which a node does not trust its view. A node
+// counts as failed after a second without an answer; replicas then take over by themselves
+// if a majority of at least three masters can vote.
 func Cluster(t testing.TB, masters, replicasPerMaster int) *ClusterServers {
 	t.Helper()
 	c := &ClusterServers{t: t}

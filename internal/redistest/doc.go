@@ -1,9 +1,9 @@
 // Package redistest gives tests real servers, and a network between client and
 // server that fails on command.
 //
-// What Millrace promises holds when replies are lost, servers die and masters
-// change. A mock cannot show that, so tests run against real redis-server
-// processes, which take about 10 ms to start:
+// Millrace keeps its promises when replies are lost, servers die and masters change. A mock
+// cannot show that, so tests run against real redis-server processes, which start in about
+// 10 ms:
 //
 //	Shared       one server for the test binary; tests keep apart by Name
 //	Start        a server of the test's own, to be killed, paused or filled
@@ -19,9 +19,8 @@
 //
 // # The fault proxy
 //
-// The worst thing a network can do to a write is to lose the reply after the
-// server did the work: the caller cannot know. DropReply does exactly that, to
-// exactly the command a test names:
+// The worst fault for a write is a reply that is lost after the server did the work: the
+// caller cannot know. DropReply causes it for the command that a test names:
 //
 //	client            proxy                server
 //	  | -- EVALSHA ---> | ---- EVALSHA ----> |

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// Log keeps what is written to it, by goroutines that a test looks at. The zero value is empty.
+// Log collects what goroutines write to it. The zero value is empty.
 type Log struct {
 	mu   sync.Mutex
 	text bytes.Buffer

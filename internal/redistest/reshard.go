@@ -8,8 +8,8 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Migration is a slot of a cluster on its way from one master to another. It stays as
-// it is until the test goes on with it, so a test can look at any state between.
+// Migration is a slot of a cluster that moves from one master to another. The test takes
+// each step, so it can examine every state in between.
 type Migration struct {
 	From, To *Server
 

@@ -41,14 +41,13 @@ func Sentinels(t testing.TB, n int) *SentinelServers {
 		"sentinel failover-timeout " + masterSet + " 3000",
 	}, "\n")})
 	for _, sentinel := range s.Sentinels {
-		// Without this, which came with Redis 7.0, sentinels tell each other
-		// of themselves every two seconds, and ask the data servers how they
-		// are every ten. And a sentinel that is not given the processor for two
-		// seconds does nothing for the next thirty.
+		// By default sentinels publish to each other every two seconds, and poll the data
+		// servers every ten; one that gets no CPU for two seconds does nothing for the next
+		// thirty. DEBUG exists since Redis 7.0.
 		if _, err := sentinel.do("SENTINEL", "DEBUG", "INFO-PERIOD", "200", "PUBLISH-PERIOD", "100",
 			"PING-PERIOD", "100", "ASK-PERIOD", "100", "TILT-TRIGGER", "60000"); err != nil {
-			// Those of 6.2 are slower, and ping once in the time after which they give
-			// a master up: on a busy machine that would be all the time.
+			// Sentinels of 6.2 ping only once in that time: on a busy machine they would
+			// fail over all the time.
 			if _, err := sentinel.do("SENTINEL", "SET", masterSet, "down-after-milliseconds", "2000"); err != nil {
 				t.Fatalf("sentinel %s: %v", sentinel.Addr(), err)
 			}
@@ -158,11 +157,9 @@ func (s *SentinelServers) AwaitSynced() {
 	awaitSynced(s.t, master, s.others(master))
 }
 
-// Rejoin starts the data servers that were killed again, and returns when every
-// one but the master is a replica of that whose link is up and the sentinels are
-// done with the failover, which before that would keep them from another one. They
-// make a replica of a master that comes back, but those of Redis 6.2 only after ten
-// seconds and more, so they are helped.
+// Rejoin restarts the killed data servers. It returns when all but the master are replicas
+// with a link, and the sentinels have ended the failover; before that they start no other.
+// It sends REPLICAOF itself, since sentinels of Redis 6.2 take ten seconds and more for that.
 func (s *SentinelServers) Rejoin() {
 	s.t.Helper()
 	for _, server := range s.Data {
@@ -177,7 +174,7 @@ func (s *SentinelServers) Rejoin() {
 			text, err := replica.do("INFO", "replication")
 			fields := info.Parse(text)
 			if err == nil && fields["master_port"] != port {
-				_, _ = replica.do("REPLICAOF", host, port) // asked for again if it fails
+				_, _ = replica.do("REPLICAOF", host, port) // repeated if it fails
 			}
 			return err == nil && fields["master_port"] == port && fields["master_link_status"] == "up"
 		})

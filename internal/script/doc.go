@@ -1,21 +1,20 @@
-// Package script is the one way in which Millrace runs Lua on Redis.
+// Package script runs all Lua scripts of Millrace on Redis.
 //
 // # A folder of scripts
 //
-// A package embeds its .lua files as one folder, and [Load] makes a [Library] of
-// it. A file is a script or a fragment. A fragment is a passage that several
-// scripts share; it stands in front of those whose header names it. What a header
-// says is what the library goes by:
+// A package embeds its .lua files as one folder, and [Load] makes a [Library] of it. A file
+// is a script or a fragment. A fragment is code that several scripts share; it is put in
+// front of the scripts whose headers name it. The library reads these lines of a header:
 //
 //	-- lease.acquire(K) token ttl -> {outcome, fence}     the script's name
 //	-- fragment open: a lease's keys and its state        or the fragment's
 //	--
 //	-- Needs    open, lane           the fragments in front of it
 //	-- Touches  K, due, v:ARGV[1]    the keys that it may touch
-//	-- Makes    K hash version 1     what a new structure's keys begin with
+//	-- Makes    K hash version 1     the first values of a new structure's keys
 //	-- Beside   wake              a key that it tries to touch, and that is not declared
 //	-- Without  v:ARGV[1]            the key without which there is nothing to do
-//	-- Replica  may answer           it writes nothing, and what it says may be a little old
+//	-- Replica  may answer           it writes nothing, and its answer may be a little old
 //
 // Every script finds two locals: K, the base key that it was called with, and
 // prefix, with which the structure's other keys begin: K and a colon, unless the
@@ -27,43 +26,39 @@
 //	         ▼                                                             │
 //	Run ──▶ EVALSHA ──▶ NOSCRIPT ──▶ EVAL ──▶ reply, error ──▶ table of errors ──▶ caller
 //
-// Calls go out as EVALSHA and fall back to EVAL when the server does not know the
-// script, so a restart, a failover or SCRIPT FLUSH is never noticed. Lost replies and
-// servers in passing trouble are met with a repeat (package retry); a script with
-// the fragment lane runs once all the same (package reqid). A cancelled context
-// returns at once. The answer is read with a [Reply], and the errors of servers and
-// scripts become those of [millrace] in one table.
+// Calls are sent as EVALSHA, and as EVAL if the server does not know the script, as after a
+// restart, a failover or SCRIPT FLUSH. Lost replies and transient errors are retried
+// (package retry); a script with the fragment lane takes effect once all the same (package
+// reqid). A call returns at once when its context is cancelled. A [Reply] reads the answer,
+// and one table maps the errors of servers and scripts to those of [millrace].
 //
-// A script that a replica may answer goes out as EVALSHA_RO where the server has it, from
-// Redis 7.0 on. So a client that sends reads to replicas (SendToReplicas of rueidis, Reads of
-// a fleet) sends it there, but not on a Cluster. A script whose answer decides what is written next, or who holds
-// what, never says so, even if it writes nothing.
+// A script that a replica may answer is sent as EVALSHA_RO, from Redis 7.0 on and not on a
+// Cluster. So a client that sends reads to replicas sends it there. A script whose answer
+// decides a later write or the holder of something must not allow that, even if it writes
+// nothing.
 //
 // # On a Cluster
 //
-// A slot may be on its way to another node, some of its keys here and some there. A
-// script that is given only one key would run on half of a structure. So on a Cluster
-// the runner declares every key that the script may touch, and Redis refuses with
-// TRYAGAIN while they are apart. On other servers only the base key is sent: declared
-// keys cost time, and serve nothing there.
+// While a slot moves to another node, its keys are on both. A script that declares one key
+// would run on half of a structure. So on a Cluster the runner declares every key that the
+// script may touch, and Redis refuses with TRYAGAIN while they are apart. Elsewhere only the
+// base key is declared, since declared keys cost time.
 //
-// Redis also refuses, for as long as the slot moves, if a declared key does not exist.
-// So the keys of a structure all exist from its first write on, empty ones as
-// placeholders. Only a new structure has none, and no script can begin it in a slot
-// that moves. There the runner makes the keys one by one, with commands on a single
-// key, which Redis sends to where the key belongs, and then repeats the call. A script
-// that only reads finds no structure at all, and is answered by the node on which one
-// would begin.
+// While the slot moves, Redis also refuses if a declared key does not exist. So all keys of
+// a structure exist from its first write on, empty ones as placeholders. A new structure has
+// none, and no script can create it in a moving slot: there the runner creates the keys one
+// by one, with commands on single keys, and repeats the call. A script that only reads finds
+// no structure.
 //
-// Where keys come and go, a call that declares one which is not there waits until the
-// slot has moved. If the script has nothing to do without it, its header says so behind
-// Without, and the runner answers with nil once neither node has that key. A structure
-// whose keys all come and go declares the key none, which never exists.
+// A call that declares a key that comes and goes waits, without that key, until the slot has
+// moved. If the script has nothing to do without it, its header names it behind Without, and
+// the runner answers nil once neither node has that key. A structure whose keys all come and
+// go declares the key none, which never exists.
 //
-// A key that comes and goes, and without which a call does its work, is named behind
-// Beside: it is not declared, and the script touches it with redis.pcall.
+// A key that comes and goes, and that a call can do without, is named behind Beside: it is
+// not declared, and the script touches it with redis.pcall.
 //
-// A star in Touches stands for what only the running script knows, and "any key" for
-// keys that have the callers' own names. A script that touches such keys declares the
-// base key alone: it is one that no moving slot may be expected to bear.
+// A star in Touches stands for text that only the running script knows, and "any key" for
+// keys that callers name. A script that touches such keys declares the base key alone, and
+// may fail while its slot moves.
 package script

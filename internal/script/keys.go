@@ -42,7 +42,7 @@ func readTemplate(file, item string) template {
 	return template{text: m[1], arg: arg, all: m[3] != ""}
 }
 
-// key returns the key with the argument at its end, of those that the script has.
+// key returns the key, with its argument of the call at its end.
 func (t template) key(prefix string, args []string) string {
 	if t.arg == 0 || t.arg > len(args) {
 		return prefix + t.text

@@ -8,12 +8,10 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// Reply reads the answer of a script, one value after the other, and keeps the first
-// error: a value of another shape than the script's header says. An answer that is
-// not a list is a list of one.
+// Reply reads the answer of a script, one value after the other, and keeps the first error:
+// a value that is not of the expected type. An answer that is not a list is a list of one.
 type Reply struct {
-	// Asked is when the try that was answered began: what the answer says came
-	// about after that.
+	// Asked is when the answered try began: the answer is not older.
 	Asked time.Time
 
 	script string

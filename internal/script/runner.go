@@ -49,12 +49,12 @@ func (r *Runner) Run(ctx context.Context, name, key string, args ...string) (*Re
 }
 
 // Request returns a request for callers that repeat a call by themselves, with
-// [Runner.RunRequest]. They call Done when they know what became of it or give up.
+// [Runner.RunRequest]. They call Done when they have the answer or give up.
 func (r *Runner) Request(ctx context.Context) *reqid.Request { return r.Lanes.Take(ctx) }
 
-// RunRequest is Run for a request that may have been sent before: with the same
-// script and arguments, it takes effect once. Without a request nothing is kept, which
-// is for calls that a repeat does not harm.
+// RunRequest is Run for a request that may have been sent before: with the same script and
+// arguments, it takes effect once. Without a request the server keeps nothing, which is for
+// calls that may be repeated.
 func (r *Runner) RunRequest(ctx context.Context, request *reqid.Request, name, key string, args ...string) (*Reply, error) {
 	return r.run(ctx, r.Scripts.Script(name), key, args, request)
 }
@@ -240,9 +240,9 @@ func (c *call) send(ctx context.Context, suffix string) (rueidis.RedisMessage, e
 	return m, err
 }
 
-// begin readies a call that a moving slot refused for its next try. One that begins a
-// structure needs its keys to exist; one that only looks needs no more than the base
-// key if there is no structure. Errors are the next try's.
+// begin prepares the next try of a call that a moving slot refused. A call that creates a
+// structure needs its keys to exist; one that only reads needs just the base key if there
+// is no structure. The next try reports errors.
 func (c *call) begin(ctx context.Context) {
 	if c.script.waits() {
 		return
@@ -267,8 +267,8 @@ func (c *call) begin(ctx context.Context) {
 	}
 }
 
-// missing reports whether the key without which there is nothing to do is on neither of
-// the nodes that have keys of the slot.
+// missing reports whether both nodes of the slot lack the key without which the script has
+// nothing to do.
 func (c *call) missing(ctx context.Context, args []string) bool {
 	if c.script.without == nil {
 		return false

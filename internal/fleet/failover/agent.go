@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -16,23 +17,20 @@ import (
 
 // Config says how an agent works. The zero value works.
 type Config struct {
-	// Interval is how often each member is probed. A master that is lost is noticed
-	// after three reports. Defaults to 500 milliseconds.
+	// Interval is the interval of probes of each member. Three missed probes mean that it
+	// is down. Defaults to 500 milliseconds.
 	Interval time.Duration
 
-	// Restored is called when a member is about to be the master of a partition that was
-	// started again, perhaps with data of long ago, before anybody writes there. What it
-	// returns is noted in the log. Defaults to doing nothing.
+	// Restored is called when the new master of a partition was restarted, perhaps with
+	// old data, before clients write there. Its error goes to the log. Defaults to doing
+	// nothing.
 	Restored func(ctx context.Context, m *directory.Map, partition int, addr string) error
 
-	// Logger is told what the agent does. Defaults to slog.Default().
+	// Logger logs what the agent does. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// DefaultInterval is how often members are looked at.
-const DefaultInterval = 500 * time.Millisecond
-
-// How many reports in a row say that a member is down, or up again.
+// How many probes in a row say that a member is down, or up again.
 const (
 	misses  = 3
 	returns = 3
@@ -45,14 +43,14 @@ type Agent struct {
 	cfg     Config
 	name    string
 	watch   watch
-	known   atomic.Int64 // the highest epoch that it has seen a map have
+	known   atomic.Int64 // the highest epoch of a map that it has seen
 	waits   atomic.Bool  // whether the directory has failed over a moment ago
 }
 
 // New returns an agent.
 func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	if cfg.Interval == 0 {
-		cfg.Interval = DefaultInterval
+		cfg.Interval = 500 * time.Millisecond
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
@@ -63,19 +61,24 @@ func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
 }
 
-// leadIntervals is for how many rounds of reports an agent leads before it must say so
-// again.
+// leadIntervals is how many intervals the lease of the leader lasts.
 const leadIntervals = 6
 
-// Run watches the fleet until ctx ends. It returns the cause of that.
+// Run watches the fleet until ctx ends, and returns the cause. It renews the lease of the
+// leader. Failovers have goroutines of their own, so they never delay a renewal.
 func (a *Agent) Run(ctx context.Context) error {
-	leading, resign := context.CancelFunc(func() {}), func() {}
-	defer func() { leading(); resign() }()
+	stop := func() {}
+	var work sync.WaitGroup
 	led := false
-	var until time.Time // when it leads no more, unless it has said so again
+	defer func() {
+		stop()
+		work.Wait()
+		if led {
+			a.resign(ctx, a.cfg.Interval)
+		}
+	}()
+	var until time.Time // when the lease ends
 	for {
-		// The lease is renewed here, and nowhere does the loop wait for what a failover
-		// does: that has goroutines of its own.
 		asked := time.Now()
 		leads, err := a.lead(ctx)
 		if leads {
@@ -86,16 +89,17 @@ func (a *Agent) Run(ctx context.Context) error {
 		case err != nil:
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot ask the directory", "error", err)
 			if led && time.Now().After(until) {
-				// Somebody else may lead. If nobody does, it begins anew.
-				leading()
+				stop() // another agent may lead
 				led = false
 			}
 		case leads && !led:
 			a.cfg.Logger.InfoContext(ctx, "the agent leads", "agent", a.name)
-			leading, resign = a.begin(ctx)
+			leading, cancel := context.WithCancel(ctx)
+			stop = cancel
+			work.Go(func() { a.work(leading) })
 		case !leads && led:
 			a.cfg.Logger.WarnContext(ctx, "another agent leads", "agent", a.name)
-			leading()
+			stop()
 		}
 		led = leads || err != nil && led
 		if !retry.Sleep(ctx, a.cfg.Interval) {
@@ -114,9 +118,19 @@ func (a *Agent) lead(ctx context.Context) (bool, error) {
 	return leads, err
 }
 
-// drain returns when nobody can write by a map that was replaced a moment ago, nor take
-// a late reply for a success. Where the directory has just failed over, its server of
-// before may have confirmed that map for a while.
+// resign lets another agent lead at once, even if ctx has ended. If that fails, the lease
+// expires.
+func (a *Agent) resign(ctx context.Context, timeout time.Duration) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	if _, _, err := a.dir.Lead(ctx, a.name, 0); err != nil {
+		a.cfg.Logger.DebugContext(ctx, "the agent could not resign", "error", err)
+	}
+}
+
+// drain waits until no client writes by a map that was replaced a moment ago, nor takes a
+// late reply for a success. If the directory has just failed over, its former server may
+// have confirmed that map for a while.
 func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
 	for rest := grace; rest > 0; {
 		if !retry.Sleep(ctx, rest) {
@@ -131,49 +145,24 @@ func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// overdue returns by how much a time has passed, by whichever clock says more: that
-// which a process counts by stands still while its machine is suspended, and the wall
-// clock jumps when it is set.
+// overdue returns by how much a time has passed, by the clock that says more: the
+// monotonic clock stops while the machine is suspended, and the wall clock jumps when it
+// is set.
 func overdue(planned, now time.Time) time.Duration {
 	return max(now.Sub(planned), now.Round(0).Sub(planned.Round(0)).Abs())
 }
 
-// begin does a leader's work until stop is called; resign lets another one lead at
-// once, and is called after that.
-func (a *Agent) begin(ctx context.Context) (stop context.CancelFunc, resign func()) {
-	ctx, cancel := context.WithCancel(ctx)
-	var working sync.WaitGroup
-	working.Go(func() { a.work(ctx) })
-	return cancel, func() {
-		working.Wait()
-		a.resign(ctx, a.cfg.Interval)
-	}
-}
-
-// resign lets another agent lead at once, even if ctx has ended. If that fails, the
-// leadership ends by itself.
-func (a *Agent) resign(ctx context.Context, limit time.Duration) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), limit)
-	defer cancel()
-	_, _, err := a.dir.Lead(ctx, a.name, 0)
-	if err != nil {
-		a.cfg.Logger.DebugContext(ctx, "the agent could not resign", "error", err)
-	}
-}
-
-// work reports at all members again and again, and at each partition with what it
-// saw.
+// work probes all members at an interval, and reconciles each partition with the result.
 func (a *Agent) work(ctx context.Context) {
 	var busy sync.WaitGroup
 	defer busy.Wait()
 	reconcilers := map[int]*reconciler{}
-	back := setback{a: a}
+	raised := false // whether this leader has raised the epoch, see recoverMap
 	planned := time.Now()
 	for {
 		if late := overdue(planned, time.Now()); late > max(2*time.Second, 4*a.cfg.Interval) {
-			// This process stood still, or its clock jumped: what it remembers is old, and
-			// what it is about to see may be its own trouble.
-			a.cfg.Logger.WarnContext(ctx, "the agent was held up, and does nothing for a while", "for", late)
+			// Earlier probes are too old, and the next ones may fail by the agent's own fault.
+			a.cfg.Logger.WarnContext(ctx, "the agent was suspended, and does nothing for a while", "for", late)
 			a.watch.forget()
 			if !retry.Sleep(ctx, 10*a.cfg.Interval) {
 				return
@@ -187,26 +176,26 @@ func (a *Agent) work(ctx context.Context) {
 				a.watch.forgive()
 			}
 			partitions := m.Partitions
-			if a.waits.Load() || back.mend(ctx, m) {
-				partitions = nil // the next round reports at the map as it is then
+			if a.waits.Load() || a.recoverMap(ctx, m, &raised) {
+				partitions = nil // the next round has the new map
 			}
 			for _, p := range partitions {
-				one := reconcilers[p.ID]
-				if one == nil {
-					one = &reconciler{a: a, id: p.ID}
-					reconcilers[p.ID] = one
+				r := reconcilers[p.ID]
+				if r == nil {
+					r = &reconciler{a: a, id: p.ID}
+					reconcilers[p.ID] = r
 				}
-				if one.turn.TryLock() {
+				if r.busy.TryLock() {
 					busy.Go(func() {
-						defer one.turn.Unlock()
-						one.reconcile(ctx, m, p)
+						defer r.busy.Unlock()
+						r.reconcile(ctx, m, p)
 					})
 				}
 			}
 		} else if ctx.Err() == nil {
 			a.cfg.Logger.WarnContext(ctx, "the agent cannot read the map", "error", err)
 		}
-		// A member that is silent must not make the reports at it rarer.
+		// A silent member must not make probes rarer.
 		pause := max(a.cfg.Interval-time.Since(began), a.cfg.Interval/10)
 		planned = time.Now().Add(pause)
 		if !retry.Sleep(ctx, pause) {
@@ -215,7 +204,52 @@ func (a *Agent) work(ctx context.Context) {
 	}
 }
 
-// confirm returns the map of now, from where it is changed.
+// ahead is how far members are ahead of the map if nothing is wrong: between a promotion
+// and its map, or while partitions are added.
+const ahead = 2
+
+// recoverMap repairs a directory that has lost its newest maps: it was restored from an old
+// file, or its new master had not received them. Clients refuse a map that is older than
+// theirs. So if the agent or members know a higher epoch, recoverMap stores the map with an
+// epoch above that. The map may name former masters, so all partitions become read-only,
+// and elect anew.
+//
+// Clients may know a map that no member knows. So a new leader raises the epoch in any
+// case, to the time of day by most members' clocks: no earlier map has reached that.
+//
+// It reports whether the map has changed, or could not be changed.
+func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, raised *bool) bool {
+	known := max(a.known.Load(), a.watch.highest(m)-ahead)
+	if known <= m.Epoch && *raised {
+		return false
+	}
+	m, err := a.confirm(ctx) // it may have changed since the probes
+	if err != nil {
+		return true
+	}
+	next := m.Clone()
+	next.Epoch = max(known+1, m.Epoch+1, a.watch.time().UnixMilli())
+	lost := known > m.Epoch
+	if lost {
+		next.Floor = next.Epoch
+		for i := range next.Partitions {
+			p := &next.Partitions[i]
+			p.ReadOnly, p.Epoch = true, next.Epoch
+			p.Master.Run = "" // else the master counts as one with all confirmed writes
+		}
+	}
+	if err := a.dir.Change(ctx, m.Epoch, next); err != nil {
+		return true
+	}
+	*raised = true
+	a.learn(next.Epoch)
+	if lost {
+		a.note(ctx, next, -1, fmt.Sprintf("the directory had gone back to epoch %d from epoch %d: all partitions elect anew", m.Epoch, known))
+	}
+	return true
+}
+
+// confirm returns the present map.
 func (a *Agent) confirm(ctx context.Context) (*directory.Map, error) {
 	ctx, cancel := script.Within(ctx, 2*time.Second)
 	defer cancel()
@@ -232,27 +266,27 @@ func (a *Agent) learn(epoch int64) {
 	}
 }
 
-// errOvertaken means that somebody else has gone on with a partition.
-var errOvertaken = errors.New("another agent has gone on with the partition")
+// errOvertaken means that a partition has another epoch by now.
+var errOvertaken = errors.New("another agent has changed the partition")
 
-// change changes one partition in the map, if it still is as the caller needs it,
-// and returns how it is then. Changes of other partitions in between do not matter.
-func (a *Agent) change(ctx context.Context, id int, still func(directory.Partition) bool, change func(p *directory.Partition)) (*directory.Map, error) {
+// change changes a partition in the map if it still has the epoch that the caller saw,
+// and returns the new map. Changes of other partitions meanwhile do not matter. If edit
+// changes the partition's epoch, it becomes that of the map.
+func (a *Agent) change(ctx context.Context, seen directory.Partition, edit func(p *directory.Partition)) (*directory.Map, error) {
 	for {
 		m, err := a.confirm(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if id >= len(m.Partitions) || !still(m.Partitions[id]) {
+		if seen.ID >= len(m.Partitions) || m.Partitions[seen.ID].Epoch != seen.Epoch {
 			return nil, errOvertaken
 		}
-		// Above all that is known of, so that no epoch is used twice even if the directory
-		// has just gone back.
+		// It is above all known epochs, so that none is used twice even if the directory has
+		// just lost maps.
 		next := m.Clone()
 		next.Epoch = 1 + max(m.Epoch, a.known.Load(), a.watch.highest(m))
-		p := &next.Partitions[id]
-		was := p.Epoch
-		if change(p); p.Epoch != was {
+		p := &next.Partitions[seen.ID]
+		if edit(p); p.Epoch != seen.Epoch {
 			p.Epoch = next.Epoch
 		}
 		err = a.dir.Change(ctx, m.Epoch, next)
@@ -266,11 +300,10 @@ func (a *Agent) change(ctx context.Context, id int, still func(directory.Partiti
 	}
 }
 
-// note tells the log, and the directory's.
+// note writes to the agent's log and to the directory's.
 func (a *Agent) note(ctx context.Context, m *directory.Map, id int, what string) {
 	a.cfg.Logger.InfoContext(ctx, what, "partition", id, "epoch", m.Epoch)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	// A log that cannot be written stops nothing.
-	_ = a.dir.Note(ctx, directory.Event{Agent: a.name, Partition: id, Epoch: m.Epoch, What: what})
+	_ = a.dir.Note(ctx, directory.Event{Agent: a.name, Partition: id, Epoch: m.Epoch, What: what}) // it stops nothing if the log cannot be written
 }

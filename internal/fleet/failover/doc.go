@@ -1,36 +1,36 @@
-// Package failover replaces the masters of a fleet that fail, and repairs members that
-// come back.
+// Package failover replaces masters of a fleet that fail, and repairs members that come
+// back.
 //
 // # The problem
 //
 // A replica can replace a dead master. But a dead master looks like one that is slow,
-// stopped or partitioned: it may be accepting writes at the moment another one is
-// promoted, and all that it confirms after that is lost. Redis does not prevent this: a
-// master that was stopped and resumes executes all pending commands, whatever
-// min-replicas-to-write says.
+// stopped or partitioned: it may still accept writes when another member is promoted,
+// and all that it confirms after that is lost. Redis does not prevent this: a master that
+// was stopped and resumes executes all pending commands, whatever min-replicas-to-write
+// is.
 //
 // # The mechanism
 //
 // The clients of a fleet keep the fence (package fleet): they write only by a map that
 // the directory confirmed a moment ago, and a late reply is not a success. So an agent
-// that changes the map, and waits, knows that nobody writes any more. An [Agent] probes
-// all members at an interval:
+// that changes the map and waits for the Grace knows that no client writes any more. An
+// [Agent] probes all members at an interval:
 //
 //	         three probes missed, or the
 //	         master was restarted                Grace            the map names another
 //	healthy ─────────────────────▶ read-only ──────────────▶ ... ───────────────────▶ healthy
 //	  ▲   the map says so: epoch+1     ▲     fence all that answer            epoch+1
 //	  │                                │     elect, promote                      │
-//	  │                                └── nobody can be elected: try again      │
+//	  │                                └── nothing to elect: retry               │
 //	  └──────── replicas follow, one at a time per node ◀────────────────────────┘
 //
-// Every server starts boot-fenced: a replica of nobody that refuses reads, since the
-// data on its disk may be old, or gone. The map has, for each member, the run id in
-// which it was last known to be whole: elected, or in step with its master. A member in
-// another run was restarted. If it is the master, it is fenced, examined, and elected if
-// no other has more; if it is a replica, it does not count for confirmed writes.
-// Replicas log in to their master as a user that agents create for one run, so nobody
-// copies a master that came back without its fence.
+// Every server starts boot-fenced: as a replica of an address where no server listens. It
+// refuses reads, since its data may be old, or gone. The map has, for each member, the
+// run id in which it was last known to have all its data. A member in another run was
+// restarted. If it is the master, it is fenced and examined, and elected if no member has
+// more data; if it is a replica, it does not count for confirmed writes. Replicas log in
+// to their master as a user that agents create for one run, so no replica copies a master
+// that came back without its fence.
 //
 // The election chooses the member with the highest offset in the master's history (its
 // replication id). Offsets in other histories mean nothing.
@@ -43,13 +43,13 @@
 //
 //   - Writes never succeed on two servers of a partition at the same time.
 //   - A write that was confirmed by WaitReplicas is not lost, for as many replicas as
-//     Settings.Confirmed says, 1 by default: if fewer replicas answer than are needed to
-//     know that, the partition stays read-only.
+//     Settings.Confirmed says, 1 by default: if too few replicas answer to be sure, the
+//     partition stays read-only.
 //   - Without WaitReplicas, what the elected member had not received is lost.
-//   - Read-only ends by itself when a member with the data answers, whatever crashes.
+//   - Read-only ends by itself when a member with the data answers, after any crash.
 //   - A member that lost its data is never promoted, and never copied.
 //   - The data that a member had on its disk is not served before it was examined.
-//   - After a failover of the directory, agents wait until nobody can use maps that its
+//   - After a failover of the directory, agents wait until no client uses maps that its
 //     former server has confirmed.
 //   - An agent that was suspended, or that misses more than half of all members, does
 //     nothing: the fault may be its own.

@@ -1,61 +1,62 @@
 package failover
 
 import (
-	"fmt"
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// ErrNobody means that no member can be the master. The partition stays
-// read-only until one can.
+// ErrNobody means that no member can be elected. The partition stays read-only.
 var ErrNobody = &millrace.Error{
 	Code:    "nobody",
 	Message: "no member can be the master",
-	Hint:    "Bring a member back with its data. The agent goes on by itself.",
+	Hint:    "Bring a member back with its data. The agent continues by itself.",
 }
 
-// elect returns the member that is to be the master, of those that answered. All
-// of them are fenced: nothing moves any more.
+// elect returns the next master, one of the fenced members that answered.
 //
-// It is the one that is furthest in the history of the master that the map names,
-// and so has all that any of them has; if there is none, the furthest in the history
-// before it. Before these come members that were promoted since, of which the map
-// does not tell. Offsets of other histories mean nothing.
+// It is the member that is furthest in the history of the map's master, so that it has all
+// that any of them has; if there is none, the furthest in the history before that. Members
+// that were promoted since the map was stored come first. Offsets in other histories mean
+// nothing.
 //
-// If writers wait for k of n replicas, n-k+1 must have answered, or the master
-// itself: then one of them has every write that was confirmed. Who was started again
-// since it was last known to be whole does not count for that. If all have answered
-// there is nobody to wait for.
+// If writers wait for k of n replicas, n-k+1 replicas must have answered, or the master:
+// one of them has every confirmed write. Members that were restarted since they were last
+// known to have all their data do not count. If all members answered, there are no others
+// to wait for.
 func elect(fleet string, p directory.Partition, reports map[string]members.Report, confirmed int) (directory.Member, error) {
 	var best *directory.Member
 	var most reach
 	seen, masterSeen := 0, false
 	candidates := p.Members()
-	all := answered(candidates, reports)
+	all := true // whether all have reported what they have
+	for _, m := range candidates {
+		if report, ok := reports[m.Addr]; !ok || report.Loading {
+			all = false
+		}
+	}
 	known := known(fleet, p, reports)
 	for i := range candidates {
 		m := &candidates[i]
-		l, ok := reports[m.Addr]
-		if !ok || !whole(l, fleet, p.ID) {
+		report, ok := reports[m.Addr]
+		if !ok || !whole(report, fleet, p.ID) {
 			continue
 		}
-		r := known.reach(l)
+		r := known.reach(report)
 		if r.era == other && !all && (i > 0 || confirmed > 0) {
-			// What the master has kept on its disk is what there is, if all copies of its
-			// history are gone. What others have of another one may be old; and what was
-			// confirmed may be in a replica that does not answer.
+			// The master's disk counts if all copies of its history are gone. Replicas in
+			// another history may be old, and a silent replica may have confirmed writes.
 			continue
 		}
 		switch {
-		case restarted(*m, l):
+		case restarted(*m, report):
 		case i == 0 && m.Run != "":
 			masterSeen = r.era >= present
 		case r.era >= present || r.era == former && !m.Down:
 			seen++
 		}
-		if best == nil || most.less(r) || r == most && (m.Addr == p.Prefer || further(l, reports[best.Addr])) {
+		further := best != nil && report.History == reports[best.Addr].History && report.Offset > reports[best.Addr].Offset
+		if best == nil || most.less(r) || r == most && (m.Addr == p.Prefer || further) {
 			best, most = m, r
 		}
 	}
@@ -73,85 +74,76 @@ func elect(fleet string, p directory.Partition, reports map[string]members.Repor
 	}
 }
 
-// answered reports whether all members have said what they have.
-func answered(all []directory.Member, reports map[string]members.Report) bool {
-	for _, m := range all {
-		if l, ok := reports[m.Addr]; !ok || l.Loading {
-			return false
-		}
-	}
-	return true
+// restarted reports whether a member was restarted since it was last known to have all its
+// data: it may have lost what it confirmed.
+func restarted(m directory.Member, report members.Report) bool {
+	return m.Run != "" && report.Run != m.Run
 }
 
-// restarted reports whether a member was started again since it was last known to be
-// whole: it may lack what it once had, and had confirmed.
-func restarted(m directory.Member, l members.Report) bool { return m.Run != "" && l.Run != m.Run }
-
-// whole reports whether a member has all the data of the partition, as of some
-// time.
-func whole(l members.Report, fleet string, id int) bool {
-	return l.Identity == members.Identity(fleet, id) && !l.Loading && !l.Copying
+// whole reports whether a member has all data of the partition as of some time.
+func whole(report members.Report, fleet string, id int) bool {
+	return report.Identity == members.Identity(fleet, id) && !report.Loading && !report.Copying
 }
 
-// lineage is what is known of the histories of a partition.
+// lineage is what is known about the histories of a partition.
 type lineage struct {
-	history, before string // that of the master, and the one that it went on from
-	floor           int64  // the highest that anybody has who is in it
+	history, before string // the master's, and the one that it continued
+	floor           int64  // the highest of members in history
 }
 
-// known returns what the map and members know. If no agent has seen the master yet,
-// it is in the history in which a member was promoted last, of those that were not
-// started again if there are any.
+// known returns what the map and members know. If no agent has seen the master yet, its
+// history is that of the member that was promoted last, preferably of those that were not
+// restarted.
 func known(fleet string, p directory.Partition, reports map[string]members.Report) lineage {
 	k, sure := lineage{p.History, p.Before, p.Floor}, false
 	for _, m := range p.Members() {
-		l, ok := reports[m.Addr]
+		report, ok := reports[m.Addr]
+		steady := !restarted(m, report)
 		switch {
-		case !ok || !whole(l, fleet, p.ID):
-		case p.History == "" && (k.history == "" || !sure && !restarted(m, l) || sure == !restarted(m, l) && l.Floor > k.floor):
-			k, sure = lineage{l.History, l.Before, l.Floor}, !restarted(m, l)
-		case l.History == p.History:
-			k.floor = max(k.floor, l.Floor)
+		case !ok || !whole(report, fleet, p.ID):
+		case p.History == "" && (k.history == "" || steady && !sure || steady == sure && report.Floor > k.floor):
+			k, sure = lineage{report.History, report.Before, report.Floor}, steady
+		case report.History == p.History:
+			k.floor = max(k.floor, report.Floor)
 		}
 	}
 	return k
 }
 
-// Eras of histories, from the earliest. Floors are data like any other, and each
-// promotion gives a higher one.
+// Eras of histories, from the earliest. Each promotion raises the floor.
 const (
-	other   = iota // nobody knows when
+	other   = iota // unknown
 	former         // the history before the master's
 	present        // the master's
-	newer          // that of a member that was promoted since
+	newer          // of a member that was promoted since
 )
 
 // reach is how far a member is.
 type reach struct {
 	era     int
 	floor   int64  // where that decides
-	history string // in which it is at
+	history string // of the offset
 	offset  int64
-	pure    bool // whether it has nothing else
+	pure    bool // whether it has no other data
 }
 
-// reach returns how far a member is. One that was promoted began a history of its
-// own. What it has done in that does not count, if the map does not tell of it and
-// no agent has promoted it: somebody may have done that by hand.
-func (k lineage) reach(l members.Report) reach {
+// reach returns how far a member is. A promoted member has begun a history of its own. Its
+// writes there do not count unless the map or its floor says that an agent promoted it: it
+// may have been an operator.
+func (k lineage) reach(report members.Report) reach {
 	switch {
-	case l.History == k.history:
-		return reach{era: present, history: k.history, offset: l.Offset, pure: true}
-	case l.Floor > k.floor:
-		return reach{era: newer, floor: l.Floor, history: l.History, offset: l.Offset}
-	case l.Before == k.history:
-		return reach{era: present, history: k.history, offset: l.Turned}
-	case k.before != "" && l.History == k.before:
-		return reach{era: former, history: k.before, offset: l.Offset, pure: true}
-	case k.before != "" && l.Before == k.before:
-		return reach{era: former, history: k.before, offset: l.Turned}
+	case report.History == k.history:
+		return reach{era: present, history: k.history, offset: report.Offset, pure: true}
+	case report.Floor > k.floor:
+		return reach{era: newer, floor: report.Floor, history: report.History, offset: report.Offset}
+	case report.Before == k.history:
+		return reach{era: present, history: k.history, offset: report.Turned}
+	case k.before != "" && report.History == k.before:
+		return reach{era: former, history: k.before, offset: report.Offset, pure: true}
+	case k.before != "" && report.Before == k.before:
+		return reach{era: former, history: k.before, offset: report.Turned}
 	default:
-		return reach{era: other, floor: l.Floor, history: l.History, offset: l.Offset}
+		return reach{era: other, floor: report.Floor, history: report.History, offset: report.Offset}
 	}
 }
 
@@ -168,13 +160,4 @@ func (r reach) less(than reach) bool {
 	default:
 		return !r.pure && than.pure
 	}
-}
-
-// further reports whether a member is further than another one in a history that
-// both went on to together.
-func further(l, than members.Report) bool { return l.History == than.History && l.Offset > than.Offset }
-
-// describe says who was elected and why, for the log.
-func describe(m directory.Member, reports map[string]members.Report) string {
-	return fmt.Sprintf("%s, at offset %d of %s", m.Addr, reports[m.Addr].Offset, reports[m.Addr].History)
 }

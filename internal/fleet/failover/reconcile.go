@@ -13,39 +13,38 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// reconciler makes one partition what it should be: with a master, and members that
-// follow it.
+// reconciler gives one partition a master, and replicas that follow it.
 type reconciler struct {
 	a    *Agent
 	id   int
-	turn sync.Mutex // held by who reconciles it
+	busy sync.Mutex // held while it works
 
-	need  int    // what min-replicas-to-write was last set to, and on which master
-	on    string // empty if it was not
-	stuck string // why nobody could be elected, as last noted
+	need  int    // the last min-replicas-to-write, and the master that it was set on
+	on    string // empty if it was not set
+	stuck string // why no member could be elected, as last noted
 }
 
-// reconcile does what a partition needs: a new master, or members that are put right.
-func (s *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
-	if s.a.watch.cutOff(m) {
+// reconcile elects a new master if the partition needs one, and repairs members otherwise.
+func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
+	if r.a.watch.cutOff(m) {
 		return
 	}
-	s.quarantine(ctx, m, p)
-	if p.ReadOnly || s.needsMaster(m, p) {
-		err := s.replace(ctx, p, p.Prefer)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != s.stuck {
-			s.stuck = err.Error()
-			s.a.note(ctx, m, s.id, "no new master: "+err.Error())
+	r.quarantine(ctx, m, p)
+	if p.ReadOnly || r.needsMaster(m, p) {
+		err := r.replace(ctx, p, p.Prefer)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) && err.Error() != r.stuck {
+			r.stuck = err.Error()
+			r.a.note(ctx, m, r.id, "no new master: "+err.Error())
 		}
 		return
 	}
-	s.repair(ctx, p)
+	r.repair(ctx, p)
 }
 
-// needsMaster reports whether the master is gone for certain, or cannot go on by
-// itself: it is fenced, without its data, or was started again.
-func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
-	h := s.a.watch.of(p.Master.Addr)
+// needsMaster reports whether the master is down, is fenced, was restarted, or lost its
+// data.
+func (r *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
+	h := r.a.watch.of(p.Master.Addr)
 	switch {
 	case h.missed >= misses:
 		return true
@@ -54,135 +53,135 @@ func (s *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 	case !h.report.Master || h.report.Identity != members.Identity(m.Fleet, p.ID) || restarted(p.Master, h.report):
 		return true
 	}
-	// A directory that has lost its newest maps may name a master of before.
-	return slices.ContainsFunc(p.Replicas, func(r directory.Member) bool {
-		o := s.a.watch.of(r.Addr)
+	// A directory that has lost its newest maps may name a former master.
+	return slices.ContainsFunc(p.Replicas, func(replica directory.Member) bool {
+		o := r.a.watch.of(replica.Addr)
 		return o.seen && o.before.Identity == h.report.Identity && o.before.Floor > h.report.Floor
 	})
 }
 
-// quarantine fences members at once that were started again and take writes: they
-// came back without their boot fence. Nobody reads or writes what they have before it
-// was examined. That no replica copies them in the meantime is up to the run that
-// replicas follow.
-func (s *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
+// quarantine fences members that were restarted and take writes: they came back without
+// their boot fence. Their data must not be used before it was examined. Replicas do not
+// copy it meanwhile, since they follow one run of their master.
+func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
 	for _, member := range p.Members() {
-		h := s.a.watch.of(member.Addr)
+		h := r.a.watch.of(member.Addr)
 		if !h.seen || !h.report.Master || !restarted(member, h.report) {
 			continue
 		}
-		// By a map that is old by now, it might be one that was elected after that.
-		if now, err := s.a.confirm(ctx); err != nil || now.Partitions[s.id].Epoch != p.Epoch {
+		// In a newer map it may be the elected master.
+		if now, err := r.a.confirm(ctx); err != nil || now.Partitions[r.id].Epoch != p.Epoch {
 			return
 		}
-		if s.isolate(ctx, member) == nil {
-			s.a.note(ctx, m, s.id, member.Addr+" was started again without its boot fence, and has been fenced: put replicaof on its command line")
+		if r.isolate(ctx, member) == nil {
+			r.a.note(ctx, m, r.id, member.Addr+" was restarted without its boot fence, and has been fenced: put replicaof on its command line")
 		}
 	}
 }
 
-func (s *reconciler) isolate(ctx context.Context, member directory.Member) error {
-	ctx, cancel := context.WithTimeout(ctx, s.a.cfg.Interval)
+func (r *reconciler) isolate(ctx context.Context, member directory.Member) error {
+	ctx, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
-	if err := s.a.servers.Serve(ctx, member.Addr, false); err != nil {
+	if err := r.a.servers.Serve(ctx, member.Addr, false); err != nil {
 		return err
 	}
-	_, err := s.a.servers.Fence(ctx, member.Addr)
+	_, err := r.a.servers.Fence(ctx, member.Addr)
 	return err
 }
 
-// replace gives the partition a master, of several that are equally far the
-// preferred one. Every step may be the last that this agent does: another one that
-// finds the partition read-only begins anew, with a higher epoch, and then this
-// one's last step is refused.
-func (s *reconciler) replace(ctx context.Context, p directory.Partition, prefer string) error {
+// replace elects a master, of members with equally much data the preferred one. The agent
+// may die after any step: another one finds the partition read-only and starts over with
+// a higher epoch, so the last step of this agent fails.
+func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer string) error {
 	began := time.Now()
 	old := p.Master
-	m, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
-		p.ReadOnly = true
+	m, err := r.a.change(ctx, p, func(p *directory.Partition) {
+		p.ReadOnly, p.Prefer = true, prefer
 		p.Epoch++
-		p.Prefer = prefer
 	})
 	if err != nil {
 		return err
 	}
-	p = m.Partitions[s.id]
-	if s.stuck == "" {
-		s.a.note(ctx, m, s.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
+	p = m.Partitions[r.id]
+	if r.stuck == "" {
+		r.a.note(ctx, m, r.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
 	}
-
-	if err := s.a.drain(ctx, m.Settings.Grace()); err != nil {
+	if err := r.a.drain(ctx, m.Settings.Grace()); err != nil {
 		return err
 	}
-	if s.a.watch.of(p.Master.Addr).missed == 0 {
-		s.catchUp(ctx, p)
+	if r.a.watch.of(p.Master.Addr).missed == 0 {
+		r.catchUp(ctx, p)
 	}
-	reports := s.fence(ctx, p)
+	reports := r.fence(ctx, p)
 	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
 	if err != nil {
 		return err
 	}
-	// The floor is the epoch that the map will have, or a later one: so members know
-	// about how far the map was, should the directory forget it, and who was promoted
-	// last.
+	elected := reports[chosen.Addr]
+	// The floor is at least the epoch of the next map. So members know about how far the map
+	// was, should the directory lose it, and which of them was promoted last.
 	floor := m.Epoch
-	for _, l := range reports {
-		floor = max(floor, l.Floor)
+	for _, report := range reports {
+		floor = max(floor, report.Floor)
 	}
-	if err := s.a.servers.Lead(ctx, chosen.Addr, reports[chosen.Addr].Run, floor+1); err != nil {
+	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, floor+1); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
-	look, err := s.a.servers.Probe(ctx, chosen.Addr)
+	now, err := r.a.servers.Probe(ctx, chosen.Addr)
 	switch {
 	case err != nil:
 		return err
-	case !look.Master || !whole(look, m.Fleet, p.ID) || !kept(look, reports[chosen.Addr]):
-		// It was restarted between being elected and leading, and is not what it was.
+	case !now.Master || !whole(now, m.Fleet, p.ID) || !kept(now, elected):
 		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
 	}
-	if restarted(chosen, look) {
-		if err := s.a.cfg.Restored(ctx, m, s.id, chosen.Addr); err != nil {
-			s.a.note(ctx, m, s.id, chosen.Addr+" has the data of an earlier time: "+err.Error())
+	if restarted(chosen, now) {
+		if err := r.a.cfg.Restored(ctx, m, r.id, chosen.Addr); err != nil {
+			r.a.note(ctx, m, r.id, chosen.Addr+" has the data of an earlier time: "+err.Error())
 		}
 	}
-	m, err = s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
-		p.ReadOnly = false
+	all := append([]directory.Member{old}, p.Replicas...)
+	m, err = r.a.change(ctx, p, func(p *directory.Partition) {
 		p.Epoch++
-		p.History, p.Before, p.Floor = look.History, look.Before, look.Floor
-		p.Prefer = ""
+		p.ReadOnly, p.Prefer = false, ""
+		p.History, p.Before, p.Floor = now.History, now.Before, now.Floor
 		p.Replicas = nil
-		for _, member := range append([]directory.Member{old}, m.Partitions[s.id].Replicas...) {
-			if member.Addr != chosen.Addr {
-				_, member.Down = reports[member.Addr]
-				member.Down = !member.Down
+		for _, member := range all {
+			if _, answered := reports[member.Addr]; member.Addr != chosen.Addr {
+				member.Down = !answered
 				p.Replicas = append(p.Replicas, member)
 			}
 		}
 		p.Master = chosen
-		p.Master.Down, p.Master.Run = false, look.Run
+		p.Master.Down, p.Master.Run = false, now.Run
 	})
 	if err != nil {
 		return err
 	}
-	s.stuck, s.on = "", ""
-	s.a.note(ctx, m, s.id, fmt.Sprintf("healthy: %s leads, in place of %s, after %v", describe(chosen, reports), old.Addr, time.Since(began).Round(time.Millisecond)))
+	r.stuck, r.on = "", ""
+	r.a.note(ctx, m, r.id, fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
+		chosen.Addr, elected.Offset, elected.History, old.Addr, time.Since(began).Round(time.Millisecond)))
 	return nil
 }
 
-// catchUp waits a moment for replicas to get what the master has and they do not,
-// if it answers. One that has just missed a look is not waited for.
-func (s *reconciler) catchUp(ctx context.Context, p directory.Partition) {
+// kept reports whether a promoted member has all that it had when it was elected.
+func kept(now, elected members.Report) bool {
+	return now.History == elected.History && now.Offset >= elected.Offset ||
+		now.Before == elected.History && now.Turned >= elected.Offset
+}
+
+// catchUp waits up to a second until linked replicas have all that the master has.
+func (r *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	for {
-		master, err := s.a.servers.Probe(ctx, p.Master.Addr)
+		master, err := r.a.servers.Probe(ctx, p.Master.Addr)
 		if err != nil || !master.Master {
 			return
 		}
 		behind := false
-		for _, r := range p.Replicas {
-			l, err := s.a.servers.Probe(ctx, r.Addr)
-			behind = behind || err == nil && l.Linked && l.Offset < master.Offset
+		for _, replica := range p.Replicas {
+			report, err := r.a.servers.Probe(ctx, replica.Addr)
+			behind = behind || err == nil && report.Linked && report.Offset < master.Offset
 		}
 		if !behind || !retry.Sleep(ctx, 20*time.Millisecond) {
 			return
@@ -190,22 +189,22 @@ func (s *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 	}
 }
 
-// fence fences all members that can be reached, and returns what they say then.
-func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[string]members.Report {
+// fence fences all members that answer, and returns their reports.
+func (r *reconciler) fence(ctx context.Context, p directory.Partition) map[string]members.Report {
 	var mu sync.Mutex
 	reports := map[string]members.Report{}
 	var fencing sync.WaitGroup
 	for _, member := range p.Members() {
 		fencing.Go(func() {
-			limit := max(time.Second, s.a.cfg.Interval)
-			if s.a.watch.of(member.Addr).missed >= misses {
-				limit = s.a.cfg.Interval // it was silent for so long
+			timeout := max(time.Second, r.a.cfg.Interval)
+			if r.a.watch.of(member.Addr).missed >= misses {
+				timeout = r.a.cfg.Interval
 			}
-			ctx, cancel := context.WithTimeout(ctx, limit)
+			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			if l, err := s.a.servers.Fence(ctx, member.Addr); err == nil {
+			if report, err := r.a.servers.Fence(ctx, member.Addr); err == nil {
 				mu.Lock()
-				reports[member.Addr] = l
+				reports[member.Addr] = report
 				mu.Unlock()
 			}
 		})
@@ -214,70 +213,68 @@ func (s *reconciler) fence(ctx context.Context, p directory.Partition) map[strin
 	return reports
 }
 
-// repair puts the members of a partition right whose master serves: replicas follow
-// it, one at a time on a node. What it has seen of them goes into the map.
-func (s *reconciler) repair(ctx context.Context, p directory.Partition) {
-	master := s.a.watch.of(p.Master.Addr)
+// repair makes replicas follow a master that serves, one at a time on a node, and stores
+// in the map what probes found.
+func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
+	master := r.a.watch.of(p.Master.Addr)
 	if !master.seen {
 		return
 	}
-	changed := map[string]directory.Member{} // as they are from now on
+	changed := map[string]directory.Member{} // by address, as they are now
 	live := 0
-	for _, r := range p.Replicas {
-		now := r
-		switch h := s.a.watch.of(r.Addr); {
+	for _, replica := range p.Replicas {
+		now := replica
+		var err error
+		switch h := r.a.watch.of(replica.Addr); {
 		case h.missed >= misses:
 			now.Down = true
 		case !h.seen || h.report.Loading:
 		case h.report.Master || h.report.Follows != p.Master.Addr || h.report.FollowsRun != master.report.Run:
-			s.warn(ctx, r, s.follow(ctx, p, r, master.report.Run))
+			err = r.follow(ctx, p, replica, master.report.Run)
 		case h.report.Copying:
 		case !h.report.Linked:
-			s.warn(ctx, r, s.a.servers.Admit(ctx, p.Master.Addr, master.report.Run))
+			err = r.a.servers.Admit(ctx, p.Master.Addr, master.report.Run)
 		default:
 			live++
-			if r.Run != h.report.Run && h.wholeAgain(master) && s.a.servers.Serve(ctx, r.Addr, true) == nil {
+			if replica.Run != h.report.Run && h.wholeAgain(master) && r.a.servers.Serve(ctx, replica.Addr, true) == nil {
 				now.Run = h.report.Run
 			}
 			if h.good >= returns && master.report.InStep >= live {
 				now.Down = false
 			}
 		}
-		if now != r {
-			changed[r.Addr] = now
+		if err != nil && ctx.Err() == nil {
+			r.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", replica.Addr, "error", err)
+		}
+		if now != replica {
+			changed[replica.Addr] = now
 		}
 	}
-	s.record(ctx, p, master.report, changed)
-	// What the master does not count yet it sends nothing, for up to a second after the
-	// copy, although the replica says that they are linked.
-	if need := min(1, live, master.report.InStep); s.on != p.Master.Addr || s.need != need {
-		if s.a.servers.Need(ctx, p.Master.Addr, need) == nil {
-			s.need, s.on = need, p.Master.Addr
+	r.record(ctx, p, master.report, changed)
+	// For up to a second after a copy the master does not count the replica yet, although
+	// the replica reports a link.
+	if need := min(1, live, master.report.InStep); r.on != p.Master.Addr || r.need != need {
+		if r.a.servers.Need(ctx, p.Master.Addr, need) == nil {
+			r.need, r.on = need, p.Master.Addr
 		}
 	}
 }
 
-func (s *reconciler) warn(ctx context.Context, r directory.Member, err error) {
-	if err != nil && ctx.Err() == nil {
-		s.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", r.Addr, "error", err)
-	}
-}
-
-// record has the map say what is new of a master and of members.
-func (s *reconciler) record(ctx context.Context, p directory.Partition, master members.Report, changed map[string]directory.Member) {
+// record stores in the map what is new about a master and replicas.
+func (r *reconciler) record(ctx context.Context, p directory.Partition, master members.Report, changed map[string]directory.Member) {
 	if len(changed) == 0 && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
 		return
 	}
-	next, err := s.a.change(ctx, s.id, func(now directory.Partition) bool { return now.Epoch == p.Epoch && !now.ReadOnly }, func(p *directory.Partition) {
+	next, err := r.a.change(ctx, p, func(p *directory.Partition) {
 		if p.History != "" && p.History != master.History {
-			// It began a new history, as with its first replica; or somebody has promoted it
-			// by hand, and what it was given in its last moments may be gone.
+			// Its first replica made it begin a history; or an operator has promoted it, and it
+			// may lack the last writes.
 			p.Before = p.History
 			p.Epoch++
 		}
 		p.History, p.Master.Run, p.Floor = master.History, master.Run, master.Floor
-		for i, r := range p.Replicas {
-			if now, ok := changed[r.Addr]; ok {
+		for i, replica := range p.Replicas {
+			if now, ok := changed[replica.Addr]; ok {
 				p.Replicas[i].Down, p.Replicas[i].Run = now.Down, now.Run
 			}
 		}
@@ -285,36 +282,9 @@ func (s *reconciler) record(ctx context.Context, p directory.Partition, master m
 	if err != nil {
 		return
 	}
-	for _, r := range p.Replicas {
-		if now, ok := changed[r.Addr]; ok && now.Down != r.Down {
-			s.a.note(ctx, next, s.id, r.Addr+map[bool]string{true: " is down", false: " is back"}[now.Down])
-		}
-	}
-}
-
-// follow makes a replica follow the master if it is the turn of the master's node,
-// where the copy is made, and waits until it is in step.
-func (s *reconciler) follow(ctx context.Context, p directory.Partition, r directory.Member, run string) error {
-	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
-	defer cancel()
-	end, err := directory.TakeTurn(ctx, s.a.dir, p.Master)
-	if errors.Is(err, directory.ErrTurn) {
-		return nil // the next round tries again
-	}
-	if err != nil {
-		return err
-	}
-	defer end()
-	if err := s.a.servers.Follow(ctx, r.Addr, p.Master.Addr, run); err != nil {
-		return err
-	}
-	for {
-		l, err := s.a.servers.Probe(ctx, r.Addr)
-		if err != nil || l.Linked && !l.Copying {
-			return err
-		}
-		if !retry.Sleep(ctx, s.a.cfg.Interval/5) {
-			return nil // it goes on without being waited for
+	for _, replica := range p.Replicas {
+		if now, ok := changed[replica.Addr]; ok && now.Down != replica.Down {
+			r.a.note(ctx, next, r.id, replica.Addr+map[bool]string{true: " is down", false: " is back"}[now.Down])
 		}
 	}
 }
@@ -322,9 +292,29 @@ func (s *reconciler) follow(ctx context.Context, p directory.Partition, r direct
 // copyTimeout is how long a node's turn is held for one copy.
 const copyTimeout = 10 * time.Second
 
-// kept reports whether a member that was promoted has all that it had when it was
-// elected.
-func kept(now, elected members.Report) bool {
-	return now.History == elected.History && now.Offset >= elected.Offset ||
-		now.Before == elected.History && now.Turned >= elected.Offset
+// follow makes a replica follow the master, and waits until it is in step. It needs the
+// turn of the master's node, which makes the copy.
+func (r *reconciler) follow(ctx context.Context, p directory.Partition, replica directory.Member, run string) error {
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
+	defer cancel()
+	end, err := directory.TakeTurn(ctx, r.a.dir, p.Master)
+	if errors.Is(err, directory.ErrTurn) {
+		return nil // the next round tries again
+	}
+	if err != nil {
+		return err
+	}
+	defer end()
+	if err := r.a.servers.Follow(ctx, replica.Addr, p.Master.Addr, run); err != nil {
+		return err
+	}
+	for {
+		report, err := r.a.servers.Probe(ctx, replica.Addr)
+		if err != nil || report.Linked && !report.Copying {
+			return err
+		}
+		if !retry.Sleep(ctx, r.a.cfg.Interval/5) {
+			return nil // the copy continues without the turn
+		}
+	}
 }

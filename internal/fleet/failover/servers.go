@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"embed"
 	"net"
 	"strconv"
 	"time"
@@ -9,20 +10,21 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/script"
 )
 
-// Servers is how an agent reaches the members. [Redis] is the one in use; tests
-// simulate a whole fleet instead. Each call ends with ctx, and can be repeated.
+// Servers is how an agent reaches the members. [Redis] is the implementation; tests
+// simulate a whole fleet. Each call ends with ctx, and can be repeated.
 type Servers interface {
 	// Probe asks a member for a report.
 	Probe(ctx context.Context, addr string) (members.Report, error)
 
-	// Fence makes a member a replica of nobody: it takes no writes, and is sent none. It
-	// returns what the member reports then.
+	// Fence stops a member from taking writes and from following a master, and returns its
+	// report.
 	Fence(ctx context.Context, addr string) (members.Report, error)
 
-	// Lead makes a member take writes, and raises its floor, unless it was restarted
-	// since it was in that run.
+	// Lead makes a member take writes, and raises its floor, unless it was restarted since
+	// it was in that run.
 	Lead(ctx context.Context, addr, run string, floor int64) error
 
 	// Follow makes a member a replica of another one for as long as that is in that run,
@@ -32,22 +34,25 @@ type Servers interface {
 	// Admit lets the replicas of a master in that run log in.
 	Admit(ctx context.Context, master, run string) error
 
-	// Serve sets whether a member that is not linked to a master can be read.
+	// Serve sets whether a member without a link to a master can be read.
 	Serve(ctx context.Context, addr string, unlinked bool) error
 
-	// Need has a master refuse writes while fewer replicas than that are in step.
+	// Need sets how many replicas must be in step for a master to take writes.
 	Need(ctx context.Context, addr string, replicas int) error
 }
 
-// Redis reaches members by their addresses. It is safe for concurrent use. Close
-// it.
+//go:embed *.lua
+var folder embed.FS
+
+var library = script.Load(folder, "K:")
+
+// Redis reaches members by their addresses. It is safe for concurrent use. Close it.
 type Redis struct{ pool *members.Pool }
 
 var _ Servers = (*Redis)(nil)
 
-// NewRedis returns the way to members that are connected to as option says: user,
-// password, TLS. Its addresses are not used. Its Dialer.Timeout and ConnWriteTimeout
-// default to 1 second.
+// NewRedis returns the connections to members: with user, password and TLS of option, but
+// not its addresses. Dialer.Timeout and ConnWriteTimeout default to 1 second.
 func NewRedis(option rueidis.ClientOption) *Redis {
 	return &Redis{members.New(option, time.Second)}
 }
@@ -55,7 +60,7 @@ func NewRedis(option rueidis.ClientOption) *Redis {
 // Close closes the connections.
 func (r *Redis) Close() { r.pool.Close() }
 
-// Probe asks a member for a report.
+// Probe implements Servers.
 func (r *Redis) Probe(ctx context.Context, addr string) (members.Report, error) {
 	return members.Ask(ctx, r.pool, addr, func(ctx context.Context, c rueidis.Client) (members.Report, error) {
 		report, err := members.Examine(ctx, c)
@@ -68,7 +73,7 @@ func (r *Redis) Probe(ctx context.Context, addr string) (members.Report, error) 
 	})
 }
 
-// Fence fences a member.
+// Fence implements Servers.
 func (r *Redis) Fence(ctx context.Context, addr string) (members.Report, error) {
 	return members.Ask(ctx, r.pool, addr, members.FenceAndExamine)
 }
@@ -81,14 +86,14 @@ func (r *Redis) do(ctx context.Context, addr string, call func(ctx context.Conte
 	return err
 }
 
-// Serve sets whether a member that is not linked to a master can be read.
+// Serve implements Servers.
 func (r *Redis) Serve(ctx context.Context, addr string, unlinked bool) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, members.Serve(c.B(), unlinked)).Error()
 	})
 }
 
-// Follow makes a member a replica of another one.
+// Follow implements Servers.
 func (r *Redis) Follow(ctx context.Context, addr, master, run string) error {
 	host, port, err := net.SplitHostPort(master)
 	if err != nil {
@@ -102,17 +107,16 @@ func (r *Redis) Follow(ctx context.Context, addr, master, run string) error {
 	})
 }
 
-// Admit makes the user as whom replicas log in.
+// Admit implements Servers: it creates the user as which replicas log in.
 func (r *Redis) Admit(ctx context.Context, master, run string) error {
 	return r.do(ctx, master, func(ctx context.Context, c rueidis.Client) error {
 		return members.Admit(ctx, c, run, r.pool.Secret())
 	})
 }
 
-// Lead makes a member take writes. It raises the floor before the map names the
-// member, so that no client places a tag by a map that is too old. From now on the
-// member is known to be whole, and can be read even if it is a replica again and not
-// linked yet.
+// Lead implements Servers. It raises the floor before the map names the member, so that
+// clients with older maps place no tags there. The member has been examined, so it can be
+// read from now on even when it is a replica again without a link.
 //
 // All commands use one connection, which ends with the process: a member that was
 // restarted after its election, and may have lost its data, is not promoted.
@@ -134,7 +138,7 @@ func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64) error {
 	})
 }
 
-// Need sets min-replicas-to-write.
+// Need implements Servers.
 func (r *Redis) Need(ctx context.Context, addr string, replicas int) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, need(c.B(), replicas)).Error()

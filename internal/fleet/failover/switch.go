@@ -11,18 +11,21 @@ import (
 	"github.com/millrace/millrace/internal/retry"
 )
 
-// ErrNotSwitched means that a partition has not got the master that was asked for.
-// It has one, or gets one by itself.
+// ErrNotSwitched means that another member than requested is the master of a partition,
+// or becomes it.
 var ErrNotSwitched = &millrace.Error{
 	Code:    "not_switched",
-	Message: "the partition has not got the master that was asked for",
+	Message: "the partition does not have the requested master",
 	Hint:    "Look at millrace fleet show: the replica must be up and in step. Then try again.",
 }
 
+// switchTries is how often a switch is tried.
+const switchTries = 4
+
 // Switch makes a replica the master of a partition whose master serves, and loses
-// nothing: writes are held up for a Grace, the replica gets what it lacks, and only
-// then does it lead. An empty addr means any replica that is in step. Agents that
-// run help, and need not.
+// nothing: writes wait for a Grace, the replica receives all data, and then it becomes the
+// master. An empty addr means any replica that is in step. It works with and without
+// agents.
 func Switch(ctx context.Context, dir directory.Directory, servers Servers, partition int, addr string, logger *slog.Logger) error {
 	a := New(dir, servers, Config{Logger: logger})
 	for try := 1; ; try++ {
@@ -36,20 +39,19 @@ func Switch(ctx context.Context, dir directory.Directory, servers Servers, parti
 		p := m.Partitions[partition]
 		policy := retry.Policy{Timeout: time.Nanosecond}
 		if try > 1 {
-			policy.Timeout = 10 * time.Second // an agent is just repairing members
+			policy.Timeout = 10 * time.Second // an agent is repairing members
 		}
 		err = policy.Do(ctx, func(int) (err error) {
 			addr, err = a.candidate(ctx, p, addr)
 			return err
 		})
+		if err == nil {
+			err = a.instead(ctx, m, p, addr)
+		}
 		if err != nil {
 			return err
 		}
-		if err := a.instead(ctx, m, p, addr); err != nil {
-			return err
-		}
-		// Something may have moved the old master on in the last moment, which then stays
-		// it.
+		// A late write may have put the old master ahead: then it stays the master.
 		got, err := a.settled(ctx, partition)
 		switch {
 		case err != nil:
@@ -62,18 +64,40 @@ func Switch(ctx context.Context, dir directory.Directory, servers Servers, parti
 	}
 }
 
-// instead has a partition's master replaced: by the agent that leads, or if none
-// does by itself, leading meanwhile.
+// candidate returns the replica to switch to.
+func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr string) (string, error) {
+	if addr == p.Master.Addr {
+		return addr, ErrNotSwitched.Errorf("%s is the master already", addr)
+	}
+	why := fmt.Errorf("partition %d has no such replica", p.ID)
+	for _, replica := range p.Replicas {
+		if addr != "" && replica.Addr != addr {
+			continue
+		}
+		report, err := a.servers.Probe(ctx, replica.Addr)
+		switch {
+		case err != nil:
+			why = err
+		case !report.Linked || report.Copying || report.Loading:
+			why = fmt.Errorf("%s is not in step", replica.Addr)
+		default:
+			return replica.Addr, nil
+		}
+	}
+	return addr, ErrNotSwitched.Errorf("no replica of partition %d can be made its master", p.ID).Wrap(why)
+}
+
+// instead replaces the master. If an agent leads, that does it; else this process leads
+// meanwhile.
 func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
 	leads, _, err := a.dir.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
 	if err != nil {
 		return err
 	}
 	if !leads {
-		_, err := a.change(ctx, p.ID, func(now directory.Partition) bool { return now.Epoch == p.Epoch }, func(p *directory.Partition) {
-			p.ReadOnly = true
+		_, err := a.change(ctx, p, func(p *directory.Partition) {
+			p.ReadOnly, p.Prefer = true, addr
 			p.Epoch++
-			p.Prefer = addr
 		})
 		return err
 	}
@@ -81,9 +105,6 @@ func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Parti
 	a.resign(ctx, time.Second)
 	return err
 }
-
-// switchTries is how often a switch is tried.
-const switchTries = 4
 
 // settled waits until a partition is not read-only, and returns its master.
 func (a *Agent) settled(ctx context.Context, partition int) (addr string, err error) {
@@ -99,30 +120,4 @@ func (a *Agent) settled(ctx context.Context, partition int) (addr string, err er
 		return nil
 	})
 	return addr, err
-}
-
-// candidate returns the replica to switch to.
-func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr string) (string, error) {
-	if addr == p.Master.Addr {
-		return addr, ErrNotSwitched.Errorf("%s is the master already", addr)
-	}
-	var why error
-	for _, r := range p.Replicas {
-		if addr != "" && r.Addr != addr {
-			continue
-		}
-		l, err := a.servers.Probe(ctx, r.Addr)
-		switch {
-		case err != nil:
-			why = err
-		case !l.Linked || l.Copying || l.Loading:
-			why = fmt.Errorf("%s is not in step", r.Addr)
-		default:
-			return r.Addr, nil
-		}
-	}
-	if why == nil {
-		why = fmt.Errorf("partition %d has no such replica", p.ID)
-	}
-	return addr, ErrNotSwitched.Errorf("no replica of partition %d can be made its master", p.ID).Wrap(why)
 }

@@ -10,39 +10,39 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
-// watch is what an agent has seen of the members.
+// watch has the results of probes by address.
 type watch struct {
 	mu      sync.Mutex
 	members map[string]*health
 }
 
-// health is what it has seen of one.
+// health is the result of the probes of one member.
 type health struct {
 	report members.Report
-	before members.Report // the look before that which was answered
-	seen   bool           // whether the last look was answered
-	missed int            // reports in a row that were not
-	good   int            // reports in a row that were
+	before members.Report // of the answered probe before that
+	seen   bool           // whether the last probe was answered
+	missed int            // probes in a row that were not answered
+	good   int            // probes in a row that were answered
 	ahead  time.Duration  // by how much its clock is ahead of this process's
 }
 
-// look reports at all members at the same time.
+// probe probes all members in parallel.
 func (w *watch) probe(ctx context.Context, a *Agent, m *directory.Map) {
-	var looking sync.WaitGroup
+	var probes sync.WaitGroup
 	for _, p := range m.Partitions {
 		for _, member := range p.Members() {
-			looking.Go(func() {
+			probes.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
 				defer cancel()
-				l, err := a.servers.Probe(ctx, member.Addr)
-				w.saw(member.Addr, l, err == nil)
+				report, err := a.servers.Probe(ctx, member.Addr)
+				w.saw(member.Addr, report, err == nil)
 			})
 		}
 	}
-	looking.Wait()
+	probes.Wait()
 }
 
-func (w *watch) saw(addr string, l members.Report, ok bool) {
+func (w *watch) saw(addr string, report members.Report, ok bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	h := w.members[addr]
@@ -50,24 +50,22 @@ func (w *watch) saw(addr string, l members.Report, ok bool) {
 		h = &health{}
 		w.members[addr] = h
 	}
-	h.seen = ok
-	if !ok {
+	if h.seen = ok; !ok {
 		h.missed, h.good = h.missed+1, 0
 		return
 	}
-	h.ahead = time.Until(l.Clock)
-	h.before, h.report, h.missed, h.good = h.report, l, 0, h.good+1
+	h.ahead = time.Until(report.Clock)
+	h.before, h.report, h.missed, h.good = h.report, report, 0, h.good+1
 }
 
-// wholeAgain reports whether a replica that is linked has all that its master had a
-// round ago, and was started before that: so it has also what it had confirmed, and
-// lost when it was started.
+// wholeAgain reports whether a linked replica has all that its master had one probe ago,
+// and was restarted before that: then it has again all that it had confirmed.
 func (h health) wholeAgain(master health) bool {
 	r, m := h.report, master.report
 	return h.before.Run == r.Run && master.before.Run == m.Run && r.History == m.History && r.Offset >= master.before.Offset
 }
 
-// of returns what was seen of a member.
+// of returns the health of a member.
 func (w *watch) of(addr string) health {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -77,7 +75,7 @@ func (w *watch) of(addr string) health {
 	return health{}
 }
 
-// time returns what time it is for most members: the clock of one machine may be wrong.
+// time returns the time by the clocks of most members: one machine's clock may be wrong.
 func (w *watch) time() time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -94,15 +92,14 @@ func (w *watch) time() time.Time {
 	return time.Now().Add(ahead[len(ahead)/2])
 }
 
-// forget begins anew.
+// forget drops all results.
 func (w *watch) forget() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	clear(w.members)
 }
 
-// forgive counts only the last look that was missed: those before say nothing of
-// members to which the agent had no way.
+// forgive counts only the last missed probe of each member: the agent itself was cut off.
 func (w *watch) forgive() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -111,8 +108,8 @@ func (w *watch) forgive() {
 	}
 }
 
-// cutOff reports whether so many members are missing that it is more likely the
-// agent that is cut off: more than half of all.
+// cutOff reports whether more than half of all members missed the last probe: then it is
+// more likely that the agent is cut off.
 func (w *watch) cutOff(m *directory.Map) bool {
 	missing, all := 0, 0
 	for _, p := range m.Partitions {
@@ -124,4 +121,16 @@ func (w *watch) cutOff(m *directory.Map) bool {
 		}
 	}
 	return 2*missing > all
+}
+
+// highest returns the highest epoch that a member of the fleet has stored.
+func (w *watch) highest(m *directory.Map) (epoch int64) {
+	for _, p := range m.Partitions {
+		for _, member := range p.Members() {
+			if h := w.of(member.Addr); h.seen && h.report.Identity == members.Identity(m.Fleet, p.ID) {
+				epoch = max(epoch, h.report.Floor)
+			}
+		}
+	}
+	return epoch
 }

@@ -1,7 +1,7 @@
 -- fleet.exchange(K) fleet own tag before after -> {outcome, record}
 --
--- Replaces the record of a tag if it still is what the caller saw, and keeps count
--- of the tags that are here.
+-- Replaces the record of a tag if it is still the one that the caller saw, and counts
+-- the tags that are here.
 --
 -- Needs    member
 -- Touches  tags, none, {*}
@@ -9,7 +9,7 @@
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be
 -- ARGV[3]  tag
--- ARGV[4]  before: the record that is to be replaced, '' for none
+-- ARGV[4]  before: the record to replace, '' for none
 -- ARGV[5]  after: the new one, '' for none
 -- Reply    {'exchanged', after}; {'other', the record that there is, '' for none};
 --          {'stranger', identity} if this is another server than expected
@@ -25,7 +25,7 @@ if found ~= ARGV[4] then
 end
 local before = string.match(found, '^%d+') == own
 local after = string.match(ARGV[5], '^%d+') == own
-redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
+redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
 if ARGV[5] == '' then
   redis.call('DEL', record)
 else

@@ -1,9 +1,8 @@
 -- fleet.lookup(K) fleet own tag -> {outcome, ...}
 --
--- Says what is written down here about a tag. A server answers only if it would take
--- a write at this moment: one that was started again, and that nobody has looked at
--- since, may be without the newest records, is fenced, and refuses. One that came
--- back without its fence has another run id.
+-- Reads the record of a tag. A server answers only if it accepts writes at this moment: a
+-- restarted server may have lost the newest records, and is fenced until an agent has
+-- examined it. One that came back without its fence has another run id.
 --
 -- Needs    member
 -- Touches  none, {*}

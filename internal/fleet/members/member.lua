@@ -1,8 +1,7 @@
--- fragment member: refuses who expects another server
+-- fragment member: refuses callers that expect another server
 --
--- A server that was restarted without its data, or is another one than the
--- directory says, does not have the identity that the caller expects. It must
--- neither say that a tag is not here, nor take one.
+-- A server that lost its data, or is not the one that the directory names, does not have
+-- the expected identity. It must neither report that a tag is not here, nor take one.
 --
 -- Needs    nothing
 -- Touches  id

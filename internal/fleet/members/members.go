@@ -1,26 +1,43 @@
-// Package members reaches the servers of a fleet one by one, by their addresses, for
-// those who look after the servers and not after what is stored there: who fails them
-// over, and who takes their snapshots.
+// Package members reaches the servers of a fleet one by one: for agents, snapshots and
+// moves of tags, which look after the servers and not after the data.
 //
-// A server that cannot be reached, or is silent, is their daily work. So nothing is
-// repeated behind the caller's back, a hanging server is noticed within the limits of
-// the option, and [Ask] returns as soon as its context ends, whatever the connection
-// is busy with.
+// For them servers that are down or silent are normal. So calls are not retried, a silent
+// server is noticed within the timeouts of the option, and [Ask] returns as soon as its
+// context ends.
 package members
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/script"
 )
 
-// Single returns how to connect to the server at addr and to no other: with user,
-// password and TLS of option, without repeats. Limits that option does not set are
-// dial for opening a connection, and for its keep-alive, and silence for an answer.
+// Errors that package fleet exports, for packages that it imports.
+var (
+	// ErrUnavailable means that a server cannot be reached.
+	ErrUnavailable = &millrace.Error{
+		Code:    "unavailable",
+		Message: "a partition cannot be reached",
+		Hint:    "Look at millrace fleet show. The call can be repeated.",
+	}
+
+	// ErrUnknownServer means that a server is not the member that the map names.
+	ErrUnknownServer = &millrace.Error{
+		Code:    "stranger",
+		Message: "a server is not the member that the directory names",
+		Hint:    "Look at millrace fleet show, and restore the server's data or take it out of the fleet.",
+	}
+)
+
+// Single returns how to connect to one server: with user, password and TLS of option, and
+// without retries. Timeouts that option does not set are dial for opening a connection,
+// which is also its keep-alive interval, and silence for a reply.
 func Single(option rueidis.ClientOption, addr string, dial, silence time.Duration) rueidis.ClientOption {
 	option.InitAddress = []string{addr}
 	option.Sentinel = rueidis.SentinelOption{}
@@ -29,39 +46,22 @@ func Single(option rueidis.ClientOption, addr string, dial, silence time.Duratio
 	option.DisableRetry = true
 	option.AlwaysPipelining = true
 	if option.ClientSetInfo == nil {
-		option.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
+		option.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may lack the permission
 	}
-	if option.Dialer.Timeout == 0 {
-		option.Dialer.Timeout = dial
-	}
-	if option.Dialer.KeepAlive == 0 {
-		option.Dialer.KeepAlive = dial
-	}
-	if option.ConnWriteTimeout == 0 {
-		option.ConnWriteTimeout = silence
-	}
+	option.Dialer.Timeout = cmp.Or(option.Dialer.Timeout, dial)
+	option.Dialer.KeepAlive = cmp.Or(option.Dialer.KeepAlive, dial)
+	option.ConnWriteTimeout = cmp.Or(option.ConnWriteTimeout, silence)
 	return option
 }
 
-// Small has a client open one connection for all that it pipelines, with buffers that
-// hundreds of servers may be reached with. What option sets itself stays.
+// Small sets one pipelined connection, and buffers for connections to hundreds of servers,
+// where option does not set them.
 func Small(option *rueidis.ClientOption) {
-	if option.PipelineMultiplex == 0 {
-		option.PipelineMultiplex = -1
-	}
-	if option.RingScaleEachConn == 0 {
-		option.RingScaleEachConn = 8
-	}
-	if option.ReadBufferEachConn == 0 {
-		option.ReadBufferEachConn = 32 << 10
-	}
-	if option.WriteBufferEachConn == 0 {
-		option.WriteBufferEachConn = 32 << 10
-	}
+	option.PipelineMultiplex = cmp.Or(option.PipelineMultiplex, -1)
+	option.RingScaleEachConn = cmp.Or(option.RingScaleEachConn, 8)
+	option.ReadBufferEachConn = cmp.Or(option.ReadBufferEachConn, 32<<10)
+	option.WriteBufferEachConn = cmp.Or(option.WriteBufferEachConn, 32<<10)
 }
-
-// dialLimit is how long opening a connection may take.
-const dialLimit = time.Second
 
 // Pool has a connection to each server that was asked. It is safe for concurrent use.
 // Close it.
@@ -74,8 +74,8 @@ type Pool struct {
 	closed  bool
 }
 
-// New returns a pool without connections. Those that it opens are as option says; its
-// addresses are not used. Silence is the limit of an answer if option has none.
+// New returns a pool without connections. It opens them as option says, except for its
+// addresses. Silence is the timeout of a reply if option has none.
 func New(option rueidis.ClientOption, silence time.Duration) *Pool {
 	return &Pool{option: option, silence: silence, clients: map[string]rueidis.Client{}}
 }
@@ -91,17 +91,17 @@ func (p *Pool) Close() {
 	clear(p.clients)
 }
 
-// Secret is what who connects as option says has, and others do not.
+// Secret is what all processes with the same option know.
 func (p *Pool) Secret() string { return p.option.Password }
 
 // Option returns how the pool connects to a server.
 func (p *Pool) Option(addr string) rueidis.ClientOption {
-	return Single(p.option, addr, dialLimit, p.silence)
+	return Single(p.option, addr, time.Second, p.silence)
 }
 
 // Ask calls a function with the connection to a server, and returns when that does or
-// when ctx ends, with the cause. A server that cannot be reached now is tried again by
-// each call. When the pool is closed, the error is rueidis.ErrClosing.
+// when ctx ends, with its cause. Each call connects again if there is no connection. The
+// error of a closed pool is rueidis.ErrClosing.
 func Ask[T any](ctx context.Context, p *Pool, addr string, call func(ctx context.Context, c rueidis.Client) (T, error)) (T, error) {
 	return script.Prompt(ctx, func(ctx context.Context) (T, error) {
 		c, err := p.client(addr)
@@ -114,33 +114,29 @@ func Ask[T any](ctx context.Context, p *Pool, addr string, call func(ctx context
 }
 
 func (p *Pool) client(addr string) (rueidis.Client, error) {
-	if c, err := p.known(addr); c != nil || err != nil {
+	if c, err := p.keep(addr, nil); c != nil || err != nil {
 		return c, err
 	}
-	made, err := rueidis.NewClient(p.Option(addr))
+	made, err := rueidis.NewClient(p.Option(addr)) // without the lock, since it connects
 	if made == nil {
 		return nil, err
-	} // a client that could not connect tries again with the next call
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c := p.clients[addr]
-	switch {
-	case p.closed:
-		made.Close()
-		return nil, rueidis.ErrClosing
-	case c != nil:
-		made.Close()
-		return c, nil
 	}
-	p.clients[addr] = made
-	return made, nil
+	c, err := p.keep(addr, made)
+	if c != made {
+		made.Close()
+	}
+	return c, err
 }
 
-func (p *Pool) known(addr string) (rueidis.Client, error) {
+// keep returns the client of a server, which is made if there is none.
+func (p *Pool) keep(addr string, made rueidis.Client) (rueidis.Client, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		return nil, rueidis.ErrClosing
+	}
+	if p.clients[addr] == nil && made != nil {
+		p.clients[addr] = made
 	}
 	return p.clients[addr], nil
 }

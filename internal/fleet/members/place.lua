@@ -1,11 +1,10 @@
 -- fleet.place(K) fleet own tag epoch max_tags max_fill forced -> {outcome, ...}
 --
--- Places a tag here, unless its record says that it is here or elsewhere already.
--- Of two clients that place the same tag at the same time, one writes the record
--- and both get it. A mark that the tag is being forgotten (-) is taken off: it is in
--- use again. Other marks stay.
+-- Places a tag here, unless it has a record. If two clients place it at the same time,
+-- one writes the record and both get it. A mark that the tag is being forgotten (-) is
+-- removed: the tag is in use again. Other marks stay.
 --
--- Forced is for a tag whose record in another partition says that it is here.
+-- Forced is for a tag whose record in another partition names this one.
 --
 -- Needs    member, room
 -- Touches  floor, tags, none, {*}
@@ -13,7 +12,7 @@
 -- ARGV[1]  fleet: its name
 -- ARGV[2]  own: the number of the partition that this is expected to be
 -- ARGV[3]  tag
--- ARGV[4]  epoch: of the map that the caller goes by
+-- ARGV[4]  epoch: of the caller's map
 -- ARGV[5]  max_tags: how many tags may be here, '0' for no limit
 -- ARGV[6]  max_fill: the part of maxmemory that may be filled, in percent
 -- ARGV[7]  forced: '1' to place it whatever the map's age and the room
@@ -27,7 +26,7 @@ local found = redis.call('GET', record)
 local home = found and string.match(found, '^%d+')
 if home then
   if string.sub(found, #home + 1, #home + 2) == ' -' then
-    redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
+    redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
     redis.call('SET', record, home)
   end
   return {'at', home}

@@ -14,7 +14,7 @@
 -- Repeat   harmless: the floor never goes down
 local floor = redis.call('GET', K .. ':floor') or '0'
 if tonumber(ARGV[3]) > tonumber(floor) then
-  redis.call('DEL', K .. ':none') -- a full server does not refuse it, nor then what follows
+  redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
   redis.call('SET', K .. ':floor', ARGV[3])
   floor = ARGV[3]
 end

@@ -11,22 +11,22 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// replicaUser begins the name of the user as whom a replica logs in to its master.
-// Behind it comes the master's run id.
+// replicaUser is the prefix of the user as which a replica logs in to its master. The
+// master's run id follows.
 const replicaUser = "mr-replica-"
 
-// Login returns the user and the password by which a replica follows a master in one
-// of its runs. The next run does not know the user: a master that was started again,
-// perhaps with old data or none, is not copied until somebody who has looked at it
-// says so. Whoever has the same secret gets the same password.
+// Login returns the user and the password with which a replica follows a master in one
+// run. The next run does not know the user: no replica copies a restarted master, which
+// may have old data or none, until an agent has examined it. The same secret gives the
+// same password.
 func Login(run, secret string) (user, password string) {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(run))
 	return replicaUser + run, hex.EncodeToString(mac.Sum(nil))
 }
 
-// FollowedRun returns the run that a replica with that masteruser follows, and an
-// empty text if nobody has said so.
+// FollowedRun returns the run that a replica with that masteruser follows, empty if there
+// is none.
 func FollowedRun(masteruser string) string {
 	run, ok := strings.CutPrefix(masteruser, replicaUser)
 	if !ok {
@@ -35,8 +35,7 @@ func FollowedRun(masteruser string) string {
 	return run
 }
 
-// Admit lets replicas follow a master if it is still in that run. All goes by one
-// connection, which ends with the process.
+// Admit lets replicas follow a master if it is still in that run.
 func Admit(ctx context.Context, c rueidis.Client, run, secret string) error {
 	return InRun(ctx, c, run, func(c rueidis.DedicatedClient) error {
 		user, password := Login(run, secret)
@@ -44,7 +43,8 @@ func Admit(ctx context.Context, c rueidis.Client, run, secret string) error {
 	})
 }
 
-// InRun does something by one connection to a server, if that is in a run of that id.
+// InRun calls a function with a connection to a server if that is in the given run. The
+// connection ends with the process, so that all commands reach the same run.
 func InRun(ctx context.Context, c rueidis.Client, run string, do func(c rueidis.DedicatedClient) error) error {
 	return c.Dedicated(func(c rueidis.DedicatedClient) error {
 		text, err := c.Do(ctx, c.B().Info().Section("server").Build()).ToString()
@@ -52,41 +52,49 @@ func InRun(ctx context.Context, c rueidis.Client, run string, do func(c rueidis.
 			return err
 		}
 		if now := ParseInfo(text).Run; now != run {
-			return fmt.Errorf("the server was started again: it is in run %s, not %s", now, run)
+			return fmt.Errorf("the server was restarted: it is in run %s, not %s", now, run)
 		}
 		return do(c)
 	})
 }
 
-// Follow makes a server a replica of the one at host and port in that run, and ends
-// its clients' connections, in one step: no client's write comes in between.
+// Follow makes a server a replica of the one at host and port in that run, and ends its
+// clients' connections, in one step: no write comes in between.
 func Follow(ctx context.Context, c rueidis.Client, host, port, run, secret string) error {
 	user, password := Login(run, secret)
-	b := c.B()
-	return exec(ctx, c,
-		b.ConfigSet().ParameterValue().ParameterValue("masteruser", user).Build(),
-		b.ConfigSet().ParameterValue().ParameterValue("masterauth", password).Build(),
-		b.Arbitrary("REPLICAOF", host, port).Build(),
-		b.Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build(),
-	)
+	return exec(ctx, c, set(c.B(), "masteruser", user), set(c.B(), "masterauth", password), follow(c.B(), host, port), killClients(c.B()))
 }
 
-// Fence makes a server a replica of nobody, and ends its clients' connections, in one
-// step.
+// Fence makes a server a replica of an address where no server listens, and ends its
+// clients' connections, in one step.
 func Fence(ctx context.Context, c rueidis.Client) error {
-	return exec(ctx, c,
-		c.B().Arbitrary("REPLICAOF", FenceHost, FencePort).Build(),
-		c.B().Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build(),
-	)
+	return exec(ctx, c, follow(c.B(), FenceHost, FencePort), killClients(c.B()))
 }
 
-// FenceHost is the host of the address at which nobody listens.
-const FenceHost = "127.0.0.1"
+// The address where no server listens.
+const (
+	FenceHost = "127.0.0.1"
+	FencePort = "1"
+)
 
-// FencePort is the port of that address.
-const FencePort = "1"
+// Serve sets whether a server can be read while it has no link to a master.
+func Serve(b rueidis.Builder, unlinked bool) rueidis.Completed {
+	return set(b, "replica-serve-stale-data", map[bool]string{true: "yes", false: "no"}[unlinked])
+}
 
-// exec does commands in a transaction and returns the first error among theirs.
+func set(b rueidis.Builder, name, value string) rueidis.Completed {
+	return b.ConfigSet().ParameterValue().ParameterValue(name, value).Build()
+}
+
+func follow(b rueidis.Builder, host, port string) rueidis.Completed {
+	return b.Arbitrary("REPLICAOF", host, port).Build()
+}
+
+func killClients(b rueidis.Builder) rueidis.Completed {
+	return b.Arbitrary("CLIENT", "KILL", "TYPE", "normal").Build()
+}
+
+// exec executes commands in a transaction, and returns the first error of them.
 func exec(ctx context.Context, c rueidis.Client, cmds ...rueidis.Completed) error {
 	all := append([]rueidis.Completed{c.B().Multi().Build()}, cmds...)
 	results := c.DoMulti(ctx, append(all, c.B().Exec().Build())...)
@@ -105,10 +113,4 @@ func exec(ctx context.Context, c rueidis.Client, cmds ...rueidis.Completed) erro
 		}
 	}
 	return nil
-}
-
-// Serve says whether a server may be read while it is not linked to a master.
-func Serve(b rueidis.Builder, unlinked bool) rueidis.Completed {
-	value := map[bool]string{true: "yes", false: "no"}[unlinked]
-	return b.ConfigSet().ParameterValue().ParameterValue("replica-serve-stale-data", value).Build()
 }

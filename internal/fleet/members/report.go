@@ -17,7 +17,7 @@ import (
 // Report is what a server says about itself. Fields that were not asked for are zero.
 type Report struct {
 	Identity string // which partition of which fleet it belongs to
-	Floor    int64  // the epoch below which it lets nobody place a tag
+	Floor    int64  // the epoch below which a map is too old to place a tag
 	Tags     int64  // the tags whose data is here
 	Unread   bool   // whether it refuses reads: it loads its data, or was restarted and not examined
 

@@ -1,7 +1,7 @@
 -- fragment room: whether this partition takes another tag
 --
--- A full server takes none; neither does one that has used up what may be filled:
--- the rest is for the tags it has, to grow.
+-- It does not if it has max_tags, or has filled max_fill of its memory: its tags use the
+-- rest to grow.
 --
 -- Needs    nothing
 -- Touches  tags

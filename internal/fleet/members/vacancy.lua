@@ -1,6 +1,6 @@
 -- fleet.vacancy(K) fleet own max_tags max_fill -> {outcome, ...}
 --
--- Says whether this partition takes another tag.
+-- Reports whether this partition takes another tag.
 --
 -- Needs    member, room
 -- Touches  tags

@@ -28,6 +28,6 @@ func TestParseBytesRefuses(t *testing.T) {
 		"9223372036854775808", "8589934592gb", "18446744073709551616",
 	} {
 		_, err := plan.ParseBytes(text)
-		checkRefusal(t, err, `not an amount of memory: "`+text+`"`)
+		checkRefusal(t, err, `invalid amount of memory: "`+text+`"`)
 	}
 }

@@ -1,38 +1,61 @@
 package plan
 
-import "slices"
+import (
+	"cmp"
+	"slices"
+)
 
 // Place returns the nodes of each partition's members, the master's first.
 //
 //   - No node has two members of a partition.
-//   - No node has more than one master more than another, nor more than one
-//     replica, nor more than one member.
-//   - The replicas of one node's masters are spread over all other nodes, nearly
-//     evenly, so that the loss of a node is shared.
+//   - Any two nodes differ by at most one master, one replica and one member.
+//   - The replicas of one node's masters are spread over all other nodes, nearly evenly, so
+//     that they share the work of a lost node.
 //
 // The same arguments give the same placement.
 func Place(nodes []string, partitions, copies int) ([][]string, error) {
 	return PlaceMore(nodes, nil, partitions, copies)
 }
 
-// PlaceMore returns the nodes of partitions that are added to those present, and
-// moves none of these. Where what is present came from Place or PlaceMore for the
-// same nodes and copies, what Place promises holds for the whole. Otherwise, as
-// when nodes were added or lost, the new partitions even out what they can: first
-// the masters, then the replicas, then the members. What is present on other nodes
-// does not count.
+// PlaceMore returns the nodes of partitions that are added to those present, which do not
+// move. If those came from Place or PlaceMore for the same nodes and copies, the promises
+// of Place hold for the whole. Otherwise, if nodes were added or lost, the new partitions
+// even out first the masters, then the replicas, then the members. Members on other nodes
+// do not count.
 func PlaceMore(nodes []string, present [][]string, more, copies int) ([][]string, error) {
-	if err := checkPlaces(nodes, len(present), more, copies); err != nil {
+	switch {
+	case more < 1:
+		return nil, refuse("Place one partition or more.", "%d partitions cannot be placed", more)
+	case more > MaxPartitions-len(present):
+		return nil, refuse("Use larger partitions.", "%d partitions and %d more are more than the %d that a fleet can have", len(present), more, MaxPartitions)
+	}
+	if err := checkCopies(copies, len(nodes)); err != nil {
 		return nil, err
 	}
-	l := count(nodes, present)
+	sorted := slices.Sorted(slices.Values(nodes))
+	for i, name := range sorted {
+		if name == "" || i > 0 && name == sorted[i-1] {
+			return nil, refuse("Give every node a name of its own.", "the name of a node is empty or a duplicate: %q", name)
+		}
+	}
+
+	l := &layout{masters: make([]int, len(nodes)), replicas: make([]int, len(nodes)), backing: make([][]int, len(nodes))}
+	for i := range l.backing {
+		l.backing[i] = make([]int, len(nodes))
+	}
+	for _, names := range present {
+		members := make([]int, len(names))
+		for i, name := range names {
+			members[i] = slices.Index(nodes, name)
+		}
+		l.count(members)
+	}
 	added := make([][]int, more)
 	for i := range added {
 		added[i] = l.best(copies)
-		l.seat(added[i])
+		l.count(added[i])
 	}
 	l.spread(added)
-
 	names := make([][]string, more)
 	for i, members := range added {
 		for _, node := range members {
@@ -42,70 +65,32 @@ func PlaceMore(nodes []string, present [][]string, more, copies int) ([][]string
 	return names, nil
 }
 
-func checkPlaces(nodes []string, present, more, copies int) error {
-	switch {
-	case more < 1:
-		return refuse("Place one partition or more.", "%d partitions cannot be placed", more)
-	case more > MaxPartitions-present:
-		return refuse("Use larger partitions.", "%d partitions and %d more are more than the %d that a fleet can have", present, more, MaxPartitions)
-	}
-	if err := checkCopies(copies, len(nodes)); err != nil {
-		return err
-	}
-	names := slices.Sorted(slices.Values(nodes))
-	for i, name := range names {
-		if name == "" || i > 0 && name == names[i-1] {
-			return refuse("Give every node a name of its own.", "the name of a node is empty or taken: %q", name)
-		}
-	}
-	return nil
-}
-
-// layout is what each node has. Nodes are numbers here, and elsewhere is one that
-// does not count.
+// layout is what each node has, by its index.
 type layout struct {
 	masters  []int
 	replicas []int
 	backing  [][]int // backing[a][b] is how many replicas of a's masters are on b
 }
 
-const elsewhere = -1
-
-func count(nodes []string, present [][]string) *layout {
-	l := &layout{masters: make([]int, len(nodes)), replicas: make([]int, len(nodes)), backing: make([][]int, len(nodes))}
-	for i := range l.backing {
-		l.backing[i] = make([]int, len(nodes))
-	}
-	for _, names := range present {
-		members := make([]int, len(names))
-		for i, name := range names {
-			members[i] = slices.Index(nodes, name) // elsewhere if it is not there
-		}
-		l.seat(members)
-	}
-	return l
-}
-
-// seat counts a partition's members.
-func (l *layout) seat(members []int) {
+// count adds a partition's members. An index below 0 is a node that does not count.
+func (l *layout) count(members []int) {
 	for i, node := range members {
 		switch {
-		case node == elsewhere:
+		case node < 0:
 		case i == 0:
 			l.masters[node]++
 		default:
 			l.replicas[node]++
-			if members[0] != elsewhere {
+			if members[0] >= 0 {
 				l.backing[members[0]][node]++
 			}
 		}
 	}
 }
 
-// best returns the nodes for one more partition. Its master goes to a node that
-// has the fewest. Of these nodes it takes the one with which the members as a whole
-// cost least: where few nodes lack a replica, a master on one of them would keep
-// its own replica away. That keeps everything even, one partition after the other.
+// best returns the nodes of one more partition. The master goes to a node with the fewest
+// masters. Of these nodes best takes the one where the partition costs least: where few
+// nodes lack a replica, a master on one of them would keep its own replica away.
 func (l *layout) best(copies int) []int {
 	var best []int
 	var lowest cost
@@ -114,25 +99,23 @@ func (l *layout) best(copies int) []int {
 		if masters > fewest {
 			continue
 		}
-		members, total := l.around(node, copies)
-		if best == nil || total.less(lowest) {
+		if members, total := l.around(node, copies); best == nil || total.compare(lowest) < 0 {
 			best, lowest = members, total
 		}
 	}
 	return best
 }
 
-// around returns the nodes that cost least for a partition with its master on a
-// given node.
+// around returns the nodes where a partition with that master's node costs least.
 func (l *layout) around(master, copies int) ([]int, cost) {
 	members := []int{master}
 	total := cost{members: l.masters[master] + l.replicas[master]}
 	for len(members) < copies {
-		next, lowest := elsewhere, cost{}
+		next, lowest := -1, cost{}
 		for i := range l.replicas {
-			node := (master + 1 + i) % len(l.replicas) // neighbours first, so that ties do not heap up
+			node := (master + 1 + i) % len(l.replicas) // each master begins with its neighbour, which breaks ties evenly
 			c := cost{l.replicas[node], l.masters[node] + l.replicas[node], l.backing[master][node]}
-			if !slices.Contains(members, node) && (next == elsewhere || c.less(lowest)) {
+			if !slices.Contains(members, node) && (next < 0 || c.compare(lowest) < 0) {
 				next, lowest = node, c
 			}
 		}
@@ -142,23 +125,16 @@ func (l *layout) around(master, copies int) ([]int, cost) {
 	return members, total
 }
 
-// cost is what there is already where something is to be added.
+// cost is what nodes have already where a member is to be added.
 type cost struct{ replicas, members, backing int }
 
-func (c cost) less(d cost) bool {
-	switch {
-	case c.replicas != d.replicas:
-		return c.replicas < d.replicas
-	case c.members != d.members:
-		return c.members < d.members
-	default:
-		return c.backing < d.backing
-	}
+func (c cost) compare(d cost) int {
+	return cmp.Or(cmp.Compare(c.replicas, d.replicas), cmp.Compare(c.members, d.members), cmp.Compare(c.backing, d.backing))
 }
 
-// spread exchanges replicas between new partitions as long as that takes two nodes
-// apart that back each other much. Who has how many stays as it is. Each exchange
-// lowers the sum of the squares of backing, so it ends.
+// spread exchanges replicas between new partitions while that makes backing more even.
+// The number of replicas on each node stays. Each exchange lowers the sum of the squares
+// of backing, so it ends.
 func (l *layout) spread(added [][]int) {
 	for again := true; again; {
 		again = false
@@ -170,7 +146,7 @@ func (l *layout) spread(added [][]int) {
 	}
 }
 
-// exchange does so for two partitions, and reports whether it did.
+// exchange exchanges replicas of two partitions, and reports whether it did.
 func (l *layout) exchange(p, q []int) (done bool) {
 	of, other := l.backing[p[0]], l.backing[q[0]]
 	for i := 1; i < len(p); i++ {

@@ -218,10 +218,10 @@ func TestNoPlace(t *testing.T) {
 		"1 partitions and 65536 more are more than the 65536 that a fleet can have": func() ([][]string, error) {
 			return plan.PlaceMore(nodeNames(3), [][]string{{"node-0", "node-1"}}, 65536, 2)
 		},
-		"partitions of 0 members cannot be":                           func() ([][]string, error) { return plan.Place(nodeNames(3), 1, 0) },
+		"invalid number of copies: 0":                                 func() ([][]string, error) { return plan.Place(nodeNames(3), 1, 0) },
 		"2 copies of a partition need as many nodes, and there are 1": func() ([][]string, error) { return plan.Place(nodeNames(1), 1, 2) },
-		`the name of a node is empty or taken: "a"`:                   func() ([][]string, error) { return plan.Place([]string{"a", "b", "a"}, 1, 2) },
-		`the name of a node is empty or taken: ""`:                    func() ([][]string, error) { return plan.Place([]string{"a", ""}, 1, 2) },
+		`the name of a node is empty or a duplicate: "a"`:             func() ([][]string, error) { return plan.Place([]string{"a", "b", "a"}, 1, 2) },
+		`the name of a node is empty or a duplicate: ""`:              func() ([][]string, error) { return plan.Place([]string{"a", ""}, 1, 2) },
 	}
 	for want, place := range tests {
 		t.Run(want, func(t *testing.T) {

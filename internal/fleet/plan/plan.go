@@ -1,47 +1,26 @@
 package plan
 
 import (
+	"cmp"
 	"math"
+	"strconv"
+	"strings"
 
 	"github.com/millrace/millrace"
 )
 
-// MaxPartitions is how many partitions a fleet has at most: as many as a ring has
-// points.
+// MaxPartitions is the greatest number of partitions: a ring has as many points.
 const MaxPartitions = 1 << 16
 
-// Defaults of Config.
-const (
-	DefaultGrowth = 1
-	DefaultCopies = 2
-)
-
-// Config says what a fleet is made of. Nodes, RAM and Threads must be given.
+// Config says what a fleet is made of. Nodes, RAM and Threads are required.
 type Config struct {
-	// Nodes is how many machines there are, at most MaxPartitions.
-	Nodes int
-
-	// RAM is the memory that a node has for Redis, in bytes.
-	RAM int64
-
-	// Threads is how many hardware threads a node has for Redis.
-	Threads int
-
-	// UserBytes is what a user needs at most, in bytes. Defaults to not known: then
-	// the plan does not say how many users there can be.
-	UserBytes int64
-
-	// Growth is how many times the number of nodes may grow before partitions must
-	// be added, 1 or more. It is not used when Partitions are given. Defaults to 1.
-	Growth float64
-
-	// Copies is how many members a partition has, the master among them. Defaults to
-	// 2.
-	Copies int
-
-	// Partitions is how many there are, for instance in a fleet that exists. Defaults
-	// to what Threads and Growth make.
-	Partitions int
+	Nodes      int     // machines, at most MaxPartitions
+	RAM        int64   // of a node for Redis, in bytes
+	Threads    int     // hardware threads of a node for Redis
+	UserBytes  int64   // of a user at most; by default the plan counts no users
+	Growth     float64 // how many times the nodes may grow without more partitions; not used with Partitions; defaults to 1
+	Copies     int     // members of a partition, with the master; defaults to 2
+	Partitions int     // of a fleet that exists, for instance; defaults to what Threads and Growth give
 }
 
 // Plan is what to build. Its JSON is a contract.
@@ -50,12 +29,11 @@ type Plan struct {
 	Copies     int `json:"copies"`     // members of a partition
 	Instances  int `json:"instances"`  // servers of the fleet: Partitions * Copies
 
-	// Size is that of the fleet at first.
+	// Size is the size at first.
 	Size
 
-	// Grown is its size with the most nodes on which no thread is idle, when the
-	// instances were spread over them. With more than that, partitions must be
-	// added. It is the size at first if there is no instance to spare.
+	// Grown is the size with the greatest number of nodes on which no thread is idle, when
+	// the instances are spread over them. It is the size at first if it cannot grow.
 	Grown Size `json:"grown"`
 }
 
@@ -64,25 +42,19 @@ type Size struct {
 	Nodes             int   `json:"nodes"`                         // machines
 	InstancesPerNode  int   `json:"instances_per_node"`            // the most on any node
 	InstanceBytes     int64 `json:"instance_bytes"`                // maxmemory of an instance
-	UsersPerPartition int64 `json:"users_per_partition,omitempty"` // that fit, if it is known what one needs
+	UsersPerPartition int64 `json:"users_per_partition,omitempty"` // that fit
 	Users             int64 `json:"users,omitempty"`               // that fit in all partitions
 }
 
 // Make returns the plan for a fleet, or millrace.ErrBadArgument.
 func Make(cfg Config) (Plan, error) {
-	if cfg.Growth == 0 {
-		cfg.Growth = DefaultGrowth
-	}
-	if cfg.Copies == 0 {
-		cfg.Copies = DefaultCopies
-	}
+	cfg.Growth, cfg.Copies = cmp.Or(cfg.Growth, 1), cmp.Or(cfg.Copies, 2)
 	if err := cfg.check(); err != nil {
 		return Plan{}, err
 	}
 	partitions := cfg.Partitions
 	if partitions == 0 {
-		// A product like 10 * 1.1 may come out a trifle below 11.
-		perNode := math.Floor(float64(cfg.Threads)*cfg.Growth + 1e-6)
+		perNode := math.Floor(float64(cfg.Threads)*cfg.Growth + 1e-6) // 10 * 1.1 may be a little below 11
 		all := math.Floor(float64(cfg.Nodes) * perNode / float64(cfg.Copies))
 		if all > MaxPartitions {
 			return Plan{}, refuse("Plan with less growth; partitions can be added later.",
@@ -91,7 +63,7 @@ func Make(cfg Config) (Plan, error) {
 		partitions = int(all)
 	}
 	if cfg.RAM > math.MaxInt64/int64(partitions) {
-		return Plan{}, refuse("Give the memory of one node, in bytes.", "%d bytes of memory a node cannot be", cfg.RAM)
+		return Plan{}, refuse("Give the memory of one node, in bytes.", "invalid memory of a node: %d bytes", cfg.RAM)
 	}
 	p := Plan{Partitions: partitions, Copies: cfg.Copies, Instances: partitions * cfg.Copies}
 	p.Size = cfg.size(p, cfg.Nodes)
@@ -125,17 +97,17 @@ func (c *Config) size(p Plan, nodes int) Size {
 func (c *Config) check() error {
 	switch {
 	case c.Nodes < 1 || c.Nodes > MaxPartitions:
-		return refuse("Say how many machines there are.", "a fleet of %d nodes cannot be", c.Nodes)
+		return refuse("Say how many machines there are.", "invalid number of nodes: %d", c.Nodes)
 	case c.Threads < 1:
-		return refuse("Say how many hardware threads a node has.", "nodes with %d hardware threads cannot be", c.Threads)
+		return refuse("Say how many hardware threads a node has.", "invalid number of threads: %d", c.Threads)
 	case c.RAM < 1:
-		return refuse("Say how much memory a node has for Redis, such as 96gb.", "nodes with %d bytes of memory cannot be", c.RAM)
+		return refuse("Say how much memory a node has for Redis, such as 96gb.", "invalid memory of a node: %d bytes", c.RAM)
 	case c.UserBytes < 0:
-		return refuse("Say how much memory a user needs at most.", "users of %d bytes cannot be", c.UserBytes)
-	case !(c.Growth >= 1 && c.Growth <= MaxPartitions): // nor what is not a number
-		return refuse("Use 1 for no growth, 2 for twice as many nodes.", "the number of nodes cannot grow %v times", c.Growth)
+		return refuse("Say how much memory a user needs at most.", "invalid memory of a user: %d bytes", c.UserBytes)
+	case !(c.Growth >= 1 && c.Growth <= MaxPartitions): // which excludes NaN
+		return refuse("Use 1 for no growth, 2 for twice as many nodes.", "invalid growth: %v", c.Growth)
 	case c.Partitions < 0:
-		return refuse("Use 0 to have them computed.", "%d partitions cannot be", c.Partitions)
+		return refuse("Use 0 to have them computed.", "invalid number of partitions: %d", c.Partitions)
 	case c.Partitions > MaxPartitions:
 		return refuse("Plan with larger partitions.", "%d partitions are more than the %d that a fleet can have", c.Partitions, MaxPartitions)
 	}
@@ -145,12 +117,30 @@ func (c *Config) check() error {
 func checkCopies(copies, nodes int) error {
 	switch {
 	case copies < 1:
-		return refuse("Use 1 for masters alone, 2 for a replica of each.", "partitions of %d members cannot be", copies)
+		return refuse("Use 1 for masters alone, 2 for a replica of each.", "invalid number of copies: %d", copies)
 	case copies > nodes:
 		return refuse("Add nodes, or make fewer copies: members of a partition on one node are lost together.",
 			"%d copies of a partition need as many nodes, and there are %d", copies, nodes)
 	}
 	return nil
+}
+
+// ParseBytes reads an amount of memory as Redis does in its configuration: a whole number
+// with a unit, or without. k, m and g are 1000, 1000000 and 1000000000 bytes; kb, mb and gb
+// are 1024, 1024*1024 and 1024*1024*1024.
+func ParseBytes(text string) (int64, error) {
+	lower := strings.ToLower(text)
+	digits := strings.TrimRight(lower, "bgkm")
+	number, err := strconv.ParseUint(digits, 10, 63)
+	unit, known := map[string]uint64{
+		"": 1, "b": 1,
+		"k": 1e3, "m": 1e6, "g": 1e9,
+		"kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30,
+	}[lower[len(digits):]]
+	if err != nil || !known || number > math.MaxInt64/unit {
+		return 0, refuse("Use a whole number and one of b, kb, mb, gb, such as 96gb.", "invalid amount of memory: %q", text)
+	}
+	return int64(number * unit), nil
 }
 
 func refuse(hint, format string, args ...any) error {

@@ -109,22 +109,22 @@ func TestNoPlan(t *testing.T) {
 	t.Parallel()
 	good := plan.Config{Nodes: 3, RAM: gb, Threads: 2}
 	tests := map[string]func(c *plan.Config){
-		"a fleet of 0 nodes cannot be":                                                  func(c *plan.Config) { c.Nodes = 0 },
-		"a fleet of 65537 nodes cannot be":                                              func(c *plan.Config) { c.Nodes = 65537 },
-		"nodes with 0 hardware threads cannot be":                                       func(c *plan.Config) { c.Threads = 0 },
-		"nodes with 0 bytes of memory cannot be":                                        func(c *plan.Config) { c.RAM = 0 },
+		"invalid number of nodes: 0":                                                    func(c *plan.Config) { c.Nodes = 0 },
+		"invalid number of nodes: 65537":                                                func(c *plan.Config) { c.Nodes = 65537 },
+		"invalid number of threads: 0":                                                  func(c *plan.Config) { c.Threads = 0 },
+		"invalid memory of a node: 0 bytes":                                             func(c *plan.Config) { c.RAM = 0 },
 		"2 bytes of memory are too little for 2 instances":                              func(c *plan.Config) { c.RAM = 2 },
-		"9223372036854775807 bytes of memory a node cannot be":                          func(c *plan.Config) { c.RAM = math.MaxInt64 },
-		"users of -1 bytes cannot be":                                                   func(c *plan.Config) { c.UserBytes = -1 },
+		"invalid memory of a node: 9223372036854775807 bytes":                           func(c *plan.Config) { c.RAM = math.MaxInt64 },
+		"invalid memory of a user: -1 bytes":                                            func(c *plan.Config) { c.UserBytes = -1 },
 		"a user of 357913942 bytes does not fit an instance of 357913941":               func(c *plan.Config) { c.UserBytes = gb/3 + 1 },
-		"the number of nodes cannot grow 0.5 times":                                     func(c *plan.Config) { c.Growth = 0.5 },
-		"the number of nodes cannot grow NaN times":                                     func(c *plan.Config) { c.Growth = math.NaN() },
-		"the number of nodes cannot grow +Inf times":                                    func(c *plan.Config) { c.Growth = math.Inf(1) },
+		"invalid growth: 0.5":                                                           func(c *plan.Config) { c.Growth = 0.5 },
+		"invalid growth: NaN":                                                           func(c *plan.Config) { c.Growth = math.NaN() },
+		"invalid growth: +Inf":                                                          func(c *plan.Config) { c.Growth = math.Inf(1) },
 		"75000 partitions are more than the 65536 that a fleet can have":                func(c *plan.Config) { c.Growth = 25000 },
 		"13835058055282163712 partitions are more than the 65536 that a fleet can have": func(c *plan.Config) { c.Threads = math.MaxInt },
 		"65537 partitions are more than the 65536 that a fleet can have":                func(c *plan.Config) { c.Partitions = 65537 },
-		"-1 partitions cannot be":                                                       func(c *plan.Config) { c.Partitions = -1 },
-		"partitions of -1 members cannot be":                                            func(c *plan.Config) { c.Copies = -1 },
+		"invalid number of partitions: -1":                                              func(c *plan.Config) { c.Partitions = -1 },
+		"invalid number of copies: -1":                                                  func(c *plan.Config) { c.Copies = -1 },
 		"4 copies of a partition need as many nodes, and there are 3":                   func(c *plan.Config) { c.Copies = 4 },
 	}
 	for want, change := range tests {

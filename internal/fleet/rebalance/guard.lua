@@ -1,8 +1,8 @@
--- fragment guard: refuses who expects another server, or another record of a tag
+-- fragment guard: refuses callers that expect another server
 --
--- Who was held up for long must not delete or overwrite what somebody else has put
+-- A caller that was suspended must not delete or overwrite what others have written
 -- here meanwhile. As long as the record of a tag is the caller's own, the tag is
--- elsewhere, and nobody else puts its keys here.
+-- elsewhere, and no other caller writes its keys here.
 --
 -- Needs    nothing
 -- Touches  id, {*}

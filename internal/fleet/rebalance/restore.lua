@@ -1,8 +1,7 @@
 -- rebalance.restore(K) fleet own tag before after {key ends value} -> {outcome, record}
 --
--- Puts some keys of a tag down that is about to come, and counts that in its claim,
--- the record of the tag: of two claims the later one has all that the earlier one
--- has.
+-- Writes some keys of a tag that is about to come, and counts them in its claim, the
+-- record of the tag: a claim includes the keys of all earlier ones.
 --
 -- Needs    guard
 -- Touches  any key
