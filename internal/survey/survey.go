@@ -17,8 +17,8 @@ import (
 )
 
 const (
-	idleInterval    = 5 * time.Second // between surveys while nobody watches, and between samples
-	watchedInterval = time.Second     // between surveys while somebody watches
+	idleInterval    = 5 * time.Second // between surveys, and between samples
+	watchedInterval = time.Second     // between surveys during a Watch
 
 	// minListPause is the shortest pause between listings of names, and listPauses is the
 	// shortest pause as a multiple of the duration of a listing.
