@@ -24,7 +24,7 @@ type Config struct {
 	Fleet *fleet.Fleet
 
 	// Scan visits all keys of all masters and registers structures that are not
-	// registered: nobody has used them since the registry was lost. It adds one
+	// registered: they were not used since the registry was lost. It adds one
 	// finding for each master, and takes about a second for a million keys. Defaults
 	// to false.
 	Scan bool

@@ -49,7 +49,7 @@ func checkState(s fleet.Status) Finding {
 	case s.State == fleet.Partial:
 		return warn(value, "A partition without its replica loses data with its master: see millrace fleet show.")
 	case adding > 0:
-		return warn(fmt.Sprintf("%s, %d of them not open yet", value, adding), "If nobody is adding them now, repeat the millrace fleet add that was interrupted.")
+		return warn(fmt.Sprintf("%s, %d of them not open yet", value, adding), "If they are not being added now, repeat the millrace fleet add that was interrupted.")
 	}
 	return ok(value)
 }
@@ -117,7 +117,7 @@ func checkNodes(s fleet.Status) []Finding {
 	case len(findings) > 0:
 	case nameless > 0:
 		findings = append(findings, note(fmt.Sprintf("%s without the name of a node", readable.Count(nameless, "member")),
-			"Without node names nobody can see whether one machine holds a whole partition: write members as HOST:PORT@NODE."))
+			"Without node names it is unknown whether one machine holds a whole partition: write members as HOST:PORT@NODE."))
 	default:
 		findings = append(findings, ok(readable.Count(len(nodes), "node")+", none with two members of a partition"))
 	}

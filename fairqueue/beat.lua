@@ -38,7 +38,7 @@ if ARGV[2] ~= '' then
   if ARGV[3] == '0' then
     redis.call('HDEL', readers, ARGV[2])
   else
-    redis.call('HSET', readers, ARGV[2], table.concat({whole(now), ARGV[3], ARGV[4], ARGV[5], ARGV[6]}, '\1'))
+    redis.call('HSET', readers, ARGV[2], table.concat({instant, ARGV[3], ARGV[4], ARGV[5], ARGV[6]}, '\1'))
   end
   local capacity, all = 0, redis.call('HGETALL', readers)
   for i = 1, #all, 2 do

@@ -31,8 +31,7 @@ end
 if set == 'backlog' then
   add('(' .. after, ARGV[3] == '' and '+' or '(=') -- streams come before tenants
   if ARGV[3] ~= '' then
-    local low, high = range(ARGV[3])
-    add(string.sub(after, 1, 1) == '=' and '(' .. after or low, high)
+    add((string.sub(after, 1, 1) == '=' and '(' .. after or '[' .. ARGV[3] .. '\1'), '(' .. ARGV[3] .. '\2')
   end
 elseif set == 'flight' then
   members = redis.call('ZRANGEBYSCORE', prefix .. 'flight', from, to, 'WITHSCORES', 'LIMIT', rank or 0, max)

@@ -36,7 +36,7 @@ local missing = broken()
 if missing then
   return missing
 end
-local letters = {}
+local letters, cancelled = {}, 0
 for i, id in ipairs(ARGV) do
   local body = redis.call('HGET', messages, id)
   letters[i] = '-'
@@ -56,8 +56,9 @@ for i, id in ipairs(ARGV) do
     end
     remove(id, body)
     redis.call('ZREM', deadlines, id)
-    count('cancelled', 1)
+    cancelled = cancelled + 1
   end
 end
+count('cancelled', cancelled)
 save()
 return answer(table.concat(letters))

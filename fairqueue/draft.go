@@ -87,7 +87,7 @@ func (d Draft) options() string {
 	}
 	name := ""
 	if d.DedupeID != "" {
-		name = strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID
+		name = escape.Replace(strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID)
 	}
 	return priority + " " + millis(d.Delay) + " " + millis(d.TTL) + " " + name
 }

@@ -2,52 +2,49 @@
 --
 -- A delivery is one member of flight, with the end of its visibility as score. The member is
 -- the receipt: its KIND, c for a reader of Consume and r for others, C and R for a message with
--- a deadline; the id, 16 digits; the instant of the delivery, 13 digits; 8 random letters; the
--- number of the delivery, a colon, and the message's member of backlog. So a receipt that was
--- settled, or whose visibility has ended, is no member.
+-- a deadline; the id, 16 digits; the instant of the delivery, 13 digits; 8 random letters; and
+-- the message's member of backlog. So a receipt that was settled, or whose visibility has ended,
+-- is no member.
 --
--- Needs    record, turns
--- Touches  flight, delayed, deadlines, dead, deaths, dedupe, dedupes
+-- Needs    record, turns, dedupes
+-- Touches  flight, delayed, deadlines, dead, deaths
 -- Gives    header(body, id) -> deadline or nil; the start and the end of the message's member of
 --          backlog; its dedupe id
 --          find_waiting(start) -> the member of backlog with that start, or nil
 --          enqueue(member, attempts, since): makes a message wait
 --          returned: how many messages wait again by this call
+--          count(field, by): adds to a counter of the record
 --          give_back(receipt, failed, delay, limit, reason) -> 0 if the message was cancelled,
 --          2 if it is dead now, else 1: makes it wait again, or die
 --          run_due(limit, budget) -> whether more is due: brings back messages whose delay or
 --          visibility has ended, budget of each, and removes expired ones, twice as many
---          forget_dedupes(most): forgets dedupe ids whose window has passed
 --          remove(id, body): removes a message and its dedupe id; body may be nil
 local flight, delayed, deadlines = prefix .. 'flight', prefix .. 'delayed', prefix .. 'deadlines'
-local dead, deaths, dedupe, dedupes = prefix .. 'dead', prefix .. 'deaths', prefix .. 'dedupe', prefix .. 'dedupes'
-local returned = 0
+local dead, deaths = prefix .. 'dead', prefix .. 'deaths'
+local returned, no_body = 0, ':4=\1\1'
 
-local function forget_dedupes(most)
-  local old = redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', 0, most)
-  if #old > 0 then
-    redis.call('ZREM', dedupes, unpack(old))
-    redis.call('HDEL', dedupe, unpack(old))
+local function count(field, by)
+  if by > 0 then
+    redis.call('HINCRBY', K, field, by)
   end
 end
 
 local function header(body, id)
-  local deadline, priority, flow_size, name_size, at = string.match(body, '^(%d*):(.):(%d+):(%d+):()')
-  local name_at = at + tonumber(flow_size)
-  local flow = string.sub(body, at, name_at - 1)
-  local stream = string.match(flow, '^#%d+')
-  return tonumber(deadline), (stream or flow) .. '\1' .. priority .. id, stream and string.sub(flow, #stream + 1) or '',
-    string.sub(body, name_at, name_at + tonumber(name_size) - 1)
+  local deadline, priority, stream, rest, name = string.match(body, '^(%d*):(.)(#?%d*)(=[^\1]*)\1([^\1]*)\1')
+  if stream == '' then
+    return tonumber(deadline), rest .. '\1' .. priority .. id, '', name
+  end
+  return tonumber(deadline), stream .. '\1' .. priority .. id, rest, name
 end
 
 local function find_waiting(start)
-  return redis.call('ZRANGEBYLEX', backlog, '[' .. start, '(' .. start .. '\255', 'LIMIT', 0, 1)[1]
+  return redis.call('ZRANGEBYLEX', backlog, '[' .. start, '(' .. start .. '\255', 'LIMIT', '0', '1')[1]
 end
 
 local function remove(id, body)
   body = body or redis.call('HGET', messages, id)
   redis.call('HDEL', messages, id)
-  local _, _, _, name = header(body or '::0:0:', id)
+  local _, _, _, name = header(body or no_body, id)
   if name ~= '' and redis.call('HGET', dedupe, name) == id then
     redis.call('HDEL', dedupe, name)
     redis.call('ZREM', dedupes, name)
@@ -63,10 +60,10 @@ local function again(member, attempts, since)
 end
 
 local function enqueue(member, attempts, since)
-  redis.call('ZADD', backlog, 0, again(member, attempts, since))
-  local flow = flow_of(member)
-  if not redis.call('ZSCORE', blocked, flow) then
-    activate(flow)
+  redis.call('ZADD', backlog, '0', again(member, attempts, since))
+  local flow = string.sub(member, 1, string.find(member, '\1', 1, true) - 1)
+  if not (n.blocked ~= '0' and redis.call('ZSCORE', prefix .. 'blocked', flow)) then
+    redis.call('ZADD', active, 'NX', whole(n.virtual + turn(flow)), flow)
   end
   returned = returned + 1
 end
@@ -102,9 +99,9 @@ local function bury(id, member, attempts, reason)
 end
 
 local function give_back(receipt, failed, delay, limit, reason)
-  local id, delivery, member = string.match(receipt, '^.(%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d%d)' .. string.rep('.', 21) .. '(%d+):(.*)$')
+  local id, member = string.sub(receipt, 2, 17), string.sub(receipt, 39)
   local body = redis.call('HGET', messages, id)
-  local made = failed and tonumber(delivery) or delivery - 1
+  local made = (string.match(member, '^[^\1]*\1%d+;(%d+)') or 0) + (failed and 1 or 0)
   if not body then
     n.cancelled = math.max(0, n.cancelled - 1)
     return 0
@@ -125,7 +122,7 @@ local function give_back(receipt, failed, delay, limit, reason)
 end
 
 local function run_due(limit, budget)
-  local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', 0, budget)
+  local due = redis.call('ZRANGEBYSCORE', delayed, '-inf', now, 'WITHSCORES', 'LIMIT', '0', budget)
   for i = 1, #due, 2 do
     local id, attempts = string.match(due[i], '^(%d+);(%d+)', string.find(due[i], '\1', 1, true) + 2)
     redis.call('ZREM', delayed, due[i])
@@ -133,26 +130,30 @@ local function run_due(limit, budget)
       enqueue(due[i], attempts, tonumber(due[i + 1]))
     end
   end
-  local late = redis.call('ZRANGEBYSCORE', flight, '-inf', now, 'LIMIT', 0, budget)
+  local reclaimed, expired, late = 0, 0, redis.call('ZRANGEBYSCORE', flight, '-inf', now, 'LIMIT', '0', budget)
   for _, receipt in ipairs(late) do
     redis.call('ZREM', flight, receipt)
-    end_delivery(receipt, true)
+    if tracked then
+      end_delivery(receipt, true)
+    end
     if give_back(receipt, true, 0, limit, 'its reader did not finish in time') > 0 then
-      count('reclaimed', 1)
+      reclaimed = reclaimed + 1
     end
   end
-  local over = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', 0, 2 * budget) -- they cost half
+  local over = redis.call('ZRANGEBYSCORE', deadlines, '-inf', now, 'LIMIT', '0', 2 * budget) -- they cost half
   for _, id in ipairs(over) do
     redis.call('ZREM', deadlines, id)
     local body = redis.call('HGET', messages, id)
-    local _, start = header(body or '::0:0:', id)
+    local _, start = header(body or no_body, id)
     local member = body and find_waiting(start)
     if member then
       redis.call('ZREM', backlog, member)
       remove(id, body)
-      count('expired', 1)
+      expired = expired + 1
     end
   end
+  count('reclaimed', reclaimed)
+  count('expired', expired)
   if redis.call('ZCARD', flight) <= 1 then
     n.busy = 0
   end

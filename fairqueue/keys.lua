@@ -7,18 +7,7 @@
 -- Touches  messages, backlog, active, blocked, work, flight, delayed, deadlines, dead, deaths, readers, dedupe, dedupes,
 --          weights, lanes:0, lanes:1
 -- Beside   wake
--- Gives    make_keys(): makes the keys of a new queue, but not its record
---          remove_keys() -> how many there were: removes a queue
-local function make_keys()
-  for _, name in ipairs({'messages', 'work', 'deaths', 'readers', 'dedupe', 'weights', 'lanes:0', 'lanes:1'}) do
-    redis.call('HSETNX', prefix .. name, '', '0')
-  end
-  redis.call('ZADD', prefix .. 'backlog', 'NX', 0, '')
-  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
-    redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
-  end
-end
-
+-- Gives    remove_keys() -> how many there were: removes a queue
 local function remove_keys()
   redis.pcall('UNLINK', prefix .. 'wake')
   return redis.call('UNLINK', K, prefix .. 'messages', prefix .. 'backlog', prefix .. 'active', prefix .. 'blocked', prefix .. 'work',

@@ -357,7 +357,7 @@ func dedupeName(d Draft) string {
 	if d.DedupeID == "" {
 		return ""
 	}
-	return fmt.Sprintf("%d:%s:%s", len(d.Tenant), d.Tenant, d.DedupeID)
+	return escape.Replace(fmt.Sprintf("%d:%s:%s", len(d.Tenant), d.Tenant, d.DedupeID))
 }
 
 // window lets the window of a dedupe id be over.

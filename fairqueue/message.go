@@ -96,42 +96,34 @@ func checkIDs(ids []string) error {
 	return nil
 }
 
-// readStored reads a field of messages: 'DEADLINE:PRIORITY:A:B:', the flow and tenant in A
-// bytes, the dedupe id in B bytes, and what encode returned.
+// readStored reads a field of messages: 'DEADLINE:PRIORITY' with the flow and tenant, \x01, the
+// dedupe id, \x01, and what encode returned.
 func readStored(stored string) (deadline time.Time, text string, err error) {
-	parts := strings.SplitN(stored, ":", 5)
-	if len(parts) < 5 {
+	head, rest, found := strings.Cut(stored, "\x01")
+	_, text, also := strings.Cut(rest, "\x01")
+	at, _, colon := strings.Cut(head, ":")
+	if !found || !also || !colon {
 		return deadline, "", fmt.Errorf("the body has no header")
 	}
-	flow, err1 := strconv.Atoi(parts[2])
-	name, err2 := strconv.Atoi(parts[3])
-	if err1 != nil || err2 != nil || flow < 0 || name < 0 || flow+name > len(parts[4]) {
-		return deadline, "", fmt.Errorf("the body has an invalid header")
-	}
-	return milliTime(parts[0]), parts[4][flow+name:], nil
+	return milliTime(at), text, nil
 }
 
 // receipt is one delivery as scripts know it: the kind of reader (c or r, capital if the
 // message has a deadline), the id in 16 digits, the instant of the delivery in 13, 8 random
-// letters, the number of the delivery, a colon, and the message's member of backlog. Users see it in
-// base64.
+// letters, and the message's member of backlog. Users see it in base64.
 type receipt string
 
-// memberAt is where the number of the delivery starts.
+// memberAt is where the member starts.
 const memberAt = 1 + 16 + 13 + 8
 
 func (r receipt) String() string { return base64.RawURLEncoding.EncodeToString([]byte(r)) }
 
 // member returns the message's member of backlog.
 func (r receipt) member() string {
-	if len(r) < memberAt {
-		return ""
-	}
-	_, member, _ := strings.Cut(string(r[memberAt:]), ":")
-	return member
+	return string(r[min(len(r), memberAt):])
 }
 
-var receiptForm = regexp.MustCompile(`(?s)^[crCR](\d{16})(\d{13})[A-Za-z0-9]{8}\d{1,9}:([=#][^\x01]*)\x01\d\d{16}(?:;\d+(?:;\d+)?)?(?:=[^\x01]*)?$`)
+var receiptForm = regexp.MustCompile(`(?s)^[crCR](\d{16})(\d{13})[A-Za-z0-9]{8}([=#][^\x01]*)\x01\d\d{16}(?:;\d+(?:;\d+)?)?(?:=[^\x01]*)?$`)
 
 func readReceipts(texts []string) ([]receipt, error) {
 	receipts := make([]receipt, len(texts))

@@ -6,25 +6,23 @@
 -- delivery sets the queue's virtual time to its tag, and tags the flow's next head one turn
 -- later. That is self-clocked fair queueing, with tags on heads only.
 --
+-- A function costs each call about a microsecond, and a number that is passed to a command half
+-- of one. So scripts that are called often have few functions, and pass texts.
+--
 -- Needs    clock
 -- Touches  K, active, backlog, messages, weights, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
 -- Gives    exists: whether there is a queue
---          virtual: the virtual time
---          n: the numbers that scripts change, by name
---          count(field, by): adds to a counter
---          save(): stores both; not a script's first write
---          last_tenant: whose message was written or delivered last
+--          n: what scripts change, by name, as texts. Scripts set texts, or counts of up to 14
+--          digits, which is what Lua prints of a number
+--          save(): stores them; not a script's first write
+--          whole(number): its text
+--          note(tenant): notes that a message of the tenant was written or delivered
 --          attempts, paused, idle, streams: settings, as texts or false
---          flow_of(member), tenant_of(member): whose a message is
---          range(flow): the two ends of a flow in backlog
 --          turn(flow): how long a turn of the flow is
---          activate(flow, at): gives a flow with a head its turn, at a virtual time or one
---          turn from now; a flow that has a turn keeps it
 --          broken() -> an error if a key of the queue is missing; before the first write.
 --          A key of another type ends the script
-local found = redis.call('HMGET', K, 'version', 'numbers', 'tenant', 'attempts', 'paused', 'idle', 'streams', 'weights')
-local exists, last_tenant = found[1] == '2', found[3]
-local attempts, paused, idle, streams, weights = found[4], found[5], found[6], found[7], found[8]
+local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'weights')
+local exists, attempts, paused, idle, streams, weights = found[1] == '2', found[3], found[4], found[5], found[6], found[7]
 local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
 if found[1] and not exists then
   return redis.error_reply('VERSION ' .. found[1])
@@ -33,65 +31,43 @@ elseif not exists and (redis.call('EXISTS', messages) == 1 or redis.call('EXISTS
 end
 local n
 do
-  local a, b, c, d, e, f, g, h, i, j, k, l = string.match(found[2] or '0 0 0 0 0 0 0 0 0 0 0 0',
-    '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+)$')
+  local a, b, c, d, e, f, g, h, i, j, k, l, m, tenant = string.match(found[2] or '0 0 0 0 0 0 0 0 0 0 0 0 0 ',
+    '^(%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (%d+) (.*)$')
   if not a then
     return redis.error_reply('BROKEN the numbers are missing')
   end
   n = {
-    virtual = a + 0, last = b + 0, busy = c + 0, capacity = d + 0, sleepers = e + 0, checked = f + 0, tenant_at = g + 0,
-    others_at = h + 0, cancelled = i + 0, written = j + 0, delivered = k + 0, acked = l + 0,
+    virtual = a, last = b, busy = c, capacity = d, sleepers = e, checked = f, tenant_at = g, others_at = h, cancelled = i,
+    written = j, delivered = k, acked = l, blocked = m, tenant = tenant,
   }
 end
-local virtual = n.virtual
 
 local function whole(number)
   return string.format('%d', number)
 end
-
-local counts = {}
-local function count(field, by)
-  counts[field] = (counts[field] or 0) + by
-end
+local instant = whole(now)
 
 local function save()
-  local numbers = string.format('%d %d %d %d %d %d %d %d %d %d %d %d', virtual, n.last, n.busy, n.capacity,
-    n.sleepers, n.checked, n.tenant_at, n.others_at, n.cancelled, n.written, n.delivered, n.acked)
+  local numbers = n.virtual .. ' ' .. n.last .. ' ' .. n.busy .. ' ' .. n.capacity .. ' ' .. n.sleepers .. ' ' .. n.checked ..
+    ' ' .. n.tenant_at .. ' ' .. n.others_at .. ' ' .. n.cancelled .. ' ' .. n.written .. ' ' .. n.delivered .. ' ' .. n.acked ..
+    ' ' .. n.blocked .. ' ' .. n.tenant
   if idle then
-    redis.call('HSET', K, 'numbers', numbers, 'tenant', last_tenant or '', 'touched', whole(now))
-  elseif last_tenant ~= found[3] then
-    redis.call('HSET', K, 'numbers', numbers, 'tenant', last_tenant)
+    redis.call('HSET', K, 'numbers', numbers, 'touched', instant)
   elseif numbers ~= found[2] then
     redis.call('HSET', K, 'numbers', numbers)
   end
-  for field, by in pairs(counts) do
-    redis.call('HINCRBY', K, field, by)
+end
+
+local function note(tenant)
+  if tenant ~= n.tenant then
+    n.others_at, n.tenant = n.tenant_at, tenant
   end
-end
-
-local function flow_of(member)
-  return string.sub(member, 1, string.find(member, '\1', 1, true) - 1)
-end
-
-local function tenant_of(member)
-  local at = string.find(member, '\1', 1, true)
-  if string.byte(member) == 61 then -- =
-    return string.sub(member, 1, at - 1)
-  end
-  return string.sub(member, (string.find(member, '=', at + 18, true)))
-end
-
-local function range(flow)
-  return '[' .. flow .. '\1', '(' .. flow .. '\2'
+  n.tenant_at = instant
 end
 
 local function turn(flow)
   local weight = weights and tonumber(redis.call('HGET', prefix .. 'weights', flow) or nil)
   return weight and math.ceil(1000 / weight) or 1000
-end
-
-local function activate(flow, at)
-  redis.call('ZADD', active, 'NX', whole(at or virtual + turn(flow)), flow)
 end
 
 local function broken()

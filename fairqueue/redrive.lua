@@ -18,7 +18,7 @@ local missing = broken()
 if missing then
   return missing
 end
-local verdicts = {}
+local verdicts, redriven = {}, 0
 for i, id in ipairs(ARGV) do
   verdicts[i] = redis.call('ZREM', dead, id)
   redis.call('HDEL', deaths, id)
@@ -30,10 +30,9 @@ for i, id in ipairs(ARGV) do
     end
     enqueue(start .. tail, 0, now)
   end
-  if verdicts[i] == 1 then
-    count('redriven', 1)
-  end
+  redriven = redriven + verdicts[i]
 end
+count('redriven', redriven)
 wake(returned)
 save()
 return answer(table.concat(verdicts))

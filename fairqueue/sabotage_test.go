@@ -33,11 +33,11 @@ var protections = []struct {
 		[]string{"a stale receipt"},
 	},
 	{
-		"receipts have random letters", "string.format('%013d', now) .. ARGV[6]", "'1234567890123' .. '12345678'",
+		"receipts have random letters", "visible, stamp = whole(now + ARGV[3]), instant .. ARGV[6]", "visible, stamp = whole(now + ARGV[3]), '1234567890123' .. '12345678'",
 		[]string{"the same delivery is made twice"},
 	},
 	{
-		"a delivery moves its flow's head by a turn", "waiting[#waiting + 1] = whole(next_turn)", "waiting[#waiting + 1] = '1'",
+		"a delivery moves its flow's head by a turn", "waiting[#waiting + 1] = whole(tag)", "waiting[#waiting + 1] = '1'",
 		[]string{"flows take turns"},
 	},
 	{
@@ -49,7 +49,7 @@ var protections = []struct {
 		[]string{"a message always fails", "a message kills its readers"},
 	},
 	{
-		"handing back is no attempt", "local made = failed and tonumber(delivery) or delivery - 1", "local made = tonumber(delivery)",
+		"handing back is no attempt", "+ (failed and 1 or 0)", "+ 1",
 		[]string{"nobody is there for a message"},
 	},
 	{
@@ -65,7 +65,7 @@ var protections = []struct {
 		[]string{"the queue is paused"},
 	},
 	{
-		"a dedupe id is remembered", "return tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)", "return false",
+		"a dedupe id is remembered", "names[name] or tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)", "false",
 		[]string{"the same is written twice"},
 	},
 	{
@@ -85,7 +85,7 @@ var protections = []struct {
 		[]string{"a sleeping reader", "a sleeping reader and a message that is given back"},
 	},
 	{
-		"a reader knows when something is due", "reply[4] = next_due()", "",
+		"a reader knows when something is due", "reply[4] = soon < math.huge and math.max(0, soon - now) or -1", "",
 		[]string{"a sleeping reader and a delayed message"},
 	},
 }

@@ -21,21 +21,29 @@ if missing then
   return missing
 end
 redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
-local limit, verdicts = tonumber(ARGV[1]), {}
+local limit, verdicts, nacked, handed_back = tonumber(ARGV[1]), {}, 0, 0
 limit = limit > 0 and limit or tonumber(attempts or 5)
 for arg = 2, #ARGV, 3 do
   local receipt, verb, verdict = ARGV[arg], ARGV[arg + 1], 0
   if redis.call('ZREM', flight, receipt) == 1 then
     local delay, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
-    end_delivery(receipt, verb ~= 'u')
+    if tracked then
+      end_delivery(receipt, verb ~= 'u')
+    end
     verdict = give_back(receipt, verb ~= 'u', tonumber(delay), verb == 'u' and math.huge or verb == 'd' and 0 or limit, reason)
-    if verdict > 0 then
-      count(verb == 'u' and 'returned' or 'nacked', 1)
+    if verdict > 0 and verb == 'u' then
+      handed_back = handed_back + 1
+    elseif verdict > 0 then
+      nacked = nacked + 1
     end
   end
   verdicts[#verdicts + 1] = verdict
 end
+count('nacked', nacked)
+count('returned', handed_back)
 wake(returned)
-save_states()
+if tracked then
+  save_states()
+end
 save()
 return answer(table.concat(verdicts))

@@ -122,7 +122,7 @@ func TestSlowTenantsWithoutTheRule(t *testing.T) {
 // a second here.
 func TestOneTenantAlone(t *testing.T) {
 	t.Parallel()
-	s := slowTenants(t, scripttest.Without(t, library, "now - 60000", "now - 500"), 1)
+	s := slowTenants(t, scripttest.Without(t, library, "> 60000", "> 500"), 1)
 	redistest.Eventually(t, "the slow tenant has all workers", func() bool {
 		write(t, s.q, "slow0:slow") // each message makes the readers look
 		return s.busy() == slowWorkers

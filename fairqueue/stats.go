@@ -118,7 +118,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		Cancelled: number("cancelled"), Buried: number("buried"), Redriven: number("redriven"),
 		Purged: number("purged"), Dropped: number("dropped"), Lost: number("lost"),
 	}
-	if numbers := strings.Fields(record["numbers"]); len(numbers) == 12 { // the script record has them all
+	if numbers := strings.Fields(record["numbers"]); len(numbers) > 12 { // the script record has them all
 		s.Counters.Written, _ = strconv.ParseInt(numbers[9], 10, 64)
 		s.Counters.Delivered, _ = strconv.ParseInt(numbers[10], 10, 64)
 		s.Counters.Acked, _ = strconv.ParseInt(numbers[11], 10, 64)

@@ -24,8 +24,8 @@ local function describe(set, held)
   local size = redis.call('ZCARD', set) - 1 -- the last one is the placeholder
   if first < size and left > 0 then
     for _, flow in ipairs(redis.call('ZRANGE', set, first, math.min(first + left, size) - 1)) do
-      local from, to = range(flow)
-      local head = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', 0, 1)[1]
+      local from, to = '[' .. flow .. '\1', '(' .. flow .. '\2'
+      local head = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', '0', '1')[1]
       flows[#flows + 1] = flow
       flows[#flows + 1] = redis.call('ZLEXCOUNT', backlog, from, to)
       flows[#flows + 1] = head and string.sub(head, #flow + 3, #flow + 18) or ''

@@ -35,6 +35,8 @@ if ARGV[1] == '' then
   tidy_lanes()
 end
 wake(returned)
-save_states()
+if tracked then
+  save_states()
+end
 save()
 return more and math.max(1, returned) or returned

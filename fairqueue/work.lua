@@ -35,8 +35,8 @@ if answered then
   reply[3] = #reply > 5 and '0' or '1'
   return reply
 end
-local consumes, max = ARGV[1] == 'c' and n.capacity > 0, paused and 0 or tonumber(ARGV[2])
-local turns = max > 0 and redis.call('ZRANGE', active, 0, max - 1, 'WITHSCORES')
+local consumes, max = ARGV[1] == 'c' and n.capacity ~= '0', paused and 0 or tonumber(ARGV[2])
+local turns = max > 0 and redis.call('ZRANGE', active, '0', ARGV[2], 'WITHSCORES') -- one more, to know what comes behind
 if turns and (turns[1] or '') == '' then -- there is time to check
   local missing = broken()
   if missing then
@@ -44,111 +44,125 @@ if turns and (turns[1] or '') == '' then -- there is time to check
   end
 end
 
--- Milliseconds until something is visible again or its delay has passed, or -1.
-local function next_due()
-  local soonest = math.min(tonumber(redis.call('ZRANGE', flight, 0, 0, 'WITHSCORES')[2]) or math.huge,
-    tonumber(redis.call('ZRANGE', prefix .. 'delayed', 0, 0, 'WITHSCORES')[2]) or math.huge)
-  return soonest < math.huge and math.max(0, soonest - now) or -1
+-- The lowest score of a sorted set.
+local function soonest(set)
+  return tonumber(redis.call('ZRANGE', set, '0', '0', 'WITHSCORES')[2]) or math.huge
 end
 
 local due = false
-if now - n.checked >= 100 or now < n.checked then
-  n.checked = now
-  due = next_due() == 0 or (tonumber(redis.call('ZRANGE', prefix .. 'deadlines', 0, 0, 'WITHSCORES')[2]) or math.huge) <= now
+if math.abs(now - n.checked) >= 100 then
+  n.checked = instant
+  due = math.min(soonest(flight), soonest(prefix .. 'delayed'), soonest(prefix .. 'deadlines')) <= now
 end
-redis.call('HLEN', messages) -- a key of another type ends the script here
 
 local verdicts = {}
 if #ARGV == 6 then
   redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
 else
-  local settled, ids, receipts = {}, {}, {unpack(ARGV, 7)}
+  local settled, ids, expiring, receipts = {}, {}, {}, {unpack(ARGV, 7)}
   for i, visible in ipairs(redis.call('ZMSCORE', flight, unpack(receipts))) do
     local receipt = receipts[i]
     verdicts[i] = 0
     if visible and not settled[receipt] then
-      local id = string.sub(receipt, 2, 17)
+      local id, kind = string.sub(receipt, 2, 17), string.byte(receipt)
       settled[#settled + 1], settled[receipt] = receipt, true
-      if n.cancelled > 0 and redis.call('HEXISTS', messages, id) == 0 then
-        n.cancelled = n.cancelled - 1
+      if kind == 67 or kind == 82 then -- C, R
+        expiring[#expiring + 1] = id
+      end
+      if n.cancelled ~= '0' and redis.call('HEXISTS', messages, id) == 0 then
+        n.cancelled = math.max(0, n.cancelled - 1)
       else
         ids[#ids + 1], verdicts[i] = id, 1
       end
     end
   end
-  redis.call('ZREM', flight, '-', unpack(settled)) -- a full server does not refuse it, nor then what follows
-  for _, receipt in ipairs(settled) do
-    local kind = string.byte(receipt)
-    if kind == 67 or kind == 82 then -- C, R
-      redis.call('ZREM', prefix .. 'deadlines', string.sub(receipt, 2, 17))
-    end
-    end_delivery(receipt, true)
+  if #expiring > 0 then
+    redis.call('ZCARD', prefix .. 'deadlines') -- a key of another type ends the script here
   end
-  if #ids > 0 then
-    n.acked = n.acked + redis.call('HDEL', messages, unpack(ids))
+  local gone = redis.call('HDEL', messages, '-', unpack(ids)) -- a full server does not refuse it, nor then what follows
+  n.acked = whole(n.acked + gone)
+  if #expiring > 0 then
+    redis.call('ZREM', prefix .. 'deadlines', unpack(expiring))
+  end
+  if #settled > 0 then
+    redis.call('ZREM', flight, unpack(settled))
+  end
+  if tracked then
+    for _, receipt in ipairs(settled) do
+      end_delivery(receipt, true)
+    end
   end
 end
 verdicts = table.concat(verdicts)
 
-if ARGV[4] == '1' and n.sleepers > 0 then
+if ARGV[4] == '1' and n.sleepers ~= '0' then
   n.sleepers = n.sleepers - 1
+end
+if turns and n.blocked ~= '0' then
+  unblock(consumes and n.capacity - n.busy, max + 10)
+  if freed > 0 then
+    turns = redis.call('ZRANGE', active, '0', ARGV[2], 'WITHSCORES')
+  end
 end
 
 local reply, receipts, lost, skipped, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 0, 1048576, 131072
-local visible, stamp = whole(now + ARGV[3]), string.format('%013d', now) .. ARGV[6]
+local visible, stamp = whole(now + ARGV[3]), instant .. ARGV[6]
 local kind, expiring_kind = consumes and 'c' or 'r', consumes and 'C' or 'R'
+local reads = turns
 
--- Returns the messages whose turn it is, in order, at most so many.
-local function pick(most)
-  local picks, line, first, time, horizon = {}, {}, 1, virtual, math.huge
-  for i = 1, #turns - 1, 2 do
-    if turns[i] ~= '' then
-      line[#line + 1] = {name = turns[i], at = tonumber(turns[i + 1]), page = false, next = 1}
-    end
-  end
-  if #line == most then
-    horizon = line[most].at -- the tags of flows behind it are unknown
-  end
-  local page = math.ceil(most / math.max(1, #line)) + 1
-  if consumes and #line > 1 and string.byte(line[1].name) == 61 then -- =
+while turns do
+  -- Pick the messages whose turn it is, in order. fetched are flows as active has them; line are
+  -- those that had a turn in this call, by their next one.
+  local members, flows, tenants, tags, nexts, line = {}, {}, {}, {}, {}, {}
+  local before, most, virtual, first, fetched = skipped + lost, max - #receipts, tonumber(n.virtual), 1, 1
+  local page = math.ceil(most / math.max(1, #turns / 2)) + 1
+  local page_text = whole(page)
+  if consumes and streams == '' then
     local names = {}
-    for i, flow in ipairs(line) do
-      names[i] = flow.name
+    for i = 1, #turns, 2 do
+      names[#names + 1] = turns[i]
     end
     load_states(names)
   end
-  local function head(flow)
-    if not flow.page or flow.next > page then
-      local from = flow.page and '(' .. flow.page[page] or '[' .. flow.name .. '\1'
-      flow.page, flow.next = redis.call('ZRANGEBYLEX', backlog, from, '(' .. flow.name .. '\2', 'LIMIT', 0, page), 1
+  while #members < most do
+    local name, flow = turns[fetched], line[first]
+    local tag = tonumber(turns[fetched + 1]) or math.huge
+    if name and flow and (flow.tag < tag or flow.tag == tag and flow.name < name) then
+      first = first + 1
+    elseif (name or '') ~= '' then
+      flow = {name = name, tag = tag, next = 1}
+      flow.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', page_text)
+      fetched = fetched + 2
+    else
+      break -- nothing waits; or flows come next of which this knows nothing
     end
-    return flow.page[flow.next]
-  end
-  while #picks < most and line[first] and line[first].at <= horizon do
-    local flow = line[first]
-    local member = head(flow)
-    local tenant = member and (string.byte(flow.name) == 61 and flow.name or tenant_of(member)) -- =
-    first = first + 1
+    name = flow.name
+    local member = flow.page[flow.next]
+    local tenant = member and (string.byte(name) == 61 and name or tenant_of(member)) -- =
     if not tenant then
-      redis.call('ZREM', active, flow.name) -- its messages were cancelled
+      redis.call('ZREM', active, name) -- its messages were cancelled
       skipped = skipped + 1
     elseif consumes and not may_start(tenant) then
-      block(flow.name, tenant)
+      block(name, tenant)
       skipped = skipped + 1
     else
       if consumes then
         incr_flight(tenant)
       end
-      time = math.max(time, flow.at)
+      virtual = math.max(virtual, flow.tag)
+      local i = #members + 1
+      members[i], flows[i], tenants[i], tags[i], nexts[name] = member, name, tenant, virtual, false
       flow.next = flow.next + 1
-      flow.turn = flow.turn or turn(flow.name)
-      local more = head(flow) ~= nil
-      picks[#picks + 1] = {flow = flow.name, member = member, tenant = tenant, at = time, next = more and time + flow.turn}
-      if more then -- its next turn is after those of other flows
-        flow.at = time + flow.turn
+      if flow.next > page then
+        flow.page, flow.next = redis.call('ZRANGEBYLEX', backlog, '(' .. member, '(' .. name .. '\2', 'LIMIT', '0', page_text), 1
+      end
+      if flow.page[flow.next] then -- its next turn is after those of other flows
+        flow.turn = flow.turn or weights and turn(name) or 1000
+        flow.tag = virtual + flow.turn
+        nexts[name] = flow.tag
         local place = #line + 1
         local ahead = line[place - 1]
-        while place > first and (ahead.at > flow.at or ahead.at == flow.at and ahead.name > flow.name) do
+        while place > first and (ahead.tag > flow.tag or ahead.tag == flow.tag and ahead.name > name) do
           line[place], place = ahead, place - 1
           ahead = line[place - 1]
         end
@@ -156,114 +170,101 @@ local function pick(most)
       end
     end
   end
-  return picks
-end
 
--- Delivers picked messages, as far as there is room.
-local function deliver(picks)
-  local taken, flying, nexts, at = {}, {}, {}, 0
-  while at < #picks and room > 0 do
+  -- Deliver them, as far as there is room.
+  local flying, taken, missing = {}, 0, {}
+  while taken < #members and room > 0 do
     local ids = {}
-    for i = at + 1, math.min(#picks, at + math.max(1, math.floor(room / largest))) do
-      ids[#ids + 1] = string.sub(picks[i].member, #picks[i].flow + 3, #picks[i].flow + 18)
+    for i = taken + 1, math.min(#members, taken + math.max(1, math.floor(room / largest))) do
+      ids[#ids + 1] = string.sub(members[i], #flows[i] + 3, #flows[i] + 18)
     end
-    for slice, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
+    for i, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
       if room <= 0 then
         break
       end
       local deadline = body and string.byte(body) ~= 58 and tonumber(string.match(body, '^(%d+):')) -- :
       if deadline and deadline <= now then
-        redis.call('ZADD', prefix .. 'deadlines', deadline, ids[slice]) -- it is not there while the message is delayed
+        redis.call('ZADD', prefix .. 'deadlines', deadline, ids[i]) -- it is not there while the message is delayed
         due, room = true, 0 -- run_due removes the message
         break
       end
-      at = at + 1
-      local picked = picks[at]
-      local flow, member = picked.flow, picked.member
-      taken[at], nexts[flow] = member, picked.next
+      taken = taken + 1
       if body then
-        local made = #member > #flow + 18 and tonumber(string.match(member, '^;(%d+)', #flow + 19)) or 0
-        local receipt = (deadline and expiring_kind or kind) .. ids[slice] .. stamp .. whole(made + 1) .. ':' .. member
+        local receipt = (deadline and expiring_kind or kind) .. ids[i] .. stamp .. members[taken]
         flying[#flying + 1] = visible
         flying[#flying + 1] = receipt
         receipts[#receipts + 1] = receipt
         reply[#reply + 1] = receipt
         reply[#reply + 1] = body
-        virtual, room = math.max(virtual, picked.at), room - #body
+        n.virtual, room = math.max(n.virtual, tags[taken]), room - #body
         largest = #receipts == 1 and math.max(64, #body) or math.max(largest, #body)
-        note(picked.tenant)
+        note(tenants[taken])
       else
-        lost = lost + 1
-        if consumes then
-          decr_flight(picked.tenant)
-        end
+        missing[#missing + 1] = tenants[taken]
       end
     end
   end
+  n.virtual, lost = whole(n.virtual), lost + #missing
+  for i = #members, taken + 1, -1 do -- they keep their turns
+    nexts[flows[i]] = tags[i]
+    missing[#missing + 1] = tenants[i]
+  end
   if consumes then
-    for i = at + 1, #picks do
-      decr_flight(picks[i].tenant)
+    for _, tenant in ipairs(missing) do
+      decr_flight(tenant)
     end
   end
   if #flying > 0 then
     redis.call('ZADD', flight, unpack(flying))
   end
-  if #taken > 0 then
-    redis.call('ZREM', backlog, unpack(taken))
+  if taken > 0 then
+    redis.call('ZREM', backlog, unpack(members, 1, taken))
   end
-  local waiting, idle = {}, {}
-  for flow, next_turn in pairs(nexts) do
-    if next_turn then
-      waiting[#waiting + 1] = whole(next_turn)
+  local waiting, gone = {}, {}
+  for flow, tag in pairs(nexts) do
+    if tag then
+      waiting[#waiting + 1] = whole(tag)
       waiting[#waiting + 1] = flow
     else
-      idle[#idle + 1] = flow
+      gone[#gone + 1] = flow
     end
   end
   if #waiting > 0 then
     redis.call('ZADD', active, 'XX', unpack(waiting)) -- a flow that is blocked is not active
   end
-  if #idle > 0 then
-    redis.call('ZREM', active, unpack(idle))
+  if #gone > 0 then
+    redis.call('ZREM', active, unpack(gone))
   end
+  local more = skipped + lost > before and skipped + lost < 100 and #receipts < max and room > 0
+  turns = more and redis.call('ZRANGE', active, '0', whole(max - #receipts), 'WITHSCORES')
 end
 
-if turns then
-  if redis.call('ZCARD', blocked) > 1 then
-    unblock(consumes and n.capacity - n.busy, max + 10)
-    if consumes and last_tenant then
-      recheck(last_tenant)
-    end
-  end
-  if freed > 0 then
-    turns = redis.call('ZRANGE', active, 0, max - 1, 'WITHSCORES')
-  end
-  while turns do
-    local before = skipped + lost
-    deliver(pick(max - #receipts))
-    local more = skipped + lost > before and skipped + lost < 100 and #receipts < max and room > 0
-    turns = more and redis.call('ZRANGE', active, 0, max - #receipts - 1, 'WITHSCORES')
-  end
-  n.delivered = n.delivered + #receipts
-  due = due or #receipts == 0 and skipped + lost >= 100
-  local missing = #receipts == 0 and skipped + lost > 0 and broken()
+if #receipts > 0 then
+  n.delivered = whole(n.delivered + #receipts)
+elseif reads then
+  local missing = skipped + lost > 0 and broken()
   if missing then
     return missing
-  elseif #receipts == 0 then
-    reply[4] = next_due()
   end
+  due = due or skipped + lost >= 100
+  local soon = math.min(soonest(flight), soonest(prefix .. 'delayed'))
+  reply[4] = soon < math.huge and math.max(0, soon - now) or -1
 end
 if ARGV[5] == '1' and #receipts == 0 and not due then
   n.sleepers = n.sleepers + 1
 end
 if due then
-  reply[3], n.checked = '1', 0
+  reply[3], n.checked = '1', '0'
 end
 if lost > 0 then
-  count('lost', lost)
+  redis.call('HINCRBY', K, 'lost', lost)
 end
-wake(freed - #receipts) -- for readers whose handlers are free
-save_states()
+if freed > #receipts then
+  wake(freed - #receipts) -- for readers whose handlers are free
+end
+if tracked then
+  save_states()
+end
 save()
 answer(verdicts .. ' ' .. table.concat(receipts, '\1\1'))
 return reply

@@ -4,7 +4,8 @@
 -- messages wait. A message with a delay lies in delayed until then. Creates the queue if there is
 -- none.
 --
--- Needs    keys, record, turns, flight, wake, lane
+-- Needs    record, dedupes, wake, lane
+-- Touches  readers, lanes:0, lanes:1
 -- Makes    K hash version 2, messages hash, backlog zset 0, active zset, blocked zset, work hash,
 --          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
 --          dedupe hash, dedupes zset, weights hash
@@ -29,90 +30,98 @@ elseif exists and (streams or '') ~= ARGV[4] then
   return {1, streams or ''}
 end
 
--- A key of another type ends the script here, before the first write.
-redis.call('ZCARD', backlog)
-redis.call('ZCARD', active)
-local some_blocked = redis.call('ZCARD', blocked) > 1
+local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
+local ids, bodies, ready, turns, flows = {}, {}, {}, {}, {}
+local later, expiring, names -- rare
+local last, next_turn = n.last + 0, whole(n.virtual + 1000)
 
 -- The candidate in which the fewest wait, with those that this call adds.
-local waiting_in = {}
-local function least_loaded(list)
-  local best, fewest
-  for flow in string.gmatch(list, '#%d+') do
-    local n = waiting_in[flow] or redis.call('ZLEXCOUNT', backlog, range(flow))
-    waiting_in[flow] = n
-    if not fewest or n < fewest then
-      best, fewest = flow, n
+local least_loaded
+if ARGV[4] ~= '' then
+  local waiting_in = {}
+  function least_loaded(list)
+    local best, fewest
+    for flow in string.gmatch(list, '#%d+') do
+      local n = waiting_in[flow] or redis.call('ZLEXCOUNT', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2')
+      waiting_in[flow] = n
+      if not fewest or n < fewest then
+        best, fewest = flow, n
+      end
     end
+    waiting_in[best] = fewest + 1
+    return best
   end
-  waiting_in[best] = fewest + 1
-  return best
 end
 
--- The message of an earlier write with the same dedupe id, or false.
-local function earlier(name)
-  redis.call('HLEN', dedupe)
-  return tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
-end
-
-local ids, bodies, ready, turns, later, expiring, names, flows = {}, {}, {}, {}, {}, {}, {}, {}
-local last = n.last
 for arg = 5, #ARGV, 3 do
-  local list, tenant = '', ARGV[arg]
-  if string.byte(tenant) ~= 61 then -- =
-    list, tenant = string.match(tenant, '^([#%d,]*)(=.*)$')
-  end
-  local priority, delay, ttl, name = ARGV[arg + 1], 0, 0, ''
+  local tenant, priority, name, tail, deadline, delay, before = ARGV[arg], ARGV[arg + 1], '', '', '', 0, false
+  local flow, ttl = tenant, 0
   if #priority > 1 then
     priority, delay, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
+    if name ~= '' then -- perhaps an earlier write had it
+      names = names or {}
+      redis.call('HLEN', dedupe)
+      before = names[name] or tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
+    end
   end
-  local before = name ~= '' and (names[name] or earlier(name))
   if before then
     ids[#ids + 1] = '=' .. before
   else
+    if least_loaded then
+      flow, tenant = string.match(tenant, '^([#%d,]*)(=.*)$')
+      flow, tail = least_loaded(flow), tenant
+    end
     last = math.max(last + 1, micros)
-    local id, flow, tail = string.format('%016d', last), tenant, ''
-    if list ~= '' then
-      flow, tail = least_loaded(list), tenant
-    end
-    local member = flow .. '\1' .. priority .. id
-    bodies[#bodies + 1] = id
-    bodies[#bodies + 1] = (ttl > 0 and whole(now + ttl) or '') .. ':' .. priority .. ':' .. #flow + #tail .. ':' .. #name ..
-      ':' .. flow .. tail .. name .. ARGV[arg + 2]
-    if delay > 0 then
-      later[#later + 1] = now + delay
-      later[#later + 1] = member .. ';0' .. tail
-    else
-      ready[#ready + 1] = 0
-      ready[#ready + 1] = member .. tail
-      if not flows[flow] and not (some_blocked and redis.call('ZSCORE', blocked, flow)) then
-        turns[#turns + 1] = whole(virtual + turn(flow))
-        turns[#turns + 1] = flow
-      end
-      flows[flow] = true
-    end
+    local id = string.format('%016d', last)
     if ttl > 0 then
-      expiring[#expiring + 1] = now + ttl
+      deadline, expiring = whole(now + ttl), expiring or {}
+      expiring[#expiring + 1] = deadline
       expiring[#expiring + 1] = id
     end
     if name ~= '' then
       names[name] = id
     end
     ids[#ids + 1] = id
+    bodies[#bodies + 1] = id
+    bodies[#bodies + 1] = deadline .. ':' .. priority .. flow .. tail .. '\1' .. name .. '\1' .. ARGV[arg + 2]
+    if delay > 0 then
+      later = later or {}
+      later[#later + 1] = now + delay
+      later[#later + 1] = flow .. '\1' .. priority .. id .. ';0' .. tail
+    else
+      ready[#ready + 1] = '0'
+      ready[#ready + 1] = flow .. '\1' .. priority .. id .. tail
+      if not flows[flow] then
+        flows[flow] = true
+        if n.blocked == '0' or not redis.call('ZSCORE', prefix .. 'blocked', flow) then
+          turns[#turns + 1] = weights and whole(n.virtual + turn(flow)) or next_turn
+          turns[#turns + 1] = flow
+        end
+      end
+    end
     note(tenant)
   end
 end
 
-if #later > 0 then
+-- A key of another type ends the script here, before the first write.
+if later then
   redis.call('ZCARD', delayed)
 end
-if #expiring > 0 then
+if expiring then
   redis.call('ZCARD', deadlines)
 end
+redis.call('ZCARD', active)
+redis.call('ZCARD', backlog)
 if not exists then
   redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
-  make_keys()
+  for _, name in ipairs({'messages', 'work', 'deaths', 'readers', 'dedupe', 'weights', 'lanes:0', 'lanes:1'}) do
+    redis.call('HSETNX', prefix .. name, '', '0')
+  end
+  redis.call('ZADD', prefix .. 'backlog', 'NX', 0, '')
+  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
+    redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
+  end
 end
 if #bodies > 0 then
   redis.call('HSET', messages, unpack(bodies))
@@ -123,28 +132,30 @@ end
 if #turns > 0 then
   redis.call('ZADD', active, 'NX', unpack(turns))
 end
-local sooner = false
-if #later > 0 then
-  local soonest = tonumber(redis.call('ZRANGE', delayed, 0, 0, 'WITHSCORES')[2]) or math.huge
+local sooner = 0
+if later then
+  local soonest = tonumber(redis.call('ZRANGE', delayed, '0', '0', 'WITHSCORES')[2]) or math.huge
   for i = 1, #later, 2 do
-    sooner = sooner or later[i] < soonest
+    sooner = later[i] < soonest and 1 or sooner
   end
   redis.call('ZADD', delayed, unpack(later))
 end
-if #expiring > 0 then
+if expiring then
   redis.call('ZADD', deadlines, unpack(expiring))
 end
-if next(names) then
+if names then
   local fields, times = {}, {}
   for name, id in pairs(names) do
-    fields[#fields + 1], times[#times + 1] = name, now + ARGV[2]
+    fields[#fields + 1], times[#times + 1] = name, whole(now + ARGV[2])
     fields[#fields + 1], times[#times + 1] = id, name
   end
-  redis.call('HSET', dedupe, unpack(fields))
-  redis.call('ZADD', dedupes, unpack(times))
+  if #fields > 0 then
+    redis.call('HSET', dedupe, unpack(fields))
+    redis.call('ZADD', dedupes, unpack(times))
+  end
   forget_dedupes(10)
 end
-n.last, n.written = last, n.written + #bodies / 2
+n.last, n.written = string.format('%016d', last), whole(n.written + #bodies / 2)
 if ARGV[1] ~= '0' and ARGV[1] ~= attempts then
   redis.call('HSET', K, 'attempts', ARGV[1])
 end
@@ -155,9 +166,9 @@ end
 if not exists then
   n.sleepers = 64 -- readers may wait for a queue that did not exist
 end
-wake(math.max(#ready / 2, sooner and 1 or 0))
-if not exists then
-  n.sleepers = 0
+if n.sleepers ~= '0' then
+  wake(math.max(#ready / 2, sooner))
 end
+n.sleepers = exists and n.sleepers or '0'
 save()
 return {0, answer(table.concat(ids, ' '))}

@@ -30,7 +30,7 @@
 // has one place even if many clients write for it at the same time.
 //
 // The map lists the partitions and their masters. A [Directory] keeps it. An agent that
-// replaces a master changes the map, and must be sure that nobody writes to the old
+// replaces a master changes the map, and must be sure that no client writes to the old
 // master any more. That is the fence:
 //
 //	client   ask directory ──────────── write ───────── reply

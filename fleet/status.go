@@ -100,7 +100,7 @@ func (f *Fleet) Status(ctx context.Context) (Status, error) {
 	return status, nil
 }
 
-// status asks the members of one partition. Nobody writes by an unconfirmed map.
+// status asks the members of one partition. By an unconfirmed map no client writes.
 func (p *partition) status(ctx context.Context, d directory.Partition, share float64, confirmed bool) PartitionStatus {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()

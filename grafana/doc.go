@@ -1,12 +1,12 @@
-// Package grafana has no code. It has a dashboard for Grafana 10 or later,
-// millrace.json; alert rules for Prometheus, alerts.yaml; and tests that hold both, and
-// docs/METRICS.md, to the metrics that Millrace really has.
+// Package grafana has no code. It has a dashboard for Grafana 10 or later, millrace.json;
+// alert rules for Prometheus, alerts.yaml; and tests that compare both, and docs/METRICS.md,
+// with the metrics of Millrace.
 //
-// # What they show
+// # Sources
 //
-// Numbers that lie in Redis come from the /metrics of millrace serve, which sees all
-// structures, or from the collectors of package metrics in a program. Numbers of calls
-// and handlers come from each program that puts the hook of metrics.New into its structures:
+// Numbers in Redis come from /metrics of millrace serve, for all structures, or from the
+// collectors of package metrics in a program. Numbers of calls and handlers come from each
+// program that has the hook of metrics.New in its structures:
 //
 //	                 queues, icks, hashes, keys, upkeep, fleet
 //	Redis ──▶ millrace serve ──┐
@@ -16,7 +16,7 @@
 //
 // # How to use them
 //
-// Have Prometheus scrape millrace serve and the programs, and give it the rules:
+// Let Prometheus scrape millrace serve and the programs, and load the rules:
 //
 //	scrape_configs:
 //	  - job_name: millrace
@@ -24,13 +24,12 @@
 //	rule_files: [alerts.yaml]
 //
 // Import millrace.json in Grafana (Dashboards, New, Import) and choose the data source.
-// What two processes read from the same Redis is the same, so all expressions take
-// the max over instances, and not the sum.
+// All processes read the same numbers from a Redis, so expressions take the maximum over
+// instances, not the sum.
 //
 // # When not to use them
 //
-// Memory, persistence and slow commands of the Redis servers themselves are the
-// business of an exporter for Redis, of which there are good ones. One Prometheus
-// for several Redises needs a label that tells them apart, such as the scrape's job,
-// in all expressions; the dashboard and the rules do not have it.
+// For memory, persistence and slow commands of the servers, use an exporter for Redis. If
+// one Prometheus scrapes several Redises, all expressions need a label that distinguishes
+// them, such as the scrape's job; the dashboard and the rules have none.
 package grafana

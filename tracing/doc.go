@@ -1,18 +1,16 @@
-// Package tracing shows OpenTelemetry what the structures of Millrace do, and
-// carries a trace with a message from its writer to its handler.
+// Package tracing reports to OpenTelemetry what the structures of Millrace do, and carries a
+// trace with a message from its writer to its handler.
 //
 // # The problem
 //
-// A request that hands work on ends long before the work does. In its trace the
-// work is missing, and the work's own trace does not tell who asked for it. And a
-// request that is slow because Redis was, or because it was recruited for upkeep,
-// shows a gap that nobody can explain.
+// A request that enqueues work ends long before the work does. Its trace lacks the work, and
+// the trace of the work lacks its origin. And a request that is slow because of Redis, or
+// because it was recruited for upkeep, has an unexplained gap.
 //
 // # The mechanism
 //
-// A hook is put into the Config of every structure, once for all. It makes spans
-// with the TracerProvider that it is given, and adds to each message the headers of
-// the propagator, such as W3C's traceparent:
+// Put a hook into the Config of every structure. It makes spans with a TracerProvider, and
+// adds the headers of a propagator, such as W3C's traceparent, to each message:
 //
 //	 writer's trace                                    handler
 //	──────────────────────────────────────────        ─────────────────────────
@@ -22,37 +20,31 @@
 //
 // There are three kinds of spans:
 //
-//   - Each try of a script call is a span of kind client, by the name of the
-//     script, ick.add. What is repeated after a lost reply is a span for each try,
-//     with its number in millrace.try.
-//   - Each run of a handler is a span of kind consumer, named after the kind of
-//     structure: handle ick. The handler's context is under it, and so is what the
-//     handler calls with that.
-//   - A recruit for upkeep is a span named after the job, steal ick.retry, but
-//     only under a span of the caller that has not ended: it says where a
-//     request's time went. The floor of a recruiter, and what is run behind a
-//     response, keep nobody waiting. It is made when the recruit has ended, so the
-//     calls of its slices lie beside it and not under it.
+//   - Each try of a script call is a span of kind client, named after the script: ick.add.
+//     Its number is in millrace.try.
+//   - Each run of a handler is a span of kind consumer, named after the kind of structure:
+//     handle ick. The handler's context belongs to it.
+//   - A recruit for upkeep is a span named after the job: steal ick.retry. It exists only
+//     under a span of the caller that has not ended, because it explains where the time of a
+//     request went; the recruiter's floor and slices behind a response delay no request. It
+//     is made when the recruit has ended, so the calls of its slices are beside it.
 //
 // # Parent, not link
 //
-// The span of a single message's handler is a child of the writer's span, each
-// delivery one of its own. The conventions for messaging allow that or a link.
-// A child answers what people ask, what became of this request, in one picture;
-// the decision to sample a request holds for its messages, too; and what is in the
-// baggage arrives. The price is that a trace is as long as its messages wait.
-// Where that is too much, let the writer write under a context without a span.
+// The span of a message's handler is a child of the writer's span; each delivery is another
+// child. The conventions for messaging allow that or a link. A child shows in one picture what
+// became of a request, keeps its sampling decision, and has its baggage. The price: a trace
+// lasts as long as its messages wait. To avoid that, write with a context without a span.
 //
-// A batch has many writers and cannot be the child of all; its span is under the
-// consumer's own, if there is one. The marks of an Ick carry nothing at all: they
-// fold, and a mark of which a hundred writers have a part is nobody's.
+// A batch has many writers, so its span is under the span of the consumer, if there is one.
+// Marks of an Ick carry nothing: they fold, so one mark may have a hundred writers.
 //
-// # The attributes
+// # Attributes
 //
 //	db.system.name            redis           of calls, and
 //	db.operation.name         EVALSHA
 //	db.stored_procedure.name  the script
-//	db.response.status_code   the code of what Redis refused with: LOADING
+//	db.response.status_code   the code of Redis' error: LOADING
 //	messaging.system          millrace        of handlers, and
 //	messaging.operation.name  handle
 //	messaging.operation.type  process
@@ -63,25 +55,22 @@
 //	millrace.key              the structure's base key, of calls and handlers
 //	millrace.try              of calls
 //	millrace.job, millrace.via, millrace.outcome, millrace.rounds   of recruits
-//	error.type                what went wrong
+//	error.type                what failed
 //
-// The error.type is the code of the millrace.Error, or else that of Redis, or
-// else panic, interrupted, timeout or _OTHER; the status holds the whole text. Keys may be attributes of spans,
-// where they could not be labels of metrics: a span is kept for itself, and a value
-// of its own costs no series.
+// The error.type is the code of the millrace.Error, or that of Redis, or panic, interrupted,
+// timeout or _OTHER; the status has the whole text. Spans may have keys as attributes, unlike
+// metrics as labels: another value costs no series.
 //
 // # The wrinkle
 //
-// A consumer that is idle asks Redis about once a second, and as there is nothing
-// around it, each call is a trace of one span. A sampler drops those best: one for
-// roots that looks at the kind, since a root of kind client says little.
+// An idle consumer asks Redis about once a second, and each call is a trace of one span. A
+// sampler for roots can drop them by their kind, client.
 //
-// OpenTelemetry's own default for the global propagator is none. A program that
-// wants traces to travel says otel.SetTextMapPropagator, or gives one to [Config].
+// The default global propagator of OpenTelemetry does nothing. To carry traces, call
+// otel.SetTextMapPropagator, or set [Config].Propagator.
 //
 // # When not to use it
 //
-// A span for each call is worth its price where a call is one of a few in a
-// request. A program that marks a hundred thousand members a second should sample,
-// or leave the Hook out there and watch it by metrics.
+// A span for each call is worth its cost if a request has few calls. A program that marks a
+// hundred thousand members a second should sample, or use metrics instead.
 package tracing

@@ -21,14 +21,13 @@ import (
 // scope names this package to OpenTelemetry.
 const scope = "github.com/millrace/millrace/tracing"
 
-// Config is where a hook sends spans. The zero value works: it takes the globals of
-// OpenTelemetry, as instrumentation does by convention, and a program may set them
-// before or after.
+// Config configures a hook. The zero value works: it uses the globals of OpenTelemetry,
+// which a program may set before or after.
 type Config struct {
 	// TracerProvider makes the spans. Defaults to otel.GetTracerProvider.
 	TracerProvider trace.TracerProvider
 
-	// Propagator writes the headers of messages and reads them. Defaults to
+	// Propagator writes and reads the headers of messages. Defaults to
 	// otel.GetTextMapPropagator, which does nothing unless the program sets one.
 	Propagator propagation.TextMapPropagator
 }
@@ -38,8 +37,7 @@ type hook struct {
 	tracer     trace.Tracer
 	propagator propagation.TextMapPropagator
 
-	// What is the same for all spans of a kind is made once, so that a span that is
-	// not recorded costs little.
+	// Options are built once, so that a span that is not recorded costs little.
 	callOptions   []trace.SpanStartOption
 	handleOptions []trace.SpanStartOption
 }
@@ -154,7 +152,7 @@ func (h *hook) OnRecruit(ctx context.Context, recruit steal.Recruited) {
 	note(span, recruit.Err)
 }
 
-// note says in a span what went wrong, if something did.
+// note records an error in a span.
 func note(span trace.Span, err error) {
 	if err != nil {
 		span.SetStatus(codes.Error, err.Error())
@@ -162,7 +160,7 @@ func note(span trace.Span, err error) {
 	}
 }
 
-// kind names the kind of an error.
+// kind returns the error.type of an error.
 func kind(err error) string {
 	if code := millrace.Code(err); code != "" {
 		return code

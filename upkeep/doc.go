@@ -1,81 +1,71 @@
-// Package upkeep installs in a recruiter, with one call, all upkeep of Millrace
-// that is for a Redis as a whole, and tells what the recruiters of all processes did.
+// Package upkeep installs all upkeep of a whole Redis in a recruiter, with one call, and
+// adds up what the recruiters of all processes did.
 //
 //	recruiter := steal.New(steal.Config{})
 //	if err := upkeep.Install(recruiter, client); err != nil { ... }
 //	go recruiter.Run(ctx)
 //
-// Structures need no upkeep to be correct: a call does what is due in its own
-// structure. Upkeep makes it timely where nobody calls, and takes away what
-// nobody will ask for again.
+// Structures need no upkeep to be correct: each call does what is due in its own structure.
+// Upkeep makes it timely where nothing calls, and removes what is no longer needed.
 //
-// # The rates
+// # Rates
 //
-// A rate is a chance at each moment that the program gives away; see package
-// steal for the arithmetic. Those here suit a program with a hundred to ten
-// thousand such moments a second, all processes together: at a thousand, one
-// slice in half a second goes round the Icks for parked members and one round the
-// queues, and one in a second for each of the others. A slice visits up to 50 structures,
-// all at the same time. Quieter programs have the recruiter's floor, which runs each job
-// every ten seconds in every process. [steal.Recruiter.SetRate] changes a rate after
-// Install:
+// A rate is a chance at each idle moment of the program; package steal explains the
+// arithmetic. The rates here suit a hundred to ten thousand moments a second in all
+// processes together. At a thousand, the jobs of parked members and of queues each run a
+// slice every half second, and the others one a second. A slice visits up to 50 structures
+// at the same time. In quieter programs, the recruiter's floor runs each job every ten
+// seconds in each process. [steal.Recruiter.SetRate] changes a rate:
 //
 //	ick.retry        0.002   parked members whose delay is over
 //	ick.tidy         0.001   dead consumers of channels
 //	lease.Jobs       0.001   abandoned leases
 //	fairqueue.Jobs   0.002   due messages and messages of dead readers
-//	expiry.Jobs      0.001   what other programs did to hashes
-//	pinned.Jobs      0.001   what other programs did to pinned values
-//	registry.tidy    0.0005  entries of structures that do not exist any more
+//	expiry.Jobs      0.001   changes that other programs made to hashes
+//	pinned.Jobs      0.001   changes that other programs made to pinned values
+//	registry.tidy    0.0005  entries of structures that no longer exist
 //
-// # What they go round
+// # How jobs find structures
 //
-// A program enters each structure that it uses in a registry, at the first use and then every
-// few minutes, in the background. The jobs go round the registry, from a random place on,
-// and leases have an index by time: so a round takes as long as there are structures, and
-// not as there are keys in the same Redis. What does not answer, a structure or a whole
-// node, is left alone for a while and keeps nobody else waiting. The repairs of expiry are
-// the exception: they look for what nobody told them of, and go round all keys.
+// A program registers each structure at its first use, and again every few minutes. Jobs
+// visit the registry from a random place on, and leases by an index of deadlines. So a round
+// takes time in proportion to the structures, not to the keys. A structure or node that does
+// not answer is skipped for a while and delays no other. Only the repairs of hashes and
+// pinned values visit all keys: they look for changes by programs that do not use the
+// library.
 //
-// A structure that nobody has used since it was lost from the registry is not looked
-// after; `millrace doctor --scan` finds it. docs/WIRE.md says how programs in other
-// languages enter theirs.
+// A structure that was lost from the registry and is not used gets no upkeep;
+// `millrace doctor --scan` finds it. docs/WIRE.md explains how programs in other languages
+// register.
 //
-// # What stays with its owner
+// # Jobs of one structure
 //
-// Some jobs know where their work is, from an index or from a source that only
-// the program has. Whoever opens the structure installs them, at rates that suit
-// what it is used for; package steal and the structure's own documentation have
-// the arithmetic.
+// Some jobs need an index or a source that only the program has. Install them where you open
+// the structure:
 //
-//	hashes.Jobs()                             expired fields of one namespace, and whether servers may evict any
-//	keys.Jobs()                               the same of pinned values
-//	cache.Jobs()                              values of one cache of package fetch
-//	tracker.Jobs()                            one tracker and its table
+//	hashes.Jobs()    expired fields of one namespace, and whether servers may evict any
+//	keys.Jobs()      the same for pinned values
+//	cache.Jobs()     values of one cache of package fetch
+//	tracker.Jobs()   one tracker and its table
 //
-// # What all processes did
+// # Totals of all processes
 //
-// A recruiter counts in its own process. [Publish] adds that to totals in Redis, for
-// views of all processes at once; [ReadTotals] reads them.
+// A recruiter counts in its own process. [Publish] adds its counts to totals in Redis, and
+// [ReadTotals] reads them.
 //
 //	go upkeep.Publish(ctx, recruiter, client, upkeep.PublishConfig{})
 //
-//	recruiter ──┐ what has come since, every 10 s
-//	recruiter ──┼───────▶ totals by the job ───────▶ dashboard
+//	recruiter ──┐ new counts, every 10 s
+//	recruiter ──┼───────▶ totals by job ───────▶ dashboard
 //	recruiter ──┘
 //
-// A flush is one script call. It is added wholly or not at all, and once, though its
-// reply be lost: it is sent again under its request id, before the next one. So
-// recruited = worked + idle + aborted holds in the totals at every moment, as it does
-// in each recruiter. What cannot be added, as when the server is full or away, waits in
-// the process.
+// A flush is one script call, and is applied once: after a lost reply it is sent again under
+// its request id, before the next one. So recruited = worked + idle + aborted always holds in
+// the totals. Counts that cannot be added, as when the server is full or away, stay in the
+// process.
 //
-// Nothing but statistics rests on the totals, and they are no better than that. A
-// process that is killed takes along what it counted since its last flush. One that
-// alone is cut off for more than a minute, with a flush on its way, may add that flush
-// twice. And the totals have the first 100 jobs that were published, so jobs are named
-// by their kind, and not by what they work on.
-//
-// Totals are for people; what a monitoring system scrapes is in each process, and package
-// metrics shows it.
+// The totals are statistics. A killed process loses its counts since the last flush. A
+// process that is cut off for more than a minute during a flush may add that flush twice.
+// There are at most 100 jobs, the first that were published, so name jobs by their kind, not
+// by what they work on. A monitoring system should scrape each process; see package metrics.
 package upkeep

@@ -16,45 +16,39 @@ import (
 )
 
 const (
-	// maxJobs is how many jobs the totals have at most.
-	maxJobs = 100
+	maxJobs = 100 // in the totals
+	maxName = 512 // bytes of a job's name
 
-	// maxName is the longest name of a job in the totals, in bytes.
-	maxName = 512
+	// minTTL is how long a process counts as running after a flush, at least.
+	minTTL = 30 * time.Second
 
-	// shortestLife is for how long a process counts as running after a flush, at
-	// least.
-	shortestLife = 30 * time.Second
-
-	// lastTimeout bounds the flush that is made at the end.
+	// lastTimeout limits the last flush.
 	lastTimeout = 2 * time.Second
 )
 
-// PublishConfig is how a recruiter's counts are published. The zero value works, and
-// a field that is not positive has its default.
+// PublishConfig configures Publish. The zero value works.
 type PublishConfig struct {
-	// Interval is the time between two flushes, less up to an eighth, so that processes
-	// do not march in step. A process that is killed loses what it counted since
-	// its last one. Defaults to 10 s.
+	// Interval is the time between flushes, less up to an eighth at random, so that
+	// processes do not flush at the same time. A killed process loses its counts since
+	// the last flush. Defaults to 10 seconds.
 	Interval time.Duration
 
-	// Logger is told when counts cannot be published, once until they can be
-	// again, and once of each job that the totals have no room for. Defaults to
-	// slog.Default().
+	// Logger logs when flushes begin to fail and when they succeed again, and once each
+	// job for which the totals have no room. Defaults to slog.Default().
 	Logger *slog.Logger
 }
 
-// Publish adds what became of a recruiter's recruits to the totals of all processes,
-// which [ReadTotals] reads: at once, every ten seconds, and once more when ctx
-// ends, for two seconds at most. It returns the cause. One call a recruiter: another
-// one would add everything again.
+// Publish adds the counts of a recruiter to the totals of all processes, which [ReadTotals]
+// reads: at once, every ten seconds, and once more when ctx ends, for two seconds at most.
+// It returns the cause of ctx. Call it once for each recruiter: a second call adds
+// everything again.
 //
-// Trouble with the server ends nothing. What could not be added, as when Redis is
-// full, stays and goes with the next flush. One whose reply was lost is sent again
-// as it was, and is added once, as long as that is within a minute.
+// Errors of the server do not end it. Counts that could not be added, as when Redis is full,
+// go with the next flush. A flush whose reply was lost is repeated, and applied once if the
+// repeat arrives within a minute.
 //
-// The totals have the first 100 jobs that anybody published, with names of at
-// most 512 bytes; others are left out.
+// The totals have the first 100 jobs that any process published, with names of at most 512
+// bytes; others are left out.
 func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Client, cfg PublishConfig) error {
 	if cfg.Interval <= 0 {
 		cfg.Interval = 10 * time.Second
@@ -64,21 +58,21 @@ func Publish(ctx context.Context, recruiter *steal.Recruiter, client rueidis.Cli
 	}
 	p := newPublisher(recruiter, client, cfg.Logger)
 	for {
-		if err := p.flush(ctx, max(shortestLife, 3*cfg.Interval)); ctx.Err() == nil {
-			p.tell(ctx, err)
+		if err := p.flush(ctx, max(minTTL, 3*cfg.Interval)); ctx.Err() == nil {
+			p.logChange(ctx, err)
 		}
 		select {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastTimeout)
 			defer cancel()
-			p.tell(last, p.flush(last, 0))
+			p.logChange(last, p.flush(last, 0))
 			return context.Cause(ctx)
 		case <-time.After(cfg.Interval - mathrand.N(cfg.Interval/8+1)):
 		}
 	}
 }
 
-// publisher is what publishes one recruiter.
+// publisher publishes one recruiter.
 type publisher struct {
 	recruiter *steal.Recruiter
 	logger    *slog.Logger
@@ -86,18 +80,18 @@ type publisher struct {
 	process   string // its name in the totals
 
 	published map[string]steal.JobStats // by the job: what is in the totals
-	sent      *flight                   // sent, and not known to have arrived
+	sent      *flush                    // sent, and not known to have arrived
 	failing   bool                      // the last flush failed
-	left      map[string]bool           // the jobs of which was said that they are left out
+	left      map[string]bool           // jobs that were logged as left out
 }
 
-// flight is counts on their way: what is repeated is the same request.
-type flight struct {
+// flush is a request in flight, which is repeated unchanged.
+type flush struct {
 	request *reqid.Request
 	jobs    []growth
 }
 
-// growth is what became of one job's recruits since they were last published.
+// growth is the counts of a job since they were last published.
 type growth struct {
 	now steal.JobStats
 	by  [8]int64
@@ -114,16 +108,16 @@ func newPublisher(recruiter *steal.Recruiter, client rueidis.Client, logger *slo
 	}
 }
 
-// flush sends what is on its way, and then what has come since. The process counts
-// as running for another while, which is 0 when it ends.
-func (p *publisher) flush(ctx context.Context, life time.Duration) error {
+// flush repeats the request in flight, if any, and then sends new counts. The process counts
+// as running for ttl; 0 if it ends.
+func (p *publisher) flush(ctx context.Context, ttl time.Duration) error {
 	if p.sent != nil {
-		if err := p.send(ctx, life); err != nil {
+		if err := p.send(ctx, ttl); err != nil {
 			return err
 		}
 	}
-	p.sent = &flight{request: p.run.Request(context.WithoutCancel(ctx)), jobs: p.growth(ctx)}
-	return p.send(ctx, life)
+	p.sent = &flush{request: p.run.Request(context.WithoutCancel(ctx)), jobs: p.growth(ctx)}
+	return p.send(ctx, ttl)
 }
 
 // growth returns the jobs whose counts have grown.
@@ -146,15 +140,15 @@ func (p *publisher) growth(ctx context.Context) []growth {
 	return grown
 }
 
-// counts are a job's counts in the order in which the script takes them.
+// counts returns a job's counts in the order of the script.
 func counts(s steal.JobStats) [8]int64 {
 	a := s.Aborted
 	return [8]int64{s.Worked, s.Idle, a.Error, a.Timeout, a.Panic, a.Busy, a.Breaker, s.Rounds}
 }
 
-// send makes one script call with what is on its way.
-func (p *publisher) send(ctx context.Context, life time.Duration) error {
-	args := []string{p.process, strconv.FormatInt(life.Milliseconds(), 10)}
+// send sends the request in flight.
+func (p *publisher) send(ctx context.Context, ttl time.Duration) error {
+	args := []string{p.process, strconv.FormatInt(ttl.Milliseconds(), 10)}
 	for _, g := range p.sent.jobs {
 		args = append(args, g.now.Name)
 		for _, n := range g.by {
@@ -189,7 +183,7 @@ func (p *publisher) send(ctx context.Context, life time.Duration) error {
 	return nil
 }
 
-// leave says, once, that the totals have no place for a job.
+// leave logs, once, that the totals have no room for a job.
 func (p *publisher) leave(ctx context.Context, job string) {
 	if !p.left[job] {
 		p.left[job] = true
@@ -197,8 +191,8 @@ func (p *publisher) leave(ctx context.Context, job string) {
 	}
 }
 
-// tell says when flushes begin to fail, and when they succeed again.
-func (p *publisher) tell(ctx context.Context, err error) {
+// logChange logs when flushes begin to fail, and when they succeed again.
+func (p *publisher) logChange(ctx context.Context, err error) {
 	switch {
 	case err != nil && !p.failing:
 		p.logger.WarnContext(ctx, "counts of recruits cannot be published and are kept", "error", err)

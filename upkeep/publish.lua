@@ -1,13 +1,12 @@
 -- upkeep.publish(K) process life {job worked idle error timeout panic busy breaker rounds ago} ... -> {number, ...}
 --
--- Adds what became of the recruits of one process to the totals: all of it or, when
--- the server is full, nothing, since the first write is one that it refuses then. A
--- job that is new when there are 100 is left out.
+-- Adds the counts of one process to the totals: all of them, or nothing if the server is
+-- full, which refuses the first write. A new job is left out if there are 100.
 --
 -- Needs    open, lane
 -- Makes    K hash version 1, processes zset
 -- KEYS[1]  K
--- ARGV[1]  process: a name that no other has
+-- ARGV[1]  process: a unique name
 -- ARGV[2]  life: for how many milliseconds from now it counts as running; 0 if it
 --          ends
 -- ARGV     for each of at most 100 jobs: its name, at most 512 bytes; by how much

@@ -244,7 +244,7 @@ func TestProcessesCountWhileTheyFlush(t *testing.T) {
 	r := recruits(t, map[string]func(context.Context) (millrace.Progress, error){"a": works})
 	flush := func(p *publisher) {
 		t.Helper()
-		if err := p.flush(t.Context(), shortestLife); err != nil {
+		if err := p.flush(t.Context(), minTTL); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -263,8 +263,8 @@ func TestProcessesCountWhileTheyFlush(t *testing.T) {
 	flush(other)
 	wantProcesses(2, 2)
 	until := time.UnixMilli(number(t, client, "ZSCORE", baseKey+":processes", killed.process))
-	if left := time.Until(until); left > shortestLife || left < shortestLife/2 {
-		t.Errorf("a process counts for another %v, want %v after its flush", left, shortestLife)
+	if left := time.Until(until); left > minTTL || left < minTTL/2 {
+		t.Errorf("a process counts for another %v, want %v after its flush", left, minTTL)
 	}
 	do(t, client, "ZADD", baseKey+":processes", fmt.Sprint(time.Now().Add(-time.Second).UnixMilli()), killed.process)
 	wantProcesses(1, 2)

@@ -33,13 +33,13 @@ func TestLostReplies(t *testing.T) {
 	proxy, client := redistest.NewProxy(t, server.Addr()), server.Client(t)
 	r := worker(t)
 	p := newPublisher(r, proxy.Client(t), slog.New(slog.DiscardHandler))
-	if err := p.flush(t.Context(), shortestLife); err != nil { // the server knows the script
+	if err := p.flush(t.Context(), minTTL); err != nil { // the server knows the script
 		t.Fatal(err)
 	}
 	for range 5 {
 		r.Enlist(t.Context())
 		lost := proxy.DropReply(evalsha)
-		if err := p.flush(t.Context(), shortestLife); err != nil || lost.Count() != 1 {
+		if err := p.flush(t.Context(), minTTL); err != nil || lost.Count() != 1 {
 			t.Fatalf("flush = %v, and %d replies were lost", err, lost.Count())
 		}
 		wantTotals(t, readTotals(t, client), r)
@@ -57,7 +57,7 @@ func TestOutcomeThatStaysUnknown(t *testing.T) {
 	proxy := redistest.NewProxy(t, server.Addr())
 	r := worker(t)
 	p := newPublisher(r, proxy.Client(t), slog.New(slog.DiscardHandler))
-	if err := p.flush(t.Context(), shortestLife); err != nil { // the server knows the script
+	if err := p.flush(t.Context(), minTTL); err != nil { // the server knows the script
 		t.Fatal(err)
 	}
 	for range 3 {
@@ -69,12 +69,12 @@ func TestOutcomeThatStaysUnknown(t *testing.T) {
 			}
 			return evalsha(cmd)
 		})
-		if err := p.flush(ctx, shortestLife); !errors.Is(err, context.Canceled) {
+		if err := p.flush(ctx, minTTL); !errors.Is(err, context.Canceled) {
 			t.Fatalf("flush = %v, want context.Canceled", err)
 		}
 		proxy.Heal()
 		r.Enlist(t.Context())
-		if err := p.flush(t.Context(), shortestLife); err != nil {
+		if err := p.flush(t.Context(), minTTL); err != nil {
 			t.Fatal(err)
 		}
 		wantTotals(t, readTotals(t, server.Client(t)), r)
@@ -89,7 +89,7 @@ func TestScriptFlush(t *testing.T) {
 	for range 3 {
 		r.Enlist(t.Context())
 		do(t, client, "SCRIPT", "FLUSH")
-		if err := p.flush(t.Context(), shortestLife); err != nil {
+		if err := p.flush(t.Context(), minTTL); err != nil {
 			t.Fatal(err)
 		}
 		do(t, client, "SCRIPT", "FLUSH")
@@ -128,8 +128,8 @@ func TestFullServer(t *testing.T) {
 	p := newPublisher(r, client, slog.New(slog.NewTextHandler(&logged, nil)))
 	flush := func() error {
 		r.Enlist(t.Context())
-		err := p.flush(t.Context(), shortestLife)
-		p.tell(t.Context(), err)
+		err := p.flush(t.Context(), minTTL)
+		p.logChange(t.Context(), err)
 		return err
 	}
 	if err := flush(); err != nil {
@@ -177,7 +177,7 @@ func TestForeignKeys(t *testing.T) {
 			before := text(t, client, "DUMP", tt.command[1])
 			r := worker(t)
 			r.Enlist(t.Context())
-			err := newPublisher(r, client, slog.New(slog.DiscardHandler)).flush(t.Context(), shortestLife)
+			err := newPublisher(r, client, slog.New(slog.DiscardHandler)).flush(t.Context(), minTTL)
 			if !errors.Is(err, tt.want) || millrace.Hint(err) == "" {
 				t.Errorf("flush = %v, want %v with a hint", err, tt.want)
 			}

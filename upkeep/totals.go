@@ -14,21 +14,20 @@ import (
 	"github.com/millrace/millrace/steal"
 )
 
-// Totals is what the recruiters of all processes did that ever published to a
-// Redis, also those that have ended.
+// Totals is what all recruiters did that ever published to a Redis, including those that have
+// ended.
 type Totals struct {
-	// Processes is how many run that publish; one with two recruiters counts for
-	// two. One that was killed counts until 30 s after its last flush, or three times
-	// its PublishConfig.Every if that is longer.
+	// Processes is how many running recruiters publish. A killed process counts until 30
+	// seconds after its last flush, or three times PublishConfig.Interval if that is longer.
 	Processes int
 
 	// Jobs are at most 100, sorted by name. LastWorked is by the server's clock. Rate,
-	// Drawn, Floored and Running are not known here.
+	// Drawn, Floored and Running are unknown.
 	Jobs []steal.JobStats
 }
 
-// ReadTotals returns what recruiters published on that Redis, all of one moment:
-// nothing, if none ever did. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
+// ReadTotals returns the totals of a Redis, all of one moment; the zero value if there are
+// none. Errors: [millrace.ErrBroken], [millrace.ErrVersion].
 func ReadTotals(ctx context.Context, client rueidis.Client) (Totals, error) {
 	run := script.Runner{Client: client, Scripts: library}
 	reply, err := run.Run(ctx, "totals", baseKey)

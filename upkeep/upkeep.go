@@ -16,9 +16,8 @@ import (
 	"github.com/millrace/millrace/steal"
 )
 
-// Install gives the recruiter the jobs that go round all structures on that Redis,
-// at the rates of the package's documentation, which sum up to 0.0085. Errors are those
-// of [steal.Recruiter.Install].
+// Install installs the jobs of all structures on that Redis, at the rates of the package's
+// documentation, whose sum is 0.0085. Errors are those of [steal.Recruiter.Install].
 func Install(recruiter *steal.Recruiter, client rueidis.Client) error {
 	jobs := slices.Concat(ick.Jobs(client), lease.Jobs(client), fairqueue.Jobs(client),
 		expiry.Jobs(client), pinned.Jobs(client), []millrace.Job{registry.TidyJob(client)})

@@ -180,7 +180,7 @@ func TestErrorsForPeople(t *testing.T) {
 	want := outcome{
 		code: 1,
 		stderr: "millrace: there is no such Ick\n" +
-			"Try: An Ick begins with its first add, and a channel's are NAME/0, NAME/1 and so on; see which there are with: millrace ick ls\n",
+			"Try: The first add creates an Ick. A channel's Icks are NAME/0, NAME/1 and so on. List all with: millrace ick ls\n",
 	}
 	if got != want {
 		t.Errorf("ick stats of none = %+v, want %+v", got, want)

@@ -156,7 +156,7 @@ func readingOf(n int) Measure {
 				if err != nil {
 					return nil, err
 				}
-				return newDistant(conn), nil
+				return &distant{Conn: conn}, nil
 			}
 		}
 		sc := b.scattered(servers)
@@ -175,47 +175,20 @@ func readingOf(n int) Measure {
 	}
 }
 
-// distant is a connection over a longer wire: what is received is delivered later.
+// distant is a connection over a longer wire: a reply is delivered later, and what follows
+// it closely with it.
 type distant struct {
 	net.Conn
 
-	received chan delivery
-	rest     []byte
-}
-
-type delivery struct {
-	data []byte
-	due  time.Time
-	err  error
-}
-
-func newDistant(conn net.Conn) *distant {
-	d := &distant{Conn: conn, received: make(chan delivery, 1000)}
-	go func() {
-		for {
-			buffer := make([]byte, 16<<10)
-			n, err := conn.Read(buffer)
-			d.received <- delivery{buffer[:n], time.Now().Add(away), err}
-			if err != nil {
-				return
-			}
-		}
-	}()
-	return d
+	last time.Time // of a delivery
 }
 
 // Read delivers what was received, when it is due.
 func (d *distant) Read(b []byte) (int, error) {
-	if len(d.rest) == 0 {
-		p := <-d.received
-		time.Sleep(time.Until(p.due))
-		if p.err != nil {
-			d.received <- p // for the next Read
-			return 0, p.err
-		}
-		d.rest = p.data
+	n, err := d.Conn.Read(b)
+	if time.Since(d.last) > away {
+		time.Sleep(away)
 	}
-	n := copy(b, d.rest)
-	d.rest = d.rest[n:]
-	return n, nil
+	d.last = time.Now()
+	return n, err
 }

@@ -6,8 +6,9 @@
 //	                                       └─▶ server ──▶ HTTP
 //
 // docs/CLI.md is the contract: fields may be added, but none is renamed or removed. A
-// function OfX converts a value of a structure. Documents of only one of the two are
-// defined there.
+// function OfX converts a value of a structure. Documents that only the command or only the
+// service has are defined there; those here are not below server/internal because the command
+// prints them.
 //
 // # Special values
 //

@@ -8,14 +8,10 @@ import (
 	"github.com/millrace/millrace/metrics"
 )
 
-// Collector returns a collector of the metrics of all structures that the latest
-// View has, as the collectors of package metrics show single ones, and of the
-// survey's own. It asks Redis nothing. While no server answers, the structures' _up
-// is 0 and their other series are absent, as with those.
-//
-//	millrace_survey_age_seconds      how long ago the View was read
-//	millrace_survey_left_out{kind}   structures beyond those that are looked at
-//	millrace_survey_troubles         what could not be read
+// Collector returns a collector of the latest View: the metrics of all structures, as the
+// collectors of package metrics export single ones, and those of the survey itself. It does
+// not ask Redis. While no server answers, the _up of the structures is 0 and their other
+// series are absent.
 func Collector(s *Survey) prometheus.Collector {
 	describe := func(name, help string, labels ...string) *prometheus.Desc {
 		return prometheus.NewDesc("millrace_survey_"+name, help, labels, nil)
@@ -24,9 +20,9 @@ func Collector(s *Survey) prometheus.Collector {
 		survey: s,
 		census: metrics.CensusCollector(func() metrics.Census { return census(s.seen()) }),
 		age: describe("age_seconds",
-			"How long ago the structures' numbers were read; since the start before the first time."),
-		leftOut:  describe("left_out", "Structures that are not surveyed, because there are too many of the kind.", "kind"),
-		troubles: describe("troubles", "What could not be read in the last survey."),
+			"Age of the numbers; before the first survey, the time since the start."),
+		leftOut:  describe("left_out", "Structures beyond the first 200 of a kind, which are not surveyed.", "kind"),
+		troubles: describe("troubles", "Reads that failed in the last survey."),
 	}
 }
 
@@ -36,10 +32,10 @@ type collector struct {
 	age, leftOut, troubles *prometheus.Desc
 }
 
-// Describe says nothing: which structures there are is known when they were seen.
+// Describe describes nothing: the structures are known only after a survey.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
-// Collect shows the latest View.
+// Collect exports the latest View.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	v := c.survey.View()
 	since := v.At
@@ -54,7 +50,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	c.census.Collect(ch)
 }
 
-// census returns what there is to show of a View, of which names were known.
+// census converts a View and the known names.
 func census(v *View, known names) metrics.Census {
 	c := metrics.Census{Unread: map[string][]string{}}
 	if v.Fleet != nil {

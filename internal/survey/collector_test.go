@@ -103,7 +103,7 @@ func TestCollectorWithoutNumbers(t *testing.T) {
 	}
 	seen(t, s)
 	server.Kill()
-	if _, err := s.look(t.Context()); err == nil {
+	if _, err := s.survey(t.Context()); err == nil {
 		t.Fatal("a look at a dead server is fine")
 	}
 	got := map[string]map[string]float64{}
@@ -143,7 +143,7 @@ func TestCollectorOfTrouble(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	must(s.look(t.Context()))(t)
+	must(s.survey(t.Context()))(t)
 	got := gather(t, Collector(s))
 	for name, want := range map[string]map[string]float64{
 		"millrace_queue_up":               {`queue="orders"`: 0},

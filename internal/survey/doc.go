@@ -9,7 +9,7 @@
 //
 // # The mechanism
 //
-// One goroutine asks, and everybody else reads its results:
+// One goroutine asks, and all others read its results:
 //
 //	            names, seldom          ┌─▶ View, Watch ─▶ pages
 //	Redis ──┬─▶ registry ─────┐        │
@@ -18,8 +18,7 @@
 //	            each 5 s, or 1 s       └─▶ Collector ───▶ Prometheus
 //
 // A survey reads the Stats of all structures, at most eight at a time, and makes an immutable
-// [View] of them. Surveys are 5 seconds apart, or 1 second while somebody watches, and never
-// closer than twice the time that one takes, so they load Redis at most half of the time. Two
+// [View] of them. Surveys are 5 seconds apart, or 1 second during a Watch, and never closer than twice the time that one takes, so they load Redis at most half of the time. Two
 // surveys never overlap.
 //
 // Names come from the List functions of the structures, which read the registry: the cost is
@@ -48,4 +47,7 @@
 //
 // A program that knows its structures reads their Stats, or uses the collectors of package
 // metrics. A Redis with a million dirty lists is surveyed only in part.
+//
+// It is not below server/internal because the tests of packages conformance and grafana use
+// it as well.
 package survey

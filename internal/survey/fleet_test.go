@@ -87,7 +87,7 @@ func TestFleet(t *testing.T) {
 	}
 
 	c.servers[0].Kill()
-	v = must(s.look(ctx))(t)
+	v = must(s.survey(ctx))(t)
 	if len(v.Queues) != home[1] || v.Away() != nil {
 		t.Errorf("%d queues while one partition is lost, want %d; Away = %v", len(v.Queues), home[1], v.Away())
 	}
@@ -103,7 +103,7 @@ func TestFleet(t *testing.T) {
 	}
 
 	c.dirs.Kill()
-	v = must(s.look(ctx))(t)
+	v = must(s.survey(ctx))(t)
 	for _, what := range []string{FleetEvents, FleetSnapshots} {
 		if !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return t.Kind == Fleet && t.Name == what }) {
 			t.Errorf("troubles without a directory = %v, want %s", v.Troubles, what)
@@ -112,7 +112,7 @@ func TestFleet(t *testing.T) {
 
 	c.servers[1].Kill()
 	at := v.At
-	v, err := s.look(ctx)
+	v, err := s.survey(ctx)
 	if err == nil || !v.At.Equal(at) || len(v.Queues) != home[1] {
 		t.Errorf("a look without any master = %v; the View is of %s with %d queues, want %s with %d", err, v.At, len(v.Queues), at, home[1])
 	}

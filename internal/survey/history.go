@@ -3,7 +3,7 @@ package survey
 import "time"
 
 // samples is how many samples a history has at most: an hour's.
-const samples = int(time.Hour / every)
+const samples = int(time.Hour / idleInterval)
 
 // history is the last samples of one subject. It is a ring: when it is full, the
 // newest sample takes the place of the oldest.

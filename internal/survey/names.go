@@ -30,24 +30,36 @@ type names struct {
 	partial []Kind            // kinds with missing names
 }
 
-// find lists all structures, one kind after the other. If servers do not answer, it returns
-// the names from the others, and an error.
-func find(ctx context.Context, client rueidis.Client) (names, error) {
+// listNames lists all structures, one kind after the other. If servers do not answer, it
+// returns the names from the others, and an error.
+func listNames(ctx context.Context, client rueidis.Client) (names, error) {
 	found := names{of: map[Kind][]string{}, leftOut: map[Kind]int{}}
 	channels := map[string]bool{}
+	isChannel := func(name string) bool { channels[name] = true; return true }
+	// The dirty lists of a channel are NAME/0, NAME/1 and so on.
+	inNoChannel := func(name string) bool {
+		slash := strings.LastIndexByte(name, '/')
+		if slash < 0 || !channels[name[:slash]] {
+			return true
+		}
+		index, err := strconv.Atoi(name[slash+1:])
+		return err != nil || index < 0 || index >= 1024
+	}
+	anyName := func(string) bool { return true }
 	var missing error
 	for _, k := range []struct {
 		kind Kind
 		list iter.Seq2[string, error]
+		has  func(name string) bool
 	}{
-		{Channel, remembering(channels, ick.ListChannels(ctx, client))},
-		{Ick, outside(channels, ick.List(ctx, client))},
-		{Queue, fairqueue.List(ctx, client)},
-		{Hashes, expiry.List(ctx, client)},
-		{Keys, pinned.List(ctx, client)},
-		{Lease, lease.List(ctx, client)},
+		{Channel, ick.ListChannels(ctx, client), isChannel},
+		{Ick, ick.List(ctx, client), inNoChannel},
+		{Queue, fairqueue.List(ctx, client), anyName},
+		{Hashes, expiry.List(ctx, client), anyName},
+		{Keys, pinned.List(ctx, client), anyName},
+		{Lease, lease.List(ctx, client), anyName},
 	} {
-		switch err := found.add(k.kind, k.list); {
+		switch err := found.add(k.kind, k.list, k.has); {
 		case errors.Is(err, millrace.ErrPartial):
 			found.partial = append(found.partial, k.kind)
 			missing = err
@@ -72,8 +84,8 @@ func (n *names) complete(before names) {
 	}
 }
 
-// add keeps the first names in order, and counts the others.
-func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
+// add keeps the first names of a kind in order, and counts the others.
+func (n *names) add(kind Kind, list iter.Seq2[string, error], has func(name string) bool) error {
 	var kept []string
 	var failed error
 	more := 0
@@ -83,7 +95,7 @@ func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
 			continue
 		}
 		i, known := slices.BinarySearch(kept, name)
-		if known {
+		if known || !has(name) {
 			continue
 		}
 		if kept = slices.Insert(kept, i, name); len(kept) > most {
@@ -96,35 +108,6 @@ func (n *names) add(kind Kind, list iter.Seq2[string, error]) error {
 		n.leftOut[kind] = more
 	}
 	return failed
-}
-
-// remembering passes names on and remembers them.
-func remembering(seen map[string]bool, list iter.Seq2[string, error]) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range list {
-			seen[name] = err == nil
-			if !yield(name, err) {
-				return
-			}
-		}
-	}
-}
-
-// outside passes on the dirty lists that do not belong to a channel: those of a channel are
-// NAME/0, NAME/1 and so on.
-func outside(channels map[string]bool, list iter.Seq2[string, error]) iter.Seq2[string, error] {
-	return func(yield func(string, error) bool) {
-		for name, err := range list {
-			if slash := strings.LastIndexByte(name, '/'); slash >= 0 && channels[name[:slash]] {
-				if index, err := strconv.Atoi(name[slash+1:]); err == nil && index >= 0 && index < 1024 {
-					continue
-				}
-			}
-			if !yield(name, err) {
-				return
-			}
-		}
-	}
 }
 
 // has reports whether a structure of that kind and name was found.

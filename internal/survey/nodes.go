@@ -20,8 +20,8 @@ var (
 	errLoading = errors.New("the server is loading its data from disk")
 )
 
-// askServers asks all servers for INFO. It returns an error if none is there to
-// serve; one that merely refuses INFO is.
+// askServers asks all servers for INFO. It returns an error if no server serves. A server
+// that refuses INFO serves.
 func askServers(ctx context.Context, client rueidis.Client) (ServerView, []Trouble, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, readTimeout, errSilent)
 	defer cancel()
@@ -66,7 +66,7 @@ func askServer(ctx context.Context, node rueidis.Client) (NodeView, error) {
 	return readInfo(text)
 }
 
-// readInfo reads what INFO says.
+// readInfo reads the reply of INFO.
 func readInfo(text string) (NodeView, error) {
 	fields := info.Parse(text)
 	if fields["loading"] == "1" {

@@ -48,8 +48,8 @@ func BenchmarkOverview(b *testing.B) {
 			name string
 			do   func() error
 		}{
-			{"names", func() error { s.find(b.Context()); return s.unnamed }},
-			{"numbers", func() error { _, err := s.look(b.Context()); return err }},
+			{"names", func() error { s.list(b.Context()); return s.unlisted }},
+			{"numbers", func() error { _, err := s.survey(b.Context()); return err }},
 		} {
 			b.Run(fmt.Sprintf("%s/foreign=%d", part.name, n), func(b *testing.B) {
 				before := server.CPU()

@@ -29,13 +29,13 @@ const (
 
 // prober reads Redis for a Survey.
 type prober interface {
-	// find returns the names of all structures. With an error derived from
+	// list returns the names of all structures. With an error derived from
 	// millrace.ErrPartial, some are missing.
-	find(ctx context.Context) (names, error)
+	list(ctx context.Context) (names, error)
 
-	// look reads the structures of those names and returns a View without LeftOut and
+	// read reads the structures of those names and returns a View without LeftOut and
 	// Named. Structures with Troubles in last are read last.
-	look(ctx context.Context, known names, last *View) *View
+	read(ctx context.Context, known names, last *View) *View
 }
 
 // redisProber is the prober of a Redis or a fleet.
@@ -44,11 +44,11 @@ type redisProber struct {
 	locker *lease.Locker
 }
 
-func (r *redisProber) find(ctx context.Context) (names, error) {
-	return script.Prompt(ctx, func(ctx context.Context) (names, error) { return find(ctx, r.cfg.Client) })
+func (r *redisProber) list(ctx context.Context) (names, error) {
+	return script.Prompt(ctx, func(ctx context.Context) (names, error) { return listNames(ctx, r.cfg.Client) })
 }
 
-func (r *redisProber) look(ctx context.Context, known names, last *View) *View {
+func (r *redisProber) read(ctx context.Context, known names, last *View) *View {
 	v := &View{At: time.Now()}
 	var asking sync.WaitGroup
 	var ofFleet []Trouble
@@ -87,36 +87,34 @@ func (r *redisProber) look(ctx context.Context, known names, last *View) *View {
 // errGone means that a structure was deleted.
 var errGone = errors.New("gone")
 
+// statsOf returns the Stats of a structure that was opened with that error.
+func statsOf[T interface {
+	Stats(ctx context.Context) (S, error)
+}, S any](ctx context.Context, structure T, err error) (s S, _ error) {
+	if err != nil {
+		return s, err
+	}
+	return structure.Stats(ctx)
+}
+
 func (r *redisProber) queue(ctx context.Context, name string) (fairqueue.Stats, error) {
 	q, err := fairqueue.New(r.cfg.Client, name, fairqueue.Config{})
-	if err != nil {
-		return fairqueue.Stats{}, err
-	}
-	return q.Stats(ctx)
+	return statsOf(ctx, q, err)
 }
 
 func (r *redisProber) ick(ctx context.Context, name string) (ick.Stats, error) {
 	k, err := ick.New(r.cfg.Client, name, ick.Config{})
-	if err != nil {
-		return ick.Stats{}, err
-	}
-	return k.Stats(ctx)
+	return statsOf(ctx, k, err)
 }
 
 func (r *redisProber) channel(ctx context.Context, name string) (ick.ChannelStats, error) {
 	c, err := ick.NewChannel(r.cfg.Client, name, ick.ChannelConfig{})
-	if err != nil {
-		return ick.ChannelStats{}, err
-	}
-	return c.Stats(ctx)
+	return statsOf(ctx, c, err)
 }
 
 func (r *redisProber) hashes(ctx context.Context, name string) (expiry.Stats, error) {
 	h, err := expiry.Open(ctx, r.cfg.Client, name, expiry.Config{AllowEvictable: true})
-	if err != nil {
-		return expiry.Stats{}, err
-	}
-	s, err := h.Stats(ctx)
+	s, err := statsOf(ctx, h, err)
 	if err == nil && s.Shards == 0 {
 		err = errGone
 	}
@@ -125,10 +123,7 @@ func (r *redisProber) hashes(ctx context.Context, name string) (expiry.Stats, er
 
 func (r *redisProber) keys(ctx context.Context, name string) (pinned.Stats, error) {
 	k, err := pinned.Open(ctx, r.cfg.Client, name, pinned.Config{AllowEvictable: true})
-	if err != nil {
-		return pinned.Stats{}, err
-	}
-	s, err := k.Stats(ctx)
+	s, err := statsOf(ctx, k, err)
 	if err == nil && s.Shards == 0 {
 		err = errGone
 	}

@@ -36,8 +36,8 @@ func open(t *testing.T, cfg Config) *Survey {
 // seen finds all names, however long that takes, and returns what a look saw.
 func seen(t *testing.T, s *Survey) *View {
 	t.Helper()
-	s.find(t.Context())
-	v, err := s.look(t.Context())
+	s.list(t.Context())
+	v, err := s.survey(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestViewIsWhatStructuresSay(t *testing.T) {
 	}
 	want.Queues, want.Icks, want.Channels = nil, want.Icks[:1], nil
 	want.Hashes, want.Keys, want.Leases = nil, nil, want.Leases[1:]
-	v = must(s.look(t.Context()))(t)
+	v = must(s.survey(t.Context()))(t)
 	wantNumbers(t, "what was deleted", want, v)
 	if len(v.Troubles) > 0 {
 		t.Errorf("troubles = %v", v.Troubles)
@@ -219,7 +219,7 @@ func TestTroubles(t *testing.T) {
 	do("SET", "docs", "ick.v99")
 	do("HSET", "mr:keys:{answers}", "version", "99")
 	do("HSET", "mr:steal:{totals}", "version", "99")
-	v := must(s.look(t.Context()))(t)
+	v := must(s.survey(t.Context()))(t)
 	wantTroubles := []Trouble{
 		{Ick, "docs", millrace.ErrVersion}, {Keys, "answers", millrace.ErrVersion}, {Queue, "orders", millrace.ErrVersion}, {Steal, "", millrace.ErrVersion},
 	}
@@ -264,7 +264,7 @@ func TestServerRestarts(t *testing.T) {
 
 	server.Kill()
 	began := time.Now()
-	v, err := s.look(t.Context())
+	v, err := s.survey(t.Context())
 	if err == nil || v.Away() == nil {
 		t.Errorf("a look at a dead server = %v; Away = %v", err, v.Away())
 	}
@@ -278,7 +278,7 @@ func TestServerRestarts(t *testing.T) {
 
 	server.Restart()
 	redistest.Eventually(t, "the server is seen again", func() bool {
-		v, err = s.look(t.Context())
+		v, err = s.survey(t.Context())
 		return err == nil && len(v.Troubles) == 0
 	})
 	wantNumbers(t, "after it", w.view(t), v)
@@ -302,7 +302,7 @@ func TestSilentServer(t *testing.T) {
 	if !errors.Is(err, errSilent) || !v.At.Equal(before.At) {
 		t.Errorf("Refresh of a silent server = %v; the View is of %s, want %s", err, v.At, before.At)
 	}
-	if took, want := time.Since(began), promptly+readTimeout; took > 2*want {
+	if took, want := time.Since(began), refreshTimeout+readTimeout; took > 2*want {
 		t.Errorf("it took %s, want about %s", took, want)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
@@ -380,11 +380,11 @@ func TestServerGoesDuringALook(t *testing.T) {
 		gone = gone || strings.HasPrefix(cmd[0], "EVAL")
 		return gone
 	})
-	v, err := s.look(t.Context())
+	v, err := s.survey(t.Context())
 	if err == nil || !v.At.Equal(before.At) {
 		t.Errorf("a look during which the server went = %v; the View is of %s, want %s", err, v.At, before.At)
 	}
 	wantNumbers(t, "after it", before, v)
 	proxy.Heal()
-	wantNumbers(t, "when it is back", before, must(s.look(t.Context()))(t))
+	wantNumbers(t, "when it is back", before, must(s.survey(t.Context()))(t))
 }

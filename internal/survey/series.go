@@ -3,6 +3,7 @@ package survey
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/ick"
@@ -21,17 +22,17 @@ type Column struct {
 	Values []float64
 }
 
-// Series returns the last hour of a structure, of a job with the kind [Steal], or of
-// all masters together with [Server] and no name. It is empty for what is not known
-// and for what was seen once, because a rate needs two samples.
+// Series returns the last hour of a structure, of a job with the kind [Steal], or of all
+// masters together with [Server] and no name. It is empty for an unknown structure and for
+// one with a single sample, because a rate needs two.
 //
 //	Queue         waiting, in_flight, delayed, dead, oldest_age_seconds; written, delivered, acked
 //	Ick, Channel  waiting, reserved, oldest_age_seconds; new, folded, committed
-//	Steal         worked, idle, aborted
+//	Steal         ; worked, idle, aborted
 //	Server        memory_bytes, ops
 //
-// What stands behind a semicolon, and what there is of Steal, are rates: how many a
-// second since the time before. A counter that went back has a rate of 0.
+// The columns behind the semicolon are rates per second since the time before. A counter that
+// went back has the rate 0.
 func (s *Survey) Series(kind Kind, name string) Series {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -42,57 +43,58 @@ func (s *Survey) Series(kind Kind, name string) Series {
 	return h.series()
 }
 
-// column is one number of which the history is kept.
-type column[S any] struct {
-	heading
-
-	value func(S) float64
-}
-
-// heading is what a column is called, and what it shows.
+// heading is the name of a column.
 type heading struct {
 	name string
-	rate bool // how much the number grew, a second
+	rate bool // it shows how much the number grew, a second
 }
 
-var queueColumns = []column[fairqueue.Stats]{
-	{heading{name: "waiting"}, func(s fairqueue.Stats) float64 { return float64(s.Waiting) }},
-	{heading{name: "in_flight"}, func(s fairqueue.Stats) float64 { return float64(s.InFlight) }},
-	{heading{name: "delayed"}, func(s fairqueue.Stats) float64 { return float64(s.Delayed) }},
-	{heading{name: "dead"}, func(s fairqueue.Stats) float64 { return float64(s.Dead) }},
-	{heading{name: "oldest_age_seconds"}, func(s fairqueue.Stats) float64 { return s.OldestAge.Seconds() }},
-	{heading{"written", true}, func(s fairqueue.Stats) float64 { return float64(s.Counters.Written) }},
-	{heading{"delivered", true}, func(s fairqueue.Stats) float64 { return float64(s.Counters.Delivered) }},
-	{heading{"acked", true}, func(s fairqueue.Stats) float64 { return float64(s.Counters.Acked) }},
+// columns are the numbers of a kind of structure that have a history: first the gauges,
+// then the counters, which become rates.
+type columns[S any] struct {
+	gauges, rates []string
+	values        func(S) []float64
 }
 
-var ickColumns = []column[ick.Stats]{
-	{heading{name: "waiting"}, func(s ick.Stats) float64 { return float64(s.Waiting.Size) }},
-	{heading{name: "reserved"}, func(s ick.Stats) float64 { return float64(s.Reserved.Size) }},
-	{heading{name: "oldest_age_seconds"}, func(s ick.Stats) float64 { return s.OldestAge.Seconds() }},
-	{heading{"new", true}, func(s ick.Stats) float64 { return float64(s.Counters.New) }},
-	{heading{"folded", true}, func(s ick.Stats) float64 { return float64(s.Counters.Folded) }},
-	{heading{"committed", true}, func(s ick.Stats) float64 { return float64(s.Counters.Committed) }},
+var queueColumns = columns[fairqueue.Stats]{
+	[]string{"waiting", "in_flight", "delayed", "dead", "oldest_age_seconds"}, []string{"written", "delivered", "acked"},
+	func(s fairqueue.Stats) []float64 {
+		return append(floats(s.Waiting, s.InFlight, s.Delayed, s.Dead), s.OldestAge.Seconds(),
+			float64(s.Counters.Written), float64(s.Counters.Delivered), float64(s.Counters.Acked))
+	},
 }
 
-var channelColumns = []column[ick.ChannelStats]{
-	{heading{name: "waiting"}, func(s ick.ChannelStats) float64 { return float64(s.Waiting) }},
-	{heading{name: "reserved"}, func(s ick.ChannelStats) float64 { return float64(s.Reserved) }},
-	{heading{name: "oldest_age_seconds"}, func(s ick.ChannelStats) float64 { return s.OldestAge.Seconds() }},
-	{heading{"new", true}, func(s ick.ChannelStats) float64 { return float64(s.Counters.New) }},
-	{heading{"folded", true}, func(s ick.ChannelStats) float64 { return float64(s.Counters.Folded) }},
-	{heading{"committed", true}, func(s ick.ChannelStats) float64 { return float64(s.Counters.Committed) }},
+var (
+	ickGauges = []string{"waiting", "reserved", "oldest_age_seconds"}
+	ickRates  = []string{"new", "folded", "committed"}
+)
+
+var ickColumns = columns[ick.Stats]{ickGauges, ickRates, func(s ick.Stats) []float64 {
+	return append(floats(s.Waiting.Size, s.Reserved.Size), ickValues(s.OldestAge, s.Counters)...)
+}}
+
+var channelColumns = columns[ick.ChannelStats]{ickGauges, ickRates, func(s ick.ChannelStats) []float64 {
+	return append(floats(s.Waiting, s.Reserved), ickValues(s.OldestAge, s.Counters)...)
+}}
+
+func ickValues(oldest time.Duration, c ick.Counters) []float64 {
+	return append([]float64{oldest.Seconds()}, floats(c.New, c.Folded, c.Committed)...)
 }
 
-var jobColumns = []column[steal.JobStats]{
-	{heading{"worked", true}, func(j steal.JobStats) float64 { return float64(j.Worked) }},
-	{heading{"idle", true}, func(j steal.JobStats) float64 { return float64(j.Idle) }},
-	{heading{"aborted", true}, func(j steal.JobStats) float64 { return float64(j.Aborted.Sum()) }},
-}
+var jobColumns = columns[steal.JobStats]{nil, []string{"worked", "idle", "aborted"}, func(j steal.JobStats) []float64 {
+	return floats(j.Worked, j.Idle, j.Aborted.Sum())
+}}
 
-var serverColumns = []column[ServerView]{
-	{heading{name: "memory_bytes"}, func(s ServerView) float64 { return float64(s.Memory()) }},
-	{heading{name: "ops"}, func(s ServerView) float64 { return float64(s.Ops()) }},
+var serverColumns = columns[ServerView]{[]string{"memory_bytes", "ops"}, nil, func(s ServerView) []float64 {
+	return floats(s.Memory(), s.Ops())
+}}
+
+func floats[N int | int64](numbers ...N) []float64 {
+	all := make([]float64, len(numbers))
+	for i, n := range numbers {
+		all[i] = float64(n)
+	}
+	return all
 }
 
 // subject is what has a history.
@@ -101,20 +103,19 @@ type subject struct {
 	name string
 }
 
-// early is how much earlier than due samples may be, so that looks which come a
-// little early are not left out.
-const early = every / 10
+// earlyBy is how much earlier than due a sample may be, since surveys may be a little early.
+const earlyBy = idleInterval / 10
 
-// histories is what is remembered, by what it is of. All have samples of the same
-// looks, so that they can be added up.
+// histories are all histories. Their samples are from the same surveys, so they can be added
+// up.
 type histories struct {
 	of   map[subject]*history
-	last int64 // when the newest samples are from, in Unix milliseconds
+	last int64 // time of the newest samples, in Unix milliseconds
 }
 
-// add takes a sample of all that a View saw, unless the last ones are too young for
-// others, and forgets what is not known any more. When the clock was set back all
-// begins anew.
+// add takes a sample of everything in a View, unless the last samples are too young, and
+// removes histories of structures that are gone. If the clock was set back, all histories
+// begin again.
 func (h *histories) add(v *View, known names) {
 	if v.Away() != nil {
 		return
@@ -124,7 +125,7 @@ func (h *histories) add(v *View, known names) {
 	switch {
 	case at < h.last:
 		clear(h.of)
-	case at-h.last < (every - early).Milliseconds():
+	case at-h.last < (idleInterval - earlyBy).Milliseconds():
 		return
 	}
 	h.last = at
@@ -143,8 +144,8 @@ func (h *histories) add(v *View, known names) {
 	sample(h, at, Server, "", serverColumns, v.Server)
 }
 
-// forget forgets structures that were not found any more, and jobs that nobody has.
-// What could not be read is remembered.
+// forget removes the histories of structures and jobs that are gone. What could not be read
+// is kept.
 func (h *histories) forget(v *View, known names) {
 	jobsRead := !slices.ContainsFunc(v.Troubles, func(t Trouble) bool { return t.Kind == Steal })
 	maps.DeleteFunc(h.of, func(of subject, _ *history) bool {
@@ -159,19 +160,17 @@ func (h *histories) forget(v *View, known names) {
 }
 
 // sample adds a sample of one subject.
-func sample[S any](h *histories, at int64, kind Kind, name string, columns []column[S], stats S) {
+func sample[S any](h *histories, at int64, kind Kind, name string, c columns[S], stats S) {
 	of := subject{kind, name}
-	kept := h.of[of]
-	if kept == nil {
-		headings := make([]heading, len(columns))
-		for i, c := range columns {
-			headings[i] = c.heading
+	if h.of[of] == nil {
+		var headings []heading
+		for _, name := range c.gauges {
+			headings = append(headings, heading{name, false})
 		}
-		kept = newHistory(headings)
-		h.of[of] = kept
+		for _, name := range c.rates {
+			headings = append(headings, heading{name, true})
+		}
+		h.of[of] = newHistory(headings)
 	}
-	row := kept.row(at)
-	for i, c := range columns {
-		row[i] = c.value(stats)
-	}
+	copy(h.of[of].row(at), c.values(stats))
 }

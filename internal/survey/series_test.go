@@ -37,7 +37,7 @@ func told(views ...*View) *Survey {
 	s := newSurvey(nil, discard)
 	s.known = names{of: map[Kind][]string{Queue: {"a"}, Ick: {"a"}, Channel: {"a"}}}
 	for _, v := range views {
-		s.publish(v, v.At)
+		s.publish(v)
 	}
 	return s
 }
@@ -93,7 +93,7 @@ func TestSeriesOfOthers(t *testing.T) {
 	view := func(step int64) *View {
 		counters := ick.Counters{New: 50 * step, Folded: 100 * step, Committed: 150 * step}
 		return &View{
-			At: noon.Add(time.Duration(step) * every),
+			At: noon.Add(time.Duration(step) * idleInterval),
 			Icks: []ick.Stats{{
 				Name: "a", Waiting: ick.SetStats{Size: 1}, Reserved: ick.SetStats{Size: 2}, OldestAge: 3 * time.Second, Counters: counters,
 			}},
@@ -143,19 +143,19 @@ func TestSeriesAreForgotten(t *testing.T) {
 		return fmt.Sprint(of)
 	}
 	s := told(all)
-	unread := &View{At: noon.Add(every), Troubles: []Trouble{{Kind: Queue, Name: "a"}, {Kind: Steal}}}
-	s.publish(unread, unread.At)
+	unread := &View{At: noon.Add(idleInterval), Troubles: []Trouble{{Kind: Queue, Name: "a"}, {Kind: Steal}}}
+	s.publish(unread)
 	if got, want := has(s), "[queue a server  steal a steal b]"; got != want {
 		t.Errorf("histories = %s, want %s", got, want)
 	}
-	fewer := &View{At: noon.Add(2 * every), Steal: upkeep.Totals{Jobs: []steal.JobStats{{Name: "b"}}}}
-	s.publish(fewer, fewer.At)
+	fewer := &View{At: noon.Add(2 * idleInterval), Steal: upkeep.Totals{Jobs: []steal.JobStats{{Name: "b"}}}}
+	s.publish(fewer)
 	if got, want := has(s), "[queue a server  steal b]"; got != want {
 		t.Errorf("histories = %s, want %s", got, want)
 	}
 	s.known = names{}
-	fewer = &View{At: noon.Add(3 * every)}
-	s.publish(fewer, fewer.At)
+	fewer = &View{At: noon.Add(3 * idleInterval)}
+	s.publish(fewer)
 	if got, want := has(s), "[server ]"; got != want {
 		t.Errorf("histories = %s, want %s", got, want)
 	}
@@ -168,7 +168,7 @@ func TestHistoryIsAnHour(t *testing.T) {
 	h := newHistory([]heading{{name: "number"}, {name: "grown", rate: true}})
 	const n = 2*samples + samples/2
 	for i := range n {
-		row := h.row(noon.Add(time.Duration(i) * every).UnixMilli())
+		row := h.row(noon.Add(time.Duration(i) * idleInterval).UnixMilli())
 		row[0], row[1] = float64(i), float64(10*i)
 	}
 	s := h.series()
@@ -215,7 +215,7 @@ func TestMemory(t *testing.T) {
 		v.Steal.Jobs = append(v.Steal.Jobs, steal.JobStats{Name: fmt.Sprint(i)})
 	}
 	v.At = noon
-	s.publish(v, v.At)
+	s.publish(v)
 	bytes := 0
 	for of, h := range s.histories.of {
 		one := 8 * (cap(h.times) + cap(h.values))

@@ -17,19 +17,16 @@ import (
 )
 
 const (
-	// every is the interval of surveys while nobody watches, and of samples.
-	every = 5 * time.Second
+	idleInterval    = 5 * time.Second // between surveys, and between samples
+	watchedInterval = time.Second     // between surveys during a Watch
 
-	// watched is the interval of surveys while somebody watches.
-	watched = time.Second
+	// minListPause is the shortest pause between listings of names, and listPauses is the
+	// shortest pause as a multiple of the duration of a listing.
+	minListPause = 30 * time.Second
+	listPauses   = 50
 
-	// rest is the shortest pause between listings of names, and pauses is the shortest
-	// pause as a multiple of the time of a listing.
-	rest   = 30 * time.Second
-	pauses = 50
-
-	// promptly is how long a listing may take for [Survey.Refresh] to wait for it.
-	promptly = time.Second
+	// refreshTimeout is how long a listing may take for [Survey.Refresh] to wait for it.
+	refreshTimeout = time.Second
 )
 
 // Config configures a survey. It needs a Client.
@@ -52,22 +49,43 @@ type Survey struct {
 	log    *slog.Logger
 	born   time.Time
 
-	looking chan struct{} // held during a survey
-	finding chan struct{} // held during a listing
+	surveying turn
+	listing   turn
 
 	mu        sync.Mutex
 	view      *View
 	next      chan struct{} // closed when there is a new View
-	began     time.Time     // when the survey of the View began
 	watchers  int
 	attended  chan struct{} // signals a change of watchers
 	histories histories
-
 	known     names
-	unnamed   error         // error of the last listing
-	found     time.Time     // when the last listing began
-	findTook  time.Duration // duration of the last listing
-	findAgain time.Time     // when the next listing is due
+	unlisted  error         // error of the last listing
+	listTook  time.Duration // duration of the last listing
+	nextList  time.Time     // when the next listing is due
+}
+
+// turn runs work that must not overlap.
+type turn struct {
+	busy  chan struct{} // has one element during the work
+	began time.Time     // when the last complete work began
+}
+
+// do waits until no other work runs, and then runs work, unless another one began after the
+// call. Work returns whether it is complete.
+func (t *turn) do(ctx context.Context, work func() bool) {
+	called := time.Now()
+	select {
+	case t.busy <- struct{}{}:
+		defer func() { <-t.busy }()
+	case <-ctx.Done():
+		return
+	}
+	if !t.began.Before(called) {
+		return
+	}
+	if began := time.Now(); work() {
+		t.began = began
+	}
 }
 
 // New returns a survey without asking Redis anything: [Survey.Run] and [Survey.Refresh] do. Errors are derived from [millrace.ErrBadArgument].
@@ -85,10 +103,10 @@ func New(cfg Config) (*Survey, error) {
 	return newSurvey(&redisProber{cfg: cfg, locker: locker}, cfg.Logger), nil
 }
 
-func newSurvey(s prober, log *slog.Logger) *Survey {
+func newSurvey(p prober, log *slog.Logger) *Survey {
 	return &Survey{
-		prober: s, log: log, born: time.Now(),
-		looking: make(chan struct{}, 1), finding: make(chan struct{}, 1),
+		prober: p, log: log, born: time.Now(),
+		surveying: turn{busy: make(chan struct{}, 1)}, listing: turn{busy: make(chan struct{}, 1)},
 		view: &View{}, next: make(chan struct{}), attended: make(chan struct{}, 1),
 		histories: histories{of: map[subject]*history{}},
 	}
@@ -110,28 +128,23 @@ func (s *Survey) seen() (*View, names) {
 // Run surveys until ctx ends, and returns its cause. Call it once.
 func (s *Survey) Run(ctx context.Context) error {
 	_, _ = s.Refresh(ctx) // the View and the log have the error
-	var finding sync.WaitGroup
-	finding.Go(func() { s.keepFinding(ctx) })
-	s.keepLooking(ctx)
-	finding.Wait()
-	return context.Cause(ctx)
-}
-
-// keepLooking surveys every 5 s, or every 1 s while somebody watches, at most half of the
-// time.
-func (s *Survey) keepLooking(ctx context.Context) {
+	var listing sync.WaitGroup
+	listing.Go(func() { s.keepListing(ctx) })
 	began, took := time.Now(), time.Duration(0)
 	for s.wait(ctx, began, took) {
 		began = time.Now()
-		_, _ = s.look(ctx)
+		_, _ = s.survey(ctx)
 		took = time.Since(began)
 	}
+	listing.Wait()
+	return context.Cause(ctx)
 }
 
-// wait waits until the next survey is due. It returns false if ctx ends.
+// wait waits until the next survey is due: after the interval, and at least twice the
+// duration of the last one. It returns false if ctx ends.
 func (s *Survey) wait(ctx context.Context, began time.Time, took time.Duration) bool {
 	for {
-		timer := time.NewTimer(time.Until(began.Add(max(s.pace(), 2*took))))
+		timer := time.NewTimer(time.Until(began.Add(max(s.interval(), 2*took))))
 		select {
 		case <-timer.C:
 			return true
@@ -144,59 +157,57 @@ func (s *Survey) wait(ctx context.Context, began time.Time, took time.Duration) 
 	}
 }
 
-// pace is the interval of surveys.
-func (s *Survey) pace() time.Duration {
+// interval is the time between the starts of surveys.
+func (s *Survey) interval() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.watchers > 0 {
-		return watched
+		return watchedInterval
 	}
-	return every
+	return idleInterval
 }
 
-// look makes a new View, unless another call made one meanwhile. It returns that View and its
-// Away.
-func (s *Survey) look(ctx context.Context) (*View, error) {
-	asked := time.Now()
-	if !take(ctx, s.looking) {
-		return s.View(), context.Cause(ctx)
+// survey makes a new View, unless another call made one meanwhile. It returns that View and
+// its Away.
+func (s *Survey) survey(ctx context.Context) (*View, error) {
+	s.surveying.do(ctx, func() bool {
+		s.mu.Lock()
+		last, known, unlisted := s.view, s.known, s.unlisted
+		s.mu.Unlock()
+		v := s.prober.read(ctx, known, last)
+		if ctx.Err() != nil { // the View is empty
+			return false
+		}
+		v.Named, v.LeftOut = known.at, known.leftOut
+		if unlisted != nil {
+			v.Troubles = append(v.Troubles, Trouble{Kind: Names, Err: unlisted})
+		}
+		s.publish(v)
+		s.logChange(ctx, last, v)
+		return true
+	})
+	v := s.View()
+	if ctx.Err() != nil {
+		return v, context.Cause(ctx)
 	}
-	defer func() { <-s.looking }()
-	s.mu.Lock()
-	last, known, unnamed, done := s.view, s.known, s.unnamed, !s.began.Before(asked)
-	s.mu.Unlock()
-	if done {
-		return last, last.Away()
-	}
-	began := time.Now()
-	v := s.prober.look(ctx, known, last)
-	if ctx.Err() != nil { // the View is empty
-		return last, context.Cause(ctx)
-	}
-	v.Named, v.LeftOut = known.at, known.leftOut
-	if unnamed != nil {
-		v.Troubles = append(v.Troubles, Trouble{Kind: Names, Err: unnamed})
-	}
-	s.publish(v, began)
-	s.tell(ctx, last, v)
 	return v, v.Away()
 }
 
 // publish makes v the View, and takes a sample.
-func (s *Survey) publish(v *View, began time.Time) {
+func (s *Survey) publish(v *View) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.view.Away() != nil && v.Away() == nil {
-		s.findAgain = time.Time{} // it may have other structures now
+		s.nextList = time.Time{} // it may have other structures now
 	}
-	s.view, s.began = v, began
+	s.view = v
 	s.histories.add(v, s.known)
 	close(s.next)
 	s.next = make(chan struct{})
 }
 
-// tell logs that Redis went away or returned.
-func (s *Survey) tell(ctx context.Context, last, v *View) {
+// logChange logs that Redis went away or returned.
+func (s *Survey) logChange(ctx context.Context, last, v *View) {
 	switch before, now := last.Away(), v.Away(); {
 	case before == nil && now != nil:
 		s.log.WarnContext(ctx, "Redis cannot be reached; pages and metrics show the last numbers", "error", now)
@@ -243,66 +254,47 @@ func (s *Survey) attend(more int) {
 // about 15 seconds, when Redis is in trouble.
 func (s *Survey) Refresh(ctx context.Context) (*View, error) {
 	s.mu.Lock()
-	quick := s.findTook < promptly
+	quick := s.listTook < refreshTimeout
 	s.mu.Unlock()
 	if quick {
-		bounded, cancel := context.WithTimeoutCause(ctx, promptly, errSilent)
-		s.find(bounded)
+		bounded, cancel := context.WithTimeoutCause(ctx, refreshTimeout, errSilent)
+		s.list(bounded)
 		cancel()
 	}
-	return s.look(ctx)
+	return s.survey(ctx)
 }
 
-// keepFinding lists names for at most 2% of the time, and not while no server answers.
-func (s *Survey) keepFinding(ctx context.Context) {
+// keepListing lists names for at most 2% of the time, and not while no server answers.
+func (s *Survey) keepListing(ctx context.Context) {
 	for ctx.Err() == nil {
 		s.mu.Lock()
-		due := s.view.Away() == nil && !time.Now().Before(s.findAgain)
+		due := s.view.Away() == nil && !time.Now().Before(s.nextList)
 		s.mu.Unlock()
 		if due {
-			s.find(ctx)
+			s.list(ctx)
 		} else {
-			retry.Sleep(ctx, watched)
+			retry.Sleep(ctx, watchedInterval)
 		}
 	}
 }
 
-// find lists all structures, unless another call did meanwhile.
-func (s *Survey) find(ctx context.Context) {
-	asked := time.Now()
-	if !take(ctx, s.finding) {
-		return
-	}
-	defer func() { <-s.finding }()
-	s.mu.Lock()
-	done := !s.found.Before(asked)
-	s.mu.Unlock()
-	if done {
-		return
-	}
-	began := time.Now()
-	found, err := s.prober.find(ctx)
-	took := time.Since(began)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.findTook = took
-	if ctx.Err() != nil { // it was cut off
-		return
-	}
-	s.found, s.findAgain = began, time.Now().Add(max(rest, pauses*took))
-	s.unnamed = err
-	if err == nil || errors.Is(err, millrace.ErrPartial) {
-		found.complete(s.known)
-		s.known = found
-	}
-}
-
-// take takes a turn. It returns false if ctx ends first.
-func take(ctx context.Context, turn chan struct{}) bool {
-	select {
-	case turn <- struct{}{}:
+// list lists the names of all structures, unless another call did meanwhile.
+func (s *Survey) list(ctx context.Context) {
+	s.listing.do(ctx, func() bool {
+		began := time.Now()
+		found, err := s.prober.list(ctx)
+		took := time.Since(began)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.listTook = took
+		if ctx.Err() != nil { // it was cut off
+			return false
+		}
+		s.nextList, s.unlisted = time.Now().Add(max(minListPause, listPauses*took)), err
+		if err == nil || errors.Is(err, millrace.ErrPartial) {
+			found.complete(s.known)
+			s.known = found
+		}
 		return true
-	case <-ctx.Done():
-		return false
-	}
+	})
 }

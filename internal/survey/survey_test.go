@@ -42,7 +42,7 @@ func (s *story) change(change func(*story)) {
 	change(s)
 }
 
-func (s *story) find(ctx context.Context) (names, error) {
+func (s *story) list(ctx context.Context) (names, error) {
 	s.mu.Lock()
 	s.finds = append(s.finds, time.Since(s.start).Seconds())
 	takes, err := s.finding, s.unnamed
@@ -56,7 +56,7 @@ func (s *story) find(ctx context.Context) (names, error) {
 	return names{at: time.Now(), of: map[Kind][]string{Queue: {"a"}}, leftOut: map[Kind]int{Lease: 7}}, err
 }
 
-func (s *story) look(ctx context.Context, known names, last *View) *View {
+func (s *story) read(ctx context.Context, known names, last *View) *View {
 	if s.together.Add(1) > 1 {
 		s.overlaps.Add(1)
 	}

@@ -5,7 +5,7 @@
 // # The problem
 //
 // Clients that disagree about the map lose data: one writes to a server that was
-// replaced, or places a tag where nobody else looks. So one place decides, it must not
+// replaced, or places a tag where others do not look. So one place decides, it must not
 // answer when it may have been replaced itself, and a client that cannot reach it must
 // stop writing.
 //
@@ -18,8 +18,8 @@
 //	  │ Confirm(7) ───────────────▶ │ 7: yes                         │
 //	  │   writes for ViewTTL        │ ◀──────── Change(7, map 8) ─── │
 //	  │                             │ 8: stored                      │ waits Grace:
-//	  │ Confirm(7) ───────────────▶ │ no: map 8                      │ nobody writes by
-//	  │   uses map 8                │                                │ map 7 any more
+//	  │ Confirm(7) ───────────────▶ │ no: map 8                      │ no client writes
+//	  │   uses map 8                │                                │ by map 7 any more
 //
 // A client that has the present map gets only its epoch; one with an older map gets the
 // changes since, compressed, while they are stored and shorter than the map.

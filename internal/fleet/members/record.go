@@ -35,7 +35,7 @@ func RecordedTag(key string) (tag string, ok bool) {
 type Record struct {
 	Home  int    // the partition that has the tag
 	Mark  Mark   // what is being done with the tag
-	Token string // by which call
+	Token string // of the call that marked it
 }
 
 // Mark says what is being done with a tag.
@@ -44,7 +44,7 @@ type Mark string
 // Marks.
 const (
 	Unmarked   Mark = ""
-	Forgetting Mark = "-" // it is about to be forgotten, unless somebody writes for it
+	Forgetting Mark = "-" // it is about to be forgotten, unless a client writes for it
 	Leaving    Mark = "+" // it is about to be moved: clients do not cache its place
 	Moving     Mark = "!" // it is being moved: writers wait
 )

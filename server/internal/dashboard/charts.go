@@ -104,8 +104,9 @@ func column(s survey.Series, name string) []float64 {
 	return append([]float64{}, s.Columns[i].Values...)
 }
 
-// sum adds up columns of several series. A series without a time counts as zero there.
-func sum(all []survey.Series, names ...string) drawing {
+// sum adds up columns of several series. A line is its name and its columns. A series without
+// a time counts as zero there.
+func sum(all []survey.Series, lines ...[]string) drawing {
 	at := map[int64]int{}
 	for _, s := range all {
 		for _, t := range s.Times {
@@ -117,14 +118,16 @@ func sum(all []survey.Series, names ...string) drawing {
 	for i, t := range d.At {
 		at[t] = i
 	}
-	for _, name := range names {
+	for _, line := range lines {
 		values := make([]float64, len(d.At))
 		for _, s := range all {
-			for i, v := range column(s, name) {
-				values[at[s.Times[i]]] += v
+			for _, name := range line[1:] {
+				for i, v := range column(s, name) {
+					values[at[s.Times[i]]] += v
+				}
 			}
 		}
-		d.Lines = append(d.Lines, drawingLine{name, values})
+		d.Lines = append(d.Lines, drawingLine{line[0], values})
 	}
 	return d
 }
@@ -139,17 +142,6 @@ func (d drawing) rounded() drawing {
 	return d
 }
 
-// total adds the lines up.
-func (d drawing) total() []float64 {
-	total := make([]float64, len(d.At))
-	for _, l := range d.Lines {
-		for i, v := range l.Values {
-			total[i] += v
-		}
-	}
-	return total
-}
-
 func drawThroughput(s Survey, _ string) drawing {
 	v := s.View()
 	var all []survey.Series
@@ -162,16 +154,8 @@ func drawThroughput(s Survey, _ string) drawing {
 	for _, c := range v.Channels {
 		all = append(all, s.Series(survey.Channel, c.Name))
 	}
-	d := sum(all, "written", "acked", "new", "folded", "committed")
-	d.Lines[0].Name, d.Lines[1].Name = "messages written", "messages acked"
-	d.Lines[4].Name = "marks committed"
-	marked := d.Lines[2]
-	marked.Name = "marks made"
-	for i, folded := range d.Lines[3].Values {
-		marked.Values[i] += folded
-	}
-	d.Lines = []drawingLine{d.Lines[0], d.Lines[1], marked, d.Lines[4]}
-	return d
+	return sum(all, []string{"messages written", "written"}, []string{"messages acked", "acked"},
+		[]string{"marks made", "new", "folded"}, []string{"marks committed", "committed"})
 }
 
 func drawStealing(s Survey, _ string) drawing {
@@ -179,7 +163,7 @@ func drawStealing(s Survey, _ string) drawing {
 	for _, job := range s.View().Steal.Jobs {
 		all = append(all, s.Series(survey.Steal, job.Name))
 	}
-	return sum(all, "worked", "idle", "aborted")
+	return sum(all, []string{"worked", "worked"}, []string{"idle", "idle"}, []string{"aborted", "aborted"})
 }
 
 type chartKey struct{ kind, name string }

@@ -1,7 +1,9 @@
 package dashboard
 
 import (
+	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -60,7 +62,7 @@ func (d *Dashboard) recent(v *survey.View, kind survey.Kind, name string) recent
 				r.now[c.Name] = c.Values[n-1]
 			}
 		}
-		r.Spark = newSpark(sum([]survey.Series{series}, sparks[kind]...).total())
+		r.Spark = newSpark(sum([]survey.Series{series}, append([]string{""}, sparks[kind]...)).Lines[0].Values)
 		return r
 	})
 }
@@ -80,31 +82,19 @@ const (
 
 // newSpark draws the newest values.
 func newSpark(values []float64) spark {
-	if len(values) > sparkPoints {
-		values = values[len(values)-sparkPoints:]
-	}
-	if len(values) < 2 {
+	values = values[max(0, len(values)-sparkPoints):]
+	if len(values) < 2 || slices.Max(values) == 0 {
 		return spark{}
 	}
-	s := spark{}
-	for _, v := range values {
-		s.Most = max(s.Most, v)
-	}
-	if s.Most == 0 {
-		return spark{}
-	}
+	s := spark{Most: slices.Max(values)}
 	var b strings.Builder
 	for i, v := range values {
-		x := sparkWidth - float64(len(values)-1-i)*sparkWidth/(sparkPoints-1)
-		y := sparkHeight - 1 - (sparkHeight-2)*v/s.Most
-		command := byte('L')
+		command := 'L'
 		if i == 0 {
 			command = 'M'
 		}
-		b.WriteByte(command)
-		b.WriteString(coordinate(x))
-		b.WriteByte(' ')
-		b.WriteString(coordinate(y))
+		x := sparkWidth - float64(len(values)-1-i)*sparkWidth/(sparkPoints-1)
+		fmt.Fprintf(&b, "%c%s %s", command, coordinate(x), coordinate(sparkHeight-1-(sparkHeight-2)*v/s.Most))
 	}
 	s.Line = b.String()
 	first := sparkWidth - float64(len(values)-1)*sparkWidth/(sparkPoints-1)

@@ -117,7 +117,7 @@
       return [Math.max(last - this.window, Math.min(at[0], last - 60)), last]
     }
 
-    // grow adds a point. If some were missed, while nobody looked or the connection was
+    // grow adds a point. If some were missed, while the page was hidden or the connection was
     // lost, it fetches them all.
     async grow(point) {
       const last = this.data[0].at(-1) ?? 0

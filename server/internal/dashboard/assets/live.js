@@ -81,7 +81,7 @@
   const linked = (state) => { document.documentElement.dataset.link = state }
 
   // A stream is an EventSource that is opened again after it failed, ever more
-  // slowly, and closed while nobody looks: a browser has six connections to a host,
+  // slowly, and closed while the page is hidden: a browser has six connections to a host,
   // for all its tabs.
   const longest = 15000
 
@@ -118,13 +118,13 @@
         pause = Math.min(2 * pause, longest)
       }
     }
-    const look = () => {
+    const toggle = () => {
       if (!document.hidden) return source || open()
       stream.close()
     }
-    document.addEventListener("visibilitychange", look)
+    document.addEventListener("visibilitychange", toggle)
     addEventListener("pagehide", stream.close)
-    addEventListener("pageshow", look)
+    addEventListener("pageshow", toggle)
     open()
     return stream
   }

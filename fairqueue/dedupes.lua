@@ -1,0 +1,18 @@
+-- fragment dedupes: what was written a moment ago
+--
+-- A dedupe id counts for a while after its write, and is forgotten by later writes and upkeep.
+--
+-- Needs    clock
+-- Touches  dedupe, dedupes
+-- Gives    dedupe: the key of the hash from dedupe id to message
+--          dedupes: the key of the sorted set with the ends of their windows
+--          forget_dedupes(most): forgets dedupe ids whose window has passed
+local dedupe, dedupes = prefix .. 'dedupe', prefix .. 'dedupes'
+
+local function forget_dedupes(most)
+  local old = redis.call('ZRANGEBYSCORE', dedupes, '-inf', now, 'LIMIT', '0', most)
+  if #old > 0 then
+    redis.call('ZREM', dedupes, unpack(old))
+    redis.call('HDEL', dedupe, unpack(old))
+  end
+end
