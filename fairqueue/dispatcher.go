@@ -120,7 +120,10 @@ type workRequest struct {
 }
 
 func (r workRequest) cost() int {
-	n := readCost * r.max
+	n := 0
+	if r.max > 0 {
+		n = r.q.readCost() * r.max
+	}
 	for _, s := range r.settle {
 		if s.handled() {
 			n++

@@ -41,10 +41,10 @@ const (
 // do is bounded by cost. The unit is an acknowledgement, about 10 us.
 const (
 	callBudget = 100
-	readCost   = 2 // a message that is read or browsed
+	streamCost = 2 // a message that is read from streams, or browsed
 	heavyCost  = 3 // one that is given back, cancelled, redriven or purged
 
-	page      = callBudget / readCost
+	page      = callBudget / streamCost // of Browse
 	heavyPage = callBudget / heavyCost
 	ackPage   = callBudget // receipts that are acknowledged or extended
 )
@@ -192,6 +192,15 @@ func (q *Queue) observe(ctx context.Context, name string, do func(context.Contex
 	ctx, ended := script.Watch(ctx, q.cfg.Hooks, millrace.Call{Script: "fairqueue." + name, Key: baseKey(q.name), Try: 1})
 	defer func() { ended(err) }()
 	return do(ctx)
+}
+
+// readCost is what a message that is read costs the server: finding the next one of a stream
+// takes longer.
+func (q *Queue) readCost() int {
+	if q.known().count > 0 {
+		return streamCost
+	}
+	return 1
 }
 
 // known returns the queue's streams as last seen.

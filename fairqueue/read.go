@@ -43,7 +43,7 @@ func checkVisibility(d time.Duration) error {
 
 // Read takes messages, the head of one flow after the other. It returns at least one, or an
 // error. Others do not see a message until its visibility ends. Read makes a call for each
-// 50 messages, and ends early after a mebibyte. Goroutines share calls.
+// 100 messages, or 50 with streams, and ends early after a mebibyte. Goroutines share calls.
 //
 // Messages that are read do not count for anybody's share of the handlers: see
 // [Queue.Consume].
@@ -69,7 +69,7 @@ func (q *Queue) Read(ctx context.Context, cfg ReadConfig) (messages []Message, e
 }
 
 func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
-	request := workRequest{q: q, max: min(cfg.Max, page), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
+	request := workRequest{q: q, max: min(cfg.Max, callBudget/q.readCost()), visibility: cfg.Visibility, sleeps: cfg.Block != 0}
 	end := ctx
 	if cfg.Block > 0 {
 		var cancel context.CancelFunc
@@ -114,6 +114,7 @@ func (q *Queue) read(ctx context.Context, cfg ReadConfig) ([]Message, error) {
 // may.
 func (q *Queue) readMore(ctx context.Context, messages []Message, request workRequest, most int) []Message {
 	request.sleeps = false
+	page := request.max
 	for full := len(messages) == page; full && len(messages) < most; {
 		request.max = min(most-len(messages), page)
 		a, err := q.shared.do(ctx, request)

@@ -44,6 +44,9 @@ func (e encoded) bytes() int { return len(e.tenant) + len(e.options) + len(e.bod
 // messages in each of them counted.
 func (e encoded) cost(candidates int) int {
 	n := 1 + candidates
+	if candidates > 0 {
+		n *= 2
+	}
 	if len(e.options) > 1 { // a delay, a deadline or a dedupe id
 		n++
 	}
@@ -61,7 +64,7 @@ type writeRequest struct {
 // returns their messages in the order of the drafts.
 //
 // It makes one call to Redis for each 100 messages, and for fewer if they have delays,
-// deadlines or dedupe ids (50), may go to several streams (20), or have more than a
+// deadlines or dedupe ids (50), may go to several streams (10), or have more than a
 // mebibyte. Each call is applied whole or not at all. With an error, WriteBatch returns what
 // it wrote before: the messages of the first drafts. The others were not written, but after
 // [millrace.ErrUncertain] those of one call may have been. To repeat a batch without

@@ -39,7 +39,7 @@ func TestBatchIsWrittenInCalls(t *testing.T) {
 	}{
 		{"tenants", Config{}, Draft{}, 100},
 		{"dedupe ids", Config{}, Draft{DedupeID: "x"}, 50},
-		{"streams", Config{Streams: 64}, Draft{}, 20},
+		{"streams", Config{Streams: 64}, Draft{}, 10},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
