@@ -9,7 +9,7 @@ require (
 
 require (
 	go.uber.org/goleak v1.3.0 // indirect
-	golang.org/x/sys v0.48.0 // indirect
+	golang.org/x/sys v0.49.0 // indirect
 )
 
 replace github.com/millrace/millrace => ../..
