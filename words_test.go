@@ -2,6 +2,7 @@ package millrace_test
 
 import (
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -51,6 +52,7 @@ var wordForm = regexp.MustCompile(`[A-Z]?[a-z]+|[A-Z]+`)
 // TestWords finds retired words. Identifiers are split at their capitals.
 func TestWords(t *testing.T) {
 	t.Parallel()
+	words := slices.Collect(maps.Keys(retired))
 	kinds := []string{".go", ".lua", ".md", ".html", ".js", ".css", ".yaml", ".sh", ".tmpl"}
 	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -69,6 +71,10 @@ func TestWords(t *testing.T) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
+		}
+		lower := strings.ToLower(string(text))
+		if !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(lower, word) }) {
+			return nil // splitting a file into words takes much longer
 		}
 		for i, line := range strings.Split(string(text), "\n") {
 			for _, word := range wordForm.FindAllString(line, -1) {

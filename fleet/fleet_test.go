@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/redis/rueidis"
 )
 
 // TestAFleetIsOneClient writes for many tags, finds them again with another
@@ -14,6 +16,10 @@ func TestAFleetIsOneClient(t *testing.T) {
 	f, other := tf.open(Config{}), tf.open(Config{})
 	c, ctx := f.Client(), t.Context()
 	used := map[int]int{}
+	masters := make([]rueidis.Client, len(tf.masters))
+	for i, master := range tf.masters {
+		masters[i] = master.Client(t)
+	}
 	for i := range 300 {
 		key := fmt.Sprintf("{user:%d}:name", i)
 		must(t, put(ctx, c, key, fmt.Sprint(i)))
@@ -26,7 +32,7 @@ func TestAFleetIsOneClient(t *testing.T) {
 			t.Errorf("Locate(%s) = %+v, want it at its owner", key, l)
 		}
 		used[l.Partition]++
-		if got, err := get(ctx, tf.masters[l.Partition].Client(t), key); err != nil || got != fmt.Sprint(i) {
+		if got, err := get(ctx, masters[l.Partition], key); err != nil || got != fmt.Sprint(i) {
 			t.Fatalf("on partition %d, %s = %q, %v, want %d", l.Partition, key, got, err, i)
 		}
 	}
