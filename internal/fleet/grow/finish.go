@@ -38,7 +38,7 @@ func (c *Config) finishAdding(ctx context.Context, dir directory.Directory, logg
 		case time.Since(since) > after+m.Settings.Grace():
 			// By now all clients use a map that names the new partitions. The command may still
 			// be alive: the first one to open them has done it for both.
-			_, err := c.open(ctx, dir)
+			_, err := c.Open(ctx, dir)
 			switch {
 			case ctx.Err() != nil:
 			case err != nil && !errors.Is(err, directory.ErrUnconfirmed):

@@ -41,7 +41,7 @@ func TestAnAddThatWasCutOffIsFinished(t *testing.T) {
 			before, err := tf.dir.Confirm(ctx, 0)
 			must(t, err)
 			cfg := onTrust
-			m, err := cfg.announce(ctx, tf.dir, before, tf.servers(1, 0))
+			m, err := cfg.Announce(ctx, tf.dir, before, tf.servers(1, 0))
 			must(t, err)
 			tc.cut(tf, m)
 			f := tf.open(fleet.Config{})

@@ -143,7 +143,7 @@ func Add(ctx context.Context, dir directory.Directory, partitions []Partition, c
 		return nil, err
 	}
 	if !begun {
-		if m, err = cfg.announce(ctx, dir, m, partitions); err != nil {
+		if m, err = cfg.Announce(ctx, dir, m, partitions); err != nil {
 			return nil, err
 		}
 	}
@@ -152,7 +152,7 @@ func Add(ctx context.Context, dir directory.Directory, partitions []Partition, c
 	if !retry.Sleep(ctx, grace) {
 		return nil, context.Cause(ctx)
 	}
-	return cfg.open(ctx, dir)
+	return cfg.Open(ctx, dir)
 }
 
 // begun reports whether these partitions are being added already. Other unfinished
@@ -175,8 +175,8 @@ func begun(m *directory.Map, partitions []Partition) (bool, error) {
 		WithHint("Repeat the command that began it, for the same servers.")
 }
 
-// announce publishes the partitions, for look-ups only.
-func (c *Config) announce(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
+// Announce publishes the partitions, for look-ups only.
+func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *directory.Map, partitions []Partition) (*directory.Map, error) {
 	weights, err := checkNew(partitions, m)
 	if err != nil {
 		return nil, err
@@ -199,13 +199,13 @@ func (c *Config) announce(ctx context.Context, dir directory.Directory, m *direc
 	return next, dir.Change(ctx, m.Epoch, next)
 }
 
-// open lets the partitions that were added take new tags.
+// Open lets the partitions that were added take new tags.
 //
 // Between two maps a tag has two owners, and must not be placed on both. So the floor is
 // first raised on all masters to the epoch of the next map: from then on no client places a
 // tag by the present one. The directory has the floor before the masters do, for agents that
 // replace a master.
-func (c *Config) open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
