@@ -56,12 +56,16 @@ func TestAlerts(t *testing.T) {
 	}
 }
 
-// checkAnnotations looks whether people are told, in sentences, and by labels that the
-// alert has.
+// checkAnnotations: texts are sentences, with labels that the alert has, and the runbook
+// is the section of OPERATIONS that names the alert.
 func checkAnnotations(t *testing.T, name, query string, texts map[string]any) {
 	t.Helper()
-	if len(texts) != 3 {
+	if len(texts) != 4 {
 		t.Errorf("%s has %d annotations", name, len(texts))
+	}
+	url, _ := texts["runbook_url"].(string)
+	if anchor, ok := strings.CutPrefix(url, "https://github.com/millrace/millrace/blob/main/docs/OPERATIONS.md#"); !ok || !strings.Contains(section(t, anchor), "`"+name+"`") {
+		t.Errorf("%s: the section at %q does not name the alert", name, url)
 	}
 	for _, part := range []string{"summary", "description", "action"} {
 		text, _ := texts[part].(string)
@@ -74,4 +78,15 @@ func checkAnnotations(t *testing.T, name, query string, texts map[string]any) {
 			}
 		}
 	}
+}
+
+// section returns the section of OPERATIONS with an anchor.
+func section(t *testing.T, anchor string) string {
+	for part := range strings.SplitSeq(string(must(os.ReadFile("../docs/OPERATIONS.md"))(t)), "\n##") {
+		heading, _, _ := strings.Cut(part, "\n")
+		if strings.ReplaceAll(strings.ToLower(strings.Trim(heading, "# ")), " ", "-") == anchor {
+			return part
+		}
+	}
+	return ""
 }
