@@ -5,9 +5,9 @@ NESTED := $(patsubst %/go.mod,%,$(wildcard bench/go.mod examples/*/go.mod tracke
 MODULES := . $(NESTED)
 GOLANGCI := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 # Vet runs with the linters, since half its time here would go to the packages of others. Most tests wait for servers,
-# so more packages, and more tests of each, run at a time than there are CPUs.
+# so twice as many packages are tested at a time as there are CPUs.
 CPUS := $(shell getconf _NPROCESSORS_ONLN)
-TESTFLAGS ?= -race -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS)) -parallel=$(shell expr 2 '*' $(CPUS))
+TESTFLAGS ?= -race -vet=off -shuffle=on -count=1 -timeout=20m -p=$(shell expr 2 '*' $(CPUS))
 # Tests run without a debugger: without its tables they are compiled in four fifths of the time. Tests that build get
 # the same flag, so that nothing is compiled in both ways.
 test test/% soak: export GOFLAGS := $(shell go env GOFLAGS) -gcflags=all=-dwarf=false

@@ -55,11 +55,20 @@ func (f *Fleet) locate(ctx context.Context, tag string, write bool) (target, err
 	if t, ok := f.cached(v, began, tag); ok {
 		return t, nil
 	}
-	targets, err := f.locateAll(ctx, []string{tag}, []bool{write})
-	if err != nil {
-		return target{}, err
+	for range maxFinds {
+		t, err := f.search(ctx, tag, write)
+		if err != nil || !write || t.place.leaving {
+			return t, err // the time of the search counts for a tag that is about to be moved
+		}
+		// The search took time: the caller may write no more, or the map changed.
+		if v, began, err = f.permitted(ctx, write); err != nil {
+			return target{}, err
+		}
+		if t.holds(v, began) {
+			return t.at(v, began), nil
+		}
 	}
-	return targets[0], nil
+	return target{}, errFinding
 }
 
 // locateAll returns the targets of several commands. It searches for unknown tags in
