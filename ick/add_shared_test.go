@@ -232,6 +232,9 @@ func TestHooksSeeRepeatsOfSharedAdds(t *testing.T) {
 		for _, call := range hook.calls {
 			tries[call.Try]++
 		}
+		if tries[2] > 1 { // two calls were in flight, and the connection of both was lost
+			return false
+		}
 		want(t, "tries", tries, map[int]int{1: 5, 2: 1}, nil)
 		return true
 	})
