@@ -82,9 +82,9 @@ func sum(recruiters ...*steal.Recruiter) map[string]steal.JobStats {
 			t := all[s.Name]
 			t.Name = s.Name
 			t.Worked += s.Worked
-			t.Idle += int64(s.Idle)
-			t.Aborted.Error += int64(s.Aborted.Error)
-			t.Aborted.Timeout += int64(s.Aborted.Timeout)
+			t.Idle += s.Idle
+			t.Aborted.Error += s.Aborted.Error
+			t.Aborted.Timeout += s.Aborted.Timeout
 			t.Aborted.Panic += s.Aborted.Panic
 			t.Aborted.Busy += s.Aborted.Busy
 			t.Aborted.Breaker += s.Aborted.Breaker

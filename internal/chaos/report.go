@@ -205,11 +205,12 @@ func (t table) text() string {
 	}
 	var text strings.Builder
 	for _, r := range rows {
-		line := fmt.Sprintf("  %-*s", label, r.label)
+		var line strings.Builder
+		fmt.Fprintf(&line, "  %-*s", label, r.label)
 		for i, c := range r.cells {
-			line += fmt.Sprintf("  %*s", widths[i], c.Text)
+			fmt.Fprintf(&line, "  %*s", widths[i], c.Text)
 		}
-		text.WriteString(strings.TrimRight(line+"  "+r.note, " ") + "\n")
+		text.WriteString(strings.TrimRight(line.String()+"  "+r.note, " ") + "\n")
 	}
 	return text.String()
 }

@@ -278,10 +278,10 @@ func (p *fleetPlay) giveTicket(ctx context.Context) error {
 	var errs [2]error
 	var asking sync.WaitGroup
 	for i, f := range p.clients {
-		if p.Sabotage == ownTickets {
-			name += "'"
-		}
 		ticket := name
+		if p.Sabotage == ownTickets {
+			ticket += strconv.Itoa(i)
+		}
 		asking.Go(func() { held[i], errs[i] = f.locker.Acquire(ctx, ticket, holdFor, lease.AcquireConfig{}) })
 	}
 	asking.Wait()

@@ -42,7 +42,8 @@ func takes(t *testing.T, d *Redis, holder, life string, want int64) error {
 // moves expects what the script of a run that moves tags says.
 func moves(t *testing.T, d *Redis, run string, life time.Duration, adopt, want bool) error {
 	t.Helper()
-	got, err := true, error(nil)
+	got := true
+	var err error
 	if adopt {
 		got, err = d.Adopt(t.Context(), run, life)
 	} else {
