@@ -40,8 +40,9 @@ const usage = `docsync [--redis URL] [--data DIR] load DIR | index | search WORD
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "docsync:", err)
 		os.Exit(1)
 	}
@@ -74,7 +75,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer db.Close()
+	defer func() { _ = db.Close() }()
 	if verb := flags.Arg(0); verb == "load" && flags.NArg() == 2 {
 		return load(ctx, db, dirty, flags.Arg(1), stdout)
 	}
@@ -83,7 +84,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer index.Close()
+	defer func() { _ = index.Close() }()
 	switch verb := flags.Arg(0); {
 	case verb == "index" && flags.NArg() == 1:
 		err := dirty.Consume(ctx, ick.ConsumeConfig{}, func(ctx context.Context, batch []ick.Entry) error {
@@ -128,7 +129,7 @@ func load(ctx context.Context, db *sql.DB, dirty *ick.Channel, root string, stdo
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		text, err := os.ReadFile(path)
+		text, err := os.ReadFile(path) //nolint:gosec // the folder is the user's own; os.Root refuses names that are no UTF-8
 		if err != nil || len(text) > maxFile || bytes.IndexByte(text, 0) >= 0 { // not text
 			return err
 		}

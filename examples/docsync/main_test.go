@@ -30,11 +30,11 @@ func TestMain(m *testing.M) {
 
 // site is a folder of files, one of data, and a channel.
 type site struct {
-	t             *testing.T
-	files         string
-	flags         []string
-	channel       *ick.Channel
-	written, word int
+	t       *testing.T
+	files   string
+	flags   []string
+	channel *ick.Channel
+	word    int
 }
 
 func newSite(t *testing.T) *site {

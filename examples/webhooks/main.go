@@ -52,8 +52,9 @@ func main() {
 	file := flag.String("endpoints", "endpoints.json", "JSON file with the endpoints of the tenants")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, *redis, *listen, *file); err != nil {
+	err := run(ctx, *redis, *listen, *file)
+	stop()
+	if err != nil {
 		log.Fatal(err)
 	}
 }
@@ -156,7 +157,7 @@ func (s *service) accept(w http.ResponseWriter, req *http.Request) {
 	default:
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(http.StatusAccepted)
-		_ = json.NewEncoder(w).Encode(map[string]string{"id": id})
+		fmt.Fprintf(w, "{\"id\":%q}\n", id)
 	}
 }
 

@@ -268,9 +268,8 @@ func flood(t *testing.T, cfg fairqueue.Config) (l *ledger, dead map[string]strin
 		l.mu.Lock()
 		l.posted[number] = time.Now()
 		l.mu.Unlock()
-		first, second := "", ""
-		_, first = s.post(t, tenant, number, number)
-		_, second = s.post(t, tenant, number, number) // its first answer was lost
+		_, first := s.post(t, tenant, number, number)
+		_, second := s.post(t, tenant, number, number) // its first answer was lost
 		if first != second {
 			t.Errorf("%s has the ids %s and %s, want one", number, first, second)
 		}
