@@ -129,7 +129,7 @@ func load(ctx context.Context, db *sql.DB, dirty *ick.Channel, root string, stdo
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		text, err := os.ReadFile(path) //nolint:gosec // the folder is the user's own; os.Root refuses names that are no UTF-8
+		text, err := os.ReadFile(path)                                          //nolint:gosec // the folder is the user's own; os.Root refuses names that are no UTF-8
 		if err != nil || len(text) > maxFile || bytes.IndexByte(text, 0) >= 0 { // not text
 			return err
 		}
