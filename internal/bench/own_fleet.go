@@ -16,6 +16,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/ring"
 	"github.com/millrace/millrace/scatter"
@@ -266,11 +267,10 @@ func confirmation(partitions, replicas int) Measure {
 		must.Get(dir.Confirm(ctx, next.Epoch)) // the script is loaded
 		must.Do(c.Do(ctx, c.B().ConfigResetstat().Build()).Error())
 		b.Rate(ctx, func(ctx context.Context, _ int) error { _, err := dir.Confirm(ctx, next.Epoch); return err })
-		info := must.Get(c.Do(ctx, c.B().Info().Section("commandstats").Build()).ToString())
+		stats := info.Parse(must.Get(c.Do(ctx, c.B().Info().Section("commandstats").Build()).ToString()))
 		var us float64
 		for _, command := range []string{"del", "hget"} { // which a confirmation is
-			_, rest, _ := strings.Cut(info, "cmdstat_"+command+":")
-			_, rest, _ = strings.Cut(rest, "usec_per_call=")
+			_, rest, _ := strings.Cut(stats["cmdstat_"+command], "usec_per_call=")
 			var each float64
 			must.Get(fmt.Sscanf(rest, "%f", &each))
 			us += each

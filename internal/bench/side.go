@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
 )
 
@@ -221,14 +221,8 @@ func percentileOf(percent int, unit time.Duration, times func(context.Context, *
 
 // Info returns a number that a server reports about itself.
 func Info(ctx context.Context, c rueidis.Client, section, field string) float64 {
-	text := must.Get(c.Do(ctx, c.B().Info().Section(section).Build()).ToString())
-	for line := range strings.Lines(text) {
-		if number, ok := strings.CutPrefix(line, field+":"); ok {
-			return must.Get(strconv.ParseFloat(strings.TrimSpace(number), 64))
-		}
-	}
-	must.Do(fmt.Errorf("the server does not report its %s", field))
-	return 0
+	fields := info.Parse(must.Get(c.Do(ctx, c.B().Info().Section(section).Build()).ToString()))
+	return must.Get(strconv.ParseFloat(fields[field], 64))
 }
 
 // firstError returns the first error among replies.

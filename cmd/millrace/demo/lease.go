@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/chaos"
+	"github.com/millrace/millrace/internal/info"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/lease"
@@ -151,10 +152,8 @@ func fillMemory(ctx context.Context, p *chaos.Play, client rueidis.Client) (evic
 
 // infoNumber reads a number from INFO.
 func infoNumber(ctx context.Context, client rueidis.Client, section, field string) int64 {
-	info := must.Get(client.Do(ctx, client.B().Info().Section(section).Build()).ToString())
-	_, rest, _ := strings.Cut(info, "\n"+field+":")
-	number, _, _ := strings.Cut(rest, "\r")
-	return must.Get(strconv.ParseInt(number, 10, 64))
+	fields := info.Parse(must.Get(client.Do(ctx, client.B().Info().Section(section).Build()).ToString()))
+	return must.Get(strconv.ParseInt(fields[field], 10, 64))
 }
 
 // configure changes a setting of the scene's own server.
