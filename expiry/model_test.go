@@ -36,10 +36,7 @@ func TestHashModel(t *testing.T) {
 	names := 0
 	rapid.Check(t, func(r *rapid.T) {
 		names++
-		h, err := Open(t.Context(), client, redistest.Name(t)+strconv.Itoa(names), Config{Shards: 1})
-		if err != nil {
-			r.Fatal(err)
-		}
+		h := openOn(t, client, redistest.Name(t)+strconv.Itoa(names), Config{Shards: 1})
 		p := &hashPlay{T: r, t: t, h: h, m: hashModel{}}
 		r.Repeat(map[string]func(*rapid.T){
 			"set":     p.set,
