@@ -191,6 +191,9 @@ func TestServerAgrees(t *testing.T) {
 	for _, name := range names {
 		for range rounds {
 			words := strings.Fields(name)
+			if name == "XREADGROUP" { // without a group the server finds keys where no rule of its own says
+				words = append(words, "GROUP", "g", "c")
+			}
 			for range rand.IntN(8) {
 				words = append(words, pieces[rand.IntN(len(pieces))]...)
 			}
