@@ -62,6 +62,29 @@ type Partition struct {
 
 	Master   Member   `json:"master"`
 	Replicas []Member `json:"replicas,omitempty"`
+
+	// Task is a change of the members that has begun and is not done, nil for none.
+	Task *Task `json:"task,omitempty"`
+
+	// Leaving is a former replica on which clients with older maps may still rely. Agents
+	// count it in elections, until no client uses such a map and others have its data.
+	Leaving *Member `json:"leaving,omitempty"`
+}
+
+// Task is a change of a partition's members. A command stores it in the map; agents carry
+// it out step by step, and remove it when it is done.
+type Task struct {
+	Plan    string    `json:"plan"`              // the plan that it belongs to; others' tasks have another one
+	Add     *Member   `json:"add,omitempty"`     // copies the master, and becomes a replica when it has all data
+	Remove  string    `json:"remove,omitempty"`  // the address of the member that leaves
+	Restart []Restart `json:"restart,omitempty"` // members to restart, one at a time
+	Master  string    `json:"master,omitempty"`  // the address of the member that leads at the end; empty for any
+}
+
+// Restart is a member to restart. It is done when the member is in another run.
+type Restart struct {
+	Addr string `json:"addr"`
+	Run  string `json:"run"`
 }
 
 // Member is one server.
@@ -74,7 +97,17 @@ type Member struct {
 	// or in step with its master. Each start has another id, so a member in another run was
 	// restarted, and may have lost what it confirmed. Empty if it is not known yet.
 	Run string `json:"run,omitempty"`
+
+	// Boot says how the member came back from its last restart that was seen: BootFenced or
+	// BootOpen. Empty if none was seen.
+	Boot string `json:"boot,omitempty"`
 }
+
+// Ways in which members come back from a restart.
+const (
+	BootFenced = "fenced" // as a replica of an address where no server listens
+	BootOpen   = "open"   // without that: until an agent fenced it, it could be read and written
+)
 
 // Machine returns the node of the member, or its host if no node is named.
 func (m Member) Machine() string {
@@ -97,8 +130,23 @@ func (m *Map) Clone() *Map {
 	next.Points = slices.Clone(m.Points)
 	next.Partitions = slices.Clone(m.Partitions)
 	for i := range next.Partitions {
-		next.Partitions[i].Replicas = slices.Clone(next.Partitions[i].Replicas)
+		p := &next.Partitions[i]
+		p.Replicas = slices.Clone(p.Replicas)
+		p.Leaving = clone(p.Leaving)
+		if p.Task = clone(p.Task); p.Task != nil {
+			p.Task.Add = clone(p.Task.Add)
+			p.Task.Restart = slices.Clone(p.Task.Restart)
+		}
 	}
+	return &next
+}
+
+// clone returns a copy of what p points to.
+func clone[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	next := *p
 	return &next
 }
 
@@ -152,7 +200,14 @@ func (m *Map) check() error {
 		if p.Phase != LookUp && p.Phase != Open && p.Phase != Closed {
 			return invalid("partition %d has the phase %q", i, p.Phase)
 		}
-		for _, member := range p.Members() {
+		members := p.Members()
+		if p.Task != nil && p.Task.Add != nil {
+			members = append(members, *p.Task.Add)
+		}
+		if p.Leaving != nil {
+			members = append(members, *p.Leaving)
+		}
+		for _, member := range members {
 			if member.Addr == "" || seen[member.Addr] {
 				return invalid("partition %d has a member at %q, which is empty or a duplicate", i, member.Addr)
 			}
