@@ -60,12 +60,13 @@ const maxAsksPerTTL = 20
 // at the same time.
 func jittered(d time.Duration) time.Duration { return d/2 + rand.N(max(d, 1)) }
 
-// follow asks the directory twice within ViewTTL, and more often if it does not answer.
+// follow asks the directory three times within ViewTTL, so that the fence stays open when
+// two confirmations fail, and more often if it does not answer.
 func (f *Fleet) follow() {
 	var err error
 	for {
 		ttl := time.Duration(f.view.Load().viewTTL)
-		pause := ttl*7/20 + rand.N(ttl/5) // 0.35 to 0.55
+		pause := ttl*7/25 + rand.N(ttl/10) // 0.28 to 0.38
 		if err != nil {
 			pause = jittered(ttl / maxAsksPerTTL)
 		}

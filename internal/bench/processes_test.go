@@ -179,7 +179,7 @@ func (p *lightProcess) follow(ctx context.Context) {
 	confirmed := time.Now()
 	for {
 		life := directory.DefaultViewTTL
-		pause := life*7/20 + rand.N(life/5)
+		pause := life*7/25 + rand.N(life/10)
 		for _, partition := range p.use {
 			if _, away := p.sim.away.Load(partition); away {
 				pause = life/40 + rand.N(life/20)
