@@ -1,7 +1,6 @@
 package grow
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"slices"
@@ -11,23 +10,20 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
 )
-
-// ErrUnfit means that a server cannot become a member. It was not changed.
-var ErrUnfit = &millrace.Error{Code: "unfit"}
 
 // server is a future member.
 type server struct {
 	directory.Member
 
-	client rueidis.Client
-	secret string // see members.Login
+	partition int  // of which it is to be a member
+	joins     bool // whether the partition exists, so that what the server has of it is replaced
+	client    rueidis.Client
+	secret    string // see members.Login
 }
 
 func (c *Config) connect(m directory.Member) (*server, error) {
@@ -38,7 +34,7 @@ func (c *Config) connect(m directory.Member) (*server, error) {
 		}
 		return nil, members.ErrUnavailable.Errorf("%s cannot be reached", m.Addr).Wrap(err)
 	}
-	return &server{m, client, c.Option.Password}, nil
+	return &server{Member: m, client: client, secret: c.Option.Password}, nil
 }
 
 // prepare makes servers the members of the partitions of the map m from first on: masters
@@ -52,7 +48,6 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 			s.client.Close()
 		}
 	}()
-	c.report("examining the servers")
 	var servers []*server
 	for i, p := range partitions {
 		for _, member := range p.Members() {
@@ -60,32 +55,12 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 			if err != nil {
 				return err
 			}
+			s.partition = p.ID
 			made[i], servers = append(made[i], s), append(servers, s)
 		}
 	}
-	fit := func() error {
-		runs := map[string]string{} // addresses by run id
-		for i, p := range partitions {
-			for _, s := range made[i] {
-				if err := s.fit(ctx, members.Identity(m.Fleet, p.ID)); err != nil {
-					return err
-				}
-				if other, ok := runs[s.Run]; ok {
-					return s.unfit("Name each server once.", "is the same as that at %s", other)
-				}
-				runs[s.Run] = s.Addr
-			}
-		}
-		return nil
-	}
-	if err := fit(); err != nil {
+	if err := c.proveFit(ctx, m, servers); err != nil {
 		return err
-	}
-	if err := c.prove(ctx, servers); err != nil {
-		return err
-	}
-	if err := fit(); err != nil {
-		return err // a server came back with other data
 	}
 	c.report("setting up masters and replicas")
 	for i, p := range partitions {
@@ -125,66 +100,6 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 		}
 	}
 	return nil
-}
-
-// fit returns ErrUnfit unless the server can become a member: it must be empty except for
-// what an earlier attempt left, with the expected identity, and its policy must not evict
-// keys without a TTL.
-func (s *server) fit(ctx context.Context, expected string) error {
-	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
-		b := s.client.B()
-		ours := []string{members.IdentityKey, members.FloorKey, members.TagsKey, replicas.Key(members.Base)}
-		replies := s.client.DoMulti(ctx, b.Info().Build(), b.Dbsize().Build(), b.Mget().Key(ours...).Build())
-		if retry.Code(replies[1].Error(), "MASTERDOWN") {
-			// It is fenced, as it should be, and is opened for these reads.
-			copy(replies[1:], s.client.DoMulti(ctx, members.Serve(b, true), b.Dbsize().Build(), b.Mget().Key(ours...).Build(), members.Serve(b, false))[1:3])
-		}
-		return replies, replies[0].NonRedisError()
-	})
-	if err != nil {
-		return s.failed(ctx, err)
-	}
-	text, err1 := replies[0].ToString()
-	size, err2 := replies[1].AsInt64()
-	ours, err3 := replies[2].ToArray()
-	if err := cmp.Or(err1, err2, err3); err != nil && (err1 != nil || !members.ParseInfo(text).Cluster) {
-		return s.failed(ctx, err)
-	}
-	info := members.ParseInfo(text)
-	if info.Cluster {
-		return s.unfit("Start it without cluster-enabled.", "is a member of a Redis Cluster")
-	}
-	identity, _ := ours[0].ToString()
-	for _, value := range ours {
-		if !value.IsNil() {
-			size--
-		}
-	}
-	switch {
-	case identity != "" && identity != expected:
-		return s.unfit("If that fleet does not exist any more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", identity)
-	case size > 0:
-		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
-	case info.MaxMemory > 0 && strings.HasPrefix(info.Policy, "allkeys-"):
-		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", info.Policy)
-	}
-	s.Run = info.Run
-	return nil
-}
-
-func (s *server) unfit(hint, format string, args ...any) error {
-	return ErrUnfit.Errorf("the server at "+s.Addr+" "+format, args...).WithHint(hint)
-}
-
-// failed returns what an error of a call to the server means to the caller, nil for none.
-func (s *server) failed(ctx context.Context, err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return context.Cause(ctx)
-	}
-	return members.ErrUnavailable.Errorf("%s does not answer", s.Addr).Wrap(err)
 }
 
 // lead makes the server the master of a partition.

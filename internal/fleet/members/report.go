@@ -23,6 +23,7 @@ type Report struct {
 
 	// What INFO says.
 	Run     string    // the run id: each start has a new one
+	Version string    // of the program, such as "7.0.15", or "valkey 8.1.0"
 	PID     int       // the process
 	Clock   time.Time // the server's time
 	Cluster bool      // whether it is a node of a Redis Cluster
@@ -121,13 +122,16 @@ func ParseInfo(text string) Report {
 		}
 	}
 	r := Report{
-		Run: fields["run_id"], PID: int(fields.Int("process_id")), Cluster: fields["cluster_enabled"] == "1",
+		Run: fields["run_id"], Version: fields["redis_version"], PID: int(fields.Int("process_id")), Cluster: fields["cluster_enabled"] == "1",
 		Master: fields["role"] == "master", Linked: fields["master_link_status"] == "up",
 		Copying: fields["master_sync_in_progress"] == "1", Loading: fields["loading"] == "1", InStep: inStep,
 		History: fields["master_replid"], Before: fields["master_replid2"], Offset: fields.Int("slave_repl_offset"), End: fields.Int("master_repl_offset"),
 		Saving: fields.Int("rdb_bgsave_in_progress") != 0, Forked: fields.Int("aof_rewrite_in_progress") != 0,
 		LastSave: fields.Int("rdb_last_save_time"), SaveOK: fields["rdb_last_bgsave_status"] == "ok", Copied: fields.Int("rdb_last_cow_size"),
 		Memory: fields.Int("used_memory"), MaxMemory: fields.Int("maxmemory"), Policy: fields["maxmemory_policy"],
+	}
+	if valkey := fields["valkey_version"]; valkey != "" {
+		r.Version = "valkey " + valkey
 	}
 	if r.Master {
 		r.Offset = r.End

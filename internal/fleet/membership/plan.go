@@ -1,0 +1,228 @@
+package membership
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/base32"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/fleet/directory"
+)
+
+// Request is what an operator wants: [AddReplica], [RemoveReplica], [MoveReplica],
+// [ReplaceNode], [DrainNode] or [Restart].
+type Request interface {
+	// words identify the request. Equal requests have equal words.
+	words() []string
+
+	// plan adds the tasks that the request needs.
+	plan(d *draft) error
+}
+
+// ID returns the plan id of a request: always the same, so that a repeated command finds
+// its tasks.
+func ID(r Request) string {
+	words := r.words()
+	sum := sha256.Sum256([]byte(strings.Join(words, "\n")))
+	return words[0] + "-" + strings.ToLower(base32.StdEncoding.EncodeToString(sum[:5]))
+}
+
+// Plan is what is to be done for a request.
+type Plan struct {
+	ID    string
+	Tasks map[int]directory.Task // by partition
+}
+
+// Make returns the plan of a request for the present map. It has no tasks if there is
+// nothing to do. The error is millrace.ErrBadArgument or millrace.ErrNotFound for a request
+// that is wrong, and ErrRefused for one that must not be carried out, at least now.
+func Make(m *directory.Map, r Request) (*Plan, error) {
+	d := &draft{m: m, tasks: map[int]directory.Task{}}
+	if err := r.plan(d); err != nil {
+		return nil, err
+	}
+	p := &Plan{ID(r), map[int]directory.Task{}}
+	for id, task := range d.tasks {
+		task.Plan = p.ID
+		p.Tasks[id] = task
+	}
+	return p, p.check(m)
+}
+
+// check refuses partitions whose members must not be changed now.
+func (p *Plan) check(m *directory.Map) error {
+	if len(p.Tasks) > 0 && m.Adding() {
+		return refused("Wait until that is done; if its command died, repeat it.", "partitions are being added")
+	}
+	for _, id := range p.Partitions() {
+		switch present := m.Partitions[id]; {
+		case present.Task != nil:
+			return refused("Wait until that is done: millrace fleet show.", "another change of partition %d is not done: %s", id, present.Task.Plan)
+		case present.Leaving != nil:
+			return refused("Repeat the command in a few seconds.", "%s is just leaving partition %d", present.Leaving.Addr, id)
+		case present.ReadOnly:
+			return refused("Repeat the command when it is healthy: millrace fleet show.", "partition %d has no master at the moment", id)
+		}
+	}
+	return nil
+}
+
+// Partitions returns the partitions that have a task, in order.
+func (p *Plan) Partitions() []int { return sortedKeys(p.Tasks) }
+
+func (p *Plan) equal(q *Plan) bool { return p.ID == q.ID && reflect.DeepEqual(p.Tasks, q.Tasks) }
+
+// Newcomers returns the members that the plan adds, with their partitions.
+func (p *Plan) Newcomers() map[directory.Member]int {
+	all := map[directory.Member]int{}
+	for id, task := range p.Tasks {
+		if task.Add != nil {
+			all[*task.Add] = id
+		}
+	}
+	return all
+}
+
+// Change is what a plan does to one partition. Its JSON is a contract.
+type Change struct {
+	Partition    int      `json:"partition"`
+	Comes        string   `json:"comes,omitempty"`    // the address of a new member
+	Leaves       string   `json:"leaves,omitempty"`   // the address of a member
+	Restarts     []string `json:"restarts,omitempty"` // addresses of members
+	MasterBefore string   `json:"master_before"`
+	MasterAfter  string   `json:"master_after"` // empty for any member that stays
+}
+
+// Changes describes the plan for the map that it was made for.
+func (p *Plan) Changes(m *directory.Map) []Change {
+	changes := []Change{}
+	for _, id := range p.Partitions() {
+		task, before := p.Tasks[id], m.Partitions[id].Master.Addr
+		c := Change{Partition: id, Leaves: task.Remove, MasterBefore: before, MasterAfter: task.Master}
+		if task.Add != nil {
+			c.Comes = task.Add.Addr
+		}
+		if task.Master == "" && task.Remove != before {
+			c.MasterAfter = before
+		}
+		for _, restart := range task.Restart {
+			c.Restarts = append(c.Restarts, restart.Addr)
+		}
+		changes = append(changes, c)
+	}
+	return changes
+}
+
+// draft is a plan in the making.
+type draft struct {
+	m     *directory.Map
+	tasks map[int]directory.Task
+}
+
+// after returns the members that a partition has when its task is done.
+func (d *draft) after(p *directory.Partition) []directory.Member {
+	task := d.tasks[p.ID]
+	all := without(p, task.Remove)
+	if task.Add != nil {
+		all = append(all, *task.Add)
+	}
+	return all
+}
+
+// partition returns a partition of the map.
+func (d *draft) partition(id int) (*directory.Partition, error) {
+	if id < 0 || id >= len(d.m.Partitions) {
+		return nil, notFound("there is no partition %d: the fleet has %d, from 0 on", id, len(d.m.Partitions))
+	}
+	return &d.m.Partitions[id], nil
+}
+
+// home returns the partition that has a member at an address, -1 if there is none. Members
+// that come and leave count.
+func (d *draft) home(addr string) int {
+	return slices.IndexFunc(d.m.Partitions, func(p directory.Partition) bool {
+		return find(p.Members(), addr) != nil || p.Leaving != nil && p.Leaving.Addr == addr || p.Task != nil && p.Task.Add != nil && p.Task.Add.Addr == addr
+	})
+}
+
+// find returns the member at an address, nil if there is none.
+func find(members []directory.Member, addr string) *directory.Member {
+	i := slices.IndexFunc(members, func(m directory.Member) bool { return m.Addr == addr })
+	if i < 0 {
+		return nil
+	}
+	return &members[i]
+}
+
+// new refuses servers that cannot be new members.
+func (d *draft) new(servers ...directory.Member) error {
+	seen := map[string]bool{}
+	for _, s := range servers {
+		if seen[s.Addr] {
+			return millrace.ErrBadArgument.Errorf("the server at %s is given twice", s.Addr)
+		}
+		seen[s.Addr] = true
+		if id := d.home(s.Addr); id >= 0 {
+			return millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d", s.Addr, id)
+		}
+	}
+	return nil
+}
+
+// apart refuses a new member on a machine that has one of those which stay.
+func apart(id int, stay []directory.Member, add directory.Member) error {
+	for _, m := range stay {
+		if m.Machine() == add.Machine() {
+			return millrace.ErrBadArgument.Errorf("partition %d would have two members on node %s, and would be lost with it: %s and %s", id, add.Machine(), m.Addr, add.Addr).
+				WithHint("Use a server on another machine. Servers without @NODE are on the machine of their address.")
+		}
+	}
+	return nil
+}
+
+// without returns the members that stay if one leaves.
+func without(p *directory.Partition, addr string) []directory.Member {
+	return slices.DeleteFunc(p.Members(), func(m directory.Member) bool { return m.Addr == addr })
+}
+
+// spare refuses that a member leaves without another one, if the members that stay and
+// answer are too few for what writers wait for.
+func (d *draft) spare(p *directory.Partition, addr string, force bool) error {
+	up := slices.DeleteFunc(without(p, addr), func(m directory.Member) bool { return m.Down })
+	need := max(0, d.m.Settings.Effective().Confirmed)
+	switch {
+	case len(up) == 0:
+		return refused("Add a replica first: millrace fleet replica add.", "%s has the last copy of partition %d", addr, p.ID)
+	case len(up)-1 < need && !force:
+		return refused("Add a replica first (millrace fleet replica add), or say --force: writes that wait for more replicas than there are fail.",
+			"partition %d would have %d live replicas, and writes may wait for %d", p.ID, len(up)-1, need)
+	}
+	return nil
+}
+
+// machines returns the machines of all members, in order.
+func machines(m *directory.Map) []string {
+	all := map[string]bool{}
+	for _, p := range m.Partitions {
+		for _, member := range p.Members() {
+			all[member.Machine()] = true
+		}
+	}
+	return sortedKeys(all)
+}
+
+func sortedKeys[K cmp.Ordered, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// addrs returns the addresses and nodes of members, sorted.
+func addrs(members []directory.Member) []string {
+	all := make([]string, len(members))
+	for i, m := range members {
+		all[i] = m.Addr + "@" + m.Node
+	}
+	slices.Sort(all)
+	return all
+}
