@@ -54,6 +54,7 @@ type sabotage struct {
 	sameRun   bool                               // servers that were started again say they were not
 	serve     bool                               // members are read whoever has examined them
 	anyRun    bool                               // replicas copy whoever is at their master's address
+	local     bool                               // a server of etcd confirms without a majority
 }
 
 var errDead = errors.New("this process is dead")

@@ -2,7 +2,6 @@ package failover_test
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
@@ -104,19 +103,21 @@ type inDirectory struct {
 }
 
 // ask asks the directory and returns its answer.
-func ask[T any](ctx context.Context, p *process, answer func(d *simDirectory) T) (T, error) {
-	var value, none T
+func ask[T any](ctx context.Context, p *process, answer func(d *simDirectory) (T, error)) (T, error) {
 	d := p.w.dir
-	if err := p.call(ctx, &d.host, func() error { value = answer(d); return nil }); err != nil {
-		return none, err
-	}
-	return value, nil
+	return reach(ctx, d, &p.host, p.call, func(k *keeper) (T, error) {
+		if err := d.decides(k); err != nil {
+			var none T
+			return none, err
+		}
+		return answer(d)
+	})
 }
 
 func (p inDirectory) Load(ctx context.Context) (*directory.Map, error) { return p.Confirm(ctx, 0) }
 
 func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, error) {
-	m, err := ask(ctx, p.process, func(d *simDirectory) *directory.Map { return d.confirm(nil, epoch) })
+	m, err := ask(ctx, p.process, func(d *simDirectory) (*directory.Map, error) { return d.confirm(d.m, epoch), nil })
 	if err != nil || m == nil {
 		return nil, err
 	}
@@ -139,12 +140,12 @@ func (p inDirectory) Change(ctx context.Context, epoch int64, next *directory.Ma
 	next = next.Clone()
 	next.Settings = p.w.settings
 	for begun := time.Now(); ; {
-		err := p.call(ctx, &p.w.dir.host, func() error { return p.w.dir.change(p.name, epoch, next) })
+		_, err := ask(ctx, p.process, func(d *simDirectory) (any, error) { return nil, d.change(p.name, epoch, next) })
 		switch {
 		case err == nil:
 			p.remember(next)
 			return nil
-		case !errors.Is(err, errRefused) && !errors.Is(err, errSilent) && !errors.Is(err, errReset):
+		case !inTrouble(err):
 			return err
 		}
 		if time.Since(begun) > 10*time.Second || !retry.Sleep(ctx, 300*time.Millisecond) {
@@ -170,7 +171,7 @@ func (p inDirectory) remember(m *directory.Map) {
 
 func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration) (bool, time.Duration, error) {
 	var settled time.Duration
-	leads, err := ask(ctx, p.process, func(d *simDirectory) bool { settled = d.settled(); return d.lead(agent, life) })
+	leads, err := ask(ctx, p.process, func(d *simDirectory) (bool, error) { settled = d.settled(); return d.lead(agent, life), nil })
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
 	if len(p.blind) > 0 {
@@ -180,13 +181,14 @@ func (p inDirectory) Lead(ctx context.Context, agent string, life time.Duration)
 }
 
 func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Duration) (bool, error) {
-	return ask(ctx, p.process, func(d *simDirectory) bool { return d.turn(node, holder, life) })
+	return ask(ctx, p.process, func(d *simDirectory) (bool, error) { return d.turn(node, holder, life), nil })
 }
 
 func (p inDirectory) Note(ctx context.Context, event directory.Event) error {
-	return p.call(ctx, &p.w.dir.host, func() error { p.w.dir.events = append(p.w.dir.events, event); return nil })
+	_, err := ask(ctx, p.process, func(d *simDirectory) (any, error) { d.events = append(d.events, event); return nil, nil })
+	return err
 }
 
 func (p inDirectory) Events(ctx context.Context) ([]directory.Event, error) {
-	return ask(ctx, p.process, func(d *simDirectory) []directory.Event { return d.events })
+	return ask(ctx, p.process, func(d *simDirectory) ([]directory.Event, error) { return d.events, nil })
 }

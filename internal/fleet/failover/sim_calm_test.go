@@ -46,26 +46,32 @@ func TestNobodyIsReplacedInHaste(t *testing.T) {
 			}
 		}},
 		{"the directory is away", func(w *world) {
-			w.with(func() { w.pause(&w.dir.host) })
+			w.with(func() { w.dir.everyKeeper(w.pause) })
+			time.Sleep(10 * time.Second)
+		}},
+		{"a server of the directory is away", func(w *world) {
+			w.with(func() { w.pause(&w.dir.etcd.primary.host) })
 			time.Sleep(10 * time.Second)
 		}},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			w := run(t, schedule{
-				seed: 1, replicas: 2, parts: 2, every: 500 * time.Millisecond, script: tc.script,
-				settings: directory.Settings{ViewTTL: time.Second, ReplyTimeout: 500 * time.Millisecond},
-			})
-			for _, m := range w.dir.stored {
-				for _, p := range m.Partitions {
-					if p.ReadOnly {
-						w.fail("map %d: partition %d is read-only", m.Epoch, p.ID)
+		for _, store := range stores {
+			t.Run(tc.name+", "+string(store), func(t *testing.T) {
+				t.Parallel()
+				w := run(t, schedule{
+					seed: 1, store: store, replicas: 2, parts: 2, every: 500 * time.Millisecond, script: tc.script,
+					settings: directory.Settings{ViewTTL: time.Second, ReplyTimeout: 500 * time.Millisecond},
+				})
+				for _, m := range w.dir.stored {
+					for _, p := range m.Partitions {
+						if p.ReadOnly {
+							w.fail("map %d: partition %d is read-only", m.Epoch, p.ID)
+						}
 					}
 				}
-			}
-			if len(w.wrong) > 0 {
-				t.Errorf("%s\n%s", w.wrong[0], w.history())
-			}
-		})
+				if len(w.wrong) > 0 {
+					t.Errorf("%s\n%s", w.wrong[0], w.history())
+				}
+			})
+		}
 	}
 }

@@ -26,7 +26,7 @@ func (c *client) run(ctx context.Context) {
 	w.working.Go(func() {
 		for {
 			c.refresh(ctx)
-			if !retry.Sleep(ctx, w.settings.ViewTTL/4) {
+			if !retry.Sleep(ctx, w.settings.ViewTTL/3) {
 				return
 			}
 		}
@@ -77,8 +77,9 @@ func (c *client) refresh(ctx context.Context) {
 	}
 	asked := time.Now()
 	w.mu.Unlock()
-	var m *directory.Map
-	if err := w.carry(ctx, &c.host, &w.dir.host, func() error { m = w.dir.confirm(c, epoch); return nil }); err != nil {
+	carry := func(ctx context.Context, to *host, do func() error) error { return w.carry(ctx, &c.host, to, do) }
+	m, err := reach(ctx, w.dir, &c.host, carry, func(k *keeper) (*directory.Map, error) { return w.dir.answer(k, c, epoch) })
+	if err != nil {
 		return
 	}
 	w.mu.Lock()

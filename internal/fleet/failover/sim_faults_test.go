@@ -2,6 +2,7 @@ package failover_test
 
 import (
 	"math"
+	"slices"
 	"time"
 )
 
@@ -18,19 +19,20 @@ func saveAny(w *world)    { w.anyServer().save() }
 
 func cutAgentFromServer(w *world)     { w.cutSome(&w.anyAgent().now.host, &w.anyServer().host) }
 func cutAgentFromMaster(w *world)     { w.cutSome(&w.anyAgent().now.host, &w.anyMaster().host) }
-func cutAgentFromDirectory(w *world)  { w.cutSome(&w.anyAgent().now.host, &w.dir.host) }
+func cutAgentFromDirectory(w *world)  { w.cutSome(&w.anyAgent().now.host, w.anyKeeper()) }
 func cutAgentFromServers(w *world)    { w.cutAll(&w.anyAgent().now.host) }
 func cutClientFromMaster(w *world)    { w.cutSome(&w.anyClient().host, &w.anyMaster().host) }
-func cutClientFromDirectory(w *world) { w.cutSome(&w.anyClient().host, &w.dir.host) }
+func cutClientFromDirectory(w *world) { w.cutSome(&w.anyClient().host, w.anyKeeper()) }
 func cutReplication(w *world)         { w.cutSome(&w.anyServer().host, &w.anyMaster().host) }
 func cutServerFromServers(w *world)   { w.cutAll(&w.anyServer().host) }
 
 func killAgent(w *world) { w.anyAgent().now.strike(0) }
 func stopAgent(w *world) { w.anyAgent().now.strike(w.while()) }
 
-func stopDirectory(w *world) { w.stopSome(&w.dir.host) }
-func slowDirectory(w *world) { w.slowSome(&w.dir.host) }
-func killDirectory(w *world) { w.endDirectory() }
+func stopDirectory(w *world)  { w.stopSome(w.anyKeeper()) }
+func slowDirectory(w *world)  { w.slowSome(w.anyKeeper()) }
+func killDirectory(w *world)  { w.endDirectory() }
+func splitDirectory(w *world) { w.cutSome(w.anyKeeper(), w.anyKeeper()) }
 
 // faults are what a schedule draws from, some more often than others.
 func faults() []fault {
@@ -40,7 +42,7 @@ func faults() []fault {
 		cutAgentFromServer, cutAgentFromMaster, cutAgentFromMaster, cutAgentFromDirectory, cutAgentFromServers,
 		cutClientFromMaster, cutClientFromDirectory, cutReplication, cutServerFromServers,
 		slowAny, slowDirectory, lagAny, lagAny, lagAny, saveAny, saveAny,
-		killAgent, killAgent, stopAgent, stopAgent, stopDirectory, killDirectory,
+		killAgent, killAgent, stopAgent, stopAgent, stopDirectory, killDirectory, splitDirectory,
 	}
 }
 
@@ -59,6 +61,14 @@ func pick[T any](w *world, of []T) T { return of[w.rng.IntN(len(of))] }
 func (w *world) anyServer() *server { return pick(w, w.servers) }
 func (w *world) anyAgent() *agency  { return pick(w, w.agents) }
 func (w *world) anyClient() *client { return pick(w, w.clients) }
+
+// anyKeeper is any server of the directory, often the one that leads.
+func (w *world) anyKeeper() *host {
+	if w.rng.IntN(2) == 0 {
+		return &w.dir.etcd.primary.host
+	}
+	return &pick(w, w.dir.servers).host
+}
 
 func (w *world) anyMaster() *server {
 	return w.server(pick(w, w.dir.m.Partitions).Master.Addr)
@@ -151,23 +161,38 @@ func (w *world) quickly(s *server) time.Duration {
 	return 200*time.Microsecond + time.Duration(w.draw(&s.host, &s.host, int64(3*time.Millisecond)))
 }
 
-// endDirectory has the directory come back, perhaps with an earlier map.
+// endDirectory has a server of the directory die and come back, or all of them with an
+// earlier map.
 func (w *world) endDirectory() {
-	if w.dir.down {
+	d, back, dies := w.while(), 0, []*host{w.anyKeeper()}
+	if w.restores {
+		back, dies = w.rng.IntN(6), nil
+		w.dir.everyKeeper(func(h *host) { dies = append(dies, h) })
+	}
+	if slices.ContainsFunc(dies, func(h *host) bool { return h.down }) {
 		return
 	}
-	d, back := w.while(), 0
-	if w.restores {
-		back = w.rng.IntN(6)
+	for _, h := range dies {
+		w.kill(h)
+		w.say("%s dies", h.name)
 	}
-	w.kill(&w.dir.host)
-	w.say("the directory dies")
-	w.later(d, func() {
-		if w.dir.down {
-			w.dir.down = false
-			w.dir.restore(back)
+	w.later(d, func() { w.dirReturns(back, dies...) })
+}
+
+// dirReturns starts servers of the directory that are down. If those are all it has, they
+// may come with an earlier map.
+func (w *world) dirReturns(back int, hosts ...*host) {
+	returned := 0
+	for _, h := range hosts {
+		if h.down {
+			h.down = false
+			w.say("%s is back", h.name)
+			returned++
 		}
-	})
+	}
+	if returned == len(w.dir.servers) {
+		w.dir.restore(back)
+	}
 }
 
 // calmDown ends all faults. Of the members that are down, some never come back.
@@ -187,10 +212,7 @@ func (w *world) calmDown() {
 			from.slow, from.trouble = 0, time.Now()
 		}
 	}
-	if w.dir.down {
-		w.dir.down = false
-		w.dir.restore(0)
-	}
+	w.dir.everyKeeper(func(h *host) { w.dirReturns(0, h) })
 	lost := 0
 	for _, s := range w.servers {
 		if s.gone {

@@ -17,22 +17,35 @@ func TestProtections(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name      string
+		only      store // empty for both
 		confirmed int
 		script    func(w *world)
 		out       sabotage
 		wants     string // the invariant that must be broken
 	}{
-		{"agents wait a grace", 0, splitClient, sabotage{hasty: true}, "I2"},
-		{"clients write by fresh maps", 0, splitClient, sabotage{stale: true}, "I2"},
-		{"clients take no late reply", 0, splitClient, sabotage{late: true}, "I2"},
-		{"agents wait after a failover of the directory", 0, func(w *world) {
+		{"agents wait a grace", "", 0, splitClient, sabotage{hasty: true}, "I2"},
+		{"clients write by fresh maps", "", 0, splitClient, sabotage{stale: true}, "I2"},
+		{"clients take no late reply", "", 0, splitClient, sabotage{late: true}, "I2"},
+		{"agents wait after a failover of the directory", inRedis, 0, func(w *world) {
 			w.with(func() {
 				w.dir.failOver(w.clients[0])
 				w.cutAgents(w.servers[0])
 			})
 			time.Sleep(10 * time.Second)
 		}, sabotage{unsettled: true}, "I2"},
-		{"the epoch decides about the last change", 0, func(w *world) {
+		{"a majority confirms", inEtcd, 0, func(w *world) {
+			// A client reaches only a server of etcd that is cut off from the others.
+			alone := &w.dir.servers[2].host
+			w.with(func() {
+				w.cutAgents(w.servers[0])
+				for _, k := range w.dir.servers[:2] {
+					w.cut(&k.host, alone)
+					w.cut(&k.host, &w.clients[0].host)
+				}
+			})
+			time.Sleep(10 * time.Second)
+		}, sabotage{local: true}, "I2"},
+		{"the epoch decides about the last change", "", 0, func(w *world) {
 			// An agent stops before its last change, and another one, which cannot reach the
 			// member that was promoted, has the old master go on.
 			w.with(func() { w.cutAgents(w.servers[0]) })
@@ -53,7 +66,7 @@ func TestProtections(t *testing.T) {
 			w.with(func() { w.agents[0].now.goOn() })
 			time.Sleep(time.Second)
 		}, sabotage{blind: true}, "I1 I2 I6"},
-		{"members are fenced", 0, func(w *world) {
+		{"members are fenced", "", 0, func(w *world) {
 			// The replica that is behind overtakes the other one after it was looked at.
 			w.with(func() { w.servers[1].lag, w.servers[2].lag = 20*time.Second, 8*time.Second })
 			time.Sleep(5 * time.Second)
@@ -63,7 +76,7 @@ func TestProtections(t *testing.T) {
 			w.with(func() { w.servers[1].lag = 0 })
 			time.Sleep(2 * time.Second)
 		}, sabotage{soft: true}, "I4"},
-		{"offsets of another history mean nothing", 1, func(w *world) {
+		{"offsets of another history mean nothing", "", 1, func(w *world) {
 			w.with(func() {
 				w.servers[0].die(false)
 				w.servers[0].rise(fromLog, true)
@@ -71,7 +84,7 @@ func TestProtections(t *testing.T) {
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{look: func(s *server, l *members.Report) { l.History = s.w.dir.m.Partitions[0].History }}, "I3"},
-		{"what a member did after it was promoted does not count", 1, func(w *world) {
+		{"what a member did after it was promoted does not count", "", 1, func(w *world) {
 			// Somebody promotes a replica by hand, which misses what is written then.
 			w.with(func() {
 				for _, a := range w.agents {
@@ -89,7 +102,7 @@ func TestProtections(t *testing.T) {
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{look: func(_ *server, l *members.Report) { l.Turned = l.Offset }}, "I3"},
-		{"a member that was promoted, and not named, can be elected", 0, func(w *world) {
+		{"a member that was promoted, and not named, can be elected", "", 0, func(w *world) {
 			w.with(func() { w.servers[0].die(false); w.servers[0].gone = true })
 			w.eventually(func() bool { return w.servers[1].master || w.servers[2].master })
 			w.with(func() {
@@ -101,7 +114,7 @@ func TestProtections(t *testing.T) {
 				}
 			})
 		}, sabotage{look: func(_ *server, l *members.Report) { l.Before = "" }}, "I7"},
-		{"a member without data is not elected", 0, func(w *world) {
+		{"a member without data is not elected", "", 0, func(w *world) {
 			w.with(func() {
 				w.cutAgents(w.servers[1])
 				w.cutAgents(w.servers[2])
@@ -110,9 +123,9 @@ func TestProtections(t *testing.T) {
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{look: func(s *server, l *members.Report) { l.Identity = s.belongs() }}, "I5"},
-		{"a master that was started again is not believed", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
-		{"a replica follows one run of its master", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
-		{"a replica that was started again is not known to have what it confirmed", 1, func(w *world) {
+		{"a master that was started again is not believed", "", 1, backUnfenced, sabotage{sameRun: true}, "I3 I4"},
+		{"a replica follows one run of its master", "", 1, backUnfenced, sabotage{anyRun: true}, "I3 I4"},
+		{"a replica that was started again is not known to have what it confirmed", "", 1, func(w *world) {
 			// Of two replicas one has confirmed, and the other one lags.
 			w.with(func() { w.servers[1].save(); w.servers[2].lag = 20 * time.Second })
 			time.Sleep(2 * time.Second)
@@ -123,14 +136,14 @@ func TestProtections(t *testing.T) {
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{sameRun: true}, "I3"},
-		{"a member that was started again is not read", 0, func(w *world) {
+		{"a member that was started again is not read", "", 0, func(w *world) {
 			w.with(func() {
 				w.servers[0].die(false)
 				w.servers[0].rise(fromSnapshot, true)
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{serve: true}, "R"},
-		{"so many replicas must answer that one has all", 1, func(w *world) {
+		{"so many replicas must answer that one has all", "", 1, func(w *world) {
 			w.with(func() { w.servers[2].lag = 20 * time.Second })
 			time.Sleep(time.Second)
 			w.with(func() {
@@ -140,35 +153,43 @@ func TestProtections(t *testing.T) {
 			time.Sleep(8 * time.Second)
 		}, sabotage{few: true}, "I3"},
 	} {
-		t.Run(tc.name, func(t *testing.T) {
-			t.Parallel()
-			broken := ""
-			for seed := uint64(1); broken == "" && seed <= 100; seed++ {
+		for _, store := range stores {
+			if tc.only != "" && tc.only != store {
+				continue
+			}
+			t.Run(tc.name+", "+string(store), func(t *testing.T) {
+				t.Parallel()
 				s := schedule{
-					free: true, seed: seed, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
+					free: true, store: store, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
 					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
 				}
 				if tc.out.late || tc.out.unsettled {
 					s.settings.ViewTTL, s.settings.ReplyTimeout, s.busy = time.Second, 300*time.Millisecond, tc.out.late
 				}
-				if w := run(t, s); len(w.wrong) > 0 {
-					t.Fatalf("with the protection: seed %d: %s\n%s", seed, w.wrong[0], w.history())
-				}
-				s.sabotage = tc.out
-				w := run(t, s)
-				for _, wrong := range w.wrong {
-					if id, _, _ := strings.Cut(wrong, ":"); strings.Contains(tc.wants, id) {
-						broken = wrong
-					}
-				}
-			}
-			if broken == "" {
-
-				t.Errorf("without the protection nothing goes wrong, want %s", tc.wants)
-			}
-			t.Log(broken)
-		})
+				protects(t, s, tc.out, tc.wants)
+			})
+		}
 	}
+}
+
+// protects runs a schedule with protections, and without some, until one of the wanted
+// invariants breaks.
+func protects(t *testing.T, s schedule, out sabotage, wants string) {
+	t.Helper()
+	for s.seed = 1; s.seed <= 100; s.seed++ {
+		if w := run(t, s); len(w.wrong) > 0 {
+			t.Fatalf("with the protection: seed %d: %s\n%s", s.seed, w.wrong[0], w.history())
+		}
+		without := s
+		without.sabotage = out
+		for _, wrong := range run(t, without).wrong {
+			if id, _, _ := strings.Cut(wrong, ":"); strings.Contains(wants, id) {
+				t.Log(wrong)
+				return
+			}
+		}
+	}
+	t.Errorf("without the protection nothing goes wrong, want %s", wants)
 }
 
 // backUnfenced has a master come back within a moment, with older data and without its
@@ -186,7 +207,7 @@ func backUnfenced(w *world) {
 func splitClient(w *world) {
 	w.with(func() { w.cutAgents(w.servers[0]) })
 	w.eventually(func() bool { return w.dir.m.Partitions[0].ReadOnly })
-	w.with(func() { w.cut(&w.clients[0].host, &w.dir.host) })
+	w.with(func() { w.dir.everyKeeper(func(h *host) { w.cut(&w.clients[0].host, h) }) })
 	time.Sleep(10 * time.Second)
 }
 

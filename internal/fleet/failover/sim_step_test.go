@@ -42,44 +42,51 @@ func TestEveryStep(t *testing.T) {
 		}},
 	} {
 		for confirmed := range 2 {
-			t.Run(fmt.Sprintf("%s, %d confirmed", tc.name, confirmed), func(t *testing.T) {
-				t.Parallel()
-				var first, last int
-				s := schedule{
-					seed: 2, replicas: 2, parts: 1, every: 300 * time.Millisecond, confirmed: confirmed,
-					settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
-				}
-				s.script = func(w *world) {
-					w.with(func() { w.servers[2].lag = 600 * time.Millisecond; first = w.agents[0].now.calls + 1 })
-					tc.do(w)
-					time.Sleep(3 * time.Second)
-					w.with(func() { last = max(last, w.agents[0].now.calls) })
-				}
-				if w := run(t, s); len(w.wrong) > 0 {
-					t.Fatalf("without a step: %s\n%s", w.wrong[0], w.history())
-				}
-				stride := 5 * slow
-				if soak() {
-					stride = 1
-				}
-				from, to, runs := first, last, 0
-				for call := from + confirmed; call <= to; call += stride {
-					for _, step := range []step{
-						{call: call},
-						{call: call, after: true},
-						{call: call, freeze: 4 * time.Second},
-						{call: call, freeze: 4 * time.Second, after: true},
-					} {
-						one := s
-						one.step = &step
-						if w := run(t, one); len(w.wrong) > 0 {
-							t.Fatalf("%+v: %s\n%s", step, w.wrong[0], w.history())
-						}
-						runs++
-					}
-				}
-				t.Logf("%d calls, %d runs", to-from, runs)
-			})
+			for _, store := range stores {
+				t.Run(fmt.Sprintf("%s, %d confirmed, %s", tc.name, confirmed, store), func(t *testing.T) {
+					t.Parallel()
+					everyStep(t, tc.do, schedule{
+						seed: 2, store: store, replicas: 2, parts: 1, every: 300 * time.Millisecond, confirmed: confirmed,
+						settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
+					})
+				})
+			}
 		}
 	}
+}
+
+// everyStep runs a schedule without a step, and then with each.
+func everyStep(t *testing.T, do func(w *world), s schedule) {
+	t.Helper()
+	var first, last int
+	s.script = func(w *world) {
+		w.with(func() { w.servers[2].lag = 600 * time.Millisecond; first = w.agents[0].now.calls + 1 })
+		do(w)
+		time.Sleep(3 * time.Second)
+		w.with(func() { last = max(last, w.agents[0].now.calls) })
+	}
+	if w := run(t, s); len(w.wrong) > 0 {
+		t.Fatalf("without a step: %s\n%s", w.wrong[0], w.history())
+	}
+	stride := 8 * slow
+	if soak() {
+		stride = 1
+	}
+	from, to, runs := first, last, 0
+	for call := from + s.confirmed; call <= to; call += stride {
+		for _, step := range []step{
+			{call: call},
+			{call: call, after: true},
+			{call: call, freeze: 4 * time.Second},
+			{call: call, freeze: 4 * time.Second, after: true},
+		} {
+			one := s
+			one.step = &step
+			if w := run(t, one); len(w.wrong) > 0 {
+				t.Fatalf("%+v: %s\n%s", step, w.wrong[0], w.history())
+			}
+			runs++
+		}
+	}
+	t.Logf("%d calls, %d runs", to-from, runs)
 }

@@ -103,19 +103,21 @@ func TestStories(t *testing.T) {
 		}},
 	} {
 		for _, confirmed := range tc.confirmed {
-			t.Run(fmt.Sprintf("%s, %d confirmed", tc.name, confirmed), func(t *testing.T) {
-				t.Parallel()
-				for seed := range max(1, uint64(10)/slow) {
-					s := schedule{
-						seed: seed, confirmed: confirmed, replicas: tc.replicas, parts: 2, every: 200 * time.Millisecond, script: tc.script,
-						settings: directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 200 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
+			for _, store := range stores {
+				t.Run(fmt.Sprintf("%s, %d confirmed, %s", tc.name, confirmed, store), func(t *testing.T) {
+					t.Parallel()
+					for seed := range max(1, uint64(6)/slow) {
+						s := schedule{
+							seed: seed, store: store, confirmed: confirmed, replicas: tc.replicas, parts: 2, every: 200 * time.Millisecond, script: tc.script,
+							settings: directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 200 * time.Millisecond, Confirmed: cmp.Or(confirmed, -1)},
+						}
+						w := run(t, s)
+						if len(w.wrong) > 0 {
+							t.Fatalf("seed %d: %s\n%s", seed, w.wrong[0], w.history())
+						}
 					}
-					w := run(t, s)
-					if len(w.wrong) > 0 {
-						t.Fatalf("seed %d: %s\n%s", seed, w.wrong[0], w.history())
-					}
-				}
-			})
+				})
+			}
 		}
 	}
 }

@@ -8,6 +8,10 @@
 // anybody does to somebody else goes through one function, world.carry, which is the
 // network. There an agent can be stopped or killed at each of its calls, too.
 //
+// All of it happens with each store of the directory: with Redis, whose failover may lose
+// the newest maps while the former server still confirms them, and with etcd, of whose
+// servers a majority answers or none.
+//
 // Each write is in a ledger, and the invariants of the protocol are checked as things
 // happen:
 //
@@ -27,8 +31,8 @@
 // (I8 is about places of tags, and shown in package fleet.)
 //
 // In the order of the story: sim_test.go, what is run and with which seeds;
-// sim_world_test.go, time, chance and the network; sim_server_test.go and
-// sim_directory_test.go, members and the directory; sim_agent_test.go and
+// sim_world_test.go, time, chance and the network; sim_server_test.go, members;
+// sim_directory_test.go and sim_etcd_test.go, the directory; sim_agent_test.go and
 // sim_call_test.go, processes with agents, and how these reach the others;
 // sim_client_test.go; sim_faults_test.go; sim_check_test.go, the ledger and the
 // invariants. Then come the tests for which a script takes the place of chance:
@@ -37,7 +41,7 @@
 //
 // A seed that fails prints its history. To see it again:
 //
-//	MILLRACE_SIM_SEED=89 go test ./fleet/failover -run 'TestSchedules$' -v
+//	MILLRACE_SIM_SEED=89 go test ./internal/fleet/failover -run 'TestSchedules/etcd' -v
 
 package failover_test
 
@@ -117,7 +121,7 @@ func newWorld(s schedule) *world {
 		m.Partitions = append(m.Partitions, p)
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
 	}
-	w.dir = &simDirectory{host: w.newHost("the directory"), w: w, m: m, stored: []*directory.Map{m}}
+	w.dir = w.newDirectory(m)
 	for i := range 2 {
 		w.clients = append(w.clients, &client{host: w.newHost(fmt.Sprint("client ", i+1)), w: w, wrote: map[int]time.Time{}})
 	}
@@ -138,7 +142,8 @@ func (w *world) server(addr string) *server {
 
 // everybody is all who are on the network.
 func (w *world) everybody() []*host {
-	all := []*host{&w.dir.host}
+	var all []*host
+	w.dir.everyKeeper(func(h *host) { all = append(all, h) })
 	for _, s := range w.servers {
 		all = append(all, &s.host)
 	}
@@ -171,6 +176,7 @@ func (w *world) begin(ctx context.Context) {
 			for _, s := range w.servers {
 				s.step()
 			}
+			w.dir.step()
 			w.mu.Unlock()
 		}
 	})
@@ -245,14 +251,14 @@ func soak() bool { return os.Getenv("MILLRACE_SOAK") != "" }
 // seed alone and prints its history, MILLRACE_SOAK runs twenty times as many.
 func TestSchedules(t *testing.T) {
 	t.Parallel()
-	forSeeds(t, 600, random)
+	forSeeds(t, 300, random)
 }
 
 // TestEverybodyLeads has all agents lead at the same time, until all is calm.
 // The lease keeps the peace; what is safe rests on epochs.
 func TestEverybodyLeads(t *testing.T) {
 	t.Parallel()
-	forSeeds(t, 100, func(seed uint64) schedule {
+	forSeeds(t, 60, func(seed uint64) schedule {
 		s := random(seed)
 		s.leaders = true
 		return s
@@ -263,7 +269,7 @@ func TestEverybodyLeads(t *testing.T) {
 // while servers are stopped and cut off, and agents die.
 func TestRestoredDirectory(t *testing.T) {
 	t.Parallel()
-	forSeeds(t, 200, func(seed uint64) schedule {
+	forSeeds(t, 120, func(seed uint64) schedule {
 		s := random(seed)
 		s.restores = true
 		s.only = []fault{
@@ -274,9 +280,23 @@ func TestRestoredDirectory(t *testing.T) {
 	})
 }
 
-// forSeeds runs the schedules of so many seeds, and prints the histories of the first
-// that fail.
+// forSeeds runs the schedules of so many seeds on each store, and prints the histories of
+// the first that fail.
 func forSeeds(t *testing.T, count uint64, make func(seed uint64) schedule) {
+	t.Helper()
+	for _, store := range stores {
+		t.Run(string(store), func(t *testing.T) {
+			t.Parallel()
+			runSeeds(t, count, func(seed uint64) schedule {
+				s := make(seed)
+				s.store = store
+				return s
+			})
+		})
+	}
+}
+
+func runSeeds(t *testing.T, count uint64, make func(seed uint64) schedule) {
 	t.Helper()
 	first := uint64(1)
 	alone := os.Getenv("MILLRACE_SIM_SEED")

@@ -48,6 +48,7 @@ type world struct {
 // schedule says what is to happen.
 type schedule struct {
 	seed      uint64
+	store     store         // of the directory
 	confirmed int           // how many replicas clients wait for
 	replicas  int           // of each partition
 	parts     int           // partitions
