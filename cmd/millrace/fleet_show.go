@@ -108,9 +108,12 @@ type savedDoc struct {
 }
 
 type archivedDoc struct {
-	Age   int64  `json:"age_ms"`
-	File  string `json:"file"`
-	Bytes int64  `json:"bytes"`
+	Age    int64  `json:"age_ms"`
+	Keeper string `json:"keeper"` // the machine of the archive, empty for files of an earlier version
+	Folder string `json:"folder"` // there
+	File   string `json:"file"`   // in the folder
+	Bytes  int64  `json:"bytes"`
+	place  string
 }
 
 type failedDoc struct {
@@ -132,7 +135,7 @@ func newSnapshotDocs(ages snapshot.Ages) []snapshotDoc {
 			doc.Saved = &savedDoc{age(s.Saved.At), s.Saved.Addr, s.Saved.Node, s.Saved.Took.Milliseconds()}
 		}
 		if !s.Archived.At.IsZero() {
-			doc.Archived = &archivedDoc{age(s.Archived.At), s.Archived.File, s.Archived.Bytes}
+			doc.Archived = &archivedDoc{age(s.Archived.At), s.Archived.Keeper, s.Archived.Folder, s.Archived.File, s.Archived.Bytes, s.Archived.Place()}
 		}
 		if !s.Failed.At.IsZero() {
 			doc.Failed = &failedDoc{age(s.Failed.At), s.Failed.Addr, s.Failed.Why}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -81,12 +82,22 @@ type Saved struct {
 	Copied int64         // memory that it used in addition, for writes meanwhile, in bytes
 }
 
-// Archived is a snapshot in the archive.
+// Archived is a snapshot in an archive.
 type Archived struct {
-	At    time.Time // of its data
-	Addr  string    // of the member that it was fetched from
-	File  string    // in the archive's folder
-	Bytes int64     // its size
+	At     time.Time // of its data
+	Addr   string    // of the member that it was fetched from
+	Keeper string    // the machine of the archive
+	Folder string    // there
+	File   string    // in the folder
+	Bytes  int64     // its size
+}
+
+// Place returns where the file is, as scp takes it: KEEPER:FOLDER/FILE.
+func (a Archived) Place() string {
+	if a.Keeper == "" { // an earlier version took it
+		return a.File
+	}
+	return a.Keeper + ":" + filepath.Join(a.Folder, a.File)
 }
 
 // Failed is an attempt that failed, wholly or in part.
@@ -107,6 +118,8 @@ type snapshotField struct {
 	Took   int64  `json:"took_ms,omitempty"`
 	Memory int64  `json:"memory,omitempty"`
 	Copied int64  `json:"copied,omitempty"`
+	Keeper string `json:"keeper,omitempty"`
+	Folder string `json:"folder,omitempty"`
 	File   string `json:"file,omitempty"`
 	Bytes  int64  `json:"bytes,omitempty"`
 	Why    string `json:"why,omitempty"`
@@ -117,7 +130,7 @@ func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error 
 	args := []string{strconv.Itoa(s.Partition), milliseconds(time.Since(began))}
 	for _, field := range []snapshotField{
 		{Addr: s.Saved.Addr, Node: s.Saved.Node, Took: s.Saved.Took.Milliseconds(), Memory: s.Saved.Memory, Copied: s.Saved.Copied},
-		{Addr: s.Archived.Addr, File: s.Archived.File, Bytes: s.Archived.Bytes},
+		{Addr: s.Archived.Addr, Keeper: s.Archived.Keeper, Folder: s.Archived.Folder, File: s.Archived.File, Bytes: s.Archived.Bytes},
 		{Addr: s.Failed.Addr, Why: s.Failed.Why},
 	} {
 		text := []byte(nil)
@@ -181,7 +194,7 @@ func readSnapshot(byID map[int]*Snapshot, field, text string) error {
 	case "saved":
 		s.Saved = Saved{at, j.Addr, j.Node, time.Duration(j.Took) * time.Millisecond, j.Memory, j.Copied}
 	case "archived":
-		s.Archived = Archived{at, j.Addr, j.File, j.Bytes}
+		s.Archived = Archived{at, j.Addr, j.Keeper, j.Folder, j.File, j.Bytes}
 	case "failed":
 		s.Failed = Failed{at, j.Addr, j.Why}
 	}

@@ -42,7 +42,7 @@ func TestSnapped(t *testing.T) {
 		{
 			Partition: 0,
 			Saved:     Saved{Addr: "a:1", Node: "a", Took: 1500 * time.Millisecond, Memory: 1 << 40, Copied: 12},
-			Archived:  Archived{Addr: "a:1", File: `x "y".rdb`, Bytes: 1 << 41},
+			Archived:  Archived{Addr: "a:1", Keeper: "archive2", Folder: "/mnt/ä", File: `x "y".rdb`, Bytes: 1 << 41},
 		},
 		{Partition: 12, Failed: Failed{Why: "no member\nanswers"}},
 	}
