@@ -140,7 +140,7 @@ func TestAPartitionsFilesStayTogether(t *testing.T) {
 		{disks, time.Hour, "b", true}, // this one keeps no files
 	} {
 		if got := len(at(c.age, c.keeper).due(c.cfg, nil)) > 0; got != c.due {
-			t.Errorf("%s's file of %v ago: due for %+v = %t, want %t", c.keeper, c.age, c.cfg, got, c.due)
+			t.Errorf("%q has the file of %v ago: due for %q = %t, want %t", c.keeper, c.age, c.cfg.Name, got, c.due)
 		}
 	}
 }
