@@ -19,6 +19,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/fleet/recovery"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -128,7 +129,8 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}
 	servers := failover.NewRedis(option)
 	defer servers.Close()
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+	copies := recovery.NewCopies(option, log)
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: copies.Offer, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
 		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
 		if n > 0 {
 			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
@@ -137,6 +139,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir *directory.Redis, option rue
 	}})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
+	work.Go(func() { _ = copies.Run(ctx) })
 	work.Go(func() { _ = mover.Maintain(ctx) })
 	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {

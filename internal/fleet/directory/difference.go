@@ -103,6 +103,19 @@ func pack(v any) (string, error) {
 	return b.String(), err
 }
 
+// Pack returns the form in which members and archives keep a copy of the map. It has no
+// passwords.
+func (m *Map) Pack() (string, error) { return pack(m) }
+
+// Unpack reads the form of Pack. The error is ErrMap or ErrVersion.
+func Unpack(text string) (*Map, error) {
+	plain, err := unpack(text)
+	if err != nil {
+		return nil, ErrMap.Wrap(err)
+	}
+	return Parse(plain)
+}
+
 // unpack returns the JSON. Plain JSON is accepted, so that a map can be stored by hand.
 func unpack(text string) ([]byte, error) {
 	if len(text) > 0 && text[0] == '{' {

@@ -141,6 +141,20 @@ func (m *Map) Clone() *Map {
 	return &next
 }
 
+// ElectAnew returns the map with an epoch above all that are known, for a directory that
+// has lost its newest maps. The map may name former masters, so all partitions become
+// read-only, and agents elect the member that is furthest.
+func (m *Map) ElectAnew(epoch int64) *Map {
+	next := m.Clone()
+	next.Epoch, next.Floor = epoch, epoch
+	for i := range next.Partitions {
+		p := &next.Partitions[i]
+		p.ReadOnly, p.Epoch = true, epoch
+		p.Master.Run = "" // else the master counts as one with all confirmed writes
+	}
+	return next
+}
+
 // clone returns a copy of what p points to.
 func clone[T any](p *T) *T {
 	if p == nil {

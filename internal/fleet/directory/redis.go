@@ -249,11 +249,7 @@ func (d *Redis) write(ctx context.Context, name string, args ...string) (*script
 
 // parse reads the epoch and the map that are stored side by side.
 func parse(epoch int64, text string) (*Map, error) {
-	plain, err := unpack(text)
-	if err != nil {
-		return nil, ErrMap.Wrap(err)
-	}
-	m, err := Parse(plain)
+	m, err := Unpack(text)
 	if err == nil && m.Epoch != epoch {
 		return nil, ErrMap.Wrap(fmt.Errorf("it is stored as of epoch %d and says %d", epoch, m.Epoch))
 	}

@@ -26,6 +26,10 @@ type Config struct {
 	// nothing.
 	Restored func(ctx context.Context, m *directory.Map, partition int, addr string) error
 
+	// Keep receives the present map at each interval while the agent leads, to keep copies
+	// of it. It must return at once. Defaults to doing nothing.
+	Keep func(m *directory.Map)
+
 	// Logger logs what the agent does. Defaults to slog.Default().
 	Logger *slog.Logger
 }
@@ -57,6 +61,9 @@ func New(dir directory.Directory, servers Servers, cfg Config) *Agent {
 	}
 	if cfg.Restored == nil {
 		cfg.Restored = func(context.Context, *directory.Map, int, string) error { return nil }
+	}
+	if cfg.Keep == nil {
+		cfg.Keep = func(*directory.Map) {}
 	}
 	return &Agent{dir: dir, servers: servers, cfg: cfg, name: rand.Text()[:12], watch: watch{members: map[string]*health{}}}
 }
@@ -178,6 +185,8 @@ func (a *Agent) work(ctx context.Context) {
 			partitions := m.Partitions
 			if a.waits.Load() || a.recoverMap(ctx, m, &raised) {
 				partitions = nil // the next round has the new map
+			} else {
+				a.cfg.Keep(m)
 			}
 			for _, p := range partitions {
 				r := reconcilers[p.ID]
@@ -227,16 +236,11 @@ func (a *Agent) recoverMap(ctx context.Context, m *directory.Map, raised *bool) 
 	if err != nil {
 		return true
 	}
-	next := m.Clone()
-	next.Epoch = max(known+1, m.Epoch+1, a.watch.time().UnixMilli())
+	epoch := max(known+1, m.Epoch+1, a.watch.time().UnixMilli())
 	lost := known > m.Epoch
-	if lost {
-		next.Floor = next.Epoch
-		for i := range next.Partitions {
-			p := &next.Partitions[i]
-			p.ReadOnly, p.Epoch = true, next.Epoch
-			p.Master.Run = "" // else the master counts as one with all confirmed writes
-		}
+	next := m.Clone()
+	if next.Epoch = epoch; lost {
+		next = m.ElectAnew(epoch)
 	}
 	if err := a.dir.Change(ctx, m.Epoch, next); err != nil {
 		return true

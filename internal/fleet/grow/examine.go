@@ -87,7 +87,7 @@ func (c *Config) fit(ctx context.Context, m *directory.Map, servers []*server) e
 func (s *server) fit(ctx context.Context, expected string) error {
 	replies, err := script.Prompt(ctx, func(ctx context.Context) ([]rueidis.RedisResult, error) {
 		b := s.client.B()
-		ours := []string{members.IdentityKey, members.FloorKey, members.TagsKey, replicas.Key(members.Base)}
+		ours := []string{members.IdentityKey, members.FloorKey, members.TagsKey, members.MapKey, replicas.Key(members.Base)}
 		replies := s.client.DoMulti(ctx, b.Info().Build(), b.Dbsize().Build(), b.Mget().Key(ours...).Build())
 		if retry.Code(replies[1].Error(), "MASTERDOWN") {
 			// It is fenced, as it should be, and is opened for these reads.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/ring"
 )
@@ -205,6 +206,9 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 // first raised on all masters to the epoch of the next map: from then on no client places a
 // tag by the present one. The directory has the floor before the masters do, for agents that
 // replace a master.
+//
+// Before that all masters have a copy of the map that names the new partitions: should the
+// directory be lost, whoever finds a copy knows of all partitions that have tags.
 func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
@@ -226,7 +230,9 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 			}
 		}
 		c.report("stopping the placing of tags by the old map")
-		err = dir.Change(ctx, m.Epoch, announced)
+		if err = keep(ctx, masters, m); err == nil {
+			err = dir.Change(ctx, m.Epoch, announced)
+		}
 		if err == nil {
 			if err = raise(ctx, masters, announced); err == nil {
 				err = dir.Change(ctx, announced.Epoch, opened)
@@ -260,6 +266,20 @@ func (c *Config) masters(m *directory.Map) ([]*server, error) {
 		masters[i] = s
 	}
 	return masters, nil
+}
+
+// keep stores a copy of the map on all of them.
+func keep(ctx context.Context, masters []*server, m *directory.Map) error {
+	text, err := m.Pack()
+	if err != nil {
+		return err
+	}
+	return all(masters, func(i int, s *server) error {
+		return retry.Policy{}.Do(ctx, func(int) error {
+			_, err := members.Copy{Epoch: m.Epoch, Text: text}.Keep(ctx, s.client, m.Fleet, i)
+			return err
+		})
+	})
 }
 
 // raise raises the floor on all of them, at the same time.

@@ -175,3 +175,38 @@ func TestReplicasByTheirNames(t *testing.T) {
 	wantError(t, confirmed(0), millrace.ErrUncertain)
 	must(t, confirmed(1))
 }
+
+// copied sees whether all masters had a copy of a map that names the new partition, when it
+// was opened.
+type copied struct {
+	directory.Directory
+
+	tf   *testFleet
+	seen []int // partitions in the copies, by master
+}
+
+func (d *copied) Change(ctx context.Context, epoch int64, next *directory.Map) error {
+	if !next.Adding() {
+		for _, master := range d.tf.masters {
+			_, held, err := members.Inspect(ctx, master.Client(d.tf.t))
+			must(d.tf.t, err)
+			m, err := directory.Unpack(held.Text)
+			must(d.tf.t, err)
+			d.seen = append(d.seen, len(m.Partitions))
+		}
+	}
+	return d.Directory.Change(ctx, epoch, next)
+}
+
+// TestNoPartitionTakesTagsUnknown: if the directory is lost, each copy of the map that is
+// left names all partitions that have tags.
+func TestNoPartitionTakesTagsUnknown(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 2, 0, quick)
+	dir := &copied{Directory: tf.dir, tf: tf}
+	_, err := Add(t.Context(), dir, tf.servers(1, 0), onTrust)
+	must(t, err)
+	if !slices.Equal(dir.seen, []int{3, 3, 3}) {
+		t.Errorf("the copies name %v partitions when the third one is opened, want 3 each", dir.seen)
+	}
+}

@@ -15,6 +15,7 @@ const (
 	IdentityKey = Base + ":id"    // which partition of which fleet the server belongs to, see Identity
 	FloorKey    = Base + ":floor" // the epoch below which a map is too old to place a tag by
 	TagsKey     = Base + ":tags"  // the number of tags whose data is here
+	MapKey      = Base + ":map"   // a copy of the fleet's map, see Copy
 )
 
 // Identity returns the identity of the members of a partition.

@@ -44,7 +44,8 @@
 // to its disk as by BGSAVE and then sends the file: one fork for both, and no access to the
 // server's disk. A file is in the archive when it is complete, synced to disk, its checksum
 // is right, and it has its name: 20260314T150926.535Z-FLEET-PARTITION.rdb. Any redis-server
-// starts on it.
+// starts on it. The archive also has a copy of the fleet's map, FLEET.map, from which package
+// recovery rebuilds a directory that has lost its data.
 //
 // Several keepers can each take a [Share] of the partitions, each to an archive of its own.
 // The directory has the machine and the folder of each file.

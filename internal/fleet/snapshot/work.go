@@ -36,6 +36,7 @@ type work struct {
 	working  sync.WaitGroup
 	outcomes chan outcome
 	busy     map[int]string // by partition the node on which an attempt runs
+	noMap    string         // why the archive has no copy of the map, as last logged
 }
 
 // work takes snapshots by the plan until the plan or ctx ends it.
@@ -56,6 +57,7 @@ func (k *Keeper) work(ctx context.Context, p plan) error {
 				return nil
 			}
 		default:
+			w.archiveMap(ctx, s.m)
 			for _, id := range p.due(s) {
 				w.begin(ctx, s, s.m.Partitions[id])
 			}

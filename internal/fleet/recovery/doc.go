@@ -1,0 +1,67 @@
+// Package recovery rebuilds a fleet's directory that has lost its data, from copies of
+// the map.
+//
+// # The problem
+//
+// The directory is small, and everything depends on it: without the map the servers of a
+// fleet are a heap of data that nobody can place. Its disk can be lost, or somebody
+// deletes its keys. A map that is put together by hand, or an old one, is worse than
+// none: it names a former master, whose last writes are missing, or lacks a partition, so
+// that tags are placed a second time.
+//
+// # The mechanism
+//
+// While the directory works, the leading agent keeps a copy of the present map on all
+// members ([Copies]), and keepers of snapshots keep one in the archive. When its data is
+// gone, [Find] collects what is left, [Found.Store] stores a new map, and agents do the
+// rest:
+//
+//	addresses, archive ─▶ ask for copies ─▶ ask the members that they name ─┐
+//	                           ▲                                            │
+//	                           └──────────── new addresses ─────────────────┤
+//	                                                                        ▼
+//	     the newest copy ◀─ servers that joined since, epochs, floors, records of tags
+//	           │
+//	           ▼
+//	     a map with an epoch above all that members know and above the clock,
+//	     all partitions read-only ─▶ an operator agrees ─▶ empty directory ─▶ elections
+//
+// The map names the masters of the time of the copy. So no master is taken from it:
+// agents fence all members and elect the one that is furthest, as after the restoration of
+// an old directory.
+//
+// The same procedure changes the directory, from one Redis to another or to etcd: the new
+// directory is the empty one.
+//
+// # Guarantees
+//
+//   - Find changes nothing.
+//   - A directory that has a fleet is not changed.
+//   - Clients go on by themselves if the new directory is at the old address: the epoch
+//     is higher than theirs. Until then they only read.
+//   - What a replica has confirmed (WaitReplicas) is not lost: a partition whose members
+//     do not answer in sufficient number stays read-only until they do.
+//   - A map that lacks a partition is not stored if any server or record of a tag that was
+//     found shows that there is one. Partitions take tags only after the masters of all
+//     others have a copy of a map that names them (package grow).
+//   - Moves of tags, additions and changes of members that were in progress go on.
+//
+// # What it cannot know
+//
+// Changes after the newest copy: a copy is some seconds old at most while an agent runs,
+// and as old as the last agent otherwise. Servers that are in no copy, unless they are
+// given. Members that do not answer. [Found.Unknown] names all of it.
+//
+// The events and the ages of snapshots are gone: they are only in the directory.
+//
+// # The wrinkle
+//
+// Nothing here can see whether the old directory is really dead. While it answers, clients
+// and agents there go on by the old map: two sets of agents would replace each other's
+// masters. So an operator must say so.
+//
+// # When not to use it
+//
+// If a replica or the append-only file of the directory is left: start that. Agents repair
+// a map that is only old, except that partitions added since are missing in it.
+package recovery

@@ -1,0 +1,113 @@
+package snapshot
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+)
+
+// mapSuffix ends the name of the file in the archive that has a copy of a fleet's map,
+// FLEET.map, for the case that the directory loses its data.
+const mapSuffix = ".map"
+
+// epochDigits is more than an epoch has.
+const epochDigits = 32
+
+// archiveMap keeps a copy of the map in the archive: the file has the newest one that any
+// keeper has seen. A failure goes to the log, once.
+func (w *work) archiveMap(ctx context.Context, m *directory.Map) {
+	if w.k.cfg.Archive == "" {
+		return
+	}
+	why := ""
+	if err := archiveMap(w.k.cfg.Archive, m); err != nil {
+		why = err.Error()
+	}
+	if why != "" && why != w.noMap {
+		w.k.cfg.Logger.WarnContext(ctx, "the archive takes no copy of the map", "error", why)
+	}
+	w.noMap = why
+}
+
+// archiveMap replaces the file if its map is older. Of two keepers that do so at the same
+// time the later one may store an older map, and replaces it the next time.
+func archiveMap(dir string, m *directory.Map) error {
+	path := filepath.Join(dir, url.PathEscape(m.Fleet)+mapSuffix)
+	present, err := os.Open(path)
+	switch {
+	case err == nil:
+		begin := make([]byte, epochDigits)
+		n, _ := present.Read(begin) // an undecodable file is replaced
+		present.Close()
+		if members.ParseCopy(string(begin[:n])).Epoch >= m.Epoch {
+			return nil
+		}
+	case !errors.Is(err, fs.ErrNotExist):
+		return err
+	}
+	text, err := m.Pack()
+	if err != nil {
+		return err
+	}
+	removeDrafts(dir, filepath.Base(path)+".")
+	draft := path + "." + rand.Text()[:12] + part
+	file, err := os.OpenFile(draft, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.WriteString(members.Copy{Epoch: m.Epoch, Text: text}.String())
+	if err = errors.Join(err, file.Sync(), file.Close()); err == nil {
+		err = os.Rename(draft, path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(draft))
+	}
+	return syncFolder(dir)
+}
+
+// removeDrafts removes the drafts of maps that keepers left when they died.
+func removeDrafts(dir, prefix string) {
+	entries, _ := os.ReadDir(dir) // the next attempt sees them, too
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), prefix) || !strings.HasSuffix(e.Name(), part) {
+			continue
+		}
+		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > abandoned {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
+}
+
+// Maps returns the copies of maps in an archive, by the names of their files. A file that
+// cannot be read as a map is in the error, after the others.
+func Maps(dir string) (map[string]*directory.Map, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	maps := map[string]*directory.Map{}
+	var failed error
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), mapSuffix) {
+			continue
+		}
+		stored, err := os.ReadFile(filepath.Join(dir, e.Name()))
+		if err == nil {
+			maps[e.Name()], err = directory.Unpack(members.ParseCopy(string(stored)).Text)
+		}
+		if err != nil {
+			delete(maps, e.Name())
+			failed = errors.Join(failed, ErrArchive.Errorf("%s has no map that can be used", e.Name()).Wrap(err))
+		}
+	}
+	return maps, failed
+}
