@@ -106,7 +106,7 @@ func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table
 }
 
 // withDirectory opens a directory that answers for do. It may have no fleet yet.
-func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption) error) error {
+func (a *app) withDirectory(ctx context.Context, do func(dir directory.Directory, option rueidis.ClientOption) error) error {
 	_, option, err := a.fleetURL()
 	if err != nil {
 		return err
@@ -125,8 +125,8 @@ func (a *app) withDirectory(ctx context.Context, do func(dir *directory.Redis, o
 }
 
 // withMap opens the directory of an existing fleet for do, with the present map.
-func (a *app) withMap(ctx context.Context, do func(dir *directory.Redis, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
-	return a.withDirectory(ctx, func(dir *directory.Redis, option rueidis.ClientOption) error {
+func (a *app) withMap(ctx context.Context, do func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
+	return a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
 		m, err := dir.Confirm(bounded, 0)

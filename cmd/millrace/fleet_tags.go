@@ -178,7 +178,7 @@ func (c *fleetRebalance) Run(ctx context.Context, a *app) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	return a.withMap(ctx, func(dir *directory.Redis, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
+	return a.withMap(ctx, func(dir directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
 		if err := checkPartitions(m, c.named()...); err != nil {
 			return nil, nil, err
 		}
