@@ -75,9 +75,9 @@ func refusePop(cmds []rueidis.Completed) error {
 // term is the time of one master: until the next epoch of its partition, or until the
 // partition becomes read-only.
 type term struct {
-	ctx       context.Context // ends when the master's replies do not count any more
-	end       context.CancelFunc
-	confirmed atomic.Int64 // of the last view that had it
+	ctx   context.Context // ends when the master's replies do not count any more
+	end   context.CancelFunc
+	until atomic.Int64 // when that is, if the present view has another one
 }
 
 func newTerm() *term {
@@ -86,15 +86,13 @@ func newTerm() *term {
 }
 
 // counts reports whether a reply that has arrived by now is from the master of that
-// time. An agent that replaces it waits for ViewTTL and ReplyTimeout after the last
-// confirmation of a view that has it.
-func (p *partition) counts() bool { return p.f.now() < p.lastConfirmed()+p.v.viewTTL+p.v.replyTimeout }
-
-func (p *partition) lastConfirmed() int64 {
+// time. The present view decides, not the one by which a long call began: settings may
+// have changed.
+func (p *partition) counts() bool {
 	if v := p.f.view.Load(); p.in(v) {
-		return v.confirmed.Load()
+		return p.f.now() < v.counts()
 	}
-	return p.term.confirmed.Load()
+	return p.f.now() < p.term.until.Load()
 }
 
 // in reports whether the partition has the same master in a view.

@@ -133,7 +133,7 @@ func TestAReplacedMasterPopsNothing(t *testing.T) {
 			tf.masters[0].Pause()
 			_, err = pusher.Write([]byte("RPUSH {a}l old old\r\n"))
 			must(t, err)
-			tf.replace(quick.Grace())
+			tf.replace((&directory.Map{Settings: quick}).Grace())
 			if cutOff { // else it does not wait for a server that may never be back
 				tf.masters[0].Resume()
 			}

@@ -89,7 +89,7 @@ func TestStoppedMasterConfirmsNothing(t *testing.T) {
 			for range 200 {
 				<-began
 			}
-			tf.replace(quick.Grace())
+			tf.replace((&directory.Map{Settings: quick}).Grace())
 			tf.masters[0].Resume()
 			writing.Wait()
 			kept := tf.copies[0][0].Client(t)
@@ -126,7 +126,7 @@ func TestStaleViewWritesNothing(t *testing.T) {
 			must(t, put(ctx, c, "{a}", "before"))
 			proxy.Refuse(true)
 			proxy.Cut()
-			tf.replace(quick.Grace())
+			tf.replace((&directory.Map{Settings: quick}).Grace())
 			err := set(ctx, c, "{a}", "after")
 			if !errors.Is(err, tc.want) || tc.want == nil && err != nil {
 				t.Errorf("a write by a client that was cut off = %v, want %v", err, tc.want)

@@ -114,11 +114,9 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 		stop()
 		return nil, directory.Unreachable(ctx, err)
 	}
-	if asks := f.view.Load().m.Settings.Effective().Confirmed; cfg.WaitReplicas > 0 && cfg.WaitReplicas < asks {
+	if err := f.waitsEnough(); err != nil {
 		stop()
-		few := millrace.ErrBadArgument.Errorf("a WaitReplicas of %d does not help: failovers of this fleet rely on %d", cfg.WaitReplicas, asks)
-		few.Hint = "Wait for as many replicas as Settings.Confirmed says, or for none."
-		return nil, few
+		return nil, err
 	}
 	f.following.Go(f.follow)
 	f.following.Go(func() { f.watchClock(f.clocks) })
@@ -128,6 +126,15 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 		}
 	})
 	return f, nil
+}
+
+// waitsEnough refuses a WaitReplicas with which failovers may lose confirmed writes.
+func (f *Fleet) waitsEnough() error {
+	if need := f.view.Load().m.Permissions().Confirmed; f.cfg.WaitReplicas > 0 && f.cfg.WaitReplicas < need {
+		return millrace.ErrBadArgument.Errorf("a WaitReplicas of %d does not help: failovers of this fleet rely on %d", f.cfg.WaitReplicas, need).
+			WithHint("Wait for as many replicas as millrace fleet set shows for confirmed, or for none.")
+	}
+	return nil
 }
 
 // Dial opens the fleet that a URL names, see [ParseURL]. The URL sets Config.Option.

@@ -112,7 +112,7 @@ func TestAMasterDiesWithARecord(t *testing.T) {
 	c := tf.copies[0][0].Client(t)
 	must(t, c.Do(ctx, c.B().Replicaof().No().One().Build()).Error())
 	must(t, c.Do(ctx, c.B().Del().Key("mr:fleet:{a}", "{a}").Build()).Error())
-	tf.replace(quick.Grace())
+	tf.replace((&directory.Map{Settings: quick}).Grace())
 	redistest.Eventually(t, "the client has the map", func() bool { return f.view.Load().m.Partitions[0].Epoch == 2 })
 	must(t, put(ctx, f.Client(), "{a}", "y"))
 	if got, err := get(ctx, c, "mr:fleet:{a}"); got != "0" || err != nil {

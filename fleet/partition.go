@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (p *partition) refuseWrite(cmds []rueidis.Completed) error {
 		return ErrReadOnly.Errorf("partition %d takes no writes now", p.id)
 	}
 	if p.f.cfg.WaitReplicas > 0 {
-		return refusePop(cmds)
+		return cmp.Or(p.f.waitsEnough(), refusePop(cmds))
 	}
 	return nil
 }
@@ -106,6 +107,9 @@ func (t target) send(ctx context.Context, c rueidis.CoreClient, spread bool, nee
 		}
 		// It was executed at an unknown time before now.
 		late = !p.counts() && !p.still(ctx)
+		if need > 0 { // more by now, if settings changed meanwhile
+			need = max(need, p.f.view.Load().m.Permissions().Confirmed)
+		}
 	case need > 0 || spread:
 		results = confirm(cmds...)
 		late = p.f.now()-t.began > p.v.replyTimeout
@@ -148,7 +152,7 @@ func (p *partition) judge(ctx context.Context, result rueidis.RedisResult, late 
 	if succeeded(result) {
 		if late {
 			p.f.refreshSoon()
-			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d took longer than %v to answer", p.id, p.v.m.Settings.Effective().ReplyTimeout))
+			return rueidis.NewErrorResult(millrace.ErrUncertain.Errorf("partition %d took longer than %v to answer", p.id, time.Duration(p.v.replyTimeout)))
 		}
 		return result
 	}

@@ -30,6 +30,10 @@ type view struct {
 // fence; the other half is in target.write.
 func (v *view) fresh(now int64) bool { return now-v.confirmed.Load() < v.viewTTL }
 
+// counts returns until when replies of the view's masters count: an agent that replaces
+// one waits for ViewTTL and ReplyTimeout after the last confirmation.
+func (v *view) counts() int64 { return v.confirmed.Load() + v.viewTTL + v.replyTimeout }
+
 // never is a time of confirmation that makes no view fresh.
 const never = -1 << 62
 
@@ -194,7 +198,7 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	if err != nil {
 		return err
 	}
-	set := m.Settings.Effective()
+	set := m.Permissions()
 	v := &view{
 		m: m, ring: points,
 		viewTTL: int64(set.ViewTTL), replyTimeout: int64(set.ReplyTimeout), placementTTL: int64(set.PlacementTTL),
@@ -221,9 +225,9 @@ func (f *Fleet) adopt(m *directory.Map, confirmed int64) error {
 	if old != nil {
 		for _, p := range old.partitions {
 			if !p.in(v) {
-				last := old.confirmed.Load()
-				p.term.confirmed.Store(last)
-				time.AfterFunc(time.Duration(last+old.viewTTL+old.replyTimeout-f.now()), p.term.end)
+				until := old.counts()
+				p.term.until.Store(until)
+				time.AfterFunc(time.Duration(until-f.now()), p.term.end)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func failoverFigures() []Figure {
 		{What: "failover, SIGKILL of a master to the first accepted write", Unit: "ms", Sides: []Side{
 			{Name: "agent that looks every 250 ms", Measure: failoverPause},
 			{Name: "of that Grace", Goal: ValueAtMost(4000), Measure: func(context.Context, *B) float64 {
-				return float64(directory.Settings{}.Grace().Milliseconds())
+				return float64(new(directory.Map).Grace().Milliseconds())
 			}},
 		}},
 		{What: "p99 of writes while snapshots are taken", Unit: "ms", Sides: []Side{

@@ -273,7 +273,7 @@ func (s *simulation) lose(ctx context.Context, node int) error {
 			return err
 		}
 	}
-	retry.Sleep(ctx, s.m.Settings.Grace())
+	retry.Sleep(ctx, s.m.Grace())
 	for _, i := range masters {
 		err := s.change(ctx, func(m *directory.Map) {
 			p := &m.Partitions[i]

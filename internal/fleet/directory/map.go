@@ -1,13 +1,11 @@
 package directory
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/millrace/millrace/ring"
 )
@@ -23,8 +21,9 @@ type Map struct {
 	Epoch      int64       `json:"epoch"` // grows with every change
 	Floor      int64       `json:"floor"` // a map with a lower epoch must place no tags; members learn it before the map is stored
 	Settings   Settings    `json:"settings"`
-	Partitions []Partition `json:"partitions"` // by number
-	Points     Points      `json:"points"`     // of the partitions on the ring
+	Next       *Next       `json:"next,omitempty"` // a change of the settings that has begun, nil for none
+	Partitions []Partition `json:"partitions"`     // by number
+	Points     Points      `json:"points"`         // of the partitions on the ring
 }
 
 // Phase says whether a partition takes new tags.
@@ -127,6 +126,7 @@ func (p *Partition) Members() []Member { return append([]Member{p.Master}, p.Rep
 // Clone returns a copy that shares nothing with the map.
 func (m *Map) Clone() *Map {
 	next := *m
+	next.Next = clone(m.Next)
 	next.Points = slices.Clone(m.Points)
 	next.Partitions = slices.Clone(m.Partitions)
 	for i := range next.Partitions {
@@ -271,85 +271,5 @@ func (p *Points) UnmarshalJSON(text []byte) error {
 		}
 		(*p)[i] = ring.Point{Position: at, Partition: point.Partition, Generation: point.Generation}
 	}
-	return nil
-}
-
-// Settings hold for a whole fleet. The zero value works.
-type Settings struct {
-	// ViewTTL is for how long a client may write after it began to ask for a confirmation
-	// of its map. An agent that replaces a master waits for ViewTTL and ReplyTimeout.
-	// Defaults to 1 second.
-	ViewTTL time.Duration `json:"-"`
-
-	// ReplyTimeout is how long a successful write may take, from before it is sent until
-	// its reply is processed. Defaults to 500 milliseconds.
-	ReplyTimeout time.Duration `json:"-"`
-
-	// PlacementTTL is for how long a client may cache the place of a tag. Forgetting tags
-	// takes at least as long. Defaults to 10 seconds.
-	PlacementTTL time.Duration `json:"-"`
-
-	// MaxTags is how many tags a partition takes before it forwards new ones. Defaults to
-	// no limit.
-	MaxTags int64 `json:"max_tags,omitempty"`
-
-	// MaxFill is the share of its maxmemory, in percent, at which a partition begins to
-	// forward new tags, so that its tags can grow. Without maxmemory it never does.
-	// Defaults to 80.
-	MaxFill int `json:"max_fill,omitempty"`
-
-	// Confirmed is the greatest WaitReplicas of clients. A failover waits until so many
-	// replicas answer that one of them has every confirmed write: with one replica that
-	// one, of two both. With a negative value it elects one of those that answer. Defaults
-	// to 1.
-	Confirmed int `json:"confirmed,omitempty"`
-}
-
-// DefaultViewTTL is the default of Settings.ViewTTL.
-const DefaultViewTTL = time.Second
-
-// Effective returns the settings with their defaults filled in.
-func (s Settings) Effective() Settings {
-	s.ViewTTL = cmp.Or(s.ViewTTL, DefaultViewTTL)
-	s.ReplyTimeout = cmp.Or(s.ReplyTimeout, 500*time.Millisecond)
-	s.PlacementTTL = cmp.Or(s.PlacementTTL, 10*time.Second)
-	s.MaxFill = cmp.Or(s.MaxFill, 80)
-	s.Confirmed = cmp.Or(s.Confirmed, 1)
-	return s
-}
-
-// Grace is how long an agent waits after a change of the map until no client writes by
-// the former map: ViewTTL and ReplyTimeout, and 10% for clocks that differ in speed.
-func (s Settings) Grace() time.Duration {
-	s = s.Effective()
-	return (s.ViewTTL + s.ReplyTimeout) * 11 / 10
-}
-
-// settingsJSON is Settings with durations in milliseconds.
-type settingsJSON struct {
-	ViewTTL      int64 `json:"view_life_ms,omitempty"`
-	ReplyTimeout int64 `json:"reply_limit_ms,omitempty"`
-	PlacementTTL int64 `json:"placement_life_ms,omitempty"`
-	*plainSettings
-}
-
-type plainSettings Settings
-
-// MarshalJSON writes durations in milliseconds.
-func (s Settings) MarshalJSON() ([]byte, error) {
-	plain := plainSettings(s)
-	return json.Marshal(settingsJSON{s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), &plain})
-}
-
-// UnmarshalJSON reads the form of MarshalJSON.
-func (s *Settings) UnmarshalJSON(text []byte) error {
-	*s = Settings{}
-	j := settingsJSON{plainSettings: (*plainSettings)(s)}
-	if err := json.Unmarshal(text, &j); err != nil {
-		return err
-	}
-	s.ViewTTL = time.Duration(j.ViewTTL) * time.Millisecond
-	s.ReplyTimeout = time.Duration(j.ReplyTimeout) * time.Millisecond
-	s.PlacementTTL = time.Duration(j.PlacementTTL) * time.Millisecond
 	return nil
 }

@@ -106,14 +106,14 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	if r.stuck == "" {
 		r.a.note(ctx, m, r.id, fmt.Sprintf("read-only: %s is to be replaced, or confirmed", old.Addr))
 	}
-	if err := r.a.drain(ctx, m.Settings.Grace()); err != nil {
+	if err := r.a.drain(ctx, m.Grace()); err != nil {
 		return err
 	}
 	if r.a.watch.of(p.Master.Addr).missed == 0 {
 		r.catchUp(ctx, p)
 	}
 	reports := r.fence(ctx, p)
-	chosen, err := elect(m.Fleet, p, reports, m.Settings.Effective().Confirmed)
+	chosen, err := elect(m.Fleet, p, reports, m.Waits().Confirmed)
 	if err != nil {
 		return err
 	}

@@ -90,7 +90,7 @@ func (a *Agent) candidate(ctx context.Context, p directory.Partition, addr strin
 // instead replaces the master. If an agent leads, that does it; else this process leads
 // meanwhile.
 func (a *Agent) instead(ctx context.Context, m *directory.Map, p directory.Partition, addr string) error {
-	leads, _, err := a.dir.Lead(ctx, a.name, m.Settings.Grace()+10*time.Second)
+	leads, _, err := a.dir.Lead(ctx, a.name, m.Grace()+10*time.Second)
 	if err != nil {
 		return err
 	}

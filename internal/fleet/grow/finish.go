@@ -35,7 +35,7 @@ func (c *Config) finishAdding(ctx context.Context, dir directory.Directory, logg
 			since = time.Time{}
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) > after+m.Settings.Grace():
+		case time.Since(since) > after+m.Grace():
 			// By now all clients use a map that names the new partitions. The command may still
 			// be alive: the first one to open them has done it for both.
 			_, err := c.Open(ctx, dir)

@@ -9,7 +9,6 @@ import (
 	"net"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -77,7 +76,7 @@ func Init(ctx context.Context, dir directory.Directory, partitions []Partition, 
 	if err != nil {
 		return nil, err
 	}
-	if err := checkSettings(cfg.Settings); err != nil {
+	if err := cfg.Settings.Check(); err != nil {
 		return nil, err
 	}
 	switch made, err := dir.Confirm(ctx, 0); {
@@ -148,7 +147,7 @@ func Add(ctx context.Context, dir directory.Directory, partitions []Partition, c
 			return nil, err
 		}
 	}
-	grace := m.Settings.Grace()
+	grace := m.Grace()
 	cfg.report("waiting %v until all clients look for tags on the new partitions", grace)
 	if !retry.Sleep(ctx, grace) {
 		return nil, context.Cause(ctx)
@@ -348,17 +347,4 @@ func checkNew(partitions []Partition, m *directory.Map) (weights []int, err erro
 func listens(addr string) bool {
 	host, port, err := net.SplitHostPort(addr)
 	return err == nil && host != "" && port != ""
-}
-
-// checkSettings returns the first error in settings.
-func checkSettings(s directory.Settings) error {
-	e := s.Effective()
-	switch {
-	case e.ViewTTL < 20*time.Millisecond || e.ReplyTimeout < 10*time.Millisecond || e.PlacementTTL < e.ViewTTL:
-		return millrace.ErrBadArgument.Errorf("invalid ViewTTL %v, ReplyTimeout %v or PlacementTTL %v: at least 20 ms, 10 ms, and a ViewTTL",
-			e.ViewTTL, e.ReplyTimeout, e.PlacementTTL)
-	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
-		return millrace.ErrBadArgument.Errorf("invalid MaxTags %s or MaxFill %d: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
-	}
-	return nil
 }

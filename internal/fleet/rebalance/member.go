@@ -133,12 +133,13 @@ func (m *Mover) confirm(ctx context.Context, partition, copies int, timeout time
 // as many as writers wait for, and at least one.
 func (m *Mover) secure(ctx context.Context, step string, partition int) error {
 	return m.retry(ctx, step, "", func() error {
-		live, set := m.live(partition), m.fleetMap().Settings.Effective()
+		live := m.live(partition)
 		if live == 0 {
 			return nil
 		}
-		_, copies, err := m.confirm(ctx, partition, live, set.ReplyTimeout)
-		if need := min(live, max(1, set.Confirmed)); err == nil && copies.Have < need {
+		_, copies, err := m.confirm(ctx, partition, live, m.fleetMap().Permissions().ReplyTimeout)
+		// Settings may have changed meanwhile.
+		if need := min(live, max(1, m.fleetMap().Permissions().Confirmed)); err == nil && copies.Have < need {
 			err = fleet.ErrUnavailable.Errorf("%d of the %d replicas needed in partition %d have what was written", copies.Have, need, partition)
 		}
 		return err

@@ -226,7 +226,7 @@ type times struct {
 }
 
 func (m *Mover) times() times {
-	set := m.fleetMap().Settings.Effective()
+	set := m.fleetMap().Waits()
 	return times{
 		remembered: (set.PlacementTTL + set.ReplyTimeout) * 11 / 10,
 		inFlight:   set.ReplyTimeout * 11 / 10,

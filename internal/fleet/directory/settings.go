@@ -1,0 +1,140 @@
+package directory
+
+import (
+	"cmp"
+	"encoding/json"
+	"strconv"
+	"time"
+
+	"github.com/millrace/millrace"
+)
+
+// Settings hold for a whole fleet. The zero value works.
+type Settings struct {
+	// ViewTTL is for how long a client may write after it began to ask for a confirmation
+	// of its map. An agent that replaces a master waits for ViewTTL and ReplyTimeout.
+	// Defaults to 1 second.
+	ViewTTL time.Duration `json:"-"`
+
+	// ReplyTimeout is how long a successful write may take, from before it is sent until
+	// its reply is processed. Defaults to 500 milliseconds.
+	ReplyTimeout time.Duration `json:"-"`
+
+	// PlacementTTL is for how long a client may cache the place of a tag. Forgetting tags
+	// takes at least as long. Defaults to 10 seconds.
+	PlacementTTL time.Duration `json:"-"`
+
+	// MaxTags is how many tags a partition takes before it forwards new ones. Defaults to
+	// no limit.
+	MaxTags int64 `json:"max_tags,omitempty"`
+
+	// MaxFill is the share of its maxmemory, in percent, at which a partition begins to
+	// forward new tags, so that its tags can grow. Without maxmemory it never does.
+	// Defaults to 80.
+	MaxFill int `json:"max_fill,omitempty"`
+
+	// Confirmed is the greatest WaitReplicas of clients. A failover waits until so many
+	// replicas answer that one of them has every confirmed write: with one replica that
+	// one, of two both. With a negative value it elects one of those that answer. Defaults
+	// to 1.
+	Confirmed int `json:"confirmed,omitempty"`
+}
+
+// DefaultViewTTL is the default of Settings.ViewTTL.
+const DefaultViewTTL = time.Second
+
+// Effective returns the settings with their defaults filled in.
+func (s Settings) Effective() Settings {
+	s.ViewTTL = cmp.Or(s.ViewTTL, DefaultViewTTL)
+	s.ReplyTimeout = cmp.Or(s.ReplyTimeout, 500*time.Millisecond)
+	s.PlacementTTL = cmp.Or(s.PlacementTTL, 10*time.Second)
+	s.MaxFill = cmp.Or(s.MaxFill, 80)
+	s.Confirmed = cmp.Or(s.Confirmed, 1)
+	return s
+}
+
+// Check returns the first error in settings.
+func (s Settings) Check() error {
+	e := s.Effective()
+	switch {
+	case e.ViewTTL < 20*time.Millisecond || e.ReplyTimeout < 10*time.Millisecond || e.PlacementTTL < e.ViewTTL:
+		return millrace.ErrBadArgument.Errorf("invalid ViewTTL %v, ReplyTimeout %v or PlacementTTL %v: at least 20 ms, 10 ms, and a ViewTTL",
+			e.ViewTTL, e.ReplyTimeout, e.PlacementTTL)
+	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
+		return millrace.ErrBadArgument.Errorf("invalid MaxTags %s or MaxFill %d: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
+	}
+	return nil
+}
+
+// Next is a change of the settings that has begun. Until it is complete, clients may do
+// what both the present and the next settings permit, and agents wait for clients by the
+// longer times of both.
+type Next struct {
+	Since    int64    `json:"since"` // the epoch of the map that announced it
+	Settings Settings `json:"settings"`
+}
+
+// Permissions returns the settings that clients keep, with defaults filled in.
+func (m *Map) Permissions() Settings {
+	s := m.Settings.Effective()
+	if m.Next != nil {
+		next := m.Next.Settings.Effective()
+		s.ViewTTL = min(s.ViewTTL, next.ViewTTL)
+		s.ReplyTimeout = min(s.ReplyTimeout, next.ReplyTimeout)
+		s.PlacementTTL = min(s.PlacementTTL, next.PlacementTTL)
+		s.Confirmed = max(s.Confirmed, next.Confirmed)
+	}
+	return s
+}
+
+// Waits returns the settings that agents, and others who wait for clients, must reckon
+// with, with defaults filled in.
+func (m *Map) Waits() Settings {
+	s := m.Settings.Effective()
+	if m.Next != nil {
+		next := m.Next.Settings.Effective()
+		s.ViewTTL = max(s.ViewTTL, next.ViewTTL)
+		s.ReplyTimeout = max(s.ReplyTimeout, next.ReplyTimeout)
+		s.PlacementTTL = max(s.PlacementTTL, next.PlacementTTL)
+		if s.Confirmed < 0 || next.Confirmed > 0 && next.Confirmed < s.Confirmed {
+			s.Confirmed = next.Confirmed // a negative value relies on any replica
+		}
+	}
+	return s
+}
+
+// Grace is how long an agent waits after a change of the map until no client writes by
+// the former map: ViewTTL and ReplyTimeout, and 10% for clocks that differ in speed.
+func (m *Map) Grace() time.Duration {
+	s := m.Waits()
+	return (s.ViewTTL + s.ReplyTimeout) * 11 / 10
+}
+
+// settingsJSON is Settings with durations in milliseconds.
+type settingsJSON struct {
+	ViewTTL      int64 `json:"view_life_ms,omitempty"`
+	ReplyTimeout int64 `json:"reply_limit_ms,omitempty"`
+	PlacementTTL int64 `json:"placement_life_ms,omitempty"`
+	*plainSettings
+}
+
+type plainSettings Settings
+
+// MarshalJSON writes durations in milliseconds.
+func (s Settings) MarshalJSON() ([]byte, error) {
+	plain := plainSettings(s)
+	return json.Marshal(settingsJSON{s.ViewTTL.Milliseconds(), s.ReplyTimeout.Milliseconds(), s.PlacementTTL.Milliseconds(), &plain})
+}
+
+// UnmarshalJSON reads the form of MarshalJSON.
+func (s *Settings) UnmarshalJSON(text []byte) error {
+	*s = Settings{}
+	j := settingsJSON{plainSettings: (*plainSettings)(s)}
+	if err := json.Unmarshal(text, &j); err != nil {
+		return err
+	}
+	s.ViewTTL = time.Duration(j.ViewTTL) * time.Millisecond
+	s.ReplyTimeout = time.Duration(j.ReplyTimeout) * time.Millisecond
+	s.PlacementTTL = time.Duration(j.PlacementTTL) * time.Millisecond
+	return nil
+}
