@@ -35,7 +35,8 @@ type server struct {
 	disk     data // what it would read after a restart from a snapshot
 	gone     bool // it never comes back
 	died     time.Duration
-	amnesic  bool // it was started again, and has not been in step since
+	rose     time.Duration
+	amnesic  bool // it was started again, and has not all that its master had then
 	loose    bool // it was started again without its fence, and nobody has fenced it
 	histories,
 	runs,
@@ -222,12 +223,12 @@ func (s *server) receive() {
 		return
 	}
 	now := time.Since(s.w.start)
-	for _, e := range s.target.log[len(s.log):] {
-		if e.at+s.lag > now {
-			return
-		}
-		s.take(e)
+	rest := s.target.log[len(s.log):]
+	for len(rest) > 0 && rest[0].at+s.lag <= now {
+		s.take(rest[0])
+		rest = rest[1:]
 	}
+	s.amnesic = s.amnesic && len(rest) > 0 && rest[0].at <= s.rose
 }
 
 // step is what a server does by itself, many times a second.
@@ -249,7 +250,6 @@ func (s *server) step() {
 	switch s.link {
 	case linked:
 		s.receive()
-		s.amnesic = s.amnesic && len(s.log) < len(y.log)
 	case copying:
 		if !time.Now().Before(s.copyEnds) {
 			s.endCopy(y)
@@ -335,7 +335,7 @@ func (s *server) rise(how int, fenced bool) {
 	if how == empty && !s.w.baseWithout(s) || how == fromSnapshot && s.disk.identity == "" {
 		how = fromLog
 	}
-	s.down, s.trouble, s.amnesic, s.serves, s.loose = false, time.Now(), true, false, !fenced
+	s.down, s.trouble, s.rose, s.amnesic, s.serves, s.loose = false, time.Now(), time.Since(s.w.start), true, false, !fenced
 	s.master, s.target, s.link, s.forgot, s.before, s.need = !fenced, nil, apart, false, "", 0
 	switch how {
 	case fromSnapshot:
