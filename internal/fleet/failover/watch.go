@@ -2,7 +2,6 @@ package failover
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -85,11 +84,7 @@ func (w *watch) time() time.Time {
 			ahead = append(ahead, h.ahead)
 		}
 	}
-	if len(ahead) == 0 {
-		return time.Now()
-	}
-	slices.Sort(ahead)
-	return time.Now().Add(ahead[len(ahead)/2])
+	return members.Clock(ahead)
 }
 
 // forget drops all results.

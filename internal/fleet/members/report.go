@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -110,6 +111,15 @@ func FenceAndExamine(ctx context.Context, c rueidis.Client) (Report, error) {
 func ReadFenced(ctx context.Context, c rueidis.Client, read rueidis.Completed) (rueidis.RedisResult, error) {
 	replies := c.DoMulti(ctx, Serve(c.B(), true), read, Serve(c.B(), false))
 	return replies[1], errors.Join(replies[0].Error(), replies[2].Error())
+}
+
+// Clock returns the time by most of the clocks that are so far ahead of this process's, or
+// by this process's if there are none.
+func Clock(ahead []time.Duration) time.Time {
+	if len(ahead) == 0 {
+		return time.Now()
+	}
+	return time.Now().Add(slices.Sorted(slices.Values(ahead))[len(ahead)/2])
 }
 
 // ParseInfo reads the reply of INFO.

@@ -1,0 +1,33 @@
+package recovery
+
+import "github.com/millrace/millrace"
+
+// Errors of this package. Calls return errors derived from them.
+var (
+	// ErrNoCopy means that no copy of the map was found.
+	ErrNoCopy = &millrace.Error{
+		Code:    "no_copy",
+		Message: "no copy of the map was found",
+		Hint:    "Name other members with --member, and the folder of the snapshots with --archive: FLEET.map there is a copy.",
+	}
+
+	// ErrSeveralFleets means that copies of several fleets were found.
+	ErrSeveralFleets = &millrace.Error{
+		Code: "several_fleets",
+		Hint: "Name members of one fleet with --member.",
+	}
+
+	// ErrIncomplete means that the newest copy lacks a partition. By such a map tags would be
+	// placed a second time.
+	ErrIncomplete = &millrace.Error{
+		Code: "incomplete",
+		Hint: "Start the members of that partition, and name them with --member: they have a newer copy.",
+	}
+
+	// ErrExists means that the directory has a map that recovery does not replace. Nothing
+	// was changed.
+	ErrExists = &millrace.Error{
+		Code: "exists",
+		Hint: "Name an empty directory. If this one is to be recovered, empty it first; its fleet takes no writes from then on.",
+	}
+)

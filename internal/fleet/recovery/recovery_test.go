@@ -1,0 +1,303 @@
+package recovery
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestTheDirectoryIsEmptied under load, with clients and agents connected: the fleet becomes
+// read-only, is recovered from the copy of one member at the same address, and everybody goes
+// on.
+func TestTheDirectoryIsEmptied(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	w.agent(w.dir)
+	f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+	w.settled(w.dir, f)
+	l := w.load(f, "a", "b", "c", "d")
+	l.goesOn()
+	before := mapOf(t, w.dir)
+	w.lose()
+	w.readOnly(f)
+	w.dirHasNone()
+
+	found := w.find(Config{Members: []string{before.Partitions[1].Replicas[0].Addr}})
+	if len(found.Members) != 4 || len(found.Copies) != 4 || len(found.Findings) != 0 || found.Known != before.Epoch {
+		t.Errorf("found = %+v, want four members with copies, and that nothing differs", found)
+	}
+	must(t, found.Store(t.Context(), w.dir))
+	w.settled(w.dir, f)
+	l.goesOn()
+	must(t, found.Store(t.Context(), w.dir)) // nothing is left to do
+	l.check(f)
+	m := mapOf(t, w.dir)
+	if m.Fleet != before.Fleet || m.Settings != before.Settings || m.Epoch <= before.Epoch {
+		t.Errorf("the map is %+v, want that of epoch %d with a higher epoch", m, before.Epoch)
+	}
+	if events, err := w.dir.Events(t.Context()); err != nil || len(events) == 0 {
+		t.Errorf("the log has %v, %v", events, err)
+	}
+}
+
+// dirHasNone checks that nobody has put a map into the directory.
+func (w *world) dirHasNone() {
+	w.t.Helper()
+	if m, err := w.dir.Confirm(w.t.Context(), 0); !errors.Is(err, directory.ErrNoFleet) {
+		w.t.Fatalf("the directory has %+v, %v, want no fleet", m, err)
+	}
+}
+
+// TestTheDirectoryIsGone, with all who used it: another one is made from the archive alone.
+func TestTheDirectoryIsGone(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	stop := w.agent(w.dir)
+	f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+	w.settled(w.dir, f)
+	l := w.load(f, "a", "b", "c", "d")
+	l.goesOn()
+	archive := t.TempDir()
+	for _, err := range snapshot.New(w.dir, snapshot.Config{Archive: archive, Logger: silent}).Now(t.Context(), 0) {
+		must(t, err)
+	}
+	stop()
+	for _, s := range w.servers.Servers() { // as of before there were copies on members
+		if s.Role == devfleet.Master {
+			w.do(mapOf(t, w.dir).Partitions[s.Partition].Master.Addr, "DEL", members.MapKey)
+		}
+	}
+	must(t, w.servers.Directory().Proc.Kill())
+	w.readOnly(f)
+
+	found := w.find(Config{Archive: archive})
+	if len(found.Copies) != 1 || !says(found.Unknown, "the one in the archive") || len(found.Members) != 4 {
+		t.Errorf("found = %+v, want the copy in the archive, and four members", found)
+	}
+	dir := w.elsewhere()
+	must(t, found.Store(t.Context(), dir))
+	w.agent(dir)
+	moved := w.client(dir, fleet.Config{})
+	w.settled(dir, moved)
+	l.check(moved)
+	if err := add(t.Context(), f, "a", "late"); !errors.Is(err, fleet.ErrReadOnly) {
+		t.Errorf("a client of the old directory writes: %v, want ErrReadOnly", err)
+	}
+}
+
+// TestCopiesAreKept after each change, and by the next agent when the first one has gone.
+func TestCopiesAreKept(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	f := w.client(w.dir, fleet.Config{})
+	for range 2 {
+		stop := w.agent(w.dir)
+		w.settled(w.dir, f)
+		p := mapOf(t, w.dir).Partitions[0]
+		servers := failover.NewRedis(w.option())
+		must(t, failover.Switch(t.Context(), w.dir, servers, 0, p.Replicas[0].Addr, silent))
+		servers.Close()
+		w.settled(w.dir, f)
+		stop()
+	}
+}
+
+// TestTheMasterChangedAfterTheCopy: copies are of different ages, and the newest one names a
+// former master. The elected one has everything that was confirmed.
+func TestTheMasterChangedAfterTheCopy(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	stop := w.agent(w.dir)
+	f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+	w.settled(w.dir, f)
+	archive, m := t.TempDir(), mapOf(t, w.dir)
+	older := m.Clone()
+	older.Epoch--
+	older.Partitions[0].Master, older.Partitions[0].Replicas[0] = older.Partitions[0].Replicas[0], older.Partitions[0].Master
+	for name, m := range map[string]*directory.Map{"old.map": older, "new.map": m} {
+		text, err := m.Pack()
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(archive, name), []byte(members.Copy{Epoch: m.Epoch, Text: text}.String()), 0o600))
+	}
+	stop()
+	former := m.Partitions[0].Master.Addr
+	servers := failover.NewRedis(w.option())
+	t.Cleanup(servers.Close)
+	must(t, failover.Switch(t.Context(), w.dir, servers, 0, "", silent))
+	l := w.load(f, "a", "b", "c", "d")
+	l.goesOn()
+	w.lose()
+	w.readOnly(f)
+
+	found := w.find(Config{Archive: archive, Members: []string{former}})
+	if found.Copies[0].Epoch != m.Epoch || len(found.Copies) != 6 {
+		t.Errorf("copies = %+v, want six, the newest of epoch %d first", found.Copies, m.Epoch)
+	}
+	if !says(found.Findings, "Partition 0", former+" as the master") || !says(found.Unknown, "was changed after the newest copy") || found.Map.Epoch <= found.Known {
+		t.Errorf("found = %+v, want that partition 0 had another master since", found)
+	}
+	must(t, found.Store(t.Context(), w.dir))
+	w.agent(w.dir)
+	w.settled(w.dir, f)
+	l.goesOn()
+	l.check(f)
+}
+
+// TestAPartitionIsSilent when the directory is lost: the others serve, and it is known what
+// is missing. When it is back it serves, too.
+func TestAPartitionIsSilent(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 3})
+	stop := w.agent(w.dir)
+	f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+	w.settled(w.dir, f)
+	l := w.load(f, "a", "b", "c", "d", "e", "f")
+	l.goesOn()
+	stop()
+	m := mapOf(t, w.dir)
+	for _, member := range m.Partitions[2].Members() {
+		must(t, w.server(member.Addr).Proc.Pause())
+	}
+	w.lose()
+	found := w.find(Config{Members: []string{m.Partitions[0].Master.Addr}})
+	if !says(found.Unknown, "What partition 2 has") || len(found.Unknown) != 2 {
+		t.Errorf("not known is %q, want that of partition 2 nobody answers", found.Unknown)
+	}
+	for _, member := range found.Members {
+		if (member.State == Down) != (member.Partition == 2) {
+			t.Errorf("member = %+v, want that only those of partition 2 are down", member)
+		}
+	}
+	must(t, found.Store(t.Context(), w.dir))
+	w.agent(w.dir)
+	redistest.Eventually(t, "the others serve", func() bool {
+		s, err := f.Status(t.Context())
+		return err == nil && s.Partitions[0].State == fleet.Healthy && s.Partitions[1].State == fleet.Healthy
+	})
+	if p := mapOf(t, w.dir).Partitions[2]; !p.ReadOnly {
+		t.Errorf("partition 2 is %+v, want it read-only", p)
+	}
+	for _, member := range m.Partitions[2].Members() {
+		must(t, w.server(member.Addr).Proc.Resume())
+	}
+	w.settled(w.dir, f)
+	l.goesOn()
+	l.check(f)
+}
+
+// TestServersAreKnownLater: the newest copy lacks a partition, or a replica. The replica is
+// taken in, and without the partition nothing is stored.
+func TestServersAreKnownLater(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 3})
+	stop := w.agent(w.dir)
+	f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+	w.settled(w.dir, f)
+	l := w.load(f, "a", "b", "c", "d", "e", "f")
+	l.goesOn()
+	stop()
+	m := mapOf(t, w.dir)
+	late, addr := m.Partitions[2].Master.Addr, m.Partitions[0].Replicas[0].Addr
+	for _, p := range m.Partitions {
+		w.do(p.Master.Addr, "DEL", members.MapKey)
+	}
+	// An archived map from before there was partition 2, and a replica of partition 0.
+	archive, older := t.TempDir(), m.Clone()
+	older.Partitions = older.Partitions[:2]
+	older.Points = nil
+	for _, point := range m.Points {
+		if point.Partition < 2 {
+			older.Points = append(older.Points, point)
+		}
+	}
+	archived := func(m *directory.Map) {
+		text, err := m.Pack()
+		must(t, err)
+		must(t, os.WriteFile(filepath.Join(archive, "f.map"), []byte(members.Copy{Epoch: m.Epoch, Text: text}.String()), 0o600))
+	}
+	archived(older)
+	for _, given := range [][]string{{late}, nil} { // a server says so, or records of tags
+		if given == nil {
+			forward := []string{"SET", members.RecordKey("elsewhere"), "2"}
+			w.do(m.Partitions[1].Master.Addr, forward...)
+		}
+		if _, err := Find(t.Context(), Config{Archive: archive, Members: given}); !errors.Is(err, ErrIncomplete) {
+			t.Errorf("Find with %v = %v, want ErrIncomplete", given, err)
+		}
+	}
+	older = m.Clone()
+	older.Partitions[0].Replicas = nil
+	archived(older)
+	w.lose()
+	found := w.find(Config{Archive: archive, Members: []string{addr}})
+	if !says(found.Findings, addr, "becomes a replica") || len(found.Map.Partitions[0].Replicas) != 1 {
+		t.Errorf("found = %+v, want %s as a replica of partition 0", found, addr)
+	}
+	// The only other member has gone.
+	must(t, w.server(m.Partitions[0].Master.Addr).Proc.Kill())
+	must(t, found.Store(t.Context(), w.dir))
+	w.agent(w.dir)
+	redistest.Eventually(t, "the replica is the master", func() bool {
+		p := mapOf(t, w.dir).Partitions[0]
+		return !p.ReadOnly && p.Master.Addr == addr
+	})
+	w.serves(f, fleet.Partial)
+	l.check(w.client(w.dir, fleet.Config{}))
+}
+
+// TestFindRefuses what would be no recovery, and says why.
+func TestFindRefuses(t *testing.T) {
+	t.Parallel()
+	a, b := start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas}), start(t, devfleet.Config{Partitions: 1, Replicas: devfleet.NoReplicas})
+	bare := redistest.Start(t, redistest.Options{TCP: true})
+	one, other := a.servers.Servers()[0].Addr, b.servers.Servers()[0].Addr
+	refused := func(want error, part string, cfg Config) {
+		t.Helper()
+		if _, err := Find(t.Context(), cfg); !errors.Is(err, want) || !says([]string{err.Error()}, part) {
+			t.Errorf("Find(%+v) = %v, want %v that says %q", cfg, err, want, part)
+		}
+	}
+	refused(ErrNoCopy, "no member of a fleet", Config{Members: []string{bare.Addr()}})
+	refused(ErrNoCopy, "127.0.0.1:1", Config{Members: []string{"127.0.0.1:1"}})
+	refused(ErrNoCopy, "", Config{Archive: t.TempDir()})
+	refused(os.ErrNotExist, "", Config{Archive: "/no/such/folder"})
+	refused(ErrNoCopy, "of fleet", Config{Members: []string{one}}) // no agent has ever run
+	refused(ErrSeveralFleets, mapOf(t, a.dir).Fleet, Config{Members: []string{one, other}})
+	a.do(one, "SET", members.MapKey, `7 {"version":99}`)
+	refused(directory.ErrVersion, "99", Config{Members: []string{one}})
+
+	for _, w := range []*world{a, b} {
+		w.do(w.servers.Servers()[0].Addr, "DEL", members.MapKey)
+		w.agent(w.dir)
+		w.settled(w.dir, w.client(w.dir, fleet.Config{}))
+	}
+	found := a.find(Config{Members: []string{one}})
+	if err := found.Store(t.Context(), b.dir); !errors.Is(err, ErrExists) {
+		t.Errorf("Store in the directory of another fleet = %v, want ErrExists", err)
+	}
+	before := mapOf(t, a.dir)
+	if there, err := found.Check(t.Context(), a.dir); !there || err != nil {
+		t.Errorf("Check of the fleet's own directory = %v, %v, want that it is there", there, err)
+	}
+	must(t, found.Store(t.Context(), a.dir))
+	if now := mapOf(t, a.dir); now.Epoch != before.Epoch {
+		t.Errorf("Store in a directory that has the fleet changed it from epoch %d to %d", before.Epoch, now.Epoch)
+	}
+	bad := found.copied.Clone()
+	bad.Epoch += int64(time.Hour)
+	bad.Partitions = append(bad.Partitions, directory.Partition{})
+	found.copied = bad
+	if err := found.Store(t.Context(), a.dir); !errors.Is(err, ErrExists) {
+		t.Errorf("Store where an older map lacks a partition = %v, want ErrExists", err)
+	}
+}
