@@ -345,7 +345,7 @@ func TestReplicasArePutRight(t *testing.T) {
 	fence(t, members, p.Replicas[0].Addr)
 	by, err := members.Probe(t.Context(), p.Replicas[1].Addr)
 	must(t, err)
-	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1))
+	must(t, members.Lead(t.Context(), p.Replicas[1].Addr, by.Run, 1, false))
 	w.settled(f, 0)
 	if now := w.mapNow().Partitions[0]; now.Master.Addr != p.Master.Addr {
 		t.Errorf("the master is %s by now, and nothing was wrong with %s", now.Master.Addr, p.Master.Addr)

@@ -171,10 +171,10 @@ type frozen struct {
 	once          sync.Once
 }
 
-func (s *frozen) Lead(ctx context.Context, addr, run string, floor int64) error {
+func (s *frozen) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
 	s.once.Do(func() { close(s.reached) })
 	<-s.goOn
-	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, floor)
+	return s.Servers.Lead(context.WithoutCancel(ctx), addr, run, floor, restored)
 }
 
 // TestAFrozenAgentWakesUp in the middle of a failover that another one has finished.

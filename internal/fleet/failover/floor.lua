@@ -1,13 +1,19 @@
--- failover.floor(K) floor -> floor
+-- failover.floor(K) floor restored -> floor
 --
--- Sets the floor of a member that is being promoted.
+-- Sets the floor of a member that is being promoted. If its data may be of an earlier time,
+-- the hash restored says so until that was dealt with: package restored has its fields.
 --
--- Touches  floor, none
+-- Touches  floor, restored, none
 -- KEYS[1]  K
 -- ARGV[1]  floor: an epoch above all that members know
+-- ARGV[2]  restored: 'true' or 'false'
 -- Reply    the floor
--- Cost     O(1)
+-- Cost     O(1), and the size of an older hash
 -- Repeat   harmless: it is set to the same
 redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
 redis.call('SET', K .. ':floor', ARGV[1])
+if ARGV[2] == 'true' then
+  redis.call('DEL', K .. ':restored')
+  redis.call('HSET', K .. ':restored', 'epoch', ARGV[1])
+end
 return ARGV[1]

@@ -124,7 +124,8 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	for _, report := range reports {
 		floor = max(floor, report.Floor)
 	}
-	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, floor+1); err != nil {
+	restored := restarted(chosen, elected)
+	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, floor+1, restored); err != nil {
 		return fmt.Errorf("%s was elected and cannot lead: %w", chosen.Addr, err)
 	}
 	now, err := r.a.servers.Probe(ctx, chosen.Addr)
@@ -134,7 +135,7 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	case !now.Master || !whole(now, m.Fleet, p.ID) || !kept(now, elected):
 		return fmt.Errorf("%s was elected and has lost its data since", chosen.Addr)
 	}
-	if restarted(chosen, now) {
+	if restored {
 		if err := r.a.cfg.Restored(ctx, m, r.id, chosen.Addr); err != nil {
 			r.a.note(ctx, m, r.id, chosen.Addr+" has the data of an earlier time: "+err.Error())
 		}
@@ -160,7 +161,18 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	r.stuck, r.on = "", ""
 	r.a.note(ctx, m, r.id, fmt.Sprintf("healthy: %s, at offset %d of %s leads, in place of %s, after %v",
 		chosen.Addr, elected.Offset, elected.History, old.Addr, time.Since(began).Round(time.Millisecond)))
+	if restored {
+		r.a.note(ctx, m, r.id, fmt.Sprintf("%s was restarted, and leads with %s", chosen.Addr, dataOf(now)))
+	}
 	return nil
+}
+
+// dataOf describes how old the data of a restarted member may be.
+func dataOf(report members.Report) string {
+	if report.Saved == 0 {
+		return "the data that it had on its disk"
+	}
+	return "the data of " + time.UnixMilli(report.Saved).UTC().Format(time.DateTime) + " UTC, or later"
 }
 
 // kept reports whether a promoted member has all that it had when it was elected.

@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -33,9 +36,10 @@ func TestRestoredFromTheArchive(t *testing.T) {
 	must(t, set("saved"))
 	archive, quiet := t.TempDir(), slog.New(slog.DiscardHandler)
 	var file string
+	var saved directory.Archived
 	for s, err := range snapshot.New(w.dir, snapshot.Config{Archive: archive, Logger: quiet}).Now(ctx) {
 		must(t, err)
-		file = filepath.Join(archive, s.Archived.File)
+		saved, file = s.Archived, filepath.Join(archive, s.Archived.File)
 	}
 	members := NewRedis(rueidis.ClientOption{})
 	t.Cleanup(members.Close)
@@ -63,6 +67,11 @@ func TestRestoredFromTheArchive(t *testing.T) {
 		}
 		return err
 	}))
+	redistest.Eventually(t, "the log says how old its data is", func() bool {
+		events, err := w.dir.Events(ctx)
+		want := "leads with the data of " + saved.At.UTC().Format(time.DateTime) + " UTC, or later"
+		return err == nil && slices.ContainsFunc(events, func(e directory.Event) bool { return strings.Contains(e.What, want) })
+	})
 	must(t, set("y"))
 	if w.restored.Load() == 0 {
 		t.Error("nobody was told that the partition has the data of an earlier time")

@@ -24,8 +24,9 @@ type Servers interface {
 	Fence(ctx context.Context, addr string) (members.Report, error)
 
 	// Lead makes a member take writes, and raises its floor, unless it was restarted since
-	// it was in that run.
-	Lead(ctx context.Context, addr, run string, floor int64) error
+	// it was in that run. If its data is restored, perhaps from an earlier time, it stores
+	// that with the floor.
+	Lead(ctx context.Context, addr, run string, floor int64, restored bool) error
 
 	// Follow makes a member a replica of another one for as long as that is in that run,
 	// and ends its clients' connections.
@@ -115,19 +116,21 @@ func (r *Redis) Admit(ctx context.Context, master, run string) error {
 }
 
 // Lead implements Servers. It raises the floor before the map names the member, so that
-// clients with older maps place no tags there. The member has been examined, so it can be
+// clients with older maps place no tags there, and stores in the same step that package
+// restored has work to do. The member has been examined, so it can be
 // read from now on even when it is a replica again without a link.
 //
 // All commands use one connection, which ends with the process: a member that was
 // restarted after its election, and may have lost its data, is not promoted.
-func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64) error {
+func (r *Redis) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		return members.InRun(ctx, c, run, func(c rueidis.DedicatedClient) error {
 			for _, result := range c.DoMulti(ctx,
 				need(c.B(), 0),
 				members.Serve(c.B(), true),
 				c.B().Replicaof().No().One().Build(),
-				c.B().Eval().Script(library.Script("floor").Source()).Numkeys(1).Key(members.Base).Arg(strconv.FormatInt(floor, 10)).Build(),
+				c.B().Eval().Script(library.Script("floor").Source()).Numkeys(1).Key(members.Base).
+					Arg(strconv.FormatInt(floor, 10), strconv.FormatBool(restored)).Build(),
 			) {
 				if err := result.Error(); err != nil {
 					return err

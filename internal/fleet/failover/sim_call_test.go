@@ -54,7 +54,7 @@ func (p inMembers) lie(s *server, l *members.Report) {
 	}
 }
 
-func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64) error {
+func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, restored bool) error {
 	s := p.w.server(addr)
 	return p.call(ctx, &s.host, func() error {
 		if s.run() != run {
@@ -63,6 +63,9 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64) erro
 		// Whoever follows it by its address may begin to copy from now on.
 		if part := p.w.dir.m.Partitions[s.partition]; !s.master && p.w.turned[s.partition].by == p.name && p.fenced[s] == s.runs {
 			p.w.concede(p.name, part, s)
+		}
+		if s.amnesic && !restored {
+			p.w.fail("O: %s was started again, and leads without a word of its older data", s.name)
 		}
 		s.lead(floor)
 		p.w.promoters = append(p.w.promoters, p.process)

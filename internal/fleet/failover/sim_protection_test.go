@@ -143,6 +143,20 @@ func TestProtections(t *testing.T) {
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{serve: true}, "R"},
+		{"a master with older data leaves word of that", "", 0, func(w *world) {
+			w.with(func() { w.servers[0].save() })
+			time.Sleep(time.Second)
+			w.with(func() {
+				w.servers[0].die(false)
+				for _, s := range w.servers[1:3] {
+					s.die(false)
+					s.gone = true
+				}
+			})
+			time.Sleep(time.Second)
+			w.with(func() { w.servers[0].rise(fromSnapshot, true) })
+			time.Sleep(8 * time.Second)
+		}, sabotage{sameRun: true}, "O"},
 		{"so many replicas must answer that one has all", "", 1, func(w *world) {
 			w.with(func() { w.servers[2].lag = 20 * time.Second })
 			time.Sleep(time.Second)
