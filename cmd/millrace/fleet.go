@@ -19,6 +19,7 @@ import (
 type fleetCommands struct {
 	Init      fleetInit      `cmd:"" help:"Make a fleet of empty servers."`
 	Add       fleetAdd       `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
+	Set       fleetSet       `cmd:"" help:"Show the fleet's settings, or change one while the fleet is in use."`
 	Show      fleetShow      `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
 	Locate    fleetLocate    `cmd:"" help:"Show where a tag is, and how it was found."`
 	Forget    fleetForget    `cmd:"" help:"Give up the places of tags that have no keys any more."`

@@ -86,11 +86,11 @@ func history(seed uint64) []stored {
 		case 1: // one setting
 			edit = func(s *directory.Settings) { s.ReplyTimeout = wanted.ReplyTimeout }
 		}
-		patience := time.Minute
+		timeout := time.Minute
 		if rng.IntN(2) == 0 {
-			patience = time.Duration(rng.IntN(8000)) * time.Millisecond // it is cut off
+			timeout = time.Duration(rng.IntN(8000)) * time.Millisecond // it is cut off
 		}
-		short, cancel := context.WithTimeout(ctx, patience)
+		short, cancel := context.WithTimeout(ctx, timeout)
 		_, _ = Change(short, dir, edit, Config{})
 		cancel()
 		if rng.IntN(2) == 0 {

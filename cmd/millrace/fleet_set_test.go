@@ -1,0 +1,35 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestFleetSet lists settings, and changes one after it asked.
+func TestFleetSet(t *testing.T) {
+	t.Parallel()
+	s := fleetShell(t)
+	s.init(append(specs(member(t)), "--max-tags", "100")...)
+	got := s.run("fleet", "set")
+	if got.code != 0 || !strings.Contains(got.stdout, "max-tags        100    0") || !strings.Contains(got.stdout, "view-life       1s     1s") {
+		t.Errorf("the list is %+v", got)
+	}
+	if got := s.feed("\n", "fleet", "set", "max-tags", "200"); got.code != 1 || !strings.HasPrefix(got.stderr, "Change max-tags from 100 to 200? [y/N] ") || !strings.Contains(got.stderr, "nothing was changed") {
+		t.Errorf("without an answer: %+v", got)
+	}
+	s.refused(1, "declined", "fleet", "set", "max-tags", "200")
+	if got := s.feed("y\n", "fleet", "set", "max-tags", "200"); got.code != 0 || got.stdout != "max-tags: 200, before 100\n" || !strings.Contains(got.stderr, "waiting 1.65s") {
+		t.Errorf("with an answer: %+v", got)
+	}
+	s.want("max-tags is 200 already\n", "fleet", "set", "max-tags", "200")
+	got = s.run("fleet", "set", "max-tags", "default", "--yes", "--json")
+	var doc setDoc
+	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || doc.Before != "200" || doc.After != "0" || doc.Took < 1650 {
+		t.Errorf("the change is %+v", got)
+	}
+	s.refused(2, "bad_usage", "fleet", "set", "max-speed", "200")
+	s.refused(2, "bad_usage", "fleet", "set", "max-tags")
+	s.refused(2, "bad_usage", "fleet", "set", "view-life", "3")
+	s.refused(2, "bad_argument", "fleet", "set", "max-fill", "101", "--yes")
+}
