@@ -116,5 +116,8 @@ func (c *client) Map() *directory.Map { return c.f.view.Load().m }
 // Directory returns the fleet's directory, for [directory.Of].
 func (c *client) Directory() directory.Directory { return c.f.dir }
 
+// Option returns how the client connects to members, for [directory.OptionOf].
+func (c *client) Option() rueidis.ClientOption { return c.f.cfg.Option }
+
 // Close closes the fleet, for its own client.
 func (c *client) Close() { c.close() }

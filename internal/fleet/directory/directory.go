@@ -74,6 +74,7 @@ var _ Directory = (*Redis)(nil)
 type client interface {
 	Map() *Map
 	Directory() Directory
+	Option() rueidis.ClientOption
 }
 
 // MapOf returns the map that a fleet's client uses at the moment. It must not be changed.
@@ -81,6 +82,9 @@ func MapOf(fleet rueidis.Client) *Map { return fleet.(client).Map() } //nolint:f
 
 // Of returns the directory of a fleet's client.
 func Of(fleet rueidis.Client) Directory { return fleet.(client).Directory() } //nolint:forcetypeassert // as above
+
+// OptionOf returns how a fleet's client connects to members.
+func OptionOf(fleet rueidis.Client) rueidis.ClientOption { return fleet.(client).Option() } //nolint:forcetypeassert // as above
 
 // Errors of this package. Returned errors wrap one of them.
 var (

@@ -31,10 +31,11 @@ const baseKey = "mr:fleet:{directory}"
 // append-only file. An operator or Sentinel can change the master. A server that does not
 // answer delays a call by 100 ms if another one does. It is safe for concurrent use.
 type Redis struct {
-	servers []*script.Runner
-	master  atomic.Int32         // the server that took the last write
-	turn    atomic.Uint32        // the server at which the last Load started
-	known   atomic.Pointer[held] // the last map that was received
+	servers  []*script.Runner
+	sentinel bool                 // whether Sentinels choose the master
+	master   atomic.Int32         // the server that took the last write
+	turn     atomic.Uint32        // the server at which the last Load started
+	known    atomic.Pointer[held] // the last map that was received
 }
 
 // sentinelRefresh is how often Sentinels are asked for the master, in case a message of
@@ -70,7 +71,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 		if err != nil {
 			return nil, fmt.Errorf("the directory's Sentinels: %w", err)
 		}
-		return &Redis{servers: []*script.Runner{runner(client)}}, nil
+		return &Redis{servers: []*script.Runner{runner(client)}, sentinel: true}, nil
 	}
 	if len(option.InitAddress) == 0 {
 		return nil, ErrNoFleet.Errorf("no address of a directory was given")

@@ -1,0 +1,275 @@
+package check
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// assumption is one that does not hold any more.
+type assumption struct {
+	name   string
+	breaks func()
+	mends  func()
+	want   string // check, level and code of the finding
+	where  string // what it is about; empty for anything
+}
+
+// TestEachAssumption breaks one after the other, and wants the finding, which was not there
+// before and is gone afterwards.
+func TestEachAssumption(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t)
+	c := tf.Client()
+	for i := range 40 {
+		must(t, c.Do(t.Context(), c.B().Set().Key("{user:"+strconv.Itoa(i)+"}:name").Value("x").Build()).Error())
+	}
+	stop := tf.agent()
+	// What a fleet for trials is not expected to have.
+	trial := []string{"boot-fence unknown not_restarted", "directory warn no_replica", "snapshots warn no_snapshots"}
+	redistest.Eventually(t, "the agent has set up the members", func() bool { return slices.Equal(codes(tf.run(Config{Sample: NoSample})), trial) })
+	all := tf.run(Config{All: true})
+	if diff := cmp.Diff(trial, codes(all)); diff != "" {
+		t.Errorf("a healthy fleet has findings (-want +got):\n%s%v", diff, all)
+	}
+	for _, check := range checks {
+		if !slices.ContainsFunc(all, func(f Finding) bool {
+			return f.Check == check.name && f.What != "" && (f.Hint == "") == (f.Level == directory.OK)
+		}) {
+			t.Errorf("%s has no finding, or no hint", check.name)
+		}
+	}
+	if !slices.ContainsFunc(all, func(f Finding) bool { return f.What == "40 tags have one home each" }) {
+		t.Errorf("not all tags were looked up: %v", all)
+	}
+	stop()
+	// Nothing is mended by itself from now on, and somebody seems to look after the fleet.
+	lead := func(ttl time.Duration) {
+		leads, _, err := tf.dir.Lead(t.Context(), "nobody", ttl)
+		if must(t, err); !leads {
+			t.Fatal("another agent leads")
+		}
+	}
+	lead(time.Hour)
+
+	var cases []assumption
+	for _, group := range [][]assumption{tf.settings(), tf.replication(), tf.directory(), tf.inMap(), tf.homes()} {
+		cases = append(cases, group...)
+	}
+	cases = append(cases, assumption{"no agent", func() { lead(0) }, func() { lead(time.Hour) }, "agents fail no_agent", ""})
+	for _, a := range cases {
+		t.Run(a.name, func(t *testing.T) {
+			tf := &testFleet{tf.Fleet, t, tf.dev, tf.dir}
+			a.breaks()
+			var all []Finding
+			redistest.Eventually(t, "there is "+a.want, func() bool {
+				all = tf.run(Config{})
+				return slices.ContainsFunc(all, func(f Finding) bool {
+					return strings.Join([]string{f.Check, string(f.Level), f.Code}, " ") == a.want && (a.where == "" || a.where == f.Where()) && f.Hint != ""
+				})
+			})
+			a.mends()
+			redistest.Eventually(t, a.want+" is gone", func() bool {
+				all = tf.run(Config{})
+				return !slices.Contains(codes(all), a.want)
+			})
+		})
+	}
+	if diff := cmp.Diff([]string{}, slices.DeleteFunc(codes(tf.run(Config{})), func(code string) bool { return slices.Contains(trial, code) })); diff != "" {
+		t.Errorf("something was not mended:\n%s", diff)
+	}
+}
+
+// settings breaks settings of members.
+func (tf *testFleet) settings() (list []assumption) {
+	master, replica := tf.server(0, 0).Addr, tf.server(0, 1).Addr
+	for _, s := range []struct{ addr, name, broken, right, want string }{
+		{master, "maxmemory-policy", "allkeys-lru", "noeviction", "settings fail evicts"},
+		{master, "maxmemory", "0", "64mb", "settings warn no_maxmemory"},
+		{replica, "maxmemory", "32mb", "64mb", "settings warn unequal_maxmemory"},
+		{master, "save", "900 1", "", "settings warn save"},
+		{replica, "replica-read-only", "no", "yes", "settings fail writable_replica"},
+		{master, "min-replicas-max-lag", "10", "2", "settings warn max_lag"},
+		{master, "repl-backlog-size", "16kb", "1mb", "settings warn backlog"},
+		{master, "client-output-buffer-limit", "slave 1mb 1mb 60", "slave 256mb 64mb 60", "settings warn replica_buffer"},
+		{master, "timeout", "5", "0", "settings warn timeout"},
+		{master, "min-replicas-to-write", "3", "1", "replication fail refuses_writes"},
+		{master, "min-replicas-to-write", "0", "1", "replication warn lonely_writes"},
+	} {
+		list = append(list, assumption{
+			name: s.name + " " + s.broken, want: s.want, where: s.addr + " (partition 0)",
+			breaks: func() { tf.do(s.addr, "CONFIG", "SET", s.name, s.broken) },
+			mends:  func() { tf.do(s.addr, "CONFIG", "SET", s.name, s.right) },
+		})
+	}
+	return list
+}
+
+// replication points a replica elsewhere.
+func (tf *testFleet) replication() []assumption {
+	replica, master, other := tf.server(0, 1).Addr, tf.server(0, 0).Addr, tf.server(1, 0).Addr
+	follow := func(addr string) {
+		host, port, _ := strings.Cut(addr, ":")
+		tf.do(replica, "REPLICAOF", host, port)
+	}
+	login := func() string {
+		report, err := members.Examine(tf.t.Context(), tf.Partitions()[0])
+		must(tf.t, err)
+		user, _ := members.Login(report.Run, "")
+		return user
+	}
+	mend := func() { follow(master) }
+	where := replica + " (partition 0)"
+	return []assumption{
+		{"a wrong master", func() { follow(other) }, mend, "replication fail wrong_master", where},
+		{"two masters", func() { tf.do(replica, "REPLICAOF", "NO", "ONE") }, mend, "replication fail second_master", where},
+		{"no link", func() { tf.do(replica, "CONFIG", "SET", "masteruser", "stranger"); follow(other); mend() },
+			func() { tf.do(replica, "CONFIG", "SET", "masteruser", login()); mend() }, "members warn behind", where},
+		{"an earlier run", func() { tf.do(replica, "CONFIG", "SET", "masteruser", "mr-replica-0") },
+			func() { tf.do(replica, "CONFIG", "SET", "masteruser", login()) }, "replication warn run", where},
+		{"another address", func() { tf.do(replica, "CONFIG", "SET", "replica-announce-ip", "192.0.2.1"); follow(other); mend() },
+			func() { tf.do(replica, "CONFIG", "SET", "replica-announce-ip", ""); follow(other); mend() }, "replication warn address", where},
+	}
+}
+
+// directory makes the directory forgetful.
+func (tf *testFleet) directory() (list []assumption) {
+	addr := tf.dev.DirectoryAddr()
+	for _, s := range []struct{ name, broken, right, want string }{
+		{"appendonly", "no", "yes", "directory fail no_aof"},
+		{"appendfsync", "no", "always", "directory warn no_fsync"},
+		{"maxmemory-policy", "allkeys-lru", "noeviction", "directory fail evicts"},
+	} {
+		list = append(list, assumption{
+			name: "directory " + s.name, want: s.want, where: addr,
+			breaks: func() { tf.do(addr, "CONFIG", "SET", s.name, s.broken) },
+			mends:  func() { tf.do(addr, "CONFIG", "SET", s.name, s.right) },
+		})
+	}
+	return list
+}
+
+// inMap breaks what the directory knows.
+func (tf *testFleet) inMap() (list []assumption) {
+	for _, s := range []struct {
+		name, want, where string
+		edit              func(p *directory.Partition)
+	}{
+		{"an unfenced restart", "boot-fence fail no_fence", tf.server(1, 1).Addr + " (partition 1)", func(p *directory.Partition) { p.Replicas[0].Boot = directory.BootOpen }},
+		{"one node", "nodes warn same_node", "partition 1", func(p *directory.Partition) { p.Replicas[0].Node = p.Master.Node }},
+		{"no nodes", "nodes unknown unnamed", "", func(p *directory.Partition) { p.Master.Node = "" }},
+		{"one host", "nodes warn same_host", "partition 1", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = "", "" }},
+		{"all masters on a node", "nodes warn uneven", "", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = p.Replicas[0].Node, p.Master.Node }},
+		{"an addition cut off", "agents warn adding", "", func(p *directory.Partition) { p.Phase = directory.LookUp }},
+		{"another history", "replication warn history", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.History = strings.Repeat("0", 40) }},
+		{"no replica", "replication warn no_replica", "partition 1", func(p *directory.Partition) { p.Replicas = nil }},
+	} {
+		var old directory.Partition
+		list = append(list, assumption{
+			name: s.name, want: s.want, where: s.where,
+			breaks: func() {
+				tf.change(func(m *directory.Map) { old = m.Clone().Partitions[1]; s.edit(&m.Partitions[1]) })
+			},
+			mends: func() { tf.change(func(m *directory.Map) { m.Partitions[1] = old }) },
+		})
+	}
+	confirmed := func(n int) func() {
+		return func() { tf.change(func(m *directory.Map) { m.Settings.Confirmed = n }) }
+	}
+	snapped := func(s directory.Snapshot, age time.Duration) func() {
+		return func() {
+			for id := range 2 {
+				s.Partition = id
+				must(tf.t, tf.dir.Snapped(tf.t.Context(), time.Now().Add(-age), s))
+			}
+		}
+	}
+	saved := directory.Snapshot{Saved: directory.Saved{Addr: "a"}}
+	archived := directory.Snapshot{Archived: directory.Archived{Addr: "a", File: "f"}}
+	return append(
+		list,
+		assumption{"more confirmed than replicas", confirmed(2), confirmed(1), "replication fail confirmed", "partition 0"},
+		assumption{"an old snapshot", snapped(saved, 25*time.Hour), snapped(saved, time.Minute), "snapshots warn old_snapshot", "partition 1"},
+		assumption{"an old archive", snapped(archived, 25*time.Hour), snapped(archived, time.Minute), "snapshots warn old_archive", "partition 1"},
+		assumption{"a failed snapshot", snapped(directory.Snapshot{Failed: directory.Failed{Addr: "a", Why: "no room"}}, 30*time.Second), snapped(saved, time.Second),
+			"snapshots warn failed_snapshot", "partition 1"},
+	)
+}
+
+// homes breaks the places of tags. Each one is mended by a record as it was.
+func (tf *testFleet) homes() (list []assumption) {
+	record := func(partition int, tag, text string) {
+		if text == "" {
+			tf.do(tf.server(partition, 0).Addr, "DEL", members.RecordKey(tag))
+			return
+		}
+		tf.do(tf.server(partition, 0).Addr, "SET", members.RecordKey(tag), text)
+	}
+	for i, s := range []struct {
+		name, want  string
+		home, other string // records; of the home that the tag has, and of the other partition
+		keys        bool   // whether the other partition has a key
+		at          string // who reports it: home or other
+	}{
+		{"two homes", "tags fail two_homes", "home", "other", false, "other"},
+		{"an unknown home", "tags fail unreachable", "", "other", false, "other"},
+		{"keys elsewhere", "tags fail stray_keys", "home", "home", true, "other"},
+		{"keys without a record", "tags warn foreign_keys", "home", "", true, "other"},
+		{"a circle", "tags fail lost", "other", "home", false, "home"},
+		{"a partition that is not there", "tags fail lost", "9", "", false, "home"},
+	} {
+		tag := "user:" + strconv.Itoa(i)
+		l, err := tf.Locate(tf.t.Context(), tag)
+		must(tf.t, err)
+		home, other := l.Partition, 1-l.Partition
+		numbers := strings.NewReplacer("home", strconv.Itoa(home), "other", strconv.Itoa(other))
+		list = append(list, assumption{
+			name: s.name, want: s.want, where: "partition " + numbers.Replace(s.at),
+			breaks: func() {
+				record(home, tag, numbers.Replace(s.home))
+				record(other, tag, numbers.Replace(s.other))
+				if s.keys {
+					tf.do(tf.server(other, 0).Addr, "SET", "{"+tag+"}:mail", "x")
+				}
+			},
+			mends: func() {
+				record(home, tag, strconv.Itoa(home))
+				record(other, tag, "")
+				tf.do(tf.server(other, 0).Addr, "DEL", "{"+tag+"}:mail")
+			},
+		})
+	}
+	return list
+}
+
+// TestASilentMemberDelaysNobody: the other members are checked, within the timeout.
+func TestASilentMemberDelaysNobody(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t)
+	c := tf.Client()
+	must(t, c.Do(t.Context(), c.B().Set().Key("{a}").Value("x").Build()).Error())
+	tf.do(tf.server(0, 0).Addr, "CONFIG", "SET", "maxmemory-policy", "allkeys-lru")
+	for _, s := range []int{0, 1} {
+		p := tf.server(1, s).Proc
+		must(t, p.Pause())
+		defer func() { must(t, p.Resume()) }()
+	}
+	began := time.Now()
+	all := tf.run(Config{})
+	if took := time.Since(began); took > 3*answerTimeout {
+		t.Errorf("took %v, want about %v", took, answerTimeout)
+	}
+	for _, want := range []string{"settings fail evicts", "settings unknown silent", "tags unknown silent", "members fail down"} {
+		if !slices.Contains(codes(all), want) {
+			t.Errorf("no %s: %v", want, all)
+		}
+	}
+}

@@ -1,0 +1,205 @@
+package check
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/info"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// answerTimeout is how long a server has to answer.
+const answerTimeout = 2 * time.Second
+
+// facts are what the servers of a fleet say at one time. Checks compare them.
+type facts struct {
+	m           *directory.Map
+	unconfirmed error // why the map may be old
+	status      fleet.Status
+	members     []*member // by partition, each master before its replicas
+	maxAge      time.Duration
+
+	examined bool // whether the directory can say how safe the map is
+	remarks  []directory.Remark
+	leader   string
+	noLeader error // why it is not known
+
+	ages   snapshot.Ages
+	noAges error // why they are not known
+
+	events   []directory.Event
+	noEvents error // why they are not known
+
+	tags findings
+}
+
+// member is a server, as the map knows it and as it describes itself.
+type member struct {
+	directory.Member
+
+	partition int
+	role      string // master, replica, joining or leaving
+
+	answer
+	err error // why there is no answer
+}
+
+// answer is what a member says about itself.
+type answer struct {
+	report   members.Report
+	info     info.Fields
+	settings map[string]string // nil if the user may not read them
+	ahead    time.Duration     // by how much its clock is ahead of this process's
+	doubt    time.Duration     // how exact that is
+}
+
+// memberSettings are the settings that matter.
+var memberSettings = []string{
+	"maxmemory", "maxmemory-policy", "save", "stop-writes-on-bgsave-error", "min-replicas-to-write", "min-replicas-max-lag",
+	"repl-backlog-size", "replica-read-only", "client-output-buffer-limit", "masteruser", "timeout",
+}
+
+// gather asks all servers at the same time, and then looks tags up.
+func gather(ctx context.Context, f *fleet.Fleet, cfg Config) (*facts, error) {
+	pool := members.New(directory.OptionOf(f.Client()), answerTimeout)
+	defer pool.Close()
+	all := &facts{m: directory.MapOf(f.Client()), maxAge: cfg.MaxSnapshotAge}
+	dir := directory.Of(f.Client())
+	all.confirm(ctx, dir)
+	var asking sync.WaitGroup
+	bounded := func(call func(ctx context.Context)) {
+		asking.Go(func() {
+			ctx, cancel := script.Within(ctx, answerTimeout)
+			defer cancel()
+			call(ctx)
+		})
+	}
+	asking.Go(func() { all.status, _ = f.Status(ctx) }) // fails if ctx ends
+	for _, p := range all.m.Partitions {
+		for _, m := range membersOf(p) {
+			all.members = append(all.members, m)
+			bounded(func(ctx context.Context) { m.answer, m.err = members.Ask(ctx, pool, m.Addr, ask) })
+		}
+	}
+	if examiner, ok := dir.(directory.Examiner); ok {
+		all.examined = true
+		bounded(func(ctx context.Context) { all.remarks = examiner.Examine(ctx) })
+		bounded(func(ctx context.Context) { all.leader, all.noLeader = leaderOf(ctx, examiner) })
+	}
+	bounded(func(ctx context.Context) {
+		all.ages, all.noAges = script.Prompt(ctx, func(ctx context.Context) (snapshot.Ages, error) { return snapshot.Read(ctx, dir) })
+	})
+	bounded(func(ctx context.Context) { all.events, all.noEvents = script.Prompt(ctx, dir.Events) })
+	asking.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	all.tags = checkTags(ctx, all, pool, cfg)
+	return all, context.Cause(ctx)
+}
+
+// confirm takes the present map, or the one at hand if the directory does not confirm any.
+func (f *facts) confirm(ctx context.Context, dir directory.Directory) {
+	ctx, cancel := script.Within(ctx, answerTimeout)
+	defer cancel()
+	newer, err := script.Prompt(ctx, func(ctx context.Context) (*directory.Map, error) { return dir.Confirm(ctx, f.m.Epoch) })
+	if f.unconfirmed = err; err == nil && newer != nil {
+		f.m = newer
+	}
+}
+
+// leaderOf returns the agent that leads, empty for none. When a leader ends, the next one
+// takes a moment.
+func leaderOf(ctx context.Context, dir directory.Examiner) (leader string, err error) {
+	for range 4 {
+		if leader, err = script.Prompt(ctx, dir.Leader); leader != "" || err != nil || !retry.Sleep(ctx, answerTimeout/8) {
+			break
+		}
+	}
+	return leader, err
+}
+
+// membersOf returns all servers of a partition, the master first.
+func membersOf(p directory.Partition) []*member {
+	all := []*member{{Member: p.Master, partition: p.ID, role: "master"}}
+	for _, replica := range p.Replicas {
+		all = append(all, &member{Member: replica, partition: p.ID, role: "replica"})
+	}
+	if p.Task != nil && p.Task.Add != nil {
+		all = append(all, &member{Member: *p.Task.Add, partition: p.ID, role: "joining"})
+	}
+	if p.Leaving != nil {
+		all = append(all, &member{Member: *p.Leaving, partition: p.ID, role: "leaving"})
+	}
+	return all
+}
+
+// ask asks one member.
+func ask(ctx context.Context, c rueidis.Client) (a answer, err error) {
+	began := time.Now()
+	if a.report, err = members.Examine(ctx, c); err != nil {
+		return a, err
+	}
+	a.doubt = time.Since(began) / 2
+	a.ahead = a.report.Clock.Sub(began.Add(a.doubt))
+	cmds := []rueidis.Completed{c.B().Info().Build()}
+	for _, name := range memberSettings {
+		cmds = append(cmds, c.B().ConfigGet().Parameter(name).Build())
+	}
+	replies := c.DoMulti(ctx, cmds...)
+	text, err := replies[0].ToString()
+	if err != nil {
+		return a, err
+	}
+	a.info = info.Parse(text)
+	settings := map[string]string{}
+	for i, name := range memberSettings {
+		values, err := replies[i+1].AsStrMap()
+		switch {
+		case retry.Denied(err):
+			return a, nil
+		case err != nil:
+			return a, err
+		}
+		settings[name] = values[name]
+	}
+	a.settings = settings
+	return a, nil
+}
+
+// answered returns the members that answered, and adds an unknown finding for each other one.
+// Whether that is bad is the matter of the check of members.
+func (f *facts) answered(l *findings) (all []*member) {
+	for _, m := range f.members {
+		if m.err == nil {
+			all = append(all, m)
+			continue
+		}
+		l.add(directory.Unknown, "silent", m.partition, m.Addr, "it does not answer", "Repeat the check when it does: millrace fleet show.")
+	}
+	return all
+}
+
+// master returns the master of a partition.
+func (f *facts) master(partition int) *member {
+	return f.members[slices.IndexFunc(f.members, func(m *member) bool { return m.partition == partition && m.role == "master" })]
+}
+
+// replicas returns the replicas of a partition.
+func (f *facts) replicas(partition int) (all []*member) {
+	for _, m := range f.members {
+		if m.partition == partition && m.role == "replica" {
+			all = append(all, m)
+		}
+	}
+	return all
+}

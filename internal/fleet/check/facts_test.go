@@ -1,0 +1,110 @@
+package check
+
+import (
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/snapshot"
+	"github.com/millrace/millrace/internal/info"
+)
+
+// made is a fleet of one partition whose servers say what a test cannot make real ones say:
+// other times, other versions, long ago.
+func made(change func(f *facts, master, replica *member)) *facts {
+	m := &directory.Map{Version: directory.Version, Partitions: []directory.Partition{{
+		Master: directory.Member{Addr: "10.0.0.1:1", Node: "a"}, Replicas: []directory.Member{{Addr: "10.0.0.2:1", Node: "b"}},
+	}}}
+	f := &facts{m: m, members: membersOf(m.Partitions[0]), examined: true, leader: "x", ages: snapshot.Ages{Now: time.Unix(1e9, 0)}}
+	master, replica := f.members[0], f.members[1]
+	master.report = members.Report{Master: true, Run: "r", History: "h", End: 10 << 20, InStep: 1}
+	master.info = info.Fields{"redis_version": "7.0.15", "slave0": "ip=10.0.0.2,port=1,state=online,offset=10485760,lag=0", "repl_backlog_size": "1048576"}
+	master.settings, replica.settings = map[string]string{"min-replicas-to-write": "1"}, map[string]string{"masteruser": "mr-replica-r"}
+	replica.report = members.Report{Linked: true, History: "h", Follows: "10.0.0.1:1"}
+	replica.info = info.Fields{"redis_version": "7.0.15"}
+	change(f, master, replica)
+	return f
+}
+
+func TestFacts(t *testing.T) {
+	t.Parallel()
+	task := func(noted time.Duration) func(f *facts, _, _ *member) {
+		return func(f *facts, _, _ *member) {
+			f.m.Partitions[0].Task = &directory.Task{}
+			f.events = []directory.Event{{Partition: Fleetwide, At: f.ages.Now}, {Partition: 0, At: f.ages.Now.Add(-noted)}}
+		}
+	}
+	line := func(line string) func(f *facts, master, _ *member) {
+		return func(_ *facts, master, _ *member) { master.info["slave0"] = line }
+	}
+	versions := func(master, replica info.Fields) func(f *facts, m, r *member) {
+		return func(_ *facts, m, r *member) { m.info, r.info = master, replica }
+	}
+	redis := func(v string) info.Fields { return info.Fields{"redis_version": v} }
+	valkey := info.Fields{"redis_version": "7.2.4", "server_name": "valkey", "valkey_version": "9.0.1"}
+	for name, test := range map[string]struct {
+		change func(f *facts, master, replica *member)
+		check  string
+		want   []string // levels and codes
+	}{
+		"replicated":         {func(*facts, *member, *member) {}, "replication", []string{"ok ok"}},
+		"late in time":       {line("ip=10.0.0.2,port=1,state=online,offset=10485760,lag=6"), "replication", []string{"warn lag", "warn confirmed"}},
+		"late in bytes":      {line("ip=10.0.0.2,port=1,state=online,offset=1,lag=0"), "replication", []string{"warn lag", "warn confirmed"}},
+		"not yet online":     {line("ip=10.0.0.2,port=1,state=wait_bgsave,offset=0,lag=0"), "replication", []string{"warn confirmed"}},
+		"two histories":      {func(_ *facts, _, r *member) { r.report.History = "other" }, "replication", []string{"fail history", "warn confirmed"}},
+		"clocks":             {func(_ *facts, m, _ *member) { m.ahead, m.doubt = 5*time.Millisecond, time.Millisecond }, "clocks", []string{"ok ok"}},
+		"a clock ahead":      {func(_ *facts, m, _ *member) { m.ahead = 1500 * time.Millisecond }, "clocks", []string{"warn clock"}},
+		"a doubtful clock":   {func(_ *facts, m, _ *member) { m.ahead, m.doubt = 1500*time.Millisecond, time.Second }, "clocks", []string{"ok ok"}},
+		"one version":        {func(*facts, *member, *member) {}, "versions", []string{"ok ok"}},
+		"an older replica":   {versions(redis("7.2.1"), redis("7.0.15")), "versions", []string{"fail older_replica", "warn versions"}},
+		"an older patch":     {versions(redis("7.2.1"), redis("7.2.0")), "versions", []string{"warn versions"}},
+		"a newer replica":    {versions(redis("7.0.15"), redis("8.0.0")), "versions", []string{"warn versions"}},
+		"Valkey and Redis":   {versions(redis("7.0.15"), valkey), "versions", []string{"warn mixed", "warn versions"}},
+		"too old":            {versions(redis("6.0.16"), redis("6.2.7")), "versions", []string{"fail too_old", "warn versions"}},
+		"fenced":             {func(_ *facts, m, r *member) { m.Boot, r.Boot = directory.BootFenced, directory.BootFenced }, "boot-fence", []string{"ok ok"}},
+		"a task in progress": {task(time.Minute), "agents", []string{"ok ok"}},
+		"a task at rest":     {task(11 * time.Minute), "agents", []string{"warn task"}},
+		"no word of agents":  {func(f *facts, _, _ *member) { f.noLeader = errors.New("no answer") }, "agents", []string{"unknown silent"}},
+		"another store":      {func(f *facts, _, _ *member) { f.examined = false }, "directory", []string{"unknown unknown"}},
+		"an old map":         {func(f *facts, _, _ *member) { f.unconfirmed = errors.New("no answer") }, "directory", []string{"fail unconfirmed"}},
+		"no word of ages":    {func(f *facts, _, _ *member) { f.noAges = errors.New("no answer") }, "snapshots", []string{"unknown silent"}},
+		"refused settings":   {func(_ *facts, m, r *member) { m.settings, r.settings = nil, nil }, "settings", []string{"unknown refused"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, c := range checks {
+				if c.name != test.check {
+					continue
+				}
+				for _, f := range c.run(made(test.change)) {
+					if code := string(f.Level) + " " + f.Code; !slices.Contains(got, code) {
+						got = append(got, code)
+					}
+				}
+			}
+			if !slices.Equal(got, test.want) {
+				t.Errorf("%s = %q, want %q", test.check, got, test.want)
+			}
+		})
+	}
+}
+
+func TestGroups(t *testing.T) {
+	t.Parallel()
+	same := func(partition int, what string) Finding {
+		return Finding{Check: "settings", Level: directory.Warn, Partition: partition, Member: "m", What: what, Hint: "h"}
+	}
+	groups := Groups([]Finding{same(0, "a"), same(1, "b"), same(2, "a"), {Partition: Fleetwide, What: "c"}})
+	var got []string
+	for _, g := range groups {
+		got = append(got, g.What)
+		got = append(got, g.Places...)
+	}
+	if want := []string{"a", "m (partition 0)", "m (partition 2)", "b", "m (partition 1)", "c"}; !slices.Equal(got, want) {
+		t.Errorf("Groups = %q, want %q", got, want)
+	}
+}

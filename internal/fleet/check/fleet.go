@@ -1,0 +1,143 @@
+package check
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// checkDirectory judges whether the map survives the loss of a server.
+func checkDirectory(f *facts) (l findings) {
+	if f.unconfirmed != nil {
+		l.add(directory.Fail, "unconfirmed", Fleetwide, "", "it confirms no map, so clients write nothing: "+f.unconfirmed.Error(), "Start its servers: docs/FLEET.md, \"The directory is gone\".")
+	}
+	if !f.examined {
+		l.add(directory.Unknown, "unknown", Fleetwide, "", "this kind of directory does not say how it keeps the map", "Look at it by its own means.")
+	}
+	for _, r := range f.remarks {
+		l.add(r.Level, r.Code, Fleetwide, r.Server, r.What, r.Hint)
+	}
+	return l
+}
+
+// checkNodes judges whether two members of a partition are lost together, and whether the
+// load of masters is spread.
+func checkNodes(f *facts) (l findings) {
+	masters, machines, unnamed := map[string]int{}, map[string]bool{}, 0
+	for _, p := range f.m.Partitions {
+		var seen []string
+		for _, m := range p.Members() {
+			machine := m.Machine()
+			switch {
+			case slices.Contains(seen, machine) && m.Node != "":
+				l.add(directory.Warn, "same_node", p.ID, "", "two of its members are on node "+machine, "They are lost together: millrace fleet replica move.")
+			case slices.Contains(seen, machine):
+				l.add(directory.Warn, "same_host", p.ID, "", "two of its members are on host "+machine, "They are lost together: millrace fleet replica move. If these are several machines, name them: HOST:PORT@NODE.")
+			}
+			seen = append(seen, machine)
+			machines[machine] = true
+			if m.Node == "" {
+				unnamed++
+			}
+		}
+		masters[p.Master.Machine()]++
+	}
+	if unnamed > 0 {
+		l.add(directory.Unknown, "unnamed", Fleetwide, "", readable.Count(unnamed, "member")+" without the name of a node: whether hosts share a machine is not known", "Write members as HOST:PORT@NODE.")
+	}
+	even := (len(f.m.Partitions) + len(machines) - 1) / len(machines)
+	for machine, n := range masters {
+		if n >= even+max(1, even/4) {
+			l.add(directory.Warn, "uneven", Fleetwide, "", fmt.Sprintf("%s has %d of %s, %d would be even", machine, n, readable.Count(len(f.m.Partitions), "master"), even),
+				"Switch some to their replicas: millrace fleet failover PARTITION.")
+		}
+	}
+	return l.orOK("%s, none with two members of a partition", readable.Count(len(machines), "node"))
+}
+
+// checkSnapshots judges what is lost with all members of a partition.
+func checkSnapshots(f *facts) (l findings) {
+	if f.noAges != nil {
+		l.add(directory.Unknown, "silent", Fleetwide, "", "the directory does not tell the ages of snapshots: "+f.noAges.Error(), "Look at the directory.")
+		return l
+	}
+	const take = "millrace fleet agent --snapshots-every 1h --archive DIR"
+	if len(f.ages.Saved.None) == len(f.ages.Partitions) {
+		l.add(directory.Warn, "no_snapshots", Fleetwide, "", "there are no snapshots: what all members of a partition lose is lost", "Take them regularly: "+take+".")
+		return l
+	}
+	archives := len(f.ages.Archived.None) < len(f.ages.Partitions)
+	for _, s := range f.ages.Partitions {
+		say := func(code, what, hint string) { l.add(directory.Warn, code, s.Partition, "", what, hint) }
+		now := fmt.Sprintf("millrace fleet snapshot --now %d, and look at the agents.", s.Partition)
+		switch saved := f.ages.Age(s.Saved.At); {
+		case s.Saved.At.IsZero():
+			say("no_snapshot", "it has no snapshot", now)
+		case saved > f.maxAge:
+			say("old_snapshot", fmt.Sprintf("its newest snapshot is %s old", readable.Duration(saved)), now)
+		}
+		switch archived := f.ages.Age(s.Archived.At); {
+		case !archives:
+		case s.Archived.At.IsZero():
+			say("no_archive", "it has no snapshot in the archive", now)
+		case archived > f.maxAge:
+			say("old_archive", fmt.Sprintf("its newest snapshot in the archive is %s old", readable.Duration(archived)), now)
+		}
+		if !s.Failed.At.IsZero() {
+			say("failed_snapshot", "its last snapshot failed: "+s.Failed.Why, "Look at the log of "+s.Failed.Addr+" and at its disk; then "+now)
+		}
+	}
+	kept := "none in an archive"
+	if archives {
+		kept = "all in an archive"
+	}
+	return l.orOK("%s, the oldest %s old, %s", readable.Count(len(f.ages.Partitions), "snapshot"), readable.Duration(f.ages.Saved.Longest), kept)
+}
+
+// idleTask is how long no agent may note anything about a partition with a task.
+const idleTask = 10 * time.Minute
+
+// checkAgents judges whether somebody looks after the fleet, and finishes what was begun.
+func checkAgents(f *facts) (l findings) {
+	const run = "Run two or three: millrace fleet agent."
+	switch {
+	case !f.examined:
+		l.add(directory.Unknown, "unknown", Fleetwide, "", "this kind of directory does not say whether an agent leads", run)
+	case retry.Denied(f.noLeader):
+		l.add(directory.Unknown, "refused", Fleetwide, "", "the directory does not let this user ask whether an agent leads", "Run the check as the user of agents: docs/SECURITY.md.")
+	case f.noLeader != nil:
+		l.add(directory.Unknown, "silent", Fleetwide, "", "the directory does not say whether an agent leads: "+f.noLeader.Error(), "Look at the directory.")
+	case f.leader == "":
+		l.add(directory.Fail, "no_agent", Fleetwide, "", "no agent leads: no master is replaced when it dies", run)
+	}
+	if f.m.Adding() {
+		l.add(directory.Warn, "adding", Fleetwide, "", "an addition of partitions is not finished: new tags may wait", "Repeat the millrace fleet add that was interrupted, or run an agent.")
+	}
+	tasks := 0
+	for _, p := range f.m.Partitions {
+		if p.Task == nil {
+			continue
+		}
+		tasks++
+		if f.noEvents == nil && f.noAges == nil && f.idle(p.ID) > idleTask {
+			l.add(directory.Warn, "task", p.ID, "", "a change of its members began, and no agent has noted a step for ten minutes", "Look at the agents' log, and repeat the command that began it.")
+		}
+	}
+	if tasks > 0 {
+		return l.orOK("agent %s leads, the members of %s are being changed", f.leader, readable.Count(tasks, "partition"))
+	}
+	return l.orOK("agent %s leads", f.leader)
+}
+
+// idle returns how long ago something was noted about a partition, 0 if nothing ever was.
+func (f *facts) idle(partition int) time.Duration {
+	i := slices.IndexFunc(f.events, func(e directory.Event) bool { return e.Partition == partition })
+	if i < 0 {
+		return 0
+	}
+	return f.ages.Now.Sub(f.events[i].At)
+}

@@ -1,0 +1,9 @@
+package check
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }

@@ -1,0 +1,137 @@
+package check
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/replicas"
+)
+
+// maxReplicaLag is how many seconds a replica may be silent.
+const maxReplicaLag = 5
+
+// link is a replica as its master knows it.
+type link struct {
+	ip, port, state string
+	offset, lag     int64
+}
+
+// links returns the replicas that a master counts.
+func (m *member) links() (all []link) {
+	for name, line := range m.info {
+		number, ok := strings.CutPrefix(name, "slave")
+		if _, err := strconv.Atoi(number); !ok || err != nil {
+			continue
+		}
+		fields := map[string]string{}
+		for part := range strings.SplitSeq(line, ",") {
+			key, value, _ := strings.Cut(part, "=")
+			fields[key] = value
+		}
+		l := link{ip: fields["ip"], port: fields["port"], state: fields["state"]}
+		l.offset, _ = strconv.ParseInt(fields["offset"], 10, 64)
+		l.lag, _ = strconv.ParseInt(fields["lag"], 10, 64)
+		all = append(all, l)
+	}
+	return all
+}
+
+// checkReplication judges whether each replica follows the master of the map, and has what
+// the master has. That a replica is down or has no link is the matter of the check of members.
+func checkReplication(f *facts) (l findings) {
+	f.answered(&l)
+	linked := 0
+	for _, p := range f.m.Partitions {
+		if master := f.master(p.ID); master.err == nil {
+			linked += f.checkPartition(&l, p, master)
+		}
+	}
+	return l.orOK("%s in step", readable.Count(linked, "replica"))
+}
+
+// checkPartition returns how many replicas are in step.
+func (f *facts) checkPartition(l *findings, p directory.Partition, master *member) (inStep int) {
+	say := func(level Level, code, what, hint string) { l.add(level, code, p.ID, master.Addr, what, hint) }
+	if p.History != "" && p.History != master.report.History {
+		say(directory.Warn, "history", "it is in another history than the map says", "An agent stores the new one within seconds: run millrace fleet agent.")
+	}
+	var names replicas.Names
+	known := master.links()
+	for _, replica := range f.replicas(p.ID) {
+		if replica.err == nil && f.checkReplica(l, master, replica, known, &names) {
+			inStep++
+		}
+	}
+	need := master.report.InStep
+	if text := master.settings["min-replicas-to-write"]; text != "" && master.report.Master {
+		wants, _ := strconv.Atoi(text)
+		switch {
+		case wants > need:
+			say(directory.Fail, "refuses_writes", fmt.Sprintf("it refuses writes until %s are in step, and has %d", readable.Count(wants, "replica"), need), "An agent sets what is right: run millrace fleet agent.")
+		case wants == 0 && inStep > 0:
+			say(directory.Warn, "lonely_writes", "it takes writes without a replica in step: its min-replicas-to-write is 0", "An agent sets it: run millrace fleet agent.")
+		}
+	}
+	confirmed := f.m.Settings.Effective().Confirmed
+	switch {
+	case len(p.Replicas) == 0:
+		l.add(directory.Warn, "no_replica", p.ID, "", "it has no replica: its data is lost with its master", "Add one on another node: millrace fleet replica add.")
+	case len(p.Replicas) < confirmed:
+		l.add(directory.Fail, "confirmed", p.ID, "", fmt.Sprintf("it has %s, and a failover needs the writes that %d confirmed", readable.Count(len(p.Replicas), "replica"), confirmed), "Add replicas on other nodes: millrace fleet replica add.")
+	case inStep < confirmed:
+		l.add(directory.Warn, "confirmed", p.ID, "", fmt.Sprintf("%d of the %d replicas in step that writers may wait for", inStep, confirmed), "Bring its replicas back: millrace fleet show.")
+	}
+	return inStep
+}
+
+// checkReplica reports whether a replica is in step.
+func (f *facts) checkReplica(l *findings, master, replica *member, known []link, names *replicas.Names) bool {
+	say := func(level Level, code, what, hint string) {
+		l.add(level, code, replica.partition, replica.Addr, what, hint)
+	}
+	const agent = "An agent repairs it: run millrace fleet agent, and look at its log."
+	switch {
+	case replica.report.Master:
+		say(directory.Fail, "second_master", "it is a replica by the map, and takes writes", agent)
+		return false
+	case !follows(replica, master, names):
+		say(directory.Fail, "wrong_master", fmt.Sprintf("it follows %s and not its master", replica.report.Follows), agent)
+		return false
+	case !replica.report.Linked || replica.report.Copying:
+		return false
+	case replica.report.History != master.report.History:
+		say(directory.Fail, "history", "it is in another history than its master", agent)
+		return false
+	}
+	if run := members.FollowedRun(replica.settings["masteruser"]); replica.settings != nil && run != master.report.Run {
+		say(directory.Warn, "run", "it logs in to an earlier run of its master, and cannot link again", agent)
+	}
+	i := slices.IndexFunc(known, func(k link) bool { return names.Match(replica.Addr, k.ip, k.port) })
+	if i < 0 {
+		say(directory.Warn, "address", "its master knows it by another address than the map: WaitReplicas does not count it", "Set its replica-announce-ip and replica-announce-port to the address in the map.")
+		return true
+	}
+	switch behind := master.report.End - known[i].offset; {
+	case known[i].state != "online":
+		return false
+	case known[i].lag > maxReplicaLag:
+		say(directory.Warn, "lag", fmt.Sprintf("it has acknowledged nothing for %d s: a failover now loses the newest writes", known[i].lag), "Look at its load and its link.")
+		return false
+	case master.settings != nil && behind > max(leastBacklog, master.info.Int("repl_backlog_size")):
+		say(directory.Warn, "lag", fmt.Sprintf("it is %s behind, more than its master's backlog: if the link breaks it copies everything", readable.Bytes(behind)), "Look at its load and its link, and CONFIG SET repl-backlog-size on its master.")
+		return false
+	}
+	return true
+}
+
+// follows reports whether a replica follows a master, by name or by address.
+func follows(replica, master *member, names *replicas.Names) bool {
+	host, port, err := net.SplitHostPort(replica.report.Follows)
+	return replica.report.Follows == master.Addr || err == nil && names.Match(master.Addr, host, port)
+}

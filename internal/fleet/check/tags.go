@@ -1,0 +1,427 @@
+package check
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/readable"
+	"github.com/millrace/millrace/internal/retry"
+	"github.com/millrace/millrace/ring"
+)
+
+const (
+	pageKeys   = 1000 // how many keys a server looks at in one step
+	mostPages  = 20   // of one partition, for a sample
+	maxHops    = 4    // as in package fleet: how many records in a row may each name the next one
+	looks      = 3    // how often a tag is looked at before it is reported
+	lookPause  = 300 * time.Millisecond
+	mostListed = 100 // how many tags are reported
+)
+
+// tagger looks up where tags are. It only reads, from masters.
+type tagger struct {
+	f        *facts
+	pool     *members.Pool
+	ring     *ring.Ring
+	progress func(visited, keys int64)
+
+	mu      sync.Mutex
+	found   findings
+	more    int // tags that were not listed
+	checked int
+	moving  int           // tags that are being moved or forgotten
+	open    map[int]int   // tags that cannot be judged, by the partition that says nothing
+	silent  map[int]error // why a partition says nothing
+	visited int64
+	keys    int64
+}
+
+// checkTags looks up tags of all partitions at the same time.
+func checkTags(ctx context.Context, f *facts, pool *members.Pool, cfg Config) findings {
+	if cfg.Sample < 0 && !cfg.All {
+		return nil
+	}
+	points, err := f.m.Ring()
+	t := &tagger{f: f, pool: pool, ring: points, progress: cfg.Progress, open: map[int]int{}, silent: map[int]error{}}
+	if err != nil {
+		t.found.add(directory.Fail, "ring", Fleetwide, "", "the map has no ring: "+err.Error(), "Restore the directory.")
+		return t.found
+	}
+	each := (cfg.Sample + len(f.m.Partitions) - 1) / len(f.m.Partitions)
+	var checking sync.WaitGroup
+	for _, p := range f.m.Partitions {
+		master := f.master(p.ID)
+		if t.keys += keysOf(master); master.err != nil {
+			t.silent[p.ID] = master.err
+		}
+	}
+	for _, p := range f.m.Partitions {
+		checking.Go(func() {
+			var err error
+			if cfg.All {
+				err = t.all(ctx, p.ID)
+			} else {
+				err = t.sample(ctx, p.ID, each)
+			}
+			if err != nil && ctx.Err() == nil {
+				t.mu.Lock()
+				defer t.mu.Unlock()
+				t.silent[p.ID] = err
+			}
+		})
+	}
+	checking.Wait()
+	return t.outcome()
+}
+
+// keysOf returns how many keys a server has.
+func keysOf(m *member) (n int64) {
+	_, _ = fmt.Sscanf(m.info["db0"], "keys=%d", &n)
+	return n
+}
+
+func (t *tagger) outcome() findings {
+	for _, id := range slices.Sorted(maps.Keys(t.silent)) {
+		t.found.add(directory.Unknown, "silent", id, "", "its tags, and "+readable.Count(t.open[id], "tag")+" of other partitions, could not be looked up: "+t.silent[id].Error(),
+			"Repeat the check when it answers: millrace fleet show.")
+	}
+	if t.more > 0 {
+		t.found.add(directory.Fail, "more", Fleetwide, "", readable.Count(t.more, "more tag")+" like these", "Mend those that are listed, and check again.")
+	}
+	moving := ""
+	if t.moving > 0 {
+		moving = fmt.Sprintf(", %s being moved or forgotten", readable.Number(t.moving))
+	}
+	return t.found.orOK("%s have one home each%s", readable.Count(t.checked, "tag"), moving)
+}
+
+// sample looks up about n tags of a partition. It begins at a random place of the table of
+// keys, so a tag with many keys is found more often.
+func (t *tagger) sample(ctx context.Context, id, n int) error {
+	seen := map[string]bool{}
+	var keys []string // of the seen tags
+	cursor, wrapped := rand.Uint64()>>16, false
+	for range mostPages {
+		page, err := t.scan(ctx, id, cursor, max(10, min(pageKeys, n)))
+		if err != nil {
+			return err
+		}
+		for _, key := range page.Elements {
+			if tag, ok := tagOf(key); ok && (seen[tag] || len(seen) < n) {
+				seen[tag] = true
+				keys = append(keys, key)
+			}
+		}
+		if cursor = page.Cursor; cursor == 0 && wrapped || len(seen) >= n {
+			break
+		}
+		wrapped = wrapped || cursor == 0
+	}
+	return t.check(ctx, id, keys)
+}
+
+// all looks up the tags of all keys of a partition. It rests as long as it works.
+func (t *tagger) all(ctx context.Context, id int) error {
+	for cursor := uint64(0); ; {
+		began := time.Now()
+		page, err := t.scan(ctx, id, cursor, pageKeys)
+		if err == nil {
+			err = t.check(ctx, id, page.Elements)
+		}
+		if err != nil {
+			return err
+		}
+		t.mu.Lock()
+		if t.visited += int64(len(page.Elements)); t.progress != nil {
+			t.progress(t.visited, max(t.visited, t.keys))
+		}
+		t.mu.Unlock()
+		if cursor = page.Cursor; cursor == 0 {
+			return nil
+		}
+		if !retry.Sleep(ctx, time.Since(began)) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func (t *tagger) scan(ctx context.Context, id int, cursor uint64, count int) (rueidis.ScanEntry, error) {
+	return asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) (rueidis.ScanEntry, error) {
+		return c.Do(ctx, c.B().Scan().Cursor(cursor).Count(int64(count)).Build()).AsScanEntry()
+	})
+}
+
+// asked asks the master of a partition. One that did not answer is not asked again.
+func asked[T any](ctx context.Context, t *tagger, id int, call func(ctx context.Context, c rueidis.Client) (T, error)) (value T, err error) {
+	t.mu.Lock()
+	err = t.silent[id]
+	t.mu.Unlock()
+	if err != nil {
+		return value, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, answerTimeout, errors.New("it does not answer"))
+	defer cancel()
+	value, err = members.Ask(ctx, t.pool, t.f.m.Partitions[id].Master.Addr, call)
+	if err != nil {
+		t.mu.Lock()
+		t.silent[id] = err
+		t.mu.Unlock()
+	}
+	return value, err
+}
+
+// tagOf returns the tag to which a key, or a record, belongs. The fleet's other keys have none.
+func tagOf(key string) (tag string, ok bool) {
+	if tag, ok = members.RecordedTag(key); ok {
+		return tag, true
+	}
+	if strings.HasPrefix(key, members.Base) && !strings.Contains(key, "{") {
+		return "", false
+	}
+	return fleet.Tag(key), true
+}
+
+// sighting is a tag as one partition has it.
+type sighting struct {
+	tag string
+	key string // one of its keys there; empty if only a record was seen
+
+	here   members.Record // the record there
+	placed bool           // whether there is one
+
+	asked  int   // how many of its owners were asked
+	found  bool  // whether one of them has a record
+	hops   []int // the partitions to which the records lead, from that one on
+	home   int   // the last one
+	lost   bool  // whether they lead in a circle, or nowhere
+	marked bool  // whether it is being moved or forgotten
+	err    error // why it cannot be judged
+	by     int   // the partition that says nothing
+}
+
+// check looks up the tags of keys of a partition.
+func (t *tagger) check(ctx context.Context, id int, keys []string) error {
+	seen := map[string]*sighting{}
+	for _, key := range keys {
+		tag, ok := tagOf(key)
+		if !ok {
+			continue
+		}
+		s := seen[tag]
+		if s == nil {
+			s = &sighting{tag: tag}
+			seen[tag] = s
+		}
+		if _, isRecord := members.RecordedTag(key); !isRecord {
+			s.key = key
+		}
+	}
+	all := slices.Collect(maps.Values(seen))
+	if err := t.look(ctx, id, all); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	t.checked += len(all)
+	t.mu.Unlock()
+	// What is between two steps of a move now is not a moment later.
+	for range looks - 1 {
+		all = slices.DeleteFunc(all, func(s *sighting) bool { return s.err == nil && !s.marked && s.judge(id).Level == directory.OK })
+		if len(all) == 0 || !retry.Sleep(ctx, lookPause) {
+			return context.Cause(ctx)
+		}
+		if err := t.look(ctx, id, all); err != nil {
+			return err
+		}
+	}
+	t.report(id, all)
+	return nil
+}
+
+// report adds findings about the tags that are not as they should be.
+func (t *tagger) report(id int, all []*sighting) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, s := range all {
+		switch f := s.judge(id); {
+		case s.err != nil:
+			t.open[s.by]++
+			t.silent[s.by] = s.err
+		case s.marked:
+			t.moving++
+		case f.Level == directory.OK:
+		case len(t.found) >= mostListed:
+			t.more++
+		default:
+			t.found = append(t.found, f)
+		}
+	}
+}
+
+// judge returns what is wrong with a tag as a partition has it.
+func (s *sighting) judge(id int) Finding {
+	is := func(level Level, code, what, hint string) Finding {
+		return Finding{Level: level, Code: code, Partition: id, What: fmt.Sprintf("tag %q ", s.tag) + what, Hint: hint}
+	}
+	const byHand = "Compare both by hand, and delete what is wrong: keys with UNLINK, or the record with DEL."
+	switch {
+	case s.lost:
+		return is(directory.Fail, "lost", fmt.Sprintf("is not found: the records of partitions %v lead to none that has it", s.hops), byHand)
+	case s.placed && s.here.Home == id && !s.found:
+		return is(directory.Fail, "unreachable", "has its home here, and no partition that is asked for it knows that: a write places it elsewhere", "Write a record that names this partition into the owner's: millrace fleet locate shows it.")
+	case s.placed && s.here.Home == id && s.home != id:
+		return is(directory.Fail, "two_homes", fmt.Sprintf("has two homes: the record here says so, and clients find it in partition %d", s.home), byHand)
+	case s.placed && s.here.Home != id && s.key != "":
+		return is(directory.Fail, "stray_keys", fmt.Sprintf("has keys here, and its home is partition %d", s.here.Home), byHand)
+	case !s.placed && s.key != "" && s.found && s.home != id:
+		return is(directory.Warn, "foreign_keys", fmt.Sprintf("has keys here that no client of the fleet placed, and its home is partition %d", s.home), "If it is no counter over several servers: "+byHand)
+	}
+	return Finding{Level: directory.OK}
+}
+
+// look reads the record of each tag in a partition, whether the key that was seen is still
+// there, and where clients find the tag.
+func (t *tagger) look(ctx context.Context, id int, all []*sighting) error {
+	var keys []string
+	for _, s := range all {
+		*s = sighting{tag: s.tag, key: s.key}
+		keys = append(keys, members.RecordKey(s.tag))
+	}
+	records, err := t.records(ctx, id, keys)
+	if err != nil {
+		return err
+	}
+	for i, s := range all {
+		s.here, s.placed = parse(records[i])
+		s.marked = s.here.Mark != members.Unmarked
+	}
+	if err := t.still(ctx, id, all); err != nil {
+		return err
+	}
+	t.follow(ctx, all)
+	return nil
+}
+
+func parse(text string) (members.Record, bool) {
+	r, err := members.ParseRecord(text)
+	return r, err == nil
+}
+
+// still forgets the keys that are gone.
+func (t *tagger) still(ctx context.Context, id int, all []*sighting) error {
+	with := slices.DeleteFunc(slices.Clone(all), func(s *sighting) bool { return s.key == "" || s.placed && s.here.Home == id })
+	if len(with) == 0 {
+		return nil
+	}
+	there, err := asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) ([]int64, error) {
+		cmds := make([]rueidis.Completed, len(with))
+		for i, s := range with {
+			cmds[i] = c.B().Pttl().Key(s.key).Build()
+		}
+		left := make([]int64, len(with))
+		for i, reply := range c.DoMulti(ctx, cmds...) {
+			var err error
+			if left[i], err = reply.AsInt64(); err != nil {
+				return nil, err
+			}
+		}
+		return left, nil
+	})
+	if err != nil {
+		return err
+	}
+	for i, s := range with {
+		if there[i] == -2 {
+			s.key = ""
+		}
+	}
+	return nil
+}
+
+// follow finds the home of tags as clients do: it asks the partitions that ever owned a tag,
+// the newest owner first, and then those that records name. It asks for many tags at once.
+func (t *tagger) follow(ctx context.Context, all []*sighting) {
+	pending := slices.Clone(all)
+	for len(pending) > 0 {
+		next := map[int][]*sighting{}
+		for _, s := range pending {
+			if id, ok := t.next(s); ok {
+				next[id] = append(next[id], s)
+			}
+		}
+		pending = nil
+		for _, id := range slices.Sorted(maps.Keys(next)) {
+			keys := make([]string, len(next[id]))
+			for i, s := range next[id] {
+				keys[i] = members.RecordKey(s.tag)
+			}
+			records, err := t.records(ctx, id, keys)
+			for i, s := range next[id] {
+				if s.err = err; err != nil {
+					s.by = id
+					continue
+				}
+				t.step(s, id, records[i])
+				pending = append(pending, s)
+			}
+		}
+	}
+}
+
+// next returns the partition to ask for a tag, unless its home is known.
+func (t *tagger) next(s *sighting) (id int, ok bool) {
+	if s.found {
+		return s.home, s.home != s.hops[len(s.hops)-1] && !s.lost
+	}
+	candidates := t.ring.Candidates(ring.Position(s.tag))
+	if s.asked == len(candidates) {
+		return 0, false
+	}
+	return candidates[s.asked], true
+}
+
+// step takes the record that a partition has of a tag.
+func (t *tagger) step(s *sighting, id int, text string) {
+	r, ok := parse(text)
+	s.marked = s.marked || r.Mark != members.Unmarked
+	if s.asked++; !s.found && !ok {
+		return
+	}
+	if !ok { // it was forwarded to here, and not written since
+		r.Home = id
+	}
+	s.found, s.hops, s.home = true, append(s.hops, id), r.Home
+	s.lost = r.Home != id && (slices.Contains(s.hops, r.Home) || len(s.hops) > maxHops || r.Home >= len(t.f.m.Partitions))
+}
+
+// records reads records from the master of a partition, if it is the one that the map names.
+func (t *tagger) records(ctx context.Context, id int, keys []string) ([]string, error) {
+	return asked(ctx, t, id, func(ctx context.Context, c rueidis.Client) ([]string, error) {
+		values := make([]string, 0, len(keys)+1)
+		for some := range slices.Chunk(append([]string{members.IdentityKey}, keys...), pageKeys) {
+			reply, err := c.Do(ctx, c.B().Mget().Key(some...).Build()).ToArray()
+			if err != nil {
+				return nil, err
+			}
+			for _, value := range reply {
+				text, _ := value.ToString() // empty if there is none
+				values = append(values, text)
+			}
+		}
+		if values[0] != members.Identity(t.f.m.Fleet, id) {
+			return nil, members.ErrUnknownServer
+		}
+		return values[1:], nil
+	})
+}
