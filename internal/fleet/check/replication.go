@@ -78,7 +78,7 @@ func (f *facts) checkPartition(l *findings, p directory.Partition, master *membe
 			say(directory.Warn, "lonely_writes", "it takes writes without a replica in step: its min-replicas-to-write is 0", "An agent sets it: run millrace fleet agent.")
 		}
 	}
-	confirmed := f.m.Settings.Effective().Confirmed
+	confirmed := f.m.Permissions().Confirmed
 	switch {
 	case len(p.Replicas) == 0:
 		l.add(directory.Warn, "no_replica", p.ID, "", "it has no replica: its data is lost with its master", "Add one on another node: millrace fleet replica add.")
