@@ -18,6 +18,8 @@ const (
 	module    = "github.com/millrace/millrace"
 	rueidis   = "github.com/redis/rueidis"
 	miniredis = "github.com/alicebob/miniredis/v2"
+	etcd      = "go.etcd.io"
+	grpc      = "google.golang.org/grpc"
 )
 
 // depRule says what some packages may not import. The rules together are the
@@ -82,6 +84,10 @@ var depRules = []depRule{
 	{
 		of: but(under(module), rooms("internal/script/scripttest", "internal/shards/shardstest")), never: rooms("internal/redistest", "internal/script/luacheck", "internal/script/scripttest"),
 		why: "redistest, luacheck and scripttest are for tests only",
+	},
+	{
+		of: but(under(module), rooms("cmd", "fleet/etcd")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd")),
+		why: "who has no fleet on etcd builds nothing of etcd; only the command and fleet/etcd import it",
 	},
 }
 
@@ -260,6 +266,10 @@ func TestDependencyRules(t *testing.T) {
 		{"what is for tests in no program", 9, edges{"/internal/redistest": "/internal/redisproc", "/cmd/millrace": "/internal/script"}, nil},
 		{"what is for tests in a program", 9, edges{"/cmd/millrace": "/internal/redistest", "/internal/script": "/internal/script/luacheck"},
 			[]string{"/cmd/millrace /internal/redistest", "/internal/script /internal/script/luacheck"}},
+
+		{"etcd where it may be", 10, edges{"/fleet/etcd": etcd + "/client " + grpc, "/cmd/millrace": "/fleet/etcd"}, nil},
+		{"etcd where it may not be", 10, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client"},
+			[]string{"/fleet /fleet/etcd", "/internal/fleet/failover " + etcd + "/client"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {

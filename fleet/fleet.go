@@ -90,7 +90,8 @@ type Fleet struct {
 type Directory = directory.Directory
 
 // Open opens the fleet of a directory, and follows its map until Close. It is for
-// Millrace's own packages; programs call [Dial]. The caller closes the directory.
+// Millrace's own packages; programs call [Dial], or Dial of package etcd. The caller closes
+// the directory.
 func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 	if cfg.WaitReplicas < 0 || cfg.Placements < 0 || cfg.ReadPreference < FromMasters || cfg.ReadPreference > FromReplicas {
 		return nil, millrace.ErrBadArgument.Errorf("WaitReplicas %d and Placements %d must not be negative, and ReadPreference %d must be known", cfg.WaitReplicas, cfg.Placements, cfg.ReadPreference)
@@ -101,10 +102,14 @@ func Open(ctx context.Context, dir Directory, cfg Config) (*Fleet, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
+	release := func() {}
+	if owned, ok := dir.(directory.Owned); ok {
+		dir, release = owned.Directory, owned.Close
+	}
 	ended, stop := context.WithCancel(context.Background())
 	f := &Fleet{
 		dir: dir, cfg: cfg, start: time.Now(), places: newCache(cfg.Placements),
-		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, writable: true, release: func() {}, stop: stop, ended: ended,
+		builder: builder(), scripts: members.Scripts, members: map[string]*member{}, writable: true, release: release, stop: stop, ended: ended,
 	}
 	f.watched.now = f.now
 	f.whole = &client{f: f, partition: anyPartition, close: f.Close}
@@ -148,13 +153,11 @@ func Dial(ctx context.Context, url string, cfg Config) (*Fleet, error) {
 		return nil, err
 	}
 	cfg.Option = option
-	f, err := Open(ctx, dir, cfg)
+	f, err := Open(ctx, directory.Owned{Directory: dir, Close: dir.Close}, cfg)
 	if err != nil {
 		dir.Close()
-		return nil, err
 	}
-	f.release = dir.Close
-	return f, nil
+	return f, err
 }
 
 // Close closes all connections, after the calls in flight.

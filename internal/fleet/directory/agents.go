@@ -15,8 +15,8 @@ import (
 // min-replicas-to-write stops it, with a min-replicas-max-lag of 2 seconds.
 const SettleTime = 4 * time.Second
 
-// always is the settled time of the first server.
-const always = 24 * time.Hour
+// Always is the settled time of the first server.
+const Always = 24 * time.Hour
 
 func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
 
@@ -27,7 +27,7 @@ func (d *Redis) Lead(ctx context.Context, agent string, ttl time.Duration) (lead
 		return false, 0, err
 	}
 	leads, _ = reply.Bool(), reply.Text()
-	settled = always
+	settled = Always
 	if ms := reply.Int(); ms >= 0 {
 		settled = time.Duration(ms) * time.Millisecond
 	}

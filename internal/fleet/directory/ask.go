@@ -7,16 +7,16 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/retry"
-	"github.com/millrace/millrace/internal/script"
 )
 
-// hedgeDelay is how long ask waits for one server before it asks the next one as well.
+// hedgeDelay is how long Ask waits for one server before it asks the next one as well.
 const hedgeDelay = 100 * time.Millisecond
 
-// ask asks the servers in turn, and returns the first answer and the index of its
-// server. It asks the next one when one fails, or does not answer within hedgeDelay: a
-// slow server's answer still counts, and a frozen one must not use up the caller's time.
-func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.Context, s *script.Runner) (T, error)) (value T, at int, err error) {
+// Ask asks the servers of a directory in turn, beginning with the index from, and returns
+// the first answer and the index of its server. It asks the next one when one fails, or
+// does not answer within 100 ms: a slow server's answer still counts, and a frozen one
+// must not use up the caller's time. So a call may be executed by several servers.
+func Ask[S, T any](ctx context.Context, servers []S, from int, call func(ctx context.Context, s S) (T, error)) (value T, at int, err error) {
 	type answer struct {
 		value T
 		at    int
@@ -24,16 +24,16 @@ func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.C
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	answers := make(chan answer, len(d.servers))
+	answers := make(chan answer, len(servers))
 	asked := 0
 	next := func() {
-		at := (from + asked) % len(d.servers)
+		at := (from + asked) % len(servers)
 		asked++
 		go func() {
-			value, err := call(ctx, d.servers[at])
+			value, err := call(ctx, servers[at])
 			for errors.Is(err, context.Canceled) && ctx.Err() == nil {
 				// The call that was opening the connection was cancelled.
-				value, err = call(ctx, d.servers[at])
+				value, err = call(ctx, servers[at])
 			}
 			answers <- answer{value, at, err}
 		}()
@@ -55,20 +55,20 @@ func ask[T any](ctx context.Context, d *Redis, from int, call func(ctx context.C
 		switch {
 		case ctx.Err() != nil:
 			return value, 0, context.Cause(ctx)
-		case len(failures) == len(d.servers):
+		case len(failures) == len(servers):
 			return value, 0, gist(failures)
-		case asked < len(d.servers):
+		case asked < len(servers):
 			next()
 			silence.Reset(hedgeDelay)
 		}
 	}
 }
 
-// errSilent means that a server does not answer.
-var errSilent = errors.New("the directory does not answer")
+// ErrSilent means that a server of the directory did not answer in time.
+var ErrSilent = errors.New("the directory does not answer")
 
 // own returns the error of a call under ctx. The client uses errors of contexts also
-// when it closes a silent connection; those become errSilent.
+// when it closes a silent connection; those become ErrSilent.
 func own(ctx context.Context, err error) error {
 	switch {
 	case err == nil:
@@ -76,7 +76,7 @@ func own(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		return errSilent
+		return ErrSilent
 	default:
 		return err
 	}

@@ -24,11 +24,8 @@ const tryTimeout = 2 * time.Second
 // Change implements Directory. It retries for about ten seconds. A change whose outcome
 // stays unknown may have been made.
 func (d *Redis) Change(ctx context.Context, epoch int64, next *Map) error {
-	if err := next.check(); err != nil {
+	if err := next.MayReplace(epoch); err != nil {
 		return err
-	}
-	if next.Epoch <= epoch {
-		return ErrMap.Errorf("a map with epoch %d cannot replace one with epoch %d", next.Epoch, epoch)
 	}
 	text, err := pack(next)
 	if err != nil {
@@ -61,7 +58,7 @@ type changed struct {
 
 // change tries once.
 func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string) (done changed, err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, errSilent)
+	ctx, cancel := context.WithTimeoutCause(ctx, tryTimeout, ErrSilent)
 	defer cancel()
 	old, err := d.Confirm(ctx, 0) // which also finds the master
 	if errors.Is(err, ErrNoFleet) || errors.Is(err, ErrMap) || errors.Is(err, ErrVersion) {
@@ -69,7 +66,7 @@ func (d *Redis) change(ctx context.Context, epoch int64, next *Map, text string)
 	}
 	args := []string{strconv.FormatInt(epoch, 10), strconv.FormatInt(next.Epoch, 10), text, ""}
 	if known := d.known.Load(); err == nil && old != nil && known.Epoch == epoch && known.Fleet == next.Fleet {
-		args[3], err = pack(differ(*known, held{next, sum(text)}))
+		args[3], err = pack(differ(*known, held{next, Sum(text)}))
 	}
 	if err == nil {
 		run := d.servers[d.master.Load()]

@@ -35,8 +35,8 @@ type held struct {
 	sum string
 }
 
-// sum returns the beginning of the SHA-256 of the stored form.
-func sum(packed string) string {
+// Sum returns the beginning of the SHA-256 of the stored form.
+func Sum(packed string) string {
 	sum := sha256.Sum256([]byte(packed))
 	return hex.EncodeToString(sum[:8])
 }

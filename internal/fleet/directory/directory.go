@@ -69,6 +69,13 @@ type Directory interface { //nolint:interfacebloat // a store of the map must do
 
 var _ Directory = (*Redis)(nil)
 
+// Owned is a directory that a fleet closes with itself.
+type Owned struct {
+	Directory
+
+	Close func()
+}
+
 // client is what the clients of package fleet implement for Millrace's other packages,
 // so that types of this package stay out of the API.
 type client interface {

@@ -37,7 +37,7 @@ func (d *Redis) Note(ctx context.Context, event Event) error {
 
 // Events implements Directory.
 func (d *Redis) Events(ctx context.Context) ([]Event, error) {
-	texts, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
+	texts, _, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]string, error) {
 		return s.Client.Do(ctx, s.Client.B().Lrange().Key(baseKey+":log").Start(0).Stop(-1).Build()).AsStrSlice()
 	})
 	if err != nil {
@@ -66,30 +66,30 @@ func stamped(text string, to any) (time.Time, error) {
 
 // Snapshot describes the snapshots of one partition. Times are by the directory's clock.
 type Snapshot struct {
-	Partition int
-	Saved     Saved    // the newest one; zero if there is none
-	Archived  Archived // the newest one in the archive; zero if there is none
-	Failed    Failed   // the failure of the last attempt; zero if it succeeded
+	Partition int      `json:"-"`
+	Saved     Saved    `json:"saved,omitzero"`    // the newest one; zero if there is none
+	Archived  Archived `json:"archived,omitzero"` // the newest one in the archive; zero if there is none
+	Failed    Failed   `json:"failed,omitzero"`   // the failure of the last attempt; zero if it succeeded
 }
 
 // Saved is a snapshot on the disk of the member that wrote it.
 type Saved struct {
-	At     time.Time     // of its data
-	Addr   string        // of the member
-	Node   string        // of the member
-	Took   time.Duration // from the request until it was done
-	Memory int64         // of the member when it began, in bytes
-	Copied int64         // memory that it used in addition, for writes meanwhile, in bytes
+	At     time.Time     `json:"at"`               // of its data
+	Addr   string        `json:"addr"`             // of the member
+	Node   string        `json:"node,omitempty"`   // of the member
+	Took   time.Duration `json:"took_ns"`          // from the request until it was done
+	Memory int64         `json:"memory,omitempty"` // of the member when it began, in bytes
+	Copied int64         `json:"copied,omitempty"` // memory that it used in addition, for writes meanwhile, in bytes
 }
 
 // Archived is a snapshot in an archive.
 type Archived struct {
-	At     time.Time // of its data
-	Addr   string    // of the member that it was fetched from
-	Keeper string    // the machine of the archive
-	Folder string    // there
-	File   string    // in the folder
-	Bytes  int64     // its size
+	At     time.Time `json:"at"`               // of its data
+	Addr   string    `json:"addr"`             // of the member that it was fetched from
+	Keeper string    `json:"keeper,omitempty"` // the machine of the archive
+	Folder string    `json:"folder,omitempty"` // there
+	File   string    `json:"file"`             // in the folder
+	Bytes  int64     `json:"bytes"`            // its size
 }
 
 // Place returns where the file is, as scp takes it: KEEPER:FOLDER/FILE.
@@ -102,9 +102,9 @@ func (a Archived) Place() string {
 
 // Failed is an attempt that failed, wholly or in part.
 type Failed struct {
-	At   time.Time // when it began
-	Addr string    // of the member; empty if there was none to ask
-	Why  string    // in a few words
+	At   time.Time `json:"at"`             // when it began
+	Addr string    `json:"addr,omitempty"` // of the member; empty if there was none to ask
+	Why  string    `json:"why"`            // in a few words
 }
 
 // snapshotsKey is a hash that has, of each partition, the fields ID:saved, ID:archived
@@ -148,7 +148,7 @@ func (d *Redis) Snapped(ctx context.Context, began time.Time, s Snapshot) error 
 
 // Snapshots implements Directory. The order is undefined.
 func (d *Redis) Snapshots(ctx context.Context) (all []Snapshot, now time.Time, err error) {
-	stored, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]rueidis.RedisResult, error) {
+	stored, _, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, s *script.Runner) ([]rueidis.RedisResult, error) {
 		b := s.Client.B()
 		results := s.Client.DoMulti(ctx, b.Time().Build(), b.Hgetall().Key(snapshotsKey).Build())
 		return results, errors.Join(results[0].Error(), results[1].Error())

@@ -193,6 +193,18 @@ func Parse(text []byte) (*Map, error) {
 	return m, nil
 }
 
+// MayReplace returns an error unless the map is valid and may replace one with that epoch,
+// 0 for none. The error is ErrMap or ErrVersion.
+func (m *Map) MayReplace(epoch int64) error {
+	if err := m.check(); err != nil {
+		return err
+	}
+	if m.Epoch <= epoch {
+		return ErrMap.Errorf("a map with epoch %d cannot replace one with epoch %d", m.Epoch, epoch)
+	}
+	return nil
+}
+
 // check returns an error unless the map is valid.
 func (m *Map) check() error {
 	if err := checkVersion(m.Version); err != nil {

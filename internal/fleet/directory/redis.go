@@ -100,7 +100,7 @@ func Dial(option rueidis.ClientOption) (*Redis, error) {
 	return d, nil
 }
 
-// runner runs each script once: ask decides which server is next.
+// runner runs each script once: Ask decides which server is next.
 func runner(client rueidis.Client) *script.Runner {
 	return &script.Runner{Client: client, Scripts: library, Retry: retry.Policy{Timeout: time.Nanosecond}}
 }
@@ -117,7 +117,7 @@ func (d *Redis) Close() {
 // Load implements Directory. It asks another server each time, and receives a map that
 // it has only once.
 func (d *Redis) Load(ctx context.Context) (*Map, error) {
-	m, _, err := ask(ctx, d, int(d.turn.Add(1)), func(ctx context.Context, s *script.Runner) (*Map, error) {
+	m, _, err := Ask(ctx, d.servers, int(d.turn.Add(1)), func(ctx context.Context, s *script.Runner) (*Map, error) {
 		c := s.Client
 		if known := d.known.Load(); known != nil {
 			epoch, err := c.Do(ctx, c.B().Hget().Key(baseKey).Field("epoch").Build()).AsInt64()
@@ -167,7 +167,7 @@ func (d *Redis) Confirm(ctx context.Context, epoch int64) (*Map, error) {
 // of the script of a confirmation at a third of its cost: a write that only the master
 // accepts, and then a read.
 func (d *Redis) epoch(ctx context.Context) (int64, error) {
-	epoch, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) (int64, error) {
+	epoch, at, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, s *script.Runner) (int64, error) {
 		return script.Prompt(ctx, func(ctx context.Context) (int64, error) {
 			c := s.Client
 			replies := c.DoMulti(ctx, c.B().Del().Key(baseKey+":none").Build(), c.B().Hget().Key(baseKey).Field("epoch").Build())
@@ -210,7 +210,7 @@ func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, e
 	if reply.Text() == "map" {
 		text := reply.Text()
 		m, err := parse(stored, text)
-		return &held{m, sum(text)}, err
+		return &held{m, Sum(text)}, err
 	}
 	if known == nil {
 		return nil, ErrMap.Wrap(errors.New("changes were sent for no map"))
@@ -239,7 +239,7 @@ func (d *Redis) confirm(ctx context.Context, epoch int64, known *held) (*held, e
 // write runs a script on the server that accepts writes, and returns its index. It asks
 // first the server that accepted the last write.
 func (d *Redis) write(ctx context.Context, name string, args ...string) (*script.Reply, int, error) {
-	reply, at, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, r *script.Runner) (*script.Reply, error) {
+	reply, at, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, r *script.Runner) (*script.Reply, error) {
 		return r.Run(ctx, name, baseKey, args...)
 	})
 	if err == nil {

@@ -281,7 +281,7 @@ func TestHangingServer(t *testing.T) {
 	go func() { changed <- d.Change(t.Context(), 0, sample(t, 1)) }()
 	for range 3 {
 		_, err := d.Confirm(t.Context(), 1)
-		wantError(t, "Confirm", err, errSilent)
+		wantError(t, "Confirm", err, ErrSilent)
 	}
 	server.Resume()
 	wantError(t, "Change", <-changed, nil)

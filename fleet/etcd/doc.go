@@ -1,0 +1,56 @@
+// Package etcd keeps the map of a fleet in etcd.
+//
+// # The problem
+//
+// The map says which server is the master of a partition. If two clients follow different
+// maps at the same time, data is lost. A Redis with replicas and Sentinel keeps the map
+// well, but it replicates asynchronously: when its master is replaced, the newest map may
+// be lost, and a former master may confirm an old one for a while.
+//
+// # The mechanism
+//
+// etcd agrees on each change by a majority of its members before it answers. Two keys hold
+// the map of the fleet NAME:
+//
+//	millrace/NAME/epoch   "8 1f3a..."   the epoch, and a sum of the map
+//	millrace/NAME/map     the map, compressed
+//
+// A change compares the revision of the first key and puts both, in one transaction. A
+// confirmation is a linearizable read of the first key: the member that is asked makes
+// sure that a majority still follows the same leader, and that it has applied all that was
+// committed when it was asked. So a member that was cut off confirms nothing.
+//
+// The goroutines of a process share reads: those that ask while one is in flight wait for
+// the next one, because only a read that begins later counts for them. A map is
+// transferred only to those who do not have it.
+//
+// Each member has a connection of its own. A call goes to the member that answered last;
+// if that does not answer within 100 ms, the next one is asked as well.
+//
+// Leadership, turns of nodes, and runs that move tags are keys with a lease of etcd, which
+// ends by etcd's clock.
+//
+// # Guarantees
+//
+//   - After a change has succeeded, no confirmation that begins later confirms the former
+//     map, whichever members are killed, frozen or cut off.
+//   - Of two changes of the same map one succeeds, and the other is a conflict. A change
+//     whose reply was lost is recognized when it is repeated.
+//   - A successful change is not lost as long as a majority of the members keep their data.
+//
+// # The wrinkle
+//
+// While etcd elects a leader nothing is confirmed: one to two seconds with its default
+// election timeout of a second. So Settings.ViewTTL should be at least 3 seconds, or the
+// fleet is read-only for a moment whenever etcd changes its leader.
+//
+// A lease of etcd lasts whole seconds, at least 1.5 election timeouts. etcd has no clock
+// that clients can read, so the times of events and snapshots are those of the agents that
+// wrote them: keep their clocks in step, by NTP for example. No decision about the map
+// depends on them.
+//
+// # When not to use it
+//
+// For development, or if you run Redis with Sentinel on three machines and no etcd:
+// docs/FLEET.md compares the two directories.
+package etcd
