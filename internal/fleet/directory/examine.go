@@ -55,7 +55,7 @@ const examineTimeout = 2 * time.Second
 
 // Leader implements Examiner.
 func (d *Redis) Leader(ctx context.Context) (string, error) {
-	name, _, err := ask(ctx, d, int(d.master.Load()), func(ctx context.Context, s *script.Runner) (string, error) {
+	name, _, err := Ask(ctx, d.servers, int(d.master.Load()), func(ctx context.Context, s *script.Runner) (string, error) {
 		b := s.Client.B()
 		replies := s.Client.DoMulti(ctx, b.Time().Build(), b.Hmget().Key(baseKey+":agent").Field("name", "until_ms").Build())
 		now, err := replies[0].AsIntSlice()
