@@ -143,13 +143,19 @@ func (a *Agent) drain(ctx context.Context, grace time.Duration) error {
 		if !retry.Sleep(ctx, rest) {
 			return context.Cause(ctx)
 		}
-		_, settled, err := a.dir.Lead(ctx, a.name, max(leadIntervals*a.cfg.Interval, grace))
-		if err != nil {
+		var err error
+		if rest, err = a.unsettled(ctx, grace); err != nil {
 			return err
 		}
-		rest = directory.SettleTime + grace - settled
 	}
 	return nil
+}
+
+// unsettled returns for how long a former server of the directory may still have an
+// effect, if a grace has passed.
+func (a *Agent) unsettled(ctx context.Context, grace time.Duration) (time.Duration, error) {
+	_, settled, err := a.dir.Lead(ctx, a.name, max(leadIntervals*a.cfg.Interval, grace))
+	return directory.SettleTime + grace - settled, err
 }
 
 // overdue returns by how much a time has passed, by the clock that says more: the

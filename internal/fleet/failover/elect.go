@@ -24,11 +24,13 @@ var ErrNobody = &millrace.Error{
 // one of them has every confirmed write. Members that were restarted since they were last
 // known to have all their data do not count. If all members answered, there are no others
 // to wait for.
+//
+// A replica that leaves is one of the n: writers with an older map may wait for it.
 func elect(fleet string, p directory.Partition, reports map[string]members.Report, confirmed int) (directory.Member, error) {
 	var best *directory.Member
 	var most reach
 	seen, masterSeen := 0, false
-	candidates := p.Members()
+	candidates := voters(p)
 	all := true // whether all have reported what they have
 	for _, m := range candidates {
 		if report, ok := reports[m.Addr]; !ok || report.Loading {
@@ -62,16 +64,26 @@ func elect(fleet string, p directory.Partition, reports map[string]members.Repor
 	}
 	need := 0
 	if confirmed > 0 {
-		need = max(1, len(p.Replicas)-confirmed+1)
+		need = max(1, len(candidates)-confirmed)
 	}
 	switch {
 	case best == nil:
 		return directory.Member{}, ErrNobody.Errorf("no member of partition %d answers that has its data", p.ID)
 	case !all && !masterSeen && seen < need:
-		return directory.Member{}, ErrNobody.Errorf("%d of %d replicas answered, and %d must, since writes are confirmed by %d", seen, len(p.Replicas), need, confirmed)
+		return directory.Member{}, ErrNobody.Errorf("%d of %d replicas answered, and %d must, since writes are confirmed by %d", seen, len(candidates)-1, need, confirmed)
 	default:
 		return *best, nil
 	}
+}
+
+// voters returns the members that count in elections: the master, the replicas, and the
+// one that leaves.
+func voters(p directory.Partition) []directory.Member {
+	all := p.Members()
+	if p.Leaving != nil {
+		all = append(all, *p.Leaving)
+	}
+	return all
 }
 
 // restarted reports whether a member was restarted since it was last known to have all its
@@ -96,7 +108,7 @@ type lineage struct {
 // restarted.
 func known(fleet string, p directory.Partition, reports map[string]members.Report) lineage {
 	k, sure := lineage{p.History, p.Before, p.Floor}, false
-	for _, m := range p.Members() {
+	for _, m := range voters(p) {
 		report, ok := reports[m.Addr]
 		steady := !restarted(m, report)
 		switch {

@@ -22,9 +22,14 @@ type reconciler struct {
 	need  int    // the last min-replicas-to-write, and the master that it was set on
 	on    string // empty if it was not set
 	stuck string // why no member could be elected, as last noted
+
+	leaves   departure // of the member that leaves
+	waits    wait      // of the task
+	switched time.Time // when a switch for the task began
 }
 
-// reconcile elects a new master if the partition needs one, and repairs members otherwise.
+// reconcile elects a new master if the partition needs one. Otherwise it repairs members,
+// and carries out the partition's task.
 func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
 	if r.a.watch.cutOff(m) {
 		return
@@ -39,6 +44,7 @@ func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p director
 		return
 	}
 	r.repair(ctx, p)
+	r.carryOut(ctx, m, p)
 }
 
 // needsMaster reports whether the master is down, is fenced, was restarted, or lost its
@@ -64,7 +70,7 @@ func (r *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 // their boot fence. Their data must not be used before it was examined. Replicas do not
 // copy it meanwhile, since they follow one run of their master.
 func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
-	for _, member := range p.Members() {
+	for _, member := range voters(p) {
 		h := r.a.watch.of(member.Addr)
 		if !h.seen || !h.report.Master || !restarted(member, h.report) {
 			continue
@@ -82,7 +88,7 @@ func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directo
 func (r *reconciler) isolate(ctx context.Context, member directory.Member) error {
 	ctx, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
-	if err := r.a.servers.Serve(ctx, member.Addr, false); err != nil {
+	if err := r.a.servers.Hide(ctx, member.Addr); err != nil {
 		return err
 	}
 	_, err := r.a.servers.Fence(ctx, member.Addr)
@@ -152,6 +158,12 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 				p.Replicas = append(p.Replicas, member)
 			}
 		}
+		if l := p.Leaving; l != nil && l.Addr == chosen.Addr {
+			p.Leaving = nil
+		} else if l != nil {
+			_, answered := reports[l.Addr]
+			l.Down = !answered
+		}
 		p.Master = chosen
 		p.Master.Down, p.Master.Run = false, now.Run
 	})
@@ -206,7 +218,7 @@ func (r *reconciler) fence(ctx context.Context, p directory.Partition) map[strin
 	var mu sync.Mutex
 	reports := map[string]members.Report{}
 	var fencing sync.WaitGroup
-	for _, member := range p.Members() {
+	for _, member := range voters(p) {
 		fencing.Go(func() {
 			timeout := max(time.Second, r.a.cfg.Interval)
 			if r.a.watch.of(member.Addr).missed >= misses {
@@ -236,27 +248,17 @@ func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
 	live := 0
 	for _, replica := range p.Replicas {
 		now := replica
-		var err error
 		switch h := r.a.watch.of(replica.Addr); {
 		case h.missed >= misses:
 			now.Down = true
-		case !h.seen || h.report.Loading:
-		case h.report.Master || h.report.Follows != p.Master.Addr || h.report.FollowsRun != master.report.Run:
-			err = r.follow(ctx, p, replica, master.report.Run)
-		case h.report.Copying:
-		case !h.report.Linked:
-			err = r.a.servers.Admit(ctx, p.Master.Addr, master.report.Run)
-		default:
+		case r.linked(ctx, p, replica, master):
 			live++
-			if replica.Run != h.report.Run && h.wholeAgain(master) && r.a.servers.Serve(ctx, replica.Addr, true) == nil {
+			if replica.Run != h.report.Run && h.wholeAgain(master) && r.a.servers.Serve(ctx, replica.Addr, h.report.Run) == nil {
 				now.Run = h.report.Run
 			}
 			if h.good >= returns && master.report.InStep >= live {
 				now.Down = false
 			}
-		}
-		if err != nil && ctx.Err() == nil {
-			r.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", replica.Addr, "error", err)
 		}
 		if now != replica {
 			changed[replica.Addr] = now
@@ -270,6 +272,26 @@ func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
 			r.need, r.on = need, p.Master.Addr
 		}
 	}
+}
+
+// linked reports whether a replica follows the master and has a copy. If not, it does what
+// is missing.
+func (r *reconciler) linked(ctx context.Context, p directory.Partition, replica directory.Member, master health) bool {
+	var err error
+	switch h := r.a.watch.of(replica.Addr); {
+	case !h.seen || h.report.Loading:
+	case h.report.Master || h.report.Follows != p.Master.Addr || h.report.FollowsRun != master.report.Run:
+		err = r.follow(ctx, p, replica, master.report.Run)
+	case h.report.Copying:
+	case !h.report.Linked:
+		err = r.a.servers.Admit(ctx, p.Master.Addr, master.report.Run)
+	default:
+		return true
+	}
+	if err != nil && ctx.Err() == nil {
+		r.a.cfg.Logger.WarnContext(ctx, "a replica cannot be made to follow", "addr", replica.Addr, "error", err)
+	}
+	return false
 }
 
 // record stores in the map what is new about a master and replicas.
@@ -322,7 +344,7 @@ func (r *reconciler) follow(ctx context.Context, p directory.Partition, replica 
 	}
 	for {
 		report, err := r.a.servers.Probe(ctx, replica.Addr)
-		if err != nil || report.Linked && !report.Copying {
+		if err != nil || report.Linked && !report.Copying || r.a.watch.of(p.Master.Addr).missed >= misses {
 			return err
 		}
 		if !retry.Sleep(ctx, r.a.cfg.Interval/5) {

@@ -35,8 +35,15 @@ type Servers interface {
 	// Admit lets the replicas of a master in that run log in.
 	Admit(ctx context.Context, master, run string) error
 
-	// Serve sets whether a member without a link to a master can be read.
-	Serve(ctx context.Context, addr string, unlinked bool) error
+	// Serve lets a member be read without a link to a master, unless it was restarted since
+	// it was in that run.
+	Serve(ctx context.Context, addr, run string) error
+
+	// Hide stops a member from being read without a link to a master.
+	Hide(ctx context.Context, addr string) error
+
+	// Retire takes the identity of a fenced member away, so that nobody elects it any more.
+	Retire(ctx context.Context, addr, identity string) error
 
 	// Need sets how many replicas must be in step for a master to take writes.
 	Need(ctx context.Context, addr string, replicas int) error
@@ -88,9 +95,25 @@ func (r *Redis) do(ctx context.Context, addr string, call func(ctx context.Conte
 }
 
 // Serve implements Servers.
-func (r *Redis) Serve(ctx context.Context, addr string, unlinked bool) error {
+func (r *Redis) Serve(ctx context.Context, addr, run string) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
-		return c.Do(ctx, members.Serve(c.B(), unlinked)).Error()
+		return members.InRun(ctx, c, run, func(c rueidis.DedicatedClient) error {
+			return c.Do(ctx, members.Serve(c.B(), true)).Error()
+		})
+	})
+}
+
+// Hide implements Servers.
+func (r *Redis) Hide(ctx context.Context, addr string) error {
+	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		return c.Do(ctx, members.Serve(c.B(), false)).Error()
+	})
+}
+
+// Retire implements Servers.
+func (r *Redis) Retire(ctx context.Context, addr, identity string) error {
+	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		return members.Retire(ctx, c, identity)
 	})
 }
 

@@ -89,9 +89,31 @@ func (p inMembers) Admit(ctx context.Context, master, _ string) error {
 	return p.call(ctx, &p.w.server(master).host, func() error { return nil })
 }
 
-func (p inMembers) Serve(ctx context.Context, addr string, unlinked bool) error {
+func (p inMembers) Serve(ctx context.Context, addr, run string) error {
 	s := p.w.server(addr)
-	return p.call(ctx, &s.host, func() error { s.serves = unlinked; return nil })
+	return p.call(ctx, &s.host, func() error {
+		if s.run() != run {
+			return errReset
+		}
+		s.serves = true
+		return nil
+	})
+}
+
+func (p inMembers) Hide(ctx context.Context, addr string) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error { s.serves = false; return nil })
+}
+
+func (p inMembers) Retire(ctx context.Context, addr, identity string) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error {
+		if s.identity == identity {
+			s.follow(&p.host, nil)
+			s.identity, s.history = "", s.newHistory()
+		}
+		return nil
+	})
 }
 
 func (p inMembers) Need(ctx context.Context, addr string, replicas int) error {

@@ -107,6 +107,7 @@ func (w *world) checkChange(by string, old, next *directory.Map) {
 		if was.ReadOnly && !p.ReadOnly {
 			w.checkMaster(by, was, p)
 		}
+		w.checkTask(was, p)
 		if p.Epoch != was.Epoch {
 			w.turned[i] = turn{by, time.Now()}
 		}
@@ -148,7 +149,7 @@ func (w *world) concede(by string, was directory.Partition, master *server) {
 	}
 	w.say("%d writes are lost, the last is %s", len(lost), last)
 	for _, s := range w.servers {
-		if s == master || s.partition != was.ID || s.floor < master.floor || !w.wasThere(s, was, by) {
+		if s == master || !isVoter(was, s) || s.floor < master.floor || !w.wasThere(s, was, by) {
 			continue
 		}
 		has := w.has(s.log)
@@ -193,6 +194,9 @@ func (w *world) checkCopy(s, y *server) {
 // members that never come back are marked.
 func (w *world) well() string {
 	for _, p := range w.dir.m.Partitions {
+		if p.Task != nil || p.Leaving != nil {
+			return fmt.Sprintf("partition %d has the task %+v, and %v leaves", p.ID, p.Task, p.Leaving)
+		}
 		master := w.server(p.Master.Addr)
 		if p.ReadOnly || master.down || !master.master || p.Master.Down || p.History != master.history {
 			return fmt.Sprintf("partition %d has no master in %s, read-only %v", p.ID, master.name, p.ReadOnly)

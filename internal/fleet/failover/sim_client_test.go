@@ -132,7 +132,7 @@ func (c *client) write(ctx context.Context, partition int) {
 		return err
 	})
 	if err == nil && w.confirmed > 0 {
-		err = c.wait(ctx, s, offset, kills)
+		err = c.wait(ctx, s, p.Replicas, offset, kills)
 	}
 	if after > 0 && !retry.Sleep(ctx, after) {
 		return
@@ -147,13 +147,14 @@ func (c *client) write(ctx context.Context, partition int) {
 	}
 }
 
-// wait is WAIT, on the same connection: until enough replicas have the offset.
-func (c *client) wait(ctx context.Context, s *server, offset int64, kills int) error {
+// wait is WAIT, on the same connection: until enough replicas of the client's map have the
+// offset.
+func (c *client) wait(ctx context.Context, s *server, known []directory.Member, offset int64, kills int) error {
 	w := c.w
 	for range 50 {
 		w.mu.Lock()
 		lost := s.paused || s.down || len(s.kills) > kills || w.isCut(&c.host, &s.host)
-		have := s.confirmed(offset)
+		have := s.confirmed(known, offset)
 		w.mu.Unlock()
 		switch {
 		case lost:

@@ -88,10 +88,13 @@ func (w *world) killSome(s *server) {
 // lost one at a time.
 func (w *world) mayForget(s *server) bool {
 	p := w.dir.m.Partitions[s.partition]
+	if !isVoter(p, s) {
+		return true
+	}
 	if w.confirmed == 0 {
 		return s.name == p.Master.Addr || w.baseWithout(s)
 	}
-	for _, m := range p.Members() {
+	for _, m := range voters(p) {
 		if o := w.server(m.Addr); o != s && (o.down || o.forgot || o.amnesic || o.history != p.History) {
 			return false
 		}
@@ -103,7 +106,7 @@ func (w *world) mayForget(s *server) bool {
 // go on: one of the history that the map has, or the master with its data.
 func (w *world) baseWithout(s *server) bool {
 	p := w.dir.m.Partitions[s.partition]
-	for _, m := range p.Members() {
+	for _, m := range voters(p) {
 		o := w.server(m.Addr)
 		same := !o.down && (o.history == p.History || o.before == p.History)
 		if o != s && !o.gone && o.identity == o.belongs() && (same || m == p.Master) {
@@ -213,7 +216,10 @@ func (w *world) calmDown() {
 		}
 	}
 	w.dir.everyKeeper(func(h *host) { w.dirReturns(0, h) })
-	lost := 0
+	lost, members := 0, 0
+	for _, p := range w.dir.m.Partitions {
+		members += len(p.Members())
+	}
 	for _, s := range w.servers {
 		if s.gone {
 			lost++
@@ -221,7 +227,7 @@ func (w *world) calmDown() {
 	}
 	for _, s := range w.servers {
 		s.lag = w.quickly(s)
-		if s.down && !s.gone && w.confirmed == 0 && 2*(lost+1) <= len(w.servers) && w.upWithout(s) && w.rng.IntN(2) == 0 {
+		if s.down && !s.gone && w.confirmed == 0 && 2*(lost+1) <= members && w.upWithout(s) && !w.needed(s) && w.rng.IntN(2) == 0 {
 			lost++
 			s.gone = true
 			w.say("%s never comes back", s.name)
@@ -234,7 +240,7 @@ func (w *world) calmDown() {
 // upWithout reports whether another member can be elected now.
 func (w *world) upWithout(s *server) bool {
 	p := w.dir.m.Partitions[s.partition]
-	for _, m := range p.Members() {
+	for _, m := range voters(p) {
 		o := w.server(m.Addr)
 		if o != s && !o.down && !o.forgot && o.identity == o.belongs() && (o.history == p.History || o.before == p.History) {
 			return true

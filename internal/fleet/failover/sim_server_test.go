@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
@@ -139,9 +140,12 @@ func (s *server) take(e entry) {
 	}
 }
 
-// confirmed is how many replicas have acknowledged an offset.
-func (s *server) confirmed(offset int64) (n int) {
+// confirmed is how many of some replicas have acknowledged an offset.
+func (s *server) confirmed(known []directory.Member, offset int64) (n int) {
 	for _, r := range s.replicas() {
+		if !slices.ContainsFunc(known, func(m directory.Member) bool { return m.Addr == r.name }) {
+			continue
+		}
 		r.receive()
 		if r.link == linked && !r.paused && !s.w.isCut(&r.host, &s.host) && r.offset >= offset {
 			n++

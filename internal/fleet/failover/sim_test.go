@@ -27,6 +27,8 @@
 //	I7  read-only ends                          recover, well
 //	R   nobody reads what a member had on its   checkRead
 //	    disk before it was examined
+//	T   a member leaves when others have all    checkTask, well
+//	    data; tasks end
 //
 // (I8 is about places of tags, and shown in package fleet.)
 //
@@ -34,8 +36,8 @@
 // sim_world_test.go, time, chance and the network; sim_server_test.go, members;
 // sim_directory_test.go and sim_etcd_test.go, the directory; sim_agent_test.go and
 // sim_call_test.go, processes with agents, and how these reach the others;
-// sim_client_test.go; sim_faults_test.go; sim_check_test.go, the ledger and the
-// invariants. Then come the tests for which a script takes the place of chance:
+// sim_client_test.go; sim_faults_test.go and sim_task_test.go, faults and tasks;
+// sim_check_test.go, the ledger and the invariants. Then come the tests for which a script takes the place of chance:
 // sim_step_test.go, sim_story_test.go, sim_calm_test.go and sim_protection_test.go,
 // where protections are taken out and an invariant must break.
 //
@@ -120,6 +122,9 @@ func newWorld(s schedule) *world {
 		}
 		m.Partitions = append(m.Partitions, p)
 		w.ledger.reigns = append(w.ledger.reigns, reign{i, 1, master})
+	}
+	for i := range s.spares * s.parts {
+		w.servers = append(w.servers, w.spare(i%s.parts, i/s.parts))
 	}
 	w.dir = w.newDirectory(m)
 	for i := range 2 {

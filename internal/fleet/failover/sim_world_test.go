@@ -52,6 +52,7 @@ type schedule struct {
 	confirmed int           // how many replicas clients wait for
 	replicas  int           // of each partition
 	parts     int           // partitions
+	spares    int           // servers of each partition that are no members yet
 	every     time.Duration // how often agents look
 	settings  directory.Settings
 	faults    int

@@ -25,11 +25,15 @@ type health struct {
 	ahead  time.Duration  // by how much its clock is ahead of this process's
 }
 
-// probe probes all members in parallel.
+// probe probes all members in parallel, and those that join or leave.
 func (w *watch) probe(ctx context.Context, a *Agent, m *directory.Map) {
 	var probes sync.WaitGroup
 	for _, p := range m.Partitions {
-		for _, member := range p.Members() {
+		all := voters(p)
+		if p.Task != nil && p.Task.Add != nil {
+			all = append(all, *p.Task.Add)
+		}
+		for _, member := range all {
 			probes.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, a.cfg.Interval)
 				defer cancel()
@@ -121,7 +125,7 @@ func (w *watch) cutOff(m *directory.Map) bool {
 // highest returns the highest epoch that a member of the fleet has stored.
 func (w *watch) highest(m *directory.Map) (epoch int64) {
 	for _, p := range m.Partitions {
-		for _, member := range p.Members() {
+		for _, member := range voters(p) {
 			if h := w.of(member.Addr); h.seen && h.report.Identity == members.Identity(m.Fleet, p.ID) {
 				epoch = max(epoch, h.report.Floor)
 			}

@@ -71,6 +71,20 @@ func Fence(ctx context.Context, c rueidis.Client) error {
 	return exec(ctx, c, follow(c.B(), FenceHost, FencePort), killClients(c.B()))
 }
 
+// Retire takes the identity of a fenced server away, and leaves it fenced: no agent takes it
+// for a member any more, whatever map that has. The commands arrive together, so nobody
+// writes while it is not a replica.
+func Retire(ctx context.Context, c rueidis.Client, identity string) error {
+	retire := c.B().Eval().Script(Scripts.Script("retire").Source()).Numkeys(1).Key(Base).Arg(identity).Build()
+	alone := set(c.B(), "min-replicas-to-write", "0") // it may have been a master
+	for _, result := range c.DoMulti(ctx, alone, c.B().Replicaof().No().One().Build(), retire, follow(c.B(), FenceHost, FencePort)) {
+		if err := result.Error(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // The address where no server listens.
 const (
 	FenceHost = "127.0.0.1"

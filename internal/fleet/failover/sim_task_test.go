@@ -1,0 +1,138 @@
+package failover_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+)
+
+// spare is a server of a partition that is no member yet: it runs, empty and fenced.
+func (w *world) spare(partition, number int) *server {
+	s := &server{host: w.newHost(fmt.Sprintf("s%d-%d:6379", number, partition)), w: w, partition: partition, amnesic: true}
+	s.history = s.newHistory()
+	s.lag = w.quickly(s)
+	return s
+}
+
+// voters are the members that count in elections.
+func voters(p directory.Partition) []directory.Member {
+	all := p.Members()
+	if p.Leaving != nil {
+		all = append(all, *p.Leaving)
+	}
+	return all
+}
+
+func isVoter(p directory.Partition, s *server) bool {
+	return slices.ContainsFunc(voters(p), func(m directory.Member) bool { return m.Addr == s.name })
+}
+
+// needed reports whether a task cannot end without a server.
+func (w *world) needed(s *server) bool {
+	p := w.dir.m.Partitions[s.partition]
+	return p.Task != nil && p.Task.Remove != s.name || p.Leaving != nil && p.Leaving.Addr != s.name
+}
+
+func addOne(w *world)    { w.begin1(w.anyTask(true, false)) }
+func removeOne(w *world) { w.begin1(w.anyTask(false, true)) }
+func moveOne(w *world)   { w.begin1(w.anyTask(true, true)) }
+func leadOther(w *world) { w.begin1(w.anyTask(false, false)) }
+
+// tasks are what commands begin.
+func tasks() []fault { return []fault{addOne, removeOne, moveOne, moveOne, leadOther} }
+
+// begin1 stores a task, as a command does, if the partition has none.
+func (w *world) begin1(id int, t directory.Task) {
+	m, k := w.dir.m, w.dir.etcd.primary
+	if k.down || k.paused || w.dir.decides(k) != nil || m.Partitions[id].Task != nil || m.Partitions[id].Leaving != nil {
+		return
+	}
+	next := m.Clone()
+	next.Epoch++
+	next.Partitions[id].Task = &t
+	w.say("a command begins a task: %+v, joins %v", t, t.Add)
+	if err := w.dir.change("a command", m.Epoch, next); err != nil {
+		w.fail("the simulation is broken: %v", err)
+	}
+}
+
+// anyTask returns a task that adds a spare server, or removes a member, or both. A member
+// is only removed if enough are left.
+func (w *world) anyTask(add, remove bool) (id int, t directory.Task) {
+	p := pick(w, w.dir.m.Partitions)
+	var free []*server
+	for _, s := range w.servers {
+		if s.partition == p.ID && !isVoter(p, s) && !s.gone {
+			free = append(free, s)
+		}
+	}
+	all := p.Members()
+	t.Plan = fmt.Sprint("plan ", len(w.dir.stored))
+	if add && len(free) > 0 {
+		s := pick(w, free)
+		t.Add = &directory.Member{Addr: s.name, Node: fmt.Sprint("node", w.rng.IntN(3))}
+	}
+	if remove && (t.Add != nil || len(all) > max(2, w.confirmed+1)) {
+		t.Remove = pick(w, all).Addr
+		if t.Remove == p.Master.Addr && t.Add != nil && w.rng.IntN(2) == 0 {
+			t.Master = t.Add.Addr
+		}
+	}
+	if !add && !remove || t.Master == "" && w.rng.IntN(3) == 0 {
+		if to := pick(w, all).Addr; to != t.Remove {
+			t.Master = to
+		}
+	}
+	return p.ID, t
+}
+
+// checkTask is called before the directory stores a map: members come and go one at a
+// time, and what replicas confirmed is on enough of those that stay.
+func (w *world) checkTask(was, p directory.Partition) {
+	if n, old := len(p.Members()), len(was.Members()); n < old-1 || n > old+1 {
+		w.fail("T: partition %d has %d members, and had %d", p.ID, n, old)
+	}
+	seen := map[string]bool{}
+	for _, m := range voters(p) {
+		if seen[m.Addr] {
+			w.fail("T: partition %d has %s twice", p.ID, m.Addr)
+		}
+		seen[m.Addr] = true
+	}
+	if was.Leaving == nil || p.Leaving != nil || p.ReadOnly || isVoter(p, w.server(was.Leaving.Addr)) || w.confirmed == 0 {
+		return
+	}
+	missing := map[int]int{} // writes by how many replicas do not have them
+	for _, m := range p.Replicas {
+		s := w.server(m.Addr)
+		if s.down || s.amnesic || s.paused {
+			return // its loss is another accident
+		}
+		has := w.has(s.log)
+		for i, one := range w.ledger.writes {
+			if one.partition == p.ID && one.success && !one.conceded && !has[i+1] {
+				missing[i+1]++
+			}
+		}
+	}
+	for id, n := range missing {
+		if len(p.Replicas)-n < min(w.confirmed, len(p.Replicas)) {
+			w.fail("T: %s has left, and %d replicas have not %s", was.Leaving.Addr, n, w.ledger.describe(id))
+			return
+		}
+	}
+}
+
+// TestTasks has commands begin tasks at any time, while all that can goes wrong.
+func TestTasks(t *testing.T) {
+	t.Parallel()
+	forSeeds(t, 300, func(seed uint64) schedule {
+		s := random(seed)
+		s.spares, s.faults = 2, 2*s.faults
+		s.only = slices.Concat(faults(), tasks(), tasks(), tasks())
+		s.leaders = seed%5 == 0
+		return s
+	})
+}

@@ -1,0 +1,121 @@
+package failover
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/redisproc"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// spare starts a server that is no member: empty, and boot-fenced.
+func (w *world) spare() directory.Member {
+	w.t.Helper()
+	proc, err := redisproc.Start(w.t.Context(), redisproc.Config{
+		Binary: redistest.Binary(w.t), Dir: w.t.TempDir(), TCP: true,
+		Args: []string{"--replicaof", members.FenceHost, members.FencePort, "--replica-serve-stale-data", "no", "--repl-diskless-sync-delay", "0"},
+	})
+	must(w.t, err)
+	w.t.Cleanup(func() { must(w.t, errors.Join(proc.Kill(), proc.Stop())) })
+	return directory.Member{Addr: proc.Addr(), Node: "node-9"}
+}
+
+// begin stores a task, as a command does.
+func (w *world) begin(id int, task directory.Task) {
+	w.t.Helper()
+	task.Plan = "test"
+	for {
+		m := w.mapNow()
+		next := m.Clone()
+		next.Epoch++
+		next.Partitions[id].Task = &task
+		err := w.dir.Change(w.t.Context(), m.Epoch, next)
+		if !errors.Is(err, directory.ErrConflict) {
+			must(w.t, err)
+			return
+		}
+	}
+}
+
+// done waits until a partition has no task, and returns it.
+func (w *world) done(id int) (p directory.Partition) {
+	w.t.Helper()
+	redistest.Eventually(w.t, "the task is done", func() bool {
+		p = w.mapNow().Partitions[id]
+		return p.Task == nil && p.Leaving == nil
+	})
+	return p
+}
+
+// TestAReplicaMoves under load, then the master does: nothing confirmed is lost, and the
+// servers that have left are fenced and nobody's members.
+func TestAReplicaMoves(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1})
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	l := w.load(f, "a", 8)
+	l.goesOn(t)
+	before := w.mapNow().Partitions[0]
+	first, second := w.spare(), w.spare()
+
+	w.begin(0, directory.Task{Add: &first, Remove: before.Replicas[0].Addr})
+	after := w.done(0)
+	if len(after.Replicas) != 1 || after.Replicas[0].Addr != first.Addr || after.Master.Addr != before.Master.Addr {
+		t.Errorf("the partition has %s and %v, want %s and %s", after.Master.Addr, after.Replicas, before.Master.Addr, first.Addr)
+	}
+	l.goesOn(t)
+
+	w.begin(0, directory.Task{Add: &second, Remove: before.Master.Addr, Master: second.Addr})
+	after = w.done(0)
+	if len(after.Replicas) != 1 || after.Replicas[0].Addr != first.Addr || after.Master.Addr != second.Addr {
+		t.Errorf("the partition has %s and %v, want %s and %s", after.Master.Addr, after.Replicas, second.Addr, first.Addr)
+	}
+	w.settled(f, 0)
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
+	for _, member := range before.Members() {
+		redistest.Eventually(t, member.Addr+" is nobody's member", func() bool {
+			report, err := servers.Fence(t.Context(), member.Addr)
+			return err == nil && report.Unread && report.Identity == ""
+		})
+	}
+	t.Logf("%d acknowledged, %d uncertain, longest pause %v", len(l.acknowledged), l.uncertain, l.pause)
+}
+
+// TestALostMemberIsReplaced: it is removed although it does not answer.
+func TestALostMemberIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 1})
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	l := w.load(f, "a", 8)
+	l.goesOn(t)
+	before := w.mapNow().Partitions[0]
+	joins := w.spare()
+	must(t, w.server(before.Master.Addr).Proc.Kill())
+	w.begin(0, directory.Task{Add: &joins, Remove: before.Master.Addr})
+	after := w.done(0)
+	if len(after.Replicas) != 1 || after.Replicas[0].Addr != joins.Addr || after.Master.Addr != before.Replicas[0].Addr {
+		t.Errorf("the partition has %s and %v, want %s and %s", after.Master.Addr, after.Replicas, before.Replicas[0].Addr, joins.Addr)
+	}
+	w.settled(f, 0)
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+}
