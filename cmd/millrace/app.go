@@ -44,7 +44,7 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 	url := a.url()
 	switch {
 	case url == "":
-		return nil, connect.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL.")
+		return nil, connect.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
 	case isFleet(url):
 		f, err := a.openFleet(ctx)
 		if err != nil {

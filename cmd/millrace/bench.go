@@ -67,12 +67,13 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 		if err != nil {
 			return nil, err
 		}
-		_, option, err := a.fleetURL()
+		at, err := a.fleetURL()
 		if err != nil {
 			return nil, err
 		}
 		cfg.Client, cfg.Forget = f.Client(), f.Forget
-		cfg.Server = "fleet://" + option.InitAddress[0]
+		scheme, _, _ := strings.Cut(at.url, "://")
+		cfg.Server = scheme + "://" + at.servers
 		fmt.Fprintf(a.stderr, "Putting load on %s.\n", cfg.Server)
 		return func() error { f.Close(); return nil }, nil
 	case a.redis != "":

@@ -48,7 +48,7 @@ func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *sc
 		})
 	}
 	if a.url() == "" {
-		return connect.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or fleet://HOST:PORT), or set MILLRACE_REDIS_URL.")
+		return connect.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or a fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
 	}
 	servers, err := counterServers(a.url())
 	if err != nil {

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"log/slog"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
@@ -32,7 +35,7 @@ type fleetCommands struct {
 }
 
 func (*fleetCommands) Help() string {
-	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or the whole key) lives on one partition, and partitions are added without moving data. A directory, a small Redis of its own, holds the list of servers: fleet://HOST:PORT names it. Every other noun runs on a fleet, too.
+	return `A fleet is many Redis servers as one: each tag (what is in the braces of a key, or the whole key) lives on one partition, and partitions are added without moving data. A directory holds the list of servers: etcd (etcd://HOST:PORT,HOST2:PORT2/FLEET), or a small Redis of its own (fleet://HOST:PORT). Every other noun runs on a fleet, too.
 
     plan ──▶ init ──▶ agent ──▶ show, locate ──▶ add ──▶ show ...
                                      ▲                    │
@@ -51,27 +54,81 @@ Examples:
 
 // isFleet reports whether a URL is that of a fleet.
 func isFleet(url string) bool {
-	return strings.HasPrefix(url, "fleet://") || strings.HasPrefix(url, "fleets://")
+	return strings.HasPrefix(url, "fleet://") || strings.HasPrefix(url, "fleets://") || isEtcd(url)
 }
 
-// fleetURL returns the URL of the fleet, and how to connect to its servers.
-func (a *app) fleetURL() (string, rueidis.ClientOption, error) {
-	url := a.url()
-	if !isFleet(url) {
+// isEtcd reports whether a URL is that of a fleet whose directory is in etcd.
+func isEtcd(url string) bool {
+	return strings.HasPrefix(url, "etcd://") || strings.HasPrefix(url, "etcds://")
+}
+
+// fleetAddress is what the URL of a fleet says.
+type fleetAddress struct {
+	url     string
+	servers string               // of the directory, for people
+	option  rueidis.ClientOption // how to connect to members
+}
+
+// fleetURL returns the address of the fleet.
+func (a *app) fleetURL() (fleetAddress, error) {
+	at := fleetAddress{url: a.url()}
+	if !isFleet(at.url) {
 		err := connect.ErrURL.Errorf("this command needs to know which fleet to work on")
-		if url != "" {
+		if at.url != "" {
 			err = connect.ErrURL.Errorf("this command works on a fleet, not on one Redis")
 		}
-		err.Hint = "Add --redis fleet://HOST:PORT, where the fleet's directory is, or set MILLRACE_REDIS_URL."
-		return "", rueidis.ClientOption{}, err
+		err.Hint = "Add --redis fleet://HOST:PORT or --redis etcd://HOST:PORT/FLEET, where the fleet's directory is, or set MILLRACE_REDIS_URL."
+		return at, err
 	}
-	option, err := fleet.ParseURL(url)
+	var err error
+	if isEtcd(at.url) {
+		var dir etcd.Directory
+		if dir, at.option, err = etcd.Open(at.url); err == nil {
+			dir.Close()
+			at.servers = etcdServers(at.url)
+		}
+	} else if at.option, err = fleet.ParseURL(at.url); err == nil {
+		at.servers = strings.Join(at.option.InitAddress, ", ")
+	}
 	if err != nil {
 		wrong := connect.ErrURL.Errorf("%s", err)
 		wrong.Hint = millrace.Hint(err)
-		return "", option, wrong
+		return at, wrong
 	}
-	return url, option, nil
+	return at, nil
+}
+
+// etcdServers returns the members of etcd that a valid URL names.
+func etcdServers(url string) string {
+	_, rest, _ := strings.Cut(url, "://")
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		rest = rest[:end]
+	}
+	return strings.ReplaceAll(rest[strings.LastIndex(rest, "@")+1:], ",", ", ")
+}
+
+// open opens the directory.
+func (at fleetAddress) open() (directory.Owned, error) {
+	if isEtcd(at.url) {
+		dir, _, err := etcd.Open(at.url)
+		if err != nil {
+			return directory.Owned{}, err
+		}
+		return directory.Owned{Directory: dir, Close: dir.Close}, nil
+	}
+	dir, err := directory.Dial(at.option)
+	if err != nil {
+		return directory.Owned{}, err
+	}
+	return directory.Owned{Directory: dir, Close: dir.Close}, nil
+}
+
+// dial opens the fleet.
+func (at fleetAddress) dial(ctx context.Context, log *slog.Logger) (*fleet.Fleet, error) {
+	if isEtcd(at.url) {
+		return etcd.Dial(ctx, at.url, fleet.Config{Logger: log})
+	}
+	return fleet.Dial(ctx, at.url, fleet.Config{Logger: log})
 }
 
 // directoryTimeout is how long the directory may take to answer at first.
@@ -81,17 +138,15 @@ var errNoAnswer = errors.New("no answer within " + directoryTimeout.String())
 
 // openFleet opens the fleet. Close it when done.
 func (a *app) openFleet(ctx context.Context) (*fleet.Fleet, error) {
-	url, option, err := a.fleetURL()
+	at, err := a.fleetURL()
 	if err != nil {
 		return nil, err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	f, err := within(bounded, func() (*fleet.Fleet, error) {
-		return fleet.Dial(bounded, url, fleet.Config{Logger: a.logger()})
-	}, (*fleet.Fleet).Close)
+	f, err := within(bounded, func() (*fleet.Fleet, error) { return at.dial(bounded, a.logger()) }, (*fleet.Fleet).Close)
 	if err != nil {
-		return nil, ofDirectory(ctx, option, err)
+		return nil, at.explain(ctx, err)
 	}
 	return f, nil
 }
@@ -106,42 +161,49 @@ func (a *app) withFleet(ctx context.Context, do func(f *fleet.Fleet) (any, table
 	return a.show(do(f))
 }
 
-// withDirectory opens a directory that answers for do. It may have no fleet yet.
+// withDirectory opens a directory that answers for do, which is told how to connect to
+// members. It may have no fleet yet.
 func (a *app) withDirectory(ctx context.Context, do func(dir directory.Directory, option rueidis.ClientOption) error) error {
-	_, option, err := a.fleetURL()
+	at, err := a.fleetURL()
 	if err != nil {
 		return err
 	}
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
-	dir, err := within(bounded, func() (*directory.Redis, error) { return directory.Dial(option) }, (*directory.Redis).Close)
+	dir, err := within(bounded, at.open, func(dir directory.Owned) { dir.Close() })
 	if err != nil {
-		return ofDirectory(ctx, option, err)
+		return at.explain(ctx, err)
 	}
 	defer dir.Close()
 	if _, err := dir.Confirm(bounded, 0); err != nil && !errors.Is(err, directory.ErrNoFleet) {
-		return ofDirectory(ctx, option, err)
+		return at.explain(ctx, err)
 	}
-	return do(dir, option)
+	return do(dir.Directory, at.option)
 }
 
 // withMap opens the directory of an existing fleet for do, with the present map.
 func (a *app) withMap(ctx context.Context, do func(dir directory.Directory, option rueidis.ClientOption, m *directory.Map) (any, table, error)) error {
+	at, err := a.fleetURL()
+	if err != nil {
+		return err
+	}
 	return a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
 		bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 		defer cancel()
 		m, err := dir.Confirm(bounded, 0)
 		if err != nil {
-			return ofDirectory(ctx, option, err)
+			return at.explain(ctx, err)
 		}
 		return a.show(do(dir, option, m))
 	})
 }
 
-// ofDirectory adds the directory's address and a hint to an error.
-func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) error {
-	addr := strings.Join(option.InitAddress, ", ")
-	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && errors.Is(err, fleet.ErrUnavailable) && unavailable.Err != nil {
+// grpcWords finds what gRPC adds to an error of the network.
+var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?(?:Error while dialing: )?(.*?)"(;|$)`)
+
+// explain adds the directory's address and a hint to an error.
+func (at fleetAddress) explain(ctx context.Context, err error) error {
+	if unavailable, ok := errors.AsType[*millrace.Error](err); ok && unavailable.Err != nil && millrace.Code(unavailable.Err) == "" && errors.Is(err, fleet.ErrUnavailable) {
 		err = unavailable.Err // without the address
 	}
 	known, isKnown := errors.AsType[*millrace.Error](err)
@@ -150,14 +212,19 @@ func ofDirectory(ctx context.Context, option rueidis.ClientOption, err error) er
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case errors.Is(err, directory.ErrNoFleet):
-		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", addr)
+		return directory.ErrNoFleet.Errorf("there is no fleet in the directory at %s", at.servers)
 	case isKnown:
 		return known
 	}
-	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", addr).Wrap(errors.New(oneLine(err)))
-	failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
-	if isReply {
+	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(oneLine(err)))
+	switch {
+	case isEtcd(at.url):
+		failed.Err = errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1$2"))
+		failed.Hint = "Check that most members of etcd run, and that the URL names them: etcd://HOST:PORT,HOST2:PORT2/FLEET."
+	case isReply:
 		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."
+	default:
+		failed.Hint = "Check that the directory's redis-server runs, and that the URL names it."
 	}
 	return failed
 }

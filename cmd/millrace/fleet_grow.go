@@ -132,7 +132,7 @@ var errCut = &millrace.Error{
 
 type fleetInit struct {
 	newPartitions
-	ViewTTL      time.Duration `name:"view-life" placeholder:"DURATION" help:"For how long a client may write after it asked the directory. Defaults to 1s."`
+	ViewTTL      time.Duration `name:"view-life" placeholder:"DURATION" help:"For how long a client may write after it asked the directory. Defaults to 1s, and with etcd to 3s."`
 	ReplyTimeout time.Duration `name:"reply-limit" placeholder:"DURATION" help:"How long a write may take and still be a success. Defaults to 500ms."`
 	PlacementTTL time.Duration `name:"placement-life" placeholder:"DURATION" help:"For how long a client remembers where a tag is, and how long forgetting takes. Defaults to 10s."`
 	MaxTags      int64         `placeholder:"N" help:"How many tags a partition takes before it sends new ones on. Defaults to no limit."`
@@ -148,14 +148,31 @@ With @NODE, two members of a partition on one machine are refused; without it th
 Examples:
 
     millrace fleet init --redis fleet://10.0.0.1:7000 --partition 10.0.0.1:7001@a,10.0.0.2:7001@b --partition 10.0.0.2:7002@b,10.0.0.1:7002@a
+    millrace fleet init --redis etcd://10.0.0.1:2379,10.0.0.2:2379,10.0.0.3:2379/shop --partition 10.0.0.1:7001@a,10.0.0.2:7001@b
     millrace fleet init --redis fleet://10.0.0.1:7000 --partition 10.0.0.1:7001 --max-fill 70`
 }
 
 func (c *fleetInit) Run(ctx context.Context, a *app) error {
+	if c.ViewTTL == 0 && isEtcd(a.url()) {
+		c.ViewTTL = etcdViewTTL
+	}
+	a.warnOfShort(ctx, c.ViewTTL)
 	settings := directory.Settings{
 		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
 	}
 	return c.grow(ctx, a, settings, grow.Init)
+}
+
+// etcdViewTTL is three election timeouts of etcd, by its default of a second: while it
+// elects a leader it confirms nothing.
+const etcdViewTTL = 3 * time.Second
+
+// warnOfShort logs that a ViewTTL is short for a directory in etcd.
+func (a *app) warnOfShort(ctx context.Context, viewTTL time.Duration) {
+	if isEtcd(a.url()) && viewTTL < etcdViewTTL {
+		a.logger().WarnContext(ctx, "etcd confirms nothing while it elects a leader, one to two seconds with its default election timeout: with a shorter view-life the fleet is read-only then",
+			"view-life", viewTTL.String(), "recommended", etcdViewTTL.String())
+	}
 }
 
 type fleetAdd struct {

@@ -154,6 +154,9 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 		if doc.Before == doc.After && m.Next == nil {
 			return doc, says("%s is %s already", doc.Setting, doc.After), nil
 		}
+		if wanted.Effective().ViewTTL != m.Settings.Effective().ViewTTL {
+			a.warnOfShort(ctx, wanted.Effective().ViewTTL)
+		}
 		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Change %s from %s to %s?", doc.Setting, doc.Before, doc.After)); err != nil {
 			return nil, nil, err
 		}

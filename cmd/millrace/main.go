@@ -27,7 +27,7 @@ func main() {
 
 // commands is the command line.
 type commands struct {
-	Redis string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT. Defaults to $$MILLRACE_REDIS_URL."`
+	Redis string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET. Defaults to $$MILLRACE_REDIS_URL."`
 	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
 	Ick     ickCommands     `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`

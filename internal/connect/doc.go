@@ -9,7 +9,7 @@
 //	unix:///path/to/socket, unix:/path/to/socket
 //
 // Errors of Open show the URL without its password and say what to try. It refuses
-// fleet://HOST:PORT: package fleet opens that.
+// fleet://HOST:PORT and etcd://HOST:PORT: packages fleet and fleet/etcd open those.
 //
 // Embedded is for programs without a URL and without data to lose: it starts a private
 // redis-server in a temporary folder, or, where none is installed, miniredis inside the

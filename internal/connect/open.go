@@ -85,6 +85,9 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 	if rawURL == "" {
 		return opt, "", ErrURL.Errorf("the Redis URL is empty")
 	}
+	if strings.HasPrefix(rawURL, "etcd://") || strings.HasPrefix(rawURL, "etcds://") {
+		return opt, "", noFleet("this") // package url does not read lists of hosts
+	}
 	if isList(rawURL) {
 		failed := ErrURL.Errorf("a list of servers cannot be used here")
 		failed.Hint = "Name one Redis. Several seeds of one cluster are written redis://HOST:PORT?addr=HOST2:PORT2."
@@ -101,9 +104,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 
 	switch {
 	case u.Scheme == "fleet" || u.Scheme == "fleets":
-		failed := ErrURL.Errorf("%s is a fleet, and one Redis is needed here", shown)
-		failed.Hint = "Give the URL of one Redis, of a Sentinel set or of a Redis Cluster. Programs open fleets with fleet.Dial."
-		return opt, "", failed
+		return opt, "", noFleet(shown)
 	case u.Scheme == "unix" && (u.Host != "" || !strings.HasPrefix(u.Path, "/")):
 		failed := ErrURL.Errorf("%s: the path of a socket must be absolute", shown)
 		failed.Hint = "Write unix:///path/to/socket, with three slashes."
@@ -122,6 +123,12 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 		opt.Sentinel.TopologyRefreshInterval = sentinelRefresh
 	}
 	return opt, shown, nil
+}
+
+// noFleet refuses the URL of a fleet.
+func noFleet(shown string) error {
+	return ErrURL.Errorf("%s is a fleet, and one Redis is needed here", shown).
+		WithHint("Give the URL of one Redis, of a Sentinel set or of a Redis Cluster. Programs open fleets with fleet.Dial, or etcd.Dial of package fleet/etcd.")
 }
 
 // isList reports whether the text names several servers with commas: hosts,

@@ -119,6 +119,8 @@ func TestOpenRefusesURL(t *testing.T) {
 		{"unix:tmp/sock", "absolute", "three slashes"},
 		{"fleet://h:7000", "fleet://h:7000 is a fleet", "fleet.Dial"},
 		{"fleets://h:7000", "fleets://h:7000 is a fleet", "fleet.Dial"},
+		{"etcd://u:secret@h:1,h:2/shop", "is a fleet", "etcd.Dial"},
+		{"etcds://h:1", "is a fleet", "etcd.Dial"},
 		{"redis://h:1,h:2", "list", "addr="},
 		{"redis://h:1,redis://h:2", "list", "addr="},
 		{"redis://:secret#1@h:6379", "malformed", "percent-encoded"},

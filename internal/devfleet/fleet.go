@@ -33,6 +33,10 @@ type Config struct {
 	MaxMemory  string             // of each data server, such as "64mb"; defaults to no limit
 	Pin        bool               // ties each data server to a CPU, on Linux with two or more
 
+	// Directory keeps the map, and stays open. Defaults to a Redis server of the fleet's
+	// own.
+	Directory directory.Directory
+
 	// Exited is called when the process of a server ended, but not by Stop. Several
 	// goroutines call it. It must not call Stop.
 	Exited func(Server)
@@ -97,27 +101,37 @@ func Start(ctx context.Context, cfg Config) (*Fleet, error) {
 	if cfg.Pin {
 		f.pins = newPins(redisproc.CPUs("self"), f.nodes)
 	}
-	servers := append([]Server{{Role: Directory, Partition: NoPartition}}, describe(0, placement)...)
+	servers := describe(0, placement)
+	if cfg.Directory == nil {
+		servers = append(servers, Server{Role: Directory, Partition: NoPartition})
+	}
 	if err := f.launch(ctx, servers); err != nil {
 		return nil, errors.Join(err, f.folder.release())
 	}
-	f.directory = servers[0]
+	members := servers
+	if cfg.Directory == nil {
+		last := len(servers) - 1
+		members, f.directory = servers[:last], servers[last]
+	}
 	f.life, f.end = context.WithCancel(context.Background())
 	dir, err := f.dial()
 	if err == nil {
-		err = f.grow(ctx, dir, servers[1:], grow.Init)
+		err = f.grow(ctx, dir, members, grow.Init)
 		dir.Close()
 	}
 	if err != nil {
 		f.end()
 		return nil, errors.Join(err, f.discard(servers), f.folder.release())
 	}
-	f.adopt(servers[1:])
-	f.watch(f.directory)
+	f.adopt(members)
+	if cfg.Directory == nil {
+		f.watch(f.directory)
+	}
 	return f, nil
 }
 
-// DirectoryAddr returns the address of the directory, HOST:PORT.
+// DirectoryAddr returns the address of the directory, HOST:PORT, empty if it is the
+// caller's.
 func (f *Fleet) DirectoryAddr() string { return f.directory.Addr }
 
 // URL returns how to connect to the fleet: fleet://HOST:PORT.
@@ -187,11 +201,23 @@ func (f *Fleet) Stop() error {
 	}
 	f.stopped = true
 	f.watchers.Wait()
-	return errors.Join(end(append(f.Servers(), f.directory)), f.folder.release())
+	servers := f.Servers()
+	if f.cfg.Directory == nil {
+		servers = append(servers, f.directory)
+	}
+	return errors.Join(end(servers), f.folder.release())
 }
 
-func (f *Fleet) dial() (*directory.Redis, error) {
-	return directory.Dial(rueidis.ClientOption{InitAddress: []string{f.directory.Addr}})
+// dial opens the directory.
+func (f *Fleet) dial() (directory.Owned, error) {
+	if dir := f.cfg.Directory; dir != nil {
+		return directory.Owned{Directory: dir, Close: func() {}}, nil
+	}
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{f.directory.Addr}})
+	if err != nil {
+		return directory.Owned{}, err
+	}
+	return directory.Owned{Directory: dir, Close: dir.Close}, nil
 }
 
 // stepTimeout is how long one step of making a fleet may take: starting servers may keep
