@@ -56,6 +56,10 @@ type Partition struct {
 	// one were promoted since.
 	Floor int64 `json:"floor,omitempty"`
 
+	// Stale says that the directory has lost newer maps: the master may be a former one, and
+	// counts in elections like a replica.
+	Stale bool `json:"stale,omitempty"`
+
 	// Prefer is the member to elect if several have equally much data.
 	Prefer string `json:"prefer,omitempty"`
 
@@ -149,8 +153,7 @@ func (m *Map) ElectAnew(epoch int64) *Map {
 	next.Epoch, next.Floor = epoch, epoch
 	for i := range next.Partitions {
 		p := &next.Partitions[i]
-		p.ReadOnly, p.Epoch = true, epoch
-		p.Master.Run = "" // else the master counts as one with all confirmed writes
+		p.ReadOnly, p.Stale, p.Epoch = true, true, epoch
 	}
 	return next
 }

@@ -25,6 +25,9 @@ var ErrNobody = &millrace.Error{
 // known to have all their data do not count. If all members answered, there are no others
 // to wait for.
 //
+// If the directory has lost newer maps, the master counts like a replica: it may be a
+// former one.
+//
 // A replica that leaves is one of the n: writers with an older map may wait for it.
 func elect(fleet string, p directory.Partition, reports map[string]members.Report, confirmed int) (directory.Member, error) {
 	var best *directory.Member
@@ -52,7 +55,7 @@ func elect(fleet string, p directory.Partition, reports map[string]members.Repor
 		}
 		switch {
 		case restarted(*m, report):
-		case i == 0 && m.Run != "":
+		case i == 0 && m.Run != "" && !p.Stale:
 			masterSeen = r.era >= present
 		case r.era >= present || r.era == former && !m.Down:
 			seen++

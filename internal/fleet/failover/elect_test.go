@@ -69,3 +69,34 @@ func TestElect(t *testing.T) {
 		}
 	}
 }
+
+// TestElectByAStaleMap: the directory has lost maps, so the master that it names may be a
+// former one. It counts like a replica, and not at all if it was restarted.
+func TestElectByAStaleMap(t *testing.T) {
+	t.Parallel()
+	at := func(run string, offset int64) members.Report {
+		return members.Report{Identity: "f/0", History: "h", Offset: offset, Run: run}
+	}
+	for _, tc := range []struct {
+		name    string
+		reports map[string]members.Report
+		want    string
+	}{
+		{"not the master alone", map[string]members.Report{"m": at("once", 5)}, ""},
+		{"the master as one of two", map[string]members.Report{"m": at("once", 5), "r1": at("once", 4)}, "m"},
+		{"not the master as one of two, if it was restarted", map[string]members.Report{"m": at("again", 5), "r1": at("once", 4)}, ""},
+		{"a replica that was promoted since", map[string]members.Report{
+			"m": at("once", 9), "r1": {Identity: "f/0", History: "x", Before: "h", Turned: 5, Offset: 6, Floor: 8, Run: "once"},
+		}, "r1"},
+		{"all of them, restarted or not", map[string]members.Report{"m": at("again", 5), "r1": at("again", 4), "r2": at("once", 3)}, "m"},
+	} {
+		p := directory.Partition{
+			Stale: true, History: "h", Floor: 7, Master: directory.Member{Addr: "m", Run: "once"},
+			Replicas: []directory.Member{{Addr: "r1", Run: "once"}, {Addr: "r2", Run: "once"}},
+		}
+		got, err := elect("f", p, tc.reports, 1)
+		if got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
+			t.Errorf("%s: elect = %q, %v, want %q", tc.name, got.Addr, err, tc.want)
+		}
+	}
+}

@@ -149,7 +149,7 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	all := append([]directory.Member{old}, p.Replicas...)
 	m, err = r.a.change(ctx, p, func(p *directory.Partition) {
 		p.Epoch++
-		p.ReadOnly, p.Prefer = false, ""
+		p.ReadOnly, p.Stale, p.Prefer = false, false, ""
 		p.History, p.Before, p.Floor = now.History, now.Before, now.Floor
 		p.Replicas = nil
 		for _, member := range all {

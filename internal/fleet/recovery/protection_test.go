@@ -21,12 +21,12 @@ func TestElectionsAreNeeded(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		name  string
-		spoil func(p *directory.Partition, copied directory.Partition)
+		spoil func(p *directory.Partition)
 		safe  bool
 	}{
-		{"protected", func(*directory.Partition, directory.Partition) {}, true},
-		{"without elections", func(p *directory.Partition, _ directory.Partition) { p.ReadOnly = false }, false},
-		{"with the run of the copy", func(p *directory.Partition, copied directory.Partition) { p.Master.Run = copied.Master.Run }, false},
+		{"protected", func(*directory.Partition) {}, true},
+		{"without elections", func(p *directory.Partition) { p.ReadOnly = false }, false},
+		{"with trust in the master of the copy", func(p *directory.Partition) { p.Stale = false }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -54,7 +54,7 @@ func TestElectionsAreNeeded(t *testing.T) {
 			done := []string{"confirmed"}
 			found := w.find(Config{Members: []string{p.Master.Addr}})
 			next := found.Map.Clone()
-			tc.spoil(&next.Partitions[0], found.copied.Partitions[0])
+			tc.spoil(&next.Partitions[0])
 			found.Map = next
 			must(t, found.Store(t.Context(), w.dir))
 			w.agent(w.dir)
