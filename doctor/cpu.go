@@ -80,7 +80,10 @@ func judgeCPUs(allowed map[string][]int) []Finding {
 	case len(findings) == 0:
 		findings = append(findings, ok(value))
 	}
-	return named("cpu", findings)
+	for i := range findings {
+		findings[i].Check = "cpu"
+	}
+	return findings
 }
 
 // someOf lists a few names: "a, b and 3 more".

@@ -25,8 +25,8 @@
 //	clock        has the same time as this machine    scores that producers set are off
 //	cpu          shares its CPU with no other server  each waits for the other
 //
-// A fleet has four more checks: its state, its members, its nodes (none has two members
-// of a partition), and the members that clients cannot reach.
+// A fleet as a whole has the checks of `millrace fleet check`, but for the look-up of tags:
+// whether its members and its directory are as a fleet assumes.
 //
 // A finding fails only if Millrace cannot keep a promise, as with a policy that evicts
 // any key. A missing replica, or losing the last second in a crash, may be a choice:

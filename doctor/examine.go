@@ -19,8 +19,8 @@ const timeout = 5 * time.Second
 
 // Config says what to examine besides the servers.
 type Config struct {
-	// Fleet is the fleet that the client belongs to. Its state, members and nodes are
-	// examined as well. Defaults to none.
+	// Fleet is the fleet that the client belongs to. It is checked as a whole, too, as by
+	// millrace fleet check without looking up tags. Defaults to none.
 	Fleet *fleet.Fleet
 
 	// Scan visits all keys of all masters and registers structures that are not
@@ -47,7 +47,10 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 		if err != nil {
 			return r, err
 		}
-		r.Fleet, seen = checkFleet(status), processesOf(status)
+		seen = processesOf(status)
+		if r.Fleet, err = checkFleet(ctx, cfg.Fleet); err != nil {
+			return r, err
+		}
 	}
 	servers := inspect(ctx, client)
 	r.Nodes = []Node{}

@@ -51,8 +51,13 @@ func TestDoctorOnFleet(t *testing.T) {
 	s := fleetShell(t)
 	s.init(specs(member(t), member(t))...)
 	r, code := examined(t, s.url)
-	if code != 0 || !r.OK || len(r.Fleet) == 0 || len(r.Nodes) != 2 {
+	if code != 1 || r.OK || levels(r.Fleet)["members"] != doctor.OK || len(r.Nodes) != 2 {
 		t.Errorf("exit code %d, report %+v, want one of two partitions and the fleet", code, r)
+	}
+	for _, f := range r.Fleet {
+		if f.Level == doctor.Fail && f.Check != "agents" && f.Check != "directory" { // there is no agent, nor an append-only file
+			t.Errorf("of a fleet without trouble: %+v", f)
+		}
 	}
 }
 

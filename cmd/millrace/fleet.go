@@ -24,6 +24,7 @@ type fleetCommands struct {
 	Add       fleetAdd       `cmd:"" help:"Add partitions to a fleet that is in use; no data moves."`
 	Set       fleetSet       `cmd:"" help:"Show the fleet's settings, or change one while the fleet is in use."`
 	Show      fleetShow      `cmd:"" help:"Draw the ring: partitions, their members, what they have left and what happened."`
+	Check     fleetCheck     `cmd:"" help:"Check what a fleet assumes: settings, replication, durability, and one home for each tag."`
 	Locate    fleetLocate    `cmd:"" help:"Show where a tag is, and how it was found."`
 	Forget    fleetForget    `cmd:"" help:"Give up the places of tags that have no keys any more."`
 	Agent     fleetAgent     `cmd:"" help:"Watch the fleet, and replace masters that are lost."`

@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
 )
@@ -241,7 +241,7 @@ func drawTotals(w io.Writer, s fleet.Status) {
 
 // drawTroubles writes why members do not serve.
 func drawTroubles(w io.Writer, s fleet.Status) {
-	if lines := doctor.Troubles(s); len(lines) > 0 {
+	if lines := check.Troubles(s); len(lines) > 0 {
 		fmt.Fprintf(w, "\n%s\n", strings.Join(lines, "\n"))
 	}
 }

@@ -95,7 +95,7 @@ PARTITION  SHARE            STATE    MEMORY          THREAD        MEMBERS
 49,380 tags, 12 GB; nearest to a limit is partition 0: memory at 75.0%
 Without maxmemory a server has no limit of memory but the machine's, and sends no new tags on.
 
-10.0.0.4:7003, the replica of partition 3, down: it does not answer
+10.0.0.4:7003 (partition 3): the replica is down: it does not answer
 `
 	if got := "\n" + drawnFleet(s, points); got != want {
 		t.Errorf("drawn is\n%s\nwant\n%s", got, want)
@@ -170,7 +170,7 @@ func TestDrawManyPartitions(t *testing.T) {
 		"\n 0 0 3 0.6% ████ healthy 12,345 3 GB of 4 GB 25.0% memory 75.0% ███▊ 10.0.0.0:7000@node-0 10.0.0.1:7000@node-1\n 80 1 3 ",
 		"\n 7 0 3 0.6% ████ read-only 12,345 - - - 10.0.0.7:7007@node-7 DOWN 10.0.0.8:7007@node-8\n",
 		"\n1,975,200 tags, 480 GB of 640 GB; nearest to a limit is partition 0: memory at 75.0%\n",
-		"\n10.0.0.7:7007, the master of partition 7, down: it does not answer\n",
+		"\n10.0.0.7:7007 (partition 7): the master is down: it does not answer\n",
 	} {
 		if !strings.Contains(regexp.MustCompile(` +`).ReplaceAllString(got, " "), part) {
 			t.Errorf("prints no %q:\n%.3000s", part, got)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/millrace/millrace/fleet"
@@ -134,6 +135,21 @@ type Group struct {
 	Finding
 
 	Places []string // where it holds; empty for the fleet as a whole
+}
+
+// mostPlaces is how many places String names.
+const mostPlaces = 3
+
+// String returns a line for people, with the first places.
+func (g *Group) String() string {
+	places := strings.Join(g.Places[:min(len(g.Places), mostPlaces)], ", ")
+	if more := len(g.Places) - mostPlaces; more > 0 {
+		places += fmt.Sprintf(" and %d more", more)
+	}
+	if places == "" {
+		return g.What
+	}
+	return places + ": " + g.What
 }
 
 // Groups joins findings that say the same, in the order of the first ones.

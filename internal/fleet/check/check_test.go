@@ -34,7 +34,7 @@ func TestEachAssumption(t *testing.T) {
 	}
 	stop := tf.agent()
 	// What a fleet for trials is not expected to have.
-	trial := []string{"boot-fence unknown not_restarted", "directory warn no_replica", "snapshots warn no_snapshots"}
+	trial := []string{"directory warn no_replica", "snapshots warn no_snapshots"}
 	redistest.Eventually(t, "the agent has set up the members", func() bool { return slices.Equal(codes(tf.run(Config{Sample: NoSample})), trial) })
 	all := tf.run(Config{All: true})
 	if diff := cmp.Diff(trial, codes(all)); diff != "" {
@@ -164,6 +164,7 @@ func (tf *testFleet) inMap() (list []assumption) {
 		edit              func(p *directory.Partition)
 	}{
 		{"an unfenced restart", "boot-fence fail no_fence", tf.server(1, 1).Addr + " (partition 1)", func(p *directory.Partition) { p.Replicas[0].Boot = directory.BootOpen }},
+		{"no restart", "boot-fence unknown not_restarted", tf.server(1, 0).Addr + " (partition 1)", func(p *directory.Partition) { p.Master.Boot = "" }},
 		{"one node", "nodes warn same_node", "partition 1", func(p *directory.Partition) { p.Replicas[0].Node = p.Master.Node }},
 		{"no nodes", "nodes unknown unnamed", "", func(p *directory.Partition) { p.Master.Node = "" }},
 		{"one host", "nodes warn same_host", "partition 1", func(p *directory.Partition) { p.Master.Node, p.Replicas[0].Node = "", "" }},

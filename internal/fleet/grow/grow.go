@@ -112,9 +112,9 @@ func untouched(made, described []directory.Partition) bool {
 		return false
 	}
 	for i := range made {
-		described[i].History, described[i].Master.Run = made[i].History, made[i].Master.Run
+		described[i].History, described[i].Master.Run, described[i].Master.Boot = made[i].History, made[i].Master.Run, made[i].Master.Boot
 		for j := range min(len(made[i].Replicas), len(described[i].Replicas)) {
-			described[i].Replicas[j].Run = made[i].Replicas[j].Run
+			described[i].Replicas[j].Run, described[i].Replicas[j].Boot = made[i].Replicas[j].Run, made[i].Replicas[j].Boot
 		}
 	}
 	return reflect.DeepEqual(made, described)

@@ -39,7 +39,7 @@ func (c *Config) connect(m directory.Member) (*server, error) {
 
 // prepare makes servers the members of the partitions of the map m from first on: masters
 // that take writes, and replicas in step. It examines all servers before it changes one. It
-// writes their runs and histories into the map.
+// writes their runs, histories and boot fences into the map.
 func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error {
 	partitions := m.Partitions[first:]
 	made := make([][]*server, len(partitions))
@@ -94,9 +94,10 @@ func (c *Config) prepare(ctx context.Context, m *directory.Map, first int) error
 		if err != nil {
 			return made[i][0].failed(ctx, err)
 		}
-		partitions[i].History, partitions[i].Master.Run = info.History, made[i][0].Run
+		p := &partitions[i]
+		p.History, p.Master.Run, p.Master.Boot = info.History, made[i][0].Run, made[i][0].Boot
 		for j, replica := range made[i][1:] {
-			partitions[i].Replicas[j].Run = replica.Run
+			p.Replicas[j].Run, p.Replicas[j].Boot = replica.Run, replica.Boot
 		}
 	}
 	return nil

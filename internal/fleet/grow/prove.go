@@ -7,6 +7,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -45,8 +46,12 @@ func (s *server) prove(ctx context.Context, timeout time.Duration) error {
 		return s.failed(ctx, err)
 	}
 	fenced, err := s.isBack(ctx, timeout)
-	if err != nil || fenced {
+	if err != nil {
 		return err
+	}
+	if fenced {
+		s.Boot = directory.BootFenced
+		return nil
 	}
 	// The server and its file stay as they were.
 	_ = members.Fence(ctx, c)

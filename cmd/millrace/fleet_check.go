@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/check"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/readable"
+)
+
+type fleetCheck struct {
+	All            bool          `help:"Look up all tags, with one pass over the keys of all partitions, instead of a sample."`
+	Sample         int           `placeholder:"N" help:"How many tags to look up. Defaults to 1000; 0 looks up none." default:"1000"`
+	MaxSnapshotAge time.Duration `placeholder:"DURATION" help:"From which age a snapshot is too old. Defaults to 24h."`
+}
+
+func (*fleetCheck) Help() string {
+	return `It asks all members and the servers of the directory what they say about themselves, compares that with what a fleet assumes, and looks up where tags are. It writes nothing. A server that does not answer within 2 seconds makes its checks unknown. Exits with 1 when a check fails; warnings and what is unknown do not count.
+
+With --all it reads the names of all keys of all masters, and works at most half of the time: about two seconds for a million keys of a partition, or more. Progress goes to standard error.
+
+Run it as the user of agents, where servers have users: others may not read settings.
+
+Examples:
+
+    millrace fleet check
+    millrace fleet check --all
+    millrace fleet check --json | jq -r '.findings[] | select(.level == "fail") | .hint'`
+}
+
+// checkDoc is the outcome of all checks.
+type checkDoc struct {
+	OK       bool            `json:"ok"` // nothing failed
+	Fail     int             `json:"fail"`
+	Warn     int             `json:"warn"`
+	Unknown  int             `json:"unknown"`
+	Findings []check.Finding `json:"findings"` // the worst first
+}
+
+func newCheckDoc(found []check.Finding) checkDoc {
+	doc := checkDoc{
+		Fail: check.Count(found, directory.Fail), Warn: check.Count(found, directory.Warn), Unknown: check.Count(found, directory.Unknown), Findings: found,
+	}
+	doc.OK = doc.Fail == 0
+	return doc
+}
+
+func (c *fleetCheck) Run(ctx context.Context, a *app) error {
+	if c.Sample < 0 || c.MaxSnapshotAge < 0 {
+		return errUsage.Errorf("--sample and --max-snapshot-age must not be negative")
+	}
+	cfg := check.Config{All: c.All, Sample: c.Sample, MaxSnapshotAge: c.MaxSnapshotAge, Progress: a.tagProgress()}
+	if c.Sample == 0 {
+		cfg.Sample = check.NoSample
+	}
+	f, err := a.openFleet(ctx)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	found, err := check.Run(ctx, f, cfg)
+	if err != nil {
+		return err
+	}
+	doc := newCheckDoc(found)
+	if err := a.print(doc, doc.table); err != nil {
+		return err
+	}
+	if !doc.OK {
+		return errPrinted
+	}
+	return nil
+}
+
+// tagProgress logs how far a pass over all keys is.
+func (a *app) tagProgress() func(visited, keys int64) {
+	log, last := a.logger(), time.Now()
+	return func(visited, keys int64) {
+		if time.Since(last) >= scanInterval {
+			last = time.Now()
+			log.Info("looking tags up", "visited", visited, "keys", keys)
+		}
+	}
+}
+
+func (doc checkDoc) table(w io.Writer) {
+	for _, g := range check.Groups(doc.Findings) {
+		fmt.Fprintf(w, "%s\t%s\t%s\n", g.Level, g.Check, g)
+		if g.Hint != "" {
+			fmt.Fprintf(w, "\t\t%s\n", g.Hint)
+		}
+	}
+	fmt.Fprintf(w, "\n%s, %s, %d unknown\n", readable.Count(doc.Fail, "failure"), readable.Count(doc.Warn, "warning"), doc.Unknown)
+}
