@@ -117,6 +117,9 @@ func checkAgents(f *facts) (l findings) {
 	if f.m.Adding() {
 		l.add(directory.Warn, "adding", Fleetwide, "", "an addition of partitions is not finished: new tags may wait", "Repeat the millrace fleet add that was interrupted, or run an agent.")
 	}
+	if f.m.Next != nil {
+		l.add(directory.Warn, "settings", Fleetwide, "", "a change of settings is not finished: the stricter of both are in force", "Repeat the millrace fleet set that was interrupted, or run an agent.")
+	}
 	tasks := 0
 	for _, p := range f.m.Partitions {
 		if p.Task == nil {
