@@ -168,8 +168,13 @@ func overdue(planned, now time.Time) time.Duration {
 // work probes all members at an interval, and reconciles each partition with the result.
 func (a *Agent) work(ctx context.Context) {
 	var busy sync.WaitGroup
-	defer busy.Wait()
 	reconcilers := map[int]*reconciler{}
+	defer func() {
+		busy.Wait()
+		for _, r := range reconcilers {
+			r.endTurn()
+		}
+	}()
 	raised := false // whether this leader has raised the epoch, see recoverMap
 	planned := time.Now()
 	for {

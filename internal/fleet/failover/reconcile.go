@@ -1,6 +1,7 @@
 package failover
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ type reconciler struct {
 	leaves   departure // of the member that leaves
 	waits    wait      // of the task
 	switched time.Time // when a switch for the task began
+	refused  time.Time // when a member refused to be shut down
+	turn     func()    // gives up the turn of a restart, nil without it
 }
 
 // reconcile elects a new master if the partition needs one. Otherwise it repairs members,
@@ -248,7 +251,9 @@ func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
 	live := 0
 	for _, replica := range p.Replicas {
 		now := replica
-		switch h := r.a.watch.of(replica.Addr); {
+		h := r.a.watch.of(replica.Addr)
+		now.Boot = cmp.Or(h.boot, now.Boot)
+		switch {
 		case h.missed >= misses:
 			now.Down = true
 		case r.linked(ctx, p, replica, master):
@@ -264,7 +269,7 @@ func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
 			changed[replica.Addr] = now
 		}
 	}
-	r.record(ctx, p, master.report, changed)
+	r.record(ctx, p, master, changed)
 	// For up to a second after a copy the master does not count the replica yet, although
 	// the replica reports a link.
 	if need := min(1, live, master.report.InStep); r.on != p.Master.Addr || r.need != need {
@@ -295,8 +300,9 @@ func (r *reconciler) linked(ctx context.Context, p directory.Partition, replica 
 }
 
 // record stores in the map what is new about a master and replicas.
-func (r *reconciler) record(ctx context.Context, p directory.Partition, master members.Report, changed map[string]directory.Member) {
-	if len(changed) == 0 && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
+func (r *reconciler) record(ctx context.Context, p directory.Partition, h health, changed map[string]directory.Member) {
+	master, boot := h.report, cmp.Or(h.boot, p.Master.Boot)
+	if len(changed) == 0 && boot == p.Master.Boot && p.History == master.History && p.Master.Run == master.Run && p.Floor == master.Floor {
 		return
 	}
 	next, err := r.a.change(ctx, p, func(p *directory.Partition) {
@@ -306,10 +312,10 @@ func (r *reconciler) record(ctx context.Context, p directory.Partition, master m
 			p.Before = p.History
 			p.Epoch++
 		}
-		p.History, p.Master.Run, p.Floor = master.History, master.Run, master.Floor
+		p.History, p.Master.Run, p.Master.Boot, p.Floor = master.History, master.Run, boot, master.Floor
 		for i, replica := range p.Replicas {
 			if now, ok := changed[replica.Addr]; ok {
-				p.Replicas[i].Down, p.Replicas[i].Run = now.Down, now.Run
+				p.Replicas[i].Down, p.Replicas[i].Run, p.Replicas[i].Boot = now.Down, now.Run, now.Boot
 			}
 		}
 	})

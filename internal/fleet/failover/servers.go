@@ -3,6 +3,7 @@ package failover
 import (
 	"context"
 	"embed"
+	"fmt"
 	"net"
 	"strconv"
 	"time"
@@ -41,6 +42,10 @@ type Servers interface {
 
 	// Hide stops a member from being read without a link to a master.
 	Hide(ctx context.Context, addr string) error
+
+	// Restart shuts a replica down unless it was restarted since it was in that run. Its
+	// supervisor starts it again.
+	Restart(ctx context.Context, addr, run string) error
 
 	// Retire takes the identity of a fenced member away, so that nobody elects it any more.
 	Retire(ctx context.Context, addr, identity string) error
@@ -107,6 +112,28 @@ func (r *Redis) Serve(ctx context.Context, addr, run string) error {
 func (r *Redis) Hide(ctx context.Context, addr string) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
 		return c.Do(ctx, members.Serve(c.B(), false)).Error()
+	})
+}
+
+// Restart implements Servers. It shuts the server down as its supervisor does: with save
+// points it saves its data first, and the next start may need no full copy. That can take
+// longer than ctx: then the server ends later.
+func (r *Redis) Restart(ctx context.Context, addr, run string) error {
+	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		return members.InRun(ctx, c, run, func(c rueidis.DedicatedClient) error {
+			text, err := c.Do(ctx, c.B().Info().Section("replication").Build()).ToString()
+			if err != nil {
+				return err
+			}
+			if members.ParseInfo(text).Master {
+				return fmt.Errorf("%s is a master", addr)
+			}
+			err = c.Do(ctx, c.B().Shutdown().Build()).Error()
+			if refused, answered := rueidis.IsRedisErr(err); answered {
+				return refused
+			}
+			return nil // no answer: it has ended, or is saving
+		})
 	})
 }
 

@@ -105,6 +105,17 @@ func (p inMembers) Hide(ctx context.Context, addr string) error {
 	return p.call(ctx, &s.host, func() error { s.serves = false; return nil })
 }
 
+func (p inMembers) Restart(ctx context.Context, addr, run string) error {
+	s := p.w.server(addr)
+	return p.call(ctx, &s.host, func() error {
+		if s.run() != run || s.master {
+			return errReset
+		}
+		p.w.restart(p.name, s)
+		return nil
+	})
+}
+
 func (p inMembers) Retire(ctx context.Context, addr, identity string) error {
 	s := p.w.server(addr)
 	return p.call(ctx, &s.host, func() error {

@@ -35,6 +35,8 @@ type server struct {
 	lag      time.Duration
 	disk     data // what it would read after a restart from a snapshot
 	gone     bool // it never comes back
+	planned  bool // it was shut down by an agent, and
+	saved    bool // has saved its data
 	died     time.Duration
 	rose     time.Duration
 	amnesic  bool // it was started again, and has not all that its master had then
@@ -338,6 +340,9 @@ func (s *server) rise(how int, fenced bool) {
 	}
 	if how == empty && !s.w.baseWithout(s) || how == fromSnapshot && s.disk.identity == "" {
 		how = fromLog
+	}
+	if s.saved {
+		how, s.saved = fromSnapshot, false
 	}
 	s.down, s.trouble, s.rose, s.amnesic, s.serves, s.loose = false, time.Now(), time.Since(s.w.start), true, false, !fenced
 	s.master, s.target, s.link, s.forgot, s.before, s.need = !fenced, nil, apart, false, "", 0

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
@@ -31,6 +32,11 @@ func isVoter(p directory.Partition, s *server) bool {
 
 // needed reports whether a task cannot end without a server.
 func (w *world) needed(s *server) bool {
+	for _, p := range w.dir.m.Partitions {
+		if p.Task != nil && len(p.Task.Restart) > 0 {
+			return true
+		}
+	}
 	p := w.dir.m.Partitions[s.partition]
 	return p.Task != nil && p.Task.Remove != s.name || p.Leaving != nil && p.Leaving.Addr != s.name
 }
@@ -40,8 +46,24 @@ func removeOne(w *world) { w.begin1(w.anyTask(false, true)) }
 func moveOne(w *world)   { w.begin1(w.anyTask(true, true)) }
 func leadOther(w *world) { w.begin1(w.anyTask(false, false)) }
 
+func restartSome(w *world) {
+	p := pick(w, w.dir.m.Partitions)
+	t := directory.Task{Plan: fmt.Sprint("plan ", len(w.dir.stored))}
+	for _, m := range p.Members() {
+		if w.rng.IntN(3) > 0 {
+			t.Restart = append(t.Restart, directory.Restart{Addr: m.Addr, Run: m.Run})
+		}
+	}
+	if w.rng.IntN(2) == 0 {
+		t.Master = p.Master.Addr
+	}
+	w.begin1(p.ID, t)
+}
+
 // tasks are what commands begin.
-func tasks() []fault { return []fault{addOne, removeOne, moveOne, moveOne, leadOther} }
+func tasks() []fault {
+	return []fault{addOne, removeOne, moveOne, moveOne, leadOther, restartSome, restartSome}
+}
 
 // begin1 stores a task, as a command does, if the partition has none.
 func (w *world) begin1(id int, t directory.Task) {
@@ -86,6 +108,23 @@ func (w *world) anyTask(add, remove bool) (id int, t directory.Task) {
 		}
 	}
 	return p.ID, t
+}
+
+// restart shuts a server down for an agent, and starts it again a moment later. No other
+// member may be missing that an agent has shut down.
+func (w *world) restart(by string, s *server) {
+	for _, o := range w.servers {
+		if o.planned = o.planned && (o.down || o.amnesic); o.planned {
+			w.fail("T: %s restarts %s, and %s is not whole since its restart", by, s.name, o.name)
+		}
+	}
+	w.say("%s shuts %s down", by, s.name)
+	keeps, how := !w.mayForget(s), w.rng.IntN(3)
+	s.die(false)
+	if s.planned, s.saved = true, keeps; keeps {
+		s.disk = s.data
+	}
+	w.later(50*time.Millisecond+time.Duration(w.draw(&s.host, &s.host, int64(2*time.Second))), func() { s.rise(how, true) })
 }
 
 // checkTask is called before the directory stores a map: members come and go one at a

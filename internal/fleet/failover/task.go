@@ -15,6 +15,9 @@ import (
 // carryOut makes the next step of a partition's task, if it is time for that. Each step is
 // one change of the map, so another agent can make the next one.
 func (r *reconciler) carryOut(ctx context.Context, m *directory.Map, p directory.Partition) {
+	if p.Task == nil || len(p.Task.Restart) == 0 {
+		r.endTurn()
+	}
 	var err error
 	switch t := p.Task; {
 	case !r.healthy(m, p):
@@ -25,6 +28,8 @@ func (r *reconciler) carryOut(ctx context.Context, m *directory.Map, p directory
 		err = r.join(ctx, m, p)
 	case t.Remove != "":
 		err = r.remove(ctx, m, p)
+	case len(t.Restart) > 0:
+		err = r.restart(ctx, p)
 	case t.Master != "" && t.Master != p.Master.Addr:
 		err = r.handOver(ctx, p, t.Master, t.Master)
 	default:
@@ -99,15 +104,16 @@ func (r *reconciler) handOver(ctx context.Context, p directory.Partition, only, 
 		return waitsFor("%s is not a replica in step", only)
 	case to == "":
 		return waitsFor("no replica is in step")
-	case time.Since(r.switched) < switchIntervals*r.a.cfg.Interval:
+	case time.Since(r.switched) < pauseIntervals*r.a.cfg.Interval:
 		return nil
 	}
 	r.switched = time.Now()
 	return r.replace(ctx, p, to)
 }
 
-// switchIntervals is how many intervals an agent waits before it repeats a switch.
-const switchIntervals = 20
+// pauseIntervals is how many intervals an agent waits before it repeats a step that
+// disturbs others.
+const pauseIntervals = 20
 
 // has reports whether a replica is up, and has the history of the map's master up to that
 // offset.
@@ -144,7 +150,7 @@ func (r *reconciler) noteWait(ctx context.Context, m *directory.Map, err error) 
 	if r.waits.why != string(why) {
 		r.waits = wait{why: string(why), since: time.Now()}
 	}
-	if !r.waits.noted && time.Since(r.waits.since) > switchIntervals*r.a.cfg.Interval {
+	if !r.waits.noted && time.Since(r.waits.since) > pauseIntervals*r.a.cfg.Interval {
 		r.waits.noted = true
 		r.a.note(ctx, m, r.id, "the task waits: "+r.waits.why)
 	}

@@ -1,8 +1,11 @@
 package failover
 
 import (
+	"context"
 	"errors"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -118,4 +121,83 @@ func TestALostMemberIsReplaced(t *testing.T) {
 	if n := l.lost(t); n > 0 {
 		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
 	}
+}
+
+// TestMembersAreRestarted one after the other, under load: each comes back with its fence,
+// and the master is the same at the end.
+func TestMembersAreRestarted(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2, RestartAfter: time.Millisecond})
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	w.settled(f, 1)
+	l := w.load(f, "a", 8)
+	l.goesOn(t)
+	before := w.mapNow()
+	for id, p := range before.Partitions {
+		task := directory.Task{Master: p.Master.Addr}
+		for _, member := range p.Members() {
+			task.Restart = append(task.Restart, directory.Restart{Addr: member.Addr, Run: member.Run})
+		}
+		w.begin(id, task)
+	}
+	for id, p := range before.Partitions {
+		after := w.done(id)
+		if after.Master.Addr != p.Master.Addr {
+			t.Errorf("%s leads partition %d, want %s", after.Master.Addr, id, p.Master.Addr)
+		}
+		runs := map[string]string{}
+		for _, member := range p.Members() {
+			runs[member.Addr] = member.Run
+		}
+		for _, member := range after.Members() {
+			if member.Run == runs[member.Addr] || member.Boot != directory.BootFenced {
+				t.Errorf("%s is in run %s, and was in %s; it came back %q", member.Addr, member.Run, runs[member.Addr], member.Boot)
+			}
+		}
+		w.settled(f, id)
+	}
+	l.goesOn(t)
+	l.stop()
+	if n := l.lost(t); n > 0 {
+		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+	}
+	t.Logf("%d acknowledged, %d uncertain, longest pause %v", len(l.acknowledged), l.uncertain, l.pause)
+}
+
+// TestARestartThatFailsStopsTheOthers: a member does not come back, so no other one is
+// shut down until it does.
+func TestARestartThatFailsStopsTheOthers(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	w.agent()
+	f := w.client(fleet.Config{})
+	w.settled(f, 0)
+	w.settled(f, 1)
+	for id, p := range w.mapNow().Partitions {
+		w.begin(id, directory.Task{Restart: []directory.Restart{{Addr: p.Replicas[0].Addr, Run: p.Replicas[0].Run}}})
+	}
+	noted := func(text string) (n int) {
+		events, err := w.dir.Events(t.Context())
+		must(t, err)
+		for _, event := range events {
+			if strings.Contains(event.What, text) {
+				n++
+			}
+		}
+		return n
+	}
+	redistest.Eventually(t, "the tasks wait", func() bool { return noted("the task waits") > 0 })
+	if n := noted("was shut down"); n != 1 {
+		t.Errorf("%d members were shut down, want 1", n)
+	}
+	for _, s := range w.servers.Servers() {
+		go func() {
+			<-s.Proc.Done()
+			_ = s.Proc.Restart(context.WithoutCancel(t.Context())) // at the end of the test it is stopped
+		}()
+	}
+	w.done(0)
+	w.done(1)
 }

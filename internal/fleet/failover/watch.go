@@ -2,6 +2,7 @@ package failover
 
 import (
 	"context"
+	"net"
 	"sync"
 	"time"
 
@@ -22,6 +23,7 @@ type health struct {
 	seen   bool           // whether the last probe was answered
 	missed int            // probes in a row that were not answered
 	good   int            // probes in a row that were answered
+	boot   string         // how it came back from a restart that was seen: as Member.Boot
 	ahead  time.Duration  // by how much its clock is ahead of this process's
 }
 
@@ -56,6 +58,12 @@ func (w *watch) saw(addr string, report members.Report, ok bool) {
 	if h.seen = ok; !ok {
 		h.missed, h.good = h.missed+1, 0
 		return
+	}
+	if h.report.Run != "" && h.report.Run != report.Run {
+		h.boot = directory.BootOpen
+		if !report.Master && report.Follows == net.JoinHostPort(members.FenceHost, members.FencePort) {
+			h.boot = directory.BootFenced
+		}
 	}
 	h.ahead = time.Until(report.Clock)
 	h.before, h.report, h.missed, h.good = h.report, report, 0, h.good+1
