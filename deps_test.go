@@ -37,8 +37,9 @@ type depRule struct {
 type set func(importPath string) bool
 
 var (
-	structures = rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease")
-	upstairs   = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "internal/fleet", "upkeep")
+	structures  = rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease")
+	testHelpers = rooms("internal/redistest", "internal/etcdtest", "internal/script/scripttest", "internal/shards/shardstest", "internal/fleet/directory/directorytest")
+	upstairs    = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "internal/fleet", "upkeep")
 )
 
 var depRules = []depRule{
@@ -78,15 +79,15 @@ var depRules = []depRule{
 		why: "miniredis stands in for a server that is not there; only the command, its connections and tests choose it",
 	},
 	{
-		of: but(under(module), rooms("internal/redistest", "internal/script/scripttest", "internal/shards/shardstest")), never: under("testing"),
+		of: but(under(module), testHelpers), never: under("testing"),
 		why: "package testing adds its flags to programs; only the helpers of tests import it",
 	},
 	{
-		of: but(under(module), rooms("internal/script/scripttest", "internal/shards/shardstest")), never: rooms("internal/redistest", "internal/script/luacheck", "internal/script/scripttest"),
-		why: "redistest, luacheck and scripttest are for tests only",
+		of: but(under(module), testHelpers), never: anyOf(testHelpers, rooms("internal/script/luacheck")),
+		why: "redistest, etcdtest, luacheck and the like are for tests only",
 	},
 	{
-		of: but(under(module), rooms("cmd", "fleet/etcd")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd")),
+		of: but(under(module), rooms("cmd", "fleet/etcd", "internal/etcdtest")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd")),
 		why: "who has no fleet on etcd builds nothing of etcd; only the command and fleet/etcd import it",
 	},
 }

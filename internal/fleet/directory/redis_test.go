@@ -1,7 +1,6 @@
 package directory
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strconv"
 	"sync"
@@ -9,66 +8,6 @@ import (
 
 	"github.com/millrace/millrace/internal/redistest"
 )
-
-// TestLife follows a map from its beginning through a change.
-func TestLife(t *testing.T) {
-	t.Parallel()
-	d, _ := start(t)
-	ctx := t.Context()
-	for _, epoch := range []int64{0, 1} {
-		_, err := d.Confirm(ctx, epoch)
-		wantError(t, "Confirm without a fleet", err, ErrNoFleet)
-	}
-	_, err := d.Load(ctx)
-	wantError(t, "Load without a fleet", err, ErrNoFleet)
-
-	first, second := sample(t, 1), sample(t, 5)
-	second.Partitions[0].ReadOnly = true
-	change(t, d, 0, first)
-	m, err := d.Confirm(ctx, 0)
-	wantMap(t, "Confirm by who has none", m, err, first)
-	wantConfirmed(t, d, 1)
-	m, err = d.Load(ctx)
-	wantMap(t, "Load", m, err, first)
-
-	change(t, d, 1, second)
-	m, err = d.Confirm(ctx, 1)
-	wantMap(t, "Confirm of what was replaced", m, err, second)
-	wantConfirmed(t, d, 5)
-	m, err = d.Load(ctx)
-	wantMap(t, "Load after the change", m, err, second)
-}
-
-// TestConflict: who is not up to date is told so at once, and changes nothing.
-func TestConflict(t *testing.T) {
-	t.Parallel()
-	server := redistest.Start(t, redistest.Options{})
-	proxy := redistest.NewProxy(t, server.Addr())
-	d := dial(t, proxy.Addr())
-	present := sample(t, 3)
-	change(t, d, 0, present)
-	tries := 0
-	proxy.DropReplyWhen(func(cmd []string) bool {
-		if isChange(cmd) {
-			tries++
-		}
-		return false
-	})
-	for _, c := range []struct{ epoch, next int64 }{{0, 1}, {0, 4}, {2, 3}, {2, 4}, {4, 5}} {
-		other := sample(t, c.next)
-		other.Fleet = "other"
-		wantError(t, fmt.Sprintf("Change(%d) to %d", c.epoch, c.next), d.Change(t.Context(), c.epoch, other), ErrConflict)
-	}
-	proxy.Heal()
-	if tries != 5 {
-		t.Errorf("five changes were tried %d times", tries)
-	}
-	for _, c := range []struct{ epoch, next int64 }{{3, 3}, {3, 2}, {3, -1}, {0, 0}} {
-		wantError(t, fmt.Sprintf("Change(%d) to %d", c.epoch, c.next), d.Change(t.Context(), c.epoch, sample(t, c.next)), ErrMap)
-	}
-	m, err := d.Load(t.Context())
-	wantMap(t, "Load after the conflicts", m, err, present)
-}
 
 // TestLostReply loses the reply of a change that was made: it is repeated, succeeds
 // and is stored once.

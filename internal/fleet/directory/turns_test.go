@@ -166,26 +166,6 @@ func TestEveryTurnProtectionIsNeeded(t *testing.T) {
 	}
 }
 
-func TestTurn(t *testing.T) {
-	t.Parallel()
-	d, _ := start(t)
-	for _, call := range []struct {
-		node, holder string
-		life         time.Duration
-		want         bool
-	}{
-		{"n", "a", time.Minute, true},
-		{"n", "b", time.Minute, false},
-		{"other", "b", time.Minute, true},
-		{"n", "a", 0, true},
-		{"n", "b", time.Minute, true},
-	} {
-		if got, err := d.Turn(t.Context(), call.node, call.holder, call.life); err != nil || got != call.want {
-			t.Errorf("Turn(%s, %s, %v) = %t, %v, want %t", call.node, call.holder, call.life, got, err, call.want)
-		}
-	}
-}
-
 // TestTurnIsKept: a turn that lasts is renewed.
 func TestTurnIsKept(t *testing.T) {
 	t.Parallel()
@@ -232,42 +212,4 @@ func (d *fakeDirectory) Turn(_ context.Context, node, holder string, life time.D
 	}
 	d.calls <- turnCall{node, holder, life}
 	return true, nil
-}
-
-// TestMoves: what was begun and not finished is adopted, once.
-func TestMoves(t *testing.T) {
-	t.Parallel()
-	d, _ := start(t)
-	adopt := func(want bool) func(bool) {
-		t.Helper()
-		end, any, err := AdoptMoves(t.Context(), d)
-		if err != nil || any != want {
-			t.Fatalf("AdoptMoves = %t, %v, want %t", any, err, want)
-		}
-		return end
-	}
-	begin := func() func(bool) {
-		t.Helper()
-		end, err := BeginMoves(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return end
-	}
-	end := begin()
-	adopt(false)
-	end(true)
-	adopt(false)
-	begin()(false)
-	redistest.Eventually(t, "it has ended", func() bool {
-		end, any, err := AdoptMoves(t.Context(), d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if any {
-			end(true)
-		}
-		return any
-	})
-	adopt(false)
 }
