@@ -131,7 +131,7 @@ func (c *contract) prepare(heading string) {
 	}
 	if strings.HasPrefix(heading, "### fleet init") {
 		addrs := []string{"127.0.0.1:7000", redistest.Start(c.t, redistest.Options{TCP: true}).Addr()}
-		for port := 7001; port <= 7003; port++ {
+		for port := 7001; port <= 7004; port++ {
 			addrs = append(addrs, fmt.Sprintf("127.0.0.1:%d", port), member(c.t).Addr())
 		}
 		c.addrs = strings.NewReplacer(addrs...)
@@ -186,7 +186,7 @@ func (c *contract) check(e example) {
 var endless = regexp.MustCompile(`^millrace (serve|fleet (dev|agent)) `)
 
 // progresses finds the commands that tell on standard error what they do.
-var progresses = regexp.MustCompile(`^millrace (bench|.*fleet (init|add|agent|failover|snapshot|rebalance|dev)) `)
+var progresses = regexp.MustCompile(`^millrace (bench|.*fleet (init|add|agent|failover|snapshot|rebalance|replica|node|dev)) `)
 
 // values reads the JSON values of an output, which may be spread over lines.
 func values(t *testing.T, output string) []any {
@@ -206,7 +206,7 @@ func values(t *testing.T, output string) []any {
 // passing are fields whose values no page can know.
 var passing = []string{
 	"oldest_age_s", "oldest_age_ms", "remaining_ms", "pickup_delay_ms", "pid", "memory_bytes", "busy", "lag_bytes", "directory", "took_ms", "age_ms",
-	"median_pause_ms", "longest_pause_ms", "server", "url",
+	"median_pause_ms", "longest_pause_ms", "server", "url", "plan",
 }
 
 // compare says how got differs from want: in names and types always, and in

@@ -29,6 +29,8 @@ type fleetCommands struct {
 	Forget    fleetForget    `cmd:"" help:"Give up the places of tags that have no keys any more."`
 	Agent     fleetAgent     `cmd:"" help:"Watch the fleet, and replace masters that are lost."`
 	Failover  fleetFailover  `cmd:"" help:"Make a replica the master of a partition, and lose nothing."`
+	Replica   fleetReplica   `cmd:"" help:"Add, remove and move members of partitions."`
+	Node      fleetNode      `cmd:"" help:"Replace or drain a machine."`
 	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
 	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`

@@ -131,13 +131,7 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	servers := failover.NewRedis(option)
 	defer servers.Close()
 	copies := recovery.NewCopies(option, log)
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: copies.Offer, Restored: func(ctx context.Context, m *directory.Map, partition int, addr string) error {
-		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
-		if n > 0 {
-			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
-		}
-		return err
-	}})
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: copies.Offer, Restored: restored(option, dir, log)})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = copies.Run(ctx) })
@@ -152,6 +146,17 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	}
 	work.Wait()
 	return nil
+}
+
+// restored returns what an agent does about a partition whose master may have old data.
+func restored(option rueidis.ClientOption, dir directory.Directory, log *slog.Logger) func(context.Context, *directory.Map, int, string) error {
+	return func(ctx context.Context, m *directory.Map, partition int, addr string) error {
+		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
+		if n > 0 {
+			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
+		}
+		return err
+	}
 }
 
 type fleetFailover struct {

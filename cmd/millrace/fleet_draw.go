@@ -33,6 +33,7 @@ func drawFleet(w io.Writer, doc fleetDoc, points directory.Points) {
 	drawTotals(w, s)
 	drawExposure(w, doc)
 	drawTroubles(w, s)
+	drawTasks(w, doc.Tasks)
 	drawEvents(w, doc.Events)
 }
 

@@ -35,6 +35,7 @@ func (*fleetShow) Run(ctx context.Context, a *app) error {
 // fleetDoc is a fleet at one time. What the directory knows is absent if it does not answer.
 type fleetDoc struct {
 	fleet.Status
+	Tasks     []taskDoc         `json:"tasks,omitempty"`    // what is left of changes of members
 	Snapshots []snapshotDoc     `json:"snapshots,omitzero"` // of the partitions with an attempt
 	Events    []directory.Event `json:"events,omitzero"`    // the newest first
 }
@@ -46,7 +47,7 @@ func (a *app) showFleet(ctx context.Context, f *fleet.Fleet, title string) (any,
 	if err != nil {
 		return nil, nil, err
 	}
-	doc, dir := fleetDoc{Status: status}, directory.Of(f.Client())
+	doc, dir := fleetDoc{Status: status, Tasks: tasksOf(directory.MapOf(f.Client()))}, directory.Of(f.Client())
 	bounded, cancel := context.WithTimeoutCause(ctx, directoryTimeout, errNoAnswer)
 	defer cancel()
 	var noEvents error

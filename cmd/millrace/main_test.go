@@ -14,7 +14,7 @@ import (
 
 func TestHelp(t *testing.T) {
 	t.Parallel()
-	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}, {"queue"}, {"queue", "dead"}, {"fleet"}}
+	commands := [][]string{nil, {"ick"}, {"ick", "parked"}, {"lease"}, {"queue"}, {"queue", "dead"}, {"fleet"}, {"fleet", "replica"}, {"fleet", "node"}}
 	for _, node := range leaves(t) {
 		commands = append(commands, strings.Fields(node.FullPath())[1:])
 	}
@@ -75,6 +75,16 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "--to", "0")
 		case "fleet failover":
 			args = append(args, "0")
+		case "fleet replica add":
+			args = append(args, "0", "h:1")
+		case "fleet replica remove":
+			args = append(args, "0", "h:1")
+		case "fleet replica move":
+			args = append(args, "0", "h:1", "h:2")
+		case "fleet node replace":
+			args = append(args, "a", "h:1")
+		case "fleet node drain":
+			args = append(args, "a")
 		case "fleet show": // of no name
 			args = append(args, "--json")
 		}

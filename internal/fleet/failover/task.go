@@ -90,7 +90,7 @@ func (r *reconciler) join(ctx context.Context, m *directory.Map, p directory.Par
 }
 
 // handOver makes a replica that is in step the master, without a loss. If only is not
-// empty, it is that one; otherwise the preferred one, or any. A late write may keep the
+// empty, it is that one; otherwise the preferred one if that is up, or any. A late write may keep the
 // old master in place: then it tries again, but not at once, since writes wait meanwhile.
 func (r *reconciler) handOver(ctx context.Context, p directory.Partition, only, prefer string) error {
 	offset, to := r.a.watch.of(p.Master.Addr).before.Offset, ""
@@ -99,9 +99,12 @@ func (r *reconciler) handOver(ctx context.Context, p directory.Partition, only, 
 			to = replica.Addr
 		}
 	}
+	i := index(p, prefer)
 	switch {
 	case to == "" && only != "":
 		return waitsFor("%s is not a replica in step", only)
+	case to != prefer && i >= 0 && !p.Replicas[i].Down:
+		return waitsFor("%s is not in step yet", prefer) // one switch is better than two
 	case to == "":
 		return waitsFor("no replica is in step")
 	case time.Since(r.switched) < pauseIntervals*r.a.cfg.Interval:

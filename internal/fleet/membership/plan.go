@@ -35,17 +35,21 @@ func ID(r Request) string {
 type Plan struct {
 	ID    string
 	Tasks map[int]directory.Task // by partition
+	Begun bool                   // whether they are in the map already: an earlier command has published them
 }
 
 // Make returns the plan of a request for the present map. It has no tasks if there is
-// nothing to do. The error is millrace.ErrBadArgument or millrace.ErrNotFound for a request
+// nothing to do, and those that are left if the request was published before. The error is millrace.ErrBadArgument or millrace.ErrNotFound for a request
 // that is wrong, and ErrRefused for one that must not be carried out, at least now.
 func Make(m *directory.Map, r Request) (*Plan, error) {
+	p := &Plan{ID: ID(r), Tasks: tasks(m, ID(r))}
+	if p.Begun = len(p.Tasks) > 0; p.Begun {
+		return p, nil
+	}
 	d := &draft{m: m, tasks: map[int]directory.Task{}}
 	if err := r.plan(d); err != nil {
 		return nil, err
 	}
-	p := &Plan{ID(r), map[int]directory.Task{}}
 	for id, task := range d.tasks {
 		task.Plan = p.ID
 		p.Tasks[id] = task
@@ -193,7 +197,7 @@ func without(p *directory.Partition, addr string) []directory.Member {
 // answer are too few for what writers wait for.
 func (d *draft) spare(p *directory.Partition, addr string, force bool) error {
 	up := slices.DeleteFunc(without(p, addr), func(m directory.Member) bool { return m.Down })
-	need := max(0, d.m.Settings.Effective().Confirmed)
+	need := max(0, d.m.Waits().Confirmed)
 	switch {
 	case len(up) == 0:
 		return refused("Add a replica first: millrace fleet replica add.", "%s has the last copy of partition %d", addr, p.ID)

@@ -1,0 +1,236 @@
+package membership
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/grow"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestChangesUnderLoad replaces every server of a fleet while writers wait for
+// replicas: nothing that was confirmed is lost, and each read finds what was written.
+func TestChangesUnderLoad(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Nodes: 2, Partitions: 2})
+	l := w.load()
+	l.goesOn(t)
+	w.done(ReplaceNode{"node-0", []directory.Member{w.spare("a"), w.spare("a")}})
+	w.expect(map[string]int{"a": 1, "node-1": 1})
+	l.goesOn(t)
+	w.done(DrainNode{"node-1", []directory.Member{w.spare("b"), w.spare("c")}})
+	w.expect(map[string]int{"a": 1, "b": 1, "c": 0})
+	l.goesOn(t)
+	l.check(t)
+}
+
+// expect checks how many masters each node has, up to exchanges of nodes.
+func (w *world) expect(masters map[string]int) {
+	w.t.Helper()
+	got := map[string]int{}
+	for _, p := range w.mapNow().Partitions {
+		for _, m := range p.Members() {
+			got[m.Node] += 0
+		}
+		got[p.Master.Node]++
+	}
+	counts := func(m map[string]int) []int {
+		var all []int
+		for _, n := range m {
+			all = append(all, n)
+		}
+		slices.Sort(all)
+		return all
+	}
+	if !slices.Equal(sortedKeys(got), sortedKeys(masters)) || !slices.Equal(counts(got), counts(masters)) {
+		w.t.Errorf("masters by node: %v, want %v", got, masters)
+	}
+}
+
+// TestReplicas joins, leaves, and moves.
+func TestReplicas(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Nodes: 2, Partitions: 1})
+	l := w.load()
+	l.goesOn(t)
+	added, moved := w.spare("c"), w.spare("d")
+	w.done(AddReplica{0, added})
+	p := w.mapNow().Partitions[0]
+	if len(p.Members()) != 3 || find(p.Replicas, added.Addr) == nil {
+		t.Errorf("after the addition the members are %v", p.Members())
+	}
+	left, switches := p.Master.Addr, 0
+	_, err := w.do(t.Context(), MoveReplica{0, left, moved}, func(step string) { switches += strings.Count(step, " leads") })
+	must(t, err)
+	if switches != 1 {
+		t.Errorf("the master was switched %d times, want once", switches)
+	}
+	if p = w.mapNow().Partitions[0]; p.Master.Addr != moved.Addr || find(p.Members(), left) != nil {
+		t.Errorf("after the move of %s to %s the members are %v", left, moved.Addr, p.Members())
+	}
+	w.done(RemoveReplica{0, p.Master.Addr, false})
+	if p = w.mapNow().Partitions[0]; len(p.Members()) != 2 || find(p.Members(), moved.Addr) != nil {
+		t.Errorf("after the removal of %s the members are %v", moved.Addr, p.Members())
+	}
+	l.check(t)
+	for _, nothing := range []Request{AddReplica{0, added}, RemoveReplica{0, left, false}, MoveReplica{0, left, added}} {
+		if plan, err := w.do(t.Context(), nothing, func(string) {}); err != nil || len(plan.Tasks) > 0 {
+			t.Errorf("%+v once more = %+v, %v, want nothing to do", nothing, plan, err)
+		}
+	}
+}
+
+// TestADeadNodeIsReplaced: its members do not answer, and agents have made others masters.
+func TestADeadNodeIsReplaced(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Nodes: 3, Partitions: 3})
+	w.agent()
+	l := w.load()
+	w.settled(l.f)
+	for _, s := range w.servers.Servers() {
+		if s.Node == "node-0" {
+			must(t, s.Proc.Kill())
+		}
+	}
+	redistest.Eventually(t, "agents have replaced the masters of the node", func() bool {
+		return !slices.ContainsFunc(w.mapNow().Partitions, func(p directory.Partition) bool {
+			return p.ReadOnly || p.Master.Node == "node-0" || slices.ContainsFunc(p.Replicas, func(m directory.Member) bool { return m.Node == "node-0" && !m.Down })
+		})
+	})
+	w.done(ReplaceNode{"node-0", []directory.Member{w.spare("new"), w.spare("new")}})
+	w.expect(map[string]int{"new": 1, "node-1": 1, "node-2": 1})
+	w.settled(l.f)
+	l.check(t)
+}
+
+// TestCutOffAtEachStep cuts a command off after each step that it reports. What is left is
+// done by an agent, or by the same command.
+func TestCutOffAtEachStep(t *testing.T) {
+	t.Parallel()
+	for _, by := range []string{"an agent", "a repeat"} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Nodes: 2, Partitions: 1})
+			l := w.load()
+			if by == "an agent" {
+				w.agent()
+				w.settled(l.f)
+			}
+			cuts := 0
+			for step := 1; ; step++ {
+				if !soak() && step%2 == map[string]int{"an agent": 0, "a repeat": 1}[by] {
+					continue // the other one finishes what is cut off here
+				}
+				l.goesOn(t)
+				request := MoveReplica{0, w.mapNow().Partitions[0].Master.Addr, w.spare(fmt.Sprint("n", step))}
+				ctx, cancel := context.WithCancel(t.Context())
+				said := 0
+				_, err := w.do(ctx, request, func(string) {
+					if said++; said == step {
+						cancel()
+					}
+				})
+				cancel()
+				if said < step {
+					must(t, err)
+					break // it was cut off after each step before
+				}
+				if err != nil && !errors.Is(err, context.Canceled) {
+					t.Fatalf("cut off after step %d it returns %v", step, err)
+				}
+				cuts++
+				w.finish(by, request, l)
+				if p := w.mapNow().Partitions[0]; p.Master.Addr != request.To.Addr || find(p.Members(), request.From) != nil || len(p.Members()) != 2 {
+					t.Errorf("cut off after step %d, and finished by %s: the members are %v, want %s to lead in place of %s", step, by, p.Members(), request.To.Addr, request.From)
+				}
+			}
+			if least := 3; cuts < least {
+				t.Errorf("it was cut off %d times, want at least %d", cuts, least)
+			}
+			l.check(t)
+		})
+	}
+}
+
+// finish does the rest of a request.
+func (w *world) finish(by string, r Request, l *load) {
+	w.t.Helper()
+	plan, err := Make(w.mapNow(), r)
+	if by == "a repeat" || err == nil && !plan.Begun && len(plan.Tasks) > 0 { // it was cut off before the plan was in the map
+		w.done(r)
+		return
+	}
+	w.settled(l.f)
+}
+
+// TestServersThatDoNotFit are refused before anything is changed.
+func TestServersThatDoNotFit(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Nodes: 2, Partitions: 2})
+	used := redistest.Start(t, redistest.Options{TCP: true})
+	c := used.Client(t)
+	must(t, c.Do(t.Context(), c.B().Set().Key("k").Value("v").Build()).Error())
+	unfenced := redistest.Start(t, redistest.Options{TCP: true})
+	gone := w.spare("gone")
+	m := w.mapNow()
+	for name, tc := range map[string]struct {
+		member directory.Member
+		want   error
+		says   string
+	}{
+		"with data":                   {directory.Member{Addr: used.Addr(), Node: "x"}, grow.ErrUnfit, "1 keys"},
+		"with no one":                 {directory.Member{Addr: strings.Replace(gone.Addr, "127.0.0.1", "127.0.0.2", 1), Node: "x"}, nil, ""},
+		"without a fence":             {directory.Member{Addr: unfenced.Addr(), Node: "x"}, grow.ErrUnfit, "not back"},
+		"a member under another name": {directory.Member{Addr: strings.Replace(m.Partitions[1].Master.Addr, "127.0.0.1", "localhost", 1), Node: "x"}, grow.ErrUnfit, ""},
+	} {
+		r := AddReplica{0, tc.member}
+		p, err := Make(m, r)
+		must(t, err)
+		cfg := &Config{RestartTimeout: 300 * time.Millisecond}
+		_, err = cfg.Examine(t.Context(), m, p)
+		if err == nil {
+			_, err = cfg.CarryOut(t.Context(), w.dir, m, r, p)
+		}
+		if err == nil || tc.want != nil && !errors.Is(err, tc.want) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("a server %s: %v, want %v that says %q", name, err, tc.want, tc.says)
+		}
+	}
+	if now := w.mapNow(); now.Epoch != m.Epoch {
+		t.Errorf("the map has epoch %d, and had %d", now.Epoch, m.Epoch)
+	}
+}
+
+// TestPublishOnlyWhatWasAgreed: the fleet changes between the plan and its publication.
+func TestPublishOnlyWhatWasAgreed(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Nodes: 2, Partitions: 2})
+	m := w.mapNow()
+	r := Restart{}
+	p, err := Make(m, r)
+	must(t, err)
+	change := func(edit func(m *directory.Map)) {
+		t.Helper()
+		m := w.mapNow()
+		next := m.Clone()
+		next.Epoch++
+		edit(next)
+		must(t, w.dir.Change(t.Context(), m.Epoch, next))
+	}
+	change(func(m *directory.Map) { m.Partitions[0].Replicas[0].Run = "another" })
+	if err := Publish(t.Context(), w.dir, r, p); !errors.Is(err, directory.ErrConflict) {
+		t.Errorf("Publish of a plan with another run = %v, want ErrConflict", err)
+	}
+	change(func(m *directory.Map) { m.Partitions[0].Replicas[0].Run = p.Tasks[0].Restart[0].Run })
+	must(t, Publish(t.Context(), w.dir, r, p)) // the epoch alone does not matter
+	must(t, Publish(t.Context(), w.dir, r, p)) // a repeat finds it
+	if now := w.mapNow(); now.Epoch != m.Epoch+3 || len(tasks(now, p.ID)) != 2 {
+		t.Errorf("the map has epoch %d and %d tasks, want %d and 2", now.Epoch, len(tasks(now, p.ID)), m.Epoch+3)
+	}
+}

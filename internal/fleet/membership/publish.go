@@ -1,0 +1,45 @@
+package membership
+
+import (
+	"context"
+	"errors"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+)
+
+// Publish stores the tasks of a plan in the map, all in one change. If the map has changed
+// such that the request has another plan now, the error is directory.ErrConflict.
+func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Plan) error {
+	for {
+		m, err := dir.Confirm(ctx, 0)
+		if err != nil {
+			return directory.Unreachable(ctx, err)
+		}
+		now, err := Make(m, r)
+		switch {
+		case err != nil || now.Begun:
+			return err
+		case !now.equal(agreed):
+			return directory.ErrConflict.Errorf("the fleet has changed since the plan was made").WithHint("Repeat the command, and look at the new plan.")
+		}
+		next := m.Clone()
+		next.Epoch++
+		for id, task := range now.Tasks {
+			next.Partitions[id].Task = &task
+		}
+		if err := dir.Change(ctx, m.Epoch, next); !errors.Is(err, directory.ErrConflict) {
+			return err
+		}
+	}
+}
+
+// tasks returns the tasks of a plan that the map has.
+func tasks(m *directory.Map, plan string) map[int]directory.Task {
+	all := map[int]directory.Task{}
+	for _, p := range m.Partitions {
+		if p.Task != nil && p.Task.Plan == plan {
+			all[p.ID] = *p.Task
+		}
+	}
+	return all
+}

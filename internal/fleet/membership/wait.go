@@ -1,0 +1,149 @@
+package membership
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+// How often Wait looks at the map, and how often it says what it waits for.
+const (
+	lookEvery = 100 * time.Millisecond
+	sayEvery  = 10 * time.Second
+)
+
+// CarryOut proves the new servers of a plan, publishes it, and waits until it is done. It
+// returns the map. A plan that has begun is only waited for.
+func (c *Config) CarryOut(ctx context.Context, dir directory.Directory, m *directory.Map, r Request, p *Plan) (*directory.Map, error) {
+	if !p.Begun {
+		if err := c.Prove(ctx, m, p); err != nil {
+			return nil, err
+		}
+		if err := Publish(ctx, dir, r, p); err != nil {
+			return nil, err
+		}
+		c.report("the plan %s is in the map: agents carry it out from now on", p.ID)
+	}
+	return c.Wait(ctx, dir, p.ID)
+}
+
+// Wait runs an agent until all tasks of a plan are done, and reports each step. It returns
+// the map. When ctx ends it returns its cause: other agents continue, or the next Wait.
+func (c *Config) Wait(ctx context.Context, dir directory.Directory, plan string) (*directory.Map, error) {
+	servers := failover.NewRedis(c.Option)
+	defer servers.Close()
+	working, stop := context.WithCancel(ctx)
+	var agent sync.WaitGroup
+	defer agent.Wait()
+	defer stop()
+	agent.Go(func() { _ = failover.New(dir, servers, c.Agent).Run(working) })
+	return c.follow(ctx, dir, plan)
+}
+
+// follow reports what happens to the tasks of a plan until all are done.
+func (c *Config) follow(ctx context.Context, dir directory.Directory, plan string) (*directory.Map, error) {
+	var m *directory.Map
+	var begun map[int]directory.Task // as they were at first
+	said := time.Now()
+	for {
+		next, err := dir.Confirm(ctx, 0)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			// The agent's log says so, and it may answer again.
+		case err == nil && m == nil:
+			begun = tasks(next, plan)
+		case err == nil:
+			c.compare(m, next, begun)
+		}
+		if err == nil {
+			m = next
+			if len(tasks(m, plan)) == 0 {
+				return m, lost(m, begun)
+			}
+		}
+		if time.Since(said) > sayEvery && m != nil {
+			c.explain(ctx, dir, m, plan)
+			said = time.Now()
+		}
+		if !retry.Sleep(ctx, lookEvery) {
+			return m, context.Cause(ctx)
+		}
+	}
+}
+
+// compare reports what has changed in the partitions of a plan.
+func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) {
+	for _, id := range sortedKeys(begun) {
+		before, after := &was.Partitions[id], &now.Partitions[id]
+		for _, member := range after.Members() {
+			if find(before.Members(), member.Addr) == nil {
+				c.report("partition %d: %s has all data, and is a replica", id, member.Addr)
+			}
+		}
+		if before.Master.Addr != after.Master.Addr {
+			c.report("partition %d: %s leads, in place of %s", id, after.Master.Addr, before.Master.Addr)
+		}
+		for _, member := range before.Members() {
+			if find(after.Members(), member.Addr) == nil {
+				c.report("partition %d: %s leaves", id, member.Addr)
+			}
+		}
+		if before.Task == nil {
+			continue
+		}
+		for _, restart := range before.Task.Restart {
+			if after.Task == nil || !slices.Contains(after.Task.Restart, restart) {
+				c.report("partition %d: %s was restarted, and is whole again", id, restart.Addr)
+			}
+		}
+		if after.Task == nil {
+			left := len(tasks(now, before.Task.Plan))
+			c.report("partition %d is done: %d of %d", id, len(begun)-left, len(begun))
+		}
+	}
+}
+
+// explain reports what is still to be done, with the newest event of each partition.
+func (c *Config) explain(ctx context.Context, dir directory.Directory, m *directory.Map, plan string) {
+	events, err := dir.Events(ctx)
+	if err != nil {
+		return
+	}
+	for _, id := range sortedKeys(tasks(m, plan)) {
+		what := "no agent has said anything"
+		if i := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == id }); i >= 0 {
+			what = events[i].What
+		}
+		c.report("partition %d is not done: %s", id, what)
+	}
+}
+
+// lost returns ErrConflict if tasks are gone that were not done: the directory was restored
+// from an older state, or somebody has withdrawn them.
+func lost(m *directory.Map, begun map[int]directory.Task) error {
+	var undone []string
+	for _, id := range sortedKeys(begun) {
+		members, task := m.Partitions[id].Members(), begun[id]
+		if task.Add != nil && find(members, task.Add.Addr) == nil {
+			undone = append(undone, task.Add.Addr+" did not join")
+		}
+		if task.Remove != "" && find(members, task.Remove) != nil {
+			undone = append(undone, task.Remove+" did not leave")
+		}
+		for _, restart := range task.Restart {
+			if member := find(members, restart.Addr); member != nil && member.Run == restart.Run {
+				undone = append(undone, restart.Addr+" was not restarted")
+			}
+		}
+	}
+	if len(undone) == 0 {
+		return nil
+	}
+	return directory.ErrConflict.Errorf("the map has no tasks of the plan any more, and not all was done: %s", strings.Join(undone, ", "))
+}
