@@ -173,6 +173,11 @@ func (p inDirectory) Confirm(ctx context.Context, epoch int64) (*directory.Map, 
 
 // Change is tried for ten seconds, as the real one is.
 func (p inDirectory) Change(ctx context.Context, epoch int64, next *directory.Map) error {
+	for i := range next.Partitions {
+		if part := &next.Partitions[i]; p.w.sabotage.forgotten && part.ReadOnly {
+			part.Leaving = nil
+		}
+	}
 	next = next.Clone()
 	next.Settings = p.w.settings
 	for begun := time.Now(); ; {

@@ -166,6 +166,35 @@ func TestProtections(t *testing.T) {
 			})
 			time.Sleep(8 * time.Second)
 		}, sabotage{few: true}, "I3"},
+		{"a member joins when it has all data", "", 1, func(w *world) {
+			// It takes the place of the only other member that has all.
+			w.with(func() {
+				w.servers[6].lag, w.servers[2].lag = 20*time.Second, 20*time.Second
+				w.pause(&w.servers[2].host)
+			})
+			time.Sleep(2 * time.Second)
+			w.with(func() {
+				joins := directory.Member{Addr: w.servers[6].name, Node: "node2"}
+				w.begin1(0, directory.Task{Add: &joins, Remove: w.servers[1].name})
+			})
+			time.Sleep(9 * time.Second)
+			w.with(func() {
+				w.resume(&w.servers[2].host)
+				w.servers[0].die(true)
+			})
+			time.Sleep(8 * time.Second)
+		}, sabotage{look: hasAll}, "I3"},
+		{"a member leaves when others have all data", "", 1, func(w *world) {
+			w.with(func() {
+				w.servers[2].lag = 20 * time.Second
+				w.begin1(0, directory.Task{Remove: w.servers[1].name})
+			})
+			time.Sleep(9 * time.Second)
+			w.with(func() { w.servers[0].die(true) })
+			time.Sleep(8 * time.Second)
+		}, sabotage{look: hasAll}, "I3"},
+		{"a member that leaves waits for a grace", "", 1, oldMap, sabotage{hasty: true}, "I3"},
+		{"elections count the member that leaves", "", 1, oldMap, sabotage{forgotten: true}, "I3"},
 	} {
 		for _, store := range stores {
 			if tc.only != "" && tc.only != store {
@@ -174,7 +203,7 @@ func TestProtections(t *testing.T) {
 			t.Run(tc.name+", "+string(store), func(t *testing.T) {
 				t.Parallel()
 				s := schedule{
-					free: true, store: store, confirmed: tc.confirmed, replicas: 2, parts: 2, every: 200 * time.Millisecond, script: tc.script,
+					free: true, store: store, confirmed: tc.confirmed, replicas: 2, parts: 2, spares: 1, every: 200 * time.Millisecond, script: tc.script,
 					settings: directory.Settings{ViewTTL: 3 * time.Second, ReplyTimeout: time.Second, Confirmed: cmp.Or(tc.confirmed, -1)},
 				}
 				if tc.out.late || tc.out.unsettled {
@@ -215,6 +244,32 @@ func backUnfenced(w *world) {
 	time.Sleep(50 * time.Millisecond)
 	w.with(func() { w.servers[0].rise(fromSnapshot, false) })
 	time.Sleep(8 * time.Second)
+}
+
+// oldMap has a client that does not know that a replica leaves: only that one confirms its
+// writes, and the agents cannot reach it for a while. Then the master is lost.
+func oldMap(w *world) {
+	w.with(func() {
+		w.dir.everyKeeper(func(h *host) { w.cut(&w.clients[0].host, h) })
+		w.begin1(0, directory.Task{Remove: w.servers[1].name})
+	})
+	w.eventually(func() bool { return len(w.dir.m.Partitions[0].Replicas) == 1 })
+	w.with(func() { w.cutAgents(w.servers[1]) })
+	time.Sleep(600 * time.Millisecond)
+	w.with(func() { w.servers[2].lag = 20 * time.Second })
+	time.Sleep(600 * time.Millisecond)
+	w.with(func() {
+		w.servers[0].die(true)
+		w.mendAgents(w.servers[1])
+	})
+	time.Sleep(8 * time.Second)
+}
+
+// hasAll has a linked replica say that it has all that its master has.
+func hasAll(s *server, l *members.Report) {
+	if l.Linked {
+		l.Offset = s.target.offset
+	}
 }
 
 // splitClient cuts the agents off from the master, and a client from the directory.

@@ -127,6 +127,42 @@ func (w *world) restart(by string, s *server) {
 	w.later(50*time.Millisecond+time.Duration(w.draw(&s.host, &s.host, int64(2*time.Second))), func() { s.rise(how, true) })
 }
 
+// TestEveryStepOfATask kills and stops the leading agent at each of its calls while it
+// carries out a task. Another agent goes on.
+func TestEveryStepOfATask(t *testing.T) {
+	t.Parallel()
+	for name, task := range map[string]func(w *world) directory.Task{
+		"the master is moved": func(w *world) directory.Task {
+			joins := directory.Member{Addr: w.servers[3].name, Node: "node2"}
+			return directory.Task{Add: &joins, Remove: w.servers[0].name, Master: joins.Addr}
+		},
+		"all members are restarted": func(w *world) directory.Task {
+			t := directory.Task{Master: w.servers[0].name}
+			for _, s := range w.servers[:3] {
+				t.Restart = append(t.Restart, directory.Restart{Addr: s.name, Run: s.run()})
+			}
+			return t
+		},
+	} {
+		for _, store := range stores {
+			t.Run(fmt.Sprintf("%s, %s", name, store), func(t *testing.T) {
+				t.Parallel()
+				do := func(w *world) {
+					w.with(func() {
+						w.servers[2].lag = w.quickly(w.servers[2])
+						w.begin1(0, task(w))
+					})
+					time.Sleep(12 * time.Second)
+				}
+				everyStep(t, do, 32, schedule{
+					seed: 2, store: store, replicas: 2, spares: 1, parts: 1, every: 300 * time.Millisecond, confirmed: 1,
+					settings: directory.Settings{ViewTTL: 400 * time.Millisecond, ReplyTimeout: 300 * time.Millisecond},
+				})
+			})
+		}
+	}
+}
+
 // checkTask is called before the directory stores a map: members come and go one at a
 // time, and what replicas confirmed is on enough of those that stay.
 func (w *world) checkTask(was, p directory.Partition) {
