@@ -1,5 +1,5 @@
-// Package failover replaces masters of a fleet that fail, and repairs members that come
-// back.
+// Package failover replaces masters of a fleet that fail, repairs members that come back,
+// and carries out changes of members.
 //
 // # The problem
 //
@@ -39,6 +39,51 @@
 // duplicate work: for safety every step is a compare-and-set on the epoch, so an agent
 // that was stopped in the middle fails at its last step.
 //
+// # Tasks
+//
+// The map also says what is to change: a partition's [directory.Task]. Agents make one step
+// at a time while the partition is healthy, and each step is one change of the map. So an
+// agent can die at any moment, a failover can come between two steps, and the next agent
+// goes on.
+//
+//	 Add                                     Remove
+//	  │ follows the master, copies            │ another member leads, if it is the master;
+//	  │                                       │ enough others are in step
+//	  ▼ has all data                          ▼
+//	Replicas ◀──────────────────────────── Leaving   new partition epoch
+//	           the election finds that it     │ a Grace; then all replicas that are up
+//	           has more than the others       │ have what the master has by then
+//	                                          ▼
+//	                                        dropped, fenced, without identity
+//
+// The rule behind it: clients count the replicas of their map for WaitReplicas, so elections
+// must count all members that a client may count. Of n replicas that confirm writes by k,
+// n-k+1 must answer.
+//
+//   - A member that joins is in no client's map. Elections ignore it. Once it is in a map,
+//     elections need one answer more.
+//   - A member that leaves is in older maps. Elections count it, and may elect it: then it is
+//     a member again, and its removal starts over. After a Grace no client counts it, except
+//     by a call that has blocked since: the new epoch of the partition ends those. The
+//     master has all that was confirmed until then. When min(k, n) of the remaining n
+//     replicas have that too, each election among them finds a member that has it. If the
+//     master was replaced meanwhile, the epoch is another one, and the wait starts over.
+//   - A member that is dead can leave in the same way: nothing is asked of it. It is fenced
+//     if it answers. Without its identity it is not elected even if the directory returns to
+//     an old map.
+//   - Masters move by a planned switch: writes wait for a Grace, and nothing is lost.
+//
+// Restarts come after that: replicas one by one, the master last, after a switch. A restart
+// begins only if each member of the fleet is up, in its run, and in step, and it needs a
+// turn of the whole fleet. So a partition lacks one copy at most, and a member that does not
+// come back, or dies again with its new version, stops all restarts. The member is shut down
+// as its supervisor does it: with save points it saves its data before, and may need no full
+// copy after that; without them it comes back empty, and copies. It is done when the map has
+// its new run. Last, the member that Task.Master names becomes the master.
+//
+// The log of the directory has each step, and after a while what a task waits for. A task
+// can be taken out of the map at any time; a member that is leaving then still leaves.
+//
 // # Guarantees
 //
 //   - Writes never succeed on two servers of a partition at the same time.
@@ -48,6 +93,7 @@
 //   - Without WaitReplicas, what the elected member had not received is lost.
 //   - Read-only ends by itself when a member with the data answers, after any crash.
 //   - A member that lost its data is never promoted, and never copied.
+//   - All this holds while members join, leave, and are restarted.
 //   - The data that a member had on its disk is not served before it was examined.
 //   - After a failover of the directory, agents wait until no client uses maps that its
 //     former server has confirmed.
@@ -55,6 +101,9 @@
 //     nothing: the fault may be its own.
 //
 // # The wrinkle
+//
+// A task may wait for ever: for a new member that does not answer, for replicas that are
+// down, for one that lags by more than a probe's interval.
 //
 // Three probes, a Grace and a promotion take some three seconds by the defaults, half of
 // it the Grace. A shorter ViewTTL is faster, and more sensitive to pauses of the
