@@ -219,10 +219,11 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	case isKnown:
 		return known
 	}
-	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(oneLine(err)))
+	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1$2")))
 	switch {
+	case isEtcd(at.url) && strings.Contains(err.Error(), "server preface"):
+		failed.Hint = "Write etcds:// if etcd serves TLS. Otherwise another kind of server listens there."
 	case isEtcd(at.url):
-		failed.Err = errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1$2"))
 		failed.Hint = "Check that most members of etcd run, and that the URL names them: etcd://HOST:PORT,HOST2:PORT2/FLEET."
 	case isReply:
 		failed.Hint = "The URL names the fleet's directory, with user and password if it has any: fleet://USER:PASSWORD@HOST:PORT."

@@ -16,7 +16,9 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -31,12 +33,47 @@ var quick = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 40
 type world struct {
 	t       *testing.T
 	servers *devfleet.Fleet
-	dir     *directory.Redis
+	dir     directory.Directory
 
 	restored atomic.Int64 // how often a partition went on with a member that was started again
 }
 
+// start starts a fleet whose directory is a Redis of its own.
 func start(t *testing.T, cfg devfleet.Config) *world {
+	t.Helper()
+	w := launch(t, cfg)
+	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{w.servers.DirectoryAddr()}})
+	must(t, err)
+	t.Cleanup(dir.Close)
+	w.dir = dir
+	return w
+}
+
+// onBoth runs a test on a fleet with a directory in Redis, and on one with a directory in
+// three members of etcd.
+func onBoth(t *testing.T, cfg devfleet.Config, test func(t *testing.T, w *world)) {
+	t.Helper()
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, start(t, cfg))
+	})
+	t.Run("etcd", func(t *testing.T) {
+		t.Parallel()
+		test(t, startInEtcd(t, etcdtest.Start(t, etcdtest.Options{}), cfg))
+	})
+}
+
+// startInEtcd starts a fleet whose directory is in etcd.
+func startInEtcd(t *testing.T, cluster *etcdtest.Cluster, cfg devfleet.Config) *world {
+	t.Helper()
+	dir, _, err := etcd.Open(cluster.URL("test"))
+	must(t, err)
+	t.Cleanup(dir.Close)
+	cfg.Directory = dir
+	return launch(t, cfg)
+}
+
+func launch(t *testing.T, cfg devfleet.Config) *world {
 	t.Helper()
 	cfg.Binary = redistest.Binary(t)
 	if cfg.Settings == (directory.Settings{}) {
@@ -45,14 +82,16 @@ func start(t *testing.T, cfg devfleet.Config) *world {
 	servers, err := devfleet.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, servers.Stop()) })
-	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{servers.DirectoryAddr()}})
-	must(t, err)
-	t.Cleanup(dir.Close)
-	return &world{t: t, servers: servers, dir: dir}
+	return &world{t: t, servers: servers, dir: cfg.Directory}
 }
 
 // agent runs an agent until stop is called, or the test ends.
 func (w *world) agent() (stop func()) {
+	w.t.Helper()
+	return w.agentEvery(every)
+}
+
+func (w *world) agentEvery(interval time.Duration) (stop func()) {
 	w.t.Helper()
 	members := NewRedis(rueidis.ClientOption{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -60,7 +99,7 @@ func (w *world) agent() (stop func()) {
 	go func() {
 		defer close(done)
 		restored := func(context.Context, *directory.Map, int, string) error { w.restored.Add(1); return nil }
-		_ = New(w.dir, members, Config{Interval: every, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
+		_ = New(w.dir, members, Config{Interval: interval, Restored: restored, Logger: slog.New(slog.DiscardHandler)}).Run(ctx)
 		members.Close()
 	}()
 	var once sync.Once
@@ -188,6 +227,20 @@ func (w *world) load(f *fleet.Fleet, tag string, writers int) *load {
 	return l
 }
 
+// restart forgets the pauses by now.
+func (l *load) restart() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.pause = 0
+}
+
+// longest returns the longest pause between two successes.
+func (l *load) longest() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.pause
+}
+
 func (l *load) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -226,62 +279,64 @@ func (l *load) lost(t *testing.T) (n int) {
 // confirmed is lost, and the server is a replica when it is back.
 func TestAMasterIsKilled(t *testing.T) {
 	t.Parallel()
-	w := start(t, devfleet.Config{Partitions: 2})
-	w.agent()
-	f := w.client(fleet.Config{WaitReplicas: 1})
-	w.settled(f, 0)
-	w.settled(f, 1)
-	l := w.load(f, "a", 8)
-	l.goesOn(t)
-	where, err := f.Locate(t.Context(), "a")
-	must(t, err)
-	old := w.mapNow().Partitions[where.Partition].Master
-	must(t, w.server(old.Addr).Proc.Kill())
-	redistest.Eventually(t, "another master is in the map", func() bool {
-		p := w.mapNow().Partitions[where.Partition]
-		return !p.ReadOnly && p.Master.Addr != old.Addr
+	onBoth(t, devfleet.Config{Partitions: 2}, func(t *testing.T, w *world) {
+		w.agent()
+		f := w.client(fleet.Config{WaitReplicas: 1})
+		w.settled(f, 0)
+		w.settled(f, 1)
+		l := w.load(f, "a", 8)
+		l.goesOn(t)
+		where, err := f.Locate(t.Context(), "a")
+		must(t, err)
+		old := w.mapNow().Partitions[where.Partition].Master
+		must(t, w.server(old.Addr).Proc.Kill())
+		redistest.Eventually(t, "another master is in the map", func() bool {
+			p := w.mapNow().Partitions[where.Partition]
+			return !p.ReadOnly && p.Master.Addr != old.Addr
+		})
+		must(t, w.server(old.Addr).Proc.Restart(t.Context())) // empty, and fenced
+		w.settled(f, where.Partition)
+		l.goesOn(t)
+		l.stop()
+		if n := l.lost(t); n > 0 {
+			t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+		}
+		t.Logf("%d acknowledged, %d uncertain, longest pause %v", len(l.acknowledged), l.uncertain, l.pause)
+		events, err := w.dir.Events(t.Context())
+		must(t, err)
+		if len(events) < 2 {
+			t.Errorf("the log has %v, want what was done", events)
+		}
 	})
-	must(t, w.server(old.Addr).Proc.Restart(t.Context())) // empty, and fenced
-	w.settled(f, where.Partition)
-	l.goesOn(t)
-	l.stop()
-	if n := l.lost(t); n > 0 {
-		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
-	}
-	t.Logf("%d acknowledged, %d uncertain, longest pause %v", len(l.acknowledged), l.uncertain, l.pause)
-	events, err := w.dir.Events(t.Context())
-	must(t, err)
-	if len(events) < 2 {
-		t.Errorf("the log has %v, want what was done", events)
-	}
 }
 
 // TestAMasterIsStopped with writes waiting for it, replaced, and let go on: what it
 // then does is no success.
 func TestAMasterIsStopped(t *testing.T) {
 	t.Parallel()
-	w := start(t, devfleet.Config{Partitions: 1, Replicas: 2})
-	w.agent()
-	f := w.client(fleet.Config{WaitReplicas: 1})
-	w.settled(f, 0)
-	l := w.load(f, "a", 8)
-	for range 2 {
-		l.goesOn(t)
-		old := w.mapNow().Partitions[0].Master
-		must(t, w.server(old.Addr).Proc.Pause())
-		redistest.Eventually(t, "another master is in the map", func() bool {
-			p := w.mapNow().Partitions[0]
-			return !p.ReadOnly && p.Master.Addr != old.Addr
-		})
-		l.goesOn(t)
-		must(t, w.server(old.Addr).Proc.Resume())
+	onBoth(t, devfleet.Config{Partitions: 1, Replicas: 2}, func(t *testing.T, w *world) {
+		w.agent()
+		f := w.client(fleet.Config{WaitReplicas: 1})
 		w.settled(f, 0)
-	}
-	l.goesOn(t)
-	l.stop()
-	if n := l.lost(t); n > 0 {
-		t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
-	}
+		l := w.load(f, "a", 8)
+		for range 2 {
+			l.goesOn(t)
+			old := w.mapNow().Partitions[0].Master
+			must(t, w.server(old.Addr).Proc.Pause())
+			redistest.Eventually(t, "another master is in the map", func() bool {
+				p := w.mapNow().Partitions[0]
+				return !p.ReadOnly && p.Master.Addr != old.Addr
+			})
+			l.goesOn(t)
+			must(t, w.server(old.Addr).Proc.Resume())
+			w.settled(f, 0)
+		}
+		l.goesOn(t)
+		l.stop()
+		if n := l.lost(t); n > 0 {
+			t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+		}
+	})
 }
 
 // TestRestartNeverEmptiesAReplica: a master that lost its data is fenced, and the
@@ -316,18 +371,19 @@ func TestRestartNeverEmptiesAReplica(t *testing.T) {
 // TestASecondAgentFinishes: the first one goes away in the middle.
 func TestASecondAgentFinishes(t *testing.T) {
 	t.Parallel()
-	w := start(t, devfleet.Config{Partitions: 1})
-	f := w.client(fleet.Config{})
-	first := w.agent()
-	w.settled(f, 0)
-	w.agent()
-	old := w.mapNow().Partitions[0].Master
-	must(t, w.server(old.Addr).Proc.Kill())
-	redistest.Eventually(t, "the partition is read-only", func() bool { return w.mapNow().Partitions[0].ReadOnly })
-	first()
-	redistest.Eventually(t, "the second agent has finished", func() bool {
-		p := w.mapNow().Partitions[0]
-		return !p.ReadOnly && p.Master.Addr != old.Addr
+	onBoth(t, devfleet.Config{Partitions: 1}, func(t *testing.T, w *world) {
+		f := w.client(fleet.Config{})
+		first := w.agent()
+		w.settled(f, 0)
+		w.agent()
+		old := w.mapNow().Partitions[0].Master
+		must(t, w.server(old.Addr).Proc.Kill())
+		redistest.Eventually(t, "the partition is read-only", func() bool { return w.mapNow().Partitions[0].ReadOnly })
+		first()
+		redistest.Eventually(t, "the second agent has finished", func() bool {
+			p := w.mapNow().Partitions[0]
+			return !p.ReadOnly && p.Master.Addr != old.Addr
+		})
 	})
 }
 
@@ -414,5 +470,35 @@ func TestSettledWaitsASilentDirectoryOut(t *testing.T) {
 	addr, err := New(&silentOnce{}, nil, Config{}).settled(t.Context(), 0)
 	if addr != "a" || err != nil {
 		t.Errorf("settled = %q, %v, want a", addr, err)
+	}
+}
+
+// TestANodeIsKilledWithBoth a master and the leader of etcd: writes go on when etcd has
+// elected another one, and nothing is lost.
+func TestANodeIsKilledWithBoth(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, etcdtest.Options{})
+	w := startInEtcd(t, cluster, devfleet.Config{Partitions: 2, Replicas: 2})
+	w.agent()
+	f := w.client(fleet.Config{WaitReplicas: 1})
+	w.settled(f, 0)
+	w.settled(f, 1)
+	loads := []*load{w.load(f, "a", 4), w.load(f, "b", 4), w.load(f, "c", 4)}
+	old := w.mapNow().Partitions[0].Master
+	for _, l := range loads {
+		l.goesOn(t)
+	}
+	cluster.Leader().Kill()
+	must(t, w.server(old.Addr).Proc.Kill())
+	redistest.Eventually(t, "another master is in the map", func() bool {
+		m, err := w.dir.Confirm(t.Context(), 0)
+		return err == nil && !m.Partitions[0].ReadOnly && m.Partitions[0].Master.Addr != old.Addr
+	})
+	for _, l := range loads {
+		l.goesOn(t)
+		l.stop()
+		if n := l.lost(t); n > 0 {
+			t.Errorf("%d of %d acknowledged writes are lost", n, len(l.acknowledged))
+		}
 	}
 }
