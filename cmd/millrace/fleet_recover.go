@@ -1,0 +1,251 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/recovery"
+	"github.com/millrace/millrace/internal/retry"
+)
+
+type fleetRecover struct {
+	Member  []string `placeholder:"HOST:PORT" help:"A member that may hold a copy of the map. One is enough, unless servers joined after the newest copy. May be repeated."`
+	Archive string   `placeholder:"DIR" help:"The folder of the snapshots, which has a copy, too."`
+	DryRun  bool     `help:"Show what was found, and change nothing."`
+	Yes     bool     `help:"Do not ask."`
+}
+
+func (*fleetRecover) Help() string {
+	return `Use it when the directory has lost its data, or to change the directory: --redis names the new one, which must be empty. Agents keep copies of the fleet's map on all members and in the archive. This command collects them, shows what it found and what it cannot know, asks, and stores the newest map. Then all partitions elect a master, which takes a few seconds, and nothing that a replica confirmed is lost.
+
+The old directory must be gone for good: clients and agents that still reach it would go on by the old map. If the new one has the old one's address, clients and agents go on by themselves; else start them again with the new address.
+
+A command that was cut off is finished by the same command again.
+
+Examples:
+
+    millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --dry-run
+    millrace fleet recover --redis fleet://10.0.0.9:7000 --member 10.0.0.1:7001 --archive /mnt/backup/redis
+    millrace fleet recover --redis etcd://10.0.0.7:2379,10.0.0.8:2379/main --member 10.0.0.1:7001`
+}
+
+// recoveredDoc is what was found, and the fleet that was made of it.
+type recoveredDoc struct {
+	Found  foundDoc  `json:"found"`
+	Stored bool      `json:"stored"`          // by this command; else it was there, or --dry-run
+	Fleet  *fleetDoc `json:"fleet,omitempty"` // absent with --dry-run
+}
+
+type foundDoc struct {
+	Fleet    string           `json:"fleet"`
+	Epoch    int64            `json:"epoch"`       // of the newest copy
+	Known    int64            `json:"known_epoch"` // the highest one that a member knows
+	Copies   []copyDoc        `json:"copies"`      // the newest first
+	Members  []foundMemberDoc `json:"members"`
+	Findings []string         `json:"findings"`
+	Unknown  []string         `json:"unknown"`
+}
+
+type copyDoc struct {
+	From  string `json:"from"` // the address of a member, or a file of the archive
+	Epoch int64  `json:"epoch"`
+}
+
+type foundMemberDoc struct {
+	Partition int            `json:"partition"` // -1 for none
+	Addr      string         `json:"addr"`
+	Node      string         `json:"node"`
+	Named     bool           `json:"named"` // by the newest copy
+	State     recovery.State `json:"state"`
+	Copy      int64          `json:"copy_epoch"` // it has data as of then at least; 0 for no copy
+	Floor     int64          `json:"floor"`
+	Error     string         `json:"error,omitempty"`
+}
+
+func newFoundDoc(f *recovery.Found) foundDoc {
+	doc := foundDoc{
+		Fleet: f.Fleet, Epoch: f.Copies[0].Epoch, Known: f.Known, Copies: []copyDoc{}, Members: []foundMemberDoc{},
+		Findings: append([]string{}, f.Findings...), Unknown: append([]string{}, f.Unknown...),
+	}
+	for _, c := range f.Copies {
+		doc.Copies = append(doc.Copies, copyDoc(c))
+	}
+	for _, m := range f.Members {
+		doc.Members = append(doc.Members, foundMemberDoc(m))
+	}
+	return doc
+}
+
+func (doc foundDoc) table(w io.Writer) {
+	fmt.Fprintf(w, "The newest copy of the map is that of %s, as of epoch %d.\n\n", doc.Copies[0].From, doc.Epoch)
+	fmt.Fprintln(w, "PARTITION\tMEMBER\tNODE\tSTATE\tHAS DATA AS OF EPOCH")
+	for _, m := range doc.Members {
+		partition, epoch := strconv.Itoa(m.Partition), ""
+		if m.Partition < 0 {
+			partition = "none"
+		}
+		if m.Copy > 0 {
+			epoch = strconv.FormatInt(m.Copy, 10)
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", partition, m.Addr, m.Node, m.State, epoch)
+	}
+	list := func(title string, lines []string) {
+		if len(lines) > 0 {
+			fmt.Fprintf(w, "\n%s\n- %s\n", title, strings.Join(lines, "\n- "))
+		}
+	}
+	list("What differs, or goes on:", doc.Findings)
+	list("What is not known:", doc.Unknown)
+	fmt.Fprintln(w)
+}
+
+// errWithoutMaster means that the map was stored, and that some partitions elect nobody yet.
+var errWithoutMaster = &millrace.Error{
+	Code: "no_master",
+	Hint: "Bring their members back with their data; millrace fleet show says more. Agents go on by themselves: start them with millrace fleet agent.",
+}
+
+func (c *fleetRecover) Run(ctx context.Context, a *app) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	return a.withDirectory(ctx, func(dir directory.Directory, option rueidis.ClientOption) error {
+		found, err := recovery.Find(ctx, recovery.Config{Option: option, Members: c.Member, Archive: c.Archive})
+		if err != nil {
+			return inOneLine(err)
+		}
+		there, err := found.Check(ctx, dir)
+		if err != nil {
+			return err
+		}
+		doc := recoveredDoc{Found: newFoundDoc(found)}
+		if c.DryRun {
+			return a.print(doc, doc.Found.table)
+		}
+		if !a.json {
+			if err := a.print(nil, doc.Found.table); err != nil {
+				return err
+			}
+		}
+		if !there {
+			const question = "The old directory must be gone for good: clients and agents that reach it would go on by the old map. Store the new map?"
+			if err := a.ask(ctx, c.Yes, question); err != nil {
+				return err
+			}
+			if err := found.Store(ctx, dir); err != nil {
+				return err
+			}
+			doc.Stored = true
+		}
+		return a.show(c.serve(ctx, a, dir, option, doc))
+	})
+}
+
+func (c *fleetRecover) check() error {
+	if len(c.Member) == 0 && c.Archive == "" {
+		return errUsage.Errorf("name a member with --member, or the folder of the snapshots with --archive")
+	}
+	for _, addr := range c.Member {
+		if m, err := parseMember(addr); err != nil || m.Node != "" {
+			return errUsage.Errorf("--member %s: a member is named by its HOST:PORT", addr)
+		}
+	}
+	if info, err := os.Stat(c.Archive); c.Archive != "" && (err != nil || !info.IsDir()) {
+		return errUsage.Errorf("--archive %s: there is no such folder", c.Archive)
+	}
+	return nil
+}
+
+// serve runs an agent until all partitions are healthy, or no more of them becomes it, and
+// shows the fleet.
+func (c *fleetRecover) serve(ctx context.Context, a *app, dir directory.Directory, option rueidis.ClientOption, doc recoveredDoc) (any, table, error) {
+	log := a.logger()
+	f, err := fleet.Open(ctx, dir, fleet.Config{Option: option, Logger: log})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer f.Close()
+	working, stop := context.WithCancel(ctx)
+	var work sync.WaitGroup
+	var failed error
+	work.Go(func() {
+		failed = (&fleetAgent{Every: agentInterval}).watch(working, dir, option, log)
+		stop()
+	})
+	status := settle(working, f)
+	stop()
+	work.Wait()
+	if err := errors.Join(failed, context.Cause(ctx)); err != nil {
+		return nil, nil, err
+	}
+	var without []string
+	for _, p := range status.Partitions {
+		if p.State == fleet.ReadOnly || p.State == fleet.Out {
+			without = append(without, strconv.Itoa(p.ID))
+		}
+	}
+	shown, table, err := a.showFleet(ctx, f, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	now := shown.(fleetDoc) //nolint:forcetypeassert // that is what it shows
+	doc.Fleet = &now
+	if len(without) > 0 {
+		return doc, table, besides{errWithoutMaster.Errorf("without a master: partition %s", strings.Join(without, ", "))}
+	}
+	return doc, table, nil
+}
+
+const (
+	// agentInterval is the interval of the agent that the command runs.
+	agentInterval = 500 * time.Millisecond
+
+	// betterTimeout is how long a partition has to become better, besides the Grace.
+	betterTimeout = 5 * time.Second
+)
+
+// settle waits until all partitions are healthy, or none has changed for a while and no
+// member copies or loads data, and returns the state.
+func settle(ctx context.Context, f *fleet.Fleet) (last fleet.Status) {
+	limit := directory.MapOf(f.Client()).Grace() + betterTimeout
+	since, before := time.Now(), ""
+	for {
+		status, err := f.Status(ctx)
+		if err == nil {
+			last = status
+		}
+		states, busy := describeStates(last)
+		if states != before || busy {
+			since, before = time.Now(), states
+		}
+		if err == nil && last.State == fleet.Healthy || time.Since(since) > limit || !retry.Sleep(ctx, agentInterval/5) {
+			return last
+		}
+	}
+}
+
+// describeStates returns the states of all members, and whether one of them copies or loads
+// data.
+func describeStates(s fleet.Status) (states string, busy bool) {
+	var b strings.Builder
+	for _, p := range s.Partitions {
+		fmt.Fprint(&b, p.State)
+		for _, m := range append([]fleet.MemberStatus{p.Master}, p.Replicas...) {
+			fmt.Fprint(&b, " ", m.Addr, " ", m.State)
+			busy = busy || m.State == fleet.Copying || m.State == fleet.Loading
+		}
+	}
+	return b.String(), busy
+}
