@@ -99,7 +99,7 @@ var (
 	ErrNoFleet = &millrace.Error{
 		Code:    "not_found",
 		Message: "there is no fleet in this directory",
-		Hint:    "Make one with millrace fleet init, or check the directory's address.",
+		Hint:    "Check the directory's address. Make a fleet with millrace fleet init, or rebuild a lost one with millrace fleet recover.",
 	}
 
 	// ErrConflict means that another process changed the map. The change was not made or,

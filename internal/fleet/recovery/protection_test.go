@@ -212,6 +212,9 @@ func TestKilledAtEveryStep(t *testing.T) {
 			steps++
 			found := w.find(Config{Members: []string{m.Partitions[1].Replicas[0].Addr}})
 			must(t, found.Store(t.Context(), w.dir))
+			if moves, err := w.dir.Adopt(t.Context(), "agent", time.Millisecond); err != nil || !moves {
+				t.Errorf("killed at step %d, and repeated: agents do not look for moves of tags that were cut off (%v)", n, err)
+			}
 			now := mapOf(t, w.dir)
 			if now.Epoch <= m.Epoch || !now.Partitions[0].ReadOnly || len(now.Partitions) != 2 {
 				t.Errorf("killed at step %d, and repeated: the map is %+v", n, now)
