@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fleet"
-	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -26,7 +25,7 @@ func TestFleetRecover(t *testing.T) {
 	for _, server := range servers {
 		c := server.Client(t)
 		redistest.Eventually(t, "each member has a copy of the map", func() bool {
-			n, err := c.Do(t.Context(), c.B().Exists().Key(members.MapKey).Build()).AsInt64()
+			n, err := c.Do(t.Context(), c.B().Exists().Key("mr:fleet:map").Build()).AsInt64()
 			return err == nil && n == 1
 		})
 	}
