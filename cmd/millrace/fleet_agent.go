@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/fleet/recovery"
+	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/settings"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
@@ -62,7 +63,7 @@ func (f archiveFlags) check() error {
 }
 
 func (*fleetAgent) Help() string {
-	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet set), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
+	return `It replaces masters that are lost, makes members that are back replicas again, finishes what was cut off (fleet rebalance, fleet add, fleet set), marks what a restored partition has lost (fleet set restored-ick NAME), and runs until it is interrupted (Ctrl-C, SIGTERM). It logs to standard error and to the fleet's log, which fleet show prints.
 
 Run several, on different machines: one leads, and another one takes over within seconds when the leader ends. Agents need no disk. The fleet serves without agents, but a lost master is then not replaced.
 
@@ -131,11 +132,13 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	servers := failover.NewRedis(option)
 	defer servers.Close()
 	copies := recovery.NewCopies(option, log)
-	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: copies.Offer, Restored: restored(option, dir, log)})
+	losses := restored.New(f, mover, restored.Config{Mark: marker(f, log), Logger: log})
+	agent := failover.New(dir, servers, failover.Config{Interval: c.Every, Logger: log, Keep: copies.Offer, Restored: restored.BeforeUse(option, dir, log)})
 	var work sync.WaitGroup
 	work.Go(func() { _ = agent.Run(ctx) })
 	work.Go(func() { _ = copies.Run(ctx) })
 	work.Go(func() { _ = mover.Maintain(ctx) })
+	work.Go(func() { _ = losses.Run(ctx) })
 	work.Go(func() { _ = grow.Finish(ctx, dir, grow.Config{Option: option}, log) })
 	work.Go(func() { _ = settings.Finish(ctx, dir, settings.Config{Option: option}, log) })
 	if c.SnapshotsEvery > 0 {
@@ -146,17 +149,6 @@ func (c *fleetAgent) watch(ctx context.Context, dir directory.Directory, option 
 	}
 	work.Wait()
 	return nil
-}
-
-// restored returns what an agent does about a partition whose master may have old data.
-func restored(option rueidis.ClientOption, dir directory.Directory, log *slog.Logger) func(context.Context, *directory.Map, int, string) error {
-	return func(ctx context.Context, m *directory.Map, partition int, addr string) error {
-		n, err := rebalance.Restored(ctx, option, dir, m, partition, addr)
-		if n > 0 {
-			log.InfoContext(ctx, "tags that a restored partition had were moved away since, and stay where they are", "partition", partition, "tags", n)
-		}
-		return err
-	}
 }
 
 type fleetFailover struct {

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/membership"
+	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/readable"
 )
 
@@ -73,7 +74,7 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		}
 		cfg := membership.Config{
 			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored(option, dir, log)},
+			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log)},
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -28,6 +29,7 @@ var fleetSettings = []fleetSetting{
 	numberSetting("max-tags", func(s *directory.Settings) *int64 { return &s.MaxTags }),
 	numberSetting("max-fill", func(s *directory.Settings) *int { return &s.MaxFill }),
 	numberSetting("confirmed", func(s *directory.Settings) *int { return &s.Confirmed }),
+	nameSetting("restored-ick", func(s *directory.Settings) *string { return &s.RestoredIck }),
 }
 
 func durationSetting(name string, field func(s *directory.Settings) *time.Duration) fleetSetting {
@@ -49,6 +51,21 @@ func numberSetting[N int | int64](name string, field func(s *directory.Settings)
 			n, err := strconv.ParseInt(text, 10, 64)
 			*field(s) = N(n)
 			return err
+		},
+	}
+}
+
+// nameSetting is a name, or none.
+func nameSetting(name string, field func(s *directory.Settings) *string) fleetSetting {
+	const none = "none"
+	return fleetSetting{
+		name: name,
+		text: func(s directory.Settings) string { return cmp.Or(*field(&s), none) },
+		parse: func(s *directory.Settings, text string) error {
+			if *field(s) = text; text == none {
+				*field(s) = ""
+			}
+			return nil
 		},
 	}
 }
@@ -80,6 +97,7 @@ Examples:
 
     millrace fleet set
     millrace fleet set view-life 3s
+    millrace fleet set restored-ick rebuild
     millrace fleet set max-tags default --yes`
 }
 

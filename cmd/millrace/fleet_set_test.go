@@ -28,8 +28,13 @@ func TestFleetSet(t *testing.T) {
 	if err := json.Unmarshal([]byte(got.stdout), &doc); err != nil || doc.Before != "200" || doc.After != "0" || doc.Took < 1650 {
 		t.Errorf("the change is %+v", got)
 	}
+	s.want("restored-ick is none already\n", "fleet", "set", "restored-ick", "default")
+	if got := s.run("fleet", "set", "restored-ick", "rebuild", "--yes"); got.code != 0 || got.stdout != "restored-ick: rebuild, before none\n" {
+		t.Errorf("a name: %+v", got)
+	}
 	s.refused(2, "bad_usage", "fleet", "set", "max-speed", "200")
 	s.refused(2, "bad_usage", "fleet", "set", "max-tags")
 	s.refused(2, "bad_usage", "fleet", "set", "view-life", "3")
 	s.refused(2, "bad_argument", "fleet", "set", "max-fill", "101", "--yes")
+	s.refused(2, "bad_name", "fleet", "set", "restored-ick", "a\nb", "--yes")
 }

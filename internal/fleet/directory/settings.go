@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
 )
 
 // Settings hold for a whole fleet. The zero value works.
@@ -38,6 +39,10 @@ type Settings struct {
 	// one, of two both. With a negative value it elects one of those that answer. Defaults
 	// to 1.
 	Confirmed int `json:"confirmed,omitempty"`
+
+	// RestoredIck is the Ick to which agents add the tags of a partition that goes on with
+	// older data, see package restored. Defaults to none.
+	RestoredIck string `json:"restored_ick,omitempty"`
 }
 
 // DefaultViewTTL is the default of Settings.ViewTTL.
@@ -53,6 +58,9 @@ func (s Settings) Effective() Settings {
 	return s
 }
 
+// maxIck is the longest name of an Ick.
+const maxIck = 512
+
 // Check returns the first error in settings.
 func (s Settings) Check() error {
 	e := s.Effective()
@@ -62,6 +70,8 @@ func (s Settings) Check() error {
 			e.ViewTTL, e.ReplyTimeout, e.PlacementTTL)
 	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
 		return millrace.ErrBadArgument.Errorf("invalid MaxTags %s or MaxFill %d: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
+	case e.RestoredIck != "":
+		return names.CheckText(millrace.ErrBadName, "name of an Ick", e.RestoredIck, maxIck)
 	}
 	return nil
 }

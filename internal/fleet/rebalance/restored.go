@@ -2,7 +2,6 @@ package rebalance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -25,23 +24,25 @@ const restoredRun = "restored"
 // delete their old data. It returns how many there were. No client may write to the
 // partition meanwhile.
 //
-// Partitions that do not answer are in the error, after the others were asked: tags that
-// were moved there are unknown.
-func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, err error) {
+// It also returns the partitions that do not answer, each with an error. Tags that were
+// moved there are unknown: call [Mover.Yield] when they answer.
+func Restored(ctx context.Context, option rueidis.ClientOption, moves directory.Directory, m *directory.Map, partition int, addr string) (tags int, silent map[int]error, err error) {
 	pool := members.New(option, 2*time.Second)
 	defer pool.Close()
 	r := &restoring{pool: pool, m: m, partition: partition, addr: addr, silent: map[int]error{}}
 	if err := r.all(ctx); err != nil {
-		return r.tags, err
+		return r.tags, r.silent, err
 	}
 	if r.tags > 0 {
 		// A run whose TTL ends at once: an agent finishes it.
-		err = moves.Moving(ctx, fmt.Sprint(restoredRun, "-", partition, "-", m.Epoch), time.Millisecond)
+		err = moves.Moving(ctx, restoredName(partition, m.Epoch), time.Millisecond)
 	}
-	for id, why := range r.silent {
-		err = errors.Join(err, fmt.Errorf("partition %d does not answer: %w", id, why))
-	}
-	return r.tags, err
+	return r.tags, r.silent, err
+}
+
+// restoredName is the name of the run that deletes the old data of a restored partition.
+func restoredName(partition int, epoch int64) string {
+	return fmt.Sprint(restoredRun, "-", partition, "-", epoch)
 }
 
 // restoring is one call of Restored.

@@ -1,0 +1,263 @@
+package rebalance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// putBack moves a tag from partition 0 to 1, and then gives partition 0 back what it had
+// before.
+func (tf *testFleet) putBack(m *Mover, tag string) {
+	t, ctx, server := tf.t, tf.t.Context(), tf.direct[0]
+	t.Helper()
+	c := tf.open().Client()
+	must(t, set(ctx, c, "{"+tag+"}", "old"))
+	_, err := m.Move(ctx, 1, tag)
+	must(t, err)
+	must(t, set(ctx, c, "{"+tag+"}", "new"))
+	for key, value := range map[string]string{members.RecordKey(tag): "0", "{" + tag + "}": "old"} {
+		must(t, server.Do(ctx, server.B().Set().Key(key).Value(value).Build()).Error())
+	}
+	must(t, server.Do(ctx, server.B().Incr().Key(members.TagsKey).Build()).Error())
+}
+
+// restoredSince is putBack, and partition 1 is silent while partition 0 is repaired.
+func (tf *testFleet) restoredSince(m *Mover, tag string) {
+	t, ctx := tf.t, tf.t.Context()
+	t.Helper()
+	tf.putBack(m, tag)
+	now, err := tf.dir.Confirm(ctx, 0)
+	must(t, err)
+	tf.masters[1].Pause()
+	n, silent, err := Restored(ctx, slowly, tf.dir, now, 0, tf.masters[0].Addr())
+	tf.masters[1].Resume()
+	if n != 0 || silent[1] == nil || err != nil {
+		t.Fatalf("Restored = %d, %v, %v, want that partition 1 does not answer", n, silent, err)
+	}
+	if got, err := get(ctx, tf.open().Client(), "{"+tag+"}"); got != "old" || err != nil {
+		t.Fatalf("the tag has %q, %v: this test needs the old data", got, err)
+	}
+}
+
+// TestATagThatWasMovedToASilentPartition is used where it was before, until that partition
+// answers. Then it is used there again, and whoever was told what is lost loses no more.
+func TestATagThatWasMovedToASilentPartition(t *testing.T) {
+	t.Parallel()
+	for name, skipped := range map[string][]string{
+		"":                     nil,
+		"old places are known": {"give up", "until forgotten", "stop", "until written"},
+		"writers do not wait":  {"stop", "until written"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
+			m := tf.mover(Config{Moves: tf.dir})
+			tag := tf.tagOf(0, "moved")
+			tf.restoredSince(m, tag)
+
+			var told atomic.Bool
+			var mu sync.Mutex
+			after := map[string]bool{} // acknowledged writes that began after lost was called
+			writing, stop := context.WithCancel(ctx)
+			var writers sync.WaitGroup
+			for w := range 4 {
+				c := tf.open().Client()
+				must(t, set(ctx, c, "{"+tag+"}:first", "x")) // it knows the place
+				writers.Go(func() {
+					for i := 0; writing.Err() == nil; i++ {
+						late, member := told.Load(), fmt.Sprint(w, "-", i)
+						if c.Do(writing, c.B().Sadd().Key("{"+tag+"}:set").Member(member).Build()).Error() == nil && late {
+							mu.Lock()
+							after[member] = true
+							mu.Unlock()
+						}
+					}
+				})
+			}
+			count := func() int {
+				mu.Lock()
+				defer mu.Unlock()
+				return len(after)
+			}
+			inner := m.step
+			m.step = func(step, tag string, do func() error) error {
+				if slices.Contains(skipped, step) {
+					return nil
+				}
+				return inner(step, tag, do)
+			}
+			var lost []string
+			must(t, m.Yield(ctx, 0, 1, "", func(tags []string) error {
+				lost = append(lost, tags...)
+				told.Store(true)
+				if name == "writers do not wait" {
+					redistest.Eventually(t, "they write", func() bool { return count() > 10 })
+				}
+				return nil
+			}))
+			if !slices.Equal(lost, []string{tag}) {
+				t.Errorf("lost: %q, want %q", lost, tag)
+			}
+			redistest.Eventually(t, "writers go on", func() bool { return count() > 100 })
+			stop()
+			writers.Wait()
+			_, err := m.Resume(ctx, 0)
+			must(t, err)
+
+			c := tf.open().Client()
+			there, err := c.Do(ctx, c.B().Smembers().Key("{"+tag+"}:set").Build()).AsStrSlice()
+			must(t, err)
+			missing := 0
+			for member := range after {
+				if !slices.Contains(there, member) {
+					missing++
+				}
+			}
+			if (missing > 0) != (name != "") {
+				t.Errorf("%d of %d writes are lost that began when the loss was told", missing, len(after))
+			}
+			if got, err := get(ctx, c, "{"+tag+"}"); got != "new" || err != nil {
+				t.Errorf("the tag has %q, %v, want what it had in the other partition", got, err)
+			}
+			if name == "" {
+				tf.wantHome(tf.open(), tag, 1)
+			}
+		})
+	}
+}
+
+// TestYieldIsCutOff between its steps. The next call does the rest, and nothing is given up
+// before it was told to be lost.
+func TestYieldIsCutOff(t *testing.T) {
+	t.Parallel()
+	for _, before := range []string{"until forgotten", "until written", "lost", "yield", "the end"} {
+		t.Run(before, func(t *testing.T) {
+			t.Parallel()
+			tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
+			m := tf.mover(Config{Moves: tf.dir})
+			tag := tf.tagOf(0, "moved")
+			tf.putBack(m, tag)
+			told := false
+			lost := func(tags []string) error {
+				told = told || slices.Contains(tags, tag)
+				return nil
+			}
+			inner := m.step
+			m.step = func(step, of string, do func() error) error {
+				switch {
+				case step == before:
+					return errKilled
+				case step == "yield" && before == "the end":
+					must(t, inner(step, of, do))
+					return errKilled
+				}
+				return inner(step, of, do)
+			}
+			err := m.Yield(ctx, 0, 1, "", func(tags []string) error {
+				if before == "lost" {
+					return errKilled
+				}
+				return lost(tags)
+			})
+			if !errors.Is(err, errKilled) {
+				t.Fatalf("Yield = %v, want it cut off", err)
+			}
+			if r, err := parseRecord(tf.records(tag)[0]); err != nil || r.Home != 0 && !told {
+				t.Errorf("the record is %q (%v), and nobody was told", tf.records(tag), err)
+			}
+			again := tf.mover(Config{Moves: tf.dir})
+			must(t, again.Yield(ctx, 0, 1, "", lost))
+			_, err = again.Resume(ctx, 0)
+			must(t, err)
+			if !told {
+				t.Errorf("nobody was told that %q is lost", tag)
+			}
+			tf.wantHome(tf.open(), tag, 1)
+		})
+	}
+}
+
+// TestMissing: records of other partitions say which tags a restored one had.
+func TestMissing(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
+	m, c, server := tf.mover(Config{Moves: tf.dir}), tf.open().Client(), tf.direct[0]
+	stays, came, back, other := tf.tagOf(1, "stays"), tf.tagOf(1, "came"), tf.tagOf(0, "back"), tf.tagOf(1, "other")
+	for _, tag := range []string{stays, came, back, other} {
+		must(t, set(ctx, c, "{"+tag+"}", "x"))
+	}
+	_, err := m.Move(ctx, 0, stays)
+	must(t, err)
+	_, err = m.Move(ctx, 1, back)
+	must(t, err)
+	// The archive is of this time. Since then one tag came, and one came back.
+	_, err = m.Move(ctx, 0, came, back)
+	must(t, err)
+	for _, tag := range []string{came, back} {
+		must(t, server.Do(ctx, server.B().Del().Key(members.RecordKey(tag), "{"+tag+"}").Build()).Error())
+		must(t, server.Do(ctx, server.B().Decr().Key(members.TagsKey).Build()).Error())
+	}
+	must(t, server.Do(ctx, server.B().Set().Key(members.RecordKey(back)).Value("1").Build()).Error())
+	if err := c.Do(ctx, c.B().Set().Key("{"+back+"}").Value("y").Build()).Error(); err == nil {
+		t.Error("a tag can be written that two partitions send to each other")
+	}
+
+	for range 2 { // the second call is a repeat after the first was cut off behind lost
+		var lost []string
+		err := m.Missing(ctx, 0, 1, func(tags []string) error {
+			lost = append(lost, tags...)
+			return errKilled
+		})
+		slices.Sort(lost)
+		want := []string{came, back}
+		slices.Sort(want)
+		if diff := cmp.Diff(want, lost); diff != "" || !errors.Is(err, errKilled) {
+			t.Errorf("Missing: %v (-want +got):\n%s", err, diff)
+		}
+	}
+	must(t, m.Missing(ctx, 0, 1, func([]string) error { return nil }))
+	for _, tag := range []string{stays, came, back} {
+		must(t, set(ctx, tf.open().Client(), "{"+tag+"}", "y"))
+		tf.wantHome(tf.open(), tag, 0)
+	}
+	if got := tf.keys(0); len(got) != 3 {
+		t.Errorf("partition 0 has %q", got)
+	}
+}
+
+func TestTags(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleet(t, redistest.Options{}, redistest.Options{}), t.Context()
+	m, c := tf.mover(Config{Moves: tf.dir}), tf.open().Client()
+	want := map[string]bool{}
+	for i := range 2*pageSize + 10 {
+		tag := tf.tagOf(0, fmt.Sprint("t", i, "-"))
+		want[tag] = true
+		must(t, set(ctx, c, "{"+tag+"}", "x"))
+	}
+	must(t, set(ctx, c, "{"+tf.tagOf(1, "x")+"}", "x"))
+	gone := tf.tagOf(0, "t0-")
+	_, err := m.Move(ctx, 1, gone)
+	must(t, err)
+	delete(want, gone)
+	got := map[string]bool{}
+	must(t, m.Tags(ctx, 0, func(tags []string) error {
+		for _, tag := range tags {
+			got[tag] = true
+		}
+		return nil
+	}))
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("tags (-want +got):\n%s", diff)
+	}
+}

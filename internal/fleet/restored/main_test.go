@@ -1,0 +1,9 @@
+package restored
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
