@@ -1,8 +1,10 @@
 package main
 
 import (
+	"encoding/json"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -12,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/etcdtest"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -44,9 +47,18 @@ func TestFleetOnEtcd(t *testing.T) {
 	if r, code := examined(t, s.url); code != 0 || levels(r.Fleet)["state"] != "ok" {
 		t.Errorf("doctor exits with %d and finds %+v", code, r.Fleet)
 	}
+	if code := s.checks("directory"); code != "durable" {
+		t.Errorf("fleet check finds %q about the directory, want durable", code)
+	}
+	if code := s.checks("agents"); code != "ok" {
+		t.Errorf("fleet check finds %q about agents, want ok", code)
+	}
 
 	cluster.Leader().Kill()
 	written("without a member of etcd")
+	if code := s.checks("directory"); code != "silent" {
+		t.Errorf("fleet check finds %q about the directory, want silent", code)
+	}
 	servers[0].Kill()
 	s.shows("another master is there", func(doc fleetDoc) bool {
 		return doc.State == fleet.Partial && doc.Partitions[0].Master.Addr != servers[0].Addr()
@@ -56,6 +68,20 @@ func TestFleetOnEtcd(t *testing.T) {
 		t.Errorf("show = %+v, want what the agent did", got)
 	}
 	agent.end(syscall.SIGTERM)
+}
+
+// checks returns the code of the first finding of a check of the fleet.
+func (s shell) checks(name string) string {
+	s.t.Helper()
+	var doc checkDoc
+	if got := s.run("fleet", "check", "--json"); json.Unmarshal([]byte(got.stdout), &doc) != nil {
+		s.t.Fatalf("fleet check = %+v, want a document", got)
+	}
+	at := slices.IndexFunc(doc.Findings, func(f check.Finding) bool { return f.Check == name })
+	if at < 0 {
+		s.t.Fatalf("fleet check finds %+v, want something about %s", doc.Findings, name)
+	}
+	return doc.Findings[at].Code
 }
 
 // TestFleetInitOnEtcd gives clients three election timeouts of etcd, unless told

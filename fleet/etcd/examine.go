@@ -1,0 +1,134 @@
+package etcd
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/millrace/millrace/internal/fleet/directory"
+)
+
+var _ directory.Examiner = (*store)(nil)
+
+// examineTimeout is how long a member has to answer an examination.
+const examineTimeout = 2 * time.Second
+
+// Leader implements directory.Examiner.
+func (s *store) Leader(ctx context.Context) (string, error) {
+	present, err := s.get(ctx, s.prefix+"agent")
+	if err != nil {
+		return "", err
+	}
+	_, name, _ := strings.Cut(string(present.Value), " ")
+	return name, nil
+}
+
+// report is what a member says about itself.
+type report struct {
+	addr   string
+	status *clientv3.StatusResponse
+	voters int // members that vote, as far as this one knows
+	err    error
+}
+
+// Examine implements directory.Examiner.
+func (s *store) Examine(ctx context.Context) []directory.Remark {
+	ctx, cancel := context.WithTimeoutCause(ctx, examineTimeout, directory.ErrSilent)
+	defer cancel()
+	reports := make([]report, len(s.members))
+	var asking sync.WaitGroup
+	for i, m := range s.members {
+		asking.Go(func() { reports[i] = m.report(ctx) })
+	}
+	asking.Wait()
+	return remarks(reports)
+}
+
+// report asks one member.
+func (m *member) report(ctx context.Context) report {
+	endpoint := m.config.Endpoints[0]
+	_, addr, _ := strings.Cut(endpoint, "://")
+	r := report{addr: addr}
+	c, err := m.connected(ctx)
+	if err == nil {
+		r.status, err = c.Status(ctx, endpoint)
+	}
+	if err == nil {
+		var all *clientv3.MemberListResponse
+		if all, err = c.MemberList(ctx); err == nil {
+			for _, member := range all.Members {
+				if !member.IsLearner {
+					r.voters++
+				}
+			}
+		}
+	}
+	if r.err = explain(err); r.err != nil && ctx.Err() != nil {
+		r.err = context.Cause(ctx)
+	}
+	return r
+}
+
+// remarks judges the members.
+func remarks(reports []report) (found []directory.Remark) {
+	answered, voters, led, leader := 0, 0, false, report{}
+	var alone []string // those that know no leader
+	for _, r := range reports {
+		if r.err != nil {
+			found = append(found, directory.Remark{
+				Level: directory.Warn, Code: "silent", Server: r.addr, What: "does not answer: " + r.err.Error(),
+				Hint: "Start it again, or take it out of the URL.",
+			})
+			continue
+		}
+		answered++
+		voters = max(voters, r.voters)
+		if r.status.Leader == 0 { // which is in its Errors, too
+			alone = append(alone, r.addr)
+			continue
+		}
+		led = true
+		if r.status.Leader == r.status.Header.MemberId {
+			leader = r
+		}
+		for _, alarm := range r.status.Errors {
+			found = append(found, directory.Remark{
+				Level: directory.Fail, Code: "alarm", Server: r.addr, What: "is in trouble: " + alarm,
+				Hint: "Look at etcdctl alarm list, and at its log. If it is full: compact and defragment it, then etcdctl alarm disarm.",
+			})
+		}
+	}
+	add := func(level directory.Level, code, what, hint string) {
+		found = append(found, directory.Remark{Level: level, Code: code, What: what, Hint: hint})
+	}
+	switch {
+	case answered == 0:
+		add(directory.Fail, "no_leader", "no member of etcd answers", "Start etcd again.")
+		return found
+	case !led:
+		add(directory.Fail, "no_leader", "no member of etcd leads: nothing is confirmed or changed", "Start most members of etcd again, and see whether they reach each other.")
+	}
+	for _, addr := range alone {
+		if led {
+			found = append(found, directory.Remark{
+				Level: directory.Warn, Code: "alone", Server: addr, What: "does not reach the leader of etcd", Hint: "Look at the network between the members of etcd.",
+			})
+		}
+	}
+	if voters < 3 {
+		add(directory.Warn, "few_members", fmt.Sprintf("etcd has %d of 3 members: if one is lost the fleet is read-only", voters), "Add members to etcd, on other machines, and to the URL.")
+	}
+	if voters > len(reports) {
+		add(directory.Warn, "unnamed_members", fmt.Sprintf("the URL names %d of %d members of etcd", len(reports), voters), "Name all, so that any may be lost: etcd://HOST:PORT,HOST2:PORT2/FLEET.")
+	}
+	if len(found) == 0 {
+		found = append(found, directory.Remark{
+			Level: directory.OK, Code: "durable", Server: leader.addr, What: fmt.Sprintf("leads %d members of etcd %s", voters, leader.status.Version),
+		})
+	}
+	return found
+}

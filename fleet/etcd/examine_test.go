@@ -1,0 +1,82 @@
+package etcd
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/etcdtest"
+	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestExamine loses the members of a cluster one after the other.
+func TestExamine(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, etcdtest.Options{})
+	url := cluster.URL("f")
+	all, two := dial(t, url), dial(t, url[:strings.LastIndex(url, ",")]+"/f")
+	found := func(s *store, want ...string) {
+		t.Helper()
+		var last []directory.Remark
+		redistest.Eventually(t, "the examination finds "+strings.Join(want, ", "), func() bool {
+			last = s.Examine(t.Context())
+			var codes []string
+			for _, r := range last {
+				codes = append(codes, string(r.Level)+" "+r.Code)
+			}
+			slices.Sort(codes)
+			return slices.Equal(codes, want)
+		})
+		for _, r := range last {
+			if (r.Hint == "") != (r.Level == directory.OK) || r.What == "" {
+				t.Errorf("remark %+v, want a sentence, and what to do unless all is well", r)
+			}
+		}
+	}
+	found(all, "ok durable")
+	found(two, "warn unnamed_members")
+
+	follower := cluster.Follower()
+	follower.CutPeers()
+	found(all, "warn alone")
+	follower.Heal()
+	found(all, "ok durable")
+	follower.Kill()
+	found(all, "warn silent")
+	cluster.Leader().Freeze()
+	found(all, "fail no_leader", "warn silent", "warn silent")
+}
+
+// TestExamineOneMember has a cluster that is small, and full.
+func TestExamineOneMember(t *testing.T) {
+	t.Parallel()
+	cluster := etcdtest.Start(t, etcdtest.Options{Members: 1, Args: []string{"--quota-backend-bytes", "100000"}})
+	s := dial(t, cluster.URL("f"))
+	if remarks := s.Examine(t.Context()); len(remarks) != 1 || remarks[0].Code != "few_members" {
+		t.Errorf("the examination finds %+v, want few members", remarks)
+	}
+	client, value := cluster.Members[0].Client(t), strings.Repeat("x", 10_000)
+	redistest.Eventually(t, "etcd is full", func() bool {
+		_, err := client.Put(t.Context(), "k", value)
+		return err != nil
+	})
+	if remarks := s.Examine(t.Context()); len(remarks) != 2 || remarks[0].Code != "alarm" || remarks[0].Level != directory.Fail {
+		t.Errorf("the examination finds %+v, want an alarm", remarks)
+	}
+}
+
+func TestLeader(t *testing.T) {
+	t.Parallel()
+	s := dial(t, etcdtest.Start(t, etcdtest.Options{Members: 1}).URL("f"))
+	if name, err := s.Leader(t.Context()); name != "" || err != nil {
+		t.Errorf("Leader = %q, %v, want none", name, err)
+	}
+	if leads, _, err := s.Lead(t.Context(), "agent 7", time.Minute); !leads || err != nil {
+		t.Fatal(leads, err)
+	}
+	if name, err := s.Leader(t.Context()); name != "agent 7" || err != nil {
+		t.Errorf("Leader = %q, %v, want agent 7", name, err)
+	}
+}
