@@ -12,7 +12,8 @@ import (
 // Fleet is a fleet at one time.
 type Fleet struct {
 	Status    fleet.Status
-	Snapshots []SnapshotAge // empty if unknown
+	Snapshots []SnapshotAge  // empty if unknown
+	Findings  map[string]int // of the last check, by level; nil if there was none
 }
 
 // SnapshotAge is the age of the data in the newest snapshots of a partition: on a member's
@@ -24,8 +25,8 @@ type SnapshotAge struct {
 
 // fleetFamily is the metrics of a fleet. Members are no labels: they change.
 type fleetFamily struct {
-	partitions             family[fleet.PartitionStatus]
-	epoch, saved, archived *prometheus.Desc
+	partitions                       family[fleet.PartitionStatus]
+	epoch, saved, archived, findings *prometheus.Desc
 }
 
 func newFleetFamily() fleetFamily {
@@ -34,6 +35,7 @@ func newFleetFamily() fleetFamily {
 		epoch:      desc("fleet", "epoch", "Changes of the fleet's map."),
 		saved:      desc("fleet", "snapshot_age_seconds", "Age of the data in the partition's newest snapshot; absent without one.", "partition"),
 		archived:   desc("fleet", "archive_age_seconds", "Age of the data in the partition's newest archived snapshot; absent without one.", "partition"),
+		findings:   desc("fleet", "findings", "Findings of the last check of the fleet.", "level"),
 	}
 }
 
@@ -41,6 +43,9 @@ func (f fleetFamily) send(ch chan<- prometheus.Metric, s Fleet) {
 	ch <- prometheus.MustNewConstMetric(f.epoch, prometheus.GaugeValue, float64(s.Status.Epoch))
 	for _, p := range s.Status.Partitions {
 		f.partitions.send(ch, p, strconv.Itoa(p.ID))
+	}
+	for level, n := range s.Findings {
+		ch <- prometheus.MustNewConstMetric(f.findings, prometheus.GaugeValue, float64(n), level)
 	}
 	for _, p := range s.Snapshots {
 		for desc, age := range map[*prometheus.Desc]time.Duration{f.saved: p.Saved, f.archived: p.Archived} {

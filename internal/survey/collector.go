@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/metrics"
 )
 
@@ -55,6 +56,12 @@ func census(v *View, known names) metrics.Census {
 	c := metrics.Census{Unread: map[string][]string{}}
 	if v.Fleet != nil {
 		c.Fleet = &metrics.Fleet{Status: v.Fleet.Status}
+		if !v.Fleet.Checked.IsZero() {
+			c.Fleet.Findings = map[string]int{}
+			for _, level := range check.Levels {
+				c.Fleet.Findings[string(level)] = check.Count(v.Fleet.Findings, level)
+			}
+		}
 		for _, p := range v.Fleet.Snapshots.Partitions {
 			c.Fleet.Snapshots = append(c.Fleet.Snapshots, metrics.SnapshotAge{
 				Partition: p.Partition, Saved: v.Fleet.Snapshots.Age(p.Saved.At), Archived: v.Fleet.Snapshots.Age(p.Archived.At),

@@ -2,11 +2,36 @@ package survey
 
 import (
 	"context"
+	"sync"
+	"time"
 
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/script"
 )
+
+const (
+	checkInterval = 30 * time.Second
+	checkSample   = 100 // tags
+)
+
+// checked are the findings of the last check of a fleet.
+type checked struct {
+	findings []check.Finding
+	at       time.Time // zero if there was none
+}
+
+// check checks the fleet again if the last time is long ago. Surveys do not overlap.
+func (r *redisProber) check(ctx context.Context) checked {
+	if time.Since(r.checked.at) >= checkInterval {
+		// If it takes too long the findings stay, and their time shows that.
+		if found, err := check.Run(ctx, r.cfg.Fleet, check.Config{Sample: checkSample}); err == nil {
+			r.checked = checked{found, time.Now()}
+		}
+	}
+	return r.checked
+}
 
 // fleet asks all members of the fleet how they are, and the directory what agents
 // did. It returns nil unless there is a fleet that answers.
@@ -23,6 +48,12 @@ func (r *redisProber) fleet(ctx context.Context) (*FleetView, []Trouble) {
 			troubles = append(troubles, Trouble{Kind: Fleet, Name: what, Err: err})
 		}
 	}
+	var checking sync.WaitGroup
+	defer checking.Wait()
+	checking.Go(func() {
+		last := r.check(ctx)
+		v.Findings, v.Checked = last.findings, last.at
+	})
 	var err error
 	v.Status, err = script.Prompt(ctx, r.cfg.Fleet.Status)
 	if err != nil {

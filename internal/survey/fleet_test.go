@@ -12,6 +12,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/redistest"
@@ -84,6 +85,10 @@ func TestFleet(t *testing.T) {
 	}
 	if got := f.Snapshots.Partitions; len(got) != 2 || !got[0].Saved.At.IsZero() || got[1].Saved.At.IsZero() {
 		t.Errorf("snapshots = %+v", got)
+	}
+
+	if check.Count(f.Findings, directory.OK) == 0 || time.Since(f.Checked) > checkInterval {
+		t.Errorf("checked at %v: %v", f.Checked, f.Findings)
 	}
 
 	c.servers[0].Kill()

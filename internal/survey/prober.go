@@ -40,8 +40,9 @@ type prober interface {
 
 // redisProber is the prober of a Redis or a fleet.
 type redisProber struct {
-	cfg    Config
-	locker *lease.Locker
+	cfg     Config
+	locker  *lease.Locker
+	checked checked // of the fleet
 }
 
 func (r *redisProber) list(ctx context.Context) (names, error) {

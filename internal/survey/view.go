@@ -8,6 +8,7 @@ import (
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/ick"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/lease"
@@ -140,4 +141,6 @@ type FleetView struct {
 	Points    directory.Points  // the partitions' places on the ring
 	Events    []directory.Event // the newest first, up to 200
 	Snapshots snapshot.Ages     // Now is zero if the directory did not answer
+	Findings  []check.Finding   // of the last check, the worst first
+	Checked   time.Time         // when that was; zero if there was none
 }

@@ -116,9 +116,9 @@ func Run(ctx context.Context, f *fleet.Fleet, cfg Config) ([]Finding, error) {
 }
 
 // Levels are the levels of findings, the worst first.
-var levels = []Level{directory.Fail, directory.Warn, directory.Unknown, directory.OK}
+var Levels = []Level{directory.Fail, directory.Warn, directory.Unknown, directory.OK}
 
-func severity(l Level) int { return slices.Index(levels, l) }
+func severity(l Level) int { return slices.Index(Levels, l) }
 
 // Count returns how many findings have a level.
 func Count(all []Finding, level Level) (n int) {

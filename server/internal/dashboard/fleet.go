@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/readable"
@@ -34,6 +36,9 @@ type fleetPage struct {
 	Partitions  []partitionRow
 	Events      []directory.Event
 	Saved       []savedRow
+	Findings    []*check.Group
+	Checked     time.Time
+	Verdict     string // how many findings have each level
 	Exposure    string // what is lost with all memory
 	ArchiveLoss string // and with all disks
 }
@@ -109,6 +114,19 @@ func (p *fleetPage) fill(f *survey.FleetView) {
 	p.Memory, p.Nodes = readable.Bytes(memory), len(nodes)
 	p.Ring = newRing(f.Points, f.Partitions)
 	p.fillSnapshots(f.Snapshots)
+	p.Findings, p.Checked = check.Groups(f.Findings), f.Checked
+	var words []string
+	for _, level := range []check.Level{directory.Fail, directory.Warn, directory.Unknown} {
+		if n := check.Count(f.Findings, level); n > 0 {
+			words = append(words, fmt.Sprintf("%d %s", n, level))
+		}
+	}
+	p.Verdict = strings.Join(words, ", ")
+}
+
+// levelTone returns the colour of a finding.
+func levelTone(l check.Level) string {
+	return map[check.Level]string{directory.OK: "good", directory.Unknown: "note", directory.Warn: "warn", directory.Fail: "bad"}[l]
 }
 
 func newPartitionRow(s fleet.PartitionStatus) partitionRow {

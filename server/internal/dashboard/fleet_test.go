@@ -5,7 +5,10 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/millrace/millrace/internal/fleet/check"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -34,4 +37,31 @@ func TestFleetThatCannotBeRead(t *testing.T) {
 	if strings.Contains(text(page.root), "no fleet") {
 		t.Error("a fleet that cannot be read is said not to be there")
 	}
+}
+
+// The page shows what the last check found, the same about several members once.
+func TestFleetChecks(t *testing.T) {
+	t.Parallel()
+	v := troubled()
+	on(t, newStage(v)).get("/fleet").want(http.StatusOK).says("Not checked yet")
+	save := func(addr string) check.Finding {
+		return check.Finding{Check: "settings", Level: directory.Warn, Code: "save", Partition: 1, Member: addr, What: "it has save points", Hint: `CONFIG SET save "".`}
+	}
+	v.Fleet.Checked = time.Now()
+	v.Fleet.Findings = []check.Finding{
+		{Check: "settings", Level: directory.Fail, Code: "evicts", Partition: 0, Member: "10.0.0.1:7001", What: "it may evict any key", Hint: "CONFIG SET maxmemory-policy noeviction."},
+		save("10.0.0.2:7003"),
+		save("10.0.0.1:7004"),
+		{Check: "tags", Level: directory.OK, Code: "ok", Partition: check.Fleetwide, What: "100 tags have one home each"},
+	}
+	h := on(t, newStage(v))
+	page := h.get("/fleet").want(http.StatusOK)
+	for _, want := range []string{
+		"Checks 1 fail, 2 warn", "settings fail 10.0.0.1:7001 (partition 0): it may evict any keyCONFIG SET maxmemory-policy noeviction.",
+		`settings warn 10.0.0.2:7003 (partition 1), 10.0.0.1:7004 (partition 1): it has save pointsCONFIG SET save "".`,
+		"tags ok 100 tags have one home each", "All of them: millrace fleet check --all",
+	} {
+		page.says(want)
+	}
+	h.get("/").want(http.StatusOK).says("Fleet fails a check: settings.")
 }

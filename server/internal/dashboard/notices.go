@@ -10,6 +10,7 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -197,6 +198,15 @@ func (d *Dashboard) fleetNotices(f *survey.FleetView) (all []notice) {
 		if !s.Failed.At.IsZero() {
 			all = append(all, notice{"warn", "Partition", strconv.Itoa(s.Partition), page, "could not be saved: " + stop(s.Failed.Why), ""})
 		}
+	}
+	var failed []string
+	for _, c := range f.Findings {
+		if c.Level == directory.Fail && c.Check != "state" && c.Check != "members" && !slices.Contains(failed, c.Check) { // partitions have notices of their own
+			failed = append(failed, c.Check)
+		}
+	}
+	if len(failed) > 0 {
+		all = append(all, notice{"bad", "Fleet", "", page, "fails " + english.PluralWord(len(failed), "a check", "checks") + ": " + english.WordSeries(failed, "and") + ".", "Its page says what to do."})
 	}
 	return all
 }

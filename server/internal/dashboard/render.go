@@ -113,6 +113,7 @@ func (d *Dashboard) functions() template.FuncMap {
 		"title":      func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
 		"stateTone":  stateTone[fleet.State],
 		"memberTone": stateTone[fleet.MemberState],
+		"levelTone":  levelTone,
 		"columns":    columnHeads,
 		"cell":       func(label string, value any) template.HTML { return cell(label, value, "") },
 		"alarm":      func(label string, value any) template.HTML { return cell(label, value, "warn strong") },
