@@ -177,6 +177,7 @@ func (c *fleetRecover) serve(ctx context.Context, a *app, dir directory.Director
 		return nil, nil, err
 	}
 	defer f.Close()
+	a.warnOfShort(ctx, directory.MapOf(f.Client()).Settings.Effective().ViewTTL)
 	working, stop := context.WithCancel(ctx)
 	var work sync.WaitGroup
 	var failed error

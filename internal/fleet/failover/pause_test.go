@@ -7,6 +7,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -55,6 +56,47 @@ func TestPause(t *testing.T) {
 			if most := grace + 2350*time.Millisecond; pauses[len(pauses)/2] > most {
 				t.Errorf("no write was accepted for %v, want at most %v", pauses[len(pauses)/2], most)
 			}
+		})
+	}
+}
+
+// TestElectionsStopNoWrites kills and freezes the leader of an etcd with its default
+// timeouts. With a ViewTTL of 3 seconds clients do not notice.
+func TestElectionsStopNoWrites(t *testing.T) {
+	if !soak() {
+		t.Skip("measures for half a minute; set MILLRACE_SOAK=1")
+	}
+	cluster := etcdtest.Start(t, etcdtest.Options{Args: []string{"--heartbeat-interval", "100", "--election-timeout", "1000"}})
+	w := startInEtcd(t, cluster, devfleet.Config{Partitions: 1, Settings: directory.Settings{ViewTTL: 3 * time.Second}})
+	w.agent()
+	f := w.client(fleet.Config{})
+	w.settled(f, 0)
+	l := w.load(f, "a", 1)
+	for round := range 6 {
+		l.goesOn(t)
+		l.restart()
+		leader := cluster.Leader()
+		end, back := leader.Kill, leader.Restart
+		if round%2 == 1 {
+			end, back = leader.Freeze, leader.Thaw
+		}
+		end()
+		began := time.Now()
+		cluster.Leader()
+		elected := time.Since(began)
+		l.goesOn(t)
+		back()
+		if pause := l.longest(); pause > 500*time.Millisecond {
+			t.Errorf("no write was accepted for %v, while etcd elected a leader in %v", pause, elected)
+		}
+		t.Logf("elected in %v, no write for %v", elected, l.longest())
+		redistest.Eventually(t, "all members of etcd confirm", func() bool {
+			for _, m := range cluster.Members {
+				if _, err := m.Client(t).Get(t.Context(), "k"); err != nil {
+					return false
+				}
+			}
+			return true
 		})
 	}
 }
