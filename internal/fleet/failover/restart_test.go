@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -156,6 +158,10 @@ func TestAMasterIsBackWithOlderData(t *testing.T) {
 			if fenced && len(old) > 0 {
 				t.Errorf("%d reads saw %q, which was replaced before", len(old), old[0])
 			}
+			boot := map[bool]string{true: directory.BootFenced, false: directory.BootOpen}[fenced]
+			redistest.Eventually(t, "the map says how the member came back", func() bool {
+				return slices.ContainsFunc(w.mapNow().Partitions[0].Replicas, func(m directory.Member) bool { return m.Addr == victim.Addr && m.Boot == boot })
+			})
 			for _, m := range w.mapNow().Partitions[0].Members() {
 				d := direct(t, m.Addr)
 				if got, err := d.Do(ctx, d.B().Get().Key("{a}").Build()).ToString(); got != "new" || err != nil {

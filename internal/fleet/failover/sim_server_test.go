@@ -319,7 +319,7 @@ func (s *server) die(machine bool) {
 		}
 	}
 	s.w.kill(&s.host)
-	s.died = time.Since(s.w.start)
+	s.planned, s.died = false, time.Since(s.w.start)
 	s.leave()
 	s.link = apart
 	s.w.say("%s dies, its machine: %v", s.name, machine)

@@ -114,7 +114,7 @@ func (w *world) anyTask(add, remove bool) (id int, t directory.Task) {
 // member may be missing that an agent has shut down.
 func (w *world) restart(by string, s *server) {
 	for _, o := range w.servers {
-		if o.planned = o.planned && (o.down || o.amnesic); o.planned {
+		if o.planned = o.planned && (o.down || o.amnesic); o.planned && isVoter(w.dir.m.Partitions[o.partition], o) {
 			w.fail("T: %s restarts %s, and %s is not whole since its restart", by, s.name, o.name)
 		}
 	}
