@@ -72,9 +72,11 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		if doc.Done {
 			return doc, doc.table, nil
 		}
+		keep, stop := keepCopies(ctx, option, log)
+		defer stop()
 		cfg := membership.Config{
 			Option: option, RestartTimeout: restartTimeout, Progress: func(step string) { log.InfoContext(ctx, step) },
-			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log)},
+			Agent: failover.Config{Logger: slog.New(warnings{log.Handler()}), Restored: restored.BeforeUse(option, dir, log), Keep: keep},
 		}
 		if !plan.Begun {
 			if doc.Warnings, err = cfg.Examine(ctx, m, plan); err != nil {

@@ -23,8 +23,7 @@ import (
 type fleetRecover struct {
 	Member  []string `placeholder:"HOST:PORT" help:"A member that may hold a copy of the map. One is enough, unless servers joined after the newest copy. May be repeated."`
 	Archive string   `placeholder:"DIR" help:"The folder of the snapshots, which has a copy, too."`
-	DryRun  bool     `help:"Show what was found, and change nothing."`
-	Yes     bool     `help:"Do not ask."`
+	consent
 }
 
 func (*fleetRecover) Help() string {
@@ -135,7 +134,9 @@ func (c *fleetRecover) Run(ctx context.Context, a *app) error {
 			return a.print(doc, doc.Found.table)
 		}
 		if !a.json {
-			if err := a.print(nil, doc.Found.table); err != nil {
+			to := *a
+			to.stdout = a.stderr
+			if err := to.print(doc, doc.Found.table); err != nil {
 				return err
 			}
 		}

@@ -44,7 +44,7 @@ func TestFleetRecover(t *testing.T) {
 	}
 	s.refused(1, "declined", recover...)
 	got := s.run(recover...) // standard input is at its end
-	if got.code != 1 || !strings.Contains(got.stdout, "PARTITION  MEMBER") || !strings.Contains(got.stdout, "What is not known:") ||
+	if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, "PARTITION  MEMBER") || !strings.Contains(got.stderr, "What is not known:") ||
 		!strings.Contains(got.stderr, "The old directory must be gone for good") || !strings.Contains(got.stderr, "--yes") {
 		t.Errorf("without a terminal: %+v", got)
 	}

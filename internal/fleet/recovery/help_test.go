@@ -14,7 +14,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/fleet/etcd"
 	"github.com/millrace/millrace/internal/devfleet"
+	"github.com/millrace/millrace/internal/etcdtest"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -49,6 +51,15 @@ func start(t *testing.T, cfg devfleet.Config) *world {
 func (w *world) dial(addr string) *directory.Redis {
 	w.t.Helper()
 	dir, err := directory.Dial(rueidis.ClientOption{InitAddress: []string{addr}})
+	must(w.t, err)
+	w.t.Cleanup(dir.Close)
+	return dir
+}
+
+// inEtcd starts an empty directory in etcd.
+func (w *world) inEtcd() directory.Directory {
+	w.t.Helper()
+	dir, _, err := etcd.Open(etcdtest.Start(w.t, etcdtest.Options{Members: 1}).URL("f"))
 	must(w.t, err)
 	w.t.Cleanup(dir.Close)
 	return dir

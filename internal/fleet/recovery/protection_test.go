@@ -47,7 +47,7 @@ func TestElectionsAreNeeded(t *testing.T) {
 				must(t, w.server(replica.Addr).Proc.Pause())
 			}
 			must(t, w.server(p.Master.Addr).Proc.Resume())
-			w.do(p.Master.Addr, "REPLICAOF", "NO", "ONE") // as if it had been cut off from the agent as well
+			w.do(p.Master.Addr, "REPLICAOF", "NO", "ONE")                          // as if it had been cut off from the agent as well
 			w.do(mapOf(t, w.dir).Partitions[1].Master.Addr, "DEL", members.MapKey) // a newer copy
 			w.lose()
 

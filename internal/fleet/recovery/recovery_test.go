@@ -95,6 +95,35 @@ func TestTheDirectoryIsGone(t *testing.T) {
 	}
 }
 
+// TestAnotherKindOfDirectory takes the place of the present one: etcd of a Redis, and a Redis
+// of etcd.
+func TestAnotherKindOfDirectory(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Partitions: 2})
+	var dir directory.Directory = w.dir
+	for _, next := range []directory.Directory{w.inEtcd(), w.elsewhere()} {
+		stop := w.agent(dir)
+		f := w.client(dir, fleet.Config{WaitReplicas: 1})
+		w.settled(dir, f)
+		l := w.load(f, "a", "b", "c")
+		l.goesOn()
+		l.stop()
+		stop()
+		before := mapOf(t, dir)
+		f.Close()
+		must(t, w.find(Config{Members: []string{before.Partitions[0].Master.Addr}}).Store(t.Context(), next))
+		stop = w.agent(next)
+		moved := w.client(next, fleet.Config{WaitReplicas: 1})
+		w.settled(next, moved)
+		l.check(moved)
+		if m := mapOf(t, next); m.Fleet != before.Fleet || m.Settings != before.Settings || m.Epoch <= before.Epoch {
+			t.Errorf("the map is %+v, want that of epoch %d with a higher epoch", m, before.Epoch)
+		}
+		stop()
+		dir = next
+	}
+}
+
 // TestCopiesAreKept after each change, and by the next agent when the first one has gone.
 func TestCopiesAreKept(t *testing.T) {
 	t.Parallel()
