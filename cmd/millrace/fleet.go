@@ -32,6 +32,7 @@ type fleetCommands struct {
 	Replica   fleetReplica   `cmd:"" help:"Add, remove and move members of partitions."`
 	Node      fleetNode      `cmd:"" help:"Replace or drain a machine."`
 	Recover   fleetRecover   `cmd:"" help:"Rebuild a lost directory from the copies that members and the archive have, or change the directory."`
+	Cancel    fleetCancel    `cmd:"" help:"Drop what is left of a change of members."`
 	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
 	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`

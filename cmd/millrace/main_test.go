@@ -83,7 +83,7 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "0", "h:1", "h:2")
 		case "fleet node replace":
 			args = append(args, "a", "h:1")
-		case "fleet node drain":
+		case "fleet node drain", "fleet cancel":
 			args = append(args, "a")
 		case "fleet show": // of no name
 			args = append(args, "--json")

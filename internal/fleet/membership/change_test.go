@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/grow"
@@ -232,5 +233,41 @@ func TestPublishOnlyWhatWasAgreed(t *testing.T) {
 	must(t, Publish(t.Context(), w.dir, r, p)) // a repeat finds it
 	if now := w.mapNow(); now.Epoch != m.Epoch+3 || len(tasks(now, p.ID)) != 2 {
 		t.Errorf("the map has epoch %d and %d tasks, want %d and 2", now.Epoch, len(tasks(now, p.ID)), m.Epoch+3)
+	}
+}
+
+// TestCancel takes back what waits for a server that has died. What was done stays.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	w := start(t, devfleet.Config{Nodes: 2, Partitions: 2})
+	lives, dead := w.spare("c"), directory.Member{Addr: "127.0.0.1:1", Node: "c"}
+	r := ReplaceNode{"node-0", []directory.Member{lives, dead}}
+	p, err := Make(w.mapNow(), r)
+	must(t, err)
+	must(t, Publish(t.Context(), w.dir, r, p))
+	waits := make(chan error, 1)
+	go func() {
+		_, err := w.config(func(string) {}).Wait(t.Context(), w.dir, p.ID)
+		waits <- err
+	}()
+	redistest.Eventually(t, "the partition whose new server lives is done", func() bool { return len(tasks(w.mapNow(), p.ID)) == 1 })
+	w.done(Cancel{p.ID})
+	if err := <-waits; !errors.Is(err, directory.ErrConflict) || !strings.Contains(err.Error(), dead.Addr+" did not join") {
+		t.Errorf("the command that waits gets %v, want ErrConflict that names %s", err, dead.Addr)
+	}
+	left := 0
+	for _, p := range w.mapNow().Partitions {
+		if p.Task != nil || len(p.Members()) != 2 || find(p.Members(), dead.Addr) != nil {
+			t.Errorf("partition %d has the task %+v and the members %v", p.ID, p.Task, p.Members())
+		}
+		if find(p.Members(), lives.Addr) == nil {
+			left++
+		}
+	}
+	if left != 1 {
+		t.Errorf("%d partitions were left as they were, want 1", left)
+	}
+	if _, err := Make(w.mapNow(), Cancel{p.ID}); !errors.Is(err, millrace.ErrNotFound) {
+		t.Errorf("a second cancel = %v, want ErrNotFound", err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // Request is what an operator wants: [AddReplica], [RemoveReplica], [MoveReplica],
-// [ReplaceNode], [DrainNode] or [Restart].
+// [ReplaceNode], [DrainNode], [Restart] or [Cancel].
 type Request interface {
 	// words identify the request. Equal requests have equal words.
 	words() []string
@@ -59,13 +59,14 @@ func Make(m *directory.Map, r Request) (*Plan, error) {
 
 // check refuses partitions whose members must not be changed now.
 func (p *Plan) check(m *directory.Map) error {
-	if len(p.Tasks) > 0 && m.Adding() {
+	if m.Adding() && slices.ContainsFunc(p.Partitions(), func(id int) bool { return !cancels(p.Tasks[id]) }) {
 		return refused("Wait until that is done; if its command died, repeat it.", "partitions are being added")
 	}
 	for _, id := range p.Partitions() {
 		switch present := m.Partitions[id]; {
+		case cancels(p.Tasks[id]):
 		case present.Task != nil:
-			return refused("Wait until that is done: millrace fleet show.", "another change of partition %d is not done: %s", id, present.Task.Plan)
+			return refused("Wait until that is done, or take it back with millrace fleet cancel.", "another change of partition %d is not done: %s", id, present.Task.Plan)
 		case present.Leaving != nil:
 			return refused("Repeat the command in a few seconds.", "%s is just leaving partition %d", present.Leaving.Addr, id)
 		case present.ReadOnly:
