@@ -3,7 +3,6 @@ package etcd
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
@@ -151,8 +150,11 @@ func explain(err error) error {
 	if err == nil || millrace.Code(err) != "" {
 		return err
 	}
-	of := func(sentinel *millrace.Error) error { return sentinel.Wrap(errors.New(status.Convert(err).Message())) }
-	text := err.Error()
+	text := status.Convert(err).Message()
+	if inner, ok := strings.CutPrefix(text, `connection error: desc = "transport: `); ok {
+		text = strings.TrimSuffix(inner, `"`)
+	}
+	of := func(sentinel *millrace.Error) error { return sentinel.Wrap(errors.New(text)) }
 	switch {
 	case is(err, rpctypes.ErrAuthFailed, rpctypes.ErrUserEmpty, rpctypes.ErrUserNotFound, rpctypes.ErrAuthNotEnabled):
 		return of(errLogin)
@@ -167,7 +169,7 @@ func explain(err error) error {
 		if known, ok := rpctypes.Error(err).(rpctypes.EtcdError); ok { //nolint:errorlint // it is what Error returns
 			return known
 		}
-		return fmt.Errorf("%s", status.Convert(err).Message())
+		return errors.New(text)
 	}
 	return err
 }

@@ -46,8 +46,8 @@ func parse(text string) (a address, err error) {
 		return a, refuse("the URL of a fleet on etcd begins with etcd:// or etcds://")
 	}
 	for _, host := range hosts {
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "2379")
+		if strings.LastIndexByte(host, ':') <= strings.LastIndexByte(host, ']') {
+			host += ":2379"
 		}
 		if name, port, err := net.SplitHostPort(host); err != nil || name == "" || port == "" {
 			return a, refuse("the URL names a member of etcd without a host, or without a port")
