@@ -46,7 +46,7 @@ type world struct {
 func start(t *testing.T, cfg devfleet.Config) *world {
 	t.Helper()
 	cfg.Binary = redistest.Binary(t)
-	cfg.Settings = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: time.Second}
+	cfg.Settings = directory.Settings{ViewTTL: 500 * time.Millisecond, ReplyTimeout: 400 * time.Millisecond, PlacementTTL: 500 * time.Millisecond}
 	servers, err := devfleet.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() { must(t, servers.Stop()) })
@@ -99,10 +99,13 @@ func (w *world) mark(ctx context.Context, name string, tags []string) error {
 	return err
 }
 
-// agents runs an agent until the test ends. Each time that it marks tags it is cut off,
-// before or afterwards, and another one follows it.
-func (w *world) agents() (cut *atomic.Int64) {
-	cut = new(atomic.Int64)
+// errFull is what an Ick returns that takes no marks.
+var errFull = errors.New("full")
+
+// agents runs an agent until the test ends. The first times that it marks tags it is cut off,
+// before or afterwards, and another one follows it; or the Ick takes no marks.
+func (w *world) agents() (trouble *atomic.Int64) {
+	trouble = new(atomic.Int64)
 	ctx, stop := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() {
@@ -110,28 +113,28 @@ func (w *world) agents() (cut *atomic.Int64) {
 		for ctx.Err() == nil {
 			life, kill := context.WithCancel(ctx)
 			<-w.agent(life, func(ctx context.Context, name string, tags []string) error {
-				n := cut.Load()
-				if n < maxCuts && n%2 == 0 {
-					cut.Add(1)
+				n := trouble.Add(1)
+				switch {
+				case n > maxTrouble:
+				case n%3 == 0:
 					kill()
 					return context.Canceled
+				case n%3 == 1:
+					return errFull
+				case n%3 == 2:
+					defer kill()
 				}
-				err := w.mark(ctx, name, tags)
-				if n < maxCuts && err == nil {
-					cut.Add(1)
-					kill()
-				}
-				return err
+				return w.mark(ctx, name, tags)
 			})
 			kill()
 		}
 	}()
 	w.t.Cleanup(func() { stop(); <-ended })
-	return cut
+	return trouble
 }
 
-// maxCuts is how often agents are cut off.
-const maxCuts = 8
+// maxTrouble is how often agents are in trouble.
+const maxTrouble = 9
 
 func (w *world) mapNow() *directory.Map {
 	w.t.Helper()
@@ -306,7 +309,7 @@ func TestARestoredPartitionIsBroughtInLine(t *testing.T) {
 	ctx := t.Context()
 	name := w.tagOf(0, "rebuild")
 	w.marksIn(name)
-	cut := w.agents()
+	trouble := w.agents()
 
 	var tags, comes []string
 	for i := range 60 {
@@ -323,12 +326,13 @@ func TestARestoredPartitionIsBroughtInLine(t *testing.T) {
 	must(t, w.write(ctx, far))
 	file := w.archive(0)
 
-	_, err := w.mover.Move(ctx, 0, comes...)
-	must(t, err)
-	_, err = w.mover.Move(ctx, 1, goes)
-	must(t, err)
-	_, err = w.mover.Move(ctx, 2, far)
-	must(t, err)
+	errs := make([]error, 3)
+	var moving sync.WaitGroup
+	for to, tags := range [][]string{comes, {goes}, {far}} {
+		moving.Go(func() { _, errs[to] = w.mover.Move(ctx, to, tags...) })
+	}
+	moving.Wait()
+	must(t, errors.Join(errs...))
 	unknown := w.tagOf(0, "unknown-")
 	for _, tag := range append([]string{goes, far, unknown}, comes...) {
 		must(t, w.write(ctx, tag))
@@ -356,8 +360,8 @@ func TestARestoredPartitionIsBroughtInLine(t *testing.T) {
 	redistest.Eventually(t, "all is marked", func() bool { return !w.pending(0) })
 	stop()
 	load.Wait()
-	if n := cut.Load(); n < maxCuts {
-		t.Errorf("agents were cut off %d times, want %d: this test must do more", n, maxCuts)
+	if n := trouble.Load(); n <= maxTrouble {
+		t.Errorf("tags were marked in %d calls, want more than %d", n, maxTrouble)
 	}
 
 	// Values that failed to be written while the partition was away are another story.
