@@ -20,7 +20,7 @@ test test/% soak: export GORACE := $(GORACE) atexit_sleep_ms=0
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, PostgreSQL, Chromium
+deps: ## Install what the tests need: a Redis server, a C compiler, node, curl, etcd, PostgreSQL, Chromium
 	@scripts/test-deps
 
 # What the modules share is compiled first, once. Then the others are tested beside the root: each compiles for a while what
