@@ -225,12 +225,12 @@ func TestPublishOnlyWhatWasAgreed(t *testing.T) {
 		must(t, w.dir.Change(t.Context(), m.Epoch, next))
 	}
 	change(func(m *directory.Map) { m.Partitions[0].Replicas[0].Run = "another" })
-	if err := Publish(t.Context(), w.dir, r, p); !errors.Is(err, directory.ErrConflict) {
+	if err := Publish(t.Context(), w.dir, r, p, ""); !errors.Is(err, directory.ErrConflict) {
 		t.Errorf("Publish of a plan with another run = %v, want ErrConflict", err)
 	}
 	change(func(m *directory.Map) { m.Partitions[0].Replicas[0].Run = p.Tasks[0].Restart[0].Run })
-	must(t, Publish(t.Context(), w.dir, r, p)) // the epoch alone does not matter
-	must(t, Publish(t.Context(), w.dir, r, p)) // a repeat finds it
+	must(t, Publish(t.Context(), w.dir, r, p, "")) // the epoch alone does not matter
+	must(t, Publish(t.Context(), w.dir, r, p, "")) // a repeat finds it
 	if now := w.mapNow(); now.Epoch != m.Epoch+3 || len(tasks(now, p.ID)) != 2 {
 		t.Errorf("the map has epoch %d and %d tasks, want %d and 2", now.Epoch, len(tasks(now, p.ID)), m.Epoch+3)
 	}

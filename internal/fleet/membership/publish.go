@@ -8,8 +8,9 @@ import (
 )
 
 // Publish stores the tasks of a plan in the map, all in one change. If the map has changed
-// such that the request has another plan now, the error is directory.ErrConflict.
-func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Plan) error {
+// such that the request has another plan now, the error is directory.ErrConflict. Boot says
+// how new members came back from a restart, as directory.Member has it.
+func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Plan, boot string) error {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
@@ -26,6 +27,10 @@ func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Pl
 		next.Epoch++
 		for id, task := range now.Tasks {
 			next.Partitions[id].Task = &task
+			if task.Add != nil {
+				add := *task.Add
+				add.Boot, task.Add = boot, &add
+			}
 		}
 		if err := dir.Change(ctx, m.Epoch, next); !errors.Is(err, directory.ErrConflict) {
 			return err

@@ -25,7 +25,11 @@ func (c *Config) CarryOut(ctx context.Context, dir directory.Directory, m *direc
 		if err := c.Prove(ctx, m, p); err != nil {
 			return nil, err
 		}
-		if err := Publish(ctx, dir, r, p); err != nil {
+		boot := directory.BootFenced
+		if c.RestartTimeout < 0 {
+			boot = ""
+		}
+		if err := Publish(ctx, dir, r, p, boot); err != nil {
 			return nil, err
 		}
 		c.report("the plan %s is in the map: agents carry it out from now on", p.ID)
