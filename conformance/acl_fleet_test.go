@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
@@ -142,6 +143,13 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 	operator := f.open(dir, option, 0)
 	_, err := doctor.Examine(f.t.Context(), operator.Client(), doctor.Config{Fleet: operator})
 	must(f.t, "doctor", err)
+	found, err := check.Run(f.t.Context(), operator, check.Config{All: true})
+	must(f.t, "check", err)
+	for _, c := range found {
+		if c.Code == "refused" || c.Code == "silent" {
+			f.t.Errorf("fleet check is not told: %v", c)
+		}
+	}
 	f.snapshot(dir, option)
 	f.move(dir, operator)
 	f.replace(dir, option)

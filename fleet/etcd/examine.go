@@ -17,6 +17,10 @@ var _ directory.Examiner = (*store)(nil)
 // examineTimeout is how long a member has to answer an examination.
 const examineTimeout = 2 * time.Second
 
+// longElection is three election timeouts, by the default of a second: etcd does not tell
+// its own.
+const longElection = 3 * time.Second
+
 // Leader implements directory.Examiner.
 func (s *store) Leader(ctx context.Context) (string, error) {
 	present, err := s.get(ctx, s.prefix+"agent")
@@ -45,7 +49,14 @@ func (s *store) Examine(ctx context.Context) []directory.Remark {
 		asking.Go(func() { reports[i] = m.report(ctx) })
 	}
 	asking.Wait()
-	return remarks(reports)
+	found := remarks(reports)
+	if m := s.known.Load(); m != nil && m.Permissions().ViewTTL < longElection {
+		found = append(found, directory.Remark{
+			Level: directory.Warn, Code: "short_view", What: fmt.Sprintf("etcd confirms nothing while it elects a leader, so the fleet is read-only then: its view-life is below %v, three election timeouts by etcd's default", longElection),
+			Hint: "millrace fleet set view-life 3s, or three times the election timeout of etcd.",
+		})
+	}
+	return found
 }
 
 // report asks one member.

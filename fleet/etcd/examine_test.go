@@ -37,6 +37,10 @@ func TestExamine(t *testing.T) {
 	}
 	found(all, "ok durable")
 	found(two, "warn unnamed_members")
+	all.known.Store(&known{Map: &directory.Map{}})
+	found(all, "ok durable", "warn short_view")
+	all.known.Store(&known{Map: &directory.Map{Settings: directory.Settings{ViewTTL: longElection}}})
+	found(all, "ok durable")
 
 	follower := cluster.Follower()
 	follower.CutPeers()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/info"
@@ -31,10 +32,13 @@ func made(change func(f *facts, master, replica *member)) *facts {
 
 func TestFacts(t *testing.T) {
 	t.Parallel()
-	task := func(noted time.Duration) func(f *facts, _, _ *member) {
+	task := func(noted ...string) func(f *facts, _, _ *member) {
 		return func(f *facts, _, _ *member) {
 			f.m.Partitions[0].Task = &directory.Task{}
-			f.events = []directory.Event{{Partition: Fleetwide, At: f.ages.Now}, {Partition: 0, At: f.ages.Now.Add(-noted)}}
+			f.events = append(f.events, directory.Event{Partition: Fleetwide, What: failover.TaskWaits})
+			for _, what := range noted {
+				f.events = append(f.events, directory.Event{What: what})
+			}
 		}
 	}
 	line := func(line string) func(f *facts, master, _ *member) {
@@ -65,8 +69,10 @@ func TestFacts(t *testing.T) {
 		"Valkey and Redis":   {versions(redis("7.0.15"), valkey), "versions", []string{"warn mixed", "warn versions"}},
 		"too old":            {versions(redis("6.0.16"), redis("6.2.7")), "versions", []string{"fail too_old", "warn versions"}},
 		"fenced":             {func(_ *facts, m, r *member) { m.Boot, r.Boot = directory.BootFenced, directory.BootFenced }, "boot-fence", []string{"ok ok"}},
-		"a task in progress": {task(time.Minute), "agents", []string{"ok ok"}},
-		"a task at rest":     {task(11 * time.Minute), "agents", []string{"warn task"}},
+		"a new task":         {task(), "agents", []string{"ok ok"}},
+		"a task in progress": {task("step", failover.TaskWaits+"a"), "agents", []string{"ok ok"}},
+		"a task that waits":  {task(failover.TaskWaits+"a", "step"), "agents", []string{"warn task"}},
+		"a task, and no log": {func(f *facts, m, r *member) { task()(f, m, r); f.noEvents = errors.New("no answer") }, "agents", []string{"unknown silent"}},
 		"no word of agents":  {func(f *facts, _, _ *member) { f.noLeader = errors.New("no answer") }, "agents", []string{"unknown silent"}},
 		"another store":      {func(f *facts, _, _ *member) { f.examined = false }, "directory", []string{"unknown unknown"}},
 		"an old map":         {func(f *facts, _, _ *member) { f.unconfirmed = errors.New("no answer") }, "directory", []string{"fail unconfirmed"}},

@@ -3,9 +3,10 @@ package check
 import (
 	"fmt"
 	"slices"
-	"time"
+	"strings"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
+	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/retry"
 )
@@ -98,9 +99,6 @@ func checkSnapshots(f *facts) (l findings) {
 	return l.orOK("%s, the oldest %s old, %s", readable.Count(len(f.ages.Partitions), "snapshot"), readable.Duration(f.ages.Saved.Longest), kept)
 }
 
-// idleTask is how long no agent may note anything about a partition with a task.
-const idleTask = 10 * time.Minute
-
 // checkAgents judges whether somebody looks after the fleet, and finishes what was begun.
 func checkAgents(f *facts) (l findings) {
 	const run = "Run two or three: millrace fleet agent."
@@ -126,8 +124,10 @@ func checkAgents(f *facts) (l findings) {
 			continue
 		}
 		tasks++
-		if f.noEvents == nil && f.noAges == nil && f.idle(p.ID) > idleTask {
-			l.add(directory.Warn, "task", p.ID, "", "a change of its members began, and no agent has noted a step for ten minutes", "Look at the agents' log, and repeat the command that began it.")
+		if f.noEvents != nil {
+			l.add(directory.Unknown, "silent", p.ID, "", "the directory does not tell what a change of its members waits for", "Look at the directory.")
+		} else if reason, waits := f.taskWaits(p.ID); waits {
+			l.add(directory.Warn, "task", p.ID, "", "a change of its members waits: "+reason, "Mend what it waits for, and agents go on: millrace fleet show.")
 		}
 	}
 	if tasks > 0 {
@@ -136,11 +136,11 @@ func checkAgents(f *facts) (l findings) {
 	return l.orOK("agent %s leads", f.leader)
 }
 
-// idle returns how long ago something was noted about a partition, 0 if nothing ever was.
-func (f *facts) idle(partition int) time.Duration {
+// taskWaits returns what the task of a partition waits for, if agents have noted that last.
+func (f *facts) taskWaits(partition int) (reason string, waits bool) {
 	i := slices.IndexFunc(f.events, func(e directory.Event) bool { return e.Partition == partition })
 	if i < 0 {
-		return 0
+		return "", false
 	}
-	return f.ages.Now.Sub(f.events[i].At)
+	return strings.CutPrefix(f.events[i].What, failover.TaskWaits)
 }

@@ -140,6 +140,9 @@ func (e errWaits) Error() string { return string(e) }
 
 func waitsFor(format string, args ...any) error { return errWaits(fmt.Sprintf(format, args...)) }
 
+// TaskWaits begins an event that says what a task waits for.
+const TaskWaits = "the task waits: "
+
 // noteWait notes once why a task waits, if that is no passing state.
 func (r *reconciler) noteWait(ctx context.Context, m *directory.Map, err error) {
 	why, waits := errors.AsType[errWaits](err)
@@ -155,7 +158,7 @@ func (r *reconciler) noteWait(ctx context.Context, m *directory.Map, err error) 
 	}
 	if !r.waits.noted && time.Since(r.waits.since) > pauseIntervals*r.a.cfg.Interval {
 		r.waits.noted = true
-		r.a.note(ctx, m, r.id, "the task waits: "+r.waits.why)
+		r.a.note(ctx, m, r.id, TaskWaits+r.waits.why)
 	}
 }
 
