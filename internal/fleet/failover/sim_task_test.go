@@ -203,7 +203,7 @@ func (w *world) checkTask(was, p directory.Partition) {
 // TestTasks has commands begin tasks at any time, while all that can goes wrong.
 func TestTasks(t *testing.T) {
 	t.Parallel()
-	forSeeds(t, 300, func(seed uint64) schedule {
+	forSeeds(t, 150, func(seed uint64) schedule {
 		s := random(seed)
 		s.spares, s.faults = 2, 2*s.faults
 		s.only = slices.Concat(faults(), tasks(), tasks(), tasks())
