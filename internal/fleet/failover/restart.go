@@ -92,12 +92,18 @@ func (r *reconciler) shutDown(ctx context.Context, p directory.Partition, restar
 	defer end()
 	ctx, cancel := context.WithTimeout(ctx, max(time.Second, r.a.cfg.Interval))
 	defer cancel()
-	if err := r.a.servers.Restart(ctx, restart.Addr, restart.Run); err != nil {
+	err = r.a.servers.Restart(ctx, restart.Addr, restart.Run)
+	switch {
+	case err == nil:
+		r.a.note(ctx, m, r.id, restart.Addr+" was shut down, to be restarted")
+		return nil
+	case ctx.Err() != nil:
+		r.refused = time.Now()
+		return nil // it may be saving its data
+	default:
 		r.refused = time.Now()
 		return waitsFor("%s cannot be restarted: %v", restart.Addr, err)
 	}
-	r.a.note(ctx, m, r.id, restart.Addr+" was shut down, to be restarted")
-	return nil
 }
 
 // endTurn gives up the turn of a restart.
