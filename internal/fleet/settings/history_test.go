@@ -202,13 +202,17 @@ func TestHistories(t *testing.T) {
 	}
 	broken := map[string]string{}
 	sabotages := map[string]func(maps []stored) []moment{
-		"nothing is announced":             func(maps []stored) []moment { return moments(maps, next, next) },
-		"clients keep the present ones":    func(maps []stored) []moment { return moments(maps, present, waits) },
-		"clients keep the next ones":       func(maps []stored) []moment { return moments(maps, next, waits) },
-		"agents wait by the present ones":  func(maps []stored) []moment { return moments(maps, permissions, present) },
-		"agents wait by the next ones":     func(maps []stored) []moment { return moments(maps, permissions, next) },
-		"a change is completed at once":    func(maps []stored) []moment { return moments(shorten(maps, func(*directory.Map) time.Duration { return 0 }), permissions, waits) },
-		"a change waits for no placements": func(maps []stored) []moment { return moments(shorten(maps, (*directory.Map).Grace), permissions, waits) },
+		"nothing is announced":            func(maps []stored) []moment { return moments(maps, next, next) },
+		"clients keep the present ones":   func(maps []stored) []moment { return moments(maps, present, waits) },
+		"clients keep the next ones":      func(maps []stored) []moment { return moments(maps, next, waits) },
+		"agents wait by the present ones": func(maps []stored) []moment { return moments(maps, permissions, present) },
+		"agents wait by the next ones":    func(maps []stored) []moment { return moments(maps, permissions, next) },
+		"a change is completed at once": func(maps []stored) []moment {
+			return moments(shorten(maps, func(*directory.Map) time.Duration { return 0 }), permissions, waits)
+		},
+		"a change waits for no placements": func(maps []stored) []moment {
+			return moments(shorten(maps, (*directory.Map).Grace), permissions, waits)
+		},
 	}
 	synctest.Test(t, func(t *testing.T) {
 		completed := 0
