@@ -50,6 +50,9 @@ func (c *client) locateOne(ctx context.Context, tag string, write bool) (target,
 	if err != nil {
 		return target{}, err
 	}
+	if c.partition >= len(v.partitions) {
+		return target{}, ErrUnavailable.Errorf("partition %d was removed from the fleet", c.partition)
+	}
 	return target{p: v.partitions[c.partition], began: began}, nil
 }
 

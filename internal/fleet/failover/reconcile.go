@@ -34,7 +34,7 @@ type reconciler struct {
 // reconcile elects a new master if the partition needs one. Otherwise it repairs members,
 // and carries out the partition's task.
 func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p directory.Partition) {
-	if r.a.watch.cutOff(m) {
+	if r.a.watch.cutOff(m) || p.Phase == directory.Removed {
 		return
 	}
 	r.quarantine(ctx, m, p)
@@ -79,7 +79,7 @@ func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directo
 			continue
 		}
 		// In a newer map it may be the elected master.
-		if now, err := r.a.confirm(ctx); err != nil || now.Partitions[r.id].Epoch != p.Epoch {
+		if now, err := r.a.confirm(ctx); err != nil || r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != p.Epoch {
 			return
 		}
 		if r.isolate(ctx, member) == nil {

@@ -138,6 +138,10 @@ func Add(ctx context.Context, dir directory.Directory, partitions []Partition, c
 	if err != nil {
 		return nil, directory.Unreachable(ctx, err)
 	}
+	if p := m.Removing(); p != nil {
+		return nil, millrace.ErrBadArgument.Errorf("partition %d is being removed", p.ID).
+			WithHint("Wait until millrace fleet show does not show it any more.")
+	}
 	begun, err := begun(m, partitions)
 	if err != nil {
 		return nil, err
@@ -193,6 +197,9 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 	next.Epoch++
 	next.Points = grown.Points()
 	next.Partitions = append(next.Partitions, describe(partitions, len(m.Partitions), grown.Generations()-1, directory.LookUp)...)
+	for i := range partitions {
+		next.Partitions[len(m.Partitions)+i].Epoch = next.Epoch // a removed partition may have had the number
+	}
 	if err := c.prepare(ctx, next, len(m.Partitions)); err != nil {
 		return nil, err
 	}
@@ -201,14 +208,29 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 
 // Open lets the partitions that were added take new tags.
 //
+// Before that all masters have a copy of the map that names the new partitions: should the
+// directory be lost, whoever finds a copy knows of all partitions that have tags.
+func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+	m, err := c.Switch(ctx, dir, func(next *directory.Map) {
+		for i := range next.Partitions {
+			if p := &next.Partitions[i]; p.Phase == directory.LookUp {
+				p.Phase = directory.Open
+			}
+		}
+	})
+	if err == nil {
+		c.report("the new partitions take tags")
+	}
+	return m, err
+}
+
+// Switch publishes a map by which other partitions own tags.
+//
 // Between two maps a tag has two owners, and must not be placed on both. So the floor is
 // first raised on all masters to the epoch of the next map: from then on no client places a
 // tag by the present one. The directory has the floor before the masters do, for agents that
 // replace a master.
-//
-// Before that all masters have a copy of the map that names the new partitions: should the
-// directory be lost, whoever finds a copy knows of all partitions that have tags.
-func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
+func (c *Config) Switch(ctx context.Context, dir directory.Directory, change func(next *directory.Map)) (*directory.Map, error) {
 	for {
 		m, err := dir.Confirm(ctx, 0)
 		if err != nil {
@@ -223,11 +245,7 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 		announced.Epoch, announced.Floor = m.Epoch+1, m.Epoch+2
 		opened := announced.Clone()
 		opened.Epoch = announced.Floor
-		for i := range opened.Partitions {
-			if p := &opened.Partitions[i]; p.Phase == directory.LookUp {
-				p.Phase = directory.Open
-			}
-		}
+		change(opened)
 		c.report("stopping the placing of tags by the old map")
 		if err = keep(ctx, masters, m); err == nil {
 			err = dir.Change(ctx, m.Epoch, announced)
@@ -240,11 +258,10 @@ func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.
 		for _, s := range masters {
 			s.client.Close()
 		}
-		switch {
-		case err == nil:
-			c.report("the new partitions take tags")
+		if err == nil {
 			return opened, nil
-		case !errors.Is(err, directory.ErrConflict):
+		}
+		if !errors.Is(err, directory.ErrConflict) {
 			return nil, err
 		}
 		// Another change of the map took the epoch of the floor: once more, above it.
