@@ -35,6 +35,7 @@ type fleetCommands struct {
 	Cancel    fleetCancel    `cmd:"" help:"Drop what is left of a change of members."`
 	Snapshot  fleetSnapshot  `cmd:"" help:"Show how old the partitions' snapshots are, or take new ones."`
 	Rebalance fleetRebalance `cmd:"" help:"Move tags to other partitions while they are in use."`
+	Partition fleetPartition `cmd:"" help:"Remove a partition."`
 	Plan      fleetPlan      `cmd:"" help:"Calculate the size of a fleet before it is built."`
 	Dev       fleetDev       `cmd:"" help:"Run a whole fleet on this machine, to try things out."`
 }
