@@ -1,16 +1,20 @@
 package check
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -276,5 +280,52 @@ func TestASilentMemberDelaysNobody(t *testing.T) {
 		if !slices.Contains(codes(all), want) {
 			t.Errorf("no %s: %v", want, all)
 		}
+	}
+}
+
+// TestTagsOnTheMove checks all tags while they move to and fro, and are placed and forgotten.
+func TestTagsOnTheMove(t *testing.T) {
+	t.Parallel()
+	tf := startFleetWith(t, devfleet.Config{Partitions: 2, Replicas: devfleet.NoReplicas, Settings: directory.Settings{PlacementTTL: time.Second}})
+	c := tf.Client()
+	var tags []string
+	for i := range 20 {
+		tag := "user:" + strconv.Itoa(i)
+		must(t, c.Do(t.Context(), c.B().Set().Key("{"+tag+"}:name").Value("x").Build()).Error())
+		tags = append(tags, tag)
+	}
+	mover, err := rebalance.New(tf.Fleet, rebalance.Config{Moves: tf.dir, Logger: quiet})
+	must(t, err)
+	var busy sync.WaitGroup
+	done := make(chan struct{})
+	busy.Go(func() {
+		for _, to := range []int{1, 0} {
+			if _, err := mover.Move(t.Context(), to, tags...); err != nil {
+				t.Errorf("Move: %v", err)
+			}
+		}
+		gone := c.Do(t.Context(), c.B().Del().Key("{user:0}:name").Build()).Error()
+		if err := errors.Join(gone, tf.Forget(t.Context(), "user:0")); err != nil {
+			t.Errorf("Forget: %v", err)
+		}
+		close(done)
+	})
+	defer busy.Wait()
+	moving := false
+	for ended := false; !ended; {
+		select {
+		case <-done:
+			ended = true
+		default:
+		}
+		for _, f := range tf.run(Config{All: true}) {
+			if f.Check == "tags" && f.Level != directory.OK {
+				t.Errorf("during moves: %v", f)
+			}
+			moving = moving || f.Check == "tags" && strings.HasSuffix(f.What, " being moved or forgotten")
+		}
+	}
+	if !moving {
+		t.Error("no tag was seen on the move")
 	}
 }

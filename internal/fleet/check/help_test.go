@@ -38,7 +38,13 @@ type testFleet struct {
 
 func startFleet(t *testing.T) *testFleet {
 	t.Helper()
-	dev, err := devfleet.Start(t.Context(), devfleet.Config{Binary: redistest.Binary(t), Nodes: 2, Partitions: 2, MaxMemory: "64mb"})
+	return startFleetWith(t, devfleet.Config{Nodes: 2, Partitions: 2, MaxMemory: "64mb"})
+}
+
+func startFleetWith(t *testing.T, cfg devfleet.Config) *testFleet {
+	t.Helper()
+	cfg.Binary = redistest.Binary(t)
+	dev, err := devfleet.Start(t.Context(), cfg)
 	must(t, err)
 	t.Cleanup(func() {
 		if err := dev.Stop(); err != nil {
