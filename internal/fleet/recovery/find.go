@@ -104,20 +104,19 @@ func Find(ctx context.Context, cfg Config) (*Found, error) {
 
 // ask asks servers that were not asked yet, all at the same time.
 func (s *search) ask(ctx context.Context, addrs []string) {
-	var mu sync.Mutex
+	addrs = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(addrs))), func(addr string) bool {
+		_, asked := s.answers[addr]
+		return asked
+	})
+	answers := make([]answer, len(addrs))
 	var asking sync.WaitGroup
-	for _, addr := range slices.Compact(slices.Sorted(slices.Values(addrs))) {
-		if _, ok := s.answers[addr]; ok {
-			continue
-		}
-		asking.Go(func() {
-			a := s.askOne(ctx, addr)
-			mu.Lock()
-			defer mu.Unlock()
-			s.answers[addr] = a
-		})
+	for i, addr := range addrs {
+		asking.Go(func() { answers[i] = s.askOne(ctx, addr) })
 	}
 	asking.Wait()
+	for _, a := range answers {
+		s.answers[a.addr] = a
+	}
 	for _, addr := range slices.Sorted(maps.Keys(s.answers)) {
 		if m := s.answers[addr].copied; m != nil && m.Fleet == s.fleet {
 			s.take(m)
