@@ -14,11 +14,13 @@ import (
 
 	"github.com/millrace/millrace/doctor"
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/fleet/check"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/failover"
 	"github.com/millrace/millrace/internal/fleet/grow"
 	"github.com/millrace/millrace/internal/fleet/rebalance"
+	"github.com/millrace/millrace/internal/fleet/restored"
 	"github.com/millrace/millrace/internal/fleet/snapshot"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/retry"
@@ -152,6 +154,7 @@ func (f *usersFleet) operate(option rueidis.ClientOption) {
 	}
 	f.snapshot(dir, option)
 	f.move(dir, operator)
+	f.mark(dir, operator)
 	f.replace(dir, option)
 	_, err = dir.Events(f.t.Context())
 	must(f.t, "Events", err)
@@ -200,6 +203,41 @@ func (f *usersFleet) move(dir *directory.Redis, operator *fleet.Fleet) {
 	}
 	must(f.t, "UNLINK", c.Do(ctx, c.B().Unlink().Key("{moves}:x").Build()).Error())
 	must(f.t, "Forget", operator.Forget(ctx, "moves"))
+}
+
+// mark has an agent mark the tags of a partition that was restored.
+func (f *usersFleet) mark(dir *directory.Redis, operator *fleet.Fleet) {
+	f.t.Helper()
+	m, err := dir.Confirm(f.t.Context(), 0)
+	must(f.t, "Confirm", err)
+	next := m.Clone()
+	next.Epoch++
+	next.Settings.RestoredIck = "rebuild"
+	must(f.t, "Change", dir.Change(f.t.Context(), m.Epoch, next))
+	c := operator.Client()
+	must(f.t, "SET", c.Do(f.t.Context(), c.B().Set().Key("{restored}").Value("1").Build()).Error())
+	for _, c := range []rueidis.Client{f.admins[0], f.admins[2]} { // the masters
+		must(f.t, "HSET", c.Do(f.t.Context(), c.B().Hset().Key("mr:fleet:restored").FieldValue().FieldValue("epoch", "1").Build()).Error())
+	}
+	mover, err := rebalance.New(operator, rebalance.Config{Moves: dir, Logger: quiet})
+	must(f.t, "rebalance.New", err)
+	job := restored.New(operator, mover, restored.Config{Logger: quiet, Mark: func(ctx context.Context, name string, tags []string) error {
+		k, err := ick.New(c, name, ick.Config{Logger: quiet})
+		if err == nil {
+			_, err = k.AddNow(ctx, tags...)
+		}
+		return err
+	}})
+	ctx, stop := context.WithCancel(f.t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- job.Run(ctx) }()
+	redistest.Eventually(f.t, "all is marked", func() bool {
+		events, err := dir.Events(ctx)
+		marked := slices.DeleteFunc(events, func(e directory.Event) bool { return !strings.Contains(e.What, "marked in the Ick rebuild") })
+		return err == nil && len(marked) == 2
+	})
+	stop()
+	<-ended
 }
 
 // replace has one master replaced by hand, and one by an agent.

@@ -69,7 +69,8 @@
 //     tag as kept.
 //
 //   - A partition that is restored from an old copy of its data has no tag that was moved
-//     away since ([Restored]), if the partition to which it was moved answers.
+//     away since ([Restored]); it yields those of a partition that was silent then when
+//     that answers ([Mover.Yield]).
 //
 // # The wrinkle
 //
