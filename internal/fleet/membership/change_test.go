@@ -3,7 +3,6 @@ package membership
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +15,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 )
 
-// TestChangesUnderLoad replaces every server of a fleet while writers wait for
+// TestChangesUnderLoad replaces and restarts every server of a fleet while writers wait for
 // replicas: nothing that was confirmed is lost, and each read finds what was written.
 func TestChangesUnderLoad(t *testing.T) {
 	t.Parallel()
@@ -29,6 +28,13 @@ func TestChangesUnderLoad(t *testing.T) {
 	w.done(DrainNode{"node-1", []directory.Member{w.spare("b"), w.spare("c")}})
 	w.expect(map[string]int{"a": 1, "b": 1, "c": 0})
 	l.goesOn(t)
+	before := runs(w.mapNow())
+	w.done(Restart{})
+	for addr, run := range runs(w.mapNow()) {
+		if before[addr] == run || before[addr] == "" {
+			t.Errorf("%s is in run %q, and was in %q", addr, run, before[addr])
+		}
+	}
 	l.check(t)
 }
 
@@ -53,6 +59,16 @@ func (w *world) expect(masters map[string]int) {
 	if !slices.Equal(sortedKeys(got), sortedKeys(masters)) || !slices.Equal(counts(got), counts(masters)) {
 		w.t.Errorf("masters by node: %v, want %v", got, masters)
 	}
+}
+
+func runs(m *directory.Map) map[string]string {
+	all := map[string]string{}
+	for _, p := range m.Partitions {
+		for _, member := range p.Members() {
+			all[member.Addr] = member.Run
+		}
+	}
+	return all
 }
 
 // TestReplicas joins, leaves, and moves.
@@ -111,64 +127,87 @@ func TestADeadNodeIsReplaced(t *testing.T) {
 	l.check(t)
 }
 
-// TestCutOffAtEachStep cuts a command off after each step that it reports. What is left is
+// TestCutOffAtEachStep cuts commands off after each step that they report. What is left is
 // done by an agent, or by the same command.
 func TestCutOffAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, by := range []string{"an agent", "a repeat"} {
-		t.Run(by, func(t *testing.T) {
-			t.Parallel()
-			w := start(t, devfleet.Config{Nodes: 2, Partitions: 1})
-			l := w.load()
-			if by == "an agent" {
-				w.agent()
-				w.settled(l.f)
+	requests := map[string]func(w *world, m directory.Member) Request{
+		"move": func(w *world, m directory.Member) Request { return MoveReplica{0, m.Addr, w.spareOnNewNode()} },
+		"replace": func(w *world, m directory.Member) Request {
+			return ReplaceNode{m.Node, []directory.Member{w.spareOnNewNode()}}
+		},
+		"drain": func(w *world, m directory.Member) Request {
+			return DrainNode{m.Node, []directory.Member{w.spareOnNewNode()}}
+		},
+		"restart": func(*world, directory.Member) Request { return Restart{} },
+	}
+	for kind, request := range requests {
+		for _, by := range []string{"an agent", "a repeat"} {
+			if short := kind == "move" && by == "an agent" || kind == "restart" && by == "a repeat"; !short && !soak() {
+				continue
 			}
-			cuts := 0
-			for step := 1; ; step++ {
-				if !soak() && step%2 == map[string]int{"an agent": 0, "a repeat": 1}[by] {
-					continue // the other one finishes what is cut off here
+			t.Run(kind+" finished by "+by, func(t *testing.T) {
+				t.Parallel()
+				w := start(t, devfleet.Config{Nodes: 2, Partitions: 1, RestartAfter: 20 * time.Millisecond})
+				l := w.load()
+				if by == "an agent" {
+					w.agent()
 				}
-				l.goesOn(t)
-				request := MoveReplica{0, w.mapNow().Partitions[0].Master.Addr, w.spare(fmt.Sprint("n", step))}
-				ctx, cancel := context.WithCancel(t.Context())
-				said := 0
-				_, err := w.do(ctx, request, func(string) {
-					if said++; said == step {
-						cancel()
-					}
-				})
-				cancel()
-				if said < step {
-					must(t, err)
-					break // it was cut off after each step before
+				step, stride := 1, 1
+				if !soak() {
+					step, stride = 2, 2
 				}
-				if err != nil && !errors.Is(err, context.Canceled) {
-					t.Fatalf("cut off after step %d it returns %v", step, err)
+				for w.cutOff(l, by, step, request) {
+					step += stride
 				}
-				cuts++
-				w.finish(by, request, l)
-				if p := w.mapNow().Partitions[0]; p.Master.Addr != request.To.Addr || find(p.Members(), request.From) != nil || len(p.Members()) != 2 {
-					t.Errorf("cut off after step %d, and finished by %s: the members are %v, want %s to lead in place of %s", step, by, p.Members(), request.To.Addr, request.From)
+				if least := 5; step < least {
+					t.Errorf("it had no step %d, want at least %d", step, least)
 				}
-			}
-			if least := 3; cuts < least {
-				t.Errorf("it was cut off %d times, want at least %d", cuts, least)
-			}
-			l.check(t)
-		})
+				l.check(t)
+			})
+		}
 	}
 }
 
-// finish does the rest of a request.
-func (w *world) finish(by string, r Request, l *load) {
+// cutOff cuts a command off after a step, has the rest done, and checks the result. It
+// reports whether the command had so many steps.
+func (w *world) cutOff(l *load, by string, step int, request func(*world, directory.Member) Request) bool {
 	w.t.Helper()
-	plan, err := Make(w.mapNow(), r)
-	if by == "a repeat" || err == nil && !plan.Begun && len(plan.Tasks) > 0 { // it was cut off before the plan was in the map
-		w.done(r)
-		return
+	l.goesOn(w.t)
+	before := w.mapNow()
+	r := request(w, before.Partitions[0].Master)
+	want, err := Make(before, r)
+	must(w.t, err)
+	ctx, cancel := context.WithCancel(w.t.Context())
+	defer cancel()
+	said, published := 0, false
+	_, err = w.do(ctx, r, func(text string) {
+		published = published || strings.Contains(text, "is in the map")
+		if said++; said == step {
+			cancel()
+		}
+	})
+	if err != nil && !errors.Is(err, context.Canceled) {
+		w.t.Fatalf("cut off after step %d it returns %v", step, err)
 	}
-	w.settled(l.f)
+	if by == "an agent" && published {
+		w.settled(l.f)
+	} else {
+		w.done(r)
+	}
+	now, task := w.mapNow().Partitions[0], want.Tasks[0]
+	switch members := now.Members(); {
+	case now.Task != nil || now.Leaving != nil || len(members) != 2,
+		task.Master != "" && now.Master.Addr != task.Master && len(task.Restart) == 0,
+		task.Add != nil && find(members, task.Add.Addr) == nil, find(members, task.Remove) != nil:
+		w.t.Errorf("%+v, cut off after step %d and finished by %s, makes the partition %+v", task, step, by, now)
+	}
+	for _, restart := range task.Restart {
+		if find(now.Members(), restart.Addr).Run == restart.Run {
+			w.t.Errorf("cut off after step %d and finished by %s, %s was not restarted", step, by, restart.Addr)
+		}
+	}
+	return said >= step
 }
 
 // TestServersThatDoNotFit are refused before anything is changed.

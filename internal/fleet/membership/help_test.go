@@ -79,6 +79,14 @@ func (w *world) spare(node string) directory.Member {
 	return directory.Member{Addr: proc.Addr(), Node: node}
 }
 
+// spareOnNewNode starts an empty server on a node that has none.
+func (w *world) spareOnNewNode() directory.Member {
+	w.t.Helper()
+	m := w.spare("")
+	m.Node = "node of " + m.Addr
+	return m
+}
+
 // agent runs an agent until the test ends.
 func (w *world) agent() {
 	w.t.Helper()

@@ -83,6 +83,7 @@ func drawMap(t *rapid.T) *directory.Map {
 			if j == 0 {
 				p.Master = member
 			} else {
+				member.Down = rapid.IntRange(0, 5).Draw(t, "down") == 0
 				p.Replicas = append(p.Replicas, member)
 			}
 		}
@@ -149,7 +150,7 @@ func carryOut(t *rapid.T, m *directory.Map, p *Plan) *directory.Map {
 			p.Replicas = append(p.Replicas, *task.Add)
 		}
 		switch to := find(p.Members(), task.Master); {
-		case task.Master != "" && to == nil, task.Master != "" && task.Master == task.Remove:
+		case task.Master != "" && (to == nil || to.Down || task.Master == task.Remove):
 			t.Fatalf("partition %d is to be led by %s, which is none of %v", id, task.Master, p.Members())
 		case task.Master != "":
 			all := p.Members()
@@ -224,6 +225,9 @@ func evenMasters(t *rapid.T, before, after *directory.Map) {
 			return
 		}
 		for _, m := range after.Partitions[i].Members() {
+			if m.Down {
+				continue
+			}
 			counts[m.Machine()]++
 			choose(i+1, counts)
 			counts[m.Machine()]--
