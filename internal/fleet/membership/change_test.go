@@ -283,7 +283,7 @@ func TestCancel(t *testing.T) {
 	r := ReplaceNode{"node-0", []directory.Member{lives, dead}}
 	p, err := Make(w.mapNow(), r)
 	must(t, err)
-	must(t, Publish(t.Context(), w.dir, r, p))
+	must(t, Publish(t.Context(), w.dir, r, p, directory.BootFenced))
 	waits := make(chan error, 1)
 	go func() {
 		_, err := w.config(func(string) {}).Wait(t.Context(), w.dir, p.ID)

@@ -410,3 +410,19 @@ func TestTasks(t *testing.T) {
 		})
 	}
 }
+
+// TestNoMemberThatIsDownLeads even where that would be more even.
+func TestNoMemberThatIsDownLeads(t *testing.T) {
+	t.Parallel()
+	m := pair()
+	m.Partitions[0].Replicas[0].Down = true
+	m.Partitions[0].Replicas = append(m.Partitions[0].Replicas, directory.Member{Addr: "c:0", Node: "c", Run: "r"})
+	m.Partitions[1].Master.Node = "c"
+	p, err := Make(m, RemoveReplica{0, "a:0", true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := p.Tasks[0].Master; got != "c:0" {
+		t.Errorf("%s is to lead, want c:0: b:0 is down", got)
+	}
+}
