@@ -73,7 +73,7 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K")
 		case "fleet rebalance":
 			args = append(args, "K", "--to", "0")
-		case "fleet failover":
+		case "fleet failover", "fleet partition remove":
 			args = append(args, "0")
 		case "fleet replica add":
 			args = append(args, "0", "h:1")
@@ -85,6 +85,8 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "a", "h:1")
 		case "fleet node drain", "fleet cancel":
 			args = append(args, "a")
+		case "fleet recover":
+			args = append(args, "--member", "h:1")
 		case "fleet show": // of no name
 			args = append(args, "--json")
 		}
