@@ -103,7 +103,8 @@
 // # The wrinkle
 //
 // A task may wait for ever: for a new member that does not answer, for replicas that are
-// down, for one that lags by more than a probe's interval.
+// down, for one that lags by more than a probe's interval. Agents of a build that knows no
+// tasks would drop them from the map, so all must be updated before the first one.
 //
 // Three probes, a Grace and a promotion take some three seconds by the defaults, half of
 // it the Grace. A shorter ViewTTL is faster, and more sensitive to pauses of the

@@ -60,8 +60,9 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, rest
 		if s.run() != run {
 			return errReset
 		}
-		// Whoever follows it by its address may begin to copy from now on.
-		if part := p.w.dir.m.Partitions[s.partition]; !s.master && p.w.turned[s.partition].by == p.name && p.fenced[s] == s.runs {
+		// Whoever follows it by its address may begin to copy from now on. A call that was
+		// held up until another member leads is no election.
+		if part := p.w.dir.m.Partitions[s.partition]; part.ReadOnly && !s.master && p.w.turned[s.partition].by == p.name && p.fenced[s] == s.runs {
 			p.w.concede(p.name, part, s)
 		}
 		if s.amnesic && !restored {
