@@ -53,14 +53,16 @@ func (j *Job) Run(ctx context.Context) error {
 	busy := map[int]*sync.Mutex{}
 	for retry.Sleep(ctx, j.interval) {
 		for id, c := range j.f.Partitions() {
-			if busy[id] == nil {
-				busy[id] = new(sync.Mutex)
+			mine := busy[id]
+			if mine == nil {
+				mine = new(sync.Mutex)
+				busy[id] = mine
 			}
-			if !busy[id].TryLock() {
+			if !mine.TryLock() {
 				continue
 			}
 			working.Go(func() {
-				defer busy[id].Unlock()
+				defer mine.Unlock()
 				if err := j.attend(ctx, id, c); err != nil && ctx.Err() == nil {
 					j.cfg.Logger.WarnContext(ctx, "cannot find all that a restored partition has lost yet", "partition", id, "error", err)
 				}

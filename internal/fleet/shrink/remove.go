@@ -80,6 +80,9 @@ func alien(ctx context.Context, f *fleet.Fleet, partition int) error {
 		if err != nil {
 			return err
 		}
+		if key == members.RestoredKey {
+			return ErrNeeded.Errorf("what partition %d has lost is still being looked for", partition).WithHint("Agents do that: wait until it is done.")
+		}
 		if !strings.HasPrefix(key, members.Base) {
 			return ErrNeeded.Errorf("partition %d has the key %q, which belongs to no tag there", partition, key).
 				WithHint("Programs that write to partitions by their number, as package scatter does, must leave it first.")

@@ -50,6 +50,9 @@ func TestRemove(t *testing.T) {
 	must(t, c.Do(ctx, c.B().Set().Key("counter").Value("1").Build()).Error())
 	refused(1, ErrNeeded, `"counter"`)
 	must(t, c.Do(ctx, c.B().Del().Key("counter").Build()).Error())
+	must(t, c.Do(ctx, c.B().Hset().Key(members.RestoredKey).FieldValue().FieldValue("epoch", "1").Build()).Error())
+	refused(1, ErrNeeded, "has lost")
+	must(t, c.Do(ctx, c.B().Del().Key(members.RestoredKey).Build()).Error())
 
 	var steps []string
 	m, err := Remove(ctx, f, tf.dir, mover, 1, Config{Option: slowly, Progress: func(step string) { steps = append(steps, step) }})
