@@ -70,9 +70,14 @@ func (tf *testFleet) servers(n int) (made []grow.Partition) {
 	return made
 }
 
+// add adds partitions of two points: the next owner of a tag may be of the same generation.
 func (tf *testFleet) add(n int) {
 	tf.t.Helper()
-	_, err := grow.Add(tf.t.Context(), tf.dir, tf.servers(n), onTrust)
+	made := tf.servers(n)
+	for i := range made {
+		made[i].Weight = 2
+	}
+	_, err := grow.Add(tf.t.Context(), tf.dir, made, onTrust)
 	must(tf.t, err)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/ring"
 )
 
 // TestHomes: tags are created, moved, forgotten and created again at random, and then
@@ -58,8 +59,8 @@ type world struct {
 
 func newWorld(t *testing.T, seed uint64) *world {
 	t.Helper()
-	tf := startFleet(t, 2)
-	tf.add(2)
+	tf := startFleet(t, 1)
+	tf.add(3)
 	w := &world{testFleet: tf, rng: rand.New(rand.NewPCG(seed, 7)), pin: &pinned{Directory: tf.dir}, ledger: ledger{}}
 	w.pin.m.Store(tf.present())
 	w.young, w.old = tf.open(tf.dir), tf.open(w.pin)
@@ -137,10 +138,12 @@ func (w *world) live(rounds int) {
 }
 
 // act has both clients create tags, create some again that were forgotten, and write others.
-// While the floor is above its map, the old one may place nothing.
+// While the floor is above its map, the old one may place nothing, and does not look for what
+// the young one has placed.
 func (w *world) act(when string, oldPlaces bool) {
 	w.t.Helper()
 	ctx := w.t.Context()
+	known := w.written(slices.Collect(maps.Keys(w.ledger)))
 	w.create("young", w.young, 4)
 	if oldPlaces {
 		w.create("old", w.old, 4)
@@ -157,12 +160,34 @@ func (w *world) act(when string, oldPlaces bool) {
 			clients[0], clients[1] = w.old, w.young
 		}
 		for _, f := range clients {
-			if f == w.young || oldPlaces || len(w.ledger[tag]) > 0 {
+			if f == w.young || oldPlaces || slices.Contains(known, tag) {
 				must(w.t, w.ledger.write(ctx, f, tag))
 			}
 		}
 	}
 	w.ledger.check(w.testFleet, when, map[string]*fleet.Fleet{"the present map": w.young, "the former map": w.old})
+}
+
+// createAgain has both clients create a tag of a partition that was forgotten, after it was
+// moved from its next owner to partition 0: that has a record of it.
+func (w *world) createAgain(last int) {
+	w.t.Helper()
+	m := w.present()
+	all, err := m.Ring()
+	must(w.t, err)
+	rest, err := ring.Of(m.Points.Without(last))
+	must(w.t, err)
+	for i := 0; ; i++ {
+		tag := fmt.Sprint("again", i)
+		position := ring.Position(tag)
+		if owner := rest.Owner(position); all.Owner(position) == last && all.Candidates(position)[1] != owner {
+			c := w.direct[owner]
+			must(w.t, c.Do(w.t.Context(), c.B().Set().Key(members.RecordKey(tag)).Value("0").Build()).Error())
+			must(w.t, w.ledger.write(w.t.Context(), w.young, tag))
+			must(w.t, w.ledger.write(w.t.Context(), w.old, tag))
+			return
+		}
+	}
 }
 
 // step publishes a map of which the old client does not hear. Both know the former one.
@@ -185,6 +210,7 @@ func (w *world) remove(last int) {
 		}
 	}
 	w.step(phase(directory.Yielding))
+	w.createAgain(last)
 	w.act("yielding", true)
 
 	w.step(func(*directory.Map) error {
