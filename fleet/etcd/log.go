@@ -47,7 +47,7 @@ func newestFirst(opts ...clientv3.OpOption) []clientv3.OpOption {
 // Events implements Directory.
 func (s *store) Events(ctx context.Context) ([]directory.Event, error) {
 	got, err := ask(ctx, s, func(ctx context.Context, c *clientv3.Client) (*clientv3.GetResponse, error) {
-		return c.Get(ctx, s.prefix+"log/", newestFirst(clientv3.WithLimit(logLength))...)
+		return c.Get(ctx, s.prefix+"log/", newestFirst()...)
 	})
 	if err != nil {
 		return nil, err
