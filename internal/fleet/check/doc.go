@@ -36,8 +36,7 @@
 //	                                      └───────────▶ "5": no key of it may be in 3
 //
 // So two homes are found at the one to which the records do not lead, without a list of all
-// tags. What is between two steps of a move is looked at again, and not reported while it has
-// a mark.
+// tags. While a tag is moved or forgotten its records have marks, and it is only counted.
 //
 // # Guarantees
 //

@@ -24,10 +24,7 @@ import (
 const (
 	pageKeys   = 1000 // how many keys a server looks at in one step
 	mostPages  = 20   // of one partition, for a sample
-	maxHops    = 4    // as in package fleet: how many records in a row may each name the next one
-	looks      = 3    // how often a tag is looked at before it is reported
-	lookPause  = 300 * time.Millisecond
-	mostListed = 100 // how many tags are reported
+	mostListed = 100  // how many tags are reported
 )
 
 // tagger looks up where tags are. It only reads, from masters.
@@ -198,24 +195,6 @@ func tagOf(key string) (tag string, ok bool) {
 	return fleet.Tag(key), true
 }
 
-// sighting is a tag as one partition has it.
-type sighting struct {
-	tag string
-	key string // one of its keys there; empty if only a record was seen
-
-	here   members.Record // the record there
-	placed bool           // whether there is one
-
-	asked  int   // how many of its owners were asked
-	found  bool  // whether one of them has a record
-	hops   []int // the partitions to which the records lead, from that one on
-	home   int   // the last one
-	lost   bool  // whether they lead in a circle, or nowhere
-	marked bool  // whether it is being moved or forgotten
-	err    error // why it cannot be judged
-	by     int   // the partition that says nothing
-}
-
 // check looks up the tags of keys of a partition.
 func (t *tagger) check(ctx context.Context, id int, keys []string) error {
 	seen := map[string]*sighting{}
@@ -240,16 +219,6 @@ func (t *tagger) check(ctx context.Context, id int, keys []string) error {
 	t.mu.Lock()
 	t.checked += len(all)
 	t.mu.Unlock()
-	// What is between two steps of a move now is not a moment later.
-	for range looks - 1 {
-		all = slices.DeleteFunc(all, func(s *sighting) bool { return s.err == nil && !s.marked && s.judge(id).Level == directory.OK })
-		if len(all) == 0 || !retry.Sleep(ctx, lookPause) {
-			return context.Cause(ctx)
-		}
-		if err := t.look(ctx, id, all); err != nil {
-			return err
-		}
-	}
 	t.report(id, all)
 	return nil
 }
@@ -274,27 +243,6 @@ func (t *tagger) report(id int, all []*sighting) {
 	}
 }
 
-// judge returns what is wrong with a tag as a partition has it.
-func (s *sighting) judge(id int) Finding {
-	is := func(level Level, code, what, hint string) Finding {
-		return Finding{Level: level, Code: code, Partition: id, What: fmt.Sprintf("tag %q ", s.tag) + what, Hint: hint}
-	}
-	const byHand = "Compare both by hand, and delete what is wrong: keys with UNLINK, or the record with DEL."
-	switch {
-	case s.lost:
-		return is(directory.Fail, "lost", fmt.Sprintf("is not found: the records of partitions %v lead to none that has it", s.hops), byHand)
-	case s.placed && s.here.Home == id && !s.found:
-		return is(directory.Fail, "unreachable", "has its home here, and no partition that is asked for it knows that: a write places it elsewhere", "Write a record that names this partition into the owner's: millrace fleet locate shows it.")
-	case s.placed && s.here.Home == id && s.home != id:
-		return is(directory.Fail, "two_homes", fmt.Sprintf("has two homes: the record here says so, and clients find it in partition %d", s.home), byHand)
-	case s.placed && s.here.Home != id && s.key != "":
-		return is(directory.Fail, "stray_keys", fmt.Sprintf("has keys here, and its home is partition %d", s.here.Home), byHand)
-	case !s.placed && s.key != "" && s.found && s.home != id:
-		return is(directory.Warn, "foreign_keys", fmt.Sprintf("has keys here that no client of the fleet placed, and its home is partition %d", s.home), "If it is no counter over several servers: "+byHand)
-	}
-	return Finding{Level: directory.OK}
-}
-
 // look reads the record of each tag in a partition, whether the key that was seen is still
 // there, and where clients find the tag.
 func (t *tagger) look(ctx context.Context, id int, all []*sighting) error {
@@ -316,11 +264,6 @@ func (t *tagger) look(ctx context.Context, id int, all []*sighting) error {
 	}
 	t.follow(ctx, all)
 	return nil
-}
-
-func parse(text string) (members.Record, bool) {
-	r, err := members.ParseRecord(text)
-	return r, err == nil
 }
 
 // still forgets the keys that are gone.
@@ -352,62 +295,6 @@ func (t *tagger) still(ctx context.Context, id int, all []*sighting) error {
 		}
 	}
 	return nil
-}
-
-// follow finds the home of tags as clients do: it asks the partitions that ever owned a tag,
-// the newest owner first, and then those that records name. It asks for many tags at once.
-func (t *tagger) follow(ctx context.Context, all []*sighting) {
-	pending := slices.Clone(all)
-	for len(pending) > 0 {
-		next := map[int][]*sighting{}
-		for _, s := range pending {
-			if id, ok := t.next(s); ok {
-				next[id] = append(next[id], s)
-			}
-		}
-		pending = nil
-		for _, id := range slices.Sorted(maps.Keys(next)) {
-			keys := make([]string, len(next[id]))
-			for i, s := range next[id] {
-				keys[i] = members.RecordKey(s.tag)
-			}
-			records, err := t.records(ctx, id, keys)
-			for i, s := range next[id] {
-				if s.err = err; err != nil {
-					s.by = id
-					continue
-				}
-				t.step(s, id, records[i])
-				pending = append(pending, s)
-			}
-		}
-	}
-}
-
-// next returns the partition to ask for a tag, unless its home is known.
-func (t *tagger) next(s *sighting) (id int, ok bool) {
-	if s.found {
-		return s.home, s.home != s.hops[len(s.hops)-1] && !s.lost
-	}
-	candidates := t.ring.Candidates(ring.Position(s.tag))
-	if s.asked == len(candidates) {
-		return 0, false
-	}
-	return candidates[s.asked], true
-}
-
-// step takes the record that a partition has of a tag.
-func (t *tagger) step(s *sighting, id int, text string) {
-	r, ok := parse(text)
-	s.marked = s.marked || r.Mark != members.Unmarked
-	if s.asked++; !s.found && !ok {
-		return
-	}
-	if !ok { // it was forwarded to here, and not written since
-		r.Home = id
-	}
-	s.found, s.hops, s.home = true, append(s.hops, id), r.Home
-	s.lost = r.Home != id && (slices.Contains(s.hops, r.Home) || len(s.hops) > maxHops || r.Home >= len(t.f.m.Partitions))
 }
 
 // records reads records from the master of a partition, if it is the one that the map names.
