@@ -208,6 +208,7 @@ func (s *search) compare(f *Found) {
 			}
 		}
 		switch {
+		case p.Phase == directory.Removed: // it has no data any more
 		case readable == 0:
 			f.doubt("What partition %d has: no member answers that has its data. It stays out until one does; tags there cannot be used, and new tags that may be there are not placed.", p.ID)
 		case len(silent) > 0:
