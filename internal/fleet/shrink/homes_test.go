@@ -15,7 +15,6 @@ import (
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
-	"github.com/millrace/millrace/ring"
 )
 
 // TestHomes: tags are created, moved, forgotten and created again at random, and then
@@ -168,28 +167,6 @@ func (w *world) act(when string, oldPlaces bool) {
 	w.ledger.check(w.testFleet, when, map[string]*fleet.Fleet{"the present map": w.young, "the former map": w.old})
 }
 
-// createAgain has both clients create a tag of a partition that was forgotten, after it was
-// moved from its next owner to partition 0: that has a record of it.
-func (w *world) createAgain(last int) {
-	w.t.Helper()
-	m := w.present()
-	all, err := m.Ring()
-	must(w.t, err)
-	rest, err := ring.Of(m.Points.Without(last))
-	must(w.t, err)
-	for i := 0; ; i++ {
-		tag := fmt.Sprint("again", i)
-		position := ring.Position(tag)
-		if owner := rest.Owner(position); all.Owner(position) == last && all.Candidates(position)[1] != owner {
-			c := w.direct[owner]
-			must(w.t, c.Do(w.t.Context(), c.B().Set().Key(members.RecordKey(tag)).Value("0").Build()).Error())
-			must(w.t, w.ledger.write(w.t.Context(), w.young, tag))
-			must(w.t, w.ledger.write(w.t.Context(), w.old, tag))
-			return
-		}
-	}
-}
-
 // step publishes a map of which the old client does not hear. Both know the former one.
 func (w *world) step(publish func(m *directory.Map) error) {
 	w.t.Helper()
@@ -210,7 +187,6 @@ func (w *world) remove(last int) {
 		}
 	}
 	w.step(phase(directory.Yielding))
-	w.createAgain(last)
 	w.act("yielding", true)
 
 	w.step(func(*directory.Map) error {

@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	"github.com/millrace/millrace/fleet"
+	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/fleet/rebalance"
 	"github.com/millrace/millrace/ring"
 )
 
@@ -77,4 +79,40 @@ func TestOldRecords(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestWritesDoNotAskNextOwnersEarly: the next owner has a record of a tag that was moved from
+// there, and forgotten. By the map before, nobody asks for it.
+func TestWritesDoNotAskNextOwnersEarly(t *testing.T) {
+	t.Parallel()
+	const last = 3
+	tf := startFleet(t, 1)
+	tf.add(last)
+	ctx, pin := t.Context(), &pinned{Directory: tf.dir}
+	young := tf.open(tf.dir)
+	tf.retire(tf.mover(young), last)
+	m := tf.present()
+	rest, err := ring.Of(m.Points.Without(last))
+	must(t, err)
+	points, err := m.Ring()
+	must(t, err)
+	tag, owner := "", 0
+	for i := 0; owner == 0; i++ { // 0 owned it before
+		if tag = fmt.Sprint("tag", i); points.Owner(ring.Position(tag)) == last {
+			owner = rest.Owner(ring.Position(tag))
+		}
+	}
+	must(t, rebalance.Close(ctx, tf.dir, owner)) // else the tag would be forwarded there
+	must(t, rebalance.Close(ctx, tf.dir, last-owner))
+	c := tf.direct[owner]
+	must(t, c.Do(ctx, c.B().Set().Key(members.RecordKey(tag)).Value(strconv.Itoa(last-owner)).Build()).Error())
+
+	pin.m.Store(tf.present())
+	old := tf.open(pin)
+	must(t, change(ctx, tf.dir, tf.present(), func(p *directory.Partition) { p.Phase = directory.Yielding }))
+	tf.knows(young, tf.present().Epoch)
+	written := ledger{}
+	must(t, written.write(ctx, young, tag))
+	must(t, written.write(ctx, old, tag))
+	written.check(tf, "yielding", map[string]*fleet.Fleet{"the present map": young, "the former map": old})
 }
