@@ -22,6 +22,9 @@ import (
 func ParseURL(text string) (rueidis.ClientOption, error) {
 	refused := millrace.ErrBadArgument.Errorf("this is not the URL of a fleet")
 	refused.Hint = "Give fleet://HOST:PORT, where the directory is."
+	if strings.HasPrefix(text, "etcd://") || strings.HasPrefix(text, "etcds://") {
+		refused.Hint = "Package fleet/etcd opens a fleet whose directory is in etcd."
+	}
 	rest, tls := strings.CutPrefix(text, "fleets://")
 	if !tls {
 		var ok bool

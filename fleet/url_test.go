@@ -23,6 +23,9 @@ func TestParseURL(t *testing.T) {
 			t.Errorf("ParseURL(%q) shows the secret: %v", text, err)
 		}
 	}
+	if _, err := ParseURL("etcd://h/f"); !strings.Contains(millrace.Hint(err), "fleet/etcd") {
+		t.Errorf("the hint for etcd is %q, want the package that opens it", millrace.Hint(err))
+	}
 	_, err = Dial(t.Context(), "fleet://127.0.0.1:1", Config{})
 	if err == nil || millrace.Code(err) == "" {
 		t.Errorf("Dial of nobody = %v, want an error with a code", err)

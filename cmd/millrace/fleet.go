@@ -206,7 +206,7 @@ func (a *app) withMap(ctx context.Context, do func(dir directory.Directory, opti
 }
 
 // grpcWords finds what gRPC adds to an error of the network.
-var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?(?:Error while dialing: )?(.*?)"(;|$)`)
+var grpcWords = regexp.MustCompile(`connection error: desc = "(?:transport: )?|Error while dialing: |"(;|$)`)
 
 // explain adds the directory's address and a hint to an error.
 func (at fleetAddress) explain(ctx context.Context, err error) error {
@@ -223,7 +223,7 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	case isKnown:
 		return known
 	}
-	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1$2")))
+	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1")))
 	switch {
 	case isEtcd(at.url) && strings.Contains(err.Error(), "server preface"):
 		failed.Hint = "Write etcds:// if etcd serves TLS. Otherwise another kind of server listens there."
