@@ -275,8 +275,8 @@ func TestASilentMemberDelaysNobody(t *testing.T) {
 	}
 	began := time.Now()
 	all := tf.run(Config{})
-	if took := time.Since(began); took > 3*answerTimeout {
-		t.Errorf("took %v, want about %v", took, answerTimeout)
+	if took := time.Since(began); took > 6*time.Second {
+		t.Errorf("took %v, want about 2 seconds", took)
 	}
 	for _, want := range []string{"settings fail evicts", "settings unknown silent", "tags unknown silent", "members fail down"} {
 		if !slices.Contains(codes(all), want) {
