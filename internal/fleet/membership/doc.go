@@ -26,8 +26,8 @@
 //	  │ done ◀──────────────────  │ ◀─────────────────────────│ the task is gone
 //
 // [Config.Wait] runs an agent itself, so that no other one is needed. A command that was
-// killed has lost nothing: agents continue, and the same request finds its tasks, by
-// [Request.ID], and waits for them.
+// killed has lost nothing: agents continue, and the same request finds its tasks, by its
+// [ID], and waits for them. [Cancel] drops what is left of a plan.
 //
 // The planner keeps masters even. For a node that is replaced or drained it chooses the
 // master of each partition such that no two nodes differ by more than one, if the members
@@ -38,6 +38,7 @@
 //   - A partition never has two members on one machine, where it had none before.
 //   - A partition keeps as many replicas as Settings.Confirmed, unless the request forces it.
 //   - A member leaves when others have all its data, and a master when another one leads.
+//   - A restart begins when all members are whole, so that one copy is away at most.
 //   - No server is changed before the request was planned, and found to be possible.
 //   - Either all partitions of a request have a task, or none has.
 //
@@ -48,6 +49,8 @@
 //
 // A request that has been done cannot be told from one that was never made. So a repeated
 // one either has nothing to do, or, for [Restart], restarts members once more.
+//
+// A plan waits for a member that it needs, for as long as that is away. Then Cancel it.
 //
 // # When not to use it
 //

@@ -59,12 +59,13 @@ func Make(m *directory.Map, r Request) (*Plan, error) {
 
 // check refuses partitions whose members must not be changed now.
 func (p *Plan) check(m *directory.Map) error {
-	if m.Adding() && slices.ContainsFunc(p.Partitions(), func(id int) bool { return !cancels(p.Tasks[id]) }) {
-		return refused("Wait until that is done; if its command died, repeat it.", "partitions are being added")
-	}
 	for _, id := range p.Partitions() {
 		switch present := m.Partitions[id]; {
 		case cancels(p.Tasks[id]):
+		case m.Adding():
+			return refused("Wait until that is done; if its command died, repeat it.", "partitions are being added")
+		case m.Removing() != nil:
+			return refused("Wait until that is done; if its command died, repeat it.", "partition %d is being removed", m.Removing().ID)
 		case present.Task != nil:
 			return refused("Wait until that is done, or take it back with millrace fleet cancel.", "another change of partition %d is not done: %s", id, present.Task.Plan)
 		case present.Leaving != nil:
