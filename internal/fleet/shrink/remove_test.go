@@ -61,7 +61,7 @@ func TestRemove(t *testing.T) {
 		t.Errorf("the map is %+v after the steps %q", m, steps)
 	}
 	tf.knows(f, m.Epoch)
-	c = f.Partitions()[0]
+	tf.direct[1] = tf.masters[1].Client(t) // the fence ended the connection
 	server := tf.direct[1]
 	info, err := server.Do(ctx, server.B().Info().Section("replication").Build()).ToString()
 	must(t, err)
