@@ -90,10 +90,11 @@ func (s *store) grant(ctx context.Context, ttl time.Duration) (clientv3.LeaseID,
 func (s *store) renew(ctx context.Context, lease clientv3.LeaseID) (bool, error) {
 	return ask(ctx, s, func(ctx context.Context, c *clientv3.Client) (bool, error) {
 		_, err := c.KeepAliveOnce(ctx, lease)
-		if is(err, rpctypes.ErrLeaseNotFound) {
-			return false, nil
+		ended := is(err, rpctypes.ErrLeaseNotFound)
+		if ended {
+			err = nil
 		}
-		return err == nil, err
+		return err == nil && !ended, err
 	})
 }
 

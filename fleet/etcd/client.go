@@ -166,7 +166,7 @@ func explain(err error) error {
 	case strings.Contains(text, "tls: ") || strings.Contains(text, "x509: ") || strings.Contains(text, "authentication handshake failed"):
 		return of(errTLS)
 	case status.Code(err) == codes.Unavailable:
-		if known, ok := rpctypes.Error(err).(rpctypes.EtcdError); ok { //nolint:errorlint // it is what Error returns
+		if known, ok := errors.AsType[rpctypes.EtcdError](rpctypes.Error(err)); ok {
 			return known
 		}
 		return errors.New(text)

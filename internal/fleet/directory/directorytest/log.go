@@ -60,7 +60,7 @@ func snapshots(t *testing.T, d directory.Directory) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if off := clock.Sub(time.Now()).Abs(); off > time.Minute {
+		if off := time.Until(clock).Abs(); off > time.Minute {
 			t.Errorf("the directory's time is %v off", off)
 		}
 		slices.SortFunc(got, func(a, b directory.Snapshot) int { return gocmp.Compare(a.Partition, b.Partition) })
