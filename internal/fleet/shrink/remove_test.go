@@ -99,7 +99,6 @@ func TestARemovalThatWasCutOffIsFinished(t *testing.T) {
 			next.Epoch, next.Floor = m.Epoch+1, m.Epoch+2
 			must(tf.t, tf.dir.Change(tf.t.Context(), m.Epoch, next))
 		}},
-		{"yielded", directory.Yielded, nil},
 		{"a record is locked", directory.Yielded, func(tf *testFleet, record string) {
 			c := tf.direct[1]
 			must(tf.t, c.Do(tf.t.Context(), c.B().Set().Key(record).Value("0 !yield").Build()).Error())
