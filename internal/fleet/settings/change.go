@@ -111,16 +111,20 @@ func (c *Config) complete(ctx context.Context, dir directory.Directory, since in
 	if err := directory.Drain(ctx, dir, wait); err != nil {
 		return nil, err
 	}
-	if later.Confirmed > max(1, present.Confirmed) {
+	copies := later.Confirmed > max(1, present.Confirmed)
+	if copies {
 		c.report("waiting until %d replicas of each partition have all that was written", later.Confirmed)
-		if err := c.secure(ctx, dir, since); err != nil {
-			return nil, err
-		}
 	}
-	for {
+	for secured := (*directory.Map)(nil); ; {
 		m, next, err := pending(ctx, dir, since)
 		if err != nil || next == nil {
 			return m, err
+		}
+		if copies && (secured == nil || !sameMembers(secured, m)) {
+			if secured, err = c.secure(ctx, dir, since); err != nil {
+				return nil, err
+			}
+			continue
 		}
 		m, err = replace(ctx, dir, m, func(m *directory.Map) { m.Settings, m.Next = next.Settings, nil })
 		if !errors.Is(err, directory.ErrConflict) {

@@ -30,7 +30,8 @@
 //     ReplyTimeout becomes longer: who forgets or moves tags by map 0 waits for one last write
 //     to a remembered place, and by then that has been.
 //   - If Confirmed grows to k: until k replicas of each partition, or all if there are fewer,
-//     have all that was written before.
+//     have all that was written before. The map of complete has the same replicas: one that
+//     joins meanwhile may lag.
 //
 // # Why that is safe
 //

@@ -19,34 +19,38 @@ import (
 const secureInterval = time.Second
 
 // secure waits until as many replicas as the next settings rely on have all that was written
-// to each partition until now.
-func (c *Config) secure(ctx context.Context, dir directory.Directory, since int64) error {
+// to each partition until now. It returns the map with these replicas: one that joins later
+// may lack something.
+func (c *Config) secure(ctx context.Context, dir directory.Directory, since int64) (*directory.Map, error) {
 	pool := members.New(c.Option, 2*time.Second)
 	defer pool.Close()
 	reported := ""
 	for {
 		before, next, err := pending(ctx, dir, since)
 		if err != nil || next == nil {
-			return err
+			return before, err
 		}
 		if err = copied(ctx, pool, before, next.Settings.Confirmed); err == nil {
 			// A server that was replaced meanwhile may have confirmed less.
 			after, _, err := pending(ctx, dir, since)
-			if err != nil || sameMasters(before, after) {
-				return err
+			if err != nil || sameMembers(before, after) {
+				return before, err
 			}
 		} else if err.Error() != reported {
 			reported = err.Error()
 			c.report("not yet: %s", reported)
 		}
 		if !retry.Sleep(ctx, secureInterval) {
-			return errors.Join(context.Cause(ctx), err)
+			return nil, errors.Join(context.Cause(ctx), err)
 		}
 	}
 }
 
-func sameMasters(a, b *directory.Map) bool {
-	return slices.EqualFunc(a.Partitions, b.Partitions, func(p, q directory.Partition) bool { return p.Epoch == q.Epoch })
+// sameMembers reports whether all partitions have the same masters and the same replicas.
+func sameMembers(a, b *directory.Map) bool {
+	return slices.EqualFunc(a.Partitions, b.Partitions, func(p, q directory.Partition) bool {
+		return p.Epoch == q.Epoch && slices.EqualFunc(p.Members(), q.Members(), func(m, n directory.Member) bool { return m.Addr == n.Addr })
+	})
 }
 
 // copied returns an error unless that many replicas of each partition, or all if there are
