@@ -152,13 +152,19 @@ func (m *Map) Clone() *Map {
 
 // ElectAnew returns the map with an epoch above all that are known, for a directory that
 // has lost its newest maps. The map may name former masters, so all partitions become
-// read-only, and agents elect the member that is furthest.
+// read-only, and agents elect the member that is furthest. A member that joins may have been
+// a replica by a lost map, and writers may have relied on it: so it is one.
 func (m *Map) ElectAnew(epoch int64) *Map {
 	next := m.Clone()
 	next.Epoch, next.Floor = epoch, epoch
 	for i := range next.Partitions {
 		p := &next.Partitions[i]
 		p.ReadOnly, p.Stale, p.Epoch = true, true, epoch
+		if p.Task != nil && p.Task.Add != nil {
+			joins := *p.Task.Add
+			joins.Down = true // clients do not read it before it has all data
+			p.Replicas, p.Task.Add = append(p.Replicas, joins), nil
+		}
 	}
 	return next
 }

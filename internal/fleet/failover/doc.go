@@ -61,7 +61,8 @@
 // n-k+1 must answer.
 //
 //   - A member that joins is in no client's map. Elections ignore it. Once it is in a map,
-//     elections need one answer more.
+//     elections need one answer more. If the directory has lost its newest maps, it may have
+//     been in one of them: then it counts.
 //   - A member that leaves is in older maps. Elections count it, and may elect it: then it is
 //     a member again, and its removal starts over. After a Grace no client counts it, except
 //     by a call that has blocked since: the new epoch of the partition ends those. The

@@ -70,6 +70,36 @@ func TestElect(t *testing.T) {
 	}
 }
 
+// TestElectByAMapOfBeforeAJoin: a later map may have named the new member as a replica, and a
+// writer may have relied on it alone.
+func TestElectByAMapOfBeforeAJoin(t *testing.T) {
+	t.Parallel()
+	at := func(offset int64) members.Report {
+		return members.Report{Identity: "f/0", History: "h", Offset: offset, Run: "once"}
+	}
+	before := &directory.Map{Fleet: "f", Partitions: []directory.Partition{{
+		History: "h", Master: directory.Member{Addr: "m", Run: "once"}, Replicas: []directory.Member{{Addr: "r", Run: "once"}},
+		Task: &directory.Task{Plan: "p", Add: &directory.Member{Addr: "j"}},
+	}}}
+	p := before.ElectAnew(2).Partitions[0]
+	for _, tc := range []struct {
+		reports map[string]members.Report
+		want    string
+	}{
+		{map[string]members.Report{"r": at(4)}, ""},
+		{map[string]members.Report{"j": at(5)}, ""},
+		{map[string]members.Report{"r": at(4), "j": at(5)}, "j"},
+		{map[string]members.Report{"m": at(5), "r": at(4)}, "m"},
+	} {
+		if got, err := elect("f", p, tc.reports, 1); got.Addr != tc.want || errors.Is(err, ErrNobody) != (tc.want == "") {
+			t.Errorf("elect of %v = %q, %v, want %q", tc.reports, got.Addr, err, tc.want)
+		}
+	}
+	if before.Partitions[0].Task.Add == nil || len(before.Partitions[0].Replicas) != 1 {
+		t.Error("the map of before has changed")
+	}
+}
+
 // TestElectByAStaleMap: the directory has lost maps, so the master that it names may be a
 // former one. It counts like a replica, and not at all if it was restarted.
 func TestElectByAStaleMap(t *testing.T) {
