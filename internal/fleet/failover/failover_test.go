@@ -171,7 +171,7 @@ func follow(t *testing.T, members *Redis, addr, master string) {
 	t.Helper()
 	l, err := members.Probe(t.Context(), master)
 	must(t, err)
-	must(t, members.Follow(t.Context(), addr, master, l.Run))
+	must(t, members.Follow(t.Context(), addr, master, l.Run, l.Identity))
 }
 
 // soak reports whether there is time for more.

@@ -97,7 +97,7 @@ func (r *reconciler) release(ctx context.Context, m *directory.Map, p directory.
 // be reached, it stays as it is.
 func (r *reconciler) dismiss(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	leaves := *p.Leaving
-	fenced := r.isolate(ctx, leaves) == nil
+	fenced := !r.a.watch.of(leaves.Addr).elsewhere(m.Fleet, p.ID) && r.isolate(ctx, leaves) == nil
 	err := r.step(ctx, p, leaves.Addr+" has left", func(p *directory.Partition) {
 		p.Leaving = nil
 		if p.Task != nil && p.Task.Remove == leaves.Addr {

@@ -46,7 +46,7 @@ func (r *reconciler) reconcile(ctx context.Context, m *directory.Map, p director
 		}
 		return
 	}
-	r.repair(ctx, p)
+	r.repair(ctx, m, p)
 	r.carryOut(ctx, m, p)
 }
 
@@ -75,7 +75,7 @@ func (r *reconciler) needsMaster(m *directory.Map, p directory.Partition) bool {
 func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directory.Partition) {
 	for _, member := range voters(p) {
 		h := r.a.watch.of(member.Addr)
-		if !h.seen || !h.report.Master || !restarted(member, h.report) {
+		if !h.seen || !h.report.Master || !restarted(member, h.report) || h.elsewhere(m.Fleet, p.ID) {
 			continue
 		}
 		// In a newer map it may be the elected master.
@@ -121,7 +121,7 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	if r.a.watch.of(p.Master.Addr).missed == 0 {
 		r.catchUp(ctx, p)
 	}
-	reports := r.fence(ctx, p)
+	reports := r.fence(ctx, m.Fleet, p)
 	chosen, err := elect(m.Fleet, p, reports, m.Waits().Confirmed)
 	if err != nil {
 		return err
@@ -156,8 +156,8 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 		p.History, p.Before, p.Floor = now.History, now.Before, now.Floor
 		p.Replicas = nil
 		for _, member := range all {
-			if _, answered := reports[member.Addr]; member.Addr != chosen.Addr {
-				member.Down = !answered
+			if report, answered := reports[member.Addr]; member.Addr != chosen.Addr {
+				member.Down = !answered || elsewhere(report, m.Fleet, r.id)
 				p.Replicas = append(p.Replicas, member)
 			}
 		}
@@ -216,20 +216,25 @@ func (r *reconciler) catchUp(ctx context.Context, p directory.Partition) {
 	}
 }
 
-// fence fences all members that answer, and returns their reports.
-func (r *reconciler) fence(ctx context.Context, p directory.Partition) map[string]members.Report {
+// fence fences all members that answer, and returns their reports. A server that is used
+// elsewhere by now is only asked.
+func (r *reconciler) fence(ctx context.Context, fleet string, p directory.Partition) map[string]members.Report {
 	var mu sync.Mutex
 	reports := map[string]members.Report{}
 	var fencing sync.WaitGroup
 	for _, member := range voters(p) {
 		fencing.Go(func() {
-			timeout := max(time.Second, r.a.cfg.Interval)
-			if r.a.watch.of(member.Addr).missed >= misses {
+			timeout, ask := max(time.Second, r.a.cfg.Interval), r.a.servers.Fence
+			h := r.a.watch.of(member.Addr)
+			if h.missed >= misses {
 				timeout = r.a.cfg.Interval
+			}
+			if h.elsewhere(fleet, p.ID) {
+				ask = r.a.servers.Probe
 			}
 			ctx, cancel := context.WithTimeout(ctx, timeout)
 			defer cancel()
-			if report, err := r.a.servers.Fence(ctx, member.Addr); err == nil {
+			if report, err := ask(ctx, member.Addr); err == nil {
 				mu.Lock()
 				reports[member.Addr] = report
 				mu.Unlock()
@@ -242,7 +247,7 @@ func (r *reconciler) fence(ctx context.Context, p directory.Partition) map[strin
 
 // repair makes replicas follow a master that serves, one at a time on a node, and stores
 // in the map what probes found.
-func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
+func (r *reconciler) repair(ctx context.Context, m *directory.Map, p directory.Partition) {
 	master := r.a.watch.of(p.Master.Addr)
 	if !master.seen {
 		return
@@ -254,9 +259,9 @@ func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
 		h := r.a.watch.of(replica.Addr)
 		now.Boot = cmp.Or(h.boot, now.Boot)
 		switch {
-		case h.missed >= misses:
+		case h.missed >= misses, h.elsewhere(m.Fleet, p.ID):
 			now.Down = true
-		case r.linked(ctx, p, replica, master):
+		case r.linked(ctx, m, p, replica, master):
 			live++
 			if replica.Run != h.report.Run && h.wholeAgain(master) && r.a.servers.Serve(ctx, replica.Addr, h.report.Run) == nil {
 				now.Run = h.report.Run
@@ -281,12 +286,12 @@ func (r *reconciler) repair(ctx context.Context, p directory.Partition) {
 
 // linked reports whether a replica follows the master and has a copy. If not, it does what
 // is missing.
-func (r *reconciler) linked(ctx context.Context, p directory.Partition, replica directory.Member, master health) bool {
+func (r *reconciler) linked(ctx context.Context, m *directory.Map, p directory.Partition, replica directory.Member, master health) bool {
 	var err error
 	switch h := r.a.watch.of(replica.Addr); {
-	case !h.seen || h.report.Loading:
+	case !h.seen || h.report.Loading || h.elsewhere(m.Fleet, p.ID):
 	case h.report.Master || h.report.Follows != p.Master.Addr || h.report.FollowsRun != master.report.Run:
-		err = r.follow(ctx, p, replica, master.report.Run)
+		err = r.follow(ctx, p, replica, master.report.Run, members.Identity(m.Fleet, p.ID))
 	case h.report.Copying:
 	case !h.report.Linked:
 		err = r.a.servers.Admit(ctx, p.Master.Addr, master.report.Run)
@@ -334,7 +339,7 @@ const copyTimeout = 10 * time.Second
 
 // follow makes a replica follow the master, and waits until it is in step. It needs the
 // turn of the master's node, which makes the copy.
-func (r *reconciler) follow(ctx context.Context, p directory.Partition, replica directory.Member, run string) error {
+func (r *reconciler) follow(ctx context.Context, p directory.Partition, replica directory.Member, run, identity string) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
 	end, err := directory.TakeTurn(ctx, r.a.dir, p.Master)
@@ -345,7 +350,7 @@ func (r *reconciler) follow(ctx context.Context, p directory.Partition, replica 
 		return err
 	}
 	defer end()
-	if err := r.a.servers.Follow(ctx, replica.Addr, p.Master.Addr, run); err != nil {
+	if err := r.a.servers.Follow(ctx, replica.Addr, p.Master.Addr, run, identity); err != nil {
 		return err
 	}
 	for {

@@ -30,8 +30,8 @@ type Servers interface {
 	Lead(ctx context.Context, addr, run string, floor int64, restored bool) error
 
 	// Follow makes a member a replica of another one for as long as that is in that run,
-	// and ends its clients' connections.
-	Follow(ctx context.Context, addr, master, run string) error
+	// and ends its clients' connections. A server that has another identity is not changed.
+	Follow(ctx context.Context, addr, master, run, identity string) error
 
 	// Admit lets the replicas of a master in that run log in.
 	Admit(ctx context.Context, master, run string) error
@@ -145,7 +145,7 @@ func (r *Redis) Retire(ctx context.Context, addr, identity string) error {
 }
 
 // Follow implements Servers.
-func (r *Redis) Follow(ctx context.Context, addr, master, run string) error {
+func (r *Redis) Follow(ctx context.Context, addr, master, run, identity string) error {
 	host, port, err := net.SplitHostPort(master)
 	if err != nil {
 		return err
@@ -154,6 +154,13 @@ func (r *Redis) Follow(ctx context.Context, addr, master, run string) error {
 		return err
 	}
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
+		report, _, err := members.Inspect(ctx, c) // also what a fenced server has
+		if err != nil {
+			return err
+		}
+		if report.Identity != "" && report.Identity != identity {
+			return fmt.Errorf("it belongs to %s, not to %s, and keeps its data", report.Identity, identity)
+		}
 		return members.Follow(ctx, c, host, port, run, r.pool.Secret())
 	})
 }

@@ -75,7 +75,7 @@ func (p inMembers) Lead(ctx context.Context, addr, run string, floor int64, rest
 	})
 }
 
-func (p inMembers) Follow(ctx context.Context, addr, master, run string) error {
+func (p inMembers) Follow(ctx context.Context, addr, master, run, _ string) error {
 	s, m := p.w.server(addr), p.w.server(master)
 	return p.call(ctx, &s.host, func() error {
 		s.follow(&p.host, m)

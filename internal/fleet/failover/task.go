@@ -74,7 +74,7 @@ func (r *reconciler) join(ctx context.Context, m *directory.Map, p directory.Par
 		return waitsFor("%s does not answer", joins.Addr)
 	case h.report.Identity != "" && h.report.Identity != identity:
 		return waitsFor("%s belongs to %s", joins.Addr, h.report.Identity)
-	case !r.linked(ctx, p, joins, master):
+	case !r.linked(ctx, m, p, joins, master):
 		return nil
 	case !h.wholeAgain(master) || h.report.Identity != identity:
 		return nil

@@ -76,6 +76,14 @@ func (h health) wholeAgain(master health) bool {
 	return h.before.Run == r.Run && master.before.Run == m.Run && r.History == m.History && r.Offset >= master.before.Offset
 }
 
+// elsewhere reports whether a server belonged to another partition or fleet when it was
+// probed: the map is older than that, and agents leave the server alone.
+func (h health) elsewhere(fleet string, id int) bool { return h.seen && elsewhere(h.report, fleet, id) }
+
+func elsewhere(report members.Report, fleet string, id int) bool {
+	return report.Identity != "" && report.Identity != members.Identity(fleet, id)
+}
+
 // of returns the health of a member.
 func (w *watch) of(addr string) health {
 	w.mu.Lock()
