@@ -56,6 +56,7 @@ func exposed(t *testing.T) map[string]metric {
 			return metrics.Census{Fleet: &metrics.Fleet{
 				Status:    fleet.Status{Partitions: []fleet.PartitionStatus{{}}},
 				Snapshots: []metrics.SnapshotAge{{Saved: time.Minute, Archived: time.Hour}},
+				Findings:  map[string]int{"warn": 1},
 			}}
 		}),
 	} {

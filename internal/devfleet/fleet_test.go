@@ -43,8 +43,8 @@ func TestStart(t *testing.T) {
 		}
 		want := directory.Partition{
 			ID: i, Epoch: 1, Phase: directory.Open,
-			Master:   directory.Member{Addr: master.Addr, Node: nodes[0]},
-			Replicas: []directory.Member{{Addr: replica.Addr, Node: nodes[1]}},
+			Master:   directory.Member{Addr: master.Addr, Node: nodes[0], Boot: directory.BootFenced},
+			Replicas: []directory.Member{{Addr: replica.Addr, Node: nodes[1], Boot: directory.BootFenced}},
 		}
 		if diff := cmp.Diff(want, m.Partitions[i], cmpopts.IgnoreFields(directory.Member{}, "Run"), cmpopts.IgnoreFields(directory.Partition{}, "History")); diff != "" {
 			t.Errorf("partition %d of the map (-want +got):\n%s", i, diff)
