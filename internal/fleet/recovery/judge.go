@@ -68,6 +68,10 @@ func (s *search) judge() (*Found, error) {
 	runs := map[string]bool{}   // of members that answer
 	for _, p := range s.newest.Partitions {
 		for _, named := range everyone(p) {
+			if s.reused(named.Addr, p.ID) && drop(&next.Partitions[p.ID], named.Addr) {
+				f.find("%s was a member of partition %d by the newest copy, and belongs to another one by now.", named.Addr, p.ID)
+				continue
+			}
 			listed[named.Addr] = true
 			runs[s.answers[named.Addr].report.Run] = true
 			f.Members = append(f.Members, s.member(p.ID, named))
@@ -99,6 +103,32 @@ func (s *search) judge() (*Found, error) {
 	f.Map = next.ElectAnew(max(f.Known+1, s.clock().UnixMilli()))
 	s.compare(f)
 	return f, nil
+}
+
+// reused reports whether a server that a copy names as a member of a partition is one of
+// another partition of the fleet by now.
+func (s *search) reused(addr string, partition int) bool {
+	fleet, id, ok := identity(s.answers[addr].report)
+	return ok && fleet == s.fleet && id != partition && id < len(s.newest.Partitions)
+}
+
+// drop removes a member from a partition, unless it is the only one. All elect anew, so any
+// member can stand for the master.
+func drop(p *directory.Partition, addr string) bool {
+	is := func(m directory.Member) bool { return m.Addr == addr }
+	switch {
+	case p.Leaving != nil && is(*p.Leaving):
+		p.Leaving = nil
+	case p.Task != nil && p.Task.Add != nil && is(*p.Task.Add):
+		p.Task.Add = nil
+	case !is(p.Master):
+		p.Replicas = slices.DeleteFunc(p.Replicas, is)
+	case len(p.Replicas) > 0:
+		p.Master, p.Replicas = p.Replicas[0], p.Replicas[1:]
+	default:
+		return false
+	}
+	return true
 }
 
 func (f *Found) find(format string, args ...any) {

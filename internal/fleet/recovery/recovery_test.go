@@ -284,6 +284,55 @@ func TestServersAreKnownLater(t *testing.T) {
 	l.check(w.client(w.dir, fleet.Config{}))
 }
 
+// TestAServerWasUsedAgain after the newest copy: that names it as a member of one partition, and
+// it has confirmed writes of another one, whose master is gone. It is a member there.
+func TestAServerWasUsedAgain(t *testing.T) {
+	t.Parallel()
+	for _, was := range []string{"a replica", "the master"} {
+		t.Run(was, func(t *testing.T) {
+			t.Parallel()
+			w := start(t, devfleet.Config{Partitions: 3})
+			stop := w.agent(w.dir)
+			f := w.client(w.dir, fleet.Config{WaitReplicas: 1})
+			w.settled(w.dir, f)
+			l := w.load(f, "a", "b", "c", "d", "e", "f")
+			l.goesOn()
+			stop()
+			m := mapOf(t, w.dir)
+			for _, p := range m.Partitions {
+				w.do(p.Master.Addr, "DEL", members.MapKey)
+			}
+			older, again := m.Clone(), m.Partitions[1].Replicas[0]
+			older.Partitions[1].Replicas = nil
+			p := &older.Partitions[0]
+			if was == "the master" {
+				p.Replicas = append(p.Replicas, p.Master)
+				p.Master = again
+			} else {
+				p.Replicas = append(p.Replicas, again)
+			}
+			archive := t.TempDir()
+			text, err := older.Pack()
+			must(t, err)
+			must(t, os.WriteFile(filepath.Join(archive, "f.map"), []byte(members.Copy{Epoch: older.Epoch, Text: text}.String()), 0o600))
+			w.lose()
+			found := w.find(Config{Archive: archive})
+			if !says(found.Findings, again.Addr, "belongs to another one by now") || !says(found.Findings, again.Addr, "becomes a replica") {
+				t.Errorf("found = %+v, want %s as a replica of partition 1", found, again.Addr)
+			}
+			must(t, w.server(m.Partitions[1].Master.Addr).Proc.Kill())
+			must(t, found.Store(t.Context(), w.dir))
+			w.agent(w.dir)
+			redistest.Eventually(t, "it leads", func() bool {
+				p := mapOf(t, w.dir).Partitions[1]
+				return !p.ReadOnly && p.Master.Addr == again.Addr
+			})
+			w.serves(f, fleet.Partial)
+			l.check(w.client(w.dir, fleet.Config{}))
+		})
+	}
+}
+
 // TestFindRefuses what would be no recovery, and says why.
 func TestFindRefuses(t *testing.T) {
 	t.Parallel()
