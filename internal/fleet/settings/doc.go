@@ -31,7 +31,7 @@
 //     to a remembered place, and by then that has been.
 //   - If Confirmed grows to k: until k replicas of each partition, or all if there are fewer,
 //     have all that was written before. The map of complete has the same replicas: one that
-//     joins meanwhile may lag.
+//     joins meanwhile may lag. So may one that leaves, and elections count it until then.
 //
 // # Why that is safe
 //

@@ -37,6 +37,33 @@ func (d *joining) Change(ctx context.Context, epoch int64, next *directory.Map) 
 	return d.Redis.Change(ctx, epoch, next)
 }
 
+// TestAMemberLeavesMeanwhile: until it has left elections may choose it, and it may lack what
+// the other replica confirmed.
+func TestAMemberLeavesMeanwhile(t *testing.T) {
+	t.Parallel()
+	tf, ctx := startFleet(t, 1), t.Context()
+	_, err := replace(ctx, tf.dir, tf.present(), func(m *directory.Map) {
+		m.Partitions[0].Leaving = &directory.Member{Addr: "127.0.0.1:1"}
+	})
+	must(t, err)
+	told, done := make(chan string, 100), make(chan error, 1)
+	go func() {
+		_, err := Change(ctx, tf.dir, func(s *directory.Settings) { s.Confirmed = 2 }, Config{Option: slowly, Progress: func(step string) { told <- step }})
+		done <- err
+	}()
+	for waits := false; !waits; {
+		select {
+		case step := <-told:
+			waits = strings.HasPrefix(step, "not yet") && strings.Contains(step, "leaves")
+		case err := <-done:
+			t.Fatalf("the change is complete, %v, and a member that leaves may be elected alone", err)
+		}
+	}
+	_, err = replace(ctx, tf.dir, tf.present(), func(m *directory.Map) { m.Partitions[0].Leaving = nil })
+	must(t, err)
+	must(t, <-done)
+}
+
 // TestAReplicaJoinsMeanwhile, and lags: elections rely on more copies only when that one has
 // what was confirmed, too. It might be the only one that answers.
 func TestAReplicaJoinsMeanwhile(t *testing.T) {

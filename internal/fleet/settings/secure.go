@@ -78,6 +78,8 @@ func copiedFrom(ctx context.Context, c rueidis.Client, fleet string, p directory
 		return members.ErrUnavailable.Errorf("partition %d does not answer", p.ID).Wrap(err)
 	case p.ReadOnly || !report.Master || report.Identity != members.Identity(fleet, p.ID) || p.Master.Run != "" && report.Run != p.Master.Run:
 		return members.ErrUnavailable.Errorf("partition %d gets another master", p.ID)
+	case p.Leaving != nil:
+		return members.ErrUnavailable.Errorf("%s leaves partition %d, and elections count it until it has left", p.Leaving.Addr, p.ID)
 	}
 	var names replicas.Names
 	counts := func(ip, port string) bool {
