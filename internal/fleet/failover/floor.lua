@@ -1,7 +1,10 @@
 -- failover.floor(K) floor restored -> floor
 --
--- Sets the floor of a member that is being promoted. If its data may be of an earlier time,
--- the hash restored says so until that was dealt with: package restored has its fields.
+-- Raises the floor of a member that is being promoted. A call that was held up until the
+-- member has a higher one leaves that: masters refuse old maps by it.
+--
+-- If its data may be of an earlier time, the hash restored says so until that was dealt
+-- with: package restored has its fields.
 --
 -- Touches  floor, restored, none
 -- KEYS[1]  K
@@ -9,11 +12,15 @@
 -- ARGV[2]  restored: 'true' or 'false'
 -- Reply    the floor
 -- Cost     O(1), and the size of an older hash
--- Repeat   harmless: it is set to the same
+-- Repeat   harmless: it is that high
 redis.call('DEL', K .. ':none') -- makes a full server accept it and what follows
-redis.call('SET', K .. ':floor', ARGV[1])
+local floor = redis.call('GET', K .. ':floor') or '0'
+if tonumber(floor) < tonumber(ARGV[1]) then
+  floor = ARGV[1]
+  redis.call('SET', K .. ':floor', floor)
+end
 if ARGV[2] == 'true' then
   redis.call('DEL', K .. ':restored')
   redis.call('HSET', K .. ':restored', 'epoch', ARGV[1])
 end
-return ARGV[1]
+return floor

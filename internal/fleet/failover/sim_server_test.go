@@ -220,7 +220,7 @@ func (s *server) lead(floor int64) {
 		s.master, s.target, s.link, s.forgot = true, nil, apart, false
 		s.leave()
 	}
-	s.append(entry{size: 70, floor: floor})
+	s.append(entry{size: 70, floor: max(floor, s.floor)})
 }
 
 // receive takes what its master has sent it by now.

@@ -3,6 +3,8 @@ package failover
 import (
 	"testing"
 
+	"github.com/redis/rueidis"
+
 	"github.com/millrace/millrace/internal/devfleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
@@ -62,5 +64,22 @@ func TestAServerThatIsUsedElsewhere(t *testing.T) {
 	d = direct(t, leads.Addr)
 	if report, err := members.Examine(ctx, d); err != nil || !report.Master {
 		t.Errorf("the master of another partition is %+v, %v, want it as it was", report, err)
+	}
+}
+
+// TestALatePromotionLowersNoFloor: a call that was held up on its way arrives when the member
+// has been promoted again.
+func TestALatePromotionLowersNoFloor(t *testing.T) {
+	t.Parallel()
+	s, ctx := redistest.Start(t, redistest.Options{TCP: true}), t.Context()
+	servers := NewRedis(rueidis.ClientOption{})
+	t.Cleanup(servers.Close)
+	report, err := servers.Probe(ctx, s.Addr())
+	must(t, err)
+	for _, floor := range []int64{9, 7} {
+		must(t, servers.Lead(ctx, s.Addr(), report.Run, floor, false))
+	}
+	if report, err = servers.Probe(ctx, s.Addr()); err != nil || report.Floor != 9 {
+		t.Errorf("the floor is %d, %v, want 9", report.Floor, err)
 	}
 }
