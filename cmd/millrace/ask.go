@@ -28,15 +28,19 @@ func (a *app) ask(ctx context.Context, yes bool, question string) error {
 	answers := make(chan string, 1)
 	go func() {
 		line, _ := bufio.NewReader(a.stdin).ReadString('\n')
-		answers <- strings.ToLower(strings.TrimSpace(line))
+		answers <- line
 	}()
 	select {
-	case answer := <-answers:
-		if answer != "y" && answer != "yes" {
+	case line := <-answers:
+		if !strings.HasSuffix(line, "\n") {
+			fmt.Fprintln(a.stderr) // nobody has ended the line of the question
+		}
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer != "y" && answer != "yes" {
 			return errDeclined
 		}
 		return nil
 	case <-ctx.Done():
+		fmt.Fprintln(a.stderr)
 		return context.Cause(ctx)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,6 +29,7 @@ type consent struct {
 type planDoc struct {
 	Plan     string              `json:"plan"`
 	Changes  []membership.Change `json:"changes"`
+	Drops    []taskDoc           `json:"drops,omitempty"` // what fleet cancel drops
 	Warnings []string            `json:"warnings,omitempty"`
 	Begun    bool                `json:"begun"` // whether an earlier command has begun it; then changes are those that were left
 	Done     bool                `json:"done"`
@@ -38,6 +40,11 @@ type planDoc struct {
 func (doc planDoc) table(w io.Writer) {
 	if len(doc.Changes) == 0 {
 		fmt.Fprintln(w, "there is nothing to do")
+		return
+	}
+	if len(doc.Drops) > 0 {
+		fmt.Fprint(w, "This is dropped; what has been done stays:\n")
+		drawTasks(w, doc.Drops)
 		return
 	}
 	fmt.Fprintln(w, "PARTITION\tCOMES\tLEAVES\tRESTARTS\tMASTER BEFORE\tMASTER AFTER")
@@ -71,6 +78,9 @@ func (a *app) changeMembers(ctx context.Context, r membership.Request, consent c
 		doc := planDoc{Plan: plan.ID, Changes: plan.Changes(m), Begun: plan.Begun, Done: len(plan.Tasks) == 0}
 		if doc.Done {
 			return doc, doc.table, nil
+		}
+		if cancel, ok := r.(membership.Cancel); ok {
+			doc.Drops = slices.DeleteFunc(tasksOf(m), func(t taskDoc) bool { return t.Plan != cancel.Plan })
 		}
 		keep, stop := keepCopies(ctx, option, log)
 		defer stop()

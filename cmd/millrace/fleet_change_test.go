@@ -46,7 +46,8 @@ func TestChangesAsk(t *testing.T) {
 	}
 	for _, no := range []string{"", "n\n", "\n"} {
 		got := s.feed(no, command...)
-		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, table) || !strings.Contains(got.stderr, "Continue? [y/N] ") || !strings.Contains(got.stderr, "--yes") {
+		if got.code != 1 || got.stdout != "" || !strings.Contains(got.stderr, table) || !strings.Contains(got.stderr, "Continue? [y/N] ") || !strings.Contains(got.stderr, "--yes") ||
+			no == "" && !strings.Contains(got.stderr, "[y/N] \n") {
 			t.Errorf("answered with %q: %+v, want the table, the question, and that nothing was changed", no, got)
 		}
 	}
@@ -88,6 +89,9 @@ func TestAKilledChangeIsFinished(t *testing.T) {
 		case len(tasks) != 1 || tasks[0].Leaves != from || tasks[0].Master != to.Addr():
 			t.Errorf("killed when it said %q, it left the tasks %+v, want one", step, tasks)
 		case i == 0:
+			if got := s.run("fleet", "cancel", tasks[0].Plan, "--dry-run"); got.code != 0 || !strings.HasPrefix(got.stdout, "This is dropped") || !strings.Contains(got.stdout, from) {
+				t.Errorf("fleet cancel would drop %+v, want that %s leaves", got, from)
+			}
 			agent := startCommand(t, "--redis", s.url, "fleet", "agent", "--every", "100ms", "--json")
 			s.shows("the agent has finished the change", func(doc fleetDoc) bool { return doc.Tasks == nil && doc.State == fleet.Healthy })
 			agent.stopped(syscall.SIGTERM)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,14 +154,40 @@ Examples:
 }
 
 func (c *fleetInit) Run(ctx context.Context, a *app) error {
-	if c.ViewTTL == 0 && isEtcd(a.url()) {
-		c.ViewTTL = etcdViewTTL
-	}
+	c.ViewTTL = cmp.Or(c.ViewTTL, a.defaultSettings().ViewTTL)
 	a.warnOfShort(ctx, c.ViewTTL)
 	settings := directory.Settings{
 		ViewTTL: c.ViewTTL, ReplyTimeout: c.ReplyTimeout, PlacementTTL: c.PlacementTTL, MaxTags: c.MaxTags, MaxFill: c.MaxFill, Confirmed: c.Confirmed,
 	}
+	var given []directory.Partition
+	for i, p := range c.partitions() {
+		given = append(given, directory.Partition{ID: i, Replicas: p.Replicas})
+	}
+	if err := checkConfirmed(settings, given); err != nil {
+		return err
+	}
 	return c.grow(ctx, a, settings, grow.Init)
+}
+
+// defaultSettings returns the settings that depend on the kind of the directory.
+func (a *app) defaultSettings() (s directory.Settings) {
+	if isEtcd(a.url()) {
+		s.ViewTTL = etcdViewTTL
+	}
+	return s
+}
+
+// checkConfirmed refuses settings by which writers wait for more replicas than a partition
+// has: such writes would fail. The default, 1, is for all fleets.
+func checkConfirmed(s directory.Settings, partitions []directory.Partition) error {
+	need := s.Effective().Confirmed
+	for _, p := range partitions {
+		if need > 1 && need > len(p.Replicas) {
+			return errUsage.Errorf("confirmed cannot be %d: partition %d has %s", need, p.ID, readable.Count(len(p.Replicas), "replica")).
+				WithHint("Give each partition so many replicas first: millrace fleet replica add.")
+		}
+	}
+	return nil
 }
 
 // etcdViewTTL is three election timeouts of etcd, by its default of a second: while it

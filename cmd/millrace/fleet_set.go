@@ -20,6 +20,7 @@ type fleetSetting struct {
 	name  string
 	text  func(s directory.Settings) string
 	parse func(s *directory.Settings, text string) error
+	form  string // of values, for people
 }
 
 var fleetSettings = []fleetSetting{
@@ -40,6 +41,7 @@ func durationSetting(name string, field func(s *directory.Settings) *time.Durati
 			*field(s), err = time.ParseDuration(text)
 			return err
 		},
+		form: "Write a time with its unit, such as 3s or 500ms.",
 	}
 }
 
@@ -52,6 +54,7 @@ func numberSetting[N int | int64](name string, field func(s *directory.Settings)
 			*field(s) = N(n)
 			return err
 		},
+		form: "Write a whole number.",
 	}
 }
 
@@ -71,13 +74,13 @@ func nameSetting(name string, field func(s *directory.Settings) *string) fleetSe
 }
 
 // edit returns a change of the setting to a value on the command line.
-func (f fleetSetting) edit(text string) (func(s *directory.Settings), error) {
+func (f fleetSetting) edit(text string, defaults directory.Settings) (func(s *directory.Settings), error) {
 	if text == "default" {
-		text = f.text(directory.Settings{}) // the zero value
+		text = f.text(defaults)
 	}
 	var parsed directory.Settings
 	if err := f.parse(&parsed, text); err != nil {
-		return nil, errUsage.Errorf("%s cannot be %q", f.name, text)
+		return nil, errUsage.Errorf("%s cannot be %q", f.name, text).WithHint(f.form)
 	}
 	return func(s *directory.Settings) { _ = f.parse(s, text) }, nil
 }
@@ -120,10 +123,10 @@ func (doc settingsDoc) table(w io.Writer) {
 	}
 }
 
-func newSettingsDoc(m *directory.Map) settingsDoc {
+func newSettingsDoc(m *directory.Map, defaults directory.Settings) settingsDoc {
 	var doc settingsDoc
 	for _, f := range fleetSettings {
-		s := settingDoc{Setting: f.name, Value: f.text(m.Settings.Effective()), Default: f.text(directory.Settings{}.Effective())}
+		s := settingDoc{Setting: f.name, Value: f.text(m.Settings.Effective()), Default: f.text(defaults.Effective())}
 		if m.Next != nil {
 			if next := f.text(m.Next.Settings.Effective()); next != s.Value {
 				s.Next = next
@@ -145,7 +148,7 @@ type setDoc struct {
 func (c *fleetSet) Run(ctx context.Context, a *app) error {
 	if c.Setting == "" {
 		return a.withMap(ctx, func(_ directory.Directory, _ rueidis.ClientOption, m *directory.Map) (any, table, error) {
-			doc := newSettingsDoc(m)
+			doc := newSettingsDoc(m, a.defaultSettings())
 			return doc, doc.table, nil
 		})
 	}
@@ -157,7 +160,7 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 		return errUsage.Errorf("%s needs a value", c.Setting)
 	}
 	setting := fleetSettings[at]
-	edit, err := setting.edit(c.Value)
+	edit, err := setting.edit(c.Value, a.defaultSettings())
 	if err != nil {
 		return err
 	}
@@ -171,6 +174,11 @@ func (c *fleetSet) Run(ctx context.Context, a *app) error {
 		doc := setDoc{Setting: setting.name, Before: setting.text(m.Settings.Effective()), After: setting.text(wanted.Effective())}
 		if doc.Before == doc.After && m.Next == nil {
 			return doc, says("%s is %s already", doc.Setting, doc.After), nil
+		}
+		if wanted.Effective().Confirmed > m.Settings.Effective().Confirmed {
+			if err := checkConfirmed(wanted, m.Partitions); err != nil {
+				return nil, nil, err
+			}
 		}
 		if wanted.Effective().ViewTTL != m.Settings.Effective().ViewTTL {
 			a.warnOfShort(ctx, wanted.Effective().ViewTTL)

@@ -34,7 +34,11 @@ func TestFleetSet(t *testing.T) {
 	}
 	s.refused(2, "bad_usage", "fleet", "set", "max-speed", "200")
 	s.refused(2, "bad_usage", "fleet", "set", "max-tags")
-	s.refused(2, "bad_usage", "fleet", "set", "view-life", "3")
+	if got := s.refused(2, "bad_usage", "fleet", "set", "view-life", "3"); !strings.Contains(got.Hint, "3s") {
+		t.Errorf("a time without a unit: %+v, want an example", got)
+	}
+	s.refused(2, "bad_usage", "fleet", "set", "confirmed", "2", "--yes") // and there is no replica
+	s.refused(2, "bad_argument", "fleet", "set", "confirmed", "-2", "--yes")
 	s.refused(2, "bad_argument", "fleet", "set", "max-fill", "101", "--yes")
 	s.refused(2, "bad_name", "fleet", "set", "restored-ick", "a\nb", "--yes")
 }

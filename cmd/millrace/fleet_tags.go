@@ -219,6 +219,8 @@ func (c *fleetRebalance) check() error {
 		return errUsage.Errorf("name tags and where to move them with --to, or a partition to move tags away from with --from")
 	case c.From == nil && (c.Share != 0 || c.Retire):
 		return errUsage.Errorf("--share and --retire are for the partition that --from names")
+	case c.From != nil && slices.Contains(c.To, *c.From):
+		return errUsage.Errorf("partition %d cannot take the tags that leave it", *c.From)
 	case c.Share < 0 || c.Share > 1:
 		return errUsage.Errorf("--share is above 0 and at most 1")
 	case c.AtOnce < 0:

@@ -92,7 +92,11 @@ func TestFleetGrows(t *testing.T) {
 		}
 	}
 
-	status = s.grow("fleet", "add", "--partition", member(t).Addr()+"@c", "--partition", member(t).Addr())
+	added := member(t).Addr()
+	status = s.grow("fleet", "add", "--partition", added+"@c", "--partition", member(t).Addr())
+	if got := s.refused(2, "bad_argument", "fleet", "add", "--partition", added+"@c"); !strings.Contains(got.Error, "of partition 2 already") || !strings.Contains(got.Hint, "fleet show") {
+		t.Errorf("the same partition again: %+v, want that it was added", got)
+	}
 	if len(status.Partitions) != 4 || status.Partitions[3].Generation != 1 || status.Partitions[3].Phase != directory.Open {
 		t.Fatalf("add = %+v, want four partitions, the last of generation 1 and open", status)
 	}

@@ -211,7 +211,7 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 			"the directory does not", func(t *testing.T, c *Config) { t.Helper(); c.Binary = failing(t, "appendfsync") },
 			"devfleet: the directory: ",
 		},
-		{"they make no fleet", func(_ *testing.T, c *Config) { c.Settings.MaxFill = 101 }, "MaxFill 101"},
+		{"they make no fleet", func(_ *testing.T, c *Config) { c.Settings.MaxFill = 101 }, "max-fill cannot be 101"},
 		{"it cannot be placed", func(_ *testing.T, c *Config) { c.Replicas = 2 }, "3 copies of a partition need as many nodes, and there are 2"},
 	}
 	for _, tc := range tests {

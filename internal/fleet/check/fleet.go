@@ -14,7 +14,7 @@ import (
 // checkDirectory judges whether the map survives the loss of a server.
 func checkDirectory(f *facts) (l findings) {
 	if f.unconfirmed != nil {
-		l.add(directory.Fail, "unconfirmed", Fleetwide, "", "it confirms no map, so clients write nothing: "+f.unconfirmed.Error(), "Start its servers: docs/FLEET.md, \"The directory is gone\".")
+		l.add(directory.Fail, "unconfirmed", Fleetwide, "", "it confirms no map, so clients write nothing: "+f.unconfirmed.Error(), "Start its servers: docs/FLEET.md, \"States, and what to do\".")
 	}
 	if !f.examined {
 		l.add(directory.Unknown, "unknown", Fleetwide, "", "this kind of directory does not say how it keeps the map", "Look at it by its own means.")

@@ -3,7 +3,6 @@ package directory
 import (
 	"cmp"
 	"encoding/json"
-	"strconv"
 	"time"
 
 	"github.com/millrace/millrace"
@@ -65,11 +64,18 @@ const maxIck = 512
 func (s Settings) Check() error {
 	e := s.Effective()
 	switch {
-	case e.ViewTTL < 20*time.Millisecond || e.ReplyTimeout < 10*time.Millisecond || e.PlacementTTL < e.ViewTTL:
-		return millrace.ErrBadArgument.Errorf("invalid ViewTTL %v, ReplyTimeout %v or PlacementTTL %v: at least 20 ms, 10 ms, and a ViewTTL",
-			e.ViewTTL, e.ReplyTimeout, e.PlacementTTL)
-	case e.MaxTags < 0 || e.MaxFill < 1 || e.MaxFill > 100:
-		return millrace.ErrBadArgument.Errorf("invalid MaxTags %s or MaxFill %d: at least 0, and 1 to 100 percent", strconv.FormatInt(e.MaxTags, 10), e.MaxFill)
+	case e.ViewTTL < 20*time.Millisecond:
+		return millrace.ErrBadArgument.Errorf("view-life %v is too short: it is at least 20ms", e.ViewTTL)
+	case e.ReplyTimeout < 10*time.Millisecond:
+		return millrace.ErrBadArgument.Errorf("reply-limit %v is too short: it is at least 10ms", e.ReplyTimeout)
+	case e.PlacementTTL < e.ViewTTL:
+		return millrace.ErrBadArgument.Errorf("placement-life %v is too short: it is at least view-life, %v", e.PlacementTTL, e.ViewTTL)
+	case e.MaxTags < 0:
+		return millrace.ErrBadArgument.Errorf("max-tags cannot be %d: it is at least 0, which is no limit", e.MaxTags)
+	case e.MaxFill < 1 || e.MaxFill > 100:
+		return millrace.ErrBadArgument.Errorf("max-fill cannot be %d: it is 1 to 100 percent", e.MaxFill)
+	case e.Confirmed < -1:
+		return millrace.ErrBadArgument.Errorf("confirmed cannot be %d: it is a number of replicas, or -1", e.Confirmed)
 	case e.RestoredIck != "":
 		return names.CheckText(millrace.ErrBadName, "name of an Ick", e.RestoredIck, maxIck)
 	}

@@ -12,6 +12,9 @@ import (
 	"github.com/millrace/millrace/internal/fleet/members"
 )
 
+// TaskDone begins the last event of a task; its plan follows.
+const TaskDone = "the change of members is done: "
+
 // carryOut makes the next step of a partition's task, if it is time for that. Each step is
 // one change of the map, so another agent can make the next one.
 func (r *reconciler) carryOut(ctx context.Context, m *directory.Map, p directory.Partition) {
@@ -33,7 +36,7 @@ func (r *reconciler) carryOut(ctx context.Context, m *directory.Map, p directory
 	case t.Master != "" && t.Master != p.Master.Addr:
 		err = r.handOver(ctx, p, t.Master, t.Master)
 	default:
-		err = r.step(ctx, p, "the task is done: "+t.Plan, func(p *directory.Partition) { p.Task = nil })
+		err = r.step(ctx, p, TaskDone+t.Plan, func(p *directory.Partition) { p.Task = nil })
 	}
 	r.noteWait(ctx, m, err)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/fleet/members"
+	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/replicas"
 	"github.com/millrace/millrace/internal/retry"
 	"github.com/millrace/millrace/internal/script"
@@ -116,9 +117,9 @@ func (s *server) fit(ctx context.Context, expected string) error {
 	}
 	switch {
 	case identity != "" && identity != expected:
-		return s.unfit("If that fleet does not exist any more, empty the server with FLUSHALL.", "is a member of a fleet already: %s", identity)
+		return s.unfit("If that fleet does not exist any more, or has dropped it, empty the server: REPLICAOF NO ONE, and then FLUSHALL.", "is a member of a fleet already: %s", identity)
 	case size > 0 && (!s.joins || identity == ""):
-		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %d keys", size)
+		return s.unfit("Begin with empty servers; docs/FLEET.md says how to move data to a fleet.", "has %s", readable.Count(size, "key"))
 	case info.MaxMemory > 0 && strings.HasPrefix(info.Policy, "allkeys-"):
 		return s.unfit("Set maxmemory-policy to noeviction or to a volatile-* policy.", "may evict any key: its maxmemory-policy is %s", info.Policy)
 	}

@@ -332,17 +332,22 @@ func checkNew(partitions []Partition, m *directory.Map) (weights []int, err erro
 		return nil, millrace.ErrBadArgument.Errorf("no partitions are given")
 	}
 	taken := map[string]bool{}
+	present := map[string]int{} // the partitions of members
 	if m != nil {
 		for _, p := range m.Partitions {
 			for _, member := range p.Members() {
-				taken[member.Addr] = true
+				present[member.Addr] = p.ID
 			}
 		}
 	}
 	for i, n := range partitions {
 		nodes := map[string]bool{}
 		for _, member := range n.members() {
+			id, is := present[member.Addr]
 			switch {
+			case is:
+				return nil, millrace.ErrBadArgument.Errorf("the server at %s is a member of partition %d already", member.Addr, id).
+					WithHint("Look at millrace fleet show: an addition that was cut off may have been finished by an agent.")
 			case !listens(member.Addr):
 				return nil, millrace.ErrBadArgument.Errorf("partition %d of those given has a member at %q, which is no HOST:PORT", i, member.Addr)
 			case taken[member.Addr]:

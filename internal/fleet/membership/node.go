@@ -106,7 +106,7 @@ func (d *draft) fill(node string, leave map[int]directory.Member, servers []dire
 		free[s.Machine()] = append(free[s.Machine()], s)
 	}
 	if more := len(leave) - len(servers); more > 0 {
-		return millrace.ErrBadArgument.Errorf("node %s has %s, and %d servers are given", node, readable.Count(len(leave), "member"), len(servers)).
+		return millrace.ErrBadArgument.Errorf("node %s has %s, and %s to replace them", node, readable.Count(len(leave), "member"), readable.Count(len(servers), "server")).
 			WithHint("Give " + readable.Count(more, "more server") + ".")
 	}
 	places := sortedKeys(free)

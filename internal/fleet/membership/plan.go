@@ -67,7 +67,7 @@ func (p *Plan) check(m *directory.Map) error {
 		case m.Removing() != nil:
 			return refused("Wait until that is done; if its command died, repeat it.", "partition %d is being removed", m.Removing().ID)
 		case present.Task != nil:
-			return refused("Wait until that is done, or take it back with millrace fleet cancel.", "another change of partition %d is not done: %s", id, present.Task.Plan)
+			return refused("Wait until that is done, or drop what is left of it: millrace fleet cancel "+present.Task.Plan+".", "another change of partition %d is not done: %s", id, present.Task.Plan)
 		case present.Leaving != nil:
 			return refused("Repeat the command in a few seconds.", "%s is just leaving partition %d", present.Leaving.Addr, id)
 		case present.ReadOnly:

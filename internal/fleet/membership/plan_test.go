@@ -334,7 +334,7 @@ func TestRefusals(t *testing.T) {
 		"the last live copy, by force":  {func(m *directory.Map) { m.Partitions[0].Replicas[0].Down = true }, RemoveReplica{0, "a:0", true}, ErrRefused, "last copy"},
 		"no such member":                {nil, MoveReplica{0, "q:1", c0}, millrace.ErrNotFound, "not a member"},
 		"no such node":                  {nil, ReplaceNode{"q", []directory.Member{c0}}, millrace.ErrNotFound, "the nodes are a, b"},
-		"too few servers":               {nil, ReplaceNode{"a", []directory.Member{c0}}, millrace.ErrBadArgument, "2 members, and 1 servers"},
+		"too few servers":               {nil, ReplaceNode{"a", []directory.Member{c0}}, millrace.ErrBadArgument, "2 members, and 1 server to"},
 		"a server twice":                {nil, ReplaceNode{"a", []directory.Member{c0, c0}}, millrace.ErrBadArgument, "twice"},
 		"no room on another node":       {nil, DrainNode{"a", []directory.Member{c0, {Addr: "b:9", Node: "b"}}}, millrace.ErrBadArgument, "two members on one node"},
 		"servers on the drained node":   {nil, DrainNode{"a", []directory.Member{c0, {Addr: "a:9", Node: "a"}}}, millrace.ErrBadArgument, "to be drained"},

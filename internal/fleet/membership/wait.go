@@ -124,6 +124,9 @@ func (c *Config) explain(ctx context.Context, dir directory.Directory, m *direct
 		if i := slices.IndexFunc(events, func(e directory.Event) bool { return e.Partition == id }); i >= 0 {
 			what = events[i].What
 		}
+		if strings.HasPrefix(what, failover.TaskDone) {
+			what = "it waits for its turn" // that was another plan's
+		}
 		c.report("partition %d is not done: %s", id, what)
 	}
 }
