@@ -72,7 +72,7 @@ func (r *reconciler) shutDown(ctx context.Context, p directory.Partition, restar
 	if err != nil {
 		return err
 	}
-	if now := m.Partitions[p.ID]; now.Epoch != p.Epoch || !reflect.DeepEqual(now.Task, p.Task) {
+	if p.ID >= len(m.Partitions) || m.Partitions[p.ID].Epoch != p.Epoch || !reflect.DeepEqual(m.Partitions[p.ID].Task, p.Task) {
 		return errOvertaken
 	}
 	if why := r.a.watch.trouble(m); why != "" {

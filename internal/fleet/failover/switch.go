@@ -113,6 +113,8 @@ func (a *Agent) settled(ctx context.Context, partition int) (addr string, err er
 		switch {
 		case err != nil:
 			return err
+		case partition >= len(m.Partitions):
+			return ErrNotSwitched.Errorf("partition %d was removed", partition)
 		case m.Partitions[partition].ReadOnly:
 			return ErrNotSwitched.Errorf("partition %d is still read-only", partition)
 		}

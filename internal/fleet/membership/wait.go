@@ -84,6 +84,9 @@ func (c *Config) follow(ctx context.Context, dir directory.Directory, plan strin
 // compare reports what has changed in the partitions of a plan.
 func (c *Config) compare(was, now *directory.Map, begun map[int]directory.Task) {
 	for _, id := range sortedKeys(begun) {
+		if id >= min(len(was.Partitions), len(now.Partitions)) {
+			continue // it was done, and then the partition was removed
+		}
 		before, after := &was.Partitions[id], &now.Partitions[id]
 		for _, member := range after.Members() {
 			if find(before.Members(), member.Addr) == nil {
@@ -136,6 +139,9 @@ func (c *Config) explain(ctx context.Context, dir directory.Directory, m *direct
 func lost(m *directory.Map, begun map[int]directory.Task) error {
 	var undone []string
 	for _, id := range sortedKeys(begun) {
+		if id >= len(m.Partitions) {
+			continue
+		}
 		members, task := m.Partitions[id].Members(), begun[id]
 		if task.Add != nil && find(members, task.Add.Addr) == nil {
 			undone = append(undone, task.Add.Addr+" did not join")
