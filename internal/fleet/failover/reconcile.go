@@ -131,7 +131,9 @@ func (r *reconciler) replace(ctx context.Context, p directory.Partition, prefer 
 	// was, should the directory lose it, and which of them was promoted last.
 	floor := m.Epoch
 	for _, report := range reports {
-		floor = max(floor, report.Floor)
+		if !elsewhere(report, m.Fleet, r.id) {
+			floor = max(floor, report.Floor)
+		}
 	}
 	restored := restarted(chosen, elected)
 	if err := r.a.servers.Lead(ctx, chosen.Addr, elected.Run, floor+1, restored); err != nil {

@@ -23,6 +23,7 @@ func TestAServerThatIsUsedElsewhere(t *testing.T) {
 		d := direct(t, m.Addr)
 		must(t, d.Do(ctx, d.B().Replicaof().No().One().Build()).Error())
 		must(t, d.Do(ctx, d.B().Set().Key(members.IdentityKey).Value(members.Identity("other", 3)).Build()).Error())
+		must(t, d.Do(ctx, d.B().Set().Key(members.FloorKey).Value("9000000000000000").Build()).Error())
 		must(t, d.Do(ctx, d.B().Set().Key("{a}").Value("elsewhere").Build()).Error())
 	}
 	d := direct(t, fenced.Addr)
@@ -49,6 +50,9 @@ func TestAServerThatIsUsedElsewhere(t *testing.T) {
 		p := w.mapNow().Partitions[0]
 		return !p.ReadOnly && p.Master.Addr != victim
 	})
+	if m := w.mapNow(); m.Partitions[0].Floor >= 9e15 || m.Epoch >= 9e15 {
+		t.Errorf("the epoch is %d, and the floor %d, by what other fleets have", m.Epoch, m.Partitions[0].Floor)
+	}
 	redistest.Eventually(t, "the former master is back", func() bool { return in(victim) })
 	w.begin(0, directory.Task{Remove: leads.Addr})
 	w.done(0)
