@@ -48,7 +48,7 @@ func checkNodes(f *facts) (l findings) {
 		masters[p.Master.Machine()]++
 	}
 	if unnamed > 0 {
-		l.add(directory.Unknown, "unnamed", Fleetwide, "", readable.Count(unnamed, "member")+" without the name of a node: whether hosts share a machine is not known", "Write members as HOST:PORT@NODE.")
+		l.add(directory.Unknown, "unnamed", Fleetwide, "", readable.Count(unnamed, "member")+" without the name of a node: whether hosts share a machine is not known", "Write new members as HOST:PORT@NODE; millrace fleet replica move replaces one that has none.")
 	}
 	even := (len(f.m.Partitions) + len(machines) - 1) / len(machines)
 	for machine, n := range masters {

@@ -75,7 +75,7 @@ func (f *facts) checkPartition(l *findings, p directory.Partition, master *membe
 		case wants > need:
 			say(directory.Fail, "refuses_writes", fmt.Sprintf("it refuses writes until %s are in step, and has %d", readable.Count(wants, "replica"), need), "An agent sets what is right: run millrace fleet agent.")
 		case wants == 0 && inStep > 0:
-			say(directory.Warn, "lonely_writes", "it takes writes without a replica in step: its min-replicas-to-write is 0", "An agent sets it: run millrace fleet agent.")
+			say(directory.Warn, "lonely_writes", "it takes writes without a replica in step: its min-replicas-to-write is 0", "The leading agent sets it within seconds: run millrace fleet agent if there is none.")
 		}
 	}
 	confirmed := f.m.Permissions().Confirmed
