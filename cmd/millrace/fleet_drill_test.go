@@ -95,8 +95,10 @@ type drill struct {
 // write adds numbers to the sets of its tags until ctx ends, and remembers those that a
 // replica has confirmed.
 func (d *drill) write(ctx context.Context, writer int) {
-	c := d.fleet.Client()
+	c, pace := d.fleet.Client(), time.NewTicker(2*time.Millisecond) // leaves the CPUs to others
+	defer pace.Stop()
 	for i := 0; ctx.Err() == nil; i++ {
+		<-pace.C
 		tag, number := fmt.Sprint("user-", writer, "-", i%25), strconv.Itoa(i)
 		if c.Do(ctx, c.B().Sadd().Key("{"+tag+"}").Member(number).Build()).Error() == nil {
 			d.mu.Lock()
