@@ -56,7 +56,9 @@ func TestAnAddThatWasCutOffIsFinished(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = cfg.finishAdding(working, tf.dir, slog.New(slog.DiscardHandler), 50*time.Millisecond)
+				finisher := cfg.finisher(tf.dir, slog.New(slog.DiscardHandler))
+				finisher.After = 50 * time.Millisecond
+				_ = finisher.Run(working, tf.dir)
 			}()
 			redistest.Eventually(t, "the partition is open", func() bool {
 				m, err := tf.dir.Confirm(ctx, 0)

@@ -142,7 +142,9 @@ func TestARemovalThatWasCutOffIsFinished(t *testing.T) {
 			done := make(chan struct{})
 			go func() {
 				defer close(done)
-				_ = (&Config{Option: slowly}).finish(working, f, tf.dir, mover, quiet, 50*time.Millisecond)
+				finisher := (&Config{Option: slowly}).finisher(f, tf.dir, mover, quiet)
+				finisher.After = 50 * time.Millisecond
+				_ = finisher.Run(working, tf.dir)
 			}()
 			redistest.Eventually(t, "the partition is gone", func() bool { return len(tf.present().Partitions) == 1 })
 			stop()
