@@ -2,7 +2,6 @@ package membership
 
 import (
 	"context"
-	"errors"
 
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
@@ -11,20 +10,14 @@ import (
 // such that the request has another plan now, the error is directory.ErrConflict. Boot says
 // how new members came back from a restart, as directory.Member has it.
 func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Plan, boot string) error {
-	for {
-		m, err := dir.Confirm(ctx, 0)
-		if err != nil {
-			return directory.Unreachable(ctx, err)
-		}
-		now, err := Make(m, r)
+	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
+		now, err := Make(next, r)
 		switch {
 		case err != nil || now.Begun:
-			return err
+			return false, err
 		case !now.equal(agreed):
-			return directory.ErrConflict.Errorf("the fleet has changed since the plan was made").WithHint("Repeat the command, and look at the new plan.")
+			return false, directory.ErrConflict.Errorf("the fleet has changed since the plan was made").WithHint("Repeat the command, and look at the new plan.")
 		}
-		next := m.Clone()
-		next.Epoch++
 		for id, task := range now.Tasks {
 			next.Partitions[id].Task = &task
 			if task.Add != nil {
@@ -32,10 +25,9 @@ func Publish(ctx context.Context, dir directory.Directory, r Request, agreed *Pl
 				add.Boot, task.Add = boot, &add
 			}
 		}
-		if err := dir.Change(ctx, m.Epoch, next); !errors.Is(err, directory.ErrConflict) {
-			return err
-		}
-	}
+		return true, nil
+	})
+	return err
 }
 
 // tasks returns the tasks of a plan that the map has.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"math"
 	"slices"
 
@@ -28,32 +27,25 @@ func Open(ctx context.Context, dir directory.Directory, partition int) error {
 }
 
 func setPhase(ctx context.Context, dir directory.Directory, partition int, phase directory.Phase) error {
-	for {
-		m, err := dir.Confirm(ctx, 0)
-		if err == nil {
-			err = checkID(m, partition)
+	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
+		if err := checkID(next, partition); err != nil {
+			return false, err
 		}
-		if err != nil {
-			return err
-		}
-		next := m.Clone()
-		next.Epoch++
 		p := &next.Partitions[partition]
 		if p.Phase == phase {
-			return nil
+			return false, nil
 		}
-		if removing := m.Removing(); removing != nil && removing.ID == partition {
-			return millrace.ErrBadArgument.Errorf("partition %d is being removed", partition)
+		if removing := next.Removing(); removing != nil && removing.ID == partition {
+			return false, millrace.ErrBadArgument.Errorf("partition %d is being removed", partition)
 		}
 		if p.Phase == directory.LookUp {
-			return millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition).
+			return false, millrace.ErrBadArgument.Errorf("the adding of partition %d is not finished", partition).
 				WithHint("Repeat the command that began it, for the same servers.")
 		}
 		p.Phase = phase
-		if err := dir.Change(ctx, m.Epoch, next); !errors.Is(err, directory.ErrConflict) {
-			return err
-		}
-	}
+		return true, nil
+	})
+	return err
 }
 
 // DrainConfig says which tags of a partition are moved, and where. The zero value moves

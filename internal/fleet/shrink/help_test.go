@@ -109,6 +109,16 @@ func (tf *testFleet) present() *directory.Map {
 	return m
 }
 
+// enter puts the last partition into a phase.
+func (tf *testFleet) enter(phase directory.Phase) {
+	tf.t.Helper()
+	_, err := directory.Edit(tf.t.Context(), tf.dir, func(next *directory.Map) (bool, error) {
+		enter(next, phase)
+		return true, nil
+	})
+	must(tf.t, err)
+}
+
 // open opens the fleet as one process does.
 func (tf *testFleet) open(dir directory.Directory) *fleet.Fleet {
 	tf.t.Helper()

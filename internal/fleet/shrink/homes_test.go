@@ -182,8 +182,9 @@ func (w *world) remove(last int) {
 	w.retire(mover, last)
 	w.catchUp()
 	phase := func(phase directory.Phase) func(m *directory.Map) error {
-		return func(m *directory.Map) error {
-			return change(ctx, w.dir, m, func(p *directory.Partition) { p.Phase = phase })
+		return func(*directory.Map) error {
+			w.enter(phase)
+			return nil
 		}
 	}
 	w.step(phase(directory.Yielding))

@@ -109,7 +109,7 @@ func TestWritesDoNotAskNextOwnersEarly(t *testing.T) {
 
 	pin.m.Store(tf.present())
 	old := tf.open(pin)
-	must(t, change(ctx, tf.dir, tf.present(), func(p *directory.Partition) { p.Phase = directory.Yielding }))
+	tf.enter(directory.Yielding)
 	tf.knows(young, tf.present().Epoch)
 	written := ledger{}
 	must(t, written.write(ctx, young, tag))

@@ -2,7 +2,6 @@ package shrink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -95,36 +94,27 @@ func alien(ctx context.Context, f *fleet.Fleet, partition int) error {
 // be the one with the highest number, closed and without tags; else the error is ErrNeeded.
 // The same call again completes one that was cut off.
 func Remove(ctx context.Context, f *fleet.Fleet, dir directory.Directory, mover *rebalance.Mover, partition int, cfg Config) (*directory.Map, error) {
-	for {
-		m, err := dir.Confirm(ctx, 0)
-		if err != nil {
-			return nil, directory.Unreachable(ctx, err)
+	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
+		if err := Check(ctx, f, next, partition); err != nil || next.Removing() != nil {
+			return false, err
 		}
-		if err := Check(ctx, f, m, partition); err != nil {
-			return nil, err
-		}
-		if m.Removing() == nil {
-			cfg.report("publishing that partition %d is to be removed", partition)
-			err = change(ctx, dir, m, func(p *directory.Partition) { p.Phase = directory.Yielding })
-		}
-		switch {
-		case err == nil:
-			return cfg.complete(ctx, f, dir, mover)
-		case !errors.Is(err, directory.ErrConflict):
-			return nil, err
-		}
+		cfg.report("publishing that partition %d is to be removed", partition)
+		enter(next, directory.Yielding)
+		return true, nil
+	})
+	if err != nil {
+		return nil, err
 	}
+	return cfg.complete(ctx, f, dir, mover)
 }
 
-// change publishes the map after m, with a change of the last partition.
-func change(ctx context.Context, dir directory.Directory, m *directory.Map, edit func(p *directory.Partition)) error {
-	next := m.Clone()
-	next.Epoch++
-	edit(&next.Partitions[len(next.Partitions)-1])
-	if p := next.Removing(); p.Phase == directory.Removed {
+// enter puts the last partition into a phase.
+func enter(next *directory.Map, phase directory.Phase) {
+	p := &next.Partitions[len(next.Partitions)-1]
+	p.Phase = phase
+	if phase == directory.Removed {
 		next.Points, p.Epoch = next.Points.Without(p.ID), next.Epoch
 	}
-	return dir.Change(ctx, m.Epoch, next)
 }
 
 // complete takes the steps that are left. Others may do the same at the same time.
@@ -151,18 +141,11 @@ func (c *Config) complete(ctx context.Context, f *fleet.Fleet, dir directory.Dir
 			})
 		case directory.Yielded:
 			if err = c.empty(ctx, f, dir, mover, p.ID); err == nil {
-				err = c.next(ctx, dir, p.Phase, func(m *directory.Map) error {
-					return change(ctx, dir, m, func(p *directory.Partition) { p.Phase = directory.Removed })
-				})
+				err = edit(ctx, dir, p.Phase, func(next *directory.Map) { enter(next, directory.Removed) })
 			}
 		case directory.Removed:
 			c.dismiss(ctx, m.Fleet, *p)
-			err = c.next(ctx, dir, p.Phase, func(m *directory.Map) error {
-				next := m.Clone()
-				next.Epoch++
-				next.Partitions = next.Partitions[:p.ID]
-				return dir.Change(ctx, m.Epoch, next)
-			})
+			err = edit(ctx, dir, p.Phase, func(next *directory.Map) { next.Partitions = next.Partitions[:p.ID] })
 		}
 		if err != nil {
 			return nil, err
@@ -170,21 +153,17 @@ func (c *Config) complete(ctx context.Context, f *fleet.Fleet, dir directory.Dir
 	}
 }
 
-// next changes the map while the last partition is in a phase. If it is in another one,
+// edit changes the map while the last partition is in a phase. If it is in another one,
 // somebody else was faster.
-func (c *Config) next(ctx context.Context, dir directory.Directory, phase directory.Phase, change func(m *directory.Map) error) error {
-	for {
-		m, err := dir.Confirm(ctx, 0)
-		if err != nil {
-			return err
+func edit(ctx context.Context, dir directory.Directory, phase directory.Phase, change func(next *directory.Map)) error {
+	_, err := directory.Edit(ctx, dir, func(next *directory.Map) (bool, error) {
+		if p := next.Removing(); p == nil || p.Phase != phase {
+			return false, nil
 		}
-		if p := m.Removing(); p == nil || p.Phase != phase {
-			return nil
-		}
-		if err := change(m); !errors.Is(err, directory.ErrConflict) {
-			return err
-		}
-	}
+		change(next)
+		return true, nil
+	})
+	return err
 }
 
 // emptyInterval is the pause between two tries to empty a partition.

@@ -130,11 +130,11 @@ func TestARemovalThatWasCutOffIsFinished(t *testing.T) {
 				t.Fatal("no tag belongs to the partition")
 			}
 			if tc.phase == directory.Removed {
-				must(t, change(ctx, tf.dir, tf.present(), func(p *directory.Partition) { p.Phase = directory.Yielded }))
+				tf.enter(directory.Yielded)
 				must(t, directory.Drain(ctx, tf.dir, tf.present().Grace()))
 				must(t, new(Config).empty(ctx, f, tf.dir, mover, 1))
 			}
-			must(t, change(ctx, tf.dir, tf.present(), func(p *directory.Partition) { p.Phase = tc.phase }))
+			tf.enter(tc.phase)
 			if tc.cut != nil {
 				tc.cut(tf, records[0])
 			}
