@@ -36,6 +36,7 @@ type dedicated struct {
 	inner  rueidis.DedicatedClient // nil before the first command
 	give   func()
 	open   bool // whether a transaction is open
+	failed bool // whether a command had an error
 	closed bool
 }
 
@@ -58,7 +59,13 @@ func (d *dedicated) DoMulti(ctx context.Context, multi ...rueidis.Completed) []r
 	if !d.queues(multi) && (slices.ContainsFunc(multi, mayWrite) || slices.ContainsFunc(multi, executes)) {
 		need = t.p.f.cfg.WaitReplicas
 	}
-	return t.send(ctx, inner, false, need, multi)
+	results := t.send(ctx, inner, false, need, multi)
+	if slices.ContainsFunc(results, func(r rueidis.RedisResult) bool { return r.Error() != nil && !rueidis.IsRedisNil(r.Error()) }) {
+		d.mu.Lock()
+		d.failed = true
+		d.mu.Unlock()
+	}
+	return results
 }
 
 // queues reports whether a transaction is open after the commands.
@@ -139,11 +146,16 @@ func refused() <-chan error {
 	return failed
 }
 
-// Close gives the connection back.
+// Close gives the connection back, or closes it after an error: the server may be fenced,
+// and then rueidis panics when a connection is given back (see members.InRun).
 func (d *dedicated) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if !d.closed && d.give != nil {
+	switch {
+	case d.closed || d.inner == nil:
+	case d.failed:
+		d.inner.Close()
+	default:
 		d.give()
 	}
 	d.closed = true

@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"testing"
 
 	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace/internal/fleet/members"
 )
 
 func TestTag(t *testing.T) {
@@ -188,4 +191,28 @@ type writer []byte
 func (w *writer) Write(p []byte) (int, error) {
 	*w = append(*w, p...)
 	return len(p), nil
+}
+
+// TestDedicatedToAFencedMaster: a master was restarted, and agents have not examined it
+// yet. Commands fail, and the process goes on.
+func TestDedicatedToAFencedMaster(t *testing.T) {
+	t.Parallel()
+	tf := startFleet(t, 1, 0, calm)
+	f := tf.open(Config{})
+	must(t, put(t.Context(), f.Client(), "{a}", "1"))
+	server := tf.masters[0].Client(t)
+	for _, fence := range []rueidis.Completed{
+		server.B().ConfigSet().ParameterValue().ParameterValue("replica-serve-stale-data", "no").Build(),
+		server.B().Arbitrary("REPLICAOF", members.FenceHost, members.FencePort).Build(),
+	} {
+		must(t, server.Do(t.Context(), fence).Error())
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	for _, cmd := range []rueidis.Completed{f.Client().B().Get().Key("{a}").Build(), f.Client().B().Set().Key("{a}").Value("2").Build()} {
+		err := f.Client().Dedicated(func(d rueidis.DedicatedClient) error { return d.Do(ctx, cmd).Error() })
+		if err == nil {
+			t.Error("a fenced master answers")
+		}
+	}
 }

@@ -21,13 +21,13 @@ func (r *reconciler) remove(ctx context.Context, m *directory.Map, p directory.P
 	}
 	i := index(p, addr)
 	if i < 0 {
-		return r.step(ctx, p, addr+" is not a member", func(p *directory.Partition) { p.Task.Remove = "" })
+		return r.step(ctx, m, p, addr+" is not a member", func(p *directory.Partition) { p.Task.Remove = "" })
 	}
 	rest := slices.Delete(slices.Clone(p.Replicas), i, i+1)
 	if have, need := r.count(p, rest, r.a.watch.of(p.Master.Addr).before.Offset), enough(m, rest); have < need {
 		return waitsFor("%d of the other replicas are in step, and %d must be", have, need)
 	}
-	return r.step(ctx, p, addr+" leaves", func(p *directory.Partition) {
+	return r.step(ctx, m, p, addr+" leaves", func(p *directory.Partition) {
 		i := index(*p, addr)
 		leaves := p.Replicas[i]
 		p.Replicas = slices.Delete(p.Replicas, i, i+1)
@@ -97,19 +97,22 @@ func (r *reconciler) release(ctx context.Context, m *directory.Map, p directory.
 // be reached, it stays as it is.
 func (r *reconciler) dismiss(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	leaves := *p.Leaving
-	fenced := !r.a.watch.of(leaves.Addr).elsewhere(m.Fleet, p.ID) && r.isolate(ctx, leaves) == nil
-	err := r.step(ctx, p, leaves.Addr+" has left", func(p *directory.Partition) {
+	run := "" // in which it was fenced; in another one it may be a member again
+	if !r.a.watch.of(leaves.Addr).elsewhere(m.Fleet, p.ID) {
+		run, _ = r.isolate(ctx, leaves)
+	}
+	err := r.step(ctx, m, p, leaves.Addr+" has left", func(p *directory.Partition) {
 		p.Leaving = nil
 		if p.Task != nil && p.Task.Remove == leaves.Addr {
 			p.Task.Remove = ""
 		}
 	})
-	if err != nil || !fenced {
+	if err != nil || run == "" {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
-	if err := r.a.servers.Retire(ctx, leaves.Addr, members.Identity(m.Fleet, p.ID)); err != nil {
+	if err := r.a.servers.Retire(ctx, leaves.Addr, run, members.Identity(m.Fleet, p.ID)); err != nil {
 		r.a.cfg.Logger.WarnContext(ctx, "a former member keeps its identity", "addr", leaves.Addr, "error", err)
 	}
 	return nil

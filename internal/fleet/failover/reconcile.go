@@ -82,20 +82,21 @@ func (r *reconciler) quarantine(ctx context.Context, m *directory.Map, p directo
 		if now, err := r.a.confirm(ctx); err != nil || r.id >= len(now.Partitions) || now.Partitions[r.id].Epoch != p.Epoch {
 			return
 		}
-		if r.isolate(ctx, member) == nil {
+		if _, err := r.isolate(ctx, member); err == nil {
 			r.a.note(ctx, m, r.id, member.Addr+" was restarted without its boot fence, and has been fenced: put replicaof on its command line")
 		}
 	}
 }
 
-func (r *reconciler) isolate(ctx context.Context, member directory.Member) error {
+// isolate fences a member that nobody may read, and returns its run.
+func (r *reconciler) isolate(ctx context.Context, member directory.Member) (run string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.a.cfg.Interval)
 	defer cancel()
 	if err := r.a.servers.Hide(ctx, member.Addr); err != nil {
-		return err
+		return "", err
 	}
-	_, err := r.a.servers.Fence(ctx, member.Addr)
-	return err
+	report, err := r.a.servers.Fence(ctx, member.Addr)
+	return report.Run, err
 }
 
 // replace elects a master, of members with equally much data the preferred one. The agent

@@ -20,13 +20,13 @@ const restartTurn = "*restart*"
 // A restart begins only if all members of the fleet are whole, so that a partition lacks
 // one copy at most. So a member that does not come back, or is down again a moment later,
 // stops the restarts of all partitions.
-func (r *reconciler) restart(ctx context.Context, p directory.Partition) error {
+func (r *reconciler) restart(ctx context.Context, m *directory.Map, p directory.Partition) error {
 	for i, restart := range p.Task.Restart {
 		what := r.outcome(p, restart)
 		if what == "" {
 			continue
 		}
-		err := r.step(ctx, p, restart.Addr+" "+what, func(p *directory.Partition) { p.Task.Restart = slices.Delete(p.Task.Restart, i, i+1) })
+		err := r.step(ctx, m, p, restart.Addr+" "+what, func(p *directory.Partition) { p.Task.Restart = slices.Delete(p.Task.Restart, i, i+1) })
 		if err == nil {
 			r.endTurn()
 		}

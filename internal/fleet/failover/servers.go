@@ -47,8 +47,9 @@ type Servers interface {
 	// supervisor starts it again.
 	Restart(ctx context.Context, addr, run string) error
 
-	// Retire takes the identity of a fenced member away, so that nobody elects it any more.
-	Retire(ctx context.Context, addr, identity string) error
+	// Retire takes the identity of a fenced member away, so that nobody elects it any more,
+	// unless it was restarted since it was in that run.
+	Retire(ctx context.Context, addr, run, identity string) error
 
 	// Need sets how many replicas must be in step for a master to take writes.
 	Need(ctx context.Context, addr string, replicas int) error
@@ -138,9 +139,9 @@ func (r *Redis) Restart(ctx context.Context, addr, run string) error {
 }
 
 // Retire implements Servers.
-func (r *Redis) Retire(ctx context.Context, addr, identity string) error {
+func (r *Redis) Retire(ctx context.Context, addr, run, identity string) error {
 	return r.do(ctx, addr, func(ctx context.Context, c rueidis.Client) error {
-		return members.Retire(ctx, c, identity)
+		return members.InRun(ctx, c, run, func(c rueidis.DedicatedClient) error { return members.Retire(ctx, c, identity) })
 	})
 }
 

@@ -117,10 +117,10 @@ func (p inMembers) Restart(ctx context.Context, addr, run string) error {
 	})
 }
 
-func (p inMembers) Retire(ctx context.Context, addr, identity string) error {
+func (p inMembers) Retire(ctx context.Context, addr, run, identity string) error {
 	s := p.w.server(addr)
 	return p.call(ctx, &s.host, func() error {
-		if s.identity == identity {
+		if s.run() == run && s.identity == identity {
 			s.follow(&p.host, nil)
 			s.identity, s.history = "", s.newHistory()
 		}

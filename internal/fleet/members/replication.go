@@ -45,17 +45,21 @@ func Admit(ctx context.Context, c rueidis.Client, run, secret string) error {
 
 // InRun calls a function with a connection to a server if that is in the given run. The
 // connection ends with the process, so that all commands reach the same run.
-func InRun(ctx context.Context, c rueidis.Client, run string, do func(c rueidis.DedicatedClient) error) error {
-	return c.Dedicated(func(c rueidis.DedicatedClient) error {
-		text, err := c.Do(ctx, c.B().Info().Section("server").Build()).ToString()
-		if err != nil {
-			return err
-		}
-		if now := ParseInfo(text).Run; now != run {
-			return fmt.Errorf("the server was restarted: it is in run %s, not %s", now, run)
-		}
-		return do(c)
-	})
+//
+// It is closed afterwards. To give it back, rueidis would end subscriptions, and send a PING
+// for each. A fenced server refuses that, and rueidis takes it for a bug and panics.
+func InRun(ctx context.Context, client rueidis.Client, run string, do func(c rueidis.DedicatedClient) error) error {
+	c, giveBack := client.Dedicate()
+	defer giveBack() // nothing is left to give back
+	defer c.Close()
+	text, err := c.Do(ctx, c.B().Info().Section("server").Build()).ToString()
+	if err != nil {
+		return err
+	}
+	if now := ParseInfo(text).Run; now != run {
+		return fmt.Errorf("the server was restarted: it is in run %s, not %s", now, run)
+	}
+	return do(c)
 }
 
 // Follow makes a server a replica of the one at host and port in that run, and ends its
@@ -74,7 +78,7 @@ func Fence(ctx context.Context, c rueidis.Client) error {
 // Retire takes the identity of a fenced server away, and leaves it fenced: no agent takes it
 // for a member any more, whatever map that has. The commands arrive together, so nobody
 // writes while it is not a replica.
-func Retire(ctx context.Context, c rueidis.Client, identity string) error {
+func Retire(ctx context.Context, c rueidis.CoreClient, identity string) error {
 	retire := c.B().Eval().Script(Scripts.Script("retire").Source()).Numkeys(1).Key(Base).Arg(identity).Build()
 	alone := set(c.B(), "min-replicas-to-write", "0") // it may have been a master
 	for _, result := range c.DoMulti(ctx, alone, c.B().Replicaof().No().One().Build(), retire, follow(c.B(), FenceHost, FencePort)) {

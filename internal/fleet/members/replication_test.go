@@ -1,6 +1,8 @@
 package members
 
 import (
+	"context"
+	"strings"
 	"testing"
 
 	"github.com/redis/rueidis"
@@ -53,4 +55,20 @@ func TestAReplicaFollowsOneRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	redistest.Eventually(t, "the replica is linked again", linked)
+}
+
+// TestInAnotherRun: a server was restarted, and came back fenced. That is an error, and no
+// reason for the process to end.
+func TestInAnotherRun(t *testing.T) {
+	t.Parallel()
+	server := redistest.Start(t, redistest.Options{TCP: true, Args: []string{"--replicaof", FenceHost, FencePort, "--replica-serve-stale-data", "no"}})
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := server.Client(t)
+	if err := Admit(ctx, c, "another run", "secret"); err == nil || !strings.Contains(err.Error(), "was restarted") {
+		t.Errorf("Admit in another run = %v, want that it was restarted", err)
+	}
+	if err := Admit(ctx, c, server.Info("server")["run_id"], "secret"); err != nil {
+		t.Errorf("Admit = %v", err)
+	}
 }
