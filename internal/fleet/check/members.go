@@ -18,6 +18,7 @@ import (
 func checkState(f *facts) (l findings) {
 	where := fmt.Sprintf("%s, %s, epoch %d", f.status.State, readable.Count(len(f.status.Partitions), "partition"), f.status.Epoch)
 	switch f.status.State {
+	case fleet.Healthy:
 	case fleet.ReadOnly, fleet.Out:
 		l.add(directory.Fail, string(f.status.State), Fleetwide, "", where, "A partition without a master refuses writes, and reads if it has no replica: millrace fleet show.")
 	case fleet.Partial:

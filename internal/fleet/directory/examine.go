@@ -66,8 +66,9 @@ func (d *Redis) Leader(ctx context.Context) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if until, err := lease[1].AsInt64(); err != nil || until <= now[0]*1000+now[1]/1000 {
-			return "", nil // nobody leads, or nobody ever did
+		// It is nil if nobody ever led.
+		if until, _ := lease[1].AsInt64(); until <= now[0]*1000+now[1]/1000 {
+			return "", nil
 		}
 		return lease[0].ToString()
 	})

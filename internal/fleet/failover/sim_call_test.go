@@ -227,7 +227,7 @@ func (p inDirectory) Turn(ctx context.Context, node, holder string, life time.Du
 }
 
 func (p inDirectory) Note(ctx context.Context, event directory.Event) error {
-	_, err := ask(ctx, p.process, func(d *simDirectory) (any, error) { d.events = append(d.events, event); return nil, nil })
+	_, err := ask(ctx, p.process, func(d *simDirectory) (int, error) { d.events = append(d.events, event); return len(d.events), nil })
 	return err
 }
 

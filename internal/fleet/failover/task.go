@@ -139,19 +139,19 @@ type wait struct {
 	noted bool
 }
 
-// errWaits is the reason why a task cannot go on.
-type errWaits string
+// waitError is the reason why a task cannot go on.
+type waitError string
 
-func (e errWaits) Error() string { return string(e) }
+func (e waitError) Error() string { return string(e) }
 
-func waitsFor(format string, args ...any) error { return errWaits(fmt.Sprintf(format, args...)) }
+func waitsFor(format string, args ...any) error { return waitError(fmt.Sprintf(format, args...)) }
 
 // TaskWaits begins an event that says what a task waits for.
 const TaskWaits = "the task waits: "
 
 // noteWait notes once why a task waits, if that is no passing state.
 func (r *reconciler) noteWait(ctx context.Context, m *directory.Map, err error) {
-	why, waits := errors.AsType[errWaits](err)
+	why, waits := errors.AsType[waitError](err)
 	if !waits {
 		r.waits = wait{}
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errOvertaken) {

@@ -19,7 +19,7 @@ func (c *Config) finisher(dir directory.Directory, logger *slog.Logger) director
 		Logger: logger,
 		Step: func(m *directory.Map) string {
 			if m.Adding() {
-				return string(directory.LookUp)
+				return directory.LookUp
 			}
 			return ""
 		},

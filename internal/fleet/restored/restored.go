@@ -76,7 +76,7 @@ func (j *Job) Run(ctx context.Context) error {
 func (j *Job) attend(ctx context.Context, id int, c rueidis.Client) error {
 	t, err := read(ctx, c)
 	if err != nil || t.epoch == "" {
-		return nil //nolint:nilerr // other jobs of the agent report partitions that do not answer
+		return nil // other jobs of the agent report partitions that do not answer
 	}
 	end, err := directory.TakeTurn(ctx, j.dir, directory.Member{Node: fmt.Sprintf("restored partition %d", id)})
 	if errors.Is(err, directory.ErrTurn) {
@@ -120,7 +120,7 @@ var errAgain = errors.New("the partition was restored again")
 
 // finish does the steps that are not done. One that fails keeps none of the others from
 // being done.
-func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t todo) error {
+func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t progress) error {
 	m := directory.MapOf(j.f.Client())
 	ick := m.Settings.RestoredIck
 	var failed error
@@ -175,7 +175,7 @@ func (j *Job) finish(ctx context.Context, id int, c rueidis.Client, t todo) erro
 }
 
 // note writes to the fleet's log what was found.
-func (j *Job) note(ctx context.Context, m *directory.Map, id int, t todo) {
+func (j *Job) note(ctx context.Context, m *directory.Map, id int, t progress) {
 	var what string
 	switch ick := m.Settings.RestoredIck; {
 	case ick != "":

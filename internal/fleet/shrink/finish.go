@@ -21,7 +21,7 @@ func (c *Config) finisher(f *fleet.Fleet, dir directory.Directory, mover *rebala
 		Logger: logger,
 		Step: func(m *directory.Map) string {
 			if p := m.Removing(); p != nil {
-				return string(p.Phase)
+				return p.Phase
 			}
 			return ""
 		},

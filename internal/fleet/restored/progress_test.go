@@ -30,7 +30,7 @@ func TestTodo(t *testing.T) {
 			t.Errorf("store = %t, %v", ok, err)
 		}
 	}
-	other := todo{epoch: "6"}
+	other := progress{epoch: "6"}
 	if ok, err := other.store(ctx, c, found{1, 1}, named(3)); ok || err != nil {
 		t.Errorf("store of an earlier restoration = %t, %v, want that it is refused", ok, err)
 	}
