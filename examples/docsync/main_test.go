@@ -34,7 +34,6 @@ type site struct {
 	files   string
 	flags   []string
 	channel *ick.Channel
-	word    int
 }
 
 func newSite(t *testing.T) *site {

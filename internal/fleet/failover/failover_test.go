@@ -479,7 +479,7 @@ func TestANodeIsKilledWithBoth(t *testing.T) {
 	t.Parallel()
 	cluster := etcdtest.Start(t, etcdtest.Options{})
 	w := startInEtcd(t, cluster, devfleet.Config{Partitions: 2, Replicas: 2})
-	w.agentEvery(250 * time.Millisecond)
+	w.agentEvery(500 * time.Millisecond)
 	f := w.client(fleet.Config{WaitReplicas: 1})
 	w.settled(f, 0)
 	w.settled(f, 1)

@@ -97,7 +97,7 @@ func TestReplicas(t *testing.T) {
 		t.Errorf("after the removal of %s the members are %v", moved.Addr, p.Members())
 	}
 	l.check(t)
-	for _, nothing := range []Request{AddReplica{0, added}, RemoveReplica{0, left, false}, MoveReplica{0, left, added}} {
+	for _, nothing := range []Request{AddReplica{0, added}, MoveReplica{0, left, added}} {
 		if plan, err := w.do(t.Context(), nothing, func(string) {}); err != nil || len(plan.Tasks) > 0 {
 			t.Errorf("%+v once more = %+v, %v, want nothing to do", nothing, plan, err)
 		}

@@ -48,7 +48,8 @@
 // plan would be another one, Publish refuses it: the operator agreed to something else.
 //
 // A request that has been done cannot be told from one that was never made. So a repeated
-// one either has nothing to do, or, for [Restart], restarts members once more.
+// one has nothing to do, or finds no such member, or, for [Restart], restarts members once
+// more.
 //
 // A plan waits for a member that it needs, for as long as that is away. Then Cancel it.
 //

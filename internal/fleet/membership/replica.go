@@ -45,8 +45,11 @@ func (r RemoveReplica) words() []string {
 
 func (r RemoveReplica) plan(d *draft) error {
 	p, err := d.partition(r.Partition)
-	if err != nil || find(p.Members(), r.Addr) == nil {
+	switch {
+	case err != nil:
 		return err
+	case find(p.Members(), r.Addr) == nil:
+		return notFound("%s is not a member of partition %d: it has left, or the address is wrong", r.Addr, p.ID)
 	}
 	if err := d.spare(p, r.Addr, r.Force); err != nil {
 		return err
