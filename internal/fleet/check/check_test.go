@@ -51,7 +51,7 @@ func TestEachAssumption(t *testing.T) {
 			t.Errorf("%s has no finding, or no hint", check.name)
 		}
 	}
-	if !slices.ContainsFunc(all, func(f Finding) bool { return f.What == "40 tags have one home each" }) {
+	if !slices.ContainsFunc(all, func(f Finding) bool { return f.What == "one home for each of 40 tags" }) {
 		t.Errorf("not all tags were looked up: %v", all)
 	}
 	stop()

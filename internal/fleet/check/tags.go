@@ -106,7 +106,7 @@ func (t *tagger) outcome() findings {
 	if t.moving > 0 {
 		moving = fmt.Sprintf(", %s being moved or forgotten", readable.Number(t.moving))
 	}
-	return t.found.orOK("%s have one home each%s", readable.Count(t.checked, "tag"), moving)
+	return t.found.orOK("one home for each of %s%s", readable.Count(t.checked, "tag"), moving)
 }
 
 // sample looks up about n tags of a partition. It begins at a random place of the table of

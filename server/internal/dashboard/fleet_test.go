@@ -52,14 +52,14 @@ func TestFleetChecks(t *testing.T) {
 		{Check: "settings", Level: directory.Fail, Code: "evicts", Partition: 0, Member: "10.0.0.1:7001", What: "it may evict any key", Hint: "CONFIG SET maxmemory-policy noeviction."},
 		save("10.0.0.2:7003"),
 		save("10.0.0.1:7004"),
-		{Check: "tags", Level: directory.OK, Code: "ok", Partition: check.Fleetwide, What: "100 tags have one home each"},
+		{Check: "tags", Level: directory.OK, Code: "ok", Partition: check.Fleetwide, What: "one home for each of 100 tags"},
 	}
 	h := on(t, newStage(v))
 	page := h.get("/fleet").want(http.StatusOK)
 	for _, want := range []string{
 		"Checks 1 fail, 2 warn", "settings fail 10.0.0.1:7001 (partition 0): it may evict any keyCONFIG SET maxmemory-policy noeviction.",
 		`settings warn 10.0.0.2:7003 (partition 1), 10.0.0.1:7004 (partition 1): it has save pointsCONFIG SET save "".`,
-		"tags ok 100 tags have one home each", "All of them: millrace fleet check --all",
+		"tags ok one home for each of 100 tags", "All of them: millrace fleet check --all",
 	} {
 		page.says(want)
 	}
