@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// election is which server of etcd leads. What is stored is on a majority, and whoever
+// election is which server of etcd leads. What is stored is on a majority, and a server that
 // answers has asked a majority: maps are never lost, and none that was replaced is
 // confirmed. While no server can lead, none answers.
 type election struct {

@@ -209,7 +209,7 @@ func (c *Config) Announce(ctx context.Context, dir directory.Directory, m *direc
 // Open lets the partitions that were added take new tags.
 //
 // Before that all masters have a copy of the map that names the new partitions: should the
-// directory be lost, whoever finds a copy knows of all partitions that have tags.
+// directory be lost, each copy names all partitions that have tags.
 func (c *Config) Open(ctx context.Context, dir directory.Directory) (*directory.Map, error) {
 	m, err := c.Switch(ctx, dir, func(next *directory.Map) {
 		for i := range next.Partitions {

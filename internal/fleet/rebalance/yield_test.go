@@ -50,7 +50,7 @@ func (tf *testFleet) restoredSince(m *Mover, tag string) {
 }
 
 // TestATagThatWasMovedToASilentPartition is used where it was before, until that partition
-// answers. Then it is used there again, and whoever was told what is lost loses no more.
+// answers. Then it is used there again. Only what was reported as lost is lost.
 func TestATagThatWasMovedToASilentPartition(t *testing.T) {
 	t.Parallel()
 	for name, skipped := range map[string][]string{

@@ -166,7 +166,7 @@ func (w *world) marksIn(name string) {
 }
 
 // write changes a row of the database, and then its value in the fleet. That may fail:
-// whoever writes also marks the tag then, which is another story.
+// a program would mark the tag then.
 func (w *world) write(ctx context.Context, tag string) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
