@@ -105,7 +105,7 @@ func (r *runningFleet) disturb(key string) {
 	r.change(p.ID, func(p *directory.Partition) { p.ReadOnly = true })
 	m, err := r.dir.Confirm(r.t.Context(), 0)
 	must(r.t, "Confirm", err)
-	if !retry.Sleep(r.t.Context(), m.Grace()) { // what whoever replaces a master waits
+	if !retry.Sleep(r.t.Context(), m.Grace()) { // as an agent waits that replaces a master
 		r.t.Fatal("the test has ended")
 	}
 	replica := r.servers[p.Replicas[0].Addr].Client(r.t)
