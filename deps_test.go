@@ -67,8 +67,12 @@ var depRules = []depRule{
 		why: "structures do not import each other, save fetch on pinned and lease: what two need goes into an internal package",
 	},
 	{
-		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("internal/bench", "internal/document", "internal/survey")),
-		why: "imports point downwards: structures know nothing of the fleet, the server, the command and the adapters of hooks",
+		of: rooms("dial"), deep: true, never: anyOf(structures, upstairs, under(miniredis)),
+		why: "dial is what a program calls before it has a structure: it opens clients, and builds nothing else",
+	},
+	{
+		of: anyOf(structures, rooms("steal")), never: anyOf(upstairs, rooms("dial", "internal/bench", "internal/document", "internal/survey")),
+		why: "imports point downwards: structures know nothing of the fleet, the server, the command, the adapters of hooks and the URL of their client",
 	},
 	{
 		of: but(rooms("internal"), rooms("internal/bench", "internal/document", "internal/survey")), never: structures,
@@ -249,27 +253,31 @@ func TestDependencyRules(t *testing.T) {
 		{"structures that lean on the wrong ones", 4, edges{"/ick": "/lease", "/lease": "/scatter"},
 			[]string{"/ick /lease", "/lease /scatter"}},
 
-		{"the command on a structure", 5, edges{"/cmd/millrace": "/ick /fleet", "/ick": "/steal"}, nil},
-		{"a structure on the fleet", 5, edges{"/scatter": "/fleet", "/steal": "/metrics"}, []string{"/scatter /fleet", "/steal /metrics"}},
+		{"dial alone", 5, edges{"/dial": "/ net/url " + rueidis}, nil},
+		{"dial on the fleet and an imitation", 5, edges{"/dial": "/fleet /internal/connect", "/internal/connect": miniredis, "/fleet": "fmt"},
+			[]string{"/dial /fleet", "/dial /internal/connect " + miniredis}},
 
-		{"an internal package on the root", 6, edges{"/internal/script": "/ /internal/retry"}, nil},
-		{"what the command and the server share on a structure", 6, edges{"/internal/survey": "/ick /metrics", "/internal/document": "/lease"}, nil},
-		{"an internal package on a structure", 6, edges{"/internal/script": "/ick"}, []string{"/internal/script /ick"}},
+		{"the command on a structure", 6, edges{"/cmd/millrace": "/ick /fleet", "/ick": "/steal"}, nil},
+		{"a structure on the fleet", 6, edges{"/scatter": "/fleet", "/steal": "/metrics"}, []string{"/scatter /fleet", "/steal /metrics"}},
 
-		{"miniredis where it may be", 7, edges{"/cmd/millrace": miniredis, "/internal/connect": miniredis, "/internal/redistest": miniredis}, nil},
-		{"miniredis where it may not be", 7, edges{"/server": miniredis + "/server", "/": miniredis},
+		{"an internal package on the root", 7, edges{"/internal/script": "/ /internal/retry"}, nil},
+		{"what the command and the server share on a structure", 7, edges{"/internal/survey": "/ick /metrics", "/internal/document": "/lease"}, nil},
+		{"an internal package on a structure", 7, edges{"/internal/script": "/ick"}, []string{"/internal/script /ick"}},
+
+		{"miniredis where it may be", 8, edges{"/cmd/millrace": miniredis, "/internal/connect": miniredis, "/internal/redistest": miniredis}, nil},
+		{"miniredis where it may not be", 8, edges{"/server": miniredis + "/server", "/": miniredis},
 			[]string{"/ " + miniredis, "/server " + miniredis + "/server"}},
 
-		{"testing where it may be", 8, edges{"/internal/redistest": "testing"}, nil},
-		{"testing where it may not be", 8, edges{"/internal/redisproc": "testing", "/fleet": "testing/synctest"},
+		{"testing where it may be", 9, edges{"/internal/redistest": "testing"}, nil},
+		{"testing where it may not be", 9, edges{"/internal/redisproc": "testing", "/fleet": "testing/synctest"},
 			[]string{"/fleet testing/synctest", "/internal/redisproc testing"}},
 
-		{"what is for tests in no program", 9, edges{"/internal/redistest": "/internal/redisproc", "/cmd/millrace": "/internal/script"}, nil},
-		{"what is for tests in a program", 9, edges{"/cmd/millrace": "/internal/redistest", "/internal/script": "/internal/script/luacheck"},
+		{"what is for tests in no program", 10, edges{"/internal/redistest": "/internal/redisproc", "/cmd/millrace": "/internal/script"}, nil},
+		{"what is for tests in a program", 10, edges{"/cmd/millrace": "/internal/redistest", "/internal/script": "/internal/script/luacheck"},
 			[]string{"/cmd/millrace /internal/redistest", "/internal/script /internal/script/luacheck"}},
 
-		{"etcd where it may be", 10, edges{"/fleet/etcd": etcd + "/client " + grpc, "/cmd/millrace": "/fleet/etcd"}, nil},
-		{"etcd where it may not be", 10, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client"},
+		{"etcd where it may be", 11, edges{"/fleet/etcd": etcd + "/client " + grpc, "/cmd/millrace": "/fleet/etcd"}, nil},
+		{"etcd where it may not be", 11, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client"},
 			[]string{"/fleet /fleet/etcd", "/internal/fleet/failover " + etcd + "/client"}},
 	}
 	fired := map[int]bool{}

@@ -13,6 +13,8 @@
 //	lease      locks with a deadline, a fence, and a context that ends with them
 //	scatter    counters and lists on many servers: a write goes to one, a read merges all
 //
+// Package dial opens a client by URL, with the options that structures want.
+//
 // Package steal runs the upkeep that structures offer in idle moments of workers, and package
 // upkeep installs all of it with one call. Package fleet makes one client of many Redis servers.
 //

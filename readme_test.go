@@ -43,7 +43,7 @@ func TestREADMEExample(t *testing.T) {
 // Snippets of the docs may use these packages, and find these variables.
 var snippetImports = []string{
 	"context", "errors", "fmt", "log", "log/slog", "net/http", "os", "os/signal", "strings", "syscall", "time", rueidis,
-	module, module + "/doctor", module + "/expiry", module + "/fairqueue", module + "/fetch", module + "/fleet", module + "/ick",
+	module, module + "/dial", module + "/doctor", module + "/expiry", module + "/fairqueue", module + "/fetch", module + "/fleet", module + "/ick",
 	module + "/lease", module + "/metrics", module + "/ring", module + "/scatter", module + "/server", module + "/shuffleshard",
 	module + "/steal", module + "/tracing", module + "/tracker", module + "/upkeep",
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
 )
@@ -38,7 +39,7 @@ func run(ctx context.Context) (err error) {
 	}
 	cfg := bench.Config{
 		Server: "the server of --redis", Duration: *length, Rounds: *rounds, Progress: os.Stderr,
-		Open: func() (rueidis.Client, error) { return connect.Open(*url) },
+		Open: func() (rueidis.Client, error) { return dial.Redis(ctx, *url) },
 	}
 	if *url == "" {
 		server, err := connect.Embedded(ctx, connect.EmbeddedConfig{})
@@ -51,7 +52,7 @@ func run(ctx context.Context) (err error) {
 		}
 		*url, cfg.Server = server.URL, server.Kind
 	}
-	if cfg.Client, err = connect.Open(*url); err != nil {
+	if cfg.Client, err = dial.Redis(ctx, *url); err != nil {
 		return err
 	}
 	defer cfg.Client.Close()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
@@ -8,8 +9,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
-	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -42,7 +43,7 @@ func TestEverySideRuns(t *testing.T) {
 			client := server.Client(t)
 			b := bench.B{
 				Client: client, Name: "bench", Time: 10 * time.Millisecond,
-				Open: func() (rueidis.Client, error) { return connect.Open(server.URL()) },
+				Open: func() (rueidis.Client, error) { return dial.Redis(context.Background(), server.URL()) },
 			}
 			runs(t, figures(server.URL())[i], b)
 			if left, err := client.Do(t.Context(), client.B().Keys().Pattern("*").Build()).AsStrSlice(); err != nil || len(left) > 0 {

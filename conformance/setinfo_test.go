@@ -9,7 +9,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	one "github.com/millrace/millrace/internal/fleet/members"
 	"github.com/millrace/millrace/internal/redistest"
@@ -23,7 +23,7 @@ func TestClientsKeepTheirNames(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{TCP: true})
 	for name, use := range map[string]func(url, addr string){
 		"the command's": func(url, _ string) {
-			c, err := connect.Open(url)
+			c, err := dial.Redis(t.Context(), url)
 			must(t, "Open", err)
 			defer c.Close()
 			must(t, "PING", c.Do(t.Context(), c.B().Ping().Build()).Error())

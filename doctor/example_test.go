@@ -6,8 +6,8 @@ import (
 	"log"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/doctor"
 )
 
@@ -19,7 +19,7 @@ func ExampleExamine() {
 		log.Fatal(err)
 	}
 	defer mini.Close()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{mini.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+mini.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

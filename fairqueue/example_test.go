@@ -11,6 +11,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -20,7 +21,7 @@ func connect() (rueidis.Client, func()) {
 	if err := server.Start(); err != nil {
 		log.Fatal(err)
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+server.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/pinned"
 )
 
@@ -21,7 +21,7 @@ func open() (*pinned.Keys, func()) {
 	if err := server.Start(); err != nil {
 		log.Fatal(err)
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+server.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

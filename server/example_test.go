@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net/http"
@@ -8,8 +9,8 @@ import (
 	"strings"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/server"
 )
 
@@ -21,7 +22,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer redis.Close()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+redis.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 )
 
 // dial opens a connection to a service, by hand.
-func dial(t *testing.T, base string) net.Conn {
+func dialTCP(t *testing.T, base string) net.Conn {
 	t.Helper()
 	conn, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
 	if err != nil {
@@ -39,7 +39,7 @@ func TestSlowHeader(t *testing.T) {
 	base := start(t, server.Config{Client: redistest.Shared(t).Client(t)})
 	slow := make([]net.Conn, 50)
 	for i := range slow {
-		slow[i] = dial(t, base)
+		slow[i] = dialTCP(t, base)
 		fmt.Fprint(slow[i], "GET /v1/queues HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
 	}
 	if got := get(t, base+"/v1/queues"); got != http.StatusOK {
@@ -87,14 +87,14 @@ func TestBodyThatNobodyReads(t *testing.T) {
 		"400 of a GET":  "GET /v1/queues HTTP/1.1\r\n" + known + half,
 		"200 of health": "POST /healthz HTTP/1.1\r\n" + half,
 	} {
-		conn := dial(t, base)
+		conn := dialTCP(t, base)
 		fmt.Fprint(conn, raw)
 		if answer, err := io.ReadAll(conn); err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 "+name[:3]) {
 			t.Fatalf("%s: %.80q, %v, want the answer and the end of the connection", name, answer, err)
 		}
 	}
 
-	conn := dial(t, base)
+	conn := dialTCP(t, base)
 	fmt.Fprintf(conn, "GET /v1/queues/%s/messages?block=500ms HTTP/1.1\r\nHost: localhost\r\n%sConnection: close\r\n\r\n", redistest.Name(t), known)
 	if answer, err := io.ReadAll(conn); err != nil || !strings.Contains(string(answer), `"messages":[]`) {
 		t.Errorf("a long poll: %q, %v, want no messages", answer, err)
@@ -117,7 +117,7 @@ func TestAnswerThatNobodyReads(t *testing.T) {
 		})
 	}})
 	base := front(t, s, func(s *http.Server) { s.WriteTimeout /= 200 })
-	fmt.Fprint(dial(t, base), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	fmt.Fprint(dialTCP(t, base), "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
 	select {
 	case err := <-ended:
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
@@ -202,7 +202,7 @@ func TestRawRequests(t *testing.T) {
 		"a long name":            {post("/v1/queues/"+strings.Repeat("n", 600)+"/messages", message), []int{400}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			conn := dial(t, base)
+			conn := dialTCP(t, base)
 			go io.WriteString(conn, tt.raw) // which may hang up in the middle
 			response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/tracing"
 )
@@ -22,7 +23,7 @@ func connect() (rueidis.Client, func()) {
 	if err := server.Start(); err != nil {
 		log.Fatal(err)
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+server.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

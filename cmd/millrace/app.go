@@ -14,8 +14,8 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/chaos"
-	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
 	"github.com/millrace/millrace/internal/readable"
 	"github.com/millrace/millrace/internal/registry"
@@ -44,7 +44,7 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 	url := a.url()
 	switch {
 	case url == "":
-		return nil, connect.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
+		return nil, dial.ErrURL.Errorf("this command needs to know which Redis to work on").WithHint("Add --redis redis://HOST:PORT (or unix:///path/to/socket, fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
 	case isFleet(url):
 		f, err := a.openFleet(ctx)
 		if err != nil {
@@ -52,7 +52,7 @@ func (a *app) open(ctx context.Context) (rueidis.Client, error) {
 		}
 		return &settling{f.Client()}, nil
 	}
-	client, err := within(ctx, func() (rueidis.Client, error) { return connect.Open(url) }, rueidis.Client.Close)
+	client, err := dial.Redis(ctx, url)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/bench"
 	"github.com/millrace/millrace/internal/connect"
 )
@@ -86,7 +87,7 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 			return nil, err
 		}
 		cfg.Client, cfg.Server = client, shown[0]
-		cfg.Open = func() (rueidis.Client, error) { return connect.Open(a.redis) }
+		cfg.Open = func() (rueidis.Client, error) { return dial.Redis(ctx, a.redis) }
 		fmt.Fprintf(a.stderr, "Putting load on %s.\n", cfg.Server)
 		return func() error { client.Close(); return nil }, nil
 	}
@@ -100,7 +101,7 @@ func (a *app) toMeasure(ctx context.Context, cfg *bench.Config) (closeServer fun
 		return nil, errors.Join(missing, own.Close())
 	}
 	cfg.Client, cfg.Server = own.Client, own.Kind+" (embedded, unix socket)"
-	cfg.Open = func() (rueidis.Client, error) { return connect.Open(own.URL) }
+	cfg.Open = func() (rueidis.Client, error) { return dial.Redis(ctx, own.URL) }
 	fmt.Fprintf(a.stderr, "Started a private %s on a unix socket: THESE ARE NOT THE FIGURES OF A SERVER OF YOURS.\n", own.Kind)
 	if a.env("MILLRACE_REDIS_URL") != "" {
 		fmt.Fprintln(a.stderr, "MILLRACE_REDIS_URL is ignored, so that no server gets load by mistake.")

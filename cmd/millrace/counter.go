@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/document"
@@ -48,7 +49,7 @@ func (a *app) withScatter(ctx context.Context, cfg scatter.Config, do func(s *sc
 		})
 	}
 	if a.url() == "" {
-		return connect.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or a fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
+		return dial.ErrURL.Errorf("this command needs to know which servers to work on").WithHint("Add --redis redis://HOST:PORT,redis://HOST2:PORT2 (or one of them, or a fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET), or set MILLRACE_REDIS_URL.")
 	}
 	servers, err := counterServers(a.url())
 	if err != nil {

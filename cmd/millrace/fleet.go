@@ -12,9 +12,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/fleet/etcd"
-	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/fleet/directory"
 )
 
@@ -80,9 +80,9 @@ type fleetAddress struct {
 func (a *app) fleetURL() (fleetAddress, error) {
 	at := fleetAddress{url: a.url()}
 	if !isFleet(at.url) {
-		err := connect.ErrURL.Errorf("this command needs to know which fleet to work on")
+		err := dial.ErrURL.Errorf("this command needs to know which fleet to work on")
 		if at.url != "" {
-			err = connect.ErrURL.Errorf("this command works on a fleet, not on one Redis")
+			err = dial.ErrURL.Errorf("this command works on a fleet, not on one Redis")
 		}
 		err.Hint = "Add --redis fleet://HOST:PORT or --redis etcd://HOST:PORT/FLEET, where the fleet's directory is, or set MILLRACE_REDIS_URL."
 		return at, err
@@ -98,7 +98,7 @@ func (a *app) fleetURL() (fleetAddress, error) {
 		at.servers = strings.Join(at.option.InitAddress, ", ")
 	}
 	if err != nil {
-		wrong := connect.ErrURL.Errorf("%s", err)
+		wrong := dial.ErrURL.Errorf("%s", err)
 		wrong.Hint = millrace.Hint(err)
 		return at, wrong
 	}
@@ -223,7 +223,7 @@ func (at fleetAddress) explain(ctx context.Context, err error) error {
 	case isKnown:
 		return known
 	}
-	failed := connect.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1")))
+	failed := dial.ErrConnect.Errorf("the fleet's directory at %s does not answer", at.servers).Wrap(errors.New(grpcWords.ReplaceAllString(oneLine(err), "$1")))
 	switch {
 	case isEtcd(at.url) && strings.Contains(err.Error(), "server preface"):
 		failed.Hint = "Write etcds:// if etcd serves TLS. Otherwise another kind of server listens there."

@@ -30,9 +30,9 @@ import (
 
 	"github.com/blevesearch/bleve/v2"
 	"github.com/blevesearch/bleve/v2/index/scorch"
-	"github.com/redis/rueidis"
 	_ "modernc.org/sqlite" // the "sqlite" driver
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/ick"
 )
 
@@ -56,11 +56,7 @@ func run(ctx context.Context, args []string, stdout io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	option, err := rueidis.ParseURL(*url)
-	if err != nil {
-		return err
-	}
-	client, err := rueidis.NewClient(option)
+	client, err := dial.Redis(ctx, *url)
 	if err != nil {
 		return err
 	}

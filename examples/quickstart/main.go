@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log"
 
-	"github.com/redis/rueidis"
-
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
 )
 
 func main() {
-	client, err := rueidis.NewClient(rueidis.MustParseURL("redis://127.0.0.1:6379"))
+	ctx := context.Background()
+	client, err := dial.Redis(ctx, "redis://127.0.0.1:6379")
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -20,7 +20,6 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	ctx := context.Background()
 	for i := range 1000 { // one customer floods the queue
 		if _, err := queue.Write(ctx, fairqueue.Draft{Tenant: "globex", Body: fmt.Appendf(nil, "event %d", i)}); err != nil {
 			log.Fatal(err)

@@ -2,12 +2,10 @@ module github.com/millrace/millrace/examples/webhooks
 
 go 1.26.0
 
-require (
-	github.com/millrace/millrace v0.0.0
-	github.com/redis/rueidis v1.0.79
-)
+require github.com/millrace/millrace v0.0.0
 
 require (
+	github.com/redis/rueidis v1.0.79 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 )

@@ -31,9 +31,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/redis/rueidis"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
 )
 
@@ -69,11 +69,7 @@ func run(ctx context.Context, redis, listen, file string) error {
 	if err := json.Unmarshal(text, &s.endpoints); err != nil {
 		return fmt.Errorf("%s: %w", file, err)
 	}
-	option, err := rueidis.ParseURL(redis)
-	if err != nil {
-		return err
-	}
-	client, err := rueidis.NewClient(option)
+	client, err := dial.Redis(ctx, redis)
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,14 @@
 package bench
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -28,7 +29,7 @@ func keys(t *testing.T, c rueidis.Client, pattern string) []string {
 
 // opener opens clients of a server.
 func opener(server *redistest.Server) func() (rueidis.Client, error) {
-	return func() (rueidis.Client, error) { return connect.Open(server.URL()) }
+	return func() (rueidis.Client, error) { return dial.Redis(context.Background(), server.URL()) }
 }
 
 // wantEmpty fails the test if a server has keys.

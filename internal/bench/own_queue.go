@@ -9,9 +9,9 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/expiry"
 	"github.com/millrace/millrace/fairqueue"
-	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/replicas"
@@ -95,7 +95,7 @@ func (b *B) start(ctx context.Context, cfg redisproc.Config) *redisproc.Proc {
 
 // moveTo has the side work on another server.
 func (b *B) moveTo(proc *redisproc.Proc) {
-	b.Open = func() (rueidis.Client, error) { return connect.Open(proc.URL()) }
+	b.Open = func() (rueidis.Client, error) { return dial.Redis(context.Background(), proc.URL()) }
 	b.Client = must.Get(b.Open())
 	b.closeAfter(b.Client)
 }

@@ -10,7 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/scatter"
@@ -45,9 +45,7 @@ func scatterFigures() []Figure {
 // several starts servers, which are stopped at the end, and returns how to connect to them.
 func (b *B) several(ctx context.Context, n int) (servers []rueidis.ClientOption) {
 	for range n {
-		option, _, err := connect.Options(b.start(ctx, redisproc.Config{}).URL())
-		must.Do(err)
-		servers = append(servers, option...)
+		servers = append(servers, must.Get(dial.Options(b.start(ctx, redisproc.Config{}).URL())))
 	}
 	return servers
 }

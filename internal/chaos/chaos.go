@@ -45,6 +45,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/screen"
@@ -170,7 +171,7 @@ func (cfg *Config) open(ctx context.Context) (*server, error) {
 		return nil, err
 	}
 	if cfg.Redis != "" {
-		client, err := connect.Open(cfg.Redis)
+		client, err := dial.Redis(ctx, cfg.Redis)
 		if err != nil {
 			return nil, err
 		}

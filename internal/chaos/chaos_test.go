@@ -17,7 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 )
@@ -300,8 +300,8 @@ func TestDrainGivesUpWhatIsStuck(t *testing.T) {
 
 func TestRunWithoutAServer(t *testing.T) {
 	t.Parallel()
-	if _, err := Run(t.Context(), Config{Redis: "unix://" + t.TempDir() + "/none.sock"}); !errors.Is(err, connect.ErrConnect) {
-		t.Errorf("Run = %v, want %v", err, connect.ErrConnect)
+	if _, err := Run(t.Context(), Config{Redis: "unix://" + t.TempDir() + "/none.sock"}); !errors.Is(err, dial.ErrConnect) {
+		t.Errorf("Run = %v, want %v", err, dial.ErrConnect)
 	}
 	want := errors.New("the disk is gone")
 	if _, err := Run(t.Context(), Config{Find: func() (string, error) { return "", want }}); !errors.Is(err, want) {

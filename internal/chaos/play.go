@@ -14,6 +14,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/connect"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
@@ -157,7 +158,7 @@ func (p *Play) OwnServer(ctx context.Context, cfg redisproc.Config) *OwnServer {
 	cfg.Binary = p.Binary
 	proc := must.Get(redisproc.Start(ctx, cfg))
 	p.Defer(func(context.Context) error { return proc.Stop() })
-	client := must.Get(connect.Open(proc.URL()))
+	client := must.Get(dial.Redis(ctx, proc.URL()))
 	p.Close(client)
 	return &OwnServer{Addr: proc.Addr(), URL: proc.URL(), Client: client, Proc: proc}
 }

@@ -19,7 +19,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/millrace/millrace/internal/connect"
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/must"
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/retry"
@@ -130,7 +130,7 @@ func work(ctx context.Context, in io.Reader, out io.Writer, do func(context.Cont
 		defer cancel()
 		_, _ = io.Copy(io.Discard, lines)
 	}()
-	client, err := connect.Open(t.Redis)
+	client, err := dial.Redis(ctx, t.Redis)
 	if err != nil {
 		return err
 	}

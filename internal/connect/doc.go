@@ -1,15 +1,5 @@
-// Package connect opens clients by URL.
-//
-// Every command and the server take one Redis URL:
-//
-//	redis://USER:PASSWORD@HOST:PORT/DB        one server, or a seed of a cluster
-//	rediss://HOST:PORT                        the same over TLS
-//	redis://HOST:PORT?addr=HOST2:PORT2        several seeds of a Redis Cluster
-//	redis://HOST:PORT?addr=...&master_set=M   sentinels that watch M
-//	unix:///path/to/socket, unix:/path/to/socket
-//
-// Errors of Open show the URL without its password and say what to try. It refuses
-// fleet://HOST:PORT and etcd://HOST:PORT: packages fleet and fleet/etcd open those.
+// Package connect has what the command and the measurements need of connections beside package
+// dial: lists of servers, and an embedded Redis.
 //
 // Embedded is for programs without a URL and without data to lose: it starts a private
 // redis-server in a temporary folder, or, where none is installed, miniredis inside the

@@ -9,6 +9,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/redisproc"
 )
 
@@ -18,7 +19,7 @@ const KindMiniredis = "miniredis"
 // Instance is a Redis that lives as long as this process, and keeps nothing.
 type Instance struct {
 	Client rueidis.Client
-	URL    string // for Open, also in child processes
+	URL    string // for dial.Redis, also in child processes
 	Kind   string // "redis-server", "valkey-server" or "miniredis"
 	Real   bool   // whether it is a real server
 
@@ -52,7 +53,7 @@ func Embedded(ctx context.Context, cfg EmbeddedConfig) (*Instance, error) {
 	case err == nil:
 		return embedServer(ctx, binary)
 	case errors.Is(err, redisproc.ErrNotFound):
-		return embedMiniredis()
+		return embedMiniredis(ctx)
 	default:
 		return nil, err
 	}
@@ -63,10 +64,10 @@ func embedServer(ctx context.Context, binary string) (*Instance, error) {
 	if err != nil {
 		return nil, fmt.Errorf("embedded Redis: %w", err)
 	}
-	return open(&Instance{URL: proc.URL(), Kind: filepath.Base(binary), Real: true, end: proc.Stop})
+	return open(ctx, &Instance{URL: proc.URL(), Kind: filepath.Base(binary), Real: true, end: proc.Stop})
 }
 
-func embedMiniredis() (*Instance, error) {
+func embedMiniredis(ctx context.Context) (*Instance, error) {
 	mini := miniredis.NewMiniRedis()
 	mini.ClockTTL(true)
 	if err := mini.Start(); err != nil {
@@ -76,12 +77,12 @@ func embedMiniredis() (*Instance, error) {
 		mini.Close()
 		return nil
 	}
-	return open(&Instance{URL: "redis://" + mini.Addr(), Kind: KindMiniredis, end: end})
+	return open(ctx, &Instance{URL: "redis://" + mini.Addr(), Kind: KindMiniredis, end: end})
 }
 
 // open gives the instance its client, or ends it.
-func open(i *Instance) (*Instance, error) {
-	client, err := Open(i.URL)
+func open(ctx context.Context, i *Instance) (*Instance, error) {
+	client, err := dial.Redis(ctx, i.URL)
 	if err != nil {
 		return nil, errors.Join(err, i.end())
 	}

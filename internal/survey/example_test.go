@@ -6,8 +6,8 @@ import (
 	"log"
 
 	"github.com/alicebob/miniredis/v2"
-	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/survey"
 )
@@ -20,7 +20,7 @@ func Example() {
 		log.Fatal(err)
 	}
 	defer redis.Close()
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{redis.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+redis.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"log"
@@ -11,6 +12,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/server/internal/api"
 )
 
@@ -20,7 +22,7 @@ func connect() (rueidis.Client, func()) {
 	if err := server.Start(); err != nil {
 		log.Fatal(err)
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+server.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package dashboard_test
 
 import (
+	"context"
 	"fmt"
 	"log"
 	"net/http"
@@ -9,6 +10,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/rueidis"
 
+	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/internal/survey"
 	"github.com/millrace/millrace/server/internal/dashboard"
 )
@@ -50,7 +52,7 @@ func connect() (rueidis.Client, func()) {
 	if err := server.Start(); err != nil {
 		log.Fatal(err)
 	}
-	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{server.Addr()}, DisableCache: true})
+	client, err := dial.Redis(context.Background(), "redis://"+server.Addr())
 	if err != nil {
 		log.Fatal(err)
 	}

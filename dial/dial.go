@@ -1,6 +1,8 @@
-package connect
+package dial
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io/fs"
@@ -15,7 +17,7 @@ import (
 	"github.com/millrace/millrace"
 )
 
-// ErrURL means that a URL is invalid, or names a kind of server that Open does not support.
+// ErrURL means that a URL is invalid, or names a kind of server that this package does not open.
 var ErrURL = &millrace.Error{
 	Code:    "bad_url",
 	Message: "the Redis URL cannot be used",
@@ -33,51 +35,97 @@ var ErrConnect = &millrace.Error{
 // case it missed their event.
 const sentinelRefresh = 5 * time.Second
 
-// Open returns a client for a URL, connected. The package comment lists what a
-// URL may be; rueidis.ParseURL has the parameters. Client-side caching is off
-// whatever the URL says: structures read what they must not read stale.
-// Commands always go through the connection's pipeline, so that a call whose
-// context is cancelled returns at once.
+// Redis returns a connected client for a URL. The package comment lists what a URL may be.
 //
-// Errors are ErrURL or ErrConnect. Connecting takes at most the URL's
-// dial_timeout an address, 5 seconds by default.
-func Open(rawURL string) (rueidis.Client, error) {
-	opt, shown, err := parse(rawURL)
+// The changes, if any, see the options as the URL and this package set them, and may set what
+// a URL cannot hold: a certificate of the client, a function that returns credentials.
+//
+// The context bounds connecting, which also ends after the URL's dial_timeout an address, 5
+// seconds by default. It does not bound the life of the client: close that when done.
+//
+// Errors: [ErrURL], [ErrConnect], and the cause of a context that ended.
+func Redis(ctx context.Context, url string, change ...func(*rueidis.ClientOption)) (rueidis.Client, error) {
+	opt, err := Options(url)
 	if err != nil {
 		return nil, err
 	}
-	client, err := rueidis.NewClient(opt)
-	if err != nil {
-		failed := ErrConnect.Errorf("cannot connect to Redis at %s", shown).Wrap(err)
-		failed.Hint = advice(err, opt)
-		return nil, failed
+	for _, change := range change {
+		change(&opt)
 	}
-	return client, nil
+	return connect(ctx, opt, Redacted(url))
 }
 
-// Options returns the options for several servers, whose URLs are separated by commas, for
-// callers that connect later; and the URLs without passwords. Errors are ErrURL.
-func Options(rawURLs string) (options []rueidis.ClientOption, shown []string, err error) {
-	for _, rawURL := range split(rawURLs) {
-		opt, url, err := parse(rawURL)
-		if err != nil {
-			return nil, nil, err
-		}
-		options, shown = append(options, opt), append(shown, url)
+// With is [Redis] for a program that has options and no URL. It sets what structures want:
+// see [Options].
+func With(ctx context.Context, opt rueidis.ClientOption) (rueidis.Client, error) {
+	prepare(&opt)
+	shown := strings.Join(opt.InitAddress, ", ")
+	if opt.Sentinel.MasterSet != "" {
+		shown = opt.Sentinel.MasterSet + " by the sentinels " + shown
 	}
-	return options, shown, nil
+	return connect(ctx, opt, shown)
 }
 
-// split cuts a list where another URL begins: a password may hold commas.
-func split(rawURLs string) (list []string) {
-	for i, part := range strings.Split(rawURLs, ",") {
-		if i > 0 && !strings.Contains(part, "://") && !strings.HasPrefix(part, "unix:") {
-			list[len(list)-1] += "," + part
-			continue
-		}
-		list = append(list, part)
+// Options returns the options for a URL, for callers that connect later, as scatter does.
+//
+// They are those of rueidis.ParseURL, whose parameters a URL may have, and what structures
+// want. Client-side caching is off, which structures do not use. Commands always go through
+// the connection's pipeline, so that a call whose context is cancelled returns at once. CLIENT
+// SETINFO is not sent, since a restricted user may not. The sentinels are asked for the master
+// every five seconds, in case a client missed their event.
+//
+// Errors: [ErrURL].
+func Options(url string) (rueidis.ClientOption, error) {
+	opt, _, err := parse(url)
+	return opt, err
+}
+
+// Redacted returns a URL as it may be logged: without its password, and nothing of a URL in
+// which the password cannot be found.
+func Redacted(url string) string {
+	_, shown, _ := parse(url)
+	return cmp.Or(shown, hidden)
+}
+
+// prepare sets what structures want.
+func prepare(opt *rueidis.ClientOption) {
+	opt.DisableCache = true
+	opt.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
+	opt.AlwaysPipelining = true
+	if opt.Sentinel.MasterSet != "" && opt.Sentinel.TopologyRefreshInterval == 0 {
+		opt.Sentinel.TopologyRefreshInterval = sentinelRefresh
 	}
-	return list
+}
+
+// connect connects for as long as ctx lets it: rueidis.NewClient takes no context. A client
+// that comes after that is closed.
+func connect(ctx context.Context, opt rueidis.ClientOption, shown string) (rueidis.Client, error) {
+	type opened struct {
+		client rueidis.Client
+		err    error
+	}
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	done := make(chan opened, 1)
+	go func() {
+		client, err := rueidis.NewClient(opt)
+		done <- opened{client, err}
+	}()
+	select {
+	case o := <-done:
+		if o.err != nil {
+			return nil, ErrConnect.Errorf("cannot connect to Redis at %s", shown).Wrap(o.err).WithHint(advice(o.err, opt))
+		}
+		return o.client, nil
+	case <-ctx.Done():
+		go func() {
+			if o := <-done; o.err == nil {
+				o.client.Close()
+			}
+		}()
+		return nil, context.Cause(ctx)
+	}
 }
 
 // parse returns the options for a URL, and the URL as it may be shown.
@@ -116,12 +164,7 @@ func parse(rawURL string) (opt rueidis.ClientOption, shown string, err error) {
 		}
 		return opt, "", ErrURL.Errorf("the Redis URL %s cannot be used", shown).Wrap(err)
 	}
-	opt.DisableCache = true
-	opt.ClientSetInfo = rueidis.DisableClientSetInfo // the users of docs/SECURITY.md may not
-	opt.AlwaysPipelining = true
-	if opt.Sentinel.MasterSet != "" {
-		opt.Sentinel.TopologyRefreshInterval = sentinelRefresh
-	}
+	prepare(&opt)
 	return opt, shown, nil
 }
 

@@ -1,4 +1,4 @@
-package connect
+package dial
 
 import (
 	"context"
@@ -28,9 +28,9 @@ func roundTrip(t *testing.T, c rueidis.Client) {
 
 func mustOpen(t *testing.T, url string) rueidis.Client {
 	t.Helper()
-	c, err := Open(url)
+	c, err := Redis(t.Context(), url)
 	if err != nil {
-		t.Fatalf("Open(%q): %v", url, err)
+		t.Fatalf("Redis(%q): %v", url, err)
 	}
 	t.Cleanup(c.Close)
 	return c
@@ -73,9 +73,9 @@ func TestOpenSentinel(t *testing.T) {
 	}
 	roundTrip(t, c)
 
-	_, err := Open(strings.Replace(s.URL(), "master_set=", "master_set=other", 1))
+	_, err := Redis(t.Context(), strings.Replace(s.URL(), "master_set=", "master_set=other", 1))
 	if !errors.Is(err, ErrConnect) || !strings.Contains(millrace.Hint(err), "master_set") {
-		t.Errorf("Open with an unknown master_set = %v (hint %q), want ErrConnect with a hint at master_set", err, millrace.Hint(err))
+		t.Errorf("Redis with an unknown master_set = %v (hint %q), want ErrConnect with a hint at master_set", err, millrace.Hint(err))
 	}
 }
 
@@ -127,41 +127,19 @@ func TestOpenRefusesURL(t *testing.T) {
 		{"redis://:123/secret@h:6379", "cannot be used", "redis://"},
 		{"fleet://u:secret@h:1", "fleet://u:xxxxx@h:1", "Redis Cluster"},
 	} {
-		c, err := Open(tc.url)
+		c, err := Redis(t.Context(), tc.url)
 		if err == nil {
 			c.Close()
 		}
 		if !errors.Is(err, ErrURL) {
-			t.Errorf("Open(%q) = %v, want ErrURL", tc.url, err)
+			t.Errorf("Redis(%q) = %v, want ErrURL", tc.url, err)
 			continue
 		}
 		if !strings.Contains(err.Error(), tc.message) || !strings.Contains(millrace.Hint(err), tc.hint) {
-			t.Errorf("Open(%q) = %q, hint %q; want them to hold %q and %q", tc.url, err, millrace.Hint(err), tc.message, tc.hint)
+			t.Errorf("Redis(%q) = %q, hint %q; want them to hold %q and %q", tc.url, err, millrace.Hint(err), tc.message, tc.hint)
 		}
 		if strings.Contains(err.Error()+millrace.Hint(err), "secret") {
-			t.Errorf("Open(%q) = %q shows the password", tc.url, err)
-		}
-	}
-}
-
-func TestOptions(t *testing.T) {
-	t.Parallel()
-	options, shown, err := Options("redis://u:a,b@h:1,rediss://h:2/3,unix:///tmp/s")
-	if err != nil || len(options) != 3 {
-		t.Fatalf("Options = %d, %v, want three", len(options), err)
-	}
-	if got, want := options[0].Password, "a,b"; got != want {
-		t.Errorf("the first password is %q, want %q", got, want)
-	}
-	if options[1].TLSConfig == nil || options[1].SelectDB != 3 {
-		t.Errorf("the second = %+v, want TLS and database 3", options[1])
-	}
-	if got, want := strings.Join(shown, " "), "redis://u:xxxxx@h:1 rediss://h:2/3 unix:///tmp/s"; got != want {
-		t.Errorf("shown as %q, want %q", got, want)
-	}
-	for _, wrong := range []string{"", "redis://h:1,", "redis://h:1,h:2", "redis://h:1,fleet://h:2"} {
-		if _, _, err := Options(wrong); !errors.Is(err, ErrURL) {
-			t.Errorf("Options(%q) = %v, want ErrURL", wrong, err)
+			t.Errorf("Redis(%q) = %q shows the password", tc.url, err)
 		}
 	}
 }
@@ -177,16 +155,94 @@ func TestOpenSaysWhatToTry(t *testing.T) {
 		"no password":     {locked.URL(), "password"},
 		"wrong password":  {strings.Replace(locked.URL(), "unix://", "unix://:secret@", 1), "password"},
 	} {
-		c, err := Open(tc.url)
+		c, err := Redis(t.Context(), tc.url)
 		if err == nil {
 			c.Close()
 		}
 		if !errors.Is(err, ErrConnect) || !strings.Contains(millrace.Hint(err), tc.hint) {
-			t.Errorf("%s: Open = %v (hint %q), want ErrConnect with a hint that holds %q", name, err, millrace.Hint(err), tc.hint)
+			t.Errorf("%s: Redis = %v (hint %q), want ErrConnect with a hint that holds %q", name, err, millrace.Hint(err), tc.hint)
 			continue
 		}
 		if strings.Contains(err.Error(), "secret") {
-			t.Errorf("%s: Open = %q shows the password", name, err)
+			t.Errorf("%s: Redis = %q shows the password", name, err)
+		}
+	}
+}
+
+// TestContext: a server that accepts and says nothing holds a caller no longer than its
+// context.
+func TestContext(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Options{})
+	s.Pause()
+	t.Cleanup(s.Resume)
+	reason := errors.New("the program ends")
+	ctx, cancel := context.WithCancelCause(t.Context())
+	timer := time.AfterFunc(10*time.Millisecond, func() { cancel(reason) })
+	defer timer.Stop()
+	if c, err := Redis(ctx, s.URL()+"?dial_timeout=10m"); !errors.Is(err, reason) {
+		t.Errorf("Redis = %v, %v, want the cause of the context", c, err)
+	}
+	if c, err := Redis(ctx, s.URL()); !errors.Is(err, reason) {
+		t.Errorf("Redis after the end of its context = %v, %v, want its cause", c, err)
+	}
+}
+
+// TestChange: a program can set what a URL cannot hold, and what it sets stays.
+func TestChange(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Options{Args: []string{"--requirepass", "secret"}})
+	c, err := Redis(t.Context(), s.URL(), func(opt *rueidis.ClientOption) {
+		if !opt.DisableCache || !opt.AlwaysPipelining {
+			t.Errorf("options = %+v, want those of structures", opt)
+		}
+		opt.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			return rueidis.AuthCredentials{Password: "secret"}, nil
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	roundTrip(t, c)
+}
+
+// TestWith: options without a URL get what structures want, and the same errors.
+func TestWith(t *testing.T) {
+	t.Parallel()
+	s := redistest.Start(t, redistest.Options{TCP: true})
+	c, err := With(t.Context(), rueidis.ClientOption{InitAddress: []string{s.Addr()}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	roundTrip(t, c)
+	if reply, err := c.Do(t.Context(), c.B().ClientInfo().Build()).ToString(); err != nil || strings.Contains(reply, "rueidis") {
+		t.Errorf("CLIENT INFO = %q, %v, want no name of the library", reply, err)
+	}
+
+	s.Kill()
+	_, err = With(t.Context(), rueidis.ClientOption{InitAddress: []string{s.Addr()}, Password: "secret"})
+	if !errors.Is(err, ErrConnect) || !strings.Contains(err.Error(), s.Addr()) || !strings.Contains(millrace.Hint(err), "Nothing listens") {
+		t.Errorf("With = %v (hint %q), want ErrConnect with the address and a hint", err, millrace.Hint(err))
+	}
+	if strings.Contains(err.Error(), "secret") {
+		t.Errorf("With = %q shows the password", err)
+	}
+}
+
+func TestRedacted(t *testing.T) {
+	t.Parallel()
+	for url, want := range map[string]string{
+		"redis://u:secret@h:1":             "redis://u:xxxxx@h:1",
+		"unix:///tmp/s?db=1":               "unix:///tmp/s?db=1",
+		"redis://:secret#1@h:6379":         hidden,
+		"redis://:123/secret@h:6379":       hidden,
+		"redis://u:secret@h:1,redis://h:2": hidden,
+		"":                                 hidden,
+	} {
+		if got := Redacted(url); got != want {
+			t.Errorf("Redacted(%q) = %q, want %q", url, got, want)
 		}
 	}
 }

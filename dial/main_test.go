@@ -1,0 +1,9 @@
+package dial
+
+import (
+	"testing"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
