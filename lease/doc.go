@@ -48,6 +48,21 @@
 // The reaper ([Jobs]) claims the due names of a shard for ten seconds, visits them, and moves or
 // removes the entries that no holder has changed since.
 //
+// # Once in a period
+//
+// [Locker.Once] is for work that each of several replicas starts and one must do in each period: a
+// nightly report. It runs under a lease. A success does not release the lease, but keeps it until
+// the period ends, with a metadata that says so:
+//
+//	       Once                     success
+//	free ────────▶ held, running ─────────────▶ held, done ───▶ free
+//	 ▲                   │                             period ends
+//	 └───────────────────┘
+//	   failure, deadline
+//
+// The record of a success is thus a lease: no policy evicts it, the server's clock ends it, and the
+// reaper removes it.
+//
 // # What is guaranteed
 //
 //   - At any time of the server's clock there is at most one holder, and it keeps the lease
@@ -57,6 +72,8 @@
 //     server does not report it, a warning is logged.
 //   - A lease that expired even once is lost: no refresh restores it.
 //   - Fences grow with each acquisition of a name.
+//   - A period of [Locker.Once] gets at least one success if calls go on, and never a second one
+//     that was stored: a process that lost its lease cannot store its success.
 //   - Every call may be repeated after a lost reply: an acquire with the same token adopts
 //     the first acquisition, with the same fence.
 //   - When Redis is full, acquiring fails with millrace.ErrFull and changes nothing;
@@ -76,6 +93,10 @@
 // lease keeps its fence for a minute by a Redis TTL; later fences come from the clock alone,
 // so names leave no garbage. Only an abandoned lease stays until a minute after its
 // deadline, when the reaper removes it.
+//
+// The function of [Locker.Once] may run again after it succeeded, if its process died or lost the
+// lease before the success was stored, or if the server lost the record. It should therefore use the
+// fence, or do no harm when repeated.
 //
 // [List] and the reaper know only leases in the index, which holders write in the
 // background. A holder killed within some 20 ms of acquiring may leave a lease outside the

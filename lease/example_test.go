@@ -55,6 +55,48 @@ func ExampleLocker_Do() {
 	// <nil>
 }
 
+// Each of three replicas calls this once a minute. The report of the day is made once, after three
+// o'clock in the morning. If it fails, or its replica dies, another minute's call makes it.
+func ExampleLocker_Once() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker := open(client)
+	night := lease.Daily(time.UTC, 3*time.Hour)
+
+	for minute := range 3 {
+		ran, err := locker.Once(context.Background(), "nightly-report", 30*time.Second, night, func(ctx context.Context, fence int64) error {
+			if minute == 0 {
+				return errors.New("the printer is out of paper")
+			}
+			return nil
+		})
+		if errors.Is(err, lease.ErrHeld) {
+			continue // another replica is making it
+		}
+		fmt.Println("ran:", ran, "error:", err)
+	}
+	// Output:
+	// ran: true error: the printer is out of paper
+	// ran: true error: <nil>
+	// ran: false error: <nil>
+}
+
+func ExampleLocker_TryDo() {
+	client, closeAll := connect()
+	defer closeAll()
+	locker, ctx := open(client), context.Background()
+
+	_, err := locker.TryDo(ctx, "import", 30*time.Second, func(ctx context.Context, fence int64) error {
+		ran, err := locker.TryDo(ctx, "import", 30*time.Second, func(context.Context, int64) error { return nil })
+		fmt.Println("the second ran:", ran, "held:", errors.Is(err, lease.ErrHeld))
+		return nil
+	})
+	fmt.Println(err)
+	// Output:
+	// the second ran: false held: true
+	// <nil>
+}
+
 func ExampleLocker_Acquire() {
 	client, closeAll := connect()
 	defer closeAll()

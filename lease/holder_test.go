@@ -10,7 +10,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// childEnv makes the test binary a process that holds a lease: "URL name".
+// childEnv makes the test binary a process that holds a lease: "do URL name" or "once URL name".
 const childEnv = "MILLRACE_TEST_LEASE_HOLDER"
 
 // accept is a resource that keeps the largest fence it has seen and refuses
@@ -29,11 +29,10 @@ func write(ctx context.Context, client rueidis.Client, resource string, fence in
 	return n == 1, err
 }
 
-// beHolder acquires the lease, writes, says so, waits for the end of the lease,
-// and writes again as a holder would that did not look.
+// beHolder is a process with a locker.
 func beHolder(spec string) error {
-	var url, name string
-	if _, err := fmt.Sscan(spec, &url, &name); err != nil {
+	var what, url, name string
+	if _, err := fmt.Sscan(spec, &what, &url, &name); err != nil {
 		return err
 	}
 	options, err := rueidis.ParseURL(url)
@@ -49,6 +48,26 @@ func beHolder(spec string) error {
 	if err != nil {
 		return err
 	}
+	if what == "once" {
+		return hangOnce(l, name)
+	}
+	return holdOn(l, client, name)
+}
+
+// hangOnce calls Once and says so, waits in it until its context ends, and then claims a success.
+func hangOnce(l *Locker, name string) error {
+	ran, err := l.Once(context.Background(), name, time.Second, never, func(ctx context.Context, _ int64) error {
+		fmt.Println("running")
+		<-ctx.Done()
+		return nil
+	})
+	fmt.Println("ran", ran, errors.Is(err, ErrLost))
+	return nil
+}
+
+// holdOn acquires the lease, writes, says so, waits for the end of the lease,
+// and writes again as a holder would that did not look.
+func holdOn(l *Locker, client rueidis.Client, name string) error {
 	ctx := context.Background()
 	held, err := l.Acquire(ctx, name, 2*time.Second, AcquireConfig{MaxHold: time.Minute})
 	if err != nil {

@@ -24,11 +24,12 @@ type Lease struct {
 	// it lost the lease.
 	Fence int64
 
-	locker *Locker
-	ctx    context.Context
-	cancel context.CancelCauseFunc
-	timer  *time.Timer // cancels the context at the deadline
-	renews sync.WaitGroup
+	locker   *Locker
+	acquired time.Time // by the server's clock, to the millisecond
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	timer    *time.Timer // cancels the context at the deadline
+	renews   sync.WaitGroup
 
 	mu       sync.Mutex
 	deadline time.Time // by this process's clock
@@ -40,6 +41,7 @@ type Lease struct {
 
 func newLease(ctx context.Context, l *Locker, r request, g grant) *Lease {
 	lease := &Lease{locker: l, Name: r.name, Token: r.token, Fence: g.fence, deadline: g.deadline(), until: g.until}
+	lease.acquired = g.until.Add(-r.ttl.Truncate(time.Millisecond))
 	lease.ctx, lease.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	lease.mu.Lock() // the timer may fire at once
 	defer lease.mu.Unlock()
@@ -135,9 +137,7 @@ func lostBy(cause error) error {
 // [millrace.ErrBroken], [millrace.ErrVersion]. After any other error the lease ends at its
 // deadline.
 func (l *Lease) Release(ctx context.Context) error {
-	l.cancel(nil)
-	l.timer.Stop()
-	l.renews.Wait()
+	l.stop()
 	l.releasing.Lock()
 	defer l.releasing.Unlock()
 	if l.released {
@@ -146,6 +146,13 @@ func (l *Lease) Release(ctx context.Context) error {
 	err := l.locker.Release(ctx, l.Name, l.Token)
 	l.released = err == nil
 	return err
+}
+
+// stop ends the context and the watchdog.
+func (l *Lease) stop() {
+	l.cancel(nil)
+	l.timer.Stop()
+	l.renews.Wait()
 }
 
 // renew is the watchdog: it refreshes the lease in the background until the given time,
@@ -170,30 +177,4 @@ func (l *Lease) renew(ttl time.Duration, until time.Time) {
 			}
 		}
 	})
-}
-
-// Do runs fn while it holds the lease of that name. It waits for the lease until ctx ends,
-// and renews it for up to [Config.MaxHold]. The context of fn ends with ctx and with the
-// lease; the fence is for the resource that fn works on. Do returns fn's error, or
-// [ErrLost] when the lease ended before fn did and fn has no error: another holder may have
-// run meanwhile. Other errors are those of [Locker.Acquire].
-func (l *Locker) Do(ctx context.Context, name string, ttl time.Duration, fn func(ctx context.Context, fence int64) error) (err error) {
-	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{Wait: -1, MaxHold: l.cfg.MaxHold})
-	if err != nil {
-		return err
-	}
-	held, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(lease.ctx, func() { cancel(context.Cause(lease.ctx)) })
-	defer func() { // also when fn panics
-		stop()
-		cancel(nil)
-		lost := context.Cause(lease.ctx)
-		if released := lease.Release(ctx); lost == nil && errors.Is(released, ErrLost) {
-			lost = released
-		}
-		if err == nil && lost != nil {
-			err = lostBy(lost)
-		}
-	}()
-	return fn(held, lease.Fence)
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -230,6 +231,41 @@ var histories = []history{
 		}
 		return nil
 	}},
+	{"done after the deadline", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		pass(t, l, name)
+		return wantDone(t, l, name, "a", 2*long, 0)
+	}},
+	{"done by a stale holder", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "b")
+		return wantDone(t, l, name, "a", 2*long, 0)
+	}},
+	{"done when the period is over", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		return wantDone(t, l, name, "a", -time.Second, 2)
+	}},
+	{"done twice", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "before")
+		if err := l.Release(t.Context(), name, "before"); err != nil {
+			return err
+		}
+		hold(t, l, name, "a")
+		wait(t, l, name, "w")
+		if err := errors.Join(wantDone(t, l, name, "a", 2*long, 1), wantDone(t, l, name, "a", 2*long, 1)); err != nil {
+			return err
+		}
+		info, err := l.Show(t.Context(), name)
+		if err != nil || !info.Held || info.Metadata != donePrefix || info.Remaining <= long {
+			return fmt.Errorf("a record is %+v, %w", info, err)
+		}
+		if err := l.Release(t.Context(), name, "before"); err != nil {
+			return fmt.Errorf("the release before is forgotten: %w", err)
+		}
+		if got := release(t, l, name, "a"); !slices.Equal(got, []string{"w"}) {
+			return fmt.Errorf("%q wait, want w", got)
+		}
+		return nil
+	}},
 	{"reaped while held", func(t *testing.T, l *Locker, name string) error {
 		hold(t, l, name, "a")
 		if _, err := l.run.Run(t.Context(), "reap", baseKey(name)); err != nil {
@@ -242,6 +278,20 @@ var histories = []history{
 	}},
 }
 
+// wantDone makes a record until that long from now, and checks the outcome.
+func wantDone(t *testing.T, l *Locker, name, token string, left time.Duration, want int64) error {
+	t.Helper()
+	until := strconv.FormatInt(time.Now().Add(left).UnixMilli(), 10)
+	reply, err := l.run.Run(t.Context(), "done", baseKey(name), token, until, donePrefix)
+	if err != nil {
+		return err
+	}
+	if got := reply.Int(); got != want {
+		return fmt.Errorf("done = %d, want %d", got, want)
+	}
+	return nil
+}
+
 // fullHistories are histories that need a server of their own.
 var fullHistories = []history{
 	{"refresh on a full server", func(t *testing.T, l *Locker, name string) error {
@@ -249,6 +299,11 @@ var fullHistories = []history{
 		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
 		_, err := l.Refresh(t.Context(), name, "a", 2*long)
 		return err
+	}},
+	{"done on a full server", func(t *testing.T, l *Locker, name string) error {
+		hold(t, l, name, "a")
+		must(t, l.run.Client, "CONFIG", "SET", "maxmemory", "1")
+		return wantDone(t, l, name, "a", 2*long, 1)
 	}},
 	{"waiting on a full server", func(t *testing.T, l *Locker, name string) error {
 		hold(t, l, name, "a")
@@ -297,6 +352,12 @@ var protections = []struct {
 	{"what is left has one", "redis.call('PEXPIRE', K, '60000')", "", []string{"released for good"}},
 	{"a lease with a TTL is free", "local free = redis.call('PTTL', K) ~= -1", "local free = false", []string{"acquired again"}},
 	{"refresh begins with what is not refused", "redis.call('PERSIST', K) -- a full server accepts this first write\nredis", "redis", []string{"refresh on a full server"}},
+	{"done checks the deadline", "if not held or owner ~= ARGV[1] then\n  return 0", "if owner ~= ARGV[1] then\n  return 0", []string{"done after the deadline"}},
+	{"done checks the token", "if not held or owner ~= ARGV[1] then\n  return 0", "if not held then\n  return 0", []string{"done by a stale holder"}},
+	{"done checks the period", "if ARGV[2] <= now then", "if false then", []string{"done when the period is over"}},
+	{"done keeps the release before and who waits", "ARGV[3] .. released .. waiters", "ARGV[3] .. string.rep('x', #released)", []string{"done twice"}},
+	{"done begins with what is not refused", "redis.call('PERSIST', K) -- a full server accepts this first write\nredis.call('SET', K, string.sub(value, 1, 19) .. ARGV[2]",
+		"redis.call('SET', K, string.sub(value, 1, 19) .. ARGV[2]", []string{"done on a full server"}},
 	{"waiting begins with what is not refused", "redis.call('PERSIST', K) -- a full server accepts this first write\n      redis", "redis", []string{"waiting on a full server"}},
 	{"acquire begins with what is refused", "local text = ARGV[3]", "redis.call('PERSIST', K)\nlocal text = ARGV[3]",
 		[]string{"acquire on a full server"}},

@@ -1,0 +1,147 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// Period divides time: it returns the end of the period that contains now, which is after now
+// and at most 366 days later. The ends must not depend on anything but now, so that all
+// processes agree. [Every] and [Daily] make periods; the method Next of a calendar is one, too.
+type Period func(now time.Time) (end time.Time)
+
+// Every divides time into periods of that length, which must be above zero. Midnight UTC begins
+// one if they divide a day. A week begins on Monday.
+func Every(length time.Duration) Period {
+	return func(now time.Time) time.Time {
+		if length <= 0 {
+			return now // refused by Once
+		}
+		return now.UTC().Truncate(length).Add(length) // the zero time, from which it counts, is a Monday
+	}
+}
+
+// Daily divides time into days that begin at that time after midnight, by the clocks of the
+// zone. A day has 23 or 25 hours when these are changed. A nil zone is UTC.
+func Daily(zone *time.Location, after time.Duration) Period {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return func(now time.Time) time.Time {
+		year, month, day := now.In(zone).Date()
+		for i := -1; ; i++ { // a begin after midnight may lie on the next day
+			begin := time.Date(year, month, day+i, 0, 0, 0, int(after%time.Second), zone)
+			begin = time.Date(year, month, day+i, 0, 0, int(after/time.Second), begin.Nanosecond(), zone)
+			if begin.After(now) {
+				return begin
+			}
+		}
+	}
+}
+
+// donePrefix begins the metadata of a lease that records a success of Once.
+const donePrefix = "done, began "
+
+// Once runs fn unless a call of Once with that name, in any process, has succeeded in the present
+// period. It is for work that each of several replicas starts and one must do, such as a nightly
+// report. The clock of the server decides which period it is.
+//
+// Without an error the work of the period is done: ran says whether by this call. While another
+// call runs fn, Once does not wait: it returns false and [ErrHeld] as a [*HeldError]. When fn
+// fails, its process dies, or the lease is lost, the period has no success yet, and the next call
+// of any process runs fn again. So call Once often, for instance each minute in each replica: a
+// call costs one request to Redis. Near the end of a period a caller whose clock is ahead is still
+// in the period that is done. Callers that call only once in a period should do so well inside it.
+//
+// fn runs under a lease of that name with that ttl, exactly as with [Locker.TryDo]. A success turns
+// the lease into a record of it until the end of the period in which it began: the lease stays held,
+// and [Locker.Show] returns metadata that begins with "done". A release with the token of the record
+// lets the work be done again. The name must not be used with other calls of this package.
+//
+// A run that began in one period and ended in the next counts for the first.
+//
+// Errors: fn's, then ran is true. [ErrLost] with ran if the lease ended before fn did: another
+// process may run fn, or have run it. Another error with ran if
+// fn succeeded and that could not be stored: the period may get a second success. Others are those of [Locker.Acquire].
+func (l *Locker) Once(
+	ctx context.Context, name string, ttl time.Duration, period Period, fn func(ctx context.Context, fence int64) error,
+) (ran bool, err error) {
+	if period == nil {
+		return false, millrace.ErrBadArgument.Errorf("there is no period: pass lease.Every or lease.Daily")
+	}
+	if _, err := period.end(time.Now()); err != nil {
+		return false, err
+	}
+	lease, err := l.Acquire(ctx, name, ttl, AcquireConfig{MaxHold: l.cfg.MaxHold})
+	if held, ok := errors.AsType[*HeldError](err); ok && strings.HasPrefix(held.Metadata, donePrefix) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	succeeded := false
+	defer func() { // also when fn panics
+		if !succeeded {
+			err = lease.end(ctx, err)
+		}
+	}()
+	end, err := period.end(lease.acquired)
+	if err != nil {
+		return false, err
+	}
+	if err := lease.call(ctx, fn); err != nil {
+		return true, err
+	}
+	succeeded = true
+	return true, lease.done(ctx, end)
+}
+
+// end returns the end of the period that contains now, or an error if there is none.
+func (p Period) end(now time.Time) (time.Time, error) {
+	end := p(now)
+	if left := end.Sub(now); left <= 0 || left > names.MaxLeaseTTL {
+		return end, millrace.ErrBadArgument.Errorf("the period of %s ends at %s: it must end later, by at most %s",
+			now.Format(time.RFC3339), end.Format(time.RFC3339), names.MaxLeaseTTL)
+	}
+	return end, nil
+}
+
+// done turns the lease into a record until that time. It tries for as long as the lease lasts, and
+// at most for a second after ctx has ended. It does not release the lease after an error: the record
+// may have been stored.
+func (l *Lease) done(ctx context.Context, until time.Time) error {
+	l.stop()
+	within, cancel := script.Within(context.WithoutCancel(ctx), max(time.Until(l.Deadline()), releaseTimeout))
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		timer := time.AfterFunc(releaseTimeout, cancel)
+		context.AfterFunc(within, func() { timer.Stop() })
+	})()
+	reply, err := l.locker.run.Run(within, "done", baseKey(l.Name), l.Token,
+		strconv.FormatInt(until.UnixMilli(), 10), donePrefix+l.acquired.UTC().Format(time.RFC3339))
+	if err != nil {
+		return fmt.Errorf("fn succeeded, and the success could not be stored: %w", err)
+	}
+	const lost, recorded = 0, 1
+	switch outcome := reply.Int(); {
+	case reply.Err() != nil:
+		return reply.Err()
+	case outcome == lost:
+		return ErrLost
+	case outcome == recorded:
+		l.locker.index.Enter(l.Name, l.acquired) // the reaper removes the record after its end
+		return nil
+	}
+	if err := l.Release(ctx); err != nil && !errors.Is(err, ErrLost) { // the period is over
+		return err
+	}
+	return nil
+}
