@@ -42,7 +42,7 @@ const (
 type dispatcher struct {
 	name   string
 	run    script.Runner
-	writes *batch.Batcher[writeRequest, []Written]
+	writes *batch.Batcher[writeRequest, writeAnswer]
 	works  *batch.Batcher[workRequest, workAnswer]
 
 	sleepers sleepers
@@ -88,8 +88,8 @@ func dispatcherOf(client rueidis.Client, name string) *dispatcher {
 func newDispatcher(client rueidis.Client, name string) *dispatcher {
 	d := &dispatcher{name: name, run: script.Runner{Client: client, Scripts: library}}
 	d.sleepers.d = d
-	d.writes = batch.New(batch.Config[writeRequest, []Written]{
-		Call: func(ctx context.Context, requests []writeRequest) ([][]Written, error) {
+	d.writes = batch.New(batch.Config[writeRequest, writeAnswer]{
+		Call: func(ctx context.Context, requests []writeRequest) ([]writeAnswer, error) {
 			return d.write(script.Detached(reqid.With(ctx, "")), requests)
 		},
 		Size:     func(r writeRequest) (int, int) { return r.cost, r.bytes },

@@ -52,6 +52,16 @@
 // all handlers, two get a third each, and the others find a free one. [Queue.Read] is neither
 // limited nor counted.
 //
+// # Messages from a source
+//
+// A table, a log or a file that feeds a queue must know what it has written, across crashes and
+// for longer than [Config.DedupeWindow]. Such a source numbers its messages 1, 2, 3 and so on,
+// durably, before it writes the first of them; see [Draft].Source. The queue stores the number
+// with the message in one step, so a repeat by any process at any time writes nothing. If the
+// server loses its last writes, as at a failover, the number goes back with the messages:
+// [Queue.Position] says what to write again. It is one field of the record for each source.
+// examples/outbox does so from PostgreSQL.
+//
 // # Guarantees
 //
 //   - At least once: a message is delivered again until it is acknowledged, cancelled,
@@ -62,6 +72,7 @@
 //     their writes.
 //   - Each call to Redis is applied whole or not at all. After a lost reply the library
 //     repeats it and gets the same answer.
+//   - A position of a source is written once, and none is left out.
 //   - A stale receipt changes nothing and is [millrace.ErrStale].
 //   - When a message becomes available, one sleeping reader wakes, within about a round trip.
 //     If it dies, another one finds the message within a second. An empty queue wakes nobody.

@@ -45,7 +45,20 @@ type Draft struct {
 	// [Config.DedupeWindow] return the message of the first, unless that was cancelled.
 	// At most 512 bytes. Defaults to none.
 	DedupeID string
+
+	// Source and Position make the message be written once, however late and by whichever
+	// process its write is repeated: without a window, unlike DedupeID. A source is
+	// something that numbers its messages 1, 2, 3 and so on: an outbox table, a partition
+	// of a log. The queue remembers the position of each source in the same step as the
+	// message. A draft with a lower or the same position writes nothing and is a
+	// duplicate; one that leaves out a position is refused ([ErrGap]). See [Queue.Position].
+	// A source has 1 to 512 bytes; a queue has at most 1,000. Both default to none.
+	Source   string
+	Position int64
 }
+
+// maxPosition is the highest position: scripts count without loss up to there.
+const maxPosition = 1e15
 
 func (d Draft) check() error {
 	bad := millrace.ErrBadArgument
@@ -57,6 +70,15 @@ func (d Draft) check() error {
 		return bad.Errorf("the tenant has %d bytes, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
 		return bad.Errorf("the dedupe id has %d bytes, more than %d", len(d.DedupeID), maxLabel)
+	case len(d.Source) > maxLabel:
+		return bad.Errorf("the source has %d bytes, more than %d", len(d.Source), maxLabel)
+	case (d.Source == "") != (d.Position == 0):
+		return bad.Errorf("a draft has a source and a position from 1 on, or neither: %.60q and %d", d.Source, d.Position)
+	case d.Position < 0 || d.Position > maxPosition:
+		return bad.Errorf("a position is from 1 to 10^15, not %d", d.Position)
+	case d.Source != "" && d.DedupeID != "":
+		return bad.Errorf("a draft has a source or a dedupe id, not both").
+			WithHint("Leave the dedupe id out: a position is written once.")
 	case !isText(d.Headers):
 		return bad.Errorf("a header is not UTF-8 text; put bytes into the body")
 	case d.Priority < -4 || d.Priority > 4:
@@ -78,16 +100,19 @@ func isText(headers map[string]string) bool {
 	return true
 }
 
-// options are the priority, delay, TTL and dedupe id as the script takes them. Each tenant
+// options are the priority, delay, TTL, and dedupe id or position, as the script takes them. Each tenant
 // has dedupe ids of its own.
 func (d Draft) options() string {
 	priority := strconv.Itoa(4 - d.Priority)
-	if d.Delay == 0 && d.TTL == 0 && d.DedupeID == "" {
+	if d.Delay == 0 && d.TTL == 0 && d.DedupeID == "" && d.Source == "" {
 		return priority
 	}
 	name := ""
 	if d.DedupeID != "" {
 		name = escape.Replace(strconv.Itoa(len(d.Tenant)) + ":" + d.Tenant + ":" + d.DedupeID)
+	}
+	if d.Source != "" {
+		name = "@" + strconv.FormatInt(d.Position, 10) + " " + d.Source
 	}
 	return priority + " " + millis(d.Delay) + " " + millis(d.TTL) + " " + name
 }
@@ -115,7 +140,7 @@ func (d Draft) encode(zip int) (string, error) {
 		flags |= withHeaders
 		headers = append(binary.AppendUvarint(nil, uint64(len(text))), text...)
 	}
-	size := 1 + len(headers) + len(body) + len(d.Tenant) + len(d.DedupeID)
+	size := 1 + len(headers) + len(body) + len(d.Tenant) + len(d.DedupeID) + len(d.Source)
 	if size > maxMessage {
 		return "", millrace.ErrTooLarge.Errorf("the message has %d bytes with its tenant and headers, more than %d", size, maxMessage)
 	}

@@ -34,6 +34,22 @@ var (
 		Hint:    "Stop work on the message.",
 	}
 
+	// ErrGap means that the positions before the one of a draft are not in the queue. The
+	// draft was not written.
+	ErrGap = &millrace.Error{
+		Code:    "position_gap",
+		Message: "the source has an earlier position in the queue",
+		Hint:    "Ask Position where the source is, and write from there. If what lies between is lost on purpose, call SetPosition.",
+	}
+
+	// ErrSources means that the queue remembers as many sources as it may. The draft was not
+	// written.
+	ErrSources = &millrace.Error{
+		Code:    "too_many_sources",
+		Message: "the queue has 1,000 sources",
+		Hint:    "Number the messages of many tenants as one source, or forget sources that ended: SetPosition(ctx, source, 0).",
+	}
+
 	// ErrUnhealthy ends Consume when all its handlers hang.
 	ErrUnhealthy = &millrace.Error{
 		Code:    "unhealthy",

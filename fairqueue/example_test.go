@@ -221,6 +221,30 @@ func ExampleRetryAfter() {
 	// <nil>
 }
 
+// Two processes copy the same log. Each position is written once.
+func ExampleQueue_Position() {
+	client, closeAll := connect()
+	defer closeAll()
+	q := open(client)
+	ctx := context.Background()
+	events := []string{"created", "paid", "shipped"}
+	for range 2 {
+		var drafts []fairqueue.Draft
+		for i, event := range events {
+			drafts = append(drafts, fairqueue.Draft{Tenant: "acme", Body: []byte(event), Source: "orders.log", Position: int64(i) + 1})
+		}
+		written, err := q.WriteBatch(ctx, drafts...)
+		fmt.Println(len(written), written[0].Duplicate, err)
+	}
+	fmt.Println(q.Position(ctx, "orders.log"))
+	fmt.Println(q.Len(ctx))
+	// Output:
+	// 3 false <nil>
+	// 3 true <nil>
+	// 3 <nil>
+	// 3 <nil>
+}
+
 func ExampleTyped() {
 	client, closeAll := connect()
 	defer closeAll()

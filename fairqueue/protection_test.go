@@ -54,6 +54,8 @@ func (h *hand) sizes(waiting, inFlight, delayed, dead int) error {
 	return nil
 }
 
+func just[T any](_ T, err error) error { return err }
+
 func wrong(format string, values ...any) error { return fmt.Errorf(format, values...) }
 
 var histories = []history{
@@ -343,6 +345,29 @@ var histories = []history{
 			}
 		}
 		return nil
+	}},
+	{"a position is written again, by another process", Config{}, func(h *hand) error {
+		one, two := Draft{Tenant: "a", Source: "s", Position: 1}, Draft{Tenant: "b", Source: "s", Position: 2}
+		for _, err := range []error{
+			just(h.watch.WriteBatch(h.t.Context(), one)),
+			just(h.q.WriteBatch(h.t.Context(), one, two)),
+			just(h.watch.WriteBatch(h.t.Context(), one)),
+			just(h.watch.WriteBatch(h.t.Context(), two)),
+		} {
+			if err != nil {
+				return wrong("write: %w", err)
+			}
+		}
+		return h.sizes(2, 0, 0, 0)
+	}},
+	{"a position is left out", Config{}, func(h *hand) error {
+		if _, err := h.q.Write(h.t.Context(), Draft{Tenant: "a", Source: "s", Position: 1}); err != nil {
+			return wrong("write: %w", err)
+		}
+		if _, err := h.q.Write(h.t.Context(), Draft{Tenant: "a", Source: "s", Position: 3}); !errors.Is(err, ErrGap) {
+			return wrong("write of position 3 after 1 = %w, want ErrGap", err)
+		}
+		return h.sizes(1, 0, 0, 0)
 	}},
 	{"a sleeping reader", Config{}, func(h *hand) error {
 		write(h.t, h.watch, "a:first") // the first write of a queue wakes everybody

@@ -69,6 +69,18 @@ var protections = []struct {
 		[]string{"the same is written twice"},
 	},
 	{
+		"a position is written once", "if position <= at then", "if false then",
+		[]string{"a position is written again, by another process"},
+	},
+	{
+		"a position is stored with its message", "positions[source] = position", "",
+		[]string{"a position is written again, by another process"},
+	},
+	{
+		"no position is left out", "elseif position > at + 1 then", "elseif false then",
+		[]string{"a position is left out"},
+	},
+	{
 		"hashes have a placeholder", "({'messages', 'work',", "({'work',",
 		[]string{"all keys stay for as long as the queue is there"},
 	},

@@ -24,7 +24,7 @@ if ARGV[1] == '' then
   after, full = string.match(idle or '', '^(%d+)(!?)$')
 end
 if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') or now) < now - after and
-  (full == '!' or redis.call('HLEN', messages) <= 1) then
+  (full == '!' or redis.call('HLEN', messages) <= 1 and (redis.call('HGET', K, 'sources') or '0') == '0') then
   remove_keys()
   return -1
 end

@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,8 +16,8 @@ import (
 
 // Written is the message of a draft.
 type Written struct {
-	ID        string
-	Duplicate bool // an earlier write had the same dedupe id: this is its message
+	ID        string // "" of a draft that was refused, and of a duplicate by its position
+	Duplicate bool   // an earlier write had the same dedupe id, whose message this is, or the same position
 }
 
 // Write writes one message and returns its id. After a lost reply the library writes again
@@ -24,7 +25,8 @@ type Written struct {
 //
 // Errors: [millrace.ErrBadArgument] for an invalid draft and [millrace.ErrTooLarge], before
 // Redis is asked; [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], and then
-// nothing was written.
+// nothing was written. With a source also [ErrGap] and [ErrSources]; the id of a duplicate by
+// its position is "".
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
 	if err != nil {
@@ -68,7 +70,10 @@ type writeRequest struct {
 // mebibyte. Each call is applied whole or not at all. With an error, WriteBatch returns what
 // it wrote before: the messages of the first drafts. The others were not written, but after
 // [millrace.ErrUncertain] those of one call may have been. To repeat a batch without
-// duplicates, give its drafts dedupe ids.
+// duplicates, give its drafts dedupe ids, or a source and positions.
+//
+// A draft that the queue refuses ([ErrGap], [ErrSources]) stops no other: its Written has no
+// ID and is no duplicate, and the error is the one of the first such draft.
 //
 // Errors: as of [Queue.Write]. Goroutines share calls.
 func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, error) {
@@ -89,17 +94,19 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, err
 		candidates = defaultPerTenant
 	}
 	done := make([]Written, 0, len(drafts))
+	var refused error
 	for _, r := range q.writeRequests(all, candidates) {
 		err := q.observe(ctx, "write", func(ctx context.Context) error {
-			written, err := q.shared.doWrite(ctx, r)
-			done = append(done, written...)
+			answer, err := q.shared.doWrite(ctx, r)
+			done = append(done, answer.written...)
+			refused = cmp.Or(refused, answer.refused)
 			return err
 		})
 		if err != nil {
 			return done, err
 		}
 	}
-	return done, nil
+	return done, refused
 }
 
 // writeRequests divides drafts into requests of bounded cost.
@@ -139,6 +146,12 @@ func (q *Queue) carried(ctx context.Context, headers map[string]string) map[stri
 	return headers
 }
 
+// writeAnswer is the answer to a writeRequest.
+type writeAnswer struct {
+	written []Written
+	refused error // of the first draft that was refused; the others were written
+}
+
 // writeTogether reports whether a request can share a call with others: it stores the same
 // settings, and is not large.
 func writeTogether(others []writeRequest, r writeRequest) bool {
@@ -153,11 +166,11 @@ var errStreams = errors.New("the queue has other streams")
 
 // doWrite shares a call with other writers. A request under a seed has a call of its own,
 // because a repeat must find its answer.
-func (d *dispatcher) doWrite(ctx context.Context, r writeRequest) (done []Written, err error) {
+func (d *dispatcher) doWrite(ctx context.Context, r writeRequest) (done writeAnswer, err error) {
 	if reqid.Seeded(ctx) {
 		answers, err := d.write(ctx, []writeRequest{r})
 		if err != nil {
-			return nil, err
+			return writeAnswer{}, err
 		}
 		return answers[0], nil
 	}
@@ -166,8 +179,9 @@ func (d *dispatcher) doWrite(ctx context.Context, r writeRequest) (done []Writte
 		return done, err
 	}
 	for _, r := range r.q.writeRequests(r.drafts, r.q.known().perTenant) { // their cost is another one
-		written, err := d.doWrite(ctx, r)
-		done = append(done, written...)
+		answer, err := d.doWrite(ctx, r)
+		done.written = append(done.written, answer.written...)
+		done.refused = cmp.Or(done.refused, answer.refused)
 		if err != nil {
 			return done, err
 		}
@@ -176,7 +190,7 @@ func (d *dispatcher) doWrite(ctx context.Context, r writeRequest) (done []Writte
 }
 
 // write makes one script call.
-func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([][]Written, error) {
+func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([]writeAnswer, error) {
 	ctx, cancel := script.Within(ctx, callTimeout)
 	defer cancel()
 	request := d.run.Request(ctx)
@@ -216,16 +230,21 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([][]Wr
 }
 
 // readWritten reads the ids that the script answers.
-func readWritten(text string, requests []writeRequest, messages int) ([][]Written, error) {
+func readWritten(text string, requests []writeRequest, messages int) ([]writeAnswer, error) {
 	ids := strings.Fields(text)
 	if len(ids) != messages {
 		return nil, fmt.Errorf("the script fairqueue.write answered %d ids for %d messages", len(ids), messages)
 	}
-	answers := make([][]Written, len(requests))
+	answers := make([]writeAnswer, len(requests))
 	for i, r := range requests {
+		a := &answers[i]
 		for _, id := range ids[:len(r.drafts)] {
+			if reason, refused := strings.CutPrefix(id, "?"); refused {
+				a.written, a.refused = append(a.written, Written{}), cmp.Or(a.refused, refusal(reason))
+				continue
+			}
 			name, duplicate := strings.CutPrefix(id, "=")
-			answers[i] = append(answers[i], Written{ID: name, Duplicate: duplicate})
+			a.written = append(a.written, Written{ID: name, Duplicate: duplicate})
 		}
 		ids = ids[len(r.drafts):]
 	}

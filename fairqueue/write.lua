@@ -17,10 +17,12 @@
 -- ARGV[4]  streams: that setting as the writer knows it, or the one for a new queue: '' if
 --          tenants are flows, 'STREAMS PER_TENANT' if streams are
 -- ARGV     for each message: its flow '=TENANT', or its candidates '#1,#7=TENANT';
---          'PRIORITY' or 'PRIORITY DELAY TTL DEDUPE', times in milliseconds and 0 for none;
---          the body, as readers get it. At most 100 messages, fewer where they have candidates
+--          'PRIORITY' or 'PRIORITY DELAY TTL NAME', times in milliseconds and 0 for none; NAME is
+--          a dedupe id or '@POSITION SOURCE'; the body, as readers get it. At most 100 messages, fewer where they have candidates
 -- Reply    {0, ids with spaces between}; '=' before the id of a message that an earlier
---          write with the same dedupe id wrote. {1, streams} if the setting is another one:
+--          write with the same dedupe id wrote, '=' alone for a position that was written before.
+--          '?AT' for a position that is not written because its source is at AT, '?' because the
+--          queue has no room for another source. {1, streams} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer
@@ -32,7 +34,8 @@ end
 
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
 local ids, bodies, ready, turns, flows = {}, {}, {}, {}, {}
-local later, expiring, names -- rare
+local later, expiring, names, positions -- rare
+local sources, most_sources = 0, 1000
 local last, next_turn = n.last + 0, whole(n.virtual + 1000)
 
 -- The candidate in which the fewest wait, with those that this call adds.
@@ -55,18 +58,31 @@ end
 
 for arg = 5, #ARGV, 3 do
   local tenant, priority, name, tail, deadline, delay, before = ARGV[arg], ARGV[arg + 1], '', '', '', 0, false
-  local flow, ttl = tenant, 0
+  local flow, ttl, source, position = tenant, 0
   if #priority > 1 then
     priority, delay, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
-    if name ~= '' then -- perhaps an earlier write had it
+    position, source = string.match(name, '^@(%d+) (.*)$')
+    if source then
+      positions, name, position = positions or {}, '', tonumber(position)
+      sources = sources > 0 and sources or tonumber(redis.call('HGET', K, 'sources') or 0)
+      local at = positions[source] or tonumber(redis.call('HGET', K, 'at:' .. source) or 0)
+      if position <= at then
+        before = '='
+      elseif position > at + 1 then
+        before = '?' .. whole(at)
+      elseif at == 0 and sources >= most_sources then
+        before = '?'
+      end
+    elseif name ~= '' then -- perhaps an earlier write had it
       names = names or {}
       redis.call('HLEN', dedupe)
       before = names[name] or tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
+      before = before and '=' .. before
     end
   end
   if before then
-    ids[#ids + 1] = '=' .. before
+    ids[#ids + 1] = before
   else
     if least_loaded then
       flow, tenant = string.match(tenant, '^([#%d,]*)(=.*)$')
@@ -81,6 +97,10 @@ for arg = 5, #ARGV, 3 do
     end
     if name ~= '' then
       names[name] = id
+    end
+    if source then
+      positions[source] = position
+      sources = sources + (position == 1 and 1 or 0)
     end
     ids[#ids + 1] = id
     bodies[#bodies + 1] = id
@@ -154,6 +174,13 @@ if names then
     redis.call('ZADD', dedupes, unpack(times))
   end
   forget_dedupes(10)
+end
+if positions and next(positions) then
+  local fields = {'sources', whole(sources)}
+  for source, at in pairs(positions) do
+    fields[#fields + 1], fields[#fields + 2] = 'at:' .. source, whole(at)
+  end
+  redis.call('HSET', K, unpack(fields))
 end
 n.last, n.written = string.format('%016d', last), whole(n.written + #bodies / 2)
 if ARGV[1] ~= '0' and ARGV[1] ~= attempts then
