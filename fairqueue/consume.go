@@ -24,7 +24,7 @@ import (
 // The context ends when the message was cancelled or delivered to another reader
 // ([ErrCancelled]), after [ConsumeConfig.Timeout] ([millrace.ErrTimeout]), and after
 // [ConsumeConfig.Drain]. A message may be delivered more than once, so the work must be
-// idempotent.
+// idempotent. [Chain] wraps a handler in [Middleware].
 type Handler func(ctx context.Context, msg Message) error
 
 // ConsumeConfig configures a consumer. The zero value works.
