@@ -94,6 +94,10 @@ var depRules = []depRule{
 		of: but(under(module), rooms("cmd", "fleet/etcd", "internal/etcdtest")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd")),
 		why: "who has no fleet on etcd builds nothing of etcd; only the command and fleet/etcd import it",
 	},
+	{
+		of: is(module + "/schedule"), deep: true, only: anyOf(standard, is(module)),
+		why: "schedule is arithmetic that every queue imports: the parser of expressions is in schedule/cron",
+	},
 }
 
 func is(path string) set { return func(p string) bool { return p == path } }
@@ -279,6 +283,10 @@ func TestDependencyRules(t *testing.T) {
 		{"etcd where it may be", 11, edges{"/fleet/etcd": etcd + "/client " + grpc, "/cmd/millrace": "/fleet/etcd"}, nil},
 		{"etcd where it may not be", 11, edges{"/fleet": "/fleet/etcd", "/internal/fleet/failover": etcd + "/client"},
 			[]string{"/fleet /fleet/etcd", "/internal/fleet/failover " + etcd + "/client"}},
+
+		{"schedule on the root", 12, edges{"/schedule": "/ time", "/schedule/cron": "/schedule example.com/cron"}, nil},
+		{"schedule on a parser", 12, edges{"/schedule": "/schedule/cron", "/schedule/cron": "example.com/cron"},
+			[]string{"/schedule /schedule/cron"}},
 	}
 	fired := map[int]bool{}
 	for _, tc := range tests {
