@@ -38,7 +38,7 @@ type set func(importPath string) bool
 
 var (
 	structures  = rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease")
-	testHelpers = rooms("internal/redistest", "internal/etcdtest", "internal/script/scripttest", "internal/shards/shardstest", "internal/fleet/directory/directorytest")
+	testHelpers = rooms("internal/redistest", "internal/etcdtest", "internal/pgtest", "internal/script/scripttest", "internal/shards/shardstest", "internal/fleet/directory/directorytest")
 	upstairs    = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "internal/fleet", "upkeep")
 )
 
