@@ -15,36 +15,36 @@ import (
 //
 // Errors: [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
 func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
-	at, _, err := q.position(ctx, source, "")
-	return at, err
+	return q.position(ctx, source, "")
 }
 
 // SetPosition has the next message of a source be the one behind this position: to begin in
-// the middle, or to leave out what is lost. With 0 the queue forgets the source.
+// the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the
+// queue if there is none.
 //
-// Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
+// Errors: [millrace.ErrBadArgument], [millrace.ErrFull], [millrace.ErrBroken],
 // [millrace.ErrVersion].
 func (q *Queue) SetPosition(ctx context.Context, source string, position int64) error {
 	if position < 0 || position > maxPosition {
 		return millrace.ErrBadArgument.Errorf("a position is from 0 to 10^15, not %d", position)
 	}
-	_, exists, err := q.position(ctx, source, strconv.FormatInt(position, 10))
-	if err == nil && !exists {
-		return errNotFound
+	_, err := q.position(ctx, source, strconv.FormatInt(position, 10))
+	if err == nil {
+		q.entry.Touch()
 	}
 	return err
 }
 
-func (q *Queue) position(ctx context.Context, source, set string) (at int64, exists bool, err error) {
+func (q *Queue) position(ctx context.Context, source, set string) (int64, error) {
 	if source == "" || len(source) > maxLabel {
-		return 0, false, millrace.ErrBadArgument.Errorf("a source has 1 to %d bytes, not %d", maxLabel, len(source))
+		return 0, millrace.ErrBadArgument.Errorf("a source has 1 to %d bytes, not %d", maxLabel, len(source))
 	}
-	reply, err := q.call(ctx, "position", source, set)
-	if err != nil || reply.None() {
-		return 0, false, err
+	reply, err := q.call(ctx, "position", source, set, q.known().setting())
+	if err != nil {
+		return 0, err
 	}
-	at = reply.Int()
-	return at, true, reply.Err()
+	at := reply.Int()
+	return at, reply.Err()
 }
 
 // refusal is the error of a draft for which the script write answered '?' and this.

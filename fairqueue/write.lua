@@ -4,11 +4,7 @@
 -- messages wait. A message with a delay lies in delayed until then. Creates the queue if there is
 -- none.
 --
--- Needs    record, dedupes, wake, lane
--- Touches  readers, lanes:0, lanes:1
--- Makes    K hash version 2, messages hash, backlog zset 0, active zset, blocked zset, work hash,
---          flight zset, delayed zset, deadlines zset, dead zset, deaths hash, readers hash,
---          dedupe hash, dedupes zset, weights hash
+-- Needs    record, create, dedupes, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  attempts: the setting to store, how many deliveries a message has; 0 for no change
 -- ARGV[2]  window: for how many milliseconds a dedupe id counts
@@ -134,14 +130,7 @@ end
 redis.call('ZCARD', active)
 redis.call('ZCARD', backlog)
 if not exists then
-  redis.call('HSET', K, 'version', '2', 'streams', ARGV[4])
-  for _, name in ipairs({'messages', 'work', 'deaths', 'readers', 'dedupe', 'weights', 'lanes:0', 'lanes:1'}) do
-    redis.call('HSETNX', prefix .. name, '', '0')
-  end
-  redis.call('ZADD', prefix .. 'backlog', 'NX', 0, '')
-  for _, name in ipairs({'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
-    redis.call('ZADD', prefix .. name, 'NX', '+inf', '')
-  end
+  create(ARGV[4])
 end
 if #bodies > 0 then
   redis.call('HSET', messages, unpack(bodies))

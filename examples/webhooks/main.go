@@ -31,7 +31,6 @@ import (
 	"syscall"
 	"time"
 
-
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
