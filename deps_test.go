@@ -38,7 +38,7 @@ type set func(importPath string) bool
 
 var (
 	structures  = rooms("ick", "fairqueue", "expiry", "pinned", "tracker", "scatter", "fetch", "lease")
-	testHelpers = rooms("internal/redistest", "internal/etcdtest", "internal/pgtest", "internal/script/scripttest", "internal/shards/shardstest", "internal/fleet/directory/directorytest")
+	testHelpers = rooms("millracetest", "internal/redistest", "internal/etcdtest", "internal/pgtest", "internal/script/scripttest", "internal/shards/shardstest", "internal/fleet/directory/directorytest")
 	upstairs    = rooms("cmd", "server", "doctor", "metrics", "tracing", "fleet", "internal/fleet", "upkeep")
 )
 
@@ -79,8 +79,8 @@ var depRules = []depRule{
 		why: "internal packages are what structures lean on, so they import no structure; bench, document and survey are what several programs share",
 	},
 	{
-		of: but(under(module), rooms("cmd", "internal/connect", "internal/redistest")), never: under(miniredis),
-		why: "miniredis stands in for a server that is not there; only the command, its connections and tests choose it",
+		of: but(under(module), rooms("cmd", "internal/connect", "internal/redistest", "millracetest")), never: under(miniredis),
+		why: "miniredis stands in for a server that is not there; only the command, its connections and helpers of tests choose it",
 	},
 	{
 		of: but(under(module), testHelpers), never: under("testing"),
@@ -88,7 +88,7 @@ var depRules = []depRule{
 	},
 	{
 		of: but(under(module), testHelpers), never: anyOf(testHelpers, rooms("internal/script/luacheck")),
-		why: "redistest, etcdtest, luacheck and the like are for tests only",
+		why: "millracetest, redistest, etcdtest, luacheck and the like are for tests only",
 	},
 	{
 		of: but(under(module), rooms("cmd", "fleet/etcd", "internal/etcdtest")), never: anyOf(under(etcd), under(grpc), rooms("fleet/etcd")),
@@ -268,7 +268,7 @@ func TestDependencyRules(t *testing.T) {
 		{"what the command and the server share on a structure", 7, edges{"/internal/survey": "/ick /metrics", "/internal/document": "/lease"}, nil},
 		{"an internal package on a structure", 7, edges{"/internal/script": "/ick"}, []string{"/internal/script /ick"}},
 
-		{"miniredis where it may be", 8, edges{"/cmd/millrace": miniredis, "/internal/connect": miniredis, "/internal/redistest": miniredis}, nil},
+		{"miniredis where it may be", 8, edges{"/cmd/millrace": miniredis, "/internal/connect": miniredis, "/internal/redistest": miniredis, "/millracetest": miniredis}, nil},
 		{"miniredis where it may not be", 8, edges{"/server": miniredis + "/server", "/": miniredis},
 			[]string{"/ " + miniredis, "/server " + miniredis + "/server"}},
 

@@ -24,11 +24,16 @@ func (t Typed[T]) Write(ctx context.Context, value T, d Draft) (string, error) {
 // Consume is [Queue.Consume] with the decoded body. A message whose body cannot be decoded is
 // dead at once.
 func (t Typed[T]) Consume(ctx context.Context, cfg ConsumeConfig, handler func(ctx context.Context, msg Message, value T) error) error {
-	return t.Queue.Consume(ctx, cfg, func(ctx context.Context, msg Message) error {
+	return t.Queue.Consume(ctx, cfg, t.Handler(handler))
+}
+
+// Handler returns the handler with which [Typed.Consume] calls the given one.
+func (t Typed[T]) Handler(handler func(ctx context.Context, msg Message, value T) error) Handler {
+	return func(ctx context.Context, msg Message) error {
 		var value T
 		if err := json.Unmarshal(msg.Body, &value); err != nil {
 			return NoRetry(fmt.Errorf("the body is not a %T: %w", value, err))
 		}
 		return handler(ctx, msg, value)
-	})
+	}
 }

@@ -39,6 +39,20 @@ func (e *failedError) Error() string {
 
 func (e *failedError) Unwrap() error { return e.reason }
 
+// FailedMembers returns the members of the batch that err names with [Failed], in the order of the
+// batch. An error that names none of them is about the whole batch. It is for code around a
+// [Handler], and for tests.
+func FailedMembers(err error, batch []Entry) []string {
+	failed := failures(err, batch)
+	var members []string
+	for _, e := range batch {
+		if _, ok := failed[e.Member]; ok {
+			members = append(members, e.Member)
+		}
+	}
+	return members
+}
+
 // failures returns the members of the batch that failed according to err, with the reason: the
 // text of the outermost error that is about them alone.
 func failures(err error, batch []Entry) map[string]string {

@@ -23,6 +23,15 @@ func Find() (string, error) {
 	return "", ErrNotFound
 }
 
+// FindForTests returns the server that tests run: the one that the environment variable
+// MILLRACE_TEST_SERVER names, else what Find finds, or ErrNotFound.
+func FindForTests() (string, error) {
+	if path := os.Getenv("MILLRACE_TEST_SERVER"); path != "" {
+		return path, nil
+	}
+	return Find()
+}
+
 // Config says how to run one server. The zero value runs what Find finds, in a temporary
 // folder, on a private unix socket, without persistence and without a memory limit.
 type Config struct {

@@ -67,10 +67,7 @@ func startAll(t testing.TB, n int, opts Options) []*Server {
 // what is on PATH. Without one it skips the test, or fails it when CI is set.
 func Binary(t testing.TB) string {
 	t.Helper()
-	if path := os.Getenv("MILLRACE_TEST_SERVER"); path != "" {
-		return path
-	}
-	path, err := redisproc.Find()
+	path, err := redisproc.FindForTests()
 	switch {
 	case err == nil:
 	case os.Getenv("CI") != "":

@@ -1,0 +1,105 @@
+package millracetest_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/dial"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/millracetest"
+)
+
+func TestServersAreApart(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, s *millracetest.Server) {
+		write(t, newQueue(t, s, fairqueue.Config{}), fairqueue.Draft{Tenant: "a"})
+		other := millracetest.Start(t, millracetest.Config{Kind: s.Kind})
+		if got := millracetest.CountsOf(t, newQueue(t, other, fairqueue.Config{})); got != (millracetest.Counts{}) {
+			t.Errorf("another server has %+v", got)
+		}
+		if s.Kind != other.Kind || s.URL == other.URL {
+			t.Errorf("the servers are %s at %s and %s at %s", s.Kind, s.URL, other.Kind, other.URL)
+		}
+		client, err := dial.Redis(t.Context(), s.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		q, err := fairqueue.New(client, "orders", fairqueue.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		millracetest.WantCounts(t, q, millracetest.Counts{Waiting: 1})
+		if ahead := time.Until(s.Now()); ahead < -time.Minute || ahead > time.Minute {
+			t.Errorf("the server's clock is %s ahead", ahead)
+		}
+	})
+}
+
+// TestWithoutAServer needs the environment for itself.
+func TestWithoutAServer(t *testing.T) {
+	t.Setenv("PATH", t.TempDir())
+	t.Setenv("MILLRACE_TEST_SERVER", "")
+	if got := millracetest.Start(t, millracetest.Config{}).Kind; got != millracetest.Mini {
+		t.Errorf("without a server Start starts %q, want miniredis", got)
+	}
+	if err := millracetest.Redis(t).Do(t.Context(), millracetest.Redis(t).B().Ping().Build()).Error(); err != nil {
+		t.Error(err)
+	}
+	start := func(t testing.TB) { millracetest.Start(t, millracetest.Config{Kind: millracetest.Real}) }
+	t.Setenv("CI", "")
+	wantText(t, try(t, start).skipped, "needs a real Redis server", "install one")
+	t.Setenv("CI", "1")
+	wantText(t, try(t, start).fatal, "needs a real Redis server", "install one")
+	wantText(t, try(t, func(t testing.TB) { millracetest.Start(t, millracetest.Config{Kind: "big"}) }).fatal, `"big"`, "Mini")
+}
+
+// TestAdvance: delays, visibilities, leases and TTLs end by the clock that the test moves.
+func TestAdvance(t *testing.T) {
+	t.Parallel()
+	s := millracetest.Start(t, millracetest.Config{Kind: millracetest.Mini})
+	q := newQueue(t, s, fairqueue.Config{})
+	locker, err := lease.New(s.Client, lease.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Advance(0)
+	began := s.Now()
+	if _, err := locker.Acquire(t.Context(), "x", time.Hour, lease.AcquireConfig{}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, q, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
+	if err := s.Client.Do(t.Context(), s.Client.B().Set().Key("k").Value("v").Ex(time.Hour).Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	read := func(want int) {
+		t.Helper()
+		if messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Visibility: time.Hour}); len(messages) != want || err != nil && !errors.Is(err, fairqueue.ErrEmpty) {
+			t.Errorf("Read = %v, %v, want %d", messages, err, want)
+		}
+	}
+	s.Advance(time.Hour - time.Millisecond)
+	millracetest.WantHeld(t, locker, "x")
+	read(0)
+	s.Advance(101 * time.Millisecond)
+	millracetest.WantFree(t, locker, "x")
+	if n, err := s.Client.Do(t.Context(), s.Client.B().Exists().Key("k").Build()).AsInt64(); n != 0 || err != nil {
+		t.Errorf("a key lives longer than its TTL: %d, %v", n, err)
+	}
+	read(1)
+	read(0)
+	s.Advance(time.Hour)
+	read(1)
+	if passed := s.Now().Sub(began); passed != 2*time.Hour+100*time.Millisecond {
+		t.Errorf("%s passed, want what the test advanced", passed)
+	}
+	wantText(t, try(t, func(tb testing.TB) { startOn(tb, millracetest.Mini).Advance(-1) }).fatal, "only moves forward")
+	wantText(t, try(t, func(tb testing.TB) { startOn(tb, millracetest.Real).Advance(1) }).fatal, "Kind: millracetest.Mini")
+}
+
+func startOn(t testing.TB, kind millracetest.Kind) *millracetest.Server {
+	t.Helper()
+	return millracetest.Start(t, millracetest.Config{Kind: kind})
+}
