@@ -113,9 +113,9 @@ func List(ctx context.Context, client rueidis.Client) iter.Seq2[string, error] {
 }
 
 // Jobs returns the upkeep of all queues. It has delayed messages wait when they are due, has
-// messages come again whose reader died, removes messages whose deadline has passed, forgets
-// old lanes and dedupe ids, and removes queues after their [Config.IdleExpiry]. A read does
-// the first three for its own queue.
+// messages come again whose reader died, removes messages whose deadline has passed, writes the
+// messages of schedules, forgets old lanes and dedupe ids, and removes queues after their
+// [Config.IdleExpiry]. A read does the first four for its own queue.
 //
 // A slice visits up to 50 queues at the same time, and the next slice continues where it
 // ended. A queue that does not answer delays no other.
@@ -125,12 +125,22 @@ func Jobs(client rueidis.Client) []millrace.Job {
 		if err != nil {
 			return false, err
 		}
-		reply, err := q.call(ctx, "tend", "")
-		if err != nil {
-			return false, err
-		}
-		n := reply.Int()
-		return n != 0, reply.Err()
+		n, err := q.tend(ctx, "")
+		return n != 0, err
 	})
 	return []millrace.Job{{Name: "fairqueue.tend", Slice: visitor.Slice}}
+}
+
+// tend does what is due. The limit is that of the script tend. It returns how many messages wait
+// again, at least 1 if more is to do, or -1 if the queue was removed.
+func (q *Queue) tend(ctx context.Context, limit string) (int, error) {
+	reply, err := q.call(ctx, "tend", limit)
+	if err != nil {
+		return 0, err
+	}
+	n, schedules := int(reply.Int()), reply.Bool()
+	if err := reply.Err(); err != nil || !schedules {
+		return n, err
+	}
+	return max(1, n), q.keepSchedules(ctx)
 }

@@ -46,6 +46,13 @@ type dispatcher struct {
 	works  *batch.Batcher[workRequest, workAnswer]
 
 	sleepers sleepers
+	warned   sync.Map // names of schedules that this process cannot read
+}
+
+// warn reports whether a schedule is the first time in trouble.
+func (d *dispatcher) warn(schedule string) bool {
+	_, before := d.warned.LoadOrStore(schedule, true)
+	return !before
 }
 
 // dispatchers are those in use, by client and name. It is global because Queues on one
@@ -293,7 +300,7 @@ func (d *dispatcher) fetch(ctx context.Context, requests []workRequest, answers 
 		return err
 	}
 	if due {
-		if _, err := d.run.Run(ctx, "tend", baseKey(d.name), strconv.Itoa(q.cfg.MaxAttempts)); err != nil && len(messages) == 0 {
+		if _, err := q.tend(ctx, strconv.Itoa(q.cfg.MaxAttempts)); err != nil && len(messages) == 0 {
 			return err // messages are delivered all the same; the next call tries again
 		}
 	}

@@ -1,18 +1,19 @@
--- fairqueue.tend(K) limit -> how many, or -1 if the queue is gone
+-- fairqueue.tend(K) limit -> {how many, or -1 if the queue is gone; '1' if schedules are due}
 --
 -- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
 -- for the time of its setting.
 --
 -- Needs    keys, record, turns, flight, wake, tidy
+-- Touches  ticks
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
 --          upkeep
--- Reply    how many messages wait again, at least 1 if more is to do; -1 if the queue was
---          removed
+-- Reply    {how many messages wait again, at least 1 if more is to do, or -1 if the queue was
+--          removed; '1' if the tick of a schedule is due, which is the caller's to write}
 -- Cost     O(log N) a message: 15 with a delay, 15 with a visibility that ended, 30 that expired
 -- Repeat   harmless: it does what is left
 if not exists then
-  return 0
+  return {0, '0'}
 end
 local missing = broken()
 if missing then
@@ -24,9 +25,10 @@ if ARGV[1] == '' then
   after, full = string.match(idle or '', '^(%d+)(!?)$')
 end
 if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') or now) < now - after and
-  (full == '!' or redis.call('HLEN', messages) <= 1 and (redis.call('HGET', K, 'sources') or '0') == '0') then
+  (full == '!' or redis.call('HLEN', messages) <= 1 and (redis.call('HGET', K, 'sources') or '0') == '0' and
+    redis.call('ZCARD', prefix .. 'ticks') <= 1) then
   remove_keys()
-  return -1
+  return {-1, '0'}
 end
 local more = run_due(limit > 0 and limit or tonumber(attempts or 5), 15)
 if ARGV[1] == '' then
@@ -39,4 +41,4 @@ if tracked then
   save_states()
 end
 save()
-return more and math.max(1, returned) or returned
+return {more and math.max(1, returned) or returned, redis.call('ZCOUNT', prefix .. 'ticks', '-inf', now) > 0 and '1' or '0'}

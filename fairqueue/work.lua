@@ -4,7 +4,7 @@
 -- on. Every 100 ms it checks whether something is due, and says so, but does not do it.
 --
 -- Needs    record, turns, wake, lane
--- Touches  flight, delayed, deadlines
+-- Touches  flight, delayed, deadlines, ticks
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
@@ -52,7 +52,7 @@ end
 local due = false
 if math.abs(now - n.checked) >= 100 then
   n.checked = instant
-  due = math.min(soonest(flight), soonest(prefix .. 'delayed'), soonest(prefix .. 'deadlines')) <= now
+  due = math.min(soonest(flight), soonest(prefix .. 'delayed'), soonest(prefix .. 'deadlines'), soonest(prefix .. 'ticks')) <= now
 end
 
 local verdicts = {}
@@ -247,7 +247,7 @@ elseif reads then
     return missing
   end
   due = due or skipped + lost >= 100
-  local soon = math.min(soonest(flight), soonest(prefix .. 'delayed'))
+  local soon = math.min(soonest(flight), soonest(prefix .. 'delayed'), soonest(prefix .. 'ticks'))
   reply[4] = soon < math.huge and math.max(0, soon - now) or -1
 end
 if ARGV[5] == '1' and #receipts == 0 and not due then

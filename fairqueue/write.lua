@@ -14,9 +14,13 @@
 --          tenants are flows, 'STREAMS PER_TENANT' if streams are
 -- ARGV     for each message: its flow '=TENANT', or its candidates '#1,#7=TENANT';
 --          'PRIORITY' or 'PRIORITY DELAY TTL NAME', times in milliseconds and 0 for none; NAME is
---          a dedupe id or '@POSITION SOURCE'; the body, as readers get it. At most 100 messages, fewer where they have candidates
+--          a dedupe id, or '@POSITION SOURCE', or '!DUE\1WAS\1BECOMES\1SCHEDULE' for the tick of a
+--          schedule in the state WAS, which becomes BECOMES, with the id for '?', and ticks again
+--          at DUE; the body, as readers get it. At most 100 messages, fewer where they have
+--          candidates
 -- Reply    {0, ids with spaces between}; '=' before the id of a message that an earlier
---          write with the same dedupe id wrote, '=' alone for a position that was written before.
+--          write with the same dedupe id wrote, '=' alone for a position that was written before,
+--          or a schedule that has another state or is not due.
 --          '?AT' for a position that is not written because its source is at AT, '?' because the
 --          queue has no room for another source. {1, streams} if the setting is another one:
 --          then nothing was written
@@ -30,7 +34,7 @@ end
 
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
 local ids, bodies, ready, turns, flows = {}, {}, {}, {}, {}
-local later, expiring, names, positions -- rare
+local later, expiring, names, positions, states -- rare
 local sources, most_sources = 0, 1000
 local last, next_turn = n.last + 0, whole(n.virtual + 1000)
 
@@ -54,7 +58,7 @@ end
 
 for arg = 5, #ARGV, 3 do
   local tenant, priority, name, tail, deadline, delay, before = ARGV[arg], ARGV[arg + 1], '', '', '', 0, false
-  local flow, ttl, source, position = tenant, 0
+  local flow, ttl, source, position, due, becomes, schedule = tenant, 0
   if #priority > 1 then
     priority, delay, ttl, name = string.match(priority, '^(.) (%d+) (%d+) (.*)$')
     delay, ttl = tonumber(delay), tonumber(ttl)
@@ -70,6 +74,13 @@ for arg = 5, #ARGV, 3 do
       elseif at == 0 and sources >= most_sources then
         before = '?'
       end
+    elseif string.byte(name) == 33 then -- !
+      local was
+      due, was, becomes, schedule = string.match(name, '^!(%d+)\1([^\1]*)\1([^\1]*)\1(.*)$')
+      states, name = states or {}, ''
+      local state = states[schedule] or
+        {redis.call('HGET', prefix .. 'schedules', 's' .. schedule), redis.call('ZSCORE', prefix .. 'ticks', schedule)}
+      before = not (state[1] == was and state[2] and tonumber(state[2]) <= now) and '='
     elseif name ~= '' then -- perhaps an earlier write had it
       names = names or {}
       redis.call('HLEN', dedupe)
@@ -97,6 +108,9 @@ for arg = 5, #ARGV, 3 do
     if source then
       positions[source] = position
       sources = sources + (position == 1 and 1 or 0)
+    end
+    if schedule then
+      states[schedule] = {becomes, due, (string.gsub(becomes, '?', id, 1))}
     end
     ids[#ids + 1] = id
     bodies[#bodies + 1] = id
@@ -170,6 +184,10 @@ if positions and next(positions) then
     fields[#fields + 1], fields[#fields + 2] = 'at:' .. source, whole(at)
   end
   redis.call('HSET', K, unpack(fields))
+end
+for schedule, state in pairs(states or {}) do
+  redis.call('HSET', prefix .. 'schedules', 's' .. schedule, state[3])
+  redis.call('ZADD', prefix .. 'ticks', state[2], schedule)
 end
 n.last, n.written = string.format('%016d', last), whole(n.written + #bodies / 2)
 if ARGV[1] ~= '0' and ARGV[1] ~= attempts then

@@ -1,0 +1,457 @@
+package fairqueue
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"iter"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/internal/names"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/schedule"
+)
+
+// Headers of messages that a schedule writes.
+const (
+	HeaderSchedule = "millrace-schedule" // the schedule's name
+	HeaderTick     = "millrace-tick"     // the instant of the tick in RFC 3339, UTC
+)
+
+// maxSchedules is how many schedules a queue has.
+const maxSchedules = 1000
+
+// Schedule writes a message into its queue at each tick. It lies in the queue, and no process
+// owns it: see [Queue.SetSchedule].
+type Schedule struct {
+	// Name is the schedule's name in its queue: 1 to 512 bytes without control characters.
+	Name string
+
+	// Spec says when it ticks.
+	Spec schedule.Spec
+
+	// Draft is the message. It has no Delay, DedupeID and Source; see [HeaderSchedule] and
+	// [HeaderTick] for what is added.
+	Draft Draft
+
+	// Jitter delays each tick by a part of Jitter that depends on its instant and the
+	// schedule's name, so that schedules of one hour do not tick together. At most a day.
+	// Defaults to 0.
+	Jitter time.Duration
+
+	// Missed says what becomes of ticks that nobody noticed for more than a minute.
+	// Defaults to [schedule.Once].
+	Missed schedule.Missed
+}
+
+// ScheduleState is a schedule and where it is.
+type ScheduleState struct {
+	Schedule
+
+	Paused      bool
+	Next        time.Time // the next tick, without its jitter
+	Last        time.Time // the last tick with a message; zero for none
+	LastID      string    // of that message
+	Ticks       int64     // messages
+	MissedTicks int64     // ticks without one
+	Trouble     string    // the code of the error because of which a tick that is due waits; empty for none
+}
+
+func (s Schedule) check() error {
+	bad := millrace.ErrBadArgument
+	if err := names.CheckText(bad, "name of a schedule", s.Name, maxLabel); err != nil {
+		return err
+	}
+	switch {
+	case s.Spec.IsZero():
+		return bad.Errorf("schedule %q has no Spec", s.Name).WithHint("Make one with schedule.Every or cron.Parse.")
+	case s.Draft.Delay != 0 || s.Draft.DedupeID != "" || s.Draft.Source != "":
+		return bad.Errorf("the draft of schedule %q has a delay, a dedupe id or a source", s.Name).
+			WithHint("Leave them out: each tick makes one message.")
+	case s.Jitter < 0 || s.Jitter > 24*time.Hour:
+		return bad.Errorf("the jitter of schedule %q is from 0 to 24h, not %s", s.Name, s.Jitter)
+	case s.Missed.String() == "":
+		return bad.Errorf("schedule %q has an invalid policy for missed ticks", s.Name)
+	}
+	if err := s.Draft.check(); err != nil {
+		return err
+	}
+	_, err := s.message(time.Unix(0, 0)).encode(0) // not too large
+	return err
+}
+
+// message is the draft of a tick.
+func (s Schedule) message(tick time.Time) Draft {
+	d := s.Draft
+	d.Headers = map[string]string{HeaderSchedule: s.Name, HeaderTick: tick.UTC().Format(time.RFC3339)}
+	for name, value := range s.Draft.Headers {
+		if d.Headers[name] == "" {
+			d.Headers[name] = value
+		}
+	}
+	return d
+}
+
+// SetSchedule creates a schedule, or replaces the one of that name. The first tick is the first
+// of the Spec from now on, by the server's clock. A schedule that is replaced keeps its next tick
+// if it keeps its Spec, and stays paused if it was. A queue has at most 1,000 schedules.
+//
+// Nobody leads: whoever reads the queue, or runs [Jobs], notices that a tick is due and writes its
+// message. One script writes the message and sets the next tick, if the schedule is still as the
+// process saw it. So each tick makes one message, whatever crashes, stalls or repeats. If nobody
+// is there for more than a minute, [Schedule].Missed decides.
+//
+// Errors: [millrace.ErrBadArgument], [millrace.ErrTooLarge], [millrace.ErrFull],
+// [millrace.ErrBroken], [millrace.ErrVersion].
+func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	text, err := json.Marshal(newDefinition(s))
+	if err != nil {
+		return err
+	}
+	return q.changeSchedule(ctx, s.Name, func(now time.Time, e *scheduleEntry) (string, error) {
+		if e.state == "" {
+			list, err := q.scheduleNames(ctx)
+			if err != nil {
+				return "", err
+			}
+			if len(list) >= maxSchedules {
+				return "", millrace.ErrBadArgument.Errorf("the queue has %d schedules already", maxSchedules)
+			}
+			e.progress = progress{}
+		}
+		if e.state == "" || e.definition.Spec != s.Spec.String() {
+			e.next = s.Spec.Next(now)
+		}
+		e.nonce = rand.Text()[:12]
+		e.trouble = ""
+		e.definition = newDefinition(s)
+		return string(text), nil
+	})
+}
+
+// PauseSchedule stops a schedule until [Queue.ResumeSchedule]. Errors: [millrace.ErrNotFound], and
+// those of [Queue.SetSchedule].
+func (q *Queue) PauseSchedule(ctx context.Context, name string) error {
+	return q.changeSchedule(ctx, name, func(_ time.Time, e *scheduleEntry) (string, error) {
+		e.paused = true
+		return "", e.mustExist()
+	})
+}
+
+// ResumeSchedule continues a schedule with the first tick from now on. Ticks during the pause are
+// not missed. Errors: as of [Queue.PauseSchedule].
+func (q *Queue) ResumeSchedule(ctx context.Context, name string) error {
+	return q.changeSchedule(ctx, name, func(now time.Time, e *scheduleEntry) (string, error) {
+		if err := e.mustExist(); err != nil || !e.paused {
+			return "", err
+		}
+		s, err := e.definition.schedule(name)
+		if err != nil {
+			return "", err
+		}
+		e.paused, e.next = false, s.Spec.Next(now)
+		return "", nil
+	})
+}
+
+// RemoveSchedule removes a schedule. The messages that it wrote stay. Errors: as of
+// [Queue.PauseSchedule].
+func (q *Queue) RemoveSchedule(ctx context.Context, name string) error {
+	return q.changeSchedule(ctx, name, func(_ time.Time, e *scheduleEntry) (string, error) {
+		e.removed = true
+		return "", e.mustExist()
+	})
+}
+
+// RunSchedule writes a message of a schedule now, beside its ticks, and returns the message's id.
+// Its [HeaderTick] is the server's time. Errors: as of [Queue.PauseSchedule] and [Queue.Write].
+func (q *Queue) RunSchedule(ctx context.Context, name string) (string, error) {
+	now, entries, err := q.schedules(ctx, "of", name)
+	if err != nil {
+		return "", err
+	}
+	if len(entries) == 0 {
+		return "", errNoSchedule(name)
+	}
+	s, err := entries[0].definition.schedule(name)
+	if err != nil {
+		return "", err
+	}
+	return q.Write(ctx, s.message(now))
+}
+
+// Schedule returns a schedule. Errors: as of [Queue.PauseSchedule].
+func (q *Queue) Schedule(ctx context.Context, name string) (ScheduleState, error) {
+	_, entries, err := q.schedules(ctx, "of", name)
+	if err != nil {
+		return ScheduleState{}, err
+	}
+	if len(entries) == 0 {
+		return ScheduleState{}, errNoSchedule(name)
+	}
+	return entries[0].show()
+}
+
+// Schedules returns the schedules of the queue in the order of their names. A queue that does not
+// exist has none. A schedule that this process cannot read, because it does not know the time
+// zone, yields its name and an error, and the others follow.
+func (q *Queue) Schedules(ctx context.Context) iter.Seq2[ScheduleState, error] {
+	return func(yield func(ScheduleState, error) bool) {
+		list, err := q.scheduleNames(ctx)
+		for len(list) > 0 && err == nil {
+			n := min(len(list), schedulesPage)
+			var entries []scheduleEntry
+			_, entries, err = q.schedules(ctx, "of", list[:n]...)
+			if err == nil && len(entries) > 0 && entries[len(entries)-1].name != list[n-1] { // a mebibyte, or one was removed
+				n = max(1, slices.Index(list, entries[len(entries)-1].name)+1)
+			}
+			list = list[n:]
+			for _, e := range entries {
+				if !yield(e.show()) {
+					return
+				}
+			}
+		}
+		if err != nil && !errors.Is(err, millrace.ErrNotFound) {
+			yield(ScheduleState{}, err)
+		}
+	}
+}
+
+// schedulesPage is how many schedules one call shows.
+const schedulesPage = 20
+
+func errNoSchedule(name string) error {
+	return millrace.ErrNotFound.Errorf("there is no schedule %q", name).
+		WithHint("List the schedules with: millrace schedule ls")
+}
+
+// definition is a schedule as it is stored.
+type definition struct {
+	Spec     string            `json:"spec"`
+	Missed   string            `json:"missed,omitempty"`
+	Jitter   int64             `json:"jitter_ms,omitempty"`
+	Tenant   string            `json:"tenant"`
+	Account  string            `json:"account,omitempty"`
+	Headers  map[string]string `json:"headers,omitempty"`
+	Body     []byte            `json:"body,omitempty"`
+	Priority int               `json:"priority,omitempty"`
+	TTL      int64             `json:"ttl_ms,omitempty"`
+}
+
+func newDefinition(s Schedule) definition {
+	d := s.Draft
+	return definition{
+		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
+		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
+	}
+}
+
+func (d definition) schedule(name string) (Schedule, error) {
+	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
+		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
+	}}
+	var err error
+	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {
+		return s, err
+	}
+	s.Spec, err = schedule.ParseSpec(d.Spec)
+	return s, err
+}
+
+// progress is where a schedule is. Its text is what scripts compare: two texts are the same
+// only if nothing happened between them.
+type progress struct {
+	nonce         string // of the last SetSchedule
+	next          time.Time
+	paused        bool
+	last          time.Time
+	lastID        string
+	ticks, missed int64
+	trouble       string
+}
+
+// none is the text of what is not there.
+const none = "-"
+
+func (p progress) String() string {
+	text := func(s string) string {
+		if s == "" {
+			return none
+		}
+		return s
+	}
+	last := int64(0)
+	if !p.last.IsZero() {
+		last = p.last.UnixMilli()
+	}
+	number := func(n int64) string { return strconv.FormatInt(n, 10) }
+	return strings.Join([]string{
+		p.nonce, number(p.next.UnixMilli()), flag(p.paused), number(last), text(p.lastID), number(p.ticks), number(p.missed), text(p.trouble),
+	}, " ")
+}
+
+// readProgress reads the text of String. What it cannot read is zero.
+func readProgress(text string) (p progress) {
+	f := strings.Fields(text)
+	if len(f) != 8 {
+		return p
+	}
+	word := func(s string) string { return strings.TrimSuffix(s, none) }
+	number := func(s string) int64 {
+		n, _ := strconv.ParseInt(s, 10, 64)
+		return n
+	}
+	p = progress{
+		nonce: f[0], next: time.UnixMilli(number(f[1])).UTC(), paused: f[2] == "1", lastID: word(f[4]),
+		ticks: number(f[5]), missed: number(f[6]), trouble: word(f[7]),
+	}
+	if last := number(f[3]); last > 0 {
+		p.last = time.UnixMilli(last).UTC()
+	}
+	return p
+}
+
+// scheduleEntry is a schedule as a script shows it.
+type scheduleEntry struct {
+	progress
+
+	name       string
+	state      string // the text of the progress; empty if there is no such schedule
+	definition definition
+	removed    bool
+}
+
+func (e *scheduleEntry) mustExist() error {
+	if e.state == "" {
+		return errNoSchedule(e.name)
+	}
+	return nil
+}
+
+// show returns the entry for users.
+func (e scheduleEntry) show() (ScheduleState, error) {
+	s, err := e.definition.schedule(e.name)
+	return ScheduleState{
+		Schedule: s, Paused: e.paused, Next: e.next, Last: e.last, LastID: e.lastID, Ticks: e.ticks, MissedTicks: e.missed,
+		Trouble: e.trouble,
+	}, err
+}
+
+// due returns when the next tick is looked for, as scripts take it.
+func (e *scheduleEntry) due() string {
+	if e.paused {
+		return "+inf"
+	}
+	return strconv.FormatInt(e.next.Add(jitter(e.name, e.next, time.Duration(e.definition.Jitter)*time.Millisecond)).UnixMilli(), 10)
+}
+
+// changeSchedule applies a change to a schedule, again if others changed it meanwhile. The change
+// returns the definition to store, or "" to keep it.
+func (q *Queue) changeSchedule(ctx context.Context, name string, change func(now time.Time, e *scheduleEntry) (string, error)) error {
+	for {
+		now, entries, err := q.schedules(ctx, "of", name)
+		if errors.Is(err, millrace.ErrNotFound) {
+			e := scheduleEntry{name: name}
+			if _, err := change(now, &e); err != nil {
+				return err
+			}
+			if err := q.create(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		e := scheduleEntry{name: name}
+		if len(entries) > 0 {
+			e = entries[0]
+		}
+		text, err := change(now, &e)
+		if err != nil {
+			return err
+		}
+		if done, err := q.reschedule(ctx, &e, e.due(), text); done || err != nil {
+			return err
+		}
+	}
+}
+
+// reschedule stores what an entry became, if its state is still the one that was read.
+func (q *Queue) reschedule(ctx context.Context, e *scheduleEntry, due, text string) (bool, error) {
+	becomes := e.progress.String()
+	if e.removed {
+		becomes = ""
+	}
+	reply, err := q.call(ctx, "reschedule", e.name, due, e.state, becomes, text)
+	if err != nil {
+		return false, err
+	}
+	n := reply.Int()
+	return n == 1, reply.Err()
+}
+
+// create creates the queue if there is none.
+func (q *Queue) create(ctx context.Context) error {
+	_, err := q.shared.write(ctx, []writeRequest{{q: q}})
+	return err
+}
+
+// scheduleNames returns the names of all schedules, sorted.
+func (q *Queue) scheduleNames(ctx context.Context) ([]string, error) {
+	reply, err := q.call(ctx, "schedules", "names")
+	if err != nil {
+		return nil, err
+	}
+	if reply.None() {
+		return nil, errNotFound
+	}
+	reply.MilliTime()
+	var list []string
+	for reply.More() {
+		list = append(list, reply.Text())
+	}
+	slices.Sort(list)
+	return list, reply.Err()
+}
+
+// schedules returns the server's time and schedules, as the script schedules takes them.
+func (q *Queue) schedules(ctx context.Context, which string, list ...string) (now time.Time, entries []scheduleEntry, err error) {
+	reply, err := q.call(ctx, "schedules", append([]string{which}, list...)...)
+	if err != nil {
+		return now, nil, err
+	}
+	if reply.None() {
+		return now, nil, errNotFound
+	}
+	now = reply.MilliTime()
+	for reply.More() {
+		e, err := readSchedule(reply)
+		if err != nil {
+			return now, nil, err
+		}
+		entries = append(entries, e)
+	}
+	return now, entries, reply.Err()
+}
+
+func readSchedule(reply *script.Reply) (e scheduleEntry, err error) {
+	e.name = reply.Text()
+	reply.Text() // when it is looked for
+	e.state = reply.Text()
+	text := reply.Text()
+	e.progress = readProgress(e.state)
+	if err := json.Unmarshal([]byte(text), &e.definition); err != nil {
+		return e, millrace.ErrBroken.Errorf("the definition of schedule %q cannot be read", e.name).Wrap(err)
+	}
+	return e, reply.Err()
+}
