@@ -14,6 +14,7 @@ import (
 
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/millracetest"
 )
 
 // asCommand makes the test binary docsync.
@@ -33,17 +34,18 @@ type site struct {
 	t       *testing.T
 	files   string
 	flags   []string
+	server  *millracetest.Server
 	channel *ick.Channel
 }
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	server, name, data := redistest.Shared(t), redistest.Name(t), t.TempDir()
-	channel, err := ick.NewChannel(server.Client(t), name, ick.ChannelConfig{})
+	server, name, data := millracetest.Start(t, millracetest.Config{}), "documents", t.TempDir()
+	channel, err := ick.NewChannel(server.Client, name, ick.ChannelConfig{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, files: t.TempDir(), channel: channel, flags: []string{"--redis", server.URL(), "--data", data, "--name", name}}
+	return &site{t: t, files: t.TempDir(), server: server, channel: channel, flags: []string{"--redis", server.URL, "--data", data, "--name", name}}
 }
 
 func (s *site) write(name, text string) {
@@ -155,6 +157,7 @@ func TestCheckFindsWhatDiffers(t *testing.T) {
 	s := newSite(t)
 	s.write("kept.txt", "one")
 	s.must("load", s.files)
+	millracetest.WantDirty(t, s.server.Client, s.channel, "kept.txt")
 	db, err := openDocuments(t.Context(), s.flags[3])
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/millracetest"
 )
 
 func TestMain(m *testing.M) { redistest.Main(m) }
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) { redistest.Main(m) }
 func newService(t *testing.T, cfg fairqueue.Config) *service {
 	t.Helper()
 	cfg.Logger = slog.New(slog.DiscardHandler)
-	queue, err := fairqueue.New(redistest.Shared(t).Client(t), redistest.Name(t), cfg)
+	queue, err := fairqueue.New(millracetest.Redis(t), "webhooks", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,9 +70,7 @@ func TestKeysBelongToTheirTenant(t *testing.T) {
 			}
 		}
 	}
-	if waiting, err := s.queue.Len(t.Context()); waiting != 5 || err != nil {
-		t.Errorf("Len = %d, %v, want 5", waiting, err)
-	}
+	millracetest.WantCounts(t, s.queue, millracetest.Counts{Waiting: 5})
 }
 
 func TestRefusedPosts(t *testing.T) {
@@ -89,12 +88,10 @@ func TestRefusedPosts(t *testing.T) {
 			t.Errorf("%s: the service answers %d, want %d", test.name, got, test.want)
 		}
 	}
-	if waiting, err := s.queue.Len(t.Context()); waiting != 0 || err != nil {
-		t.Errorf("Len = %d, %v, want 0", waiting, err)
-	}
+	millracetest.WantCounts(t, s.queue, millracetest.Counts{})
 
-	client := redistest.Shared(t).Client(t)
-	queue, err := fairqueue.New(client, redistest.Name(t), fairqueue.Config{})
+	client := millracetest.Redis(t)
+	queue, err := fairqueue.New(client, "webhooks", fairqueue.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,26 +132,20 @@ func TestAnswersOfEndpoints(t *testing.T) {
 			s.endpoints["one"] = endpoint{URL: server.URL}
 			s.client = server.Client()
 			s.post(t, "one", "", "{}")
-			ctx, cancel := context.WithCancel(t.Context())
-			done := make(chan struct{})
-			go func() { defer close(done); _ = s.deliverAll(ctx) }()
-			var stats fairqueue.Stats
-			redistest.Eventually(t, "the webhook is settled", func() (ok bool) {
-				var err error
-				stats, err = s.queue.Stats(t.Context())
-				return err == nil && asked.Load() > 0 && stats.Waiting+stats.InFlight == 0 &&
-					(stats.Delayed > 0 || stats.Dead > 0 || stats.Counters.Acked > 0)
-			})
-			cancel()
-			<-done
-			if got, want := stats.Dead > 0, test.dead; got != want {
-				t.Errorf("dead = %v, want %v", got, want)
+			got := millracetest.RunUntilEmpty(t, s.queue, s.deliver, millracetest.RunConfig{})
+			if len(got.Dead) > 0 != test.dead {
+				t.Errorf("dead letters = %v, want one: %v", got.Dead, test.dead)
 			}
-			if got, want := stats.Delayed > 0, test.delayed > 0; got != want {
+			if got, want := got.Delayed > 0, test.delayed > 0; got != want {
 				t.Errorf("delivered again = %v, want %v", got, want)
 			}
-			if test.delayed == time.Minute && asked.Load() != 1 {
-				t.Errorf("asked %d times, want once a minute", asked.Load())
+			for _, msg := range millracetest.Messages(t, s.queue, millracetest.Match{State: fairqueue.Delayed}) {
+				if wait := msg.Until.Sub(msg.Written); wait < test.delayed {
+					t.Errorf("it is delivered again after %s, want %s at least", wait, test.delayed)
+				}
+			}
+			if asked.Load() != 1 {
+				t.Errorf("asked %d times, want once", asked.Load())
 			}
 		})
 	}
