@@ -37,7 +37,7 @@ if ARGV[5] ~= '' then
     save()
   end
 end
-if tonumber(ARGV[2]) <= now + 1000 then
+if ARGV[2] ~= '+inf' and tonumber(ARGV[2]) <= now + 1000 then -- not every Lua reads that number
   wake(1) -- a reader that sleeps for a second would be late
   save()
 end

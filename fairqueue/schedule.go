@@ -119,7 +119,7 @@ func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
 	return q.changeSchedule(ctx, s.Name, func(now time.Time, e *scheduleEntry) (string, error) {
 		if e.state == "" {
 			list, err := q.scheduleNames(ctx)
-			if err != nil {
+			if err != nil && !errors.Is(err, millrace.ErrNotFound) { // changeSchedule creates the queue
 				return "", err
 			}
 			if len(list) >= maxSchedules {
