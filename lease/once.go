@@ -15,7 +15,7 @@ import (
 
 // Period divides time: it returns the end of the period that contains now, which is after now
 // and at most 366 days later. The ends must not depend on anything but now, so that all
-// processes agree. [Every] and [Daily] make periods; the method Next of a calendar is one, too.
+// processes agree. [Every] and [Daily] make periods; the method Next of a schedule.Spec is one, too.
 type Period func(now time.Time) (end time.Time)
 
 // Every divides time into periods of that length, which must be above zero. Midnight UTC begins

@@ -17,6 +17,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/internal/script/scripttest"
+	"github.com/millrace/millrace/schedule/cron"
 )
 
 func succeed(context.Context, int64) error { return nil }
@@ -322,6 +323,13 @@ func TestPeriods(t *testing.T) {
 		if got := c.period(now).UTC().Format(time.RFC3339); got != c.end {
 			t.Errorf("%s: the period of %s ends at %s, want %s", c.name, c.now, got, c.end)
 		}
+	}
+	tuesdays, err := cron.Parse("30 4 * * 2", "Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := Period(tuesdays.Next)(time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)), time.Date(2026, 11, 24, 3, 30, 0, 0, time.UTC); !got.Equal(want) {
+		t.Errorf("the period of a schedule ends at %s, want %s", got, want)
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		after := time.Duration(rapid.Int64Range(0, int64(24*time.Hour)-1).Draw(t, "after"))

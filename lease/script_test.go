@@ -33,7 +33,8 @@ func TestOnACluster(t *testing.T) {
 		if err := lease.Release(t.Context()); err != nil {
 			t.Errorf("Release of %q: %v", name, err)
 		}
-		acquire(t, l, name, long)
+		wantOnce(t, l, name, true)
+		wantOnce(t, l, name, false)
 		abandon(t, l, name)
 	}
 	if diff := cmp.Diff(names, list(t, l.run.Client, "")); diff != "" {

@@ -18,8 +18,9 @@ type RunConfig struct {
 	Consume fairqueue.ConsumeConfig
 
 	// Within is how far ahead the run goes: it also handles messages whose delay, or whose
-	// visibility with another reader, ends so long after its start. Those of retries are among
-	// them. Defaults to 0: they stay, and the result counts them.
+	// visibility with another reader, ends so long after its start, and those of schedules that
+	// tick until then. Messages to retry are delayed, too. Defaults to 0: they stay, and the
+	// result counts them.
 	Within time.Duration
 
 	// Clock is the server whose clock moves to the next message that is due, if it is a [Mini].
@@ -112,14 +113,34 @@ func (r *run) stats() fairqueue.Stats {
 	return s
 }
 
-// ready returns how many messages a consumer could get: they wait or are due.
+// ready returns how many messages a consumer could get: they wait or are due, or a schedule is to
+// write one.
 func (r *run) ready() int {
 	r.t.Helper()
 	n, err := r.q.Len(r.t.Context())
 	if err != nil {
 		r.t.Fatalf("the length of queue %q: %v", r.q.Name(), err)
 	}
+	if n == 0 {
+		if tick := r.tick(); !tick.IsZero() && !tick.After(r.stats().At) {
+			n = 1
+		}
+	}
 	return n
+}
+
+// tick returns when the next schedule ticks, zero for never.
+func (r *run) tick() (next time.Time) {
+	r.t.Helper()
+	for s, err := range r.q.Schedules(r.t.Context()) {
+		if err != nil {
+			r.t.Fatalf("the schedules of queue %q: %v", r.q.Name(), err)
+		}
+		if !s.Paused && !s.Next.IsZero() && (next.IsZero() || s.Next.Before(next)) {
+			next = s.Next
+		}
+	}
+	return next
 }
 
 // handle calls the handler and notes the result.
@@ -201,9 +222,10 @@ func (r *run) consume() {
 	}
 }
 
-// due returns when the next message is due, zero for none, and the server's time.
+// due returns when the next message or tick is due, zero for none, and the server's time.
 func (r *run) due() (due, now time.Time) {
 	r.t.Helper()
+	due = r.tick()
 	for _, state := range []fairqueue.State{fairqueue.Delayed, fairqueue.InFlight} {
 		page, _, err := r.q.Browse(r.t.Context(), fairqueue.BrowseConfig{State: state, Max: 1}) // the next that is due
 		if err != nil && !errors.Is(err, millrace.ErrNotFound) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/millracetest"
+	"github.com/millrace/millrace/schedule"
 )
 
 // TestRunUntilEmpty has a handler whose messages end in all ways.
@@ -145,5 +146,40 @@ func TestRunAfterAdvance(t *testing.T) {
 	s.Advance(10 * time.Millisecond)
 	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Clock: s}); len(got.Handled) != 1 || got.Delayed != 0 {
 		t.Errorf("the second run = %+v, want one handled", got)
+	}
+}
+
+// TestRunOfASchedule: the run goes from tick to tick.
+func TestRunOfASchedule(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, millracetest.Mini)
+	q := newQueue(t, s, fairqueue.Config{})
+	hourly, err := schedule.Every(time.Hour)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.SetSchedule(t.Context(), fairqueue.Schedule{Name: "report", Spec: hourly, Draft: fairqueue.Draft{Tenant: "acme"}}); err != nil {
+		t.Fatal(err)
+	}
+	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Clock: s}); len(got.Handled) != 0 {
+		t.Errorf("a run before the tick = %+v", got)
+	}
+	got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Within: 3*time.Hour + time.Minute, Clock: s})
+	var ticks []string
+	for _, msg := range got.Handled {
+		ticks = append(ticks, msg.Headers[fairqueue.HeaderTick])
+	}
+	if slices.Sort(ticks); len(slices.Compact(ticks)) != 3 {
+		t.Errorf("a run of three hours handled the ticks %q, want three", ticks)
+	}
+	s.Advance(time.Hour) // it ticks while nothing runs
+	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Clock: s}); len(got.Handled) != 1 {
+		t.Errorf("a run after a tick = %+v, want one handled", got)
+	}
+	if err := q.PauseSchedule(t.Context(), "report"); err != nil {
+		t.Fatal(err)
+	}
+	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Within: 5 * time.Hour, Clock: s}); len(got.Handled) != 0 {
+		t.Errorf("a run of a paused schedule = %+v", got)
 	}
 }
