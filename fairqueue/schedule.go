@@ -116,7 +116,7 @@ func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
 	if err != nil {
 		return err
 	}
-	return q.changeSchedule(ctx, s.Name, func(now time.Time, e *scheduleEntry) (string, error) {
+	return q.changeSchedule(ctx, s.Name, true, func(now time.Time, e *scheduleEntry) (string, error) {
 		if e.state == "" {
 			list, err := q.scheduleNames(ctx)
 			if err != nil && !errors.Is(err, millrace.ErrNotFound) { // changeSchedule creates the queue
@@ -140,7 +140,7 @@ func (q *Queue) SetSchedule(ctx context.Context, s Schedule) error {
 // PauseSchedule stops a schedule until [Queue.ResumeSchedule]. Errors: [millrace.ErrNotFound], and
 // those of [Queue.SetSchedule].
 func (q *Queue) PauseSchedule(ctx context.Context, name string) error {
-	return q.changeSchedule(ctx, name, func(_ time.Time, e *scheduleEntry) (string, error) {
+	return q.changeSchedule(ctx, name, false, func(_ time.Time, e *scheduleEntry) (string, error) {
 		e.paused = true
 		return "", e.mustExist()
 	})
@@ -149,7 +149,7 @@ func (q *Queue) PauseSchedule(ctx context.Context, name string) error {
 // ResumeSchedule continues a schedule with the first tick from now on. Ticks during the pause are
 // not missed. Errors: as of [Queue.PauseSchedule].
 func (q *Queue) ResumeSchedule(ctx context.Context, name string) error {
-	return q.changeSchedule(ctx, name, func(now time.Time, e *scheduleEntry) (string, error) {
+	return q.changeSchedule(ctx, name, false, func(now time.Time, e *scheduleEntry) (string, error) {
 		if err := e.mustExist(); err != nil || !e.paused {
 			return "", err
 		}
@@ -165,7 +165,7 @@ func (q *Queue) ResumeSchedule(ctx context.Context, name string) error {
 // RemoveSchedule removes a schedule. The messages that it wrote stay. Errors: as of
 // [Queue.PauseSchedule].
 func (q *Queue) RemoveSchedule(ctx context.Context, name string) error {
-	return q.changeSchedule(ctx, name, func(_ time.Time, e *scheduleEntry) (string, error) {
+	return q.changeSchedule(ctx, name, false, func(_ time.Time, e *scheduleEntry) (string, error) {
 		e.removed = true
 		return "", e.mustExist()
 	})
@@ -355,15 +355,11 @@ func (e *scheduleEntry) due() string {
 }
 
 // changeSchedule applies a change to a schedule, again if others changed it meanwhile. The change
-// returns the definition to store, or "" to keep it.
-func (q *Queue) changeSchedule(ctx context.Context, name string, change func(now time.Time, e *scheduleEntry) (string, error)) error {
+// returns the definition to store, or "" to keep it. It may create the queue.
+func (q *Queue) changeSchedule(ctx context.Context, name string, create bool, change func(now time.Time, e *scheduleEntry) (string, error)) error {
 	for {
 		now, entries, err := q.schedules(ctx, "of", name)
-		if errors.Is(err, millrace.ErrNotFound) {
-			e := scheduleEntry{name: name}
-			if _, err := change(now, &e); err != nil {
-				return err
-			}
+		if errors.Is(err, millrace.ErrNotFound) && create {
 			if err := q.create(ctx); err != nil {
 				return err
 			}
