@@ -62,6 +62,13 @@
 // [Queue.Position] says what to write again. It is one field of the record for each source.
 // examples/outbox does so from PostgreSQL.
 //
+// # Schedules
+//
+// A schedule ([Queue.SetSchedule]) writes a message at each of its ticks: at intervals, or by a
+// calendar in a time zone. It lies in the queue. Any reader notices that a tick is due, computes
+// the next one, and writes the message and the new state in one step, if the schedule is still as
+// it saw it. There is no leader and no daemon, and each tick has one message.
+//
 // # Guarantees
 //
 //   - At least once: a message is delivered again until it is acknowledged, cancelled,
@@ -104,7 +111,8 @@
 // A waiting message takes about 250 bytes besides its body, ten times the overhead of a Redis
 // stream.
 //
-// The end of a visibility takes effect at the next read, or through [Jobs].
+// The end of a visibility takes effect at the next read, or through [Jobs], and so does the tick
+// of a schedule. A tick that nobody notices for more than a minute is missed.
 //
 // # When not to use it
 //

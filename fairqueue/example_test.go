@@ -13,6 +13,7 @@ import (
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/schedule/cron"
 )
 
 // connect stands for the client that a program has anyway.
@@ -284,4 +285,33 @@ func ExampleLegacy() {
 	messages, err := q.Read(ctx, fairqueue.ReadConfig{})
 	fmt.Println(messages[0].Tenant, string(messages[0].Body), err)
 	// Output: acme hello <nil>
+}
+
+// A nightly report, whichever replicas are alive at that time.
+func ExampleQueue_SetSchedule() {
+	client, closeAll := connect()
+	defer closeAll()
+	queue := open(client)
+	ctx := context.Background()
+
+	nightly, err := cron.Parse("0 3 * * *", "Europe/Berlin")
+	if err != nil {
+		log.Fatal(err)
+	}
+	// Each replica may set it when it starts: what is there stays.
+	err = queue.SetSchedule(ctx, fairqueue.Schedule{
+		Name:  "nightly",
+		Spec:  nightly,
+		Draft: fairqueue.Draft{Tenant: "ops", Body: []byte("write the report")},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for s, err := range queue.Schedules(ctx) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(s.Name, "is", s.Spec, "with", string(s.Draft.Body))
+	}
+	// Output: nightly is at 0 3 * * * Europe/Berlin with write the report
 }
