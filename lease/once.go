@@ -29,17 +29,19 @@ func Every(length time.Duration) Period {
 	}
 }
 
-// Daily divides time into days that begin at that time after midnight, by the clocks of the
-// zone. A day has 23 or 25 hours when these are changed. A nil zone is UTC.
+// Daily divides time into days that begin at that time after midnight, from 0 to below 24 h, by the
+// clocks of the zone. A day has 23 or 25 hours when these are changed. A nil zone is UTC.
 func Daily(zone *time.Location, after time.Duration) Period {
 	if zone == nil {
 		zone = time.UTC
 	}
 	return func(now time.Time) time.Time {
+		if after < 0 || after >= 24*time.Hour {
+			return now // refused by Once
+		}
 		year, month, day := now.In(zone).Date()
-		for i := -1; ; i++ { // a begin after midnight may lie on the next day
-			begin := time.Date(year, month, day+i, 0, 0, 0, int(after%time.Second), zone)
-			begin = time.Date(year, month, day+i, 0, 0, int(after/time.Second), begin.Nanosecond(), zone)
+		for ; ; day++ {
+			begin := time.Date(year, month, day, 0, 0, int(after/time.Second), int(after%time.Second), zone)
 			if begin.After(now) {
 				return begin
 			}
@@ -68,9 +70,9 @@ const donePrefix = "done, began "
 //
 // A run that began in one period and ended in the next counts for the first.
 //
-// Errors: fn's, then ran is true. [ErrLost] with ran if the lease ended before fn did: another
-// process may run fn, or have run it. Another error with ran if
-// fn succeeded and that could not be stored: the period may get a second success. Others are those of [Locker.Acquire].
+// Errors with ran: fn's; [ErrLost] if the lease ended before fn did, so that another process may run
+// fn, or have run it; another error if fn succeeded and that could not be stored, so that the period
+// may get a second success. Errors without ran: those of [Locker.Acquire].
 func (l *Locker) Once(
 	ctx context.Context, name string, ttl time.Duration, period Period, fn func(ctx context.Context, fence int64) error,
 ) (ran bool, err error) {

@@ -250,6 +250,8 @@ func TestOnceRefuses(t *testing.T) {
 	for what, period := range map[string]Period{
 		"none":    nil,
 		"zero":    Every(0),
+		"late":    Daily(nil, 24*time.Hour),
+		"early":   Daily(nil, -1),
 		"ended":   func(now time.Time) time.Time { return now },
 		"no end":  func(time.Time) time.Time { return time.Time{} },
 		"endless": func(now time.Time) time.Time { return now.AddDate(2, 0, 0) },

@@ -148,7 +148,7 @@ func (r *run) handle(ctx context.Context, msg fairqueue.Message) error {
 	r.mu.Lock()
 	r.running++
 	r.mu.Unlock()
-	err, panicked := apart(func() error { return r.handler(ctx, msg) })
+	panicked, err := apart(func() error { return r.handler(ctx, msg) })
 	r.mu.Lock()
 	r.running--
 	if err == nil {
@@ -165,7 +165,7 @@ func (r *run) handle(ctx context.Context, msg fairqueue.Message) error {
 
 // apart calls a handler in a goroutine of its own, because t.FailNow ends it, and a consumer would
 // wait for it for ever.
-func apart(handler func() error) (err error, panicked any) { //nolint:revive,staticcheck // the error comes first, as the handler's result
+func apart(handler func() error) (panicked any, err error) {
 	err = ErrNotReturned
 	done := make(chan any)
 	go func() {
@@ -173,7 +173,7 @@ func apart(handler func() error) (err error, panicked any) { //nolint:revive,sta
 		err = handler()
 	}()
 	panicked = <-done
-	return err, panicked
+	return panicked, err
 }
 
 // busy reports whether a handler runs.
