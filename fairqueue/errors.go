@@ -39,7 +39,7 @@ var (
 	ErrGap = &millrace.Error{
 		Code:    "position_gap",
 		Message: "the source has an earlier position in the queue",
-		Hint:    "Ask Position where the source is, and write from there. If what lies between is lost on purpose, call SetPosition.",
+		Hint:    "Look where the source is (Queue.Position, or millrace queue position), and write from there. Set the position if what lies between is to be left out.",
 	}
 
 	// ErrSources means that the queue remembers as many sources as it may. The draft was not
@@ -47,7 +47,7 @@ var (
 	ErrSources = &millrace.Error{
 		Code:    "too_many_sources",
 		Message: "the queue has 1,000 sources",
-		Hint:    "Number the messages of many tenants as one source, or forget sources that ended: SetPosition(ctx, source, 0).",
+		Hint:    "Number the messages of many tenants as one source, or forget sources that ended: set their positions to 0.",
 	}
 
 	// ErrUnhealthy ends Consume when all its handlers hang.

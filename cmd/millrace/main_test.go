@@ -115,6 +115,8 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K")
 		case "write":
 			args = append(args, "K", "--tenant", "t")
+		case "position":
+			args = append(args, "K", "s")
 		case "weight":
 			args = append(args, "K", "t", "2")
 		case "ack", "nack":

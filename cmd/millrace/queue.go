@@ -15,20 +15,21 @@ import (
 
 // queueCommands is the noun queue.
 type queueCommands struct {
-	Write  queueWrite  `cmd:"" help:"Write a message, or one for each line of standard input."`
-	Read   queueRead   `cmd:"" help:"Take messages to work on."`
-	Ack    queueAck    `cmd:"" help:"Acknowledge messages that were handled: they are gone."`
-	Nack   queueNack   `cmd:"" help:"Give back a message that could not be handled."`
-	Extend queueExtend `cmd:"" help:"Keep a message invisible to other readers for longer."`
-	Cancel queueCancel `cmd:"" help:"Remove messages that are not done yet."`
-	Stats  queueStats  `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
-	Ls     queueLs     `cmd:"" help:"List the queues by name."`
-	Resize queueResize `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
-	Weight queueWeight `cmd:"" help:"Give a tenant more turns, or fewer."`
-	Pause  queuePause  `cmd:"" help:"Switch reading off."`
-	Resume queueResume `cmd:"" help:"Switch reading on again."`
-	Dead   queueDead   `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
-	Delete queueDelete `cmd:"" help:"Delete a queue with all its messages."`
+	Write    queueWrite    `cmd:"" help:"Write a message, or one for each line of standard input."`
+	Read     queueRead     `cmd:"" help:"Take messages to work on."`
+	Ack      queueAck      `cmd:"" help:"Acknowledge messages that were handled: they are gone."`
+	Nack     queueNack     `cmd:"" help:"Give back a message that could not be handled."`
+	Extend   queueExtend   `cmd:"" help:"Keep a message invisible to other readers for longer."`
+	Cancel   queueCancel   `cmd:"" help:"Remove messages that are not done yet."`
+	Stats    queueStats    `cmd:"" help:"Show sizes, ages, flows, readers and counters."`
+	Ls       queueLs       `cmd:"" help:"List the queues by name."`
+	Resize   queueResize   `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
+	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`
+	Weight   queueWeight   `cmd:"" help:"Give a tenant more turns, or fewer."`
+	Pause    queuePause    `cmd:"" help:"Switch reading off."`
+	Resume   queueResume   `cmd:"" help:"Switch reading on again."`
+	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
+	Delete   queueDelete   `cmd:"" help:"Delete a queue with all its messages."`
 }
 
 func (*queueCommands) Help() string {

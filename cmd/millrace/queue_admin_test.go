@@ -124,6 +124,27 @@ func TestQueueResize(t *testing.T) {
 	}
 }
 
+// TestQueuePosition: each position of a source is written once, and can be looked at and set.
+func TestQueuePosition(t *testing.T) {
+	t.Parallel()
+	s, name := sharedShell(t), redistest.Name(t)
+	s.want(`{"source":"s","position":0}`+"\n", "queue", "position", name, "s", "--json")
+	at := func(position string) []string {
+		return []string{"queue", "write", name, "--tenant", "a", "--body", "x", "--source", "s", "--position", position}
+	}
+	s.written(`{"tenant":"a","source":"s","position":1}`+"\n"+`{"tenant":"b","source":"s","position":2}`, name)
+	s.want("position 2 of s was written before\n", at("2")...)
+	s.want(`{"id":"","duplicate":true}`+"\n", append(at("1"), "--json")...)
+	s.refused(1, "position_gap", at("4")...)
+	s.want("2\n", "queue", "position", name, "s")
+	s.want("s goes on behind 9\n", "queue", "position", name, "s", "--set", "9")
+	s.want(`{"source":"s","position":9}`+"\n", "queue", "position", name, "s", "--json")
+	for _, wrong := range [][]string{at("0"), append(at("1"), "--dedupe", "x"), {"queue", "write", name, "--tenant", "a", "--body", "x", "--position", "1"}} {
+		s.refused(2, "bad_argument", wrong...)
+	}
+	s.refused(2, "bad_argument", "queue", "position", name, "s", "--set=-1")
+}
+
 // A tenant of weight 3 has three turns for each one of others, and a message of a higher
 // priority goes before the tenant's others.
 func TestQueueTurns(t *testing.T) {

@@ -28,6 +28,8 @@ type queueWrite struct {
 	Delay     time.Duration `placeholder:"DURATION" help:"For how long it may not be read yet, such as 500ms or 2h."`
 	Deadline  time.Duration `placeholder:"DURATION" help:"After how long it expires. Defaults to never."`
 	Dedupe    document.Text `placeholder:"ID" help:"Write it only if nothing was written under this id in the last 5 minutes."`
+	Source    document.Text `placeholder:"S" help:"What numbers its messages 1, 2, 3 and so on, such as a table."`
+	Position  int64         `placeholder:"N" help:"The message's number in its source: it is written once, however late you repeat it."`
 	Header    []string      `sep:"none" placeholder:"K=V" help:"What travels with the body, as text; may be repeated."`
 	Batch     bool          `help:"Write one message for each line of standard input, which is a JSON object."`
 	Streams   int           `placeholder:"N" help:"How many streams the flows of the queue are if it is new. Defaults to 0, a flow for each tenant."`
@@ -50,9 +52,9 @@ func (o *optionalText) Decode(ctx *kong.DecodeContext) error {
 }
 
 func (*queueWrite) Help() string {
-	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline and dedupe, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
+	return `With --batch each line is an object with the fields tenant, body, headers, priority, delay, deadline, dedupe, source and position, which mean what the flags do. All lines are checked before the first is written, so the input must fit in memory; then they are written 1,000 at a time. Blank lines are skipped.
 
-If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id.
+If you run it again after a lost answer, it may write a message twice, unless the message has a dedupe id or a position.
 
 Examples:
 
@@ -84,7 +86,11 @@ func (c *queueWrite) Run(ctx context.Context, a *app) error {
 		if doc.Duplicate {
 			said = "%s was written before"
 		}
-		return doc, says(said, doc.ID), nil
+		name := doc.ID
+		if name == "" {
+			name = fmt.Sprintf("position %d of %s", c.Position, c.Source)
+		}
+		return doc, says(said, name), nil
 	})
 }
 
@@ -97,6 +103,7 @@ func (c *queueWrite) draft(ctx context.Context, a *app) (fairqueue.Draft, error)
 	d := fairqueue.Draft{
 		Tenant: string(c.Tenant), Body: []byte(c.Body.Text), Priority: c.Priority,
 		Delay: c.Delay, TTL: c.Deadline, DedupeID: string(c.Dedupe),
+		Source: string(c.Source), Position: c.Position,
 	}
 	if d.Tenant == "" {
 		return d, errUsage.Errorf("the message has no tenant").WithHint("Name it with --tenant, or write many with --batch.")
@@ -138,6 +145,12 @@ func checkDraft(d fairqueue.Draft) error {
 		return millrace.ErrBadArgument.Errorf("the tenant is %d bytes long, more than %d", len(d.Tenant), maxLabel)
 	case len(d.DedupeID) > maxLabel:
 		return millrace.ErrBadArgument.Errorf("the dedupe id is %d bytes long, more than %d", len(d.DedupeID), maxLabel)
+	case len(d.Source) > maxLabel:
+		return millrace.ErrBadArgument.Errorf("the source is %d bytes long, more than %d", len(d.Source), maxLabel)
+	case (d.Source == "") != (d.Position == 0) || d.Position < 0:
+		return millrace.ErrBadArgument.Errorf("the message has a source and a position from 1 on, or neither")
+	case d.Source != "" && d.DedupeID != "":
+		return millrace.ErrBadArgument.Errorf("the message has a source or a dedupe id, not both").WithHint("Leave the dedupe id out: a position is written once.")
 	case d.Priority < -4 || d.Priority > 4:
 		return millrace.ErrBadArgument.Errorf("a priority is from -4 to 4, not %d", d.Priority)
 	case d.Delay < 0:
@@ -155,7 +168,7 @@ func checkDraft(d fairqueue.Draft) error {
 
 // batch writes one message for each line of standard input.
 func (c *queueWrite) batch(ctx context.Context, a *app) error {
-	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || len(c.Header) > 0 {
+	if c.Tenant != "" || c.Body.given || c.Priority != 0 || c.Delay != 0 || c.Deadline != 0 || c.Dedupe != "" || c.Source != "" || c.Position != 0 || len(c.Header) > 0 {
 		return errUsage.Errorf("with --batch each line describes its message, and flags cannot").WithHint(`Put it into the lines: {"tenant":"acme","body":"hello","delay":"10m"}`)
 	}
 	input, err := a.input(ctx)
@@ -272,6 +285,8 @@ func inDoubt(err error, drafts []fairqueue.Draft, written int) error {
 	switch {
 	case !lost:
 		said.Hint = "Write the others when the cause is fixed."
+	case placed(drafts):
+		said.Hint = "Write again: no position is written twice."
 	case deduped(drafts):
 		said.Hint = "Write again within 5 minutes: what is written already has its dedupe id, and is not written twice."
 	default:
@@ -283,4 +298,9 @@ func inDoubt(err error, drafts []fairqueue.Draft, written int) error {
 // deduped reports whether all drafts have a dedupe id.
 func deduped(drafts []fairqueue.Draft) bool {
 	return !slices.ContainsFunc(drafts, func(d fairqueue.Draft) bool { return d.DedupeID == "" })
+}
+
+// placed reports whether all drafts have a position.
+func placed(drafts []fairqueue.Draft) bool {
+	return !slices.ContainsFunc(drafts, func(d fairqueue.Draft) bool { return d.Source == "" })
 }

@@ -26,6 +26,8 @@ type Draft struct {
 	Delay    Duration        `json:"delay,omitzero" doc:"How long to wait before the first delivery. Defaults to 0s." example:"10m"`
 	Deadline Duration        `json:"deadline,omitzero" doc:"How long after the write it expires. Defaults to never." example:"1h"`
 	Dedupe   Text            `json:"dedupe,omitempty" doc:"Writes it only if the tenant wrote nothing under this id in the last 5 minutes; at most 512 bytes. Defaults to none." example:"\"order-17\""`
+	Source   Text            `json:"source,omitempty" doc:"What numbers its messages 1, 2, 3 and so on, such as a table; at most 512 bytes. Defaults to none." example:"\"orders table\""`
+	Position int64           `json:"position,omitempty" minimum:"1" maximum:"1000000000000000" doc:"The message's number in its source. It is written once, however late that is repeated, and no number is left out." example:"17"`
 }
 
 // Message converts the draft. The queue validates it.
@@ -33,6 +35,7 @@ func (d Draft) Message() fairqueue.Draft {
 	m := fairqueue.Draft{
 		Tenant: string(d.Tenant), Body: []byte(d.Body), Headers: make(map[string]string, len(d.Headers)), Priority: d.Priority,
 		Delay: d.Delay.Duration, TTL: d.Deadline.Duration, DedupeID: string(d.Dedupe),
+		Source: string(d.Source), Position: d.Position,
 	}
 	for name, value := range d.Headers {
 		m.Headers[name] = string(value)
@@ -42,8 +45,14 @@ func (d Draft) Message() fairqueue.Draft {
 
 // Written is the result of a write.
 type Written struct {
-	ID        string `json:"id" doc:"The message's id, which stays the same through all deliveries." example:"1795226400100321"`
-	Duplicate bool   `json:"duplicate,omitempty" doc:"It had been written before under the same dedupe id. Absent if not."`
+	ID        string `json:"id" doc:"The message's id, which stays the same through all deliveries. Empty if its position was written before." example:"1795226400100321"`
+	Duplicate bool   `json:"duplicate,omitempty" doc:"It had been written before under the same dedupe id or position. Absent if not."`
+}
+
+// Position is how far a source is.
+type Position struct {
+	Source   Text  `json:"source" doc:"Its name." example:"\"orders table\""`
+	Position int64 `json:"position" minimum:"0" maximum:"1000000000000000" doc:"The number of its last message in the queue; 0 if there is none." example:"17"`
 }
 
 // Message is a delivered message.

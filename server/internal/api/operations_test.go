@@ -250,6 +250,15 @@ func queues(s service, name string) {
 	if stream, ok := flows[""]; stats.FlowCount != 2 || len(flows) != 2 || !ok || stream < 0 || flows["b"] != -1 {
 		s.t.Errorf("flows %+v, want a stream and the tenant b", stats.Flows)
 	}
+	from := object{"tenant": "b", "source": "a table", "position": 1}
+	s.ask("POST", q+"/messages", from).want(201, "")
+	s.ask("POST", q+"/messages", from).want(201, `{"id":"","duplicate":true}`)
+	s.ask("POST", q+"/messages", object{"tenant": "b", "source": "a table", "position": 3}).refused(409, "position_gap")
+	s.ask("POST", q+"/messages", object{"tenant": "b", "source": "a table"}).refused(400, "bad_argument")
+	s.ask("GET", q+"/position?source=a+table", nil).want(200, `{"source":"a table","position":1}`)
+	s.ask("POST", q+"/position", object{"source": "a table", "position": 5}).want(200, `{"source":"a table","position":5}`)
+	s.ask("GET", q+"/position?source=a+table", nil).want(200, `{"source":"a table","position":5}`)
+	s.ask("GET", q+"/position", nil).refused(400, "bad_request")
 	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","weight":2.5}`)
 	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
 	s.ask("POST", q+"/weight", object{"tenant": "", "weight": 1}).refused(400, "bad_argument")

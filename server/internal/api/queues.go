@@ -34,6 +34,18 @@ func (a *API) routeQueues() {
 	onQueue(a, op(http.MethodPost, queuePath+"/resize", "resizeQueue", "Change the flows of a queue",
 		"Either a number of streams, of which each tenant uses some, or one flow for each tenant. It applies to new messages; older messages stay in their flows and still take turns.",
 		http.StatusNotFound, http.StatusInsufficientStorage), resizeQueue)
+	onQueue(a, op(http.MethodGet, queuePath+"/position", "getPosition", "Show how far a source is",
+		"The number of its last message that is or was in the queue: the next write of the source continues behind it. If Redis lost its last writes, the number went back with the messages."),
+		func(ctx context.Context, q *fairqueue.Queue, in *positionRequest) (document.Position, error) {
+			at, err := q.Position(ctx, string(in.Source))
+			return document.Position{Source: document.Text(in.Source), Position: at}, err
+		})
+	onQueue(a, op(http.MethodPost, queuePath+"/position", "setPosition", "Set how far a source is",
+		"To begin in the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the queue if there is none.",
+		http.StatusInsufficientStorage),
+		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Position]) (document.Position, error) {
+			return in.Body, q.SetPosition(ctx, string(in.Body.Source), in.Body.Position)
+		})
 	onQueue(a, op(http.MethodPost, queuePath+"/weight", "weighTenant", "Give a tenant more turns, or fewer",
 		"The number of turns for each turn of a tenant of weight 1, from its next message on. It has no effect in a queue with streams.",
 		http.StatusNotFound),
@@ -87,6 +99,12 @@ func resizeQueue(ctx context.Context, q *fairqueue.Queue, in *namedWith[resizeRe
 	}
 	after, err := q.Stats(ctx)
 	return document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}, err
+}
+
+type positionRequest struct {
+	Named
+
+	Source string `query:"source" required:"true" minLength:"1" maxLength:"512" doc:"The name of the source."`
 }
 
 type weightRequest struct {
