@@ -45,6 +45,13 @@
 //	got := millracetest.RunUntilEmpty(t, queue, alwaysFails, millracetest.RunConfig{Within: time.Hour, Clock: s})
 //	// len(got.Failed) is the attempts, and got.Dead[0].Reason says why
 //
+// # A test of a schedule
+//
+// A run of a day handles the messages of all ticks of that day, in no time:
+//
+//	err := queue.SetSchedule(ctx, fairqueue.Schedule{Name: "report", Spec: nightly, Draft: draft})
+//	got := millracetest.RunUntilEmpty(t, queue, makeReport, millracetest.RunConfig{Within: 24 * time.Hour, Clock: s})
+//
 // # A test of an Ick
 //
 // [RunUntilClean] does the same for an Ick or a channel, and [WantDirty] compares what is dirty.
