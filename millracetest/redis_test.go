@@ -45,7 +45,8 @@ func TestWithoutAServer(t *testing.T) {
 	if got := millracetest.Start(t, millracetest.Config{}).Kind; got != millracetest.Mini {
 		t.Errorf("without a server Start starts %q, want miniredis", got)
 	}
-	if err := millracetest.Redis(t).Do(t.Context(), millracetest.Redis(t).B().Ping().Build()).Error(); err != nil {
+	client := millracetest.Redis(t)
+	if err := client.Do(t.Context(), client.B().Ping().Build()).Error(); err != nil {
 		t.Error(err)
 	}
 	start := func(t testing.TB) { millracetest.Start(t, millracetest.Config{Kind: millracetest.Real}) }

@@ -3,6 +3,7 @@ package millracetest
 import (
 	"context"
 	"errors"
+	"runtime/debug"
 	"sync"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func (r *run) handle(ctx context.Context, msg fairqueue.Message) error {
 	r.mu.Lock()
 	r.running++
 	r.mu.Unlock()
-	panicked, err := apart(func() error { return r.handler(ctx, msg) })
+	panicked, err := apart(r.t, func() error { return r.handler(ctx, msg) })
 	r.mu.Lock()
 	r.running--
 	if err == nil {
@@ -165,11 +166,18 @@ func (r *run) handle(ctx context.Context, msg fairqueue.Message) error {
 
 // apart calls a handler in a goroutine of its own, because t.FailNow ends it, and a consumer would
 // wait for it for ever.
-func apart(handler func() error) (panicked any, err error) {
+func apart(t testing.TB, handler func() error) (panicked any, err error) {
+	t.Helper()
 	err = ErrNotReturned
 	done := make(chan any)
 	go func() {
-		defer func() { done <- recover() }()
+		defer func() {
+			v := recover()
+			if v != nil {
+				t.Logf("the handler panicked: %v\n%s", v, debug.Stack())
+			}
+			done <- v
+		}()
 		err = handler()
 	}()
 	panicked = <-done

@@ -125,7 +125,7 @@ func (r *cleaning[D]) handle(ctx context.Context, entries []ick.Entry) error {
 	}
 	r.running++
 	r.mu.Unlock()
-	panicked, err := apart(func() error { return r.handler(ctx, entries) })
+	panicked, err := apart(r.t, func() error { return r.handler(ctx, entries) })
 	failed := ick.FailedMembers(err, entries)
 	r.mu.Lock()
 	r.running--
