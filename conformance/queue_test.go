@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -22,12 +23,38 @@ var queueBehaviours = []behaviour{
 	{"failed messages come again and die", queueFailures},
 	{"a message of a dead reader comes again", queueReclaim},
 	{"cancelled messages do not come", queueCancel},
+	{"a source writes each position once", queuePositions},
 	{"writes and delays wake readers", queueWakes},
 	{"a resize strands no message", queueResize},
 	{"list and upkeep go round all masters", queueTend},
 	{"delete leaves no key behind", queueDelete},
 	{"a storm loses no message", queueStorm(fairqueue.Config{})},
 	{"a storm loses no message of streams", queueStorm(inStreams)},
+}
+
+// queuePositions has two processes write the same source, one behind the other.
+func queuePositions(t *testing.T, on running) {
+	name := redistest.Name(t)
+	must(t, "SetPosition", openQueue(t, on.client(t), name).SetPosition(t.Context(), "table", 10))
+	var drafts []fairqueue.Draft
+	for position := int64(11); position <= 30; position++ {
+		drafts = append(drafts, fairqueue.Draft{Tenant: "a", Source: "table", Position: position})
+	}
+	for _, client := range []rueidis.Client{on.client(t), on.client(t)} {
+		q := openQueue(t, client, name)
+		_, err := q.WriteBatch(t.Context(), drafts...)
+		must(t, "WriteBatch", err)
+		at, err := q.Position(t.Context(), "table")
+		must(t, "Position", err)
+		n, err := q.Len(t.Context())
+		must(t, "Len", err)
+		if at != 30 || n != 20 {
+			t.Errorf("position %d, %d messages, want 30 and 20", at, n)
+		}
+	}
+	if _, err := openQueue(t, on.client(t), name).Write(t.Context(), fairqueue.Draft{Tenant: "a", Source: "table", Position: 32}); !errors.Is(err, fairqueue.ErrGap) {
+		t.Errorf("Write of a position too far = %v, want ErrGap", err)
+	}
 }
 
 // inStreams is a queue whose flows are a few streams, of which each tenant has two.
