@@ -53,9 +53,10 @@ func Parse(expression, zone string) (schedule.Spec, error) {
 		return schedule.Spec{}, bad.Errorf("a time zone within the expression %q", text).WithHint("Give the zone apart from the expression.")
 	}
 	options := parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow | parser.Descriptor | parser.DowOrDom
-	parsed, err := parser.NewParser(options).Parse(text)
+	p := parser.NewParser(options)
+	parsed, err := p.Parse(text)
 	if err != nil {
-		return schedule.Spec{}, bad.Errorf("invalid cron expression %q: %s", text, err).WithHint(hint)
+		return schedule.Spec{}, bad.Errorf("invalid %s in the cron expression %q: %s", wrongField(p, text), text, err).WithHint(hint)
 	}
 	fields, ok := parsed.(*parser.SpecSchedule)
 	if !ok || len(fields.DomConstraints)+len(fields.DowConstraints)+len(fields.Year) > 0 {
@@ -71,4 +72,22 @@ func Parse(expression, zone string) (schedule.Spec, error) {
 		Weekdays: weekdays,
 		Zone:     location,
 	})
+}
+
+// wrongField names the first field of an expression that the parser refuses, or "syntax" if each
+// is valid alone.
+func wrongField(p parser.Parser, text string) string {
+	fields := strings.Fields(text)
+	names := [...]string{"minute", "hour", "day of the month", "month", "weekday"}
+	if len(fields) != len(names) {
+		return "syntax"
+	}
+	for i, name := range names {
+		alone := [...]string{"*", "*", "*", "*", "*"}
+		alone[i] = fields[i]
+		if _, err := p.Parse(strings.Join(alone[:], " ")); err != nil {
+			return name
+		}
+	}
+	return "syntax"
 }

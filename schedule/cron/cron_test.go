@@ -3,6 +3,7 @@ package cron_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -85,4 +86,18 @@ func Example() {
 	// Sat 28 Mar 02:30 CET
 	// Sun 29 Mar 03:00 CEST
 	// Mon 30 Mar 02:30 CEST
+}
+
+// TestErrorsNameTheField: an error says which of the five fields is wrong.
+func TestErrorsNameTheField(t *testing.T) {
+	t.Parallel()
+	for expression, field := range map[string]string{
+		"60 * * * *": "minute", "0 24 * * *": "hour", "0 0 0 * *": "day of the month", "0 0 1 13 *": "month", "0 0 * * fru": "weekday",
+		"* * *": "syntax", "soon": "syntax", "x 99 * * *": "minute",
+	} {
+		_, err := cron.Parse(expression, "")
+		if err == nil || !strings.Contains(err.Error(), "invalid "+field+" in the cron expression") || millrace.Hint(err) == "" {
+			t.Errorf("%q: %v, want to read of the %s", expression, err, field)
+		}
+	}
 }
