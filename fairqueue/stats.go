@@ -30,6 +30,9 @@ type Stats struct {
 	FlowCount int         // flows in which messages wait
 	Flows     []FlowStats // those of them that come next, 1,024 at most, the fullest first
 
+	Schedules        int // that the queue keeps
+	OverdueSchedules int // those whose tick is late by more than a minute and their jitter; of 100 at most
+
 	Capacity int           // handlers of all Readers
 	Readers  []ReaderStats // runs of Consume, seen in the last 15 seconds, by name
 	Counters Counters
@@ -124,6 +127,7 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 		s.Counters.Acked, _ = strconv.ParseInt(numbers[11], 10, 64)
 	}
 	s.readers(reply)
+	s.Schedules, s.OverdueSchedules = int(reply.Int()), int(reply.Int())
 	if err := reply.Err(); err != nil {
 		return s, err
 	}

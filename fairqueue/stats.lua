@@ -3,7 +3,7 @@
 -- Describes the queue and changes nothing.
 --
 -- Needs    record
--- Touches  blocked, work, flight, delayed, dead, readers
+-- Touches  blocked, work, flight, delayed, dead, readers, schedules, ticks
 -- Replica  may answer
 -- KEYS[1]  K
 -- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers
@@ -12,7 +12,9 @@
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
 --          '', since when that waits or '', 1 if the flow is blocked, its state in work or ''
 --          ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
---          {readers and what they say ...}}, times in milliseconds
+--          {readers and what they say ...}; schedules; those that are overdue}, times in
+--          milliseconds. Of the schedules that are due, up to 100 are looked at, or a
+--          mebibyte of definitions
 -- Cost     O(log N) a flow
 -- Repeat   harmless: it only reads
 local first, left = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -39,8 +41,21 @@ local function describe(set, held)
 end
 describe(blocked, 1)
 describe(active, 0)
+-- A tick that was refused is tried again some seconds later, and keeps its instant.
+local schedules, ticks, overdue, room = prefix .. 'schedules', prefix .. 'ticks', 0, 1048576
+for _, name in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', now + 10000, 'LIMIT', '0', '100')) do
+  local next = string.match(redis.call('HGET', schedules, 's' .. name) or '', '^%S+ (%d+) 0 ')
+  if next and now - next > 60000 and room > 0 then
+    local definition = redis.call('HGET', schedules, 'd' .. name) or ''
+    room = room - #definition
+    if now - next - (string.match(definition, '"jitter_ms":(%d+)') or 0) > 60000 then
+      overdue = overdue + 1
+    end
+  end
+end
 return {
   now, flows, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1,
   redis.call('ZCARD', prefix .. 'delayed') - 1, redis.call('ZCARD', prefix .. 'dead') - 1,
   redis.call('ZCARD', active) + redis.call('ZCARD', blocked) - 2, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
+  redis.call('ZCARD', ticks) - 1, overdue,
 }
