@@ -30,17 +30,18 @@ type commands struct {
 	Redis string `placeholder:"URL" help:"The Redis to work on: redis://HOST:PORT, rediss://, unix:///path/to/socket, redis://SENTINEL:PORT?master_set=NAME; or the fleet: fleet://HOST:PORT, etcd://HOST:PORT/FLEET. Defaults to $$MILLRACE_REDIS_URL."`
 	JSON  bool   `name:"json" help:"Print one JSON document instead of tables; errors, too, are JSON."`
 
-	Ick     ickCommands     `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`
-	Hash    hashCommands    `cmd:"" help:"Hashes whose fields expire one by one."`
-	Lease   leaseCommands   `cmd:"" help:"Locks that stay until their deadline, with fences."`
-	Counter counterCommands `cmd:"" help:"Counters over several servers: written to one, read from all."`
-	Queue   queueCommands   `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
-	Fleet   fleetCommands   `cmd:"" help:"Many Redis servers as one, grown without moving data."`
-	Serve   serveCommand    `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`
-	Doctor  doctorCommand   `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
-	Bench   benchCommand    `cmd:"" help:"Measure Millrace on a Redis, each figure beside its baseline."`
-	Demo    demoCommand     `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
-	Version versionCommand  `cmd:"" help:"Print the version."`
+	Ick      ickCommands      `cmd:"" help:"Dirty lists: marks that fold, batches that are never lost."`
+	Hash     hashCommands     `cmd:"" help:"Hashes whose fields expire one by one."`
+	Lease    leaseCommands    `cmd:"" help:"Locks that stay until their deadline, with fences."`
+	Counter  counterCommands  `cmd:"" help:"Counters over several servers: written to one, read from all."`
+	Queue    queueCommands    `cmd:"" help:"Queues for many tenants: a flood of one does not delay the others."`
+	Schedule scheduleCommands `cmd:"" help:"Messages written to a queue by the clock: every so often, or by a cron expression."`
+	Fleet    fleetCommands    `cmd:"" help:"Many Redis servers as one, grown without moving data."`
+	Serve    serveCommand     `cmd:"" help:"Serve an HTTP API for any language, pages for people, and metrics."`
+	Doctor   doctorCommand    `cmd:"" help:"Check whether a Redis is fit for work, with a hint for each finding."`
+	Bench    benchCommand     `cmd:"" help:"Measure Millrace on a Redis, each figure beside its baseline."`
+	Demo     demoCommand      `cmd:"" help:"Run every structure under load and accidents, and check what it promises."`
+	Version  versionCommand   `cmd:"" help:"Print the version."`
 
 	Completion completionCommand `cmd:"" help:"Print a script for shell completion."`
 }
