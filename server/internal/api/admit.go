@@ -62,7 +62,7 @@ func (a *API) admit(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.ContentLength == 0 {
 		return nil, nil
 	}
-	if r.Method != http.MethodPost {
+	if r.Method != http.MethodPost && r.Method != http.MethodPut {
 		return nil, errRequest.Errorf("a %s request has no body here", r.Method)
 	}
 	body, err := a.readBody(w, r)
@@ -94,7 +94,7 @@ func checkPath(u *url.URL) error {
 
 // methods are all methods of the API. HEAD is missing because a GET of messages takes
 // them.
-var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPost}
+var methods = []string{http.MethodDelete, http.MethodGet, http.MethodPost, http.MethodPut}
 
 // checkMethod returns the pattern of the operation, or an error if there is none.
 func (a *API) checkMethod(w http.ResponseWriter, r *http.Request) (operation string, err error) {

@@ -137,6 +137,7 @@ func New(cfg Config) (*API, error) {
 	a.routeQueues()
 	a.routeMessages()
 	a.routeBrowse()
+	a.routeSchedules()
 	a.routeIcks()
 	a.routeParked()
 	a.routeLeases()

@@ -30,6 +30,7 @@ const about = `Work distribution on Redis: queues for many tenants, dirty lists,
 // tags are the kinds of structures.
 var tags = []*huma.Tag{
 	{Name: "queues", Description: "Messages of many tenants, who take turns; each is delivered until it is acknowledged, cancelled, expired or dead."},
+	{Name: "schedules", Description: "Messages that a queue writes by the clock, without another process."},
 	{Name: "icks", Description: "Dirty lists (Ick): repeated marks fold into one, and no mark is forgotten."},
 	{Name: "leases", Description: "Locks with a deadline and a fence."},
 	{Name: "hashes", Description: "Hashes whose fields expire one by one, at their time by the server's clock."},
@@ -116,6 +117,9 @@ func operation(o huma.Operation) huma.Operation {
 	statuses := slices.Concat(always, o.Errors)
 	o.Errors = nil // huma would describe them differently
 	o.Tags = []string{strings.Split(o.Path, "/")[2]}
+	if strings.HasPrefix(o.Path, schedulesPath) {
+		o.Tags[0] = "schedules"
+	}
 	o.MaxBodyBytes, o.BodyReadTimeout = -1, -1
 	success := &huma.Response{Description: "Done."}
 	if o.Method != http.MethodGet {
@@ -126,7 +130,7 @@ func operation(o huma.Operation) huma.Operation {
 			Schema:      &huma.Schema{Type: huma.TypeString, Enum: []any{"true"}},
 		}}
 	}
-	if o.Method == http.MethodPost {
+	if o.Method == http.MethodPost || o.Method == http.MethodPut {
 		statuses = append(statuses, http.StatusRequestTimeout, http.StatusRequestEntityTooLarge, http.StatusUnsupportedMediaType)
 	}
 	o.Responses = map[string]*huma.Response{strconv.Itoa(o.DefaultStatus): success}
@@ -145,10 +149,12 @@ func (a *API) publish() error {
 	}
 	asked := make(map[string]bool)
 	for path, item := range spec.Paths {
-		if item.Post != nil {
-			body := item.Post.RequestBody.Content[jsonType].Schema
-			a.bodies[http.MethodPost+" "+path] = body
-			reach(spec.Components.Schemas, body, asked)
+		for method, o := range map[string]*huma.Operation{http.MethodPost: item.Post, http.MethodPut: item.Put} {
+			if o != nil {
+				body := o.RequestBody.Content[jsonType].Schema
+				a.bodies[method+" "+path] = body
+				reach(spec.Components.Schemas, body, asked)
+			}
 		}
 	}
 	for name, schema := range schemas {
