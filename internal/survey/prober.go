@@ -76,7 +76,10 @@ func (r *redisProber) read(ctx context.Context, known names, last *View) *View {
 	}
 
 	v.Server = server
-	v.Queues, v.Icks, v.Channels = queues(), icks(), channels()
+	for _, q := range queues() {
+		v.Queues, v.Schedules = append(v.Queues, q.Stats), append(v.Schedules, q.schedules...)
+	}
+	v.Icks, v.Channels = icks(), channels()
 	v.Hashes, v.Keys, v.Leases = hashes(), keys(), leases()
 	for _, t := range totals() {
 		v.Steal = t
@@ -98,9 +101,34 @@ func statsOf[T interface {
 	return structure.Stats(ctx)
 }
 
-func (r *redisProber) queue(ctx context.Context, name string) (fairqueue.Stats, error) {
+// queueRead is what a survey reads of a queue.
+type queueRead struct {
+	fairqueue.Stats
+
+	schedules []Schedule
+}
+
+// maxSchedules is how many schedules of a queue a survey covers.
+const maxSchedules = 200
+
+func (r *redisProber) queue(ctx context.Context, name string) (read queueRead, err error) {
 	q, err := fairqueue.New(r.cfg.Client, name, fairqueue.Config{})
-	return statsOf(ctx, q, err)
+	if err != nil {
+		return read, err
+	}
+	if read.Stats, err = q.Stats(ctx); err != nil || read.Schedules == 0 {
+		return read, err
+	}
+	for s, err := range q.Schedules(ctx) {
+		if err != nil && s.Name == "" {
+			return read, err
+		}
+		read.schedules = append(read.schedules, Schedule{name, read.At, s, err})
+		if len(read.schedules) == maxSchedules {
+			break
+		}
+	}
+	return read, nil
 }
 
 func (r *redisProber) ick(ctx context.Context, name string) (ick.Stats, error) {

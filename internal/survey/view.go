@@ -52,7 +52,10 @@ type View struct {
 	// lists are empty.
 	Named time.Time
 
-	Queues   []fairqueue.Stats
+	Queues []fairqueue.Stats
+	// Schedules are those of Queues, by queue and name: the first 200 of each queue.
+	Schedules []Schedule
+
 	Icks     []ick.Stats        // those that belong to no channel
 	Channels []ick.ChannelStats // each with its Icks
 	Hashes   []expiry.Stats
@@ -71,6 +74,20 @@ type View struct {
 	// LeftOut counts the structures of a kind beyond the first 200, which are not surveyed.
 	// It has only kinds with such structures.
 	LeftOut map[Kind]int
+}
+
+// Schedule is a schedule of a queue.
+type Schedule struct {
+	Queue string
+	At    time.Time // of these numbers, by the server's clock
+	fairqueue.ScheduleState
+	Err error // why this process cannot read it, such as an unknown time zone; nil if it can
+}
+
+// Overdue reports whether its tick is late by more than a minute and its jitter, as the
+// queue's OverdueSchedules count.
+func (s Schedule) Overdue() bool {
+	return !s.Paused && !s.Next.IsZero() && s.At.Sub(s.Next) > s.Jitter+time.Minute
 }
 
 // Trouble is something that could not be read.

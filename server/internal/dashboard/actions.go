@@ -51,7 +51,8 @@ type action struct {
 type form struct {
 	url.Values
 
-	picked []string
+	picked   []string
+	schedule string // the schedule of the path, if there is one
 }
 
 // actions are all actions by section and word, which are their path.
@@ -202,55 +203,73 @@ var (
 	}
 )
 
-// act serves an action and redirects to a page that shows the result, so that reloading
-// the page does not repeat the action.
+// act serves an action on a structure, or on a schedule.
 func (d *Dashboard) act(section, word string, a action) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		if !d.cfg.Actions {
-			d.refuse(w, r, errReadOnly)
-			return
-		}
 		name, ok := untoken(r.PathValue("name"))
-		if !ok {
+		schedule, also := untoken(r.PathValue("schedule"))
+		if !ok || !also && r.PathValue("schedule") != "" {
 			d.refuse(w, r, errNoPage)
 			return
 		}
-		// net/http removes the deadline after the form. Without a connection there is none.
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout))
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
-			d.refuse(w, r, errForm.Wrap(err))
-			return
-		}
-
-		// An action is finished even if the client disconnects.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
-		defer cancel()
-		result := flash{Tone: "good"}
-		f, err := a.read(name, r.PostForm)
-		if err == nil {
-			result.Text, err = a.do(ctx, d, name, f)
-		}
-		log := d.cfg.Logger.With("action", strings.TrimSuffix(section, "s")+"."+word, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
-		if err != nil {
-			log.WarnContext(ctx, "a manual action failed", "err", err)
-			result = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
-		} else {
-			log.InfoContext(ctx, "a manual action", "done", result.Text)
-		}
-		if _, err := d.cfg.Survey.Refresh(ctx); err != nil {
-			d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
-		}
-		setFlash(w, r, d.link(), result)
 		back := d.link(section, name)
-		if a.Leaves {
+		switch {
+		case a.Leaves:
 			back = d.link(section)
+		case schedule != "":
+			back = d.link("queues", name, "schedules", schedule)
 		}
-		if view, err := url.ParseQuery(r.PostForm.Get("view")); err == nil && len(view) > 0 {
-			back += "?" + view.Encode()
-		}
-		http.Redirect(w, r, back, http.StatusSeeOther) //nolint:gosec // the path is ours; the form adds parameters only
+		d.commit(w, r, strings.TrimSuffix(section, "s")+"."+word, name, func(ctx context.Context, values url.Values) (string, error) {
+			f, err := a.read(name, values)
+			if err != nil {
+				return "", err
+			}
+			f.schedule = schedule
+			return a.do(ctx, d, name, f)
+		}, func(values url.Values, _ bool) string {
+			if view, err := url.ParseQuery(values.Get("view")); err == nil && len(view) > 0 {
+				return back + "?" + view.Encode()
+			}
+			return back
+		})
 	}
+}
+
+// commit reads a form, does what it asks, and redirects to a page that shows the result, so
+// that reloading the page does not repeat it. The function back returns that page's path.
+func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name string,
+	do func(context.Context, url.Values) (string, error), back func(values url.Values, done bool) string,
+) {
+	if !d.cfg.Actions {
+		d.refuse(w, r, errReadOnly)
+		return
+	}
+	// net/http removes the deadline after the form. Without a connection there is none.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTimeout))
+	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+	if err := r.ParseForm(); err != nil {
+		d.refuse(w, r, errForm.Wrap(err))
+		return
+	}
+
+	// An action is finished even if the client disconnects.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), actionTimeout)
+	defer cancel()
+	result := flash{Tone: "good"}
+	var err error
+	result.Text, err = do(ctx, r.PostForm)
+	log := d.cfg.Logger.With("action", what, "name", plain(name), "who", d.cfg.Principal(ctx), "from", r.RemoteAddr)
+	if err != nil {
+		log.WarnContext(ctx, "a manual action failed", "err", err)
+		result = flash{Tone: "bad", Text: sentence(err.Error()), Hint: millrace.Hint(err)}
+	} else {
+		log.InfoContext(ctx, "a manual action", "done", result.Text)
+	}
+	if _, err := d.cfg.Survey.Refresh(ctx); err != nil {
+		d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
+	}
+	setFlash(w, r, d.link(), result)
+	http.Redirect(w, r, back(r.PostForm, err == nil), http.StatusSeeOther) //nolint:gosec // the path is ours; the form adds parameters only
 }
 
 // read checks a form: the name if the action needs it, and the selected rows.

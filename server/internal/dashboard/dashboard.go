@@ -166,6 +166,9 @@ func (d *Dashboard) routes() *http.ServeMux {
 		{"/{$}", "overview", "Overview", d.overview},
 		{"/queues", "queues", "Queues", d.queues},
 		{"/queues/{name}", "queue", "Queues", d.queue},
+		{"/queues/{name}/schedules/{schedule}", "schedule", "Schedules", d.schedule},
+		{"/schedules", "schedules", "Schedules", d.schedules},
+		{"/schedules/new", "schedule-new", "Schedules", d.newSchedule},
 		{"/icks", "icks", "Dirty lists", d.icks},
 		{"/icks/{name}", "ick", "Dirty lists", d.ick},
 		{"/channels/{name}", "ick", "Dirty lists", d.channel},
@@ -183,6 +186,10 @@ func (d *Dashboard) routes() *http.ServeMux {
 		section, word, _ := strings.Cut(path, "/")
 		mux.HandleFunc("POST /"+section+"/{name}/"+word, d.act(section, word, a))
 	}
+	for word, a := range scheduleActions {
+		mux.HandleFunc("POST /queues/{name}/schedules/{schedule}/"+word, d.act("schedules", word, a))
+	}
+	mux.HandleFunc("POST /schedules/new", d.create)
 	mux.HandleFunc("GET /open/{section}", d.open)
 	mux.HandleFunc("GET /charts/{kind}/{file}", d.chartJSON)
 	mux.HandleFunc("GET /assets/{name}", d.asset)

@@ -33,6 +33,10 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 	if sums.dead > 0 {
 		queues.Tone, queues.Why = "warn", readable.Count(sums.dead, "dead letter")
 	}
+	schedules := section{Name: "Schedules", Path: d.link("schedules"), Tally: tally(sums.schedules)}
+	if sums.overdueSchedules > 0 {
+		schedules.Tone, schedules.Why = "bad", readable.Number(sums.overdueSchedules)+" overdue"
+	}
 	lists := section{Name: "Dirty lists", Path: d.link("icks"), Tally: count(len(v.Icks)+len(v.Channels), survey.Ick, survey.Channel)}
 	if sums.parked > 0 {
 		lists.Tone, lists.Why = "warn", readable.Number(sums.parked)+" parked"
@@ -47,6 +51,7 @@ func (d *Dashboard) sections(v *survey.View, current string) []section {
 	all := []section{
 		{Name: "Overview", Path: d.link()},
 		queues,
+		schedules,
 		lists,
 		{Name: "Upkeep", Path: d.link("stealing"), Tally: tally(v.Steal.Processes)},
 		{Name: "Leases", Path: d.link("leases"), Tally: count(len(v.Leases), survey.Lease)},

@@ -9,6 +9,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/fleet"
 	"github.com/millrace/millrace/internal/fleet/directory"
 	"github.com/millrace/millrace/internal/readable"
@@ -118,11 +119,23 @@ func (d *Dashboard) queueNotices(v *survey.View) (all []notice) {
 		if q.Dead > 0 {
 			add(query(page, "place", "dead")+"#browser", "has "+readable.Count(q.Dead, "dead letter")+".", "")
 		}
+		if q.OverdueSchedules > 0 {
+			all = append(all, notice{"bad", "Queue", q.Name, query(d.link("schedules"), "queue", q.Name),
+				"has " + readable.Count(q.OverdueSchedules, "overdue schedule") + ": a tick is due for more than a minute.", overdueHint(q)})
+		}
 		if q.OldestAge >= staleAge && !q.Paused {
 			add(page, "has a message that has been waiting for "+ago(q.OldestAge)+".", "Check that it has enough readers.")
 		}
 	}
 	return all
+}
+
+// overdueHint says what to do about overdue schedules.
+func overdueHint(q fairqueue.Stats) string {
+	if newReaders(q).All == 0 {
+		return "Nobody keeps it: start a reader of the queue, or upkeep."
+	}
+	return "Its readers do not write the messages: the log of a reader says why."
 }
 
 func (d *Dashboard) ickNotices(v *survey.View) (all []notice) {

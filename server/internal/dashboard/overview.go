@@ -62,6 +62,7 @@ type sums struct {
 	dirty, reserved, parked          int
 	oldestMessage, oldestMark        time.Duration
 	hashes, values, overdue          int // of namespaces
+	schedules, overdueSchedules      int
 	held                             int // leases
 }
 
@@ -69,6 +70,7 @@ func newSums(v *survey.View) (s sums) {
 	for _, q := range v.Queues {
 		s.waiting, s.inFlight, s.delayed, s.dead = s.waiting+q.Waiting, s.inFlight+q.InFlight, s.delayed+q.Delayed, s.dead+q.Dead
 		s.oldestMessage = max(s.oldestMessage, q.OldestAge)
+		s.schedules, s.overdueSchedules = s.schedules+q.Schedules, s.overdueSchedules+q.OverdueSchedules
 	}
 	for _, k := range v.Icks {
 		s.dirty, s.reserved, s.parked = s.dirty+k.Waiting.Size, s.reserved+k.Reserved.Size, s.parked+k.Parked
