@@ -34,7 +34,7 @@ $(MODULES:%=test/%): test/%:
 
 soak: deps ## Run the long versions of the tests
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'Killed|Model|ResizeUnderLoad|OneServerWouldHave|Million' \
-		./ick ./fairqueue ./expiry ./pinned ./tracker ./scatter -rapid.checks=2000
+		./ick ./fairqueue ./expiry ./pinned ./tracker ./scatter ./lease -rapid.checks=2000
 	MILLRACE_SOAK=1 go test -count=1 -timeout=2h -v -run 'MillionMessages|SkippedFlows' ./fairqueue
 	MILLRACE_SOAK=1 go test -race -shuffle=on -count=1 -timeout=2h -v -run 'EveryProtection|Killed|ManyKeys|Outage' ./fetch
 	MILLRACE_SOAK=1 go test -race -count=1 -timeout=2h -v -run 'TestACL$$|TestLoadWhile' ./conformance ./server

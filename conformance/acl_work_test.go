@@ -308,6 +308,8 @@ func walkLease(w *walker) {
 		w.did("ZADD", registry.LeasesKey(shard), "XX", "1", w.name+"-gone")
 	}
 	w.work(lease.Jobs(w.client)[0])
+	_, err = locker.Once(w, w.name+"-once", time.Minute, lease.Every(24*time.Hour), func(context.Context, int64) error { return nil })
+	w.must("Once", err)
 	_, err = locker.Acquire(w, w.name+"-held", time.Minute, lease.AcquireConfig{})
 	w.must("Acquire", err)
 	w.found("List", w.name+"-held", lease.List(w, w.client))

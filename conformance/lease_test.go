@@ -28,6 +28,7 @@ var leaseBehaviours = []behaviour{
 	{"a token hands it on", leaseToken},
 	{"a release wakes one who waits", leaseReleaseWakes},
 	{"do holds while it runs", leaseDo},
+	{"work is done once in a period", leaseOnce},
 	{"abandoned ones are reaped on all masters", leaseReap},
 	{"a storm leaves one holder", leaseStorm},
 }
@@ -94,6 +95,25 @@ func leaseOneHolder(t *testing.T, on running) {
 		info, err = other.Show(t.Context(), name)
 		want(t, "Show of a free lease", info, lease.Info{Name: name, Fence: first.Fence}, err)
 		wantLater(t, acquire(t, other, name, long, lease.AcquireConfig{}), first)
+	}
+}
+
+func leaseOnce(t *testing.T, on running) {
+	replicas := []*lease.Locker{openLocker(t, on.client(t)), openLocker(t, on.client(t))}
+	failed := errors.New("failed")
+	for _, name := range spread(t, on, 1) {
+		for i, c := range []struct {
+			result error
+			ran    bool
+		}{{failed, true}, {nil, true}, {failed, false}, {failed, false}} {
+			ran, err := replicas[i%2].Once(t.Context(), name, long, lease.Every(24*time.Hour), func(context.Context, int64) error { return c.result })
+			if ran != c.ran || ran && !errors.Is(err, c.result) || !ran && err != nil {
+				t.Errorf("call %d of Once = %v, %v, want %v", i+1, ran, err, c.ran)
+			}
+		}
+		info, err := replicas[0].Show(t.Context(), name)
+		must(t, "Show", err)
+		must(t, "Release of what is done", replicas[1].Release(t.Context(), name, info.Token))
 	}
 }
 
