@@ -1,6 +1,7 @@
 package millracetest_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
@@ -98,6 +99,35 @@ func TestAdvance(t *testing.T) {
 	}
 	wantText(t, try(t, func(tb testing.TB) { startOn(tb, millracetest.Mini).Advance(-1) }).fatal, "only moves forward")
 	wantText(t, try(t, func(tb testing.TB) { startOn(tb, millracetest.Real).Advance(1) }).fatal, "Kind: millracetest.Mini")
+}
+
+// TestSleepersNotice: a program consumes in the background, and the test moves the clock.
+func TestSleepersNotice(t *testing.T) {
+	t.Parallel()
+	s := startOn(t, millracetest.Mini)
+	q := newQueue(t, s, fairqueue.Config{})
+	write(t, q, fairqueue.Draft{Tenant: "a", Delay: time.Hour}, fairqueue.Draft{Tenant: "b"})
+	handled, ended := make(chan string), make(chan error)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		ended <- q.Consume(ctx, fairqueue.ConsumeConfig{}, func(_ context.Context, msg fairqueue.Message) error {
+			handled <- msg.Tenant
+			return nil
+		})
+	}()
+	for _, want := range []string{"b", "a"} {
+		select {
+		case got := <-handled:
+			if got != want {
+				t.Errorf("handled %q, want %q", got, want)
+			}
+		case <-time.After(time.Minute):
+			t.Fatalf("%q is not handled", want)
+		}
+		s.Advance(time.Hour + 100*time.Millisecond)
+	}
+	cancel()
+	<-ended
 }
 
 func startOn(t testing.TB, kind millracetest.Kind) *millracetest.Server {
