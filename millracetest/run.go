@@ -219,7 +219,7 @@ func (r *run) consume() {
 		case s.Waiting == 0 && same >= sure && r.movable():
 			r.pass(dueEvery) // the test stopped the clock between two looks for what is due
 		case time.Since(moved) > stallTimeout:
-			r.t.Fatalf("RunUntilEmpty: queue %q makes no progress for %s (if the test moved the clock, set RunConfig.Clock):%s",
+			r.t.Fatalf("RunUntilEmpty: queue %q makes no progress for %s (did the test stop the clock without RunConfig.Clock, or another reader use up a limit?):%s",
 				r.q.Name(), stallTimeout, contents(r.t, r.q))
 		}
 		select {

@@ -28,7 +28,7 @@ func main() {
 	if _, err := queue.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("hello")}); err != nil {
 		log.Fatal(err)
 	}
-	// acme's message is handled second, not last. An error from the handler retries the message after a backoff.
+	// acme's message is among the first two, and not the last. An error from the handler retries the message after a backoff.
 	log.Fatal(queue.Consume(ctx, fairqueue.ConsumeConfig{}, func(_ context.Context, m fairqueue.Message) error {
 		fmt.Printf("%s: %s\n", m.Tenant, m.Body)
 		return nil
