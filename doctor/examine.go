@@ -52,6 +52,8 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 			return r, err
 		}
 	}
+	work := make(chan []Finding, 1)
+	go func() { work <- checkSchedules(ctx, client) }() // at the same time: a silent server delays both
 	servers := inspect(ctx, client)
 	r.Nodes = []Node{}
 	for _, s := range servers {
@@ -63,6 +65,9 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 		}
 	}
 	r.Host = checkCPUs(ctx, seen)
+	if slices.ContainsFunc(servers, func(s *server) bool { return s.err == nil && !s.replica() }) {
+		r.Work = <-work
+	}
 	if cfg.Scan {
 		r.scan(ctx, client, servers, cfg.Progress)
 	}

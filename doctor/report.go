@@ -13,6 +13,7 @@ type Report struct {
 	OK    bool      `json:"ok"`              // no finding is a Fail
 	Fleet []Finding `json:"fleet,omitempty"` // of a fleet as a whole
 	Host  []Finding `json:"host,omitempty"`  // of all servers on this host together
+	Work  []Finding `json:"work,omitempty"`  // of the structures: schedules
 	Nodes []Node    `json:"nodes"`           // by address
 }
 
@@ -42,15 +43,18 @@ const (
 	Fail Level = "fail" // Millrace cannot keep its promises here
 )
 
-// Parts yields the findings by subject, in reading order: "the fleet", "this host", and
-// the address of each server.
+// Parts yields the findings by subject, in reading order: "the fleet", "this host", "work",
+// and the address of each server.
 func (r Report) Parts() iter.Seq2[string, []Finding] {
-	parts := make([]Node, 0, 2+len(r.Nodes))
+	parts := make([]Node, 0, 3+len(r.Nodes))
 	if len(r.Fleet) > 0 {
 		parts = append(parts, Node{"the fleet", r.Fleet})
 	}
 	if len(r.Host) > 0 {
 		parts = append(parts, Node{"this host", r.Host})
+	}
+	if len(r.Work) > 0 {
+		parts = append(parts, Node{"work", r.Work})
 	}
 	parts = append(parts, r.Nodes...)
 	return func(yield func(string, []Finding) bool) {

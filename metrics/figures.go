@@ -88,6 +88,8 @@ var queueFigures = withCounters(func(s fairqueue.Stats) fairqueue.Counters { ret
 	gauge("readers", "Consumers that reported in the last 15 seconds.", overReaders(func(fairqueue.ReaderStats) int { return 1 })),
 	gauge("capacity", "Handlers that these consumers run at once.", overReaders(func(r fairqueue.ReaderStats) int { return r.Concurrency })),
 	gauge("busy_handlers", "Busy handlers of these consumers, by their last report.", overReaders(func(r fairqueue.ReaderStats) int { return r.InFlight })),
+	gauge("schedules", "Schedules that the queue keeps.", func(s fairqueue.Stats) int { return s.Schedules }),
+	gauge("overdue_schedules", "Schedules whose tick is late by more than a minute; at most 100.", func(s fairqueue.Stats) int { return s.OverdueSchedules }),
 	gauge("paused", "1 if reading is paused.", func(s fairqueue.Stats) bool { return s.Paused }),
 )
 

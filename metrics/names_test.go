@@ -144,12 +144,14 @@ counter millrace_keys_set_total keys
 histogram millrace_pickup_delay_seconds structure
 gauge millrace_queue_messages queue,state
 gauge millrace_queue_oldest_age_seconds queue
+gauge millrace_queue_overdue_schedules queue
 gauge millrace_queue_paused queue
 gauge millrace_queue_busy_handlers queue
 gauge millrace_queue_capacity queue
 gauge millrace_queue_flows queue
 gauge millrace_queue_held_flows queue
 gauge millrace_queue_readers queue
+gauge millrace_queue_schedules queue
 gauge millrace_queue_up queue
 counter millrace_queue_acked_total queue
 counter millrace_queue_buried_total queue

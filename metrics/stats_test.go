@@ -220,7 +220,7 @@ func TestQueueCollector(t *testing.T) {
 			all["queue_messages{"+name+",state="+state+"}"] = values[state]
 		}
 		for _, figure := range []string{
-			"oldest_age_seconds", "flows", "held_flows", "readers", "capacity", "busy_handlers", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
+			"oldest_age_seconds", "flows", "held_flows", "readers", "capacity", "busy_handlers", "schedules", "overdue_schedules", "paused", "written_total", "delivered_total", "acked_total", "nacked_total",
 			"returned_total", "reclaimed_total", "expired_total", "cancelled_total", "buried_total", "redriven_total", "purged_total",
 			"dropped_total", "lost_total",
 		} {

@@ -8,6 +8,7 @@ import (
 	"os/signal"
 	"reflect"
 	"syscall"
+	_ "time/tzdata" // schedules have time zones, and a container may have none
 
 	"github.com/alecthomas/kong"
 
