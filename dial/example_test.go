@@ -2,7 +2,6 @@ package dial_test
 
 import (
 	"context"
-	"crypto/tls"
 	"fmt"
 	"log"
 
@@ -48,17 +47,24 @@ func ExampleRedis_error() {
 	// Nothing listens there: start redis-server, or check host and port.
 }
 
-// A certificate of the client is not in the URL.
-func ExampleRedis_certificate() {
-	certificate, err := tls.LoadX509KeyPair("client.crt", "client.key")
+// Credentials that change are not in the URL, nor is a certificate of the client.
+func ExampleRedis_credentials() {
+	server, err := miniredis.Run()
 	if err != nil {
 		log.Fatal(err)
 	}
-	client, err := dial.Redis(context.Background(), "rediss://redis.internal:6379", func(opt *rueidis.ClientOption) {
-		opt.TLSConfig.Certificates = []tls.Certificate{certificate}
+	defer server.Close()
+	server.RequireUserAuth("orders", "token of today")
+
+	client, err := dial.Redis(context.Background(), "redis://"+server.Addr(), func(opt *rueidis.ClientOption) {
+		opt.AuthCredentialsFn = func(rueidis.AuthCredentialsContext) (rueidis.AuthCredentials, error) {
+			return rueidis.AuthCredentials{Username: "orders", Password: "token of today"}, nil
+		}
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	defer client.Close()
+	fmt.Println("connected")
+	// Output: connected
 }

@@ -34,7 +34,7 @@ func run(ctx context.Context, url string) error {
 		return err
 	}
 	cache := redis.NewClient(options)
-	defer cache.Close()
+	defer func() { _ = cache.Close() }()
 
 	// What the queue needs: a client of rueidis for the same server.
 	opt, err := FromOptions(options)

@@ -61,6 +61,9 @@ func kill() error {
 	if err == nil {
 		err = self.Kill()
 	}
+	if err != nil {
+		panic(err)
+	}
 	select {} // until the signal is delivered
 }
 

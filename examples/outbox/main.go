@@ -104,12 +104,12 @@ func order(ctx context.Context, tx pgx.Tx, tenant, item string) error {
 	return err
 }
 
-// database connects for one call.
+// database connects for as long as do runs.
 func database(ctx context.Context, dsn string, do func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	return do(conn)
 }

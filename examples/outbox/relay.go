@@ -53,7 +53,7 @@ var errLost = errors.New("the queue lost messages that are too old to be sent ag
 // run sends rows until ctx ends.
 func (r *relay) run(ctx context.Context) error {
 	for {
-		err := r.session(ctx)
+		err := database(ctx, r.dsn, func(conn *pgx.Conn) error { return r.session(ctx, conn) })
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -67,12 +67,7 @@ func (r *relay) run(ctx context.Context) error {
 }
 
 // session sends rows over one connection until that fails.
-func (r *relay) session(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, r.dsn)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
+func (r *relay) session(ctx context.Context, conn *pgx.Conn) error {
 	for _, command := range []string{idleTimeout, "LISTEN outbox"} {
 		if _, err := conn.Exec(ctx, command); err != nil {
 			return err
@@ -242,31 +237,31 @@ func (r *relay) send(ctx context.Context, tx pgx.Tx, source int, sent int64) (in
 // resume has a source go on after errLost: with the rows that are still there, or with those that
 // were never sent.
 func (r *relay) resume(ctx context.Context, source int, resend bool) error {
-	conn, err := pgx.Connect(ctx, r.dsn)
-	if err != nil {
+	return database(ctx, r.dsn, func(conn *pgx.Conn) error {
+		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error { return r.reset(ctx, tx, source, resend) })
+	})
+}
+
+// reset sets how far a source is, in the table and in the queue.
+func (r *relay) reset(ctx context.Context, tx pgx.Tx, source int, resend bool) error {
+	var sent int64
+	if err := tx.QueryRow(ctx, `SELECT sent FROM outbox_sources WHERE source = $1 FOR UPDATE`, source).Scan(&sent); err != nil {
 		return err
 	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		var sent int64
-		if err := tx.QueryRow(ctx, `SELECT sent FROM outbox_sources WHERE source = $1 FOR UPDATE`, source).Scan(&sent); err != nil {
+	if resend {
+		position, err := r.queue.Position(ctx, r.source(source))
+		if err != nil {
 			return err
 		}
-		if resend {
-			position, err := r.queue.Position(ctx, r.source(source))
-			if err != nil {
-				return err
-			}
-			err = tx.QueryRow(ctx, `SELECT coalesce(min(position) - 1, $2) FROM outbox WHERE source = $1 AND position > $3`, source, sent, position).Scan(&sent)
-			if err != nil {
-				return err
-			}
-		}
-		if _, err := tx.Exec(ctx, `UPDATE outbox_sources SET sent = $2 WHERE source = $1`, source, sent); err != nil {
+		err = tx.QueryRow(ctx, `SELECT coalesce(min(position) - 1, $2) FROM outbox WHERE source = $1 AND position > $3`, source, sent, position).Scan(&sent)
+		if err != nil {
 			return err
 		}
-		return r.queue.SetPosition(ctx, r.source(source), sent)
-	})
+	}
+	if _, err := tx.Exec(ctx, `UPDATE outbox_sources SET sent = $2 WHERE source = $1`, source, sent); err != nil {
+		return err
+	}
+	return r.queue.SetPosition(ctx, r.source(source), sent)
 }
 
 // source is the name of a source in the queue.

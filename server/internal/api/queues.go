@@ -37,7 +37,7 @@ func (a *API) routeQueues() {
 	onQueue(a, op(http.MethodGet, queuePath+"/position", "getPosition", "Show how far a source is",
 		"The number of its last message that is or was in the queue: the next write of the source continues behind it. If Redis lost its last writes, the number went back with the messages."),
 		func(ctx context.Context, q *fairqueue.Queue, in *positionRequest) (document.Position, error) {
-			at, err := q.Position(ctx, string(in.Source))
+			at, err := q.Position(ctx, in.Source)
 			return document.Position{Source: document.Text(in.Source), Position: at}, err
 		})
 	onQueue(a, op(http.MethodPost, queuePath+"/position", "setPosition", "Set how far a source is",
