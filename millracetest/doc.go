@@ -59,7 +59,7 @@
 // # A test of a lease
 //
 // [WantHeld] and [WantFree] look at it. To see another process take over, advance the clock past
-// the TTL.
+// the TTL; to see [lease.Locker.Once] run again, past the period.
 //
 // # What is guaranteed
 //
@@ -71,12 +71,12 @@
 //
 // # The wrinkle
 //
-// Only the clock of miniredis can be moved, and only by the server's clock things expire: a
-// context of this process, such as that of a lease, goes on by real time.
+// Only the clock of miniredis can be moved. What is in Redis ends by it. A context of this process,
+// such as that of a lease, ends by real time.
 //
 // # When not to use it
 //
 // Miniredis has no memory limit and no eviction, no persistence and restart, no replicas, no Cluster, and it
 // is slower. Its scripts run in another Lua. For what a program does when Redis is full, restarts
-// or fails over, ask for [Real] or use a server that you can hurt. For a benchmark, never use it.
+// or fails over, use a server of your own that you can fill and kill. Measure no speed with it.
 package millracetest

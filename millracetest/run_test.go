@@ -112,6 +112,24 @@ func TestRunOfAPausedQueue(t *testing.T) {
 	})
 }
 
+// TestRunOfABrokenQueue: what a run cannot do fails the test at once.
+func TestRunOfABrokenQueue(t *testing.T) {
+	t.Parallel()
+	kinds(t, func(t *testing.T, s *millracetest.Server) {
+		q := newQueue(t, s, fairqueue.Config{})
+		write(t, q, fairqueue.Draft{Tenant: "a"})
+		run := func(cfg millracetest.RunConfig) string {
+			return try(t, func(t testing.TB) { millracetest.RunUntilEmpty(t, q, succeed, cfg) }).fatal
+		}
+		wantText(t, run(millracetest.RunConfig{Consume: fairqueue.ConsumeConfig{Concurrency: -1}}), `the consumer of queue "orders" ended`, "Concurrency")
+		if err := s.Client.Do(t.Context(), s.Client.B().Set().Key("mr:queue:{orders}").Value("text").Build()).Error(); err != nil {
+			t.Fatal(err)
+		}
+		wantText(t, run(millracetest.RunConfig{}), `the state of queue "orders"`)
+		wantText(t, try(t, func(t testing.TB) { millracetest.WantCounts(t, q, millracetest.Counts{}) }).fatal, `the state of queue "orders"`)
+	})
+}
+
 // TestRunOfManyHandlers: with concurrency nothing is lost or done twice.
 func TestRunOfManyHandlers(t *testing.T) {
 	t.Parallel()
