@@ -31,7 +31,8 @@ type Legacy struct {
 	Group string
 
 	// Draft makes a draft of an entry. An entry for which it returns an error gets the
-	// default. Defaults to the tenant "legacy", with the fields as a JSON object in the
+	// default. Its dedupe id and source do not count: the entry's id does. Defaults to
+	// the tenant "legacy", with the fields as a JSON object in the
 	// body, and {"base64": ...} for bytes.
 	Draft func(fields map[string]string) (Draft, error)
 }
@@ -52,7 +53,7 @@ func (l Legacy) draft(id string, fields map[string]string) (Draft, error) {
 		}
 		d = Draft{Tenant: "legacy", Body: body}
 	}
-	d.DedupeID = "legacy:" + id
+	d.DedupeID, d.Source, d.Position = "legacy:"+id, "", 0
 	return d, nil
 }
 

@@ -101,6 +101,23 @@ func TestLegacyValuesThatAreNotText(t *testing.T) {
 	want(t, "fields", fields, map[string]any{"text": "grüße", "bytes": map[string]any{"base64": "/wA="}, "na\uFFFDme": "x"}, nil)
 }
 
+// TestLegacyEntriesCountByTheirID, whatever the Draft function says.
+func TestLegacyEntriesCountByTheirID(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	stream := "old:" + redistest.Name(t)
+	for range 2 {
+		if err := do(t, client, "XADD", stream, "*", "a", "b").Error(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	q := openOn(t, client, redistest.Name(t), Config{Legacy: Legacy{Stream: stream, Group: "workers", Draft: func(map[string]string) (Draft, error) {
+		return Draft{Tenant: "a", Source: "s", Position: 1}, nil
+	}}})
+	ack(t, q, eventually(t, q))
+	ack(t, q, eventually(t, q))
+}
+
 // TestLegacyStreamIsConsumed by those who Consume, too, also what comes while they sleep.
 func TestLegacyStreamIsConsumed(t *testing.T) {
 	t.Parallel()
