@@ -64,7 +64,7 @@ func ExampleLocker_Once() {
 	night := lease.Daily(time.UTC, 3*time.Hour)
 
 	for minute := range 3 {
-		ran, err := locker.Once(context.Background(), "nightly-report", 30*time.Second, night, func(ctx context.Context, fence int64) error {
+		ran, err := locker.Once(context.Background(), "nightly-report", 30*time.Second, night, func(_ context.Context, _ int64) error {
 			if minute == 0 {
 				return errors.New("the printer is out of paper")
 			}
@@ -86,7 +86,7 @@ func ExampleLocker_TryDo() {
 	defer closeAll()
 	locker, ctx := open(client), context.Background()
 
-	_, err := locker.TryDo(ctx, "import", 30*time.Second, func(ctx context.Context, fence int64) error {
+	_, err := locker.TryDo(ctx, "import", 30*time.Second, func(ctx context.Context, _ int64) error {
 		ran, err := locker.TryDo(ctx, "import", 30*time.Second, func(context.Context, int64) error { return nil })
 		fmt.Println("the second ran:", ran, "held:", errors.Is(err, lease.ErrHeld))
 		return nil

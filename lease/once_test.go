@@ -353,11 +353,10 @@ type onceModel struct {
 	replicas []*onceReplica
 	name     string
 
-	holder  *onceReplica // the one whose lease holds
-	done    bool
-	fence   int64
-	periods int // how often the record ended
-	wins    int // in this period
+	holder *onceReplica // the one whose lease holds
+	done   bool
+	fence  int64
+	wins   int // in this period
 }
 
 type onceReplica struct {

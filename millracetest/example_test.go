@@ -93,7 +93,7 @@ func ExampleRunUntilClean() {
 	}
 	millracetest.WantDirty(t, client, docs, "guide", "readme")
 
-	index := func(_ context.Context, batch []ick.Entry) error { return nil } // the program's
+	index := func(context.Context, []ick.Entry) error { return nil } // the program's
 	got := millracetest.RunUntilClean(t, docs, index, millracetest.CleanConfig{})
 	millracetest.WantDirty(t, client, docs) // nothing is left
 	fmt.Println(len(got.Batches[0].Members), "members in", len(got.Batches), "batch")

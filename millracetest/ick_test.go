@@ -61,7 +61,7 @@ func TestRunUntilClean(t *testing.T) {
 		}
 		add(t, k, "a", "b")
 		millracetest.WantDirty(t, s.Client, k, "b", "a")
-		got := millracetest.RunUntilClean(t, k, func(ctx context.Context, batch []ick.Entry) error {
+		got := millracetest.RunUntilClean(t, k, func(_ context.Context, batch []ick.Entry) error {
 			if batch[0].Member == "a" {
 				add(t, k, "c")
 			}
@@ -91,7 +91,7 @@ func TestRunUntilCleanFails(t *testing.T) {
 	s := startOn(t, millracetest.Mini)
 	k := newIck(t, s, ick.Config{Settle: time.Minute, Logger: quiet})
 	add(t, k, "a", "b")
-	fail := func(_ context.Context, batch []ick.Entry) error { return ick.Failed(errOdd, "b") }
+	fail := func(context.Context, []ick.Entry) error { return ick.Failed(errOdd, "b") }
 	if got := millracetest.RunUntilClean(t, k, fail, millracetest.CleanConfig{Clock: s}); len(got.Batches) != 0 || got.Waiting != 2 {
 		t.Errorf("a run before the marks settle = %+v, want two that wait", got)
 	}

@@ -212,7 +212,9 @@ func (r *run) consume() {
 		switch {
 		case !busy && ready == 0 && (s.InFlight == 0 || same >= sure):
 			cancel()
-			<-ended
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				r.t.Fatalf("RunUntilEmpty: the consumer of queue %q ended: %v", r.q.Name(), err)
+			}
 			return
 		case s.Paused && ready > 0:
 			r.t.Fatalf("RunUntilEmpty: queue %q is paused while %d messages wait: call Resume before", r.q.Name(), ready)

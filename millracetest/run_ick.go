@@ -158,7 +158,9 @@ func (r *cleaning[D]) consume() {
 		case busy:
 		case r.gaveUp(), s.reserved == 0 && !r.due(s, quiet):
 			cancel()
-			<-ended
+			if err := <-ended; !errors.Is(err, context.Canceled) {
+				r.t.Fatalf("RunUntilClean: the consumer of %q ended: %v", r.d.Name(), err)
+			}
 			return
 		case quiet > stallTimeout:
 			r.t.Fatalf("RunUntilClean: %q makes no progress for %s (if the test moved the clock, set CleanConfig.Clock): %d wait, %d are reserved, %d parked",
