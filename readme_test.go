@@ -43,13 +43,13 @@ func TestREADMEExample(t *testing.T) {
 // Snippets of the docs may use these packages, and find these variables.
 var snippetImports = []string{
 	"context", "errors", "fmt", "log", "log/slog", "net/http", "os", "os/signal", "strings", "syscall", "testing", "time", rueidis,
-	module, module + "/dial", module + "/doctor", module + "/expiry", module + "/fairqueue", module + "/fetch", module + "/fleet", module + "/ick",
+	module, module + "/dial", module + "/doctor", module + "/expiry", module + "/fairqueue", module + "/fairqueue/parts", module + "/fetch", module + "/fleet", module + "/ick",
 	module + "/lease", module + "/metrics", module + "/millracetest", module + "/ring", module + "/scatter", module + "/server", module + "/shuffleshard",
 	module + "/steal", module + "/tracing", module + "/tracker", module + "/upkeep",
 }
 
 const snippetParams = "ctx context.Context, client rueidis.Client, err error, tenant string, q *fairqueue.Queue, " +
-	"handle func(context.Context, fairqueue.Message) error, channel *ick.Channel, t *testing.T"
+	"handle func(context.Context, fairqueue.Message) error, channel *ick.Channel, serverA, serverB, serverC rueidis.Client, t *testing.T"
 
 // TestSnippets compiles the Go snippets of README and docs together. A statement may
 // declare a name again, so that a snippet can show alternatives.

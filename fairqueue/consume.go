@@ -29,8 +29,13 @@ type Handler func(ctx context.Context, msg Message) error
 
 // ConsumeConfig configures a consumer. The zero value works.
 type ConsumeConfig struct {
-	// Concurrency is how many handlers run at once, up to 1,000. Defaults to 10.
+	// Concurrency is how many handlers run at once, up to 1,000. Defaults to 10, or to all
+	// of the Pool.
 	Concurrency int
+
+	// Pool is shared with other runs of Consume: each handler needs one of the Pool's. The
+	// queue is told an equal share of them. Defaults to none.
+	Pool *Pool
 
 	// Name is what people see of this consumer: at most 512 bytes without control
 	// characters. Defaults to the process's number.
@@ -101,6 +106,9 @@ func RetryAfter(d time.Duration, err error) error {
 }
 
 func (c ConsumeConfig) withDefaults() (ConsumeConfig, error) {
+	if c.Concurrency == 0 && c.Pool != nil {
+		c.Concurrency = c.Pool.size
+	}
 	if c.Concurrency == 0 {
 		c.Concurrency = defaultConcurrency
 	}

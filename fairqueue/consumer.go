@@ -40,6 +40,7 @@ type consumer struct {
 	log     *slog.Logger
 	kicks   chan struct{} // wakes the pump
 	beats   chan struct{} // wakes the heartbeat
+	slots   *slots        // of the Pool; nil without one
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -52,6 +53,7 @@ type consumer struct {
 	hung     int  // handlers that were given up
 	calls    int  // in flight
 	asked    int  // messages that those calls ask for
+	reserved int  // slots that those calls keep
 	asleep   bool
 	dry      bool          // the last call found too little
 	pause    time.Duration // until a message becomes due, as of the last call
@@ -92,11 +94,13 @@ func newConsumer(q *Queue, cfg ConsumeConfig, handler Handler) *consumer {
 		running: map[receipt]*running{}, mean: -1,
 	}
 	c.changed = sync.NewCond(&c.mu)
+	c.slots = cfg.Pool.join(c.kick)
 	return c
 }
 
 // run consumes until ctx ends.
 func (c *consumer) run(ctx context.Context) error {
+	defer c.slots.leave()
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	work, cut := context.WithCancelCause(context.WithoutCancel(ctx))
@@ -180,11 +184,11 @@ func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
 		c.mu.Lock()
 		c.free++
 		c.kick()
-		for len(c.ready) == 0 && !c.ending {
+		for !c.ending && (len(c.ready) == 0 || !c.slots.take()) {
 			c.changed.Wait()
 		}
 		c.free--
-		if len(c.ready) == 0 {
+		if c.ending { // what was ready is handed back
 			c.mu.Unlock()
 			return
 		}
@@ -211,6 +215,8 @@ func (c *consumer) serve(work context.Context, workers *sync.WaitGroup) {
 		}
 		if run.hung { // another worker is in its place
 			c.hung--
+		} else {
+			c.slots.done()
 		}
 		if run.hung || c.ending {
 			c.changed.Broadcast()
@@ -232,6 +238,7 @@ func (c *consumer) giveUp(work context.Context, m Message, run *running, workers
 	}
 	run.hung = true
 	c.hung++
+	c.slots.done()
 	if c.hung >= c.cfg.Concurrency {
 		c.failed = ErrUnhealthy
 	} else {
@@ -302,6 +309,9 @@ func (c *consumer) beat(work context.Context) {
 		r := c.reader
 		r.busy = len(receipts)
 		c.mu.Unlock()
+		if c.slots != nil {
+			r.handlers = c.slots.share()
+		}
 		within, cancel := context.WithTimeout(work, interval)
 		good, err := c.q.beat(within, c.cfg.Visibility, r, receipts)
 		cancel()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
@@ -314,4 +315,37 @@ func ExampleQueue_SetSchedule() {
 		fmt.Println(s.Name, "is", s.Spec, "with", string(s.Draft.Body))
 	}
 	// Output: nightly is at 0 3 * * * Europe/Berlin with write the report
+}
+
+// One process reads two queues with four handlers in all.
+func ExamplePool() {
+	client, closeAll := connect()
+	defer closeAll()
+	pool, err := fairqueue.NewPool(4)
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	var consumers sync.WaitGroup
+	for _, name := range []string{"mails", "reports"} {
+		q, err := fairqueue.New(client, name, fairqueue.Config{})
+		if err != nil {
+			log.Fatal(err)
+		}
+		consumers.Go(func() {
+			_ = q.Consume(ctx, fairqueue.ConsumeConfig{Pool: pool}, func(_ context.Context, m fairqueue.Message) error {
+				fmt.Printf("%s\n", m.Body)
+				cancel()
+				return nil
+			})
+		})
+		if name == "reports" {
+			if _, err := q.Write(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("a report")}); err != nil {
+				log.Fatal(err)
+			}
+		}
+	}
+	consumers.Wait()
+	// Output: a report
 }

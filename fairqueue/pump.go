@@ -17,6 +17,10 @@ const (
 
 	// pumpCalls is how many calls of one consumer are in flight at once.
 	pumpCalls = 2
+
+	// reserveTimeout is for how long a call keeps slots of a pool for what it fetches. A
+	// server that is silent must not keep them from other queues.
+	reserveTimeout = 50 * time.Millisecond
 )
 
 // pump settles what is finished and fetches what handlers can start, both in one call,
@@ -46,24 +50,49 @@ func (c *consumer) pump(ctx context.Context, stop context.CancelCauseFunc, done 
 // step starts one call if there is something to do, and reports whether there may be more.
 // Call it with mu held.
 func (c *consumer) step(ctx context.Context) bool {
-	if c.calls >= pumpCalls || c.resting {
+	if c.calls >= pumpCalls {
+		return false
+	}
+	if c.resting {
+		c.reserve(0)
 		return false
 	}
 	want := c.wanted(ctx)
 	if len(c.finished) == 0 && (want == 0 || c.dry) {
+		c.reserve(0)
 		if want > 0 && !c.asleep {
 			c.asleep = true
 			go c.sleep(ctx)
 		}
 		return false
 	}
+	want = c.reserve(want)
+	if want == 0 && len(c.finished) == 0 {
+		return false // the pool wakes this when it has a slot
+	}
 	n := min(len(c.finished), pumpPage)
 	some := c.finished[:n:n]
 	c.finished = c.finished[n:]
 	c.calls++
 	c.asked += want
+	if c.slots != nil {
+		c.reserved += want
+	}
 	go c.call(ctx, some, want)
 	return len(c.finished) > 0
+}
+
+// reserve returns for how many messages of so many there are slots. Call it with mu held.
+func (c *consumer) reserve(want int) int {
+	if c.slots == nil {
+		return want
+	}
+	before := len(c.ready) + c.reserved
+	holds := c.slots.set(before + want)
+	if len(c.ready) > 0 {
+		c.changed.Broadcast() // workers wait for slots, too
+	}
+	return max(0, min(want, holds-before))
 }
 
 // wanted is how many messages to ask for: those that handlers can start within fetchAhead.
@@ -73,7 +102,7 @@ func (c *consumer) wanted(ctx context.Context) int {
 		return 0
 	}
 	ahead := 0
-	if c.mean >= 0 && c.mean < fetchAhead {
+	if c.mean >= 0 && c.mean < fetchAhead && c.slots == nil {
 		ahead = min(fetchMost, int(time.Duration(c.cfg.Concurrency)*fetchAhead/max(c.mean, time.Microsecond)))
 	}
 	return max(0, min(pumpPage, c.free+ahead-len(c.ready)-c.asked))
@@ -84,6 +113,21 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	request := workRequest{q: c.q, consume: true, max: want, visibility: c.cfg.Visibility, sleeps: want > 0}
 	for _, f := range some {
 		request.settle = append(request.settle, f.settlement)
+	}
+	kept := c.slots != nil && want > 0 // the slots, by mu
+	release := func() {
+		if kept {
+			c.reserved -= want
+		}
+		kept = false
+	}
+	if kept {
+		defer time.AfterFunc(reserveTimeout, func() {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			release()
+			c.kick()
+		}).Stop()
 	}
 	var a workAnswer
 	err := c.q.observe(context.WithoutCancel(ctx), "work", func(ctx context.Context) (err error) {
@@ -104,6 +148,7 @@ func (c *consumer) call(ctx context.Context, some []finished, want int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	defer c.kick()
+	release()
 	c.calls--
 	c.asked -= want
 	if err != nil && (a.err != nil || len(a.verdicts) == 0) {
@@ -138,7 +183,7 @@ func (c *consumer) take(messages []Message) {
 		c.handBack(len(c.ready))
 	}
 	c.changed.Broadcast()
-	if len(c.ready) > c.free {
+	if len(c.ready) > c.free || c.slots != nil {
 		time.AfterFunc(startWithin, c.tidy)
 	}
 }

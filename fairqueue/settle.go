@@ -30,6 +30,10 @@ type NackConfig struct {
 
 	// Dead makes the messages dead at once, so that they do not come again.
 	Dead bool
+
+	// Unstarted says that nobody began with the messages: it is no attempt, and no message
+	// dies of it. Defaults to false.
+	Unstarted bool
 }
 
 // maxReason is how many bytes of a reason are kept.
@@ -44,9 +48,15 @@ func (q *Queue) Nack(ctx context.Context, cfg NackConfig, receipts ...string) (i
 	if cfg.Delay < 0 {
 		return 0, millrace.ErrBadArgument.Errorf("the delay is negative: %s", cfg.Delay)
 	}
+	if cfg.Dead && cfg.Unstarted {
+		return 0, millrace.ErrBadArgument.Errorf("a message that nobody started cannot die of it: set Dead or Unstarted")
+	}
 	verb := "n"
-	if cfg.Dead {
+	switch {
+	case cfg.Dead:
 		verb = "d"
+	case cfg.Unstarted:
+		verb = "u"
 	}
 	return q.settle(ctx, verb, settleArg(cfg.Delay, cfg.Reason), receipts)
 }

@@ -1,0 +1,109 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// PartStats is one part.
+type PartStats struct {
+	fairqueue.Stats // zero if the part does not exist yet, or did not answer
+
+	Draining bool
+	Err      error // why the part did not answer; nil also for a part without a first message
+}
+
+// Stats are the parts and their sums.
+type Stats struct {
+	Waiting, InFlight, Delayed, Dead int
+
+	Parts []PartStats
+}
+
+// Stats returns what the parts hold. If some do not answer, it returns the others, with
+// [millrace.ErrPartial]; [PartStats].Err says why.
+func (q *Queue) Stats(ctx context.Context) (Stats, error) {
+	s := Stats{Parts: make([]PartStats, len(q.parts))}
+	err := q.all(ctx, func(ctx context.Context, p *part) error {
+		one, err := p.queue.Stats(ctx)
+		s.Parts[p.index] = PartStats{Stats: one, Draining: p.draining, Err: ignoreMissing(err)}
+		return err
+	})
+	for _, p := range s.Parts {
+		s.Waiting, s.InFlight, s.Delayed, s.Dead = s.Waiting+p.Waiting, s.InFlight+p.InFlight, s.Delayed+p.Delayed, s.Dead+p.Dead
+	}
+	return s, err
+}
+
+// Len returns how many messages a new reader could work on. If some parts do not answer, it is
+// the sum of the others, with [millrace.ErrPartial].
+func (q *Queue) Len(ctx context.Context) (int, error) {
+	counts := make([]int, len(q.parts))
+	err := q.all(ctx, func(ctx context.Context, p *part) (err error) {
+		counts[p.index], err = p.queue.Len(ctx)
+		return err
+	})
+	sum := 0
+	for _, n := range counts {
+		sum += n
+	}
+	return sum, err
+}
+
+// Pause pauses reading of all parts. Parts without a first message cannot be paused and are left
+// out. After [millrace.ErrPartial], repeat it when all parts answer.
+func (q *Queue) Pause(ctx context.Context) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.Pause(ctx) })
+}
+
+// Resume continues reading. Errors: as of [Queue.Pause].
+func (q *Queue) Resume(ctx context.Context) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.Resume(ctx) })
+}
+
+// Delete removes all parts with their messages. Errors: as of [Queue.Pause].
+func (q *Queue) Delete(ctx context.Context) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error {
+		_, err := p.queue.Delete(ctx)
+		return err
+	})
+}
+
+// all calls all parts at the same time, each for at most [Config.Timeout]. A part without a
+// first message is no error.
+func (q *Queue) all(ctx context.Context, call func(ctx context.Context, p *part) error) error {
+	errs := make([]error, len(q.parts))
+	var calls sync.WaitGroup
+	for _, p := range q.parts {
+		calls.Go(func() {
+			within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
+			defer cancel()
+			errs[p.index] = ignoreMissing(call(within, p))
+		})
+	}
+	calls.Wait()
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	failed := 0
+	for _, err := range errs {
+		if err != nil {
+			failed++
+		}
+	}
+	if failed == 0 {
+		return nil
+	}
+	return millrace.ErrPartial.Errorf("%d of %d parts of the queue did not answer", failed, len(q.parts)).Wrap(firstOf(errs))
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, millrace.ErrNotFound) {
+		return nil
+	}
+	return err
+}

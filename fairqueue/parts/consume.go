@@ -1,0 +1,68 @@
+package parts
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// brokenRest is after how long Consume tries a part again that is broken or of an unknown version.
+const brokenRest = 5 * time.Second
+
+// defaultConcurrency is that of [fairqueue.ConsumeConfig].
+const defaultConcurrency = 10
+
+// Consume handles messages of all parts until ctx ends, and returns its cause when all handlers
+// have returned. The parts share [fairqueue.ConsumeConfig].Concurrency handlers, which go to
+// the parts in turn.
+//
+// A part whose server is down, or that is broken, ends nothing: its trouble is logged, the
+// handlers work for the others, and it is read again when it is back.
+//
+// Errors: those of [fairqueue.Queue.Consume] for the configuration, a closed client, and
+// [fairqueue.ErrUnhealthy].
+func (q *Queue) Consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error {
+	if cfg.Pool == nil {
+		pool, err := fairqueue.NewPool(cmp.Or(cfg.Concurrency, defaultConcurrency))
+		if err != nil {
+			return err
+		}
+		cfg.Pool = pool
+	}
+	reading, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	var readers sync.WaitGroup
+	for _, p := range q.parts {
+		readers.Go(func() {
+			if err := p.consume(reading, cfg, handler); reading.Err() == nil {
+				stop(err)
+			}
+		})
+	}
+	readers.Wait()
+	return context.Cause(reading)
+}
+
+// consume handles messages of the part until ctx ends or no repeat would help.
+func (p *part) consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler fairqueue.Handler) error {
+	marked := func(ctx context.Context, m fairqueue.Message) error { return handler(ctx, p.markedOne(m)) }
+	for {
+		err := p.queue.Consume(ctx, cfg, marked)
+		if ctx.Err() != nil || !errors.Is(err, millrace.ErrBroken) && !errors.Is(err, millrace.ErrVersion) {
+			return err
+		}
+		p.log.Error("a part of a queue cannot be read, while the others can", "part", p.index, "queue", p.queue.Name(), "error", err)
+		rest := time.NewTimer(brokenRest)
+		select {
+		case <-rest.C:
+		case <-ctx.Done():
+			rest.Stop()
+			return context.Cause(ctx)
+		}
+	}
+}

@@ -1,0 +1,68 @@
+// Package parts makes one queue of several, on several slots, partitions or servers.
+//
+// # The problem
+//
+// A fairqueue lies on one server, in one slot. So its rate is that of one core, and when its
+// server is down, nobody's messages move.
+//
+// # The mechanism
+//
+// A Queue has P parts. Each is a fairqueue of its own. A tenant has two of them, or
+// [Config.PerTenant]: its shuffle shard. A write goes to the one in which the fewest messages
+// wait, and avoids parts that do not answer. Readers wait for all parts.
+//
+//	            part 0     part 1     part 2     part 3
+//	acme          ●          ●
+//	globex                   ●          ●
+//	initech       ●                                ●
+//	            server a   server b   server c   server d ✗
+//
+// In the picture server d is down. initech's messages go to part 0, and nobody else notices. Two
+// tenants share both parts only by chance: with four parts once in six pairs, with 16 once in 120.
+// So a server that dies, or a flood that makes one slow, is the trouble of few tenants. That is
+// what shuffle sharding is for; see package shuffleshard.
+//
+// The load of a part is known from a look every 200 ms while the process writes, and from its own
+// writes. No write asks a part that it does not need. A part is avoided from its first failure on,
+// and looked at in the background, after 100 ms at first and 2 s at most.
+//
+// [Queue.Consume] has one set of handlers for all parts. A handler that is free goes to the parts
+// in turn; see [fairqueue.Pool].
+//
+// # Guarantees
+//
+//   - At least once, as in a fairqueue: a message that was written is delivered until it is
+//     acknowledged, cancelled, expired or dead. It stays in its part.
+//   - A server that is down delays only what lies on it. Tenants with another part write there,
+//     and their other messages go on. What lies on the server comes when it is back, as far as
+//     that server has not lost it: how much that can be is the affair of its persistence.
+//   - A write is sent to one part. If it gets no answer within [Config.Timeout], it is
+//     [millrace.ErrUncertain], and is not sent to another part. Writes that follow avoid it.
+//   - One silent part slows no call that does not need it.
+//   - In a part, tenants take turns, exactly. Over the parts, each tenant has the sum of its turns,
+//     which depends on who shares its parts.
+//   - Messages of a tenant keep their order within a part, and not over parts.
+//   - A dedupe id counts for as long as the parts are the same: a draft with one always goes to
+//     the same part of its tenant. The same holds for a source.
+//
+// docs/GUARANTEES.md names the tests.
+//
+// # The wrinkle
+//
+// A tenant all of whose parts are down cannot write.
+//
+// Each part protects itself from slow tenants with its share of the handlers, C/P of them. So a
+// slow tenant gets half of that in each of its parts while other tenants are there: less than in
+// one queue.
+//
+// Limits of tenants hold in each part. A tenant with two parts and a limit of 5 in flight has up
+// to 10. Divide a limit by PerTenant.
+//
+// A part that is added or drained changes the parts of some tenants. Change [Config.Parts] in all
+// processes, readers first.
+//
+// # When not to use it
+//
+// If one server carries the load, and its replica takes over when it dies, a fairqueue is simpler:
+// it keeps the order of a tenant and is exactly fair.
+package parts

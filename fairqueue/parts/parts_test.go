@@ -1,0 +1,425 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+func TestMain(m *testing.M) { redistest.Main(m) }
+
+// servers starts n servers and returns a queue with a part on each.
+func servers(t *testing.T, n int, change func(*Config)) (*Queue, []*redistest.Server) {
+	t.Helper()
+	var list []*redistest.Server
+	var clients []rueidis.Client
+	for range n {
+		s := redistest.Start(t, redistest.Options{AOF: true, Args: []string{"--appendfsync", "always"}})
+		list, clients = append(list, s), append(clients, s.Client(t))
+	}
+	cfg := Config{Parts: Across("jobs", clients...), Timeout: 500 * time.Millisecond}
+	if change != nil {
+		change(&cfg)
+	}
+	return mustNew(t, cfg), list
+}
+
+func mustNew(t *testing.T, cfg Config) *Queue {
+	t.Helper()
+	q, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q
+}
+
+// onShared returns a queue with n parts on the shared server.
+func onShared(t *testing.T, n int) *Queue {
+	t.Helper()
+	return mustNew(t, Config{Parts: On(redistest.Shared(t).Client(t), redistest.Name(t), n)})
+}
+
+func write(t *testing.T, q *Queue, drafts ...fairqueue.Draft) []fairqueue.Written {
+	t.Helper()
+	written, err := q.WriteBatch(t.Context(), drafts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return written
+}
+
+// many returns n drafts of each tenant.
+func many(n int, tenants ...string) (drafts []fairqueue.Draft) {
+	for i := range n {
+		for _, tenant := range tenants {
+			drafts = append(drafts, fairqueue.Draft{Tenant: tenant, Body: fmt.Append(nil, tenant, i)})
+		}
+	}
+	return drafts
+}
+
+func TestLife(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 4)
+	if _, err := q.Read(t.Context(), fairqueue.ReadConfig{}); !errors.Is(err, fairqueue.ErrEmpty) {
+		t.Fatalf("an empty queue: %v", err)
+	}
+	tenants := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	written := write(t, q, many(5, tenants...)...)
+	ids := map[string]bool{}
+	used := map[string]bool{}
+	for _, w := range written {
+		ids[w.ID] = true
+		used[strings.Split(w.ID, ".")[0]] = true
+	}
+	if len(ids) != 40 || len(used) != 4 {
+		t.Fatalf("%d ids, parts %v", len(ids), used)
+	}
+	s, err := q.Stats(t.Context())
+	if err != nil || s.Waiting != 40 || len(s.Parts) != 4 {
+		t.Fatalf("stats %+v, %v", s, err)
+	}
+	states, err := q.Cancel(t.Context(), written[0].ID, "3."+strings.Repeat("0", 16), written[1].ID)
+	if err != nil || !slices.Equal(states, []fairqueue.State{fairqueue.Waiting, fairqueue.Gone, fairqueue.Waiting}) {
+		t.Fatalf("cancel: %v, %v", states, err)
+	}
+	var receipts []string
+	for len(receipts) < 38 {
+		messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Max: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range messages {
+			if !ids[m.ID] {
+				t.Fatalf("read %s, which was not written", m.ID)
+			}
+			delete(ids, m.ID)
+			receipts = append(receipts, m.Receipt)
+		}
+	}
+	good, err := q.Extend(t.Context(), time.Minute, receipts...)
+	if err != nil || slices.Contains(good, false) || len(good) != 38 {
+		t.Fatalf("extend: %v, %v", good, err)
+	}
+	if n, err := q.Nack(t.Context(), fairqueue.NackConfig{Dead: true}, receipts[0], receipts[1]); n != 2 || err != nil {
+		t.Fatalf("nack: %d, %v", n, err)
+	}
+	if n, err := q.Ack(t.Context(), receipts[2:]...); n != 36 || err != nil {
+		t.Fatalf("ack: %d, %v", n, err)
+	}
+	if n, err := q.Ack(t.Context(), receipts[2]); n != 0 || !errors.Is(err, millrace.ErrStale) {
+		t.Fatalf("ack again: %d, %v", n, err)
+	}
+	var dead []string
+	for i, part := range q.Parts() {
+		for m, err := range part.Dead(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			dead = append(dead, fmt.Sprint(i, ".", m.ID))
+		}
+	}
+	if n, err := q.Redrive(t.Context(), dead[0]); n != 1 || err != nil {
+		t.Fatalf("redrive: %d, %v", n, err)
+	}
+	if n, err := q.Purge(t.Context(), dead...); n != 1 || err != nil {
+		t.Fatalf("purge: %d, %v", n, err)
+	}
+	if err := q.Pause(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Read(t.Context(), fairqueue.ReadConfig{}); !errors.Is(err, fairqueue.ErrPaused) {
+		t.Fatalf("a paused queue: %v", err)
+	}
+	if err := q.Resume(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := q.Len(t.Context()); n != 1 || err != nil {
+		t.Fatalf("len: %d, %v", n, err)
+	}
+	if err := q.Delete(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := q.Stats(t.Context()); err != nil || s.Waiting != 0 {
+		t.Fatalf("stats after the end: %+v, %v", s, err)
+	}
+}
+
+func TestBadArguments(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	for name, cfg := range map[string]Config{
+		"no parts":     {},
+		"twice":        {Parts: append(On(client, "x", 2), Part{Client: client, Name: "x/1"})},
+		"all drain":    {Parts: []Part{{Client: client, Name: "x", Draining: true}}},
+		"PerTenant":    {Parts: On(client, "x", 2), PerTenant: -1},
+		"a timeout":    {Parts: On(client, "x", 2), Timeout: -1},
+		"a part's own": {Parts: On(client, "x", 2), Queue: fairqueue.Config{MaxAttempts: -1}},
+	} {
+		if _, err := New(cfg); !errors.Is(err, millrace.ErrBadArgument) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	q := onShared(t, 2)
+	for _, text := range []string{"", "x", "2.x", "-1.x", "00.x", "0x1.x", "0." + "not a receipt"} {
+		if _, err := q.Ack(t.Context(), text); !errors.Is(err, millrace.ErrBadArgument) {
+			t.Errorf("receipt %q: %v", text, err)
+		}
+	}
+	if _, err := q.Write(t.Context(), fairqueue.Draft{}); !errors.Is(err, millrace.ErrBadArgument) {
+		t.Errorf("a draft without a tenant: %v", err)
+	}
+	if open, _ := q.parts[0].state(); !open {
+		t.Error("a bad argument speaks against a part")
+	}
+}
+
+// TestLeastLoaded: a tenant's messages go to the emptier one of its parts.
+func TestLeastLoaded(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 4)
+	write(t, q, many(200, "a")...) // one call, whose load is seen by the next
+	own := q.PartsOf("a")
+	for range 200 {
+		write(t, q, fairqueue.Draft{Tenant: "a"})
+	}
+	for i, part := range q.Parts() {
+		n, err := part.Len(t.Context())
+		if want := slices.Contains(own, i); err != nil || want != (n > 0) || n > 202 {
+			t.Errorf("part %d of %v has %d messages, %v", i, own, n, err)
+		}
+	}
+}
+
+// TestPartsAddedAndDrained: a tenant keeps its parts, but for one at most.
+func TestPartsAddedAndDrained(t *testing.T) {
+	t.Parallel()
+	client := redistest.Shared(t).Client(t)
+	parts := On(client, redistest.Name(t), 9)
+	few, more := mustNew(t, Config{Parts: parts[:8]}), mustNew(t, Config{Parts: parts})
+	parts[3].Draining = true
+	drained := mustNew(t, Config{Parts: parts})
+	for i := range 500 {
+		tenant := fmt.Sprint("tenant", i)
+		a, b, c := few.PartsOf(tenant), more.PartsOf(tenant), drained.PartsOf(tenant)
+		kept := func(a, b []int) (n int) {
+			for _, p := range a {
+				if slices.Contains(b, p) {
+					n++
+				}
+			}
+			return n
+		}
+		if n := kept(a, b); n < 1 || n == 1 && !slices.Contains(b, 8) {
+			t.Fatalf("%s had %v and has %v", tenant, a, b)
+		}
+		if n := kept(b, c); slices.Contains(c, 3) || n < 1 || n == 1 && !slices.Contains(b, 3) {
+			t.Fatalf("%s had %v and has %v while part 3 drains", tenant, b, c)
+		}
+	}
+	// What lies in a part that drains is read.
+	if _, err := drained.parts[3].queue.Write(t.Context(), fairqueue.Draft{Tenant: "a", Body: []byte("last")}); err != nil {
+		t.Fatal(err)
+	}
+	messages, err := drained.Read(t.Context(), fairqueue.ReadConfig{Block: time.Minute})
+	if err != nil || string(messages[0].Body) != "last" {
+		t.Errorf("a part that drains gives %+v, %v", messages, err)
+	}
+}
+
+// TestDedupe: a dedupe id and a source find their part again, whatever the loads.
+func TestDedupe(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 4)
+	for i := range 50 {
+		tenant, id := fmt.Sprint("t", i%5), fmt.Sprint("id", i)
+		first := write(t, q, fairqueue.Draft{Tenant: tenant, DedupeID: id})
+		write(t, q, many(3, tenant)...)
+		again := write(t, q, fairqueue.Draft{Tenant: tenant, DedupeID: id})
+		if !again[0].Duplicate || again[0].ID != first[0].ID {
+			t.Fatalf("%+v is not the duplicate of %+v", again, first)
+		}
+		for again := range 2 {
+			w := write(t, q, fairqueue.Draft{Tenant: tenant, Source: "log", Position: int64(i + 1)})
+			if w[0].Duplicate != (again == 1) {
+				t.Fatalf("position %d, try %d: %+v", i+1, again, w)
+			}
+			write(t, q, many(1, tenant)...)
+		}
+	}
+	positions := int64(0)
+	for _, part := range q.Parts() {
+		at, err := part.Position(t.Context(), "log")
+		if err != nil && !errors.Is(err, millrace.ErrNotFound) {
+			t.Fatal(err)
+		}
+		positions += at
+	}
+	if positions != 50 {
+		t.Errorf("the source is at %d", positions)
+	}
+}
+
+// TestServerIsKilled: while one server of four is down, each tenant with another part writes and
+// is served, within a bounded time. What lies on the dead server comes when it is back, and
+// nothing that was confirmed is lost.
+func TestServerIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, how := range []string{"killed", "stopped"} {
+		t.Run(how, func(t *testing.T) {
+			t.Parallel()
+			serverDies(t, how == "stopped")
+		})
+	}
+}
+
+func serverDies(t *testing.T, frozen bool) {
+	q, list := servers(t, 4, nil)
+	var tenants []string
+	for i := range 20 {
+		tenants = append(tenants, fmt.Sprint("tenant", i))
+	}
+	confirmed := map[string]bool{}
+	for _, w := range write(t, q, many(10, tenants...)...) {
+		confirmed[w.ID] = true
+	}
+	if frozen {
+		list[0].Pause()
+	} else {
+		list[0].Kill()
+	}
+
+	// The first writes find out. After that no write goes there.
+	uncertain := 0
+	for i := 0; ; i++ {
+		id, err := q.Write(t.Context(), fairqueue.Draft{Tenant: tenants[i%20]})
+		if err == nil {
+			confirmed[id] = true
+		} else {
+			uncertain++
+		}
+		if open, _ := q.parts[0].state(); !open {
+			break
+		}
+	}
+	for i := range 200 {
+		id, err := q.Write(t.Context(), fairqueue.Draft{Tenant: tenants[i%20]})
+		if err != nil {
+			t.Fatalf("a tenant with parts %v cannot write: %v", q.PartsOf(tenants[i%20]), err)
+		}
+		if strings.HasPrefix(id, "0.") {
+			t.Fatalf("a write went to the dead server")
+		}
+		confirmed[id] = true
+	}
+
+	// What the others have is handled.
+	left := map[string]bool{}
+	alive := 0
+	for id := range confirmed {
+		left[id] = true
+		if !strings.HasPrefix(id, "0.") {
+			alive++
+		}
+	}
+	var handled atomic.Int64
+	seen := make(chan string, 10000)
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- q.Consume(ctx, fairqueue.ConsumeConfig{Concurrency: 4, Visibility: time.Second}, func(_ context.Context, m fairqueue.Message) error {
+			seen <- m.ID
+			handled.Add(1)
+			return nil
+		})
+	}()
+	redistest.Eventually(t, "the others' messages are handled", func() bool { return handled.Load() >= int64(alive) })
+
+	if _, err := q.Stats(t.Context()); !errors.Is(err, millrace.ErrPartial) {
+		t.Errorf("stats without a server: %v", err)
+	}
+	if frozen {
+		list[0].Resume()
+	} else {
+		list[0].Restart()
+	}
+	redistest.Eventually(t, "all is handled", func() bool {
+		for {
+			select {
+			case id := <-seen:
+				delete(left, id)
+				continue
+			default:
+			}
+			return len(left) == 0
+		}
+	})
+	redistest.Eventually(t, "the part takes messages again", func() bool {
+		open, _ := q.parts[0].state()
+		return open
+	})
+	stop()
+	<-done
+	t.Logf("%d writes were uncertain", uncertain)
+}
+
+// TestHandlersAreShared: never more handlers run than there are, and a flooded part leaves some to
+// the others.
+func TestHandlersAreShared(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 4)
+	flooded := q.parts[0].queue
+	for range 5 {
+		if _, err := flooded.WriteBatch(t.Context(), many(100, "flood", "flood2")...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var running, most atomic.Int64
+	var quiet atomic.Int64
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() {
+		done <- q.Consume(ctx, fairqueue.ConsumeConfig{Concurrency: 3}, func(_ context.Context, m fairqueue.Message) error {
+			n := running.Add(1)
+			defer running.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			if m.Tenant == "quiet" {
+				quiet.Add(1)
+			}
+			<-time.After(time.Millisecond)
+			return nil
+		})
+	}()
+	for i := range 12 {
+		if _, err := q.parts[1+i%3].queue.Write(t.Context(), fairqueue.Draft{Tenant: "quiet"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	redistest.Eventually(t, "the quiet ones are served", func() bool { return quiet.Load() == 12 })
+	if n, err := flooded.Len(t.Context()); err != nil || n == 0 {
+		t.Errorf("the flood was over first: %d, %v", n, err)
+	}
+	redistest.Eventually(t, "all is handled", func() bool {
+		s, err := q.Stats(t.Context())
+		return err == nil && s.Waiting+s.InFlight == 0
+	})
+	stop()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("consume: %v", err)
+	}
+	if most.Load() != 3 {
+		t.Errorf("%d handlers ran at once, of 3", most.Load())
+	}
+}

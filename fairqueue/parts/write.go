@@ -1,0 +1,102 @@
+package parts
+
+import (
+	"context"
+	"errors"
+	"sync"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/shuffleshard"
+)
+
+// Write writes one message, to the part of its tenant in which the fewest messages wait, and
+// returns its id. It asks one part only. Parts that did not answer lately are avoided.
+//
+// A draft with a DedupeID always goes to the same part of its tenant, and one with a Source
+// to the same part of all, because only that part knows what was written. While that part is
+// down, they fail.
+//
+// Errors: those of [fairqueue.Queue.Write]. If the part does not answer within
+// [Config.Timeout], the error is [millrace.ErrUncertain]: the message may have been written,
+// and Write does not try another part. The next Write does.
+func (q *Queue) Write(ctx context.Context, d fairqueue.Draft) (string, error) {
+	written, err := q.WriteBatch(ctx, d)
+	if len(written) == 0 || written[0].ID == "" {
+		return "", err
+	}
+	return written[0].ID, err
+}
+
+// WriteBatch writes several messages, and returns them in the order of the drafts. It asks the
+// parts that it needs at the same time. With an error, the messages that were written have an
+// ID, and the others have none.
+//
+// Errors: as of [Queue.Write], joined if there are several.
+func (q *Queue) WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fairqueue.Written, error) {
+	places := map[*part][]int{} // indexes of drafts
+	for i, d := range drafts {
+		p := q.choose(d)
+		places[p] = append(places[p], i)
+	}
+	all := make([]fairqueue.Written, len(drafts))
+	errs := make([]error, len(drafts))
+	var calls sync.WaitGroup
+	for p, indexes := range places {
+		do := func() {
+			some := make([]fairqueue.Draft, len(indexes))
+			for i, at := range indexes {
+				some[i] = drafts[at]
+			}
+			written, err := p.write(ctx, some)
+			for i, w := range written {
+				if w.ID != "" {
+					w.ID = p.mark(w.ID)
+				}
+				all[indexes[i]] = w
+			}
+			errs[indexes[0]] = err
+		}
+		if len(places) == 1 {
+			do()
+		} else {
+			calls.Go(do)
+		}
+	}
+	calls.Wait()
+	return all, firstOf(errs)
+}
+
+// choose returns the part for a draft.
+func (q *Queue) choose(d fairqueue.Draft) *part {
+	if d.Source != "" {
+		return q.ranked("source " + d.Source)[0]
+	}
+	list := q.ranked(d.Tenant)
+	if d.DedupeID != "" {
+		return list[shuffleshard.Get(len(list), 1, d.DedupeID)[0]]
+	}
+	best, bestOpen, fewest := list[0], false, 0
+	for i, p := range list {
+		open, waiting := p.state()
+		if i == 0 || open && !bestOpen || open == bestOpen && waiting < fewest {
+			best, bestOpen, fewest = p, open, waiting
+		}
+	}
+	best.added() // the next draft sees it
+	return best
+}
+
+// write writes drafts to the part.
+func (p *part) write(ctx context.Context, drafts []fairqueue.Draft) ([]fairqueue.Written, error) {
+	within, cancel := context.WithTimeout(ctx, p.timeout)
+	defer cancel()
+	written, err := p.queue.WriteBatch(within, drafts...)
+	if within.Err() != nil && ctx.Err() == nil && errors.Is(err, context.DeadlineExceeded) {
+		err = millrace.ErrUncertain.Errorf("part %d of the queue did not answer within %s", p.index, p.timeout).Wrap(err)
+	}
+	if ctx.Err() == nil { // else the caller was too quick to say
+		p.note(err)
+	}
+	return written, err
+}
