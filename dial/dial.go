@@ -191,13 +191,20 @@ func isList(rawURL string) bool {
 // hidden stands for a URL that cannot be shown.
 const hidden = "(not shown: it may hold a password)"
 
-// redacted returns the URL without its password. An @ in a URL without a user shows that the
-// password has characters that should have been encoded.
+// redacted returns the URL without its password. It shows nothing if the password may be
+// elsewhere: an @ that does not end a user shows that the password has characters that should
+// have been encoded, and a user without a password may be the password.
 func redacted(u *url.URL, rawURL string) string {
-	if u.User == nil && u.Scheme != "unix" && strings.Contains(rawURL, "@") {
-		return hidden
+	_, complete := u.User.Password()
+	switch strings.Count(rawURL, "@") {
+	case 0:
+		return rawURL
+	case 1:
+		if complete {
+			return u.Redacted()
+		}
 	}
-	return u.Redacted()
+	return hidden
 }
 
 // advice returns what to do about a failed connection.

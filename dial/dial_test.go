@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/internal/redistest"
@@ -245,6 +246,28 @@ func TestRedacted(t *testing.T) {
 			t.Errorf("Redacted(%q) = %q, want %q", url, got, want)
 		}
 	}
+}
+
+// TestNoPasswordIsShown: whatever is in a URL, and however badly it is written, no text for
+// people has the password.
+func TestNoPasswordIsShown(t *testing.T) {
+	t.Parallel()
+	piece := rapid.SampledFrom([]string{"hunter2", "@", ":", "/", "#", "?", ",", "%", "%40", " ", "[", "x", "&addr=", "\x00", "://", "redis://h:1"})
+	scheme := rapid.SampledFrom([]string{"redis://", "rediss://", "unix://", "unix:", "fleet://", "etcd://", "http://", "redis:", "//", ""})
+	user := rapid.SampledFrom([]string{"", "app"})
+	rest := rapid.SampledFrom([]string{"", "h:1", "h:1/3", "h:x", "h:1,h:2", "/tmp/s", "h:1?db=x", "h:1?master_set=m", "h:1/a/b", "[::1"})
+	rapid.Check(t, func(r *rapid.T) {
+		password := strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(r, "before"), "") + "hunter2" +
+			strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(r, "after"), "")
+		url := scheme.Draw(r, "scheme") + user.Draw(r, "user") + ":" + password + "@" + rest.Draw(r, "rest")
+		shown := Redacted(url)
+		if _, err := Options(url); err != nil {
+			shown += " " + err.Error() + " " + millrace.Hint(err)
+		}
+		if strings.Contains(shown, "hunter2") {
+			r.Fatalf("%q is shown as %q", url, shown)
+		}
+	})
 }
 
 func BenchmarkOneCaller(b *testing.B) {
