@@ -13,8 +13,10 @@ import (
 
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/fairqueue/parts"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/schedule"
 )
 
 var queueBehaviours = []behaviour{
@@ -24,6 +26,8 @@ var queueBehaviours = []behaviour{
 	{"a message of a dead reader comes again", queueReclaim},
 	{"cancelled messages do not come", queueCancel},
 	{"a source writes each position once", queuePositions},
+	{"schedules tick once", queueSchedules},
+	{"several parts are one queue", queueParts},
 	{"writes and delays wake readers", queueWakes},
 	{"a resize strands no message", queueResize},
 	{"list and upkeep go round all masters", queueTend},
@@ -55,6 +59,68 @@ func queuePositions(t *testing.T, on running) {
 	if _, err := openQueue(t, on.client(t), name).Write(t.Context(), fairqueue.Draft{Tenant: "a", Source: "table", Position: 32}); !errors.Is(err, fairqueue.ErrGap) {
 		t.Errorf("Write of a position too far = %v, want ErrGap", err)
 	}
+}
+
+// queueSchedules has two processes keep a schedule for two ticks.
+func queueSchedules(t *testing.T, on running) {
+	name := redistest.Name(t)
+	spec, err := schedule.Every(time.Second)
+	must(t, "Every", err)
+	q := openQueue(t, on.client(t), name)
+	must(t, "SetSchedule", q.SetSchedule(t.Context(), fairqueue.Schedule{Name: "tick", Spec: spec, Draft: fairqueue.Draft{Tenant: "a"}}))
+	other := openQueue(t, on.client(t), name)
+	ticks := map[string]bool{}
+	for i := range 2 {
+		reader := []*fairqueue.Queue{q, other}[i]
+		got, err := reader.Read(t.Context(), fairqueue.ReadConfig{Max: 10, Block: time.Minute})
+		must(t, "Read", err)
+		for _, m := range got {
+			if tick := m.Headers[fairqueue.HeaderTick]; ticks[tick] {
+				t.Errorf("two messages at %s", tick)
+			} else {
+				ticks[tick] = true
+			}
+		}
+	}
+	must(t, "PauseSchedule", other.PauseSchedule(t.Context(), "tick"))
+	state, err := q.Schedule(t.Context(), "tick")
+	must(t, "Schedule", err)
+	if !state.Paused || int(state.Ticks) < len(ticks) {
+		t.Errorf("%d ticks seen, state %+v", len(ticks), state)
+	}
+	must(t, "RemoveSchedule", q.RemoveSchedule(t.Context(), "tick"))
+}
+
+// queueParts writes to eight parts and has them worked off.
+func queueParts(t *testing.T, on running) {
+	jobs, err := parts.New(parts.Config{Parts: parts.On(on.client(t), redistest.Name(t), 8)})
+	must(t, "New", err)
+	var drafts []fairqueue.Draft
+	for i := range 200 {
+		drafts = append(drafts, fairqueue.Draft{Tenant: fmt.Sprint("tenant", i%20)})
+	}
+	written, err := jobs.WriteBatch(t.Context(), drafts...)
+	must(t, "WriteBatch", err)
+	var mu sync.Mutex
+	left := map[string]bool{}
+	for _, w := range written {
+		left[w.ID] = true
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	_ = jobs.Consume(ctx, fairqueue.ConsumeConfig{}, func(_ context.Context, m fairqueue.Message) error {
+		mu.Lock()
+		defer mu.Unlock()
+		delete(left, m.ID)
+		if len(left) == 0 {
+			stop()
+		}
+		return nil
+	})
+	if len(left) > 0 {
+		t.Errorf("%d messages did not come", len(left))
+	}
+	must(t, "Delete", jobs.Delete(t.Context()))
 }
 
 // inStreams is a queue whose flows are a few streams, of which each tenant has two.

@@ -42,7 +42,7 @@ func ownQueueFigures() []Figure {
 			{Name: "stream", Goal: AtMost(1.4), Measure: Memory(LifeMessages, 1, writeEntries(1000))},
 		}},
 	}
-	return slices.Concat(figures, durable("AOF everysec", withAOF), durable("a replica", withReplica), slowFigures())
+	return slices.Concat(figures, durable("AOF everysec", withAOF), durable("a replica", withReplica), slowFigures(), partsFigures())
 }
 
 // durable are figures of throughput on servers that keep what they have.
