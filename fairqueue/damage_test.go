@@ -21,6 +21,7 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Delayed":  func() error { _, err := q.Write(ctx, Draft{Tenant: "a", Delay: time.Hour}); return err },
 		"Deadline": func() error { _, err := q.Write(ctx, Draft{Tenant: "a", TTL: time.Hour}); return err },
 		"Source":   func() error { _, err := q.Write(ctx, Draft{Tenant: "a", Source: "s", Position: 1}); return err },
+		"Sources":  func() error { _, err := q.Sources(ctx); return err },
 		"Position": func() error { return q.SetPosition(ctx, "s", 5) },
 		"Read":     func() error { _, err := q.Read(ctx, ReadConfig{Max: 10}); return err },
 		"Ack":      func() error { _, err := q.Ack(ctx, m.Receipt); return err },

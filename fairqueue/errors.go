@@ -47,7 +47,7 @@ var (
 	ErrSources = &millrace.Error{
 		Code:    "too_many_sources",
 		Message: "the queue has 1,000 sources",
-		Hint:    "Number the messages of many tenants as one source, or forget sources that ended: set their positions to 0.",
+		Hint:    "Number the messages of many tenants as one source, or forget sources that ended (Queue.Sources, or millrace queue position, lists them): set their positions to 0.",
 	}
 
 	// ErrUnhealthy ends Consume when all its handlers hang.

@@ -18,6 +18,22 @@ func (q *Queue) Position(ctx context.Context, source string) (int64, error) {
 	return q.position(ctx, source, "")
 }
 
+// Sources returns the positions of all sources of the queue, none if there is no queue.
+//
+// Errors: [millrace.ErrBroken], [millrace.ErrVersion].
+func (q *Queue) Sources(ctx context.Context) (map[string]int64, error) {
+	reply, err := q.call(ctx, "sources")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]int64{}
+	for reply.More() {
+		source := reply.Text()
+		all[source] = reply.Int()
+	}
+	return all, reply.Err()
+}
+
 // SetPosition has the next message of a source be the one behind this position: to begin in
 // the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the
 // queue if there is none.

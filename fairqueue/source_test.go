@@ -29,6 +29,8 @@ func TestPositions(t *testing.T) {
 		want(t, "position of "+source, got, position, err)
 	}
 	at("s", 0)
+	none, err := q.Sources(t.Context())
+	want(t, "sources of no queue", none, map[string]int64{}, err)
 
 	written, err := q.WriteBatch(t.Context(), from("s", 1), from("s", 2), Draft{Tenant: "b"}, from("other", 1), from("s", 2))
 	if err != nil {
@@ -37,6 +39,9 @@ func TestPositions(t *testing.T) {
 	want(t, "the repeat in the same call", written[4], Written{Duplicate: true}, nil)
 	at("s", 2)
 	at("other", 1)
+
+	sources, err := q.Sources(t.Context())
+	want(t, "sources", sources, map[string]int64{"s": 2, "other": 1}, err)
 
 	// What is refused stops no other, and says so.
 	written, err = q.WriteBatch(t.Context(), from("s", 4), Draft{Tenant: "b"}, from("s", 2), from("s", 3), from("s", 5))

@@ -137,6 +137,7 @@ func TestQueuePosition(t *testing.T) {
 	s.want(`{"id":"","duplicate":true}`+"\n", append(at("1"), "--json")...)
 	s.refused(1, "position_gap", at("4")...)
 	s.want("2\n", "queue", "position", name, "s")
+	s.want("s 2\n", "queue", "position", name)
 	s.want("s goes on behind 9\n", "queue", "position", name, "s", "--set", "9")
 	s.want(`{"source":"s","position":9}`+"\n", "queue", "position", name, "s", "--json")
 	for _, wrong := range [][]string{at("0"), append(at("1"), "--dedupe", "x"), {"queue", "write", name, "--tenant", "a", "--body", "x", "--position", "1"}} {

@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
 
 	"github.com/millrace/millrace/fairqueue"
 	"github.com/millrace/millrace/internal/document"
@@ -9,7 +11,7 @@ import (
 
 type queuePosition struct {
 	queueName
-	Source document.Text `arg:"" help:"The name of the source."`
+	Source document.Text `arg:"" optional:"" help:"The name of the source. Defaults to all."`
 	To     *int64        `name:"set" placeholder:"N" help:"The number behind which it goes on; 0 to forget the source."`
 }
 
@@ -20,6 +22,7 @@ Set it to begin in the middle, or to leave out what is lost. That creates the qu
 
 Examples:
 
+    millrace queue position orders
     millrace queue position orders 'orders table'
     millrace queue position orders 'orders table' --set 17`
 }
@@ -27,6 +30,15 @@ Examples:
 func (c *queuePosition) Run(ctx context.Context, a *app) error {
 	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
 		source := string(c.Source)
+		if source == "" && c.To == nil {
+			positions, err := q.Sources(ctx)
+			all := document.OfSources(positions)
+			return all, func(w io.Writer) {
+				for _, s := range all.Sources {
+					fmt.Fprintf(w, "%s %d\n", s.Source, s.Position)
+				}
+			}, err
+		}
 		doc := document.Position{Source: c.Source}
 		if c.To != nil {
 			doc.Position = *c.To

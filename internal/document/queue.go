@@ -1,6 +1,8 @@
 package document
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/millrace/millrace/fairqueue"
@@ -53,6 +55,20 @@ type Written struct {
 type Position struct {
 	Source   Text  `json:"source" doc:"Its name." example:"\"orders table\""`
 	Position int64 `json:"position" minimum:"0" maximum:"1000000000000000" doc:"The number of its last message in the queue; 0 if there is none." example:"17"`
+}
+
+// Sources are how far the sources of a queue are.
+type Sources struct {
+	Sources []Position `json:"sources" doc:"By their names."`
+}
+
+// OfSources converts the sources of a queue.
+func OfSources(positions map[string]int64) Sources {
+	all := Sources{Sources: []Position{}}
+	for _, source := range slices.Sorted(maps.Keys(positions)) {
+		all.Sources = append(all.Sources, Position{Source: Text(source), Position: positions[source]})
+	}
+	return all
 }
 
 // Message is a delivered message.

@@ -258,6 +258,7 @@ func queues(s service, name string) {
 	s.ask("GET", q+"/position?source=a+table", nil).want(200, `{"source":"a table","position":1}`)
 	s.ask("POST", q+"/position", object{"source": "a table", "position": 5}).want(200, `{"source":"a table","position":5}`)
 	s.ask("GET", q+"/position?source=a+table", nil).want(200, `{"source":"a table","position":5}`)
+	s.ask("GET", q+"/sources", nil).want(200, `{"sources":[{"source":"a table","position":5}]}`)
 	s.ask("GET", q+"/position", nil).refused(400, "bad_request")
 	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","weight":2.5}`)
 	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")

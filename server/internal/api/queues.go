@@ -40,6 +40,12 @@ func (a *API) routeQueues() {
 			at, err := q.Position(ctx, in.Source)
 			return document.Position{Source: document.Text(in.Source), Position: at}, err
 		})
+	onQueue(a, op(http.MethodGet, queuePath+"/sources", "listSources", "Show how far all sources are",
+		"At most 1,000, by their names."),
+		func(ctx context.Context, q *fairqueue.Queue, _ *Named) (document.Sources, error) {
+			positions, err := q.Sources(ctx)
+			return document.OfSources(positions), err
+		})
 	onQueue(a, op(http.MethodPost, queuePath+"/position", "setPosition", "Set how far a source is",
 		"To begin in the middle, or to leave out what is lost. With 0 the queue forgets the source. It creates the queue if there is none.",
 		http.StatusInsufficientStorage),
