@@ -65,8 +65,9 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 		}
 	}
 	r.Host = checkCPUs(ctx, seen)
+	found := <-work
 	if slices.ContainsFunc(servers, func(s *server) bool { return s.err == nil && !s.replica() }) {
-		r.Work = <-work
+		r.Work = found
 	}
 	if cfg.Scan {
 		r.scan(ctx, client, servers, cfg.Progress)

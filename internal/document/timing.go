@@ -128,8 +128,6 @@ func (c calendar) clock() string {
 			}
 		}
 		return "at " + series(times, func(t int) string { return fmt.Sprintf("%02d:%02d", t/60, t%60) })
-	case run(c.hours):
-		return fmt.Sprintf("at %s %s of the hours %d to %d", english.PluralWord(len(c.minutes), "minute", ""), series(c.minutes, strconv.Itoa), c.hours[0], c.hours[len(c.hours)-1])
 	}
 	return fmt.Sprintf("at %s %s of the hours %s", english.PluralWord(len(c.minutes), "minute", ""), series(c.minutes, strconv.Itoa), series(c.hours, strconv.Itoa))
 }
@@ -142,7 +140,7 @@ func (c calendar) date() string {
 	if c.weekdays != nil {
 		weekdays = "on " + series(c.weekdays, func(d int) string { return time.Weekday(d).String() })
 		if len(c.weekdays) > 2 && run(c.weekdays) {
-			weekdays = fmt.Sprintf("%s to %s", time.Weekday(c.weekdays[0]), time.Weekday(c.weekdays[len(c.weekdays)-1]))
+			weekdays = strings.TrimPrefix(weekdays, "on ")
 		}
 	}
 	switch {
@@ -180,8 +178,11 @@ func run(list []int) bool {
 	return len(list) > 0 && list[len(list)-1]-list[0] == len(list)-1
 }
 
-// series writes a list: "1, 2 and 5".
+// series writes a list: "1, 2 and 5", "1 to 4".
 func series(list []int, word func(int) string) string {
+	if len(list) > 2 && run(list) {
+		return word(list[0]) + " to " + word(list[len(list)-1])
+	}
 	words := make([]string, len(list))
 	for i, v := range list {
 		words[i] = word(v)

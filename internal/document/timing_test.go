@@ -20,12 +20,13 @@ func TestTimingInWords(t *testing.T) {
 		"0 */6 * * *":             "every 6 hours at minute 0",
 		"*/5 9-17 * * *":          "every 5 minutes from 09:00 to 17:59 every day",
 		"0 0 1 * *":               "at 00:00, on day 1 of the month",
+		"0 0 28-31 3-5 *":         "at 00:00, on days 28 to 31 of the month in March to May",
 		"0 0 1,15 1,7 *":          "at 00:00, on days 1 and 15 of the month in January and July",
 		"0 0 13 * 5":              "at 00:00, on day 13 of the month and also on Friday",
-		"1,2,3,4 1,3,5,7,9 * * 0": "at minutes 1, 2, 3 and 4 of the hours 1, 3, 5, 7 and 9, on Sunday",
+		"1,2,3,4 1,3,5,7,9 * * 0": "at minutes 1 to 4 of the hours 1, 3, 5, 7 and 9, on Sunday",
 		"5,30 1,4,8,12 * 2 *":     "at minutes 5 and 30 of the hours 1, 4, 8 and 12 in February",
 		"*/10 1,5 * * *":          "every 10 minutes of the hours 1 and 5 every day",
-		"1,2,3 8-12 * * *":        "at minutes 1, 2 and 3 of the hours 8 to 12 every day",
+		"1,2,3 8-12 * * *":        "at minutes 1 to 3 of the hours 8 to 12 every day",
 	} {
 		s, err := cron.Parse(expr, "Europe/Berlin")
 		if got := document.InWords(s); got != want || err != nil {

@@ -30,7 +30,7 @@ func TestSchedulePages(t *testing.T) {
 		t.Errorf("the form has the body %q, want what was typed", got)
 	}
 	preview := h.get("/schedules/new?cron=0+12+28-30+3+*&zone=Europe/Berlin").want(http.StatusOK)
-	if ticks := preview.all("data-tick", "*"); len(ticks) != 5 || preview.one("data-words", "") != "at 12:00, on days 28, 29 and 30 of the month in March" {
+	if ticks := preview.all("data-tick", "*"); len(ticks) != 5 || preview.one("data-words", "") != "at 12:00, on days 28 to 30 of the month in March" {
 		t.Errorf("the preview has the ticks %v", ticks)
 	}
 	h.get("/schedules/new?cron=0+99+*+*+*").want(http.StatusOK).says("hour")
