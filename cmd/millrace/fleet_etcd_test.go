@@ -124,9 +124,9 @@ func TestFleetOnEtcdRefused(t *testing.T) {
 	frozen.Members[0].Freeze()
 	t.Cleanup(frozen.Members[0].Thaw)
 	folder := t.TempDir()
-	authority := certify(t, folder, "authority", nil)
-	certify(t, folder, "server", authority, "localhost")
-	certify(t, folder, "stranger", nil)
+	authority := redistest.Certify(t, folder, "authority", nil)
+	redistest.Certify(t, folder, "server", authority, "localhost")
+	redistest.Certify(t, folder, "stranger", nil)
 	secure := etcdtest.Start(t, etcdtest.Options{Members: 1, Secure: true, Args: []string{
 		"--cert-file", filepath.Join(folder, "server.pem"), "--key-file", filepath.Join(folder, "server.key"),
 	}})

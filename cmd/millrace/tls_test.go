@@ -2,20 +2,10 @@ package main
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
-	"math/big"
 	"net"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
@@ -26,9 +16,9 @@ import (
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	authority := certify(t, folder, "authority", nil)
-	certify(t, folder, "server", authority, "localhost")
-	certify(t, folder, "stranger", nil)
+	authority := redistest.Certify(t, folder, "authority", nil)
+	redistest.Certify(t, folder, "server", authority, "localhost")
+	redistest.Certify(t, folder, "stranger", nil)
 	port := freePort(t)
 	server, err := redisproc.Start(t.Context(), redisproc.Config{Binary: redistest.Binary(t), Args: []string{
 		"--tls-port", port, "--tls-auth-clients", "no",
@@ -36,7 +26,7 @@ func TestTLS(t *testing.T) {
 		"--tls-ca-cert-file", filepath.Join(folder, "authority.pem"),
 		"--user", "app", "on", ">secret", "~*", "+@all",
 	}})
-	if err != nil && withoutTLS.MatchString(err.Error()) {
+	if err != nil && redistest.WithoutTLS(err) {
 		t.Skip("this server was built without TLS")
 	}
 	if err != nil {
@@ -71,52 +61,6 @@ func TestTLS(t *testing.T) {
 			}
 		})
 	}
-}
-
-// withoutTLS finds in a server's last words that it does not know TLS.
-var withoutTLS = regexp.MustCompile(`(?s)'tls-port.*Bad directive|Failed finding TLS support`)
-
-// certificate is one, and what signs others in its name.
-type certificate struct {
-	*x509.Certificate
-
-	key *ecdsa.PrivateKey
-}
-
-// certify writes a certificate and its key to NAME.pem and NAME.key in a folder. It
-// is signed by an authority, or by itself.
-func certify(t *testing.T, folder, name string, authority *certificate, hosts ...string) *certificate {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := &certificate{&x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, DNSNames: hosts,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: authority == nil, BasicConstraintsValid: true,
-	}, key}
-	signer := c
-	if authority != nil {
-		signer = authority
-	}
-	signed, err := x509.CreateCertificate(rand.Reader, c.Certificate, signer.Certificate, key.Public(), signer.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for file, block := range map[string]*pem.Block{
-		name + ".pem": {Type: "CERTIFICATE", Bytes: signed},
-		name + ".key": {Type: "PRIVATE KEY", Bytes: private},
-	} {
-		if err := os.WriteFile(filepath.Join(folder, file), pem.EncodeToMemory(block), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return c
 }
 
 // freePort returns a port that nobody listened on a moment ago.

@@ -3,9 +3,12 @@ package main
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,6 +20,7 @@ import (
 
 	"github.com/millrace/millrace/dial"
 	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/redisproc"
 	"github.com/millrace/millrace/internal/redistest"
 )
 
@@ -160,6 +164,67 @@ func TestSocketAndCredentials(t *testing.T) {
 	}
 	if _, err := dial.With(t.Context(), opt); !errors.Is(err, dial.ErrConnect) || !strings.Contains(err.Error(), "no token") {
 		t.Errorf("With = %v, want the error of the credentials", err)
+	}
+}
+
+// TestTLS: the server asks clients for a certificate, and both have one.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	authority := redistest.Certify(t, folder, "authority", nil)
+	redistest.Certify(t, folder, "server", authority, "localhost")
+	redistest.Certify(t, folder, "client", authority)
+	file := func(name string) string { return filepath.Join(folder, name) }
+	probe, err := net.Listen("tcp", "127.0.0.1:0") // for a port that is free
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := fmt.Sprint(probe.Addr().(*net.TCPAddr).Port)
+	probe.Close()
+	server, err := redisproc.Start(t.Context(), redisproc.Config{Binary: redistest.Binary(t), Args: []string{
+		"--tls-port", port, "--tls-auth-clients", "yes", "--tls-ca-cert-file", file("authority.pem"),
+		"--tls-cert-file", file("server.pem"), "--tls-key-file", file("server.key"),
+	}})
+	if redistest.WithoutTLS(err) {
+		t.Skip("this server was built without TLS")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := server.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	certificate, err := tls.LoadX509KeyPair(file("client.pem"), file("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := os.ReadFile(file("authority.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(trusted)
+	o := &redis.Options{Addr: "localhost:" + port, TLSConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{certificate}}}
+	cache := redis.NewClient(o)
+	defer cache.Close()
+	if err := cache.Ping(t.Context()).Err(); err != nil {
+		t.Error(err)
+	}
+	opt, err := FromOptions(o)
+	queueWith(t, opt, err)
+
+	// dial.Redis takes it as a change.
+	client, err := dial.Redis(t.Context(), "rediss://localhost:"+port, func(opt *rueidis.ClientOption) {
+		opt.TLSConfig.RootCAs, opt.TLSConfig.Certificates = pool, []tls.Certificate{certificate}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	client.Close()
+	if _, err := dial.Redis(t.Context(), "rediss://localhost:"+port); !errors.Is(err, dial.ErrConnect) {
+		t.Errorf("without a certificate Redis = %v, want ErrConnect", err)
 	}
 }
 
