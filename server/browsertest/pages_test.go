@@ -20,6 +20,8 @@ var pages = []struct{ name, path string }{
 	{"queue", "/queues/orders"},
 	{"flows", "/queues/reports?by=handling"},
 	{"dead", "/queues/orders?place=dead"},
+	{"schedules", "/schedules"},
+	{"schedule", "/queues/orders/schedules/daily"},
 	{"icks", "/icks"},
 	{"ick", "/icks/search"},
 	{"stealing", "/stealing"},

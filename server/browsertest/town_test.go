@@ -20,6 +20,7 @@ import (
 	"github.com/millrace/millrace/internal/redistest"
 	"github.com/millrace/millrace/lease"
 	"github.com/millrace/millrace/scatter"
+	"github.com/millrace/millrace/schedule/cron"
 	"github.com/millrace/millrace/server"
 	"github.com/millrace/millrace/steal"
 	"github.com/millrace/millrace/upkeep"
@@ -81,6 +82,9 @@ func build(t *testing.T, actions bool) *town {
 		_, err := town.orders.Ack(ctx, m.Receipt)
 		must(err)
 	}
+	spec, err := cron.Parse("30 2 * * *", "Europe/Berlin")
+	must(err)
+	must(town.orders.SetSchedule(ctx, fairqueue.Schedule{Name: "daily", Spec: spec, Draft: fairqueue.Draft{Tenant: "acme", Body: []byte(`{"report": "daily"}`)}}))
 	emails, err := fairqueue.New(town.client, "emails", fairqueue.Config{Streams: 16, PerTenant: 2})
 	must(err)
 	_, err = emails.WriteBatch(ctx, fairqueue.Draft{Tenant: "acme", Body: []byte("welcome")}, fairqueue.Draft{Tenant: "globex", Body: []byte{0xff, 0x00, 0x7f}})
