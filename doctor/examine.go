@@ -52,9 +52,15 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 			return r, err
 		}
 	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
 	work := make(chan []Finding, 1)
-	go func() { work <- checkSchedules(ctx, client) }() // at the same time: a silent server delays both
+	go func() { work <- checkSchedules(working, client) }() // at the same time: a silent server delays both
 	servers := inspect(ctx, client)
+	reached := slices.ContainsFunc(servers, func(s *server) bool { return s.err == nil && !s.replica() })
+	if !reached {
+		stop()
+	}
 	r.Nodes = []Node{}
 	for _, s := range servers {
 		if cfg.Fleet == nil {
@@ -65,8 +71,7 @@ func Examine(ctx context.Context, client rueidis.Client, cfg Config) (Report, er
 		}
 	}
 	r.Host = checkCPUs(ctx, seen)
-	found := <-work
-	if slices.ContainsFunc(servers, func(s *server) bool { return s.err == nil && !s.replica() }) {
+	if found := <-work; reached {
 		r.Work = found
 	}
 	if cfg.Scan {
