@@ -18,11 +18,14 @@ func TestCreateASchedule(t *testing.T) {
 		document.querySelector('#preview [data-words]').textContent.startsWith('at 03:00, Monday to Friday')`)
 	b.do("typing what", chromedp.SendKeys(css("#name"), "weekdays"), chromedp.SendKeys(css("#tenant"), "acme"), chromedp.SendKeys(css("#body"), "hello"))
 	b.do("creating", chromedp.Click(css("[data-does=create]")), chromedp.WaitVisible(css("[data-flash=good]")))
+	b.await("that the page is loaded", `document.readyState === 'complete'`)
 	if at := eval[string](b, `location.pathname`); at != "/queues/orders/schedules/weekdays" {
 		t.Errorf("the browser is at %s", at)
 	}
 	before := town.written(t)
-	b.do("running", chromedp.Click(css("[data-opens=ask-run]")), chromedp.WaitVisible(css("#ask-run")), chromedp.Click(css("[data-does=ask-run]")))
+	eval[chromedp.Void](b, `document.querySelector('[data-opens=ask-run]').click()`)
+	b.await("the question", `document.querySelector('#ask-run').open`)
+	eval[chromedp.Void](b, `document.querySelector('[data-does=ask-run]').click()`)
 	b.await("that it ran", `document.querySelector('[data-flash=good]')?.textContent.includes('is written')`)
 	if after := town.written(t); after != before+1 {
 		t.Errorf("%d messages were written, want one", after-before)
