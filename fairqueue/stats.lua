@@ -44,7 +44,7 @@ describe(active, 0)
 -- A tick that was refused is tried again some seconds later, and keeps its instant.
 local schedules, ticks, overdue, room = prefix .. 'schedules', prefix .. 'ticks', 0, 1048576
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', now + 10000, 'LIMIT', '0', '100')) do
-  local next = string.match(redis.call('HGET', schedules, 's' .. name) or '', '^%S+ (%d+) 0 ')
+  local next = string.match(redis.call('HGET', schedules, 's' .. name) or '', '^%S+ (%d+) ')
   if next and now - next > 60000 and room > 0 then
     local definition = redis.call('HGET', schedules, 'd' .. name) or ''
     room = room - #definition

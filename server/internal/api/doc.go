@@ -5,6 +5,7 @@
 //
 //	POST   /v1/queues/orders/messages             {"tenant":"acme","body":"hello"}  ──▶ 201 {"id":"..."}
 //	GET    /v1/queues/orders/messages?block=30s                   ──▶ 200 {"messages":[{"receipt":...}]}
+//	PUT    /v1/queues/orders/schedules/daily      {"cron":"0 3 * * *","tenant":"acme"}  ──▶ 200 {"next_at":...}
 //	POST   /v1/queues/orders/ack                  {"receipts":["..."]}   ──▶ 200 {"acked":1,"stale":0}
 //	POST   /v1/icks/search/marks                  {"members":["doc:17"]}  ──▶ 200 {"new":1,"lowered":0}
 //	POST   /v1/leases/nightly/acquire             {"ttl":"10m"}    ──▶ 200 {"token":...}, or 409 held
@@ -64,7 +65,7 @@
 //     holds if the process was killed before it stored the answer, and while a server is too
 //     full to store one; then a reused key is not refused either.
 //   - Structures do not remember operations that are idempotent by nature: marks, retry and
-//     drop of parked members, resize, purge, redrive of all, and every DELETE. Repeating
+//     drop of parked members, resize, purge, redrive of all, pause and resume, every PUT and every DELETE. Repeating
 //     them changes nothing more, but the answer may have other counts.
 //   - A server that may evict any key may evict an answer. A failover may lose one.
 //
