@@ -110,6 +110,7 @@ func TestWorkersAreKilled(t *testing.T) {
 			p.Kill()
 			killed[p.PID()] = true
 		}
+		want(t, "deliveries to handlers by tenant, counted and in flight", miscounted(t, q), "", nil)
 		if t.Failed() {
 			return
 		}
