@@ -199,7 +199,7 @@ func walkQueue(w *walker) {
 	w.fails("Read while paused", err, fairqueue.ErrPaused)
 	w.must("Resume", q.Resume(w))
 	w.must("Resize", q.Resize(w, 2, 1))
-	w.must("SetWeight", q.SetWeight(w, "a", 2))
+	w.must("SetWeight", q.ChangeLimits(w, fairqueue.Owner{Tenant: "a"}, func(l *fairqueue.Limits) { l.Weight = 2 }))
 	w.must("KeepDead", q.KeepDead(w, 10, time.Hour))
 	_, err = q.Len(w)
 	w.must("Len", err)

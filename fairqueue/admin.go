@@ -15,7 +15,7 @@ import (
 // Resize divides the queue into this many streams, of which each tenant has perTenant (0 for
 // 4), or with 0 streams gives each tenant a flow again. It applies to what is written from
 // then on: other writers learn of it by their next write. Messages in other flows stay there
-// and take their turns.
+// and take their turns. A queue with limits cannot be divided into streams.
 //
 // Errors: [millrace.ErrNotFound], [millrace.ErrBadArgument], [millrace.ErrBroken],
 // [millrace.ErrVersion].
@@ -59,33 +59,22 @@ func (q *Queue) KeepDead(ctx context.Context, most int, age time.Duration) error
 	return q.change(ctx, "set", "dead_most", text(int64(most)), "dead_age", text(age.Milliseconds()))
 }
 
-// SetWeight gives a tenant weight turns for each turn of a tenant of weight 1, from its next
-// message on. A weight is 0.01 to 100. Errors: [millrace.ErrNotFound],
-// [millrace.ErrBadArgument], [millrace.ErrBroken], [millrace.ErrVersion].
-func (q *Queue) SetWeight(ctx context.Context, tenant string, weight float64) error {
-	if tenant == "" || len(tenant) > maxLabel {
-		return millrace.ErrBadArgument.Errorf("a tenant has 1 to %d bytes, not %d", maxLabel, len(tenant))
-	}
-	if !(weight >= 0.01 && weight <= 100) {
-		return millrace.ErrBadArgument.Errorf("a weight is from 0.01 to 100, not %g", weight)
-	}
-	text := ""
-	if weight != 1 {
-		text = strconv.FormatFloat(weight, 'f', -1, 64)
-	}
-	return q.change(ctx, "weigh", tenantFlow(tenant), text)
-}
-
 // change calls a script that changes settings.
 func (q *Queue) change(ctx context.Context, script string, args ...string) error {
 	reply, err := q.call(ctx, script, args...)
 	if err != nil {
 		return err
 	}
-	if exists := reply.Bool(); reply.Err() == nil && !exists {
+	verdict := reply.Int()
+	switch {
+	case reply.Err() != nil:
+		return reply.Err()
+	case verdict == 0:
 		return errNotFound
+	case verdict == 2:
+		return errNoTenantFlows
 	}
-	return reply.Err()
+	return nil
 }
 
 // Delete removes the queue with all its messages, whatever its keys hold. Stop writers and

@@ -38,6 +38,10 @@ type BrowseConfig struct {
 	// Tenant selects the messages of one tenant. Defaults to all tenants.
 	Tenant string
 
+	// Account selects the messages of one account, and with Tenant those of a tenant of
+	// it. Defaults to all tenants, or with Tenant to the tenant without an account.
+	Account string
+
 	// Max is the most messages of a page, up to 1,000. Defaults to 100.
 	Max int
 
@@ -58,6 +62,8 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 		return c, bad.Errorf("messages are %s, %s, %s or %s, not %q", Waiting, InFlight, Delayed, Dead, c.State)
 	case len(c.Tenant) > maxLabel:
 		return c, bad.Errorf("the tenant has %d bytes, more than %d", len(c.Tenant), maxLabel)
+	case len(c.Account) > maxLabel:
+		return c, bad.Errorf("the account has %d bytes, more than %d", len(c.Account), maxLabel)
 	case c.Max < 0 || c.Max > maxRead:
 		return c, bad.Errorf("a page has 1 to %d messages, not %d", maxRead, c.Max)
 	case err != nil || c.After != "" && !memberForm.Match(after) && !rankForm.Match(after):
@@ -65,6 +71,11 @@ func (c BrowseConfig) withDefaults() (BrowseConfig, error) {
 	}
 	c.After = string(after)
 	return c, nil
+}
+
+// selects reports whether a message is one of the tenant and account.
+func (c BrowseConfig) selects(m Message) bool {
+	return (c.Tenant == "" || m.Tenant == c.Tenant) && (c.Tenant == "" && c.Account == "" || m.Account == c.Account)
 }
 
 var rankForm = regexp.MustCompile(`^\d{1,16} \d{1,16}$`)
@@ -87,7 +98,9 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Messag
 	}
 	flow := ""
 	if cfg.Tenant != "" && cfg.State == Waiting {
-		flow = tenantFlow(cfg.Tenant)
+		flow = tenantFlow(cfg.Account, cfg.Tenant) + "\x01"
+	} else if cfg.Account != "" && cfg.State == Waiting {
+		flow = tenantFlow(cfg.Account, "")
 	}
 	after := cfg.After
 	for left := cfg.Max; left > 0; left -= page {
@@ -104,7 +117,7 @@ func (q *Queue) Browse(ctx context.Context, cfg BrowseConfig) (messages []Messag
 		seen := 0
 		for ; reply.More(); seen++ {
 			m := browsed(cfg.State, reply)
-			if cfg.Tenant == "" || m.Tenant == cfg.Tenant {
+			if cfg.selects(m) {
 				messages = append(messages, m)
 			}
 		}
@@ -152,7 +165,7 @@ func browsed(state State, reply *script.Reply) Message {
 		msg.Until = at
 		if len(text) >= memberAt {
 			msg.Since = milliTime(text[17:30])
-			msg.Consumed = strings.EqualFold(text[:1], "c")
+			msg.Consumed = strings.Contains("cChH", text[:1])
 		}
 		msg.Attempt, text = 1, receipt(text).member()
 	case Delayed:

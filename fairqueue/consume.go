@@ -18,7 +18,8 @@ import (
 //
 //   - nil: it is acknowledged.
 //   - an error: it comes again after [ConsumeConfig.Backoff], or is dead if it was
-//     delivered [Config.MaxAttempts] times. See [NoRetry] and [RetryAfter].
+//     delivered [Config.MaxAttempts] times. See [NoRetry], [RetryAfter] and
+//     [Throttle].
 //   - a panic counts as an error.
 //
 // The context ends when the message was cancelled or delivered to another reader

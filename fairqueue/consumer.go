@@ -290,6 +290,9 @@ func (c *consumer) verdict(work context.Context, m Message, err error) (verb, ar
 	if later, ok := errors.AsType[retryAfterError](err); ok {
 		delay = later.after
 	}
+	if slower, ok := errors.AsType[throttleError](err); ok {
+		return "t", settleArg(max(time.Millisecond, slower.pause), reason)
+	}
 	verb = "n"
 	if _, ok := errors.AsType[noRetryError](err); ok {
 		verb = "d"

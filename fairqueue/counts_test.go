@@ -44,7 +44,7 @@ func miscounted(t *testing.T, q *Queue) string {
 			if err != nil {
 				t.Fatal(err)
 			}
-			flying[tenantFlow(m.tenant)]++
+			flying[tenantFlow("", m.tenant)]++
 			flying["in all"]++
 		}
 	}

@@ -35,7 +35,7 @@ func everyCall(ctx context.Context, q *Queue, m Message, deadID string) map[stri
 		"Resize":   func() error { return q.Resize(ctx, 2, 0) },
 		"Pause":    func() error { return q.Pause(ctx) },
 		"Resume":   func() error { return q.Resume(ctx) },
-		"Weight":   func() error { return q.SetWeight(ctx, "a", 2) },
+		"Weight":   func() error { return setWeight(q, ctx, "a", 2) },
 		"KeepDead": func() error { return q.KeepDead(ctx, 1, 0) },
 		"Stats":    func() error { _, err := q.Stats(ctx); return err },
 		"Browse":   func() error { _, _, err := q.Browse(ctx, BrowseConfig{}); return err },

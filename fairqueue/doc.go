@@ -74,7 +74,7 @@
 //   - At least once: a message is delivered again until it is acknowledged, cancelled,
 //     expired or dead. Crashes of readers and lost replies lose none.
 //   - In any round, deliveries of two flows with messages differ by at most one; with
-//     weights ([Queue.SetWeight]) they are in proportion.
+//     weights ([Limits].Weight) they are in proportion.
 //   - Messages of a flow are delivered first in the order of their priority and then of
 //     their writes.
 //   - Each call to Redis is applied whole or not at all. After a lost reply the library

@@ -6,7 +6,9 @@ import "github.com/millrace/millrace"
 var (
 	errNotFound = millrace.ErrNotFound.Errorf("there is no such queue").
 			WithHint("The first write creates a queue. List the queues with: millrace queue ls")
-	errStale   = millrace.ErrStale.Errorf("the receipt is stale")
+	errStale         = millrace.ErrStale.Errorf("the receipt is stale")
+	errNoTenantFlows = millrace.ErrBadArgument.Errorf("limits need flows that are tenants, and the queue has streams").
+				WithHint("Use a queue without streams. To divide a queue into streams, clear its limits first.")
 	errTimeout = millrace.ErrTimeout.Errorf("the handler took too long")
 )
 
@@ -48,6 +50,14 @@ var (
 		Code:    "too_many_sources",
 		Message: "the queue has 1,000 sources",
 		Hint:    "Number the messages of many tenants as one source, or forget sources that ended (Queue.Sources, or millrace queue position, lists them): set their positions to 0.",
+	}
+
+	// ErrTenantFull means that as many messages of the tenant or its account wait as may.
+	// The draft was not written.
+	ErrTenantFull = &millrace.Error{
+		Code:    "tenant_full",
+		Message: "too many messages of the tenant or its account wait",
+		Hint:    "Write again when some were handled, or change MaxWaiting of its limits.",
 	}
 
 	// ErrUnhealthy ends Consume when all its handlers hang.

@@ -179,7 +179,7 @@ func ExampleQueue_Resize() {
 }
 
 // A tenant that pays for it has more turns than others.
-func ExampleQueue_SetWeight() {
+func ExampleQueue_ChangeLimits() {
 	client, closeAll := connect()
 	defer closeAll()
 	q := open(client)
@@ -188,7 +188,7 @@ func ExampleQueue_SetWeight() {
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "acme"})
 		_, _ = q.Write(ctx, fairqueue.Draft{Tenant: "basic"})
 	}
-	if err := q.SetWeight(ctx, "acme", 3); err != nil {
+	if err := q.ChangeLimits(ctx, fairqueue.Owner{Tenant: "acme"}, func(l *fairqueue.Limits) { l.Weight = 3 }); err != nil {
 		log.Fatal(err)
 	}
 	_, _ = q.Read(ctx, fairqueue.ReadConfig{Max: 2}) // it counts from the next message on

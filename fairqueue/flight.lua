@@ -1,12 +1,12 @@
 -- fragment flight: what happens to messages that were delivered
 --
 -- A delivery is one member of flight, with the end of its visibility as score. The member is
--- the receipt: its KIND, c for a reader of Consume and r for others, C and R for a message with
--- a deadline; the id, 16 digits; the instant of the delivery, 13 digits; 8 random letters; and
+-- the receipt: its KIND, c for a reader of Consume and r for others, or where there are limits h
+-- and o, as capitals for a message with a deadline; the id, 16 digits; the instant of the delivery, 13 digits; 8 random letters; and
 -- the message's member of backlog. So a receipt that was settled, or whose visibility has ended,
 -- is no member.
 --
--- Needs    record, turns, dedupes
+-- Needs    record, limits, turns, dedupes
 -- Touches  flight, delayed, deadlines, dead, deaths
 -- Gives    header(body, id) -> deadline or nil; the start and the end of the message's member of
 --          backlog; its dedupe id
@@ -62,9 +62,7 @@ end
 local function enqueue(member, attempts, since)
   redis.call('ZADD', backlog, '0', again(member, attempts, since))
   local flow = string.sub(member, 1, string.find(member, '\1', 1, true) - 1)
-  if not (n.blocked ~= '0' and redis.call('ZSCORE', prefix .. 'blocked', flow)) then
-    redis.call('ZADD', active, 'NX', whole(n.virtual + turn(flow)), flow)
-  end
+  put(flow, turn(unit_of(flow)))
   returned = returned + 1
 end
 
@@ -113,8 +111,7 @@ local function give_back(receipt, failed, delay, limit, reason)
   else
     enqueue(member, made, now)
   end
-  local kind = string.byte(receipt)
-  if kind == 67 or kind == 82 then -- C, R
+  if string.byte(receipt) < 97 then -- a capital
     local deadline = header(body, id)
     redis.call('ZADD', deadlines, deadline, id)
   end

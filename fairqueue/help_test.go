@@ -1,6 +1,7 @@
 package fairqueue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -210,4 +211,9 @@ func drained(t *testing.T, q *Queue) {
 		s, err := q.Stats(t.Context())
 		return err == nil && s.Waiting+s.InFlight+s.Delayed == 0
 	})
+}
+
+// setWeight gives a tenant a weight.
+func setWeight(q *Queue, ctx context.Context, tenant string, weight float64) error { //nolint:revive // as a method would read
+	return q.ChangeLimits(ctx, Owner{Tenant: tenant}, func(l *Limits) { l.Weight = weight })
 }

@@ -5,12 +5,13 @@
 --
 -- Needs    nothing
 -- Touches  messages, backlog, active, blocked, work, flight, delayed, deadlines, dead, deaths, readers, dedupe, dedupes,
---          weights, schedules, ticks, lanes:0, lanes:1
+--          limits, asleep, buckets, ring, debts, schedules, ticks, lanes:0, lanes:1
 -- Beside   wake
 -- Gives    remove_keys() -> how many there were: removes a queue
 local function remove_keys()
   redis.pcall('UNLINK', prefix .. 'wake')
   return redis.call('UNLINK', K, prefix .. 'messages', prefix .. 'backlog', prefix .. 'active', prefix .. 'blocked', prefix .. 'work',
     prefix .. 'flight', prefix .. 'delayed', prefix .. 'deadlines', prefix .. 'dead', prefix .. 'deaths', prefix .. 'readers',
-    prefix .. 'dedupe', prefix .. 'dedupes', prefix .. 'weights', prefix .. 'schedules', prefix .. 'ticks', prefix .. 'lanes:0', prefix .. 'lanes:1')
+    prefix .. 'dedupe', prefix .. 'dedupes', prefix .. 'limits', prefix .. 'asleep',
+    prefix .. 'buckets', prefix .. 'ring', prefix .. 'debts', prefix .. 'schedules', prefix .. 'ticks', prefix .. 'lanes:0', prefix .. 'lanes:1')
 end

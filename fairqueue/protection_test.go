@@ -143,7 +143,6 @@ var histories = []history{
 			func() error { return h.q.Resize(h.t.Context(), 8, 2) },
 			func() error { return h.q.Pause(h.t.Context()) },
 			func() error { return h.q.Resume(h.t.Context()) },
-			func() error { return h.q.SetWeight(h.t.Context(), "a", 2) },
 			func() error { return h.q.KeepDead(h.t.Context(), 1, 0) },
 			func() error { _, err := h.q.Stats(h.t.Context()); return err },
 			func() error { _, err := h.q.Extend(h.t.Context(), time.Hour, m.Receipt); return err },

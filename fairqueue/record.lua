@@ -10,19 +10,18 @@
 -- of one. So scripts that are called often have few functions, and pass texts.
 --
 -- Needs    clock
--- Touches  K, active, backlog, messages, weights, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
+-- Touches  K, active, backlog, messages, limits, asleep, buckets, ring, debts, blocked, work, flight, delayed, deadlines, dead, deaths, dedupe, dedupes
 -- Gives    exists: whether there is a queue
 --          n: what scripts change, by name, as texts. Scripts set texts, or counts of up to 14
 --          digits, which is what Lua prints of a number
 --          save(): stores them; not a script's first write
 --          whole(number): its text
 --          note(tenant): notes that a message of the tenant was written or delivered
---          attempts, paused, idle, streams: settings, as texts or false
---          turn(flow): how long a turn of the flow is
+--          attempts, paused, idle, streams, limits, fair: settings, as texts or false
 --          broken() -> an error if a key of the queue is missing; before the first write.
 --          A key of another type ends the script
-local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'weights')
-local exists, attempts, paused, idle, streams, weights = found[1] == '2', found[3], found[4], found[5], found[6], found[7]
+local found = redis.call('HMGET', K, 'version', 'numbers', 'attempts', 'paused', 'idle', 'streams', 'limits', 'fair')
+local exists, attempts, paused, idle, streams, limits, fair = found[1] == '2', found[3], found[4], found[5], found[6], found[7], found[8]
 local backlog, active, messages = prefix .. 'backlog', prefix .. 'active', prefix .. 'messages'
 if found[1] and not exists then
   return redis.error_reply('VERSION ' .. found[1])
@@ -65,11 +64,6 @@ local function note(tenant)
   n.tenant_at = instant
 end
 
-local function turn(flow)
-  local weight = weights and tonumber(redis.call('HGET', prefix .. 'weights', flow) or nil)
-  return weight and math.ceil(1000 / weight) or 1000
-end
-
 local function broken()
   local good = redis.call('HEXISTS', messages, '') == 1
   for _, name in ipairs({'backlog', 'active', 'blocked', 'flight', 'delayed', 'deadlines', 'dead', 'dedupes'}) do
@@ -77,6 +71,12 @@ local function broken()
   end
   for _, name in ipairs({'work', 'deaths', 'dedupe'}) do
     good = redis.call('HEXISTS', prefix .. name, '') == 1 and good
+  end
+  if limits then
+    good = redis.call('HEXISTS', prefix .. 'limits', '') == 1 and good
+    for _, name in ipairs({'asleep', 'buckets', 'ring', 'debts'}) do
+      good = redis.call('ZSCORE', prefix .. name, '') and good
+    end
   end
   if not good then
     return redis.error_reply('BROKEN a key is missing')

@@ -285,7 +285,9 @@ func (c *crowd) round(n int) {
 		good("Len", err)
 	})
 	c.measure("stats", func() { stats(t, q) })
-	c.measure("weigh", func() { good("SetWeight", q.SetWeight(ctx, "tenant5", 1)) })
+	if q.cfg.Streams == 0 {
+		c.measure("limit", func() { good("ChangeLimits", setWeight(q, ctx, "tenant5", 1)) })
+	}
 	c.measure("set", func() {
 		good("Pause", q.Pause(ctx))
 		good("Resume", q.Resume(ctx))

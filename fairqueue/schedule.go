@@ -251,13 +251,13 @@ func newDefinition(s Schedule) definition {
 	d := s.Draft
 	return definition{
 		Spec: s.Spec.String(), Missed: s.Missed.String(), Jitter: s.Jitter.Milliseconds(),
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
+		Tenant: d.Tenant, Account: d.Account, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: d.TTL.Milliseconds(),
 	}
 }
 
 func (d definition) schedule(name string) (Schedule, error) {
 	s := Schedule{Name: name, Jitter: time.Duration(d.Jitter) * time.Millisecond, Draft: Draft{
-		Tenant: d.Tenant, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
+		Tenant: d.Tenant, Account: d.Account, Headers: d.Headers, Body: d.Body, Priority: d.Priority, TTL: time.Duration(d.TTL) * time.Millisecond,
 	}}
 	var err error
 	if s.Missed, err = schedule.ParseMissed(d.Missed); err != nil {

@@ -64,8 +64,8 @@ func (q *Queue) Nack(ctx context.Context, cfg NackConfig, receipts ...string) (i
 // settlement is what becomes of one delivery.
 type settlement struct {
 	receipt receipt
-	verb    string // a handled, n failed, d to die, u not started: no attempt
-	arg     string // of n, d and u
+	verb    string // a handled, n failed, d to die, u not started, t throttled: no attempt
+	arg     string // of n, d, u and t
 }
 
 func (s settlement) handled() bool { return s.verb == "a" }

@@ -2,12 +2,12 @@
 --
 -- Gives back deliveries that were not handled.
 --
--- Needs    record, turns, flight, wake, lane
+-- Needs    record, limits, turns, flight, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead; 0 for the stored setting
 -- ARGV     for each delivery, at most 40: its receipt; 'n' if it failed, 'd' if the message is
---          to die, 'u' if nobody started it, which is no attempt; the delay in milliseconds, a
---          space and the reason
+--          to die, 'u' if nobody started it, which is no attempt; 't' if its tenant is to pause, which
+--          is none either; the delay in milliseconds, a space and the reason
 -- Reply    a digit for each: 0 for a stale receipt, 2 for a message that is dead, else 1
 -- Cost     O(log N) a delivery
 -- Repeat   harmless: the lane knows the answer
@@ -27,11 +27,16 @@ for arg = 2, #ARGV, 3 do
   local receipt, verb, verdict = ARGV[arg], ARGV[arg + 1], 0
   if redis.call('ZREM', flight, receipt) == 1 then
     local delay, reason = string.match(ARGV[arg + 2], '^(%d+) (.*)$')
+    local handed, flow = verb == 'u' or verb == 't', string.match(receipt, '^([^\1]*)', 39)
+    local naps = verb == 't' and string.byte(flow) == 61 -- = ; of a stream only the message waits
     if tracked then
       end_delivery(receipt, verb ~= 'u')
     end
-    verdict = give_back(receipt, verb ~= 'u', tonumber(delay), verb == 'u' and math.huge or verb == 'd' and 0 or limit, reason)
-    if verdict > 0 and verb == 'u' then
+    verdict = give_back(receipt, not handed, naps and 0 or tonumber(delay), handed and math.huge or verb == 'd' and 0 or limit, reason)
+    if naps and verdict > 0 then
+      nap(flow, now + delay)
+    end
+    if verdict > 0 and handed then
       handed_back = handed_back + 1
     elseif verdict > 0 then
       nacked = nacked + 1
@@ -41,7 +46,7 @@ for arg = 2, #ARGV, 3 do
 end
 count('nacked', nacked)
 count('returned', handed_back)
-wake(returned)
+wake(returned + freed)
 if tracked then
   save_states()
 end

@@ -27,7 +27,9 @@ type Stats struct {
 	Streams   int // 0 if flows are tenants
 	PerTenant int // streams of a tenant
 
-	FlowCount int         // flows in which messages wait
+	FairBy FairBy // what tenants have the same of
+
+	FlowCount int         // flows in which messages wait or that sleep, and accounts
 	Flows     []FlowStats // those of them that come next, 1,024 at most, the fullest first
 
 	Schedules        int // that the queue keeps
@@ -40,14 +42,18 @@ type Stats struct {
 
 // FlowStats is one flow.
 type FlowStats struct {
-	Tenant string // empty if the flow is a stream
-	Stream int    // -1 if the flow is a tenant
+	Account string // with Tenant, a tenant of it; without, the account as a whole
+	Tenant  string // empty if the flow is a stream or an account
+	Stream  int    // -1 if the flow is a tenant or an account
 
 	Waiting   int
-	InFlight  int           // messages with handlers of Consume
+	InFlight  int           // messages with handlers of Consume, and where there are limits also with other readers
 	OldestAge time.Duration // how long the head has waited
 	Handling  time.Duration // mean time of handlers for the last messages; negative if unknown
-	Held      bool          // the next message waits because its tenant has its share of the handlers
+	Held      bool          // the next message waits because its tenant has its share of the handlers, or its most in flight
+	NotBefore time.Time     // until when it sleeps, because of its rate, a pause or a throttle; zero if it does not
+	Paused    bool          // somebody must resume it
+	Limits    Limits        // those that apply
 }
 
 // ReaderStats is one run of [Queue.Consume].
@@ -128,6 +134,9 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 	}
 	s.readers(reply)
 	s.Schedules, s.OverdueSchedules = int(reply.Int()), int(reply.Int())
+	if record["fair"] != "" {
+		s.FairBy = FairByTime
+	}
 	if err := reply.Err(); err != nil {
 		return s, err
 	}
@@ -136,8 +145,38 @@ func (q *Queue) Stats(ctx context.Context) (Stats, error) {
 			return s, err
 		}
 	}
+	if err = q.accounts(ctx, &s); err != nil {
+		return s, err
+	}
 	slices.SortStableFunc(s.Flows, func(a, b FlowStats) int { return cmp.Compare(b.Waiting, a.Waiting) })
 	return s, nil
+}
+
+// accounts adds the accounts of which only tenants are there: those may not start now.
+func (q *Queue) accounts(ctx context.Context, s *Stats) error {
+	there, missing := map[string]bool{}, []string(nil)
+	for _, f := range s.Flows {
+		if f.Tenant == "" {
+			there[f.Account] = true
+		}
+	}
+	for _, f := range s.Flows {
+		if f.Tenant != "" && f.Account != "" && !there[f.Account] {
+			there[f.Account] = true
+			missing = append(missing, accountUnit(f.Account))
+		}
+	}
+	for some := range slices.Chunk(missing, flowsPage) {
+		reply, err := q.call(ctx, "stats", append([]string{"0", "0"}, some...)...)
+		if err != nil || reply.None() {
+			return err
+		}
+		reply.MilliTime() // the server's clock
+		for list := reply.List(); list.More(); {
+			s.Flows = append(s.Flows, s.flow(list))
+		}
+	}
+	return nil
 }
 
 // flows adds the next flows to s. It returns the rest of the reply and how many flows there
@@ -188,11 +227,14 @@ func (s *Stats) readers(reply *script.Reply) {
 // flow reads one flow.
 func (s *Stats) flow(reply *script.Reply) FlowStats {
 	f := FlowStats{Handling: -1}
-	f.Tenant, f.Stream = readFlow(reply.Text())
+	f.Account, f.Tenant, f.Stream = readFlow(reply.Text())
 	f.Waiting = int(reply.Int())
 	head, since := reply.Text(), reply.MilliTime()
 	f.Held = reply.Bool()
 	state := strings.Fields(reply.Text())
+	f.notBefore(reply.Text())
+	f.Limits = readLimits(reply.Text(), Owner{f.Account, f.Tenant})
+	f.Paused = f.Paused || f.Limits.Paused
 	if head != "" {
 		if since.IsZero() {
 			since = writtenAt(head)
@@ -200,7 +242,10 @@ func (s *Stats) flow(reply *script.Reply) FlowStats {
 		f.OldestAge = max(0, s.At.Sub(since))
 	}
 	if len(state) > 1 {
-		f.InFlight, _ = strconv.Atoi(state[0]) // digits that scripts wrote
+		handlers, others, _ := strings.Cut(state[0], "+")
+		f.InFlight, _ = strconv.Atoi(handlers) // digits that scripts wrote
+		more, _ := strconv.Atoi(others)        // "" is 0
+		f.InFlight += more
 		if mean, err := strconv.Atoi(state[1]); err == nil && mean >= 0 {
 			f.Handling = time.Duration(mean) * time.Millisecond
 		}

@@ -1,19 +1,19 @@
--- fairqueue.stats(K) first most -> {...} or nil
+-- fairqueue.stats(K) first most account ... -> {...} or nil
 --
 -- Describes the queue and changes nothing.
 --
 -- Needs    record
--- Touches  blocked, work, flight, delayed, dead, readers, schedules, ticks
+-- Touches  blocked, asleep, ring, limits, work, flight, delayed, dead, readers, schedules, ticks
 -- Replica  may answer
 -- KEYS[1]  K
--- ARGV[1]  first: which flow to describe first, from 0: those that wait for their handlers
---          come before those whose turn is next
+-- ARGV[1]  first: which flow or account to describe first, from 0: those that wait for their
+--          handlers, those that sleep, those whose turn is next, and tenants of accounts
 -- ARGV[2]  most: how many, at most 40
+-- ARGV     accounts to describe besides, as @ACCOUNT, at most 40
 -- Reply    nil without a queue, else {the server's clock; {flow, waiting, the id of its head or
---          '', since when that waits or '', 1 if the flow is blocked, its state in work or ''
---          ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
---          {readers and what they say ...}; schedules; those that are overdue}, times in
---          milliseconds. Of the schedules that are due, up to 100 are looked at, or a
+--          '', since when that waits or '', 1 if the flow is blocked, its state in work or '',
+--          until when it sleeps or '', the limits that apply or '' ...}; waiting, in flight, delayed, dead, flows; {field, value, ...} of the record;
+--          {readers and what they say ...}; schedules; those that are overdue}, times in milliseconds. Of the schedules that are due, up to 100 are looked at, or a
 --          mebibyte of definitions
 -- Cost     O(log N) a flow
 -- Repeat   harmless: it only reads
@@ -22,25 +22,43 @@ if not exists then
   return false
 end
 local blocked, work, flows = prefix .. 'blocked', prefix .. 'work', {}
-local function describe(set, held)
-  local size = redis.call('ZCARD', set) - 1 -- the last one is the placeholder
-  if first < size and left > 0 then
-    for _, flow in ipairs(redis.call('ZRANGE', set, first, math.min(first + left, size) - 1)) do
-      local from, to = '[' .. flow .. '\1', '(' .. flow .. '\2'
-      local head = redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', '0', '1')[1]
-      flows[#flows + 1] = flow
-      flows[#flows + 1] = redis.call('ZLEXCOUNT', backlog, from, to)
-      flows[#flows + 1] = head and string.sub(head, #flow + 3, #flow + 18) or ''
-      flows[#flows + 1] = head and string.match(head, '^;%d+;(%d+)', #flow + 19) or ''
-      flows[#flows + 1] = held
-      flows[#flows + 1] = redis.call('HGET', work, flow) or ''
-    end
-    left = left - math.min(left, size - first)
+local general = redis.call('HGET', prefix .. 'limits', 'default')
+local function describe_one(flow, held)
+  local from, to = '[' .. flow .. '\1', '(' .. flow .. '\2'
+  local form = string.byte(flow)
+  local account = form == 64 and '=' .. string.sub(flow, 2) .. '\2' -- @
+  local waiting = account and redis.call('ZLEXCOUNT', backlog, '[' .. account .. 'c', '(' .. account .. 'd') or
+    redis.call('ZLEXCOUNT', backlog, from, to)
+  local head = not account and redis.call('ZRANGEBYLEX', backlog, from, to, 'LIMIT', '0', '1')[1]
+  local shared = general and form ~= 35 and not string.find(flow, '\2c', 1, true) and general -- #
+  for _, word in ipairs({
+    flow, waiting, head and string.sub(head, #flow + 3, #flow + 18) or '',
+    head and string.match(head, '^;%d+;(%d+)', #flow + 19) or '', held, redis.call('HGET', work, flow) or '',
+    redis.call('ZSCORE', prefix .. 'asleep', flow) or '', redis.call('HGET', prefix .. 'limits', flow) or shared or '',
+  }) do
+    flows[#flows + 1] = word
   end
+end
+
+-- Describes members by rank. The placeholder is the last one, or has the rank gap.
+local function describe(set, held, gap)
+  local size = redis.call('ZCARD', set) - 1
+  for rank = first, math.min(first + left, size) - 1 do
+    rank = gap and rank >= gap and rank + 1 or rank
+    local flow = redis.call('ZRANGE', set, rank, rank)[1]
+    flow = string.match(flow, '^@[^\1]*\1(.*)$') or flow -- of ring
+    describe_one(flow, held)
+  end
+  left = left - math.max(0, math.min(left, size - first))
   first = math.max(0, first - size)
 end
 describe(blocked, 1)
+describe(prefix .. 'asleep', 0, redis.call('ZCOUNT', prefix .. 'asleep', '-inf', '(inf'))
 describe(active, 0)
+describe(prefix .. 'ring', 0, 0)
+for i = 3, #ARGV do
+  describe_one(ARGV[i], 0)
+end
 -- A tick that was refused is tried again some seconds later, and keeps its instant.
 local schedules, ticks, overdue, room = prefix .. 'schedules', prefix .. 'ticks', 0, 1048576
 for _, name in ipairs(redis.call('ZRANGEBYSCORE', ticks, '-inf', now + 10000, 'LIMIT', '0', '100')) do
@@ -56,6 +74,7 @@ end
 return {
   now, flows, redis.call('ZCARD', backlog) - 1, redis.call('ZCARD', prefix .. 'flight') - 1,
   redis.call('ZCARD', prefix .. 'delayed') - 1, redis.call('ZCARD', prefix .. 'dead') - 1,
-  redis.call('ZCARD', active) + redis.call('ZCARD', blocked) - 2, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
+  redis.call('ZCARD', active) + redis.call('ZCARD', blocked) + redis.call('ZCARD', prefix .. 'asleep') +
+    redis.call('ZCARD', prefix .. 'ring') - 4, redis.call('HGETALL', K), redis.call('HGETALL', prefix .. 'readers'),
   redis.call('ZCARD', ticks) - 1, overdue,
 }

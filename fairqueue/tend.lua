@@ -3,7 +3,7 @@
 -- Does what is due. Upkeep also forgets dedupe ids and lanes, and removes a queue that was idle
 -- for the time of its setting.
 --
--- Needs    keys, record, turns, flight, wake, tidy
+-- Needs    keys, record, limits, turns, flight, wake, tidy
 -- Touches  ticks
 -- KEYS[1]  K
 -- ARGV[1]  limit: after so many deliveries a message is dead, 0 for the stored setting; '' from
@@ -26,7 +26,7 @@ if ARGV[1] == '' then
 end
 if after and tonumber(after) > 0 and tonumber(redis.call('HGET', K, 'touched') or now) < now - after and
   (full == '!' or redis.call('HLEN', messages) <= 1 and (redis.call('HGET', K, 'sources') or '0') == '0' and
-    redis.call('ZCARD', prefix .. 'ticks') <= 1) then
+    redis.call('ZCARD', prefix .. 'ticks') <= 1 and not (limits and redis.call('HLEN', prefix .. 'limits') > 1)) then
   remove_keys()
   return {-1, '0'}
 end
@@ -35,8 +35,15 @@ if ARGV[1] == '' then
   idle = false -- upkeep does not touch the queue
   forget_dedupes(100)
   tidy_lanes()
+  if epoch then
+    redis.call('ZREMRANGEBYSCORE', prefix .. 'buckets', '-inf', instant .. '999')
+    if not by_time and tostring(n.blocked) == '0' and redis.call('HLEN', prefix .. 'limits') <= 1 and redis.call('ZCARD', flight) <= 1 and
+      redis.call('ZCARD', prefix .. 'asleep') <= 1 and redis.call('ZCARD', prefix .. 'buckets') <= 1 then
+      redis.call('HDEL', K, 'limits')
+    end
+  end
 end
-wake(returned)
+wake(returned + freed)
 if tracked then
   save_states()
 end

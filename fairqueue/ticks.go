@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// missedAfter is how late a tick is when it counts as missed.
+	// missedAfter is how late a tick is, beyond the most jitter, when it counts as missed.
 	missedAfter = time.Minute
 
 	// maxFire is how many ticks of one schedule one call writes.
@@ -55,7 +55,7 @@ func planTicks(s Schedule, next, now time.Time) (p plan) {
 		if tick.IsZero() || due.After(now) || len(p.fire) == maxFire {
 			break
 		}
-		if now.Sub(due) > missedAfter && s.Missed != schedule.All {
+		if now.Sub(tick) > missedAfter+s.Jitter && s.Missed != schedule.All {
 			p.missed++
 			late = tick
 		} else {
@@ -165,7 +165,7 @@ func (q *Queue) tickWrites(ctx context.Context, s Schedule, e scheduleEntry, p p
 			return r, err
 		}
 		name := "!" + e.due() + "\x01" + was + "\x01" + becomes + "\x01" + s.Name
-		one := encoded{tenant: d.Tenant, body: body, options: strconv.Itoa(4-d.Priority) + " 0 " + millis(d.TTL) + " " + name}
+		one := encoded{account: d.Account, tenant: d.Tenant, body: body, options: strconv.Itoa(4-d.Priority) + " 0 " + millis(d.TTL) + " " + name}
 		if i > 0 && r.bytes+one.bytes() > maxMessage {
 			break // the state of the last one says which tick is next
 		}

@@ -3,28 +3,32 @@
 -- A tenant whose handlers are slow must not occupy all handlers of Consume. With C handlers,
 -- of which I are busy, a tenant may start a message if it has none in flight; or if it has
 -- fewer than C - I; or if its handlers took 20 ms or less recently; or if no other tenant's
--- message was written or delivered for a minute. A flow whose head may not start moves from
--- active to blocked, with the number that its tenant has in flight as score. So the flows that
--- may start again are a range of scores.
+-- message was written or delivered for a minute. Where tenants have accounts, this is so for
+-- accounts. A flow whose head may not start moves from active to blocked, with the number that
+-- its tenant has in flight as score. So the flows that may start again are a range of scores.
+-- What limits hold moves in the same way, see limits.
 --
--- Needs    record
--- Touches  blocked, work
--- Gives    tracked: whether there are handlers of Consume, or what they left. The functions
---          exist only then
---          tenant_of(member): whose a message is; it exists always
---          freed: how many flows got their turn again
---          may_start(tenant): whether a handler may have another message of the tenant
---          load_states(tenants): reads the states of tenants in one call
---          incr_flight(tenant), decr_flight(tenant, took): counts one more in flight, or one
---          less that took so many milliseconds, or nil if that is not to count
+-- Needs    record, limits
+-- Touches  blocked, work, asleep, debts, buckets
+-- Gives    tracked: whether there are handlers of Consume, or what they left, or limits. The
+--          functions exist only then
+--          tenant_of(member): the flow of the tenant whose message it is; it exists always
+--          freed: how many units got their turn again
+--          charged: whether turns moved because of the time that deliveries took
+--          load_states(owners): reads the states of owners in one call
+--          hindrance(owner, consumes, stream) -> the key where it has to wait and the score
+--          there; nil if a delivery may start, to a handler if consumes
+--          hold(flow, owner, where, score): takes a flow's turn away
+--          begin_delivery(flow, consumes): counts it
+--          undo_delivery(flow, consumes): as if it had not begun
 --          end_delivery(receipt, timed): counts down a delivery that has left flight
---          block(flow, tenant): takes a flow's turn away until its tenant may start
---          unblock(room, most): gives at most so many flows their turn, of tenants that have
+--          unblock(room, most) -> whether there may be more: gives at most so many flows their turn, of tenants that have
 --          fewer than room in flight, or of all if room is nil, and those of the tenant of
 --          the last message if they may start
+--          rouse(most) -> whether there may be more: the same for those whose sleep is over
 --          save_states(): stores the states; once, at the end
-local tracked, freed = n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0', 0
-local load_states, may_start, incr_flight, decr_flight, end_delivery, block, unblock, save_states
+local tracked, freed, charged = epoch or n.capacity ~= '0' or n.busy ~= '0' or n.blocked ~= '0', 0, false
+local load_states, hindrance, begin_delivery, undo_delivery, end_delivery, hold, unblock, rouse, save_states
 
 local function tenant_of(member)
   local at = string.find(member, '\1', 1, true)
@@ -35,104 +39,198 @@ local function tenant_of(member)
 end
 
 if tracked then
-  local blocked, work, states = prefix .. 'blocked', prefix .. 'work', {}
+  local blocked, work, states, rated = prefix .. 'blocked', prefix .. 'work', {}, {}
 
-  -- The state of a tenant is how many are in flight, the mean time of its handlers in
-  -- milliseconds, -1 if unknown, and the flows that are blocked for it, each with \1 behind.
-  function load_states(tenants)
-    for i, text in ipairs(redis.call('HMGET', work, unpack(tenants))) do
-      local flying, mean, flows = string.match(text or '0 -1 ', '^(%d+) (%-?%d+) (.*)$')
-      states[tenants[i]] = states[tenants[i]] or {n = tonumber(flying or 0), mean = tonumber(mean or -1), flows = flows or ''}
+  -- The state of an owner is how many are in flight with handlers of Consume, a plus and how
+  -- many others are counted if some are, the mean time of the handlers in milliseconds, -1 if
+  -- unknown, and the flows that are blocked for it, each with \1 behind.
+  function load_states(owners)
+    for i, text in ipairs(redis.call('HMGET', work, unpack(owners))) do
+      local flying, others, mean, flows = string.match(text or '0 -1 ', '^(%d+)%+?(%d*) (%-?%d+) (.*)$')
+      states[owners[i]] = states[owners[i]] or
+        {n = tonumber(flying or 0), others = tonumber(others) or 0, mean = tonumber(mean or -1), flows = flows or ''}
     end
   end
 
-  local function state_of(tenant)
-    if not states[tenant] then
-      load_states({tenant})
+  local function state_of(owner)
+    if not states[owner] then
+      load_states({owner})
     end
-    return states[tenant]
+    return states[owner]
   end
 
-  function may_start(tenant)
-    local state = state_of(tenant)
+  local function may_start(unit)
+    local state = state_of(unit)
     return state.n == 0 or state.n < n.capacity - n.busy or state.mean >= 0 and state.mean <= 20 or
-      now - (tenant == n.tenant and n.others_at or n.tenant_at) > 60000
+      now - (unit == n.tenant and n.others_at or n.tenant_at) > 60000
   end
 
-  function incr_flight(tenant)
-    local state = state_of(tenant)
-    state.n, state.changed, n.busy = state.n + 1, true, n.busy + 1
+  function hindrance(owner, consumes, stream)
+    local where, score
+    if epoch and not stream then
+      where, score = limit_of(owner, state_of(owner), consumes)
+    end
+    if not where and consumes and unit_of(owner) == owner and not may_start(owner) then
+      return 'blocked', state_of(owner).n
+    end
+    return where, score
+  end
+
+  function hold(flow, owner, where, score)
+    if where == 'asleep' then
+      rated[flow] = true
+      nap(flow, score)
+      return
+    end
+    local state = state_of(owner)
+    leave(flow)
+    n.blocked = n.blocked + redis.call('ZADD', blocked, whole(score), flow)
+    if not string.find('\1' .. state.flows, '\1' .. flow .. '\1', 1, true) then
+      state.flows, state.changed = state.flows .. flow .. '\1', true
+    end
   end
 
   local function release(flow)
     n.blocked = math.max(0, n.blocked - redis.call('ZREM', blocked, flow))
-    if redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. '\1', '(' .. flow .. '\2', 'LIMIT', '0', '1')[1] then
-      redis.call('ZADD', active, 'NX', n.virtual, flow)
+    if bring(flow) then
       freed = freed + 1
     end
   end
 
-  -- Gives flows their turn whose tenant may start again.
-  local function recheck(tenant)
-    local state = state_of(tenant)
+  -- Gives flows their turn whose owner may start again.
+  local function recheck(owner)
+    local state = state_of(owner)
     local flows = state.flows
     if flows == '' then
       return
     end
     state.flows, state.changed = '', true
     for flow in string.gmatch(flows, '[^\1]+') do
-      if not redis.call('ZSCORE', blocked, flow) then -- it was released by unblock
-      elseif may_start(tenant) then
-        release(flow)
-      else
-        redis.call('ZADD', blocked, 'XX', state.n, flow)
-        state.flows = state.flows .. flow .. '\1'
+      if redis.call('ZSCORE', blocked, flow) then -- else it was released by unblock
+        local where, score = hindrance(owner, n.capacity ~= '0', string.byte(flow) == 35) -- #
+        if not where then
+          release(flow)
+        elseif where == 'asleep' then
+          nap(flow, score)
+        else
+          redis.call('ZADD', blocked, 'XX', whole(score), flow)
+          state.flows = state.flows .. flow .. '\1'
+        end
       end
     end
   end
 
-  function decr_flight(tenant, took)
-    local state = state_of(tenant)
-    state.n, state.changed, n.busy = math.max(0, state.n - 1), true, math.max(0, n.busy - 1)
-    if took then
-      state.mean = state.mean < 0 and took or math.floor((3 * state.mean + took) / 4)
+  local function count(owner, consumes, by)
+    local state = state_of(owner)
+    local field = consumes and 'n' or 'others'
+    state[field], state.changed = math.max(0, state[field] + by), true
+    return state
+  end
+
+  function begin_delivery(flow, consumes)
+    local unit = unit_of(flow)
+    count(unit, consumes, 1)
+    if consumes then
+      n.busy = n.busy + 1
     end
-    recheck(tenant)
+    if epoch then
+      take_token(unit)
+      if unit ~= flow then
+        count(flow, consumes, 1)
+        take_token(flow)
+      end
+    end
+  end
+
+  -- A delivery of a kind that is counted, see flight.
+  local function discount(flow, consumes, both, took)
+    local unit = unit_of(flow)
+    local state = count(unit, consumes, -1)
+    if consumes then
+      n.busy = math.max(0, n.busy - 1)
+      if took then
+        state.mean = state.mean < 0 and took or math.floor((3 * state.mean + took) / 4)
+      end
+    end
+    if both and unit ~= flow then
+      count(flow, consumes, -1)
+      recheck(flow)
+    end
+    recheck(unit)
+  end
+
+  function undo_delivery(flow, consumes)
+    if epoch then
+      for _, owner in ipairs({flow, unit_of(flow)}) do
+        if rated[owner] then
+          rated[owner] = nil
+          redis.call('ZREM', prefix .. 'asleep', owner)
+        end
+      end
+      return_token(unit_of(flow))
+      if unit_of(flow) ~= flow then
+        return_token(flow)
+      end
+    end
+    discount(flow, consumes, epoch)
   end
 
   function end_delivery(receipt, timed)
-    local kind = string.byte(receipt)
-    if kind == 99 or kind == 67 then -- c, C
-      decr_flight(tenant_of(string.sub(receipt, 39)), timed and math.max(0, now - string.sub(receipt, 18, 30)))
+    local kind = string.lower(string.sub(receipt, 1, 1))
+    if kind ~= 'r' then
+      local flow, took = tenant_of(string.sub(receipt, 39)), timed and math.max(0, now - string.sub(receipt, 18, 30)) or nil
+      discount(flow, kind ~= 'o', kind ~= 'c', took)
+      if by_time and took then
+        charge(unit_of(flow), took)
+        charged = true
+      end
     end
   end
 
-  function block(flow, tenant)
-    local state = state_of(tenant)
-    redis.call('ZREM', active, flow)
-    n.blocked = n.blocked + redis.call('ZADD', blocked, state.n, flow)
-    if not string.find('\1' .. state.flows, '\1' .. flow .. '\1', 1, true) then
-      state.flows, state.changed = state.flows .. flow .. '\1', true
+  local function release_range(from, to, most)
+    local flows = redis.call('ZRANGEBYSCORE', blocked, from, to, 'LIMIT', '0', most)
+    for _, flow in ipairs(flows) do
+      release(flow)
     end
+    return #flows == most
   end
 
   function unblock(room, most)
-    for _, flow in ipairs(redis.call('ZRANGEBYSCORE', blocked, '-inf', room and '(' .. room or '(inf', 'LIMIT', '0', most)) do
-      release(flow)
+    local base, more = (epoch or 0) * 20000000
+    if room then
+      more = release_range('-inf', '(' .. whole(room), most)
+      more = epoch and release_range('20000000', whole(base + n.capacity), most) or more
+    else
+      more = release_range('-inf', epoch and '(' .. whole(base + 10000000) or '(inf', most)
     end
     if room and n.tenant ~= '' then
       recheck(n.tenant)
     end
+    return more
+  end
+
+  function rouse(most)
+    local due = redis.call('ZRANGEBYSCORE', prefix .. 'asleep', '-inf', instant, 'LIMIT', '0', most)
+    if #due > 0 then
+      redis.call('ZREM', prefix .. 'asleep', unpack(due))
+      for _, owner in ipairs(due) do
+        if bring(owner) then
+          freed = freed + 1
+        end
+      end
+    end
+    return #due == most
   end
 
   function save_states()
     local keep, forget = {}, {}
-    for tenant, state in pairs(states) do
-      if state.changed and state.n == 0 then
-        forget[#forget + 1] = tenant
+    for owner, state in pairs(states) do
+      local flying = state.n .. (state.others > 0 and '+' .. state.others or '')
+      if state.changed and flying == '0' then
+        forget[#forget + 1] = owner
       elseif state.changed then
-        keep[#keep + 1] = tenant
-        keep[#keep + 1] = state.n .. ' ' .. state.mean .. ' ' .. state.flows
+        keep[#keep + 1] = owner
+        keep[#keep + 1] = flying .. ' ' .. state.mean .. ' ' .. state.flows
       end
     end
     if #keep > 0 then
@@ -140,6 +238,9 @@ if tracked then
     end
     if #forget > 0 then
       redis.call('HDEL', work, unpack(forget))
+    end
+    if epoch then
+      save_buckets()
     end
   end
 end

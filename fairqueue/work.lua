@@ -3,8 +3,8 @@
 -- Acknowledges deliveries, and then takes messages: the head of the flow whose turn it is, and so
 -- on. Every 100 ms it checks whether something is due, and says so, but does not do it.
 --
--- Needs    record, turns, wake, lane
--- Touches  flight, delayed, deadlines, ticks
+-- Needs    record, limits, turns, wake, lane
+-- Touches  ring, flight, delayed, deadlines, ticks
 -- KEYS[1]  K
 -- ARGV[1]  kind: 'c' to take messages for handlers of Consume, 'r' for others
 -- ARGV[2]  max: how many messages, at most 100; fewer if they have more than 1 MiB
@@ -66,7 +66,7 @@ else
     if visible and not settled[receipt] then
       local id, kind = string.sub(receipt, 2, 17), string.byte(receipt)
       settled[#settled + 1], settled[receipt] = receipt, true
-      if kind == 67 or kind == 82 then -- C, R
+      if kind < 97 then -- a capital
         expiring[#expiring + 1] = id
       end
       if n.cancelled ~= '0' and redis.call('HEXISTS', messages, id) == 0 then
@@ -98,75 +98,191 @@ verdicts = table.concat(verdicts)
 if ARGV[4] == '1' and n.sleepers ~= '0' then
   n.sleepers = n.sleepers - 1
 end
-if turns and n.blocked ~= '0' then
-  unblock(consumes and n.capacity - n.busy, max + 10)
-  if freed > 0 then
+local drowsy = false
+if turns then
+  if epoch then
+    drowsy = rouse(max + 10)
+    for name, most in pairs({buckets = instant .. '999', debts = n.virtual}) do -- what is over
+      local over = redis.call('ZRANGEBYSCORE', prefix .. name, '-inf', most, 'LIMIT', '0', '2')
+      if #over > 0 then
+        redis.call('ZREM', prefix .. name, unpack(over))
+      end
+    end
+  end
+  if n.blocked ~= '0' then
+    drowsy = unblock(consumes and n.capacity - n.busy, max + 10) or drowsy
+  end
+  if freed > 0 or charged then
     turns = redis.call('ZRANGE', active, '0', ARGV[2], 'WITHSCORES')
+  end
+  if by_time and turns[1] == '' then -- nobody waits for a turn, so a debt harms nobody
+    local over = redis.call('ZRANGE', prefix .. 'debts', '0', '1', 'WITHSCORES')
+    for i = 1, #over, 2 do
+      if over[i] ~= '' then
+        redis.call('ZREM', prefix .. 'debts', over[i])
+        n.virtual = whole(math.max(n.virtual, over[i + 1]))
+      end
+    end
   end
 end
 
 local reply, receipts, lost, skipped, room, largest = {now, paused and '1' or '0', '0', -1, verdicts}, {}, 0, 0, 1048576, 131072
 local visible, stamp = whole(now + ARGV[3]), instant .. ARGV[6]
-local kind, expiring_kind = consumes and 'c' or 'r', consumes and 'C' or 'R'
-local reads = turns
+local kind = consumes and (epoch and 'h' or 'c') or epoch and 'o' or 'r'
+local expiring_kind, counts = string.upper(kind), consumes or epoch
+local ring, reads = prefix .. 'ring', turns
+
+-- The tenants of an account that come next, in the order of their names, from the one after
+-- the last that was served.
+local function next_tenants(unit, most)
+  local last, from, to = unit.last or redis.call('HGET', prefix .. 'work', unit.name .. '\1'), unit.name .. '\1', unit.name .. '\2'
+  local list = redis.call('ZRANGEBYLEX', ring, last and '(' .. from .. last or '[' .. from, '(' .. to, 'LIMIT', '0', most)
+  if last and #list < most then
+    for _, member in ipairs(redis.call('ZRANGEBYLEX', ring, '[' .. from, '[' .. from .. last, 'LIMIT', '0', most - #list)) do
+      list[#list + 1] = member
+    end
+  end
+  return list
+end
+
+-- The head of an account: the message and the flow of its next tenant that may start one.
+local function account_head(unit, page, spent)
+  while true do
+    if not unit.ring or unit.at > #unit.ring and not unit.all then
+      local list = next_tenants(unit, page)
+      unit.all, unit.ring, unit.at, unit.flows = #list < page, {}, 1, unit.flows or {}
+      for i, member in ipairs(list) do
+        unit.ring[i] = string.sub(member, #unit.name + 2)
+      end
+      if epoch and #list > 0 then
+        load_states(unit.ring)
+        load_rules(unit.ring)
+      end
+      unit.size = math.ceil(page / math.max(1, #list)) + 1
+      if #list == 0 then
+        return
+      end
+    end
+    local name = unit.ring[unit.at]
+    if not name then
+      return
+    end
+    local flow = unit.flows[name]
+    if not flow then
+      flow = {next = 1, page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', whole(unit.size))}
+      unit.flows[name] = flow
+    end
+    local member, where, score = flow.page[flow.next]
+    if member and epoch then
+      where, score = hindrance(name, consumes)
+    end
+    if member and not where then
+      return member, name, flow
+    elseif skipped >= 100 then
+      return
+    elseif not member and not spent[name] then
+      leave(name) -- its messages were cancelled
+    elseif member then
+      hold(name, name, where, score)
+      flow.held = true
+    end
+    skipped, unit.at = skipped + 1, unit.at + 1
+  end
+end
 
 while turns do
-  -- Pick the messages whose turn it is, in order. fetched are flows as active has them; line are
+  -- Pick the messages whose turn it is, in order. fetched are units as active has them; line are
   -- those that had a turn in this call, by their next one.
-  local members, flows, tenants, tags, nexts, line = {}, {}, {}, {}, {}, {}
+  local members, flows, units, owners, tags, nexts, line, spent = {}, {}, {}, {}, {}, {}, {}, {}
   local before, most, virtual, first, fetched = skipped + lost, max - #receipts, tonumber(n.virtual), 1, 1
   local page = math.ceil(most / math.max(1, #turns / 2)) + 1
   local page_text = whole(page)
-  if consumes and streams == '' then
+  if counts and streams == '' and turns[1] ~= '' then
     local names = {}
     for i = 1, #turns, 2 do
-      names[#names + 1] = turns[i]
+      names[#names + 1] = turns[i] ~= '' and turns[i] or nil
     end
     load_states(names)
+    if epoch then
+      load_rules(names)
+    end
   end
   while #members < most do
-    local name, flow = turns[fetched], line[first]
+    local name, unit = turns[fetched], line[first]
     local tag = tonumber(turns[fetched + 1]) or math.huge
-    if name and flow and (flow.tag < tag or flow.tag == tag and flow.name < name) then
+    if name and unit and (unit.tag < tag or unit.tag == tag and unit.name < name) then
       first = first + 1
     elseif (name or '') ~= '' then
-      flow = {name = name, tag = tag, next = 1}
-      flow.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', page_text)
+      unit = {name = name, tag = tag, next = 1, form = string.byte(name)}
+      if unit.form ~= 64 then -- @
+        unit.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', page_text)
+      end
       fetched = fetched + 2
     else
-      break -- nothing waits; or flows come next of which this knows nothing
+      break -- nothing waits; or units come next of which this knows nothing
     end
-    name = flow.name
-    local member = flow.page[flow.next]
-    local tenant = member and (string.byte(name) == 61 and name or tenant_of(member)) -- =
-    if not tenant then
-      redis.call('ZREM', active, name) -- its messages were cancelled
+    name = unit.name
+    local member, flow, tenant, where, score = nil, name, unit
+    local owner = name
+    if unit.form == 64 then -- @
+      if counts then
+        where, score = hindrance(name, consumes)
+      end
+      if not where then
+        member, flow, tenant = account_head(unit, page, spent)
+      end
+    else
+      member = unit.page[unit.next]
+      if member and unit.form == 35 then -- #
+        flow = tenant_of(member)
+        owner = unit_of(flow)
+      end
+      if member and counts then
+        where, score = hindrance(owner, consumes, unit.form == 35)
+      end
+    end
+    if where then
+      hold(name, owner, where, score)
       skipped = skipped + 1
-    elseif consumes and not may_start(tenant) then
-      block(name, tenant)
+    elseif not member then
+      if skipped >= 100 and unit.form == 64 then
+        break -- the next call goes on
+      end
+      leave(name) -- its messages were cancelled, or its tenants may not start
+      nexts[name] = nil
       skipped = skipped + 1
     else
-      if consumes then
-        incr_flight(tenant)
+      if counts then
+        begin_delivery(flow, consumes)
       end
-      virtual = math.max(virtual, flow.tag)
+      virtual = math.max(virtual, unit.tag)
       local i = #members + 1
-      members[i], flows[i], tenants[i], tags[i], nexts[name] = member, name, tenant, virtual, false
-      flow.next = flow.next + 1
-      if flow.next > page then
-        flow.page, flow.next = redis.call('ZRANGEBYLEX', backlog, '(' .. member, '(' .. name .. '\2', 'LIMIT', '0', page_text), 1
+      members[i], flows[i], units[i], owners[i], tags[i], nexts[name] = member, flow, name, owner, virtual, false
+      local from = unit.form == 35 and name or flow
+      tenant.next = tenant.next + 1
+      if not tenant.page[tenant.next] and #tenant.page >= (tenant.size or unit.size or page) then
+        tenant.page, tenant.next = redis.call('ZRANGEBYLEX', backlog, '(' .. member, '(' .. from .. '\2', 'LIMIT', '0', page_text), 1
+        tenant.size = page
       end
-      if flow.page[flow.next] then -- its next turn is after those of other flows
-        flow.turn = flow.turn or weights and turn(name) or 1000
-        flow.tag = virtual + flow.turn
-        nexts[name] = flow.tag
+      local more = tenant.page[tenant.next]
+      if unit.form == 64 then -- @
+        unit.last, unit.at, spent[flow] = flow, unit.at + 1, not more
+        if more and unit.all then
+          unit.ring[#unit.ring + 1] = flow
+        end
+        more = unit.ring[unit.at] or not unit.all
+      end
+      if more then -- its next turn is after those of other units
+        unit.turn = unit.turn or epoch and turn(name) or quantum
+        unit.tag = virtual + unit.turn
+        nexts[name] = unit.tag
         local place = #line + 1
         local ahead = line[place - 1]
-        while place > first and (ahead.tag > flow.tag or ahead.tag == flow.tag and ahead.name > name) do
+        while place > first and (ahead.tag > unit.tag or ahead.tag == unit.tag and ahead.name > name) do
           line[place], place = ahead, place - 1
           ahead = line[place - 1]
         end
-        line[place] = flow
+        line[place] = unit
       end
     end
   end
@@ -176,7 +292,8 @@ while turns do
   while taken < #members and room > 0 do
     local ids = {}
     for i = taken + 1, math.min(#members, taken + math.max(1, math.floor(room / largest))) do
-      ids[#ids + 1] = string.sub(members[i], #flows[i] + 3, #flows[i] + 18)
+      local at = #(string.byte(members[i]) == 35 and units[i] or flows[i]) -- #
+      ids[#ids + 1] = string.sub(members[i], at + 3, at + 18)
     end
     for i, body in ipairs(redis.call('HMGET', messages, unpack(ids))) do
       if room <= 0 then
@@ -198,20 +315,23 @@ while turns do
         reply[#reply + 1] = body
         n.virtual, room = math.max(n.virtual, tags[taken]), room - #body
         largest = #receipts == 1 and math.max(64, #body) or math.max(largest, #body)
-        note(tenants[taken])
+        note(owners[taken])
       else
-        missing[#missing + 1] = tenants[taken]
+        missing[#missing + 1] = taken
       end
     end
   end
   n.virtual, lost = whole(n.virtual), lost + #missing
   for i = #members, taken + 1, -1 do -- they keep their turns
-    nexts[flows[i]] = tags[i]
-    missing[#missing + 1] = tenants[i]
+    nexts[units[i]], spent[flows[i]] = tags[i], false
+    missing[#missing + 1] = i
   end
-  if consumes then
-    for _, tenant in ipairs(missing) do
-      decr_flight(tenant)
+  for _, i in ipairs(missing) do
+    if counts then
+      undo_delivery(flows[i], consumes)
+    end
+    if i > taken and string.byte(members[i]) == 61 and (epoch or string.byte(units[i]) == 64) then -- =, @
+      put(flows[i], 0)
     end
   end
   if #flying > 0 then
@@ -220,20 +340,38 @@ while turns do
   if taken > 0 then
     redis.call('ZREM', backlog, unpack(members, 1, taken))
   end
-  local waiting, gone = {}, {}
-  for flow, tag in pairs(nexts) do
+  local waiting, gone, over, cursors = {}, {}, {}, {}
+  for unit, tag in pairs(nexts) do
     if tag then
       waiting[#waiting + 1] = whole(tag)
-      waiting[#waiting + 1] = flow
+      waiting[#waiting + 1] = unit
     else
-      gone[#gone + 1] = flow
+      gone[#gone + 1] = unit
+      over[#over + 1] = string.byte(unit) == 64 and unit .. '\1' or nil -- @
     end
   end
+  for i = 1, taken do
+    if string.byte(units[i]) == 64 then -- @
+      cursors[units[i]] = flows[i]
+      if spent[flows[i]] then
+        redis.call('ZREM', ring, units[i] .. '\1' .. flows[i])
+      end
+    end
+  end
+  for unit, flow in pairs(cursors) do
+    redis.call('HSET', prefix .. 'work', unit .. '\1', flow)
+  end
   if #waiting > 0 then
-    redis.call('ZADD', active, 'XX', unpack(waiting)) -- a flow that is blocked is not active
+    redis.call('ZADD', active, 'XX', unpack(waiting)) -- a unit that is held is not active
   end
   if #gone > 0 then
     redis.call('ZREM', active, unpack(gone))
+    for _, unit in ipairs(by_time and gone or {}) do
+      charge(unit, 1)
+    end
+  end
+  if #over > 0 then
+    redis.call('HDEL', prefix .. 'work', unpack(over))
   end
   local more = skipped + lost > before and skipped + lost < 100 and #receipts < max and room > 0
   turns = more and redis.call('ZRANGE', active, '0', whole(max - #receipts), 'WITHSCORES')
@@ -246,8 +384,8 @@ elseif reads then
   if missing then
     return missing
   end
-  due = due or skipped + lost >= 100
-  local soon = math.min(soonest(flight), soonest(prefix .. 'delayed'), soonest(prefix .. 'ticks'))
+  due = due or drowsy or skipped + lost >= 100
+  local soon = math.min(soonest(flight), soonest(prefix .. 'delayed'), soonest(prefix .. 'ticks'), epoch and soonest(prefix .. 'asleep') or math.huge)
   reply[4] = soon < math.huge and math.max(0, soon - now) or -1
 end
 if ARGV[5] == '1' and #receipts == 0 and not due then
@@ -259,8 +397,8 @@ end
 if lost > 0 then
   redis.call('HINCRBY', K, 'lost', lost)
 end
-if freed > #receipts then
-  wake(freed - #receipts) -- for readers whose handlers are free
+if freed > #receipts or earlier > 0 then
+  wake(math.max(earlier, freed - #receipts)) -- for readers whose handlers are free
 end
 if tracked then
   save_states()

@@ -25,7 +25,7 @@ type Written struct {
 //
 // Errors: [millrace.ErrBadArgument] for an invalid draft and [millrace.ErrTooLarge], before
 // Redis is asked; [millrace.ErrBroken], [millrace.ErrVersion], [millrace.ErrFull], and then
-// nothing was written. With a source also [ErrGap] and [ErrSources]; the id of a duplicate by
+// nothing was written; [ErrTenantFull]. With a source also [ErrGap] and [ErrSources]; the id of a duplicate by
 // its position is "".
 func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 	written, err := q.WriteBatch(ctx, d)
@@ -37,10 +37,10 @@ func (q *Queue) Write(ctx context.Context, d Draft) (string, error) {
 
 // encoded is a draft as the script takes it.
 type encoded struct {
-	tenant, options, body string
+	account, tenant, options, body string
 }
 
-func (e encoded) bytes() int { return len(e.tenant) + len(e.options) + len(e.body) }
+func (e encoded) bytes() int { return len(e.account) + len(e.tenant) + len(e.options) + len(e.body) }
 
 // cost is what the draft costs the server. A message that may go to several flows has the
 // messages in each of them counted.
@@ -72,7 +72,7 @@ type writeRequest struct {
 // [millrace.ErrUncertain] those of one call may have been. To repeat a batch without
 // duplicates, give its drafts dedupe ids, or a source and positions.
 //
-// A draft that the queue refuses ([ErrGap], [ErrSources]) stops no other: its Written has no
+// A draft that the queue refuses ([ErrTenantFull], [ErrGap], [ErrSources]) stops no other: its Written has no
 // ID and is no duplicate, and the error is the one of the first such draft.
 //
 // Errors: as of [Queue.Write]. Goroutines share calls.
@@ -87,7 +87,7 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...Draft) ([]Written, err
 		if err != nil {
 			return nil, err
 		}
-		all[i] = encoded{tenant: d.Tenant, options: d.options(), body: body}
+		all[i] = encoded{account: d.Account, tenant: d.Tenant, options: d.options(), body: body}
 	}
 	candidates := q.known().perTenant
 	if reqid.Seeded(ctx) { // a repeat by another process must make the same calls
@@ -205,7 +205,7 @@ func (d *dispatcher) write(ctx context.Context, requests []writeRequest) ([]writ
 		args = append(args, strconv.Itoa(q.cfg.MaxAttempts), millis(q.cfg.DedupeWindow), q.cfg.expiry(), known.setting())
 		for _, r := range requests {
 			for _, e := range r.drafts {
-				args = append(args, known.flows(e.tenant), e.options, e.body)
+				args = append(args, known.flows(e.account, e.tenant), e.options, e.body)
 			}
 		}
 		reply, err := d.run.RunRequest(ctx, request, "write", baseKey(d.name), args...)
@@ -239,6 +239,10 @@ func readWritten(text string, requests []writeRequest, messages int) ([]writeAns
 	for i, r := range requests {
 		a := &answers[i]
 		for _, id := range ids[:len(r.drafts)] {
+			if id == "!" {
+				a.written, a.refused = append(a.written, Written{}), cmp.Or(a.refused, error(ErrTenantFull))
+				continue
+			}
 			if reason, refused := strings.CutPrefix(id, "?"); refused {
 				a.written, a.refused = append(a.written, Written{}), cmp.Or(a.refused, refusal(reason))
 				continue

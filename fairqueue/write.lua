@@ -4,7 +4,7 @@
 -- messages wait. A message with a delay lies in delayed until then. Creates the queue if there is
 -- none.
 --
--- Needs    record, create, dedupes, wake, lane
+-- Needs    record, limits, create, dedupes, wake, lane
 -- KEYS[1]  K
 -- ARGV[1]  attempts: the setting to store, how many deliveries a message has; 0 for no change
 -- ARGV[2]  window: for how many milliseconds a dedupe id counts
@@ -22,7 +22,8 @@
 --          write with the same dedupe id wrote, '=' alone for a position that was written before,
 --          or a schedule that has another state or is not due.
 --          '?AT' for a position that is not written because its source is at AT, '?' because the
---          queue has no room for another source. {1, streams} if the setting is another one:
+--          queue has no room for another source; '!' for a message that is not written because
+--          as many of its tenant or account wait as may. {1, streams} if the setting is another one:
 --          then nothing was written
 -- Cost     O(log N) a message and candidate
 -- Repeat   harmless: the lane knows the answer
@@ -33,10 +34,10 @@ elseif exists and (streams or '') ~= ARGV[4] then
 end
 
 local delayed, deadlines = prefix .. 'delayed', prefix .. 'deadlines'
-local ids, bodies, ready, turns, flows = {}, {}, {}, {}, {}
+local ids, bodies, ready, flows = {}, {}, {}, {}
 local later, expiring, names, positions, states -- rare
 local sources, most_sources = 0, 1000
-local last, next_turn = n.last + 0, whole(n.virtual + 1000)
+local last, next_turn = n.last + 0, whole(n.virtual + quantum)
 
 -- The candidate in which the fewest wait, with those that this call adds.
 local least_loaded
@@ -53,6 +54,35 @@ if ARGV[4] ~= '' then
     end
     waiting_in[best] = fewest + 1
     return best
+  end
+end
+
+-- Whether the owners of a message have as many that wait as they may, with those that this call
+-- adds.
+local waiting_of, is_full
+if epoch then
+  waiting_of = {}
+  local owners = {}
+  for arg = 5, #ARGV, 3 do
+    owners[#owners + 1] = ARGV[arg]
+    owners[#owners + 1] = unit_of(ARGV[arg])
+  end
+  load_rules(owners)
+  function is_full(flow, unit)
+    for _, owner in ipairs({unit, flow}) do
+      local most = rule_of(owner).waiting
+      if most and most > 0 then
+        local account = unit ~= flow and owner == unit and '=' .. string.sub(unit, 2) .. '\2'
+        waiting_of[owner] = waiting_of[owner] or
+          redis.call('ZLEXCOUNT', backlog, '[' .. (account and account .. 'c' or owner .. '\1'), '(' .. (account and account .. 'd' or owner .. '\2'))
+        if waiting_of[owner] >= most then
+          return true
+        end
+      end
+    end
+    for owner in pairs({[unit] = true, [flow] = true}) do
+      waiting_of[owner] = waiting_of[owner] and waiting_of[owner] + 1
+    end
   end
 end
 
@@ -87,6 +117,10 @@ for arg = 5, #ARGV, 3 do
       before = names[name] or tonumber(redis.call('ZSCORE', dedupes, name) or 0) > now and redis.call('HGET', dedupe, name)
       before = before and '=' .. before
     end
+  end
+  local unit = unit_of(least_loaded and string.match(tenant, '=.*') or tenant)
+  if not before and waiting_of and delay == 0 and is_full(tenant, unit) then
+    before = '!'
   end
   if before then
     ids[#ids + 1] = before
@@ -123,14 +157,11 @@ for arg = 5, #ARGV, 3 do
       ready[#ready + 1] = '0'
       ready[#ready + 1] = flow .. '\1' .. priority .. id .. tail
       if not flows[flow] then
-        flows[flow] = true
-        if n.blocked == '0' or not redis.call('ZSCORE', prefix .. 'blocked', flow) then
-          turns[#turns + 1] = weights and whole(n.virtual + turn(flow)) or next_turn
-          turns[#turns + 1] = flow
-        end
+        flows[flow] = unit_of(flow)
+        flows[#flows + 1] = flow
       end
     end
-    note(tenant)
+    note(unit)
   end
 end
 
@@ -151,6 +182,16 @@ if #bodies > 0 then
 end
 if #ready > 0 then
   redis.call('ZADD', backlog, unpack(ready))
+end
+local turns = {}
+for _, flow in ipairs(flows) do
+  local unit = flows[flow]
+  if epoch or by_time or n.blocked ~= '0' or unit ~= flow then
+    put(flow, turn(unit))
+  else
+    turns[#turns + 1] = next_turn
+    turns[#turns + 1] = flow
+  end
 end
 if #turns > 0 then
   redis.call('ZADD', active, 'NX', unpack(turns))

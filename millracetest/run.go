@@ -35,6 +35,7 @@ type Result struct {
 	Failed  []Failure           // deliveries that failed; a message may be here several times
 	Dead    []fairqueue.Message // all that are dead now, oldest death first
 
+	Waiting  int // messages of tenants that are paused, or have used up their rate for longer than the run went
 	Delayed  int // messages that are due later than the run went
 	InFlight int // messages that other readers have
 }
@@ -82,7 +83,7 @@ func RunUntilEmpty(t testing.TB, q *fairqueue.Queue, handler fairqueue.Handler, 
 		r.pass(due.Sub(now) + dueEvery)
 	}
 	s := r.stats()
-	r.result.Delayed, r.result.InFlight = s.Delayed, s.InFlight
+	r.result.Waiting, r.result.Delayed, r.result.InFlight = s.Waiting, s.Delayed, s.InFlight
 	for msg, err := range q.Dead(t.Context()) {
 		if err != nil {
 			t.Fatalf("the dead messages of queue %q: %v", q.Name(), err)
@@ -122,8 +123,11 @@ func (r *run) ready() int {
 	if err != nil {
 		r.t.Fatalf("the length of queue %q: %v", r.q.Name(), err)
 	}
+	s := r.stats()
+	waiting, _ := asleep(s)
+	n = max(0, n-waiting)
 	if n == 0 {
-		if tick := r.tick(); !tick.IsZero() && !tick.After(r.stats().At) {
+		if tick := r.tick(); !tick.IsZero() && !tick.After(s.At) {
 			n = 1
 		}
 	}
@@ -142,6 +146,30 @@ func (r *run) tick() (next time.Time) {
 		}
 	}
 	return next
+}
+
+// asleep returns how many messages wait for tenants that may have none now, because they are paused
+// or used up their rate, and when the first of these tenants may; zero if none ever does by itself.
+func asleep(s fairqueue.Stats) (waiting int, until time.Time) {
+	accounts := map[string]bool{}
+	for _, f := range s.Flows {
+		if sleeps := f.Paused || f.NotBefore.After(s.At); !sleeps || f.Waiting == 0 {
+			continue
+		}
+		if f.Tenant == "" && f.Account != "" {
+			accounts[f.Account] = true
+		}
+		if !f.Paused && (until.IsZero() || f.NotBefore.Before(until)) {
+			until = f.NotBefore
+		}
+	}
+	for _, f := range s.Flows {
+		tenant := f.Tenant != "" || f.Account == "" // and not an account as a whole
+		if tenant && (f.Paused || f.NotBefore.After(s.At) || accounts[f.Account]) {
+			waiting += f.Waiting
+		}
+	}
+	return waiting, until
 }
 
 // handle calls the handler and notes the result.
@@ -218,7 +246,7 @@ func (r *run) consume() {
 			return
 		case s.Paused && ready > 0:
 			r.t.Fatalf("RunUntilEmpty: queue %q is paused while %d messages wait: call Resume before", r.q.Name(), ready)
-		case s.Waiting == 0 && same >= sure && r.movable():
+		case ready > 0 && s.Waiting == 0 && same >= sure && r.movable():
 			r.pass(dueEvery) // the test stopped the clock between two looks for what is due
 		case time.Since(moved) > stallTimeout:
 			r.t.Fatalf("RunUntilEmpty: queue %q makes no progress for %s (did the test stop the clock without RunConfig.Clock, or another reader use up a limit?):%s",
@@ -245,7 +273,11 @@ func (r *run) due() (due, now time.Time) {
 			due = page[0].Until
 		}
 	}
-	return due, r.stats().At
+	s := r.stats()
+	if _, until := asleep(s); !until.IsZero() && (due.IsZero() || until.Before(due)) {
+		due = until
+	}
+	return due, s.At
 }
 
 // movable reports whether the run may move the clock.

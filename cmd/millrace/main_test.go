@@ -89,6 +89,20 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "--member", "h:1")
 		case "fleet show": // of no name
 			args = append(args, "--json")
+		case "schedule set":
+			args = append(args, "K", "n", "--every", "1m", "--tenant", "t", "--body", "b")
+		case "schedule show", "schedule next", "schedule run":
+			args = append(args, "K", "n")
+		case "schedule pause", "schedule resume":
+			args = append(args, "K", "n")
+		case "schedule rm":
+			args = append(args, "K", "n", "--yes")
+		case "queue tenant set":
+			args = append(args, "K", "t", "--rate", "1/s")
+		case "queue tenant show", "queue tenant clear", "queue tenant pause", "queue tenant resume":
+			args = append(args, "K", "t")
+		case "queue tenant purge":
+			args = append(args, "K", "t", "--yes")
 		}
 		switch {
 		case args[0] == "hash" && args[1] == "drop": // a whole namespace
@@ -117,8 +131,10 @@ func TestNoServer(t *testing.T) {
 			args = append(args, "K", "--tenant", "t")
 		case "position":
 			args = append(args, "K", "s")
-		case "weight":
-			args = append(args, "K", "t", "2")
+		case "fair-by":
+			args = append(args, "K", "time")
+		case "tenants":
+			args = append(args, "K")
 		case "ack", "nack":
 			args = append(args, "K", "1:1-1")
 		case "extend":

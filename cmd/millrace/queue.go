@@ -25,7 +25,9 @@ type queueCommands struct {
 	Ls       queueLs       `cmd:"" help:"List the queues by name."`
 	Resize   queueResize   `cmd:"" help:"Change what the flows of a queue are: tenants, or streams."`
 	Position queuePosition `cmd:"" help:"Show or set how far a source is: the number of its last message."`
-	Weight   queueWeight   `cmd:"" help:"Give a tenant more turns, or fewer."`
+	Tenants  queueTenants  `cmd:"" help:"List the tenants that have messages, with their state and limits."`
+	Tenant   queueTenant   `cmd:"" help:"Limit, pause, resume or purge one tenant."`
+	FairBy   queueFairBy   `cmd:"" help:"Share turns by messages, or by the time of handlers."`
 	Pause    queuePause    `cmd:"" help:"Switch reading off."`
 	Resume   queueResume   `cmd:"" help:"Switch reading on again."`
 	Dead     queueDead     `cmd:"" help:"List, redrive or purge messages that were delivered too often."`
@@ -134,30 +136,6 @@ func (c *queueResize) Run(ctx context.Context, a *app) error {
 		}
 		doc := document.Resized{Shape: document.OfShape(after), Before: document.OfShape(before)}
 		return doc, says("%s; before: %s", inWords(doc.Shape), inWords(doc.Before)), nil
-	})
-}
-
-type queueWeight struct {
-	queueName
-	Tenant document.Text `arg:"" help:"The tenant."`
-	Weight float64       `arg:"" help:"How many turns it has for each turn of others, from 0.01 to 100; 1 for as many."`
-}
-
-func (*queueWeight) Help() string {
-	return `From the tenant's next message on. In a queue with streams it changes nothing.
-
-Examples:
-
-    millrace queue weight orders acme 2.5`
-}
-
-func (c *queueWeight) Run(ctx context.Context, a *app) error {
-	if !(c.Weight >= 0.01 && c.Weight <= 100) {
-		return millrace.ErrBadArgument.Errorf("a weight is from 0.01 to 100, not %g", c.Weight)
-	}
-	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
-		doc := document.Weight{Tenant: c.Tenant, Weight: c.Weight}
-		return doc, says("%s has the weight %g", c.Tenant, c.Weight), q.SetWeight(ctx, string(c.Tenant), c.Weight)
 	})
 }
 

@@ -151,9 +151,8 @@ func TestQueuePosition(t *testing.T) {
 func TestQueueTurns(t *testing.T) {
 	t.Parallel()
 	s, name := sharedShell(t), redistest.Name(t)
-	s.refused(1, "not_found", "queue", "weight", name, "a", "3")
+	s.want("a: weight 3\n", "queue", "tenant", "set", name, "a", "--weight", "3") // creates the queue
 	s.put(name, "b", "0")
-	s.want(`{"tenant":"a","weight":3}`+"\n", "queue", "weight", name, "a", "3", "--json")
 	var lines strings.Builder
 	for i := range 6 {
 		fmt.Fprintf(&lines, `{"tenant":"a","body":"%d"}`+"\n"+`{"tenant":"b","body":"%d"}`+"\n", i, i)
@@ -291,10 +290,17 @@ func TestQueueBadInput(t *testing.T) {
 		"queue write Q --tenant t --priority 5":                 "bad_argument",
 		"queue write Q --tenant t --priority high":              "bad_usage",
 		"queue write Q --batch --priority 1":                    "bad_usage",
-		"queue weight Q t 0":                                    "bad_argument",
-		"queue weight Q t 101":                                  "bad_argument",
-		"queue weight Q t NaN":                                  "bad_argument",
-		"queue weight Q t":                                      "bad_usage",
+		"queue tenants Q --most -1":                             "bad_argument",
+		"queue tenants Q --sort size":                           "bad_usage",
+		"queue tenant set Q t":                                  "bad_usage",
+		"queue tenant set Q --rate 1/s":                         "bad_usage",
+		"queue tenant set Q t --default --rate 1/s":             "bad_usage",
+		"queue tenant set Q t --rate 1/y":                       "bad_usage",
+		"queue tenant clear Q":                                  "bad_usage",
+		"queue tenant pause Q":                                  "bad_usage",
+		"queue tenant resume Q":                                 "bad_usage",
+		"queue tenant purge Q --yes":                            "bad_usage",
+		"queue fair-by Q luck":                                  "bad_usage",
 		"queue dead keep Q --most -1":                           "bad_argument",
 		"queue dead keep Q --age -1s":                           "bad_argument",
 		"queue write Q":                                         "bad_usage",

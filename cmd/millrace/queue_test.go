@@ -92,7 +92,6 @@ WRITTEN DELIVERED ACKED NACKED RETURNED RECLAIMED EXPIRED CANCELLED BURIED REDRI
 	}
 	s.want("resumed\n", "queue", "resume", name)
 	s.want("32 streams, 2 a tenant; before: a flow for each tenant\n", "queue", "resize", name, "32", "--per-tenant", "2")
-	s.want("a b has the weight 2.5\n", "queue", "weight", name, "a b", "2.5")
 	s.want("1000 of dead messages kept, for 30d0h\n", "queue", "dead", "keep", name, "--most", "1000", "--age", "720h")
 	s.want("any number of dead messages kept, for ever\n", "queue", "dead", "keep", name)
 

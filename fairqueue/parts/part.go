@@ -37,6 +37,7 @@ type part struct {
 
 	mu      sync.Mutex
 	waiting int       // messages, when last looked, and those written since
+	since   int       // those written since the last look began
 	looked  time.Time // when the last look began
 	looking bool
 	failed  int // looks and writes that failed, in a row; 0 for a part that is open
@@ -53,7 +54,7 @@ func (p *part) state() (open bool, waiting int) {
 		age -= rand.N(age / 4)
 	}
 	if !p.looking && time.Since(p.looked) > age {
-		p.looking, p.looked = true, time.Now()
+		p.looking, p.looked, p.since = true, time.Now(), 0
 		go p.look()
 	}
 	return p.failed == 0, p.waiting
@@ -67,7 +68,7 @@ func (p *part) look() {
 	p.mu.Lock()
 	p.looking = false
 	if err == nil {
-		p.waiting = n
+		p.waiting = n + p.since // some of these may be counted twice, until the next look
 	}
 	p.mu.Unlock()
 	p.note(err)
@@ -106,4 +107,5 @@ func (p *part) added() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.waiting++
+	p.since++
 }

@@ -1,6 +1,7 @@
 package parts
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -72,7 +73,7 @@ func (q *Queue) choose(d fairqueue.Draft) *part {
 	if d.Source != "" {
 		return q.ranked("source " + d.Source)[0]
 	}
-	list := q.ranked(d.Tenant)
+	list := q.ranked(cmp.Or(d.Account, d.Tenant))
 	if d.DedupeID != "" {
 		return list[shuffleshard.Get(len(list), 1, d.DedupeID)[0]]
 	}

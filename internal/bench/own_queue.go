@@ -78,10 +78,8 @@ func queueLife(ctx context.Context, b *B) float64 {
 // weighedCycles is queueCycles where each tenant has a weight of its own.
 func weighedCycles(ctx context.Context, b *B) float64 {
 	q := b.queue(b.Client, fairqueue.Config{})
-	must.Get(q.Write(ctx, fairqueue.Draft{Tenant: tenant(0)})) // weights need a queue that exists
-	must.Get(q.Ack(ctx, receipts(must.Get(q.Read(ctx, fairqueue.ReadConfig{})))...))
 	for i := range tenants {
-		must.Do(q.SetWeight(ctx, tenant(i), float64(2+i%5)))
+		must.Do(q.ChangeLimits(ctx, fairqueue.Owner{Tenant: tenant(i)}, func(l *fairqueue.Limits) { l.Weight = float64(2 + i%5) }))
 	}
 	return cycles(ctx, b, 1, func(int) *fairqueue.Queue { return q })
 }

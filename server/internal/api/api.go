@@ -138,6 +138,7 @@ func New(cfg Config) (*API, error) {
 	a.routeMessages()
 	a.routeBrowse()
 	a.routeSchedules()
+	a.routeTenants()
 	a.routeIcks()
 	a.routeParked()
 	a.routeLeases()

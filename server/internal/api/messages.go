@@ -14,9 +14,9 @@ import (
 func (a *API) routeMessages() {
 	register(a, op(http.MethodPost, queuePath+"/messages", "writeMessage", "Write a message",
 		"The first write creates the queue; only then streams and per_tenant have an effect. A write under a dedupe id that its tenant used in the last 5 minutes writes nothing, and returns the id of the first message. A write with a position of a source is written once, however late it is repeated.",
-		http.StatusCreated, http.StatusInsufficientStorage), a.writeMessage)
+		http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), a.writeMessage)
 	register(a, op(http.MethodPost, queuePath+"/messages/batch", "writeMessages", "Write several messages",
-		"All of them or none; but a position that the queue refuses (position_gap) stops no other message.", http.StatusCreated, http.StatusInsufficientStorage), a.writeMessages)
+		"All of them or none; but a message that the queue refuses (position_gap, tenant_full) stops no other.", http.StatusCreated, http.StatusTooManyRequests, http.StatusInsufficientStorage), a.writeMessages)
 	onQueue(a, op(http.MethodGet, queuePath+"/messages", "readMessages", "Take messages to work on",
 		"One from each tenant in turn. They are invisible to other readers for the visibility timeout; then they are redelivered with new receipts, unless they were settled or extended. With block the request waits for the first message, at most for the service's limit, by default a minute. An empty, a paused or a missing queue is no error. If the client disconnects while it waits, it takes nothing."),
 		a.readMessages)

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/millrace/millrace"
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/document"
@@ -23,7 +25,7 @@ func TestOperations(t *testing.T) {
 	s := serve(t, api.Config{})
 	t.Run("all", func(t *testing.T) {
 		for name, test := range map[string]func(service, string){
-			"messages": messages, "settling": settling, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "browsing": browsing,
+			"messages": messages, "settling": settling, "batches": batches, "dead": dead, "schedules": schedules, "queues": queues, "tenants": tenants, "browsing": browsing,
 			"icks": icks, "parked": parked, "leases": leases, "hashes": hashes, "counters": counters,
 		} {
 			t.Run(name, func(t *testing.T) {
@@ -225,7 +227,6 @@ func queues(s service, name string) {
 	for _, path := range []string{"/pause", "/resume"} {
 		s.ask("POST", q+path, nil).refused(404, "not_found")
 	}
-	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2}).refused(404, "not_found")
 	s.ask("POST", q+"/resize", object{"streams": 4}).refused(404, "not_found")
 	s.ask("POST", q+"/messages", object{"tenant": "a", "streams": 8, "per_tenant": 2}).want(201, "")
 	if got := read[document.Queues](s.ask("GET", "/v1/queues", nil).want(200, "")).Queues; !slices.Contains(got, document.Text(name)) {
@@ -260,11 +261,51 @@ func queues(s service, name string) {
 	s.ask("GET", q+"/position?source=a+table", nil).want(200, `{"source":"a table","position":5}`)
 	s.ask("GET", q+"/sources", nil).want(200, `{"sources":[{"source":"a table","position":5}]}`)
 	s.ask("GET", q+"/position", nil).refused(400, "bad_request")
-	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","weight":2.5}`)
-	s.ask("POST", q+"/weight", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
-	s.ask("POST", q+"/weight", object{"tenant": "", "weight": 1}).refused(400, "bad_argument")
 	s.ask("DELETE", q, nil).want(200, "")
 	s.ask("DELETE", q, nil).want(200, `{"deleted":0}`)
+}
+
+// tenants limits, pauses and purges tenants and an account.
+func tenants(s service, name string) {
+	q := "/v1/queues/" + name
+	s.ask("GET", q+"/tenants", nil).refused(404, "not_found")
+	s.ask("GET", q+"/limits", nil).refused(404, "not_found")
+	const none = `"max_share":0,"rate":0,"burst":0,"max_waiting":0,"paused":false`
+	s.ask("POST", q+"/tenants/limit", object{"max_in_flight": 10}).want(200, `{"own":true,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 2.5}).want(200, `{"tenant":"b","own":true,"limits":{"weight":2.5,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/tenants/limit", object{"account": "acme", "rate": "120/m", "burst": 3}).
+		want(200, `{"account":"acme","own":true,"limits":{"weight":1,"max_in_flight":10,"max_share":0,"rate":2,"burst":3,"max_waiting":0,"paused":false}}`)
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "weight": 0}).refused(400, "bad_request")
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "b", "rate": "5/y"}).refused(400, "bad_request")
+	s.ask("POST", q+"/tenants/limit", object{"account": "acme", "tenant": "x", "weight": 2}).refused(400, "bad_argument")
+	s.ask("GET", q+"/limits?tenant=c", nil).want(200, `{"tenant":"c","own":false,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	if all := read[document.StoredLimits](s.ask("GET", q+"/limits/all", nil).want(200, "")).Limits; len(all) != 3 || all[0].Owner != (document.Owner{}) {
+		s.t.Errorf("limits %+v", all)
+	}
+	s.ask("POST", q+"/tenants/limit", object{"tenant": "full", "max_waiting": 1}).want(200, "")
+	s.ask("POST", q+"/messages", object{"tenant": "full"}).want(201, "")
+	s.ask("POST", q+"/messages", object{"tenant": "full"}).refused(429, "tenant_full")
+	s.ask("POST", q+"/messages", object{"tenant": "x", "account": "acme"}).want(201, "")
+	s.ask("POST", q+"/tenants/pause", object{"tenant": "full", "for": "1h"}).want(200, `{"tenant":"full","paused":true,"for_ms":3600000}`)
+	s.ask("POST", q+"/tenants/pause", object{"account": "acme"}).want(200, `{"account":"acme","paused":true}`)
+	s.ask("POST", q+"/tenants/pause", object{}).refused(400, "bad_argument")
+	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[]}`)
+	states := map[string]string{}
+	for _, t := range read[document.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
+		states[t.Owner.String()] = t.State
+	}
+	if diff := cmp.Diff(map[string]string{"full": "asleep", "account acme": "paused", "acme / x": "ready"}, states); diff != "" {
+		s.t.Errorf("states (-want +got):\n%s", diff)
+	}
+	s.ask("POST", q+"/tenants/resume", object{"account": "acme"}).want(200, `{"account":"acme","paused":false}`)
+	if got := read[document.Messages](s.ask("GET", q+"/messages", nil).want(200, "")).Messages; len(got) != 1 || got[0].Account != "acme" || got[0].Tenant != "x" {
+		s.t.Errorf("messages %+v", got)
+	}
+	s.ask("POST", q+"/tenants/purge", object{"tenant": "full"}).want(200, `{"tenant":"full","purged":1}`)
+	s.ask("POST", q+"/tenants/clear", object{"tenant": "b"}).want(200, `{"tenant":"b","own":false,"limits":{"weight":1,"max_in_flight":10,`+none+`}}`)
+	s.ask("POST", q+"/fair-by", object{"fair_by": "time"}).want(200, `{"fair_by":"time"}`)
+	s.ask("POST", q+"/fair-by", object{"fair_by": "luck"}).refused(400, "bad_request")
+	s.ask("POST", q+"/resize", object{"streams": 4}).refused(400, "bad_argument")
 }
 
 func browsing(s service, name string) {

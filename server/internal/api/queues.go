@@ -52,12 +52,6 @@ func (a *API) routeQueues() {
 		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[document.Position]) (document.Position, error) {
 			return in.Body, q.SetPosition(ctx, string(in.Body.Source), in.Body.Position)
 		})
-	onQueue(a, op(http.MethodPost, queuePath+"/weight", "weighTenant", "Give a tenant more turns, or fewer",
-		"The number of turns for each turn of a tenant of weight 1, from its next message on. It has no effect in a queue with streams.",
-		http.StatusNotFound),
-		func(ctx context.Context, q *fairqueue.Queue, in *namedWith[weightRequest]) (document.Weight, error) {
-			return document.Weight(in.Body), q.SetWeight(ctx, string(in.Body.Tenant), in.Body.Weight)
-		})
 	onQueue(a, op(http.MethodPost, queuePath+"/pause", "pauseQueue", "Pause reading",
 		"For all readers. Messages in flight may be finished, and writing continues.", http.StatusNotFound),
 		func(ctx context.Context, q *fairqueue.Queue, _ *namedWith[*nothing]) (document.Paused, error) {
@@ -111,9 +105,4 @@ type positionRequest struct {
 	Named
 
 	Source string `query:"source" required:"true" minLength:"1" maxLength:"512" doc:"The name of the source."`
-}
-
-type weightRequest struct {
-	Tenant document.Text `json:"tenant" doc:"The tenant; 1 to 512 bytes." example:"\"acme\""`
-	Weight float64       `json:"weight" minimum:"0.01" maximum:"100" doc:"Turns for each turn of a tenant of weight 1." example:"2.5"`
 }

@@ -1,0 +1,387 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+	"github.com/millrace/millrace/internal/document"
+	"github.com/millrace/millrace/internal/readable"
+)
+
+type queueTenants struct {
+	queueName
+	Sort   string `enum:"waiting,inflight,handling,age,name" default:"waiting" help:"What comes first: the most waiting, inflight, the longest handling, the oldest age; or name."`
+	Most   int    `default:"40" placeholder:"N" help:"How many to show; 0 for all. Defaults to 40."`
+	Limits bool   `help:"Show the limits that are stored, also of tenants without messages."`
+}
+
+func (*queueTenants) Help() string {
+	return `STATE is why its next message waits. ready: for its turn. held: it has its share of the handlers, or its most in flight. asleep: by its rate, or for a pause that ends. paused: until it is resumed. Tenants whose messages are all in flight are not listed. At most 1,024 are examined.
+
+Examples:
+
+    millrace queue tenants orders
+    millrace queue tenants orders --sort handling --most 10
+    millrace queue tenants orders --limits`
+}
+
+func (c *queueTenants) Run(ctx context.Context, a *app) error {
+	if c.Most < 0 {
+		return millrace.ErrBadArgument.Errorf("--most is negative: %d", c.Most)
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		if c.Limits {
+			return storedLimits(ctx, q)
+		}
+		s, err := q.Stats(ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		if s.Streams > 0 {
+			return nil, nil, millrace.ErrBadArgument.Errorf("the flows of this queue are streams, so it does not count its tenants").
+				WithHint("Show its streams with: millrace queue stats")
+		}
+		all, _, err := q.Limits(ctx, fairqueue.Owner{})
+		if err != nil {
+			return nil, nil, err
+		}
+		doc := document.OfTenants(s, all)
+		sortTenants(doc.Tenants, c.Sort)
+		if c.Most > 0 {
+			doc.Tenants = doc.Tenants[:min(len(doc.Tenants), c.Most)]
+		}
+		return doc, func(w io.Writer) { tableOfTenants(w, doc, s.At) }, nil
+	})
+}
+
+func sortTenants(list []document.TenantStats, by string) {
+	slices.SortStableFunc(list, func(a, b document.TenantStats) int {
+		order := map[string]int{
+			"waiting": cmp.Compare(b.Waiting, a.Waiting), "inflight": cmp.Compare(b.InFlight, a.InFlight),
+			"handling": cmp.Compare(b.Handling, a.Handling), "age": cmp.Compare(b.OldestAge, a.OldestAge),
+		}[by]
+		return cmp.Or(order, cmp.Compare(a.String(), b.String()))
+	})
+}
+
+func tableOfTenants(w io.Writer, doc document.Tenants, now time.Time) {
+	fmt.Fprintln(w, "TENANT\tWAITING\tOLDEST\tIN FLIGHT\tHANDLING\tSTATE\tLIMITS")
+	for _, t := range doc.Tenants {
+		oldest, handling, state := "-", "-", t.State
+		if t.OldestAge > 0 {
+			oldest = readable.Duration(time.Duration(t.OldestAge) * time.Millisecond)
+		}
+		if t.Handling >= 0 {
+			handling = readable.Duration(time.Duration(t.Handling) * time.Millisecond)
+		}
+		if t.Until != nil {
+			state += " for " + readable.Duration(max(0, t.Until.Sub(now)))
+		}
+		fmt.Fprintf(w, "%s\t%d\t%s\t%d\t%s\t%s\t%s\n", t.Owner, t.Waiting, oldest, t.InFlight, handling, state, limitsInWords(t.Limits))
+	}
+	if more := doc.Count - len(doc.Tenants); more > 0 {
+		fmt.Fprintf(w, "%d more\t\t\t\t\t\t\n", more)
+	}
+	fmt.Fprintf(w, "all others\t\t\t\t\t\t%s\n", limitsInWords(doc.Default))
+	if doc.FairBy != fairqueue.FairByMessages.String() {
+		fmt.Fprintf(w, "\nTurns are shared by %s.\n", doc.FairBy)
+	}
+}
+
+// limitsInWords says in a line what is limited.
+func limitsInWords(l document.Limits) string {
+	var words []string
+	if l.Paused {
+		words = append(words, "paused")
+	}
+	if l.Weight != 1 {
+		words = append(words, fmt.Sprintf("weight %g", l.Weight))
+	}
+	if l.MaxInFlight > 0 {
+		words = append(words, fmt.Sprintf("%d in flight", l.MaxInFlight))
+	}
+	if l.MaxShare > 0 {
+		words = append(words, fmt.Sprintf("%g%% of handlers", 100*l.MaxShare))
+	}
+	if l.Rate > 0 {
+		words = append(words, rateInWords(l))
+	}
+	if l.MaxWaiting > 0 {
+		words = append(words, fmt.Sprintf("%d waiting", l.MaxWaiting))
+	}
+	if len(words) == 0 {
+		return "none"
+	}
+	return strings.Join(words, ", ")
+}
+
+// rateInWords says a rate in the first unit in which it is a whole number.
+func rateInWords(l document.Limits) string {
+	rate, unit := float64(l.Rate), "s"
+	for _, larger := range []string{"m", "h"} {
+		if math.Abs(rate-math.Round(rate)) > 1e-6*rate {
+			rate, unit = rate*60, larger
+		}
+	}
+	text := fmt.Sprintf("%.6g/%s", rate, unit)
+	if l.Burst > 0 {
+		text += fmt.Sprintf(" in bursts of %d", l.Burst)
+	}
+	return text
+}
+
+// storedLimits lists what is stored.
+func storedLimits(ctx context.Context, q *fairqueue.Queue) (any, table, error) {
+	doc := document.StoredLimits{Limits: []document.TenantLimits{}}
+	for l, err := range q.AllLimits(ctx) {
+		if err != nil {
+			return nil, nil, err
+		}
+		doc.Limits = append(doc.Limits, document.TenantLimits{Owner: document.OfOwner(l.Owner), Own: true, Limits: document.OfLimits(l.Limits)})
+	}
+	return doc, func(w io.Writer) {
+		fmt.Fprintln(w, "TENANT\tLIMITS")
+		for _, l := range doc.Limits {
+			fmt.Fprintf(w, "%s\t%s\n", l.Owner, limitsInWords(l.Limits))
+		}
+	}, nil
+}
+
+// queueTenant is the noun below queue for one tenant.
+type queueTenant struct {
+	Show   tenantShow   `cmd:"" help:"Show the limits that count for a tenant."`
+	Set    tenantSet    `cmd:"" help:"Limit a tenant, an account, or all that have no limits of their own."`
+	Clear  tenantClear  `cmd:"" help:"Remove a tenant's own limits."`
+	Pause  tenantPause  `cmd:"" help:"Let a tenant's messages wait, for a time or until it is resumed."`
+	Resume tenantResume `cmd:"" help:"End a tenant's pause, and one by Throttle."`
+	Purge  tenantPurge  `cmd:"" help:"Remove a tenant's messages that wait or are delayed."`
+}
+
+func (*queueTenant) Help() string {
+	return `Limits count for all readers at once. They waste nothing: what one tenant may not use, others get. Changes act at once.
+
+--account names an account: with a tenant, that tenant of it; without one, the account as a whole.
+
+Examples:
+
+    millrace queue tenant set orders acme --rate 100/m --max-in-flight 5
+    millrace queue tenant set orders --default --max-waiting 100000
+    millrace queue tenant pause orders acme --for 10m
+    millrace queue tenant purge orders acme`
+}
+
+// ownerName is the argument that names a tenant or an account.
+type ownerName struct {
+	queueName
+	Tenant  document.Text `arg:"" optional:"" help:"The tenant."`
+	Account document.Text `placeholder:"NAME" help:"The account of the tenant; without a tenant, the account as a whole."`
+}
+
+func (o ownerName) doc() document.Owner {
+	return document.Owner{Account: o.Account, Tenant: o.Tenant}
+}
+
+// named returns the owner, which must be one.
+func (o ownerName) named() (fairqueue.Owner, error) {
+	if o.Tenant == "" && o.Account == "" {
+		return fairqueue.Owner{}, errUsage.Errorf("this needs a tenant, or --account").
+			WithHint("List the tenants with: millrace queue tenants " + o.Name.String())
+	}
+	return o.doc().Of(), nil
+}
+
+// show prints the limits that count after a change.
+func (o ownerName) show(ctx context.Context, q *fairqueue.Queue, err error) (any, table, error) {
+	if err != nil {
+		return nil, nil, err
+	}
+	l, own, err := q.Limits(ctx, o.doc().Of())
+	doc := document.TenantLimits{Owner: o.doc(), Own: own, Limits: document.OfLimits(l)}
+	text := limitsInWords(doc.Limits)
+	if !own && doc.Owner != (document.Owner{}) {
+		text += ", as all that have no limits of their own"
+	}
+	return doc, says("%s: %s", doc.Owner, text), err
+}
+
+type tenantShow struct{ ownerName }
+
+func (*tenantShow) Help() string {
+	return `Without a tenant and --account it shows the limits of all that have none of their own.
+
+Examples:
+
+    millrace queue tenant show orders acme
+    millrace queue tenant show orders`
+}
+
+func (c *tenantShow) Run(ctx context.Context, a *app) error {
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) { return c.show(ctx, q, nil) })
+}
+
+type tenantSet struct {
+	ownerName
+	Default     bool           `help:"For all tenants and accounts that have no limits of their own."`
+	Weight      *float64       `placeholder:"N" help:"Turns for each turn of others, 0.01 to 100; 1 for as many."`
+	MaxInFlight *int           `placeholder:"N" help:"Deliveries at once; 0 for no limit."`
+	MaxShare    *float64       `placeholder:"PART" help:"The part of all handlers, from 0 to 1, at least one of them; 0 for no limit."`
+	Rate        *document.Rate `placeholder:"N/s" help:"Deliveries: 5/s, 100/m or 10/h; 0 for no limit."`
+	Burst       *int           `placeholder:"N" help:"Deliveries at once after a rest; 0 for a tenth of a second's worth."`
+	MaxWaiting  *int           `placeholder:"N" help:"Messages that wait; writes of more are refused; 0 for no limit."`
+}
+
+func (*tenantSet) Help() string {
+	return `Only the given limits change. The first change for a tenant gives it limits of its own, which begin as those of all others; later changes of those do not concern it. It creates the queue if there is none.
+
+Examples:
+
+    millrace queue tenant set orders acme --rate 100/m --burst 10
+    millrace queue tenant set orders --account acme --max-in-flight 20
+    millrace queue tenant set orders --default --max-share 0.5`
+}
+
+func (c *tenantSet) Run(ctx context.Context, a *app) error {
+	change := document.LimitsChange{
+		Weight: c.Weight, MaxInFlight: c.MaxInFlight, MaxShare: c.MaxShare, Rate: c.Rate, Burst: c.Burst, MaxWaiting: c.MaxWaiting,
+	}
+	named := c.Tenant != "" || c.Account != ""
+	switch {
+	case change == (document.LimitsChange{}):
+		return errUsage.Errorf("no limit is given").WithHint("Give one, such as --rate 5/s or --max-in-flight 10.")
+	case named == c.Default:
+		return errUsage.Errorf("this needs a tenant, --account or --default").WithHint("--default is for all that have no limits of their own.")
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		return c.show(ctx, q, q.ChangeLimits(ctx, c.doc().Of(), change.Apply))
+	})
+}
+
+type tenantClear struct {
+	ownerName
+	Default bool `help:"The limits of all tenants and accounts that have none of their own."`
+}
+
+func (*tenantClear) Help() string {
+	return `The limits of all others count for it again. A pause ends, too.
+
+Examples:
+
+    millrace queue tenant clear orders acme
+    millrace queue tenant clear orders --default`
+}
+
+func (c *tenantClear) Run(ctx context.Context, a *app) error {
+	if named := c.Tenant != "" || c.Account != ""; named == c.Default {
+		return errUsage.Errorf("this needs a tenant, --account or --default").WithHint("--default is for all that have no limits of their own.")
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		return c.show(ctx, q, q.ClearLimits(ctx, c.doc().Of()))
+	})
+}
+
+type tenantPause struct {
+	ownerName
+	For document.Duration `placeholder:"TIME" help:"How long. Defaults to until it is resumed."`
+}
+
+func (*tenantPause) Help() string {
+	return `Its messages in flight may be finished, and writing goes on.
+
+Examples:
+
+    millrace queue tenant pause orders acme
+    millrace queue tenant pause orders acme --for 10m`
+}
+
+func (c *tenantPause) Run(ctx context.Context, a *app) error {
+	of, err := c.named()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		doc := document.PausedTenant{Owner: c.doc(), Paused: true, For: c.For.Milliseconds()}
+		said := says("%s is paused", doc.Owner)
+		if c.For.Duration > 0 {
+			said = says("%s is paused for %s", doc.Owner, readable.Duration(c.For.Duration))
+		}
+		return doc, said, q.PauseTenant(ctx, of, c.For.Duration)
+	})
+}
+
+type tenantResume struct{ ownerName }
+
+func (*tenantResume) Help() string {
+	return `Examples:
+
+    millrace queue tenant resume orders acme`
+}
+
+func (c *tenantResume) Run(ctx context.Context, a *app) error {
+	of, err := c.named()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		doc := document.PausedTenant{Owner: c.doc()}
+		return doc, says("%s goes on", doc.Owner), q.ResumeTenant(ctx, of)
+	})
+}
+
+type tenantPurge struct {
+	ownerName
+	Yes bool `help:"Do not ask."`
+}
+
+func (*tenantPurge) Help() string {
+	return `What is in flight or dead stays.
+
+Examples:
+
+    millrace queue tenant purge orders acme
+    millrace queue tenant purge orders acme --yes`
+}
+
+func (c *tenantPurge) Run(ctx context.Context, a *app) error {
+	of, err := c.named()
+	if err != nil {
+		return err
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		if err := a.ask(ctx, c.Yes, fmt.Sprintf("Remove all messages of %s that wait or are delayed?", c.doc())); err != nil {
+			return nil, nil, err
+		}
+		n, err := q.PurgeTenant(ctx, of)
+		return document.PurgedTenant{Owner: c.doc(), Purged: n}, says("%s removed", readable.Count(n, "message")), err
+	})
+}
+
+type queueFairBy struct {
+	queueName
+	By string `arg:"" enum:"messages,time" help:"messages or time."`
+}
+
+func (*queueFairBy) Help() string {
+	return `By messages each tenant gets as many turns as others. By time each gets as much time of handlers: a delivery counts as a millisecond and the time until it is settled. It creates the queue if there is none.
+
+Examples:
+
+    millrace queue fair-by orders time`
+}
+
+func (c *queueFairBy) Run(ctx context.Context, a *app) error {
+	by := fairqueue.FairByMessages
+	if c.By == fairqueue.FairByTime.String() {
+		by = fairqueue.FairByTime
+	}
+	return c.with(ctx, a, fairqueue.Config{}, func(q *fairqueue.Queue) (any, table, error) {
+		return document.FairBy{FairBy: c.By}, says("turns are shared by %s", c.By), q.SetFairBy(ctx, by)
+	})
+}

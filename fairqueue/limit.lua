@@ -1,0 +1,57 @@
+-- fairqueue.limit(K) owner before after -> {1 or 0, limits}
+--
+-- Changes the limits of an owner, unless they are others than the caller believes. Creates the
+-- queue if there is none.
+--
+-- Needs    record, limits, turns, create, wake, lane
+-- KEYS[1]  K
+-- ARGV[1]  owner: '=TENANT', '@ACCOUNT', '=ACCOUNT\2cTENANT' for a tenant of the account, or
+--          'default'
+-- ARGV[2]  before: the limits that apply to the owner, as the caller believes; '' for none
+-- ARGV[3]  after: what to store; '' to store nothing, so that the default applies
+-- Reply    {1; ''} if they are stored, {0; the limits that apply} if they were others, {2; ''}
+--          if flows are streams
+-- Cost     O(log N)
+-- Repeat   harmless: the lane knows the answer
+if answered then
+  return {tonumber(string.sub(answered, 1, 1)), string.sub(answered, 3)}
+elseif (streams or '') ~= '' then
+  return {2, ''}
+end
+local owner, key = ARGV[1], prefix .. 'limits'
+local found = redis.call('HMGET', key, owner, 'default')
+local inside = string.byte(owner) == 61 and string.find(owner, '\2c', 1, true) -- =
+local effective = found[1] or not inside and found[2] or ''
+if effective ~= ARGV[2] then
+  return {0, effective}
+end
+redis.call('HLEN', prefix .. 'work') -- a key of another type ends the script here
+redis.call('ZCARD', prefix .. 'blocked')
+redis.call('ZCARD', active)
+redis.call('ZCARD', backlog)
+for _, name in ipairs({'asleep', 'buckets', 'ring', 'debts'}) do
+  redis.call('ZCARD', prefix .. name)
+end
+redis.call('HDEL', K, 'none') -- a full server does not refuse it, nor then what follows
+if not exists then
+  create('')
+end
+enable()
+redis.call('HDEL', key, owner)
+if ARGV[3] ~= '' then
+  redis.call('HSET', key, owner, ARGV[3])
+end
+if owner == 'default' then
+  redis.call('HSET', K, 'limits', whole((epoch or 1) + 1))
+else
+  n.blocked = math.max(0, n.blocked - redis.call('ZREM', prefix .. 'blocked', owner))
+  local slept = tonumber(redis.call('ZSCORE', prefix .. 'asleep', owner) or nil)
+  if slept and slept < math.huge and slept ~= math.floor(slept) then
+    redis.call('ZREM', prefix .. 'asleep', owner)
+  end
+  bring(owner)
+end
+wake(64)
+save()
+answer('1 ')
+return {1, ''}

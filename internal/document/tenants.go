@@ -1,0 +1,219 @@
+package document
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// Rate is deliveries per second. Requests may say 5/s, 100/m or 10/h; a number is per second.
+type Rate float64
+
+// UnmarshalText reads the value from a flag, a query or a string.
+func (r *Rate) UnmarshalText(b []byte) error {
+	text, per := string(b), 1.0
+	if number, unit, found := strings.Cut(text, "/"); found {
+		seconds, ok := map[string]float64{"s": 1, "m": 60, "h": 3600}[unit]
+		if !ok {
+			return fmt.Errorf("%.40q is not a rate such as 5/s, 100/m or 10/h", b)
+		}
+		text, per = number, seconds
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(n >= 0) {
+		return fmt.Errorf("%.40q is not a rate such as 5/s, 100/m or 10/h", b)
+	}
+	*r = Rate(n / per)
+	return nil
+}
+
+// UnmarshalJSON reads a number or a string.
+func (r *Rate) UnmarshalJSON(b []byte) error {
+	var text string
+	if json.Unmarshal(b, &text) == nil {
+		return r.UnmarshalText([]byte(text))
+	}
+	return r.UnmarshalText(b)
+}
+
+// Schema describes the value for the OpenAPI document.
+func (Rate) Schema(r huma.Registry) *huma.Schema {
+	return shared(r, "Rate", &huma.Schema{
+		Description: "Deliveries per second, as a number, or a string such as 5/s, 100/m or 10/h. Answers have numbers.",
+		OneOf: []*huma.Schema{
+			{Type: huma.TypeNumber, Minimum: new(0.0)},
+			{Type: huma.TypeString, Pattern: `^[0-9]+(\.[0-9]+)?(/[smh])?$`},
+		},
+		Examples: []any{5},
+	})
+}
+
+// Limits are limits of a tenant, of an account or of all that have none of their own. 0 is no limit.
+type Limits struct {
+	Weight      float64 `json:"weight" doc:"Turns for each turn of a tenant of weight 1." example:"1"`
+	MaxInFlight int     `json:"max_in_flight" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
+	MaxShare    float64 `json:"max_share" doc:"The share of all handlers of consumers, at least one of them; 0 for no limit." example:"0.5"`
+	Rate        Rate    `json:"rate" doc:"Deliveries per second; 0 for no limit."`
+	Burst       int     `json:"burst" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least one." example:"10"`
+	MaxWaiting  int     `json:"max_waiting" doc:"Messages that wait; writes of more are refused; 0 for no limit." example:"10000"`
+	Paused      bool    `json:"paused" doc:"Its messages wait."`
+}
+
+// OfLimits converts limits.
+func OfLimits(l fairqueue.Limits) Limits {
+	weight := l.Weight
+	if weight == 0 {
+		weight = 1
+	}
+	return Limits{weight, l.MaxInFlight, l.MaxShare, Rate(l.Rate), l.Burst, l.MaxWaiting, l.Paused}
+}
+
+// LimitsChange is a change of limits. What is absent stays.
+type LimitsChange struct {
+	Weight      *float64 `json:"weight,omitempty" minimum:"0.01" maximum:"100" doc:"Turns for each turn of a tenant of weight 1, 0.01 to 100." example:"2.5"`
+	MaxInFlight *int     `json:"max_in_flight,omitempty" minimum:"0" doc:"Deliveries at once, over all readers; 0 for no limit." example:"5"`
+	MaxShare    *float64 `json:"max_share,omitempty" minimum:"0" maximum:"1" doc:"The share of all handlers of consumers, at least one of them; 0 for no limit." example:"0.5"`
+	Rate        *Rate    `json:"rate,omitempty" doc:"Deliveries per second; 0 for no limit."`
+	Burst       *int     `json:"burst,omitempty" minimum:"0" doc:"Deliveries at once after a rest; 0 for a tenth of a second's worth, at least one." example:"10"`
+	MaxWaiting  *int     `json:"max_waiting,omitempty" minimum:"0" doc:"Messages that wait; writes of more are refused; 0 for no limit." example:"10000"`
+	Paused      *bool    `json:"paused,omitempty" doc:"Its messages wait."`
+}
+
+// Apply makes the change.
+func (c LimitsChange) Apply(l *fairqueue.Limits) {
+	set(&l.Weight, c.Weight)
+	set(&l.MaxInFlight, c.MaxInFlight)
+	set(&l.MaxShare, c.MaxShare)
+	set(&l.Burst, c.Burst)
+	set(&l.MaxWaiting, c.MaxWaiting)
+	set(&l.Paused, c.Paused)
+	if c.Rate != nil {
+		l.Rate = float64(*c.Rate)
+	}
+}
+
+func set[T any](to, from *T) {
+	if from != nil {
+		*to = *from
+	}
+}
+
+// Owner is a tenant, an account, or a tenant of an account; all others if it is empty.
+type Owner struct {
+	Account Text `json:"account,omitempty" doc:"The account. Absent for a tenant without one." example:"\"acme\""`
+	Tenant  Text `json:"tenant,omitempty" doc:"The tenant. Absent for an account as a whole." example:"\"acme-eu\""`
+}
+
+// Of returns the owner for the library.
+func (o Owner) Of() fairqueue.Owner {
+	return fairqueue.Owner{Account: string(o.Account), Tenant: string(o.Tenant)}
+}
+
+// OfOwner converts an owner.
+func OfOwner(of fairqueue.Owner) Owner {
+	return Owner{Account: Text(of.Account), Tenant: Text(of.Tenant)}
+}
+
+// String returns the owner's name for people.
+func (o Owner) String() string {
+	switch {
+	case o.Account != "" && o.Tenant != "":
+		return o.Account.String() + " / " + o.Tenant.String()
+	case o.Account != "":
+		return "account " + o.Account.String()
+	case o.Tenant != "":
+		return o.Tenant.String()
+	}
+	return "all others"
+}
+
+// TenantLimits are the limits that count for an owner.
+type TenantLimits struct {
+	Owner
+
+	Own    bool   `json:"own" doc:"They are its own. If not, they are those of all that have none."`
+	Limits Limits `json:"limits"`
+}
+
+// StoredLimits are all limits that are stored in a queue.
+type StoredLimits struct {
+	Limits []TenantLimits `json:"limits" doc:"Those of all others first; tenants that have none of their own are not there."`
+}
+
+// FairBy says what turns are shared by.
+type FairBy struct {
+	FairBy string `json:"fair_by" enum:"messages,time" doc:"messages or time." example:"time"`
+}
+
+// TenantStats has the numbers of a tenant or an account.
+type TenantStats struct {
+	Owner
+
+	Waiting   int        `json:"waiting" doc:"Of an account: those of all its tenants." example:"17"`
+	InFlight  int        `json:"in_flight" doc:"Messages with handlers of consumers, and with other readers if there are limits." example:"2"`
+	OldestAge int64      `json:"oldest_age_ms" doc:"How long its next message has been readable; 0 for an account." example:"310"`
+	Handling  int64      `json:"handling_ms" doc:"How long handlers took for its last messages, on average; -1 if unknown." example:"42"`
+	State     string     `json:"state" enum:"ready,held,asleep,paused" doc:"ready: its next message waits for its turn; held: it has its share of the handlers, or its most in flight; asleep: by its rate, or a pause that ends; paused." example:"ready"`
+	Until     *time.Time `json:"until,omitempty" doc:"When a tenant that is asleep goes on, in UTC. Absent in other states."`
+	Limits    Limits     `json:"limits" doc:"Those that count for it."`
+}
+
+// Tenants are the tenants and accounts of a queue that have messages.
+type Tenants struct {
+	Default Limits        `json:"default" doc:"The limits of all that have none of their own."`
+	FairBy  string        `json:"fair_by" enum:"messages,time" doc:"What turns are shared by."`
+	Count   int           `json:"count" doc:"How many there are." example:"2"`
+	Tenants []TenantStats `json:"tenants" doc:"At most 1,024 are examined."`
+}
+
+// OfTenant converts the numbers of a flow that is a tenant or an account.
+func OfTenant(f fairqueue.FlowStats) TenantStats {
+	doc := TenantStats{
+		Owner: Owner{Account: Text(f.Account), Tenant: Text(f.Tenant)}, Waiting: f.Waiting, InFlight: f.InFlight,
+		OldestAge: f.OldestAge.Milliseconds(), Handling: -1, State: "ready", Limits: OfLimits(f.Limits),
+	}
+	if f.Handling >= 0 {
+		doc.Handling = f.Handling.Milliseconds()
+	}
+	switch {
+	case f.Paused:
+		doc.State = "paused"
+	case !f.NotBefore.IsZero():
+		doc.State, doc.Until = "asleep", Time(f.NotBefore)
+	case f.Held:
+		doc.State = "held"
+	}
+	return doc
+}
+
+// OfTenants converts the numbers of a queue without streams.
+func OfTenants(s fairqueue.Stats, all fairqueue.Limits) Tenants {
+	doc := Tenants{Default: OfLimits(all), FairBy: s.FairBy.String(), Count: s.FlowCount, Tenants: []TenantStats{}}
+	for _, f := range s.Flows {
+		if f.Stream < 0 {
+			doc.Tenants = append(doc.Tenants, OfTenant(f))
+		}
+	}
+	return doc
+}
+
+// PurgedTenant counts removed messages of a tenant.
+type PurgedTenant struct {
+	Owner
+
+	Purged int `json:"purged" doc:"How many messages that waited or were delayed are removed." example:"17"`
+}
+
+// PausedTenant is the outcome of pausing or resuming a tenant.
+type PausedTenant struct {
+	Owner
+
+	Paused bool  `json:"paused"`
+	For    int64 `json:"for_ms,omitempty" doc:"How long; absent for until it is resumed." example:"600000"`
+}
