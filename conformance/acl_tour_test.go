@@ -22,6 +22,7 @@ var tour = []stop{
 	{name: "ick consumer", walk: walkIckConsumer, of: []string{"an Ick"}},
 	{name: "channel", walk: walkChannel, of: []string{"a channel's Icks"}},
 	{name: "queue", walk: walkQueue},
+	{name: "tenants", walk: walkTenants},
 	{name: "queue reader", walk: walkQueueReader},
 	{name: "queue upkeep", walk: walkQueueUpkeep},
 	{name: "legacy stream", walk: walkLegacy, of: []string{"a stream that a queue replaces"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/millrace/millrace/ick"
 	"github.com/millrace/millrace/internal/registry"
 	"github.com/millrace/millrace/lease"
+	"github.com/millrace/millrace/schedule"
 )
 
 func (w *walker) ick(cfg ick.Config) *ick.Ick {
@@ -199,7 +200,6 @@ func walkQueue(w *walker) {
 	w.fails("Read while paused", err, fairqueue.ErrPaused)
 	w.must("Resume", q.Resume(w))
 	w.must("Resize", q.Resize(w, 2, 1))
-	w.must("SetWeight", q.ChangeLimits(w, fairqueue.Owner{Tenant: "a"}, func(l *fairqueue.Limits) { l.Weight = 2 }))
 	w.must("KeepDead", q.KeepDead(w, 10, time.Hour))
 	_, err = q.Len(w)
 	w.must("Len", err)
@@ -207,6 +207,35 @@ func walkQueue(w *walker) {
 	w.must("Stats", err)
 	w.found("List", w.name, fairqueue.List(w, w.client))
 	_, err = q.Delete(w)
+	w.must("Delete", err)
+}
+
+// walkTenants limits tenants and keeps a schedule.
+func walkTenants(w *walker) {
+	t := w.queue(fairqueue.Config{})
+	a := fairqueue.Owner{Tenant: "a"}
+	w.must("ChangeLimits", t.ChangeLimits(w, a, func(l *fairqueue.Limits) { l.Weight, l.Rate, l.MaxInFlight, l.MaxWaiting = 2, 100, 10, 100 }))
+	for _, err := range t.AllLimits(w) {
+		w.must("AllLimits", err)
+	}
+	_, err := t.WriteBatch(w, fairqueue.Draft{Tenant: "a"}, fairqueue.Draft{Account: "b", Tenant: "c"}, fairqueue.Draft{Tenant: "a", Delay: time.Hour})
+	w.must("WriteBatch", err)
+	w.must("PauseTenant", t.PauseTenant(w, a, time.Hour))
+	w.must("SetFairBy", t.SetFairBy(w, fairqueue.FairByTime))
+	some, err := t.Read(w, fairqueue.ReadConfig{Max: 10})
+	w.must("Read", err)
+	_, err = t.Ack(w, some[0].Receipt)
+	w.must("Ack", err)
+	w.must("ResumeTenant", t.ResumeTenant(w, a))
+	_, err = t.PurgeTenant(w, a)
+	w.must("PurgeTenant", err)
+	w.must("ClearLimits", t.ClearLimits(w, a))
+	w.must("SetFairBy", t.SetFairBy(w, fairqueue.FairByMessages))
+	hourly, err := schedule.Every(time.Hour)
+	w.must("Every", err)
+	w.must("SetSchedule", t.SetSchedule(w, fairqueue.Schedule{Name: "s", Spec: hourly, Draft: fairqueue.Draft{Tenant: "a"}}))
+	w.must("RemoveSchedule", t.RemoveSchedule(w, "s"))
+	_, err = t.Delete(w)
 	w.must("Delete", err)
 }
 
