@@ -165,7 +165,7 @@ func browsed(state State, reply *script.Reply) Message {
 		msg.Until = at
 		if len(text) >= memberAt {
 			msg.Since = milliTime(text[17:30])
-			msg.Consumed = strings.Contains("cChH", text[:1])
+			msg.Consumed = strings.ContainsAny(text[:1], "cChH")
 		}
 		msg.Attempt, text = 1, receipt(text).member()
 	case Delayed:

@@ -125,7 +125,7 @@ func TestCountsAreWhatIsInFlight(t *testing.T) {
 }
 
 // busyWriter writes messages of 20 tenants and cancels some, until ctx ends.
-func busyWriter(t *testing.T, ctx context.Context, q, watch *Queue) {
+func busyWriter(ctx context.Context, t *testing.T, q, watch *Queue) {
 	for ctx.Err() == nil {
 		if n, err := watch.Len(t.Context()); err != nil || n > 200 {
 			<-time.After(time.Millisecond) // the handlers are behind

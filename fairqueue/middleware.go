@@ -1,5 +1,7 @@
 package fairqueue
 
+import "slices"
+
 // Middleware wraps a handler: it runs code before and after it, changes its context or its
 // error, or does not call it. To wrap means that it decides what happens to the message: its
 // result is that of a [Handler].
@@ -16,8 +18,8 @@ type Middleware func(Handler) Handler
 // a message first and its result last. A panic passes through all of them to Consume, which
 // counts it as an error; defer what must run in spite of it.
 func Chain(handler Handler, middleware ...Middleware) Handler {
-	for i := len(middleware) - 1; i >= 0; i-- {
-		handler = middleware[i](handler)
+	for _, wrap := range slices.Backward(middleware) {
+		handler = wrap(handler)
 	}
 	return handler
 }

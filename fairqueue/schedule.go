@@ -384,7 +384,7 @@ func (q *Queue) changeSchedule(ctx context.Context, name string, create bool, ch
 
 // reschedule stores what an entry became, if its state is still the one that was read.
 func (q *Queue) reschedule(ctx context.Context, e *scheduleEntry, due, text string) (bool, error) {
-	becomes := e.progress.String()
+	becomes := e.String()
 	if e.removed {
 		becomes = ""
 	}

@@ -157,7 +157,7 @@ func (q *Queue) tickWrites(ctx context.Context, s Schedule, e scheduleEntry, p p
 			e.missed += p.missed
 		}
 		e.last, e.lastID, e.ticks, e.trouble = tick, "?", e.ticks+1, ""
-		becomes := e.progress.String()
+		becomes := e.String()
 		d := s.message(tick)
 		d.Headers = q.carried(ctx, d.Headers)
 		body, err := d.encode(q.cfg.Gzip)

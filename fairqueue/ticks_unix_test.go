@@ -22,13 +22,6 @@ import (
 // keeperEnv makes the test binary a process that reads a queue: "URL name".
 const keeperEnv = "MILLRACE_TEST_FAIRQUEUE_KEEPER"
 
-func init() {
-	if spec := os.Getenv(keeperEnv); spec != "" {
-		fmt.Fprintln(os.Stderr, beKeeper(spec))
-		os.Exit(1)
-	}
-}
-
 // beKeeper reads a queue until it is killed, and says so when it has begun.
 func beKeeper(spec string) error {
 	url, name, _ := strings.Cut(spec, " ")

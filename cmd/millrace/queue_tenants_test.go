@@ -26,14 +26,14 @@ func TestQueueTenants(t *testing.T) {
 	all := answer[document.Tenants](s, "queue", "tenants", name)
 	var names, states []string
 	for _, one := range all.Tenants {
-		names, states = append(names, one.Owner.String()), append(states, one.State)
+		names, states = append(names, one.String()), append(states, one.State)
 	}
 	if got := strings.Join(names, ", "); got != "b, a, account acme, acme / eu" || strings.Join(states, " ") != "asleep ready paused ready" ||
 		all.Default.MaxInFlight != 5 || all.Tenants[0].Until == nil || time.Until(*all.Tenants[0].Until) < 9*time.Minute {
 		t.Errorf("tenants %s, states %s, %+v", got, states, all)
 	}
 	for sort, first := range map[string]string{"name": "a", "waiting": "b", "age": "b"} {
-		if got := answer[document.Tenants](s, "queue", "tenants", name, "--sort", sort, "--most", "1"); len(got.Tenants) != 1 || got.Tenants[0].Owner.String() != first || got.Count != 4 {
+		if got := answer[document.Tenants](s, "queue", "tenants", name, "--sort", sort, "--most", "1"); len(got.Tenants) != 1 || got.Tenants[0].String() != first || got.Count != 4 {
 			t.Errorf("by %s: %+v", sort, got)
 		}
 	}

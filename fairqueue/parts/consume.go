@@ -56,7 +56,7 @@ func (p *part) consume(ctx context.Context, cfg fairqueue.ConsumeConfig, handler
 		if ctx.Err() != nil || !errors.Is(err, millrace.ErrBroken) && !errors.Is(err, millrace.ErrVersion) {
 			return err
 		}
-		p.log.Error("a part of a queue cannot be read, while the others can", "part", p.index, "queue", p.queue.Name(), "error", err)
+		p.log.ErrorContext(ctx, "a part of a queue cannot be read, while the others can", "part", p.index, "queue", p.queue.Name(), "error", err)
 		rest := time.NewTimer(brokenRest)
 		select {
 		case <-rest.C:

@@ -50,7 +50,7 @@ func partsLife(servers int, perCPU bool) Measure {
 		q := must.Get(parts.New(cfg))
 		n, body := max(1000, b.Scaled(5*LifeMessages)), make([]byte, BodySize)
 		start := time.Now()
-		must.Do(Deal(ctx, n/100, func(ctx context.Context, batch int) error {
+		must.Do(Deal(ctx, n/100, func(ctx context.Context, _ int) error {
 			drafts := make([]fairqueue.Draft, 100)
 			for i := range drafts {
 				drafts[i] = fairqueue.Draft{Tenant: tenant(i), Body: body}

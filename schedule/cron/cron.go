@@ -53,7 +53,7 @@ func Parse(expression, zone string) (schedule.Spec, error) {
 		return schedule.Spec{}, bad.Errorf("a time zone within the expression %q", text).WithHint("Give the zone apart from the expression.")
 	}
 	options := parser.Minute | parser.Hour | parser.Dom | parser.Month | parser.Dow | parser.Descriptor | parser.DowOrDom
-	p := parser.NewParser(options)
+	p := parser.MustNewParser(options)
 	parsed, err := p.Parse(text)
 	if err != nil {
 		return schedule.Spec{}, bad.Errorf("invalid %s in the cron expression %q: %s", wrongField(p, text), text, err).WithHint(hint)

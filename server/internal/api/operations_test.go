@@ -292,7 +292,7 @@ func tenants(s service, name string) {
 	s.ask("GET", q+"/messages", nil).want(200, `{"messages":[]}`)
 	states := map[string]string{}
 	for _, t := range read[document.Tenants](s.ask("GET", q+"/tenants", nil).want(200, "")).Tenants {
-		states[t.Owner.String()] = t.State
+		states[t.String()] = t.State
 	}
 	if diff := cmp.Diff(map[string]string{"full": "asleep", "account acme": "paused", "acme / x": "ready"}, states); diff != "" {
 		s.t.Errorf("states (-want +got):\n%s", diff)

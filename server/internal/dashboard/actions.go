@@ -269,7 +269,7 @@ func (d *Dashboard) commit(w http.ResponseWriter, r *http.Request, what, name st
 		d.cfg.Logger.WarnContext(ctx, "no survey after an action", "err", err)
 	}
 	setFlash(w, r, d.link(), result)
-	http.Redirect(w, r, back(r.PostForm, err == nil), http.StatusSeeOther) //nolint:gosec // the path is ours; the form adds parameters only
+	http.Redirect(w, r, back(r.PostForm, err == nil), http.StatusSeeOther)
 }
 
 // read checks a form: the name if the action needs it, and the selected rows.
