@@ -87,7 +87,7 @@ func TestCountsAreWhatIsInFlight(t *testing.T) {
 			var stops []func()
 			for range 2 {
 				q := openOn(t, proxy.Client(t), "x", Config{MaxAttempts: 1000, Logger: slog.New(slog.DiscardHandler)})
-				working.Go(func() { busyWriter(t, using, q, watch) })
+				working.Go(func() { busyWriter(using, t, q, watch) })
 				cfg := ConsumeConfig{
 					Concurrency: 5, Visibility: 2 * time.Second,
 					Backoff: func(int, error) time.Duration { return time.Duration(rand.IntN(20)) * time.Millisecond },
