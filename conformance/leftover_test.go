@@ -46,7 +46,7 @@ func TestNothingStays(t *testing.T) {
 		{"channel", useChannel, 7},
 		{"lease", useLease, 0},
 		{"abandoned lease", abandonLease, 0},
-		{"queue", useQueue, 19},
+		{"queue", useQueue, 23},
 		{"tracker", useTracker, 2},
 		{"hashes", useHashes, 5},
 		{"keys", useKeys, 6},
