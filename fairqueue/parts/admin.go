@@ -76,14 +76,19 @@ func (q *Queue) Delete(ctx context.Context) error {
 // all calls all parts at the same time, each for at most [Config.Timeout]. A part without a
 // first message is no error.
 func (q *Queue) all(ctx context.Context, call func(ctx context.Context, p *part) error) error {
-	errs := make([]error, len(q.parts))
+	return q.each(ctx, q.parts, func(p *part) error {
+		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
+		defer cancel()
+		return ignoreMissing(call(within, p))
+	})
+}
+
+// each calls some parts at the same time. What all of them refuse is no [millrace.ErrPartial].
+func (q *Queue) each(ctx context.Context, parts []*part, call func(p *part) error) error {
+	errs := make([]error, len(parts))
 	var calls sync.WaitGroup
-	for _, p := range q.parts {
-		calls.Go(func() {
-			within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
-			defer cancel()
-			errs[p.index] = ignoreMissing(call(within, p))
-		})
+	for i, p := range parts {
+		calls.Go(func() { errs[i] = call(p) })
 	}
 	calls.Wait()
 	if ctx.Err() != nil {
@@ -91,14 +96,17 @@ func (q *Queue) all(ctx context.Context, call func(ctx context.Context, p *part)
 	}
 	failed := 0
 	for _, err := range errs {
-		if err != nil {
+		switch {
+		case errors.Is(err, millrace.ErrBadArgument):
+			return err
+		case err != nil:
 			failed++
 		}
 	}
 	if failed == 0 {
 		return nil
 	}
-	return millrace.ErrPartial.Errorf("%d of %d parts of the queue did not answer", failed, len(q.parts)).Wrap(firstOf(errs))
+	return millrace.ErrPartial.Errorf("%d of %d parts of the queue did not answer", failed, len(parts)).Wrap(firstOf(errs))
 }
 
 func ignoreMissing(err error) error {

@@ -99,7 +99,8 @@ func (p *part) note(err error) {
 // caller who went away.
 func (p *part) fails(err error) bool {
 	return err != nil && !errors.Is(err, context.Canceled) && !errors.Is(err, millrace.ErrBadArgument) &&
-		!errors.Is(err, millrace.ErrTooLarge) && !errors.Is(err, fairqueue.ErrGap) && !errors.Is(err, fairqueue.ErrSources)
+		!errors.Is(err, millrace.ErrTooLarge) && !errors.Is(err, fairqueue.ErrGap) && !errors.Is(err, fairqueue.ErrSources) &&
+		!errors.Is(err, fairqueue.ErrTenantFull)
 }
 
 // added notes a message that is about to be written.

@@ -121,8 +121,8 @@ func New(cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// Parts returns the queue of each part, for what this package does not do: browsing, dead
-// messages, limits.
+// Parts returns the queue of each part, for what this package does not do, such as browsing and
+// dead messages.
 func (q *Queue) Parts() []*fairqueue.Queue {
 	queues := make([]*fairqueue.Queue, len(q.parts))
 	for i, p := range q.parts {
@@ -142,7 +142,8 @@ func (q *Queue) PartsOf(tenant string) []int {
 	return indexes
 }
 
-// KeeperOf returns the part for the schedule of a name, the same one in all processes.
+// KeeperOf returns the part for the schedule of a name, the same one in all processes. A change of
+// [Config.Parts] may change it: remove the schedule from the old one before you set it in the new.
 func (q *Queue) KeeperOf(schedule string) *fairqueue.Queue {
 	return q.ranked("schedule " + schedule)[0].queue
 }

@@ -25,12 +25,12 @@ func (q *Queue) Nack(ctx context.Context, cfg fairqueue.NackConfig, receipts ...
 
 // Extend keeps messages invisible for d from now on. See [fairqueue.Queue.Extend].
 func (q *Queue) Extend(ctx context.Context, d time.Duration, receipts ...string) ([]bool, error) {
-	return each(q, "a receipt", receipts, func(part *fairqueue.Queue, some []string) ([]bool, error) { return part.Extend(ctx, d, some...) })
+	return eachOf(q, "a receipt", receipts, func(part *fairqueue.Queue, some []string) ([]bool, error) { return part.Extend(ctx, d, some...) })
 }
 
 // Cancel removes messages that are not done, by their ids. See [fairqueue.Queue.Cancel].
 func (q *Queue) Cancel(ctx context.Context, ids ...string) ([]fairqueue.State, error) {
-	return each(q, "an id", ids, func(part *fairqueue.Queue, some []string) ([]fairqueue.State, error) {
+	return eachOf(q, "an id", ids, func(part *fairqueue.Queue, some []string) ([]fairqueue.State, error) {
 		return part.Cancel(ctx, some...)
 	})
 }
@@ -49,7 +49,7 @@ func (q *Queue) Purge(ctx context.Context, ids ...string) (int, error) {
 func (q *Queue) count(ctx context.Context, what string, texts []string,
 	call func(part *fairqueue.Queue, ctx context.Context, some ...string) (int, error),
 ) (int, error) {
-	counts, err := each(q, what, texts, func(part *fairqueue.Queue, some []string) ([]int, error) {
+	counts, err := eachOf(q, what, texts, func(part *fairqueue.Queue, some []string) ([]int, error) {
 		n, err := call(part, ctx, some...)
 		return append([]int{n}, make([]int, len(some)-1)...), err // the sum, at one of them
 	})
@@ -60,9 +60,9 @@ func (q *Queue) count(ctx context.Context, what string, texts []string,
 	return sum, err
 }
 
-// each calls the parts of ids or receipts, all at the same time. The answers are in the order
+// eachOf calls the parts of ids or receipts, all at the same time. The answers are in the order
 // of the texts; after an error some are missing, and are zero.
-func each[T any](q *Queue, what string, texts []string, call func(part *fairqueue.Queue, some []string) ([]T, error)) ([]T, error) {
+func eachOf[T any](q *Queue, what string, texts []string, call func(part *fairqueue.Queue, some []string) ([]T, error)) ([]T, error) {
 	groups, err := q.group(what, texts)
 	if err != nil {
 		return nil, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 
 	"github.com/millrace/millrace"
@@ -17,6 +18,10 @@ import (
 // A draft with a DedupeID always goes to the same part of its tenant, and one with a Source
 // to the same part of all, because only that part knows what was written. While that part is
 // down, they fail.
+//
+// A part that refuses the message, because its server is full ([millrace.ErrFull]) or because the
+// tenant is ([fairqueue.ErrTenantFull]), certainly wrote nothing. Then Write tries the tenant's
+// next part.
 //
 // Errors: those of [fairqueue.Queue.Write]. If the part does not answer within
 // [Config.Timeout], the error is [millrace.ErrUncertain]: the message may have been written,
@@ -35,13 +40,45 @@ func (q *Queue) Write(ctx context.Context, d fairqueue.Draft) (string, error) {
 //
 // Errors: as of [Queue.Write], joined if there are several.
 func (q *Queue) WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fairqueue.Written, error) {
-	places := map[*part][]int{} // indexes of drafts
+	all := make([]fairqueue.Written, len(drafts))
+	refused := make([][]*part, len(drafts)) // the parts that refused the draft
+	places := map[*part][]int{}             // indexes of drafts
 	for i, d := range drafts {
-		p := q.choose(d)
+		p := q.choose(d, nil)
 		places[p] = append(places[p], i)
 	}
-	all := make([]fairqueue.Written, len(drafts))
-	errs := make([]error, len(drafts))
+	var failed []error
+	for len(places) > 0 {
+		next := map[*part][]int{}
+		for p, err := range q.writeAll(ctx, places, drafts, all) {
+			if !errors.Is(err, millrace.ErrFull) && !errors.Is(err, fairqueue.ErrTenantFull) {
+				failed = append(failed, err)
+				continue
+			}
+			stays := false
+			for _, i := range places[p] {
+				if all[i].ID != "" {
+					continue
+				}
+				refused[i] = append(refused[i], p)
+				if other := q.choose(drafts[i], refused[i]); other != nil {
+					next[other] = append(next[other], i)
+				} else {
+					stays = true
+				}
+			}
+			if stays {
+				failed = append(failed, err)
+			}
+		}
+		places = next
+	}
+	return all, firstOf(failed)
+}
+
+// writeAll writes drafts to their parts, all at the same time, and returns the errors.
+func (q *Queue) writeAll(ctx context.Context, places map[*part][]int, drafts []fairqueue.Draft, all []fairqueue.Written) map[*part]error {
+	errs := make([]error, len(q.parts))
 	var calls sync.WaitGroup
 	for p, indexes := range places {
 		do := func() {
@@ -56,7 +93,7 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fa
 				}
 				all[indexes[i]] = w
 			}
-			errs[indexes[0]] = err
+			errs[p.index] = err
 		}
 		if len(places) == 1 {
 			do()
@@ -65,26 +102,44 @@ func (q *Queue) WriteBatch(ctx context.Context, drafts ...fairqueue.Draft) ([]fa
 		}
 	}
 	calls.Wait()
-	return all, firstOf(errs)
+	failed := map[*part]error{}
+	for i, err := range errs {
+		if err != nil {
+			failed[q.parts[i]] = err
+		}
+	}
+	return failed
 }
 
-// choose returns the part for a draft.
-func (q *Queue) choose(d fairqueue.Draft) *part {
+// choose returns the part for a draft, or nil if all that may take it refused it.
+func (q *Queue) choose(d fairqueue.Draft, refused []*part) *part {
+	unless := func(p *part) *part {
+		if slices.Contains(refused, p) {
+			return nil
+		}
+		return p
+	}
 	if d.Source != "" {
-		return q.ranked("source " + d.Source)[0]
+		return unless(q.ranked("source " + d.Source)[0])
 	}
 	list := q.ranked(cmp.Or(d.Account, d.Tenant))
 	if d.DedupeID != "" {
-		return list[shuffleshard.Get(len(list), 1, d.DedupeID)[0]]
+		return unless(list[shuffleshard.Get(len(list), 1, d.DedupeID)[0]])
 	}
-	best, bestOpen, fewest := list[0], false, 0
-	for i, p := range list {
+	var best *part
+	bestOpen, fewest := false, 0
+	for _, p := range list {
+		if unless(p) == nil {
+			continue
+		}
 		open, waiting := p.state()
-		if i == 0 || open && !bestOpen || open == bestOpen && waiting < fewest {
+		if best == nil || open && !bestOpen || open == bestOpen && waiting < fewest {
 			best, bestOpen, fewest = p, open, waiting
 		}
 	}
-	best.added() // the next draft sees it
+	if best != nil {
+		best.added() // the next draft sees it
+	}
 	return best
 }
 

@@ -1,0 +1,122 @@
+package parts
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// SetLimits sets the limits of an owner over its parts together: each of them gets its share of
+// MaxInFlight, Rate, Burst and MaxWaiting, and the shares add up to the limit. No share is below
+// one, so these limits are at least the number of the owner's parts. Weight and Paused are the
+// same in each part. MaxShare is a part of all handlers; in each of its parts an owner may have at
+// least one handler. Without Burst the owner may start at least one delivery at once in each part.
+//
+// Those of the empty owner are the default for each tenant or account. There each part gets the
+// same share, rounded down.
+//
+// SetLimits replaces all limits of the owner, and creates parts that do not exist yet. After
+// [millrace.ErrPartial] some parts have the old ones: repeat it. If two processes set limits at
+// the same time, parts may have those of either. Set them again after a change of [Config.Parts]
+// or PerTenant.
+//
+// Errors: those of [fairqueue.Queue.ChangeLimits], [millrace.ErrBadArgument] also for a limit
+// below the number of parts, before a part is asked.
+func (q *Queue) SetLimits(ctx context.Context, of fairqueue.Owner, l fairqueue.Limits) error {
+	owned := q.partsOf(of)
+	n := len(owned)
+	if of == (fairqueue.Owner{}) {
+		n = len(q.ranked("")) // as many as each tenant has
+	}
+	for name, limit := range map[string]int{"MaxInFlight": l.MaxInFlight, "Burst": l.Burst, "MaxWaiting": l.MaxWaiting} {
+		if limit != 0 && limit < n {
+			return millrace.ErrBadArgument.Errorf("%s is %d, less than one for each of %d parts", name, limit, n).
+				WithHint("Set at least one for each part, or a lower PerTenant for the queue.")
+		}
+	}
+	return q.each(ctx, owned, func(p *part) error {
+		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
+		defer cancel()
+		at := n - 1 // of the smallest share
+		if of != (fairqueue.Owner{}) {
+			at = slices.Index(owned, p)
+		}
+		return p.queue.ChangeLimits(within, of, func(own *fairqueue.Limits) { *own = q.share(l, at, n) })
+	})
+}
+
+// share is what the part at an index of n has of limits.
+func (q *Queue) share(l fairqueue.Limits, at, n int) fairqueue.Limits {
+	of := func(limit int) int { return (limit + n - 1 - at) / n } // the first ones have the remainder
+	l.MaxInFlight, l.Burst, l.MaxWaiting = of(l.MaxInFlight), of(l.Burst), of(l.MaxWaiting)
+	l.Rate /= float64(n)
+	if l.MaxShare <= 1 { // else the part refuses it
+		// A part counts only its own share of the handlers.
+		l.MaxShare = min(1, l.MaxShare*float64(len(q.parts))/float64(n))
+	}
+	return l
+}
+
+// ClearLimits removes the limits of an owner from all parts, so that the default applies again.
+// See [fairqueue.Queue.ClearLimits]. Errors: as of [Queue.Pause].
+func (q *Queue) ClearLimits(ctx context.Context, of fairqueue.Owner) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ClearLimits(ctx, of) })
+}
+
+// PauseTenant has the messages of an owner wait for d in all parts, or with 0 until
+// [Queue.ResumeTenant]. See [fairqueue.Queue.PauseTenant].
+//
+// Errors: as of [Queue.Pause]; [millrace.ErrNotFound] for parts of the owner without a first
+// message, where nothing can be paused. SetLimits with Paused creates them.
+func (q *Queue) PauseTenant(ctx context.Context, of fairqueue.Owner, d time.Duration) error {
+	owned := q.partsOf(of)
+	return q.each(ctx, q.parts, func(p *part) error {
+		within, cancel := context.WithTimeout(ctx, q.cfg.Timeout)
+		defer cancel()
+		err := p.queue.PauseTenant(within, of, d)
+		if !slices.Contains(owned, p) {
+			err = ignoreMissing(err)
+		}
+		return err
+	})
+}
+
+// ResumeTenant ends a pause and a throttle of an owner in all parts. Errors: as of [Queue.Pause].
+func (q *Queue) ResumeTenant(ctx context.Context, of fairqueue.Owner) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.ResumeTenant(ctx, of) })
+}
+
+// PurgeTenant removes the messages of an owner that wait or are delayed, from all parts, and
+// returns how many. [Config.Timeout] does not end it. See [fairqueue.Queue.PurgeTenant].
+//
+// Errors: as of [Queue.Pause].
+func (q *Queue) PurgeTenant(ctx context.Context, of fairqueue.Owner) (int, error) {
+	counts := make([]int, len(q.parts))
+	err := q.each(ctx, q.parts, func(p *part) (err error) {
+		counts[p.index], err = p.queue.PurgeTenant(ctx, of)
+		return ignoreMissing(err)
+	})
+	sum := 0
+	for _, n := range counts {
+		sum += n
+	}
+	return sum, err
+}
+
+// SetFairBy sets what tenants have the same of, in each part. See [fairqueue.Queue.SetFairBy].
+// Errors: as of [Queue.Pause].
+func (q *Queue) SetFairBy(ctx context.Context, by fairqueue.FairBy) error {
+	return q.all(ctx, func(ctx context.Context, p *part) error { return p.queue.SetFairBy(ctx, by) })
+}
+
+// partsOf returns the parts of an owner; those of the default are all.
+func (q *Queue) partsOf(of fairqueue.Owner) []*part {
+	if of == (fairqueue.Owner{}) {
+		return q.parts
+	}
+	return q.ranked(cmp.Or(of.Account, of.Tenant))
+}

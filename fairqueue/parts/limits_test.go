@@ -1,0 +1,166 @@
+package parts
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/millrace/millrace"
+	"github.com/millrace/millrace/fairqueue"
+)
+
+// TestShares: the shares of a limit add up to it, and none is 0, which would be no limit.
+func TestShares(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 8)
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.IntRange(1, 8).Draw(t, "parts")
+		limit := rapid.IntRange(n, 1000).Draw(t, "limit")
+		inFlight, burst, waiting := 0, 0, 0
+		for at := range n {
+			l := q.share(fairqueue.Limits{MaxInFlight: limit, Burst: limit, MaxWaiting: limit}, at, n)
+			if l.MaxInFlight < 1 {
+				t.Fatalf("part %d of %d gets %d of %d", at, n, l.MaxInFlight, limit)
+			}
+			inFlight, burst, waiting = inFlight+l.MaxInFlight, burst+l.Burst, waiting+l.MaxWaiting
+		}
+		if inFlight != limit || burst != limit || waiting != limit {
+			t.Fatalf("the shares of %d add up to %d, %d, %d", limit, inFlight, burst, waiting)
+		}
+	})
+}
+
+// TestLimits: limits hold over the parts of a tenant together, and a tenant that is full closes
+// no part.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	for name, of := range map[string]fairqueue.Owner{
+		"of its own": {Tenant: "a"}, "default": {}, "of an account": {Account: "firm"}, "in an account": {Account: "firm", Tenant: "a"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			q := onShared(t, 4)
+			most, inFlight := 5, 3
+			if name == "default" {
+				most, inFlight = 4, 2 // rounded down
+			}
+			if err := q.SetLimits(t.Context(), of, fairqueue.Limits{MaxWaiting: 5, MaxInFlight: 3}); err != nil {
+				t.Fatal(err)
+			}
+			drafts := many(8, "a")
+			for i := range drafts {
+				drafts[i].Account = of.Account
+			}
+			written, err := q.WriteBatch(t.Context(), drafts...)
+			got := 0
+			for _, w := range written {
+				if w.ID != "" {
+					got++
+				}
+			}
+			if got != most || !errors.Is(err, fairqueue.ErrTenantFull) {
+				t.Fatalf("%d were written, %v", got, err)
+			}
+			if _, err := q.Write(t.Context(), drafts[0]); !errors.Is(err, fairqueue.ErrTenantFull) {
+				t.Errorf("one more: %v", err)
+			}
+			for _, p := range q.parts {
+				if open, _ := p.state(); !open {
+					t.Errorf("part %d is closed because a tenant is full", p.index)
+				}
+			}
+			read := 0
+			for range 4 * len(q.parts) {
+				messages, err := q.Read(t.Context(), fairqueue.ReadConfig{Max: 10})
+				if err != nil && !errors.Is(err, fairqueue.ErrEmpty) {
+					t.Fatal(err)
+				}
+				read += len(messages)
+			}
+			if read != inFlight {
+				t.Errorf("%d in flight, not %d", read, inFlight)
+			}
+			if err := q.ClearLimits(t.Context(), of); err != nil {
+				t.Fatal(err)
+			}
+			write(t, q, drafts...)
+		})
+	}
+}
+
+func TestLimitsBelowTheParts(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 4)
+	for _, l := range []fairqueue.Limits{{MaxInFlight: 1}, {MaxWaiting: 1}, {Rate: 10, Burst: 1}, {MaxInFlight: -1}, {MaxShare: 2}, {Burst: 5}} {
+		err := q.SetLimits(t.Context(), fairqueue.Owner{Tenant: "a"}, l)
+		if !errors.Is(err, millrace.ErrBadArgument) || errors.Is(err, millrace.ErrPartial) {
+			t.Errorf("%+v: %v", l, err)
+		}
+	}
+	for i, part := range q.Parts() {
+		if _, _, err := part.Limits(t.Context(), fairqueue.Owner{}); !errors.Is(err, millrace.ErrNotFound) {
+			t.Errorf("part %d was created: %v", i, err)
+		}
+	}
+}
+
+// TestTenantIsPaused: a pause reaches all parts of a tenant, and a purge all messages.
+func TestTenantIsPaused(t *testing.T) {
+	t.Parallel()
+	q := onShared(t, 4)
+	a := fairqueue.Owner{Tenant: "a"}
+	if err := q.PauseTenant(t.Context(), a, 0); !errors.Is(err, millrace.ErrNotFound) {
+		t.Fatalf("a pause before the first message: %v", err)
+	}
+	if err := q.SetLimits(t.Context(), a, fairqueue.Limits{Paused: true}); err != nil {
+		t.Fatal(err)
+	}
+	write(t, q, many(20, "a")...)
+	for range 4 {
+		if _, err := q.Read(t.Context(), fairqueue.ReadConfig{}); !errors.Is(err, fairqueue.ErrEmpty) {
+			t.Fatalf("a paused tenant: %v", err)
+		}
+	}
+	if err := q.PauseTenant(t.Context(), a, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := q.ResumeTenant(t.Context(), a); err != nil {
+		t.Fatal(err)
+	}
+	if m, err := q.Read(t.Context(), fairqueue.ReadConfig{Block: time.Minute}); err != nil || len(m) != 1 {
+		t.Fatalf("resumed: %v, %v", m, err)
+	}
+	if n, err := q.PurgeTenant(t.Context(), a); n != 19 || err != nil {
+		t.Errorf("purged %d, %v", n, err)
+	}
+}
+
+// TestRefusedMoves: what a part certainly did not write goes to the tenant's next part, unless
+// only that part may have it.
+func TestRefusedMoves(t *testing.T) {
+	t.Parallel()
+	q, list := servers(t, 2, nil)
+	write(t, q, many(1, "a", "b")...)
+	full := list[0].Client(t)
+	if err := full.Do(t.Context(), full.B().Arbitrary("CONFIG", "SET", "maxmemory", "1").Build()).Error(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		for j, w := range write(t, q, many(3, "a", "b")...) {
+			if !strings.HasPrefix(w.ID, "1.") {
+				t.Errorf("batch %d, message %d: %+v", i, j, w)
+			}
+		}
+	}
+	fixed := 0
+	for q.choose(fairqueue.Draft{Tenant: "a", DedupeID: fmt.Sprint(fixed)}, nil).index != 0 {
+		fixed++
+	}
+	if _, err := q.Write(t.Context(), fairqueue.Draft{Tenant: "a", DedupeID: fmt.Sprint(fixed)}); !errors.Is(err, millrace.ErrFull) {
+		t.Errorf("a dedupe id of the full part: %v", err)
+	}
+}
