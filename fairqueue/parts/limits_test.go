@@ -120,14 +120,24 @@ func TestTenantIsPaused(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, q, many(20, "a")...)
-	for range 4 {
-		if _, err := q.Read(t.Context(), fairqueue.ReadConfig{}); !errors.Is(err, fairqueue.ErrEmpty) {
-			t.Fatalf("a paused tenant: %v", err)
+	waits := func() {
+		t.Helper()
+		for range 4 {
+			if _, err := q.Read(t.Context(), fairqueue.ReadConfig{}); !errors.Is(err, fairqueue.ErrEmpty) {
+				t.Fatalf("a paused tenant: %v", err)
+			}
 		}
 	}
-	if err := q.PauseTenant(t.Context(), a, 0); err != nil {
-		t.Fatal(err)
+	waits()
+	for _, change := range []func() error{
+		func() error { return q.PauseTenant(t.Context(), a, 0) },
+		func() error { return q.SetLimits(t.Context(), a, fairqueue.Limits{}) }, // which leaves the pause
+	} {
+		if err := change(); err != nil {
+			t.Fatal(err)
+		}
 	}
+	waits()
 	if err := q.ResumeTenant(t.Context(), a); err != nil {
 		t.Fatal(err)
 	}
