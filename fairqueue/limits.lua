@@ -27,6 +27,7 @@
 --          put_unit(unit, wait): the same for a unit
 --          leave(owner): takes its turn away
 --          bring(owner): gives it its turn if it has messages -> whether its unit has one
+--          forget_account(unit): forgets which tenant of an account was last, if none has messages
 --          enable(): notes that there are limits
 --          nap(owner, score): has it sleep, at least until then
 --          charge(unit, took): moves its next turn by the time that a delivery took
@@ -38,7 +39,7 @@
 --          take_token(owner), return_token(owner): counts a delivery for the rate
 --          save_buckets(): stores the buckets; once, at the end
 local epoch, by_time, naps_known, earlier = tonumber(limits or nil), fair == 'time', limits, 0
-local quantum = by_time and 10 or 1000
+local quantum = by_time and 100 or 1000
 local load_rules, rule_of, limit_of, take_token, return_token, save_buckets
 
 local function unit_of(flow)
@@ -94,10 +95,20 @@ local function leave(owner)
   redis.call('ZREM', active, owner)
 end
 
+local function forget_account(unit)
+  local flow = '=' .. string.sub(unit, 2) .. '\2'
+  if not redis.call('ZRANGEBYLEX', backlog, '[' .. flow .. 'c', '(' .. flow .. 'd', 'LIMIT', '0', '1')[1] then
+    redis.call('HDEL', prefix .. 'work', unit .. '\1')
+  end
+end
+
 local function bring(owner)
   if string.byte(owner) == 64 then -- @
-    return redis.call('ZRANGEBYLEX', prefix .. 'ring', '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1] and
-      put_unit(owner, 0)
+    local member = redis.call('ZRANGEBYLEX', prefix .. 'ring', '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1]
+    if not member then
+      forget_account(owner)
+    end
+    return member and put_unit(owner, 0)
   end
   return redis.call('ZRANGEBYLEX', backlog, '[' .. owner .. '\1', '(' .. owner .. '\2', 'LIMIT', '0', '1')[1] and put(owner, 0)
 end

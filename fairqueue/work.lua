@@ -169,7 +169,8 @@ local function account_head(unit, page, spent)
     end
     local flow = unit.flows[name]
     if not flow then
-      flow = {next = 1, page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', whole(unit.size))}
+      flow = {next = 1, size = unit.size}
+      flow.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', whole(flow.size))
       unit.flows[name] = flow
     end
     local member, where, score = flow.page[flow.next]
@@ -178,7 +179,7 @@ local function account_head(unit, page, spent)
     end
     if member and not where then
       return member, name, flow
-    elseif skipped >= 100 then
+    elseif skipped >= 100 or unit.seen[name] then -- none of the tenants may start
       return
     elseif not member and not spent[name] then
       leave(name) -- its messages were cancelled
@@ -186,7 +187,7 @@ local function account_head(unit, page, spent)
       hold(name, name, where, score)
       flow.held = true
     end
-    skipped, unit.at = skipped + 1, unit.at + 1
+    skipped, unit.at, unit.last, unit.seen[name] = skipped + 1, unit.at + 1, name, true
   end
 end
 
@@ -213,7 +214,7 @@ while turns do
     if name and unit and (unit.tag < tag or unit.tag == tag and unit.name < name) then
       first = first + 1
     elseif (name or '') ~= '' then
-      unit = {name = name, tag = tag, next = 1, form = string.byte(name)}
+      unit = {name = name, tag = tag, next = 1, form = string.byte(name), seen = {}}
       if unit.form ~= 64 then -- @
         unit.page = redis.call('ZRANGEBYLEX', backlog, '[' .. name .. '\1', '(' .. name .. '\2', 'LIMIT', '0', page_text)
       end
@@ -249,6 +250,9 @@ while turns do
         break -- the next call goes on
       end
       leave(name) -- its messages were cancelled, or its tenants may not start
+      if unit.form == 64 then -- @
+        forget_account(name)
+      end
       nexts[name] = nil
       skipped = skipped + 1
     else
@@ -266,7 +270,7 @@ while turns do
       end
       local more = tenant.page[tenant.next]
       if unit.form == 64 then -- @
-        unit.last, unit.at, spent[flow] = flow, unit.at + 1, not more
+        unit.last, unit.at, unit.seen, spent[flow] = flow, unit.at + 1, {}, not more
         if more and unit.all then
           unit.ring[#unit.ring + 1] = flow
         end
@@ -340,14 +344,13 @@ while turns do
   if taken > 0 then
     redis.call('ZREM', backlog, unpack(members, 1, taken))
   end
-  local waiting, gone, over, cursors = {}, {}, {}, {}
+  local waiting, gone, cursors = {}, {}, {}
   for unit, tag in pairs(nexts) do
     if tag then
       waiting[#waiting + 1] = whole(tag)
       waiting[#waiting + 1] = unit
     else
       gone[#gone + 1] = unit
-      over[#over + 1] = string.byte(unit) == 64 and unit .. '\1' or nil -- @
     end
   end
   for i = 1, taken do
@@ -360,6 +363,7 @@ while turns do
   end
   for unit, flow in pairs(cursors) do
     redis.call('HSET', prefix .. 'work', unit .. '\1', flow)
+    forget_account(unit)
   end
   if #waiting > 0 then
     redis.call('ZADD', active, 'XX', unpack(waiting)) -- a unit that is held is not active
@@ -369,9 +373,6 @@ while turns do
     for _, unit in ipairs(by_time and gone or {}) do
       charge(unit, 1)
     end
-  end
-  if #over > 0 then
-    redis.call('HDEL', prefix .. 'work', unpack(over))
   end
   local more = skipped + lost > before and skipped + lost < 100 and #receipts < max and room > 0
   turns = more and redis.call('ZRANGE', active, '0', whole(max - #receipts), 'WITHSCORES')

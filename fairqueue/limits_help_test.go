@@ -1,0 +1,155 @@
+package fairqueue
+
+import (
+	"encoding/base64"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// throttleVerb is what a handler that returns Throttle has done to its message.
+const throttleVerb = "t"
+
+func throttle(t *testing.T, q *Queue, m Message, d time.Duration) error {
+	t.Helper()
+	_, err := q.shared.work(t.Context(), []workRequest{{q: q, settle: []settlement{{m.receipt(), throttleVerb, settleArg(d, "")}}}}, false)
+	return err
+}
+
+// flights returns how many deliveries of each owner are in flight.
+func flights(t *testing.T, q *Queue) map[Owner]int {
+	t.Helper()
+	members, err := do(t, q.run.Client, "ZRANGE", baseKey(q.name)+":flight", "0", "-1").AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	flying := map[Owner]int{}
+	for _, text := range members {
+		if text == "" {
+			continue
+		}
+		m, err := readMember(receipt(text).member())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, of := range ownersOf(m.account, m.tenant) {
+			flying[of]++
+		}
+	}
+	return flying
+}
+
+// restLeft returns what a queue without messages still knows of tenants, "" for nothing.
+func restLeft(t *testing.T, q *Queue) string {
+	t.Helper()
+	var left []string
+	for _, part := range []string{"asleep", "buckets", "debts", "ring", "blocked", "active"} {
+		members, err := do(t, q.run.Client, "ZRANGE", baseKey(q.name)+":"+part, "0", "-1").AsStrSlice()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := strings.Join(members, " "); text != "" {
+			left = append(left, part+": "+strconv.Quote(text))
+		}
+	}
+	fields, err := do(t, q.run.Client, "HKEYS", baseKey(q.name)+":work").AsStrSlice()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := strings.Join(fields, " "); text != "" {
+		left = append(left, "work: "+strconv.Quote(text))
+	}
+	return strings.Join(left, "; ")
+}
+
+func wantRest(t *testing.T, q *Queue) {
+	t.Helper()
+	if left := restLeft(t, q); left != "" {
+		t.Errorf("a queue at rest keeps %s", left)
+	}
+}
+
+// awaitRest reads until the queue has forgotten all.
+func awaitRest(t *testing.T, q *Queue) {
+	t.Helper()
+	redistest.Eventually(t, "the queue is at rest", func() bool {
+		read(t, q, 1)
+		if _, err := q.tend(t.Context(), ""); err != nil {
+			t.Fatal(err)
+		}
+		return restLeft(t, q) == ""
+	})
+}
+
+var stateForm = regexp.MustCompile(`^(\d+)(?:\+(\d+))? -?\d+ `)
+
+// countOf returns how many deliveries a state of work counts; 0 for another field.
+func countOf(text string) int {
+	parts := stateForm.FindStringSubmatch(text)
+	if parts == nil {
+		return 0
+	}
+	handlers, _ := strconv.Atoi(parts[1])
+	others, _ := strconv.Atoi(parts[2]) // "" is 0
+	return handlers + others
+}
+
+// withWeight is what Stats shows of limits.
+func withWeight(of Owner, l Limits) Limits {
+	if of.inside() {
+		l.Weight = 0
+	} else if l.Weight == 0 {
+		l.Weight = 1
+	}
+	return l
+}
+
+func (m *limitsModel) change(of Owner, l Limits) { m.limits[of] = l }
+func (m *limitsModel) clear(of Owner)            { delete(m.limits, of) }
+
+func (m *limitsModel) pause(of Owner, d time.Duration) {
+	if d == 0 {
+		m.asleep[of] = forever
+	} else {
+		m.sleep(of, m.now+d)
+	}
+}
+
+func (m *limitsModel) resume(of Owner) { delete(m.asleep, of) }
+
+// kind is the kind of the message's receipt.
+func (k *limited) kind() string {
+	raw, _ := base64.RawURLEncoding.DecodeString(k.receipt)
+	return strings.ToLower(string(raw[:min(1, len(raw))]))
+}
+
+// counts reports whether the delivery of the message counts for an owner: those from before the
+// queue's first limit count for the rule for slow tenants only.
+func (k *limited) counts(of Owner) bool {
+	switch k.kind() {
+	case "h", "o":
+		return true
+	case "c":
+		return !of.inside()
+	}
+	return false
+}
+
+func (c *limitsMachine) flights() map[string]int {
+	got := map[string]int{}
+	for _, k := range c.model.messages {
+		if !isFlying(k) {
+			continue
+		}
+		for _, of := range k.owners() {
+			if k.counts(of) {
+				got[of.member()]++
+			}
+		}
+	}
+	return got
+}

@@ -1,0 +1,102 @@
+package fairqueue
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+)
+
+// TestLimitsWhenWorkersAreKilled kills worker processes with their hands full: at no instant is
+// more of a tenant or an account in flight than its limit, what is counted is what is in
+// flight, the messages come back, and in the end all counts are back at nothing. It takes 2 s;
+// MILLRACE_SOAK makes it half a minute.
+func TestLimitsWhenWorkersAreKilled(t *testing.T) {
+	t.Parallel()
+	lasts := 2 * time.Second
+	if os.Getenv("MILLRACE_SOAK") != "" {
+		lasts = 30 * time.Second
+	}
+	server := redistest.Start(t, redistest.Options{})
+	q := openOn(t, server.Client(t), "x", Config{})
+	spec := fmt.Sprint(server.URL(), " x {x}starts")
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{}, func(l *Limits) { l.MaxInFlight = 2 }))
+	want(t, "limits", nil, nil, q.ChangeLimits(t.Context(), Owner{Account: "x", Tenant: "p"}, func(l *Limits) { l.MaxInFlight = 1 }))
+
+	var written atomic.Int64
+	writing, stop := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	writers.Go(func() {
+		for i := 0; writing.Err() == nil; i++ {
+			if n, err := q.Len(t.Context()); err != nil || n > 200 {
+				<-time.After(2 * time.Millisecond) // the workers are behind
+				continue
+			}
+			drafts := make([]Draft, 40)
+			for j := range drafts {
+				of := liveTenants[rand.IntN(len(liveTenants))]
+				drafts[j] = Draft{Account: of.Account, Tenant: of.Tenant, Body: fmt.Append(nil, i, "-", j)}
+			}
+			if _, err := q.WriteBatch(t.Context(), drafts...); err != nil {
+				t.Errorf("write: %v", err)
+				return
+			}
+			written.Add(int64(len(drafts)))
+		}
+	})
+	defer writers.Wait()
+	defer stop()
+
+	look := func() {
+		t.Helper()
+		flying := flights(t, q)
+		for of, n := range flying {
+			most := 2
+			switch {
+			case of == Owner{Account: "x", Tenant: "p"}:
+				most = 1
+			case of.Account != "" && of.Tenant != "":
+				continue // a tenant of an account without limits of its own
+			}
+			if n > most {
+				t.Errorf("%d messages of %+v are in flight, at most %d", n, of, most)
+			}
+		}
+		if diff := miscounted(t, q); diff != "" {
+			t.Errorf("deliveries by owner (-in flight +counted):\n%s", diff)
+		}
+	}
+	killed := map[int]bool{}
+	for start := time.Now(); time.Since(start) < lasts && !t.Failed(); {
+		one, two := redistest.StartChild(t, workerEnv+"="+spec), redistest.StartChild(t, workerEnv+"="+spec)
+		for range 4 {
+			one.Lines(1 + rand.IntN(20))
+			two.Lines(1 + rand.IntN(5))
+			look()
+		}
+		for _, p := range []*redistest.Child{one, two} {
+			p.Kill()
+			killed[p.PID()] = true
+		}
+		look()
+	}
+	stop()
+	writers.Wait()
+	last := redistest.StartChild(t, workerEnv+"="+spec)
+	go last.Lines(1 << 30) // it must not block on a full pipe
+	drained(t, q)
+	look()
+	checkStarts(t, q, int(written.Load()), killed)
+	last.Kill()
+	wantSizes(t, q, 0, 0, 0, 0)
+	for _, of := range []Owner{{}, {Account: "x", Tenant: "p"}} {
+		want(t, "clear", nil, nil, q.ClearLimits(t.Context(), of))
+	}
+	awaitRest(t, q)
+}

@@ -1,0 +1,181 @@
+package fairqueue
+
+import (
+	"math"
+	"slices"
+	"time"
+)
+
+// The model of limits says how many deliveries they allow at an instant, as the documentation
+// does. Time is the test's: see clocked.
+
+// limited is a message in the model of limits.
+type limited struct {
+	id, account, tenant string
+	state               state
+	handled             bool          // it is in flight with a handler of Consume
+	until               time.Duration // the end of its visibility or delay
+	receipt             string
+	fresh               bool // it waits since its write, which MaxWaiting may have refused
+}
+
+// owners are those whose limits count for the message: its unit, which is its account or
+// else its tenant, and a tenant of an account.
+func (k *limited) owners() []Owner { return ownersOf(k.account, k.tenant) }
+
+func ownersOf(account, tenant string) []Owner {
+	if account == "" {
+		return []Owner{{Tenant: tenant}}
+	}
+	return []Owner{{Account: account}, {Account: account, Tenant: tenant}}
+}
+
+// limitsModel is a queue with limits.
+type limitsModel struct {
+	now      time.Duration // since 1970
+	capacity int           // handlers of Consume
+	limits   map[Owner]Limits
+	asleep   map[Owner]time.Duration // until when an owner is paused or throttled
+	full     map[Owner]time.Duration // when its bucket is full again
+	messages map[string]*limited     // those that are not gone, by id
+}
+
+// forever is the end of a pause that somebody must end.
+const forever = time.Duration(math.MaxInt64)
+
+func newLimitsModel(now time.Duration) *limitsModel {
+	return &limitsModel{
+		now: now, limits: map[Owner]Limits{}, asleep: map[Owner]time.Duration{}, full: map[Owner]time.Duration{},
+		messages: map[string]*limited{},
+	}
+}
+
+// effective returns the limits of an owner: no default applies to a tenant of an account.
+func (m *limitsModel) effective(of Owner) (l Limits, own bool) {
+	if l, own = m.limits[of]; own {
+		return l, true
+	}
+	if of.Account != "" && of.Tenant != "" {
+		return Limits{}, false
+	}
+	return m.limits[Owner{}], false
+}
+
+// count returns how many messages of an owner are in a state that good accepts.
+func (m *limitsModel) count(of Owner, good func(*limited) bool) (n int) {
+	for _, k := range m.messages {
+		if slices.Contains(k.owners(), of) && good(k) {
+			n++
+		}
+	}
+	return n
+}
+
+func isWaiting(k *limited) bool { return k.state == waiting }
+func isFlying(k *limited) bool  { return k.state == flying || k.state == ghost }
+func isHandled(k *limited) bool { return isFlying(k) && k.handled }
+
+func interval(l Limits) time.Duration { return time.Duration(float64(time.Second) / l.Rate) }
+
+func burst(l Limits) int {
+	if l.Burst > 0 {
+		return l.Burst
+	}
+	return max(1, int(l.Rate/10))
+}
+
+// room returns how many deliveries the limits of one owner allow now.
+func (m *limitsModel) room(of Owner, handlers bool) int {
+	l, _ := m.effective(of)
+	if l.Paused || m.asleep[of] > m.now {
+		return 0
+	}
+	room := math.MaxInt
+	if l.MaxInFlight > 0 {
+		room = min(room, l.MaxInFlight-m.count(of, func(k *limited) bool { return isFlying(k) && k.counts(of) }))
+	}
+	if l.MaxShare > 0 && handlers {
+		room = min(room, max(1, int(l.MaxShare*float64(m.capacity)))-m.count(of, func(k *limited) bool { return isHandled(k) && k.counts(of) }))
+	}
+	if l.Rate > 0 {
+		// Each delivery fills the bucket for an interval, which has room for burst intervals.
+		free := time.Duration(burst(l))*interval(l) - max(0, m.full[of]-m.now)
+		room = min(room, int(free/interval(l)))
+	}
+	return max(0, room)
+}
+
+// deliverable returns how many messages a reader must get if it asks for as many as there
+// are: capacity is never idle while a message may be delivered, and nothing else is.
+func (m *limitsModel) deliverable(handlers bool) (n int) {
+	tenants := map[Owner]map[Owner]int{} // those that wait, by unit and tenant
+	for _, k := range m.messages {
+		if k.state != waiting {
+			continue
+		}
+		list := k.owners()
+		if tenants[list[0]] == nil {
+			tenants[list[0]] = map[Owner]int{}
+		}
+		tenants[list[0]][list[len(list)-1]]++
+	}
+	for unit, waiting := range tenants {
+		sum := 0
+		for tenant, n := range waiting {
+			sum += min(n, m.room(tenant, handlers))
+		}
+		n += min(sum, m.room(unit, handlers))
+	}
+	return n
+}
+
+// deliver notes a delivery, and returns the owner whose limits forbid it, if one does.
+func (m *limitsModel) deliver(k *limited, receipt string, handlers bool, visibility time.Duration) (refused *Owner) {
+	for _, of := range k.owners() {
+		if m.room(of, handlers) == 0 {
+			refused = &of
+		}
+		if l, _ := m.effective(of); l.Rate > 0 {
+			m.full[of] = max(m.full[of], m.now) + interval(l)
+		}
+	}
+	k.state, k.receipt, k.handled, k.until = flying, receipt, handlers, m.now+visibility
+	return refused
+}
+
+// refuses reports whether a write that waits at once is one too many.
+func (m *limitsModel) refuses(account, tenant string) bool {
+	for _, of := range ownersOf(account, tenant) {
+		if l, _ := m.effective(of); l.MaxWaiting > 0 && m.count(of, isWaiting) >= l.MaxWaiting {
+			return true
+		}
+	}
+	return false
+}
+
+// head returns the message of a tenant that is next.
+func (m *limitsModel) head(account, tenant string) (head *limited) {
+	for _, k := range m.messages {
+		if k.state == waiting && k.account == account && k.tenant == tenant && (head == nil || k.id < head.id) {
+			head = k
+		}
+	}
+	return head
+}
+
+// pass lets time pass, after which what is due has happened.
+func (m *limitsModel) pass(d time.Duration) {
+	m.now += d
+	for id, k := range m.messages {
+		switch {
+		case k.until > m.now:
+		case k.state == aside || k.state == flying:
+			k.state, k.receipt = waiting, ""
+		case k.state == ghost:
+			delete(m.messages, id)
+		}
+	}
+}
+
+// sleep pauses or throttles an owner until an instant, or later if it sleeps already.
+func (m *limitsModel) sleep(of Owner, until time.Duration) { m.asleep[of] = max(m.asleep[of], until) }

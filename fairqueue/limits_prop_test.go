@@ -1,0 +1,451 @@
+package fairqueue
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/redis/rueidis"
+	"pgregory.net/rapid"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+	"github.com/millrace/millrace/internal/script/scripttest"
+)
+
+// clocked returns scripts whose clock is a key of the queue, so that a test says what time it is.
+func clocked(t *testing.T, scripts *script.Library) *script.Library {
+	t.Helper()
+	return scripttest.Without(t, scripts, "local micros = clock[1] * 1000000 + clock[2]", "local micros = tonumber(redis.call('GET', prefix .. 'clock'))")
+}
+
+// limitsStart is the first instant of a history with clocked scripts, since 1970.
+const limitsStart = 1_800_000_000 * time.Second
+
+// limitsVisibility is how long a reader of such a history has a message.
+const limitsVisibility = time.Hour
+
+// limitsMachine plays random histories on a queue with limits and the model side by side. One
+// call is made after the other, so the model knows exactly how many messages each read must get.
+type limitsMachine struct {
+	t      *testing.T
+	q      *Queue
+	watch  *Queue // the same queue, without a network that loses replies
+	model  *limitsModel
+	lose   func(*rapid.T) func() bool
+	byTime bool
+}
+
+// limitedTenants are the tenants of these histories, each with its account.
+var limitedTenants = []Owner{
+	{"", "a"}, {"", "b\x01"}, {"", "c\x02c"}, {"x", "p"}, {"x", "q\x02"}, {"x", "a"}, {"y\x01", "p"}, {"y\x01", "c\x02c"},
+}
+
+// limitedOwners are all who may have limits: the default, units, and tenants of accounts.
+var limitedOwners = func() []Owner {
+	all := []Owner{{}}
+	for _, t := range limitedTenants {
+		for _, of := range ownersOf(t.Account, t.Tenant) {
+			if !slices.Contains(all, of) {
+				all = append(all, of)
+			}
+		}
+	}
+	return all
+}()
+
+var (
+	someLimitedTenant = rapid.SampledFrom(limitedTenants)
+	someOwner         = rapid.SampledFrom(limitedOwners)
+	someStep          = rapid.SampledFrom([]time.Duration{time.Millisecond, 99 * time.Millisecond, 100 * time.Millisecond, time.Second, 10 * time.Second, time.Minute})
+)
+
+// fatal fails the history unless err is nil.
+func (c *limitsMachine) must(r *rapid.T, what string, err error) {
+	r.Helper()
+	if err != nil {
+		r.Fatalf("%s: %v", what, err)
+	}
+}
+
+func (c *limitsMachine) check(r *rapid.T, what string, got, want any) {
+	r.Helper()
+	if diff := cmp.Diff(want, got); diff != "" {
+		r.Fatalf("%s (-model +queue):\n%s", what, diff)
+	}
+}
+
+// setClock tells the server the time of the model.
+func (c *limitsMachine) setClock(r *rapid.T) {
+	micros := strconv.FormatInt(c.model.now.Microseconds(), 10)
+	c.must(r, "clock", do(c.t, c.watch.run.Client, "SET", baseKey(c.q.name)+":clock", micros).Error())
+}
+
+// pass lets time pass, and mostly has the queue do what is due.
+func (c *limitsMachine) pass(r *rapid.T) {
+	d := someStep.Draw(r, "time")
+	due := false
+	for _, k := range c.model.messages {
+		due = due || k.state != waiting && k.until <= c.model.now+d
+	}
+	c.model.pass(d)
+	c.setClock(r)
+	if due || rapid.Bool().Draw(r, "upkeep") {
+		c.tend(r)
+	}
+}
+
+// tend has the queue do all that is due.
+func (c *limitsMachine) tend(r *rapid.T) {
+	for {
+		n, err := c.watch.tend(c.t.Context(), "")
+		c.must(r, "tend", err)
+		if n == 0 {
+			return
+		}
+	}
+}
+
+// some draws a message in one of the states, or skips.
+func (c *limitsMachine) some(r *rapid.T, states ...state) *limited {
+	var list []*limited
+	for _, id := range slices.Sorted(maps.Keys(c.model.messages)) {
+		if k := c.model.messages[id]; slices.Contains(states, k.state) {
+			list = append(list, k)
+		}
+	}
+	if len(list) == 0 {
+		r.Skip("there is none")
+	}
+	return rapid.SampledFrom(list).Draw(r, "message")
+}
+
+func (c *limitsMachine) write(r *rapid.T) {
+	drafts := make([]Draft, rapid.IntRange(1, 6).Draw(r, "messages"))
+	for i := range drafts {
+		of := someLimitedTenant.Draw(r, "tenant")
+		drafts[i] = Draft{Account: of.Account, Tenant: of.Tenant}
+		drafts[i].Delay = rapid.SampledFrom([]time.Duration{0, 0, 0, 0, 2 * time.Second}).Draw(r, "delay")
+	}
+	c.lose(r)
+	written, err := c.q.WriteBatch(c.t.Context(), drafts...)
+	if err != nil && !errors.Is(err, ErrTenantFull) || len(written) != len(drafts) {
+		r.Fatalf("write: %+v, %v", written, err)
+	}
+	full := false
+	for i, d := range drafts {
+		refused := d.Delay == 0 && c.model.refuses(d.Account, d.Tenant)
+		full = full || refused
+		c.check(r, fmt.Sprintf("draft %d of %q is refused", i, d.Account+"/"+d.Tenant), written[i].ID == "", refused)
+		if refused {
+			continue
+		}
+		k := &limited{id: written[i].ID, account: d.Account, tenant: d.Tenant, state: waiting}
+		if d.Delay > 0 {
+			k.state, k.until = aside, c.model.now+d.Delay
+		}
+		c.model.messages[k.id] = k
+	}
+	c.check(r, "the error says that a tenant is full", errors.Is(err, ErrTenantFull), full)
+}
+
+// read takes messages as a reader does, or as handlers of Consume do.
+func (c *limitsMachine) read(r *rapid.T) {
+	most, handlers := rapid.SampledFrom([]int{1, 1, 2, 3, 50}).Draw(r, "max"), rapid.Bool().Draw(r, "for handlers")
+	c.lose(r)
+	c.take(r, c.q, most, handlers)
+}
+
+func (c *limitsMachine) take(r *rapid.T, q *Queue, most int, handlers bool) []*limited {
+	want := min(most, c.model.deliverable(handlers))
+	request := workRequest{q: q, max: most, visibility: limitsVisibility, consume: handlers}
+	var got []Message
+	for {
+		answers, err := q.shared.work(c.t.Context(), []workRequest{request}, false)
+		c.must(r, "read", err)
+		got = append(got, answers[0].messages...)
+		if request.max = most - len(got); request.max == 0 || !answers[0].again {
+			break
+		}
+	}
+	var taken []*limited
+	for _, m := range got {
+		k := c.model.messages[m.ID]
+		if k == nil || k.state != waiting {
+			r.Fatalf("message %s was delivered, and it is %+v", m.ID, k)
+		}
+		head := c.model.head(m.Account, m.Tenant)
+		c.check(r, "delivered", []string{m.ID, m.Account, m.Tenant}, []string{head.id, k.account, k.tenant})
+		if of := c.model.deliver(k, m.Receipt, handlers, limitsVisibility); of != nil {
+			l, _ := c.model.effective(*of)
+			r.Fatalf("a message of %q was delivered beyond the limits of %+v: %+v", m.Account+"/"+m.Tenant, *of, l)
+		}
+		taken = append(taken, k)
+	}
+	if len(got) != want {
+		r.Fatalf("a read of up to %d messages got %d, and %d may be delivered", most, len(got), want)
+	}
+	return taken
+}
+
+func (c *limitsMachine) ack(r *rapid.T) {
+	k := c.some(r, flying, ghost)
+	c.lose(r)
+	_, err := c.q.Ack(c.t.Context(), k.receipt)
+	if k.state == flying {
+		c.must(r, "ack", err)
+	}
+	delete(c.model.messages, k.id)
+}
+
+// settle gives a message back: failed, handed back without an attempt, or throttled.
+func (c *limitsMachine) settle(r *rapid.T) {
+	k := c.some(r, flying, ghost)
+	verb := rapid.SampledFrom([]string{"n", "u", throttleVerb}).Draw(r, "verb")
+	d := rapid.SampledFrom([]time.Duration{0, time.Second}).Draw(r, "delay")
+	if verb == throttleVerb {
+		d = rapid.SampledFrom([]time.Duration{time.Millisecond, 3 * time.Second}).Draw(r, "throttle")
+	}
+	c.lose(r)
+	receipts, err := readReceipts([]string{k.receipt})
+	c.must(r, "receipt", err)
+	_, err = c.q.shared.work(c.t.Context(), []workRequest{{q: c.q, settle: []settlement{{receipts[0], verb, settleArg(d, "")}}}}, false)
+	c.must(r, "settle", err)
+	if k.state == ghost {
+		delete(c.model.messages, k.id)
+		return
+	}
+	k.state, k.receipt = waiting, ""
+	switch {
+	case verb == throttleVerb:
+		list := k.owners()
+		c.model.sleep(list[len(list)-1], c.model.now+d)
+	case d > 0:
+		k.state, k.until = aside, c.model.now+d
+	}
+}
+
+func (c *limitsMachine) cancel(r *rapid.T) {
+	k := c.some(r, waiting, aside, flying)
+	c.lose(r)
+	_, err := c.q.Cancel(c.t.Context(), k.id)
+	c.must(r, "cancel", err)
+	if k.state == flying {
+		k.state = ghost
+	} else {
+		delete(c.model.messages, k.id)
+	}
+}
+
+// change sets some limits of an owner, and leaves the others.
+func (c *limitsMachine) change(r *rapid.T) {
+	of := someOwner.Draw(r, "owner")
+	l, _ := c.model.effective(of)
+	for range rapid.IntRange(1, 3).Draw(r, "fields") {
+		switch rapid.IntRange(0, 5).Draw(r, "field") {
+		case 0:
+			l.MaxInFlight = rapid.IntRange(0, 4).Draw(r, "most in flight")
+		case 1:
+			l.MaxShare = rapid.SampledFrom([]float64{0, 0.01, 0.5}).Draw(r, "share")
+		case 2:
+			l.Rate = rapid.SampledFrom([]float64{0, 0.1, 1, 20}).Draw(r, "rate")
+		case 3:
+			l.Burst = rapid.SampledFrom([]int{0, 1, 3}).Draw(r, "burst")
+		case 4:
+			l.MaxWaiting = rapid.IntRange(0, 4).Draw(r, "most waiting")
+		case 5:
+			if of.Account == "" || of.Tenant == "" {
+				l.Weight = rapid.SampledFrom([]float64{1, 0.5, 4}).Draw(r, "weight")
+			}
+		}
+	}
+	if l.Rate == 0 {
+		l.Burst = 0
+	}
+	c.lose(r)
+	c.must(r, "change limits", c.q.ChangeLimits(c.t.Context(), of, func(now *Limits) { *now = l }))
+	c.model.change(of, l)
+}
+
+func (c *limitsMachine) clear(r *rapid.T) {
+	of := someOwner.Draw(r, "owner")
+	c.lose(r)
+	c.must(r, "clear limits", c.q.ClearLimits(c.t.Context(), of))
+	c.model.clear(of)
+}
+
+func (c *limitsMachine) pause(r *rapid.T) {
+	of := rapid.SampledFrom(limitedOwners[1:]).Draw(r, "owner")
+	d := rapid.SampledFrom([]time.Duration{0, time.Second, 30 * time.Second}).Draw(r, "pause")
+	c.lose(r)
+	c.must(r, "pause", c.q.PauseTenant(c.t.Context(), of, d))
+	c.model.pause(of, d)
+}
+
+func (c *limitsMachine) resume(r *rapid.T) {
+	of := rapid.SampledFrom(limitedOwners[1:]).Draw(r, "owner")
+	c.lose(r)
+	c.must(r, "resume", c.q.ResumeTenant(c.t.Context(), of))
+	c.model.resume(of)
+}
+
+// purge removes the messages of an owner that wait or are delayed.
+func (c *limitsMachine) purge(r *rapid.T) {
+	of := rapid.SampledFrom(limitedOwners[1:]).Draw(r, "owner")
+	c.lose(r)
+	n, err := c.q.PurgeTenant(c.t.Context(), of)
+	c.must(r, "purge", err)
+	want := 0
+	for id, k := range c.model.messages {
+		if slices.Contains(k.owners(), of) && (k.state == waiting || k.state == aside) {
+			delete(c.model.messages, id)
+			want++
+		}
+	}
+	c.check(r, "purged", n, want)
+}
+
+// invariant: what the queue says it holds is what the model holds.
+func (c *limitsMachine) invariant(r *rapid.T) {
+	s, err := c.watch.Stats(c.t.Context())
+	c.must(r, "stats", err)
+	count := map[state]int{}
+	wait := map[Owner]int{}
+	for _, k := range c.model.messages {
+		at := k.state
+		if at == ghost {
+			at = flying
+		}
+		count[at]++
+		if at == waiting {
+			wait[Owner{k.account, k.tenant}]++
+			if k.account != "" {
+				wait[Owner{Account: k.account}]++
+			}
+		}
+	}
+	c.check(r, "waiting, in flight, delayed", [3]int{s.Waiting, s.InFlight, s.Delayed}, [3]int{count[waiting], count[flying], count[aside]})
+	got := map[Owner]int{}
+	for _, f := range s.Flows {
+		of := Owner{f.Account, f.Tenant}
+		if f.Waiting > 0 {
+			got[of] = f.Waiting
+		}
+		l, _ := c.model.effective(of)
+		c.check(r, fmt.Sprintf("limits of %q", of), f.Limits, withWeight(of, l))
+	}
+	c.check(r, "waiting by owner", got, wait)
+	c.check(r, "numbers", c.numbers(r), c.flights())
+}
+
+// numbers are how many deliveries the queue has counted for each owner that has some.
+func (c *limitsMachine) numbers(r *rapid.T) map[string]int {
+	fields, err := do(c.t, c.watch.run.Client, "HGETALL", baseKey(c.q.name)+":work").AsStrMap()
+	c.must(r, "work", err)
+	got := map[string]int{}
+	for owner, text := range fields {
+		if n := countOf(text); owner != "" && n > 0 {
+			got[owner] = n
+		}
+	}
+	return got
+}
+
+// restAll ends all limits and pauses, works off what is left, and expects the queue to have
+// forgotten everything: nothing leaks.
+func (c *limitsMachine) restAll(r *rapid.T) {
+	for _, of := range limitedOwners {
+		c.must(r, "clear", c.watch.ClearLimits(c.t.Context(), of))
+		c.model.clear(of)
+		if of != (Owner{}) {
+			c.must(r, "resume", c.watch.ResumeTenant(c.t.Context(), of))
+			c.model.resume(of)
+		}
+	}
+	c.model.pass(2 * limitsVisibility)
+	c.setClock(r)
+	c.tend(r)
+	for {
+		taken := c.take(r, c.watch, 50, false)
+		if len(taken) == 0 {
+			break
+		}
+		for _, k := range taken {
+			_, err := c.watch.Ack(c.t.Context(), k.receipt)
+			c.must(r, "ack", err)
+			delete(c.model.messages, k.id)
+		}
+	}
+	c.check(r, "messages left", len(c.model.messages), 0)
+	c.model.pass(2 * limitsVisibility)
+	c.setClock(r)
+	for range 4 * len(limitedOwners) { // each read forgets two buckets and two debts
+		c.take(r, c.watch, 1, false)
+	}
+	c.tend(r)
+	wantRest(c.t, c.watch)
+	wantNothingLeft(c.t, c.watch)
+	_, err := c.watch.Delete(c.t.Context())
+	c.must(r, "delete", err)
+	c.must(r, "clock", do(c.t, c.watch.run.Client, "DEL", baseKey(c.q.name)+":clock").Error())
+}
+
+// TestLimitsModel plays random histories of limits, with accounts, on a server and through a
+// proxy that executes and then loses replies.
+func TestLimitsModel(t *testing.T) {
+	t.Parallel()
+	server := redistest.Shared(t)
+	straight := server.Client(t)
+	scripts := clocked(t, scripttest.Without(t, library, slowRule, "true or "+slowRule))
+	scripttest.Load(t, straight, scripts)
+	proxy := redistest.NewProxy(t, server.Addr())
+	never := func(*rapid.T) func() bool { return func() bool { return false } }
+	sometimes := func(r *rapid.T) func() bool {
+		proxy.Heal()
+		if rapid.IntRange(0, 4).Draw(r, "lose the reply") > 0 {
+			return func() bool { return false }
+		}
+		lost := proxy.DropReply(evalsha)
+		return func() bool { return lost.Count() > 0 }
+	}
+	for _, network := range []struct {
+		name   string
+		client rueidis.Client
+		lose   func(*rapid.T) func() bool
+	}{{"server", straight, never}, {"lossy", proxy.Client(t), sometimes}} {
+		t.Run(network.name, func(t *testing.T) {
+			t.Parallel()
+			rapid.Check(t, func(r *rapid.T) { playLimits(t, r, network.client, straight, scripts, network.lose) })
+		})
+	}
+}
+
+// slowRule is where the rule for slow tenants lets a handler start. These histories do without
+// it: TestSlowTenants has it.
+const slowRule = "state.n == 0 or state.n < n.capacity - n.busy or"
+
+// playLimits plays one history.
+func playLimits(t *testing.T, r *rapid.T, client, straight rueidis.Client, scripts *script.Library, lose func(*rapid.T) func() bool) {
+	name, cfg := redistest.Name(t), Config{MaxAttempts: 1_000_000}
+	c := &limitsMachine{
+		t: t, q: openOn(t, client, name, cfg), watch: openOn(t, straight, name, cfg), model: newLimitsModel(limitsStart), lose: lose,
+	}
+	c.q.run.Scripts, c.watch.run.Scripts = scripts, scripts
+	c.setClock(r)
+	c.write(r)
+	c.model.capacity = rapid.SampledFrom([]int{1, 4, 10}).Draw(r, "handlers")
+	_, err := c.watch.beat(t.Context(), time.Hour, reader{id: "reader", handlers: c.model.capacity}, nil)
+	c.must(r, "a reader", err)
+	r.Repeat(map[string]func(*rapid.T){
+		"write": c.write, "write more": c.write, "read": c.read, "read more": c.read, "ack": c.ack, "settle": c.settle,
+		"cancel": c.cancel, "change": c.change, "change more": c.change, "clear": c.clear, "pause": c.pause, "resume": c.resume,
+		"purge": c.purge, "time": c.pass, "more time": c.pass,
+		"": c.invariant,
+	})
+	c.restAll(r)
+}

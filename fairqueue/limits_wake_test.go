@@ -1,0 +1,176 @@
+package fairqueue
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/millrace/millrace/internal/redistest"
+	"github.com/millrace/millrace/internal/script"
+)
+
+// limitHistories are ways in which limits could keep a reader waiting, or let too much pass.
+var limitHistories = []history{
+	{"a sleeping reader and a slot that gets free", Config{MaxAttempts: 100}, func(h *hand) error {
+		if err := h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}); err != nil {
+			return err
+		}
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
+		m := h.read(1, time.Hour)[0]
+		return h.wakes(func() error {
+			_, err := h.watch.Ack(h.t.Context(), m.Receipt)
+			return err
+		}, func(next Message) { m = next })
+	}},
+	{"a sleeping reader and a slot of an account", Config{MaxAttempts: 100}, func(h *hand) error {
+		if err := h.limit(Owner{Account: "x"}, Limits{MaxInFlight: 1}); err != nil {
+			return err
+		}
+		for _, tenant := range []string{"a", "b", "c", "d", "e", "f"} {
+			if _, err := h.watch.Write(h.t.Context(), Draft{Account: "x", Tenant: tenant}); err != nil {
+				return err
+			}
+		}
+		m := h.read(1, time.Hour)[0]
+		return h.wakes(func() error {
+			_, err := h.watch.Ack(h.t.Context(), m.Receipt)
+			return err
+		}, func(next Message) { m = next })
+	}},
+	{"a sleeping reader and a rate", Config{}, func(h *hand) error {
+		if err := h.limit(Owner{}, Limits{Rate: 10, Burst: 1}); err != nil {
+			return err
+		}
+		write(h.t, h.watch, "a:x")
+		h.read(1, time.Hour)
+		return h.wakes(func() error { write(h.t, h.watch, "a:x"); return nil })
+	}},
+	{"a sleeping reader and a throttle", Config{MaxAttempts: 100}, func(h *hand) error {
+		write(h.t, h.watch, "a:x")
+		m := h.read(1, time.Hour)[0]
+		return h.wakes(func() error { return h.throttle(m, 100*time.Millisecond) }, func(again Message) { m = again })
+	}},
+	{"a sleeping reader and the end of a pause", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:first")
+		ack(h.t, h.watch, h.read(1, time.Hour)...)
+		return h.wakes(func() error {
+			if err := h.watch.PauseTenant(h.t.Context(), Owner{Tenant: "a"}, 100*time.Millisecond); err != nil {
+				return err
+			}
+			write(h.t, h.watch, "a:x")
+			return nil
+		})
+	}},
+	{"a sleeping reader and a tenant that is resumed", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x")
+		return h.wakesFrom(func() error { return h.watch.PauseTenant(h.t.Context(), Owner{Tenant: "a"}, 0) },
+			func() error { return h.watch.ResumeTenant(h.t.Context(), Owner{Tenant: "a"}) })
+	}},
+	{"a sleeping reader and limits that change", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
+		if err := h.limit(Owner{Tenant: "other"}, Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
+			return err
+		}
+		h.read(1, time.Hour)
+		return h.wakesFrom(func() error { return h.limit(Owner{Tenant: "a"}, Limits{MaxInFlight: 1}) },
+			func() error { return h.limit(Owner{Tenant: "a"}, Limits{}) })
+	}},
+	{"a sleeping reader and a default that changes", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:x a:x a:x a:x a:x a:x")
+		if err := h.limit(Owner{Tenant: "other"}, Limits{MaxInFlight: 1}); err != nil { // what is read before the first limit does not count
+			return err
+		}
+		h.read(1, time.Hour)
+		return h.wakesFrom(func() error { return h.limit(Owner{}, Limits{MaxInFlight: 1}) },
+			func() error { return h.limit(Owner{}, Limits{}) })
+	}},
+	{"a throttle is repeated", Config{MaxAttempts: 2}, func(h *hand) error {
+		write(h.t, h.watch, "a:1")
+		for range 5 { // no attempt
+			m := h.read(1, time.Hour)
+			if len(m) != 1 || m[0].Attempt != 1 {
+				return wrong("read %+v, want it at its first attempt", m)
+			}
+			h.lose()
+			if err := h.throttle(m[0], time.Hour); err != nil {
+				return err
+			}
+			if left := h.read(1, time.Hour); len(left) > 0 {
+				return wrong("a message of a throttled tenant was delivered")
+			}
+			if err := h.watch.ResumeTenant(h.t.Context(), Owner{Tenant: "a"}); err != nil {
+				return err
+			}
+		}
+		return h.sizes(1, 0, 0, 0)
+	}},
+	{"calls that change limits are repeated", Config{}, func(h *hand) error {
+		write(h.t, h.watch, "a:1 b:2")
+		a := Owner{Tenant: "a"}
+		h.lose()
+		if err := h.q.ChangeLimits(h.t.Context(), a, func(l *Limits) { l.MaxInFlight++ }); err != nil {
+			return err
+		}
+		l, own, err := h.watch.Limits(h.t.Context(), a)
+		if err != nil || !own || l.MaxInFlight != 1 {
+			return wrong("limits = %+v, %v, %w, want one more delivery at once than none", l, own, err)
+		}
+		for _, call := range []func() error{
+			func() error { return h.q.PauseTenant(h.t.Context(), a, 0) },
+			func() error { return h.q.ResumeTenant(h.t.Context(), a) },
+			func() error { return h.q.SetFairBy(h.t.Context(), FairByTime) },
+			func() error { return h.q.ClearLimits(h.t.Context(), a) },
+			func() error { _, _, err := h.q.Limits(h.t.Context(), a); return err },
+		} {
+			h.lose()
+			if err := call(); err != nil {
+				return err
+			}
+		}
+		h.lose()
+		n, err := h.q.PurgeTenant(h.t.Context(), a)
+		if err != nil || n != 1 {
+			return wrong("purge = %d, %w", n, err)
+		}
+		return h.sizes(1, 0, 0, 0)
+	}},
+}
+
+// limit gives an owner limits.
+func (h *hand) limit(of Owner, l Limits) error {
+	return h.watch.ChangeLimits(h.t.Context(), of, func(now *Limits) { *now = l })
+}
+
+// throttle gives a message back as a handler does that returns Throttle.
+func (h *hand) throttle(m Message, d time.Duration) error {
+	return throttle(h.t, h.q, m, d)
+}
+
+// wakesFrom is wakes where each round starts with something that holds messages back.
+func (h *hand) wakesFrom(hold, bring func() error) error {
+	if err := hold(); err != nil {
+		return err
+	}
+	var failed error
+	err := h.wakes(bring, func(m Message) {
+		failed = errors.Join(failed, hold())
+		ack(h.t, h.watch, m)
+	})
+	return errors.Join(failed, err)
+}
+
+// TestLimitHistories plays them all on the scripts as they are.
+func TestLimitHistories(t *testing.T) {
+	t.Parallel()
+	for _, hist := range limitHistories {
+		t.Run(hist.name, func(t *testing.T) {
+			t.Parallel()
+			if err := play(t, hist, library); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+var _ = redistest.Eventually
+var _ *script.Library
