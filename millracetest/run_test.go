@@ -182,7 +182,7 @@ func TestRunOfASchedule(t *testing.T) {
 	if got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Clock: s}); len(got.Handled) != 0 {
 		t.Errorf("a run before the tick = %+v", got)
 	}
-	got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Within: 3*time.Hour + time.Minute, Clock: s})
+	got := millracetest.RunUntilEmpty(t, q, succeed, millracetest.RunConfig{Within: 3 * time.Hour, Clock: s})
 	var ticks []string
 	for _, msg := range got.Handled {
 		ticks = append(ticks, msg.Headers[fairqueue.HeaderTick])
