@@ -62,6 +62,23 @@
 // [Queue.Position] says what to write again. It is one field of the record for each source.
 // examples/outbox does so from PostgreSQL.
 //
+// # Limits and accounts
+//
+// A tenant can have limits ([Limits]): a weight, deliveries at once, a share of the handlers, a
+// rate, messages that wait, a pause. A default counts for all others. Any process changes them
+// at any time ([Queue.ChangeLimits]), and handlers can have their tenant pause ([Throttle]). A
+// tenant at a limit leaves the order until it may start a message again, so its turns go to
+// others and no handler waits for it. It comes back at the present virtual time: nothing is
+// saved up.
+//
+// A tenant that can choose its name could be many. So tenants can have an account
+// ([Draft].Account). The account takes turns as one tenant, has one share of the handlers and one
+// limit, and its tenants take turns inside, one message each.
+//
+// With [FairByTime] a turn is not a message but time: a delivery costs a millisecond at once,
+// and the time of its handler when it ends. Tenants with very short messages therefore get less
+// time of handlers than others.
+//
 // # Schedules
 //
 // A schedule ([Queue.SetSchedule]) writes a message at each of its ticks: at intervals, or by a
@@ -105,8 +122,8 @@
 // and then hang can occupy all handlers until the first of them returns; [ConsumeConfig].Timeout
 // and MaxRun bound that. The handlers of a killed process count for 15 seconds.
 //
-// A tenant that can choose its name can be many tenants, with a turn each. Use a name that it
-// cannot choose, or Streams.
+// A tenant that can choose its name can be many tenants, with a turn each. Give its messages an
+// account that it cannot choose, or use Streams.
 //
 // A waiting message takes about 250 bytes besides its body, ten times the overhead of a Redis
 // stream.

@@ -349,3 +349,14 @@ func ExamplePool() {
 	consumers.Wait()
 	// Output: a report
 }
+
+// The customer's API says "too many requests": its messages wait for a minute, and this one is
+// the next of them. It is no attempt.
+func ExampleThrottle() {
+	tooMany := errors.New("429 Too Many Requests")
+	handler := func(context.Context, fairqueue.Message) error {
+		return fairqueue.Throttle(time.Minute, tooMany)
+	}
+	fmt.Println(errors.Is(handler(context.Background(), fairqueue.Message{}), tooMany))
+	// Output: true
+}

@@ -35,9 +35,9 @@ type period struct {
 
 // logbook is what readers saw, and which limits held.
 type logbook struct {
-	mu        sync.Mutex
-	sightings []sighting
-	periods   []period
+	mu         sync.Mutex
+	deliveries []sighting
+	periods    []period
 }
 
 // serverTime returns the server's clock in milliseconds. It asks again while the server is away.
@@ -64,7 +64,7 @@ func (b *logbook) saw(m Message, handled bool, until int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	at := deliveredAt(m)
-	b.sightings = append(b.sightings, sighting{m.Account, m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
+	b.deliveries = append(b.deliveries, sighting{m.Account, m.Tenant, handled, at, min(until, at+liveVisibility.Milliseconds())})
 }
 
 // holds notes that limits hold from an instant until the owner's next ones.
@@ -105,7 +105,7 @@ func (b *logbook) check(t *testing.T, capacity int) {
 	}
 	for _, p := range b.periods {
 		by := map[Owner][]sighting{} // the default counts for each unit by itself
-		for _, s := range b.sightings {
+		for _, s := range b.deliveries {
 			if !p.concerns(s, own) {
 				continue
 			}
@@ -289,7 +289,7 @@ func (s *liveScene) play(trouble string) {
 	})
 	s.counts()
 	awaitRest(s.t, s.watch)
-	s.t.Logf("%d deliveries, %d periods", len(s.book.sightings), len(s.book.periods))
+	s.t.Logf("%d deliveries, %d periods", len(s.book.deliveries), len(s.book.periods))
 }
 
 // change gives an owner other limits.
